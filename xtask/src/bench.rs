@@ -90,7 +90,7 @@ fn subject(repo: &Repo) -> Result<PathBuf> {
     if let Some(other) = std::env::var_os("TALLY_BENCH_SUBJECT") {
         return Ok(PathBuf::from(other));
     }
-    let args = ["build", "--quiet", "--release", "-p", "cli", "--bin", "tally"];
+    let args = ["build", "--quiet", "--release", "-p", "tally", "--bin", "tally"];
     if !process::passed_on(&mut cargo(repo, &args), BUILD_LIMIT)? {
         bail!("tally does not build");
     }

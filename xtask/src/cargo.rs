@@ -29,15 +29,20 @@ pub fn fmt(repo: &Repo) -> Result<Score> {
 pub fn clippy(repo: &Repo) -> Result<Score> {
     let args = ["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"];
     let mut score = Score::of(process::passed_on(&mut cargo(repo, &args), LIMIT)?);
-    score += Score::of(process::passed_on(&mut cargo(repo, &clippy_of_recorder(&[])), LIMIT)?);
+    for cfg in PRELOADED {
+        score += Score::of(process::passed_on(&mut cargo(repo, &clippy_of_recorder(&[], cfg)), LIMIT)?);
+    }
     Ok(score)
 }
 
-/// Lints of the preloaded recorder. Only the cli's build script compiles it, by calling rustc itself.
-fn clippy_of_recorder<'a>(target: &[&'a str]) -> Vec<&'a str> {
+/// The two libraries that are preloaded.
+const PRELOADED: [&str; 2] = ["tally_preload", "tally_timers"];
+
+/// Lints of a preloaded library. Only the cli's build script compiles it, by calling rustc itself.
+fn clippy_of_recorder<'a>(target: &[&'a str], cfg: &'a str) -> Vec<&'a str> {
     let mut args = vec!["clippy", "--quiet", "--package", "tracer", "--lib"];
     args.extend(target);
-    args.extend(["--", "--cfg", "tally_preload", "-D", "warnings"]);
+    args.extend(["--", "--cfg", cfg, "-D", "warnings"]);
     args
 }
 
@@ -47,6 +52,12 @@ pub fn doc(repo: &Repo) -> Result<Score> {
         cargo(repo, &["doc", "--quiet", "--workspace", "--no-deps", "--document-private-items"]);
     command.env("RUSTDOCFLAGS", "-D warnings -A rustdoc::private_intra_doc_links");
     Ok(Score::of(process::passed_on(&mut command, LIMIT)?))
+}
+
+/// Writes the manual pages and the completions of the shells to `target/man`.
+pub fn man(repo: &Repo) -> Result<Score> {
+    let mut command = cargo(repo, &["run", "--quiet", "--package", "tally", "--example", "manual", "--"]);
+    Ok(Score::of(process::passed_on(command.arg(repo.target().join("man")), LIMIT)?))
 }
 
 /// Checks that the workspace compiles for 64-bit ARM.
@@ -73,6 +84,9 @@ pub fn cross(repo: &Repo) -> Result<Score> {
         println!("{}", run.tail(60));
     }
     let mut score = Score::of(run.ok());
-    score += Score::of(process::passed_on(&mut cargo(repo, &clippy_of_recorder(&["--target", ARM])), LIMIT)?);
+    for cfg in PRELOADED {
+        let args = clippy_of_recorder(&["--target", ARM], cfg);
+        score += Score::of(process::passed_on(&mut cargo(repo, &args), LIMIT)?);
+    }
     Ok(score)
 }

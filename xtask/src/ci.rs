@@ -6,7 +6,8 @@ use anyhow::{Result, bail};
 
 use crate::repo::Repo;
 use crate::score::{self, Score, skip};
-use crate::{bpf, cargo, fixtures, fuzz, golden, leftovers, oracle, process, setup, soak, tidy};
+use crate::tests::{self, Tier};
+use crate::{bpf, cargo, fixtures, fuzz, golden, leftovers, oracle, process, setup, soak, tidy, web};
 
 /// The amount of checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,10 +27,13 @@ const STEPS: &[Step] = &[
     Step("tidy", 4, |repo, _| tidy::run(repo)),
     Step("clippy", 8, |repo, _| cargo::clippy(repo)),
     Step("fixtures", 4, |repo, _| fixtures::run(repo)),
-    Step("test", 22, |repo, depth| crate::tests::run(repo, None, depth == Depth::All)),
+    Step("test", 22, |repo, depth| {
+        tests::run(repo, None, if depth == Depth::All { Tier::ALL } else { Tier::GATE })
+    }),
     Step("golden", 6, |repo, _| golden::run(repo, &[])),
     Step("fuzz", 8, |repo, depth| fuzz::run(repo, if depth == Depth::All { 60 } else { 3 })),
     Step("oracle", 16, |repo, _| oracle::run_with_second_try(repo, FORGIVEN)),
+    Step("web", 6, |repo, _| web::check(repo)),
     Step("bpf", 3, |repo, _| bpf::run(repo, true)),
     Step("doc", 6, |repo, _| cargo::doc(repo)),
     Step("aarch64", 6, |repo, _| cargo::cross(repo)),
@@ -117,7 +121,7 @@ fn print_summary(table: &[(&str, Score, Duration)], total: Score) {
 }
 
 #[cfg(test)]
-mod tests {
+mod unit_tests {
     use super::*;
 
     #[test]

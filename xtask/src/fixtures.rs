@@ -3,6 +3,8 @@
 //! The head of a source defines its builds: `// build NAME: FLAGS`, one line per program. The ending selects the
 //! compiler: gcc, g++, rustc, go.
 
+mod recordings;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, SystemTime};
@@ -25,6 +27,15 @@ struct Program {
 /// Folder of the built programs.
 pub fn dir(repo: &Repo) -> PathBuf {
     repo.target().join("fixtures")
+}
+
+/// `cargo xtask fixtures [--record]`: builds the programs; with `--record` makes the recordings of the repository anew.
+pub fn run_args(repo: &Repo, args: &[String]) -> Result<Score> {
+    match args {
+        [] => run(repo),
+        [flag] if flag == "--record" => recordings::record(repo, &crate::golden::tally(repo)?),
+        _ => anyhow::bail!("cargo xtask fixtures [--record]"),
+    }
 }
 
 /// Builds programs that are missing or older than their source.

@@ -1,6 +1,6 @@
 //! Runs the golden cases: each folder of `tests/golden` is a command and its expected output.
 //!
-//! `cmd` is a shell line, run in the case's folder with this build of `tally` first in PATH. `stdout` must match to
+//! `cmd` is a shell script, run in the case's folder with this build of `tally` first in PATH. `stdout` must match to
 //! the byte; `stderr` and `exit` too where the case has them. Without `exit` the command must end with 0.
 //! Full-screen views are walked by `tests/golden/tmux-walk.sh`.
 
@@ -60,7 +60,7 @@ pub fn tally(repo: &Repo) -> Result<PathBuf> {
 }
 
 fn build_tally(repo: &Repo, profile: &str) -> Result<PathBuf> {
-    let args = ["build", "--quiet", "-p", "cli", "--bin", "tally", "--profile", profile];
+    let args = ["build", "--quiet", "-p", "tally", "--bin", "tally", "--profile", profile];
     if !process::passed_on(&mut cargo(repo, &args), BUILD_LIMIT)? {
         bail!("tally does not build");
     }

@@ -20,6 +20,7 @@ mod soak;
 mod tests;
 mod tidy;
 mod usage;
+mod web;
 
 use std::process::ExitCode;
 
@@ -34,17 +35,21 @@ cargo xtask CHORE [ARGS]
                      --all: with ignored tests, a minute of each fuzz target, and soak (hours)
   setup              install tools for the oracles (root and apt), list what is missing
   fmt clippy doc     the compiler's own checks
-  test [FILTER]      every test of the workspace; a few failures are tried again alone
+  test [TIER] [FILTER]   tests of the workspace: default, live, machine or heavy;
+                     without TIER default and live. Failed live tests are tried again alone
   tidy               the house rules
   golden [--update] [CASE]   run commands, compare their output
-  fixtures           build tests/programs into target/fixtures
+  fixtures [--record]   build tests/programs into target/fixtures;
+                     --record: make the recordings of tests/recordings anew
   fuzz [SECONDS]     every fuzz target on this compiler, SECONDS each
   fuzz --hours N [TARGET...]   all targets in turn; grows fuzz/corpus
   soak [--minutes N] record under load: memory and descriptors must stay flat
   oracle [NAME]      perf and tally over the same files
   bench [NAME]       perf and tally side by side (heavy)
   cross              cargo check for aarch64
+  man                write manual pages and completions to target/man
   bpf [--check]      rebuild (or compare) the BPF object
+  web [--check]      build the page's script (or compare it, and try the page in a browser)
 ";
 
 fn main() -> ExitCode {
@@ -72,15 +77,18 @@ fn run(args: &[String]) -> Result<Score> {
         "clippy" => cargo::clippy(&repo),
         "doc" => cargo::doc(&repo),
         "cross" => cargo::cross(&repo),
-        "test" => tests::run(&repo, rest.first().map(String::as_str), false),
+        "man" => cargo::man(&repo),
+        "test" => tests::run_args(&repo, rest),
         "tidy" => tidy::run(&repo),
         "golden" => golden::run(&repo, rest),
-        "fixtures" => fixtures::run(&repo),
+        "fixtures" => fixtures::run_args(&repo, rest),
         "fuzz" => fuzz::run_args(&repo, rest),
         "soak" => soak::run(&repo, rest),
         "oracle" => oracle::run(&repo, rest.first().map(String::as_str)),
         "bench" => bench::run(&repo, rest.first().map(String::as_str)),
         "bpf" => bpf::run(&repo, rest.iter().any(|arg| arg == "--check")),
+        "web" if rest.iter().any(|arg| arg == "--check") => web::check(&repo),
+        "web" => web::build(&repo),
         "help" | "-h" | "--help" => {
             print!("{HELP}");
             Ok(Score::PASS)

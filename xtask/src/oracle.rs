@@ -6,8 +6,10 @@
 
 mod advice;
 mod annotate;
+mod blame;
 mod chains;
 mod collapse;
+mod export;
 mod off_cpu;
 mod pt;
 mod pt_text;
@@ -90,14 +92,20 @@ pub struct Case {
 /// One comparison over every file: the command it needs, and its function for one file.
 type Comparison = (&'static str, fn(&Pair, &Case) -> Result<Score>);
 
-const COMPARISONS: &[Comparison] =
-    &[("report", report::compare), ("script", script::compare), ("annotate", annotate::compare)];
+const COMPARISONS: &[Comparison] = &[
+    ("report", report::compare),
+    ("script", script::compare),
+    ("annotate", annotate::compare),
+    ("export", export::compare),
+];
 
 /// The parts that compare recordings made for them.
-const OF_RECORDINGS: &[&str] = &["report", "script", "annotate", "collapse", "views"];
+const OF_RECORDINGS: &[&str] = &["report", "script", "annotate", "export", "collapse", "views"];
 /// All parts. Any other filter is a part of a recording's name.
-const PARTS: &[&str] =
-    &["report", "script", "annotate", "collapse", "views", "advice", "pt", "stat", "sched", "off-cpu"];
+const PARTS: &[&str] = &[
+    "report", "script", "annotate", "export", "collapse", "views", "advice", "pt", "stat", "sched",
+    "off-cpu", "blame",
+];
 
 /// The score of one part, by its name.
 type PartScore = (&'static str, Score);
@@ -171,6 +179,7 @@ fn compare(repo: &Repo, filter: Option<&str>) -> Result<Vec<PartScore>> {
             "views" if pair.is_tally() => views::compare(repo, &pair, &cases)?,
             "advice" if pair.is_tally() => advice::compare(&pair)?,
             "off-cpu" if pair.is_tally() => off_cpu::compare(&pair)?,
+            "blame" if pair.is_tally() => blame::compare(&pair)?,
             _ => continue,
         };
         parts.push((part, score));

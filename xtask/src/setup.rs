@@ -16,6 +16,8 @@ const TOOLS: &[(&str, &str)] = &[
     ("g++", "g++"),
     ("gdb", "gdb"),
     ("tmux", "tmux"),
+    ("chromium", "chromium"),
+    ("npm", "npm"),
     ("clang", "clang"),
     ("llvm-strip", "llvm"),
     ("bpftool", "bpftool"),

@@ -111,7 +111,7 @@ pub fn run(repo: &Repo, args: &[String]) -> Result<Score> {
     if !process::capture(Command::new("id").arg("-u"), Duration::from_secs(10))?.text().starts_with("0\n") {
         return Ok(skip("soak", "only root may record the whole machine"));
     }
-    if !process::passed_on(&mut cargo(repo, &["build", "--quiet", "-p", "cli"]), BUILD_LIMIT)? {
+    if !process::passed_on(&mut cargo(repo, &["build", "--quiet", "-p", "tally"]), BUILD_LIMIT)? {
         bail!("tally does not build");
     }
     let folder = repo.target().join("soak");

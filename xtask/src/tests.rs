@@ -1,5 +1,8 @@
-//! Runs the workspace's tests binary by binary, so that a hang ends, skips are counted, and a few failures on a noisy
-//! machine get a second try alone.
+//! Runs the workspace's tests by tiers, binary by binary, so that a hang ends and skips are counted.
+//!
+//! A test without `#[ignore]` is of the default tier: it gives the same result on every machine. The reason of an ignored
+//! test begins with its tier: `live: …` records on this machine, `machine: …` changes it, `heavy: …` takes long.
+//! Only live tests, which other programs may disturb, get a second try alone.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -33,29 +36,128 @@ struct Failure<'a> {
     test: String,
 }
 
-/// Builds and runs every test whose name contains `filter`; ignored ones only `with_ignored`.
-pub fn run(repo: &Repo, filter: Option<&str>, with_ignored: bool) -> Result<Score> {
+/// Which tests to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tier {
+    /// Those that plain `cargo test` runs.
+    Default,
+    /// Those that record on this machine.
+    Live,
+    /// Those that take CPUs offline, make cgroups or start thousands of threads.
+    Machine,
+    /// Those that take long.
+    Heavy,
+}
+
+impl Tier {
+    const NAMES: [(&'static str, Self); 4] = [
+        ("default", Self::Default),
+        ("live", Self::Live),
+        ("machine", Self::Machine),
+        ("heavy", Self::Heavy),
+    ];
+
+    /// Tiers that every change must pass.
+    pub const GATE: &'static [Self] = &[Self::Default, Self::Live];
+    /// All tiers.
+    pub const ALL: &'static [Self] = &[Self::Default, Self::Live, Self::Machine, Self::Heavy];
+
+    /// The tier that the reason of an ignored test names.
+    fn of_reason(reason: &str) -> Option<Self> {
+        let (word, _) = reason.split_once(':')?;
+        Self::NAMES.iter().find(|(name, _)| *name == word).map(|(_, tier)| *tier)
+    }
+}
+
+/// `cargo xtask test [default|live|machine|heavy] [FILTER]`; without a tier default and live.
+pub fn run_args(repo: &Repo, args: &[String]) -> Result<Score> {
+    let named = args.first().and_then(|word| Tier::NAMES.iter().find(|(name, _)| name == word));
+    match (named, args) {
+        (Some((_, tier)), [_, rest @ ..]) if rest.len() < 2 => {
+            run(repo, rest.first().map(String::as_str), &[*tier])
+        }
+        (None, [] | [_]) => run(repo, args.first().map(String::as_str), Tier::GATE),
+        _ => bail!("cargo xtask test [default|live|machine|heavy] [FILTER]"),
+    }
+}
+
+/// Builds the tests, and runs those of the tiers whose names contain `filter`.
+pub fn run(repo: &Repo, filter: Option<&str>, tiers: &[Tier]) -> Result<Score> {
     let binaries = build(repo)?;
     let mut score = Score::default();
-    let mut failures = Vec::new();
+    let mut ignored = Vec::new();
     for binary in &binaries {
-        let run = run_binary(repo, binary, filter, with_ignored)?;
-        let (part, failed) = read_results(&run);
-        println!("{:<24} {part}  ({:.1} s)", binary.name, run.wall.as_secs_f64());
-        score += part;
-        if !run.ok() && failed.is_empty() {
-            score::fault(&format!("{}: {}\n{}", binary.name, run.how(), run.tail(40)));
-            score += Score::FAIL;
+        let names = ignored_tests(repo, binary, filter)?;
+        if tiers.contains(&Tier::Default) {
+            let (part, _) = run_binary(repo, binary, filter.into_iter().collect())?;
+            score += part;
         }
-        print_failures(&run, &failed);
-        failures.extend(failed.into_iter().map(|test| Failure { binary, test }));
+        let skipped = names.iter().filter(|test| !tiers.contains(&test.tier)).count();
+        score.skipped += u32::try_from(skipped).unwrap_or(u32::MAX);
+        ignored
+            .extend(names.into_iter().filter(|test| tiers.contains(&test.tier)).map(|test| (binary, test)));
     }
-    let recovered = try_again(repo, &failures, score.failed);
-    score.failed -= recovered;
-    score.passed += recovered;
-    if filter.is_none() {
+    if filter.is_none() && tiers.contains(&Tier::Default) {
         score += doctests(repo)?;
     }
+    for tier in tiers.iter().filter(|tier| **tier != Tier::Default) {
+        let of_tier: Vec<_> = ignored.iter().filter(|(_, test)| test.tier == *tier).collect();
+        score += run_ignored(repo, *tier, &binaries, &of_tier)?;
+    }
+    Ok(score)
+}
+
+/// An ignored test.
+struct Ignored {
+    name: String,
+    tier: Tier,
+}
+
+/// The ignored tests of a program, by what it prints about them. A test whose reason names no tier is an error.
+fn ignored_tests(repo: &Repo, binary: &Binary, filter: Option<&str>) -> Result<Vec<Ignored>> {
+    let list = |args: &[&str]| {
+        let mut command = command(repo, binary);
+        process::capture(command.args(args).args(filter), ALONE_LIMIT)
+    };
+    let names = list(&["--list", "--ignored", "--format", "terse"])?.text();
+    let names: Vec<&str> = names.lines().filter_map(|line| line.strip_suffix(": test")).collect();
+    if names.is_empty() {
+        return Ok(Vec::new());
+    }
+    // Only a run prints the reasons; this one leaves out all other tests.
+    let mut command = command(repo, binary);
+    let run = process::capture(command.arg("--exact").args(&names), ALONE_LIMIT)?;
+    let found: Vec<Ignored> = run.text().lines().filter_map(ignored_test).collect();
+    if found.len() != names.len() {
+        bail!("{}: an ignored test has no reason that begins with its tier", binary.name);
+    }
+    Ok(found)
+}
+
+/// `test NAME ... ignored, TIER: WHY`.
+fn ignored_test(line: &str) -> Option<Ignored> {
+    let (name, reason) = line.strip_prefix("test ")?.split_once(" ... ignored, ")?;
+    Some(Ignored { name: name.trim_end().to_owned(), tier: Tier::of_reason(reason)? })
+}
+
+/// Runs ignored tests of one tier. A few failed live tests get a second try, each alone.
+fn run_ignored(repo: &Repo, tier: Tier, binaries: &[Binary], tests: &[&(&Binary, Ignored)]) -> Result<Score> {
+    println!("tier {tier:?}: {} tests", tests.len());
+    let mut score = Score::default();
+    let mut failures = Vec::new();
+    for binary in binaries {
+        let of_binary = tests.iter().filter(|(other, _)| std::ptr::eq(*other, binary));
+        let names: Vec<&str> = of_binary.map(|(_, test)| test.name.as_str()).collect();
+        if names.is_empty() {
+            continue;
+        }
+        let (part, failed) = run_binary(repo, binary, [&["--ignored", "--exact"][..], &names].concat())?;
+        score += part;
+        failures.extend(failed.into_iter().map(|test| Failure { binary, test }));
+    }
+    let recovered = if tier == Tier::Live { try_again(repo, &failures, score.failed) } else { 0 };
+    score.failed -= recovered;
+    score.passed += recovered;
     Ok(score)
 }
 
@@ -95,10 +197,18 @@ fn command(repo: &Repo, binary: &Binary) -> Command {
     command
 }
 
-fn run_binary(repo: &Repo, binary: &Binary, filter: Option<&str>, with_ignored: bool) -> Result<Finished> {
+/// Runs a test program; returns its score and the names of the failed tests.
+fn run_binary(repo: &Repo, binary: &Binary, args: Vec<&str>) -> Result<(Score, Vec<String>)> {
     let mut command = command(repo, binary);
-    command.arg("--show-output").args(with_ignored.then_some("--include-ignored")).args(filter);
-    process::capture(&mut command, BINARY_LIMIT)
+    let run = process::capture(command.arg("--show-output").args(args), BINARY_LIMIT)?;
+    let (mut score, failed) = read_results(&run);
+    println!("{:<24} {score}  ({:.1} s)", binary.name, run.wall.as_secs_f64());
+    if !run.ok() && failed.is_empty() {
+        score::fault(&format!("{}: {}\n{}", binary.name, run.how(), run.tail(40)));
+        score += Score::FAIL;
+    }
+    print_failures(&run, &failed);
+    Ok((score, failed))
 }
 
 /// The score of a run and the names of the failed tests.
@@ -123,8 +233,6 @@ fn read_results(run: &Finished) -> (Score, Vec<String>) {
             } else if let Some(name) = test.strip_suffix(" ... FAILED") {
                 score.failed += 1;
                 failed.push(name.trim_end_matches(" - should panic").to_owned());
-            } else if test.contains("... ignored") {
-                score.skipped += 1;
             }
         }
     }
@@ -170,4 +278,18 @@ fn doctests(repo: &Repo) -> Result<Score> {
         println!("{}", run.tail(60));
     }
     Ok(Score::of(run.ok()))
+}
+
+#[cfg(test)]
+mod unit_tests {
+    use super::*;
+
+    #[test]
+    fn the_tier_of_an_ignored_test_is_in_its_reason() {
+        let tier = |line: &str| ignored_test(line).map(|test| (test.name, test.tier));
+        assert_eq!(tier("test a::b ... ignored, live: records"), Some(("a::b".to_owned(), Tier::Live)));
+        assert_eq!(tier("test c ... ignored, machine: a CPU"), Some(("c".to_owned(), Tier::Machine)));
+        assert_eq!(tier("test c ... ignored, some day"), None);
+        assert_eq!(tier("test c ... ok"), None);
+    }
 }

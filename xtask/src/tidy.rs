@@ -36,6 +36,8 @@ const RULES: &[Rule] = &[
     ("ARCHITECTURE.md is short", text::architecture_is_short),
     ("the fuzz corpus is small", text::corpus_is_small),
     ("every golden case is complete", text::golden_cases_are_complete),
+    ("golden commands are scripts", text::golden_commands_are_scripts),
+    ("recordings in the repository are small", text::recordings_are_small),
     ("text is plain English", words::text_is_plain),
 ];
 

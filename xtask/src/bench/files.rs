@@ -84,7 +84,7 @@ fn full_debug_tally(bench: &Bench) -> Result<PathBuf> {
     let target = bench.dir.join("build");
     let mut command = std::process::Command::new("cargo");
     command
-        .args(["build", "--quiet", "--profile", "fast", "-p", "cli", "--bin", "tally"])
+        .args(["build", "--quiet", "--profile", "fast", "-p", "tally", "--bin", "tally"])
         .args(["--config", "profile.fast.debug='full'", "--target-dir"])
         .arg(&target)
         .current_dir(&bench.root);

@@ -1,30 +1,21 @@
 //! `advice`: checks that every command on a screen of `tally run`, and of `tally why` after it, works on the recording
-//! it was printed for.
+//! it was printed for, and that its remedies for missing names do.
 //!
 //! A command that fails, or that prints nothing and writes no file, is worse than none, because its user gives up.
+
+mod remedies;
+mod subjects;
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use anyhow::{Context, Result};
 
+use self::subjects::{SUBJECTS, Subject};
 use super::Pair;
-use crate::process::{self, Finished};
+use crate::process::Finished;
+use crate::repo::Repo;
 use crate::score::{self, Score, skip};
-
-/// Subjects: test programs by their name, others by a shell line that begins with one.
-const SUBJECTS: &[&str] = &[
-    "split 1",
-    "convoy 4 200",
-    "pool",
-    "words 10000",
-    "disk",
-    "git --version",
-    "gzip -kc /usr/lib/x86_64-linux-gnu/libc.so.6",
-    "sqlite3 :memory: 'with recursive c(x) as (select 1 union all select x+1 from c where x<300000) select sum(x) from c'",
-    "python3 -c 'print(sum(i*i%7 for i in range(2000000)))'",
-    "node -p '[...Array(3e6).keys()].reduce((a,b)=>a+b%7)'",
-];
 
 /// Minimum length of a useful output.
 const LEAST_BYTES: usize = 40;
@@ -32,58 +23,82 @@ const LEAST_BYTES: usize = 40;
 /// Runs each subject, then each command of its screen.
 pub fn compare(pair: &Pair) -> Result<Score> {
     let mut score = Score::default();
-    for line in SUBJECTS {
-        let (program, args) = line.split_once(' ').unwrap_or((line, ""));
-        let built = pair.programs.join(program);
-        let program = match (built.is_file(), process::find(program)) {
-            (true, _) => built.to_string_lossy().into_owned(),
-            (false, Some(_)) => program.to_owned(),
-            (false, None) => {
-                score += skip(&format!("advice for {program}"), "it is not on this machine");
-                continue;
+    for subject in SUBJECTS {
+        score += match subject.missing() {
+            Some(program) => {
+                skip(&format!("advice for {}", subject.name), &format!("no {program} on this machine"))
             }
+            None => of_one(pair, subject)?,
         };
-        score += of_one(pair, &format!("{program} {args}"))?;
     }
     println!("advice: {score}");
     Ok(score)
 }
 
-fn of_one(pair: &Pair, line: &str) -> Result<Score> {
+fn of_one(pair: &Pair, subject: &Subject) -> Result<Score> {
     let folder = pair.dir.join("advice");
-    std::fs::remove_dir_all(&folder).ok();
-    std::fs::create_dir_all(&folder)?;
-    let ran = in_shell(pair, &folder, &format!("tally run -- {line} >/dev/null"))?;
-    let evidence = in_shell(pair, &folder, "tally why")?;
+    subject.make_folder(&folder)?;
+    let shell = Shell { pair, folder: &folder, subject };
+    let prepared = shell.run(if subject.before.is_empty() { "true" } else { subject.before })?;
+    if !prepared.ok() {
+        return Ok(skip(&format!("advice for {}", subject.name), &prepared.tail(1)));
+    }
+    let ran = shell.run(&format!("tally run -- {} >/dev/null", subject.line))?;
+    let evidence = shell.run("tally why")?;
     let screen = format!("{}\n{}", String::from_utf8_lossy(&ran.stderr), evidence.text());
     let commands = commands(&screen);
     let mut score = Score::of(!commands.is_empty());
     if commands.is_empty() {
-        score::fault(&format!("advice for {line}: the screen names no command\n{}", ran.tail(5)));
+        shell.fault(&format!("the screen names no command\n{}", ran.tail(5)));
     }
     // Those that record take the recording's place, so they come after those that read it. Those that read another
     // file read what one of them has recorded.
     let mut commands: Vec<String> = commands.into_iter().collect();
     commands.sort_by_key(|command| (command.contains(" -i "), command.contains(" -- ")));
     for command in commands {
-        let (before, ran) = (bytes_in(&folder)?, in_shell(pair, &folder, &command)?);
-        // A second run may have nothing to show (its files are in memory now). A message about that is fine.
-        let printed = ran.stdout.len().max(ran.stderr.len());
-        let helps = printed >= LEAST_BYTES || bytes_in(&folder)? != before;
-        if !ran.ok() || !helps {
-            let why = if ran.ok() { "printed nothing".to_owned() } else { ran.how() };
-            score::fault(&format!("advice for {line}: `{command}`: {why}: {}", ran.tail(2)));
-        }
-        score += Score::of(ran.ok() && helps);
+        score += shell.try_command(&command)?;
     }
+    score += remedies::compare(&shell)?;
     Ok(score)
 }
 
-/// Runs a line as a user would type it in the folder of the recording.
-fn in_shell(pair: &Pair, folder: &Path, line: &str) -> Result<Finished> {
-    let bin = pair.tally.parent().context("tally is in a folder")?;
-    let line = format!("cd '{}' && PATH='{}':$PATH && {line}", folder.display(), bin.display());
-    pair.run(Path::new("sh"), &["-c", &line])
+/// The shell of a subject's user, in the folder of the recording.
+struct Shell<'a> {
+    pair: &'a Pair,
+    folder: &'a Path,
+    subject: &'a Subject,
+}
+
+impl Shell<'_> {
+    fn run(&self, line: &str) -> Result<Finished> {
+        let bin = self.pair.tally.parent().context("tally is in a folder")?;
+        let sources = Repo::here().root.join("tests/programs");
+        let line = format!(
+            "cd '{}' && PATH='{}':'{}':$PATH && export SOURCES='{}' && {line}",
+            self.folder.display(),
+            bin.display(),
+            self.pair.programs.display(),
+            sources.display()
+        );
+        self.pair.run(Path::new("sh"), &["-c", &line])
+    }
+
+    fn fault(&self, what: &str) {
+        score::fault(&format!("advice for {}: {what}", self.subject.name));
+    }
+
+    /// Runs a printed command, which has to end well and to print or write something.
+    fn try_command(&self, command: &str) -> Result<Score> {
+        let (before, ran) = (bytes_in(self.folder)?, self.run(command)?);
+        // A second run may have nothing to show (its files are in memory now). A message about that is fine.
+        let printed = ran.stdout.len().max(ran.stderr.len());
+        let helps = printed >= LEAST_BYTES || bytes_in(self.folder)? != before;
+        if !ran.ok() || !helps {
+            let why = if ran.ok() { "printed nothing".to_owned() } else { ran.how() };
+            self.fault(&format!("`{command}`: {why}: {}", ran.tail(2)));
+        }
+        Ok(Score::of(ran.ok() && helps))
+    }
 }
 
 /// All bytes of the folder's files, which show whether a command wrote something.

@@ -25,7 +25,7 @@ const RECORDINGS: &[Recording] = &[
     ("fp-forks", FP, "forks", &["100"]),
     ("fp-mmaps", FP, "mmaps", &["8", "500"]),
     ("fp-dlopen", FP, "dlopen", &["100000"]),
-    ("fp-sort", FP, "sort", &["-R", "/etc/services"]),
+    ("fp-sort", FP, "sort", &["-R", "/usr/lib/x86_64-linux-gnu/libc.so.6"]),
     ("plain-faults", PLAIN, "faults", &["20"]),
     ("plain-convoy", PLAIN, "convoy", &["4", "200"]),
     ("plain-throw", PLAIN, "throw", &["20"]),

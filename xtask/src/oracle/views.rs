@@ -4,6 +4,8 @@
 //! (flame graphs, the page, the browsing table, `run`, `report --wall`) count inlined functions separately. The page's
 //! data marks its inlined names, so both units come from it, and every other view is compared with it.
 
+mod columns;
+mod filtered;
 mod read;
 
 use std::collections::BTreeMap;
@@ -24,7 +26,7 @@ const MADE: &[&str] =
     &["fp-rand", "fp-words", "fp-deep", "fp-sort", "dwarf-throw", "live-rand", "live-throw"];
 /// Programs to `run` for the views of the wall clock.
 const RUN: &[(&str, &[&str])] =
-    &[("split", &["1"]), ("convoy", &["4", "200"]), ("server", &["50", "4000"]), ("words", &["10000"])];
+    &[("split", &["1"]), ("convoy", &["4", "200"]), ("server", &["3000", "300"]), ("words", &["10000"])];
 
 /// Rows compared, from the top.
 const ROWS: usize = 10;
@@ -100,6 +102,7 @@ fn samples(repo: &Repo, pair: &Pair, name: &str, file: &str) -> Result<Score> {
     let diff = read::diff(&text_of(pair, &["diff", "-s", "sym", file, file])?, &page.event);
     score +=
         agree(&format!("views {name}: diff with itself"), &read::joined(&diff), &of_symbols, MANY_ROUNDED);
+    score += filtered::by_file(pair, name, file, &page.event)?;
     score += browsed(repo, pair, name, file, page)?;
     Ok(score)
 }
@@ -112,7 +115,7 @@ fn browsed(repo: &Repo, pair: &Pair, name: &str, file: &str, page: &Page) -> Res
     let walk = repo.root.join("tests/golden/tmux-walk.sh");
     let line = format!("{} report -i {file}", pair.tally.display());
     let screen =
-        pair.run(std::path::Path::new("sh"), &[&walk.to_string_lossy(), "400x60", &line, "", "q"])?;
+        pair.run(std::path::Path::new("sh"), &[&walk.to_string_lossy(), "400x300", &line, "", "q"])?;
     let screen = read::screen(&screen.text());
     let what = format!("views {name}: the browsing table");
     // Where neither symbols nor unwind tables name a function, the table has addresses and the page the file.

@@ -8,10 +8,11 @@ const EDGES: &[(&str, &[&str])] = &[
     ("intelpt", &[]),
     ("dso", &[]),
     ("tracer", &[]),
-    ("profile", &["perfdata", "dso"]),
+    ("sched", &[]),
+    ("profile", &["perfdata", "dso", "sched"]),
     ("symbols", &["perfdata", "dso", "profile"]),
     ("calls", &["perfdata", "dso", "intelpt", "tracer", "profile", "symbols"]),
-    ("record", &["perfdata", "dso", "tracer"]),
+    ("record", &["perfdata", "dso", "sched", "tracer"]),
     ("cli", &["perfdata", "dso", "intelpt", "calls", "profile", "record", "symbols", "tracer"]),
 ];
 
@@ -22,6 +23,8 @@ const LISTED: &[&str] = &[
     "aya",
     "aya-obj",
     "clap",
+    "clap_complete",
+    "clap_mangen",
     "cpp_demangle",
     "crossterm",
     "disarm64",

@@ -10,9 +10,9 @@ const OPENERS: &[(&str, &str)] = &[
     ("crates/dso/src/system_file.rs", "the designated module"),
     ("crates/dso/src/named_file.rs", "the designated module"),
     ("crates/dso/src/private_folder.rs", "a folder, opened as a place only"),
-    ("crates/record/src/control.rs", "pipes that the user named, for reading and writing"),
-    ("crates/record/src/output_file.rs", "a recording of our own, for reading and writing"),
-    ("crates/record/src/scratch.rs", "an unnamed file of our own, for reading and writing"),
+    ("crates/record/src/session/control.rs", "pipes that the user named, for reading and writing"),
+    ("crates/record/src/files/output_file.rs", "a recording of our own, for reading and writing"),
+    ("crates/record/src/files/scratch.rs", "an unnamed file of our own, for reading and writing"),
     ("crates/record/src/sys/fifo.rs", "a pipe of our own, for reading and writing"),
     ("crates/record/src/sys/mem.rs", "a folder of our own"),
 ];
@@ -21,15 +21,15 @@ const OPENERS: &[(&str, &str)] = &[
 /// `record::output_file` for files that the user keeps, `record::scratch` for files removed at the end,
 /// `calls::own_folder` for folders of calls, `dso::system_file` for settings of the kernel.
 const CREATORS: &[(&str, &str)] = &[
-    ("crates/record/src/output_file.rs", "the designated module"),
-    ("crates/record/src/scratch.rs", "the designated module"),
+    ("crates/record/src/files/output_file.rs", "the designated module"),
+    ("crates/record/src/files/scratch.rs", "the designated module"),
     ("crates/cli/src/calls/own_folder.rs", "the designated module"),
     ("crates/dso/src/system_file.rs", "the designated module; nothing is created"),
     ("crates/dso/src/private_folder.rs", "a folder of this user's that others can't enter"),
     ("crates/dso/src/index.rs", "files in such a folder"),
-    ("crates/record/src/build_id_cache.rs", "~/.debug, unless it is another user's"),
+    ("crates/record/src/files/build_id_cache.rs", "~/.debug, unless it is another user's"),
     ("crates/record/src/calls/ftrace/place.rs", "an instance of tracefs, always a new one"),
-    ("crates/record/src/control.rs", "pipes that the user named; nothing is created"),
+    ("crates/record/src/session/control.rs", "pipes that the user named; nothing is created"),
     ("crates/record/src/sys/fifo.rs", "a pipe in a folder of our own"),
     ("crates/cli/src/calls/recorder.rs", "a library that all may read, always a new file"),
     ("crates/cli/src/calls/tail.rs", "space given back in a file of our own; nothing is created"),
@@ -135,7 +135,7 @@ mod tests {
         let created = |path, text| lines_outside(&[file(path, text)], CREATORS, CREATES).len();
         let text = "std::fs::write(p, b)?;\nlet f = File::options().append(true);\nfs::rename(a, b)?; // fs::write(\n";
         assert_eq!(created("crates/cli/src/a.rs", text), 2);
-        assert_eq!(created("crates/record/src/output_file.rs", text), 0);
+        assert_eq!(created("crates/record/src/files/output_file.rs", text), 0);
         assert_eq!(created("crates/tracer/src/a.rs", text), 0);
         assert_eq!(faults("crates/cli/src/a.rs", &format!("#[cfg(test)]\nmod tests {{\n{text}")), 0);
     }

@@ -8,6 +8,7 @@ const PURE: &[&str] = &[
     "crates/intelpt/src/lib.rs",
     "crates/profile/src/lib.rs",
     "crates/calls/src/lib.rs",
+    "crates/sched/src/lib.rs",
     "crates/symbols/src/lib.rs",
     "crates/cli/src/main.rs",
     "fuzz/src/lib.rs",
@@ -38,8 +39,11 @@ const LAYOUTS: &[&str] = &[
     "crates/record/src/sys/",
     "crates/record/src/off_cpu/",
     "crates/record/src/calls/",
+    // An interpreter's objects in the target's memory.
+    "crates/record/src/runtimes/",
+    "crates/record/src/syscalls/",
     // A word of the target's stack.
-    "crates/record/src/stacks.rs",
+    "crates/record/src/pipeline/stacks.rs",
     "fuzz/",
 ];
 

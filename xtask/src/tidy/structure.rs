@@ -11,14 +11,14 @@ use crate::repo::File;
 const SMALL_CIRCLE: usize = 4;
 
 /// Crates with a larger circle: the number of files in it.
-const CIRCLES: &[(&str, usize)] = &[("profile", 10), ("record", 5), ("tracer", 16)];
+const CIRCLES: &[(&str, usize)] = &[("tracer", 16)];
 
 /// A crate without a line here has no more modules at its root.
 const FEW_MODULES: usize = 15;
 
 /// Crates with more modules at their root.
 const ROOT_MODULES: &[(&str, usize)] =
-    &[("cli", 40), ("dso", 42), ("perfdata", 23), ("profile", 19), ("record", 51), ("tracer", 33)];
+    &[("cli", 40), ("dso", 42), ("perfdata", 23), ("profile", 19), ("tracer", 33)];
 
 /// The limit of a crate.
 fn limit(list: &[(&str, usize)], krate: &str, usual: usize) -> usize {

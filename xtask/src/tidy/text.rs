@@ -4,6 +4,10 @@ use std::path::Path;
 
 use crate::repo::{File, Repo};
 
+/// Columns of a line in a golden case's command.
+const COMMAND_COLUMNS: usize = 200;
+/// Bytes of all recordings in the repository.
+const RECORDING_BYTES: u64 = 10 << 20;
 /// Limits of the fuzz targets' corpus: everybody who clones the repository gets it.
 const CORPUS_BYTES: u64 = 2 << 20;
 const CORPUS_INPUT_BYTES: u64 = 64 << 10;
@@ -68,6 +72,24 @@ fn list_sizes(folder: &Path, sizes: &mut Vec<(String, u64)>) {
             Err(_) => {}
         }
     }
+}
+
+/// Commands of golden cases are scripts with one command a line.
+pub fn golden_commands_are_scripts(files: &[File]) -> Vec<String> {
+    let commands =
+        files.iter().filter(|file| file.path.starts_with("tests/golden/") && file.path.ends_with("/cmd"));
+    let longest = |file: &File| file.text.lines().map(str::len).max().unwrap_or_default();
+    let too_long = commands.filter(|file| longest(file) > COMMAND_COLUMNS);
+    too_long.map(|file| format!("{}: a line of {} columns", file.path, longest(file))).collect()
+}
+
+/// A clone stays small.
+pub fn recordings_are_small(_: &[File]) -> Vec<String> {
+    let mut sizes = Vec::new();
+    list_sizes(&Repo::here().root.join("tests/recordings"), &mut sizes);
+    let whole: u64 = sizes.iter().map(|(_, size)| size).sum();
+    let is_large = whole > RECORDING_BYTES;
+    is_large.then(|| format!("tests/recordings: {whole} bytes of {RECORDING_BYTES}")).into_iter().collect()
 }
 
 /// A case is a command and its output.

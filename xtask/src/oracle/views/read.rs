@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::{Context, Result};
 use serde_json::Value;
 
+use super::columns::Columns;
 use super::in_percent;
 
 /// Per cent by function.
@@ -18,39 +19,65 @@ pub struct Page {
     own: Vec<u64>,
 }
 
-/// The events of a page.
+/// The kinds of names, in the order of their numbers.
+const KINDS: [&str; 9] =
+    ["task", "program", "library", "kernel", "jit", "python", "inlined", "waiting", "unknown"];
+
+/// The events of a page, without its wall clock.
 pub fn pages(html: &str) -> Result<Vec<Page>> {
-    let (_, data) = html.split_once("id=\"data\">").context("the page has no data")?;
-    let (data, _) = data.split_once("</script>").context("the page's data has no end")?;
-    let data: Value = serde_json::from_str(data)?;
-    let events = data["events"].as_array().context("no events")?;
-    events.iter().map(one_page).collect()
+    let about: Value = serde_json::from_str(element(html, "id=\"about\">")?)?;
+    let mut columns = Columns::unpack(element(html, "id=\"columns\">")?)?;
+    let (names, kinds) = (columns.texts()?, columns.bytes()?);
+    columns.numbers()?;
+    let (ups, node_names) = (columns.numbers()?, columns.numbers()?);
+    columns.numbers()?;
+    let mut path: Vec<usize> = Vec::new();
+    let mut nodes = Vec::new();
+    for (at, (up, name)) in ups.into_iter().zip(node_names).enumerate() {
+        // The root is one level up from nothing.
+        let depth = (path.len() + usize::from(at == 0)).checked_sub(up as usize);
+        path.truncate(depth.context("a frame above the root")?);
+        let name = usize::try_from(name)?;
+        let kind = KINDS[usize::from(*kinds.get(name).context("a name without a kind")?)];
+        let text = names.get(name).context("a frame without a name")?.clone();
+        nodes.push((text, kind.to_owned(), path.last().copied().unwrap_or(0)));
+        path.push(at);
+    }
+    let mut pages = Vec::new();
+    for set in about["data"]["sets"].as_array().context("no events")? {
+        let own = own_amounts(&mut columns, nodes.len())?;
+        if set["wall"] != Value::Bool(true) {
+            pages.push(Page { event: text(&set["name"]), nodes: nodes.clone(), own });
+        }
+    }
+    Ok(pages)
 }
 
-fn one_page(event: &Value) -> Result<Page> {
-    let numbers = |key: &str| -> Result<Vec<u64>> {
-        event[key]
-            .as_array()
-            .with_context(|| format!("no {key}"))?
-            .iter()
-            .map(|n| n.as_u64().context("a number"))
-            .collect()
-    };
-    let names: Vec<(String, String)> = event["names"]
-        .as_array()
-        .context("no names")?
-        .iter()
-        .map(|name| (text(&name[0]), text(&name[1])))
-        .collect();
-    let nodes = numbers("name")?
-        .into_iter()
-        .zip(numbers("parent")?)
-        .map(|(name, parent)| {
-            let (name, kind) = names.get(name as usize).cloned().unwrap_or_default();
-            (name, kind, parent as usize)
-        })
-        .collect();
-    Ok(Page { event: text(&event["event"]), nodes, own: numbers("own")? })
+/// The content of an element.
+fn element<'h>(html: &'h str, begin: &str) -> Result<&'h str> {
+    let (_, data) = html.split_once(begin).with_context(|| format!("the page has no {begin}"))?;
+    let (data, _) = data.split_once("</script>").context("the page's data has no end")?;
+    Ok(data)
+}
+
+/// The columns of a set's items, as sums by frame.
+fn own_amounts(columns: &mut Columns, nodes: usize) -> Result<Vec<u64>> {
+    let place_nodes = columns.numbers()?;
+    columns.bytes()?;
+    let places = columns.numbers()?;
+    for _ in 0..3 {
+        columns.numbers()?;
+    }
+    let amounts = columns.numbers()?;
+    for _ in 0..2 {
+        columns.numbers()?;
+    }
+    let mut own = vec![0u64; nodes];
+    for (place, amount) in places.into_iter().zip(amounts) {
+        let node = *place_nodes.get(place as usize).context("an unknown place")?;
+        *own.get_mut(node as usize).context("an unknown frame")? += amount;
+    }
+    Ok(own)
 }
 
 fn text(value: &Value) -> String {
@@ -186,14 +213,23 @@ pub fn with_callees(rows: &[(String, f64)], truth: &Shares) -> Shares {
 /// Own shares by `script --json`: the first name of each sample's stack.
 pub fn script(text: &str, event: &str) -> Shares {
     let mut amounts: BTreeMap<String, u64> = BTreeMap::new();
-    for sample in text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
-        if sample["event"] != event {
-            continue;
-        }
-        let leaf = sample["stack"].get(0).unwrap_or(&sample)["sym"].as_str().unwrap_or("[unknown]");
-        *amounts.entry(leaf.to_owned()).or_default() += sample["period"].as_u64().unwrap_or(1);
+    for (leaf, period) in script_samples(text, event) {
+        *amounts.entry(leaf).or_default() += period;
     }
     in_percent(amounts)
+}
+
+/// Sum of the periods in `script --json`.
+pub fn script_total(text: &str, event: &str) -> u64 {
+    script_samples(text, event).map(|(_, period)| period).sum()
+}
+
+fn script_samples(text: &str, event: &str) -> impl Iterator<Item = (String, u64)> {
+    let samples = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    samples.filter(move |sample| sample["event"] == *event).map(|sample| {
+        let leaf = sample["stack"].get(0).unwrap_or(&sample)["sym"].as_str().unwrap_or("[unknown]");
+        (leaf.to_owned(), sample["period"].as_u64().unwrap_or(1))
+    })
 }
 
 fn percent(cell: &str) -> Option<f64> {

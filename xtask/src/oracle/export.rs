@@ -1,0 +1,92 @@
+//! `export`: what other programs read from tally's files has the sums that perf counts in the recording.
+
+use std::collections::BTreeMap;
+
+use anyhow::Result;
+
+use super::{Case, Pair};
+use crate::process;
+use crate::score::{Score, skip};
+
+/// Compares the sums of one file's events, read by `go tool pprof` and callgrind_annotate.
+pub fn compare(pair: &Pair, case: &Case) -> Result<Score> {
+    let name = format!("oracle export {}", case.name);
+    if !pair.is_tally() {
+        return Ok(skip(&name, "perf has no such command"));
+    }
+    let file = case.file.to_string_lossy().into_owned();
+    let perf = pair.perf(&["script", "--no-itrace", "-F", "event,period", "-i", &file])?;
+    let counted = counts_of_perf(&String::from_utf8_lossy(&perf.stdout));
+    if !perf.ok() || counted.is_empty() {
+        return Ok(skip(&name, "perf counts nothing in it"));
+    }
+    let mut score = Score::default();
+    score += check(&name, "go tool pprof", &counted, by_pprof(pair, &file)?);
+    // The file has one event: one of the sums.
+    let total = by_callgrind(pair, &file)?;
+    let wanted: Vec<u64> = counted.iter().copied().filter(|sum| total.as_deref() == Some(&[*sum])).collect();
+    score +=
+        check(&name, "callgrind_annotate", if wanted.is_empty() { &counted } else { &wanted[..1] }, total);
+    Ok(score)
+}
+
+fn check(name: &str, reader: &str, counted: &[u64], read: Option<Vec<u64>>) -> Score {
+    let Some(read) = read else { return skip(&format!("{name} {reader}"), "not on this machine") };
+    let is_same = read == counted;
+    if !is_same {
+        println!("{name}: {reader} reads {read:?}, perf counts {counted:?}");
+    }
+    Score::of(is_same)
+}
+
+/// The sums of the events that have samples, smallest first, from lines `PERIOD EVENT:`.
+fn counts_of_perf(text: &str) -> Vec<u64> {
+    let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
+    for line in text.lines() {
+        let mut words = line.split_whitespace();
+        if let (Some(Ok(period)), Some(event)) = (words.next().map(str::parse::<u64>), words.next()) {
+            *sums.entry(event).or_default() += period;
+        }
+    }
+    sorted(sums.into_values())
+}
+
+fn sorted(sums: impl Iterator<Item = u64>) -> Vec<u64> {
+    let mut sums: Vec<u64> = sums.filter(|sum| *sum > 0).collect();
+    sums.sort_unstable();
+    sums
+}
+
+/// Sums of every second value: the ones between them count samples. The wall clock's two are left out.
+fn by_pprof(pair: &Pair, file: &str) -> Result<Option<Vec<u64>>> {
+    let Some(go) = process::find("go") else { return Ok(None) };
+    let out = pair.dir.join("export.pb.gz").to_string_lossy().into_owned();
+    pair.tally(&["export", "--to", "pprof", "-i", file, "-o", &out])?;
+    let raw = pair.run(&go, &["tool", "pprof", "-raw", &out])?;
+    let text = String::from_utf8_lossy(&raw.stdout).into_owned();
+    let mut lines = text.lines().skip_while(|line| *line != "Samples:").skip(1);
+    let types: Vec<&str> = lines.next().unwrap_or_default().split_whitespace().collect();
+    let mut sums = vec![0u64; types.len()];
+    for line in lines.take_while(|line| *line != "Locations") {
+        let Some((values, _)) = line.split_once(':') else { continue };
+        let values: Vec<u64> = values.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+        if values.len() == sums.len() {
+            sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += value);
+        }
+    }
+    let is_wall = |name: &str| name.starts_with("wall/") || name.starts_with("off_cpu/");
+    let of_events = types.iter().zip(sums).skip(1).step_by(2).filter(|(name, _)| !is_wall(name));
+    Ok(Some(sorted(of_events.map(|(_, sum)| sum))))
+}
+
+/// The total of the first event, found among the sums.
+fn by_callgrind(pair: &Pair, file: &str) -> Result<Option<Vec<u64>>> {
+    let Some(annotate) = process::find("callgrind_annotate") else { return Ok(None) };
+    let out = pair.dir.join("export.callgrind").to_string_lossy().into_owned();
+    pair.tally(&["export", "--to", "callgrind", "-i", file, "-o", &out])?;
+    let read = pair.run(&annotate, &[&out])?;
+    let text = String::from_utf8_lossy(&read.stdout).into_owned();
+    let total = text.lines().find(|line| line.ends_with("PROGRAM TOTALS")).unwrap_or_default();
+    let digits = total.split_whitespace().next().unwrap_or_default().replace(',', "");
+    Ok(Some(digits.parse().into_iter().collect()))
+}
