@@ -7,8 +7,9 @@ export interface Lock { what: string; wait: number; count: number; p50: number; 
 export interface Lengths { state: string; count: number; mean: number; max: number; p50: number; p99: number; rows: [number, number][] }
 export interface SourceLine { address: string; text: string; share: number; line: string | null; jump: number | null }
 export interface Source { name: string; file: string; own: number; lines: SourceLine[]; cut: number }
-export interface CompareRow { name: string; before: number; after: number; delta: number; word: string }
-export interface Compare { before: string; after: string; norm: string; rows: CompareRow[]; total: string }
+/** Of one set: sentences, the change that noise makes, and by function the word for its change and half of its interval. */
+export interface CompareSection { sentences: string[]; floor: number | null; rows: [string, string, number | null][] }
+export interface Compare { before: string; after: string; sections: CompareSection[] }
 export interface About {
   version: number; title: string; subtitle: string; machine: string; quality: string; good: boolean;
   findings: Finding[]; no_verdict: string | null; facts: [string, string][]; notes: string[]; locks: Lock[]; lengths: Lengths[];

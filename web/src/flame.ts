@@ -11,6 +11,9 @@ const LEAST = 0.4;
 
 interface Cell { frame: Frame; x: number; w: number; row: number; pale: boolean }
 
+/** How frames are shown in place of the colours of kinds and states. */
+export interface Look { colour(frame: Frame): string; sign(frame: Frame): string }
+
 export interface FlameEvents {
   hover(frame: Frame | null, root: Frame): void;
   zoom(frame: Frame): void;
@@ -31,7 +34,7 @@ export class FlameView {
   cursor: Frame | null = null;
   private hit: Uint8Array | null = null;
   private rows = 0;
-  private colour: ((frame: Frame) => string) | null = null;
+  private look: Look | null = null;
 
   constructor(label: string, readonly states: string[], readonly events: FlameEvents, readonly upwards = false) {
     this.box = el("div", { class: "flame", tabindex: "0", role: "application", "aria-label": label }, this.canvas, this.spacer, this.tree);
@@ -50,15 +53,18 @@ export class FlameView {
   }
 
   /** Shows a graph; `path` is the zoomed frame's. */
-  show(root: Frame, path: string[], hit: Uint8Array | null, upright: boolean, colour: ((frame: Frame) => string) | null = null): void {
+  show(root: Frame, path: string[], hit: Uint8Array | null, upright: boolean, look: Look | null = null): void {
+    const isNew = this.root?.label !== root.label;
     this.root = root;
     this.zoomed = root.find(path);
     this.hit = hit;
-    this.colour = colour;
+    this.look = look;
     this.upright = upright;
     this.hovered = null;
     this.cursor = this.cursor ? root.find(this.cursor.path) : null;
     this.draw();
+    // Callers are above the function at the foot.
+    if (isNew && this.upwards) this.box.scrollTop = this.box.scrollHeight;
   }
 
   private upright = false;
@@ -124,16 +130,18 @@ export class FlameView {
   private drawCell(context: CanvasRenderingContext2D, { frame, x, w, pale }: Cell, y: number): void {
     const gap = w > 3 ? 1 : 0;
     const [width, height] = [Math.max(w - gap, 0.5), ROW - 1];
-    context.fillStyle = this.colour ? this.colour(frame) : frameColour(frame.label, frame.kind, pale);
+    context.fillStyle = this.look ? this.look.colour(frame) : frameColour(frame.label, frame.kind, pale);
     context.fillRect(x, y, width, height);
-    if (!this.colour && w >= 1.5) this.underline(context, frame, x, y + height - UNDERLINE, width);
+    if (!this.look && w >= 1.5) this.underline(context, frame, x, y + height - UNDERLINE, width);
     const isHit = this.hit !== null && frame.name >= 0 && this.hit[frame.name] === 1;
     if (isHit && w >= 1) this.mark(context, x, y, width, height);
     if (w > 24) {
       const label = frame.repeats > 1 ? `${frame.label} ×${frame.repeats}` : frame.label;
-      const text = shorten(label, w - 9, (part) => context.measureText(part).width);
+      const sign = this.look && w > 90 ? this.look.sign(frame) : "";
+      const measure = (part: string) => context.measureText(part).width;
+      const text = sign + shorten(label, w - 9 - (sign ? measure(sign) : 0), measure);
       context.fillStyle = ink();
-      context.fillText(text, x + 4, y + (height - (this.colour ? 0 : UNDERLINE)) / 2 + 0.5);
+      context.fillText(text, x + 4, y + (height - (this.look ? 0 : UNDERLINE)) / 2 + 0.5);
     }
     if (frame === this.cursor || frame === this.hovered) {
       context.strokeStyle = isDark() ? "#fff" : "#000";

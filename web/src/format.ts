@@ -25,7 +25,21 @@ export function percent(part: number, whole: number): string {
 }
 
 export function amount(value: number, unit: string): string {
+  const scaled = /^1e(\d+) (.*)$/.exec(unit);
+  if (scaled) return divided(value / 10 ** Number(scaled[1]), scaled[2]);
   return unit === "ns" ? duration(value) : `${grouped(value)}${unit === "samples" ? "" : ` ${unit}`}`;
+}
+
+/** A value of a comparison: divided by the side's samples, time or work. */
+function divided(value: number, unit: string): string {
+  if (unit.startsWith("ns")) return `${duration(value)}${unit.slice(2)}`;
+  return `${unit === "%" || value < 99.95 ? value.toFixed(2) : grouped(value)} ${unit}`;
+}
+
+/** A difference with its sign; shares differ by points. */
+export function change(value: number, unit: string): string {
+  const text = amount(Math.abs(value), unit).replace(/ %$/, " points");
+  return `${!/[1-9]/.test(text) ? "±" : value > 0 ? "+" : "−"}${text}`;
 }
 
 export function countOf(count: number, one: string, many: string): string {

@@ -2,13 +2,14 @@
 
 import { Data, load } from "./data";
 import { clear, el } from "./dom";
-import { FlameView } from "./flame";
+import { FlameView, Look } from "./flame";
 import { amount, countOf, percent } from "./format";
 import { Functions } from "./functions";
+import { Comparison } from "./compare";
 import { cards, Head, StateBar } from "./head";
 import { HeatMap } from "./heat";
-import { compareTable, Latency, Locks, recording, SourceView } from "./others";
-import { diffColour, KIND_WORDS, frameColour } from "./palette";
+import { Latency, Locks, recording, SourceView } from "./others";
+import { KIND_WORDS, frameColour } from "./palette";
 import { Selection, Store } from "./selection";
 import { byCaller, callees, callers, fill, fold, Folded, Frame, inverted } from "./stacks";
 import { mix, Strips } from "./strips";
@@ -33,6 +34,7 @@ class Page {
   private readonly functions: Functions;
   private readonly waits: Waits;
   private readonly heat: HeatMap;
+  private readonly comparison: Comparison | null;
   private readonly status = el("footer", { class: "status", role: "status", "aria-live": "polite" });
   private readonly crumbs = el("nav", { class: "crumbs", "aria-label": "selection" });
   private readonly options = el("div", { class: "options" });
@@ -72,6 +74,7 @@ class Page {
     this.functions = new Functions(data, this.store);
     this.waits = new Waits(data, this.store);
     this.heat = new HeatMap(data, this.store, tell);
+    this.comparison = about.compare ? new Comparison(data, about.compare, this.store) : null;
     this.build(isWall);
     this.store.watch((selection, changed) => this.update(selection, changed));
     this.update(this.store.current, new Set(Object.keys(this.store.current) as (keyof Selection)[]));
@@ -83,15 +86,15 @@ class Page {
 
   private build(isWall: boolean): void {
     const { data } = this;
-    this.panes.set("flame", el("div", { class: "pane flush" }, this.options, this.flame.box, this.legend()));
-    this.panes.set("functions", this.functions.box);
+    this.panes.set("flame", el("div", { class: "pane flush" }, ...(this.comparison ? [this.options, this.legend(), this.flame.box] : [this.options, this.flame.box, this.legend()])));
+    if (this.comparison) this.panes.set("compare", this.comparison.box);
+    else this.panes.set("functions", this.functions.box);
     this.panes.set("callers", el("div", { class: "pane flush sandwich" }, el("h3", { text: "callers" }), this.up.box, el("h3", { text: "callees" }), this.down.box));
     this.panes.set("waits", this.waits.box);
     this.panes.set("locks", new Locks(data, this.store).box);
     this.panes.set("latency", new Latency(data, this.store).box);
     this.panes.set("heat", this.heat.box);
     this.panes.set("source", new SourceView(data, this.store).box);
-    if (data.about.compare) this.panes.set("compare", compareTable(data.about.compare));
     this.panes.set("recording", recording(data));
     const needsWall = ["waits", "locks", "latency"];
     const bar = el("div", { class: "tabs", role: "tablist" });
@@ -109,12 +112,13 @@ class Page {
     this.help.append(el("h2", { text: "Keys" }), el("dl", {}, ...KEYS.flatMap(([key, what]) => [el("dt", {}, el("kbd", { text: key })), el("dd", { text: what })])),
       el("p", { class: "dim", text: "Strips: drag selects, wheel zooms, shift-drag moves. Flame graph: click zooms, double-click shows only that function, alt-click takes it out, right-click for more." }),
       el("form", { method: "dialog" }, el("button", { text: "close" })));
-    const main = el("main", {}, cards(data, this.store) ?? "", this.stateBar.box, this.strips.isUseful ? this.strips.box : "", el("div", { class: "sticky" }, bar, this.crumbs), ...this.panes.values());
+    const main = el("main", {}, this.comparison?.cards ?? cards(data, this.store) ?? "", this.stateBar.box, this.strips.isUseful ? this.strips.box : "", el("div", { class: "sticky" }, bar, this.crumbs), ...this.panes.values());
     document.body.append(this.head.box, main, this.status, this.help, this.menu);
     this.head.input.value = this.store.current.search;
   }
 
   private legend(): HTMLElement {
+    if (this.comparison) return this.comparison.legend;
     const box = el("p", { class: "legend" });
     const used = new Set(this.data.kinds);
     for (const [kind, word] of KIND_WORDS) {
@@ -142,6 +146,7 @@ class Page {
     if (sumsChanged) {
       this.stateBar.show(this.sums, selection);
       this.strips.draw();
+      this.comparison?.select(this.sums, selection);
     }
     this.showOptions(selection);
     this.showCrumbs(selection);
@@ -160,6 +165,7 @@ class Page {
 
   private showTab(tab: string, selection: Selection): void {
     if (tab === "functions") this.functions.show(this.sums, this.found);
+    else if (tab === "compare") this.comparison!.show(this.found);
     else if (tab === "waits") this.waits.show(this.sums, selection);
     else if (tab === "heat") this.heat.show(this.sums);
     else if (tab === "flame" || tab === "callers") {
@@ -183,26 +189,20 @@ class Page {
 
   private showFlame(selection: Selection): void {
     this.root = selection.mode === "inverted" ? inverted(this.folded, selection.byName) : byCaller(this.folded, selection.byName);
-    this.flame.show(this.root, selection.zoom, this.found.hit, selection.upright, this.diff());
+    this.flame.show(this.root, selection.zoom, this.found.hit, selection.upright, this.look());
   }
 
-  /** In a comparison, colours show the change of a frame's share. */
-  private diff(): ((frame: Frame) => string) | null {
-    const [before, after] = [this.data.states.indexOf("before"), this.data.states.indexOf("after")];
-    if (before < 0 || after < 0) return null;
-    const whole = this.root!.states;
-    return (frame) => {
-      const [a, b] = [frame.states[before] / Math.max(1, whole[before]), frame.states[after] / Math.max(1, whole[after])];
-      return diffColour(frame.parent ? (b - a) / Math.max(a, b, 0.02) : 0);
-    };
+  /** In a comparison, colours and signs show the change of a frame. */
+  private look(): Look | null {
+    return this.comparison?.look ?? null;
   }
 
   private showSandwich(selection: Selection): void {
     const label = selection.focus || this.flame.cursor?.label || this.hottest();
     const upward = callers(this.folded, label, selection.byName);
     const downward = callees(this.folded, label, selection.byName);
-    this.up.show(upward, [], this.found.hit, false, this.root ? this.diff() : null);
-    this.down.show(downward, [], this.found.hit, false, this.root ? this.diff() : null);
+    this.up.show(upward, [], this.found.hit, false, this.look());
+    this.down.show(downward, [], this.found.hit, false, this.look());
     this.tell(downward);
   }
 
@@ -230,7 +230,7 @@ class Page {
       this.options.append(el("span", { class: "choice", role: "radiogroup", "aria-label": label }, ...values.map(([value, word]) =>
         el("button", { type: "button", role: "radio", "aria-checked": value === now, text: word, on: { click: () => change(value) } }))));
     };
-    choice("order of frames", [["caller", "by caller"], ["state", "state first"], ["inverted", "inverted"]], selection.mode, (mode) => store.change({ mode, zoom: [] }));
+    choice("order of frames", this.comparison ? [["caller", "by caller"], ["inverted", "inverted"]] : [["caller", "by caller"], ["state", "state first"], ["inverted", "inverted"]], selection.mode, (mode) => store.change({ mode, zoom: [] }));
     if (this.data.about.data.threads.length > 1) choice("groups", [["name", "thread names"], ["thread", "threads"], ["none", "no groups"]], selection.group, (group) => store.change({ group, zoom: [] }));
     const words: [keyof Selection["folds"], string][] = [["kernel", "fold kernel"], ["start", "fold start-up"], ["recursion", "fold recursion"]];
     for (const [fold, word] of words) {
@@ -260,7 +260,7 @@ class Page {
     for (const name of selection.drop) add(`without ${name}`, { drop: selection.drop.filter((other) => other !== name) });
     if (selection.zoom.length) add(`zoom: ${selection.zoom[selection.zoom.length - 1]}`, { zoom: [] });
     if (selection.search) add(`search: ${selection.search}`, { search: "" });
-    if (this.crumbs.childElementCount) this.crumbs.append(el("span", { class: "dim", text: `= ${amount(this.sums.total, this.sums.set.unit)}, ${percent(this.sums.total, this.wholeOf())} of all` }));
+    if (this.crumbs.childElementCount) this.crumbs.append(el("span", { class: "dim", text: this.comparison ? `= ${this.comparison.sides(this.sums.states)}` : `= ${amount(this.sums.total, this.sums.set.unit)}, ${percent(this.sums.total, this.wholeOf())} of all` }));
   }
 
   private whole: number[] = [];
@@ -273,6 +273,12 @@ class Page {
   private tell(frame: Frame | null): void {
     const { sums } = this;
     const unit = sums.set.unit;
+    if (this.comparison) {
+      const isPart = frame?.parent;
+      const file = isPart && frame.name >= 0 ? this.data.about.data.files[this.data.nameFile[frame.name]] : "";
+      this.status.textContent = `${this.comparison.sides(isPart ? frame.states : sums.states)} · ${isPart ? frame.label : "selected"}${file ? ` — ${file}` : ""}`;
+      return;
+    }
     if (!frame || !frame.parent) {
       const counted = sums.set.wall ? "" : ` · ${countOf(sums.count, "sample", "samples")}`;
       this.status.textContent = `${amount(sums.total, unit)} selected${counted} · ${mix(this.data, sums, this.store.current)}`;
@@ -321,6 +327,7 @@ class Page {
     this.refold(this.store.current);
     this.showFlame(this.store.current);
     this.functions.show(this.sums, this.found);
+    this.comparison?.show(this.found);
     if (this.panes.has("waits")) this.waits.show(this.sums, this.store.current);
   }
 
@@ -363,7 +370,7 @@ class Page {
       "/": () => { this.head.input.focus(); this.head.input.select(); }, n: () => this.nextMatch(1), N: () => this.nextMatch(-1),
       Enter: () => { if (cursor) store.change({ zoom: cursor.path }); }, Backspace: () => store.change({ zoom: now.zoom.slice(0, -1) }), "0": () => store.change({ zoom: [] }),
       f: () => { if (cursor) store.change({ focus: cursor.label, zoom: [] }); }, c: () => store.change(cursor?.parent ? { focus: cursor.label, tab: "callers" } : { tab: "callers" }),
-      s: () => store.change({ mode: now.mode === "state" ? "caller" : "state", zoom: [] }), i: () => store.change({ mode: now.mode === "inverted" ? "caller" : "inverted", zoom: [] }),
+      s: () => this.comparison || store.change({ mode: now.mode === "state" ? "caller" : "state", zoom: [] }), i: () => store.change({ mode: now.mode === "inverted" ? "caller" : "inverted", zoom: [] }),
       u: () => store.change({ upright: !now.upright }), o: () => store.change({ byName: !now.byName }),
       g: () => store.change({ group: now.group === "name" ? "thread" : now.group === "thread" ? "none" : "name", zoom: [] }),
       w: () => { if (this.tabs.has("waits")) store.change({ tab: "waits" }); }, "[": () => this.span(0.5), "]": () => this.span(2),

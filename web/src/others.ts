@@ -1,11 +1,11 @@
-// Locks, lengths of waits, notes about the recording, source and comparison.
+// Locks, lengths of waits, notes about the recording, source.
 
-import { Compare, Data, Lengths, Lock, Source } from "./data";
+import { Data, Lengths, Lock, Source } from "./data";
 import { clear, el } from "./dom";
 import { countOf, duration, grouped, percent } from "./format";
-import { diffColour, stateColour } from "./palette";
+import { stateColour } from "./palette";
 import { Store } from "./selection";
-import { Column, Table } from "./table";
+import { Table } from "./table";
 import { stateMark } from "./waits";
 
 export class Locks {
@@ -122,19 +122,4 @@ export class SourceView {
     this.code.append(el("table", { "aria-label": `code of ${source.name}` }, el("tbody", {}, ...rows)));
     if (source.cut > 0) this.code.append(el("p", { class: "note", text: `${countOf(source.cut, "instruction", "instructions")} without samples are left out.` }));
   }
-}
-
-export function compareTable(compare: Compare): HTMLElement {
-  const share = (value: number) => (compare.norm === "share" ? `${(100 * value).toFixed(2)} %` : value.toPrecision(4));
-  const most = Math.max(...compare.rows.map((row) => Math.abs(row.delta)), 1e-9);
-  const columns: Column<Compare["rows"][number]>[] = [
-    { title: "before", class: "n", sort: (row) => row.before, cell: (row) => share(row.before) },
-    { title: "after", class: "n", sort: (row) => row.after, cell: (row) => share(row.after) },
-    { title: "change", class: "n", sort: (row) => Math.abs(row.delta), cell: (row) => { const cell = el("span", { class: "change", text: `${row.delta > 0 ? "+" : ""}${share(row.delta)}` }); cell.style.background = diffColour(row.delta / most); return cell; } },
-    { title: "judgement", sort: (row) => row.word, cell: (row) => row.word || "noise explains it" },
-    { title: "function", class: "name", sort: (row) => row.name, cell: (row) => row.name },
-  ];
-  const table = new Table("comparison", columns, () => undefined, 2, (row) => (row.word ? "" : "chance"));
-  table.show([...compare.rows]);
-  return el("div", { class: "pane" }, el("p", { class: "note", text: `${compare.before} → ${compare.after} · ${compare.total}` }), table.box);
 }

@@ -74,7 +74,7 @@ export function ink(): string {
 export function diffColour(by: number): string {
   const size = Math.min(1, Math.abs(by));
   if (size < 0.005) return isDark() ? "#4a4f58" : "#d9dce1";
-  const lightness = isDark() ? 30 + 16 * size : 90 - 32 * size;
+  const lightness = isDark() ? 26 + 12 * size : 90 - 32 * size;
   return by > 0 ? `hsl(24 85% ${lightness}%)` : `hsl(212 75% ${lightness}%)`;
 }
 

@@ -155,7 +155,7 @@ export function functions(data: Data, sums: Sums): FunctionRow[] {
     totals[node * states + state] += place[at];
     used.add(state);
     let owner = node;
-    if (state !== 0) {
+    if (set.wall && state !== 0) {
       while (owner !== 0 && data.kinds[data.nodeName[owner]] === Kind.Kernel) owner = data.parent[owner];
       if (owner === 0) owner = node;
     }

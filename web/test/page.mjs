@@ -3,6 +3,7 @@ import { chromium } from "playwright-core";
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 
 const [browserPath, tally, folder] = process.argv.slice(2);
 mkdirSync(folder, { recursive: true });
@@ -191,7 +192,36 @@ async function looks(file) {
   await plain.context().close();
 }
 
+/** Two recordings on one page: the numbers are those of the text. */
+async function comparison() {
+  const recordings = fileURLToPath(new URL("../../tests/recordings/", import.meta.url));
+  const [before, after] = ["chains.data", "switches.data"].map((name) => join(recordings, name));
+  const symfs = ["--symfs", join(recordings, "root")];
+  const file = join(folder, "diff.html");
+  run(["diff", ...symfs, "--html", file, before, after]);
+  const text = run(["diff", ...symfs, "-t", "|", "-q", "--sort", "symbol", before, after]);
+  for (const scheme of ["light", "dark"]) {
+    const page = await open(file, { scheme, hash: "#tab=compare" });
+    const row = page.locator("#pane-compare tbody tr:not(.gap)").first();
+    const cells = await row.locator("td").allTextContents();
+    const line = text.split("\n").find((line) => line.trimEnd().endsWith(` ${cells[8]}`)) ?? "";
+    const [shown, wanted] = [cells[2].replace("−", "-").replace(/ points$/, ""), line.split("|")[1]?.trim().replace("%", "")];
+    check(`the greatest change is that of tally diff (${scheme})`, shown === wanted, `${cells} on the page, ${line} in the text`);
+    check(`both sides are whole (${scheme})`, Math.abs(Number((await dataset(page)).total) - 2e9) < 1e4, (await dataset(page)).total);
+    await row.click();
+    const focused = await page.evaluate(() => location.hash);
+    await page.goBack();
+    const before = await page.evaluate(() => location.hash);
+    check(`a click selects a function, and Back drops it (${scheme})`, focused.includes("focus=") && !before.includes("focus="), `${focused} ${before}`);
+    await page.keyboard.press("1");
+    for (const key of ["ArrowDown", "s", "i", "c", "Escape"]) await page.keyboard.press(key);
+    check(`a comparison runs without errors (${scheme})`, page.problems.length === 0, page.problems.join("; "));
+    await page.context().close();
+  }
+}
+
 await searchShare();
+await comparison();
 await deepStacks();
 await hostileNames();
 if (recordWall()) {

@@ -5,6 +5,7 @@ mod perf_flags;
 use super::report::{cpus_of, parse_fields, parse_times};
 use crate::calls::{self, view_args::ViewArgs};
 use crate::damage;
+use crate::html;
 use crate::load::{self, Progress};
 use crate::name_args::NameArgs;
 use crate::out;
@@ -15,7 +16,7 @@ use profile::session::{Dimensions, SampleFilter, SessionOpts};
 use profile::source::Want;
 use profile::view::diff::{Diff, DiffOpts, Norm, diff};
 use profile::view::report::{Field, ReportOpts, RowFilter};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use symbols::{LoadOpts, UnnamedCode};
 
@@ -41,6 +42,7 @@ Examples:
   tally diff a1,a2,a3 : b1,b2,b3                several runs a side
   tally diff --per probe:request a.data b.data  cost of one request
   tally diff --fail-above 5% a1,a2,a3 : b1,b2,b3   for scripts
+  tally diff --html page.html before.data after.data   flame graph of the change
   tally diff --calls old.calls new.calls        traced calls: absolute times and counts")]
 pub struct Args {
     /// Baseline and current: two files, or two lists A1,A2 : B1,B2
@@ -58,6 +60,13 @@ pub struct Args {
     /// Divide by: share (of the side's total), time (recorded), run
     #[arg(long, value_name = "WHAT", default_value = "share")]
     norm: String,
+
+    /// Write one HTML file for a browser: both sides in one flame graph
+    ///
+    /// Colours show the change of each frame. Widths are the sum of both sides, each divided as --norm says.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["calls", "paths", "fail_above", "formula", "sort", "order",
+        "baseline_only", "period", "field_separator", "quiet", "comms", "dsos", "symbols", "pid", "tid"])]
+    html: Option<PathBuf>,
 
     /// Show paths as well: new, vanished and changed ones
     #[arg(long)]
@@ -172,6 +181,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
         compared => compared?,
     };
+    if let Some(target) = &args.html {
+        return write_page(target, &diff, &args).map(|()| ExitCode::SUCCESS);
+    }
     let printed = print(&diff, &args);
     let Some(limit) = limit else { return printed.map(|()| ExitCode::SUCCESS) };
     match printed {
@@ -220,8 +232,22 @@ fn compare(args: &Args) -> anyhow::Result<Diff> {
     Ok(diff)
 }
 
+fn write_page(target: &Path, diff: &Diff, args: &Args) -> anyhow::Result<()> {
+    if diff.sections.is_empty() {
+        bail!("the recordings have no event in common");
+    }
+    let (before, after) = sides(&args.files)?;
+    let files = html::ComparedFiles { before: &before, after: &after };
+    let (data, about) = html::of_diff(diff, &style(args)?, files);
+    html::write_file(target, &data, &about)
+}
+
 fn print(diff: &Diff, args: &Args) -> anyhow::Result<()> {
-    let style = DiffText {
+    out::line(text::write(diff, &style(args)?).trim_end_matches('\n'))
+}
+
+fn style(args: &Args) -> anyhow::Result<DiffText> {
+    Ok(DiffText {
         norm: options(args)?.norm,
         compute: Compute::parse(&args.compute)?,
         formula: args.formula,
@@ -230,8 +256,7 @@ fn print(diff: &Diff, args: &Args) -> anyhow::Result<()> {
         percent_limit: args.percent_limit,
         separator: args.field_separator,
         quiet: args.quiet,
-    };
-    out::line(text::write(diff, &style).trim_end_matches('\n'))
+    })
 }
 
 fn options(args: &Args) -> anyhow::Result<DiffOpts> {
@@ -294,7 +319,12 @@ fn load_all(files: &[PathBuf], args: &Args) -> anyhow::Result<Vec<Profile>> {
             cpus,
             ..SampleFilter::default()
         };
-        let session = SessionOpts { dimensions, filter, callchains: args.paths, ..SessionOpts::default() };
+        let session = SessionOpts {
+            dimensions,
+            filter,
+            callchains: args.paths || args.html.is_some(),
+            ..SessionOpts::default()
+        };
         let opts = LoadOpts {
             session,
             want: Want::Names,

@@ -171,7 +171,7 @@ const STAT: &[Group] = &[
 ];
 
 const DIFF: &[Group] = &[
-    ("", "sort paths norm per calls fail-above percent-limit comms dsos symbols"),
+    ("", "html sort paths norm per calls fail-above percent-limit comms dsos symbols"),
     ("Filters", "pid tid cpu time baseline-only"),
     ("Columns", "compute formula order period"),
     ("Form", "field-separator quiet"),

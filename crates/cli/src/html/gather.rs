@@ -233,7 +233,7 @@ impl<'p> Gather<'p> {
         order.iter().enumerate().for_each(|(to, &from)| new[from + 1] = to as u32 + 1);
         sets.iter_mut().flat_map(|set| &mut set.items).for_each(|item| item.waker = new[item.waker as usize]);
         let wakers = order.iter().map(|&at| self.wakers[at].0.clone()).collect();
-        let (files, name_files) = self.files();
+        let (files, name_files) = files(&self.builder);
         PageData {
             name_files,
             files,
@@ -247,25 +247,21 @@ impl<'p> Gather<'p> {
             tree: self.builder.tree,
         }
     }
+}
 
-    /// Short names of files, and the file of each name.
-    fn files(&self) -> (Vec<String>, Vec<u32>) {
-        let mut files = vec![String::new()];
-        let mut index: FxHashMap<DsoId, u32> = FxHashMap::default();
-        let ids: Vec<u32> = self
-            .builder
-            .tree
-            .name_ids()
-            .map(|name| {
-                let Some(dso) = self.builder.file_of(name) else { return 0 };
-                *index.entry(dso).or_insert_with(|| {
-                    let of = self.profile.dsos.of(dso);
-                    let is_kernel = of.kind == DsoKind::Kernel;
-                    files.push(if is_kernel { "[kernel]".to_owned() } else { of.short_name.clone() });
-                    files.len() as u32 - 1
-                })
-            })
-            .collect();
-        (files, ids)
-    }
+/// Short names of files, the first of which is empty, and by name of the tree the index of its file.
+pub(super) fn files(builder: &Builder<'_>) -> (Vec<String>, Vec<u32>) {
+    let mut files = vec![String::new()];
+    let mut index: FxHashMap<DsoId, u32> = FxHashMap::default();
+    let file_of = |name| {
+        let Some(dso) = builder.file_of(name) else { return 0 };
+        *index.entry(dso).or_insert_with(|| {
+            let of = builder.profile.dsos.of(dso);
+            let is_kernel = of.kind == DsoKind::Kernel;
+            files.push(if is_kernel { "[kernel]".to_owned() } else { of.short_name.clone() });
+            files.len() as u32 - 1
+        })
+    };
+    let ids = builder.tree.name_ids().map(file_of).collect();
+    (files, ids)
 }

@@ -11,6 +11,7 @@ mod columns;
 mod encode;
 mod gather;
 mod item;
+mod of_diff;
 mod page_file;
 mod plain;
 
@@ -18,6 +19,7 @@ pub use about::{About, PageSource};
 pub use encode::{Encoded, encode};
 pub use gather::gather;
 pub use item::{ItemSet, PageData, PageItem, PageThread, Waker};
+pub use of_diff::{ComparedFiles, of_diff};
 pub use page_file::{keep_times, of_recording, write_file, write_recording};
 
 use crate::foreign::{self, xml};

@@ -6,6 +6,7 @@ use crate::flame::{NodeId, Tree, Unit};
 use crate::foreign::xml;
 use crate::text::number::{duration_ns, grouped};
 use profile::grow::{Grow as _, GrownSum as _};
+use serde_json::Value;
 use std::cmp::Reverse;
 use std::fmt::Write as _;
 
@@ -22,8 +23,45 @@ pub fn tables(data: &PageData, about: &About) -> String {
         let text = |key: &str| xml(finding[key].as_str().unwrap_or_default());
         let _ = write!(html, "<h2>{}</h2><p>{}</p><p>{}</p>", text("claim"), text("detail"), text("fix"));
     }
-    data.sets.iter().for_each(|set| html += &table(data, set));
+    let sections = about.compare["sections"].as_array();
+    for (at, set) in data.sets.iter().enumerate() {
+        html += &match sections.and_then(|sections| sections.get(at)) {
+            Some(section) => changes(data, set, &section["sentences"]),
+            None => table(data, set),
+        };
+    }
     html + "</main>"
+}
+
+/// Functions of a comparison, greatest change first. Amounts are in units `1eN WORD`: the value times a power of ten.
+fn changes(data: &PageData, set: &ItemSet, sentences: &Value) -> String {
+    let mut html = String::new();
+    for text in sentences.as_array().into_iter().flatten() {
+        let _ = write!(html, "<p>{}</p>", xml(text.as_str().unwrap_or_default()));
+    }
+    let Unit::Event(unit) = &set.unit else { return html };
+    let (scale, unit) = unit.split_once(' ').unwrap_or(("1", unit));
+    let one: f64 = scale.parse().unwrap_or(1.0);
+    let mut rows = vec![[0u64; 2]; data.name_files.len()];
+    for item in &set.items {
+        let name = data.tree.node(item.node).name.index();
+        rows[name][usize::from(item.state & 1)].grow(item.amount);
+    }
+    let mut rows: Vec<_> = data.tree.names().zip(rows).collect();
+    rows.retain(|row| row.1 != [0, 0]);
+    rows.sort_by_key(|row| Reverse(row.1[0].abs_diff(row.1[1])));
+    let heading = format!("{}: change of own amounts, {unit}", set.name);
+    let _ = write!(html, "<table><caption>{}</caption>", xml(&heading));
+    html += "<tr><th>before</th><th>after</th><th>change</th><th>function</th></tr>";
+    for ((name, _), [before, after]) in rows.into_iter().take(ROWS) {
+        let (before, after) = (before as f64 / one, after as f64 / one);
+        let (change, name) = (after - before, xml(name));
+        let _ = write!(
+            html,
+            "<tr><td>{before:.2}</td><td>{after:.2}</td><td>{change:+.2}</td><td>{name}</td></tr>"
+        );
+    }
+    html + "</table>"
 }
 
 fn table(data: &PageData, set: &ItemSet) -> String {

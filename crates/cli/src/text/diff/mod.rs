@@ -136,7 +136,8 @@ fn numbers(own: &Comparison, section: &DiffSection, style: &DiffText) -> Vec<Str
     cells
 }
 
-fn word(change: Change) -> &'static str {
+/// The word for a change; empty where noise explains it.
+pub(crate) fn word(change: Change) -> &'static str {
     match change {
         Change::Unclear => "",
         Change::More => "more",
@@ -147,7 +148,7 @@ fn word(change: Change) -> &'static str {
 }
 
 /// Events counted in ns: clocks and off-CPU times.
-fn is_time(event: &str) -> bool {
+pub(crate) fn is_time(event: &str) -> bool {
     let base = event.split(':').next().unwrap_or_default();
     ["cpu-clock", "task-clock", "offcpu-time", "runnable-time"].contains(&base)
 }
@@ -160,6 +161,13 @@ fn value_text(value: f64, section: &DiffSection, style: &DiffText) -> String {
         return number::duration_ns(value.max(0.0) as u64);
     }
     if value.abs() >= 100.0 { number::grouped(value.round() as u64) } else { format!("{value:.3}") }
+}
+
+/// The sentences about a section, without a mark of comments before them.
+pub(crate) fn sentences(diff: &Diff, section: &DiffSection, style: &DiffText) -> Vec<String> {
+    let mut text = String::new();
+    verdict(&mut text, diff, section, style);
+    text.lines().map(|line| line.trim_start_matches("# ").to_owned()).collect()
 }
 
 /// One sentence on the whole, one on the noise, one on what weighs most.

@@ -62,6 +62,12 @@ impl Aligned {
         name * len..(name + 1) * len
     }
 
+    /// By event: is it of a baseline run?
+    pub fn baseline_events(&self) -> Vec<bool> {
+        let of_runs = || self.runs.iter().flat_map(|&side| [side == Side::Baseline; SLICES]);
+        self.names.iter().flat_map(|_| of_runs()).collect()
+    }
+
     fn members(&self) -> Vec<EventInfo> {
         let mut events = Vec::new();
         for (index, name) in self.names.iter().enumerate() {

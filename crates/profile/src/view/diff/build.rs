@@ -53,6 +53,7 @@ pub(super) fn build(baseline: &[Profile], current: &[Profile], opts: &DiffOpts) 
     if opts.paths {
         diff.chain_entries = path_rows(&aligned.profile, &grouping, &[]).1;
     }
+    diff.is_baseline = aligned.baseline_events();
     diff.profile = aligned.profile;
     diff
 }

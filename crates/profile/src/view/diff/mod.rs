@@ -53,6 +53,8 @@ impl Default for DiffOpts {
 pub struct Diff {
     /// The aligned profile that all ids refer to.
     pub profile: Profile,
+    /// By event of `profile`: true for those of a baseline run. An event is one slice of one run.
+    pub is_baseline: Vec<bool>,
     /// In the order of the baseline's events.
     pub sections: Vec<DiffSection>,
     /// Entries of the paths.
