@@ -18,7 +18,7 @@ export interface About {
   data: { nodes: number; tick_ns: number; ticks: number; columns: number; states: string[]; files: string[]; threads: Thread[]; wakers: string[]; sets: SetInfo[] };
 }
 
-export const enum Kind { Task, Program, Library, Kernel, Jit, Python, Inlined, Waiting, Unknown }
+export const enum Kind { Task = 0, Program = 1, Library = 2, Kernel = 3, Jit = 4, Python = 5, Inlined = 6, Waiting = 7, Unknown = 8 }
 
 /** Amounts of one event. Item arrays are sorted by thread, then time. */
 export interface ItemSet extends SetInfo {

@@ -4,7 +4,7 @@
 
 use super::columns::Columns;
 use super::item::{ItemSet, PageData, PageItem};
-use crate::flame::{NodeId, Tree, Unit};
+use crate::flame::{Kind, NodeId, Tree, Unit};
 use crate::foreign::harmless;
 use profile::grow::Grow as _;
 use rustc_hash::FxHashMap;
@@ -108,7 +108,7 @@ fn columns(data: &PageData, order: &Order) -> Columns {
     let all: Vec<(String, u8, u32)> = tree
         .names()
         .zip(&data.name_files)
-        .map(|((name, kind), &file)| (harmless(name).into_owned(), kind as u8, file))
+        .map(|((name, kind), &file)| (harmless(name).into_owned(), kind_number(kind), file))
         .collect();
     let mut used = vec![false; all.len()];
     order.nodes.iter().for_each(|&(id, _)| used[tree.node(id).name.index()] = true);
@@ -134,6 +134,21 @@ fn columns(data: &PageData, order: &Order) -> Columns {
         [column.len() as u8].into_iter().chain(parts).collect::<Vec<u8>>()
     }));
     columns
+}
+
+/// A kind's number in the column `kinds`. Numbers of the format never change, whatever order the program declares.
+fn kind_number(kind: Kind) -> u8 {
+    match kind {
+        Kind::Task => 0,
+        Kind::Program => 1,
+        Kind::Library => 2,
+        Kind::Kernel => 3,
+        Kind::Jit => 4,
+        Kind::Python => 5,
+        Kind::Inlined => 6,
+        Kind::Waiting => 7,
+        Kind::Unknown => 8,
+    }
 }
 
 /// A set's places (node and state), most frequent first, and its items column by column.
@@ -192,4 +207,63 @@ fn thread(thread: &super::item::PageThread) -> Value {
         "pid": thread.pid, "tid": thread.tid, "comm": harmless(&thread.comm),
         "from": thread.life.0, "to": thread.life.1, "idle": thread.is_idle, "strip": !thread.strip.is_empty(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Kinds with their words in docs/formats/page.md and in web/src/data.ts.
+    const KINDS: [(Kind, u8, &str, &str); 9] = [
+        (Kind::Task, 0, "process", "Task"),
+        (Kind::Program, 1, "program", "Program"),
+        (Kind::Library, 2, "library", "Library"),
+        (Kind::Kernel, 3, "kernel", "Kernel"),
+        (Kind::Jit, 4, "run-time code", "Jit"),
+        (Kind::Python, 5, "Python", "Python"),
+        (Kind::Inlined, 6, "inlined", "Inlined"),
+        (Kind::Waiting, 7, "waiting", "Waiting"),
+        (Kind::Unknown, 8, "no name", "Unknown"),
+    ];
+
+    #[test]
+    fn numbers_of_kinds_are_those_of_the_format_and_of_the_script() {
+        let format = include_str!("../../../../docs/formats/page.md");
+        let script = include_str!("../../../../web/src/data.ts");
+        for (kind, number, word, name) in KINDS {
+            assert_eq!(kind_number(kind), number, "{name}");
+            assert!(format.contains(&format!("{number} {word}")), "{word} in docs/formats/page.md");
+            assert!(script.contains(&format!(" {name} = {number}")), "{name} in web/src/data.ts");
+        }
+        let words: Vec<String> =
+            KINDS.iter().map(|(_, number, _, name)| format!("{name} = {number}")).collect();
+        assert!(
+            script.contains(&format!("enum Kind {{ {} }}", words.join(", "))),
+            "other kinds in the script"
+        );
+    }
+
+    #[test]
+    fn bytes_of_a_page_are_those_of_the_format() {
+        let mut tree = Tree::new(Unit::Samples);
+        let path = [tree.intern("main", Kind::Program), tree.intern("read", Kind::Library)];
+        tree.add_path(&path, 5, 2);
+        let data = PageData::of_tree(tree, "e");
+        let mut expected = Columns::default();
+        expected.front_coded(["all", "main", "read"].into_iter());
+        expected.bytes([0, 1, 2].into_iter());
+        // Files, levels and names of frames, wakers.
+        for column in [&[0, 0, 0][..], &[1, 0, 0], &[0, 1, 2], &[]] {
+            expected.numbers(column.iter().copied());
+        }
+        // Place frames, then states, then items.
+        expected.numbers([2].into_iter());
+        expected.bytes([0].into_iter());
+        for column in [&[0][..], &[0, 1], &[0], &[0], &[5], &[2], &[0]] {
+            expected.numbers(column.iter().copied());
+        }
+        expected.bytes([].into_iter());
+        let encoded = encode(&data, usize::MAX).expect("in memory");
+        assert_eq!(encoded.packed, expected.packed().expect("in memory"));
+    }
 }
