@@ -3,6 +3,7 @@
 use crate::cmd::locks::lock_value;
 use crate::cmd::why::input;
 use crate::foreign::harmless;
+use crate::text::header::date::iso_utc_minute;
 use crate::text::number::{bytes, count_of, duration_ns, grouped};
 use crate::wall::{WaitArgs, subtitle};
 use crate::{interrupts_off, load};
@@ -146,24 +147,9 @@ fn machine(recording: &Recording) -> String {
     let cpus = features.nr_cpus.map(|cpus| count_of(cpus.online.into(), "CPU", "CPUs"));
     let kernel = features.os_release.as_ref().map(|release| format!("Linux {release}"));
     let host = features.hostname.clone();
-    let date = features.clock_data.map(|clock| date(clock.wall_ns));
+    let date =
+        features.clock_data.map(|clock| format!("{} UTC", iso_utc_minute(clock.wall_ns / 1_000_000_000)));
     [cpus, kernel, host, date].into_iter().flatten().collect::<Vec<_>>().join(" · ")
-}
-
-/// Day and minute, UTC, of ns since 1970.
-fn date(wall_ns: u64) -> String {
-    let seconds = wall_ns / 1_000_000_000;
-    let (days, minutes) = (seconds / 86_400, seconds % 86_400 / 60);
-    // Civil calendar from days, counted from the first of March of the year 0.
-    let shifted = days + 719_468;
-    let (era, of_era) = (shifted / 146_097, shifted % 146_097);
-    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let month = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    let year = year + era * 400 + u64::from(month <= 2);
-    format!("{year}-{month:02}-{day:02} {:02}:{:02} UTC", minutes / 60, minutes % 60)
 }
 
 fn quality(recording: &Recording) -> (String, bool) {

@@ -7,6 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::files::output_file;
+use crate::files::utc_time::UtcTime;
 use crate::session::opts::RecordOpts;
 use crate::sys::time::Clock;
 
@@ -116,20 +117,9 @@ impl PartNames {
 
 /// `YYYYMMDDhhmmssNN` in UTC, NN being hundredths, of ns since 1970.
 fn stamp(ns: u64) -> String {
-    let seconds = ns / 1_000_000_000;
-    let (days, clock) = (seconds / 86_400, seconds % 86_400);
-    // Days are counted from March of the year 0 in cycles of 400 years (146,097 days): leap days end a year then.
-    let day = days + 719_468;
-    let (era, of_era) = (day / 146_097, day % 146_097);
-    let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * of_year + 2) / 153;
-    let of_month = of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    let year = era * 400 + year_of_era + u64::from(month <= 2);
-    let (hour, minute, second) = (clock / 3600, clock / 60 % 60, clock % 60);
+    let UtcTime { year, month, day, hour, minute, second } = UtcTime::from_seconds(ns / 1_000_000_000);
     let hundredths = ns / 10_000_000 % 100;
-    format!("{year:04}{month:02}{of_month:02}{hour:02}{minute:02}{second:02}{hundredths:02}")
+    format!("{year:04}{month:02}{day:02}{hour:02}{minute:02}{second:02}{hundredths:02}")
 }
 
 #[cfg(test)]

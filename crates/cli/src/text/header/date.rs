@@ -1,55 +1,28 @@
-//! Dates as C's `ctime` writes them, in UTC.
+//! Dates as text, in UTC.
 
-/// `Sun Nov 22 00:03:26 2026` of seconds since 1970.
+use record::files::utc_time::UtcTime;
+
+/// `Sun Nov 22 00:03:26 2026` of seconds since 1970, as C's `ctime` writes it.
 pub fn utc(seconds: u64) -> String {
     const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
     const MONTHS: [&str; 12] =
         ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
     let weekday = DAYS[(seconds / 86_400 % 7) as usize];
-    let (year, month, day) = day_of(seconds);
-    format!("{weekday} {} {day:>2} {} {year}", MONTHS[month], time_of_day(seconds))
+    let UtcTime { year, month, day, hour, minute, second } = UtcTime::from_seconds(seconds);
+    let month = MONTHS[(month - 1) as usize];
+    format!("{weekday} {month} {day:>2} {hour:02}:{minute:02}:{second:02} {year}")
 }
 
 /// `2026-11-22 00:03:26` of seconds since 1970.
 pub fn iso_utc(seconds: u64) -> String {
-    let (year, month, day) = day_of(seconds);
-    format!("{year}-{:02}-{day:02} {}", month + 1, time_of_day(seconds))
+    let second = seconds % 60;
+    format!("{}:{second:02}", iso_utc_minute(seconds))
 }
 
-fn time_of_day(seconds: u64) -> String {
-    format!("{:02}:{:02}:{:02}", seconds % 86_400 / 3600, seconds / 60 % 60, seconds % 60)
-}
-
-/// Year, month from 0, day from 1.
-fn day_of(seconds: u64) -> (u64, usize, u64) {
-    let (mut year, mut day) = (1970, seconds / 86_400);
-    while day >= days_of(year) {
-        day -= days_of(year);
-        year += 1;
-    }
-    let mut month = 0;
-    while day >= days_of_month(year, month) {
-        day -= days_of_month(year, month);
-        month += 1;
-    }
-    (year, month, day + 1)
-}
-
-fn is_leap(year: u64) -> bool {
-    year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
-}
-
-fn days_of(year: u64) -> u64 {
-    if is_leap(year) { 366 } else { 365 }
-}
-
-fn days_of_month(year: u64, month: usize) -> u64 {
-    match month {
-        1 if is_leap(year) => 29,
-        1 => 28,
-        3 | 5 | 8 | 10 => 30,
-        _ => 31,
-    }
+/// `2026-11-22 00:03` of seconds since 1970.
+pub fn iso_utc_minute(seconds: u64) -> String {
+    let UtcTime { year, month, day, hour, minute, .. } = UtcTime::from_seconds(seconds);
+    format!("{year}-{month:02}-{day:02} {hour:02}:{minute:02}")
 }
 
 #[cfg(test)]
