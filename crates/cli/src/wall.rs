@@ -16,7 +16,8 @@ use profile::session::SessionOpts;
 use profile::source::Want;
 use profile::view::blame::{CriticalOpts, blame, critical_path};
 use profile::view::wall::{ThreadRow, WallOpts, wall};
-use std::io::Write;
+use serde_json::Value;
+use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 use symbols::{LoadOpts, NameOpts, Recording, UnnamedCode};
@@ -167,26 +168,17 @@ pub fn report_critical(
     let profile = &recording.profile;
     check_thread(profile, &args.waits)?;
     let found = critical_path(profile, span);
+    if found.pieces.is_empty() && (span.from.is_some() || span.to.is_some()) {
+        anyhow::bail!("no time between these functions: they were not seen on a stack in this order");
+    }
     if found.pieces.is_empty() {
-        if span.from.is_some() || span.to.is_some() {
-            anyhow::bail!("no time between these functions: they were not seen on a stack in this order");
-        }
-        return Err(damage::lacks(
-            input.path,
-            "no times of threads in it",
-            "record with tally record --off-cpu",
-        ));
+        return Err(no_times(input));
     }
-    pager::start();
-    let mut out = out::stdout();
-    if as_json {
-        writeln!(out, "{}", json_lines(&critical::to_json(profile, &found)))?;
-    } else {
-        let (width, colour) = (term::width(), term::colours_stdout());
-        critical::write(&mut out, profile, &found, BlameTextOpts { width, colour, rows: args.rows })?;
-    }
-    out.flush()?;
-    Ok(ExitCode::SUCCESS)
+    let view = FollowedView {
+        json: &|| critical::to_json(profile, &found),
+        text: &|out, opts| critical::write(out, profile, &found, opts),
+    };
+    view.print(args, as_json)
 }
 
 /// Prints what the waits of a thread were for.
@@ -199,22 +191,38 @@ pub fn report_blame(input: &OpenRecording<'_>, args: &WallArgs, as_json: bool) -
     check_thread(profile, &args.waits)?;
     let found = blame(profile, args.waits.thread.as_deref());
     if found.paths.is_empty() {
-        return Err(damage::lacks(
-            input.path,
-            "no times of threads in it",
-            "record with tally record --off-cpu",
-        ));
+        return Err(no_times(input));
     }
-    pager::start();
-    let mut out = out::stdout();
-    if as_json {
-        writeln!(out, "{}", json_lines(&blame_text::to_json(profile, &found)))?;
-    } else {
-        let (width, colour) = (term::width(), term::colours_stdout());
-        blame_text::write(&mut out, profile, &found, BlameTextOpts { width, colour, rows: args.rows })?;
+    let view = FollowedView {
+        json: &|| blame_text::to_json(profile, &found),
+        text: &|out, opts| blame_text::write(out, profile, &found, opts),
+    };
+    view.print(args, as_json)
+}
+
+fn no_times(input: &OpenRecording<'_>) -> anyhow::Error {
+    damage::lacks(input.path, "no times of threads in it", "record with tally record --off-cpu")
+}
+
+/// A view that follows waits, in both forms.
+struct FollowedView<'a> {
+    json: &'a dyn Fn() -> Value,
+    text: &'a dyn Fn(&mut dyn Write, BlameTextOpts) -> io::Result<()>,
+}
+
+impl FollowedView<'_> {
+    fn print(&self, args: &WallArgs, as_json: bool) -> anyhow::Result<ExitCode> {
+        pager::start();
+        let mut out = out::stdout();
+        if as_json {
+            writeln!(out, "{}", json_lines(&(self.json)()))?;
+        } else {
+            let (width, colour) = (term::width(), term::colours_stdout());
+            (self.text)(&mut out, BlameTextOpts { width, colour, rows: args.rows })?;
+        }
+        out.flush()?;
+        Ok(ExitCode::SUCCESS)
     }
-    out.flush()?;
-    Ok(ExitCode::SUCCESS)
 }
 
 /// Reads a recording with all that waits need.

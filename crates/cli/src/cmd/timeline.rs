@@ -11,7 +11,6 @@ use profile::view::timeline::{TimelineOpts, timeline};
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use symbols::LoadOpts;
 
 /// Show threads over time: a strip for each, by what it was doing, and its share in each state
 #[derive(clap::Args)]
@@ -49,7 +48,7 @@ pub struct Args {
 /// # Errors
 /// If the recording can't be read or has nothing about time off the CPU.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let recording = load::load(&args.input, load_opts())?;
+    let recording = load::load(&args.input, wall::load_opts_with_runs())?;
     let profile = &recording.profile;
     if profile.off_cpu.source.is_none() || profile.off_cpu.totals.is_empty() {
         let record = "record with tally record --off-cpu";
@@ -83,11 +82,4 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     text::write(&mut out, &view, opts)?;
     out.flush()?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// All that waits need, and when threads were sampled on a CPU.
-fn load_opts() -> LoadOpts {
-    let mut opts = wall::load_opts();
-    opts.session.dimensions.seen_running = true;
-    opts
 }
