@@ -61,30 +61,23 @@ pub fn write(out: &mut dyn Write, profile: &Profile, blame: &Blame, opts: BlameT
         ),
     };
     writeln!(out, "wall-clock time of {}: {}", harmless(&whose), duration_ns(total))?;
-    heading(out, "CAUSES       where that time went, through the waits for other threads", opts)?;
+    let amounts = Amounts { total_ns: total, opts };
+    amounts.heading(out, "CAUSES       where that time went, through the waits for other threads")?;
     writeln!(out, "{:>9} {:>7}  what", "time", "share")?;
     let rows = causes(profile, blame);
     for row in rows.iter().take(opts.rows) {
-        writeln!(out, "{}", cut(&harmless(&cause_line(profile, row, total)), opts.width))?;
+        amounts.line(out, row.ns, &cause_words(profile, row))?;
     }
     if let Some(rest) = rows.get(opts.rows..).filter(|rest| !rest.is_empty()) {
-        let ns = rest.iter().map(|row| row.ns).sum::<u64>();
         let more = count_of(rest.len() as u64, "more", "more");
-        writeln!(out, "{:>9} {:>7}  {more} (--rows)", duration_ns(ns), share(ns, total))?;
+        amounts.line(out, rest.iter().map(|row| row.ns).sum(), &format!("{more} (--rows)"))?;
     }
     let edges = wait_edges(profile, blame);
     if !edges.is_empty() {
-        heading(out, "WAITS        who waited for whom on the way, of the same time", opts)?;
+        amounts.heading(out, "WAITS        who waited for whom on the way, of the same time")?;
     }
     for edge in edges.iter().take(opts.rows) {
-        let line = format!(
-            "{:>9} {:>7}  {} → {}",
-            duration_ns(edge.ns),
-            share(edge.ns, total),
-            edge.sleeper,
-            edge.waited_for
-        );
-        writeln!(out, "{}", cut(&harmless(&line), opts.width))?;
+        amounts.line(out, edge.ns, &format!("{} → {}", edge.sleeper, edge.waited_for))?;
     }
     footer(out, blame)
 }
@@ -98,19 +91,41 @@ fn footer(out: &mut dyn Write, blame: &Blame) -> io::Result<()> {
     writeln!(out, "\nwithout evidence: {shown}: no sample, no waker, or chains too long to follow")
 }
 
-fn cause_line(profile: &Profile, row: &BlameCause, total: u64) -> String {
-    let place = match (row.function.as_str(), &row.line) {
+fn cause_words(profile: &Profile, row: &BlameCause) -> String {
+    let place = place_words(&row.function, row.line.as_deref());
+    let chain = if row.chain.len() > 1 { format!("  {}", row.chain.join(" ← ")) } else { String::new() };
+    format!("{}: {}{place}{chain}", row.thread, state_words(profile, &row.end))
+}
+
+/// ` in FUNCTION (LINE)`; empty without a function.
+pub(super) fn place_words(function: &str, line: Option<&str>) -> String {
+    match (function, line) {
         ("", _) => String::new(),
         (function, Some(line)) => format!(" in {function} ({line})"),
         (function, None) => format!(" in {function}"),
-    };
-    let chain = if row.chain.len() > 1 { format!("  {}", row.chain.join(" ← ")) } else { String::new() };
-    let state = state_words(profile, &row.end);
-    format!("{:>9} {:>7}  {}: {state}{place}{chain}", duration_ns(row.ns), share(row.ns, total), row.thread)
+    }
 }
 
-fn heading(out: &mut dyn Write, text: &str, opts: BlameTextOpts) -> io::Result<()> {
-    writeln!(out, "\n{}", paint(text, Paint::Bold, opts.colour))
+/// Lists of times with their shares of a whole.
+#[derive(Clone, Copy)]
+pub(super) struct Amounts {
+    /// The whole, ns.
+    pub total_ns: u64,
+    /// How to print.
+    pub opts: BlameTextOpts,
+}
+
+impl Amounts {
+    /// Prints the title of a list.
+    pub fn heading(self, out: &mut dyn Write, text: &str) -> io::Result<()> {
+        writeln!(out, "\n{}", paint(text, Paint::Bold, self.opts.colour))
+    }
+
+    /// Prints a row: time, share and `text`, no wider than the terminal.
+    pub fn line(self, out: &mut dyn Write, ns: u64, text: &str) -> io::Result<()> {
+        let line = format!("{:>9} {:>7}  {text}", duration_ns(ns), share(ns, self.total_ns));
+        writeln!(out, "{}", cut(&harmless(&line), self.opts.width))
+    }
 }
 
 fn share(ns: u64, total: u64) -> String {

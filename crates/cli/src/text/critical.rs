@@ -1,10 +1,8 @@
 //! The critical path as text and JSON.
 
-use super::blame::{BlameTextOpts, state_words, thread_name};
-use super::fit::cut;
+use super::blame::{Amounts, BlameTextOpts, place_words, state_words, thread_name};
 use super::number::{count_of, duration_ns};
 use crate::out::harmless;
-use crate::term::{Paint, paint};
 use profile::Profile;
 use profile::view::blame::{
     BlameEnd, BlamedFunction, CriticalPath, CriticalPiece, blamed_functions, causes, end_function,
@@ -35,7 +33,7 @@ pub fn write(
         count_of(threads.len() as u64, "thread", "threads"),
         path.parallelism
     )?;
-    let printer = Printer { profile, path, opts, total };
+    let printer = Printer { profile, path, amounts: Amounts { total_ns: total, opts } };
     printer.functions(out)?;
     printer.parts(out)?;
     printer.pieces(out)
@@ -44,45 +42,34 @@ pub fn write(
 struct Printer<'a> {
     profile: &'a Profile,
     path: &'a CriticalPath,
-    opts: BlameTextOpts,
-    total: u64,
+    amounts: Amounts,
 }
 
 impl Printer<'_> {
-    fn line(&self, out: &mut dyn Write, ns: u64, text: &str) -> io::Result<()> {
-        let share = ns as f64 * 100.0 / self.total.max(1) as f64;
-        let line = format!("{:>9} {:>7}  {text}", duration_ns(ns), format!("{share:.1}%"));
-        writeln!(out, "{}", cut(&harmless(&line), self.opts.width))
-    }
-
-    fn heading(&self, out: &mut dyn Write, text: &str) -> io::Result<()> {
-        writeln!(out, "\n{}", paint(text, Paint::Bold, self.opts.colour))
-    }
-
     fn functions(&self, out: &mut dyn Write) -> io::Result<()> {
-        self.heading(out, "FUNCTIONS    a bound: without it the path is at most so much shorter")?;
-        for row in blamed_functions(self.profile, &self.path.parts).iter().take(self.opts.rows) {
-            self.line(out, row.ns, &format!("{}: {}", row.thread, row.function))?;
+        self.amounts.heading(out, "FUNCTIONS    a bound: without it the path is at most so much shorter")?;
+        for row in blamed_functions(self.profile, &self.path.parts).iter().take(self.amounts.opts.rows) {
+            self.amounts.line(out, row.ns, &format!("{}: {}", row.thread, row.function))?;
         }
         Ok(())
     }
 
     fn parts(&self, out: &mut dyn Write) -> io::Result<()> {
-        self.heading(out, "PARTS        the path by thread, state and innermost function")?;
-        for row in causes(self.profile, &self.path.parts).iter().take(self.opts.rows) {
+        self.amounts.heading(out, "PARTS        the path by thread, state and innermost function")?;
+        for row in causes(self.profile, &self.path.parts).iter().take(self.amounts.opts.rows) {
             let state = state_words(self.profile, &row.end);
             let place = place_words(&row.function, row.line.as_deref());
-            self.line(out, row.ns, &format!("{}: {state}{place}", row.thread))?;
+            self.amounts.line(out, row.ns, &format!("{}: {state}{place}", row.thread))?;
         }
         Ok(())
     }
 
     fn pieces(&self, out: &mut dyn Write) -> io::Result<()> {
-        self.heading(out, "PIECES       the longest, in order of time")?;
+        self.amounts.heading(out, "PIECES       the longest, in order of time")?;
         let begin = begin_ns(self.path);
         let mut longest: Vec<&CriticalPiece> = self.path.pieces.iter().collect();
         longest.sort_by_key(|piece| std::cmp::Reverse(piece.to_ns - piece.from_ns));
-        longest.truncate(self.opts.rows);
+        longest.truncate(self.amounts.opts.rows);
         longest.sort_by_key(|piece| piece.from_ns);
         for piece in longest {
             let (function, line) = end_function(self.profile, piece.callsite, &piece.state);
@@ -90,17 +77,13 @@ impl Printer<'_> {
                 (thread_name(self.profile, piece.task), state_words(self.profile, &piece.state));
             let at = duration_ns(piece.from_ns - begin);
             let place = place_words(&function, line.as_deref());
-            self.line(out, piece.to_ns - piece.from_ns, &format!("at {at:>9}  {thread}: {state}{place}"))?;
+            self.amounts.line(
+                out,
+                piece.to_ns - piece.from_ns,
+                &format!("at {at:>9}  {thread}: {state}{place}"),
+            )?;
         }
         Ok(())
-    }
-}
-
-fn place_words(function: &str, line: Option<&str>) -> String {
-    match (function, line) {
-        ("", _) => String::new(),
-        (function, Some(line)) => format!(" in {function} ({line})"),
-        (function, None) => format!(" in {function}"),
     }
 }
 
