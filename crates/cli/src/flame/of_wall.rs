@@ -2,8 +2,9 @@
 
 use super::of_profile::Builder;
 use super::{Kind, Tree, TreeOpts, Unit};
+use crate::text::wall::state_frame;
 use profile::profile::Profile;
-use profile::view::wall::{Part, WallOpts, WallPath, paths, waker_frames};
+use profile::view::wall::{Part, WallOpts, WallPath, causing_frames, paths};
 
 /// Which part of the wall clock to draw.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,8 +25,9 @@ impl Tree {
         let mut builder = Builder::new(profile, opts, Unit::Nanoseconds);
         builder.tree.waiting = matches!(which, WallTree::OffCpu | WallTree::Wakers);
         // Idle waits are distinguished even where they are wanted: they are drawn grey.
-        let told = WallOpts { with_idle: false, ..wall.clone() };
-        for path in paths(profile, &told).iter().filter(|path| is_part(which, path, wall.with_idle)) {
+        let distinguished = WallOpts { with_idle: false, ..wall.clone() };
+        for path in paths(profile, &distinguished).iter().filter(|path| is_part(which, path, wall.with_idle))
+        {
             add(&mut builder, which, path);
         }
         builder.tree
@@ -52,20 +54,13 @@ fn add(builder: &mut Builder<'_>, which: WallTree, path: &WallPath) {
         let name = builder.tree.intern(name, kind);
         node = builder.tree.child(node, name);
     };
-    match path.part {
-        Part::On if path.callsite.is_none() => push(builder, "[no sample]", Kind::Unknown),
-        Part::On => {}
-        Part::Blocked(_) if path.is_rest => push(builder, "[short waits]", Kind::Waiting),
-        part => push(builder, &format!("[{}]", crate::text::wall::part_name(part)), Kind::Waiting),
+    if let Some(state) = state_frame(path) {
+        let kind = if path.part == Part::On { Kind::Unknown } else { Kind::Waiting };
+        push(builder, &format!("[{state}]"), kind);
     }
     if let (WallTree::Wakers, Some((waker, callsite))) = (which, &path.waker) {
         push(builder, &format!("[woken by {}]", waker.replace([' ', ';'], "_")), Kind::Waiting);
-        // An interrupt isn't caused by the thread it hit: its stack is left out.
-        let frames: Vec<_> = match callsite {
-            Some(callsite) if !waker.starts_with("irq") => waker_frames(builder.profile, *callsite),
-            _ => Vec::new(),
-        };
-        for frame in frames {
+        for frame in causing_frames(builder.profile, waker, *callsite) {
             for at in builder.frame(frame).rev() {
                 node = builder.tree.child(node, builder.names[at]);
             }

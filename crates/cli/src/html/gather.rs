@@ -7,7 +7,7 @@ use profile::off_cpu::{Reason, is_off_cpu};
 use profile::profile::{Profile, TaskId};
 use profile::table::{DsoId, DsoKind};
 use profile::view::timeline::{Column, TimelineOpts, timeline};
-use profile::view::wall::{Part, Wall, WallMoment, WallOpts, moments, waker_frames};
+use profile::view::wall::{Part, Wall, WallMoment, WallOpts, causing_frames, moments};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 
@@ -160,7 +160,7 @@ impl<'p> Gather<'p> {
     fn wall_item(&mut self, moment: &WallMoment) -> PageItem {
         let node = match moment.callsite {
             Some(callsite) => self.builder.node_below(Tree::ROOT, callsite),
-            None => self.nameless(moment.part),
+            None => self.without_stack(moment.part),
         };
         PageItem {
             thread: self.thread(moment.task),
@@ -176,7 +176,7 @@ impl<'p> Gather<'p> {
     }
 
     /// The place of time without a stack.
-    fn nameless(&mut self, part: Part) -> NodeId {
+    fn without_stack(&mut self, part: Part) -> NodeId {
         let name = match part {
             Part::On => "[no sample]",
             Part::Blocked(Reason::NoStack) => "[short waits]",
@@ -189,11 +189,7 @@ impl<'p> Gather<'p> {
 
     fn waker(&mut self, moment: &WallMoment) -> u32 {
         let Some((name, callsite)) = &moment.waker else { return 0 };
-        // An interrupt isn't caused by the thread it hit: its stack is left out.
-        let frames = match callsite {
-            Some(callsite) if !name.starts_with("irq") => waker_frames(self.profile, *callsite),
-            _ => Vec::new(),
-        };
+        let frames = causing_frames(self.profile, name, *callsite);
         let node = frames.iter().rev().fold(Tree::ROOT, |node, &frame| self.builder.below(node, frame));
         let waker = Waker { name: name.clone(), node };
         let next = self.wakers.len() as u32;

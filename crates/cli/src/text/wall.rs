@@ -10,7 +10,9 @@ use profile::Profile;
 use profile::grow::Grow as _;
 use profile::off_cpu::{Reason, Source};
 use profile::table::CallsiteId;
-use profile::view::wall::{FunctionRow, Histogram, LongWait, Part, ThreadRow, Times, Wall, place_names};
+use profile::view::wall::{
+    FunctionRow, Histogram, LongWait, Part, ThreadRow, Times, Wall, WallPath, place_names,
+};
 use std::io::{self, Write};
 
 /// How to print.
@@ -318,6 +320,16 @@ pub fn part_name(part: Part) -> &'static str {
         Part::Preempted => "preempted",
         Part::Idle => "idle",
         Part::Blocked(reason) => reason.name(),
+    }
+}
+
+/// The state that a graph or export shows above a path's leaf: `futex`, `no sample`; `None` for running with a stack.
+#[must_use]
+pub fn state_frame(path: &WallPath) -> Option<&'static str> {
+    match path.part {
+        Part::On => path.callsite.is_none().then_some("no sample"),
+        Part::Blocked(_) if path.is_rest => Some("short waits"),
+        part => Some(part_name(part)),
     }
 }
 

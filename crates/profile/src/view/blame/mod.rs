@@ -32,7 +32,7 @@ use self::walk::Walk;
 use crate::grow::GrownSum as _;
 use crate::profile::{Profile, TaskId};
 use crate::table::CallsiteId;
-use crate::view::wall::{Part, WallOpts, wall};
+use crate::view::wall::{Part, WallOpts, is_called, wall};
 
 /// How a chain of waits ends.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -160,12 +160,7 @@ fn roots(lines: &Timelines<'_>, thread: Option<&str>) -> Vec<usize> {
     let profile = lines.profile;
     let all = 0..lines.threads.len();
     if let Some(wanted) = thread {
-        let is = |task: &TaskId| {
-            let of = profile.task(*task);
-            profile.strings.of(of.comm) == wanted
-                || profile.strings.of(profile.last_comm(*task)) == wanted
-                || of.tid.to_string() == wanted
-        };
+        let is = |&task: &TaskId| is_called(profile, task, wanted);
         return all.filter(|&at| lines.threads[at].tasks.iter().any(is)).collect();
     }
     main_thread(lines).into_iter().collect()

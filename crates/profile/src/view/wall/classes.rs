@@ -61,11 +61,15 @@ impl Classes {
 }
 
 fn is_shown(profile: &Profile, task: TaskId, opts: &WallOpts) -> bool {
-    let Some(wanted) = &opts.thread else { return true };
+    opts.thread.as_ref().is_none_or(|wanted| is_called(profile, task, wanted))
+}
+
+/// True if `wanted` is a name that the thread had, its last one, or its id.
+pub(crate) fn is_called(profile: &Profile, task: TaskId, wanted: &str) -> bool {
     let of = profile.task(task);
     profile.strings.of(profile.last_comm(task)) == wanted
         || profile.strings.of(of.comm) == wanted
-        || of.tid.to_string() == *wanted
+        || of.tid.to_string() == wanted
 }
 
 /// Remembers the reason of each path.

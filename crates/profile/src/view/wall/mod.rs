@@ -22,6 +22,7 @@ use crate::grow::{Grow as _, GrownSum as _};
 pub(crate) use classes::Classes;
 pub use classes::Classified;
 use classes::Reasons;
+pub(crate) use classes::is_called;
 pub use functions::FunctionRow;
 pub use histogram::Histogram;
 pub(crate) use idle::is_thread_start;
@@ -30,7 +31,7 @@ pub use moments::{WallMoment, moments};
 pub use paths::{WallPath, paths};
 pub use places::WaitPlace;
 pub use threads::ThreadRow;
-pub use waker::waker_frames;
+pub use waker::{causing_frames, waker_frames};
 pub(crate) use waker::{interrupt_of, other_name};
 
 use crate::off_cpu::{Other, Reason, Source};

@@ -19,6 +19,14 @@ pub(crate) fn other_name(profile: &Profile, other: Other) -> String {
     }
 }
 
+/// Frames of the code that caused a wake-up, leaf first: those of the waker `name` at `callsite`. Empty for an interrupt,
+/// because the thread that it hit isn't the cause, and without a stack.
+#[must_use]
+pub fn causing_frames(profile: &Profile, name: &str, callsite: Option<CallsiteId>) -> Vec<FrameId> {
+    let callsite = callsite.filter(|_| !name.starts_with("irq"));
+    callsite.map_or_else(Vec::new, |callsite| waker_frames(profile, callsite))
+}
+
 /// The frames of a waker, leaf first, without those of the BPF program that looked at it.
 pub fn waker_frames(profile: &Profile, callsite: CallsiteId) -> Vec<FrameId> {
     const LOOKING_ON: [&str; 3] = ["bpf_trace_run", "__bpf_trace_", "__traceiter_"];
