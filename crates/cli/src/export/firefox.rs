@@ -3,14 +3,12 @@
 // Source: github.com/firefox-devtools/profiler src/types/profile.ts and docs-developer/CHANGELOG-formats.md (version 48
 // of the processed format; the profiler upgrades older ones when it opens them).
 
-use super::samples::{SampleSet, ValueKind, ValueUnit, ValuedStack};
+use super::samples::{SampleSet, SampleTrack, ValueKind, ValueUnit, ValuedStack};
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use profile::profile::TaskId;
 use profile::table::DsoKind;
 use rustc_hash::FxHashMap;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 /// Version of the processed format that is written.
@@ -42,19 +40,9 @@ const PYTHON: usize = 6;
 /// # Errors
 /// If writing fails.
 pub fn write(out: impl Write, samples: &SampleSet<'_>, command: &str) -> io::Result<()> {
-    let mut groups: BTreeMap<(usize, TaskId), Vec<&ValuedStack>> = BTreeMap::new();
-    for stack in &samples.stacks {
-        groups.entry((stack.kind, stack.task)).or_default().push(stack);
-    }
     let start_ns = samples.profile.time_span_ns.map_or(0, |(first, _)| first);
-    let mut threads: Vec<(usize, u64, Value)> = Vec::new();
-    for ((kind, task), mut stacks) in groups {
-        stacks.sort_by_key(|stack| stack.time_ns);
-        let total = stacks.iter().fold(0u64, |sum, stack| sum.saturating_add(stack.value));
-        threads.push((kind, total, Thread::new(samples).json(task, &stacks, start_ns)));
-    }
-    threads.sort_by_key(|(kind, total, _)| (*kind, std::cmp::Reverse(*total)));
-    let threads: Vec<Value> = threads.into_iter().map(|(.., thread)| thread).collect();
+    let tracks = samples.tracks();
+    let threads: Vec<Value> = tracks.iter().map(|track| Thread::new(samples).json(track, start_ns)).collect();
     let categories =
         CATEGORIES.map(|(name, color)| json!({ "name": name, "color": color, "subcategories": ["Other"] }));
     let file = json!({
@@ -100,12 +88,12 @@ impl<'s, 'p> Thread<'s, 'p> {
         }
     }
 
-    fn json(mut self, task: TaskId, stacks: &[&ValuedStack], start_ns: u64) -> Value {
-        let kind = &self.samples.kinds[stacks[0].kind];
-        let ids: Vec<Option<usize>> = stacks.iter().map(|stack| self.stack(stack)).collect();
-        let (times, weights) = times_and_weights(kind, stacks, start_ns);
-        let info = self.samples.profile.task(task);
-        let comm = self.samples.comm(task);
+    fn json(mut self, track: &SampleTrack<'_>, start_ns: u64) -> Value {
+        let kind = &self.samples.kinds[track.kind];
+        let ids: Vec<Option<usize>> = track.stacks.iter().map(|stack| self.stack(stack)).collect();
+        let (times, weights) = times_and_weights(kind, &track.stacks, start_ns);
+        let info = self.samples.profile.task(track.task);
+        let comm = self.samples.comm(track.task);
         let weight_type = if kind.unit == ValueUnit::Nanoseconds { "tracing-ms" } else { "samples" };
         let is_main = info.pid == info.tid;
         json!({

@@ -2,12 +2,17 @@
 //!
 //! Nothing is merged and nothing scaled: the sum of a kind is the sum of the recording.
 
-use crate::text::wall::part_name;
-use profile::grow::Grow as _;
+use crate::flame::{Unit, unit_of};
+use crate::html::events_shown;
+use crate::text::wall::{part_name, state_frame};
+use profile::grow::{Grow as _, GrownSum as _};
+use profile::off_cpu::is_off_cpu;
 use profile::profile::{EventInfo, Profile, TaskId};
 use profile::table::{CallsiteId, DsoId, FrameId};
-use profile::view::wall::{Part, WallOpts, WallPath, paths};
+use profile::view::wall::{Part, WallOpts, paths};
 use rustc_hash::FxHashMap;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 /// What a number counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,6 +100,19 @@ pub struct ValuedStack {
     callsite: Option<CallsiteId>,
 }
 
+/// One kind of value of one thread.
+#[derive(Clone, Debug)]
+pub struct SampleTrack<'s> {
+    /// Index into [`SampleSet::kinds`].
+    pub kind: usize,
+    /// Whose.
+    pub task: TaskId,
+    /// Sum of the stacks, in the kind's unit.
+    pub total: u64,
+    /// Stacks in the order of their times; without times in that of the recording.
+    pub stacks: Vec<&'s ValuedStack>,
+}
+
 /// All stacks of a recording.
 pub struct SampleSet<'p> {
     /// Where they come from.
@@ -139,6 +157,23 @@ impl<'p> SampleSet<'p> {
     pub fn path(&self, stack: &ValuedStack) -> impl Iterator<Item = usize> + '_ {
         let frames = stack.callsite.into_iter().flat_map(|id| self.profile.callsites.leaf_first(id));
         stack.state.into_iter().chain(frames.map(|frame| self.of_frame[frame.index()]))
+    }
+
+    /// The stacks by thread, for formats that show one thread at a time: by kind, then largest sum first.
+    #[must_use]
+    pub fn tracks(&self) -> Vec<SampleTrack<'_>> {
+        let mut by_thread: BTreeMap<(usize, TaskId), Vec<&ValuedStack>> = BTreeMap::new();
+        for stack in &self.stacks {
+            by_thread.entry((stack.kind, stack.task)).or_default().push(stack);
+        }
+        let mut tracks: Vec<SampleTrack<'_>> = Vec::new();
+        for ((kind, task), mut stacks) in by_thread {
+            stacks.sort_by_key(|stack| stack.time_ns);
+            let total = stacks.iter().map(|stack| stack.value).grown_sum();
+            tracks.push(SampleTrack { kind, task, total, stacks });
+        }
+        tracks.sort_by_key(|track| (track.kind, Reverse(track.total)));
+        tracks
     }
 
     /// The name a thread had.
@@ -190,15 +225,11 @@ impl<'p> SampleSet<'p> {
 
     fn add_events(&mut self) {
         let profile = self.profile;
-        // The wall clock has waits exactly.
-        let has_wall = profile.off_cpu.source.is_some();
-        let is_shown = |event: &EventInfo| !(has_wall && is_wait(event));
         let mut kind_of: Vec<Option<usize>> = vec![None; profile.events.len()];
-        for (at, event) in profile.events.iter().enumerate().filter(|(_, event)| is_shown(event)) {
-            if profile.total(at).count > 0 {
-                kind_of[at] = Some(self.kinds.len());
-                self.kinds.push(kind_of_event(event));
-            }
+        // The wall clock has waits exactly.
+        for event in events_shown(profile, profile.off_cpu.source.is_some()) {
+            kind_of[event] = Some(self.kinds.len());
+            self.kinds.push(kind_of_event(&profile.events[event]));
         }
         for (key, sums) in profile.cells() {
             let Some(kind) = kind_of[key.event as usize] else { continue };
@@ -227,7 +258,7 @@ impl<'p> SampleSet<'p> {
                 continue;
             }
             total.grow(path.ns);
-            let state = state_of(&path).map(|name| self.state_location(name));
+            let state = state_frame(&path).map(|name| self.state_location(name));
             self.stacks.push(ValuedStack {
                 kind,
                 task: path.task,
@@ -258,26 +289,12 @@ impl<'p> SampleSet<'p> {
     }
 }
 
-/// Shown above the leaf.
-fn state_of(path: &WallPath) -> Option<&'static str> {
-    match path.part {
-        Part::On => path.callsite.is_none().then_some("no sample"),
-        Part::Blocked(_) if path.is_rest => Some("short waits"),
-        part => Some(part_name(part)),
-    }
-}
-
-/// Events that tally's own engine writes for time off the CPU.
-fn is_wait(event: &EventInfo) -> bool {
-    let base = event.name.split(':').next().unwrap_or_default();
-    matches!(base, "offcpu-time" | "runnable-time" | "preempted-time" | "oncpu-time")
-}
-
 fn kind_of_event(event: &EventInfo) -> ValueKind {
-    const SOFTWARE: u32 = 1;
-    // PERF_COUNT_SW_CPU_CLOCK and PERF_COUNT_SW_TASK_CLOCK.
-    let is_clock = event.kind == SOFTWARE && event.config <= 1;
-    let unit = if is_clock || is_wait(event) { ValueUnit::Nanoseconds } else { ValueUnit::Count };
+    let unit = match unit_of(event) {
+        Unit::Nanoseconds => ValueUnit::Nanoseconds,
+        _ => ValueUnit::Count,
+    };
+    let is_clock = unit == ValueUnit::Nanoseconds && !is_off_cpu(&event.name);
     let name = if is_clock { "cpu".to_owned() } else { event.name.clone() };
     ValueKind { name, unit, total: 0, is_wall: false }
 }

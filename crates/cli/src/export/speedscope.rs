@@ -2,33 +2,22 @@
 //
 // Source: speedscope src/lib/file-format-spec.ts.
 
-use super::samples::{SampleSet, ValueUnit, ValuedStack};
-use profile::profile::TaskId;
+use super::samples::{SampleSet, SampleTrack, ValueUnit, ValuedStack};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 const SCHEMA: &str = "https://www.speedscope.app/file-format-schema.json";
 
-/// Writes all of `samples`; `command` is what was recorded. SampleSet with times are in their order, those of the wall
+/// Writes all of `samples`; `command` is what was recorded. Samples with times are in their order, those of the wall
 /// clock in the order of their paths: the views Left Heavy and Sandwich are for them.
 ///
 /// # Errors
 /// If writing fails.
 pub fn write(mut out: impl Write, samples: &SampleSet<'_>, command: &str) -> io::Result<()> {
     let frames = Frames::of(samples);
-    let mut groups: BTreeMap<(usize, TaskId), Vec<&ValuedStack>> = BTreeMap::new();
-    for stack in &samples.stacks {
-        groups.entry((stack.kind, stack.task)).or_default().push(stack);
-    }
-    let mut profiles: Vec<(usize, u64, Value)> = Vec::new();
-    for ((kind, task), mut stacks) in groups {
-        stacks.sort_by_key(|stack| stack.time_ns);
-        let (total, profile) = profile_of(samples, &frames, task, &stacks);
-        profiles.push((kind, total, profile));
-    }
-    profiles.sort_by_key(|(kind, total, _)| (*kind, std::cmp::Reverse(*total)));
-    let profiles: Vec<Value> = profiles.into_iter().map(|(.., profile)| profile).collect();
+    let tracks = samples.tracks();
+    let profiles: Vec<Value> = tracks.iter().map(|track| profile_of(samples, &frames, track)).collect();
     let file = json!({
         "$schema": SCHEMA,
         "exporter": concat!("tally ", env!("CARGO_PKG_VERSION")),
@@ -41,24 +30,17 @@ pub fn write(mut out: impl Write, samples: &SampleSet<'_>, command: &str) -> io:
     out.flush()
 }
 
-/// The sum of the stacks, and the profile.
-fn profile_of(
-    samples: &SampleSet<'_>,
-    frames: &Frames,
-    task: TaskId,
-    stacks: &[&ValuedStack],
-) -> (u64, Value) {
-    let kind = &samples.kinds[stacks[0].kind];
+fn profile_of(samples: &SampleSet<'_>, frames: &Frames, track: &SampleTrack<'_>) -> Value {
+    let kind = &samples.kinds[track.kind];
     let unit = if kind.unit == ValueUnit::Nanoseconds { "nanoseconds" } else { "none" };
-    let weights: Vec<u64> = stacks.iter().map(|stack| stack.value).collect();
-    let total = weights.iter().fold(0u64, |sum, weight| sum.saturating_add(*weight));
-    let rows: Vec<Vec<usize>> = stacks.iter().map(|stack| frames.root_first(samples, stack)).collect();
-    let name = format!("{} {} ({})", samples.comm(task), samples.profile.task(task).tid, kind.name);
-    let profile = json!({
-        "type": "sampled", "name": name, "unit": unit, "startValue": 0, "endValue": total,
+    let weights: Vec<u64> = track.stacks.iter().map(|stack| stack.value).collect();
+    let rows: Vec<Vec<usize>> = track.stacks.iter().map(|stack| frames.root_first(samples, stack)).collect();
+    let tid = samples.profile.task(track.task).tid;
+    let name = format!("{} {tid} ({})", samples.comm(track.task), kind.name);
+    json!({
+        "type": "sampled", "name": name, "unit": unit, "startValue": 0, "endValue": track.total,
         "samples": rows, "weights": weights,
-    });
-    (total, profile)
+    })
 }
 
 /// The frames of all profiles.

@@ -1,6 +1,7 @@
 //! A flame tree from a profile: paths of addresses become paths of functions.
 
 use super::{Kind, NameId, NodeId, Tree, Unit};
+use profile::off_cpu::is_off_cpu;
 use profile::profile::{EventInfo, Profile, TaskId};
 use profile::table::{CallsiteId, DsoId, DsoKind, FrameId};
 use rustc_hash::FxHashMap;
@@ -31,7 +32,7 @@ impl Tree {
         let unit = profile.events.get(opts.event).map_or(Unit::Samples, unit_of);
         let unit = if opts.samples { Unit::Samples } else { unit };
         let mut builder = Builder::new(profile, opts, unit);
-        builder.tree.waiting = profile.events.get(opts.event).is_some_and(is_waiting);
+        builder.tree.waiting = profile.events.get(opts.event).is_some_and(|event| is_off_cpu(&event.name));
         for (key, sums) in profile.cells().iter().filter(|(key, _)| key.event as usize == opts.event) {
             let node = builder.node(key.task, key.callsite);
             let value = if opts.samples { sums.count } else { sums.period };
@@ -44,14 +45,9 @@ impl Tree {
 /// Clocks and off-CPU times count nanoseconds.
 pub(crate) fn unit_of(event: &EventInfo) -> Unit {
     const SOFTWARE: u32 = 1;
-    let clock = event.kind == SOFTWARE && event.config <= 1;
-    if clock || is_waiting(event) { Unit::Nanoseconds } else { Unit::Event(event.name.clone()) }
-}
-
-/// Events whose period is time off the CPU.
-fn is_waiting(event: &EventInfo) -> bool {
-    let base = event.name.split(':').next().unwrap_or_default();
-    matches!(base, "offcpu-time" | "runnable-time")
+    // PERF_COUNT_SW_CPU_CLOCK and PERF_COUNT_SW_TASK_CLOCK.
+    let is_clock = event.kind == SOFTWARE && event.config <= 1;
+    if is_clock || is_off_cpu(&event.name) { Unit::Nanoseconds } else { Unit::Event(event.name.clone()) }
 }
 
 /// Puts paths of a profile into a tree.
