@@ -5,7 +5,9 @@ use crate::io::live_events::BlockEvents;
 use crate::text::number::duration_ns;
 use profile::Profile;
 use profile::block_io::{BlockIo, Join};
-use profile::verdict::{Facts, Finding, INPUT, Stacks, SystemFacts, TARGET, running_samples, verdict};
+use profile::verdict::{
+    Facts, Finding, INPUT, Stacks, SystemFacts, TARGET, WaitCause, running_samples, verdict, waits_for_others,
+};
 use profile::view::io::Latencies;
 use profile::view::wall::{Wall, WallOpts, wall};
 use record::disk_watch::Seen;
@@ -55,6 +57,8 @@ pub fn judge(profile: &Profile, summary: &RunSummary, machine: &Machine, target:
     facts.system = system_facts(&machine.change);
     facts.system.disk_times = machine.disks.as_ref().and_then(disk_times);
     facts.system.disk_times_refused = machine.disks.as_ref().and_then(|seen| seen.refused.clone());
+    // Following all waits takes a while: only for the rule that names the cause.
+    facts.cause = if waits_for_others(&facts) { WaitCause::of(profile) } else { None };
     let mut findings = verdict(&facts);
     for finding in &mut findings {
         finding.next = finding.next.replace(TARGET, target);

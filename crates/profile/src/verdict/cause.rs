@@ -1,6 +1,6 @@
 //! What the main thread's waits were for in the end: a function of another thread.
 
-use super::brief;
+use super::called;
 use crate::off_cpu::Reason;
 use crate::profile::Profile;
 use crate::view::blame::{BlameCause, BlameEnd, blame, causes, thread_name};
@@ -54,10 +54,7 @@ fn in_words(row: &BlameCause) -> Option<String> {
         BlameEnd::Waited(Part::Blocked(reason)) => format!("waits ({})", reason.name()),
         _ => return None,
     };
-    let function = match row.function.starts_with(['[', '<']) {
-        true => brief(&row.function),
-        false => format!("{}()", brief(&row.function)),
-    };
+    let function = called(&row.function);
     let line = row.line.as_ref().map_or_else(String::new, |line| format!(" ({line})"));
     Some(format!("{} {does} in {function}{line}", row.thread))
 }

@@ -111,7 +111,8 @@ pub struct Facts {
     pub locks: Vec<LockSite>,
     /// By function: all its time, own and called, running and waiting; for the share of a lock's function.
     pub functions: BTreeMap<String, Times>,
-    /// What the main thread's waits were for in the end, if one function has a large share.
+    /// What the main thread's waits were for in the end, if one function has a large share. The caller adds it where
+    /// [`super::waits_for_others`].
     pub cause: Option<WaitCause>,
     /// Idle time in which threads only let time pass, ns: sleeps and timers.
     pub idle_asleep_ns: u64,
@@ -164,7 +165,6 @@ impl Facts {
         let (short_lived, its_tasks) = ShortLived::of(profile, wall);
         facts.short_lived = short_lived;
         facts.add_waits(profile, wall, &its_tasks);
-        facts.cause = WaitCause::of(profile);
         facts.preempted_by_others = preempted_by_others(profile, wall);
         facts.switches_per_s = wall.switches as f64 / facts.wall_s.max(1e-9);
         facts

@@ -21,7 +21,7 @@ pub use locks::{KnownLock, LockSite};
 pub use places::{PlaceList, Places};
 #[cfg(any(test, feature = "examples"))]
 pub use rules::examples;
-pub use rules::{RULES, Rule};
+pub use rules::{RULES, Rule, waits_for_others};
 pub(crate) use running::entry_of;
 pub use running::{Entry, Running};
 pub use short_lived::ShortLived;
@@ -74,6 +74,13 @@ fn brief(name: &str) -> String {
         Some((cut, _)) => format!("{}…", &name[..name[..cut].char_indices().last().map_or(0, |(at, _)| at)]),
         None => name.to_owned(),
     }
+}
+
+/// A function in a sentence: `parse()`. Names that aren't those of functions stay as they are: `[libc.so.6]`,
+/// `<module>`, `function 0x5d80`.
+fn called(name: &str) -> String {
+    let is_place = name.starts_with('[') || name.starts_with('<') && !name.contains(">::");
+    if is_place || dso::is_unnamed_function(name) { brief(name) } else { format!("{}()", brief(name)) }
 }
 
 /// Maximum number of findings.

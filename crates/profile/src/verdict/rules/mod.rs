@@ -12,6 +12,7 @@ mod tests;
 mod waiting;
 
 pub(super) use waiting::wait_for_each_other;
+pub use waiting::waits_for_others;
 
 use super::{Facts, Finding, Stacks};
 

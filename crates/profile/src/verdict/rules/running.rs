@@ -6,7 +6,7 @@ use super::{claim, grouped, list, pct};
 use crate::off_cpu::Reason;
 use crate::verdict::places::SPINNING;
 use crate::verdict::{
-    Entry, Facts, Finding, HotCode, HotFunction, INPUT, Stacks, TARGET, Whole, brief, quoted,
+    Entry, Facts, Finding, HotCode, HotFunction, INPUT, Stacks, TARGET, Whole, called, quoted,
 };
 
 /// 1: running ≥ 85 % of the time not spent waiting for a CPU, > 70 % of it in user code.
@@ -123,8 +123,7 @@ fn moves_bytes(facts: &Facts) -> bool {
 
 /// `parse() (parse.c:14)`, with the line if it is known.
 fn called_at(hot: &HotFunction) -> String {
-    let is_named = !hot.name.starts_with('[') && !dso::is_unnamed_function(&hot.name);
-    let name = if is_named { format!("{}()", brief(&hot.name)) } else { brief(&hot.name) };
+    let name = called(&hot.name);
     hot.at.as_ref().map_or_else(|| name.clone(), |at| format!("{name} ({at})"))
 }
 

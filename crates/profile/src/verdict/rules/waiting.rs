@@ -41,12 +41,18 @@ pub(in crate::verdict) fn wait_for_each_other(facts: &Facts) -> bool {
     told > 0 && own as f64 > MOST * told as f64
 }
 
-/// 15: the CPU is used little, and waits are for others: sockets, pipes, poll, children, threads that work.
+/// True if the CPU is used little, and waits are for others: sockets, pipes, poll, children, threads that work.
+#[must_use]
+pub fn waits_for_others(facts: &Facts) -> bool {
+    facts.undisturbed(facts.on()) < 0.5 && facts.undisturbed(for_others(facts)) > 0.4
+}
+
+/// 15: threads wait for others most of the time.
 pub(super) fn waiting_for_others(facts: &Facts) -> Option<Finding> {
-    let share = for_others(facts);
-    if facts.undisturbed(facts.on()) >= 0.5 || facts.undisturbed(share) <= 0.4 {
+    if !waits_for_others(facts) {
         return None;
     }
+    let share = for_others(facts);
     let mut parts: Vec<(String, u64)> = Vec::new();
     for reason in OF_OTHERS {
         parts.push((reason.name().to_owned(), facts.times.blocked_ns.get(&reason).copied().unwrap_or(0)));
