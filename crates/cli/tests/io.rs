@@ -13,8 +13,35 @@ fn folder(name: &str) -> PathBuf {
     folder
 }
 
+/// Processes that keep every CPU from being idle: some kernels lose tracepoints that an idle CPU hits, and requests
+/// complete on such.
+struct Spinners(Vec<std::process::Child>);
+
+impl Spinners {
+    fn start() -> Self {
+        let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let spinner = |cpu: usize| {
+            Command::new("taskset")
+                .args(["-c", &cpu.to_string(), "nice", "-n", "19", "sh", "-c", "while :; do :; done"])
+                .spawn()
+                .ok()
+        };
+        Self((0..cpus).filter_map(spinner).collect())
+    }
+}
+
+impl Drop for Spinners {
+    fn drop(&mut self) {
+        for spinner in &mut self.0 {
+            let _ = spinner.kill();
+            let _ = spinner.wait();
+        }
+    }
+}
+
 /// Runs `tally io` around a program that writes blocks of 64 KiB past the page cache; `None` if that can't be here.
 fn io_of_dd(folder: &PathBuf, flags: &[&str]) -> Option<Output> {
+    let _spinners = Spinners::start();
     let root = std::fs::read_to_string("/proc/self/status").unwrap_or_default().contains("\nUid:\t0\t");
     let events = PathBuf::from("/sys/kernel/tracing/events/block/block_rq_issue/id");
     if !root || !events.exists() {
