@@ -29,7 +29,7 @@ pub fn dir(repo: &Repo) -> PathBuf {
     repo.target().join("fixtures")
 }
 
-/// `cargo xtask fixtures [--record]`: builds the programs; with `--record` makes the recordings of the repository anew.
+/// `cargo xtask fixtures [--record]`: builds the programs; with `--record` makes the recordings of the repository again.
 pub fn run_args(repo: &Repo, args: &[String]) -> Result<Score> {
     match args {
         [] => run(repo),

@@ -40,7 +40,7 @@ cargo xtask CHORE [ARGS]
   tidy               the house rules
   golden [--update] [CASE]   run commands, compare their output
   fixtures [--record]   build tests/programs into target/fixtures;
-                     --record: make the recordings of tests/recordings anew
+                     --record: make the recordings of tests/recordings again
   fuzz [SECONDS]     every fuzz target on this compiler, SECONDS each
   fuzz --hours N [TARGET...]   all targets in turn; grows fuzz/corpus
   soak [--minutes N] record under load: memory and descriptors must stay flat

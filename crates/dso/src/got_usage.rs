@@ -32,6 +32,12 @@ pub fn slot_uses(object: &ObjectFile, is_one: &dyn Fn(Svma) -> bool) -> FxHashMa
     uses
 }
 
+/// The section's bytes; `None` if the file lacks them.
+fn code_of<'a>(object: &'a ObjectFile, section: &Section) -> Option<&'a [u8]> {
+    let bytes = usize::try_from(section.svma.end - section.svma.start).unwrap_or(0);
+    object.bytes_at(Svma(section.svma.start), bytes)
+}
+
 /// `ret`.
 const RETURN: u32 = 0xd65f_03c0;
 
@@ -41,8 +47,7 @@ fn add_uses_aarch64(
     is_one: &dyn Fn(Svma) -> bool,
     uses: &mut FxHashMap<Svma, SlotUse>,
 ) {
-    let bytes = usize::try_from(section.svma.end - section.svma.start).unwrap_or(0);
-    let Some(code) = object.bytes_at(Svma(section.svma.start), bytes) else { return };
+    let Some(code) = code_of(object, section) else { return };
     let mut registers = TrackedRegs::default();
     let words = code.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word));
     for (word, at) in words.zip((section.svma.start..).step_by(4)) {
@@ -68,8 +73,7 @@ fn add_uses(
     is_one: &dyn Fn(Svma) -> bool,
     uses: &mut FxHashMap<Svma, SlotUse>,
 ) {
-    let bytes = usize::try_from(section.svma.end - section.svma.start).unwrap_or(0);
-    let Some(code) = object.bytes_at(Svma(section.svma.start), bytes) else { return };
+    let Some(code) = code_of(object, section) else { return };
     let mut decoder = Decoder::with_ip(64, code, section.svma.start, DecoderOptions::NONE);
     let mut instruction = Instruction::default();
     while decoder.can_decode() {

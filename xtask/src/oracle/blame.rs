@@ -59,13 +59,13 @@ fn once(pair: &Pair, program: &str, mode: &str) -> Result<Option<Vec<String>>> {
         ("computing", crunch / wall, sum(&is_crunch) / total),
         ("sleeping", sleep / wall, sum(&|row| row["function"] == SLEEPS) / total),
     ];
-    for (what, own, told) in terms {
+    for (what, own, of_tally) in terms {
         // In a convoy a thread can be preempted outside the lock while another computes: both are true.
         let is_one_chain = mode != "convoy";
-        if is_one_chain && (own - told).abs() > MOST_APART {
-            misses.push(format!("{what}: measured {:.1} %, tally {:.1} %", own * 100.0, told * 100.0));
+        if is_one_chain && (own - of_tally).abs() > MOST_APART {
+            misses.push(format!("{what}: measured {:.1} %, tally {:.1} %", own * 100.0, of_tally * 100.0));
         }
-        println!("blame: {mode}: {what}: measured {:.1} %, tally {:.1} %", own * 100.0, told * 100.0);
+        println!("blame: {mode}: {what}: measured {:.1} %, tally {:.1} %", own * 100.0, of_tally * 100.0);
     }
     let path = pair.tally(&["report", "--critical-path", "--json", "-i", FILE])?;
     let path: Value = serde_json::from_str(&path.text()).context("report --critical-path --json")?;
@@ -91,10 +91,14 @@ fn misses_of_path(path: &Value, own: [f64; 2]) -> Vec<String> {
     let functions = list("functions");
     for (name, own) in ["crunch", SLEEPS].into_iter().zip(own) {
         let rows = functions.iter().filter(|row| row["function"] == name);
-        let told = rows.filter_map(|row| row["bound"].as_f64()).sum::<f64>() + 0.0;
-        println!("blame: critical path: {name}: measured {:.1} %, tally {:.1} %", own * 100.0, told * 100.0);
-        if (own - told).abs() > MOST_APART {
-            misses.push(format!("critical path: {name}: measured {own:.3}, tally {told:.3}"));
+        let of_tally = rows.filter_map(|row| row["bound"].as_f64()).sum::<f64>() + 0.0;
+        println!(
+            "blame: critical path: {name}: measured {:.1} %, tally {:.1} %",
+            own * 100.0,
+            of_tally * 100.0
+        );
+        if (own - of_tally).abs() > MOST_APART {
+            misses.push(format!("critical path: {name}: measured {own:.3}, tally {of_tally:.3}"));
         }
     }
     misses

@@ -119,13 +119,13 @@ fn export_calls(args: &Args) -> anyhow::Result<ExitCode> {
                 write(out::raw_stdout(), view, notes, false)?
             }
         };
-        out::note(&told(args, spans));
+        out::note(&summary(args, spans));
         Ok(ExitCode::SUCCESS)
     })
 }
 
 /// How much was written, and what to do when that is too much for a viewer.
-fn told(args: &Args, spans: u64) -> String {
+fn summary(args: &Args, spans: u64) -> String {
     const MANY: u64 = 2_000_000;
     let where_to = args.output.as_ref().map_or(String::new(), |path| format!(" in {}", path.display()));
     let many = if spans > MANY { "; viewers may be slow: choose with --time, -t or -F" } else { "" };

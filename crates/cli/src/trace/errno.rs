@@ -16,7 +16,7 @@ const NAMES: &str = "\
     EISNAM EREMOTEIO EDQUOT ENOMEDIUM EMEDIUMTYPE ECANCELED ENOKEY EKEYEXPIRED EKEYREVOKED EKEYREJECTED EOWNERDEAD \
     ENOTRECOVERABLE ERFKILL EHWPOISON";
 
-/// The errors by which the kernel begins a call anew after a signal.
+/// The errors by which the kernel repeats a call after a signal.
 const RESTARTS: &[(i64, &str)] =
     &[(512, "ERESTARTSYS"), (513, "ERESTARTNOINTR"), (514, "ERESTARTNOHAND"), (516, "ERESTART_RESTARTBLOCK")];
 

@@ -55,6 +55,25 @@ pub struct Look {
     pub stack: Vec<u8>,
 }
 
+impl Look {
+    /// Of which nothing but the state is known.
+    pub(crate) fn of_state(pid: u32, tid: u32, time_ns: u64, state: State) -> Self {
+        Self {
+            pid,
+            tid,
+            time_ns,
+            since_last_ns: 0,
+            state,
+            syscall: None,
+            args: [0; 3],
+            place: String::new(),
+            pc: 0,
+            sp: 0,
+            stack: Vec::new(),
+        }
+    }
+}
+
 /// Looks at the threads of a target.
 #[derive(Debug)]
 pub struct Looker {
@@ -252,19 +271,7 @@ fn look_anyway(pid: u32, tid: u32, memories: &mut FxHashMap<u32, Option<File>>) 
     };
     match waits {
         Some(look) if state != State::On => Some(Look { state, ..look }),
-        _ => Some(Look {
-            pid,
-            tid,
-            time_ns,
-            since_last_ns: 0,
-            state,
-            syscall: None,
-            args: [0; 3],
-            place: String::new(),
-            pc: 0,
-            sp: 0,
-            stack: Vec::new(),
-        }),
+        _ => Some(Look::of_state(pid, tid, time_ns, state)),
     }
 }
 

@@ -36,7 +36,7 @@ impl Subject {
         self.needs.iter().copied().find(|name| !is_here(name))
     }
 
-    /// Makes `folder` anew with the subject's files.
+    /// Makes an empty `folder` with the subject's files.
     pub fn make_folder(&self, folder: &Path) -> Result<()> {
         if folder.exists() {
             fs::remove_dir_all(folder).with_context(|| format!("cannot remove {}", folder.display()))?;

@@ -144,12 +144,13 @@ impl<'t, 'p> Walk<'t, 'p> {
         let unknown = |wait: &usize| self.lines.profile.off_cpu.waits[*wait].state == State::Unknown;
         let waits =
             thread.timed.iter().map(|timed| timed.wait).chain(thread.summed.iter().map(|sum| sum.wait));
-        let mut told: Vec<usize> = waits.filter(unknown).collect();
-        told.sort_unstable();
-        told.dedup();
-        let told = told.iter().map(|&wait| self.lines.profile.off_cpu.waits[wait].weight_ns).grown_sum();
-        let untold = total(State::Unknown).saturating_sub(told);
-        self.add(visit, None, BlameEnd::Waited(Part::Blocked(Reason::Unknown)), untold);
+        let mut sampled: Vec<usize> = waits.filter(unknown).collect();
+        sampled.sort_unstable();
+        sampled.dedup();
+        let sampled_ns =
+            sampled.iter().map(|&wait| self.lines.profile.off_cpu.waits[wait].weight_ns).grown_sum();
+        let unsampled_ns = total(State::Unknown).saturating_sub(sampled_ns);
+        self.add(visit, None, BlameEnd::Waited(Part::Blocked(Reason::Unknown)), unsampled_ns);
         self.visit_next(root, next);
         self.asleep.pop();
     }

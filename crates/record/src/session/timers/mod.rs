@@ -124,7 +124,7 @@ impl Timers {
     }
 
     fn take(&mut self, record: &SlotRecord, out: &mut Vec<u8>) {
-        let of = Told::of(record);
+        let of = SlotEvent::of(record);
         match of.kind {
             kind::EXEC => self.exec(&of, &record.bytes, out),
             kind::FORK => {
@@ -149,7 +149,7 @@ impl Timers {
         }
     }
 
-    fn exec(&mut self, of: &Told, bytes: &[u8], out: &mut Vec<u8>) {
+    fn exec(&mut self, of: &SlotEvent, bytes: &[u8], out: &mut Vec<u8>) {
         self.has_loaded = true;
         if !self.processes.is_known(of.task.pid) && of.task.pid != self.root {
             self.maker.fork(of.task, of.parent, of.time_ns, out);
@@ -162,7 +162,7 @@ impl Timers {
         self.clocks.begin(of.task, of.time_ns, of.cpu_ns);
     }
 
-    fn thread(&mut self, of: &Told, out: &mut Vec<u8>) {
+    fn thread(&mut self, of: &SlotEvent, out: &mut Vec<u8>) {
         if of.task.tid != of.task.pid && self.clocks.begin(of.task, of.time_ns, of.cpu_ns) {
             self.maker.fork(of.task, of.task.pid, of.time_ns, out);
         }
@@ -170,7 +170,7 @@ impl Timers {
         self.clocks.queued(of.task.tid, of.queue);
     }
 
-    fn sample(&mut self, of: &Told, record: &SlotRecord, out: &mut Vec<u8>) {
+    fn sample(&mut self, of: &SlotEvent, record: &SlotRecord, out: &mut Vec<u8>) {
         let pc = records::pc_of(record);
         if !self.processes.has_code_at(of.task.pid, pc, of.time_ns) {
             let lines = self.processes.read_again(of.task.pid, of.time_ns);
@@ -185,7 +185,7 @@ impl Timers {
         self.maker.mmaps(pid, &lines, time_ns, out);
     }
 
-    /// A thread that no timer has told of: its process may be static, or clear its environment.
+    /// A thread of which no timer has reported: its process may be static, or clear its environment.
     fn meet(&mut self, task: TaskId, out: &mut Vec<u8>) {
         let TaskId { pid, tid } = task;
         let leader = TaskId { pid, tid: pid };
@@ -215,7 +215,7 @@ struct TaskId {
 
 /// Who and when of a record.
 #[derive(Debug, Clone, Copy)]
-struct Told {
+struct SlotEvent {
     kind: u64,
     task: TaskId,
     parent: u32,
@@ -225,7 +225,7 @@ struct Told {
     queue: [u64; 2],
 }
 
-impl Told {
+impl SlotEvent {
     fn of(record: &SlotRecord) -> Self {
         let task = record.words[word::TASK];
         Self {

@@ -1,4 +1,4 @@
-//! What each process has mapped, as far as it was told to the recording.
+//! What each process has mapped, as far as the recording has it.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -7,7 +7,7 @@ use crate::machine::proc::{self, MapLine};
 /// A process's mappings are read again no sooner, unless a sample is outside of all.
 const AGAIN_NS: u64 = 500_000_000;
 
-/// Mappings told so far, by process.
+/// Mappings written so far, by process.
 #[derive(Debug, Default)]
 pub(super) struct KnownProcesses {
     by_pid: FxHashMap<u32, Known>,
@@ -17,7 +17,7 @@ pub(super) struct KnownProcesses {
 struct Known {
     /// Start and end of code.
     code: Vec<(u64, u64)>,
-    told: FxHashSet<(u64, u64, u64, Vec<u8>)>,
+    written: FxHashSet<(u64, u64, u64, Vec<u8>)>,
     read_ns: u64,
 }
 
@@ -62,7 +62,7 @@ impl KnownProcesses {
         let is_code = |line: &MapLine| line.prot & libc::PROT_EXEC as u32 != 0;
         let code = lines.into_iter().filter(is_code);
         code.filter(|line| {
-            let is_new = known.told.insert((line.start, line.end, line.pgoff, line.name.clone()));
+            let is_new = known.written.insert((line.start, line.end, line.pgoff, line.name.clone()));
             if is_new {
                 known.code.push((line.start, line.end));
             }

@@ -5,7 +5,7 @@ use perfdata::record::{Comm, Task};
 use perfdata::{Avma, Callchain, CpuMode, Event, Record, Regs, Sample, SampleId, UserStack, record_to_bytes};
 use tracer::layout::slots::word;
 
-use super::{TaskId, Told, event_id};
+use super::{SlotEvent, TaskId, event_id};
 use crate::machine::proc::MapLine;
 use crate::machine::synthesize;
 use crate::open::plan::Plan;
@@ -75,7 +75,7 @@ impl RecordMaker {
     }
 
     /// A sample of `weight_ns` of CPU time.
-    pub(super) fn sample(&self, record: &SlotRecord, of: &Told, weight_ns: u64, out: &mut Vec<u8>) {
+    pub(super) fn sample(&self, record: &SlotRecord, of: &SlotEvent, weight_ns: u64, out: &mut Vec<u8>) {
         let (event, id) = &self.sampling;
         let mask = event.attr.sample_regs_user;
         let wanted = (0..64).filter(|bit| mask >> bit & 1 == 1);

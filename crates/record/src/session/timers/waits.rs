@@ -365,19 +365,7 @@ mod tests {
     }
 
     fn look(state: State) -> Look {
-        Look {
-            pid: TASK.pid,
-            tid: TASK.tid,
-            time_ns: 1_500,
-            since_last_ns: 0,
-            state,
-            syscall: None,
-            args: [0; 3],
-            place: String::new(),
-            pc: 0,
-            sp: 0,
-            stack: Vec::new(),
-        }
+        Look::of_state(TASK.pid, TASK.tid, 1_500, state)
     }
 
     #[test]
