@@ -200,6 +200,29 @@ fn limited(args: &std::fmt::Arguments<'_>) -> String {
     out.0
 }
 
+/// A function's name without what follows in brackets after it: `f(int) const` as `f`, Python's `parse (app.py)` as `parse`.
+/// Lambdas and `operator()` keep their name.
+#[must_use]
+pub fn without_parameters(name: &str) -> &str {
+    let trimmed = name.trim_end_matches(" const");
+    if !trimmed.ends_with(')') {
+        return name;
+    }
+    let mut depth = 0usize;
+    for (at, c) in trimmed.char_indices().rev() {
+        match c {
+            ')' => depth += 1,
+            '(' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth == 0 {
+            let is_name = at == 0 || trimmed[..at].ends_with("operator") || trimmed[..at].ends_with("::");
+            return if is_name { name } else { trimmed[..at].trim_end() };
+        }
+    }
+    name
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

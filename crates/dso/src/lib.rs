@@ -73,7 +73,7 @@ pub mod vdso;
 
 pub use addr::{Avma, FileOffset, Svma};
 pub use build_id::BuildId;
-pub use demangle::{demangle, demangle_with_parameters};
+pub use demangle::{demangle, demangle_with_parameters, without_parameters};
 pub use dwarf::{LineResolver, LineRow, SourceFrame, is_panic_expected};
 pub use elf::{Machine, ObjectFile, Section, Segment};
 pub use error::Error;

@@ -305,7 +305,7 @@ fn label(row: &HotFunctionRow, room: usize) -> (String, String) {
 /// A function's name without its parameters and with long template arguments left out.
 fn brief(name: &str) -> String {
     const LONG: usize = 16;
-    let name = without_parameters(name);
+    let name = dso::without_parameters(name);
     let (mut text, mut depth, mut inner) = (String::new(), 0usize, String::new());
     for (at, c) in name.char_indices() {
         let is_operator = name[..at].ends_with("operator") || name[..at].ends_with("operator<");
@@ -328,27 +328,6 @@ fn brief(name: &str) -> String {
         }
     }
     text + &inner
-}
-
-/// `f(int) const` as `f`; lambdas and `operator()` keep their name.
-fn without_parameters(name: &str) -> &str {
-    let trimmed = name.trim_end_matches(" const");
-    if !trimmed.ends_with(')') {
-        return name;
-    }
-    let mut depth = 0usize;
-    for (at, c) in trimmed.char_indices().rev() {
-        match c {
-            ')' => depth += 1,
-            '(' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        if depth == 0 {
-            let is_name = at == 0 || trimmed[..at].ends_with("operator") || trimmed[..at].ends_with("::");
-            return if is_name { name } else { trimmed[..at].trim_end() };
-        }
-    }
-    name
 }
 
 fn state_paint(state: &str) -> Paint {

@@ -76,11 +76,15 @@ fn brief(name: &str) -> String {
     }
 }
 
-/// A function in a sentence: `parse()`. Names that aren't those of functions stay as they are: `[libc.so.6]`,
+/// A function in a sentence: `parse()`, without parameters and without Python's file. Names that aren't those of functions stay as they are: `[libc.so.6]`,
 /// `<module>`, `function 0x5d80`.
 fn called(name: &str) -> String {
     let is_place = name.starts_with('[') || name.starts_with('<') && !name.contains(">::");
-    if is_place || dso::is_unnamed_function(name) { brief(name) } else { format!("{}()", brief(name)) }
+    if is_place || dso::is_unnamed_function(name) {
+        brief(name)
+    } else {
+        format!("{}()", brief(dso::without_parameters(name)))
+    }
 }
 
 /// Maximum number of findings.
@@ -149,5 +153,17 @@ fn put_causes_first(found: &mut Vec<Finding>, facts: &Facts) {
     if let Some(at) = waits.filter(|_| rules::wait_for_each_other(facts)) {
         let finding = found.remove(at);
         found.push(finding);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::called;
+
+    #[test]
+    fn a_function_in_a_sentence_has_one_pair_of_brackets() {
+        let names = ["parse", "Grid::step(int) const", "crunch (app.py)", "<module> (app.py)", "[libc.so.6]"];
+        let sentences = names.map(called);
+        assert_eq!(sentences, ["parse()", "Grid::step()", "crunch()", "<module> (app.py)", "[libc.so.6]"]);
     }
 }

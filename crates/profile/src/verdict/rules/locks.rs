@@ -3,7 +3,7 @@
 use super::{claim, grouped, pct};
 use crate::off_cpu::Reason;
 use crate::verdict::places::SPINNING;
-use crate::verdict::{Facts, Finding, INPUT, LockSite, Stacks, Whole, brief};
+use crate::verdict::{Facts, Finding, INPUT, LockSite, Stacks, Whole, brief, called};
 
 /// 8: > 15 % of active time sleeps for locks in user space, or > 20 % of running time fights for one in the kernel.
 pub(super) fn locks(facts: &Facts) -> Option<Finding> {
@@ -16,7 +16,9 @@ pub(super) fn locks(facts: &Facts) -> Option<Finding> {
     let place = lock_place(top);
     let which = match (top.known, top.in_library) {
         (Some(known), _) => known.name.to_owned(),
-        _ if top.is_bare => format!("a futex of {} (a lock of its own, or a signal)", called(&top.taker)),
+        _ if top.is_bare => {
+            format!("a futex of {} (a lock of its own, or a signal)", taker_called(&top.taker))
+        }
         (None, true) => format!("the lock inside {place}"),
         (None, false) => format!("the lock taken in {place}"),
     };
@@ -63,15 +65,15 @@ pub(super) fn locks(facts: &Facts) -> Option<Finding> {
 /// `rand() ← draw (rand.c:14)`: the function that takes the lock, the one that called it, and the line of the innermost
 /// one with line information.
 fn lock_place(site: &LockSite) -> String {
-    let taker = called(&site.taker);
+    let taker = taker_called(&site.taker);
     let caller = if site.caller.is_empty() { String::new() } else { format!(" ← {}", brief(&site.caller)) };
     let line = if site.line.is_empty() { String::new() } else { format!(" ({})", site.line) };
     format!("{taker}{caller}{line}")
 }
 
 /// Name of a function in a sentence; a phrase for unresolved ones.
-fn called(name: &str) -> String {
-    if name.starts_with('[') { "a function without a name".to_owned() } else { format!("{}()", brief(name)) }
+fn taker_called(name: &str) -> String {
+    if name.starts_with('[') { "a function without a name".to_owned() } else { called(name) }
 }
 
 /// What a lock takes; `None` if that is next to nothing.
