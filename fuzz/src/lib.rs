@@ -18,10 +18,12 @@ const CRATES: &[(&str, &[Target])] = &[
     ("calls", calls::fuzz::TARGETS),
     ("cli", cli::TARGETS),
     ("dso", dso::fuzz::TARGETS),
+    ("exchange", exchange::fuzz::TARGETS),
     ("intelpt", intelpt::fuzz::TARGETS),
     ("perfdata", perfdata::fuzz::TARGETS),
     ("profile", profile::fuzz::TARGETS),
     ("record", record::fuzz::TARGETS),
+    ("syscalls", syscalls::fuzz::TARGETS),
 ];
 
 /// All targets as `crate-name`, in the order of the crates.

@@ -12,16 +12,13 @@ pub mod calls;
 pub mod cmd;
 pub mod damage;
 pub mod event_args;
-pub mod export;
 pub mod first_screen;
 pub mod flags;
-pub mod flame;
 pub mod foreign;
 pub mod header_args;
 pub mod help;
 pub mod html;
 pub mod id_lists;
-pub mod input;
 mod interrupts_off;
 pub mod io;
 pub mod load;
@@ -56,8 +53,6 @@ use std::process::ExitCode;
 /// Parsers of this crate for fuzzing: a name and a function that must return on any bytes.
 #[expect(clippy::type_complexity, reason = "every crate with parsers offers this same type")]
 pub const TARGETS: &[(&str, fn(&[u8]))] = &[
-    ("perf_script_text", input::fuzz_perf_script),
-    ("folded_text", input::fuzz_folded),
     ("report_flags", cmd::report::fuzz_flags),
     ("sizes", recording::fuzz_values),
     ("probe_spec", probe::spec::fuzz),

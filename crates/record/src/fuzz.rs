@@ -22,7 +22,6 @@ pub const TARGETS: &[(&str, fn(&[u8]))] = &[
     ("trace_page", trace_page),
     ("control", control),
     ("python_frames", python_frames),
-    ("system_call", system_call),
 ];
 
 /// The first line is an event text, the rest the contents of each file of sysfs and tracefs.
@@ -56,15 +55,6 @@ fn python_frames(data: &[u8]) {
             [-1, 0, 6, 400].into_iter().for_each(|position| _ = code.line_of(position));
         }
     }
-}
-
-/// A record of the ring, and structures in memory of callers.
-fn system_call(data: &[u8]) {
-    use crate::syscalls as calls;
-    let _ = calls::parse_record(data);
-    let _ = (calls::parse_socket_address(data), calls::parse_time_span(data), calls::parse_file_stat(data));
-    let _ = (calls::parse_message_head(data), calls::parse_polled_fds(data), calls::parse_vector_sizes(data));
-    let _ = (calls::parse_fds(data), calls::parse_signal_set(data), calls::parse_epoll_events(data));
 }
 
 /// Where commands come from, and the commands.

@@ -9,11 +9,19 @@ const EDGES: &[(&str, &[&str])] = &[
     ("dso", &[]),
     ("tracer", &[]),
     ("sched", &[]),
+    ("syscalls", &[]),
     ("profile", &["perfdata", "dso", "sched"]),
     ("symbols", &["perfdata", "dso", "profile"]),
     ("calls", &["perfdata", "dso", "intelpt", "tracer", "profile", "symbols"]),
-    ("record", &["perfdata", "dso", "sched", "tracer"]),
-    ("cli", &["perfdata", "dso", "intelpt", "calls", "profile", "record", "symbols", "tracer"]),
+    ("exchange", &["perfdata", "profile"]),
+    ("record", &["perfdata", "dso", "sched", "syscalls", "tracer"]),
+    (
+        "cli",
+        &[
+            "perfdata", "dso", "intelpt", "calls", "exchange", "profile", "record", "symbols", "syscalls",
+            "tracer",
+        ],
+    ),
 ];
 
 /// Every external dependency. A new one needs a note in `docs/decisions` and a line in this list.

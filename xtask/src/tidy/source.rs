@@ -41,7 +41,7 @@ const LAYOUTS: &[&str] = &[
     "crates/record/src/calls/",
     // An interpreter's objects in the target's memory.
     "crates/record/src/runtimes/",
-    "crates/record/src/syscalls/",
+    "crates/syscalls/src/",
     // A word of the target's stack.
     "crates/record/src/pipeline/stacks.rs",
     "fuzz/",

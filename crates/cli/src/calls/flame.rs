@@ -8,10 +8,11 @@ use std::path::PathBuf;
 use super::open::{Need, Notes, with_view};
 use super::table;
 use super::view_args::ViewArgs;
-use crate::flame::{Kind, NodeId, Tree, Unit};
 use crate::text::number;
-use crate::{export, out, svg};
+use crate::{out, svg};
 use calls::view::View;
+use exchange::export;
+use profile::view::flame::{Kind, NodeId, Tree, Unit};
 
 /// The frame of a call's own time off the CPU.
 const OFF_CPU: &str = "[off CPU]";

@@ -13,7 +13,6 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use super::record_spec::RecordSpec;
-use super::syscalls;
 
 /// Where the kernel lists its functions.
 const KALLSYMS: &str = "/proc/kallsyms";
@@ -112,7 +111,9 @@ pub fn write_names(
         return Ok(());
     }
     let mut text = String::new();
-    for (number, name) in (0..SYSTEM_CALLS).filter_map(|number| Some((number, syscalls::name(number)?))) {
+    for (number, name) in
+        (0..SYSTEM_CALLS).filter_map(|number| Some((number, syscalls::numbers::name(number)?)))
+    {
         // Writing to a String does not fail.
         let _ = writeln!(text, "{:x} sys_{name}", addresses.system_calls + number as u64);
     }

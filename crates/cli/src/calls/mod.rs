@@ -39,7 +39,6 @@ mod slow_folder;
 mod slow_pane;
 pub mod spans;
 pub mod switches;
-pub mod syscalls;
 pub mod table;
 pub mod tail;
 pub mod totals;

@@ -11,13 +11,14 @@ use std::process::ExitCode;
 use crate::calls::open::{Need, Notes, with_view};
 use crate::calls::spans::{self, Span, What};
 use crate::calls::view_args::ViewArgs;
-use crate::export::chrome::Chrome;
-use crate::export::perfetto::Perfetto;
-use crate::export::{Named, Timeline};
+use crate::foreign;
 use crate::out;
 use crate::text::number;
 use calls::recording::folder::DEFAULT;
 use calls::view::View;
+use exchange::export::chrome::Chrome;
+use exchange::export::perfetto::Perfetto;
+use exchange::export::{Named, Timeline};
 
 /// A format of other programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -136,7 +137,7 @@ fn write(out: impl Write, view: &View<'_>, notes: &Notes, chrome: bool) -> anyho
     let program = notes.title.split(' ').next().unwrap_or_default();
     let process = program.rsplit('/').next().unwrap_or_default();
     Ok(if chrome {
-        write_spans(Chrome::new(out)?, view, process)?
+        write_spans(Chrome::new(out, foreign::json)?, view, process)?
     } else {
         write_spans(Perfetto::new(out), view, process)?
     })

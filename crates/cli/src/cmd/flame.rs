@@ -2,13 +2,15 @@
 
 use crate::calls::{self, flame::FlameOpts, view_args::ViewArgs};
 use crate::damage;
-use crate::flame::{Tree, TreeOpts, WallTree};
-use crate::input::perf_script::CollapseOpts;
-use crate::input::{self, TextFormat};
 use crate::load::{self, Progress};
+use exchange::export;
+use exchange::import::perf_script::CollapseOpts;
+use exchange::import::{self, TextFormat};
+use profile::view::flame::{Tree, TreeOpts, WallTree};
 
 use crate::svg::{self, Palette, SvgOpts};
-use crate::{export, html, out, wall};
+use crate::text::number::count_of;
+use crate::{html, out, wall};
 use anyhow::Context;
 use dso::Mmap;
 use profile::profile::Profile;
@@ -234,11 +236,29 @@ fn read(map: &Mmap, args: &Args) -> anyhow::Result<Drawn> {
     if map.starts_with(b"PERFILE2") || map.starts_with(b"2ELIFREP") {
         return read_recording(map, args);
     }
-    let stacks = match input::text_format(map) {
-        TextFormat::PerfScript => input::perf_script::read(map, &args.collapse_opts()),
-        TextFormat::Folded => input::folded::read(map),
+    let stacks = match import::text_format(map) {
+        TextFormat::PerfScript => import::perf_script::read(map, &args.collapse_opts()),
+        TextFormat::Folded => import::folded::read(map),
     };
-    Ok((stacks.tree, None, stacks.notes.lines()))
+    Ok((stacks.tree, None, left_out(&stacks.notes)))
+}
+
+/// What was not read, one line each.
+fn left_out(notes: &import::Notes) -> Vec<String> {
+    let mut lines = Vec::new();
+    if !notes.other_events.is_empty() {
+        let others: Vec<String> = notes.other_events.iter().map(|(e, n)| format!("{e} ({n})")).collect();
+        let others = others.join(", ");
+        lines.push(format!("shows event {}; left out: {others} (choose with --event)", notes.event));
+    }
+    if notes.odd_lines > 0 {
+        let count = count_of(notes.odd_lines, "line is no stack and is", "lines are no stacks and are");
+        lines.push(format!("{count} left out"));
+    }
+    if notes.cut_off {
+        lines.push("the text ends inside a stack (no empty line after it), which is left out".to_owned());
+    }
+    lines
 }
 
 fn read_recording(map: &Mmap, args: &Args) -> anyhow::Result<Drawn> {

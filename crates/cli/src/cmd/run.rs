@@ -6,7 +6,6 @@ mod top;
 
 use crate::cmd::why::input;
 use crate::first_screen::{FirstScreen, RecordedFile, Sources};
-use crate::flame::{Tree, TreeOpts};
 use crate::interrupts_off::is_by_timer;
 use crate::load;
 use crate::recording::{self, SamplingArgs, TargetArgs};
@@ -17,6 +16,7 @@ use crate::verdict::Machine;
 use crate::{first_screen, html, name_hints, out, term, text, verdict, wall};
 use anyhow::{Context, bail};
 use profile::profile::Profile;
+use profile::view::flame::{Tree, TreeOpts};
 use record::Whom;
 use record::disk_watch::DiskWatch;
 use record::opts::{KeepFiles, Output, RecordOpts};

@@ -3,18 +3,18 @@
 use crate::out;
 use crate::recording::TargetArgs;
 use crate::text::number::grouped;
-use crate::trace::filter::CallFilter;
 use crate::trace::follow::TracedThreads;
 use crate::trace::printer::{CallPrinter, ShownCalls, key_of};
 use crate::trace::session::{TraceEnd, TraceSession};
 use crate::trace::summary::CallSummary;
-use crate::trace::table::CallTable;
 use anyhow::Context;
 use record::sys::time::Clock;
 use record::syscalls::{SyscallEngine, SyscallOptions, SyscallScope};
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use syscalls::filter::{CallFilter, FilterError};
+use syscalls::table::CallTable;
 
 /// Show each system call as it happens: arguments, result, duration; or their sums
 ///
@@ -117,7 +117,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         "tally trace writes text, or --json; for a perf.data: tally record -e raw_syscalls:sys_enter,raw_syscalls:sys_exit"
     );
     let table = CallTable::of_this_processor();
-    let filter = CallFilter::parse(&args.filter, &table)?;
+    let filter = CallFilter::parse(&args.filter, &table).map_err(|error| unknown(&error, &table))?;
     let target = args.target.of_recording().target_with_children()?;
     let specs = table.specs(&|nr| filter.wants(nr), args.strsize.min(512));
     let options = SyscallOptions {
@@ -139,6 +139,17 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     };
     note_end(&end);
     Ok(ExitCode::from(end.status))
+}
+
+/// What there is in place of a word that selects nothing.
+fn unknown(error: &FilterError, table: &CallTable) -> anyhow::Error {
+    let groups = syscalls::filter::group_names().join(" ");
+    let FilterError::UnknownCall(word) = error else {
+        return anyhow::anyhow!("{error}; there are {groups}");
+    };
+    let nearest = record::event::nearest(word, table.names().map(|(_, name)| name));
+    let hint = nearest.first().map_or_else(String::new, |name| format!("; nearest: {name}"));
+    anyhow::anyhow!("{error}{hint} (groups: {groups})")
 }
 
 /// Where the results go.
@@ -196,5 +207,21 @@ fn note_end(end: &TraceEnd) {
     ];
     for (count, what) in losses.iter().filter(|(count, _)| *count > 0) {
         out::note(&format!("tally trace: {} {what}", grouped(*count)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_that_matches_nothing_is_refused_with_the_nearest_name() {
+        let table = CallTable::of_this_processor();
+        let refused = |word: &str| {
+            let error = CallFilter::parse(&[word.to_owned()], &table).expect_err("unknown");
+            unknown(&error, &table).to_string()
+        };
+        assert!(refused("opnat").contains("nearest: openat"), "{}", refused("opnat"));
+        assert!(refused("%nosuch").contains("%network"), "{}", refused("%nosuch"));
     }
 }

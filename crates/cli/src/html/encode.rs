@@ -4,9 +4,9 @@
 
 use super::columns::Columns;
 use super::item::{ItemSet, PageData, PageItem};
-use crate::flame::{Kind, NodeId, Tree, Unit};
 use crate::foreign::harmless;
 use profile::grow::Grow as _;
+use profile::view::flame::{Kind, NodeId, Tree, Unit};
 use rustc_hash::FxHashMap;
 use serde_json::{Value, json};
 use std::cmp::Reverse;

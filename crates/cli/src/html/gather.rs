@@ -1,13 +1,12 @@
 //! A recording's amounts for the page: the wall clock moment by moment, and each event's samples.
 
 use super::item::{ItemSet, PageData, PageItem, PageThread, Waker};
-use crate::flame::{Builder, Kind, NodeId, Tree, TreeOpts, Unit};
-use crate::text::wall::part_name;
-use profile::off_cpu::{Reason, is_off_cpu};
+use profile::off_cpu::Reason;
 use profile::profile::{Profile, TaskId};
 use profile::table::{DsoId, DsoKind};
+use profile::view::flame::{Kind, NodeId, Tree, TreeBuilder, TreeOpts, Unit, events_shown};
 use profile::view::timeline::{Column, TimelineOpts, timeline};
-use profile::view::wall::{Part, Wall, WallMoment, WallOpts, causing_frames, moments};
+use profile::view::wall::{Part, Wall, WallMoment, WallOpts, causing_frames, moments, part_name};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 
@@ -33,18 +32,9 @@ pub fn gather(profile: &Profile, wall: &Wall, opts: &WallOpts) -> PageData {
     gather.finish(sets)
 }
 
-/// Events with samples; without those of waits if there is a wall clock.
-#[must_use]
-pub fn events_shown(profile: &Profile, has_wall: bool) -> Vec<usize> {
-    let is_shown = |event: &usize| {
-        profile.total(*event).count > 0 && !(has_wall && is_off_cpu(&profile.events[*event].name))
-    };
-    (0..profile.events.len()).filter(is_shown).collect()
-}
-
 struct Gather<'p> {
     profile: &'p Profile,
-    builder: Builder<'p>,
+    builder: TreeBuilder<'p>,
     begin_ns: u64,
     end_ns: u64,
     states: Vec<Part>,
@@ -65,7 +55,7 @@ impl<'p> Gather<'p> {
         };
         let mut gather = Self {
             profile,
-            builder: Builder::new(profile, TreeOpts::default(), Unit::Nanoseconds),
+            builder: TreeBuilder::new(profile, TreeOpts::default(), Unit::Nanoseconds),
             begin_ns,
             end_ns,
             states: vec![Part::On],
@@ -203,7 +193,7 @@ impl<'p> Gather<'p> {
 
     fn event_set(&mut self, event: usize) -> ItemSet {
         let profile = self.profile;
-        let unit = crate::flame::unit_of(&profile.events[event]);
+        let unit = profile::view::flame::unit_of(&profile.events[event]);
         let mut items = Vec::new();
         for (key, sums) in profile.cells().iter().filter(|(key, _)| key.event as usize == event) {
             items.push(PageItem {
@@ -246,7 +236,7 @@ impl<'p> Gather<'p> {
 }
 
 /// Short names of files, the first of which is empty, and by name of the tree the index of its file.
-pub(super) fn files(builder: &Builder<'_>) -> (Vec<String>, Vec<u32>) {
+pub(super) fn files(builder: &TreeBuilder<'_>) -> (Vec<String>, Vec<u32>) {
     let mut files = vec![String::new()];
     let mut index: FxHashMap<DsoId, u32> = FxHashMap::default();
     let file_of = |name| {

@@ -1,6 +1,6 @@
 //! The amounts on the page: each belongs to a thread, a place, a state and a time.
 
-use crate::flame::{NodeId, Tree, Unit};
+use profile::view::flame::{NodeId, Tree, Unit};
 
 /// An amount in one place and state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -17,7 +17,7 @@ mod plain;
 
 pub use about::{About, PageSource};
 pub use encode::{Encoded, encode};
-pub use gather::{events_shown, gather};
+pub use gather::gather;
 pub use item::{ItemSet, PageData, PageItem, PageThread, Waker};
 pub use of_diff::{ComparedFiles, of_diff};
 pub use page_file::{keep_times, of_recording, write_file, write_recording};

@@ -3,7 +3,6 @@
 use super::about::About;
 use super::gather::files;
 use super::item::{ItemSet, PageData, PageItem};
-use crate::flame::{Builder, NodeId, Tree, TreeOpts, Unit};
 use crate::foreign::harmless;
 use crate::load;
 use crate::text::diff::{DiffText, is_time, sentences, word};
@@ -11,6 +10,7 @@ use crate::text::number::{count_of, grouped};
 use profile::grow::{Grow as _, GrownSum as _};
 use profile::profile::{Profile, Sums};
 use profile::view::diff::{Diff, DiffRow, DiffSection, Norm};
+use profile::view::flame::{NodeId, Tree, TreeBuilder, TreeOpts, Unit};
 use profile::view::report::Value as Cell;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -35,7 +35,7 @@ pub struct ComparedFiles<'a> {
 #[must_use]
 pub fn of_diff(diff: &Diff, style: &DiffText, compared: ComparedFiles<'_>) -> (PageData, About) {
     let profile = &diff.profile;
-    let mut builder = Builder::new(profile, TreeOpts::default(), Unit::Samples);
+    let mut builder = TreeBuilder::new(profile, TreeOpts::default(), Unit::Samples);
     let scales: Vec<Scale> = diff.sections.iter().map(|section| Scale::of(section, &style.norm)).collect();
     let sets =
         diff.sections.iter().zip(&scales).map(|(section, scale)| set(&mut builder, diff, (section, scale)));
@@ -88,7 +88,7 @@ impl Scale {
 }
 
 /// Amounts of both sides of one event, by place.
-fn set(builder: &mut Builder<'_>, diff: &Diff, of: (&DiffSection, &Scale)) -> ItemSet {
+fn set(builder: &mut TreeBuilder<'_>, diff: &Diff, of: (&DiffSection, &Scale)) -> ItemSet {
     let (section, scale) = of;
     let mut sums: BTreeMap<(NodeId, u8), Sums> = BTreeMap::new();
     for (key, more) in diff.profile.cells() {

@@ -2,10 +2,10 @@
 
 use super::about::About;
 use super::item::{ItemSet, PageData};
-use crate::flame::{NodeId, Tree, Unit};
 use crate::foreign::xml;
 use crate::text::number::{duration_ns, grouped};
 use profile::grow::{Grow as _, GrownSum as _};
+use profile::view::flame::{NodeId, Tree, Unit};
 use serde_json::Value;
 use std::cmp::Reverse;
 use std::fmt::Write as _;

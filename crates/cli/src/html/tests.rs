@@ -1,5 +1,5 @@
 use super::*;
-use crate::flame::{Tree, Unit};
+use profile::view::flame::{Tree, Unit};
 
 fn page(data: &PageData, about: &About) -> String {
     let mut out = Vec::new();
@@ -8,7 +8,7 @@ fn page(data: &PageData, about: &About) -> String {
 }
 
 fn of_folded(text: &[u8]) -> PageData {
-    PageData::of_tree(crate::input::folded::read(text).tree, "e")
+    PageData::of_tree(exchange::import::folded::read(text).tree, "e")
 }
 
 #[test]
@@ -30,7 +30,7 @@ fn pruning_keeps_every_sum() {
             .map(|part| {
                 tree.intern(
                     &format!("f{}", part.wrapping_mul(0x9e37_79b9_7f4a_7c15)),
-                    crate::flame::Kind::Program,
+                    profile::view::flame::Kind::Program,
                 )
             })
             .collect();

@@ -1,6 +1,6 @@
 //! Colours of frames: the hue shows the kind of code, the shade separates neighbours.
 
-use crate::flame::Kind;
+use profile::view::flame::Kind;
 
 /// Meaning of colours.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]

@@ -6,9 +6,9 @@ mod small;
 
 pub use colour::Palette;
 
-use crate::flame::{Cell, Kind, Layout, LayoutOpts, NodeId, Tree, Unit};
 use crate::foreign::{harmless, xml};
 use crate::text::number;
+use profile::view::flame::{Cell, Kind, Layout, LayoutOpts, NodeId, Tree, Unit};
 use std::io::{self, Write};
 
 /// The script in every graph: plain JavaScript without dependencies, see `assets/flame.js`.
@@ -252,7 +252,7 @@ mod tests {
     use super::*;
 
     fn svg(stacks: &str, icicle: bool) -> String {
-        let tree = crate::input::folded::read(stacks.as_bytes()).tree;
+        let tree = exchange::import::folded::read(stacks.as_bytes()).tree;
         let opts = SvgOpts {
             title: "T & t".to_owned(),
             subtitle: String::new(),

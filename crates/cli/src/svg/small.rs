@@ -1,7 +1,7 @@
 //! Frames too small to draw, as data for the script: a search counts them.
 
-use crate::flame::{Layout, Small, Tree};
 use crate::foreign::{harmless, json, xml};
+use profile::view::flame::{Layout, Small, Tree};
 use rustc_hash::FxHashMap;
 use serde_json::json;
 use std::io::{self, Write};

@@ -2,15 +2,14 @@
 
 use super::fit::cut;
 use super::number::{count_of, duration_ns};
-use super::wall::part_name;
 use crate::out::harmless;
 use crate::term::{Paint, paint};
 use profile::Profile;
-use profile::view::blame::{Blame, BlameCause, BlameEnd, BlamePath, causes, wait_edges};
+use profile::view::blame::{Blame, BlameCause, causes, wait_edges};
 use serde_json::{Value, json};
 use std::io::{self, Write};
 
-pub use profile::view::blame::thread_name;
+pub use profile::view::blame::{state_words, thread_name};
 
 /// How to print.
 #[derive(Clone, Copy, Debug)]
@@ -21,28 +20,6 @@ pub struct BlameTextOpts {
     pub colour: bool,
     /// Rows per list.
     pub rows: usize,
-}
-
-/// The end of a path in words; `None` for running with a sample.
-#[must_use]
-pub fn end_words(profile: &Profile, path: &BlamePath) -> Option<String> {
-    (path.end != BlameEnd::Ran).then(|| state_words(profile, &path.end))
-}
-
-/// What the last thread of a chain did.
-#[must_use]
-pub fn state_words(profile: &Profile, end: &BlameEnd) -> String {
-    match end {
-        BlameEnd::Ran => "on CPU".to_owned(),
-        BlameEnd::RanUnsampled => "on CPU, no sample".to_owned(),
-        BlameEnd::Waited(part) => part_name(*part).to_owned(),
-        BlameEnd::PreemptedBy(name) => format!("preempted by {name}"),
-        BlameEnd::NotRecorded(name) => format!("waited for {name}, not recorded"),
-        BlameEnd::WakerUnknown(part) => format!("{}, waker unknown", part_name(*part)),
-        BlameEnd::Knot(task) => format!("knot: waits for {}", thread_name(profile, *task)),
-        BlameEnd::TooDeep => "more waits than followed".to_owned(),
-        BlameEnd::Unborn => "not started yet".to_owned(),
-    }
 }
 
 /// Prints the causes, and who waited for whom.

@@ -3,13 +3,12 @@
 
 use super::fit::cut;
 use super::number::{count_of, duration_ns};
-use super::wall::part_name;
 use crate::out::harmless;
 use crate::term::{Paint, paint};
 use perfdata::off_cpu::State;
 use profile::off_cpu::Reason;
 use profile::view::timeline::{Column, Timeline, TimelineRow};
-use profile::view::wall::Part;
+use profile::view::wall::{Part, part_name};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::io::{self, Write};

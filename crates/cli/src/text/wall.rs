@@ -11,7 +11,7 @@ use profile::grow::Grow as _;
 use profile::off_cpu::{Reason, Source};
 use profile::table::CallsiteId;
 use profile::view::wall::{
-    FunctionRow, Histogram, LongWait, Part, ThreadRow, Times, Wall, WallPath, place_names,
+    FunctionRow, Histogram, LongWait, Part, ThreadRow, Times, Wall, part_name, place_names,
 };
 use std::io::{self, Write};
 
@@ -308,28 +308,6 @@ impl Printer<'_> {
             part_name(wait.part),
             task.tid
         )
-    }
-}
-
-/// What a part is called.
-#[must_use]
-pub fn part_name(part: Part) -> &'static str {
-    match part {
-        Part::On => "on CPU",
-        Part::Runnable => "runnable",
-        Part::Preempted => "preempted",
-        Part::Idle => "idle",
-        Part::Blocked(reason) => reason.name(),
-    }
-}
-
-/// The state that a graph or export shows above a path's leaf: `futex`, `no sample`; `None` for running with a stack.
-#[must_use]
-pub fn state_frame(path: &WallPath) -> Option<&'static str> {
-    match path.part {
-        Part::On => path.callsite.is_none().then_some("no sample"),
-        Part::Blocked(_) if path.is_rest => Some("short waits"),
-        part => Some(part_name(part)),
     }
 }
 

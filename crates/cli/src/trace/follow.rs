@@ -1,14 +1,14 @@
 //! What is known of the traced threads and programs, learned record by record.
 
-use super::decode::ExecProgram;
-use super::files::OpenFiles;
-use super::table::CallSignature;
-use record::syscalls::{CallRecord, RecordKind};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use syscalls::decode::ExecProgram;
+use syscalls::files::OpenFiles;
+use syscalls::layout::{CallRecord, RecordKind};
+use syscalls::table::CallSignature;
 
 /// The traced threads.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct TracedThreads {
     comms: HashMap<u32, Arc<str>>,
     /// Threads of each process that have not ended.
@@ -19,7 +19,23 @@ pub struct TracedThreads {
     pub files: OpenFiles,
 }
 
+impl Default for TracedThreads {
+    fn default() -> Self {
+        Self {
+            comms: HashMap::new(),
+            living: HashMap::new(),
+            programs: HashMap::new(),
+            files: OpenFiles::new(record::syscalls::descriptor),
+        }
+    }
+}
+
 impl TracedThreads {
+    /// Looks up all files that a process has open now.
+    pub fn look_up_files(&mut self, pid: u32) {
+        self.files.look_up(pid, &record::syscalls::open_descriptors(pid));
+    }
+
     /// Learns from a record that is no call.
     pub fn learn(&mut self, record: &CallRecord<'_>) {
         match record.kind {

@@ -1,16 +1,18 @@
 //! Calls as they happen: a line each, as text or JSON.
 
-use super::decode::{self, CallContext};
-use super::errno;
-use super::filter::CallFilter;
 use super::follow::TracedThreads;
 use super::session::CallSink;
 use super::summary::CallSummary;
-use super::table::{CallSignature, CallTable};
-use record::syscalls::{CallRecord, CallSum, RecordKind, SumKey, waiting_call};
+use record::syscalls::waiting_call;
 use serde_json::json;
 use std::fmt::Write as _;
 use std::io::{self, Write};
+use syscalls::argument::ArgKind;
+use syscalls::decode::{self, CallContext};
+use syscalls::errno;
+use syscalls::filter::CallFilter;
+use syscalls::layout::{CallRecord, CallSum, RecordKind, SumKey};
+use syscalls::table::{CallSignature, CallTable};
 
 /// Which calls are shown, and how.
 #[derive(Clone, Debug)]
@@ -71,7 +73,7 @@ impl<'a> CallPrinter<'a> {
                 let mut context = CallContext { files: &mut self.threads.files, program: program.as_ref() };
                 decode::write_call(signature, record, &mut context, &mut call);
                 // What a descriptor is that the call made is known after it.
-                if !record.is_open && matches!(signature.returns, super::argument::ArgKind::Fd) {
+                if !record.is_open && matches!(signature.returns, ArgKind::Fd) {
                     context.files.learn(signature, record);
                 }
                 decode::write_return(signature, record, &mut context, &mut returned);

@@ -6,12 +6,11 @@ use anyhow::Context;
 use record::stop_signals::{Role, RunningCommand, StopSignals};
 use record::sys::Child;
 use record::sys::time::Clock;
-use record::syscalls::{
-    CallRecord, Error, RecordKind, SyscallEngine, SyscallLosses, SyscallScope, waiting_call,
-};
+use record::syscalls::{Error, SyscallEngine, SyscallLosses, SyscallScope, waiting_call};
 use record::{Target, Whom, proc};
 use std::ffi::OsString;
 use std::time::Duration;
+use syscalls::layout::{CallRecord, RecordKind};
 
 /// How often the ring is read while little happens.
 const PAUSE: Duration = Duration::from_millis(5);
@@ -102,9 +101,9 @@ impl TraceSession {
     /// The command can't be started, or the output can't be written.
     pub fn print(&mut self, printer: &mut CallPrinter<'_>) -> anyhow::Result<TraceEnd> {
         if let (Role::Recorded, Some(child)) = (self.role, &self.child) {
-            printer.threads.files.look(child.pid());
+            printer.threads.look_up_files(child.pid());
         }
-        processes(&self.existing).iter().for_each(|pid| printer.threads.files.look(*pid));
+        processes(&self.existing).iter().for_each(|pid| printer.threads.look_up_files(*pid));
         printer.show_waiting(&self.existing, false)?;
         let end = self.run(printer)?;
         let living = printer.threads.living_with_processes();

@@ -1,13 +1,13 @@
 //! Sums of system calls: of all threads, and of each.
 
 use super::follow::TracedThreads;
-use super::table::CallTable;
 use crate::text::number::{count_of, grouped};
 use profile::grow::{Grow, GrownSum};
-use record::syscalls::{CallSum, SumKey};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
+use syscalls::layout::{CallSum, SumKey};
+use syscalls::table::CallTable;
 
 /// Sums by thread and system call.
 #[derive(Debug, Default)]

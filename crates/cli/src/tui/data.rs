@@ -1,8 +1,8 @@
 //! What the views show: the recording, the report of the moment, and the stacks as a tree.
 
-use crate::flame::{Tree, TreeOpts};
 use crate::out::harmless;
 use profile::profile::Profile;
+use profile::view::flame::{Tree, TreeOpts};
 use profile::view::report::{Field, Report, ReportOpts, ReportRow, Section, SortKey, Value, report};
 use std::sync::Arc;
 use symbols::Recording;

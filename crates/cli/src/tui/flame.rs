@@ -1,11 +1,11 @@
 //! The flame graph in the terminal: roots at the top, one line per depth.
 
 use super::Theme;
-use crate::flame::{Cell, Layout, LayoutOpts, NodeId, Tree, Unit};
 use crate::out::harmless;
 use crate::text::fit::cut;
 use crate::text::number;
 use crossterm::event::{KeyCode, KeyEvent};
+use profile::view::flame::{Cell, Layout, LayoutOpts, NodeId, Tree, Unit};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 

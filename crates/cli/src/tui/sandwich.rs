@@ -1,11 +1,11 @@
 //! Callers and callees of one function: who calls it above, what it calls below.
 
 use super::Theme;
-use crate::flame::{NameId, Tree};
 use crate::out::harmless;
 use crate::text::fit::cut;
 use crossterm::event::{KeyCode, KeyEvent};
 use profile::grow::Grow as _;
+use profile::view::flame::{NameId, Tree};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use rustc_hash::FxHashMap;
@@ -188,7 +188,8 @@ mod tests {
 
     #[test]
     fn recursion_counts_once_and_callers_add_up() {
-        let tree = crate::input::folded::read(b"p;main;f;g 3\np;main;f;f;g 4\np;other;f 2\np;main 1\n").tree;
+        let tree =
+            exchange::import::folded::read(b"p;main;f;g 3\np;main;f;f;g 4\np;other;f 2\np;main 1\n").tree;
         let sandwich = Sandwich::new(&tree, "f").expect("f is there");
         assert_eq!((sandwich.with_callees, sandwich.own, sandwich.all), (9, 2, 10));
         let list = |list: &[Neighbour]| list.iter().map(|n| (n.name.clone(), n.value)).collect::<Vec<_>>();

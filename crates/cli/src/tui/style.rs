@@ -1,6 +1,6 @@
 //! Colours, with a plain form for terminals without.
 
-use crate::flame::Kind;
+use profile::view::flame::Kind;
 use ratatui::style::{Color, Modifier, Style};
 
 /// How things look.

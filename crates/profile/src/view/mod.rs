@@ -3,6 +3,7 @@
 pub mod annotate;
 pub mod blame;
 pub mod diff;
+pub mod flame;
 pub mod hot_functions;
 pub mod io;
 pub mod locks;

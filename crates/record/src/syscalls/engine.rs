@@ -5,9 +5,9 @@ use std::os::unix::fs::MetadataExt;
 use aya::maps::{Array, HashMap, MapData, PerCpuArray, RingBuf};
 use aya::programs::BtfTracePoint;
 use aya::{Btf, Ebpf, EbpfLoader};
+use syscalls::layout::{self, CallRecord, CallSpec, CallSum, SPEC_BYTES, SPECS, SUM_WORDS, SumKey};
 
 use super::SyscallScope;
-use super::layout::{self, CallRecord, CallSpec, CallSum, SPEC_BYTES, SPECS, SUM_WORDS, SumKey};
 use crate::sys::bpf_error::{Error, chain, load_error, map_error, missing};
 
 /// The object of all kernels; `cargo xtask bpf` rebuilds it.

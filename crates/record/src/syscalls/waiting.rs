@@ -1,8 +1,8 @@
 //! System calls that threads are in at this moment, as `/proc/TID/syscall` shows them.
 
-use super::layout::{CallRecord, Copied, RecordKind};
 use crate::off_cpu::proc_sampler;
 use crate::sys::time::Clock;
+use syscalls::layout::{CallRecord, Copied, RecordKind};
 
 /// The call that this thread of process `tgid` waits in; `None` if it runs, or may not be looked at. Its begin and its
 /// memory are not known.

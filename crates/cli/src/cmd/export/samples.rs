@@ -1,12 +1,12 @@
 //! `tally export --to pprof` and others: samples and the wall clock for other profilers.
 
 use crate::cmd::export::ExportFormat;
-use crate::export::samples::{SampleSet, ValueKind, ValueUnit};
-use crate::export::{callgrind, firefox, pprof, speedscope};
 use crate::load::{self, Progress};
 use crate::out;
 use crate::text::number::{count_of, duration_ns, grouped};
 use anyhow::Context;
+use exchange::export::samples::{SampleSet, ValueKind, ValueUnit};
+use exchange::export::{callgrind, firefox, pprof, speedscope};
 use profile::session::{Dimensions, SessionOpts};
 use profile::source::Want;
 use record::output_file::create_export;

@@ -2,10 +2,10 @@
 
 mod hot_lines;
 
-use crate::flame::{Kind, Tree};
 use crate::text::run_screen::FunctionShare;
 use hot_lines::HotLines;
 use profile::profile::Profile;
+use profile::view::flame::{Kind, Tree};
 use profile::view::hot_functions::is_start_code;
 use profile::view::report::{FunctionUnit, ReportOpts, ReportRow, Section, SortKey, Value, report};
 
@@ -87,7 +87,7 @@ pub fn hottest_path(tree: &mut Tree) -> Vec<FunctionShare> {
     let all = totals[0].0.max(1);
     let mut heaviest = vec![None; tree.len()];
     for (id, node) in tree.nodes_with_parents() {
-        let best: &mut Option<crate::flame::NodeId> = &mut heaviest[node.index()];
+        let best: &mut Option<profile::view::flame::NodeId> = &mut heaviest[node.index()];
         if best.is_none_or(|best| totals[best.index()].0 < totals[id.index()].0) {
             *best = Some(id);
         }
@@ -135,7 +135,7 @@ mod tests {
     #[test]
     fn the_hot_path_ends_where_no_callee_stands_out() {
         let text = b"p;main;hot;a 30\np;main;hot;b 29\np;main;hot;c 31\np;main;cold 10\n";
-        let mut tree = crate::input::folded::read(text).tree;
+        let mut tree = exchange::import::folded::read(text).tree;
         let path: Vec<_> =
             hottest_path(&mut tree).into_iter().map(|step| (step.name, step.percent)).collect();
         assert_eq!(path, [("main".to_owned(), 100.0), ("hot".to_owned(), 90.0)]);
@@ -150,7 +150,7 @@ mod tests {
             lines += &format!("{path};a {0}\n{path};b {0}\n", left / 4);
             left /= 2;
         }
-        let mut tree = crate::input::folded::read(lines.as_bytes()).tree;
+        let mut tree = exchange::import::folded::read(lines.as_bytes()).tree;
         let shares: Vec<f64> = hottest_path(&mut tree).into_iter().map(|step| step.percent).collect();
         assert_eq!(shares.len(), 6, "main, f and 50, 25, 13 and 6 %: {shares:?}");
     }

@@ -21,6 +21,7 @@ mod split;
 mod tests;
 mod timelines;
 mod walk;
+mod words;
 
 pub use self::causes::{
     BlameCause, BlamedFunction, WaitEdge, blamed_functions, causes, end_function, thread_name, wait_edges,
@@ -29,6 +30,7 @@ pub use self::critical::{CriticalOpts, CriticalPath, CriticalPiece, critical_pat
 pub use self::frames::{end_frames, waiting_frames};
 use self::timelines::Timelines;
 use self::walk::Walk;
+pub use self::words::{end_words, state_words};
 use crate::grow::GrownSum as _;
 use crate::profile::{Profile, TaskId};
 use crate::table::CallsiteId;

@@ -1,10 +1,9 @@
 //! A flame tree of the wall clock: the paths of running and waiting time on one scale, each wait topped by its reason.
 
-use super::of_profile::Builder;
+use super::of_profile::TreeBuilder;
 use super::{Kind, Tree, TreeOpts, Unit};
-use crate::text::wall::state_frame;
-use profile::profile::Profile;
-use profile::view::wall::{Part, WallOpts, WallPath, causing_frames, paths};
+use crate::profile::Profile;
+use crate::view::wall::{Part, WallOpts, WallPath, causing_frames, paths, state_frame};
 
 /// Which part of the wall clock to draw.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,7 +21,7 @@ pub enum WallTree {
 impl Tree {
     /// The wall clock of `profile`.
     pub fn of_wall(profile: &Profile, opts: TreeOpts, which: WallTree, wall: &WallOpts) -> Self {
-        let mut builder = Builder::new(profile, opts, Unit::Nanoseconds);
+        let mut builder = TreeBuilder::new(profile, opts, Unit::Nanoseconds);
         builder.tree.waiting = matches!(which, WallTree::OffCpu | WallTree::Wakers);
         // Idle waits are distinguished even where they are wanted: they are drawn grey.
         let distinguished = WallOpts { with_idle: false, ..wall.clone() };
@@ -45,12 +44,12 @@ fn is_part(which: WallTree, path: &WallPath, with_idle: bool) -> bool {
     }
 }
 
-fn add(builder: &mut Builder<'_>, which: WallTree, path: &WallPath) {
+fn add(builder: &mut TreeBuilder<'_>, which: WallTree, path: &WallPath) {
     let mut node = match path.callsite {
         Some(callsite) => builder.node(path.task, callsite),
         None => builder.task_node(path.task),
     };
-    let mut push = |builder: &mut Builder<'_>, name: &str, kind: Kind| {
+    let mut push = |builder: &mut TreeBuilder<'_>, name: &str, kind: Kind| {
         let name = builder.tree.intern(name, kind);
         node = builder.tree.child(node, name);
     };

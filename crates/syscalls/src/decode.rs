@@ -5,7 +5,8 @@ use super::errno;
 use super::files::OpenFiles;
 use super::flags;
 use super::table::CallSignature;
-use record::syscalls::{self as memory, CallRecord, Copied, FileStat, PolledFd, TimeSpan};
+use crate::layout::{CallRecord, Copied};
+use crate::memory::{self, FileStat, PolledFd, TimeSpan};
 use std::fmt::Write as _;
 
 /// What a call is shown with besides its record.
@@ -316,8 +317,9 @@ pub fn write_return(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::table::CallTable;
-    use record::syscalls::RecordKind;
+    use crate::files::Descriptor;
+    use crate::layout::RecordKind;
+    use crate::table::CallTable;
 
     const NO_ONE: u32 = 4_194_303;
 
@@ -338,7 +340,7 @@ mod tests {
             args,
             copies: [Copied::Bytes(copies[0]), Copied::Bytes(copies[1]), Copied::Nothing],
         };
-        let mut files = OpenFiles::default();
+        let mut files = OpenFiles::new(|_, _| Descriptor::default());
         let mut context = CallContext { files: &mut files, program: None };
         let mut text = String::new();
         write_call(signature, &record, &mut context, &mut text);

@@ -201,11 +201,14 @@ pub struct CallSpec {
 }
 
 /// Bytes of a [`CallSpec`] in the kernel's map.
-pub(super) const SPEC_BYTES: usize = 2 + 6 * COPIES;
+pub const SPEC_BYTES: usize = 2 + 6 * COPIES;
 
 impl CallSpec {
+    /// As the kernel side reads it.
+    //
     // Layout: struct call_spec: flags u8, nargs u8, copies[3] of arg u8, how u8, len u8, unit u8, most u16.
-    pub(super) fn to_bytes(self) -> [u8; SPEC_BYTES] {
+    #[must_use]
+    pub fn to_bytes(self) -> [u8; SPEC_BYTES] {
         let flags = [(self.is_wanted, 1), (self.is_tracked, 2), (self.no_return, 4), (self.is_fork, 16)];
         let mut bytes = [0; SPEC_BYTES];
         bytes[0] = flags.iter().filter(|(is_set, _)| *is_set).map(|(_, bit)| bit).sum();
@@ -246,10 +249,13 @@ pub struct CallSum {
 }
 
 /// Words of a sum in the kernel's map.
-pub(super) const SUM_WORDS: usize = 6;
+pub const SUM_WORDS: usize = 6;
 
+/// A sum of the kernel's map, of all CPUs.
+//
 // Layout: struct sum_key: tid u32, nr u32; struct call_sum: count, errors, total_ns, min_ns, max_ns u64, tgid u32, spare.
-pub(super) fn sum_of(key: [u32; 2], words: [u64; SUM_WORDS]) -> (SumKey, CallSum) {
+#[must_use]
+pub fn sum_of(key: [u32; 2], words: [u64; SUM_WORDS]) -> (SumKey, CallSum) {
     let [count, errors, total_ns, min_ns, max_ns, tgid] = words;
     let key = SumKey {
         tid: key[0],
@@ -264,7 +270,7 @@ pub(super) fn sum_of(key: [u32; 2], words: [u64; SUM_WORDS]) -> (SumKey, CallSum
 mod tests {
     use super::*;
 
-    const HEADER: &str = include_str!("../../bpf/syscalls_shared.h");
+    const HEADER: &str = include_str!("../../record/bpf/syscalls_shared.h");
 
     fn constant(name: &str) -> u64 {
         let line = HEADER.lines().find(|line| line.split_whitespace().nth(1) == Some(name));

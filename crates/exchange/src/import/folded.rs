@@ -1,7 +1,7 @@
 //! Folded stacks: one line per path, `root;caller;leaf COUNT`.
 
 use super::{Notes, Stacks};
-use crate::flame::{Kind, NameId, Tree, Unit};
+use profile::view::flame::{Kind, NameId, Tree, Unit};
 
 /// Reads folded text. A count may have a fraction (some tools scale), of which the whole part is taken.
 pub fn read(text: &[u8]) -> Stacks {

@@ -2,14 +2,12 @@
 //!
 //! Nothing is merged and nothing scaled: the sum of a kind is the sum of the recording.
 
-use crate::flame::{Unit, unit_of};
-use crate::html::events_shown;
-use crate::text::wall::{part_name, state_frame};
 use profile::grow::{Grow as _, GrownSum as _};
 use profile::off_cpu::is_off_cpu;
 use profile::profile::{EventInfo, Profile, TaskId};
 use profile::table::{CallsiteId, DsoId, FrameId};
-use profile::view::wall::{Part, WallOpts, paths};
+use profile::view::flame::{Unit, events_shown, unit_of};
+use profile::view::wall::{Part, WallOpts, part_name, paths, state_frame};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

@@ -10,13 +10,14 @@
 // Source: the document "Trace Event Format" of the catapult project: times in µs.
 
 use super::{Named, Timeline};
-use crate::foreign::json;
 use rustc_hash::FxHashMap;
+use serde_json::Value;
 use std::io::{self, Write};
 
 /// Writes events one by one.
 pub struct Chrome<W> {
     out: W,
+    spelled: fn(&Value) -> String,
     first: bool,
     threads: FxHashMap<(u32, u32), Thread>,
 }
@@ -43,13 +44,13 @@ impl Thread {
 }
 
 impl<W: Write> Chrome<W> {
-    /// Begins the file.
+    /// Begins the file. `spelled` writes text as JSON on one line.
     ///
     /// # Errors
     /// If writing fails.
-    pub fn new(mut out: W) -> io::Result<Self> {
+    pub fn new(mut out: W, spelled: fn(&Value) -> String) -> io::Result<Self> {
         out.write_all(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[")?;
-        Ok(Self { out, first: true, threads: FxHashMap::default() })
+        Ok(Self { out, spelled, first: true, threads: FxHashMap::default() })
     }
 
     fn event(&mut self, text: &str) -> io::Result<()> {
@@ -61,9 +62,9 @@ impl<W: Write> Chrome<W> {
 
 impl<W: Write> Timeline for Chrome<W> {
     fn thread(&mut self, pid: u32, tid: u32, process: &str) -> io::Result<()> {
-        let text = |name: &str| json(&name.into());
+        let spelled = self.spelled;
         for (kind, name) in [("process_name", process.to_owned()), ("thread_name", format!("thread {tid}"))] {
-            let name = text(&name);
+            let name = spelled(&name.into());
             self.event(&format!(
                 "{{\"ph\":\"M\",\"name\":\"{kind}\",\"pid\":{pid},\"tid\":{tid},\"args\":{{\"name\":{name}}}}}"
             ))?;
@@ -72,7 +73,8 @@ impl<W: Write> Timeline for Chrome<W> {
     }
 
     fn begin(&mut self, (pid, tid): (u32, u32), named: Named<'_>, time_ns: u64) -> io::Result<()> {
-        let text = |text: &str| json(&text.into());
+        let spelled = self.spelled;
+        let text = |text: &str| spelled(&text.into());
         let (name, category) = (text(named.name), named.category);
         let pairs: Vec<String> =
             named.arguments.iter().map(|(name, value)| format!("{}:{}", text(name), text(value))).collect();
@@ -107,14 +109,14 @@ mod tests {
     #[test]
     fn what_is_written_is_json_whatever_the_names() {
         let mut bytes = Vec::new();
-        let mut chrome = Chrome::new(&mut bytes).unwrap();
+        let mut chrome = Chrome::new(&mut bytes, Value::to_string).unwrap();
         chrome.thread(1, 2, "a \"b\"\n").unwrap();
         let arguments = [("s\"".to_owned(), "\"x\"".to_owned())];
         let named = Named { number: 1, name: "std::f<\\>\u{1b}", category: "call", arguments: &arguments };
         chrome.begin((1, 2), named, 1_234_567).unwrap();
         chrome.end((1, 2), 1_234_575).unwrap();
         chrome.finish().unwrap();
-        let json: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
+        let json: Value = serde_json::from_slice(&bytes).unwrap();
         let (span, end) = (&json["traceEvents"][2], &json["traceEvents"][3]);
         assert_eq!((span["ts"].as_f64(), end["ts"].as_f64()), (Some(1234.567), Some(1234.575)));
         assert_eq!((&span["ph"], &end["ph"]), (&"B".into(), &"E".into()));
@@ -126,7 +128,7 @@ mod tests {
     #[test]
     fn events_of_one_nanosecond_keep_their_order() {
         let mut bytes = Vec::new();
-        let mut chrome = Chrome::new(&mut bytes).unwrap();
+        let mut chrome = Chrome::new(&mut bytes, Value::to_string).unwrap();
         let named = |name| Named { number: 1, name, category: "call", arguments: &[] };
         chrome.begin((1, 2), named("outer"), 5).unwrap();
         chrome.begin((1, 2), named("inner"), 5).unwrap();
@@ -134,8 +136,8 @@ mod tests {
         chrome.end((1, 2), 5).unwrap();
         chrome.end((1, 2), 6).unwrap();
         chrome.finish().unwrap();
-        let json: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
-        let of = |event: &serde_json::Value| (event["name"].clone(), event["ts"].as_f64().unwrap());
+        let json: Value = serde_json::from_slice(&bytes).unwrap();
+        let of = |event: &Value| (event["name"].clone(), event["ts"].as_f64().unwrap());
         let events: Vec<_> = json["traceEvents"].as_array().unwrap().iter().map(of).collect();
         let expected = [
             ("outer", 0.005),

@@ -1,38 +1,53 @@
 //! Names of the open files of the traced processes, followed from call to call.
 //!
-//! A descriptor that was opened before the trace is looked up once in `/proc`, while its process lives.
+//! A descriptor that was opened before the trace is looked up once, while its process lives.
 
 use super::argument::ArgKind;
 use super::table::CallSignature;
-use record::syscalls::{CallRecord, parse_fds, parse_socket_address};
+use crate::layout::CallRecord;
+use crate::memory::{parse_fds, parse_socket_address};
 use std::collections::HashMap;
+use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
 /// An open file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct OpenFile {
-    /// `None`: not known, and not to be asked for again.
-    name: Option<Arc<str>>,
-    closes_at_exec: bool,
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Descriptor {
+    /// Its path, or another name; `None` if it is not known.
+    pub name: Option<Arc<str>>,
+    /// An exec closes it.
+    pub closes_at_exec: bool,
 }
 
+/// Finds an open file of a live process, by the ids of process and descriptor.
+pub type DescriptorLookup = fn(pid: u32, fd: i32) -> Descriptor;
+
 /// Open files by descriptor, of each process.
-#[derive(Debug, Default)]
 pub struct OpenFiles {
-    processes: HashMap<u32, HashMap<i32, OpenFile>>,
+    lookup: DescriptorLookup,
+    processes: HashMap<u32, HashMap<i32, Descriptor>>,
     /// Of children that have not run yet, by their id in the initial pid namespace.
-    unborn: HashMap<u64, HashMap<i32, OpenFile>>,
+    unborn: HashMap<u64, HashMap<i32, Descriptor>>,
+}
+
+impl fmt::Debug for OpenFiles {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OpenFiles").field("processes", &self.processes).finish_non_exhaustive()
+    }
 }
 
 impl OpenFiles {
-    /// Looks up all that a process has open now.
-    pub fn look(&mut self, pid: u32) {
-        let folder = format!("/proc/{pid}/fd");
-        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-            if let Some(fd) = entry.file_name().to_str().and_then(|name| name.parse().ok()) {
-                self.ask(pid, fd);
-            }
+    /// None yet; `lookup` finds those that were opened before the trace.
+    #[must_use]
+    pub fn new(lookup: DescriptorLookup) -> Self {
+        Self { lookup, processes: HashMap::new(), unborn: HashMap::new() }
+    }
+
+    /// Looks up these descriptors of a process now.
+    pub fn look_up(&mut self, pid: u32, fds: &[i32]) {
+        for fd in fds {
+            self.ask(pid, *fd);
         }
     }
 
@@ -73,20 +88,15 @@ impl OpenFiles {
     }
 
     fn ask(&mut self, pid: u32, fd: i32) -> Option<Arc<str>> {
-        const CLOEXEC: u32 = 0o2_000_000;
-        let target = std::fs::read_link(format!("/proc/{pid}/fd/{fd}")).ok();
-        let name: Option<Arc<str>> = target.map(|target| target.to_string_lossy().into());
-        let info = dso::system_file::read_text(format!("/proc/{pid}/fdinfo/{fd}")).unwrap_or_default();
-        let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));
-        let flags = flags.and_then(|flags| u32::from_str_radix(flags.trim(), 8).ok()).unwrap_or(0);
-        let file = OpenFile { name: name.clone(), closes_at_exec: flags & CLOEXEC != 0 };
+        let file = (self.lookup)(pid, fd);
+        let name = file.name.clone();
         self.processes.entry(pid).or_default().insert(fd, file);
         name
     }
 
     fn insert(&mut self, pid: u32, fd: i64, name: Option<Arc<str>>, closes_at_exec: bool) {
         if let Ok(fd) = i32::try_from(fd) {
-            self.processes.entry(pid).or_default().insert(fd, OpenFile { name, closes_at_exec });
+            self.processes.entry(pid).or_default().insert(fd, Descriptor { name, closes_at_exec });
         }
     }
 
@@ -224,8 +234,8 @@ fn socket_kind(args: &[u64; 6]) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::table::CallTable;
-    use record::syscalls::{Copied, RecordKind};
+    use crate::layout::{Copied, RecordKind};
+    use crate::table::CallTable;
 
     fn call<'a>(args: [u64; 6], ret: i64, bytes: &'a [u8]) -> CallRecord<'a> {
         let copies = [Copied::Bytes(bytes), Copied::Nothing, Copied::Nothing];
@@ -248,7 +258,7 @@ mod tests {
     fn descriptors_are_followed_through_dup_fork_exec_and_close() {
         let table = CallTable::of_this_processor();
         let pid = 4_194_303;
-        let mut files = OpenFiles::default();
+        let mut files = OpenFiles::new(|_, _| Descriptor::default());
         let learn = |files: &mut OpenFiles, name: &str, record: &CallRecord<'_>| {
             let (nr, _) = table.names().find(|(_, known)| *known == name).expect("a call");
             files.learn(table.of(nr).expect("known"), record);

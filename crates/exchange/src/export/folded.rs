@@ -1,7 +1,7 @@
 //! Folded stacks, written: one line per path, sorted, `root;caller;leaf COUNT`.
 
-use crate::flame::Tree;
-use crate::out::harmless;
+use perfdata::text::harmless;
+use profile::view::flame::Tree;
 use std::fmt::Write as _;
 
 /// The stacks of `tree` as folded text. Paths are sorted by their text (byte order); equal ones are one line.

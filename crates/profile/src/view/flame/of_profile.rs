@@ -1,9 +1,9 @@
 //! A flame tree from a profile: paths of addresses become paths of functions.
 
 use super::{Kind, NameId, NodeId, Tree, Unit};
-use profile::off_cpu::is_off_cpu;
-use profile::profile::{EventInfo, Profile, TaskId};
-use profile::table::{CallsiteId, DsoId, DsoKind, FrameId};
+use crate::off_cpu::is_off_cpu;
+use crate::profile::{EventInfo, Profile, TaskId};
+use crate::table::{CallsiteId, DsoId, DsoKind, FrameId};
 use rustc_hash::FxHashMap;
 use std::ops::Range;
 
@@ -31,7 +31,7 @@ impl Tree {
     pub fn of_profile(profile: &Profile, opts: TreeOpts) -> Self {
         let unit = profile.events.get(opts.event).map_or(Unit::Samples, unit_of);
         let unit = if opts.samples { Unit::Samples } else { unit };
-        let mut builder = Builder::new(profile, opts, unit);
+        let mut builder = TreeBuilder::new(profile, opts, unit);
         builder.tree.waiting = profile.events.get(opts.event).is_some_and(|event| is_off_cpu(&event.name));
         for (key, sums) in profile.cells().iter().filter(|(key, _)| key.event as usize == opts.event) {
             let node = builder.node(key.task, key.callsite);
@@ -42,8 +42,18 @@ impl Tree {
     }
 }
 
+/// Events with samples; without those of waits if there is a wall clock.
+#[must_use]
+pub fn events_shown(profile: &Profile, has_wall: bool) -> Vec<usize> {
+    let is_shown = |event: &usize| {
+        profile.total(*event).count > 0 && !(has_wall && is_off_cpu(&profile.events[*event].name))
+    };
+    (0..profile.events.len()).filter(is_shown).collect()
+}
+
 /// Clocks and off-CPU times count nanoseconds.
-pub(crate) fn unit_of(event: &EventInfo) -> Unit {
+#[must_use]
+pub fn unit_of(event: &EventInfo) -> Unit {
     const SOFTWARE: u32 = 1;
     // PERF_COUNT_SW_CPU_CLOCK and PERF_COUNT_SW_TASK_CLOCK.
     let is_clock = event.kind == SOFTWARE && event.config <= 1;
@@ -51,15 +61,18 @@ pub(crate) fn unit_of(event: &EventInfo) -> Unit {
 }
 
 /// Puts paths of a profile into a tree.
-pub(crate) struct Builder<'a> {
-    pub(crate) profile: &'a Profile,
+pub struct TreeBuilder<'a> {
+    /// Where the paths come from.
+    pub profile: &'a Profile,
     opts: TreeOpts,
-    pub(crate) tree: Tree,
+    /// What was put in so far.
+    pub tree: Tree,
     /// By name: the first file that has a function of this name.
     files: FxHashMap<NameId, DsoId>,
     /// By frame: where in `names` those of its functions are, outermost first, once asked for.
     frames: Vec<Option<Range<usize>>>,
-    pub(crate) names: Vec<NameId>,
+    /// Names of the functions of frames ([`Self::frame`]).
+    pub(super) names: Vec<NameId>,
     /// The path that was put in last, root first: what the next one shares with it is not looked up again.
     last: Vec<(FrameId, NodeId)>,
     last_root: NodeId,
@@ -68,8 +81,10 @@ pub(crate) struct Builder<'a> {
     nodes: FxHashMap<(NodeId, CallsiteId), NodeId>,
 }
 
-impl<'a> Builder<'a> {
-    pub(crate) fn new(profile: &'a Profile, opts: TreeOpts, unit: Unit) -> Self {
+impl<'a> TreeBuilder<'a> {
+    /// An empty tree in this unit.
+    #[must_use]
+    pub fn new(profile: &'a Profile, opts: TreeOpts, unit: Unit) -> Self {
         Self {
             profile,
             opts,
@@ -91,7 +106,7 @@ impl<'a> Builder<'a> {
     }
 
     /// The node of a path below another node.
-    pub(crate) fn node_below(&mut self, root: NodeId, callsite: CallsiteId) -> NodeId {
+    pub fn node_below(&mut self, root: NodeId, callsite: CallsiteId) -> NodeId {
         if let Some(&known) = self.nodes.get(&(root, callsite)) {
             return known;
         }
@@ -110,7 +125,7 @@ impl<'a> Builder<'a> {
     }
 
     /// The node of a frame's functions below another's.
-    pub(crate) fn below(&mut self, mut node: NodeId, frame: FrameId) -> NodeId {
+    pub fn below(&mut self, mut node: NodeId, frame: FrameId) -> NodeId {
         for at in self.frame(frame) {
             node = self.tree.child(node, self.names[at]);
         }
@@ -118,7 +133,8 @@ impl<'a> Builder<'a> {
     }
 
     /// The first file in which a function of this name was found.
-    pub(crate) fn file_of(&self, name: NameId) -> Option<DsoId> {
+    #[must_use]
+    pub fn file_of(&self, name: NameId) -> Option<DsoId> {
         self.files.get(&name).copied()
     }
 

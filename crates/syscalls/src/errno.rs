@@ -41,7 +41,8 @@ pub fn meaning(errno: i64) -> String {
         return "interrupted by a signal".to_owned();
     }
     let error = std::io::Error::from_raw_os_error(i32::try_from(errno).unwrap_or(0));
-    crate::out::without_errno(&error.to_string())
+    let text = error.to_string();
+    text.split_once(" (os error ").map_or(text.clone(), |(meaning, _)| meaning.to_owned())
 }
 
 #[cfg(test)]

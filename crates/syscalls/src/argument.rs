@@ -1,7 +1,7 @@
 //! Kinds of arguments of system calls: their names in the table, and the memory they point to.
 
 use super::flags::{self, FlagNames};
-use record::syscalls::CopyLength;
+use crate::layout::CopyLength;
 
 /// The kind of one argument, or of what a call returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

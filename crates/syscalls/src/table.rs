@@ -3,8 +3,8 @@
 //! Source: the prototypes in include/linux/syscalls.h of Linux 6.18.
 
 use super::argument::ArgKind;
-use crate::calls::syscalls;
-use record::syscalls::{CallCopy, CallSpec, SPECS};
+use crate::layout::{CallCopy, CallSpec, SPECS};
+use crate::numbers;
 
 /// A line for each system call: its name, its arguments ([`ArgKind::parse`]), and after `=` what it returns.
 const CALLS: &str = "\
@@ -434,7 +434,7 @@ impl CallTable {
         };
         let hex = || vec![ArgKind::Hex; 6];
         let of = |number| {
-            let name = syscalls::name(number)?;
+            let name = numbers::name(number)?;
             let unknown = || CallSignature { name, arguments: hex(), returns: ArgKind::Number };
             Some(known(name).unwrap_or_else(unknown))
         };
@@ -493,7 +493,7 @@ fn signature(name: &'static str, rest: &'static str) -> CallSignature {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use record::syscalls::CopyLength;
+    use crate::layout::CopyLength;
 
     #[test]
     fn every_line_is_a_system_call_whose_arguments_are_known() {

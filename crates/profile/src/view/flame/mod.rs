@@ -8,8 +8,7 @@ mod of_profile;
 mod of_wall;
 
 pub use layout::{Cell, Layout, LayoutOpts, Small};
-pub use of_profile::TreeOpts;
-pub(crate) use of_profile::{Builder, unit_of};
+pub use of_profile::{TreeBuilder, TreeOpts, events_shown, unit_of};
 pub use of_wall::WallTree;
 
 use rustc_hash::FxHashMap;

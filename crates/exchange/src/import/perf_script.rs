@@ -6,7 +6,7 @@
 // Source: what perf 3.x to 6.x print, and shared samples with their folded results (tests below).
 
 use super::{Notes, Stacks};
-use crate::flame::{Kind, NameId, NodeId, Tree, Unit};
+use profile::view::flame::{Kind, NameId, NodeId, Tree, Unit};
 use rustc_hash::FxHashMap;
 
 /// How stacks are named.

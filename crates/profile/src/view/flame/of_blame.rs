@@ -1,16 +1,15 @@
 //! A flame tree of blame: a thread's time, with functions of other threads above the waits that they held up.
 
-use super::of_profile::Builder;
+use super::of_profile::TreeBuilder;
 use super::{Kind, NodeId, Tree, TreeOpts, Unit};
-use crate::text::blame::{end_words, thread_name};
-use profile::profile::Profile;
-use profile::table::FrameId;
-use profile::view::blame::{Blame, end_frames, waiting_frames};
+use crate::profile::Profile;
+use crate::table::FrameId;
+use crate::view::blame::{Blame, end_frames, end_words, thread_name, waiting_frames};
 
 impl Tree {
     /// The chains of `blame`, root first.
     pub fn of_blame(profile: &Profile, opts: TreeOpts, blame: &Blame) -> Self {
-        let mut builder = Builder::new(profile, opts, Unit::Nanoseconds);
+        let mut builder = TreeBuilder::new(profile, opts, Unit::Nanoseconds);
         for path in &blame.paths {
             let mut node = builder.task_node(path.root);
             for link in blame.links(path) {
@@ -31,12 +30,12 @@ impl Tree {
     }
 }
 
-fn mark(builder: &mut Builder<'_>, node: NodeId, text: &str, kind: Kind) -> NodeId {
+fn mark(builder: &mut TreeBuilder<'_>, node: NodeId, text: &str, kind: Kind) -> NodeId {
     let name = builder.tree.intern(text, kind);
     builder.tree.child(node, name)
 }
 
-fn below(builder: &mut Builder<'_>, mut node: NodeId, frames: &[FrameId]) -> NodeId {
+fn below(builder: &mut TreeBuilder<'_>, mut node: NodeId, frames: &[FrameId]) -> NodeId {
     for &frame in frames {
         for at in builder.frame(frame) {
             node = builder.tree.child(node, builder.names[at]);

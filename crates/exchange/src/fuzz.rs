@@ -1,0 +1,27 @@
+//! This crate's parsers as plain functions over bytes, for `cargo test` and libFuzzer alike.
+
+use crate::export::folded::to_text;
+use crate::import::{folded, perf_script};
+
+/// Every fuzz target with its name.
+#[expect(clippy::type_complexity, reason = "every crate with parsers offers this same type")]
+pub const TARGETS: &[(&str, fn(&[u8]))] =
+    &[("perf_script_text", perf_script_text), ("folded_text", folded_text)];
+
+/// Reads any bytes as `perf script` text in every mode.
+fn perf_script_text(data: &[u8]) {
+    let all =
+        perf_script::CollapseOpts { pid: true, tid: true, kernel: true, jit: true, addrs: true, event: None };
+    let plain = perf_script::CollapseOpts::default();
+    for opts in [all, plain] {
+        let _ = to_text(&perf_script::read(data, &opts).tree);
+    }
+}
+
+/// Reads any bytes as folded text; what was read, written and read again must be the same.
+fn folded_text(data: &[u8]) {
+    let _ = folded::parse_line(&String::from_utf8_lossy(data));
+    let once = to_text(&folded::read(data).tree);
+    let twice = to_text(&folded::read(once.as_bytes()).tree);
+    assert_eq!(once, twice, "folded text changed by a round trip");
+}

@@ -1,0 +1,9 @@
+//! Formats of other profilers: [`export`] writes profiles and timelines, [`import`] reads stacks.
+//!
+//! Bytes ⇄ [`profile`]'s model: no file is opened here.
+#![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
+
+pub mod export;
+pub mod fuzz;
+pub mod import;

@@ -1,0 +1,27 @@
+//! Names of the ends of chains.
+
+use super::{BlameEnd, BlamePath, thread_name};
+use crate::profile::Profile;
+use crate::view::wall::part_name;
+
+/// The end of a path in words; `None` for running with a sample.
+#[must_use]
+pub fn end_words(profile: &Profile, path: &BlamePath) -> Option<String> {
+    (path.end != BlameEnd::Ran).then(|| state_words(profile, &path.end))
+}
+
+/// What the last thread of a chain did.
+#[must_use]
+pub fn state_words(profile: &Profile, end: &BlameEnd) -> String {
+    match end {
+        BlameEnd::Ran => "on CPU".to_owned(),
+        BlameEnd::RanUnsampled => "on CPU, no sample".to_owned(),
+        BlameEnd::Waited(part) => part_name(*part).to_owned(),
+        BlameEnd::PreemptedBy(name) => format!("preempted by {name}"),
+        BlameEnd::NotRecorded(name) => format!("waited for {name}, not recorded"),
+        BlameEnd::WakerUnknown(part) => format!("{}, waker unknown", part_name(*part)),
+        BlameEnd::Knot(task) => format!("knot: waits for {}", thread_name(profile, *task)),
+        BlameEnd::TooDeep => "more waits than followed".to_owned(),
+        BlameEnd::Unborn => "not started yet".to_owned(),
+    }
+}

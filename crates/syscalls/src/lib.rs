@@ -1,0 +1,18 @@
+//! System calls of Linux: their numbers, names and arguments, and a recorded call as text.
+//!
+//! [`table`] knows the arguments of each call, [`layout`] reads the records of the kernel side, [`decode`] turns a
+//! record into text. Nothing here makes a system call or reads a file.
+#![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
+
+pub mod argument;
+pub mod decode;
+pub mod errno;
+pub mod files;
+pub mod filter;
+pub mod flags;
+pub mod fuzz;
+pub mod layout;
+pub mod memory;
+pub mod numbers;
+pub mod table;
