@@ -27,8 +27,22 @@ struct Relocation {
 const DT_PLTRELSZ: i64 = 2;
 const DT_JMPREL: i64 = 23;
 
-/// The relocations of an object's imported functions: address and number.
-fn relocations(object: &LoadedObject) -> Option<(*mut Relocation, usize)> {
+/// The relocations of an object's imported functions.
+#[derive(Clone, Copy)]
+struct RelocationTable {
+    first: *mut Relocation,
+    count: usize,
+}
+
+impl RelocationTable {
+    /// Its addresses, the end exclusive.
+    fn range(self) -> (usize, usize) {
+        let from = self.first as usize;
+        (from, from + self.count * size_of::<Relocation>())
+    }
+}
+
+fn relocations(object: &LoadedObject) -> Option<RelocationTable> {
     let mut at = object.segment(DYNAMIC)?.start(object.bias) as *const Dynamic;
     let (mut table, mut bytes) = (0, 0);
     loop {
@@ -45,7 +59,8 @@ fn relocations(object: &LoadedObject) -> Option<(*mut Relocation, usize)> {
     }
     // Some loaders leave the value as the file has it.
     let table = if table < object.bias { table + object.bias } else { table };
-    (bytes > 0).then_some((table as *mut Relocation, bytes / size_of::<Relocation>()))
+    let count = bytes / size_of::<Relocation>();
+    (bytes > 0).then_some(RelocationTable { first: table as *mut Relocation, count })
 }
 
 /// Hooks an object's slots that `sleds` names.
@@ -55,8 +70,7 @@ pub fn hook(object: &LoadedObject, sleds: impl Iterator<Item = Sled>, stubs: &mu
     if let Some((from, to)) = relro {
         sys::protect(from, to - from, sys::PROT.0 | sys::PROT.1);
     }
-    let table =
-        relocations.map(|(table, count)| (table as usize, table as usize + count * size_of::<Relocation>()));
+    let table = relocations.map(RelocationTable::range);
     // The same pages may contain code.
     let pages = table.map(|(from, to)| (from & !4095, (to + 4095) & !4095, object.protection(from as u64)));
     // A table that is not writable for a moment stays as it is; then only slots filled already are hooked.
@@ -73,7 +87,7 @@ pub fn hook(object: &LoadedObject, sleds: impl Iterator<Item = Sled>, stubs: &mu
     }
 }
 
-fn hook_one(object: &LoadedObject, sled: Sled, stubs: &mut Stubs, table: Option<(*mut Relocation, usize)>) {
+fn hook_one(object: &LoadedObject, sled: Sled, stubs: &mut Stubs, table: Option<RelocationTable>) {
     let slot = object.bias.wrapping_add(sled.svma) as *mut u64;
     if !slot.is_aligned() || !writable(object, slot as u64) {
         return;
@@ -104,8 +118,8 @@ fn writable(object: &LoadedObject, at: u64) -> bool {
     sys::read_memory(at, &mut word) == word.len() && sys::write_memory(at, &word).unwrap_or_else(may_be)
 }
 
-fn find((table, count): (*mut Relocation, usize), svma: u64) -> Option<*mut Relocation> {
-    (0..count).map(|at| table.wrapping_add(at)).find(|relocation| {
+fn find(table: RelocationTable, svma: u64) -> Option<*mut Relocation> {
+    (0..table.count).map(|at| table.first.wrapping_add(at)).find(|relocation| {
         // SAFETY: within the table, which is loaded.
         unsafe { (**relocation).offset == svma }
     })

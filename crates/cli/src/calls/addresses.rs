@@ -3,7 +3,7 @@
 //! Uprobes know functions by file and offset, wherever processes map the file. So all processes get the same maps: each
 //! file in one piece, one after the other.
 
-use record::calls::{Addresses, KernelParts};
+use record::calls::{CallAddresses, KernelParts};
 use std::fmt::Write as _;
 
 use super::choose::Chosen;
@@ -14,9 +14,9 @@ const FIRST: u64 = 1 << 16;
 /// Files begin at multiples of this.
 const ALIGN: u64 = 1 << 16;
 
-/// Addresses of what was chosen.
+/// CallAddresses of what was chosen.
 #[must_use]
-pub fn of(chosen: &Chosen, parts: KernelParts) -> Addresses {
+pub fn of(chosen: &Chosen, parts: KernelParts) -> CallAddresses {
     let mut at = FIRST;
     let mut starts = Vec::new();
     let mut maps = String::new();
@@ -38,7 +38,7 @@ pub fn of(chosen: &Chosen, parts: KernelParts) -> Addresses {
         );
     }
     let jumps_out = chosen.functions.iter().map(|function| function.jumps_out).collect();
-    Addresses {
+    CallAddresses {
         functions,
         jumps_out,
         system_calls: at,

@@ -6,7 +6,7 @@ use anyhow::Context;
 use calls::recording::kernel::{BLOCK_NAME, FAULT_NAME, NAMES};
 use calls::selection::pattern::{self, Pattern};
 use dso::system_file;
-use record::calls::{Addresses, KernelFunction, KernelParts, KernelWish, Source};
+use record::calls::{CallAddresses, KernelFunction, KernelParts, KernelWish, Source};
 use record::output_file::write_part;
 use rustc_hash::FxHashMap;
 use std::fmt::Write as _;
@@ -103,7 +103,7 @@ pub fn is_of_kernel(filter: &str) -> bool {
 /// If the file can't be written.
 pub fn write_names(
     dir: &Path,
-    addresses: &Addresses,
+    addresses: &CallAddresses,
     parts: KernelParts,
     functions: &[u64],
 ) -> anyhow::Result<()> {

@@ -4,7 +4,7 @@
 //! that are read as they grow ([`super::tail`]); what was read is given back to the file system.
 
 use ::record::calls::Source;
-use ::record::scratch::ScratchFolder;
+use ::record::scratch::{PlaceRule, ScratchFolder};
 use ::record::sys::time::Clock;
 use anyhow::Context;
 use calls::model::CallProfile;
@@ -112,7 +112,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         // Not found out when the first slow call is over.
         own_folder::prepare(dir)?;
     }
-    let scratch = if keep { None } else { Some(ScratchFolder::for_programs("live", (|_| true, ""))?) };
+    let scratch = if keep { None } else { Some(ScratchFolder::for_programs("live", PlaceRule::ANY)?) };
     if let Some(folder) = &scratch {
         record.output = folder.path().join("calls");
     }

@@ -2,7 +2,7 @@
 
 use anyhow::Context;
 use calls::recording::function_list::NAME;
-use record::calls::Addresses;
+use record::calls::CallAddresses;
 use record::output_file::write_part;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -13,7 +13,7 @@ use super::choose::Chosen;
 ///
 /// # Errors
 /// If the file can't be written.
-pub fn write(dir: &Path, addresses: &Addresses, chosen: &Chosen) -> anyhow::Result<()> {
+pub fn write(dir: &Path, addresses: &CallAddresses, chosen: &Chosen) -> anyhow::Result<()> {
     let mut text = String::new();
     for ((address, name), function) in addresses.functions.iter().zip(&chosen.names).zip(&chosen.functions) {
         let file = chosen.objects.get(function.object).and_then(|object| object.path.file_name());

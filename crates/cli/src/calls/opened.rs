@@ -88,7 +88,8 @@ impl<'a> Opened<'a> {
                 patches.extend(&object.sleds);
                 formats.push_str(&object.formats);
             }
-            sleds::add_object(&mut list, (path.as_os_str().as_bytes(), *start), &patches, &object.specs);
+            let start = sleds::ObjectStart { path: path.as_os_str().as_bytes(), start: *start };
+            sleds::add_object(&mut list, start, &patches, &object.specs);
         }
         let written = self.write(&name, &list, &formats);
         if written.is_err() {

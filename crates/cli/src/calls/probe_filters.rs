@@ -1,8 +1,8 @@
-//! Filters of a recording by uprobes: which of the calls that the probes see are written.
+//! CallFilters of a recording by uprobes: which of the calls that the probes see are written.
 
 use anyhow::bail;
 use dso::{FileOffset, ObjectFile};
-use record::calls::{Counted, Filters, Mode};
+use record::calls::{CallFilters, Counted, Mode};
 use tracer::layout::sleds;
 
 use super::choose::Chosen;
@@ -20,7 +20,7 @@ const RULES: u32 = sleds::NOT | sleds::ONLY | sleds::START | sleds::STOP | sleds
 ///
 /// # Errors
 /// If a flag can't be followed by uprobes, or means none of the functions.
-pub fn of(args: &RecordSpec, chosen: &Chosen, (mode, why): (Mode, &str)) -> anyhow::Result<Filters> {
+pub fn of(args: &RecordSpec, chosen: &Chosen, (mode, why): (Mode, &str)) -> anyhow::Result<CallFilters> {
     if let Some(flag) = args.trace.first_for_recorder() {
         bail!("{why}: by uprobes there is no {flag}; choose functions with -P");
     }
@@ -35,7 +35,7 @@ pub fn of(args: &RecordSpec, chosen: &Chosen, (mode, why): (Mode, &str)) -> anyh
     let (not, trigger, callers) = (trace.not.clone(), trace.trigger.clone(), trace.callers.clone());
     let rules = Rules::new(&[], &TraceSpec { only, not, trigger, callers, ..TraceSpec::default() })?;
     let (rules_of, slow_ns) = by_function(&rules, chosen)?;
-    let filters = Filters {
+    let filters = CallFilters {
         rules: rules_of,
         slow_ns,
         callers: rules.has(sleds::CALLER),
@@ -65,7 +65,7 @@ fn needs_ends(args: &RecordSpec) -> bool {
 
 /// The same, and `-t`, for what is summed up in the kernel.
 #[must_use]
-pub fn counted(args: &RecordSpec, filters: &Filters) -> Counted {
+pub fn counted(args: &RecordSpec, filters: &CallFilters) -> Counted {
     Counted {
         any_only: filters.rules.iter().any(|rules| rules & sleds::ONLY != 0),
         rules: filters.rules.clone(),

@@ -288,7 +288,8 @@ fn prepare(dir: &Path, program: &Path, found: &Instrumented) -> anyhow::Result<R
     }
     write(layout::LOST_NAME, &[0; layout::LOST_BYTES])?;
     let mut sleds = list::MAGIC.to_vec();
-    list::add_object(&mut sleds, (program.as_os_str().as_bytes(), 0), &found.sleds, &found.specs);
+    let object = list::ObjectStart { path: program.as_os_str().as_bytes(), start: 0 };
+    list::add_object(&mut sleds, object, &found.sleds, &found.specs);
     write(list::NAME, &sleds)?;
     Recorder::write(&dir.canonicalize()?)
 }

@@ -1,6 +1,6 @@
 //! The recorder: the shared object that is preloaded into programs, and where it is for the loader to find it.
 
-use ::record::scratch::{self, ScratchFolder};
+use ::record::scratch::{self, PlaceRule, ScratchFolder};
 use ::record::sys::mem;
 use anyhow::Context;
 use std::ffi::{OsStr, OsString};
@@ -103,9 +103,11 @@ impl Drop for Recorder {
 
 /// A temporary folder from which the loader takes the recorder of `dir`.
 fn folder_apart(dir: &Path) -> anyhow::Result<ScratchFolder> {
-    let fits = |parent: &Path| can_be_listed(parent) && mem::may_hold_code(parent);
-    let wanted = "without space, `:` and `$` in its name and mounted without noexec";
-    ScratchFolder::for_programs("recorder", (fits, wanted)).with_context(|| {
+    let rule = PlaceRule {
+        fits: |parent| can_be_listed(parent) && mem::may_hold_code(parent),
+        wanted: "without space, `:` and `$` in its name and mounted without noexec",
+    };
+    ScratchFolder::for_programs("recorder", rule).with_context(|| {
         format!("the recorder can't be loaded from {}, so choose another folder with -o", dir.display())
     })
 }

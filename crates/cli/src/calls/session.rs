@@ -4,8 +4,8 @@ mod cut_short;
 
 use anyhow::Context;
 use record::calls::{
-    Addresses, CallEvent, Counted, Exits, Filters, Folder, KernelParts, KernelWish, Kind, Mode, Object,
-    Opened, Options, STRAYS, Sums,
+    CallAddresses, CallEvent, CallFilters, CallFolder, Counted, Exits, FunctionRules, KernelParts,
+    KernelWish, Kind, Mode, Object, Opened, Options, STRAYS, Sums,
 };
 use record::output_file::write_part;
 use record::stop_signals::{Role, RunningCommand, StopSignals};
@@ -46,7 +46,7 @@ pub struct Session {
     why_no_bpf: Option<String>,
     child: Option<Child>,
     signals: StopSignals,
-    addresses: Addresses,
+    addresses: CallAddresses,
     start_ns: u64,
     /// What came later is left out; the highest number while it runs.
     stopped_ns: u64,
@@ -197,7 +197,7 @@ impl Session {
     pub fn run(
         &mut self,
         args: &RecordSpec,
-        filters: Filters,
+        filters: CallFilters,
         live: Option<&mut dyn RecordingObserver>,
     ) -> anyhow::Result<u8> {
         if live.is_some() {
@@ -212,10 +212,14 @@ impl Session {
     fn record(
         &mut self,
         args: &RecordSpec,
-        filters: Filters,
+        filters: CallFilters,
         mut live: Option<&mut dyn RecordingObserver>,
     ) -> anyhow::Result<u8> {
-        let mut folder = Folder::new(&args.output, (self.addresses.clone(), filters), self.start_ns);
+        let mut folder = CallFolder::new(
+            &args.output,
+            FunctionRules { addresses: self.addresses.clone(), filters },
+            self.start_ns,
+        );
         super::named::write(&args.output, &self.addresses, &self.chosen)?;
         self.name_kernel(args)?;
         let mut flushed = Instant::now();
@@ -255,7 +259,7 @@ impl Session {
         }
     }
 
-    fn poll(&mut self, folder: &mut Folder) -> anyhow::Result<()> {
+    fn poll(&mut self, folder: &mut CallFolder) -> anyhow::Result<()> {
         let (mut failed, stopped_ns) = (None, self.stopped_ns);
         let (objects, became, started) = (&self.chosen.objects, &mut self.became, &mut self.started);
         let child = self.child.as_ref().map(Child::pid);

@@ -3,7 +3,7 @@
 use anyhow::Context;
 use calls::model::{CallStats, FunctionTotals};
 use calls::recording::totals::NAME;
-use record::calls::{Addresses, Sums};
+use record::calls::{CallAddresses, Sums};
 use record::output_file::write_part;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -12,7 +12,12 @@ use std::path::Path;
 ///
 /// # Errors
 /// If the file can't be written.
-pub fn write(dir: &Path, addresses: &Addresses, sums: &[(u32, Sums)], start_ns: u64) -> anyhow::Result<()> {
+pub fn write(
+    dir: &Path,
+    addresses: &CallAddresses,
+    sums: &[(u32, Sums)],
+    start_ns: u64,
+) -> anyhow::Result<()> {
     let mut text = String::new();
     for (function, sums) in sums {
         let address = addresses.functions.get(*function as usize).copied().unwrap_or(0);

@@ -19,7 +19,7 @@ use record::ring_reader::{Layouts, drain};
 use record::sys::Ring;
 use record::sys::aux_area::TscFactors;
 use record::sys::time::Clock;
-use record::worker::{Shared, Worker};
+use record::worker::{HeaderOpts, Shared, Worker};
 
 use super::Options;
 use super::encode::{RATIO, TSC_PER_CTC, Traced, ns_of};
@@ -62,8 +62,8 @@ pub fn write(traced: &Traced, options: &Options, how: How, output: &Path) -> Res
     let layouts = Layouts::new(&plan, ids);
     let sink = Sink::create(&opts, writer_opts(&plan, traced), 0)?;
     let shared = Shared::new(Queue::new(&std::env::temp_dir(), Limits::for_dir(&std::env::temp_dir())));
-    let mut header = (opts.clone(), false);
-    header.0.extra.switches = true;
+    let mut header = HeaderOpts { opts: opts.clone(), samples_kernel: false };
+    header.opts.extra.switches = true;
     let mut worker = Worker::new(&plan, layouts.clone(), sink, shared.clone(), header);
     let mut kernel = Kernel::new(traced, options, how)?;
     worker.introduce(&info(&opts, kernel.rings[0].tsc_factors()));
@@ -72,11 +72,11 @@ pub fn write(traced: &Traced, options: &Options, how: How, output: &Path) -> Res
     kernel.run(traced, options, |rings, owners, last| {
         shared.queue.push(drain(rings, &layouts, false));
         for (idx, (ring, owner)) in rings.iter_mut().zip(owners).enumerate() {
-            let place = (idx as u32, *owner);
+            let (idx, owner) = (idx as u32, *owner);
             let piece = match (how, last) {
                 (How::Snapshot, false) => None,
-                (How::Snapshot, true) => pieces::take_snapshot(ring, place),
-                _ => pieces::take(ring, place),
+                (How::Snapshot, true) => pieces::take_snapshot(ring, idx, owner),
+                _ => pieces::take(ring, idx, owner),
             };
             piece.into_iter().for_each(|piece| shared.queue.push(piece));
         }

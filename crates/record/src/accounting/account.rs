@@ -11,10 +11,12 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use perfdata::off_cpu::Totals;
+use perfdata::record::Switch;
 use perfdata::stack_notes::StackNotes;
 
 use crate::accounting::summary::{CounterValue, Loss, MoreThreads, StackQuality, ThreadUse};
 use crate::accounting::thread_totals::Clocks;
+use crate::pid_tid::PidTid;
 
 pub use ended_threads::EndedThreads;
 pub use stack_book::StackEnding;
@@ -64,6 +66,29 @@ enum State {
     On,
     Blocked,
     Preempted,
+}
+
+/// A context switch, as seen by one of the two threads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SwitchKind {
+    /// The thread got a CPU.
+    In,
+    /// It left its CPU, and could have gone on.
+    OutReady,
+    /// It left its CPU, and waits.
+    OutBlocked,
+}
+
+impl SwitchKind {
+    /// That of the kernel's record.
+    #[must_use]
+    pub fn of(switch: &Switch) -> Self {
+        match (switch.out, switch.preempt) {
+            (false, _) => Self::In,
+            (true, true) => Self::OutReady,
+            (true, false) => Self::OutBlocked,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -141,21 +166,22 @@ impl Account {
         watched.state = State::On;
     }
 
-    /// A thread left (`out`) or got a CPU.
-    pub fn switch(&mut self, pid: u32, tid: u32, out: bool, preempted: bool, time_ns: u64) {
+    /// A thread left or got a CPU.
+    pub fn switch(&mut self, task: PidTid, kind: SwitchKind, time_ns: u64) {
+        let PidTid { pid, tid } = task;
         let time_ns = self.until_end(time_ns);
         if is_nobody(tid) {
             return;
         }
         let watched = self.watch(pid, tid, time_ns);
         if watched.state == State::Unknown {
-            watched.state = if out { State::On } else { State::Blocked };
+            watched.state = if kind == SwitchKind::In { State::Blocked } else { State::On };
         }
         watched.charge_until(time_ns);
-        watched.state = match (out, preempted) {
-            (false, _) => State::On,
-            (true, true) => State::Preempted,
-            (true, false) => State::Blocked,
+        watched.state = match kind {
+            SwitchKind::In => State::On,
+            SwitchKind::OutReady => State::Preempted,
+            SwitchKind::OutBlocked => State::Blocked,
         };
         match watched.state {
             State::Preempted => watched.total.involuntary_switches += 1,
@@ -206,10 +232,10 @@ impl Account {
     }
 
     /// Takes a thread's totals from the off-CPU engine. They are exact and replace those from switches.
-    pub fn totals(&mut self, (pid, tid): (u32, u32), totals: &Totals) {
-        let mut samples = self.threads.remove(&tid).map_or(0, |watched| watched.total.samples);
-        samples += self.ended.take_samples(tid);
-        self.clocks.add((pid, tid), samples, totals);
+    pub fn totals(&mut self, task: PidTid, totals: &Totals) {
+        let mut samples = self.threads.remove(&task.tid).map_or(0, |watched| watched.total.samples);
+        samples += self.ended.take_samples(task.tid);
+        self.clocks.add(task, samples, totals);
     }
 
     /// The engine's totals of the whole target, in the form of perf's counters; empty without engine.

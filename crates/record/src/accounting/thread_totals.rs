@@ -4,6 +4,7 @@ use perfdata::off_cpu::{State, Totals, flag};
 
 use crate::accounting::account::EndedThreads;
 use crate::accounting::summary::{CounterValue, MoreThreads, ThreadUse};
+use crate::pid_tid::PidTid;
 
 /// The threads reported so far, and their sums.
 #[derive(Debug, Default)]
@@ -19,15 +20,15 @@ const COUNTERS: [&str; 5] =
 
 impl Clocks {
     /// A thread's totals, and how many samples were taken in it.
-    pub fn add(&mut self, (pid, tid): (u32, u32), samples: u64, totals: &Totals) {
+    pub fn add(&mut self, task: PidTid, samples: u64, totals: &Totals) {
         let of = |state: State| totals.total_ns[usize::from(state.code())];
         let life_ns = totals.life_ns();
         // perf doesn't count a thread's last switch, from which it does not come back.
         let switches = totals.switches - u64::from(totals.flags & flag::EXITED != 0).min(totals.switches);
         let preemptions = u64::from(totals.preemptions).min(switches);
         self.threads.push(ThreadUse {
-            pid,
-            tid,
+            pid: task.pid,
+            tid: task.tid,
             comm: totals.comm.clone(),
             title: None,
             life_ns,
@@ -93,8 +94,8 @@ mod tests {
             flags: flag::EXITED,
             comm: "worker".into(),
         };
-        clocks.add((1, 2), 5, &totals);
-        clocks.add((1, 3), 0, &Totals { flags: 0, ..totals });
+        clocks.add(PidTid { pid: 1, tid: 2 }, 5, &totals);
+        clocks.add(PidTid { pid: 1, tid: 3 }, 0, &Totals { flags: 0, ..totals });
         let counters = clocks.counters();
         let (threads, _) = clocks.into_threads();
         let of = &threads[0];

@@ -18,7 +18,7 @@ use super::links::Links;
 use super::plan::{Counted, Exits, Function, KernelParts, KernelWish, Object, Options, Watched};
 use super::program::{self, Code, Programs};
 use super::{Error, Source};
-use crate::sys::bpf::{self, Attach};
+use crate::sys::bpf::{self, Attach, ProbeSide};
 use crate::sys::bpf_error::{self, chain, load_error, map_error, missing};
 use crate::sys::mem;
 
@@ -268,9 +268,10 @@ impl Engine {
         let addresses: Vec<u64> = wish.functions.iter().map(|function| function.address).collect();
         let failed = |error| bpf_error::Error::Attach { program: "on_kernel_enter", reason: chain(&error) };
         let mut links = Vec::new();
-        for (program, on_return) in [("on_kernel_leave", true), ("on_kernel_enter", false)] {
+        for (program, side) in [("on_kernel_leave", ProbeSide::Return), ("on_kernel_enter", ProbeSide::Entry)]
+        {
             let program = self.code.load(program, Attach::KernelFunctions)?;
-            links.push(bpf::link_kernel_functions(program.as_fd(), &addresses, on_return).map_err(failed)?);
+            links.push(bpf::link_kernel_functions(program.as_fd(), &addresses, side).map_err(failed)?);
         }
         self.kernel_links = links;
         Ok(())

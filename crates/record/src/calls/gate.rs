@@ -4,7 +4,7 @@ use tracer::layout::sleds;
 
 /// The requested filters.
 #[derive(Clone, Debug, Default)]
-pub struct Filters {
+pub struct CallFilters {
     /// Rule of each function, by its number: `sleds::NOT`, `ONLY`, `START`, `STOP`, `CALLER`. May be shorter than
     /// there are functions.
     pub rules: Vec<u32>,
@@ -21,7 +21,7 @@ pub struct Filters {
     pub keep_bytes: u64,
 }
 
-impl Filters {
+impl CallFilters {
     /// The rule for a function.
     #[must_use]
     pub fn of(&self, function: u32) -> u32 {
@@ -50,7 +50,7 @@ pub struct Gate {
 impl Gate {
     /// The state at a thread's start.
     #[must_use]
-    pub fn new(filters: &Filters) -> Self {
+    pub fn new(filters: &CallFilters) -> Self {
         let depth = if filters.depth == 0 { usize::MAX } else { filters.depth };
         let rules = tracer::gate::Gate::new(filters.any_only(), filters.starts_off);
         Self { rules, written: 0, depth }
@@ -83,7 +83,8 @@ mod tests {
 
     #[test]
     fn calls_are_written_inside_some_functions_and_not_inside_others() {
-        let filters = Filters { rules: vec![0, sleds::ONLY, sleds::NOT], depth: 2, ..Filters::default() };
+        let filters =
+            CallFilters { rules: vec![0, sleds::ONLY, sleds::NOT], depth: 2, ..CallFilters::default() };
         let mut gate = Gate::new(&filters);
         // Outside; inside; muted there; after it; too deep.
         assert!(!gate.enter(filters.of(0)) && gate.enter(filters.of(1)) && !gate.enter(filters.of(2)));
@@ -95,8 +96,11 @@ mod tests {
 
     #[test]
     fn a_function_begins_and_another_ends_what_is_written() {
-        let filters =
-            Filters { rules: vec![0, sleds::START, sleds::STOP], starts_off: true, ..Filters::default() };
+        let filters = CallFilters {
+            rules: vec![0, sleds::START, sleds::STOP],
+            starts_off: true,
+            ..CallFilters::default()
+        };
         let mut gate = Gate::new(&filters);
         let seen = [0, 1, 0, 2, 0].map(|function| gate.enter(filters.of(function)));
         assert_eq!(seen, [false, true, true, false, false]);

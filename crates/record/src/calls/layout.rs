@@ -128,6 +128,14 @@ pub struct CallEvent {
     pub maybe: bool,
 }
 
+impl CallEvent {
+    /// The same moment as an event of this kind.
+    #[must_use]
+    pub fn ends_as(self, kind: Kind) -> Self {
+        Self { kind, ..self }
+    }
+}
+
 /// Reads a ring record; `None` when its size or kind is unknown.
 #[must_use]
 pub fn parse_call_event(bytes: &[u8]) -> Option<CallEvent> {

@@ -26,14 +26,14 @@ mod threads;
 pub use cost::{Cost, cost_per_call};
 pub use engine::Engine;
 pub use ftrace::start_of as function_start;
-pub use gate::Filters;
+pub use gate::CallFilters;
 pub use kernel_merge::kernel_functions_by;
 pub use layout::{CallEvent, Kind, Mode, STRAYS, Sums};
 pub use plan::{
     Counted, Exits, Function, KernelFunction, KernelParts, KernelWish, Leave, Object, Options, Watched,
 };
 pub use source::{Opened, Source, open};
-pub use threads::{Addresses, Folder, Written};
+pub use threads::{CallAddresses, CallFolder, FunctionRules, Written};
 
 use crate::sys::bpf_error;
 

@@ -7,7 +7,7 @@ use std::ops::Range;
 use rustc_hash::FxHashMap;
 use tracer::layout::sleds;
 
-use super::gate::{Filters, Gate};
+use super::gate::{CallFilters, Gate};
 use super::layout::{BUCKETS, CallEvent, FIRST_BUCKET, Kind, Mode, SUM_WORDS, Sums};
 use super::plan::Counted;
 use super::stacks::{STEP_BYTES, Stacks};
@@ -45,7 +45,7 @@ struct Thread {
 pub struct Tracked {
     mode: Mode,
     counted: Counted,
-    filters: Filters,
+    filters: CallFilters,
     threads: FxHashMap<u32, Thread>,
     words: Vec<Option<Box<[u64; SUM_WORDS]>>>,
     /// Returns from calls whose entry was not seen, while all probes were in place.
@@ -58,12 +58,12 @@ impl Tracked {
     /// For `functions` functions.
     #[must_use]
     pub fn new(mode: Mode, counted: Counted, functions: usize) -> Self {
-        let filters = Filters {
+        let filters = CallFilters {
             rules: counted.rules.clone(),
             callers: counted.callers,
             starts_off: counted.starts_off,
             depth: counted.depth as usize,
-            ..Filters::default()
+            ..CallFilters::default()
         };
         let (threads, words) = (FxHashMap::default(), vec![None; functions]);
         Self { mode, counted, filters, threads, words, strays: 0, ready_ns: 0..u64::MAX }
@@ -78,7 +78,7 @@ impl Tracked {
             Kind::Exit => self.exit(&mut thread, event, sink),
             Kind::Exec => {
                 while let Some(top) = thread.open.len().checked_sub(1) {
-                    self.close(&mut thread, top, (event, Kind::Unwound), sink);
+                    self.close(&mut thread, top, &event.ends_as(Kind::Unwound), sink);
                 }
                 sink(*event);
             }
@@ -115,7 +115,8 @@ impl Tracked {
                 break;
             }
             let jumped = top.sp == event.sp && top.jumps;
-            self.close(thread, at, (event, if jumped { Kind::Exit } else { Kind::Unwound }), sink);
+            let kind = if jumped { Kind::Exit } else { Kind::Unwound };
+            self.close(thread, at, &event.ends_as(kind), sink);
         }
         let stack = thread.stacks.push(stack, event.sp);
         let inside = thread.open.iter().any(|frame| frame.function == event.function);
@@ -150,26 +151,20 @@ impl Tracked {
         };
         let stack = thread.open[at].stack;
         while let Some(inner) = thread.top_of(stack).filter(|inner| thread.open[*inner].sp < event.sp) {
-            self.close(thread, inner, (event, Kind::Unwound), sink);
+            self.close(thread, inner, &event.ends_as(Kind::Unwound), sink);
         }
-        self.close(thread, at, (event, Kind::Exit), sink);
+        self.close(thread, at, &event.ends_as(Kind::Exit), sink);
     }
 
-    /// The call at this place of the list ended.
-    fn close(
-        &mut self,
-        thread: &mut Thread,
-        at: usize,
-        (event, kind): (&CallEvent, Kind),
-        sink: &mut dyn FnMut(CallEvent),
-    ) {
+    /// The call at this place of the list ended: at the time of `end`, and in its way.
+    fn close(&mut self, thread: &mut Thread, at: usize, end: &CallEvent, sink: &mut dyn FnMut(CallEvent)) {
         let frame = thread.open[at];
-        let ns = event.time_ns.saturating_sub(frame.start_ns);
+        let ns = end.time_ns.saturating_sub(frame.start_ns);
         if let Mode::Slow(min_ns) = self.mode
             && ns >= min_ns
         {
-            show(&mut thread.open[..=at], event, sink);
-            sink(CallEvent { kind, sp: frame.sp, function: frame.function, ..*event });
+            show(&mut thread.open[..=at], end, sink);
+            sink(CallEvent { sp: frame.sp, function: frame.function, ..*end });
         }
         thread.open.remove(at);
         thread.stacks.remove(frame.stack, frame.sp);
@@ -180,7 +175,7 @@ impl Tracked {
                 thread.open[around].inner_ns += ns;
                 thread.open[around].kept = true;
             }
-            self.add_up(&frame, ns, kind);
+            self.add_up(&frame, ns, end.kind);
         }
     }
 
@@ -239,11 +234,12 @@ mod tests {
 
     /// `+A@90 5` enters function A at stack place 90 at 5 ns; `-` leaves it.
     fn run(mode: Mode, script: &[(char, u32, u64, u64)]) -> (Tracked, Vec<CallEvent>) {
-        run_counted((mode, Counted::default()), script)
+        run_counted(mode, Counted::default(), script)
     }
 
     fn run_counted(
-        (mode, counted): (Mode, Counted),
+        mode: Mode,
+        counted: Counted,
         script: &[(char, u32, u64, u64)],
     ) -> (Tracked, Vec<CallEvent>) {
         let mut tracked = Tracked::new(mode, counted, 4);
@@ -341,7 +337,7 @@ mod tests {
         let of = |rule: u32, counted: Counted| {
             let rules = vec![0, rule, 0];
             let counted = Counted { rules, ..counted };
-            let sums = run_counted((Mode::Totals, counted), &script).0.sums();
+            let sums = run_counted(Mode::Totals, counted, &script).0.sums();
             sums.iter().map(|(number, sums)| (*number, sums.count, sums.self_ns)).collect::<Vec<_>>()
         };
         let default = Counted::default;

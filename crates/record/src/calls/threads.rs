@@ -9,8 +9,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::CallEvent;
-use super::gate::Filters;
+use super::gate::CallFilters;
 use crate::files::output_file;
+use crate::pid_tid::PidTid;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use thread::Thread;
@@ -20,7 +21,7 @@ const FLUSH_BYTES: usize = 64 << 10;
 
 /// Addresses of functions and kernel parts in the address space of the files.
 #[derive(Clone, Debug, Default)]
-pub struct Addresses {
+pub struct CallAddresses {
     /// Address of each function, by its number.
     pub functions: Vec<u64>,
     /// Whether it may end by a jump to another function that is not seen.
@@ -37,6 +38,15 @@ pub struct Addresses {
     pub maps: String,
 }
 
+/// The functions of a recording: where they are, and which of their calls are written.
+#[derive(Clone, Debug, Default)]
+pub struct FunctionRules {
+    /// Addresses by number.
+    pub addresses: CallAddresses,
+    /// Filters by number.
+    pub filters: CallFilters,
+}
+
 /// Sums over what was written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Written {
@@ -49,25 +59,23 @@ pub struct Written {
 }
 
 /// Writes a folder of calls.
-pub struct Folder {
+pub struct CallFolder {
     dir: PathBuf,
-    addresses: Addresses,
-    filters: Filters,
-    threads: FxHashMap<(u32, u32), Thread>,
+    rules: FunctionRules,
+    threads: FxHashMap<PidTid, Thread>,
     processes: FxHashSet<u32>,
     start_ns: u64,
     /// Counts of the written calls.
     pub written: Written,
 }
 
-impl Folder {
+impl CallFolder {
     /// Into an existing folder; at `start_ns` all probes were in place.
     #[must_use]
-    pub fn new(dir: &Path, (addresses, filters): (Addresses, Filters), start_ns: u64) -> Self {
+    pub fn new(dir: &Path, rules: FunctionRules, start_ns: u64) -> Self {
         Self {
             dir: dir.to_owned(),
-            addresses,
-            filters,
+            rules,
             threads: FxHashMap::default(),
             processes: FxHashSet::default(),
             start_ns,
@@ -80,13 +88,13 @@ impl Folder {
     /// # Errors
     /// If a file can't be written.
     pub fn take(&mut self, event: &CallEvent) -> io::Result<()> {
-        let key = (event.pid, event.tid);
-        let thread = self.threads.entry(key).or_insert_with(|| Thread::new(&self.filters));
+        let task = PidTid { pid: event.pid, tid: event.tid };
+        let thread = self.threads.entry(task).or_insert_with(|| Thread::new(&self.rules.filters));
         if thread.is_double(event) {
             return Ok(());
         }
         let (before, strays) = (thread.calls, self.written.strays);
-        thread.take(event, (&self.addresses, &self.filters), &mut self.written);
+        thread.take(event, &self.rules, &mut self.written);
         self.written.calls = self.written.calls + thread.calls - before;
         self.written.deepest = self.written.deepest.max(thread.depth());
         if event.time_ns < self.start_ns {
@@ -94,17 +102,17 @@ impl Folder {
             self.written.strays = strays;
         }
         // Blocks are dropped whole, so they are short where few bytes are kept.
-        let block = match self.filters.keep_bytes {
+        let block = match self.rules.filters.keep_bytes {
             0 => FLUSH_BYTES,
             keep => FLUSH_BYTES.min(keep as usize / 8),
         };
         if thread.bytes.len() >= block && !thread.holds_back() {
-            thread.flush(&self.dir, key, self.filters.keep_bytes)?;
+            thread.flush(&self.dir, task, self.rules.filters.keep_bytes)?;
         }
         if self.processes.insert(event.pid) {
             let head = format!("tsc {0} monotonic_ns {0}\n", self.start_ns);
             let path = self.dir.join(format!("{}-0.maps", event.pid));
-            output_file::write_part(&path, head + &self.addresses.maps)?;
+            output_file::write_part(&path, head + &self.rules.addresses.maps)?;
         }
         Ok(())
     }
@@ -114,7 +122,7 @@ impl Folder {
     /// # Errors
     /// If a file can't be written.
     pub fn flush(&mut self) -> io::Result<()> {
-        let keep_bytes = self.filters.keep_bytes;
+        let keep_bytes = self.rules.filters.keep_bytes;
         let mut ready = self.threads.iter_mut().filter(|(_, thread)| !thread.holds_back());
         ready.try_for_each(|(key, thread)| thread.flush(&self.dir, *key, keep_bytes))
     }
@@ -124,7 +132,7 @@ impl Folder {
     /// # Errors
     /// If a file can't be written.
     pub fn finish(mut self) -> io::Result<Written> {
-        let keep_bytes = self.filters.keep_bytes;
+        let keep_bytes = self.rules.filters.keep_bytes;
         self.threads.iter_mut().try_for_each(|(key, thread)| thread.flush(&self.dir, *key, keep_bytes))?;
         Ok(self.written)
     }
@@ -161,14 +169,14 @@ mod tests {
     fn written(name: &str, events: &[CallEvent]) -> Vec<u64> {
         let dir = std::env::temp_dir().join(format!("tally-folder-{name}-{}", std::process::id()));
         fs::create_dir_all(&dir).expect("a folder");
-        let addresses = Addresses {
+        let addresses = CallAddresses {
             functions: vec![FUNCTION],
             system_calls: SYSTEM,
             block: BLOCK,
             kernel_functions: KERNEL,
-            ..Addresses::default()
+            ..CallAddresses::default()
         };
-        let mut folder = Folder::new(&dir, (addresses, Filters::default()), 0);
+        let mut folder = CallFolder::new(&dir, FunctionRules { addresses, ..FunctionRules::default() }, 0);
         events.iter().for_each(|event| folder.take(event).expect("it is written"));
         folder.finish().expect("it is written");
         let bytes = fs::read(dir.join("7-7-0.calls")).expect("it was written");

@@ -16,6 +16,7 @@ use dso::private_folder::is_led_by_others;
 use dso::{BuildId, ObjectFile, OwnRights, system_file};
 
 use crate::files::build_id_cache_limit;
+use crate::files::features::SeenFiles;
 use crate::machine::objects::SeenObject;
 use crate::session::opts::KeepFiles;
 
@@ -35,13 +36,13 @@ pub fn default_root() -> Option<PathBuf> {
     Some(Path::new(&home).join(".debug"))
 }
 
-/// Keeps the files seen, or only `which` of them, and with `with_kernel` the running kernel's symbols. How many are
+/// Keeps the files seen, or only `which` of them, and with the kernel among them the running kernel's symbols. How many are
 /// new.
-pub fn keep(root: &Path, seen: &[SeenObject], which: KeepFiles, with_kernel: bool) -> usize {
+pub fn keep(root: &Path, seen: SeenFiles<'_>, which: KeepFiles) -> usize {
     if which == KeepFiles::None || is_led_by_others(root) {
         return 0;
     }
-    let files = seen.iter().filter(|object| {
+    let files = seen.objects.iter().filter(|object| {
         let path = object.path.as_deref().filter(|path| path.is_absolute());
         // In a container the same name may be another file here.
         let is_here = || {
@@ -49,7 +50,7 @@ pub fn keep(root: &Path, seen: &[SeenObject], which: KeepFiles, with_kernel: boo
         };
         path.is_some() && (which == KeepFiles::All || !is_here())
     });
-    let kernel = dso::elf::kernel_build_id().filter(|_| with_kernel && which == KeepFiles::All);
+    let kernel = dso::elf::kernel_build_id().filter(|_| seen.with_kernel && which == KeepFiles::All);
     let kernel = kernel.map(|id| {
         keep_one(root, Path::new("/[kernel.kallsyms]"), &id, "kallsyms", |to| {
             write_whole(to, &system_file::read("/proc/kallsyms")?, None)
@@ -190,6 +191,10 @@ fn write_whole(to: &Path, bytes: &[u8], owner: Option<u32>) -> io::Result<()> {
 mod tests {
     use super::*;
 
+    fn seen_files(objects: &[SeenObject]) -> SeenFiles<'_> {
+        SeenFiles { objects, with_kernel: false }
+    }
+
     #[test]
     fn a_file_is_kept_once_and_found_by_its_build_id() {
         let root = std::env::temp_dir().join(format!("tally-debug-{}", std::process::id()));
@@ -198,13 +203,13 @@ mod tests {
         let file = std::sync::Arc::new(ObjectFile::open(&sh).expect("an object file"));
         let name: std::sync::Arc<[u8]> = sh.as_os_str().as_bytes().into();
         let mut seen = [SeenObject { name, build_id: build_id.clone(), path: Some(sh), file }];
-        assert_eq!(keep(&root, &seen, KeepFiles::Unreachable, false), 0);
-        assert_eq!(keep(&root, &seen, KeepFiles::All, false), 1);
-        assert_eq!(keep(&root, &seen, KeepFiles::All, false), 0);
+        assert_eq!(keep(&root, seen_files(&seen), KeepFiles::Unreachable), 0);
+        assert_eq!(keep(&root, seen_files(&seen), KeepFiles::All), 1);
+        assert_eq!(keep(&root, seen_files(&seen), KeepFiles::All), 0);
         fs::remove_dir_all(&root).expect("ours");
         // As if it were in a container that is gone.
         seen[0].path = Some("/no/such/sh".into());
-        assert_eq!(keep(&root, &seen, KeepFiles::Unreachable, false), 1);
+        assert_eq!(keep(&root, seen_files(&seen), KeepFiles::Unreachable), 1);
         let link = root.join(".build-id").join(build_id.split_path().expect("long enough"));
         let kept = dso::elf::read_build_id(&link.join("elf")).expect("readable through the link");
         assert!(kept.same_as(&build_id));
@@ -235,7 +240,10 @@ mod tests {
             fs::remove_dir_all(&home).expect("ours");
             return println!("skipped: only root can give files away");
         }
-        assert_eq!(keep(&home.join(".debug"), &[], KeepFiles::All, true), 0);
+        assert_eq!(
+            keep(&home.join(".debug"), SeenFiles { objects: &[], with_kernel: true }, KeepFiles::All),
+            0
+        );
         assert_eq!(fs::read_dir(home.join("elsewhere")).expect("ours").count(), 0);
         fs::remove_dir_all(&home).expect("ours");
     }
@@ -256,7 +264,7 @@ mod tests {
         let file = std::sync::Arc::new(ObjectFile::open(&program).expect("an object file"));
         let name: std::sync::Arc<[u8]> = program.as_os_str().as_bytes().into();
         let seen = [SeenObject { name, build_id: build_id.clone(), path: Some(program.clone()), file }];
-        assert_eq!(keep(&root.join("cache"), &seen, KeepFiles::All, false), 1);
+        assert_eq!(keep(&root.join("cache"), seen_files(&seen), KeepFiles::All), 1);
         let link = root.join("cache/.build-id").join(build_id.split_path().expect("long enough"));
         let kept = fs::metadata(link.join("elf")).expect("kept");
         assert_eq!(kept.uid(), 65534);

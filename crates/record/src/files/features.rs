@@ -51,32 +51,41 @@ pub fn of_machine(opts: &RecordOpts, events: &[Event]) -> Features {
     }
 }
 
+/// The files of a recording.
+#[derive(Debug, Clone, Copy)]
+pub struct SeenFiles<'a> {
+    /// Mapped by the processes.
+    pub objects: &'a [SeenObject],
+    /// The kernel was sampled: it counts as one of them.
+    pub with_kernel: bool,
+}
+
 /// The features known when a file is complete: also the files seen, and the times of its first and last sample in ns.
 #[must_use]
 pub fn at_end(
     opts: &RecordOpts,
-    (events, kernel): (&[Event], bool),
-    seen: &[SeenObject],
+    events: &[Event],
+    seen: SeenFiles<'_>,
     sample_time_ns: Option<(u64, u64)>,
 ) -> Features {
     let mut features = of_machine(opts, events);
     features.sample_time_ns = sample_time_ns;
     if !opts.no_build_ids {
-        features.build_ids = build_ids(seen, kernel);
+        features.build_ids = build_ids(seen);
     }
     features
 }
 
 /// The build-ids of the files seen and of the kernel.
 #[must_use]
-pub fn build_ids(seen: &[SeenObject], with_kernel: bool) -> Vec<BuildIdEntry> {
-    let user = seen.iter().map(|o| BuildIdEntry {
+pub fn build_ids(seen: SeenFiles<'_>) -> Vec<BuildIdEntry> {
+    let user = seen.objects.iter().map(|o| BuildIdEntry {
         misc: PERF_RECORD_MISC_USER,
         pid: -1,
         build_id: o.build_id.as_bytes().to_vec(),
         filename: o.name.to_vec(),
     });
-    let kernel = dso::elf::kernel_build_id().filter(|_| with_kernel).map(|id| BuildIdEntry {
+    let kernel = dso::elf::kernel_build_id().filter(|_| seen.with_kernel).map(|id| BuildIdEntry {
         misc: PERF_RECORD_MISC_KERNEL,
         pid: -1,
         build_id: id.as_bytes().to_vec(),

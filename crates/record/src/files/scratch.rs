@@ -55,6 +55,20 @@ pub enum ScratchError {
     },
 }
 
+/// The kind of place that a folder needs.
+#[derive(Debug, Clone, Copy)]
+pub struct PlaceRule {
+    /// True for folders of this kind.
+    pub fits: fn(&Path) -> bool,
+    /// The kind in words, for the error message.
+    pub wanted: &'static str,
+}
+
+impl PlaceRule {
+    /// Every place fits.
+    pub const ANY: Self = Self { fits: |_| true, wanted: "" };
+}
+
 /// A folder of our own, removed with all in it when dropped.
 #[derive(Debug)]
 pub struct ScratchFolder {
@@ -69,33 +83,25 @@ impl ScratchFolder {
     /// # Errors
     /// If there is no safe place for it, or it can't be made.
     pub fn private(purpose: &str) -> Result<Self, ScratchError> {
-        Self::within(&parents(), purpose, 0o700, (|_| true, ""))
+        Self::within(&parents(), purpose, 0o700, PlaceRule::ANY)
     }
 
-    /// A folder whose files traced programs can open by name, whoever they run as. It is in a place that `fits`,
-    /// which `wanted` describes in words.
+    /// A folder whose files traced programs can open by name, whoever they run as. It is in a place that
+    /// fits the rule.
     ///
     /// # Errors
     /// If there is no suitable place, or it can't be made.
-    pub fn for_programs(
-        purpose: &str,
-        fits: (fn(&Path) -> bool, &'static str),
-    ) -> Result<Self, ScratchError> {
-        Self::within(&parents(), purpose, 0o711, fits)
+    pub fn for_programs(purpose: &str, rule: PlaceRule) -> Result<Self, ScratchError> {
+        Self::within(&parents(), purpose, 0o711, rule)
     }
 
-    fn within(
-        parents: &[PathBuf],
-        purpose: &str,
-        mode: u32,
-        (fits, wanted): (fn(&Path) -> bool, &'static str),
-    ) -> Result<Self, ScratchError> {
-        let mut why = ScratchError::Unfit(wanted);
+    fn within(parents: &[PathBuf], purpose: &str, mode: u32, rule: PlaceRule) -> Result<Self, ScratchError> {
+        let mut why = ScratchError::Unfit(rule.wanted);
         // By their real names, so that no link on the way is read a second time.
         for parent in parents.iter().filter_map(|parent| parent.canonicalize().ok()) {
             if let Some(open) = unguarded_part(&parent) {
                 why = ScratchError::Unguarded(open);
-            } else if fits(&parent) {
+            } else if (rule.fits)(&parent) {
                 left_behind::sweep(&parent);
                 match make(&parent, purpose, mode) {
                     Ok(folder) => return Ok(folder),
@@ -223,7 +229,7 @@ mod tests {
 
     #[test]
     fn programs_of_other_users_can_open_what_they_can_name() {
-        let folder = ScratchFolder::for_programs("test", (|_| true, "")).expect("a place");
+        let folder = ScratchFolder::for_programs("test", PlaceRule::ANY).expect("a place");
         assert_eq!(mode(folder.path()), 0o711);
     }
 
@@ -233,7 +239,7 @@ mod tests {
         let parent = outer.path().canonicalize().expect("it is there");
         let within = |mode: u32| {
             fs::set_permissions(&parent, fs::Permissions::from_mode(mode)).expect("ours");
-            ScratchFolder::within(std::slice::from_ref(&parent), "test", 0o700, (|_| true, ""))
+            ScratchFolder::within(std::slice::from_ref(&parent), "test", 0o700, PlaceRule::ANY)
         };
         assert!(matches!(within(0o777), Err(ScratchError::Unguarded(open)) if open == parent));
         assert!(matches!(within(0o770), Err(ScratchError::Unguarded(open)) if open == parent));
@@ -260,10 +266,10 @@ mod tests {
         let (one, other) = (ScratchFolder::private("wrong"), ScratchFolder::private("right"));
         let (one, other) = (one.expect("a place"), other.expect("a place"));
         let parents = [one.path().to_owned(), other.path().to_owned()];
-        let fits = |path: &Path| path.to_string_lossy().contains("right");
-        let made = ScratchFolder::within(&parents, "test", 0o700, (fits, "right")).expect("the other");
+        let rule = PlaceRule { fits: |path| path.to_string_lossy().contains("right"), wanted: "right" };
+        let made = ScratchFolder::within(&parents, "test", 0o700, rule).expect("the other");
         assert!(made.path().starts_with(other.path().canonicalize().expect("it is there")));
-        let none = ScratchFolder::within(&parents[..1], "test", 0o700, (fits, "right"));
+        let none = ScratchFolder::within(&parents[..1], "test", 0o700, rule);
         assert_eq!(
             none.expect_err("none").to_string(),
             "no temporary folder is right; set TMPDIR to one that is"

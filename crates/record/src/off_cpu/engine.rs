@@ -14,7 +14,9 @@ use aya::maps::{Array, HashMap, MapData, PerCpuArray, ProgramArray, Queue, RingB
 use aya::programs::{BtfTracePoint, Iter, PerfEvent, ProgramFd};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::layout::{self, COUNT_NAMES, Control, LIFE_MASK, Record, SITE_WORDS, SiteRest, SiteSums};
+use super::layout::{
+    self, COUNT_NAMES, Control, EndRecord, ExecRecord, LIFE_MASK, Record, SITE_WORDS, SiteRest, SiteSums,
+};
 use super::pace::{Pace, Spent};
 use super::{Error, Options, Scope};
 use crate::sys::bpf_error::{Denied, chain, map_error};
@@ -23,6 +25,25 @@ use load::TRACEPOINTS;
 
 /// Sums of the kernel side's counters, in the order of [`COUNT_NAMES`].
 pub type Counts = [u64; COUNT_NAMES.len()];
+
+/// The end of a life of a thread: its exit, or the exec of another program.
+struct LifeEnd {
+    tid: u32,
+    life: u32,
+    time_ns: u64,
+    /// Its last stack still exists.
+    has_stack: bool,
+}
+
+impl LifeEnd {
+    fn of_end(end: &EndRecord) -> Self {
+        Self { tid: end.tid, life: end.life, time_ns: end.end_ns, has_stack: true }
+    }
+
+    fn of_exec(exec: &ExecRecord) -> Self {
+        Self { tid: exec.tid, life: exec.life, time_ns: exec.time_ns, has_stack: false }
+    }
+}
 
 /// The attached programs. Dropping it detaches them.
 pub struct Engine {
@@ -139,8 +160,8 @@ impl Engine {
         self.polled_bytes += ring_bytes;
         for record in ended {
             match &record {
-                Record::End(end) => self.hand_out_rests((end.tid, end.life), end.end_ns, true, sink),
-                Record::Exec(exec) => self.hand_out_rests((exec.tid, exec.life), exec.time_ns, false, sink),
+                Record::End(end) => self.hand_out_rests(&LifeEnd::of_end(end), sink),
+                Record::Exec(exec) => self.hand_out_rests(&LifeEnd::of_exec(exec), sink),
                 _ => {}
             }
             sink(record);
@@ -148,13 +169,8 @@ impl Engine {
     }
 
     /// A life of a thread has ended: the sums of its places that no sample took along.
-    fn hand_out_rests(
-        &mut self,
-        (tid, life): (u32, u32),
-        time_ns: u64,
-        has_stack: bool,
-        sink: &mut dyn FnMut(Record<'_>),
-    ) {
+    fn hand_out_rests(&mut self, end: &LifeEnd, sink: &mut dyn FnMut(Record<'_>)) {
+        let LifeEnd { tid, life, .. } = *end;
         let Some(prints) = self.prints.get_mut(&tid) else { return };
         let mut of_life: Vec<u64> = prints.extract_if(|print| print & LIFE_MASK == u64::from(life)).collect();
         if prints.is_empty() {
@@ -162,7 +178,7 @@ impl Engine {
         }
         of_life.sort_unstable();
         for print in of_life {
-            self.hand_out_rest([print, u64::from(tid)], time_ns, has_stack, sink);
+            self.hand_out_rest([print, u64::from(tid)], end.time_ns, end.has_stack, sink);
         }
     }
 

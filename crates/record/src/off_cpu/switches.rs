@@ -6,8 +6,9 @@ use perfdata::off_cpu::{Other, State, flag};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::layout::EndRecord;
-use super::thread_clock::{Ended, Spot, ThreadClock};
+use super::thread_clock::{Ended, Moment, Spot, ThreadClock};
 use super::tracepoints::Switch;
+use crate::pid_tid::PidTid;
 
 /// The threads whose clocks are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,8 +26,8 @@ pub enum Whose {
 /// A result for the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Told {
-    /// An interval of a thread (pid, tid) that ended at this time on this CPU.
-    Interval((u32, u32), u64, u32, Ended),
+    /// An interval of a thread that ended, and where.
+    Interval(Moment, Ended),
     /// A thread's life.
     End(EndRecord),
 }
@@ -57,17 +58,6 @@ struct Ids {
     own: FxHashMap<u32, u32>,
     /// Threads that got a CPU before it was known who they are.
     came: FxHashMap<u32, Moment>,
-}
-
-/// Where and when something happened, and who ran: (pid, tid).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Moment {
-    /// ns of the recording's clock.
-    pub time_ns: u64,
-    /// The CPU.
-    pub cpu: u32,
-    /// The thread that ran.
-    pub task: (u32, u32),
 }
 
 impl Switches {
@@ -123,7 +113,8 @@ impl Switches {
     }
 
     /// A thread that lived before was found in this state. If it has a clock already, only its stack is new.
-    pub fn begin(&mut self, (pid, tid): (u32, u32), time_ns: u64, state: State, spot: Option<Spot>) {
+    pub fn begin(&mut self, task: PidTid, time_ns: u64, state: State, spot: Option<Spot>) {
+        let PidTid { pid, tid } = task;
         if tid == 0 || self.gone.contains(&tid) || self.whose == Whose::AllBut(pid) {
             return;
         }
@@ -136,7 +127,8 @@ impl Switches {
     }
 
     /// A thread is born of the thread `parent`, and waits for a CPU.
-    pub fn fork(&mut self, (pid, tid): (u32, u32), parent: u32, time_ns: u64) {
+    pub fn fork(&mut self, task: PidTid, parent: u32, time_ns: u64) {
+        let PidTid { pid, tid } = task;
         self.gone.remove(&tid);
         let is_ours = match self.whose {
             Whose::AllBut(own) => pid != own,
@@ -150,10 +142,10 @@ impl Switches {
     }
 
     /// A process runs a new program: the command's clock begins.
-    pub fn exec(&mut self, (pid, tid): (u32, u32), time_ns: u64) {
-        if self.whose == Whose::Command(pid) && self.started_ns.is_none() {
+    pub fn exec(&mut self, task: PidTid, time_ns: u64) {
+        if self.whose == Whose::Command(task.pid) && self.started_ns.is_none() {
             self.started_ns = Some(time_ns);
-            self.clocks.insert(tid, ThreadClock::new(pid, time_ns, State::On, 0));
+            self.clocks.insert(task.tid, ThreadClock::new(task.pid, time_ns, State::On, 0));
         }
     }
 
@@ -164,7 +156,7 @@ impl Switches {
         if !self.has_lost || self.started_ns.is_some() || self.gone.contains(&pid) {
             return;
         }
-        self.exec((pid, pid), time_ns);
+        self.exec(PidTid::leader(pid), time_ns);
         self.clocks.get_mut(&pid).into_iter().for_each(ThreadClock::lost);
     }
 
@@ -203,7 +195,7 @@ impl Switches {
     /// thread's id becomes known at its first switch-out; its first switch-in is assigned to it then.
     fn ids_of(&mut self, at: Moment, switch: &Switch<'_>) -> (u32, u32) {
         let Some(ids) = &mut self.ids else { return (switch.prev, switch.next) };
-        let visible = Some(at.task.1).filter(|&tid| tid != 0 && tid != u32::MAX);
+        let visible = Some(at.task.tid).filter(|&tid| tid != 0 && tid != u32::MAX);
         let prev = visible.or_else(|| ids.own.get(&switch.prev).copied()).unwrap_or(0);
         let came = ids.came.remove(&switch.prev);
         if switch.dies {
@@ -222,8 +214,8 @@ impl Switches {
     }
 
     fn leave(&mut self, prev: u32, next: u32, at: Moment, switch: &Switch<'_>) {
-        let Some(clock) = self.clock(prev, at.task.0, at.time_ns, State::On) else { return };
-        clock.leave(at.time_ns, (switch.state, at.cpu), || Other {
+        let Some(clock) = self.clock(prev, at.task.pid, at.time_ns, State::On) else { return };
+        clock.leave(at, switch.state, || Other {
             tid: next,
             comm: String::from_utf8_lossy(switch.next_comm).into_owned(),
             ..Other::default()
@@ -233,9 +225,9 @@ impl Switches {
     fn enter(&mut self, tid: u32, at: Moment) {
         let period_ns = self.period_ns;
         let Some(clock) = self.clock(tid, 0, at.time_ns, State::Runnable) else { return };
-        let pid = clock.pid;
-        for ended in clock.enter(at.time_ns, at.cpu, period_ns) {
-            self.told.push(Told::Interval((pid, tid), at.time_ns, at.cpu, ended));
+        let at = Moment { task: PidTid { pid: clock.pid, tid }, ..at };
+        for ended in clock.enter(at, period_ns) {
+            self.told.push(Told::Interval(at, ended));
         }
     }
 
@@ -256,7 +248,7 @@ impl Switches {
 
     /// A thread is woken by whoever runs at this moment, or by an interrupt; `chain` is the waker's stack.
     pub fn woken(&mut self, at: Moment, tid: u32, by_interrupt: bool, chain: &[u64]) {
-        let (pid, waker) = at.task;
+        let PidTid { pid, tid: waker } = at.task;
         let names = &self.names;
         let Some(clock) = self.clocks.get_mut(&tid) else { return };
         let name =
@@ -286,10 +278,10 @@ impl Switches {
 
     fn end(&mut self, tid: u32, time_ns: u64, how: u32) {
         let Some(clock) = self.clocks.remove(&tid) else { return };
-        let pid = clock.pid;
+        let at = Moment { time_ns, cpu: 0, task: PidTid { pid: clock.pid, tid } };
         let (ended, mut end) = clock.finish(tid, time_ns, self.period_ns, how);
         end.comm = self.names.get(&tid).map_or_else(Vec::new, |name| name.to_vec());
-        self.told.extend(ended.into_iter().map(|of| Told::Interval((pid, tid), time_ns, 0, of)));
+        self.told.extend(ended.into_iter().map(|of| Told::Interval(at, of)));
         self.told.push(Told::End(end));
     }
 }
@@ -299,7 +291,7 @@ mod tests {
     use super::*;
 
     fn at(time_ns: u64, tid: u32) -> Moment {
-        Moment { time_ns, cpu: 0, task: (1, tid) }
+        Moment { time_ns, cpu: 0, task: PidTid { pid: 1, tid } }
     }
 
     fn switch(prev: u32, state: State, next: u32) -> Switch<'static> {
@@ -317,7 +309,7 @@ mod tests {
         let mut switches = Switches::new(Whose::Command(7), 10);
         switches.switched(at(50, 7), &switch(7, State::Sleep, 9), None);
         switches.switched(at(60, 9), &switch(9, State::Preempted, 7), None);
-        switches.exec((7, 7), 100);
+        switches.exec(PidTid { pid: 7, tid: 7 }, 100);
         switches.switched(at(150, 7), &switch(7, State::Sleep, 9), None);
         // Reported again, with its stack.
         switches.switched(
@@ -327,11 +319,16 @@ mod tests {
         );
         switches.woken(at(200, 9), 7, false, &[]);
         switches.switched(at(220, 9), &switch(9, State::Preempted, 7), None);
-        switches.fork((7, 8), 7, 230);
+        switches.fork(PidTid { pid: 7, tid: 8 }, 7, 230);
         switches.switched(at(250, 7), &switch(7, State::Unknown, 8), None);
         let told: Vec<Told> = switches.take_told().collect();
-        let Told::Interval(task, 220, 0, ended) = &told[0] else { panic!("{told:?}") };
-        assert_eq!((*task, ended.weight_ns, ended.interval.other.tid, ended.chain.len()), ((7, 7), 50, 9, 1));
+        let Told::Interval(at @ Moment { time_ns: 220, cpu: 0, .. }, ended) = &told[0] else {
+            panic!("{told:?}")
+        };
+        assert_eq!(
+            (at.task.to_record(), ended.weight_ns, ended.interval.other.tid, ended.chain.len()),
+            ((7, 7), 50, 9, 1)
+        );
         let of_seven: Vec<_> =
             told.iter().filter(|told| matches!(told, Told::End(end) if end.tid == 7)).collect();
         let [Told::End(end)] = of_seven[..] else { panic!("{told:?}") };
@@ -352,7 +349,7 @@ mod tests {
         switches.runs_since(100);
         switches.runs_since(120);
         switches.switched(at(150, 7), &switch(7, State::Sleep, 9), None);
-        switches.fork((8, 8), 7, 160);
+        switches.fork(PidTid { pid: 8, tid: 8 }, 7, 160);
         switches.finish(200);
         let ends = ends(&mut switches);
         assert_eq!(ends.iter().map(|end| end.tid).collect::<Vec<_>>(), [7, 8]);
@@ -367,10 +364,14 @@ mod tests {
     #[test]
     fn of_the_whole_system_every_thread_has_a_clock_but_our_own_and_the_idle_task() {
         let mut switches = Switches::new(Whose::AllBut(5), 10);
-        switches.begin((5, 5), 0, State::On, None);
-        switches.begin((1, 20), 0, State::Sleep, None);
+        switches.begin(PidTid { pid: 5, tid: 5 }, 0, State::On, None);
+        switches.begin(PidTid { pid: 1, tid: 20 }, 0, State::Sleep, None);
         switches.switched(at(10, 7), &switch(7, State::Sleep, 0), None);
-        switches.switched(Moment { task: (0, 0), ..at(30, 0) }, &switch(0, State::Preempted, 7), None);
+        switches.switched(
+            Moment { task: PidTid::default(), ..at(30, 0) },
+            &switch(0, State::Preempted, 7),
+            None,
+        );
         switches.finish(40);
         let of: Vec<_> = ends(&mut switches).iter().map(|end| (end.tid, end.total_ns[3])).collect();
         assert_eq!(of, [(7, 20), (20, 40)]);
@@ -379,10 +380,14 @@ mod tests {
     #[test]
     fn in_a_pid_namespace_the_first_switch_out_tells_who_came_before() {
         let mut switches = Switches::new(Whose::Command(2), 10).nested(true);
-        switches.exec((2, 2), 100);
+        switches.exec(PidTid { pid: 2, tid: 2 }, 100);
         switches.switched(at(150, 2), &switch(5002, State::Sleep, 9), None);
-        switches.fork((3, 3), 2, 150);
-        switches.switched(Moment { task: (0, 0), ..at(200, 0) }, &switch(9, State::Preempted, 5003), None);
+        switches.fork(PidTid { pid: 3, tid: 3 }, 2, 150);
+        switches.switched(
+            Moment { task: PidTid::default(), ..at(200, 0) },
+            &switch(9, State::Preempted, 5003),
+            None,
+        );
         assert_eq!((switches.own_id(5002), switches.own_id(5003)), (Some(2), None));
         switches.switched(at(230, 3), &switch(5003, State::Unknown, 5002), None);
         switches.switched(at(250, 2), &switch(5002, State::Unknown, 9), None);
@@ -393,10 +398,10 @@ mod tests {
     #[test]
     fn interrupts_are_no_threads() {
         let mut switches = Switches::new(Whose::Processes, 1);
-        switches.begin((1, 7), 0, State::Sleep, None);
+        switches.begin(PidTid { pid: 1, tid: 7 }, 0, State::Sleep, None);
         switches.woken(at(10, 3), 7, true, &[]);
         switches.switched(at(20, 3), &switch(3, State::Preempted, 7), None);
-        let Some(Told::Interval(_, _, _, ended)) = switches.take_told().next() else { panic!("told") };
+        let Some(Told::Interval(_, ended)) = switches.take_told().next() else { panic!("told") };
         assert_eq!((ended.interval.other.tid, ended.interval.other.comm.as_str()), (0, "irq"));
     }
 }

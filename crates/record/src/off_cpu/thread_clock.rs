@@ -5,6 +5,8 @@
 use perfdata::off_cpu::{Interval, Other, QueueLengths, State, flag};
 use sched::{SchedInterval, StateNames, StatePart, ThreadState, ThreadTimeline};
 
+use crate::pid_tid::PidTid;
+
 use super::layout::EndRecord;
 
 /// Where a thread waits: from a switch with a stack.
@@ -25,6 +27,17 @@ const STATES: StateNames<State> = StateNames {
     preempted: State::Preempted,
     unknown: State::Unknown,
 };
+
+/// Where and when something happened, and who ran.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Moment {
+    /// ns of the recording's clock.
+    pub time_ns: u64,
+    /// The CPU.
+    pub cpu: u32,
+    /// The thread that ran.
+    pub task: PidTid,
+}
 
 /// A thread under watch.
 #[derive(Debug)]
@@ -88,12 +101,12 @@ impl ThreadClock {
     }
 
     /// It leaves a CPU and is `state` from now on; `next` runs instead.
-    pub fn leave(&mut self, time_ns: u64, (state, cpu): (State, u32), next: impl FnOnce() -> Other) {
+    pub fn leave(&mut self, at: Moment, state: State, next: impl FnOnce() -> Other) {
         let is_preempted = state == State::Preempted;
-        let ran = self.timeline.leave(time_ns, STATES.reported(state), is_preempted.then(next));
+        let ran = self.timeline.leave(at.time_ns, STATES.reported(state), is_preempted.then(next));
         self.add_time(&ran);
         self.switches += 1;
-        self.cpu = Some(cpu);
+        self.cpu = Some(at.cpu);
         self.preemptions += u32::from(is_preempted);
         self.flags &= !(flag::OPEN_LEFT | flag::NEW);
         self.spot = None;
@@ -115,13 +128,13 @@ impl ThreadClock {
     }
 
     /// It gets a CPU: the wait is over. Returns the intervals that are worth a sample.
-    pub fn enter(&mut self, time_ns: u64, cpu: u32, period_ns: u64) -> Vec<Ended> {
-        let wait = self.timeline.enter(time_ns);
+    pub fn enter(&mut self, at: Moment, period_ns: u64) -> Vec<Ended> {
+        let wait = self.timeline.enter(at.time_ns);
         let ended = self.end_wait(wait, period_ns, 0);
-        if self.cpu.is_some_and(|before| before != cpu) {
+        if self.cpu.is_some_and(|before| before != at.cpu) {
             self.migrations += 1;
         }
-        self.cpu = Some(cpu);
+        self.cpu = Some(at.cpu);
         self.flags &= !(flag::OPEN_LEFT | flag::NEW);
         self.spot = None;
         ended
@@ -173,7 +186,7 @@ impl ThreadClock {
         let mut other = wait.cause.clone().unwrap_or_default();
         let mut ended = Vec::with_capacity(2);
         for part in wait.parts() {
-            ended.extend(self.interval(part, period_ns, (flags, &other)));
+            ended.extend(self.interval(part, period_ns, flags, &other));
             // The waker's stack belongs to the wait that it ended.
             other.chain = Vec::new();
         }
@@ -186,7 +199,8 @@ impl ThreadClock {
         &mut self,
         part: StatePart<State>,
         period_ns: u64,
-        (flags, other): (u32, &Other),
+        flags: u32,
+        other: &Other,
     ) -> Option<Ended> {
         let (state, since_ns, length_ns) = (STATES.name(part.state), part.begin_ns, part.length_ns());
         let at = usize::from(state.code());
@@ -226,6 +240,10 @@ mod tests {
         Spot { chain: [leaf].into(), ..Spot::default() }
     }
 
+    fn at(time_ns: u64, cpu: u32) -> Moment {
+        Moment { time_ns, cpu, task: PidTid::default() }
+    }
+
     fn waker() -> Other {
         Other { pid: 1, tid: 2, ..Other::default() }
     }
@@ -245,14 +263,14 @@ mod tests {
     fn waits_are_split_at_the_wake_up_and_short_ones_are_carried() {
         let mut clock = ThreadClock::new(1, 0, State::On, 0);
         let mut ended = Vec::new();
-        for (at, length) in [(100, 40), (200, 50), (300, 30)] {
-            clock.leave(at, (State::Sleep, 0), Other::default);
-            clock.stands_at(spot(at));
-            clock.wake(at + length - 10, waker());
-            ended.extend(clock.enter(at + length, 1, 70));
+        for (since_ns, length) in [(100, 40), (200, 50), (300, 30)] {
+            clock.leave(at(since_ns, 0), State::Sleep, Other::default);
+            clock.stands_at(spot(since_ns));
+            clock.wake(since_ns + length - 10, waker());
+            ended.extend(clock.enter(at(since_ns + length, 1), 70));
         }
-        clock.leave(400, (State::Preempted, 1), waker);
-        ended.extend(clock.enter(500, 1, 70));
+        clock.leave(at(400, 1), State::Preempted, waker);
+        ended.extend(clock.enter(at(500, 1), 70));
         let (last, end) = clock.finish(7, 600, 70, flag::OPEN_RIGHT);
         ended.extend(last);
         let told: Vec<_> = ended.iter().map(|of| (of.interval.state, of.weight_ns, of.chain.len())).collect();
@@ -266,14 +284,14 @@ mod tests {
     #[test]
     fn what_a_lost_record_hides_is_unknown_and_a_second_telling_of_a_wake_up_adds_its_stack() {
         let mut clock = ThreadClock::new(1, 0, State::On, 0);
-        clock.leave(100, (State::Sleep, 0), Other::default);
-        clock.leave(150, (State::Disk, 0), Other::default);
+        clock.leave(at(100, 0), State::Sleep, Other::default);
+        clock.leave(at(150, 0), State::Disk, Other::default);
         clock.wake(160, waker());
         clock.wake(161, Other { chain: vec![5], ..waker() });
-        let mut ended = clock.enter(180, 0, 1);
+        let mut ended = clock.enter(at(180, 0), 1);
         assert_eq!(ended[0].interval.other.chain, [5]);
         clock.lost();
-        clock.leave(250, (State::Sleep, 0), Other::default);
+        clock.leave(at(250, 0), State::Sleep, Other::default);
         let (last, end) = clock.finish(7, 300, 1, flag::OPEN_RIGHT);
         ended.extend(last);
         assert_eq!(end.total_ns, [100, 20, 0, 50, 10, 0, 0, 120]);
@@ -283,9 +301,9 @@ mod tests {
     #[test]
     fn a_thread_found_ready_ran_if_it_leaves_first_and_waited_if_it_gets_a_cpu_first() {
         let mut waited = ThreadClock::new(1, 0, State::On, flag::OPEN_LEFT);
-        assert_eq!(waited.enter(50, 0, 10)[0].interval.state, State::Runnable);
+        assert_eq!(waited.enter(at(50, 0), 10)[0].interval.state, State::Runnable);
         let mut ran = ThreadClock::new(1, 0, State::On, flag::OPEN_LEFT);
-        ran.leave(50, (State::Sleep, 0), Other::default);
+        ran.leave(at(50, 0), State::Sleep, Other::default);
         assert_eq!(ran.finish(7, 60, 10, flag::OPEN_RIGHT).1.total_ns[0], 50);
     }
 }

@@ -18,19 +18,32 @@ const STACKS_HZ: [u64; 2] = [199, 97];
 const STACK_BYTES: [u32; 2] = [8192, 4096];
 
 /// The internal events, in opening order.
-pub const EVENTS: [(Point, bool); 4] =
-    [(Point::Switch, false), (Point::Waking, false), (Point::Switch, true), (Point::Waking, true)];
+pub const EVENTS: [SchedEvent; 4] = [
+    SchedEvent { point: SchedPoint::Switch, has_stacks: false },
+    SchedEvent { point: SchedPoint::Waking, has_stacks: false },
+    SchedEvent { point: SchedPoint::Switch, has_stacks: true },
+    SchedEvent { point: SchedPoint::Waking, has_stacks: true },
+];
+
+/// One opening of a tracepoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SchedEvent {
+    /// The tracepoint.
+    pub point: SchedPoint,
+    /// At an affordable rate and with stacks, else for every hit and bare.
+    pub has_stacks: bool,
+}
 
 /// A tracepoint of the scheduler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Point {
+pub enum SchedPoint {
     /// `sched:sched_switch`.
     Switch,
     /// `sched:sched_waking`.
     Waking,
 }
 
-impl Point {
+impl SchedPoint {
     /// Its name.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -43,24 +56,27 @@ impl Point {
 
 /// A field of a payload: offset and size in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Place(usize, usize);
+struct PayloadField {
+    offset: usize,
+    size: usize,
+}
 
 /// Both tracepoints: their ids, and where their fields are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tracepoints {
     switch_id: u64,
     waking_id: u64,
-    prev_pid: Place,
-    prev_comm: Place,
-    prev_state: Place,
-    next_pid: Place,
-    next_comm: Place,
-    woken_pid: Place,
+    prev_pid: PayloadField,
+    prev_comm: PayloadField,
+    prev_state: PayloadField,
+    next_pid: PayloadField,
+    next_comm: PayloadField,
+    woken_pid: PayloadField,
 }
 
 /// Offset of `common_flags` in every payload, and its bits for hard and soft interrupts.
 // Source: linux v6.18 include/linux/trace_events.h, struct trace_entry, enum trace_flag_type
-const COMMON_FLAGS: Place = Place(2, 1);
+const COMMON_FLAGS: PayloadField = PayloadField { offset: 2, size: 1 };
 const IN_INTERRUPT: u64 = 0x08 | 0x10;
 
 /// Payload of a `sched_switch`. Ids are those of the initial pid namespace.
@@ -89,7 +105,9 @@ impl Tracepoints {
             Format::parse("sched", text.as_bytes(), Endian::NATIVE, 8)
         };
         let (switch, waking) = (format("sched_switch")?, format("sched_waking")?);
-        let place = |format: &Format, name| format.field(name).map(|field| Place(field.offset, field.size));
+        let place = |format: &Format, name| {
+            format.field(name).map(|field| PayloadField { offset: field.offset, size: field.size })
+        };
         Some(Self {
             switch_id: switch.id,
             waking_id: waking.id,
@@ -105,8 +123,9 @@ impl Tracepoints {
     /// The attribute of one of [`EVENTS`]; `common` has the fields that all events of the recording share; with
     /// stacks go these registers.
     #[must_use]
-    pub fn attr(&self, (point, has_stacks): (Point, bool), common: &Attr, regs: u64) -> Attr {
-        let config = if point == Point::Switch { self.switch_id } else { self.waking_id };
+    pub fn attr(&self, event: SchedEvent, common: &Attr, regs: u64) -> Attr {
+        let SchedEvent { point, has_stacks } = event;
+        let config = if point == SchedPoint::Switch { self.switch_id } else { self.waking_id };
         let mut attr = Attr { type_: PERF_TYPE_TRACEPOINT, config, sample_period: 1, ..*common };
         attr.flags.set(AttrFlags::INHERIT, false);
         attr.sample_type |= PERF_SAMPLE_CPU | PERF_SAMPLE_RAW;
@@ -155,7 +174,8 @@ fn state_of_bits(bits: u64) -> State {
     }
 }
 
-fn number(raw: &[u8], Place(offset, size): Place) -> Option<u64> {
+fn number(raw: &[u8], field: PayloadField) -> Option<u64> {
+    let PayloadField { offset, size } = field;
     let bytes = raw.get(offset..offset.checked_add(size)?)?;
     let mut word = [0; 8];
     let at = if cfg!(target_endian = "little") { 0 } else { 8_usize.checked_sub(size)? };
@@ -163,8 +183,8 @@ fn number(raw: &[u8], Place(offset, size): Place) -> Option<u64> {
     Some(u64::from_ne_bytes(word))
 }
 
-fn text(raw: &[u8], Place(offset, size): Place) -> &[u8] {
-    let bytes = raw.get(offset..offset.saturating_add(size)).unwrap_or_default();
+fn text(raw: &[u8], field: PayloadField) -> &[u8] {
+    let bytes = raw.get(field.offset..field.offset.saturating_add(field.size)).unwrap_or_default();
     bytes.split(|&byte| byte == 0).next().unwrap_or_default()
 }
 

@@ -3,6 +3,8 @@
 use perfdata::off_cpu::{Other, Payload};
 use rustc_hash::FxHashMap;
 
+use crate::pid_tid::PidTid;
+
 /// Keeps the chains of wakers until the sample of the wait they ended comes by.
 #[derive(Debug, Default)]
 pub struct WakerJoin {
@@ -11,11 +13,11 @@ pub struct WakerJoin {
 
 impl WakerJoin {
     /// A waker's sample was unwound to `chain`.
-    pub fn waker(&mut self, task: (u32, u32), raw: &[u8], chain: &[u64]) {
+    pub fn waker(&mut self, task: PidTid, raw: &[u8], chain: &[u64]) {
         let Some(Payload::Interval(of)) = Payload::parse(raw) else {
             return;
         };
-        let other = Other { pid: task.0, tid: task.1, comm: of.other.comm, chain: chain.to_vec() };
+        let other = Other { pid: task.pid, tid: task.tid, comm: of.other.comm, chain: chain.to_vec() };
         self.by_sleeper.insert(of.other.tid, (of.since_ns, other));
     }
 

@@ -101,28 +101,57 @@ pub struct Refused {
     pub source: io::Error,
 }
 
-impl Places {
-    fn list(&self) -> Vec<(i32, Cpu)> {
-        let tids = || self.tids.iter().map(|&t| i32::try_from(t).unwrap_or(i32::MAX));
-        match (self.tids.is_empty(), self.cpus.is_empty()) {
-            (true, _) => self.cpus.iter().map(|&c| (-1, Cpu::One(c))).collect(),
-            (false, true) => tids().map(|t| (t, Cpu::Any)).collect(),
-            // Thread by thread: one that forks has its events on all CPUs or on none, but for a moment.
-            (false, false) => tids().flat_map(|t| self.cpus.iter().map(move |&c| (t, Cpu::One(c)))).collect(),
+/// A thread and a CPU where events are opened.
+#[derive(Debug, Clone, Copy)]
+struct OpenAt {
+    /// −1: every task.
+    tid: i32,
+    cpu: Cpu,
+    events: EventsThere,
+}
+
+/// The events that are opened in a place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum EventsThere {
+    All,
+    /// Those that are [`OpenedEvent::of_tasks`].
+    OfTasks,
+    /// All but those.
+    Others,
+}
+
+impl EventsThere {
+    fn has(self, event: &OpenedEvent) -> bool {
+        match self {
+            Self::All => true,
+            Self::OfTasks => event.of_tasks,
+            Self::Others => !event.of_tasks,
         }
     }
 }
 
 impl Places {
-    /// All places; of each whether only the events of tasks are opened there, or only the others (`None`: all).
-    fn list_all(&self) -> Vec<((i32, Cpu), Option<bool>)> {
+    fn list(&self, events: EventsThere) -> Vec<OpenAt> {
+        let at = |tid, cpu| OpenAt { tid, cpu, events };
+        let tids = || self.tids.iter().map(|&t| i32::try_from(t).unwrap_or(i32::MAX));
+        match (self.tids.is_empty(), self.cpus.is_empty()) {
+            (true, _) => self.cpus.iter().map(|&c| at(-1, Cpu::One(c))).collect(),
+            (false, true) => tids().map(|t| at(t, Cpu::Any)).collect(),
+            // Thread by thread: one that forks has its events on all CPUs or on none, but for a moment.
+            (false, false) => {
+                tids().flat_map(|t| self.cpus.iter().map(move |&c| at(t, Cpu::One(c)))).collect()
+            }
+        }
+    }
+
+    /// All places.
+    fn list_all(&self) -> Vec<OpenAt> {
         if self.beside.is_empty() {
-            return self.list().into_iter().map(|place| (place, None)).collect();
+            return self.list(EventsThere::All);
         }
         let own =
             Self { tids: self.beside.clone(), cpus: self.cpus.clone(), cgroup: None, beside: Vec::new() };
-        let all = self.list().into_iter().map(|place| (place, Some(false)));
-        all.chain(own.list().into_iter().map(|place| (place, Some(true)))).collect()
+        [self.list(EventsThere::Others), own.list(EventsThere::OfTasks)].concat()
     }
 }
 
@@ -166,22 +195,20 @@ impl Opened {
         let ring_bytes = self.pages * crate::sys::mem::page_bytes();
         let attrs: Vec<Vec<u8>> =
             plan.opened.iter().map(|e| attr_to_open(e, start, ring_bytes).to_bytes()).collect();
-        for ((tid, cpu), of_tasks) in places.list_all() {
+        for at in places.list_all() {
             let first = self.counters.len();
-            if let Err((index, error)) =
-                self.open_at(plan, (&attrs, of_tasks), (tid, cpu), places.cgroup.as_ref())
-            {
-                let is_gone = is_gone(&error, cpu);
-                let refusal = refused(Some(index), tid, cpu, error);
+            if let Err((index, error)) = self.open_at(plan, &attrs, at, places.cgroup.as_ref()) {
+                let is_gone = is_gone(&error, at.cpu);
+                let refusal = refused(Some(index), at, error);
                 self.counters.truncate(first);
                 if !is_gone {
                     return Err(refusal);
                 }
                 gone = Some(refusal);
             }
-            self.attach_ring(plan, first, (tid, cpu)).map_err(|e| refused(None, tid, cpu, e))?;
+            self.attach_ring(plan, first, at).map_err(|e| refused(None, at, e))?;
             if start == Start::ByHand {
-                self.track_from(first, plan).map_err(|e| refused(plan.tracking(), tid, cpu, e))?;
+                self.track_from(first, plan).map_err(|e| refused(plan.tracking(), at, e))?;
             }
         }
         Ok(gone)
@@ -190,20 +217,20 @@ impl Opened {
     fn open_at(
         &mut self,
         plan: &Plan,
-        (attrs, of_tasks): (&[Vec<u8>], Option<bool>),
-        (tid, cpu): (i32, Cpu),
+        attrs: &[Vec<u8>],
+        at: OpenAt,
         cgroup: Option<&File>,
     ) -> Result<(), (usize, io::Error)> {
         let first = self.counters.len();
         for (index, event) in plan.opened.iter().enumerate() {
-            if of_tasks.is_some_and(|wanted| event.of_tasks != wanted) {
+            if !at.events.has(event) {
                 continue;
             }
             let leader = event.leader.and_then(|l| self.counters.get(first + l)).map(|c| &c.counter);
-            let place = CounterPlace { tid, cpu, leader, cgroup: cgroup.map(AsFd::as_fd) };
+            let place = CounterPlace { tid: at.tid, cpu: at.cpu, leader, cgroup: cgroup.map(AsFd::as_fd) };
             let counter = Counter::open(&attrs[index], place).map_err(|e| (index, e))?;
             let id = counter.id().map_err(|e| (index, e))?;
-            self.counters.push(OpenCounter { counter, event: index, ring: 0, id, of_cpu: tid == -1 });
+            self.counters.push(OpenCounter { counter, event: index, ring: 0, id, of_cpu: at.tid == -1 });
         }
         Ok(())
     }
@@ -219,10 +246,11 @@ impl Opened {
 
     /// Gives the counters from `first` on their ring: maps one for the first of a CPU, redirects the others.
     /// An event with an AUX area must own its ring.
-    fn attach_ring(&mut self, plan: &Plan, first: usize, (tid, cpu): (i32, Cpu)) -> io::Result<()> {
+    fn attach_ring(&mut self, plan: &Plan, first: usize, place: OpenAt) -> io::Result<()> {
         if first == self.counters.len() {
             return Ok(());
         }
+        let OpenAt { tid, cpu, .. } = place;
         let key = match cpu {
             Cpu::One(n) => (-1, Some(n)),
             Cpu::Any => (tid, None),
@@ -403,8 +431,8 @@ fn is_gone(error: &io::Error, cpu: Cpu) -> bool {
     }
 }
 
-fn refused(event: Option<usize>, tid: i32, cpu: Cpu, source: io::Error) -> Refused {
-    let place = match (tid, cpu) {
+fn refused(event: Option<usize>, at: OpenAt, source: io::Error) -> Refused {
+    let place = match (at.tid, at.cpu) {
         (-1, Cpu::One(n)) => format!(" on CPU {n}"),
         (-1 | 0, _) => String::new(),
         (tid, _) => format!(" for thread {tid}"),

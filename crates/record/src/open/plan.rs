@@ -205,9 +205,9 @@ impl Plan {
         let first = self.first_tracepoint();
         for (index, event) in tracepoints::EVENTS.into_iter().enumerate() {
             let mut attr = points.attr(event, common, samples.sample_regs_user);
-            let name = event.0.name().to_owned();
+            let name = event.point.name().to_owned();
             // Its rate is each thread's own then: one that seldom waits has a stack each time.
-            let of_tasks = event == (tracepoints::Point::Switch, true);
+            let of_tasks = event.point == tracepoints::SchedPoint::Switch && event.has_stacks;
             attr.flags.set(AttrFlags::INHERIT, of_tasks);
             self.opened.push(OpenedEvent {
                 name,

@@ -8,10 +8,12 @@
 use dso::Avma;
 use rustc_hash::FxHashMap;
 
+use crate::pid_tid::PidTid;
+
 /// Complete chains of threads with deep stacks.
 #[derive(Debug, Default)]
 pub struct Earlier {
-    by_thread: FxHashMap<(u32, u32), Vec<Frame>>,
+    by_thread: FxHashMap<PidTid, Vec<Frame>>,
 }
 
 /// A frame of a chain.
@@ -38,13 +40,13 @@ const PROBES: usize = 12;
 
 impl Earlier {
     /// Keeps a complete chain: `frames` leaf first, `sps` the stack pointer of each.
-    pub fn remember(&mut self, thread: (u32, u32), frames: &[ChainFrame], sps: &[u64]) {
+    pub fn remember(&mut self, thread: PidTid, frames: &[ChainFrame], sps: &[u64]) {
         let frames = frames.iter().zip(sps).map(|(&at, &sp)| Frame { sp, at }).collect();
         self.by_thread.insert(thread, frames);
     }
 
     /// Forgets a thread.
-    pub fn forget(&mut self, thread: (u32, u32)) {
+    pub fn forget(&mut self, thread: PidTid) {
         self.by_thread.remove(&thread);
     }
 
@@ -53,7 +55,7 @@ impl Earlier {
     /// can't be read (then the seam alone decides).
     pub fn join(
         &mut self,
-        thread: (u32, u32),
+        thread: PidTid,
         frames: &mut Vec<ChainFrame>,
         sps: &[u64],
         read: &mut impl FnMut(u64) -> Option<u64>,
@@ -109,7 +111,7 @@ fn stands(_outer: &[Frame], _read: &mut impl FnMut(u64) -> Option<u64>) -> bool 
 mod tests {
     use super::*;
 
-    const THREAD: (u32, u32) = (1, 2);
+    const THREAD: PidTid = PidTid { pid: 1, tid: 2 };
 
     fn frame(pc: u64) -> ChainFrame {
         ChainFrame { pc: Avma(pc), is_exact: pc == 0x4008 }

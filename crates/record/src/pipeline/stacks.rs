@@ -5,6 +5,8 @@
 //! Such chains are marked as joined. So is one whose leaf is in a signal's handler on a stack of its own: the stack
 //! that the signal interrupted is read from memory.
 
+mod deeper;
+
 use dso::unwind::{AddressSpace, Regs, Stack, Stop, Unwinder, Which};
 use dso::{Avma, Machine};
 use perfdata::abi::*;
@@ -13,26 +15,18 @@ use perfdata::{Sample, UserStack};
 use crate::accounting::account::StackEnding;
 use crate::accounting::summary::StopReason;
 use crate::machine::processes::Processes;
+use crate::pid_tid::PidTid;
 use crate::pipeline::chain_join::{ChainFrame, Earlier};
 use crate::runtimes::python::weave::PythonFrames;
 
 /// More frames than this would not fit a record (65,535 bytes) with the other fields.
 const MAX_FRAMES: usize = 7_500;
 
-/// How much of a stack is read from memory at most, beyond the copy.
-const MAX_DEEP_BYTES: usize = 8 << 20;
-
 /// Pages of made code read for one sample.
 const MAX_LEARNED: usize = 8;
 
 /// More than a sample's other fields take.
 const RECORD_BYTES: u32 = 4096;
-
-/// Bytes at the end of a copy that must be the same in memory for the stack to be continued from there.
-const SEAM_BYTES: usize = 1024;
-
-/// A signal's `ucontext` up to the last register the kernel keeps there.
-const SIGNAL_REGISTER_BYTES: usize = 256;
 
 /// Turns snapshots into chains. One for the unwinding thread.
 pub struct Stacks {
@@ -47,6 +41,30 @@ pub struct Stacks {
     deep: Vec<u8>,
     /// Of the sample that is unwound next.
     python: Option<PythonFrames>,
+}
+
+/// The thread whose stack is unwound, and its memory.
+struct LiveThread<'a> {
+    task: PidTid,
+    processes: &'a mut Processes,
+}
+
+impl LiveThread<'_> {
+    fn space(&mut self) -> &AddressSpace {
+        self.processes.space(self.task.pid)
+    }
+
+    /// Fills `bytes` from this address on; how many could be read.
+    fn read(&mut self, address: u64, bytes: &mut [u8]) -> usize {
+        self.processes.read_memory(self.task.pid, address, bytes)
+    }
+}
+
+/// The user part of a sample.
+#[derive(Clone, Copy)]
+struct Snapshot<'a> {
+    regs: &'a Regs,
+    copied: UserStack<'a>,
 }
 
 /// Result of one sample's stack.
@@ -108,7 +126,7 @@ impl Stacks {
     fn unwind_all(&mut self, sample: &Sample<'_>, processes: &mut Processes) -> Unwound {
         self.chain.clear();
         self.take_kernel_part(sample);
-        let (pid, tid) = sample.pid_tid.unwrap_or_default();
+        let mut thread = LiveThread { task: PidTid::of_record(sample.pid_tid), processes };
         let values: Vec<u64> = sample.regs_user.map(|r| r.values.iter().collect()).unwrap_or_default();
         let (abi, mask) = sample.regs_user.map_or((PERF_SAMPLE_REGS_ABI_NONE, 0), |r| (r.abi, r.mask));
         let regs = match abi {
@@ -122,22 +140,22 @@ impl Stacks {
             return Unwound { ending: Some(ending), was_cut: false };
         };
         let copied = sample.stack_user.unwrap_or(UserStack { bytes: &[], reserved: 0 });
-        if copied.bytes.is_empty() && processes.read_memory(pid, regs.sp().0, &mut [0; 8]) == 0 {
+        if copied.bytes.is_empty() && thread.read(regs.sp().0, &mut [0; 8]) == 0 {
             // The memory doesn't exist: the process is in the middle of exec, or at its end. It has no user stack.
             return Unwound { ending: None, was_cut: false };
         }
-        let stop = self.walk((pid, processes), &regs, Stack::new(regs.sp(), copied.bytes));
+        let stop = self.walk(&mut thread, &regs, Stack::new(regs.sp(), copied.bytes));
         let mut unwound = Unwound { ending: None, was_cut: false };
         let ending = match stop {
             Stop::ReachedRoot => StackEnding::Complete,
             Stop::StackEnd { .. } => {
                 unwound.was_cut = self.full_copy(copied).is_some();
-                self.go_deeper(pid, tid, &regs, copied, processes)
+                self.go_deeper(&mut thread, Snapshot { regs: &regs, copied })
             }
-            Stop::OtherStack { .. } if self.goes_on_by_frame_pointers(sample, processes.space(pid)) => {
+            Stop::OtherStack { .. } if self.goes_on_by_frame_pointers(sample, thread.space()) => {
                 StackEnding::Complete
             }
-            Stop::InterruptedStack { sp } => self.leave_handler((pid, processes), &regs, copied.bytes, sp),
+            Stop::InterruptedStack { sp } => self.leave_handler(&mut thread, &regs, copied.bytes, sp),
             _ if self.is_at_kernel_entry() => {
                 unwound.ending = Some(StackEnding::Stopped(StopReason::NoRegisters, None));
                 return unwound;
@@ -150,14 +168,14 @@ impl Stacks {
     }
 
     /// Fills `frames` from these bytes of the stack.
-    fn walk(&mut self, (pid, processes): (u32, &mut Processes), regs: &Regs, stack: Stack<'_>) -> Stop {
-        let mut stop = self.walk_once(processes.space(pid), regs, stack);
+    fn walk(&mut self, thread: &mut LiveThread<'_>, regs: &Regs, stack: Stack<'_>) -> Stop {
+        let mut stop = self.walk_once(thread.space(), regs, stack);
         for _ in 0..MAX_LEARNED {
             let Stop::NoUnwindInfo { which: Which::Anonymous, pc } = stop else { break };
-            if !processes.know_code(pid, pc.0) {
+            if !thread.processes.know_code(thread.task.pid, pc.0) {
                 break;
             }
-            stop = self.walk_once(processes.space(pid), regs, stack);
+            stop = self.walk_once(thread.space(), regs, stack);
         }
         self.frames.clear();
         self.frames.extend(self.addresses.iter().map(|&pc| ChainFrame { pc, is_exact: false }));
@@ -225,112 +243,6 @@ impl Stacks {
         matches!(self.chain[..], [PERF_CONTEXT_KERNEL, _])
     }
 
-    /// The stack goes on past the copy.
-    fn go_deeper(
-        &mut self,
-        pid: u32,
-        tid: u32,
-        regs: &Regs,
-        copied: UserStack<'_>,
-        processes: &mut Processes,
-    ) -> StackEnding {
-        let sps = self.unwinder.stack_pointers().to_vec();
-        let mut probe = |address: u64| {
-            let mut bytes = [0; 8];
-            (processes.read_memory(pid, address, &mut bytes) == 8).then(|| u64::from_le_bytes(bytes))
-        };
-        if self.earlier.join((pid, tid), &mut self.frames, &sps, &mut probe) {
-            return StackEnding::Joined;
-        }
-        let shown = self.frames.clone();
-        if seam_is_unchanged(pid, regs, copied, processes) {
-            match self.unwind_memory(pid, regs, copied, processes) {
-                Stop::ReachedRoot => {
-                    self.earlier.remember((pid, tid), &self.frames, self.unwinder.stack_pointers());
-                    return StackEnding::Joined;
-                }
-                Stop::InterruptedStack { sp } => {
-                    let handler = std::mem::take(&mut self.deep);
-                    return self.leave_handler((pid, processes), regs, &handler, sp);
-                }
-                _ => {}
-            }
-        }
-        // Memory holds another stack now, so only the copy counts.
-        self.frames = shown;
-        self.ending_of(Stop::StackEnd { bytes: 8 }, copied)
-    }
-
-    /// The walk went through a handler on a stack of its own, in `handler`, and came to the interrupted stack at `sp`.
-    /// That isn't in the copy, but the interrupted frames stay in memory while the handler runs.
-    fn leave_handler(
-        &mut self,
-        (pid, processes): (u32, &mut Processes),
-        regs: &Regs,
-        handler: &[u8],
-        sp: Avma,
-    ) -> StackEnding {
-        let shown = self.frames.clone();
-        // The signal's registers: another signal would have overwritten them.
-        let registers = self.unwinder.stack_pointers().iter().rev().nth(1);
-        let at = registers.map_or(usize::MAX, |at| at.wrapping_sub(regs.sp().0) as usize);
-        let end = at.saturating_add(SIGNAL_REGISTER_BYTES).min(handler.len());
-        let is_unchanged = handler
-            .get(at..end)
-            .is_some_and(|bytes| is_unchanged((pid, processes), regs.sp().0.wrapping_add(at as u64), bytes));
-        self.deep.clear();
-        if is_unchanged && self.unwind_growing((pid, processes), regs, sp, Some(handler)) == Stop::ReachedRoot
-        {
-            return StackEnding::Joined;
-        }
-        self.frames = shown;
-        StackEnding::Stopped(StopReason::InterruptedStack, None)
-    }
-
-    /// Walks again over the copy and, after it, the process's present memory: more and more of it.
-    fn unwind_memory(
-        &mut self,
-        pid: u32,
-        regs: &Regs,
-        copied: UserStack<'_>,
-        processes: &mut Processes,
-    ) -> Stop {
-        self.deep.clear();
-        self.deep.extend_from_slice(copied.bytes);
-        self.unwind_growing((pid, processes), regs, regs.sp(), None)
-    }
-
-    /// Walks over the stack at `start`: the bytes in `deep` and, after them, the process's present memory, more and
-    /// more of it. `handler` is the stack of the handler that interrupted it.
-    fn unwind_growing(
-        &mut self,
-        (pid, processes): (u32, &mut Processes),
-        regs: &Regs,
-        start: Avma,
-        handler: Option<&[u8]>,
-    ) -> Stop {
-        let mut want = 128 << 10;
-        loop {
-            let have = self.deep.len();
-            self.deep.resize(have + want, 0);
-            let from = start.0.wrapping_add(have as u64);
-            let got = processes.read_memory(pid, from, &mut self.deep[have..]);
-            self.deep.truncate(have + got);
-            let deep = std::mem::take(&mut self.deep);
-            let stack = match handler {
-                Some(handler) => Stack::new(regs.sp(), handler).with_interrupted(start, &deep),
-                None => Stack::new(start, &deep),
-            };
-            let stop = self.walk((pid, processes), regs, stack);
-            self.deep = deep;
-            let at_end = got < want || self.deep.len() >= MAX_DEEP_BYTES;
-            if at_end || !matches!(stop, Stop::StackEnd { .. }) {
-                return stop;
-            }
-            want *= 2;
-        }
-    }
-
     /// Without usable registers, where it executed is still known.
     fn leaf_only(&mut self, sample: &Sample<'_>) {
         if sample.cpu_mode() == perfdata::CpuMode::User {
@@ -370,24 +282,9 @@ impl Stacks {
     }
 
     /// A thread has ended: what is remembered of it is of no use.
-    pub fn forget(&mut self, pid: u32, tid: u32) {
-        self.earlier.forget((pid, tid));
+    pub fn forget(&mut self, task: PidTid) {
+        self.earlier.forget(task);
     }
-}
-
-/// Whether the last bytes of the copy are still in memory: if the thread had returned past the end of the copy
-/// meanwhile and called something else, they would have been overwritten.
-fn seam_is_unchanged(pid: u32, regs: &Regs, copied: UserStack<'_>, processes: &mut Processes) -> bool {
-    let at = copied.bytes.len().saturating_sub(SEAM_BYTES);
-    is_unchanged((pid, processes), regs.sp().0.wrapping_add(at as u64), &copied.bytes[at..])
-}
-
-/// Whether memory has these bytes at this address, [`SEAM_BYTES`] at most. Without a byte to compare with nothing is
-/// proved.
-fn is_unchanged((pid, processes): (u32, &mut Processes), address: u64, bytes: &[u8]) -> bool {
-    let mut now = [0; SEAM_BYTES];
-    let Some(now) = now.get_mut(..bytes.len()).filter(|now| !now.is_empty()) else { return false };
-    processes.read_memory(pid, address, now) == bytes.len() && *now == *bytes
 }
 
 #[cfg(test)]

@@ -13,14 +13,15 @@ use perfdata::record::Auxtrace;
 use perfdata::{Endian, Record, Sample, SampleId};
 use rustc_hash::FxHashSet;
 
-use crate::accounting::account::{Account, StackEnding};
+use crate::accounting::account::{Account, StackEnding, SwitchKind};
 use crate::accounting::summary::StopReason;
-use crate::files::features;
+use crate::files::features::{self, SeenFiles};
 use crate::files::output::Sink;
 use crate::machine::pid_filter::Followed;
 use crate::machine::processes::Processes;
 use crate::off_cpu::{SiteChains, Switches, Tracepoints, WakerJoin};
 use crate::open::plan::Plan;
+use crate::pid_tid::PidTid;
 use crate::pipeline::order::Order;
 use crate::pipeline::ring_reader::{LEFT_OUT_BYTES, Layouts};
 use crate::pipeline::stacks::Stacks;
@@ -41,6 +42,14 @@ const LADDER_CUTS: u32 = 3;
 pub struct Worker {
     order: Order,
     rest: Rest,
+}
+
+/// Options for the headers of the files.
+pub struct HeaderOpts {
+    /// Those of the recording.
+    pub opts: RecordOpts,
+    /// The kernel is sampled.
+    pub samples_kernel: bool,
 }
 
 /// All but the queue, so that records can be borrowed from the queue meanwhile.
@@ -70,12 +79,23 @@ struct Rest {
     /// Only records of these processes count; `None` if the kernel sends no others.
     followed: Option<Followed>,
     watch: Option<Watch>,
-    /// Options for a file's header, and whether the kernel is sampled.
-    header: (RecordOpts, bool),
+    header: HeaderOpts,
     traced: Traced,
     /// Reads Python's frames, and the processes that have their mapping in the file.
     python: Option<PythonReader>,
     python_mapped: FxHashSet<u32>,
+}
+
+/// A sample of one of the file's events.
+struct EventSample<'a> {
+    /// Index of the event.
+    file_event: usize,
+    /// Its snapshot becomes a callchain here.
+    is_unwound: bool,
+    time_ns: u64,
+    sample: &'a Sample<'a>,
+    /// Its record.
+    bytes: &'a [u8],
 }
 
 /// Amounts written of a processor's trace.
@@ -110,13 +130,7 @@ pub struct Finished {
 impl Worker {
     /// Ready to take rounds.
     #[must_use]
-    pub fn new(
-        plan: &Plan,
-        layouts: Layouts,
-        sink: Sink,
-        shared: Shared,
-        header: (RecordOpts, bool),
-    ) -> Self {
+    pub fn new(plan: &Plan, layouts: Layouts, sink: Sink, shared: Shared, header: HeaderOpts) -> Self {
         let first_off_cpu = plan.first_off_cpu();
         let off_cpu_events = first_off_cpu..plan.file.len() + usize::from(plan.off_cpu.is_some());
         let rest = Rest {
@@ -124,7 +138,7 @@ impl Worker {
             file_events: plan.opened.iter().map(|e| e.file_event).chain(off_cpu_events).collect(),
             unwound: plan.unwound(),
             steps: plan.steps.len(),
-            writes_switches: header.0.extra.switches,
+            writes_switches: header.opts.extra.switches,
             processes: Processes::default(),
             stacks: Stacks::new(&plan.steps),
             account: Account::on_hold(),
@@ -139,7 +153,7 @@ impl Worker {
             switches: None,
             first_tracepoint: plan.first_tracepoint(),
             followed: None,
-            watch: header.0.watch.clone(),
+            watch: header.opts.watch.clone(),
             header,
             traced: Traced::default(),
             python: None,
@@ -254,8 +268,8 @@ impl Rest {
                 self.shared.off_cpu.spent_ns.fetch_add(spent_ns, Ordering::Relaxed);
                 return;
             }
-            let unwound = self.unwound.get(event).is_some_and(|unwound| *unwound);
-            return self.sample((file_event, unwound), sample, bytes, time_ns);
+            let is_unwound = self.unwound.get(event).is_some_and(|unwound| *unwound);
+            return self.sample(&EventSample { file_event, is_unwound, time_ns, sample, bytes });
         }
         if self.followed.as_mut().is_some_and(|followed| !followed.concerns(&record)) {
             return;
@@ -289,10 +303,12 @@ impl Rest {
             Record::Exit(task) => {
                 self.processes.exit(task.pid, task.tid);
                 self.account.exit(task.tid, time_ns);
-                self.stacks.forget(task.pid, task.tid);
+                self.stacks.forget(PidTid { pid: task.pid, tid: task.tid });
                 self.python_exit(task.pid, task.tid);
             }
-            Record::Switch(switch) => self.account.switch(pid, tid, switch.out, switch.preempt, time_ns),
+            Record::Switch(switch) => {
+                self.account.switch(PidTid { pid, tid }, SwitchKind::of(switch), time_ns)
+            }
             Record::Lost(lost) => self.account.lost(tid, lost.lost, time_ns),
             Record::LostSamples(lost) => self.account.lost_samples(tid, *lost),
             Record::Throttle(_) => self.account.throttled(),
@@ -305,19 +321,15 @@ impl Rest {
         }
     }
 
-    fn sample(
-        &mut self,
-        (file_event, unwound): (usize, bool),
-        sample: &Sample<'_>,
-        bytes: &[u8],
-        time_ns: u64,
-    ) {
-        let (pid, tid) = sample.pid_tid.unwrap_or_default();
+    fn sample(&mut self, of: &EventSample<'_>) {
+        let EventSample { file_event, time_ns, sample, bytes, .. } = *of;
+        let task = PidTid::of_record(sample.pid_tid);
+        let PidTid { pid, tid } = task;
         if self.switches.as_ref().is_some_and(|(switches, _)| !switches.follows(tid)) {
             // The record is of another process on a CPU that is watched as a whole.
             return;
         }
-        if self.header.0.exclude_self && pid == std::process::id() {
+        if self.header.opts.exclude_self && pid == std::process::id() {
             // Asked for by --exclude-perf.
             return;
         }
@@ -328,14 +340,14 @@ impl Rest {
         if let Some(raw) = sample.raw {
             self.hand_on(|| Watched::Sample { time_ns, pid, tid, raw: raw.to_vec() });
         }
-        if !unwound || sample.regs_user.is_none() {
+        if !of.is_unwound || sample.regs_user.is_none() {
             self.sample_bytes += bytes.len() as u64;
             return self.sink.raw(bytes);
         }
         let unwound = if self.shared.gives_up.load(Ordering::Relaxed) {
             self.stacks.leaf(sample)
         } else {
-            self.add_python((pid, tid), time_ns, StackMoment::Sample(time_ns));
+            self.add_python(task, time_ns, StackMoment::Sample(time_ns));
             self.stacks.unwind(sample, &mut self.processes)
         };
         if let Some(ending) = unwound.ending {
@@ -353,8 +365,9 @@ impl Rest {
     /// Records so far become a file, the rest goes into another.
     fn next_file(&mut self) {
         let seen = self.processes.objects().seen();
-        let (opts, kernel) = &self.header;
-        let features = features::at_end(opts, (self.sink.events(), *kernel), &seen, self.sample_times.take());
+        let opts = &self.header.opts;
+        let seen = SeenFiles { objects: &seen, with_kernel: self.header.samples_kernel };
+        let features = features::at_end(opts, self.sink.events(), seen, self.sample_times.take());
         // With a window it is unknown which stacks are still in it.
         let notes = self.account.notes().filter(|_| !opts.overwrite);
         let mut appendix = notes.map_or_else(Vec::new, |notes| notes.to_bytes(Endian::NATIVE));

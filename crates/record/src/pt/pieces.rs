@@ -20,12 +20,12 @@ pub enum Owner {
 
 /// Takes what is new in a full-trace area, as one piece: pieces must end with whole packets, as the area's head does,
 /// for perf loses its way in packets that two records share.
-pub fn take(ring: &mut Ring, (idx, owner): (u32, Owner)) -> Option<Vec<u8>> {
+pub fn take(ring: &mut Ring, idx: u32, owner: Owner) -> Option<Vec<u8>> {
     ring.read_aux(|traced| piece(traced, idx, owner))
 }
 
 /// Takes what a stopped snapshot area holds since the last time, as one piece.
-pub fn take_snapshot(ring: &mut Ring, (idx, owner): (u32, Owner)) -> Option<Vec<u8>> {
+pub fn take_snapshot(ring: &mut Ring, idx: u32, owner: Owner) -> Option<Vec<u8>> {
     ring.read_aux_snapshot(|traced| piece(traced, idx, owner))
 }
 

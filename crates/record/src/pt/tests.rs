@@ -26,7 +26,7 @@ fn stream(from: u64, len: usize) -> Vec<u8> {
 
 /// The piece that waits: offset, and trace without padding.
 fn taken(ring: &mut Ring) -> Option<(u64, Vec<u8>)> {
-    let bytes = pieces::take(ring, (3, Owner::Cpu(7)))?;
+    let bytes = pieces::take(ring, 3, Owner::Cpu(7))?;
     let piece = Auxtrace::of_bytes(&bytes).expect("a piece");
     assert_eq!((piece.idx, piece.cpu, piece.tid), (3, 7, u32::MAX));
     assert_eq!(piece.size, piece.data.len().next_multiple_of(8) as u64);
@@ -62,7 +62,7 @@ fn a_full_area_drops_what_has_no_room_and_goes_on_once_it_was_read() {
 }
 
 fn snapshot(ring: &mut Ring) -> Option<Vec<u8>> {
-    let bytes = pieces::take_snapshot(ring, (0, Owner::Thread(9)))?;
+    let bytes = pieces::take_snapshot(ring, 0, Owner::Thread(9))?;
     let piece = Auxtrace::of_bytes(&bytes).expect("a piece");
     assert_eq!((piece.cpu, piece.tid), (u32::MAX, 9));
     Some(piece.data.to_vec())

@@ -14,7 +14,7 @@ use crate::open::target::{Whom, open_cgroup};
 use crate::open::{Places, Start};
 use crate::pipeline::worker::Worker;
 use crate::session::opts::{Delay, RecordOpts};
-use crate::sys::{Child, Ring};
+use crate::sys::Child;
 
 /// Where events are opened, as things are now.
 pub(super) fn places_of(opts: &RecordOpts, child: Option<&Child>) -> Result<(Places, Start), Error> {
@@ -65,30 +65,32 @@ pub(super) fn writer_opts(opts: &RecordOpts, setup: &Setup) -> WriterOpts {
     WriterOpts { events, zstd_level: opts.compression, early_names: true, pipe_features }
 }
 
-/// Passes the processes that already run to the worker; `meanwhile` may empty the rings, which fill already.
-pub(super) fn describe(
-    opts: &RecordOpts,
-    (places, setup): (&Places, &mut Setup),
-    child: Option<&Child>,
-    worker: &mut Worker,
-    meanwhile: impl Fn(&mut [Ring]),
-) {
+/// Passes to the worker the description of a processor's trace, and the kernel's mappings.
+pub(super) fn introduce(setup: &Setup, worker: &mut Worker) {
     if let Some(trace) = &setup.trace {
         worker.introduce(trace);
     }
     if setup.kernel {
         synthesize::kernel(|record, id| worker.synthesized(record, id));
     }
-    let process = ProcessOpts { data: opts.extra.data_maps, namespaces: opts.extra.namespaces };
-    let pids: Vec<u32> = match opts.target.whom {
+}
+
+/// The processes of the target that already run.
+pub(super) fn running(opts: &RecordOpts, child: Option<&Child>, places: &Places) -> Vec<u32> {
+    match opts.target.whom {
         // Its old image is ours, and exec replaces it.
         Whom::Command => child.into_iter().map(Child::pid).collect(),
         Whom::System => proc::pids(),
         _ => processes_of(&places.tids),
-    };
-    for pid in pids {
+    }
+}
+
+/// Passes these processes to the worker; `meanwhile` may empty the rings, which fill already.
+pub(super) fn describe(opts: &RecordOpts, pids: &[u32], worker: &mut Worker, mut meanwhile: impl FnMut()) {
+    let process = ProcessOpts { data: opts.extra.data_maps, namespaces: opts.extra.namespaces };
+    for &pid in pids {
         synthesize::process(pid, process, |record, id| worker.synthesized(record, id));
-        meanwhile(&mut setup.opened.rings);
+        meanwhile();
     }
 }
 

@@ -10,7 +10,7 @@ use crate::accounting::account::Closed;
 use crate::accounting::summary::{CounterValue, Notice, RecorderUse, RunSummary};
 use crate::error::Error;
 use crate::files::build_id_cache;
-use crate::files::features;
+use crate::files::features::{self, SeenFiles};
 use crate::machine::proc;
 use crate::machine::process_titles;
 use crate::machine::processes::Processes;
@@ -79,11 +79,10 @@ impl Recording<'_> {
             notices.extend(gone_on(&finished.processes, child.as_ref()));
         }
         let seen = finished.processes.objects().seen();
-        let events = (finished.sink.events(), setup.kernel);
-        let features = features::at_end(opts, events, &seen, finished.sample_times);
+        let seen = SeenFiles { objects: &seen, with_kernel: setup.kernel };
+        let features = features::at_end(opts, finished.sink.events(), seen, finished.sample_times);
         if !opts.no_build_ids && opts.output != Output::Discard {
-            build_id_cache::default_root()
-                .map(|root| build_id_cache::keep(&root, &seen, opts.keep_files, setup.kernel));
+            build_id_cache::default_root().map(|root| build_id_cache::keep(&root, seen, opts.keep_files));
         }
         let appendix = finished.account.notes().filter(|_| !opts.overwrite);
         let mut appendix = appendix.map_or_else(Vec::new, |n| n.to_bytes(Endian::NATIVE));

@@ -35,6 +35,7 @@ use crate::open::event_fallback::Setup;
 use crate::open::{Places, Start};
 use crate::pipeline::queue::{Limits, Queue};
 use crate::pipeline::ring_reader::{Layouts, drain};
+use crate::pipeline::worker::HeaderOpts;
 use crate::pipeline::worker::{Finished, Shared, Worker};
 use crate::runtimes::python::PythonReader;
 use crate::session::control::Control;
@@ -86,7 +87,7 @@ pub fn record(opts: &RecordOpts) -> Result<RunSummary, Error> {
     let python = python::Loading::begin(opts);
     let engine = tier::load_engine(opts, child.as_ref(), &listed);
     let (mut places, start) = begin::places_of(opts, child.as_ref())?;
-    let opened = tier::open(opts, engine, child.as_ref(), (&mut places, start))?;
+    let opened = tier::open(opts, engine, child.as_ref(), tier::OpeningPlan { places: &mut places, start })?;
     let OpenedTier { opts, mut setup, start, followed, mut source, switches } = opened;
     setup.notices.extend(support.iter().map(|of| Notice::RuntimeSupport(of.runtime, of.variable)));
     let python = python.attach(&setup, source.as_mut(), followed.is_some());
@@ -274,8 +275,8 @@ impl<'o> Recording<'o> {
         let control = opts.control.as_ref().map(Control::open).transpose();
         let control = control.map_err(Error::system("--control"))?;
         let sink = Sink::create(opts, begin::writer_opts(opts, &setup), setup.opened.ring_bytes())?;
-        let mut header = (opts.clone(), setup.kernel);
-        header.0.extra.switches |= setup.trace.is_some();
+        let mut header = HeaderOpts { opts: opts.clone(), samples_kernel: setup.kernel };
+        header.opts.extra.switches |= setup.trace.is_some();
         let mut worker = Worker::new(&setup.plan, layouts.clone(), sink, shared.clone(), header);
         worker.only(followed);
         if makes_maps {
@@ -286,8 +287,10 @@ impl<'o> Recording<'o> {
         if let Some((switches, points)) = switches {
             worker.clocked(switches, points);
         }
-        begin::describe(opts, (&places, &mut setup), child.as_ref(), &mut worker, |rings| {
-            shared.queue.push(drain(rings, &layouts, false));
+        begin::introduce(&setup, &mut worker);
+        let running = begin::running(opts, child.as_ref(), &places);
+        begin::describe(opts, &running, &mut worker, || {
+            shared.queue.push(drain(&mut setup.opened.rings, &layouts, false));
         });
         worker.described();
         let is_realtime = opts.realtime.is_some();

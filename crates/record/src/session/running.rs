@@ -115,7 +115,7 @@ impl Recording<'_> {
     pub(super) fn take_snapshot(&mut self) {
         let Opened { rings, owners, .. } = &mut self.setup.opened;
         for (idx, (ring, owner)) in rings.iter_mut().zip(owners.iter()).enumerate() {
-            if let Some(piece) = pieces::take_snapshot(ring, (idx as u32, *owner)) {
+            if let Some(piece) = pieces::take_snapshot(ring, idx as u32, *owner) {
                 self.shared.queue.push(piece);
             }
         }
@@ -154,7 +154,7 @@ impl Recording<'_> {
         if self.setup.trace.is_some() {
             let Opened { rings, owners, .. } = &mut self.setup.opened;
             for (idx, (ring, owner)) in rings.iter_mut().zip(owners.iter()).enumerate() {
-                let piece = pieces::take(ring, (idx as u32, *owner));
+                let piece = pieces::take(ring, idx as u32, *owner);
                 piece.into_iter().for_each(|piece| self.shared.queue.push(piece));
             }
         }

@@ -46,27 +46,33 @@ pub(super) struct OpenedTier {
     pub switches: Option<(Switches, Tracepoints)>,
 }
 
+/// Where the events are opened, and how they start.
+pub(super) struct OpeningPlan<'a> {
+    pub places: &'a mut Places,
+    pub start: Start,
+}
+
 /// Opens the events by the best tier that works.
 pub(super) fn open(
     opts: &RecordOpts,
     engine: Option<Result<Engine, off_cpu::Error>>,
     child: Option<&Child>,
-    (places, start): (&mut Places, Start),
+    at: OpeningPlan<'_>,
 ) -> Result<OpenedTier, Error> {
     let mut opts = opts.clone();
     match engine {
-        None => opened(opts, None, (places, start)),
-        Some(Ok(engine)) => open_beside_engine(opts, Box::new(engine), (places, start)),
+        None => opened(opts, None, at),
+        Some(Ok(engine)) => open_beside_engine(opts, Box::new(engine), at),
         Some(Err(error)) => {
-            let scope = begin::scope_of(&opts, child, places);
-            if let Some(opened) = open_tracepoints(&opts, &scope, places, &error) {
+            let scope = begin::scope_of(&opts, child, at.places);
+            if let Some(opened) = open_tracepoints(&opts, &scope, at.places, &error) {
                 return Ok(opened);
             }
             // The next best: when threads ran is in switch records, why they waited in /proc, which need no rights.
             let looker = Looker::new(&scope);
             opts.off_cpu = opts.off_cpu.filter(|_| looker.is_some());
             opts.extra.switches = true;
-            let mut opened = opened(opts, looker.map(Source::Looker), (places, start))?;
+            let mut opened = opened(opts, looker.map(Source::Looker), at)?;
             opened.setup.notices.push(Notice::NoOffCpu(error.short()));
             Ok(opened)
         }
@@ -76,32 +82,28 @@ pub(super) fn open(
 fn open_beside_engine(
     mut opts: RecordOpts,
     mut engine: Box<Engine>,
-    (places, start): (&mut Places, Start),
+    at: OpeningPlan<'_>,
 ) -> Result<OpenedTier, Error> {
     // Children that began while it was loaded; from here on it follows them.
     if matches!(opts.target.whom, Whom::Trees(_) | Whom::User(_)) {
-        let _ = engine.follow(&begin::scope_of(&opts, None, places));
+        let _ = engine.follow(&begin::scope_of(&opts, None, at.places));
     }
     // The engine counts switches itself, so records of each switch, which are expensive, are needed for a cgroup
     // only.
     opts.counts_switches = opts.summary && opts.target.cgroup.is_some();
     match pid_filter::open(&opts, &mut engine) {
-        Some(setup) => Ok(by_cpu(opts, setup, places, Source::Engine(engine))),
-        None => opened(opts, Some(Source::Engine(engine)), (places, start)),
+        Some(setup) => Ok(by_cpu(opts, setup, at.places, Source::Engine(engine))),
+        None => opened(opts, Some(Source::Engine(engine)), at),
     }
 }
 
 /// Opens events of tasks, or of CPUs for the whole system.
-fn opened(
-    mut opts: RecordOpts,
-    source: Option<Source>,
-    (places, start): (&mut Places, Start),
-) -> Result<OpenedTier, Error> {
+fn opened(mut opts: RecordOpts, source: Option<Source>, at: OpeningPlan<'_>) -> Result<OpenedTier, Error> {
     if !matches!(source, Some(Source::Engine(_))) {
         opts.counts_switches = opts.summary;
     }
-    let setup = event_fallback::open(&opts, places, start)?;
-    Ok(OpenedTier { opts, setup, start, followed: None, source, switches: None })
+    let setup = event_fallback::open(&opts, at.places, at.start)?;
+    Ok(OpenedTier { opts, setup, start: at.start, followed: None, source, switches: None })
 }
 
 /// Events of whole CPUs; their records of processes other than the target are left out.

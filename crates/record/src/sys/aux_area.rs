@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 use perf_event_open_sys::bindings::perf_event_mmap_page;
 
 use super::ring::{Ring, Span};
-use super::ring_index::RingIndex;
+use super::ring_index::{RingIndex, RingRange};
 
 /// Bytes in front of the head that are kept, to see whether they were written over.
 const REMEMBERED_BYTES: usize = 4096;
@@ -153,7 +153,8 @@ impl Ring {
 }
 
 impl AuxArea {
-    fn slice(&self, (offset, len): (usize, usize)) -> &[u8] {
+    fn slice(&self, range: RingRange) -> &[u8] {
+        let RingRange { offset, len } = range;
         debug_assert!(offset + len <= self.bytes);
         // SAFETY: `RingIndex::pieces` and `remember` stay within the area.
         let start = unsafe { self.base.add(offset) };
@@ -173,7 +174,10 @@ impl AuxArea {
             Some((at, bytes)) => self.in_front_of(*at) != bytes.as_slice(),
             // The first time: the end is still zero unless it was reached. If only just, zeros come with it, which
             // are filler to a decoder.
-            None => self.slice((self.bytes - END_BYTES, END_BYTES)).iter().any(|byte| *byte != 0),
+            None => self
+                .slice(RingRange { offset: self.bytes - END_BYTES, len: END_BYTES })
+                .iter()
+                .any(|byte| *byte != 0),
         };
         let from = self.last.as_ref().map_or(0, |(at, _)| *at);
         match (came_round, head >= from) {
@@ -187,7 +191,7 @@ impl AuxArea {
     fn in_front_of(&self, head: usize) -> &[u8] {
         let end = if head == 0 { self.bytes } else { head };
         let len = REMEMBERED_BYTES.min(end);
-        self.slice((end - len, len))
+        self.slice(RingRange { offset: end - len, len })
     }
 
     fn remember(&mut self, head: usize) {

@@ -305,7 +305,7 @@ pub struct Probes<'a> {
     /// A number for each, which the program reads.
     pub cookies: &'a [u64],
     /// Run the program when the function returns instead.
-    pub on_return: bool,
+    pub side: ProbeSide,
     /// Only in this process; in every one that maps the file if 0.
     pub pid: u32,
 }
@@ -318,7 +318,7 @@ pub fn link_uprobes(program: BorrowedFd<'_>, probes: &Probes<'_>) -> io::Result<
     link_places(program, BPF_TRACE_UPROBE_MULTI, probes)
 }
 
-/// The same for a program loaded for [`Attach::Sessions`]; `probes.on_return` has no meaning.
+/// The same for a program loaded for [`Attach::Sessions`]; `probes.side` has no meaning.
 ///
 /// # Errors
 /// The kernel's errno (`EINVAL` before Linux 6.13).
@@ -337,7 +337,7 @@ fn link_places(program: BorrowedFd<'_>, attach_type: u32, probes: &Probes<'_>) -
         ref_ctr_offsets: 0,
         cookies: probes.cookies.as_ptr() as u64,
         cnt: probes.offsets.len() as u32,
-        flags: if probes.on_return { BPF_F_MULTI_RETURN } else { 0 },
+        flags: if probes.side == ProbeSide::Return { BPF_F_MULTI_RETURN } else { 0 },
         pid: probes.pid,
         pad: 0,
     };
@@ -358,7 +358,8 @@ pub fn has_uprobe_sessions(program: BorrowedFd<'_>) -> bool {
 
 /// A kernel that has such links answers `EBADF` to a request for one in a folder.
 fn has_links(program: BorrowedFd<'_>, attach_type: u32) -> bool {
-    let probes = Probes { path: Path::new("/"), offsets: &[0], cookies: &[0], on_return: false, pid: 0 };
+    let probes =
+        Probes { path: Path::new("/"), offsets: &[0], cookies: &[0], side: ProbeSide::Entry, pid: 0 };
     let refused = link_places(program, attach_type, &probes).err();
     refused.and_then(|error| error.raw_os_error()) == Some(libc::EBADF)
 }
@@ -371,6 +372,15 @@ pub fn link_event(program: BorrowedFd<'_>, event: &Counter, cookie: u64) -> io::
     link(program, event.as_fd().as_raw_fd() as u32, BPF_PERF_EVENT, PerfEvent { cookie })
 }
 
+/// Which end of a function a probe reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProbeSide {
+    /// Its first instruction; or any other instruction, where one is probed.
+    Entry,
+    /// The return to its caller.
+    Return,
+}
+
 /// Attaches a program to these kernel functions, or to their returns; each one's place is its cookie.
 ///
 /// # Errors
@@ -378,11 +388,11 @@ pub fn link_event(program: BorrowedFd<'_>, event: &Counter, cookie: u64) -> io::
 pub fn link_kernel_functions(
     program: BorrowedFd<'_>,
     addresses: &[u64],
-    on_return: bool,
+    side: ProbeSide,
 ) -> io::Result<OwnedFd> {
     let cookies: Vec<u64> = (0..addresses.len() as u64).collect();
     let what = KprobeMulti {
-        flags: if on_return { BPF_F_MULTI_RETURN } else { 0 },
+        flags: if side == ProbeSide::Return { BPF_F_MULTI_RETURN } else { 0 },
         cnt: addresses.len() as u32,
         syms: 0,
         addrs: addresses.as_ptr() as u64,

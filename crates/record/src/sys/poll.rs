@@ -35,15 +35,15 @@ impl Poller {
 
     /// Watches `fd` until it is removed or closed.
     pub fn add(&self, fd: BorrowedFd<'_>, token: u64) -> io::Result<()> {
-        self.add_for(fd, (libc::EPOLLIN as u32, token))
+        self.add_for(fd, libc::EPOLLIN as u32, token)
     }
 
     /// The same, but only the end of the other side is of interest. `EPERM` for files, which have no other side.
     pub fn add_end(&self, fd: BorrowedFd<'_>, token: u64) -> io::Result<()> {
-        self.add_for(fd, (0, token))
+        self.add_for(fd, 0, token)
     }
 
-    fn add_for(&self, fd: BorrowedFd<'_>, (events, token): (u32, u64)) -> io::Result<()> {
+    fn add_for(&self, fd: BorrowedFd<'_>, events: u32, token: u64) -> io::Result<()> {
         let mut event = libc::epoll_event { events, u64: token };
         // SAFETY: both descriptors are open; the pointer is to a live epoll_event.
         check(unsafe {

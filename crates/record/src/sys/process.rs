@@ -118,7 +118,8 @@ impl Child {
         }
         if pid == 0 {
             let fds = (gate_read.as_raw_fd(), gate_write.as_raw_fd(), error_write.as_raw_fd());
-            child_main((&argv, &environment), fds, &before, surroundings.stdout_to_stderr);
+            let program = ChildProgram { argv: &argv, environment: &environment };
+            child_main(&program, fds, &before, surroundings.stdout_to_stderr);
         }
         Ok(Self {
             pid: pid as u32,
@@ -305,9 +306,15 @@ struct Before<'a> {
     files: Option<libc::rlimit>,
 }
 
+/// The program that the child becomes: null-terminated arrays of C strings.
+struct ChildProgram<'a> {
+    argv: &'a [*const libc::c_char],
+    environment: &'a [*const libc::c_char],
+}
+
 /// The child between fork and exec. Never returns.
 fn child_main(
-    (argv, environment): (&[*const libc::c_char], &[*const libc::c_char]),
+    program: &ChildProgram<'_>,
     fds: (RawFd, RawFd, RawFd),
     before: &Before<'_>,
     stdout_to_stderr: bool,
@@ -338,7 +345,7 @@ fn child_main(
         unsafe { libc::sigprocmask(libc::SIG_SETMASK, mask, std::ptr::null_mut()) };
     }
     // SAFETY: both are null-terminated arrays of C strings made before the fork.
-    unsafe { libc::execvpe(argv[0], argv.as_ptr(), environment.as_ptr()) };
+    unsafe { libc::execvpe(program.argv[0], program.argv.as_ptr(), program.environment.as_ptr()) };
     let errno = io::Error::last_os_error().raw_os_error().unwrap_or(libc::EINVAL).to_ne_bytes();
     // SAFETY: the buffer is live; write is async-signal-safe.
     unsafe { libc::write(error_pipe, errno.as_ptr().cast(), errno.len()) };

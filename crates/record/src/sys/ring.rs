@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use perf_event_open_sys::bindings::perf_event_mmap_page;
 
 use super::aux_area::AuxArea;
-use super::ring_index::RingIndex;
+use super::ring_index::{RingIndex, RingRange};
 use super::{Counter, mem};
 
 /// A mapped ring. Unmapped on drop; it may outlive its [`Counter`]'s descriptor.
@@ -176,7 +176,8 @@ impl Ring {
         self.head().load(Ordering::Acquire).wrapping_sub(self.index.tail())
     }
 
-    fn bytes(&self, (offset, len): (usize, usize)) -> &[u8] {
+    fn bytes(&self, range: RingRange) -> &[u8] {
+        let RingRange { offset, len } = range;
         debug_assert!(offset + len <= self.data_bytes());
         // SAFETY: `RingIndex::pieces` stays within the data area, which starts `data_offset` bytes into the mapping.
         let start = unsafe { self.base.add(self.data_offset + offset) };

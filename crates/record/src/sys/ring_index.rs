@@ -9,13 +9,22 @@ pub struct RingIndex {
     tail: u64,
 }
 
-/// One or two pieces of the buffer, in reading order: `(offset, length)`; the second is empty unless the bytes wrap.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pieces {
+/// Bytes of the buffer that are next to each other.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RingRange {
+    /// Bytes from the buffer's start.
+    pub offset: usize,
+    /// Number of bytes.
+    pub len: usize,
+}
+
+/// One or two pieces of the buffer, in reading order; the second is empty unless the bytes wrap.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RingPieces {
     /// From the reading position up to at most the buffer's end.
-    pub first: (usize, usize),
+    pub first: RingRange,
     /// From the buffer's start.
-    pub second: (usize, usize),
+    pub second: RingRange,
 }
 
 impl RingIndex {
@@ -35,14 +44,17 @@ impl RingIndex {
     /// The range between the tail and `head`. It is empty if the head claims more than the buffer holds, which a
     /// sound kernel never does.
     #[must_use]
-    pub fn pieces(&self, head: u64) -> Pieces {
+    pub fn pieces(&self, head: u64) -> RingPieces {
         let available = head.wrapping_sub(self.tail);
         if available > self.size_bytes {
-            return Pieces { first: (0, 0), second: (0, 0) };
+            return RingPieces::default();
         }
         let start = self.tail & (self.size_bytes - 1);
         let first = available.min(self.size_bytes - start);
-        Pieces { first: (start as usize, first as usize), second: (0, (available - first) as usize) }
+        RingPieces {
+            first: RingRange { offset: start as usize, len: first as usize },
+            second: RingRange { offset: 0, len: (available - first) as usize },
+        }
     }
 
     /// Marks everything before `head` as read.
@@ -63,12 +75,12 @@ mod tests {
             let used = used.min(size);
             let index = RingIndex::new(size, tail).expect("a power of two");
             let head = tail.wrapping_add(used);
-            let Pieces { first, second } = index.pieces(head);
-            prop_assert_eq!((first.1 + second.1) as u64, used);
-            prop_assert!((first.0 + first.1) as u64 <= size);
-            prop_assert!(second.1 == 0 || (first.0 + first.1) as u64 == size);
+            let RingPieces { first, second } = index.pieces(head);
+            prop_assert_eq!((first.len + second.len) as u64, used);
+            prop_assert!((first.offset + first.len) as u64 <= size);
+            prop_assert!(second.len == 0 || (first.offset + first.len) as u64 == size);
             for i in 0..used.min(64) {
-                let place = if (i as usize) < first.1 { first.0 + i as usize } else { second.0 + i as usize - first.1 };
+                let place = if (i as usize) < first.len { first.offset + i as usize } else { second.offset + i as usize - first.len };
                 prop_assert_eq!(place as u64, tail.wrapping_add(i) & (size - 1));
             }
         }
@@ -76,8 +88,8 @@ mod tests {
         #[test]
         fn an_impossible_head_reads_nothing(tail: u64, beyond in 1u64..u64::MAX / 2) {
             let index = RingIndex::new(4096, tail).expect("a power of two");
-            let Pieces { first, second } = index.pieces(tail.wrapping_add(4096).wrapping_add(beyond));
-            prop_assert_eq!((first.1, second.1), (0, 0));
+            let RingPieces { first, second } = index.pieces(tail.wrapping_add(4096).wrapping_add(beyond));
+            prop_assert_eq!((first.len, second.len), (0, 0));
         }
     }
 

@@ -142,9 +142,20 @@ pub fn next_object(list: &[u8]) -> Option<(Listed<'_>, &[u8])> {
     Some((listed, list.get(end..)?))
 }
 
+/// The object that a part of a list is about, as in [`Listed`].
+#[cfg(not(any(tally_preload, tally_timers)))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ObjectStart<'a> {
+    /// Its path.
+    pub path: &'a [u8],
+    /// Address of its first byte in the process; 0: not known.
+    pub start: u64,
+}
+
 /// Appends an object to a list that begins with [`MAGIC`].
 #[cfg(not(any(tally_preload, tally_timers)))]
-pub fn add_object(list: &mut Vec<u8>, (path, start): (&[u8], u64), sleds: &[Sled], specs: &[u8]) {
+pub fn add_object(list: &mut Vec<u8>, object: ObjectStart<'_>, sleds: &[Sled], specs: &[u8]) {
+    let ObjectStart { path, start } = object;
     for word in [path.len(), sleds.len(), specs.len(), 0] {
         list.extend((word as u32).to_le_bytes());
     }
@@ -193,7 +204,8 @@ mod tests {
             Sled { svma: 0x2000, rules: VALUES | TIME, spec: 8, depth: 3, min_ns: 7, function: 1 << 40 },
         ];
         let mut list = Vec::new();
-        add_object(&mut list, (b"/bin/app", 1 << 40), &sleds, b"spec");
+        let object = ObjectStart { path: b"/bin/app", start: 1 << 40 };
+        add_object(&mut list, object, &sleds, b"spec");
         let (listed, rest) = next_object(&list).unwrap();
         assert_eq!(listed.start, 1 << 40);
         assert_eq!((listed.path, listed.specs, rest), (&b"/bin/app"[..], &b"spec"[..], &b""[..]));

@@ -14,7 +14,7 @@ use crate::accounting::summary::{StackQuality, StopReason, StoppedStacks};
 #[derive(Debug, Default)]
 pub(super) struct StackBook {
     quality: StackQuality,
-    stops: FxHashMap<Stopped, FxHashMap<u32, u64>>,
+    stops: FxHashMap<StackStopKey, FxHashMap<u32, u64>>,
     notes: StackNotes,
     /// Stacks, and complete ones, that notes have been taken of.
     noted: (u64, u64),
@@ -22,7 +22,11 @@ pub(super) struct StackBook {
 }
 
 /// Why a stack ended early, and in which DSO.
-type Stopped = (StopReason, Option<Arc<str>>);
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct StackStopKey {
+    reason: StopReason,
+    dso: Option<Arc<str>>,
+}
 
 /// How a user stack ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,7 +48,7 @@ impl StackBook {
             StackEnding::Complete => self.quality.complete += 1,
             StackEnding::Joined => self.quality.joined += 1,
             StackEnding::Stopped(reason, dso) => {
-                *self.stops.entry((reason, dso)).or_default().entry(tid).or_default() += 1;
+                *self.stops.entry(StackStopKey { reason, dso }).or_default().entry(tid).or_default() += 1;
             }
         }
     }
@@ -85,15 +89,11 @@ impl StackBook {
     }
 }
 
-fn stopped(
-    (reason, dso): Stopped,
-    tids: &FxHashMap<u32, u64>,
-    name: impl Fn(u32) -> String,
-) -> StoppedStacks {
+fn stopped(key: StackStopKey, tids: &FxHashMap<u32, u64>, name: impl Fn(u32) -> String) -> StoppedStacks {
     let most = tids.iter().max_by_key(|(tid, n)| (**n, u32::MAX - **tid)).map_or(0, |(tid, _)| *tid);
     StoppedStacks {
-        reason,
-        dso: dso.map(|d| d.to_string()),
+        reason: key.reason,
+        dso: key.dso.map(|d| d.to_string()),
         thread: (most, name(most)),
         count: tids.values().sum(),
     }

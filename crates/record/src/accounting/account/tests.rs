@@ -9,7 +9,7 @@ fn a_thread_told_from_before_the_start_lives_from_the_start_on() {
     account.fork(7, 7, 1, 0);
     account.start(1000);
     account.exec(7, 7, 1010);
-    account.switch(7, 7, true, false, 1100);
+    account.switch(PidTid { pid: 7, tid: 7 }, SwitchKind::OutBlocked, 1100);
     let Closed { threads, .. } = account.finish(1300);
     assert_eq!((threads[0].life_ns, threads[0].on_ns, threads[0].off_ns), (300, 90, 210));
 }
@@ -20,10 +20,10 @@ fn what_comes_after_the_end_of_a_thread_is_not_another_thread() {
     account.start(100);
     account.fork(7, 7, 1, 150);
     account.comm(7, b"sleep");
-    account.switch(7, 7, false, false, 160);
+    account.switch(PidTid { pid: 7, tid: 7 }, SwitchKind::In, 160);
     account.exit(7, 190);
     account.sample(7, 7, 195);
-    account.switch(u32::MAX, u32::MAX, true, false, 197);
+    account.switch(PidTid { pid: u32::MAX, tid: u32::MAX }, SwitchKind::OutBlocked, 197);
     account.fork(7, 7, 1, 300);
     account.comm(7, b"next");
     let Closed { threads, .. } = account.finish(400);
@@ -36,10 +36,10 @@ fn what_happens_before_the_start_tells_the_state_but_counts_no_time() {
     let mut account = Account::on_hold();
     account.fork(7, 7, 1, 0);
     account.fork(7, 8, 7, 40);
-    account.switch(7, 8, false, false, 50);
+    account.switch(PidTid { pid: 7, tid: 8 }, SwitchKind::In, 50);
     account.start(100);
-    account.switch(7, 8, true, false, 130);
-    account.switch(7, 7, true, false, 150);
+    account.switch(PidTid { pid: 7, tid: 8 }, SwitchKind::OutBlocked, 130);
+    account.switch(PidTid { pid: 7, tid: 7 }, SwitchKind::OutBlocked, 150);
     let Closed { threads, .. } = account.finish(200);
     assert_eq!(
         threads.iter().map(|t| (t.tid, t.on_ns, t.off_ns)).collect::<Vec<_>>(),
@@ -51,12 +51,12 @@ fn what_happens_before_the_start_tells_the_state_but_counts_no_time() {
 fn after_a_loss_a_thread_is_not_taken_to_run_for_ever() {
     let mut account = Account::default();
     account.start(100);
-    account.switch(7, 7, false, false, 150);
-    account.switch(8, 8, false, false, 150);
+    account.switch(PidTid { pid: 7, tid: 7 }, SwitchKind::In, 150);
+    account.switch(PidTid { pid: 8, tid: 8 }, SwitchKind::In, 150);
     account.sample(8, 8, 170);
     account.lost(7, 12, 200);
-    account.switch(8, 8, true, false, 260);
-    account.switch(9, 9, true, false, 300);
+    account.switch(PidTid { pid: 8, tid: 8 }, SwitchKind::OutBlocked, 260);
+    account.switch(PidTid { pid: 9, tid: 9 }, SwitchKind::OutBlocked, 300);
     let Closed { threads, loss, .. } = account.finish(1000);
     let shown: Vec<_> = threads.iter().map(|t| (t.tid, t.on_ns, t.life_ns)).collect();
     assert_eq!(shown, [(8, 80, 900), (7, 0, 900), (9, 0, 700)]);
@@ -70,12 +70,12 @@ fn on_and_off_add_up_to_the_life_of_a_thread() {
     account.exec(7, 7, 100);
     account.comm(7, b"main");
     account.fork(7, 8, 7, 150);
-    account.switch(7, 7, true, false, 200);
-    account.switch(7, 8, false, false, 210);
-    account.switch(7, 8, true, true, 260);
-    account.switch(7, 8, false, false, 300);
+    account.switch(PidTid { pid: 7, tid: 7 }, SwitchKind::OutBlocked, 200);
+    account.switch(PidTid { pid: 7, tid: 8 }, SwitchKind::In, 210);
+    account.switch(PidTid { pid: 7, tid: 8 }, SwitchKind::OutReady, 260);
+    account.switch(PidTid { pid: 7, tid: 8 }, SwitchKind::In, 300);
     account.exit(8, 340);
-    account.switch(7, 7, false, false, 345);
+    account.switch(PidTid { pid: 7, tid: 7 }, SwitchKind::In, 345);
     let Closed { threads, .. } = account.finish(400);
     let by = |tid| threads.iter().find(|t| t.tid == tid).expect("watched");
     let (main, child) = (by(7), by(8));
@@ -89,8 +89,8 @@ fn on_and_off_add_up_to_the_life_of_a_thread() {
 fn a_thread_first_seen_leaving_was_on_since_the_start() {
     let mut account = Account::default();
     account.start(1000);
-    account.switch(3, 3, true, false, 1600);
-    account.switch(4, 4, false, false, 1500);
+    account.switch(PidTid { pid: 3, tid: 3 }, SwitchKind::OutBlocked, 1600);
+    account.switch(PidTid { pid: 4, tid: 4 }, SwitchKind::In, 1500);
     let Closed { threads, .. } = account.finish(2000);
     assert_eq!(threads[0].tid, 3);
     assert_eq!((threads[0].on_ns, threads[0].off_ns), (600, 400));
@@ -125,7 +125,7 @@ fn threads_that_ended_long_ago_are_forgotten_but_counted() {
         let time_ns = 1000 + u64::from(tid) * 10;
         account.fork(tid, tid, 1, time_ns);
         account.comm(tid, b"short");
-        account.switch(tid, tid, false, false, time_ns + 2);
+        account.switch(PidTid { pid: tid, tid: tid }, SwitchKind::In, time_ns + 2);
         account.exit(tid, time_ns + 7);
     }
     assert!(

@@ -6,15 +6,28 @@ use std::path::Path;
 use crate::calls::Error;
 use crate::calls::layout;
 use crate::calls::links::Links;
-use crate::calls::perf;
+use crate::calls::perf::{self, UprobeSite};
 use crate::calls::plan::{Exits, Object};
 use crate::sys::CounterPlace;
-use crate::sys::bpf::{self, Probes};
+use crate::sys::bpf::{self, ProbeSide, Probes};
 
 use super::Engine;
 
-/// File offsets, and the cookie of each.
-type Places = (Vec<u64>, Vec<u64>);
+/// Probed instructions of a file.
+#[derive(Default)]
+struct ProbeSites {
+    /// File offsets.
+    offsets: Vec<u64>,
+    /// The cookie of each.
+    cookies: Vec<u64>,
+}
+
+impl FromIterator<(u64, u64)> for ProbeSites {
+    fn from_iter<T: IntoIterator<Item = (u64, u64)>>(sites: T) -> Self {
+        let (offsets, cookies) = sites.into_iter().unzip();
+        Self { offsets, cookies }
+    }
+}
 
 impl Engine {
     /// Links these functions; where the kernel refuses, halves them until the culprits are alone.
@@ -54,24 +67,25 @@ impl Engine {
     fn link(&self, object: usize, numbers: &[u32]) -> Result<Links, Error> {
         let function = |number: &u32| &self.functions[*number as usize];
         let cookie = |number: &u32| self.cookie(*number);
-        let enters: Places = numbers.iter().map(|number| (function(number).offset, cookie(number))).unzip();
+        let enters: ProbeSites =
+            numbers.iter().map(|number| (function(number).offset, cookie(number))).collect();
         if let Some(session) = self.session() {
             let enters = self.link_sessions(object, session, &enters)?;
             return Ok(Links { enters, exits: Vec::new() });
         }
         let exits = match (&self.programs.exit, self.options.exits) {
-            (Some(exit), Exits::Return) => self.link_one(object, exit, &enters, true)?,
+            (Some(exit), Exits::Return) => self.link_one(object, exit, &enters, ProbeSide::Return)?,
             (Some(exit), _) => {
                 let sites = |number| {
                     let leaves = function(number).leaves.iter();
                     leaves.map(move |leave| (leave.offset, cookie(number) | leave.cookie()))
                 };
-                let leaves: Places = numbers.iter().flat_map(sites).unzip();
-                self.link_one(object, exit, &leaves, false)?
+                let leaves: ProbeSites = numbers.iter().flat_map(sites).collect();
+                self.link_one(object, exit, &leaves, ProbeSide::Entry)?
             }
             (None, _) => Vec::new(),
         };
-        let enters = self.link_one(object, &self.programs.enter, &enters, false)?;
+        let enters = self.link_one(object, &self.programs.enter, &enters, ProbeSide::Entry)?;
         Ok(Links { enters, exits })
     }
 
@@ -114,7 +128,7 @@ impl Engine {
                 // Calls that begin without the session aren't losses.
                 (self.functions[*number as usize].offset, self.cookie(*number) | layout::COOKIE_MAYBE)
             });
-            links.extend(self.link_one(object, exit, &places.unzip(), true)?);
+            links.extend(self.link_one(object, exit, &places.collect(), ProbeSide::Return)?);
         }
         Ok(links)
     }
@@ -123,13 +137,14 @@ impl Engine {
         &self,
         object: usize,
         program: &OwnedFd,
-        (offsets, cookies): &Places,
+        sites: &ProbeSites,
     ) -> Result<Vec<OwnedFd>, Error> {
-        if offsets.is_empty() {
+        if sites.offsets.is_empty() {
             return Ok(Vec::new());
         }
+        let ProbeSites { offsets, cookies } = sites;
         let Object { path, pid } = &self.objects[object];
-        let probes = Probes { path, offsets, cookies, on_return: false, pid: *pid };
+        let probes = Probes { path, offsets, cookies, side: ProbeSide::Entry, pid: *pid };
         let link = bpf::link_uprobe_sessions(program.as_fd(), &probes);
         link.map(|link| vec![link]).map_err(|error| refused(path, offsets.len(), error))
     }
@@ -138,23 +153,25 @@ impl Engine {
         &self,
         object: usize,
         program: &OwnedFd,
-        (offsets, cookies): &Places,
-        on_return: bool,
+        sites: &ProbeSites,
+        side: ProbeSide,
     ) -> Result<Vec<OwnedFd>, Error> {
-        if offsets.is_empty() {
+        if sites.offsets.is_empty() {
             return Ok(Vec::new());
         }
+        let ProbeSites { offsets, cookies } = sites;
         let Object { path, pid } = &self.objects[object];
         if !self.programs.multi {
             let one = |(offset, cookie): (&u64, &u64)| {
                 let place = if *pid == 0 { CounterPlace::cpu(0) } else { CounterPlace::task(*pid as i32) };
-                let event = perf::open_uprobe(perf::uprobe_type()?, (path, *offset, on_return), place);
+                let site = UprobeSite { path, offset: *offset, side };
+                let event = perf::open_uprobe(perf::uprobe_type()?, site, place);
                 let linked = event.and_then(|event| bpf::link_event(program.as_fd(), &event, *cookie));
                 linked.map_err(|error| refused(path, 1, error))
             };
             return offsets.iter().zip(cookies).map(one).collect();
         }
-        let probes = Probes { path, offsets, cookies, on_return, pid: *pid };
+        let probes = Probes { path, offsets, cookies, side, pid: *pid };
         let link = bpf::link_uprobes(program.as_fd(), &probes);
         link.map(|link| vec![link]).map_err(|error| refused(path, offsets.len(), error))
     }

@@ -27,6 +27,21 @@ struct Inside {
     base: u32,
 }
 
+/// A function of the kernel, and how deep in calls the thread was there.
+#[derive(Clone, Copy, Debug)]
+struct TracedAt {
+    address: u64,
+    depth: u32,
+}
+
+/// An entry or exit that a tracer reported.
+#[derive(Clone, Copy, Debug)]
+struct KernelMoment {
+    time_ns: u64,
+    tid: u32,
+    at: TracedAt,
+}
+
 /// Reads pages.
 pub struct Decoder {
     enter: Shape,
@@ -93,22 +108,17 @@ impl Decoder {
         let tid = u32_at(data, 4);
         let (Some(id), Some(tid)) = (id, tid) else { return };
         if id == self.enter.id {
-            let Some((address, depth)) = read(data, self.enter) else { return };
-            self.enter(time_ns, tid, (address, depth), sink);
+            let Some(at) = read(data, self.enter) else { return };
+            self.enter(KernelMoment { time_ns, tid, at }, sink);
         } else if let Some(exit) = self.exit.filter(|exit| exit.id == id)
-            && let Some((address, depth)) = read(data, exit)
+            && let Some(at) = read(data, exit)
         {
-            self.leave(time_ns, tid, (address, depth), sink);
+            self.leave(KernelMoment { time_ns, tid, at }, sink);
         }
     }
 
-    fn enter(
-        &mut self,
-        time_ns: u64,
-        tid: u32,
-        (address, depth): (u64, u32),
-        sink: &mut dyn FnMut(CallEvent),
-    ) {
+    fn enter(&mut self, moment: KernelMoment, sink: &mut dyn FnMut(CallEvent)) {
+        let KernelMoment { time_ns, tid, at: TracedAt { address, depth } } = moment;
         let address = start_of(address, |start| self.wanted.contains(&start)).unwrap_or(address);
         let meant = self.wanted.is_empty() || self.wanted.contains(&address);
         let base = match self.inside.get(&tid) {
@@ -136,13 +146,8 @@ impl Decoder {
         }
     }
 
-    fn leave(
-        &mut self,
-        time_ns: u64,
-        tid: u32,
-        (address, depth): (u64, u32),
-        sink: &mut dyn FnMut(CallEvent),
-    ) {
+    fn leave(&mut self, moment: KernelMoment, sink: &mut dyn FnMut(CallEvent)) {
+        let KernelMoment { time_ns, tid, at: TracedAt { address, depth } } = moment;
         let Some(Inside { base }) = self.inside.get(&tid).copied().filter(|inside| depth >= inside.base)
         else {
             return;
@@ -186,11 +191,11 @@ fn shape(text: &[u8], function: &str) -> Option<Shape> {
 }
 
 /// Address and depth.
-fn read(data: &[u8], shape: Shape) -> Option<(u64, u32)> {
+fn read(data: &[u8], shape: Shape) -> Option<TracedAt> {
     let bytes = data.get(shape.function..shape.function.checked_add(8)?)?;
     let address = u64::from_ne_bytes(bytes.try_into().ok()?);
     let depth = shape.depth.map_or(Some(0), |at| u32_at(data, at))?;
-    Some((address, depth))
+    Some(TracedAt { address, depth })
 }
 
 fn u32_at(data: &[u8], at: usize) -> Option<u32> {

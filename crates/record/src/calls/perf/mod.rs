@@ -15,10 +15,11 @@ use super::layout::{self, CallEvent, Kind, Mode, Sums};
 use super::plan::{Exits, Function, Leave, Object, Options, Watched};
 use super::stack_matcher::Tracked;
 use super::{Error, Source};
+use crate::sys::bpf::ProbeSide;
 use crate::sys::time::Clock;
 use crate::sys::{Counter, Ring};
 use places::{Places, Refused};
-pub use places::{open_uprobe, uprobe_type};
+pub use places::{UprobeSite, open_uprobe, uprobe_type};
 use records::{Place, Records};
 
 /// Bytes of all rings together, at most.
@@ -104,16 +105,18 @@ impl Plain {
     fn attach_one(&mut self, places: &Places, number: u32) -> Result<(), Refused> {
         let function = &self.functions[number as usize];
         let path = &self.objects[function.object].path;
-        let enter = [(Leave::always(function.offset), false, Kind::Enter)];
-        let exits: Vec<(Leave, bool, Kind)> = match self.options.exits {
-            Exits::Return => vec![(Leave::always(function.offset), true, Kind::Exit)],
-            Exits::Sites => function.leaves.iter().map(|leave| (*leave, false, Kind::Exit)).collect(),
+        let enter = [(Leave::always(function.offset), ProbeSide::Entry, Kind::Enter)];
+        let exits: Vec<(Leave, ProbeSide, Kind)> = match self.options.exits {
+            Exits::Return => vec![(Leave::always(function.offset), ProbeSide::Return, Kind::Exit)],
+            Exits::Sites => {
+                function.leaves.iter().map(|leave| (*leave, ProbeSide::Entry, Kind::Exit)).collect()
+            }
             Exits::None => Vec::new(),
         };
         let mut opened = Vec::new();
-        for (Leave { offset, condition, maybe }, on_return, kind) in exits.into_iter().chain(enter) {
-            let place = Place { function: number, kind, loops: function.loops, on_return, condition, maybe };
-            for counter in places.open_probe(self.uprobe_type, path, offset, on_return)? {
+        for (Leave { offset, condition, maybe }, side, kind) in exits.into_iter().chain(enter) {
+            let place = Place { function: number, kind, loops: function.loops, side, condition, maybe };
+            for counter in places.open_probe(self.uprobe_type, UprobeSite { path, offset, side })? {
                 let id = counter.id().map_err(Refused::Us)?;
                 self.records.add_probe(id, place);
                 opened.push(counter);

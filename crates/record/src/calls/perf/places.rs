@@ -18,6 +18,7 @@ use super::super::engine::is_about_code;
 use super::records;
 use crate::event::tracefs;
 use crate::machine::proc;
+use crate::sys::bpf::ProbeSide;
 use crate::sys::perf_event::{CounterPlace, Cpu};
 use crate::sys::{Counter, Ring, mem};
 
@@ -63,26 +64,34 @@ pub fn uprobe_type() -> Result<u32, Error> {
 /// # Errors
 /// The kernel's errno, if it is about us and not about the place.
 pub fn allowed(uprobe_type: u32, path: &Path, offset: u64) -> Result<(), Error> {
-    match open_uprobe(uprobe_type, (path, offset, false), CounterPlace::task(0)) {
+    match open_uprobe(uprobe_type, UprobeSite { path, offset, side: ProbeSide::Entry }, CounterPlace::task(0))
+    {
         Err(error) if !is_about_code(&error) => Err(Error::Perf { what: "a uprobe".to_owned(), error }),
         _ => Ok(()),
     }
 }
 
-/// Opens one uprobe event: file, offset of the instruction, whether it is about the return from there.
+/// An instruction to be probed.
+#[derive(Clone, Copy, Debug)]
+pub struct UprobeSite<'a> {
+    /// The file.
+    pub path: &'a Path,
+    /// Offset in the file.
+    pub offset: u64,
+    /// Whether the probe is about the instruction, or the return from the function that begins there.
+    pub side: ProbeSide,
+}
+
+/// Opens one uprobe event.
 ///
 /// # Errors
 /// The kernel's errno.
-pub fn open_uprobe(
-    uprobe_type: u32,
-    (path, offset, on_return): (&Path, u64, bool),
-    place: CounterPlace<'_>,
-) -> io::Result<Counter> {
-    let path = CString::new(path.as_os_str().as_bytes())?;
+pub fn open_uprobe(uprobe_type: u32, site: UprobeSite<'_>, place: CounterPlace<'_>) -> io::Result<Counter> {
+    let path = CString::new(site.path.as_os_str().as_bytes())?;
     let mut attr = records::attr();
     // Source: include/uapi/linux/perf_event.h, uprobe_path and probe_offset; /sys/…/uprobe/format/retprobe.
-    (attr.type_, attr.config) = (uprobe_type, u64::from(on_return));
-    (attr.config1, attr.config2) = (path.as_ptr() as u64, offset);
+    (attr.type_, attr.config) = (uprobe_type, u64::from(site.side == ProbeSide::Return));
+    (attr.config1, attr.config2) = (path.as_ptr() as u64, site.offset);
     Counter::open(&attr.to_bytes(), place)
 }
 
@@ -145,18 +154,12 @@ impl Places {
     ///
     /// # Errors
     /// Which kind of refusal.
-    pub fn open_probe(
-        &self,
-        uprobe_type: u32,
-        path: &Path,
-        offset: u64,
-        on_return: bool,
-    ) -> Result<Vec<Counter>, Refused> {
+    pub fn open_probe(&self, uprobe_type: u32, site: UprobeSite<'_>) -> Result<Vec<Counter>, Refused> {
         let sort =
             |error: io::Error| if is_about_code(&error) { Refused::Code(error) } else { Refused::Us(error) };
         let cpus = self.cpus.iter().zip(&self.sideband);
         cpus.map(|(cpu, ring)| {
-            let counter = open_uprobe(uprobe_type, (path, offset, on_return), CounterPlace::cpu(*cpu))?;
+            let counter = open_uprobe(uprobe_type, site, CounterPlace::cpu(*cpu))?;
             counter.set_output(ring)?;
             Ok(counter)
         })

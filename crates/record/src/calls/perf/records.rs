@@ -9,6 +9,7 @@ use super::super::layout::{CallEvent, Kind};
 use super::super::merge::Merge;
 use super::ById;
 use crate::sys::Span;
+use crate::sys::bpf::ProbeSide;
 use crate::sys::time::Clock;
 
 /// The stack pointer among the registers that perf knows.
@@ -32,7 +33,7 @@ pub struct Place {
     /// It jumps back to its entry.
     pub loops: bool,
     /// Seen after the return, not on it.
-    pub on_return: bool,
+    pub side: ProbeSide,
     /// Only if this condition holds.
     pub condition: Option<u8>,
     /// Only if the function was entered at this place of the stack.
@@ -192,7 +193,7 @@ fn probed(
 ) -> Option<CallEvent> {
     let ((pid, tid), time_ns) = sample.pid_tid.zip(sample.time_ns)?;
     let registers = sample.regs_user?;
-    let sp = registers.reg(SP)? - if place.on_return { POPPED } else { 0 };
+    let sp = registers.reg(SP)? - if place.side == ProbeSide::Return { POPPED } else { 0 };
     let Place { function, kind, loops, maybe, condition, .. } = place;
     if condition.is_some_and(|number| !holds(number, registers.reg(FLAGS).unwrap_or_default())) {
         return None;
@@ -242,7 +243,7 @@ mod tests {
         function: 3,
         kind: Kind::Enter,
         loops: false,
-        on_return: false,
+        side: ProbeSide::Entry,
         condition: None,
         maybe: false,
     };
@@ -272,7 +273,7 @@ mod tests {
     fn records() -> Records {
         let mut records = Records::new();
         records.add_probe(9, ENTER);
-        records.add_probe(10, Place { kind: Kind::Exit, on_return: true, ..ENTER });
+        records.add_probe(10, Place { kind: Kind::Exit, side: ProbeSide::Return, ..ENTER });
         records.add_process(100);
         records
     }

@@ -5,11 +5,12 @@ use std::path::Path;
 
 use tracer::layout::{self as file, ThreadHeader, sleds};
 
-use super::{Addresses, Written};
-use crate::calls::gate::{Filters, Gate};
+use super::{CallAddresses, FunctionRules, Written};
+use crate::calls::gate::{CallFilters, Gate};
 use crate::calls::stacks::{STEP_BYTES, Stacks};
 use crate::calls::thread_file::ThreadFile;
 use crate::calls::{CallEvent, Kind};
+use crate::pid_tid::PidTid;
 
 /// Bytes held at most while a call in them may have to be taken back.
 const HELD_BYTES: usize = 8 << 20;
@@ -34,6 +35,14 @@ struct Open {
     entered_ns: u64,
     /// To be taken back from there on if it takes less.
     unless_slow: Option<Mark>,
+}
+
+/// The way in which a call ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum CallEnd {
+    Returned,
+    /// By a jump out of it, or with its program.
+    Left,
 }
 
 /// The state of the file when a call began that is kept only if it is slow.
@@ -69,7 +78,7 @@ pub(super) struct Thread {
 
 impl Thread {
     /// Nothing has happened yet.
-    pub fn new(filters: &Filters) -> Self {
+    pub fn new(filters: &CallFilters) -> Self {
         Self {
             open: Vec::new(),
             stacks: Stacks::default(),
@@ -102,12 +111,8 @@ impl Thread {
     }
 
     /// Takes the next event, in the order of time.
-    pub fn take(
-        &mut self,
-        event: &CallEvent,
-        (addresses, filters): (&Addresses, &Filters),
-        written: &mut Written,
-    ) {
+    pub fn take(&mut self, event: &CallEvent, rules: &FunctionRules, written: &mut Written) {
+        let FunctionRules { addresses, filters } = rules;
         let time_ns = event.time_ns;
         match event.kind {
             Kind::Enter if event.loops && self.is_on_top(event) => {}
@@ -139,7 +144,7 @@ impl Thread {
             Kind::Exit => self.exit(event, written),
             Kind::Unwound => {
                 if let Some(at) = self.find(event) {
-                    self.close_at(at, time_ns, false);
+                    self.close_at(at, time_ns, CallEnd::Left);
                 }
             }
             Kind::Exec => self.close_all(time_ns),
@@ -157,7 +162,7 @@ impl Thread {
     }
 
     /// Kernel events count while a probed function is open.
-    fn take_kernel(&mut self, event: &CallEvent, addresses: &Addresses) {
+    fn take_kernel(&mut self, event: &CallEvent, addresses: &CallAddresses) {
         let time_ns = event.time_ns;
         if !self.gate.any_written()
             || PROBE_SYSTEM_CALLS.contains(&event.function) && event.kind == Kind::System
@@ -187,7 +192,7 @@ impl Thread {
                 let address = if event.kind == Kind::Fault { addresses.fault } else { addresses.block };
                 // A moment; the functions of the kernel around it go on.
                 self.enter(Open { address, ..here });
-                self.close_at(self.open.len() - 1, time_ns, true);
+                self.close_at(self.open.len() - 1, time_ns, CallEnd::Returned);
             }
             Kind::Kernel => {
                 let function = event.function | KERNEL_FUNCTION;
@@ -200,7 +205,7 @@ impl Thread {
     }
 
     /// Ends what an entry at `sp` shows to be over; the stack that it is on, `None` for a new one.
-    fn make_room(&mut self, sp: u64, time_ns: u64, addresses: &Addresses) -> Option<u64> {
+    fn make_room(&mut self, sp: u64, time_ns: u64, addresses: &CallAddresses) -> Option<u64> {
         self.leave_kernel(time_ns);
         let stack = self.stacks.find(sp, STEP_BYTES)?;
         self.leave_below(stack, sp, time_ns);
@@ -208,7 +213,8 @@ impl Thread {
             // At the same place it may have jumped here instead of returning.
             let function = self.open[at].function as usize;
             let may_jump = addresses.jumps_out.get(function).copied().unwrap_or(false);
-            self.close_at(at, time_ns, may_jump);
+            let end = if may_jump { CallEnd::Returned } else { CallEnd::Left };
+            self.close_at(at, time_ns, end);
         }
         Some(stack)
     }
@@ -216,7 +222,7 @@ impl Thread {
     /// Calls below this place on its stack can't return any more.
     fn leave_below(&mut self, stack: u64, sp: u64, time_ns: u64) {
         while let Some(at) = self.top_of(stack).filter(|at| self.open[*at].sp < sp) {
-            self.close_at(at, time_ns, false);
+            self.close_at(at, time_ns, CallEnd::Left);
         }
     }
 
@@ -237,7 +243,7 @@ impl Thread {
             return;
         };
         self.leave_below(self.open[at].stack, event.sp, event.time_ns);
-        self.close_at(at, event.time_ns, true);
+        self.close_at(at, event.time_ns, CallEnd::Returned);
         self.left_at = event.sp;
     }
 
@@ -265,19 +271,19 @@ impl Thread {
     fn leave_in_kernel(&mut self, is: impl Fn(&Open) -> bool, time_ns: u64) {
         let inner = self.open.iter().rev().take_while(|open| open.in_kernel).position(is);
         for _ in 0..inner.map_or(0, |inner| inner + 1) {
-            self.close_at(self.open.len() - 1, time_ns, true);
+            self.close_at(self.open.len() - 1, time_ns, CallEnd::Returned);
         }
     }
 
     fn leave_kernel(&mut self, time_ns: u64) {
         while self.open.last().is_some_and(|open| open.in_kernel) {
-            self.close_at(self.open.len() - 1, time_ns, true);
+            self.close_at(self.open.len() - 1, time_ns, CallEnd::Returned);
         }
     }
 
     fn close_all(&mut self, time_ns: u64) {
         while !self.open.is_empty() {
-            self.close_at(self.open.len() - 1, time_ns, false);
+            self.close_at(self.open.len() - 1, time_ns, CallEnd::Left);
         }
     }
 
@@ -311,7 +317,7 @@ impl Thread {
         self.push(file::entry_word(address, time_ns));
     }
 
-    fn close_at(&mut self, at: usize, time_ns: u64, returned: bool) {
+    fn close_at(&mut self, at: usize, time_ns: u64, end: CallEnd) {
         let open = self.open.remove(at);
         if !open.in_kernel {
             self.stacks.remove(open.stack, open.sp);
@@ -325,15 +331,14 @@ impl Thread {
         if below > 0 {
             self.push(file::control_word(file::CONTROL_BELOW, below as u64));
         }
-        self.push(if returned {
-            file::exit_word(time_ns)
-        } else {
-            file::control_word(file::CONTROL_UNWOUND, time_ns)
+        self.push(match end {
+            CallEnd::Returned => file::exit_word(time_ns),
+            CallEnd::Left => file::control_word(file::CONTROL_UNWOUND, time_ns),
         });
     }
 
     /// Where to go back to if a call of the function that begins now is not slow.
-    fn mark(&self, filters: &Filters, function: u32) -> Option<Mark> {
+    fn mark(&self, filters: &CallFilters, function: u32) -> Option<Mark> {
         if filters.of(function) & sleds::SLOW == 0 {
             return None;
         }
@@ -385,7 +390,8 @@ impl Thread {
     }
 
     /// Hands what is held to the file of this process and thread in `dir`; 0 bytes: all of it is kept there.
-    pub fn flush(&mut self, dir: &Path, (pid, tid): (u32, u32), keep_bytes: u64) -> io::Result<()> {
+    pub fn flush(&mut self, dir: &Path, task: PidTid, keep_bytes: u64) -> io::Result<()> {
+        let PidTid { pid, tid } = task;
         if self.bytes.is_empty() {
             return Ok(());
         }

@@ -95,7 +95,7 @@ fn load_any<'a>(
     let mut refused = None;
     for (object, form) in newest.into_iter().chain(older) {
         configure(loader, options, form, constants);
-        match load(btf, loader, (object, form)) {
+        match load(btf, loader, object, form) {
             Ok(mut ebpf) => {
                 let copying = load_iterators(&mut ebpf, btf)?;
                 return Ok((ebpf, copying, SWITCH_PROGRAMS[usize::from(form.later)]));
@@ -147,7 +147,7 @@ fn configure<'a>(loader: &mut EbpfLoader<'a>, options: &Options, form: Form, con
         .map_max_entries("ends", options.ring_bytes);
 }
 
-fn load(btf: &Btf, loader: &mut EbpfLoader<'_>, (object, form): (&[u8], Form)) -> Result<Ebpf, Error> {
+fn load(btf: &Btf, loader: &mut EbpfLoader<'_>, object: &[u8], form: Form) -> Result<Ebpf, Error> {
     let mut ebpf = loader.load(object).map_err(|error| load_error("object", &error))?;
     let on_switch = (SWITCH_PROGRAMS[usize::from(form.later)], "sched_switch");
     for (name, tracepoint) in std::iter::once(on_switch).chain(TRACEPOINTS) {

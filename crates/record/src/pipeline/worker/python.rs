@@ -5,22 +5,23 @@ use perfdata::record::{FileId, Mmap};
 use perfdata::{Avma, CpuMode, Record, SampleId};
 
 use super::Rest;
+use crate::pid_tid::PidTid;
 use crate::runtimes::python::StackMoment;
 
 impl Rest {
     /// Hands Python's frames of the stack that is unwound next to the unwinder.
-    pub(super) fn add_python(&mut self, task: (u32, u32), time_ns: u64, moment: StackMoment) {
+    pub(super) fn add_python(&mut self, task: PidTid, time_ns: u64, moment: StackMoment) {
         let Some(python) = &self.python else { return };
         let frames = python.frames_of(task, moment);
-        if frames.is_some() && self.python_mapped.insert(task.0) {
+        if frames.is_some() && self.python_mapped.insert(task.pid) {
             self.map_python(task, time_ns);
         }
         self.stacks.take_python(frames);
     }
 
     /// The file gets a mapping of the process for the addresses of Python's functions.
-    fn map_python(&mut self, task: (u32, u32), time_ns: u64) {
-        let (pid, tid) = task;
+    fn map_python(&mut self, task: PidTid, time_ns: u64) {
+        let PidTid { pid, tid } = task;
         let mmap = Mmap {
             pid,
             tid,

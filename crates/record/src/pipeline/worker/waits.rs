@@ -8,23 +8,25 @@ use perfdata::{Avma, CpuMode, Record, Sample, SampleId};
 
 use super::Rest;
 use crate::accounting::account::StackEnding;
-use crate::off_cpu::switches::{Moment, Told};
-use crate::off_cpu::thread_clock::{Ended, Spot};
-use crate::off_cpu::tracepoints::{EVENTS, Point};
+use crate::off_cpu::switches::Told;
+use crate::off_cpu::thread_clock::{Ended, Moment, Spot};
+use crate::off_cpu::tracepoints::{EVENTS, SchedEvent, SchedPoint};
 use crate::off_cpu::{EndRecord, SiteId, convert, has_user_part, registers};
+use crate::pid_tid::PidTid;
 use crate::runtimes::python::StackMoment;
 
 impl Rest {
     /// A sample of the off-CPU engine: always unwound here. Wakers wait for the sample of the wait they ended.
     pub(super) fn off_cpu_sample(&mut self, file_event: usize, sample: &Sample<'_>, time_ns: u64) {
-        let (pid, tid) = sample.pid_tid.unwrap_or_default();
+        let task = PidTid::of_record(sample.pid_tid);
+        let PidTid { pid, tid } = task;
         let raw = sample.raw.unwrap_or_default();
         if file_event != self.first_off_cpu + convert::WAKER {
-            self.add_python((pid, tid), time_ns, StackMoment::Wait(time_ns));
+            self.add_python(task, time_ns, StackMoment::Wait(time_ns));
         }
         let unwound = self.stacks.unwind(sample, &mut self.processes);
         if file_event == self.first_off_cpu + convert::WAKER {
-            return self.wakers.waker((pid, tid), raw, self.stacks.chain());
+            return self.wakers.waker(task, raw, self.stacks.chain());
         }
         self.sample_times = Some((self.sample_times.map_or(time_ns, |(first, _)| first), time_ns));
         let payload = Payload::parse(raw);
@@ -34,10 +36,10 @@ impl Rest {
         {
             let spot = Spot { chain: self.stacks.chain().into(), syscall: of.syscall, args: of.args };
             let spot = Some(spot).filter(|spot| !spot.chain.is_empty());
-            return switches.begin((pid, tid), time_ns, of.state, spot);
+            return switches.begin(task, time_ns, of.state, spot);
         }
         if let Some(Payload::Totals(totals)) = &payload {
-            self.account.totals((pid, tid), totals);
+            self.account.totals(task, totals);
             self.site_chains.forget(tid);
         }
         if let Some(Payload::Interval(of)) = &payload
@@ -113,9 +115,10 @@ impl Rest {
 
     /// A hit of one of the tracepoints that replace the engine.
     pub(super) fn tracepoint(&mut self, index: usize, sample: &Sample<'_>, time_ns: u64) {
-        let Some(&(point, has_stack)) = EVENTS.get(index) else { return };
-        let (task, cpu) = (sample.pid_tid.unwrap_or_default(), sample.cpu.unwrap_or_default());
-        let (raw, at) = (sample.raw.unwrap_or_default(), Moment { time_ns, cpu, task });
+        let Some(&SchedEvent { point, has_stacks }) = EVENTS.get(index) else { return };
+        let task = PidTid::of_record(sample.pid_tid);
+        let at = Moment { time_ns, cpu: sample.cpu.unwrap_or_default(), task };
+        let raw = sample.raw.unwrap_or_default();
         let runs_ns = self.shared.runs_ns.load(Ordering::Acquire);
         let Some((switches, points)) = &mut self.switches else { return };
         let points = *points;
@@ -123,22 +126,22 @@ impl Rest {
             switches.runs_since(runs_ns);
         }
         match point {
-            Point::Switch => {
+            SchedPoint::Switch => {
                 let Some(switch) = points.switch(raw) else { return };
-                let follows = switches.follows(task.1);
-                let spot = if has_stack && follows { Some(self.spot(sample, time_ns)) } else { None };
+                let follows = switches.follows(task.tid);
+                let spot = if has_stacks && follows { Some(self.spot(sample, time_ns)) } else { None };
                 let Some((switches, _)) = &mut self.switches else { return };
                 switches.switched(at, &switch, spot);
             }
-            Point::Waking => {
+            SchedPoint::Waking => {
                 let Some((tid, by_interrupt)) = points.woken(raw).filter(|(tid, _)| switches.follows(*tid))
                 else {
                     return;
                 };
-                if has_stack {
+                if has_stacks {
                     self.stacks.unwind(sample, &mut self.processes);
                 }
-                let chain = if has_stack { self.stacks.chain() } else { &[] };
+                let chain = if has_stacks { self.stacks.chain() } else { &[] };
                 let Some((switches, _)) = &mut self.switches else { return };
                 switches.woken(at, tid, by_interrupt, chain);
             }
@@ -161,11 +164,13 @@ impl Rest {
     pub(super) fn follow_clocks(&mut self, record: &Record<'_>, time_ns: u64) {
         let Some((switches, _)) = &mut self.switches else { return };
         match record {
-            Record::Fork(task) if time_ns > 0 => switches.fork((task.pid, task.tid), task.ptid, time_ns),
+            Record::Fork(task) if time_ns > 0 => {
+                switches.fork(PidTid { pid: task.pid, tid: task.tid }, task.ptid, time_ns)
+            }
             Record::Comm(comm) => {
                 switches.name(comm.tid, comm.comm);
                 if comm.exec {
-                    switches.exec((comm.pid, comm.tid), time_ns);
+                    switches.exec(PidTid { pid: comm.pid, tid: comm.tid }, time_ns);
                 }
             }
             Record::Lost(_) | Record::LostSamples(_) => switches.lost(),
@@ -190,13 +195,14 @@ impl Rest {
         let Some((switches, _)) = &mut self.switches else { return };
         for told in switches.take_told().collect::<Vec<_>>() {
             match told {
-                Told::Interval(task, time_ns, cpu, ended) => self.tell_interval(task, time_ns, cpu, &ended),
+                Told::Interval(at, ended) => self.tell_interval(at, &ended),
                 Told::End(end) => self.tell_end(&end),
             }
         }
     }
 
-    fn tell_interval(&mut self, task: (u32, u32), time_ns: u64, cpu: u32, ended: &Ended) {
+    fn tell_interval(&mut self, at: Moment, ended: &Ended) {
+        let Moment { time_ns, cpu, task } = at;
         let event = convert::event_of(ended.interval.state);
         let sample = Sample { cpu: Some(cpu), ..waits_sample(event, task, time_ns, ended.weight_ns) };
         let in_kernel = ended.chain.first() == Some(&PERF_CONTEXT_KERNEL);
@@ -210,7 +216,7 @@ impl Rest {
     }
 
     fn tell_end(&mut self, end: &EndRecord) {
-        let task = (end.pid, end.tid);
+        let task = PidTid { pid: end.pid, tid: end.tid };
         for (event, period, raw) in convert::end_samples(end) {
             let chain = perfdata::Callchain([].as_slice().into());
             let sample = waits_sample(event, task, end.end_ns, period);
@@ -231,12 +237,12 @@ fn without_place(payload: Option<&Payload>) -> Option<Vec<u8>> {
 }
 
 /// A sample of one of the off-CPU events, but for stack and payload.
-fn waits_sample(event: usize, task: (u32, u32), time_ns: u64, period: u64) -> Sample<'static> {
+fn waits_sample(event: usize, task: PidTid, time_ns: u64, period: u64) -> Sample<'static> {
     Sample {
         misc: CpuMode::Kernel.to_misc(),
         identifier: Some(convert::event_id(event)),
         ip: None,
-        pid_tid: Some(task),
+        pid_tid: Some(task.to_record()),
         time_ns: Some(time_ns),
         cpu: Some(0),
         period: Some(period),

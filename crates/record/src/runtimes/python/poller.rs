@@ -15,6 +15,7 @@ use super::layout::{CopiedAt, RING_WORDS, RawFrame, RingRecord, process_words};
 use super::stack_store::{PythonStack, StackStore};
 use super::versions::PythonVersion;
 use super::weave::PythonFrames;
+use crate::pid_tid::PidTid;
 use crate::summary::Notice;
 use crate::sys::time::Clock;
 
@@ -134,9 +135,9 @@ impl PythonReader {
         self.ends.store(true, Ordering::Relaxed);
     }
 
-    /// The Python frames of a thread (process and thread id); `None` if it ran none.
+    /// The Python frames of a thread; `None` if it ran none.
     #[must_use]
-    pub fn frames_of(&self, task: (u32, u32), moment: StackMoment) -> Option<PythonFrames> {
+    pub fn frames_of(&self, task: PidTid, moment: StackMoment) -> Option<PythonFrames> {
         let mut reader = self.lock();
         let (StackMoment::Sample(time_ns) | StackMoment::Wait(time_ns)) = moment;
         // What was copied is in the ring before the sample is in its own.
@@ -144,15 +145,15 @@ impl PythonReader {
             reader.poll();
         }
         let stack = match moment {
-            StackMoment::Sample(at) => reader.store.of_sample(task.1, at)?,
-            StackMoment::Wait(at) => reader.store.of_wait(task.1, at)?,
+            StackMoment::Sample(at) => reader.store.of_sample(task.tid, at)?,
+            StackMoment::Wait(at) => reader.store.of_wait(task.tid, at)?,
         };
         if stack.groups.is_empty() {
             return None;
         }
         reader.counts.stacks += 1;
         reader.counts.whole += u64::from(stack.is_whole);
-        let eval = reader.processes.get(&task.0)?.interpreter.eval.clone();
+        let eval = reader.processes.get(&task.pid)?.interpreter.eval.clone();
         Some(PythonFrames { groups: stack.groups.to_vec(), eval })
     }
 
@@ -237,18 +238,18 @@ impl Reader {
                 }
             }
             RingRecord::Frames { when, time_ns, pid, tid, is_whole, frames } => {
-                self.keep((pid, tid), when, RawStack { time_ns, is_whole, frames });
+                self.keep(PidTid { pid, tid }, when, RawStack { time_ns, is_whole, frames });
             }
         }
     }
 
     /// Names a stack's functions, and keeps it.
-    fn keep(&mut self, task: (u32, u32), when: CopiedAt, stack: RawStack) {
-        let Some(process) = self.processes.get_mut(&task.0) else { return };
+    fn keep(&mut self, task: PidTid, when: CopiedAt, stack: RawStack) {
+        let Some(process) = self.processes.get_mut(&task.pid) else { return };
         let RawStack { time_ns, is_whole, frames } = stack;
         let (groups, is_known) = process.groups_of(&frames, &mut self.functions, self.polled_ns);
         let is_whole = is_whole && is_known;
-        self.store.keep(task.1, when, PythonStack { time_ns, groups: Arc::new(groups), is_whole });
+        self.store.keep(task.tid, when, PythonStack { time_ns, groups: Arc::new(groups), is_whole });
     }
 
     /// The threads of a process just found that wait already.
@@ -256,7 +257,7 @@ impl Reader {
         let waiting = self.processes.get(&pid).map_or_else(Vec::new, |process| process.waiting(pid));
         let time_ns = Clock::Monotonic.now_ns();
         for (tid, frames) in waiting {
-            self.keep((pid, tid), CopiedAt::Switch, RawStack { time_ns, is_whole: true, frames });
+            self.keep(PidTid { pid, tid }, CopiedAt::Switch, RawStack { time_ns, is_whole: true, frames });
         }
     }
 

@@ -17,6 +17,7 @@ use crate::accounting::summary::Notice;
 use crate::files::scratch::ScratchFolder;
 use crate::off_cpu::Encoder;
 use crate::open::plan::Plan;
+use crate::pid_tid::PidTid;
 use crate::sys::time::Clock;
 use crate::sys::{SharedSlots, SlotRecord};
 use processes::KnownProcesses;
@@ -186,9 +187,9 @@ impl Timers {
     }
 
     /// A thread of which no timer has reported: its process may be static, or clear its environment.
-    fn meet(&mut self, task: TaskId, out: &mut Vec<u8>) {
-        let TaskId { pid, tid } = task;
-        let leader = TaskId { pid, tid: pid };
+    fn meet(&mut self, task: PidTid, out: &mut Vec<u8>) {
+        let PidTid { pid, tid } = task;
+        let leader = PidTid::leader(pid);
         let time_ns = Clock::Monotonic.now_ns();
         if !self.processes.is_known(pid) {
             let Some(status) = crate::machine::proc::status(pid) else { return };
@@ -206,18 +207,11 @@ impl Timers {
     }
 }
 
-/// A thread of a process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct TaskId {
-    pid: u32,
-    tid: u32,
-}
-
 /// Who and when of a record.
 #[derive(Debug, Clone, Copy)]
 struct SlotEvent {
     kind: u64,
-    task: TaskId,
+    task: PidTid,
     parent: u32,
     time_ns: u64,
     cpu_ns: u64,
@@ -230,7 +224,7 @@ impl SlotEvent {
         let task = record.words[word::TASK];
         Self {
             kind: record.words[word::KIND],
-            task: TaskId { pid: task as u32, tid: (task >> 32) as u32 },
+            task: PidTid { pid: task as u32, tid: (task >> 32) as u32 },
             parent: record.words[word::PARENT] as u32,
             time_ns: record.words[word::TIME],
             cpu_ns: record.words[word::CPU],

@@ -5,10 +5,11 @@ use perfdata::record::{Comm, Task};
 use perfdata::{Avma, Callchain, CpuMode, Event, Record, Regs, Sample, SampleId, UserStack, record_to_bytes};
 use tracer::layout::slots::word;
 
-use super::{SlotEvent, TaskId, event_id};
+use super::{SlotEvent, event_id};
 use crate::machine::proc::MapLine;
 use crate::machine::synthesize;
 use crate::open::plan::Plan;
+use crate::pid_tid::PidTid;
 use crate::sys::SlotRecord;
 
 /// Numbers of the program counter and stack pointer in perf's order.
@@ -36,10 +37,10 @@ impl RecordMaker {
         Self { sampling: of(samples), tracking: of(plan.tracking().unwrap_or(samples)) }
     }
 
-    fn put(&self, record: &Record<'_>, task: (u32, u32), time_ns: u64, out: &mut Vec<u8>) {
+    fn put(&self, record: &Record<'_>, task: PidTid, time_ns: u64, out: &mut Vec<u8>) {
         let (event, id) = &self.tracking;
         let id = SampleId {
-            pid_tid: Some(task),
+            pid_tid: Some(task.to_record()),
             time_ns: Some(time_ns),
             id: Some(*id),
             identifier: Some(*id),
@@ -50,27 +51,32 @@ impl RecordMaker {
     }
 
     /// A thread `(pid, tid)` begins; `parent` is its process or the process that forked.
-    pub(super) fn fork(&self, of: TaskId, parent: u32, time_ns: u64, out: &mut Vec<u8>) {
-        let TaskId { pid, tid } = of;
+    pub(super) fn fork(&self, of: PidTid, parent: u32, time_ns: u64, out: &mut Vec<u8>) {
+        let PidTid { pid, tid } = of;
         let task = Task { pid, ppid: parent, tid, ptid: parent, time_ns };
-        self.put(&Record::Fork(task), (parent, parent), time_ns, out);
+        self.put(&Record::Fork(task), PidTid::leader(parent), time_ns, out);
     }
 
-    pub(super) fn exit(&self, of: TaskId, time_ns: u64, out: &mut Vec<u8>) {
-        let TaskId { pid, tid } = of;
+    pub(super) fn exit(&self, of: PidTid, time_ns: u64, out: &mut Vec<u8>) {
+        let PidTid { pid, tid } = of;
         let task = Task { pid, ppid: pid, tid, ptid: pid, time_ns };
-        self.put(&Record::Exit(task), (pid, tid), time_ns, out);
+        self.put(&Record::Exit(task), of, time_ns, out);
     }
 
     /// A process begins a program of this name.
-    pub(super) fn exec(&self, of: TaskId, name: &[u8], time_ns: u64, out: &mut Vec<u8>) {
+    pub(super) fn exec(&self, of: PidTid, name: &[u8], time_ns: u64, out: &mut Vec<u8>) {
         let comm = Comm { pid: of.pid, tid: of.tid, comm: name, exec: true };
-        self.put(&Record::Comm(comm), (of.pid, of.tid), time_ns, out);
+        self.put(&Record::Comm(comm), of, time_ns, out);
     }
 
     pub(super) fn mmaps(&self, pid: u32, lines: &[MapLine], time_ns: u64, out: &mut Vec<u8>) {
         for line in lines {
-            self.put(&Record::Mmap(synthesize::user_mmap(pid, line, true)), (pid, pid), time_ns, out);
+            self.put(
+                &Record::Mmap(synthesize::user_mmap(pid, line, true)),
+                PidTid::leader(pid),
+                time_ns,
+                out,
+            );
         }
     }
 

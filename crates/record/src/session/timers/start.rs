@@ -15,7 +15,7 @@ use tracer::layout::slots::{FILE_VARIABLE, STACK_BYTES};
 use super::PERIOD_NS;
 use crate::accounting::summary::Notice;
 use crate::files::output_file;
-use crate::files::scratch::ScratchFolder;
+use crate::files::scratch::{PlaceRule, ScratchFolder};
 use crate::machine::capabilities::Rights;
 use crate::machine::proc;
 use crate::open::Opened;
@@ -46,7 +46,7 @@ pub fn event_id(opened: usize) -> u64 {
 pub fn prepare(opts: &RecordOpts) -> Option<Preparation> {
     let library = opts.timers.filter(|library| !library.is_empty() && can_replace(opts))?;
     let denied = refusal()?;
-    let folder = ScratchFolder::for_programs("timers", (can_hold, "")).ok()?;
+    let folder = ScratchFolder::for_programs("timers", PlaceRule { fits: can_hold, wanted: "" }).ok()?;
     let path = folder.path().join(LIBRARY);
     output_file::write_part(&path, library).ok()?;
     // Readable whoever the program is when it is loaded.

@@ -13,7 +13,7 @@ use crate::off_cpu::proc_sampler::{self as look, Look, Memories, ThreadFiles};
 use crate::off_cpu::{Encoder, Record};
 use crate::sys::time::Clock;
 
-use super::TaskId;
+use crate::pid_tid::PidTid;
 
 /// The pause after a round is this many times as long as the round: one percent of a CPU.
 const REST_TIMES: u32 = 100;
@@ -98,7 +98,7 @@ impl ThreadClocks {
     }
 
     /// A thread begins with this CPU time used already. False if it has a clock.
-    pub(super) fn begin(&mut self, task: TaskId, time_ns: u64, cpu_ns: u64) -> bool {
+    pub(super) fn begin(&mut self, task: PidTid, time_ns: u64, cpu_ns: u64) -> bool {
         if self.clocks.contains_key(&task.tid) {
             return false;
         }
@@ -107,7 +107,7 @@ impl ThreadClocks {
     }
 
     /// A thread that lived before it was found.
-    pub(super) fn begin_found(&mut self, task: TaskId, time_ns: u64) {
+    pub(super) fn begin_found(&mut self, task: PidTid, time_ns: u64) {
         let clock = ThreadClock::new(task, time_ns, 0);
         let cpu_ns = clock.files.as_ref().and_then(ThreadFiles::sums).map_or(0, |sums| sums[0]);
         self.clocks
@@ -128,7 +128,7 @@ impl ThreadClocks {
     }
 
     /// A sample was taken: the CPU time since the one before.
-    pub(super) fn ran(&mut self, task: TaskId, time_ns: u64, cpu_ns: u64) -> u64 {
+    pub(super) fn ran(&mut self, task: PidTid, time_ns: u64, cpu_ns: u64) -> u64 {
         self.begin(task, time_ns, cpu_ns.saturating_sub(super::PERIOD_NS));
         self.seen(task.tid, time_ns, cpu_ns);
         let Some(clock) = self.clocks.get_mut(&task.tid) else { return super::PERIOD_NS };
@@ -166,7 +166,7 @@ impl ThreadClocks {
     }
 
     /// Threads below `root` that have no clock, at two searches.
-    pub(super) fn search(&mut self, root: u32) -> Vec<TaskId> {
+    pub(super) fn search(&mut self, root: u32) -> Vec<PidTid> {
         if self.searched.is_some_and(|searched| searched.elapsed() < SEARCH_EVERY) {
             return Vec::new();
         }
@@ -175,7 +175,7 @@ impl ThreadClocks {
         pids.extend(process_tree::descendants(&[root]));
         let of_process = |pid: u32| {
             let tids = proc::threads(pid).unwrap_or_default().into_iter();
-            tids.map(move |tid| TaskId { pid, tid })
+            tids.map(move |tid| PidTid { pid, tid })
         };
         let found = pids.into_iter().flat_map(of_process);
         let room = MAX_THREADS.saturating_sub(self.clocks.len());
@@ -186,7 +186,7 @@ impl ThreadClocks {
     }
 
     /// A round of looks; the threads that have ended unseen, with the last moment they were seen at.
-    pub(super) fn look(&mut self, out: &mut Vec<u8>) -> Vec<(TaskId, u64)> {
+    pub(super) fn look(&mut self, out: &mut Vec<u8>) -> Vec<(PidTid, u64)> {
         let begin = Instant::now();
         // Where CPUs are short, tally runs when the target stops running: looks at that moment would show the beginnings
         // of waits only. So looks that come late begin no wait, unless all do.
@@ -201,7 +201,7 @@ impl ThreadClocks {
                 clock.look(tid, is_fair, &mut self.memories, encoder, out);
             }
             if !alive {
-                gone.push((TaskId { pid: clock.pid, tid }, clock.seen_ns));
+                gone.push((PidTid { pid: clock.pid, tid }, clock.seen_ns));
             }
         }
         gone.iter().for_each(|&(task, seen_ns)| self.close(task.tid, seen_ns, flag::EXITED, out));
@@ -218,8 +218,8 @@ fn uneven(pause: Duration) -> Duration {
 }
 
 impl ThreadClock {
-    fn new(task: TaskId, time_ns: u64, cpu_ns: u64) -> Self {
-        let TaskId { pid, tid } = task;
+    fn new(task: PidTid, time_ns: u64, cpu_ns: u64) -> Self {
+        let PidTid { pid, tid } = task;
         Self {
             pid,
             start_ns: time_ns,
@@ -354,7 +354,7 @@ mod tests {
     use super::*;
 
     /// No such thread: only what the test says is known of it.
-    const TASK: TaskId = TaskId { pid: 4_194_303, tid: 4_194_303 };
+    const TASK: PidTid = PidTid { pid: 4_194_303, tid: 4_194_303 };
 
     fn clock() -> ThreadClock {
         let mut clock = ThreadClock::new(TASK, 1_000, 50);

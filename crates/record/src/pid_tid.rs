@@ -1,0 +1,31 @@
+//! The kernel's numbers of a thread.
+
+/// A thread by the kernel's labels, in our pid namespace. The kernel uses both numbers again.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PidTid {
+    /// Its process.
+    pub pid: u32,
+    /// The thread.
+    pub tid: u32,
+}
+
+impl PidTid {
+    /// The first thread of a process.
+    #[must_use]
+    pub fn leader(pid: u32) -> Self {
+        Self { pid, tid: pid }
+    }
+
+    /// As records have it; 0 and 0 where a record has none.
+    #[must_use]
+    pub fn of_record(pid_tid: Option<(u32, u32)>) -> Self {
+        let (pid, tid) = pid_tid.unwrap_or_default();
+        Self { pid, tid }
+    }
+
+    /// In the form of records.
+    #[must_use]
+    pub fn to_record(self) -> (u32, u32) {
+        (self.pid, self.tid)
+    }
+}
