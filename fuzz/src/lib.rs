@@ -18,6 +18,7 @@ const CRATES: &[(&str, &[Target])] = &[
     ("calls", calls::fuzz::TARGETS),
     ("cli", cli::TARGETS),
     ("dso", dso::fuzz::TARGETS),
+    ("counts", counts::fuzz::TARGETS),
     ("exchange", exchange::fuzz::TARGETS),
     ("intelpt", intelpt::fuzz::TARGETS),
     ("perfdata", perfdata::fuzz::TARGETS),

@@ -10,8 +10,12 @@ use perfdata::PerfData;
 pub type Target = fn(&[u8]);
 
 /// All targets by name.
-pub const TARGETS: &[(&str, Target)] =
-    &[("thread_file", fuzz_thread_file), ("pt_sideband", fuzz_sideband), ("uftrace", fuzz_uftrace)];
+pub const TARGETS: &[(&str, Target)] = &[
+    ("thread_file", fuzz_thread_file),
+    ("pt_sideband", fuzz_sideband),
+    ("uftrace", fuzz_uftrace),
+    ("probe_spec", crate::probing::definition::spec::fuzz),
+];
 
 /// A thread's call file of these bytes after a good header, replayed. Every call entered is accounted for.
 pub fn fuzz_thread_file(bytes: &[u8]) {

@@ -7,7 +7,6 @@
 #![allow(rustdoc::broken_intra_doc_links)]
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
-pub mod annotate;
 pub mod calls;
 pub mod cmd;
 pub mod damage;
@@ -55,7 +54,6 @@ use std::process::ExitCode;
 pub const TARGETS: &[(&str, fn(&[u8]))] = &[
     ("report_flags", cmd::report::fuzz_flags),
     ("sizes", recording::fuzz_values),
-    ("probe_spec", probe::spec::fuzz),
     ("device_numbers", io::device::fuzz),
 ];
 

@@ -1,4 +1,5 @@
-//! Formats of other profilers: [`export`] writes profiles and timelines, [`import`] reads stacks.
+//! Formats of other profilers: [`export`] writes profiles and timelines, [`import`] reads stacks; [`page`] packs the data
+//! of our own page.
 //!
 //! Bytes ⇄ [`profile`]'s model: no file is opened here.
 #![forbid(unsafe_code)]
@@ -7,3 +8,4 @@
 pub mod export;
 pub mod fuzz;
 pub mod import;
+pub mod page;

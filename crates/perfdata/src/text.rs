@@ -21,6 +21,7 @@
 
 mod event;
 mod foreign;
+pub mod glob;
 mod parse;
 mod print;
 mod sample;

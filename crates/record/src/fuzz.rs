@@ -5,7 +5,6 @@ use std::io;
 use crate::event::{EventSource, parse};
 use crate::machine::proc;
 use crate::off_cpu::{later, proc_sampler};
-use crate::open::target;
 use crate::runtimes::python::{Offsets, parse_record, read_code};
 
 /// Every fuzz target with its name.
@@ -14,7 +13,6 @@ pub const TARGETS: &[(&str, fn(&[u8]))] = &[
     ("event_spec", event_spec),
     ("proc_maps", proc_maps),
     ("proc_status", proc_status),
-    ("cpu_list", cpu_list),
     ("proc_syscall", proc_syscall),
     ("kernel_btf", kernel_btf),
     ("branch_filter", branch_filter),
@@ -76,10 +74,6 @@ fn proc_maps(data: &[u8]) {
 
 fn proc_status(data: &[u8]) {
     let _ = proc::parse_status(data);
-}
-
-fn cpu_list(data: &[u8]) {
-    let _ = target::parse_cpu_list(&String::from_utf8_lossy(data));
 }
 
 fn proc_syscall(data: &[u8]) {

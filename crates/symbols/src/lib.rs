@@ -24,6 +24,7 @@
 
 pub mod data_symbols;
 mod jit_names;
+pub mod listing;
 mod name_opts;
 mod object_files;
 mod recorded_kernel;

@@ -13,13 +13,14 @@ const EDGES: &[(&str, &[&str])] = &[
     ("profile", &["perfdata", "dso", "sched"]),
     ("symbols", &["perfdata", "dso", "profile"]),
     ("calls", &["perfdata", "dso", "intelpt", "tracer", "profile", "symbols"]),
+    ("counts", &["perfdata"]),
     ("exchange", &["perfdata", "profile"]),
-    ("record", &["perfdata", "dso", "sched", "syscalls", "tracer"]),
+    ("record", &["perfdata", "counts", "dso", "sched", "syscalls", "tracer"]),
     (
         "cli",
         &[
-            "perfdata", "dso", "intelpt", "calls", "exchange", "profile", "record", "symbols", "syscalls",
-            "tracer",
+            "perfdata", "dso", "intelpt", "calls", "counts", "exchange", "profile", "record", "symbols",
+            "syscalls", "tracer",
         ],
     ),
 ];

@@ -8,4 +8,5 @@ pub mod imports;
 pub mod kernel;
 pub mod names;
 pub mod switches;
+pub mod tail_reader;
 pub mod totals;

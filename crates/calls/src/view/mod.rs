@@ -1,5 +1,9 @@
 //! From a recording's folder to summed calls: filters, parallel replay, merge.
 
+pub mod call_lines;
+pub mod limits;
+pub mod slow_call;
+pub mod spans;
 pub mod track;
 
 use crate::error::Context;

@@ -6,7 +6,7 @@
 use record::calls::{CallAddresses, KernelParts};
 use std::fmt::Write as _;
 
-use super::choose::Chosen;
+use calls::probing::ProbePlan;
 use calls::recording::kernel;
 
 /// Where the first file is.
@@ -14,9 +14,9 @@ const FIRST: u64 = 1 << 16;
 /// Files begin at multiples of this.
 const ALIGN: u64 = 1 << 16;
 
-/// CallAddresses of what was chosen.
+/// Addresses of what was chosen.
 #[must_use]
-pub fn of(chosen: &Chosen, parts: KernelParts) -> CallAddresses {
+pub fn of(chosen: &ProbePlan, parts: KernelParts) -> CallAddresses {
     let mut at = FIRST;
     let mut starts = Vec::new();
     let mut maps = String::new();

@@ -90,15 +90,3 @@ fn line(dir: &Path, summary: &Summary) -> String {
         dir.display()
     )
 }
-
-/// What was recorded: the command line, or the processes.
-#[must_use]
-pub fn told_command(args: &RecordSpec) -> String {
-    if args.command.is_empty() {
-        let pids: Vec<String> = args.probes.pid.iter().map(u32::to_string).collect();
-        return format!("process {}", pids.join(", "));
-    }
-    let words: Vec<_> = args.command.iter().map(|word| word.to_string_lossy()).collect();
-    // A script of `sh -c` has line ends; `info` is read by lines.
-    out::harmless(&words.join(" ")).into_owned()
-}

@@ -1,6 +1,5 @@
 //! Recordings that grow large: reported while the program runs and at its end, with lines that record less.
 
-use rayon::prelude::*;
 use record::sys::mem;
 use std::ffi::OsString;
 use std::fs;
@@ -8,11 +7,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use calls::model::{RawStep, Step, ThreadFile};
-
 use super::record_spec::RecordSpec;
 use crate::text::number;
 use calls::recording::folder::Folder;
+use calls::view::limits::CallsLeft;
 
 /// Recordings of so many bytes are large.
 const LARGE_BYTES: u64 = 256 << 20;
@@ -77,82 +75,13 @@ fn bytes_on_disk(dir: &Path) -> u64 {
     files.map(|file| file.blocks() * BLOCK_BYTES).sum()
 }
 
-/// Times and depths whose use as a limit is looked at.
-const TIMES: [(&str, u64); 4] = [("1us", 1_000), ("10us", 10_000), ("100us", 100_000), ("1ms", 1_000_000)];
-const DEPTHS: usize = 32;
-/// A limit is worth naming if it leaves at most one call of so many.
-const WORTH: u64 = 10;
-
-/// How many calls would be left by each limit.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Left {
-    calls: u64,
-    /// By [`TIMES`]: calls that took at least so long.
-    longer: [u64; TIMES.len()],
-    /// Calls with so many around them.
-    at_depth: [u64; DEPTHS],
-}
-
-impl Left {
-    fn of(file: &ThreadFile<'_>, ns_per_tick: f64) -> Self {
-        let mut left = Self::default();
-        let mut open: Vec<u64> = Vec::new();
-        for (tsc, step) in file.steps() {
-            match step {
-                RawStep::Enter(_) => {
-                    left.calls += 1;
-                    left.at_depth[open.len().min(DEPTHS - 1)] += 1;
-                    open.push(tsc);
-                }
-                RawStep::Other(Step::Exit(_) | Step::Unwound(_)) => {
-                    let took_ns = open.pop().map_or(0.0, |began| (tsc - began) as f64 * ns_per_tick);
-                    let longer = left.longer.iter_mut().zip(TIMES);
-                    longer.for_each(|(count, (_, ns))| *count += u64::from(took_ns >= ns as f64));
-                }
-                _ => {}
-            }
-        }
-        left
-    }
-
-    fn plus(mut self, other: &Self) -> Self {
-        self.calls += other.calls;
-        self.longer.iter_mut().zip(other.longer).for_each(|(a, b)| *a += b);
-        self.at_depth.iter_mut().zip(other.at_depth).for_each(|(a, b)| *a += b);
-        self
-    }
-
-    /// The shortest time that leaves few calls, and how many.
-    fn time(&self) -> Option<(&'static str, u64)> {
-        let by_time = TIMES.iter().zip(self.longer).map(|((word, _), left)| (*word, left));
-        by_time.into_iter().find(|(_, left)| *left > 0 && left * WORTH <= self.calls)
-    }
-
-    /// The greatest depth that leaves few, and how many.
-    fn depth(&self) -> Option<(usize, u64)> {
-        let sums = self.at_depth.iter().scan(0, |sum, calls| {
-            *sum += calls;
-            Some(*sum)
-        });
-        (1..)
-            .zip(sums)
-            .take_while(|(_, left)| left * WORTH <= self.calls)
-            .last()
-            .filter(|(_, left)| *left > 0)
-    }
-}
-
 /// Lines that make a smaller recording of the same command, if this one is large.
 #[must_use]
 pub fn smaller(folder: &Folder, bytes: u64, args: &RecordSpec) -> Vec<String> {
     if bytes < LARGE_BYTES || args.max_bytes.is_some() {
         return Vec::new();
     }
-    let Ok(clock) = folder.clock() else { return Vec::new() };
-    let of = |thread: &calls::recording::folder::Thread| {
-        thread.file().map(|file| Left::of(&file, clock.ns_per_tick))
-    };
-    let left = folder.threads.par_iter().filter_map(of).reduce(Left::default, |a, b| a.plus(&b));
+    let Some(left) = CallsLeft::of_recording(folder) else { return Vec::new() };
     let command: Vec<OsString> = std::env::args_os().collect();
     let mut lines = Vec::new();
     if let Some((time, calls)) = left.time().filter(|_| args.min_ns.is_none()) {
@@ -191,15 +120,6 @@ fn shell_word(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn limits_are_named_that_leave_few_calls() {
-        let mut left = Left { calls: 1_000, longer: [500, 90, 3, 0], ..Left::default() };
-        left.at_depth[..4].copy_from_slice(&[1, 9, 80, 910]);
-        assert_eq!(left.time(), Some(("10us", 90)));
-        assert_eq!(left.depth(), Some((3, 90)));
-        assert_eq!(Left { calls: 10, longer: [10, 10, 10, 10], ..Left::default() }.time(), None);
-    }
 
     #[test]
     fn the_line_to_run_is_the_same_with_one_option_more() {

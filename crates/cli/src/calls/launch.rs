@@ -10,7 +10,6 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use super::closing::told_command;
 use super::growth::Growth;
 use super::observer::RecordingObserver;
 use super::opened::Opened;
@@ -76,7 +75,7 @@ pub fn run(
     let used = Used { wall_ns: Clock::Monotonic.now_ns() - started_ns, cpu_ns: cpu_ns() - used_before_ns };
     let info = format!(
         "command {}\nstatus {end}\nwall_ns {}\nend tsc {tsc} monotonic_ns {ns}\n",
-        told_command(args),
+        args.command_text(),
         used.wall_ns
     );
     if let Err(error) = write_info(&dir, &info) {
@@ -91,7 +90,7 @@ fn write_info(dir: &Path, info: &str) -> anyhow::Result<()> {
     let path = dir.join("info");
     if write_part(&path, info).is_err() {
         // Elsewhere or gone: the second try then fails as the first did.
-        let _ = fs::remove_file(dir.join(super::recorder::NAME));
+        let _ = fs::remove_file(dir.join(super::own_folder::RECORDER));
         write_part(&path, info).with_context(|| format!("can't write {}", path.display()))?;
     }
     Ok(())

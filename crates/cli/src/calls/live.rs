@@ -13,20 +13,20 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use super::choose::Chosen;
 use super::observer::RecordingObserver;
 use super::own_folder;
 use super::record as recording;
 use super::record_spec::RecordSpec;
-use super::slow_call::SlowWish;
-use super::tail::Tail;
 use super::{slow_folder, slow_pane, table};
 use crate::text::number;
 use crate::{out, term};
+use calls::probing::ProbePlan;
 use calls::recording::folder::Folder;
 use calls::recording::function::Function;
 use calls::recording::names::Functions;
+use calls::recording::tail_reader::Tail;
 use calls::selection::rules::Rules;
+use calls::view::slow_call::SlowWish;
 
 /// Lines that a screen keeps for what is around the table.
 const FRAME_LINES: usize = 4;
@@ -125,11 +125,16 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         begun: None,
         begun_ns: 0,
         shown: Instant::now(),
-        tail: Tail::new(!keep, record.min_ns.unwrap_or(0), wish),
+        tail: Tail::new(
+            (!keep).then_some(::record::sys::mem::give_back as _),
+            ::record::sys::time::ticks_and_ns,
+            record.min_ns.unwrap_or(0),
+            wish,
+        ),
         functions: Functions::new(),
         last: None,
         keep_slow,
-        command: super::closing::told_command(&record),
+        command: record.command_text(),
         kept: 0,
         is_unread: false,
     };
@@ -168,7 +173,12 @@ impl RecordingObserver for Live {
         self.show(sum, at_end)
     }
 
-    fn look_at_probes(&mut self, source: &dyn Source, chosen: &Chosen, at_end: bool) -> anyhow::Result<()> {
+    fn look_at_probes(
+        &mut self,
+        source: &dyn Source,
+        chosen: &ProbePlan,
+        at_end: bool,
+    ) -> anyhow::Result<()> {
         if !at_end && !self.is_time() {
             return Ok(());
         }

@@ -7,13 +7,13 @@ use record::output_file::write_part;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use super::choose::Chosen;
+use calls::probing::ProbePlan;
 
 /// Writes them: a line a function, `address file name`, with tabs between.
 ///
 /// # Errors
 /// If the file can't be written.
-pub fn write(dir: &Path, addresses: &CallAddresses, chosen: &Chosen) -> anyhow::Result<()> {
+pub fn write(dir: &Path, addresses: &CallAddresses, chosen: &ProbePlan) -> anyhow::Result<()> {
     let mut text = String::new();
     for ((address, name), function) in addresses.functions.iter().zip(&chosen.names).zip(&chosen.functions) {
         let file = chosen.objects.get(function.object).and_then(|object| object.path.file_name());

@@ -3,7 +3,7 @@
 use record::calls::Source;
 use std::path::Path;
 
-use super::choose::Chosen;
+use calls::probing::ProbePlan;
 
 /// Called every few milliseconds of a recording, and once at its end.
 pub trait RecordingObserver {
@@ -20,5 +20,6 @@ pub trait RecordingObserver {
     ///
     /// # Errors
     /// If the result can't be shown.
-    fn look_at_probes(&mut self, source: &dyn Source, chosen: &Chosen, at_end: bool) -> anyhow::Result<()>;
+    fn look_at_probes(&mut self, source: &dyn Source, chosen: &ProbePlan, at_end: bool)
+    -> anyhow::Result<()>;
 }

@@ -139,7 +139,7 @@ fn executable_files(maps: &[u8]) -> Vec<(PathBuf, u64)> {
             None => {}
         }
     }
-    let recorder = OsStr::new(super::recorder::NAME);
+    let recorder = OsStr::new(super::own_folder::RECORDER);
     files.retain(|(path, _, is_code)| *is_code && path.file_name() != Some(recorder));
     files.into_iter().map(|(path, start, _)| (path, start)).collect()
 }

@@ -14,11 +14,12 @@ use std::io::{self, Read};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use super::recorder;
 use calls::recording::{function_list, kernel, switches, totals};
 use calls::values;
 use tracer::layout::{self, sleds};
 
+/// Name of the recorder's file, by which it is known among what a process has mapped.
+pub const RECORDER: &str = "libtally_calls.so";
 /// The folder, in the recording's, into which the cost of a call is measured.
 const MEASURED: &str = "measured";
 /// Ends of the names of files that are numbered by process, thread and time.
@@ -33,7 +34,7 @@ const NAMED: [&str; 9] = [
     kernel::NAMES,
     totals::NAME,
     switches::NAME,
-    recorder::NAME,
+    RECORDER,
 ];
 
 /// Makes the folder, or empties it of an earlier recording; an empty list of sleds marks it as one.

@@ -1,39 +1,6 @@
 //! The flags of recording by uprobes.
 
-use std::str::FromStr;
-
-use super::record_spec::ProbeSpec;
-
-/// Functions chosen by who calls them.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Callees {
-    /// Who calls them, besides what -P means.
-    pub of: Option<String>,
-    /// How deep.
-    pub depth: u32,
-}
-
-impl FromStr for Callees {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        if let Ok(depth) = text.parse() {
-            return Ok(Self { of: None, depth });
-        }
-        // Not every colon begins a depth: C++ names have pairs of them.
-        let (of, depth) = match text.rsplit_once(':') {
-            Some((of, depth)) if !of.ends_with(':') => {
-                let depth = depth.parse().map_err(|_| format!("'{depth}' is no depth: FUNC:2"))?;
-                (of, depth)
-            }
-            _ => (text, 1),
-        };
-        if of.is_empty() {
-            return Err("no function: FUNC:2".to_owned());
-        }
-        Ok(Self { of: Some(of.to_owned()), depth })
-    }
-}
+use super::record_spec::{Callees, ProbeSpec};
 
 /// What only uprobes can do.
 #[derive(clap::Args)]
@@ -85,20 +52,5 @@ impl ProbeArgs {
             return_probes: self.return_probes,
             kernel_depth: self.kernel_depth,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::Callees;
-
-    #[test]
-    fn callees_are_of_what_is_chosen_or_of_a_function() {
-        let parsed = |text: &str| text.parse::<Callees>().map(|callees| (callees.of, callees.depth));
-        assert_eq!(parsed("2"), Ok((None, 2)));
-        assert_eq!(parsed("main"), Ok((Some("main".to_owned()), 1)));
-        assert_eq!(parsed("main:3"), Ok((Some("main".to_owned()), 3)));
-        assert_eq!(parsed("app::Parser::run"), Ok((Some("app::Parser::run".to_owned()), 1)));
-        assert!(parsed("main:x").is_err() && parsed(":2").is_err());
     }
 }

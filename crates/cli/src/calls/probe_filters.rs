@@ -5,10 +5,10 @@ use dso::{FileOffset, ObjectFile};
 use record::calls::{CallFilters, Counted, Mode};
 use tracer::layout::sleds;
 
-use super::choose::Chosen;
 use super::kernel;
 use super::record_spec::RecordSpec;
 use calls::instrumented::source_files::SourceFiles;
+use calls::probing::ProbePlan;
 use calls::selection::TraceSpec;
 use calls::selection::rules::Rules;
 use calls::selection::trigger::Trigger;
@@ -20,7 +20,7 @@ const RULES: u32 = sleds::NOT | sleds::ONLY | sleds::START | sleds::STOP | sleds
 ///
 /// # Errors
 /// If a flag can't be followed by uprobes, or means none of the functions.
-pub fn of(args: &RecordSpec, chosen: &Chosen, (mode, why): (Mode, &str)) -> anyhow::Result<CallFilters> {
+pub fn of(args: &RecordSpec, chosen: &ProbePlan, (mode, why): (Mode, &str)) -> anyhow::Result<CallFilters> {
     if let Some(flag) = args.trace.first_for_recorder() {
         bail!("{why}: by uprobes there is no {flag}; choose functions with -P");
     }
@@ -77,7 +77,7 @@ pub fn counted(args: &RecordSpec, filters: &CallFilters) -> Counted {
 }
 
 /// The rules of each function, and the time of `slow=` in ns.
-fn by_function(rules: &Rules, chosen: &Chosen) -> anyhow::Result<(Vec<u32>, Vec<u32>)> {
+fn by_function(rules: &Rules, chosen: &ProbePlan) -> anyhow::Result<(Vec<u32>, Vec<u32>)> {
     if !rules.any() {
         return Ok(Default::default());
     }

@@ -20,7 +20,6 @@ use super::probes;
 use super::record_spec::RecordSpec;
 use super::recorder::Recorder;
 use super::scripts;
-use super::shadow_stack;
 use super::trace_args::TraceArgs;
 use crate::out;
 use calls::instrumented::sleds::{self, Instrumented};
@@ -257,7 +256,7 @@ fn why_uprobes(args: &RecordSpec, program: &Path, found: &Instrumented) -> Optio
     if found.is_static {
         return Some(format!("{shown} is statically linked, no recorder can be loaded into it"));
     }
-    if shadow_stack::is_expected(found.allows_shadow_stack) {
+    if calls::instrumented::shadow_stack::is_expected(found.allows_shadow_stack) {
         return Some(format!(
             "{shown} runs with a shadow stack (CET), under which no return can be hooked (GLIBC_TUNABLES=glibc.cpu.x86_shstk=off \
              turns it off)"

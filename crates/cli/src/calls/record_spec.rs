@@ -3,8 +3,9 @@
 use calls::selection::TraceSpec;
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::str::FromStr;
 
-use super::probe_args::Callees;
+use crate::out::harmless;
 
 /// A recording to be made.
 #[derive(Clone, Debug)]
@@ -31,6 +32,51 @@ pub struct RecordSpec {
     pub command: Vec<OsString>,
 }
 
+impl RecordSpec {
+    /// What was recorded: the command line, or the processes.
+    #[must_use]
+    pub fn command_text(&self) -> String {
+        if self.command.is_empty() {
+            let pids: Vec<String> = self.probes.pid.iter().map(u32::to_string).collect();
+            return format!("process {}", pids.join(", "));
+        }
+        let words: Vec<_> = self.command.iter().map(|word| word.to_string_lossy()).collect();
+        // A script of `sh -c` has line ends; `info` is read by lines.
+        harmless(&words.join(" ")).into_owned()
+    }
+}
+
+/// Functions chosen by who calls them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Callees {
+    /// Who calls them, besides what -P means.
+    pub of: Option<String>,
+    /// How deep.
+    pub depth: u32,
+}
+
+impl FromStr for Callees {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Ok(depth) = text.parse() {
+            return Ok(Self { of: None, depth });
+        }
+        // Not every colon begins a depth: C++ names have pairs of them.
+        let (of, depth) = match text.rsplit_once(':') {
+            Some((of, depth)) if !of.ends_with(':') => {
+                let depth = depth.parse().map_err(|_| format!("'{depth}' is no depth: FUNC:2"))?;
+                (of, depth)
+            }
+            _ => (text, 1),
+        };
+        if of.is_empty() {
+            return Err("no function: FUNC:2".to_owned());
+        }
+        Ok(Self { of: Some(of.to_owned()), depth })
+    }
+}
+
 /// What only uprobes can do.
 #[derive(Clone, Debug)]
 pub struct ProbeSpec {
@@ -52,4 +98,19 @@ pub struct ProbeSpec {
     pub return_probes: bool,
     /// Also the kernel's part of each call, this deep.
     pub kernel_depth: Option<u32>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Callees;
+
+    #[test]
+    fn callees_are_of_what_is_chosen_or_of_a_function() {
+        let parsed = |text: &str| text.parse::<Callees>().map(|callees| (callees.of, callees.depth));
+        assert_eq!(parsed("2"), Ok((None, 2)));
+        assert_eq!(parsed("main"), Ok((Some("main".to_owned()), 1)));
+        assert_eq!(parsed("main:3"), Ok((Some("main".to_owned()), 3)));
+        assert_eq!(parsed("app::Parser::run"), Ok((Some("app::Parser::run".to_owned()), 1)));
+        assert!(parsed("main:x").is_err() && parsed(":2").is_err());
+    }
 }

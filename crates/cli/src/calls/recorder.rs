@@ -15,8 +15,6 @@ use calls::instrumented::sleds::Instrumented;
 
 /// As the build script made it; empty where it has no hooks for the processor.
 const BYTES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libtally_calls.so"));
-/// Its file's name, by which it is known among what a process has mapped.
-pub const NAME: &str = "libtally_calls.so";
 
 /// The recorder in a file.
 pub struct Recorder {
@@ -48,7 +46,7 @@ impl Recorder {
     pub fn write(dir: &Path) -> anyhow::Result<Self> {
         let is_fit = can_be_listed(dir) && scratch::unguarded_part(dir).is_none();
         let place = if is_fit { Place::Recording(dir.to_owned()) } else { Place::Apart(folder_apart(dir)?) };
-        let path = place.path().join(NAME);
+        let path = place.path().join(own_folder::RECORDER);
         write_for_all(&path).with_context(|| format!("can't write {}", path.display()))?;
         if let Place::Recording(dir) = &place {
             own_folder::set_searchable(dir, true).with_context(|| format!("can't open {}", dir.display()))?;

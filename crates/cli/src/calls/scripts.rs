@@ -12,10 +12,10 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::choose::Chosen;
-use super::objects::sources;
-use super::probes;
+use super::probe_selection::selection;
 use super::record_spec::RecordSpec;
+use calls::probing::ProbePlan;
+use calls::probing::searched_files::searched_files;
 
 /// Passed over unless -P means a function of theirs.
 const SHELLS: &[&str] = &["sh", "bash", "dash", "ash", "ksh", "zsh", "busybox", "env"];
@@ -40,7 +40,7 @@ pub fn is_one(program: &Path) -> bool {
 ///
 /// # Errors
 /// If it ends before that, with the programs that it was.
-pub fn follow(args: &RecordSpec) -> anyhow::Result<(Became, PathBuf, (Chosen, Exits))> {
+pub fn follow(args: &RecordSpec) -> anyhow::Result<(Became, PathBuf, (ProbePlan, Exits))> {
     let shown = args.command[0].display();
     const PAUSE: Duration = Duration::from_millis(20);
     let mut signals = StopSignals::new(&[]).context("can't wait for signals")?;
@@ -73,13 +73,13 @@ pub fn follow(args: &RecordSpec) -> anyhow::Result<(Became, PathBuf, (Chosen, Ex
 }
 
 /// The selected functions of what the script is now.
-fn chosen(args: &RecordSpec, program: &Path) -> anyhow::Result<(Chosen, Exits)> {
+fn chosen(args: &RecordSpec, program: &Path) -> anyhow::Result<(ProbePlan, Exits)> {
     let name = program.file_name().unwrap_or_default().to_string_lossy();
     if args.patch.is_empty() && SHELLS.contains(&&*name) {
         bail!("{name} is passed over without -P");
     }
-    let wish = probes::wish(args, Some(program))?;
-    let chosen = Chosen::from(&sources(args, Some(program), &wish)?, &wish)?;
+    let wish = selection(args, Some(program))?;
+    let chosen = ProbePlan::from(&searched_files(&args.probes.pid, Some(program), &wish)?, &wish)?;
     // The program comes first among the files. A library's functions are selected in what the script is to become.
     if SHELLS.contains(&&*name) && !chosen.functions.iter().any(|function| function.object == 0) {
         bail!("{name} has no function that matches");

@@ -16,15 +16,14 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::choose::Chosen;
 use super::observer::RecordingObserver;
-use super::probes::{refusal, short};
 use super::record_spec::RecordSpec;
 use super::scripts::Became;
 use super::watch::Watch;
 use super::{kernel, totals};
 use crate::out;
 use crate::text::number;
+use calls::probing::ProbePlan;
 
 /// How often what the kernel wrote is read.
 const PAUSE: Duration = Duration::from_millis(4);
@@ -40,7 +39,7 @@ const MOSTLY_OWN: f64 = 4.0;
 /// A running recording.
 pub struct Session {
     engine: Box<dyn record::calls::Source>,
-    chosen: Chosen,
+    chosen: ProbePlan,
     options: Options,
     cost_ns: Option<f64>,
     why_no_bpf: Option<String>,
@@ -67,7 +66,7 @@ impl Session {
     /// If the kernel refuses.
     pub fn start(
         args: &RecordSpec,
-        chosen: Chosen,
+        chosen: ProbePlan,
         options: Options,
         became: Option<Became>,
     ) -> anyhow::Result<Self> {
@@ -315,7 +314,7 @@ impl Session {
         };
         let mut notes = self.notes(entries, wall_ns);
         notes.extend(self.told_depth(&sums));
-        let command = super::closing::told_command(args);
+        let command = args.command_text();
         let mut info = format!("command {command}\nstatus {status}\nwall_ns {wall_ns}\nback_end uprobes\n");
         for (at, note) in notes.iter().enumerate() {
             info += &format!("note{at} {}\n", out::harmless(note));
@@ -416,4 +415,20 @@ fn other_program(pid: u32, objects: &[Object]) -> Option<String> {
     };
     let is_probed = |object: &Object| object.path.canonicalize().is_ok_and(|path| path == program);
     (!objects.iter().any(is_probed)).then(|| program.display().to_string())
+}
+
+/// The kernel's error, and the alternatives.
+fn refusal(why: &record::calls::Error) -> anyhow::Error {
+    anyhow::anyhow!(
+        "uprobes are refused: {}; run as root, or setcap cap_perfmon,cap_bpf,cap_sys_ptrace=ep tally; in docker \
+         --cap-add PERFMON --cap-add BPF. Without: build with -pg or -fpatchable-function-entry=5 and run \
+         `tally calls record -- CMD`",
+        short(why)
+    )
+}
+
+/// Without the verifier's log.
+fn short(why: &record::calls::Error) -> String {
+    let text = why.to_string();
+    text.split(" | ").next().unwrap_or(&text).to_owned()
 }

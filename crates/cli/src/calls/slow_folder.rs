@@ -7,10 +7,10 @@ use std::path::Path;
 use tracer::layout::{self, ThreadHeader};
 
 use super::own_folder;
-use super::slow_call::SlowCall;
 use calls::recording::folder::{Folder, Maps};
 use calls::recording::{folder_file, function_list, kernel};
 use calls::values;
+use calls::view::slow_call::SlowCall;
 
 /// Files of a recording that name its functions and show its values.
 const BESIDE: [&str; 3] = [function_list::NAME, kernel::NAMES, values::NAME];

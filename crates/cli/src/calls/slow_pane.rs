@@ -1,10 +1,10 @@
 //! The last slow call as `tally calls live` shows it: when it was, how long it took, and where its time went.
 
 use super::graph;
-use super::slow_call::LastSlow;
 use crate::out::harmless;
 use crate::text::number;
 use calls::recording::names::Functions;
+use calls::view::slow_call::LastSlow;
 
 /// At most so many lines: the call, and the tree of what it called, the largest total first. `since_ns`: the start, on
 /// the recording's clock.

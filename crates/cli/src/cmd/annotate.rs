@@ -2,13 +2,12 @@
 
 mod perf_flags;
 
-use crate::annotate::{self, CodeLine, KernelCode, Listing, ListingOpts, Sources};
 use crate::cmd::report;
 use crate::load;
 use crate::name_args::NameArgs;
 use crate::text::annotate::{self as text, AnnotateText, PercentType, Shows};
 use crate::{out, pager, term, tui};
-use anyhow::bail;
+use anyhow::{Context, bail};
 use dso::disasm::Syntax;
 use dso::{Missing, ObjectFile};
 use perf_flags::PerfFlags;
@@ -22,9 +21,10 @@ use profile::view::report::{ReportOpts, SortKey};
 use rayon::prelude::*;
 use std::collections::BTreeSet;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use symbols::listing::{self, CodeLine, KernelCode, Listing, ListingOpts, Sources};
 use symbols::{LoadOpts, Recording, UnnamedCode};
 
 /// Show where inside functions the samples fall: source and machine code with percentages
@@ -232,7 +232,9 @@ fn kernel_code(args: &Args, recording: &Recording) -> anyhow::Result<KernelCode>
     let id = id.and_then(dso::BuildId::from_bytes);
     let is_running = recording.files.is_running_kernel();
     let release = recording.features.os_release.as_deref();
-    KernelCode::find(args.vmlinux.as_deref(), (release, id.as_ref()), is_running)
+    let given = args.vmlinux.as_deref();
+    let found = KernelCode::find(given, (release, id.as_ref()), is_running);
+    found.with_context(|| format!("-k {}", given.unwrap_or(Path::new("")).display()))
 }
 
 fn load_opts(args: &Args, file: &PerfData<'_>) -> anyhow::Result<LoadOpts> {
@@ -314,7 +316,7 @@ fn print(
             let texts: Vec<String> = batch
                 .par_iter()
                 .map(|function| {
-                    let listings = annotate::listings(profile, &recording.files, &sources, function, opts);
+                    let listings = listing::listings(profile, &recording.files, &sources, function, opts);
                     let shown = |l: &&Listing| !(args.skip_missing && l.no_code.is_some());
                     listings
                         .iter()

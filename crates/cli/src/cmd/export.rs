@@ -9,13 +9,13 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use crate::calls::open::{Need, Notes, with_view};
-use crate::calls::spans::{self, Span, What};
 use crate::calls::view_args::ViewArgs;
 use crate::foreign;
 use crate::out;
 use crate::text::number;
 use calls::recording::folder::DEFAULT;
 use calls::view::View;
+use calls::view::spans::{self, Span, What};
 use exchange::export::chrome::Chrome;
 use exchange::export::perfetto::Perfetto;
 use exchange::export::{Named, Timeline};

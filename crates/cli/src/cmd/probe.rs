@@ -12,10 +12,10 @@ use dso::{FileOffset, ObjectFile};
 use record::event::glob;
 
 use crate::out;
-use crate::probe::define::{Definition, Program};
 use crate::probe::show;
-use crate::probe::spec::{At, Place, ProbeSpec};
 use crate::probe::tracefs::{Installed, check_definition, check_kernel_probes, install, installed, remove};
+use calls::probing::definition::spec::{At, Place, ProbeSpec};
+use calls::probing::definition::{Definition, Program};
 
 /// Put events on functions, lines and returns of programs, with values of their variables
 #[derive(clap::Args)]
@@ -124,7 +124,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 impl Args {
     fn program(&self) -> anyhow::Result<Program> {
         let file = self.exec.as_deref().context("which program? Give it with -x FILE")?;
-        Program::open(file)
+        Ok(Program::open(file)?)
     }
 
     /// Definitions of each text, in order.

@@ -26,11 +26,11 @@ use crate::event_args::{EventArgs, explain};
 use crate::out;
 use crate::recording::parse_delay;
 use crate::stat::compare::{run_pairs, split_command};
-use crate::stat::frame::Aggregation;
 use crate::stat::outcome::{Total, Whose, joined};
 use crate::stat::output::CountFile;
 use crate::stat::print::{Form, Style};
 use crate::stat::run::{Outcome, RunOpts, run_once};
+use counts::Aggregation;
 pub use recording::spelled_out;
 
 /// Count events over a run of a command, or of what runs already
@@ -346,7 +346,7 @@ impl Args {
                 if self.interval_clear || !std::mem::replace(&mut printed_header, true) {
                     total.style.interval_header(opts.by, &mut out)?;
                 }
-                total.print_interval(interval, &mut out)
+                total.print_interval(&interval.run, &mut out)
             })?;
             shell(self.post.as_deref(), signals)?;
             let interrupted = outcome.interrupted.is_some();

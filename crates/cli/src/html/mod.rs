@@ -7,20 +7,15 @@
 //! ```
 
 mod about;
-mod columns;
-mod encode;
-mod gather;
-mod item;
 mod of_diff;
 mod page_file;
 mod plain;
 
 pub use about::{About, PageSource};
-pub use encode::{Encoded, encode};
-pub use gather::gather;
-pub use item::{ItemSet, PageData, PageItem, PageThread, Waker};
+pub use exchange::page::{Encoded, encode};
 pub use of_diff::{ComparedFiles, of_diff};
 pub use page_file::{keep_times, of_recording, write_file, write_recording};
+pub use profile::view::page::PageData;
 
 use crate::foreign::{self, xml};
 use serde_json::{Value, json};

@@ -1,8 +1,6 @@
 //! The page of a comparison: the amounts of both sides in one tree, each divided as the diff divides them.
 
 use super::about::About;
-use super::gather::files;
-use super::item::{ItemSet, PageData, PageItem};
 use crate::foreign::harmless;
 use crate::load;
 use crate::text::diff::{DiffText, is_time, sentences, word};
@@ -11,6 +9,7 @@ use profile::grow::{Grow as _, GrownSum as _};
 use profile::profile::{Profile, Sums};
 use profile::view::diff::{Diff, DiffRow, DiffSection, Norm};
 use profile::view::flame::{NodeId, Tree, TreeBuilder, TreeOpts, Unit};
+use profile::view::page::{ItemSet, PageData, PageItem, files};
 use profile::view::report::Value as Cell;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;

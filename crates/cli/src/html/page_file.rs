@@ -1,9 +1,10 @@
 //! Writes the page of a recording to a file.
 
-use super::{About, MOST_BYTES, PageData, PageSource, gather};
+use super::{About, MOST_BYTES, PageData, PageSource};
 use crate::load;
 use anyhow::Context;
 use profile::session::Dimensions;
+use profile::view::page::gather;
 use profile::view::wall::{WallOpts, wall};
 use std::io::{BufWriter, Write};
 use std::path::Path;

@@ -1,11 +1,11 @@
 //! The page without a script: findings and functions as plain HTML, for mail and search.
 
 use super::about::About;
-use super::item::{ItemSet, PageData};
 use crate::foreign::xml;
 use crate::text::number::{duration_ns, grouped};
 use profile::grow::{Grow as _, GrownSum as _};
 use profile::view::flame::{NodeId, Tree, Unit};
+use profile::view::page::{ItemSet, PageData};
 use serde_json::Value;
 use std::cmp::Reverse;
 use std::fmt::Write as _;

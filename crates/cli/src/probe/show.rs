@@ -7,9 +7,9 @@ use anyhow::Context;
 use dso::dwarf::probe::SourceLines;
 use dso::{Refused, SourceAccess};
 
-use super::define::Program;
-use super::spec::{At, Place};
 use crate::out::harmless;
+use calls::probing::definition::Program;
+use calls::probing::definition::spec::{At, Place};
 
 /// Prints the variables at each address of `place`, sorted by type.
 pub fn variables(

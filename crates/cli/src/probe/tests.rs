@@ -6,9 +6,9 @@ use std::process::Command;
 use dso::dwarf::probe::{Access, Step};
 use record::event::EventSource;
 
-use super::define::{Definition, Program};
-use super::spec::{Arg, At, Place, ProbeSpec, SpecError, What};
 use super::tracefs::{Installed, check_definition, install, tracepoints_like};
+use calls::probing::definition::spec::{Arg, At, Place, ProbeSpec, SpecError, What};
+use calls::probing::definition::{Definition, Program};
 
 fn spec(text: &str) -> ProbeSpec {
     ProbeSpec::parse(text).unwrap_or_else(|e| panic!("{text}: {e}"))

@@ -7,8 +7,8 @@ use anyhow::{Context, bail};
 use dso::system_file;
 use record::event::{EventSource, SystemSource, glob, tracefs};
 
-use super::define::Definition;
 use crate::out;
+use calls::probing::definition::Definition;
 
 /// A probe that the kernel has.
 #[derive(Debug, Clone, PartialEq, Eq)]

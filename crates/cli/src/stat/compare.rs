@@ -1,49 +1,15 @@
 //! `--vs`: two commands run by turns, and how their counts relate.
 //!
-//! Runs alternate (A B, B A, A B …) so that drift of the machine hits both alike; the ratio of each pair is one
-//! measurement, and the mean of the ratios' logarithms has a Student interval.
+//! Runs alternate (A B, B A, A B …) so that drift of the machine hits both alike.
 
 use std::ffi::OsString;
 use std::io::{self, Write};
 
 use record::stop_signals::StopSignals;
 
-use super::frame::{Aggregation, Block, EventInfo};
 use super::print::with_commas;
 use super::run::{Outcome, RunOpts, run_once};
-use super::series::Series;
-
-/// One quantity of both commands.
-#[derive(Debug, Clone, Default)]
-pub struct Pairing {
-    /// A's values.
-    pub a: Series,
-    /// B's values.
-    pub b: Series,
-    /// ln(B / A) of each pair in which both are positive.
-    log_ratio: Series,
-    pairs: u32,
-    ratios: u32,
-}
-
-impl Pairing {
-    /// Takes one pair in.
-    pub fn push(&mut self, a: f64, b: f64) {
-        self.a.push(a);
-        self.b.push(b);
-        self.pairs += 1;
-        if a > 0.0 && b > 0.0 {
-            self.log_ratio.push((b / a).ln());
-            self.ratios += 1;
-        }
-    }
-
-    /// Mean B / A and its 95 % interval; `None` unless all pairs have a ratio and there are at least two.
-    pub fn ratio(&self) -> Option<(f64, f64, f64)> {
-        let (low, high) = self.log_ratio.interval_95().filter(|_| self.ratios == self.pairs)?;
-        Some((self.log_ratio.mean().exp(), low.exp(), high.exp()))
-    }
-}
+use counts::{Aggregation, Block, Cell, EventInfo, Pairing};
 
 /// Everything measured of two commands.
 #[derive(Debug, Default)]
@@ -97,11 +63,11 @@ impl Comparison {
     fn push(&mut self, a: &Outcome, b: &Outcome) {
         let seconds = |ns: u64| ns as f64 / 1e9;
         let (used_a, used_b) = (a.used.unwrap_or_default(), b.used.unwrap_or_default());
-        self.elapsed_s.push(seconds(a.wall_ns), seconds(b.wall_ns));
+        self.elapsed_s.push(seconds(a.run.wall_ns), seconds(b.run.wall_ns));
         self.user_s.push(seconds(used_a.user_ns), seconds(used_b.user_ns));
         self.system_s.push(seconds(used_a.system_ns), seconds(used_b.system_ns));
         if self.events.is_empty() {
-            self.events = a.infos.clone();
+            self.events = a.run.infos.clone();
             self.counts = vec![Some(Pairing::default()); self.events.len()];
         }
         self.pairs += 1;
@@ -192,9 +158,9 @@ fn short(ratio: f64) -> String {
 
 /// Each event's count over all places.
 fn values(outcome: &Outcome) -> Vec<Option<f64>> {
-    debug_assert_eq!(outcome.grouping.by(), Aggregation::Global, "compared runs are summed up whole");
-    let blocks: Vec<Block> = outcome.grouping.blocks(&outcome.readings);
-    blocks.first().map(|b| b.cells.iter().map(super::frame::Cell::value).collect()).unwrap_or_default()
+    debug_assert_eq!(outcome.run.grouping.by(), Aggregation::Global, "compared runs are summed up whole");
+    let blocks: Vec<Block> = outcome.run.grouping.blocks(&outcome.run.readings);
+    blocks.first().map(|b| b.cells.iter().map(Cell::value).collect()).unwrap_or_default()
 }
 
 /// Splits a command line as a shell would; one that needs a shell (`|`, `$`, `*` …) is given to `sh -c`.

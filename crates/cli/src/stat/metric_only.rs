@@ -5,9 +5,8 @@
 
 use std::io::{self, Write};
 
-use super::frame::{Block, Frame};
-use super::metric::{Metric, metrics};
 use super::print::{Form, bare_number, json_text, key_name, text_prefix};
+use counts::{Block, Frame, Metric, metrics};
 
 const COLUMN: usize = 20;
 

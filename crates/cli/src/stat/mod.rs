@@ -1,18 +1,13 @@
 //! `tally stat`: counts of one run or several, related to each other, in perf's forms.
 //!
-//! [`run`] runs and reads, [`frame`] holds what was read, [`metric`] relates it, [`print`] shows it.
+//! [`run`] runs and reads, the crate `counts` sums up and relates, [`print`] shows it.
 
 pub mod compare;
-pub mod frame;
-pub mod metric;
 pub mod metric_only;
 pub mod outcome;
 pub mod output;
 pub mod print;
 pub mod recorded;
-pub mod reread;
 pub mod run;
-pub mod series;
 #[cfg(test)]
 mod tests;
-pub mod total;

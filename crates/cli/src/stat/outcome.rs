@@ -6,12 +6,10 @@ use std::process::ExitCode;
 
 use record::Whom;
 
-use super::frame::Frame;
 use super::print::{Form, Style};
 use super::run::{Outcome, RunOpts};
-use super::series::Series;
-use super::total::Average;
 use crate::out;
+use counts::{Average, CountedRun, Frame, Series};
 
 /// What all runs gave together.
 pub struct Total {
@@ -45,9 +43,9 @@ impl Total {
 
     /// Takes a run in.
     pub fn push(&mut self, outcome: Outcome) {
-        self.average.push(outcome.grouping.blocks(&outcome.readings));
-        self.wall.push(outcome.wall_ns as f64);
-        self.walls.push(outcome.wall_ns as f64);
+        self.average.push(outcome.run.grouping.blocks(&outcome.run.readings));
+        self.wall.push(outcome.run.wall_ns as f64);
+        self.walls.push(outcome.run.wall_ns as f64);
         let used = outcome.used.unwrap_or_default();
         self.user.push(used.user_ns as f64);
         self.system.push(used.system_ns as f64);
@@ -58,7 +56,7 @@ impl Total {
     ///
     /// # Errors
     /// `out` can't be written.
-    pub fn print_interval(&self, interval: &Outcome, out: &mut dyn Write) -> anyhow::Result<()> {
+    pub fn print_interval(&self, interval: &CountedRun, out: &mut dyn Write) -> anyhow::Result<()> {
         let frame = Frame {
             events: &interval.infos,
             blocks: interval.grouping.blocks(&interval.readings),
@@ -77,9 +75,9 @@ impl Total {
     pub fn print(&self, whose: &Whose, out: &mut dyn Write) -> anyhow::Result<()> {
         let Some(last) = &self.last else { return Ok(()) };
         let frame = Frame {
-            events: &last.infos,
+            events: &last.run.infos,
             blocks: self.average.blocks(),
-            by: last.grouping.by(),
+            by: last.run.grouping.by(),
             wall_ns: self.wall.mean(),
             at_ns: None,
         };
@@ -94,7 +92,7 @@ impl Total {
 
     fn print_footer(&self, last: &Outcome, whose: &Whose, out: &mut dyn Write) -> anyhow::Result<()> {
         let seconds = self.wall.mean() / 1e9;
-        if !last.infos.is_empty() {
+        if !last.run.infos.is_empty() {
             writeln!(out)?;
         }
         if self.walls.len() < 2 {

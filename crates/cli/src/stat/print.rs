@@ -4,10 +4,9 @@
 
 use std::io::{self, Write};
 
-use super::frame::{Aggregation, Cell, Count, EventInfo, Frame, Key};
-use super::metric::{Metric, metrics};
 use super::metric_only;
 use crate::foreign::{harmless, json};
+use counts::{Aggregation, Cell, Count, EventInfo, Frame, Key, Metric, metrics};
 
 /// Width of the metric column, ` # ` included.
 const METRIC_COLUMNS: usize = 35;

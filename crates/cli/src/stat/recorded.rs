@@ -11,30 +11,18 @@
 use std::path::Path;
 
 use anyhow::Context;
+use counts::{AGGREGATIONS, Key, Place, Reading, Support};
 use perfdata::abi::{PERF_FORMAT_TOTAL_TIME_ENABLED, PERF_FORMAT_TOTAL_TIME_RUNNING, PERF_SAMPLE_IDENTIFIER};
 use perfdata::record::{CpuMap, EventUpdate, Stat, StatRound, ThreadMapEntry, UpdateKind};
 use perfdata::{Event, Features, Record, SampleId, Writer, WriterOpts};
-use record::count::{Place, Reading, Support};
 use record::features;
 use record::opts::RecordOpts;
 use record::output_file;
 
-use super::frame::{Aggregation, Key};
 use super::run::{Outcome, RunOpts};
 
 /// CPU number for any.
 const ANY_CPU: u16 = u16::MAX;
-
-/// `enum aggr_mode` of perf 6.1.
-const AGGREGATIONS: [(Aggregation, u64); 7] = [
-    (Aggregation::Cpu, 0),
-    (Aggregation::Global, 1),
-    (Aggregation::Socket, 2),
-    (Aggregation::Die, 3),
-    (Aggregation::Core, 4),
-    (Aggregation::Thread, 5),
-    (Aggregation::Node, 7),
-];
 
 /// A file of counts being written.
 pub struct Recorder {
@@ -63,10 +51,10 @@ impl Recorder {
         let about = RecordOpts { command_line, ..RecordOpts::default() };
         let features = Features { is_stat: true, ..features::of_machine(&about, &events) };
         let writer = Writer::file(file, WriterOpts { events, ..WriterOpts::default() })?;
-        let mut threads: Vec<u32> = first.places.iter().filter_map(|place| place.tid).collect();
+        let mut threads: Vec<u32> = first.run.places.iter().filter_map(|place| place.tid).collect();
         threads.dedup();
-        let sums = vec![vec![None; first.places.len()]; opts.events.len()];
-        let places = first.places.clone();
+        let sums = vec![vec![None; first.run.places.len()]; opts.events.len()];
+        let places = first.run.places.clone();
         let mut this = Self { writer, features, events: indexes, places, threads, sums };
         this.describe(opts, first)?;
         Ok(this)
@@ -75,7 +63,7 @@ impl Recorder {
     /// What is before the first count.
     fn describe(&mut self, opts: &RunOpts, first: &Outcome) -> anyhow::Result<()> {
         for at in self.events.clone() {
-            let info = &first.infos[at];
+            let info = &first.run.infos[at];
             let id = self.id(at, 0);
             if !info.unit.is_empty() {
                 self.put(Record::EventUpdate(EventUpdate {
@@ -88,7 +76,7 @@ impl Recorder {
             }
         }
         let comm_of = |tid: u32| {
-            first.grouping.keys().iter().find_map(|key| match key {
+            first.run.grouping.keys().iter().find_map(|key| match key {
                 Key::Thread(id, comm) if *id == tid => Some(comm.as_bytes()),
                 _ => None,
             })
@@ -107,7 +95,7 @@ impl Recorder {
             cpus.push(ANY_CPU);
         }
         self.put(Record::CpuMap(CpuMap { cpus }))?;
-        let by = first.grouping.by();
+        let by = first.run.grouping.by();
         let aggregation = AGGREGATIONS.iter().find(|(of, _)| *of == by).map_or(1, |(_, number)| *number);
         let interval_ms = opts.interval.map_or(0, |interval| interval.as_millis() as u64);
         self.put(Record::StatConfig(vec![(0, aggregation), (1, interval_ms), (2, u64::from(!opts.unscaled))]))
@@ -127,7 +115,7 @@ impl Recorder {
     /// The file can't be written.
     pub fn push(&mut self, outcome: &Outcome, is_end: bool) -> anyhow::Result<()> {
         for event in self.events.clone() {
-            for (at, reading) in outcome.readings[event].places.iter().enumerate() {
+            for (at, reading) in outcome.run.readings[event].places.iter().enumerate() {
                 let Some(new) = reading else { continue };
                 let sum = self.sums[event][at].get_or_insert_default();
                 *sum = Reading {
@@ -136,7 +124,7 @@ impl Recorder {
                     running_ns: sum.running_ns.saturating_add(new.running_ns),
                 };
             }
-            if matches!(outcome.readings[event].support, Support::None(_)) {
+            if matches!(outcome.run.readings[event].support, Support::None(_)) {
                 continue;
             }
             for at in 0..self.places.len() {
@@ -145,7 +133,7 @@ impl Recorder {
                 }
             }
         }
-        let round = StatRound { kind: u64::from(is_end), time_ns: outcome.at_ns };
+        let round = StatRound { kind: u64::from(is_end), time_ns: outcome.run.at_ns };
         self.put(Record::StatRound(round))
     }
 
@@ -180,33 +168,8 @@ fn event(opts: &RunOpts, first: &Outcome, at: usize) -> Event {
     let mut attr = opts.events[at].attr;
     attr.sample_type = PERF_SAMPLE_IDENTIFIER;
     attr.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
-    let places = first.places.len();
-    let is_there = !matches!(first.readings[at].support, Support::None(_));
+    let places = first.run.places.len();
+    let is_there = !matches!(first.run.readings[at].support, Support::None(_));
     let ids = if is_there { (0..places).map(|place| id_of(at, place, places)).collect() } else { Vec::new() };
-    Event { attr, ids, name: first.infos[at].name.clone() }
-}
-
-/// What perf's number of an aggregation means in files of version `version`: 6.5 put "cache" between die and core.
-pub(super) fn aggregation_of(number: u64, version: Option<&str>) -> Aggregation {
-    let part = |part: Option<&str>| part.and_then(|text| text.parse::<u32>().ok());
-    let has_caches = version.is_some_and(|text| {
-        let mut parts = text.split(['.', '-']);
-        let release = (part(parts.next()), part(parts.next()));
-        matches!(release, (Some(major), Some(minor)) if (major, minor) >= (6, 5))
-    });
-    let number = if has_caches && number > 4 { number - 1 } else { number };
-    AGGREGATIONS.iter().find(|(_, of)| *of == number).map_or(Aggregation::Global, |(by, _)| *by)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_an_aggregations_number_means_depends_on_perfs_version() {
-        assert_eq!(aggregation_of(4, Some("6.1.192")), Aggregation::Core);
-        assert_eq!(aggregation_of(5, Some("6.5.13")), Aggregation::Core);
-        assert_eq!(aggregation_of(5, Some("tally 0.1.0")), Aggregation::Thread);
-        assert_eq!(aggregation_of(99, None), Aggregation::Global);
-    }
+    Event { attr, ids, name: first.run.infos[at].name.clone() }
 }

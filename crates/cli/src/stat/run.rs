@@ -16,10 +16,9 @@ use record::sys::time::Clock;
 use record::sys::{Child, CpuUse, ExitKind, Poller};
 use record::{Error, Target, Whom};
 
-use super::frame::{Aggregation, EventInfo, tool_value};
-use super::total::{EventReadings, Grouping};
 use crate::out;
-use record::count::Support;
+use counts::{Aggregation, CountRole, CountedRun, EventInfo, EventReadings, Grouping, Support, Topology};
+use record::event::Tool;
 
 /// What to count, of whom, for how long.
 #[derive(Debug, Clone)]
@@ -51,18 +50,8 @@ pub struct RunOpts {
 /// What a run or an interval gave.
 #[derive(Debug)]
 pub struct Outcome {
-    /// One per event.
-    pub readings: Vec<EventReadings>,
-    /// How places group.
-    pub grouping: Grouping,
-    /// Where the counters of each event are.
-    pub places: Vec<Place>,
-    /// The events as counted.
-    pub infos: Vec<EventInfo>,
-    /// Length in ns.
-    pub wall_ns: u64,
-    /// End since the start of the run, in ns.
-    pub at_ns: u64,
+    /// The counts.
+    pub run: CountedRun,
     /// CPU time of the command; `None` if there was none.
     pub used: Option<CpuUse>,
     /// How the command ended.
@@ -131,7 +120,7 @@ impl<'a> Run<'a> {
             opts,
             signals,
             child,
-            grouping: Grouping::new(opts.by, &places).only_counted(opts.all_threads).unscaled(opts.unscaled),
+            grouping: grouping_here(opts.by, &places).only_counted(opts.all_threads).unscaled(opts.unscaled),
             control,
             starts_at: None,
             tids,
@@ -301,12 +290,14 @@ impl<'a> Run<'a> {
             EventReadings { support: self.counters.support(i), places, tool_ns: tool(spec) }
         });
         Outcome {
-            readings: readings.collect(),
-            grouping: self.grouping.clone(),
-            places: self.places.clone(),
-            infos: self.infos.clone(),
-            wall_ns,
-            at_ns,
+            run: CountedRun {
+                readings: readings.collect(),
+                grouping: self.grouping.clone(),
+                places: self.places.clone(),
+                infos: self.infos.clone(),
+                wall_ns,
+                at_ns,
+            },
             used,
             exit: self.exit,
             interrupted: None,
@@ -339,11 +330,41 @@ fn places(opts: &RunOpts, tids: &[u32]) -> Vec<Place> {
 }
 
 fn info(spec: &EventSpec, support: Support) -> EventInfo {
-    let mut info = EventInfo::of(spec);
+    let mut info = info_of(spec);
     if support == Support::UserOnly {
         info.name.push_str(if info.name.contains(':') { "u" } else { ":u" });
     }
     info
+}
+
+/// What the printers need of `spec`.
+pub fn info_of(spec: &EventSpec) -> EventInfo {
+    let plain = EventInfo::of_attr(spec.name.clone(), &spec.attr);
+    let tool = spec.tool.map(|_| (CountRole::Tool, "ns", 1.0));
+    let (role, unit, scale) = tool.unwrap_or((plain.role, &plain.unit, plain.scale));
+    EventInfo {
+        unit: spec.unit.clone().unwrap_or_else(|| unit.to_owned()),
+        scale: spec.scale.unwrap_or(scale),
+        role,
+        cgroup: spec.cgroup.clone(),
+        name: plain.name,
+        modes: plain.modes,
+    }
+}
+
+/// Where each place of this machine belongs.
+pub fn grouping_here(by: Aggregation, places: &[Place]) -> Grouping {
+    let comm = |tid: u32| dso::system_file::read_text(format!("/proc/{tid}/comm")).unwrap_or_default();
+    Grouping::new(by, places, Topology { cpu_place: &record::count::cpu_place, comm: &comm })
+}
+
+/// The value of a tool event, in ns.
+fn tool_value(tool: Tool, wall_ns: u64, user_ns: u64, system_ns: u64) -> u64 {
+    match tool {
+        Tool::DurationTime => wall_ns,
+        Tool::UserTime => user_ns,
+        Tool::SystemTime => system_ns,
+    }
 }
 
 fn nanos(duration: Duration) -> u64 {

@@ -1,13 +1,14 @@
 //! The printed forms, column for column as perf 6.1 prints them, and their sums.
 
-use record::count::{Place, Reading, Support};
 use record::event::{EventSource, parse};
 
-use super::compare::{Pairing, split_command};
-use super::frame::{Aggregation, Block, Cell, Count, EventInfo, Frame, Key};
+use super::compare::split_command;
 use super::print::{Form, Style, with_commas};
-use super::series::Series;
-use super::total::{Average, EventReadings, Grouping};
+use super::run::{grouping_here, info_of};
+use counts::{
+    Aggregation, Average, Block, Cell, Count, EventInfo, EventReadings, Frame, Key, Pairing, Place, Reading,
+    Series, Support,
+};
 
 /// No PMUs, no tracepoints.
 struct Nothing;
@@ -28,7 +29,7 @@ impl EventSource for Nothing {
 }
 
 fn infos(events: &str) -> Vec<EventInfo> {
-    parse(events, &Nothing).expect("known events").iter().map(EventInfo::of).collect()
+    parse(events, &Nothing).expect("known events").iter().map(info_of).collect()
 }
 
 fn count(value: f64) -> Cell {
@@ -152,7 +153,7 @@ fn readings_are_scaled_place_by_place_and_summed_up() {
         EventReadings { support: Support::None(2), places: Vec::new(), tool_ns: None },
         EventReadings { support: Support::Full, places: Vec::new(), tool_ns: Some(9) },
     ];
-    let sum = Grouping::new(Aggregation::Global, &[place(0), place(1)]).blocks(&events);
+    let sum = grouping_here(Aggregation::Global, &[place(0), place(1)]).blocks(&events);
     assert_eq!((sum.len(), sum[0].places), (1, 2));
     let cells = &sum[0].cells;
     assert_eq!(
@@ -161,7 +162,7 @@ fn readings_are_scaled_place_by_place_and_summed_up() {
     );
     assert_eq!(cells[1], Cell::NotCounted { enabled_ns: 4.0 });
     assert_eq!((cells[2], cells[3].value()), (Cell::NotSupported, Some(9.0)));
-    let each = Grouping::new(Aggregation::Cpu, &[place(0), place(1)]).blocks(&events);
+    let each = grouping_here(Aggregation::Cpu, &[place(0), place(1)]).blocks(&events);
     assert_eq!(each.iter().map(|b| b.cells[0].value()).collect::<Vec<_>>(), [Some(20.0), Some(7.0)]);
 }
 
@@ -170,7 +171,7 @@ fn a_task_that_moves_between_cpus_is_not_scaled_for_being_elsewhere() {
     let place = |cpu| Place { cpu: Some(cpu), tid: Some(7) };
     let reading = |value, running_ns| Some(Reading { value, enabled_ns: 100, running_ns });
     let event = |places| [EventReadings { support: Support::Full, places, tool_ns: None }];
-    let grouping = Grouping::new(Aggregation::Cpu, &[place(0), place(1)]);
+    let grouping = grouping_here(Aggregation::Cpu, &[place(0), place(1)]);
     let values = |places| {
         let blocks = grouping.blocks(&event(places));
         blocks.iter().map(|b| b.cells[0].value()).collect::<Vec<_>>()
@@ -244,7 +245,7 @@ fn a_cgroup_is_named_behind_its_event_and_events_of_others_are_not_related_to_it
         .expect("known events")
         .into_iter()
         .zip(["a", "b"])
-        .map(|(event, cgroup)| EventInfo::of(&event.in_cgroup(cgroup, 0)))
+        .map(|(event, cgroup)| info_of(&event.in_cgroup(cgroup, 0)))
         .collect();
     let blocks = || global(vec![Cell::NotCounted { enabled_ns: 0.0 }, count(5e6)]);
     let frame =

@@ -1,6 +1,5 @@
 //! `annotate --stdio`: listings in perf's form.
 
-use crate::annotate::{CodeLine, Line, Listing};
 use crate::out::{harmless, shown};
 use crate::term::{Paint, paint};
 use crate::text::number::count_of;
@@ -8,6 +7,7 @@ use anyhow::bail;
 use profile::profile::Sums;
 use rustc_hash::FxHashMap;
 use std::fmt::Write;
+use symbols::listing::{CodeLine, Line, Listing};
 
 /// How listings are printed.
 #[derive(Clone, Debug, Default)]

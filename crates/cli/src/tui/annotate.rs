@@ -3,7 +3,6 @@
 use super::Theme;
 use super::arrows::{Arrows, Cell};
 use super::data::Data;
-use crate::annotate::{Line as Listed, ListingOpts, Sources, listings};
 use crate::out::harmless;
 use crossterm::event::{KeyCode, KeyEvent};
 use profile::table::SymbolId;
@@ -12,6 +11,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 use std::collections::HashMap;
+use symbols::listing::{Line as Listed, ListingOpts, Sources, listings};
 
 /// One line: an instruction, or what it was made from.
 struct Line {

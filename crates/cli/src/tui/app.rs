@@ -9,13 +9,13 @@ use super::prompt::{Prompt, Typed};
 use super::sandwich::{Sandwich, Step};
 use super::table::Table;
 use super::{News, Source, Theme, help};
-use crate::annotate::{ListingOpts, Sources};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use profile::view::annotate::AnnotateFunction;
 use profile::view::report::{SortKey, Value};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use symbols::Recording;
+use symbols::listing::{ListingOpts, Sources};
 
 /// A view that covers the table.
 enum View {

@@ -1,8 +1,10 @@
 //! How a function is left and whom it calls, read off its code (x86-64 and aarch64).
 
 mod aarch64;
+mod probes;
 mod x86_64;
 
+pub use probes::{Exits, Leave, ProbedFunction, ProbedObject};
 pub use x86_64::straight_bytes;
 
 use crate::{Machine, ObjectFile, Svma};

@@ -7,6 +7,7 @@ pub mod flame;
 pub mod hot_functions;
 pub mod io;
 pub mod locks;
+pub mod page;
 pub mod report;
 pub mod timeline;
 pub mod wall;

@@ -133,21 +133,7 @@ fn threads_of(pids: &[u32]) -> Result<BTreeSet<u32>, Error> {
     Ok(tids)
 }
 
-/// Reads "0,2-3" into ascending CPU numbers; `None` if it is not such a list.
-#[must_use]
-pub fn parse_cpu_list(text: &str) -> Option<Vec<u32>> {
-    const MANY: u32 = 1 << 16;
-    let mut cpus = BTreeSet::new();
-    for part in text.trim().split(',').filter(|p| !p.is_empty()) {
-        let (low, high) = part.split_once('-').unwrap_or((part, part));
-        let (low, high): (u32, u32) = (low.trim().parse().ok()?, high.trim().parse().ok()?);
-        if low > high || high >= MANY {
-            return None;
-        }
-        cpus.extend(low..=high);
-    }
-    (!cpus.is_empty()).then(|| cpus.into_iter().collect())
-}
+pub use counts::parse_cpu_list;
 
 /// Reads a user's list of CPUs and checks that each is online.
 pub fn online_cpu_list(text: &str) -> Result<Vec<u32>, Error> {

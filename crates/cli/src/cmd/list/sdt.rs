@@ -72,7 +72,8 @@ fn of_file(path: &Path, file: &ObjectFile) -> Vec<Sdt> {
 fn paths(file: &str) -> anyhow::Result<Vec<PathBuf>> {
     if !glob::is_glob(file) {
         return Ok(vec![
-            crate::probe::define::find_program(Path::new(file)).with_context(|| format!("no file {file}"))?,
+            calls::probing::definition::find_program(Path::new(file))
+                .with_context(|| format!("no file {file}"))?,
         ]);
     }
     let (folder, pattern) = file.rsplit_once('/').unwrap_or((".", file));
@@ -90,7 +91,8 @@ fn paths(file: &str) -> anyhow::Result<Vec<PathBuf>> {
 
 /// Every shared library in the folders where the linker looks, once.
 fn libraries() -> BTreeSet<PathBuf> {
-    let folders = crate::probe::define::LIBRARIES.iter().filter_map(|folder| std::fs::read_dir(folder).ok());
+    let folders =
+        calls::probing::definition::LIBRARIES.iter().filter_map(|folder| std::fs::read_dir(folder).ok());
     let names = folders.flatten().flatten().map(|entry| entry.path());
     let libraries =
         names.filter(|path| path.file_name().is_some_and(|n| n.to_string_lossy().contains(".so")));

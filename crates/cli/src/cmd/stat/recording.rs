@@ -3,12 +3,11 @@
 use super::Args;
 use crate::damage;
 use crate::load;
-use crate::stat::frame::Aggregation;
 use crate::stat::outcome::{Total, Whose};
 use crate::stat::recorded::Recorder;
-use crate::stat::reread::reread;
 use crate::stat::run::{Outcome, RunOpts};
 use anyhow::ensure;
+use counts::{Aggregation, reread};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -92,18 +91,19 @@ impl Args {
             return Err(damage::lacks(&path, "no counts in it", record));
         }
         let by = self.aggregation();
-        let counts = reread((&path, &file), (by != Aggregation::Global).then_some(by));
+        let counts = reread(&file, (by != Aggregation::Global).then_some(by));
+        damage::tell(&path, &counts.problems);
         let mut total = Total::new(self.style(), false, false);
         let mut out = self.open_output(None)?;
-        if let Some(first) = counts.outcomes.first().filter(|_| counts.has_intervals) {
+        if let Some(first) = counts.runs.first().filter(|_| counts.has_intervals) {
             total.style.interval_header(first.grouping.by(), &mut out)?;
         }
-        for outcome in counts.outcomes {
+        for run in counts.runs {
             if counts.has_intervals {
-                total.print_interval(&outcome, &mut out)?;
+                total.print_interval(&run, &mut out)?;
             } else {
                 total = self.new_total();
-                total.push(outcome);
+                total.push(Outcome { run, used: None, exit: None, interrupted: None });
             }
         }
         if !counts.has_intervals {

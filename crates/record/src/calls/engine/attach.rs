@@ -7,7 +7,7 @@ use crate::calls::Error;
 use crate::calls::layout;
 use crate::calls::links::Links;
 use crate::calls::perf::{self, UprobeSite};
-use crate::calls::plan::{Exits, Object};
+use crate::calls::plan::{Exits, Object, leave_cookie};
 use crate::sys::CounterPlace;
 use crate::sys::bpf::{self, ProbeSide, Probes};
 
@@ -78,7 +78,7 @@ impl Engine {
             (Some(exit), _) => {
                 let sites = |number| {
                     let leaves = function(number).leaves.iter();
-                    leaves.map(move |leave| (leave.offset, cookie(number) | leave.cookie()))
+                    leaves.map(move |leave| (leave.offset, cookie(number) | leave_cookie(*leave)))
                 };
                 let leaves: ProbeSites = numbers.iter().flat_map(sites).collect();
                 self.link_one(object, exit, &leaves, ProbeSide::Entry)?

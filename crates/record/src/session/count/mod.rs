@@ -18,16 +18,8 @@ use crate::open::target::open_cgroup;
 use crate::sys::mem::raise_open_files;
 use crate::sys::{Counter, CounterPlace, Cpu};
 
-pub use topology::CpuPlace;
-
-/// One tid and one CPU to count on; at least one of them is set.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
-    /// Only this CPU; `None`: wherever the task runs.
-    pub cpu: Option<u32>,
-    /// Only this thread (and what it will start, with [`CountOpts::inherit`]); `None`: all tasks.
-    pub tid: Option<u32>,
-}
+pub use counts::{CpuPlace, Place, Reading, Support};
+pub use topology::cpu_place;
 
 /// How to open the counters.
 #[derive(Debug, Clone, Copy)]
@@ -36,40 +28,6 @@ pub struct CountOpts {
     pub inherit: bool,
     /// Counting begins at the task's next exec; otherwise with [`Counters::enable`].
     pub enable_on_exec: bool,
-}
-
-/// The extent to which an event is counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Support {
-    /// It counts as asked.
-    Full,
-    /// It counts user mode only, because `perf_event_paranoid` forbids the rest.
-    UserOnly,
-    /// The kernel or CPU does not have it; the errno of `perf_event_open`.
-    None(i32),
-}
-
-/// One counter's state since it was opened.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Reading {
-    /// The count.
-    pub value: u64,
-    /// How long it was switched on, in ns.
-    pub enabled_ns: u64,
-    /// How long it was on the PMU, in ns; less than `enabled_ns` when counters are shared out.
-    pub running_ns: u64,
-}
-
-impl Reading {
-    /// Difference since `before`.
-    #[must_use]
-    pub fn since(&self, before: &Self) -> Self {
-        Self {
-            value: self.value.wrapping_sub(before.value),
-            enabled_ns: self.enabled_ns.saturating_sub(before.enabled_ns),
-            running_ns: self.running_ns.saturating_sub(before.running_ns),
-        }
-    }
 }
 
 /// Opened counters: events × places.

@@ -1,0 +1,29 @@
+//! Counts of events without samples: readings of many places summed up, related to each other, averaged, compared.
+//!
+//! [`Grouping`] sums readings up by CPU, core, socket or thread; [`metrics`] relates counts to each other; [`Average`],
+//! [`Series`] and [`Pairing`] are the statistics of several runs; [`reread`] takes counts out of a perf.data. Pure: no
+//! event is opened here.
+#![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
+
+mod cpu_list;
+mod frame;
+#[doc(hidden)]
+pub mod fuzz;
+mod metric;
+mod pairing;
+mod reading;
+mod reread;
+mod run;
+mod series;
+mod total;
+
+pub use cpu_list::parse_cpu_list;
+pub use frame::{Aggregation, Block, Cell, Count, CountRole, EventInfo, Frame, Key};
+pub use metric::{Metric, metrics};
+pub use pairing::Pairing;
+pub use reading::{CpuPlace, Place, Reading, Support};
+pub use reread::{AGGREGATIONS, Reread, aggregation_of, reread};
+pub use run::CountedRun;
+pub use series::Series;
+pub use total::{Average, EventReadings, Grouping, Topology};

@@ -1,0 +1,269 @@
+//! The page's data as columns, pruned to a size if need be.
+//
+// Layout: docs/formats/page.md.
+
+use super::columns::Columns;
+use perfdata::text::harmless;
+use profile::grow::Grow as _;
+use profile::view::flame::{Kind, NodeId, Tree, Unit};
+use profile::view::page::{ItemSet, PageData, PageItem, PageThread};
+use rustc_hash::FxHashMap;
+use serde_json::{Value, json};
+use std::cmp::Reverse;
+use std::io;
+
+/// Data ready for the page.
+#[derive(Debug)]
+pub struct Encoded {
+    /// Columns, deflated, in base64.
+    pub packed: String,
+    /// Counts and names that a reader needs before the columns.
+    pub counts: Value,
+    /// Functions left out, and the largest share of a set that one of them had; their time counts for their callers.
+    pub pruned: Option<(usize, f64)>,
+}
+
+/// Encodes the data in at most `most_bytes`, if pruning makes that possible. Sums are those of the data in any case.
+///
+/// # Errors
+/// None: writing to memory.
+pub fn encode(data: &PageData, most_bytes: usize) -> io::Result<Encoded> {
+    let mut least = 0.0f64;
+    loop {
+        let order = Order::of(data, least);
+        let packed = columns(data, &order).packed()?;
+        if packed.len() <= most_bytes || least > 0.01 {
+            let pruned = (order.pruned > 0).then_some((order.pruned, least));
+            return Ok(Encoded { packed, counts: counts(data, &order), pruned });
+        }
+        least = if least == 0.0 { 1e-6 } else { least * 4.0 };
+    }
+}
+
+/// The functions that are kept, in preorder.
+struct Order {
+    /// Old ids with their depth; the root is the first.
+    nodes: Vec<(NodeId, u32)>,
+    /// By old id: the new one of the node itself, or of the nearest caller that is kept.
+    place: Vec<u32>,
+    pruned: usize,
+}
+
+impl Order {
+    /// Without the functions that have less than `least` of every set.
+    fn of(data: &PageData, least: f64) -> Self {
+        let shares = shares(data);
+        let tree = &data.tree;
+        let mut below: Vec<Vec<NodeId>> = vec![Vec::new(); tree.len()];
+        tree.nodes_with_parents().for_each(|(id, parent)| below[parent.index()].push(id));
+        let mut order = Self { nodes: Vec::new(), place: vec![0; tree.len()], pruned: 0 };
+        let mut open = vec![(Tree::ROOT, 0u32, 0u32)];
+        while let Some((id, depth, caller)) = open.pop() {
+            let is_kept = id == Tree::ROOT || least == 0.0 || shares[id.index()] >= least;
+            let place = if is_kept { order.nodes.len() as u32 } else { caller };
+            order.place[id.index()] = place;
+            if is_kept {
+                order.nodes.push((id, depth));
+            } else {
+                order.pruned += 1;
+            }
+            let depth = depth + u32::from(is_kept);
+            open.extend(below[id.index()].iter().rev().map(|&child| (child, depth, place)));
+        }
+        order
+    }
+}
+
+/// Each node's largest share of a set. Places of wakers count as a whole: nothing of them is pruned.
+fn shares(data: &PageData) -> Vec<f64> {
+    let mut shares = vec![0.0f64; data.tree.len()];
+    for set in &data.sets {
+        let mut totals = vec![0u64; data.tree.len()];
+        set.items.iter().for_each(|item| totals[item.node.index()].grow(item.amount));
+        sum_up(&data.tree, &mut totals);
+        let whole = totals[0].max(1) as f64;
+        shares.iter_mut().zip(&totals).for_each(|(share, &total)| *share = share.max(total as f64 / whole));
+    }
+    for waker in &data.wakers {
+        let mut node = waker.node;
+        while node != Tree::ROOT {
+            shares[node.index()] = 1.0;
+            node = data.tree.node(node).parent;
+        }
+    }
+    shares
+}
+
+/// Adds every node's sum to its callers'.
+fn sum_up(tree: &Tree, totals: &mut [u64]) {
+    for at in (1..totals.len()).rev() {
+        let (parent, total) = (tree.parent_index(at), totals[at]);
+        totals[parent].grow(total);
+    }
+}
+
+fn columns(data: &PageData, order: &Order) -> Columns {
+    let mut columns = Columns::default();
+    let tree = &data.tree;
+    let all: Vec<(String, u8, u32)> = tree
+        .names()
+        .zip(&data.name_files)
+        .map(|((name, kind), &file)| (harmless(name).into_owned(), kind_number(kind), file))
+        .collect();
+    let mut used = vec![false; all.len()];
+    order.nodes.iter().for_each(|&(id, _)| used[tree.node(id).name.index()] = true);
+    let mut names: Vec<usize> = (0..all.len()).filter(|&at| used[at]).collect();
+    names.sort_by(|&a, &b| all[a].cmp(&all[b]));
+    let mut new_name = vec![0u64; all.len()];
+    names.iter().enumerate().for_each(|(new, &old)| new_name[old] = new as u64);
+    columns.front_coded(names.iter().map(|&at| all[at].0.as_str()));
+    columns.bytes(names.iter().map(|&at| all[at].1));
+    columns.numbers(names.iter().map(|&at| u64::from(all[at].2)));
+    let mut before = 0i64;
+    columns.numbers(order.nodes.iter().map(|&(_, depth)| {
+        let up = before + 1 - i64::from(depth);
+        before = i64::from(depth);
+        up.max(0) as u64
+    }));
+    columns.numbers(order.nodes.iter().map(|&(id, _)| new_name[tree.node(id).name.index()]));
+    columns.numbers(data.wakers.iter().map(|waker| u64::from(order.place[waker.node.index()])));
+    data.sets.iter().for_each(|set| set_columns(&mut columns, set, order));
+    let strips = data.threads.iter().filter(|thread| !thread.strip.is_empty());
+    columns.bytes(strips.flat_map(|thread| &thread.strip).flat_map(|column| {
+        let parts = column.iter().flat_map(|&(state, share)| [state, share]);
+        [column.len() as u8].into_iter().chain(parts).collect::<Vec<u8>>()
+    }));
+    columns
+}
+
+/// A kind's number in the column `kinds`. Numbers of the format never change, whatever order the program declares.
+fn kind_number(kind: Kind) -> u8 {
+    match kind {
+        Kind::Task => 0,
+        Kind::Program => 1,
+        Kind::Library => 2,
+        Kind::Kernel => 3,
+        Kind::Jit => 4,
+        Kind::Python => 5,
+        Kind::Inlined => 6,
+        Kind::Waiting => 7,
+        Kind::Unknown => 8,
+    }
+}
+
+/// A set's places (node and state), most frequent first, and its items column by column.
+fn set_columns(columns: &mut Columns, set: &ItemSet, order: &Order) {
+    let place = |item: &PageItem| (order.place[item.node.index()], item.state);
+    let mut uses: FxHashMap<(u32, u8), u64> = FxHashMap::default();
+    set.items.iter().for_each(|item| *uses.entry(place(item)).or_default() += 1);
+    let mut places: Vec<((u32, u8), u64)> = uses.into_iter().collect();
+    places.sort_by_key(|&(place, uses)| (Reverse(uses), place));
+    let index: FxHashMap<(u32, u8), u64> =
+        places.iter().zip(0..).map(|(&(place, _), at)| (place, at)).collect();
+    columns.numbers(places.iter().map(|&((node, _), _)| u64::from(node)));
+    columns.bytes(places.iter().map(|&((_, state), _)| state));
+    let items = &set.items;
+    columns.numbers(items.iter().map(|item| index[&place(item)]));
+    columns.numbers(thread_runs(items));
+    let mut before = (0, 0);
+    columns.numbers(items.iter().map(|item| {
+        let since = item.since.map_or(0, |since| since + 1);
+        let last = if before.0 == item.thread { before.1 } else { 0 };
+        before = (item.thread, since);
+        since.saturating_sub(last)
+    }));
+    columns.numbers(items.iter().map(|item| item.length));
+    columns.numbers(items.iter().map(|item| item.amount));
+    columns.numbers(items.iter().map(|item| item.count));
+    columns.numbers(items.iter().map(|item| u64::from(item.waker)));
+}
+
+/// Pairs of a thread and the number of its items.
+fn thread_runs(items: &[PageItem]) -> impl Iterator<Item = u64> + '_ {
+    items.chunk_by(|a, b| a.thread == b.thread).flat_map(|run| [u64::from(run[0].thread), run.len() as u64])
+}
+
+fn counts(data: &PageData, order: &Order) -> Value {
+    let unit = |unit: &Unit| match unit {
+        Unit::Nanoseconds => "ns".to_owned(),
+        Unit::Samples => "samples".to_owned(),
+        Unit::Event(name) => harmless(name).into_owned(),
+    };
+    let set = |set: &ItemSet| json!({ "name": harmless(&set.name), "unit": unit(&set.unit), "wall": set.is_wall, "items": set.items.len() });
+    let threads: Vec<Value> = data.threads.iter().map(thread).collect();
+    json!({
+        "nodes": order.nodes.len(),
+        "tick_ns": data.tick_ns, "ticks": data.ticks, "columns": data.columns,
+        "states": data.states,
+        "files": data.files.iter().map(|file| harmless(file)).collect::<Vec<_>>(),
+        "threads": threads,
+        "wakers": data.wakers.iter().map(|waker| harmless(&waker.name)).collect::<Vec<_>>(),
+        "sets": data.sets.iter().map(set).collect::<Vec<_>>(),
+    })
+}
+
+fn thread(thread: &PageThread) -> Value {
+    json!({
+        "pid": thread.pid, "tid": thread.tid, "comm": harmless(&thread.comm),
+        "from": thread.life.0, "to": thread.life.1, "idle": thread.is_idle, "strip": !thread.strip.is_empty(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Kinds with their words in docs/formats/page.md and in web/src/data.ts.
+    const KINDS: [(Kind, u8, &str, &str); 9] = [
+        (Kind::Task, 0, "process", "Task"),
+        (Kind::Program, 1, "program", "Program"),
+        (Kind::Library, 2, "library", "Library"),
+        (Kind::Kernel, 3, "kernel", "Kernel"),
+        (Kind::Jit, 4, "run-time code", "Jit"),
+        (Kind::Python, 5, "Python", "Python"),
+        (Kind::Inlined, 6, "inlined", "Inlined"),
+        (Kind::Waiting, 7, "waiting", "Waiting"),
+        (Kind::Unknown, 8, "no name", "Unknown"),
+    ];
+
+    #[test]
+    fn numbers_of_kinds_are_those_of_the_format_and_of_the_script() {
+        let format = include_str!("../../../../docs/formats/page.md");
+        let script = include_str!("../../../../web/src/data.ts");
+        for (kind, number, word, name) in KINDS {
+            assert_eq!(kind_number(kind), number, "{name}");
+            assert!(format.contains(&format!("{number} {word}")), "{word} in docs/formats/page.md");
+            assert!(script.contains(&format!(" {name} = {number}")), "{name} in web/src/data.ts");
+        }
+        let words: Vec<String> =
+            KINDS.iter().map(|(_, number, _, name)| format!("{name} = {number}")).collect();
+        assert!(
+            script.contains(&format!("enum Kind {{ {} }}", words.join(", "))),
+            "other kinds in the script"
+        );
+    }
+
+    #[test]
+    fn bytes_of_a_page_are_those_of_the_format() {
+        let mut tree = Tree::new(Unit::Samples);
+        let path = [tree.intern("main", Kind::Program), tree.intern("read", Kind::Library)];
+        tree.add_path(&path, 5, 2);
+        let data = PageData::of_tree(tree, "e");
+        let mut expected = Columns::default();
+        expected.front_coded(["all", "main", "read"].into_iter());
+        expected.bytes([0, 1, 2].into_iter());
+        // Files, levels and names of frames, wakers.
+        for column in [&[0, 0, 0][..], &[1, 0, 0], &[0, 1, 2], &[]] {
+            expected.numbers(column.iter().copied());
+        }
+        // Place frames, then states, then items.
+        expected.numbers([2].into_iter());
+        expected.bytes([0].into_iter());
+        for column in [&[0][..], &[0, 1], &[0], &[0], &[5], &[2], &[0]] {
+            expected.numbers(column.iter().copied());
+        }
+        expected.bytes([].into_iter());
+        let encoded = encode(&data, usize::MAX).expect("in memory");
+        assert_eq!(encoded.packed, expected.packed().expect("in memory"));
+    }
+}

@@ -1,0 +1,8 @@
+//! The data of the page, packed into columns.
+//
+// Layout: docs/formats/page.md.
+
+mod columns;
+mod encode;
+
+pub use encode::{Encoded, encode};
