@@ -30,6 +30,7 @@ const RULES: &[Rule] = &[
     ("every dependency is on the list", crates::dependencies_are_listed),
     ("files of a crate form no large circle", structure::circles_are_small),
     ("a crate has few modules at its root", structure::roots_are_small),
+    ("crates that only wire are small", structure::thin_crates_stay_thin),
     ("parameters have names", signatures::parameters_have_names),
     ("types of one word have it to themselves", signatures::short_names_are_unique),
     ("no host or path of a single machine", text::no_machine_names),

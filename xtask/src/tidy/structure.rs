@@ -20,6 +20,9 @@ const FEW_MODULES: usize = 15;
 const ROOT_MODULES: &[(&str, usize)] =
     &[("cli", 36), ("dso", 42), ("perfdata", 23), ("profile", 19), ("tracer", 33)];
 
+/// Most lines of code of crates that only wire and render, without blank lines, comments and tests.
+const LINES: &[(&str, usize)] = &[("cli", 25_000)];
+
 /// The limit of a crate.
 fn limit(list: &[(&str, usize)], krate: &str, usual: usize) -> usize {
     list.iter().find(|(name, _)| *name == krate).map_or(usual, |(_, limit)| *limit)
@@ -121,9 +124,36 @@ pub fn roots_are_small(files: &[File]) -> Vec<String> {
     modules(files).iter().filter_map(fault).collect()
 }
 
+/// Lines of code of a file before its tests.
+fn code_lines(file: &File) -> usize {
+    let lines = file.text.lines().map(str::trim).take_while(|line| !line.starts_with("#[cfg(test)]"));
+    lines.filter(|line| !line.is_empty() && !line.starts_with("//")).count()
+}
+
+/// A crate that only wires and renders stays below its limit: analysis has crates of its own.
+pub fn thin_crates_stay_thin(files: &[File]) -> Vec<String> {
+    let fault = |&(krate, limit): &(&str, usize)| {
+        let is_product = |file: &&File| {
+            let source = file.path.contains("/src/") && !file.path.ends_with("/tests.rs");
+            file.is_rust() && source && file.krate() == Some(krate)
+        };
+        let lines: usize = files.iter().filter(is_product).map(code_lines).sum();
+        (lines > limit).then(|| {
+            format!("{krate}: {lines} lines of code, {limit} allowed: move what computes into a library")
+        })
+    };
+    LINES.iter().filter_map(fault).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_code_before_tests_counts_as_lines() {
+        let text = "//! Text.\n\nuse a::B;\n    // More.\nfn f() {}\n\n#[cfg(test)]\nmod tests {}\n";
+        assert_eq!(code_lines(&file("x.rs", text)), 2);
+    }
 
     fn file(path: &str, text: &str) -> File {
         File { path: format!("crates/a/src/{path}"), text: text.to_owned() }
