@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
 
-use cli::load;
+use cli::reading::load;
 use cli::tui::{App, Data, Theme};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use profile::session::SessionOpts;

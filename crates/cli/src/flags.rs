@@ -1,7 +1,17 @@
 //! The command line: one entry per flag, from which parser and help come.
 
+pub mod event_args;
+pub mod header_args;
+pub mod id_lists;
+pub mod name_args;
+pub mod perf_commands;
+pub mod perf_config;
+pub mod perf_only;
+pub mod recording;
+pub mod switch_args;
+
 use crate::cmd::Command;
-use crate::term::Colour;
+use crate::terminal::term::Colour;
 use clap::Parser;
 use clap::builder::styling::{AnsiColor, Styles};
 

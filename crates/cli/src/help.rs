@@ -11,8 +11,8 @@ mod topics;
 pub use spelling::with_nearest;
 
 use crate::flags::Flags;
+use crate::terminal::{out, pager, term};
 use crate::text::number::count_of;
-use crate::{out, pager, term};
 use clap::{Arg, Command, CommandFactory};
 use layout::{GLOBAL, Group, LAYOUTS, Layout};
 use std::ffi::OsString;

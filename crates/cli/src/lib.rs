@@ -1,7 +1,7 @@
 //! The program: flags, commands, and the drawing of text, terminal and SVG views.
 //!
-//! It only wires the libraries together; what is computed is computed in `profile`.
-//! Nothing here prints except through [`out`], so that a closed pipe ends a command quietly.
+//! It only wires the libraries together; what is computed is computed in them.
+//! Nothing here prints except through [`terminal::out`], so that a closed pipe ends a command quietly.
 #![forbid(unsafe_code)]
 // The comments of flags are the text of `--help`, where brackets are the usual ones of command lines.
 #![allow(rustdoc::broken_intra_doc_links)]
@@ -9,40 +9,19 @@
 
 pub mod calls;
 pub mod cmd;
-pub mod damage;
-pub mod event_args;
-pub mod first_screen;
+pub mod events;
 pub mod flags;
-pub mod foreign;
-pub mod header_args;
 pub mod help;
 pub mod html;
-pub mod id_lists;
-mod interrupts_off;
-pub mod io;
-pub mod load;
-pub mod name_args;
-mod name_hints;
-pub mod out;
-pub mod pager;
-pub mod perf_commands;
-pub mod perf_config;
-pub mod perf_only;
-pub mod probe;
-pub mod recording;
-pub mod sched;
+pub mod reading;
 pub mod script;
 pub mod stat;
-pub mod status_line;
 pub mod svg;
-pub mod switch_args;
-pub mod term;
+pub mod terminal;
 pub mod text;
 pub mod trace;
-pub mod tracepoints;
 pub mod tui;
 pub mod verdict;
-pub mod wall;
 
 use clap::Parser;
 use clap::error::ErrorKind;
@@ -53,8 +32,8 @@ use std::process::ExitCode;
 #[expect(clippy::type_complexity, reason = "every crate with parsers offers this same type")]
 pub const TARGETS: &[(&str, fn(&[u8]))] = &[
     ("report_flags", cmd::report::fuzz_flags),
-    ("sizes", recording::fuzz_values),
-    ("device_numbers", io::device::fuzz),
+    ("sizes", flags::recording::fuzz_values),
+    ("device_numbers", events::io::device::fuzz),
 ];
 
 /// Runs the program with `args`, of which the first is its own name.
@@ -63,10 +42,10 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     if let [_, only] = args.as_slice()
         && (only == "--version" || only == "-V" || only == "version")
     {
-        return finish(out::line(&flags::version_line()).map(|()| ExitCode::SUCCESS));
+        return finish(terminal::out::line(&flags::version_line()).map(|()| ExitCode::SUCCESS));
     }
     let args = cmd::stat::spelled_out(cmd::record::spelled_out(cmd::script::spelled_out(args)));
-    let typed = id_lists::with_commas(args);
+    let typed = flags::id_lists::with_commas(args);
     let args = with_settings(&typed);
     if let Some(page) = help::topic(&args) {
         return finish_paged(help::print(&page));
@@ -75,18 +54,18 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(flags) => {
             record::sys::signal::survive_file_size_limit();
             leave_out_expected_panics();
-            term::set_colour(flags.color);
-            pager::set_off(flags.no_pager);
+            terminal::term::set_colour(flags.color);
+            terminal::pager::set_off(flags.no_pager);
             let code = finish(under_memory_limit().and_then(|()| flags.command.run()));
             tell_refusals();
-            pager::finish();
+            terminal::pager::finish();
             code
         }
         Err(error) if error.kind() == ErrorKind::DisplayHelp => {
             finish_paged(help::print(&help::requested(&args)))
         }
         Err(error) if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            out::note_lines(&if args.len() < 2 {
+            terminal::out::note_lines(&if args.len() < 2 {
                 help::welcome().to_owned()
             } else {
                 help::requested(&args)
@@ -99,18 +78,21 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 /// The arguments with perf's settings as defaults; without them where one has a value that no option takes.
 fn with_settings(typed: &[OsString]) -> Vec<OsString> {
-    let settings = perf_config::read(perf_config::Scope::All);
+    let settings = flags::perf_config::read(flags::perf_config::Scope::All);
     if settings.is_empty() {
         return typed.to_vec();
     }
-    if let Some(folder) = perf_config::defaults::build_id_cache(&settings) {
+    if let Some(folder) = flags::perf_config::defaults::build_id_cache(&settings) {
         dso::set_build_id_cache(folder);
     }
-    let all = perf_config::defaults::added(typed, &settings);
+    let all = flags::perf_config::defaults::added(typed, &settings);
     if flags::Flags::try_parse_from(&all).is_err() && flags::Flags::try_parse_from(typed).is_ok() {
         let files: std::collections::BTreeSet<_> = settings.iter().map(|setting| &setting.file).collect();
         let files: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
-        out::note(&format!("tally: settings not used: a value in {} is not valid here", files.join(", ")));
+        terminal::out::note(&format!(
+            "tally: settings not used: a value in {} is not valid here",
+            files.join(", ")
+        ));
         return typed.to_vec();
     }
     all
@@ -119,7 +101,7 @@ fn with_settings(typed: &[OsString]) -> Vec<OsString> {
 /// The status of a command that may have started the pager, after the user has left it.
 fn finish_paged(result: anyhow::Result<ExitCode>) -> ExitCode {
     let code = finish(result);
-    pager::finish();
+    terminal::pager::finish();
     code
 }
 
@@ -161,8 +143,8 @@ fn leave_out_expected_panics() {
 
 /// Prints usage errors to stderr with status 2 (perf's is 129; 2 is everyone else's).
 pub(crate) fn usage_error(error: &clap::Error) -> ExitCode {
-    if let Some(text) = perf_commands::instead(error) {
-        out::complain(&text);
+    if let Some(text) = flags::perf_commands::instead(error) {
+        terminal::out::complain(&text);
         return ExitCode::from(2);
     }
     match error.print() {
@@ -175,20 +157,20 @@ pub(crate) fn usage_error(error: &clap::Error) -> ExitCode {
 /// when a command cannot be run), a closed pipe silence and 0.
 fn finish(result: anyhow::Result<ExitCode>) -> ExitCode {
     for path in dso::shrunken_files() {
-        out::complain(&format!(
+        terminal::out::complain(&format!(
             "{} was truncated while it was read: what comes from it is incomplete",
             path.display()
         ));
     }
     match result {
         Ok(code) => code,
-        Err(error) if out::is_closed_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) if terminal::out::is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             if let Some(event) = error.downcast_ref::<record::event::Error>() {
-                return event_args::explain(event);
+                return flags::event_args::explain(event);
             }
             let remedy = if is_for_lack_of_memory(&error) { "; raise ulimit -v" } else { "" };
-            out::complain(&format!("{}{remedy}", in_one_line(&error)));
+            terminal::out::complain(&format!("{}{remedy}", in_one_line(&error)));
             let recording = error.chain().find_map(|cause| cause.downcast_ref::<record::Error>());
             ExitCode::from(recording.map_or(1, record::Error::exit_code))
         }
@@ -215,7 +197,7 @@ fn tell_refusals() {
         let text = format!(
             "tally: {file}: {what} not read in full: it asks for more memory or work than the file's size justifies"
         );
-        out::note(&text);
+        terminal::out::note(&text);
     }
 }
 

@@ -1,7 +1,9 @@
 //! The verdict of a recording: facts put together from file, counters and /proc, and the findings as lines.
 
-use crate::io::device;
-use crate::io::live_events::BlockEvents;
+pub mod first_screen;
+
+use crate::events::io::device;
+use crate::events::io::live_events::BlockEvents;
 use crate::text::number::duration_ns;
 use profile::Profile;
 use profile::block_io::{BlockIo, Join};
@@ -171,7 +173,7 @@ pub fn to_json(judgement: &Judgement, input: &str) -> Value {
 pub fn to_note(judgement: &Judgement, command: &str) -> Value {
     let clock = to_json(judgement, INPUT);
     json!({
-        "schema_version": crate::first_screen::SCHEMA_VERSION, "command": command,
+        "schema_version": first_screen::SCHEMA_VERSION, "command": command,
         "no_verdict": clock["no_verdict"], "findings": clock["verdict"],
     })
 }

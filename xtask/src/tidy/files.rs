@@ -41,7 +41,7 @@ const CREATORS: &[(&str, &str)] = &[
 /// Files that read a file named on the command line, each with the flag.
 const NAMED: &[(&str, &str)] = &[
     ("crates/dso/src/kallsyms.rs", "--kallsyms"),
-    ("crates/cli/src/name_args.rs", "--vmlinux, --kallsyms"),
+    ("crates/cli/src/flags/name_args.rs", "--vmlinux, --kallsyms"),
     ("crates/calls/src/selection/pattern.rs", "calls -P @FILE"),
 ];
 

@@ -8,7 +8,7 @@ use super::launch::Ended;
 use super::price::{self, Told};
 use super::record_spec::RecordSpec;
 use super::recorder::Recorder;
-use crate::out;
+use crate::terminal::out;
 use crate::text::number;
 use crate::text::run_screen::signal_name;
 use calls::recording::folder::{Folder, Summary};

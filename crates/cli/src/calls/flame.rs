@@ -9,7 +9,7 @@ use super::open::{Need, Notes, with_view};
 use super::table;
 use super::view_args::ViewArgs;
 use crate::text::number;
-use crate::{out, svg};
+use crate::{svg, terminal::out};
 use calls::view::View;
 use exchange::export;
 use profile::view::flame::{Kind, NodeId, Tree, Unit};

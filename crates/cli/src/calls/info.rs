@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::open::{Need, with_view};
 use super::view_args::ViewArgs;
-use crate::out::{self, harmless};
+use crate::terminal::out::{self, harmless};
 use crate::text::number;
 use calls::recording::folder::Folder;
 use calls::uftrace;

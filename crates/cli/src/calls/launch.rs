@@ -16,7 +16,7 @@ use super::opened::Opened;
 use super::price::Used;
 use super::record_spec::RecordSpec;
 use super::switches;
-use crate::out;
+use crate::terminal::out;
 use calls::selection::rules::Rules;
 use calls::selection::switch::Switch;
 use tracer::layout::{self, sleds as list};

@@ -18,8 +18,8 @@ use super::own_folder;
 use super::record as recording;
 use super::record_spec::RecordSpec;
 use super::{slow_folder, slow_pane, table};
+use crate::terminal::{out, term};
 use crate::text::number;
-use crate::{out, term};
 use calls::probing::ProbePlan;
 use calls::recording::folder::Folder;
 use calls::recording::function::Function;
@@ -54,7 +54,7 @@ Examples:
   tally calls live -i 5 --sort p99 -n 10 ./app    the ten of the longest p99, every 5 seconds")]
 pub struct Args {
     /// Seconds between two tables
-    #[arg(short, long, value_name = "SECONDS", default_value_t = 2.0, value_parser = crate::recording::parse_seconds)]
+    #[arg(short, long, value_name = "SECONDS", default_value_t = 2.0, value_parser = crate::flags::recording::parse_seconds)]
     interval: f64,
     /// Sort by this
     #[arg(long, value_enum, default_value_t, value_name = "KEY")]

@@ -3,7 +3,7 @@
 use calls::model::{End, Extra, FunctionId};
 use std::io::{self, Write};
 
-use crate::out::harmless;
+use crate::terminal::out::harmless;
 use crate::text::number;
 use calls::recording::kernel;
 use calls::view::View;

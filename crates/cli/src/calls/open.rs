@@ -10,8 +10,8 @@ use std::path::Path;
 use super::pt_notes;
 use super::view_args::ViewArgs;
 use crate::cmd::report::parse_times;
+use crate::reading::{damage, load};
 use crate::text::number;
-use crate::{damage, load};
 
 /// Notes besides the numbers.
 #[derive(Default)]

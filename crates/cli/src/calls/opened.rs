@@ -12,7 +12,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use tracer::layout::sleds::{self, Sled};
 
-use crate::out;
+use crate::terminal::out;
 use calls::instrumented::sleds::{Instrumented, look};
 use calls::recording::folder_file;
 use calls::selection::rules::{Imports, Rules};

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use super::own_folder;
 use super::record_spec::RecordSpec;
 use super::recorder::Recorder;
-use crate::out;
+use crate::terminal::out;
 use crate::text::number;
 use calls::instrumented::sleds::Instrumented;
 use calls::recording::folder::Summary;

@@ -10,7 +10,7 @@ pub struct ProbeArgs {
     #[arg(short, long, value_name = "PID", conflicts_with = "command")]
     pub pid: Vec<u32>,
     /// Stop after this many seconds
-    #[arg(short, long, value_name = "SECONDS", value_parser = crate::recording::parse_seconds)]
+    #[arg(short, long, value_name = "SECONDS", value_parser = crate::flags::recording::parse_seconds)]
     pub duration: Option<f64>,
     /// Use uprobes even if the program is instrumented
     #[arg(long)]

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::kernel;
 use super::record_spec::RecordSpec;
-use crate::out;
+use crate::terminal::out;
 
 /// The functions that the flags mean, in a program or processes.
 ///

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use crate::damage;
+use crate::reading::damage;
 
 /// Writes the packets of every piece of trace: offset in the buffer, bytes, packet. Bytes that are no packet are told, and
 /// reading goes on at the next PSB.

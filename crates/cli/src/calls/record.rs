@@ -21,7 +21,7 @@ use super::record_spec::RecordSpec;
 use super::recorder::Recorder;
 use super::scripts;
 use super::trace_args::TraceArgs;
-use crate::out;
+use crate::terminal::out;
 use calls::instrumented::sleds::{self, Instrumented};
 use calls::selection::rules::{Imports, Rules};
 use calls::values;
@@ -62,7 +62,7 @@ pub struct Args {
     #[arg(short = 't', long = "min", visible_alias = "time-filter", value_name = "TIME", value_parser = calls::selection::duration_ns_of)]
     pub min_ns: Option<u64>,
     /// Flight recorder: keep only the last SIZE of each thread: 512k, 16M, 1G (8 to 16 bytes a call)
-    #[arg(long, value_name = "SIZE", value_parser = crate::recording::value::parse_bytes)]
+    #[arg(long, value_name = "SIZE", value_parser = crate::flags::recording::value::parse_bytes)]
     pub max_bytes: Option<u64>,
     /// For programs that record themselves.
     #[command(flatten)]

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use crate::out::harmless;
+use crate::terminal::out::harmless;
 
 /// A recording to be made.
 #[derive(Clone, Debug)]

@@ -21,7 +21,7 @@ use super::record_spec::RecordSpec;
 use super::scripts::Became;
 use super::watch::Watch;
 use super::{kernel, totals};
-use crate::out;
+use crate::terminal::out;
 use crate::text::number;
 use calls::probing::ProbePlan;
 

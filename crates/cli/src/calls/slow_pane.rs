@@ -1,7 +1,7 @@
 //! The last slow call as `tally calls live` shows it: when it was, how long it took, and where its time went.
 
 use super::graph;
-use crate::out::harmless;
+use crate::terminal::out::harmless;
 use crate::text::number;
 use calls::recording::names::Functions;
 use calls::view::slow_call::LastSlow;

@@ -5,7 +5,7 @@ use profile::grow::GrownSum as _;
 use std::cmp::Reverse;
 use std::io::{self, Write};
 
-use crate::out::harmless;
+use crate::terminal::out::harmless;
 use crate::text::number;
 use calls::recording::kernel;
 use calls::recording::names::Functions;

@@ -3,10 +3,13 @@
 mod perf_flags;
 
 use crate::cmd::report;
-use crate::load;
-use crate::name_args::NameArgs;
+use crate::flags::name_args::NameArgs;
+use crate::reading::load;
 use crate::text::annotate::{self as text, AnnotateText, PercentType, Shows};
-use crate::{out, pager, term, tui};
+use crate::{
+    terminal::{out, pager, term},
+    tui,
+};
 use anyhow::{Context, bail};
 use dso::disasm::Syntax;
 use dso::{Missing, ObjectFile};

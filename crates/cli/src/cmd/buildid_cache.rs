@@ -1,6 +1,6 @@
 //! `tally buildid-cache`: the files kept by build-id in `~/.debug`, where perf looks as well.
 
-use crate::out;
+use crate::terminal::out;
 use anyhow::{Context, bail};
 use record::files::build_id_cache::{self as cache, CachedFile};
 use std::path::{Path, PathBuf};

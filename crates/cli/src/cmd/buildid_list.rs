@@ -1,8 +1,8 @@
 //! `tally buildid-list`: the build-ids of the files a recording hit, or of one object file.
 
-use crate::damage;
-use crate::load::{self, Progress};
-use crate::out;
+use crate::reading::damage;
+use crate::reading::load::{self, Progress};
+use crate::terminal::out;
 use anyhow::bail;
 use perfdata::PerfData;
 use profile::session::SessionOpts;

@@ -9,7 +9,7 @@ use crate::calls::flame::{self, FlameOpts};
 use crate::calls::open::{Need, Notes, with_view};
 use crate::calls::view_args::ViewArgs;
 use crate::calls::{diff, graph, info, live, log, record, table};
-use crate::{load, out};
+use crate::{reading::load, terminal::out};
 use calls::recording::kernel;
 use calls::selection::pattern::Pattern;
 use calls::view::View;

@@ -1,7 +1,7 @@
 //! `tally completions`: what a shell needs to complete commands and options.
 
 use crate::flags::Flags;
-use crate::out;
+use crate::terminal::out;
 use clap::CommandFactory;
 use clap_complete::Shell;
 use std::process::ExitCode;

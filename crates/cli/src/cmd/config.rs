@@ -1,8 +1,8 @@
 //! `tally config`: settings of perf, and which of them tally honours.
 
-use crate::out;
-use crate::perf_config::keys::{Effect, effect};
-use crate::perf_config::{Scope, Setting, read};
+use crate::flags::perf_config::keys::{Effect, effect};
+use crate::flags::perf_config::{Scope, Setting, read};
+use crate::terminal::out;
 use anyhow::bail;
 use std::process::ExitCode;
 

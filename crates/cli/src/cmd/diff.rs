@@ -4,11 +4,11 @@ mod perf_flags;
 
 use super::report::{cpus_of, parse_fields, parse_times};
 use crate::calls::{self, view_args::ViewArgs};
-use crate::damage;
+use crate::flags::name_args::NameArgs;
 use crate::html;
-use crate::load::{self, Progress};
-use crate::name_args::NameArgs;
-use crate::out;
+use crate::reading::damage;
+use crate::reading::load::{self, Progress};
+use crate::terminal::out;
 use crate::text::diff::{self as text, Compute, DiffText};
 use anyhow::{Context, bail};
 use profile::Profile;

@@ -1,9 +1,9 @@
 //! `tally doctor`: what works on this machine, and how to get the rest.
 
-use crate::foreign::json_lines;
-use crate::term::{Paint, paint};
+use crate::terminal::foreign::json_lines;
+use crate::terminal::term::{Paint, paint};
+use crate::terminal::{out, term};
 use crate::text::fit::wrap;
-use crate::{out, term};
 use record::doctor::{Check, Health, Section, best_remedy, examine};
 use serde_json::json;
 use std::io::Write;

@@ -1,7 +1,10 @@
 //! `tally dump`: every record of a perf.data file as one line of session text.
 
 use crate::calls::pt_packets;
-use crate::{damage, load, out};
+use crate::{
+    reading::{damage, load},
+    terminal::out,
+};
 use anyhow::Context;
 use perfdata::text::{write_event, write_item};
 use perfdata::{Diagnostics, Order, PerfData};

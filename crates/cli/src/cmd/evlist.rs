@@ -1,8 +1,8 @@
 //! `tally evlist`: the events of a recording.
 
-use crate::damage;
+use crate::reading::damage;
 use crate::text::header::attr;
-use crate::{load, out};
+use crate::{reading::load, terminal::out};
 use perfdata::tracepoint::Formats;
 use perfdata::{Event, PerfData, abi};
 use std::path::PathBuf;

@@ -10,8 +10,8 @@ use std::process::ExitCode;
 
 use crate::calls::open::{Need, Notes, with_view};
 use crate::calls::view_args::ViewArgs;
-use crate::foreign;
-use crate::out;
+use crate::terminal::foreign;
+use crate::terminal::out;
 use crate::text::number;
 use calls::recording::folder::DEFAULT;
 use calls::view::View;

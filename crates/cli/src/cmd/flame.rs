@@ -1,8 +1,8 @@
 //! `tally flame`: stacks in, flame graph (SVG) or folded stacks out.
 
 use crate::calls::{self, flame::FlameOpts, view_args::ViewArgs};
-use crate::damage;
-use crate::load::{self, Progress};
+use crate::reading::damage;
+use crate::reading::load::{self, Progress};
 use exchange::export;
 use exchange::import::perf_script::CollapseOpts;
 use exchange::import::{self, TextFormat};
@@ -10,7 +10,7 @@ use profile::view::flame::{Tree, TreeOpts, WallTree};
 
 use crate::svg::{self, Palette, SvgOpts};
 use crate::text::number::count_of;
-use crate::{html, out, wall};
+use crate::{html, reading::wall, terminal::out};
 use anyhow::Context;
 use dso::Mmap;
 use profile::profile::Profile;

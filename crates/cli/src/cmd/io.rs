@@ -1,12 +1,15 @@
 //! `tally io`: requests to disks, in the queue and in the device.
 
-use crate::damage;
-use crate::io::{descendants, device, json, record as recorder, trace};
-use crate::load::{self, Progress};
-use crate::recording::{self, TargetArgs};
-use crate::status_line::StatusLine;
+use crate::events::io::{descendants, device, json, record as recorder, trace};
+use crate::flags::recording::{self, TargetArgs};
+use crate::reading::damage;
+use crate::reading::load::{self, Progress};
+use crate::terminal::status_line::StatusLine;
 use crate::text::io::{self as text, IoTextOpts};
-use crate::{out, svg, term};
+use crate::{
+    svg,
+    terminal::{out, term},
+};
 use anyhow::Context;
 use perfdata::PerfData;
 use profile::block_io::Request;

@@ -1,6 +1,6 @@
 //! `tally kallsyms`: where functions of the running kernel are.
 
-use crate::out;
+use crate::terminal::out;
 use anyhow::bail;
 use dso::Symbol;
 use dso::kallsyms::Kallsyms;

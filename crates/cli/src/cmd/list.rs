@@ -11,8 +11,8 @@ use record::event::catalog::{Entry, Kind, catalog};
 use record::event::{EventSource, SystemSource, glob, parse};
 use serde_json::json;
 
-use crate::foreign::json_lines;
-use crate::out;
+use crate::terminal::foreign::json_lines;
+use crate::terminal::out;
 use sdt::Sdt;
 
 /// Print the events of this machine: those that can be opened, then those that cannot, with the reason

@@ -1,9 +1,9 @@
 //! `tally lock`: waits for the kernel's own locks, recorded and shown as perf lock does.
 
 use crate::cmd::sched::RecordWords;
+use crate::reading::tracepoints::Tracepoints;
 use crate::text::lock::{LockKey, LockTable, LockUnit};
-use crate::tracepoints::Tracepoints;
-use crate::{load, pager};
+use crate::{reading::load, terminal::pager};
 use std::path::PathBuf;
 use std::process::ExitCode;
 

@@ -1,11 +1,14 @@
 //! `tally locks`: which locks threads wait for, how long, and who holds them.
 
-use crate::damage;
+use crate::reading::damage;
+use crate::reading::wall::{self, WaitArgs};
 use crate::text::fit::cut;
 use crate::text::number::{duration_ns, grouped};
 use crate::text::wall::place;
-use crate::wall::{self, WaitArgs};
-use crate::{load, out, term};
+use crate::{
+    reading::load,
+    terminal::{out, term},
+};
 use profile::Profile;
 use profile::table::FrameId;
 use profile::view::locks::{Holder, LockRow, contended, kernel_taker, locks};

@@ -11,9 +11,11 @@ use anyhow::{Context, bail};
 use dso::{FileOffset, ObjectFile};
 use record::event::glob;
 
-use crate::out;
-use crate::probe::show;
-use crate::probe::tracefs::{Installed, check_definition, check_kernel_probes, install, installed, remove};
+use crate::events::probe::show;
+use crate::events::probe::tracefs::{
+    Installed, check_definition, check_kernel_probes, install, installed, remove,
+};
+use crate::terminal::out;
 use calls::probing::definition::spec::{At, Place, ProbeSpec};
 use calls::probing::definition::{Definition, Program};
 

@@ -12,9 +12,9 @@ use record::control::ControlPaths;
 use record::opts::{KeepFiles, Output, RecordOpts, SwitchOutput};
 use record::summary::{RunSummary, StackQuality};
 
-use crate::out;
-use crate::recording::{self, SamplingArgs, TargetArgs, parse_bytes, parse_switch_output};
-use crate::status_line::StatusLine;
+use crate::flags::recording::{self, SamplingArgs, TargetArgs, parse_bytes, parse_switch_output};
+use crate::terminal::out;
+use crate::terminal::status_line::StatusLine;
 use perf_flags::PerfFlags;
 use tracing::TracingArgs;
 pub use tracing::spelled_out;

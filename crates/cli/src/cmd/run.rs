@@ -5,15 +5,22 @@ mod json;
 mod top;
 
 use crate::cmd::why::input;
-use crate::first_screen::{FirstScreen, RecordedFile, Sources};
-use crate::interrupts_off::is_by_timer;
-use crate::load;
-use crate::recording::{self, SamplingArgs, TargetArgs};
-use crate::status_line::{self, StatusLine};
+use crate::flags::recording::{self, SamplingArgs, TargetArgs};
+use crate::reading::load;
 use crate::svg::{self, Palette, SvgOpts};
+use crate::terminal::interrupts_off::is_by_timer;
+use crate::terminal::status_line::{self, StatusLine};
 use crate::text::run_screen::{self, RunScreen, ScreenOpts};
+use crate::verdict;
 use crate::verdict::Machine;
-use crate::{first_screen, html, name_hints, out, term, text, verdict, wall};
+use crate::verdict::first_screen::{FirstScreen, RecordedFile, Sources};
+use crate::{
+    html,
+    reading::{name_hints, wall},
+    terminal::{out, term},
+    text,
+    verdict::first_screen,
+};
 use anyhow::{Context, bail};
 use profile::profile::Profile;
 use profile::view::flame::{Tree, TreeOpts};

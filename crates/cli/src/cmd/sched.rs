@@ -2,12 +2,12 @@
 
 use crate::cmd::Command;
 use crate::cmd::report::values::{cpus_of, parse_times};
+use crate::events::sched::SchedReader;
 use crate::flags::Flags;
-use crate::sched::SchedReader;
 use crate::text::sched::latency::{Key, LatencyTable};
 use crate::text::sched::map::MapText;
 use crate::text::sched::timehist::{TimehistOpts, TimehistText};
-use crate::{load, pager};
+use crate::{reading::load, terminal::pager};
 use ::record::opts::CallGraph;
 use anyhow::bail;
 use clap::Parser;

@@ -9,13 +9,16 @@ pub use flags::{Args, spelled_out};
 
 use self::per_event::PerEvent;
 use crate::cmd::report::values::{cpus_of, parse_times};
-use crate::damage;
-use crate::load;
-use crate::name_args::NameArgs;
+use crate::flags::name_args::NameArgs;
+use crate::reading::damage;
+use crate::reading::load;
 use crate::script::{
     Clock, Field, Fields, FrameTexts, KernelNames, Picks, Row, RowMaker, Style, write_json, write_row,
 };
-use crate::{out, pager, text};
+use crate::{
+    terminal::{out, pager},
+    text,
+};
 use anyhow::Context;
 use dso::Mmap;
 use perfdata::abi::PERF_SAMPLE_STACK_USER;

@@ -22,14 +22,14 @@ use record::sys::{Child, ExitKind};
 use record::target::online_cpu_list;
 use record::{Target, Whom};
 
-use crate::event_args::{EventArgs, explain};
-use crate::out;
-use crate::recording::parse_delay;
+use crate::flags::event_args::{EventArgs, explain};
+use crate::flags::recording::parse_delay;
 use crate::stat::compare::{run_pairs, split_command};
 use crate::stat::outcome::{Total, Whose, joined};
 use crate::stat::output::CountFile;
 use crate::stat::print::{Form, Style};
 use crate::stat::run::{Outcome, RunOpts, run_once};
+use crate::terminal::out;
 use counts::Aggregation;
 pub use recording::spelled_out;
 

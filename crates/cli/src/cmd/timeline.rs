@@ -1,11 +1,14 @@
 //! `tally timeline`: what each thread was doing, over time.
 
 use crate::cmd::report::parse_times;
-use crate::damage;
-use crate::foreign::json_lines;
+use crate::reading::damage;
+use crate::reading::wall::{self, WaitArgs};
+use crate::terminal::foreign::json_lines;
 use crate::text::timeline::{self as text, TimelineTextOpts};
-use crate::wall::{self, WaitArgs};
-use crate::{load, out, term};
+use crate::{
+    reading::load,
+    terminal::{out, term},
+};
 use anyhow::bail;
 use profile::view::timeline::{TimelineOpts, timeline};
 use std::io::Write;

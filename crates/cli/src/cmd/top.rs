@@ -28,11 +28,14 @@ use record::sys::Poller;
 use record::sys::signal::SIGPIPE;
 
 use crate::cmd::report;
-use crate::load;
-use crate::recording::{SamplingArgs, TargetArgs};
+use crate::flags::recording::{SamplingArgs, TargetArgs};
+use crate::reading::load;
 use crate::text::report::{StdioOpts, section_name, write};
 use crate::tui::News;
-use crate::{out, term, tui};
+use crate::{
+    terminal::{out, term},
+    tui,
+};
 use symbols::{LoadOpts, NameOpts, Recording, UnnamedCode};
 use view::ViewArgs;
 

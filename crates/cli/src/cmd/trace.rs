@@ -1,7 +1,7 @@
 //! `tally trace`: system calls as they happen, or their sums.
 
-use crate::out;
-use crate::recording::TargetArgs;
+use crate::flags::recording::TargetArgs;
+use crate::terminal::out;
 use crate::text::number::grouped;
 use crate::trace::follow::TracedThreads;
 use crate::trace::printer::{CallPrinter, ShownCalls, key_of};
@@ -64,7 +64,7 @@ pub struct Args {
     #[arg(long, value_name = "BYTES", default_value_t = 32)]
     pub strsize: u16,
     /// Memory for calls that are not printed yet, as 64M
-    #[arg(short, long, value_name = "SIZE", default_value = "32M", value_parser = crate::recording::parse_bytes)]
+    #[arg(short, long, value_name = "SIZE", default_value = "32M", value_parser = crate::flags::recording::parse_bytes)]
     pub mmap_pages: u64,
 }
 

@@ -1,9 +1,12 @@
 //! `tally why`: the evidence of the findings in a recording.
 
-use crate::first_screen::SCHEMA_VERSION;
 use crate::text::findings;
+use crate::verdict::first_screen::SCHEMA_VERSION;
 use crate::verdict::{self, Machine};
-use crate::{load, out, pager, term, wall};
+use crate::{
+    reading::{load, wall},
+    terminal::{out, pager, term},
+};
 use anyhow::bail;
 use perfdata::{PerfData, findings_note};
 use profile::verdict::{INPUT, quoted};
@@ -93,7 +96,7 @@ fn judged_now(path: &Path, file: &PerfData<'_>) -> anyhow::Result<Value> {
     let recording = load::load_file((path, file), wall::load_opts_with_runs(), &mut progress)?;
     judge(&recording).ok_or_else(|| {
         let record = "record with tally run, or tally record --off-cpu";
-        crate::damage::lacks(path, "no time off the CPU in it", record)
+        crate::reading::damage::lacks(path, "no time off the CPU in it", record)
     })
 }
 

@@ -2,11 +2,11 @@
 
 use crate::cmd::locks::lock_value;
 use crate::cmd::why::input;
-use crate::foreign::harmless;
+use crate::reading::wall::{WaitArgs, subtitle};
+use crate::terminal::foreign::harmless;
 use crate::text::header::date::iso_utc_minute;
 use crate::text::number::{bytes, count_of, duration_ns, grouped};
-use crate::wall::{WaitArgs, subtitle};
-use crate::{interrupts_off, load};
+use crate::{reading::load, terminal::interrupts_off};
 use perfdata::{PerfData, findings_note};
 use profile::verdict::INPUT;
 use profile::view::locks::{contended, locks};

@@ -17,7 +17,7 @@ pub use of_diff::{ComparedFiles, of_diff};
 pub use page_file::{keep_times, of_recording, write_file, write_recording};
 pub use profile::view::page::PageData;
 
-use crate::foreign::{self, xml};
+use crate::terminal::foreign::{self, xml};
 use serde_json::{Value, json};
 use std::io::{self, Write};
 

@@ -1,8 +1,8 @@
 //! The page of a comparison: the amounts of both sides in one tree, each divided as the diff divides them.
 
 use super::about::About;
-use crate::foreign::harmless;
-use crate::load;
+use crate::reading::load;
+use crate::terminal::foreign::harmless;
 use crate::text::diff::{DiffText, is_time, sentences, word};
 use crate::text::number::{count_of, grouped};
 use profile::grow::{Grow as _, GrownSum as _};

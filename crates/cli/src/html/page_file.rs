@@ -1,7 +1,7 @@
 //! Writes the page of a recording to a file.
 
 use super::{About, MOST_BYTES, PageData, PageSource};
-use crate::load;
+use crate::reading::load;
 use anyhow::Context;
 use profile::session::Dimensions;
 use profile::view::page::gather;
@@ -33,7 +33,7 @@ pub fn of_recording(source: PageSource<'_>, opts: &WallOpts) -> (PageData, About
 pub fn write_recording(page: &Path, source: &Path) -> anyhow::Result<()> {
     let map = load::open(source)?;
     let file = load::parse(source, &map)?;
-    let mut opts = crate::wall::load_opts();
+    let mut opts = crate::reading::wall::load_opts();
     keep_times(&mut opts);
     let recording = load::load_file((source, &file), opts, &mut load::Progress::silent())?;
     let source = PageSource { path: source, bytes: &map, file: &file, recording: &recording };

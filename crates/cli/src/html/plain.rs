@@ -1,7 +1,7 @@
 //! The page without a script: findings and functions as plain HTML, for mail and search.
 
 use super::about::About;
-use crate::foreign::xml;
+use crate::terminal::foreign::xml;
 use crate::text::number::{duration_ns, grouped};
 use profile::grow::{Grow as _, GrownSum as _};
 use profile::view::flame::{NodeId, Tree, Unit};

@@ -3,7 +3,7 @@
 use super::fields::{Field, FieldSet};
 use super::frame::{dso_name, own_name};
 use super::row::Row;
-use crate::out::harmless;
+use crate::terminal::out::harmless;
 use perfdata::BranchFlags;
 use profile::profile::Profile;
 use profile::table::FrameId;

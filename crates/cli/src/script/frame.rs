@@ -2,7 +2,7 @@
 
 use super::digits;
 use super::fields::{Field, FieldSet};
-use crate::out::harmless;
+use crate::terminal::out::harmless;
 use profile::profile::Profile;
 use profile::table::{DsoKind, FrameId, InlineFrame};
 use std::borrow::Cow;

@@ -2,7 +2,7 @@
 
 use super::line::Style;
 use super::row::Row;
-use crate::foreign;
+use crate::terminal::foreign;
 use profile::profile::Profile;
 use profile::table::FrameId;
 use serde_json::{Map, Value, json};

@@ -8,7 +8,7 @@ use super::digits;
 use super::fields::{Field, FieldSet};
 use super::frame::{FrameTexts, own_name, write_names, write_srcline};
 use super::row::Row;
-use crate::foreign::{harmless, harmless_lines};
+use crate::terminal::foreign::{harmless, harmless_lines};
 use perfdata::abi::*;
 use perfdata::tracepoint::Formats;
 use perfdata::{CpuMode, DataSource, Event, Regs, Weight};

@@ -2,7 +2,7 @@
 //
 // Source of the forms: linux v6.1 tools/perf/util/event.c, perf_event__fprintf() and what it calls.
 
-use crate::out::harmless;
+use crate::terminal::out::harmless;
 use perfdata::record::{FileId, Mmap, Namespaces, Switch, Task};
 use perfdata::{Item, Record};
 use std::fmt::Write;

@@ -8,7 +8,7 @@ use record::Whom;
 
 use super::print::{Form, Style};
 use super::run::{Outcome, RunOpts};
-use crate::out;
+use crate::terminal::out;
 use counts::{Average, CountedRun, Frame, Series};
 
 /// What all runs gave together.

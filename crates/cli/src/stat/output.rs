@@ -6,7 +6,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use crate::out;
+use crate::terminal::out;
 
 /// A file named by the user. The first error is reported; what comes later is dropped.
 pub struct CountFile {

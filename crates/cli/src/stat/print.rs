@@ -5,7 +5,7 @@
 use std::io::{self, Write};
 
 use super::metric_only;
-use crate::foreign::{harmless, json};
+use crate::terminal::foreign::{harmless, json};
 use counts::{Aggregation, Cell, Count, EventInfo, Frame, Key, Metric, metrics};
 
 /// Width of the metric column, ` # ` included.

@@ -16,7 +16,7 @@ use record::sys::time::Clock;
 use record::sys::{Child, CpuUse, ExitKind, Poller};
 use record::{Error, Target, Whom};
 
-use crate::out;
+use crate::terminal::out;
 use counts::{Aggregation, CountRole, CountedRun, EventInfo, EventReadings, Grouping, Support, Topology};
 use record::event::Tool;
 

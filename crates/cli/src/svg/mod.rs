@@ -6,7 +6,7 @@ mod small;
 
 pub use colour::Palette;
 
-use crate::foreign::{harmless, xml};
+use crate::terminal::foreign::{harmless, xml};
 use crate::text::number;
 use profile::view::flame::{Cell, Kind, Layout, LayoutOpts, NodeId, Tree, Unit};
 use std::io::{self, Write};

@@ -1,6 +1,6 @@
 //! Frames too small to draw, as data for the script: a search counts them.
 
-use crate::foreign::{harmless, json, xml};
+use crate::terminal::foreign::{harmless, json, xml};
 use profile::view::flame::{Layout, Small, Tree};
 use rustc_hash::FxHashMap;
 use serde_json::json;

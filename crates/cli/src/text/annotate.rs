@@ -1,7 +1,7 @@
 //! `annotate --stdio`: listings in perf's form.
 
-use crate::out::{harmless, shown};
-use crate::term::{Paint, paint};
+use crate::terminal::out::{harmless, shown};
+use crate::terminal::term::{Paint, paint};
 use crate::text::number::count_of;
 use anyhow::bail;
 use profile::profile::Sums;

@@ -1,6 +1,6 @@
 //! Bars of block characters, and the colour of a share.
 
-use crate::term::Paint;
+use crate::terminal::term::Paint;
 
 /// A bar of this many eighths of a column.
 pub fn of_eighths(eighths: usize) -> String {

@@ -2,8 +2,8 @@
 
 use super::fit::cut;
 use super::number::{count_of, duration_ns};
-use crate::out::harmless;
-use crate::term::{Paint, paint};
+use crate::terminal::out::harmless;
+use crate::terminal::term::{Paint, paint};
 use profile::Profile;
 use profile::view::blame::{Blame, BlameCause, causes, wait_edges};
 use serde_json::{Value, json};

@@ -2,7 +2,7 @@
 
 use super::blame::{Amounts, BlameTextOpts, place_words, state_words, thread_name};
 use super::number::{count_of, duration_ns};
-use crate::out::harmless;
+use crate::terminal::out::harmless;
 use profile::Profile;
 use profile::view::blame::{
     BlameEnd, BlamedFunction, CriticalPath, CriticalPiece, blamed_functions, causes, end_function,

@@ -1,8 +1,8 @@
 //! Findings with all their evidence, as text: numbers, stacks with shares, checks, the next command.
 
 use super::fit::wrap;
-use crate::out::harmless;
-use crate::term::{Paint, paint};
+use crate::terminal::out::harmless;
+use crate::terminal::term::{Paint, paint};
 use crate::verdict::Judgement;
 use serde_json::Value;
 use std::fmt::Write as _;

@@ -4,9 +4,9 @@
 use super::bar::{eighths, heat, of_eighths};
 use super::fit::{cut, wrap};
 use super::number::{count_of, duration_ns};
-use crate::first_screen::{FirstScreen, Headline};
-use crate::out::harmless;
-use crate::term::{self, Paint, paint};
+use crate::terminal::out::harmless;
+use crate::terminal::term::{self, Paint, paint};
+use crate::verdict::first_screen::{FirstScreen, Headline};
 use profile::verdict::FEW_SAMPLES;
 use profile::view::hot_functions::HotFunctionRow;
 

@@ -1,6 +1,6 @@
 //! Text made to fit a number of columns.
 
-use crate::term;
+use crate::terminal::term;
 
 /// The first `width` characters of `text`, the last of them `…` if more follow (`...` where there is only ASCII).
 #[must_use]

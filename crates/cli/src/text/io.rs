@@ -3,9 +3,9 @@
 use super::fit::cut;
 use super::histogram::{range, write_pair};
 use super::number::{brief_ns, bytes, duration_ns, grouped, size_1024};
-use crate::io::device;
-use crate::out::harmless;
-use crate::term::{Paint, paint};
+use crate::events::io::device;
+use crate::terminal::out::harmless;
+use crate::terminal::term::{Paint, paint};
 use profile::block_io::Op;
 use profile::view::io::{Amount, Io, Latencies, LatencyRow, Submitter};
 use profile::view::wall::Histogram;

@@ -1,9 +1,9 @@
 //! Waits for the kernel's locks as a table, in the form of perf lock contention.
 
-use crate::out;
+use crate::reading::tracepoints::{Hit, Sink, function, name_and_pid};
 use crate::script::own_name;
+use crate::terminal::out;
 use crate::text::number::count_of;
-use crate::tracepoints::{Hit, Sink, function, name_and_pid};
 use profile::lock_events::{LockKind, LockWaits, OpenWaits};
 use profile::profile::Profile;
 use profile::session::Session;

@@ -1,6 +1,6 @@
 //! What a recording has, for those who asked for something else.
 
-use crate::out::harmless;
+use crate::terminal::out::harmless;
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 

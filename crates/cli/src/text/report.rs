@@ -6,8 +6,8 @@
 mod hierarchy;
 
 use super::callgraph::{self, GraphStyle, Whole};
-use crate::out::{harmless, shown};
-use crate::term::{Paint, paint};
+use crate::terminal::out::{harmless, shown};
+use crate::terminal::term::{Paint, paint};
 use profile::profile::{Profile, Sums};
 use profile::view::report::{Field, Report, ReportOpts, ReportRow, Section, SortKey, Value as Cell};
 use std::io::{self, Write};

@@ -3,8 +3,8 @@
 
 use super::fit::cut;
 use super::number::{count_of, duration_ns};
-use crate::out::harmless;
-use crate::term::{Paint, paint};
+use crate::terminal::out::harmless;
+use crate::terminal::term::{Paint, paint};
 use perfdata::off_cpu::State;
 use profile::off_cpu::Reason;
 use profile::view::timeline::{Column, Timeline, TimelineRow};

@@ -3,8 +3,8 @@
 use super::fit::cut;
 use super::histogram::write_pair;
 use super::number::{brief_ns, count_of, duration_ns, grouped, noun};
-use crate::out::harmless;
-use crate::term::{Paint, paint};
+use crate::terminal::out::harmless;
+use crate::terminal::term::{Paint, paint};
 use perfdata::off_cpu::flag;
 use profile::Profile;
 use profile::grow::Grow as _;

@@ -91,7 +91,7 @@ impl TracedThreads {
         let status = record::proc::status(tid);
         let comm = status
             .map_or_else(|| "?".to_owned(), |status| String::from_utf8_lossy(&status.comm).into_owned());
-        let comm: Arc<str> = crate::out::harmless(&comm).into();
+        let comm: Arc<str> = crate::terminal::out::harmless(&comm).into();
         self.comms.insert(tid, Arc::clone(&comm));
         comm
     }
@@ -110,6 +110,6 @@ impl TracedThreads {
     fn name(&mut self, tid: u32, comm: Option<&[u8]>) {
         let comm = comm.unwrap_or_default().split(|byte| *byte == 0).next().unwrap_or_default();
         let comm = String::from_utf8_lossy(comm);
-        self.comms.insert(tid, crate::out::harmless(&comm).into());
+        self.comms.insert(tid, crate::terminal::out::harmless(&comm).into());
     }
 }

@@ -178,7 +178,7 @@ impl TraceSession {
     fn ended(&mut self) -> anyhow::Result<Option<u8>> {
         let command = self.child.as_ref().map(|child| RunningCommand::of(child, self.role));
         self.signals.take(command)?;
-        self.signals.hint(command).iter().for_each(|hint| crate::out::note(hint));
+        self.signals.hint(command).iter().for_each(|hint| crate::terminal::out::note(hint));
         if let Some(child) = &mut self.child {
             return Ok(child.try_wait()?.map(record::sys::ExitKind::shell_code));
         }

@@ -3,7 +3,7 @@
 use super::Theme;
 use super::arrows::{Arrows, Cell};
 use super::data::Data;
-use crate::out::harmless;
+use crate::terminal::out::harmless;
 use crossterm::event::{KeyCode, KeyEvent};
 use profile::table::SymbolId;
 use profile::view::annotate::{AnnotateFunction, AnnotateOpts, annotate, function_holding};

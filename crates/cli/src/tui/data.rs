@@ -1,6 +1,6 @@
 //! What the views show: the recording, the report of the moment, and the stacks as a tree.
 
-use crate::out::harmless;
+use crate::terminal::out::harmless;
 use profile::profile::Profile;
 use profile::view::flame::{Tree, TreeOpts};
 use profile::view::report::{Field, Report, ReportOpts, ReportRow, Section, SortKey, Value, report};

@@ -1,7 +1,7 @@
 //! The flame graph in the terminal: roots at the top, one line per depth.
 
 use super::Theme;
-use crate::out::harmless;
+use crate::terminal::out::harmless;
 use crate::text::fit::cut;
 use crate::text::number;
 use crossterm::event::{KeyCode, KeyEvent};

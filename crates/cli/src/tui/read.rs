@@ -1,7 +1,7 @@
 //! A file browsed while it is read.
 
 use super::{App, Data, News, Signals, Source, Theme, run};
-use crate::load::Progress;
+use crate::reading::load::Progress;
 use perfdata::PerfData;
 use profile::view::report::ReportOpts;
 use std::ops::ControlFlow;

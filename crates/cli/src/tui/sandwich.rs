@@ -1,7 +1,7 @@
 //! Callers and callees of one function: who calls it above, what it calls below.
 
 use super::Theme;
-use crate::out::harmless;
+use crate::terminal::out::harmless;
 use crate::text::fit::cut;
 use crossterm::event::{KeyCode, KeyEvent};
 use profile::grow::Grow as _;

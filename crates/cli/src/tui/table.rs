@@ -3,7 +3,7 @@
 use super::Theme;
 use super::data::{Data, period};
 use super::tree::{self, OpenPlaces, TreeLine};
-use crate::out::harmless;
+use crate::terminal::out::harmless;
 use crate::text::fit::cut;
 use crossterm::event::{KeyCode, KeyEvent};
 use profile::view::report::{ReportRow, SortKey};

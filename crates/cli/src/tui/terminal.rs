@@ -1,7 +1,7 @@
 //! The real terminal: raw mode, the loop of keys, news and pictures, and an end that leaves it as it was.
 
 use super::{App, News, Signals};
-use crate::term;
+use crate::terminal::term;
 use anyhow::Context;
 use crossterm::event::{self, Event, KeyEventKind};
 use ratatui::DefaultTerminal;

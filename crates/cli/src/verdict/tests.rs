@@ -1,7 +1,7 @@
 //! From what the kernel writes to findings in words; and that what they say to run next can be run.
 
 use super::*;
-use crate::{flags, load};
+use crate::{flags, reading::load};
 use clap::Parser;
 use perfdata::off_cpu::State;
 use profile::verdict::{RULES, examples};
@@ -20,7 +20,7 @@ fn recorded() -> Profile {
 /// The same with the kernel's names from a copy of /proc/kallsyms.
 fn recorded_on(kallsyms: &Path) -> Profile {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/timeline/wait.data");
-    let mut opts = crate::wall::load_opts();
+    let mut opts = crate::reading::wall::load_opts();
     opts.names.search.kernel = Some(dso::KernelNames::Kallsyms(kallsyms.to_owned()));
     load::load(&file, opts).expect("a recording of ours").profile
 }

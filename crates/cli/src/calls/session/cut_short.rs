@@ -3,7 +3,7 @@
 use record::stop_signals::{Role, RunningCommand};
 
 use super::{PAUSE, Session};
-use crate::out;
+use crate::terminal::out;
 
 impl Session {
     /// The command's end is waited for although nothing is recorded any more: its exit status, but for 0. Without a

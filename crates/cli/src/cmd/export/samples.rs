@@ -1,8 +1,8 @@
 //! `tally export --to pprof` and others: samples and the wall clock for other profilers.
 
 use crate::cmd::export::ExportFormat;
-use crate::load::{self, Progress};
-use crate::out;
+use crate::reading::load::{self, Progress};
+use crate::terminal::out;
 use crate::text::number::{count_of, duration_ns, grouped};
 use anyhow::Context;
 use exchange::export::samples::{SampleSet, ValueKind, ValueUnit};

@@ -5,7 +5,7 @@ use record::opts::RecordOpts;
 use record::pt::Snapshot;
 use std::ffi::OsString;
 
-use crate::recording::parse_bytes;
+use crate::flags::recording::parse_bytes;
 
 /// How a trace is taken.
 #[derive(clap::Args, Clone, Debug, Default)]

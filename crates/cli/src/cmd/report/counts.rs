@@ -2,7 +2,7 @@
 //
 // Source: linux v6.1 tools/perf/util/values.c prints this form.
 
-use crate::out::harmless;
+use crate::terminal::out::harmless;
 use anyhow::bail;
 use perfdata::{Order, PerfData, Record};
 use rustc_hash::FxHashMap;

@@ -1,11 +1,11 @@
 //! The flags of `tally report`, in perf's spelling.
 
 use super::perf_flags::ReportFlags;
-use crate::header_args::HeaderArgs;
-use crate::name_args::NameArgs;
-use crate::perf_only::PerfOnly;
-use crate::switch_args::SwitchArgs;
-use crate::term::Colour;
+use crate::flags::header_args::HeaderArgs;
+use crate::flags::name_args::NameArgs;
+use crate::flags::perf_only::PerfOnly;
+use crate::flags::switch_args::SwitchArgs;
+use crate::terminal::term::Colour;
 use std::path::PathBuf;
 
 /// Show where the samples of a recording fall: in the terminal to browse, or as text
@@ -52,7 +52,7 @@ pub struct Args {
     pub json: bool,
     /// With --wall: how much of it.
     #[command(flatten)]
-    pub wall_args: crate::wall::WallArgs,
+    pub wall_args: crate::reading::wall::WallArgs,
     /// Print text
     #[arg(long, conflicts_with = "tui", alias = "stdio2")]
     pub stdio: bool,

@@ -12,11 +12,15 @@ pub use flags::Args;
 pub use plan::{Plan, dimensions, reads_lines};
 pub use values::{CallGraph, cpus_of, fuzz_flags, parse_call_graph, parse_fields, parse_times};
 
-use crate::damage;
-use crate::load;
+use crate::reading::damage;
+use crate::reading::load;
+use crate::reading::wall::OpenRecording;
 use crate::text::{header, report as stdio};
-use crate::wall::OpenRecording;
-use crate::{html, interrupts_off, out, pager, term, tui};
+use crate::{
+    html,
+    terminal::{interrupts_off, out, pager, term},
+    tui,
+};
 use anyhow::bail;
 use dso::Mmap;
 use perfdata::PerfData;
@@ -65,13 +69,13 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             from: args.from.clone(),
             to: args.to.clone(),
         };
-        return crate::wall::report_critical(&input, &args.wall_args, &span, args.json);
+        return crate::reading::wall::report_critical(&input, &args.wall_args, &span, args.json);
     }
     if args.blame {
-        return crate::wall::report_blame(&input, &args.wall_args, args.json);
+        return crate::reading::wall::report_blame(&input, &args.wall_args, args.json);
     }
     if args.wall && args.html.is_none() {
-        return crate::wall::report(&path, &map, &file, &args.wall_args);
+        return crate::reading::wall::report(&path, &map, &file, &args.wall_args);
     }
     if args.header.header_only {
         out::text(&header::of_file(&path, &file, args.header.show_info))?;

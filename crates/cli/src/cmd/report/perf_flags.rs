@@ -1,6 +1,6 @@
 //! Flags of perf report that tally takes for nothing, or refuses.
 
-use crate::perf_only::{Flag, Table, Value};
+use crate::flags::perf_only::{Flag, Table, Value};
 
 /// Of `tally report`.
 pub struct ReportFlags;

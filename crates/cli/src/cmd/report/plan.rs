@@ -2,7 +2,7 @@
 
 use super::flags::Args;
 use super::values::{self as flags, CallGraph};
-use crate::name_args::NameArgs;
+use crate::flags::name_args::NameArgs;
 use crate::text::callgraph::GraphStyle;
 use crate::text::report::StdioOpts;
 use anyhow::{Context, bail};

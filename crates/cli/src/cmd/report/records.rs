@@ -1,7 +1,7 @@
 //! `report --stats`, `--tasks`, `--mmaps`: what the recording consists of, in perf's form.
 
-use crate::damage;
-use crate::{load, out};
+use crate::reading::damage;
+use crate::{reading::load, terminal::out};
 use perfdata::record::{FileId, Mmap, Task as TaskRecord, type_name};
 use perfdata::{Order, PerfData, Record};
 use std::collections::BTreeMap;

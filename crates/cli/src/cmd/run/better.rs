@@ -1,7 +1,7 @@
 //! The command that would record better, when something kept this recording from being good.
 
 use super::Args;
-use crate::recording::TargetArgs;
+use crate::flags::recording::TargetArgs;
 use profile::verdict::quoted;
 use record::opts::CallGraph;
 use record::summary::{Notice, RunSummary, StopReason, StoppedStacks};

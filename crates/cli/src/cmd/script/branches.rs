@@ -3,7 +3,7 @@
 use super::flags::Args;
 use crate::calls::open::open_trace;
 use crate::cmd::report::values::{parse_cpus, parse_time};
-use crate::out;
+use crate::terminal::out;
 use anyhow::ensure;
 use calls::pt::lines::LineSelection;
 use perfdata::PerfData;

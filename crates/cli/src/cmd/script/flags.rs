@@ -1,11 +1,11 @@
 //! The flags of `tally script`.
 
 use super::perf_flags::ScriptFlags;
-use crate::header_args::HeaderArgs;
-use crate::name_args::NameArgs;
-use crate::perf_only::PerfOnly;
+use crate::flags::header_args::HeaderArgs;
+use crate::flags::name_args::NameArgs;
+use crate::flags::perf_only::PerfOnly;
+use crate::flags::switch_args::SwitchArgs;
 use crate::script::Shown;
-use crate::switch_args::SwitchArgs;
 use std::ffi::OsString;
 use std::path::PathBuf;
 

@@ -1,6 +1,6 @@
 //! `--per-event-dump`: the samples of each event in a file of their own.
 
-use crate::out;
+use crate::terminal::out;
 use anyhow::Context;
 use perfdata::Event;
 use record::output_file::create_export;

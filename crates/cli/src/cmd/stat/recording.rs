@@ -1,8 +1,8 @@
 //! `tally stat record` and `tally stat report`: counts in a perf.data file.
 
 use super::Args;
-use crate::damage;
-use crate::load;
+use crate::reading::damage;
+use crate::reading::load;
 use crate::stat::outcome::{Total, Whose};
 use crate::stat::recorded::Recorder;
 use crate::stat::run::{Outcome, RunOpts};

@@ -5,7 +5,7 @@ mod compute;
 pub use compute::Compute;
 
 use super::number;
-use crate::out::{harmless, shown};
+use crate::terminal::out::{harmless, shown};
 use profile::view::diff::{Change, Comparison, Diff, DiffPath, DiffSection, Norm};
 use profile::view::report::SortKey;
 use std::fmt::Write as _;

@@ -1,7 +1,7 @@
 //! Screens of the same numbers at several widths.
 
 use super::*;
-use crate::first_screen::{RecordedFile, Totals};
+use crate::verdict::first_screen::{RecordedFile, Totals};
 use profile::view::hot_functions::HotFunctions;
 
 fn row(name: &str, dso: &str, line: Option<&str>, (own, total): (f64, f64)) -> HotFunctionRow {

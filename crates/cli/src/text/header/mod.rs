@@ -7,7 +7,7 @@ pub mod date;
 mod layout;
 
 use super::number::seconds;
-use crate::out::harmless;
+use crate::terminal::out::harmless;
 use perfdata::{Event, Mode, PerfData, abi};
 use std::fmt::Write as _;
 use std::path::Path;

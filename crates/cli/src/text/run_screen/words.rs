@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use record::summary::{RunSummary, StackQuality, StopReason, StoppedStacks, ThreadUse};
 use record::sys::ExitKind;
 
-use crate::out::harmless;
+use crate::terminal::out::harmless;
 use crate::text::number::{bytes, count_of, duration_ns, grouped};
 
 pub(super) fn time_text(summary: &RunSummary) -> String {

@@ -1,9 +1,9 @@
 //! Waits for a CPU, a line for each program.
 
-use crate::out;
-use crate::sched::{Seen, Watcher};
+use crate::events::sched::{Seen, Watcher};
+use crate::reading::tracepoints::name_and_pid;
+use crate::terminal::out;
 use crate::text::number::seconds;
-use crate::tracepoints::name_and_pid;
 use profile::grow::GrownSum as _;
 use profile::sched_events::IDLE;
 use profile::sched_events::latency::{Latencies, Latency};

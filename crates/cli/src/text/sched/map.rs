@@ -1,9 +1,9 @@
 //! Who was on which CPU, a line for each switch.
 
-use crate::out::{self, TextOutput};
-use crate::sched::{Seen, Watcher};
+use crate::events::sched::{Seen, Watcher};
+use crate::reading::tracepoints::name_and_pid;
+use crate::terminal::out::{self, TextOutput};
 use crate::text::number::seconds;
-use crate::tracepoints::name_and_pid;
 use profile::sched_events::SchedAction;
 use profile::sched_events::cpu_map::CpuMap;
 use profile::session::Session;

@@ -1,10 +1,10 @@
 //! A line for each switch, and CPU times by thread.
 
 use super::millis;
-use crate::out::{self, TextOutput};
-use crate::sched::{Seen, Watcher};
+use crate::events::sched::{Seen, Watcher};
+use crate::reading::tracepoints::{function, name_and_pid};
+use crate::terminal::out::{self, TextOutput};
 use crate::text::number::seconds;
-use crate::tracepoints::{function, name_and_pid};
 use profile::grow::GrownSum as _;
 use profile::profile::Profile;
 use profile::sched_events::timehist::{RunStats, ThreadKey, Timehist, Turn};

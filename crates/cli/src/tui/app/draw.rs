@@ -6,7 +6,7 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 
 use super::{App, View};
-use crate::out::harmless;
+use crate::terminal::out::harmless;
 use crate::text::fit::cut;
 use crate::tui::{Source, help};
 

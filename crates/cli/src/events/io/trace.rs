@@ -2,7 +2,7 @@
 
 use super::device;
 use super::live_events::BlockEvents;
-use crate::out::harmless;
+use crate::terminal::out::harmless;
 use crate::text::number::{brief_ns, bytes};
 use profile::block_io::{BlockIo, Happening, Join, Request};
 use record::opts::Watched;

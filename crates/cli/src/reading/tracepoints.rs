@@ -2,7 +2,10 @@
 
 use crate::script::own_name;
 use crate::text::number::count_of;
-use crate::{damage, load, out};
+use crate::{
+    reading::{damage, load},
+    terminal::out,
+};
 use anyhow::bail;
 use dso::Mmap;
 use perfdata::abi::{PERF_SAMPLE_TIME, PERF_TYPE_TRACEPOINT};

@@ -150,7 +150,7 @@ fn is_given(options: &str, typed: &[OsString]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::perf_config::keys::{Effect, effect};
+    use crate::flags::perf_config::keys::{Effect, effect};
     use clap::Parser;
 
     fn line(typed: &str, settings: &[(&str, &str)]) -> String {

@@ -7,7 +7,7 @@ use anyhow::Context;
 use dso::dwarf::probe::SourceLines;
 use dso::{Refused, SourceAccess};
 
-use crate::out::harmless;
+use crate::terminal::out::harmless;
 use calls::probing::definition::Program;
 use calls::probing::definition::spec::{At, Place};
 

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use record::event::{self, EventSource, EventSpec, Fault, Opt};
 
-use crate::out;
+use crate::terminal::out;
 
 /// The values of all `-e` and `--filter` options; flatten it into a command's arguments.
 #[derive(Debug, Clone, Default)]

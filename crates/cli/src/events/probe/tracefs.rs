@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 use dso::system_file;
 use record::event::{EventSource, SystemSource, glob, tracefs};
 
-use crate::out;
+use crate::terminal::out;
 use calls::probing::definition::Definition;
 
 /// A probe that the kernel has.

@@ -1,8 +1,8 @@
 //! Opens the recordings that the user names, and reports on stderr how far reading is and what is damaged.
 
-use crate::damage;
-use crate::out;
-use crate::term;
+use crate::reading::damage;
+use crate::terminal::out;
+use crate::terminal::term;
 use anyhow::{Context, bail};
 use dso::Mmap;
 use perfdata::PerfData;

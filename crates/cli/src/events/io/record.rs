@@ -1,6 +1,6 @@
 //! Which events describe block I/O, and how they are recorded.
 
-use crate::event_args::EventArgs;
+use crate::flags::event_args::EventArgs;
 use profile::block_io::Happening;
 use record::event::{EventSource, SystemSource};
 use record::opts::{CallGraph, EventRequest, KeepFiles, Output, RecordOpts};
@@ -53,7 +53,7 @@ fn events() -> anyhow::Result<Vec<EventRequest>> {
     let straight = may_go_straight(Path::new("/sys/block"));
     let texts: Vec<String> = wanted.map(|(happening, name)| text(happening, name, straight)).collect();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-    let mut requests = crate::recording::requests(&EventArgs::of(&texts))?;
+    let mut requests = crate::flags::recording::requests(&EventArgs::of(&texts))?;
     for request in requests.iter_mut().filter(|request| request.name.contains("block_bio_queue")) {
         request.filter = Some("nr_sector == 0".to_owned());
     }

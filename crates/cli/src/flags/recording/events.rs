@@ -5,7 +5,7 @@ use perfdata::abi::PERF_TYPE_BREAKPOINT;
 use record::event::{CallGraphTerm, Error, EventSpec, Fault, SystemSource, Terms, parse_branch_filter};
 use record::opts::{CallGraph, EventRequest};
 
-use crate::event_args::EventArgs;
+use crate::flags::event_args::EventArgs;
 
 /// The events to sample, in order.
 ///

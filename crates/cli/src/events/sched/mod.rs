@@ -1,6 +1,6 @@
 //! Events of the scheduler in a recording, for `tally sched`.
 
-use crate::tracepoints::{Hit, Sink, Tracepoints};
+use crate::reading::tracepoints::{Hit, Sink, Tracepoints};
 use dso::Mmap;
 use perfdata::PerfData;
 use perfdata::tracepoint::Field;

@@ -37,7 +37,10 @@ pub fn failed(error: &record::Error) -> ExitCode {
         }
         _ => None,
     };
-    crate::out::complain(&format!("{error}{}", hint.map_or_else(String::new, |hint| format!("; {hint}"))));
+    crate::terminal::out::complain(&format!(
+        "{error}{}",
+        hint.map_or_else(String::new, |hint| format!("; {hint}"))
+    ));
     ExitCode::from(error.exit_code())
 }
 
@@ -53,7 +56,7 @@ fn hint_of_words(command: &str) -> Option<String> {
 /// Prints each second how much is still to be unwound after the end.
 pub fn on_catch_up(bytes: u64) {
     let mib = bytes.div_ceil(1 << 20);
-    crate::out::note(&format!(
+    crate::terminal::out::note(&format!(
         "tally: unwinding {mib} MiB of stacks that waited; Ctrl-C leaves them at their leaf"
     ));
 }

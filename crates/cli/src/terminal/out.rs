@@ -1,17 +1,17 @@
 //! Standard output and standard error.
 //!
 //! Output is buffered and every write is checked: a reader that goes away (`| head`) ends the command without
-//! a message, while a full disk is an error. Text of others is made harmless on its way ([`crate::foreign`]).
+//! a message, while a full disk is an error. Text of others is made harmless on its way ([`crate::terminal::foreign`]).
 
-use crate::foreign::{Net, harmless_lines, json_lines};
-use crate::{status_line, term};
+use crate::terminal::foreign::{Net, harmless_lines, json_lines};
+use crate::terminal::{status_line, term};
 use anyhow::Context;
 use record::output_file::write_export;
 use std::borrow::Cow;
 use std::io::{self, BufWriter, IsTerminal as _, Stderr, Stdout, StdoutLock, Write};
 use std::path::{Path, PathBuf};
 
-pub use crate::foreign::harmless;
+pub use crate::terminal::foreign::harmless;
 
 /// Buffered standard output for text, in which nothing can steer a terminal.
 pub type TextOutput = BufWriter<Net<Stdout>>;

@@ -112,7 +112,7 @@ pub fn fuzz_values(data: &[u8]) {
     let _ = parse_delay(&text);
     let _ = parse_seconds(&text).map(Duration::from_secs_f64);
     let _ = parse_switch_output(&text);
-    let _ = crate::wall::parse_duration(&text);
+    let _ = crate::reading::wall::parse_duration(&text);
 }
 
 #[cfg(test)]

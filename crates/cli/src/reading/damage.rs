@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use crate::{load, out};
+use crate::{reading::load, terminal::out};
 
 /// The recordings named so far, by how they are shown.
 static NAMED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());

@@ -7,7 +7,7 @@ use record::sys::time::Clock;
 
 use super::events;
 use super::value::{RingSizes, parse_bytes, parse_delay, parse_ring_sizes};
-use crate::event_args::EventArgs;
+use crate::flags::event_args::EventArgs;
 
 /// Flags for the events to sample and how.
 #[derive(clap::Args, Clone, Debug, Default)]

@@ -1,14 +1,14 @@
 //! The wall clock of a recording: flags shared by the commands that show it, and reading it.
 
-use crate::damage;
-use crate::foreign::json_lines;
-use crate::load::{self, Progress};
+use crate::reading::damage;
+use crate::reading::load::{self, Progress};
+use crate::terminal::foreign::json_lines;
+use crate::terminal::{out, pager, term};
 use crate::text::blame::{self as blame_text, BlameTextOpts};
 use crate::text::critical;
 use crate::text::number::{count_of, duration_ns};
 use crate::text::present;
 use crate::text::wall::{self as text, WallTextOpts};
-use crate::{out, pager, term};
 use dso::Mmap;
 use perfdata::PerfData;
 use profile::profile::Profile;

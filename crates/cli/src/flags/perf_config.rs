@@ -8,7 +8,7 @@ pub mod defaults;
 pub mod keys;
 mod parse;
 
-use crate::out;
+use crate::terminal::out;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 

@@ -1,0 +1,7 @@
+//! Recordings opened and read for a command, with notes about what is damaged or has no name.
+
+pub mod damage;
+pub mod load;
+pub mod name_hints;
+pub mod tracepoints;
+pub mod wall;

@@ -1,0 +1,8 @@
+//! What reaches a terminal: output, its pager and colours, lines about progress; text of others made harmless.
+
+pub mod foreign;
+pub mod interrupts_off;
+pub mod out;
+pub mod pager;
+pub mod status_line;
+pub mod term;
