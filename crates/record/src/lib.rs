@@ -14,7 +14,6 @@ pub mod fuzz;
 pub mod machine;
 pub mod off_cpu;
 pub mod open;
-pub mod pid_tid;
 pub mod pipeline;
 pub mod pt;
 pub mod runtimes;

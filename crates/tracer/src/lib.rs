@@ -15,68 +15,23 @@ pub mod gate;
 pub mod layout;
 
 #[cfg(tally_preload)]
-mod stack_regions;
-#[cfg(all(tally_preload, target_arch = "x86_64"))]
-#[macro_use]
-mod entry_parts;
-#[cfg(tally_preload)]
-mod code;
-#[cfg(all(tally_preload, target_arch = "x86_64"))]
-mod cyg_profile;
-#[cfg(tally_preload)]
 mod entry;
-#[cfg(all(tally_preload, target_arch = "aarch64"))]
-mod entry_aarch64;
-#[cfg(all(tally_preload, target_arch = "x86_64"))]
-mod entry_x86_64;
-#[cfg(tally_preload)]
-mod events;
-#[cfg(all(tally_preload, target_arch = "aarch64"))]
-mod fast;
 #[cfg(tally_preload)]
 mod frame;
 #[cfg(tally_preload)]
-mod hook;
-#[cfg(tally_preload)]
-mod import;
-#[cfg(tally_preload)]
-mod init;
-#[cfg(tally_preload)]
 mod instrumented_fn;
 #[cfg(tally_preload)]
-mod interposed;
+mod patch;
 #[cfg(tally_preload)]
-mod loading;
-#[cfg(all(tally_preload, target_arch = "x86_64"))]
-mod measure;
+mod process;
 #[cfg(tally_preload)]
-mod object;
-#[cfg(tally_preload)]
-mod opened;
-#[cfg(tally_preload)]
-mod return_hooks;
-#[cfg(tally_preload)]
-mod signal_toggle;
-#[cfg(tally_preload)]
-mod sled;
-#[cfg(tally_preload)]
-mod slow_filter;
-#[cfg(tally_preload)]
-mod stack;
-#[cfg(tally_preload)]
-mod stubs;
+mod registers;
 #[cfg(any(tally_preload, tally_timers))]
 mod sys;
 #[cfg(tally_preload)]
 mod thread;
-#[cfg(tally_preload)]
-mod thread_exit;
 #[cfg(tally_timers)]
 mod timers;
-#[cfg(tally_preload)]
-mod unwind_guards;
-#[cfg(tally_preload)]
-mod values;
 
 #[cfg(any(tally_preload, tally_timers))]
 #[panic_handler]

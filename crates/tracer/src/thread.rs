@@ -4,22 +4,30 @@
 //! anything is out of the ordinary: the thread's first call, a full chunk, a change of the high parts of time
 //! or address, a frame that was left without returning, a function with a rule.
 
+mod events;
+mod lifetime;
+mod return_hooks;
 mod ruled;
+pub mod signal_toggle;
+mod slow_filter;
+mod stack;
+mod stack_regions;
+pub mod thread_exit;
+mod values;
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
+use crate::entry::addresses;
 use crate::frame::{OpenCall, REPORTED, ReturnAddress, SIGNED, SIGNED_B, SILENT, UNCOUNTED};
 use crate::gate::Gate;
-use crate::hook;
-use crate::init::ThreadFile;
 use crate::instrumented_fn::Site;
 use crate::layout as l;
 use crate::layout::sleds;
-use crate::slow_filter::Slow;
-use crate::stack_regions::Apart;
-use crate::sys::space::ENOMEM;
-use crate::values::{Registers, Results};
-use crate::{init, signal_toggle, sys, thread_exit};
+use crate::process::recording_folder::{self, ThreadFile};
+use crate::registers::{Registers, Results};
+use crate::sys;
+use crate::thread::slow_filter::Slow;
+use crate::thread::stack_regions::Apart;
 
 /// Frames of one thread; the memory is reserved, not used.
 const MAX_FRAMES: usize = 1 << 20;
@@ -152,7 +160,7 @@ impl Thread {
     /// A call is not recorded.
     pub fn lose(&self) {
         if self.chunk.is_null() && self.refusal != 0 {
-            return init::lose(self.refusal);
+            return recording_folder::lose(self.refusal);
         }
         let _ = self.lost.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |lost| lost.checked_add(1));
     }
@@ -212,7 +220,7 @@ impl Thread {
         // SAFETY: the place holds the return address that the caller's call instruction wrote.
         let mut back = unsafe { *place };
         // A tail call: this function returns in the place of the one that jumped here.
-        let is_tail = hook::is_ours(back);
+        let is_tail = addresses::is_ours(back);
         if is_tail {
             back = self.replaced(slot);
         } else {
@@ -224,7 +232,7 @@ impl Thread {
         }
         if !(recorded && is_tail) {
             // SAFETY: as above.
-            unsafe { *place = if recorded { hook::trampoline() } else { back } };
+            unsafe { *place = if recorded { addresses::trampoline() } else { back } };
         }
         false
     }
@@ -356,7 +364,7 @@ impl Thread {
             self.pop_to(below, results);
             return frame.back;
         }
-        self.take_left(slot).unwrap_or_else(|| hook::lost_return())
+        self.take_left(slot).unwrap_or_else(|| addresses::lost_return())
     }
 
     /// Closes the call that another function's, of this slot, returns in the place of; its return address.
@@ -364,105 +372,14 @@ impl Thread {
         self.exit(self.replaced_slot(slot), None)
     }
 
-    /// After fork, in the child: a file of its own, with the parent's open calls.
-    pub fn forked(&mut self) {
-        if self.state != LIVE {
-            return;
-        }
-        self.drop_file();
-        self.slow.clear();
-        // Calls lost before the fork are counted in the parent's file.
-        self.lost.store(0, Ordering::Relaxed);
-        let open = (0..self.depth()).filter(|at| self.frame(*at).is_some_and(|frame| !frame.is_silent()));
-        let open = open.count();
-        // Without a file calls are still followed: the return addresses of open ones are known here alone.
-        if self.make_file().is_ok() {
-            self.refusal = 0;
-            self.control(l::CONTROL_FORKED, open as u64);
-        }
-    }
-
     /// No entry was refused since: those that were are gone with the frames left.
     pub fn forget_refused(&mut self) {
         self.refused = 0;
-    }
-
-    /// Whether this thread records.
-    pub fn ready(&mut self) -> bool {
-        if self.state == FRESH {
-            self.hold_signals();
-            self.begin();
-        }
-        if self.state == UNABLE {
-            init::lose(self.refusal);
-        }
-        self.state == LIVE
     }
 
     /// Whether this thread records by now.
     #[cfg(target_arch = "x86_64")]
     pub fn is_live(&self) -> bool {
         self.state == LIVE
-    }
-
-    fn begin(&mut self) {
-        let Some(options) = init::options() else { return };
-        self.state = OFF;
-        if sys::is_restricted() {
-            return;
-        }
-        (self.state, self.refusal) = (UNABLE, ENOMEM);
-        let Some(frames) = sys::map_memory(0, FRAMES_BYTES) else { return };
-        if options.callers_only || options.keeps_silent {
-            let Some(unwritten) = sys::map_memory(0, MAX_FRAMES * size_of::<[u64; 2]>()) else {
-                return sys::unmap(frames, FRAMES_BYTES);
-            };
-            self.unwritten = unwritten.cast();
-        }
-        self.refusal = 0;
-        let bottom = frames.cast::<OpenCall>();
-        // SAFETY: fresh memory of MAX_FRAMES + 1 frames; the lowest is a sentinel that no slot passes.
-        unsafe { *bottom = OpenCall::new(0, u64::MAX) };
-        // SAFETY: within the same mapping.
-        self.base = unsafe { bottom.add(1) };
-        self.top = self.base;
-        self.stack = init::own_stack();
-        self.gate = Gate::new(options.any_only, options.starts_off);
-        self.callers_only = options.callers_only;
-        self.keep_bytes = options.keep_bytes;
-        self.find_limits();
-        if self.make_file().is_err() {
-            return;
-        }
-        self.state = LIVE;
-        signal_toggle::enlist(self);
-        thread_exit::enlist();
-    }
-
-    /// The thread ends: nothing of it is recorded any more, and its memory is given back.
-    pub fn end(&mut self) {
-        if self.state != LIVE {
-            return;
-        }
-        self.state = OFF;
-        signal_toggle::dismiss(self);
-        if sys::is_restricted() {
-            return;
-        }
-        self.tell_lost();
-        // Reserved space that was not used is given back: programs may have thousands of threads.
-        let shown = u64::from(self.lost.load(Ordering::Relaxed) > 0) * l::EVENT_BYTES as u64;
-        let unused = (self.chunk as u64 + self.chunk_bytes as u64 - self.pos as u64).saturating_sub(shown);
-        if self.reopened() {
-            sys::truncate(self.fd, self.file_bytes - unused);
-        }
-        self.drop_file();
-        sys::unmap(self.base.wrapping_sub(1).cast(), FRAMES_BYTES);
-        self.forget_stacks();
-        if !self.unwritten.is_null() {
-            sys::unmap(self.unwritten.cast(), MAX_FRAMES * size_of::<[u64; 2]>());
-        }
-        let none = core::ptr::null_mut();
-        (self.base, self.top, self.depth_limit, self.unwritten) = (none, none, none, core::ptr::null_mut());
     }
 }

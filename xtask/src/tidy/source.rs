@@ -46,7 +46,7 @@ const LAYOUTS: &[&str] = &[
     "crates/record/src/runtimes/",
     "crates/syscalls/src/",
     // A word of the target's stack.
-    "crates/record/src/pipeline/stacks.rs",
+    "crates/record/src/pipeline/stacks/deeper.rs",
     "fuzz/",
 ];
 

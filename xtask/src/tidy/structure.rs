@@ -11,13 +11,13 @@ use crate::repo::File;
 const SMALL_CIRCLE: usize = 4;
 
 /// Crates with a larger circle: the number of files in it.
-const CIRCLES: &[(&str, usize)] = &[("tracer", 16)];
+const CIRCLES: &[(&str, usize)] = &[];
 
 /// A crate without a line here has no more modules at its root.
 const FEW_MODULES: usize = 15;
 
 /// Crates with more modules at their root.
-const ROOT_MODULES: &[(&str, usize)] = &[("dso", 42), ("perfdata", 23), ("profile", 19), ("tracer", 33)];
+const ROOT_MODULES: &[(&str, usize)] = &[("dso", 42), ("perfdata", 23), ("profile", 19)];
 
 /// Most lines of code of crates that only wire and render, without blank lines, comments and tests.
 const LINES: &[(&str, usize)] = &[("cli", 25_000)];

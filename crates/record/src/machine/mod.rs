@@ -6,6 +6,7 @@ pub mod doctor;
 pub mod hotplug;
 pub mod objects;
 pub mod pid_filter;
+pub mod pid_tid;
 pub mod proc;
 pub mod process_titles;
 pub mod process_tree;

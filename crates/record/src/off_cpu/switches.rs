@@ -8,7 +8,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::layout::EndRecord;
 use super::thread_clock::{Ended, Moment, Spot, ThreadClock};
 use super::tracepoints::Switch;
-use crate::pid_tid::PidTid;
+use crate::machine::pid_tid::PidTid;
 
 /// The threads whose clocks are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

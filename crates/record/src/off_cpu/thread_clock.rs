@@ -5,7 +5,7 @@
 use perfdata::off_cpu::{Interval, Other, QueueLengths, State, flag};
 use sched::{SchedInterval, StateNames, StatePart, ThreadState, ThreadTimeline};
 
-use crate::pid_tid::PidTid;
+use crate::machine::pid_tid::PidTid;
 
 use super::layout::EndRecord;
 

@@ -8,7 +8,7 @@
 use dso::Avma;
 use rustc_hash::FxHashMap;
 
-use crate::pid_tid::PidTid;
+use crate::machine::pid_tid::PidTid;
 
 /// Complete chains of threads with deep stacks.
 #[derive(Debug, Default)]

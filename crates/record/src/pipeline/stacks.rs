@@ -14,8 +14,8 @@ use perfdata::{Sample, UserStack};
 
 use crate::accounting::account::StackEnding;
 use crate::accounting::summary::StopReason;
+use crate::machine::pid_tid::PidTid;
 use crate::machine::processes::Processes;
-use crate::pid_tid::PidTid;
 use crate::pipeline::chain_join::{ChainFrame, Earlier};
 use crate::runtimes::python::weave::PythonFrames;
 

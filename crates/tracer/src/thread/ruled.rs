@@ -2,11 +2,11 @@
 
 use super::{MAX_FRAMES, Thread};
 use crate::frame::SILENT;
-use crate::init;
 use crate::instrumented_fn::{Site, Values};
 use crate::layout as l;
 use crate::layout::sleds;
-use crate::values::Registers;
+use crate::process::options;
+use crate::registers::Registers;
 
 impl Thread {
     /// Does what a site wants of a call just opened.
@@ -27,7 +27,7 @@ impl Thread {
 
     /// Depth and least duration from the innermost open call that sets them.
     pub fn find_limits(&mut self) {
-        let Some(options) = init::options() else { return };
+        let Some(options) = options::options() else { return };
         self.depth_limit = self.base.wrapping_add(options.depth.min(MAX_FRAMES));
         self.min_ticks = options.min_ticks;
         let mut at = self.base;

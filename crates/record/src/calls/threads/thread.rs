@@ -10,7 +10,7 @@ use crate::calls::gate::{CallFilters, Gate};
 use crate::calls::stacks::{STEP_BYTES, Stacks};
 use crate::calls::thread_file::ThreadFile;
 use crate::calls::{CallEvent, Kind};
-use crate::pid_tid::PidTid;
+use crate::machine::pid_tid::PidTid;
 
 /// Bytes held at most while a call in them may have to be taken back.
 const HELD_BYTES: usize = 8 << 20;

@@ -5,7 +5,7 @@ use perfdata::record::{FileId, Mmap};
 use perfdata::{Avma, CpuMode, Record, SampleId};
 
 use super::Rest;
-use crate::pid_tid::PidTid;
+use crate::machine::pid_tid::PidTid;
 use crate::runtimes::python::StackMoment;
 
 impl Rest {

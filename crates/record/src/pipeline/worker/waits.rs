@@ -8,11 +8,11 @@ use perfdata::{Avma, CpuMode, Record, Sample, SampleId};
 
 use super::Rest;
 use crate::accounting::account::StackEnding;
+use crate::machine::pid_tid::PidTid;
 use crate::off_cpu::switches::Told;
 use crate::off_cpu::thread_clock::{Ended, Moment, Spot};
 use crate::off_cpu::tracepoints::{EVENTS, SchedEvent, SchedPoint};
 use crate::off_cpu::{EndRecord, SiteId, convert, has_user_part, registers};
-use crate::pid_tid::PidTid;
 use crate::runtimes::python::StackMoment;
 
 impl Rest {

@@ -15,7 +15,7 @@ use super::layout::{CopiedAt, RING_WORDS, RawFrame, RingRecord, process_words};
 use super::stack_store::{PythonStack, StackStore};
 use super::versions::PythonVersion;
 use super::weave::PythonFrames;
-use crate::pid_tid::PidTid;
+use crate::machine::pid_tid::PidTid;
 use crate::summary::Notice;
 use crate::sys::time::Clock;
 

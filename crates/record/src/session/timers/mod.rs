@@ -15,9 +15,9 @@ use tracer::layout::slots::{ERRNO_WORD, LOST_WORD, UNTIMED_WORD, kind, word};
 
 use crate::accounting::summary::Notice;
 use crate::files::scratch::ScratchFolder;
+use crate::machine::pid_tid::PidTid;
 use crate::off_cpu::Encoder;
 use crate::open::plan::Plan;
-use crate::pid_tid::PidTid;
 use crate::sys::time::Clock;
 use crate::sys::{SharedSlots, SlotRecord};
 use processes::KnownProcesses;

@@ -6,10 +6,10 @@ use perfdata::{Avma, Callchain, CpuMode, Event, Record, Regs, Sample, SampleId, 
 use tracer::layout::slots::word;
 
 use super::{SlotEvent, event_id};
+use crate::machine::pid_tid::PidTid;
 use crate::machine::proc::MapLine;
 use crate::machine::synthesize;
 use crate::open::plan::Plan;
-use crate::pid_tid::PidTid;
 use crate::sys::SlotRecord;
 
 /// Numbers of the program counter and stack pointer in perf's order.

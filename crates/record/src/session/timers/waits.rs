@@ -13,7 +13,7 @@ use crate::off_cpu::proc_sampler::{self as look, Look, Memories, ThreadFiles};
 use crate::off_cpu::{Encoder, Record};
 use crate::sys::time::Clock;
 
-use crate::pid_tid::PidTid;
+use crate::machine::pid_tid::PidTid;
 
 /// The pause after a round is this many times as long as the round: one percent of a CPU.
 const REST_TIMES: u32 = 100;

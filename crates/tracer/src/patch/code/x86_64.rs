@@ -2,7 +2,7 @@
 
 use crate::entry::compiled_in;
 use crate::layout::sleds::{self, CallForm, NOPS, Sled, XRAY};
-use crate::stubs::{Stubs, Way};
+use crate::patch::stubs::{Stubs, Way};
 
 pub use crate::layout::sleds::SLED_BYTES_MAX;
 

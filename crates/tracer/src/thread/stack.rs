@@ -5,8 +5,8 @@ use crate::frame::REPORTED;
 use crate::frame::{OpenCall, SILENT};
 use crate::instrumented_fn::Values;
 use crate::layout as l;
+use crate::registers::Results;
 use crate::thread::{LIVE, Thread};
-use crate::values::Results;
 
 impl Thread {
     /// Open calls.

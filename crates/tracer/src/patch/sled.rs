@@ -4,11 +4,12 @@
 //! jump to a stub of its own, which knows the function's body. Which, the `tally` that started the program has
 //! written into the folder; here they are only found in memory and patched, before the program's own code runs.
 
-use crate::code;
 use crate::layout::sleds::{self, Listed};
-use crate::object::{LoadedObject, each_listed};
-use crate::stubs::Stubs;
-use crate::{import, sys};
+use crate::patch::code;
+use crate::patch::import;
+use crate::patch::object::{LoadedObject, each_listed};
+use crate::patch::stubs::Stubs;
+use crate::sys;
 
 /// How far the loader is with an object.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -5,12 +5,12 @@
 //! exit is reported. So if the result is recorded, the return address is hooked, and the report of that call's
 //! end is skipped.
 
+use crate::entry::addresses;
 use crate::frame::{OpenCall, REPORTED, ReturnAddress};
-use crate::hook;
 use crate::instrumented_fn::{Site, Values};
 use crate::layout::moved::{Moved, PLACES, STACK};
+use crate::registers::Registers;
 use crate::thread::{Opened, Thread};
-use crate::values::Registers;
 
 /// All registers as a call of the reporter found them.
 // Layout: known to the assembly by its offsets.
@@ -96,7 +96,7 @@ impl Thread {
         // SAFETY: the return address is there, according to the function's code.
         let mut back = unsafe { *place };
         // A tail call: the function returns in the place of one that jumped to it.
-        let is_tail = hook::is_ours(back);
+        let is_tail = addresses::is_ours(back);
         if is_tail {
             back = self.replaced(registers.slot);
         } else {
@@ -104,7 +104,7 @@ impl Thread {
         }
         let unseen = OpenCall::new(addr, sp | REPORTED);
         let to = match self.open(addr, OpenCall::new(back, registers.slot), Some(unseen), Some(registers)) {
-            Opened::Written => hook::trampoline(),
+            Opened::Written => addresses::trampoline(),
             Opened::Silent => back,
             Opened::Refused => {
                 self.refuse();

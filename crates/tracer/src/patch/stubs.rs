@@ -3,12 +3,13 @@
 //! A stub passes its function to the recorder: a plain sled's stub the function's body, any other its [`Site`].
 //! Stubs and sites are near the object's code, sites first.
 
-use crate::code::{self, REACH_BYTES, STUB_BYTES};
-use crate::entry::{STUB_TARGETS, stub_targets};
+use crate::entry::addresses::{STUB_TARGETS, stub_targets};
 use crate::instrumented_fn::Site;
 use crate::layout::sleds::{CALL, DEPTH, IMPORT, REPORTED, SLOW, Sled, TIME};
-use crate::object::LoadedObject;
-use crate::{init, sys};
+use crate::patch::code::{self, REACH_BYTES, STUB_BYTES};
+use crate::patch::object::LoadedObject;
+use crate::process::options;
+use crate::sys;
 
 /// Bytes before the first stub: the recorder's addresses.
 const HEAD_BYTES: usize = 48;
@@ -88,7 +89,7 @@ impl Stubs {
         let specs = self.specs.get(sled.spec as usize..).unwrap_or_default();
         let depth = if sled.rules & DEPTH == 0 { u32::MAX } else { sled.depth };
         let min_ticks =
-            if sled.rules & (TIME | SLOW) == 0 { 0 } else { init::ticks_of(u64::from(sled.min_ns)) };
+            if sled.rules & (TIME | SLOW) == 0 { 0 } else { options::ticks_of(u64::from(sled.min_ns)) };
         let rules = sled.rules;
         let (spec, spec_bytes) = (specs.as_ptr(), specs.len());
         // SAFETY: as above.

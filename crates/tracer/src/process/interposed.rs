@@ -1,8 +1,11 @@
 //! Wrappers of C library functions that the recorder must notice: those that load objects, and those that
 //! restrict the program's system calls. Each overrides the real function of the same name and calls it.
 
-use crate::unwind_guards::Real;
-use crate::{hook, init, object, sys};
+use crate::entry::hook;
+use crate::entry::unwind_guards::Real;
+use crate::patch::object;
+use crate::process::init;
+use crate::sys;
 
 static OPEN: Real = Real::new(c"dlopen");
 static PRCTL: Real = Real::new(c"prctl");

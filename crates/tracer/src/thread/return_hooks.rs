@@ -1,10 +1,10 @@
 //! Takes the recorder's hooks out of the stack, and puts them back.
 
+use crate::entry::addresses;
 use crate::frame::{OpenCall, REPORTED, UNHOOKED};
-use crate::hook;
-use crate::thread::{LIVE, Thread};
 #[cfg(target_arch = "x86_64")]
-use crate::values::word_at;
+use crate::registers::word_at;
+use crate::thread::{LIVE, Thread};
 
 impl Thread {
     /// An exception was caught at `sp`: frames below are gone, those above are hooked again.
@@ -34,7 +34,7 @@ impl Thread {
         self.each_hooked(|thread, frame| {
             let slot = frame.place();
             let is_hooked = frame.slot & UNHOOKED == 0 && thread.may_be_walked(slot, here);
-            if is_hooked && thread.holds(slot, hook::is_ours) && thread.put(slot, frame.back) {
+            if is_hooked && thread.holds(slot, addresses::is_ours) && thread.put(slot, frame.back) {
                 frame.slot |= UNHOOKED;
             }
         });
@@ -49,7 +49,7 @@ impl Thread {
             frame.slot &= !UNHOOKED;
             let (slot, back) = (frame.place(), frame.back);
             if thread.holds(slot, |word| word == back) {
-                thread.put(slot, hook::trampoline());
+                thread.put(slot, addresses::trampoline());
             }
         });
     }
@@ -116,8 +116,8 @@ impl Thread {
             // SAFETY: on the stack, above what is in use of it: the next record's address, and the return address.
             let [next, word] = unsafe { *(*record as *const [u64; 2]) };
             let place = *record + 8;
-            if found.is_none() && place >= from && hook::is_ours(code::stripped(word)) {
-                found = Some(place | u64::from(!hook::is_ours(word) || frame.is_signed()));
+            if found.is_none() && place >= from && addresses::is_ours(code::stripped(word)) {
+                found = Some(place | u64::from(!addresses::is_ours(word) || frame.is_signed()));
             }
             let goes_on = next > *record && next % 8 == 0 && self.same_stack(*record, next);
             *record = if goes_on { next } else { 0 };
@@ -134,7 +134,7 @@ impl Thread {
             let (place, is_signed) = (frame.at & !1, frame.at & 1 != 0);
             frame.at = 0;
             frame.slot &= !UNHOOKED;
-            let hook = hook::trampoline();
+            let hook = addresses::trampoline();
             let hook = if is_signed { code::signed(hook, frame.place() + 8, frame.slot) } else { hook };
             if place != 0 {
                 // SAFETY: the frame is open and above the catching one, what it saved is intact.
@@ -145,7 +145,7 @@ impl Thread {
 }
 
 #[cfg(target_arch = "aarch64")]
-use crate::code;
+use crate::patch::code;
 
 /// Puts the frame's return address wherever there is a hook from `from` up to its slot. Returns the lowest such
 /// place, and a 1 if it was signed.
@@ -156,8 +156,8 @@ fn put_back(from: u64, frame: &OpenCall) -> u64 {
         // SAFETY: on the thread's stack, above what is in use of it.
         let word = unsafe { &mut *(at as *mut u64) };
         // A signature may be 0.
-        let is_signed = !hook::is_ours(*word) || frame.is_signed();
-        if !hook::is_ours(*word) && !hook::is_ours(code::stripped(*word)) {
+        let is_signed = !addresses::is_ours(*word) || frame.is_signed();
+        if !addresses::is_ours(*word) && !addresses::is_ours(code::stripped(*word)) {
             continue;
         }
         *word = if is_signed { code::signed(frame.back, slot + 8, frame.slot) } else { frame.back };

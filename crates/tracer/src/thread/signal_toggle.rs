@@ -5,12 +5,15 @@
 
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
-use crate::thread::Thread;
+use crate::frame::OpenCall;
+
+/// A thread's end of frames for the fast half; null: every call goes to the slow half.
+type Limit = *mut OpenCall;
 
 /// Twice the number of switches so far, and one more if recording is on.
 static WANTED: AtomicU32 = AtomicU32::new(0);
-/// Threads that record; more than these are not switched off.
-static THREADS: [AtomicPtr<Thread>; 1024] = [const { AtomicPtr::new(core::ptr::null_mut()) }; 1024];
+/// [`Limit`]s of threads that record; more than these are not switched off.
+static LIMITS: [AtomicPtr<Limit>; 1024] = [const { AtomicPtr::new(core::ptr::null_mut()) }; 1024];
 /// Which signals begin recording, a bit each.
 static BEGINNING: [AtomicU32; 3] = [const { AtomicU32::new(0) }; 3];
 
@@ -36,11 +39,11 @@ extern "C" fn switch(number: i32) {
     let on = u32::from(set >> (number % 32) & 1 != 0);
     let next = |wanted: u32| Some((wanted | 1).wrapping_add(1) | on);
     let _ = WANTED.fetch_update(Ordering::AcqRel, Ordering::Acquire, next);
-    for thread in &THREADS {
-        let thread = thread.load(Ordering::Acquire);
-        if !thread.is_null() {
-            // SAFETY: a thread takes its entry out before it ends; its `limit` is a word, written whole.
-            unsafe { (&raw mut (*thread).limit).write_volatile(core::ptr::null_mut()) };
+    for limit in &LIMITS {
+        let limit = limit.load(Ordering::Acquire);
+        if !limit.is_null() {
+            // SAFETY: a thread takes its entry out before it ends; its limit is a word, written whole.
+            unsafe { limit.write_volatile(core::ptr::null_mut()) };
         }
     }
 }
@@ -60,18 +63,18 @@ pub fn is_news(seen: u32) -> bool {
 }
 
 /// A thread records.
-pub fn enlist(thread: *mut Thread) {
-    let free = |place: &&AtomicPtr<Thread>| {
+pub fn enlist(limit: *mut Limit) {
+    let free = |place: &&AtomicPtr<Limit>| {
         let none = core::ptr::null_mut();
-        place.compare_exchange(none, thread, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        place.compare_exchange(none, limit, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     };
-    let _ = THREADS.iter().find(free);
+    let _ = LIMITS.iter().find(free);
 }
 
 /// A thread ends.
-pub fn dismiss(thread: *mut Thread) {
+pub fn dismiss(limit: *mut Limit) {
     let none = core::ptr::null_mut();
-    for place in &THREADS {
-        let _ = place.compare_exchange(thread, none, Ordering::AcqRel, Ordering::Relaxed);
+    for place in &LIMITS {
+        let _ = place.compare_exchange(limit, none, Ordering::AcqRel, Ordering::Relaxed);
     }
 }

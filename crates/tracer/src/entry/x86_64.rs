@@ -17,11 +17,11 @@
 
 use core::arch::{asm, global_asm, naked_asm};
 
-use crate::cyg_profile::Inside;
+use crate::entry::cyg_profile::Inside;
 use crate::frame::OpenCall;
 use crate::instrumented_fn::Site;
+use crate::registers::Registers;
 use crate::thread::Thread;
-use crate::values::Registers;
 
 const _: () = assert!(core::mem::offset_of!(Thread, pos) == 0);
 const _: () = assert!(core::mem::offset_of!(Thread, end) == 8);

@@ -4,7 +4,8 @@
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::{entry, hook};
+use crate::entry;
+use crate::entry::hook;
 
 unsafe extern "C" {
     fn dlsym(handle: *mut u8, name: *const u8) -> *mut u8;

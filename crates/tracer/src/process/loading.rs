@@ -6,7 +6,9 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use crate::{code, init, layout, sys};
+use crate::patch::code;
+use crate::process::init;
+use crate::{layout, sys};
 
 // Layout: struct r_debug { int r_version; struct link_map *r_map; Addr r_brk; enum { RT_CONSISTENT, RT_ADD, RT_DELETE }
 // r_state; … }. Source: glibc elf/link.h.

@@ -6,8 +6,9 @@
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use crate::layout::sleds as list;
-use crate::sled::{self, Stage};
-use crate::{init, sys};
+use crate::patch::sled::{self, Stage};
+use crate::process::recording_folder;
+use crate::sys;
 
 /// How long an answer is waited for.
 const PATIENCE_NS: u64 = 10_000_000_000;
@@ -36,16 +37,16 @@ pub fn patch_again(number: u64) -> bool {
 }
 
 /// The path of the answer for `number`.
-fn answer(number: u64) -> sys::Text<{ init::PATH_MAX }> {
-    let mut path = init::path();
+fn answer(number: u64) -> sys::Text<{ recording_folder::PATH_MAX }> {
+    let mut path = recording_folder::path();
     path.number(u64::from(sys::pid())).push(b"-").number(number).push(b".").push(list::NAME.as_bytes());
     path.push(b"\0");
     path
 }
 
 /// The path of the pipe.
-fn pipe() -> sys::Text<{ init::PATH_MAX }> {
-    let mut path = init::path();
+fn pipe() -> sys::Text<{ recording_folder::PATH_MAX }> {
+    let mut path = recording_folder::path();
     path.push(list::PIPE_NAME.as_bytes()).push(b"\0");
     path
 }

@@ -2,30 +2,14 @@
 
 use core::sync::atomic::{Ordering, compiler_fence};
 
-#[cfg(target_arch = "x86_64")]
-use crate::cyg_profile::Inside;
 use crate::entry;
+#[cfg(target_arch = "x86_64")]
+use crate::entry::cyg_profile::Inside;
 use crate::frame::ReturnAddress;
 #[cfg(target_arch = "x86_64")]
 use crate::instrumented_fn::Site;
-use crate::thread::Thread;
-use crate::values::{Registers, Results};
-
-/// The address that replaces a hooked return address.
-pub fn trampoline() -> u64 {
-    entry::return_address()
-}
-
-/// Whether a return address is one of ours.
-pub fn is_ours(address: u64) -> bool {
-    address == entry::return_address() || address == entry::sled_return_address()
-}
-
-/// A hooked return address was found for which no call is open: there is nowhere to go on to.
-pub fn lost_return() -> ! {
-    crate::sys::write(2, b"tally: a traced function returned from a frame that was never entered\n");
-    crate::sys::exit_group(121)
-}
+use crate::registers::{Registers, Results};
+use crate::thread::{Thread, thread_exit};
 
 /// Runs the slow half with the fast half locked out, so that a signal handler in between records nothing
 /// (and is counted) instead of writing where we write.
@@ -170,9 +154,11 @@ pub fn restrict() {
     crate::sys::restrict();
 }
 
-/// This thread ends.
-pub fn ended() {
-    alone(entry::thread(), (), Thread::end);
+/// The C library is at round `rounds` of a thread's destructors; at the last one the thread ends.
+pub extern "C" fn ending(rounds: usize) {
+    if !thread_exit::watch_on(rounds) {
+        alone(entry::thread(), (), Thread::end);
+    }
 }
 
 /// This thread is the only one of a child just forked.

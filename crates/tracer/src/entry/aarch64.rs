@@ -11,12 +11,14 @@
 
 use core::arch::{asm, global_asm, naked_asm};
 
-use crate::code::{self, STUB_BACK};
+use crate::entry::addresses;
+use crate::entry::fast;
+use crate::entry::hook;
 use crate::frame::{OpenCall, REPORTED, ReturnAddress};
 use crate::instrumented_fn::Site;
+use crate::patch::code::{self, STUB_BACK};
+use crate::registers::{Registers, Results};
 use crate::thread::Thread;
-use crate::values::{Registers, Results};
-use crate::{fast, hook};
 
 const _: () = assert!(core::mem::offset_of!(Entered, x8) == 208);
 const _: () = assert!(core::mem::offset_of!(Entered, data) == 216);
@@ -347,7 +349,9 @@ unsafe extern "C" fn tally_entered(entered: *mut Entered, kind: u32) -> u32 {
     }
     debug_assert!(kind <= RULED && IMPORT < RULED);
     let slot = slot | marks;
-    if more.is_none() && !hook::is_ours(entered.back) && fast::enter(addr, OpenCall::new(entered.back, slot))
+    if more.is_none()
+        && !addresses::is_ours(entered.back)
+        && fast::enter(addr, OpenCall::new(entered.back, slot))
     {
         return 1;
     }
@@ -384,9 +388,9 @@ fn called(addr: u64, place: *mut u64, more: Option<&Registers>) {
     let found = unsafe { *place };
     let Some((sp, marks)) = code::entry_stack_pointer(addr, place as u64 - 8) else {
         let frame = OpenCall::new(found, place as u64);
-        if more.is_none() && !hook::is_ours(found) && fast::enter(addr, frame) {
+        if more.is_none() && !addresses::is_ours(found) && fast::enter(addr, frame) {
             // SAFETY: as above.
-            unsafe { *place = hook::trampoline() };
+            unsafe { *place = addresses::trampoline() };
             return;
         }
         let _ = hook::entered(addr, ReturnAddress { place, slot: place as u64 }, false, more);
@@ -398,8 +402,8 @@ fn called(addr: u64, place: *mut u64, more: Option<&Registers>) {
         return hook::refused();
     }
     let slot = (sp - 8) | marks;
-    if more.is_none() && !hook::is_ours(plain) && fast::enter(addr, OpenCall::new(plain, slot)) {
-        plain = hook::trampoline();
+    if more.is_none() && !addresses::is_ours(plain) && fast::enter(addr, OpenCall::new(plain, slot)) {
+        plain = addresses::trampoline();
     } else {
         let _ = hook::entered(addr, ReturnAddress { place: &raw mut plain, slot }, false, more);
     }

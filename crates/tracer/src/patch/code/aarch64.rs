@@ -4,7 +4,7 @@ use core::arch::asm;
 
 use crate::frame::{SIGNED, SIGNED_B};
 use crate::layout::sleds::{self, Sled, arm};
-use crate::stubs::{Stubs, Way};
+use crate::patch::stubs::{Stubs, Way};
 
 /// Bytes of a stub: `ldr x17, recorder`, `adr x16, data`, `br x17`, `b body`, then data and recorder.
 pub const STUB_BYTES: usize = 32;

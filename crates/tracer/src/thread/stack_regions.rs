@@ -116,7 +116,7 @@ impl Thread {
 #[cfg(target_arch = "x86_64")]
 fn is_hooked_yet(frame: &OpenCall) -> bool {
     frame.slot & (REPORTED | UNHOOKED) == 0
-        && crate::values::word_at(frame.place()).is_some_and(crate::hook::is_ours)
+        && crate::registers::word_at(frame.place()).is_some_and(crate::entry::addresses::is_ours)
 }
 
 /// There a function keeps it where only it knows.

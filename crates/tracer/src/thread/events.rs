@@ -1,9 +1,9 @@
 //! Where a thread's events go: its file, mapped a chunk at a time.
 
 use crate::frame::OpenCall;
-use crate::init::ThreadFile;
 use crate::layout as l;
 use crate::layout::values::VALUES_BYTES_MAX;
+use crate::process::recording_folder::ThreadFile;
 use crate::sys;
 use crate::sys::space::{EBADF, allocate, write_all_at};
 use crate::thread::{LIVE, Thread};

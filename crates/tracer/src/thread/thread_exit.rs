@@ -2,8 +2,6 @@
 
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-use crate::hook;
-
 unsafe extern "C" {
     fn dlsym(handle: *mut u8, name: *const u8) -> *mut u8;
 }
@@ -13,8 +11,9 @@ static KEY: AtomicU32 = AtomicU32::new(u32::MAX);
 /// `pthread_setspecific`.
 static SET: AtomicUsize = AtomicUsize::new(0);
 
-/// Once per process, before any thread records.
-pub fn prepare() {
+/// Once per process, before any thread records: `ending` is called as a thread ends, and passes its argument to
+/// [`watch_on`].
+pub fn prepare(ending: extern "C" fn(usize)) {
     type Create = extern "C" fn(*mut u32, extern "C" fn(usize)) -> i32;
     // SAFETY: NUL-terminated names; NULL is RTLD_DEFAULT.
     let (create, set) = unsafe {
@@ -50,9 +49,11 @@ pub fn enlist() {
     watch(2);
 }
 
-extern "C" fn ending(rounds: usize) {
-    match rounds.saturating_sub(1) {
-        0 => hook::ended(),
-        left => watch(left - 1),
+/// Waits for another round of the program's destructors; false if that was the last.
+pub fn watch_on(rounds: usize) -> bool {
+    let left = rounds.saturating_sub(1);
+    if left > 0 {
+        watch(left - 1);
     }
+    left > 0
 }

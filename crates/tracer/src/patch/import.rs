@@ -5,8 +5,8 @@
 //! function: the loader then puts the address there, and the slot keeps leading to the recorder.
 
 use crate::layout::sleds::Sled;
-use crate::object::{DYNAMIC, LoadedObject, RELRO};
-use crate::stubs::Stubs;
+use crate::patch::object::{DYNAMIC, LoadedObject, RELRO};
+use crate::patch::stubs::Stubs;
 use crate::sys;
 
 // Layout: Elf64_Dyn { i64 tag; u64 value }. Source: System V gABI, "Dynamic Section".
