@@ -85,10 +85,10 @@ mod tests {
 
     #[test]
     fn limits_are_named_that_leave_few_calls() {
-        let mut left = CallsLeft { calls: 1_000, longer: [500, 90, 3, 0], ..Left::default() };
+        let mut left = CallsLeft { calls: 1_000, longer: [500, 90, 3, 0], ..CallsLeft::default() };
         left.at_depth[..4].copy_from_slice(&[1, 9, 80, 910]);
         assert_eq!(left.time(), Some(("10us", 90)));
         assert_eq!(left.depth(), Some((3, 90)));
-        assert_eq!(CallsLeft { calls: 10, longer: [10, 10, 10, 10], ..Left::default() }.time(), None);
+        assert_eq!(CallsLeft { calls: 10, longer: [10, 10, 10, 10], ..CallsLeft::default() }.time(), None);
     }
 }
