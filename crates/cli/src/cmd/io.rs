@@ -118,7 +118,7 @@ fn record_it(
         let _status = StatusLine::of(&opts.target);
         return Ok(record::record(&opts));
     }
-    let whose = match args.target.pid.as_slice() {
+    let whose = match args.target.pids().as_slice() {
         [] if is_of_command(&args.target) => trace::Whose::OfCommand(BTreeSet::new()),
         [] => trace::Whose::All,
         pids => trace::Whose::Of(pids.iter().copied().collect()),
@@ -172,7 +172,7 @@ fn show(args: &Args, dev: Option<u32>, path: &Path, summary: Option<&RunSummary>
 /// The processes asked for; `None` for all.
 fn wanted_pids(args: &Args, file: &PerfData<'_>, summary: Option<&RunSummary>) -> Option<BTreeSet<i32>> {
     let command = summary.and_then(|summary| summary.child_pid).filter(|_| is_of_command(&args.target));
-    match (args.target.pid.as_slice(), command) {
+    match (args.target.pids().as_slice(), command) {
         ([], None) => None,
         ([], Some(pid)) => Some(descendants(file, &[pid])),
         (pids, _) => Some(descendants(file, pids)),
@@ -181,8 +181,7 @@ fn wanted_pids(args: &Args, file: &PerfData<'_>, summary: Option<&RunSummary>) -
 
 /// True if the command itself is what shall be shown, not only how long to record.
 fn is_of_command(target: &TargetArgs) -> bool {
-    let elsewhere =
-        target.all_cpus || target.cpu.is_some() || target.cgroup.is_some() || target.uid.is_some();
+    let elsewhere = target.all_cpus || target.cpu.is_some() || target.names_cgroup() || target.uid.is_some();
     !elsewhere && target.pid.is_empty() && target.tid.is_empty()
 }
 

@@ -43,7 +43,8 @@ The command's input, output, signals and exit status are its own; the screen goe
 Examples:
   tally run -- ./app --its-flag          run it and look
   tally run --flame out.svg -- make      with a flame graph
-  tally run -p 1234 -- sleep 5           a running process, for five seconds
+  tally run -p nginx -- sleep 5          a running server and its workers, for five seconds
+  tally run --container web -- sleep 5   a container, from the host
   tally run -a -- sleep 10               the whole machine
   tally run --json=out.json -- ./app     the numbers for scripts")]
 pub struct Args {
@@ -81,7 +82,7 @@ pub struct Args {
 /// # Errors
 /// If nothing could be recorded. A command that fails is no error: its exit status is passed on.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let whose = args.target.pid.first().copied();
+    let whose = args.target.pids().first().copied();
     let before = SystemCounters::read(whose);
     let opts = record_opts(&args)?;
     let disks = opts.off_cpu.as_ref().and_then(|_| DiskWatch::start());
@@ -109,7 +110,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 fn record_opts(args: &Args) -> anyhow::Result<RecordOpts> {
     let mut opts = RecordOpts { target: args.target.target_with_children()?, ..RecordOpts::default() };
     if opts.target.whom == Whom::Command && opts.target.command.is_empty() {
-        bail!("nothing to run: tally run -- COMMAND, or -p PID, -t TID, -a");
+        bail!("nothing to run: tally run -- COMMAND, or -p PID|NAME, --container NAME, -a");
     }
     args.sampling.apply(&mut opts)?;
     anyhow::ensure!(
@@ -228,10 +229,13 @@ fn title(args: &Args, summary: &RunSummary) -> String {
     let target = &args.target;
     let command: Vec<_> = target.command.iter().map(|arg| arg.to_string_lossy()).collect();
     let whom = match target {
-        TargetArgs { pid, .. } if !pid.is_empty() => processes(pid, summary),
+        TargetArgs { pid, .. } if !pid.is_empty() => processes(&target.pids(), summary),
         TargetArgs { tid, .. } if !tid.is_empty() => format!("thread {}", better::list(tid)),
         TargetArgs { uid: Some(user), .. } => format!("processes of {user}"),
-        TargetArgs { all_cpus: false, cpu: None, cgroup: None, .. } => return command.join(" "),
+        TargetArgs { container: Some(name), .. } => format!("container {name}"),
+        TargetArgs { unit: Some(name), .. } => format!("unit {name}"),
+        TargetArgs { cgroup: Some(path), .. } => format!("cgroup {path}"),
+        TargetArgs { all_cpus: false, cpu: None, .. } => return command.join(" "),
         _ => "all processes".to_owned(),
     };
     if command.is_empty() { whom } else { format!("{whom} while {} ran", command.join(" ")) }

@@ -1,6 +1,6 @@
 //! `tally trace`: system calls as they happen, or their sums.
 
-use crate::flags::recording::TargetArgs;
+use crate::flags::recording::{ProcessArg, TargetArgs};
 use crate::terminal::out;
 use crate::text::number::grouped;
 use crate::trace::follow::TracedThreads;
@@ -73,8 +73,8 @@ pub struct Args {
 #[command(next_help_heading = "Target")]
 pub struct TraceTargetArgs {
     /// Processes to attach to, with their children
-    #[arg(short, long, value_name = "PID,…", value_delimiter = ',')]
-    pub pid: Vec<u32>,
+    #[arg(short, long, value_name = "PID|NAME|FILE,…", value_delimiter = ',')]
+    pub pid: Vec<ProcessArg>,
     /// Their child processes as well (the default)
     #[arg(long, overrides_with = "no_children", hide = true)]
     pub children: bool,

@@ -12,7 +12,7 @@ pub struct Layout(pub &'static str, pub &'static [Group]);
 /// Options that every command has.
 pub const GLOBAL: Group = ("Output", "color no-pager");
 
-const TARGET: Group = ("Target", "tid uid cpu cgroup children no-children no-inherit");
+const TARGET: Group = ("Target", "tid uid cpu cgroup container unit children no-children no-inherit");
 const WAITS: Group = ("Waiting time", "min-block idle");
 const SYMBOLS: Group = ("Files and symbols", "symfs vmlinux kallsyms no-demangle runtime-frames force");
 const EVENT_DETAILS: Group = (
@@ -67,7 +67,7 @@ pub const LAYOUTS: &[Layout] = &[
 const CALLS_FILTERS: Group =
     ("Filters", "notrace caller-filter trigger disable depth tid pid hide no-libcall dso time");
 
-const TARGET_OF_IO: Group = ("Target", "tid uid cpu cgroup children no-children");
+const TARGET_OF_IO: Group = ("Target", "tid uid cpu cgroup container unit children no-children");
 
 const RUN: &[Group] = &[
     ("", "pid all-cpus output flame html json rows event freq no-off-cpu verbose"),
@@ -79,7 +79,7 @@ const RUN: &[Group] = &[
 
 const RECORD: &[Group] = &[
     ("", "pid all-cpus cpu event freq count off-cpu call-graph output overwrite"),
-    ("Target", "tid uid cgroup children no-children no-inherit"),
+    ("Target", "tid uid cgroup container unit children no-children no-inherit"),
     (
         "Events",
         "filter strict-freq clockid delay off-cpu-period kernel-callchains user-callchains no-runtimes all-kernel all-user \

@@ -2,8 +2,10 @@
 
 pub mod attach;
 pub mod capabilities;
+pub mod cgroups;
 pub mod doctor;
 pub mod hotplug;
+pub mod named_processes;
 pub mod objects;
 pub mod pid_filter;
 pub mod pid_tid;

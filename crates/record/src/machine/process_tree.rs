@@ -19,6 +19,14 @@ pub fn descendants(roots: &[u32]) -> Vec<u32> {
     found
 }
 
+/// True if `pid` descends from one of `ancestors`.
+pub(crate) fn is_below(pid: u32, ancestors: &[u32]) -> bool {
+    /// Numbers that were read while processes ended can form a circle.
+    const MOST_GENERATIONS: usize = 1000;
+    let parent = |pid: &u32| proc::status(*pid).map(|status| status.parent).filter(|&parent| parent != 0);
+    std::iter::successors(parent(&pid), parent).take(MOST_GENERATIONS).any(|pid| ancestors.contains(&pid))
+}
+
 /// Events are opened under the rule that `/proc/PID/maps` goes by; children that sudo started belong to others. Those that
 /// have ended without being waited for have no maps.
 fn may_be_recorded(pid: u32) -> bool {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::error::Error;
 use crate::machine::{proc, process_tree};
@@ -103,13 +103,21 @@ impl Target {
 
 /// The folder of a cgroup, by its path below the mount of the unified or the perf_event hierarchy.
 pub(crate) fn open_cgroup(name: &str) -> Result<File, Error> {
-    let mounts = system_file::read_text("/proc/self/mounts").unwrap_or_default();
-    let mut roots = cgroup_roots(&mounts);
+    let mut roots = mounted_hierarchies();
     let last = roots.pop().unwrap_or_else(|| "/sys/fs/cgroup".to_owned());
     let open = |root: &String| system_file::open(format!("{root}/{}", name.trim_start_matches('/')));
     let found = roots.iter().find_map(|root| open(root).ok());
     let found = found.map_or_else(|| open(&last), Ok);
     found.map_err(|source| Error::Cgroup { name: name.to_owned(), source })
+}
+
+/// The folders of the hierarchies that events can be bound to, the preferred one first.
+pub(crate) fn cgroup_mounts() -> Vec<PathBuf> {
+    mounted_hierarchies().into_iter().map(PathBuf::from).collect()
+}
+
+fn mounted_hierarchies() -> Vec<String> {
+    cgroup_roots(&system_file::read_text("/proc/self/mounts").unwrap_or_default())
 }
 
 /// Where the hierarchies are mounted that events can be bound to: perf_event's own before the unified one.

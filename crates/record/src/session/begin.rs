@@ -14,6 +14,7 @@ use crate::open::target::{Whom, open_cgroup};
 use crate::open::{Places, Start};
 use crate::pipeline::worker::Worker;
 use crate::session::opts::{Delay, RecordOpts};
+use crate::session::timers::Roots;
 use crate::sys::Child;
 
 /// Where events are opened, as things are now.
@@ -43,6 +44,17 @@ pub(super) fn scope_of(opts: &RecordOpts, child: Option<&Child>, places: &Places
         (Whom::Threads(tids), _) => Scope::Threads(tids.clone()),
         (Whom::Processes(pids), _) => Scope::Processes(pids.clone()),
         _ => Scope::Processes(processes_of(&places.tids)),
+    }
+}
+
+/// The tasks that timers and stops sample.
+pub(super) fn roots_of_timers(opts: &RecordOpts, child: Option<&Child>, places: &Places) -> Roots {
+    match &opts.target.whom {
+        Whom::Command => Roots::Command(child.map_or(0, Child::pid)),
+        Whom::Trees(pids) => Roots::Trees(pids.clone()),
+        Whom::Threads(tids) => Roots::Threads(tids.clone()),
+        Whom::Processes(pids) => Roots::Processes(pids.clone()),
+        Whom::User(_) | Whom::System => Roots::Processes(processes_of(&places.tids)),
     }
 }
 

@@ -77,9 +77,13 @@ pub fn record(opts: &RecordOpts) -> Result<RunSummary, Error> {
     if let Some(preparation) = preparation {
         let (opts, setup) = timers::setup(opts, &preparation);
         let (places, start) = begin::places_of(&opts, child.as_ref())?;
-        let timers = Timers::new(preparation, &setup.plan, child.as_ref().map_or(0, Child::pid));
-        let prepared =
-            Prepared { makes_maps: support.is_some(), ..Prepared::by_timers(places, setup, timers) };
+        let mut timers =
+            Timers::new(preparation, &setup.plan, begin::roots_of_timers(&opts, child.as_ref(), &places));
+        timers.attach(if opts.target.is_attached() { &places.tids } else { &[] });
+        let roots = if opts.target.is_attached() { places.tids.clone() } else { Vec::new() };
+        let attached = (begin::attached(&opts, &places), opts.target.children_left_out());
+        let makes_maps = support.is_some();
+        let prepared = Prepared { makes_maps, roots, attached, ..Prepared::by_timers(places, setup, timers) };
         return Recording::begin(&opts, signals, child, prepared)?.run(start);
     }
     // Before the engine, for a target that is not there; and after it, for it takes its time to start.

@@ -69,13 +69,16 @@ pub fn target_words(args: &Args) -> Vec<String> {
     let mut words = Vec::new();
     match target {
         TargetArgs { all_cpus: true, .. } => words.push("-a".to_owned()),
-        TargetArgs { pid, .. } if !pid.is_empty() => words.push(format!("-p {}", list(pid))),
+        TargetArgs { pid, .. } if !pid.is_empty() => words.push(format!("-p {}", list(&target.pids()))),
         TargetArgs { tid, .. } if !tid.is_empty() => words.push(format!("-t {}", list(tid))),
         TargetArgs { uid: Some(user), .. } => words.push(format!("-u {}", quoted(user))),
         _ => {}
     }
     words.extend(target.cpu.as_ref().map(|cpus| format!("-C {}", quoted(cpus))));
-    words.extend(target.cgroup.as_ref().map(|path| format!("-G {}", quoted(path))));
+    let by_name = [("-G", &target.cgroup), ("--container", &target.container), ("--unit", &target.unit)];
+    words.extend(
+        by_name.iter().filter_map(|(flag, name)| Some(format!("{flag} {}", quoted((*name).as_ref()?)))),
+    );
     if !target.command.is_empty() {
         words.push("--".to_owned());
         words.extend(target.command.iter().map(|arg| quoted(&arg.to_string_lossy())));

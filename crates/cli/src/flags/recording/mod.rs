@@ -1,11 +1,14 @@
 //! The flags of every command that records, and what they mean to `record`.
 
+mod container_names;
 mod events;
+mod process_arg;
 mod sampling;
 mod target;
 pub mod value;
 
 pub use events::parse as requests;
+pub use process_arg::ProcessArg;
 pub use sampling::SamplingArgs;
 pub use target::TargetArgs;
 pub use value::{RingSizes, fuzz_values, parse_bytes, parse_delay, parse_seconds, parse_switch_output};

@@ -41,6 +41,14 @@ pub enum Notice {
     ThreadsUntimed(u64, u64),
     /// The library with the timers was not loaded by any program.
     TimersNotLoaded,
+    /// No program has loaded the timers, so stops took the CPU samples.
+    TimersReplacedByStops,
+    /// Events are denied: why, and what allows them. Running threads are stopped to sample them.
+    ByStops(String, String),
+    /// Stops that the kernel refused.
+    StopsRefused(u64),
+    /// System calls that a stop had ended with `EINTR`, and that were made again.
+    CallsRestarted(u64),
     /// Cost of processing each switch, in thousandths of a CPU, and the number of switches a second.
     SwitchesCost(u64, u64),
     /// These CPUs went offline while events of whole CPUs were recorded.
@@ -97,6 +105,10 @@ impl Notice {
                     "{why}: timers in the program sample it; no kernel frames, waits estimated; exact: {remedy}"
                 )
             }
+            Self::ByStops(why, remedy) => format!(
+                "{why}: running threads are stopped for some µs to sample them; no kernel frames, waits estimated; exact: \
+                 {remedy}"
+            ),
             _ => self.to_string(),
         }
     }
@@ -206,6 +218,24 @@ impl std::fmt::Display for Notice {
                 "no program has loaded the timers (statically linked, set-user-ID, or LD_PRELOAD cleared): there are only \
                  waits and CPU times, without CPU samples"
             ),
+            Self::TimersReplacedByStops => write!(
+                f,
+                "no program has loaded the timers (statically linked, set-user-ID, or LD_PRELOAD cleared): running threads \
+                 were stopped for some µs to sample them"
+            ),
+            Self::ByStops(why, remedy) => write!(
+                f,
+                "sampling by short stops of running threads ({why}): up to 100 samples per CPU-second, at most 1 % of a \
+                 thread's time, no kernel frames, waits estimated by looks at /proc · exact with: {remedy}"
+            ),
+            Self::StopsRefused(count) => write!(
+                f,
+                "{count} samples are missing because a thread could not be stopped: a debugger has it, or \
+                 kernel.yama.ptrace_scope forbids tracing"
+            ),
+            Self::CallsRestarted(count) => {
+                write!(f, "{count} system calls had returned EINTR because of a stop, and were made again")
+            }
             Self::SwitchesCost(thousandths, per_second) => write!(
                 f,
                 "off the CPU (tier B): {per_second} switches a second, each of them a record, took tally itself {:.1} % of a \

@@ -1,12 +1,16 @@
-//! Tier D: sampling where the kernel gives no events.
+//! Tiers D and E: sampling where the kernel gives no events.
 //!
 //! A preloaded library (`tracer::timers`) has a timer on each thread's CPU time, and hands registers and stack out
 //! through shared memory. From here it looks as if the kernel had sampled: the same records go the same way. Waits are
 //! found by looks at `/proc`, and each thread's clock is completed from the kernel's own sums.
+//!
+//! Threads without a timer (of static programs, and of processes that run already) are stopped now and then and
+//! sampled from outside: see `stop_sampler`.
 
 mod processes;
 mod records;
 mod start;
+mod stop_sampler;
 mod waits;
 
 use std::time::{Duration, Instant};
@@ -16,12 +20,14 @@ use tracer::layout::slots::{ERRNO_WORD, LOST_WORD, UNTIMED_WORD, kind, word};
 use crate::accounting::summary::Notice;
 use crate::files::scratch::ScratchFolder;
 use crate::machine::pid_tid::PidTid;
+use crate::machine::{proc, process_tree};
 use crate::off_cpu::Encoder;
 use crate::open::plan::Plan;
-use crate::sys::time::Clock;
+use crate::sys::time::{self, Clock};
 use crate::sys::{SharedSlots, SlotRecord};
 use processes::KnownProcesses;
 use records::RecordMaker;
+use stop_sampler::{StopCounts, StopSampler};
 use waits::ThreadClocks;
 
 pub use start::{Preparation, event_id, prepare, setup};
@@ -35,48 +41,66 @@ const PASSES: usize = 4;
 /// No round is nearer to the one before.
 const MIN_INTERVAL: Duration = Duration::from_millis(8);
 
+/// The pause after a round is this many times as long as its CPU time: one percent of a CPU.
+const REST_TIMES: u32 = 100;
+
+/// The longest pause.
+const LONGEST: Duration = Duration::from_secs(2);
+
 /// The preloaded timers of one recording, and what is known of their threads.
 #[derive(Debug)]
 pub struct Timers {
-    slots: SharedSlots,
-    /// Holds the library and the shared file.
-    _folder: ScratchFolder,
+    /// The shared file, and the folder that holds it and the library; `None` for processes that run already.
+    preloaded: Option<(SharedSlots, ScratchFolder)>,
+    stops: StopSampler,
     maker: RecordMaker,
     processes: KnownProcesses,
     clocks: ThreadClocks,
-    root: u32,
+    roots: Roots,
     has_loaded: bool,
     cleaned: Option<Instant>,
 }
 
 impl Timers {
-    /// For the command with this process id, which has not begun; samples in the layouts of `plan`.
+    /// For `roots`; samples in the layouts of `plan`. A command has not begun yet.
     #[must_use]
-    pub fn new(preparation: Preparation, plan: &Plan, root: u32) -> Self {
-        let (slots, folder) = preparation.into_parts();
+    pub fn new(preparation: Preparation, plan: &Plan, roots: Roots) -> Self {
+        let child = if let Roots::Command(pid) = roots { Some(pid) } else { None };
         Self {
-            slots,
-            _folder: folder,
+            preloaded: preparation.into_parts(),
+            stops: StopSampler::new(child),
             maker: RecordMaker::new(plan),
             processes: KnownProcesses::default(),
             clocks: ThreadClocks::new(plan.off_cpu.map(Encoder::new)),
-            root,
+            roots,
             has_loaded: false,
             cleaned: None,
+        }
+    }
+
+    /// Takes up threads that run already and that the file describes.
+    pub fn attach(&mut self, tids: &[u32]) {
+        let time_ns = Clock::Monotonic.now_ns();
+        for &tid in tids {
+            let Some(status) = proc::status(tid) else { continue };
+            if !self.processes.is_known(status.tgid) {
+                self.processes.read_again(status.tgid, time_ns);
+            }
+            self.clocks.begin_found(PidTid { pid: status.tgid, tid }, time_ns);
         }
     }
 
     /// Polls no less often than this.
     #[must_use]
     pub fn interval(&self) -> Duration {
-        self.clocks.interval().min(Duration::from_millis(20))
+        self.clocks.interval().min(self.stops.interval()).min(Duration::from_millis(20))
     }
 
     /// Appends what threads have handed out, and what looks have shown.
     pub fn poll(&mut self, out: &mut Vec<u8>) {
         self.take_records(out);
         if self.clocks.is_due() {
-            let found = self.clocks.search(self.root);
+            let found = self.clocks.search(&self.roots);
             for task in found {
                 self.meet(task, out);
             }
@@ -84,10 +108,20 @@ impl Timers {
                 self.maker.exit(gone, seen_ns, out);
             }
         }
+        for record in self.stops.take_late() {
+            self.take(&record, out);
+        }
+        if self.stops.is_due() {
+            for record in self.stops.take(&mut self.clocks) {
+                self.take(&record, out);
+            }
+        }
         let now = Instant::now();
         if self.cleaned.is_none_or(|at| now.duration_since(at) > Duration::from_secs(1)) {
             self.cleaned = Some(now);
-            self.slots.free_those_of(|tid| !crate::machine::proc::is_alive(tid));
+            if let Some((slots, _)) = &self.preloaded {
+                slots.free_those_of(|tid| !proc::is_alive(tid));
+            }
         }
     }
 
@@ -95,24 +129,35 @@ impl Timers {
     pub fn finish(mut self, end_ns: u64, out: &mut Vec<u8>, notices: &mut Vec<Notice>) {
         self.take_records(out);
         self.clocks.finish(end_ns, out);
-        let lost = self.slots.header(LOST_WORD);
+        let StopCounts { samples, refused, restarted } = self.stops.finish();
+        if refused > 0 {
+            notices.push(Notice::StopsRefused(refused));
+        }
+        if restarted > 0 {
+            notices.push(Notice::CallsRestarted(restarted));
+        }
+        let Some((slots, _)) = &self.preloaded else { return };
+        let lost = slots.header(LOST_WORD);
         if lost > 0 {
             notices.push(Notice::TimerSamplesLost(lost));
         }
-        let untimed = self.slots.header(UNTIMED_WORD);
-        if untimed > 0 {
-            notices.push(Notice::ThreadsUntimed(untimed, self.slots.header(ERRNO_WORD)));
+        let untimed = slots.header(UNTIMED_WORD);
+        if untimed > 0 && samples == 0 {
+            notices.push(Notice::ThreadsUntimed(untimed, slots.header(ERRNO_WORD)));
         }
-        if !self.has_loaded {
-            notices.push(Notice::TimersNotLoaded);
+        match (self.has_loaded, samples) {
+            (true, _) => {}
+            (false, 0) => notices.push(Notice::TimersNotLoaded),
+            (false, _) => notices.push(Notice::TimersReplacedByStops),
         }
     }
 
     fn take_records(&mut self, out: &mut Vec<u8>) {
+        let Some((slots, _)) = &self.preloaded else { return };
         // Until there are none: a thread's later record may be in a slot that is looked at before its earlier one's.
-        let mut records = self.slots.take();
+        let mut records = slots.take();
         for _ in 0..PASSES {
-            let more = self.slots.take();
+            let more = slots.take();
             if more.is_empty() {
                 break;
             }
@@ -152,7 +197,7 @@ impl Timers {
 
     fn exec(&mut self, of: &SlotEvent, bytes: &[u8], out: &mut Vec<u8>) {
         self.has_loaded = true;
-        if !self.processes.is_known(of.task.pid) && of.task.pid != self.root {
+        if !self.processes.is_known(of.task.pid) && !self.roots.is_command(of.task.pid) {
             self.maker.fork(of.task, of.parent, of.time_ns, out);
         }
         let (name, text) = split_name(bytes);
@@ -192,8 +237,8 @@ impl Timers {
         let leader = PidTid::leader(pid);
         let time_ns = Clock::Monotonic.now_ns();
         if !self.processes.is_known(pid) {
-            let Some(status) = crate::machine::proc::status(pid) else { return };
-            if pid != self.root {
+            let Some(status) = proc::status(pid) else { return };
+            if !self.roots.is_command(pid) {
                 self.maker.fork(leader, status.parent, time_ns, out);
             }
             self.maker.exec(leader, &status.comm, time_ns, out);
@@ -204,6 +249,48 @@ impl Timers {
             self.maker.fork(task, pid, time_ns, out);
         }
         self.clocks.begin_found(task, time_ns);
+    }
+}
+
+/// The tasks that are sampled, from which others may descend.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Roots {
+    /// The command that we start, and all below it.
+    Command(u32),
+    /// Running processes, and all below them.
+    Trees(Vec<u32>),
+    /// Running processes without their children.
+    Processes(Vec<u32>),
+    /// Just these threads.
+    Threads(Vec<u32>),
+}
+
+impl Roots {
+    fn is_command(&self, pid: u32) -> bool {
+        *self == Self::Command(pid)
+    }
+
+    /// The tasks that live now.
+    fn tasks(&self) -> Vec<PidTid> {
+        let of_tree = |roots: &[u32]| {
+            let mut pids = roots.to_vec();
+            pids.extend(process_tree::descendants(roots));
+            pids
+        };
+        let pids = match self {
+            Self::Command(pid) => of_tree(&[*pid]),
+            Self::Trees(pids) => of_tree(pids),
+            Self::Processes(pids) => pids.clone(),
+            Self::Threads(tids) => {
+                let task = |&tid: &u32| Some(PidTid { pid: proc::status(tid)?.tgid, tid });
+                return tids.iter().filter_map(task).collect();
+            }
+        };
+        let threads = |pid: u32| {
+            let tids = proc::threads(pid).unwrap_or_default().into_iter();
+            tids.map(move |tid| PidTid { pid, tid })
+        };
+        pids.into_iter().flat_map(threads).collect()
     }
 }
 
@@ -231,6 +318,18 @@ impl SlotEvent {
             queue: [record.words[word::QUEUE], record.words[word::RUNS]],
         }
     }
+}
+
+/// The pause after a round that began when this thread had used `begin_cpu_ns`.
+fn rest_after(begin_cpu_ns: u64) -> Duration {
+    let used = Duration::from_nanos(time::thread_cpu_ns().saturating_sub(begin_cpu_ns));
+    uneven((used * REST_TIMES).clamp(MIN_INTERVAL, LONGEST))
+}
+
+/// From half of `pause` to one and a half: even rounds would be in step with programs that wait evenly.
+fn uneven(pause: Duration) -> Duration {
+    let random = Clock::Monotonic.now_ns().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54;
+    pause * (512 + random as u32) / 1024
 }
 
 /// The program's name, and what follows its line.

@@ -12,7 +12,7 @@ use perfdata::Attr;
 use perfdata::abi::*;
 use tracer::layout::slots::{FILE_VARIABLE, STACK_BYTES};
 
-use super::PERIOD_NS;
+use super::{PERIOD_NS, stop_sampler};
 use crate::accounting::summary::Notice;
 use crate::files::output_file;
 use crate::files::scratch::{PlaceRule, ScratchFolder};
@@ -29,8 +29,8 @@ use crate::sys::{Counter, CounterPlace, SharedSlots, mem};
 /// The library and the shared file, ready for a program.
 #[derive(Debug)]
 pub struct Preparation {
-    slots: SharedSlots,
-    folder: ScratchFolder,
+    /// For a command; a running process can't be given a library.
+    preloaded: Option<(SharedSlots, ScratchFolder)>,
     notice: Notice,
 }
 
@@ -44,7 +44,13 @@ pub fn event_id(opened: usize) -> u64 {
 /// needed, can't, or can't be prepared: then opening the events tells why.
 #[must_use]
 pub fn prepare(opts: &RecordOpts) -> Option<Preparation> {
-    let library = opts.timers.filter(|library| !library.is_empty() && can_replace(opts))?;
+    if !can_replace(opts) {
+        return None;
+    }
+    if opts.target.is_attached() {
+        return prepare_stops(opts);
+    }
+    let library = opts.timers.filter(|library| !library.is_empty())?;
     let denied = refusal()?;
     let folder = ScratchFolder::for_programs("timers", PlaceRule { fits: can_hold, wanted: "" }).ok()?;
     let path = folder.path().join(LIBRARY);
@@ -54,13 +60,25 @@ pub fn prepare(opts: &RecordOpts) -> Option<Preparation> {
     let file = output_file::create_recording(&folder.path().join(SLOTS)).ok()?;
     let count = (proc::online_cpus().len() * 64).clamp(512, 4096);
     let slots = SharedSlots::create(&file, count, PERIOD_NS).ok()?;
-    Some(Preparation { slots, folder, notice: notice_of(&denied) })
+    let (why, remedy) = reason_and_remedy(&denied);
+    Some(Preparation { preloaded: Some((slots, folder)), notice: Notice::ByTimers(why, remedy) })
+}
+
+/// For processes that run already, where they may be stopped.
+fn prepare_stops(opts: &RecordOpts) -> Option<Preparation> {
+    let denied = refusal()?;
+    let first = *opts.target.threads().ok()?.first()?;
+    if !stop_sampler::may_stop(first) {
+        return None;
+    }
+    let (why, remedy) = reason_and_remedy(&denied);
+    Some(Preparation { preloaded: None, notice: Notice::ByStops(why, remedy) })
 }
 
 /// Why events are denied, and the one command that allows them.
-fn notice_of(denied: &std::io::Error) -> Notice {
+fn reason_and_remedy(denied: &std::io::Error) -> (String, String) {
     let level = proc::sysctl("kernel/perf_event_paranoid");
-    let (why, remedy) = if Rights::own().filters_perf {
+    if Rights::own().filters_perf {
         let run = "docker run --cap-add PERFMON --cap-add BPF --security-opt seccomp=unconfined";
         ("perf_event_open is blocked by seccomp".to_owned(), run.to_owned())
     } else if denied.raw_os_error() == Some(libc::ENOSYS) {
@@ -69,8 +87,7 @@ fn notice_of(denied: &std::io::Error) -> Notice {
         let level = level.map_or_else(|| "?".to_owned(), |level| level.to_string());
         let why = format!("kernel.perf_event_paranoid is {level}");
         (why, "sudo sysctl kernel.perf_event_paranoid=1".to_owned())
-    };
-    Notice::ByTimers(why, remedy)
+    }
 }
 
 const LIBRARY: &str = "libtally_timers.so";
@@ -80,27 +97,28 @@ impl Preparation {
     /// What the program's environment is to have.
     #[must_use]
     pub fn variables(&self) -> Vec<(&'static str, OsString)> {
-        let mut preload = self.folder.path().join(LIBRARY).into_os_string();
+        let Some((_, folder)) = &self.preloaded else { return Vec::new() };
+        let mut preload = folder.path().join(LIBRARY).into_os_string();
         if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
             preload.push(OsStr::new(":"));
             preload.push(others);
         }
-        vec![("LD_PRELOAD", preload), (FILE_VARIABLE, self.folder.path().join(SLOTS).into())]
+        vec![("LD_PRELOAD", preload), (FILE_VARIABLE, folder.path().join(SLOTS).into())]
     }
 
-    pub(super) fn into_parts(self) -> (SharedSlots, ScratchFolder) {
-        (self.slots, self.folder)
+    pub(super) fn into_parts(self) -> Option<(SharedSlots, ScratchFolder)> {
+        self.preloaded
     }
 }
 
-/// Only time is sampled, of a command, from its beginning to its end.
+/// Only time is sampled, of a command or of running processes, from the beginning to the end.
 fn can_replace(opts: &RecordOpts) -> bool {
     let is_time = |event: &EventRequest| {
         let Attr { type_, config, .. } = event.attr;
         let clock = [PERF_COUNT_SW_CPU_CLOCK, PERF_COUNT_SW_TASK_CLOCK].contains(&config);
         type_ == PERF_TYPE_SOFTWARE && clock && event.leader.is_none()
     };
-    opts.target.whom == Whom::Command
+    opts.target.whom != Whom::System
         && opts.target.cpus.is_none()
         && opts.delay == Delay::None
         && opts.control.is_none()
@@ -127,7 +145,8 @@ fn can_hold(path: &Path) -> bool {
 #[must_use]
 pub fn setup(opts: &RecordOpts, preparation: &Preparation) -> (RecordOpts, Setup) {
     let mut opts = opts.clone();
-    opts.rate = Rate::Hz(1_000_000_000 / PERIOD_NS);
+    let period_ns = if preparation.preloaded.is_some() { PERIOD_NS } else { stop_sampler::PERIOD_NS };
+    opts.rate = Rate::Hz(1_000_000_000 / period_ns);
     if matches!(opts.call_graph, CallGraph::FramePointer | CallGraph::Lbr) {
         opts.call_graph = CallGraph::Live;
     }

@@ -6,19 +6,17 @@ use std::time::{Duration, Instant};
 use perfdata::off_cpu::State;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::machine::{proc, process_tree};
+use crate::machine::pid_tid::PidTid;
+use crate::machine::proc;
 use crate::off_cpu::convert::WaitPart;
 use crate::off_cpu::layout::{EndRecord, KIND_COUNT, Kind, flag};
 use crate::off_cpu::proc_sampler::{self as look, Look, Memories, ThreadFiles};
 use crate::off_cpu::{Encoder, Record};
-use crate::sys::time::Clock;
+use crate::sys::time::{self, Clock};
 
-use crate::machine::pid_tid::PidTid;
+use super::Roots;
+use super::stop_sampler::StopCandidate;
 
-/// The pause after a round is this many times as long as the round: one percent of a CPU.
-const REST_TIMES: u32 = 100;
-/// The longest pause.
-const LONGEST: Duration = Duration::from_secs(2);
 /// A look this much after its time is late.
 const LATE: Duration = Duration::from_millis(2);
 /// After so many late looks the next begins waits all the same.
@@ -52,6 +50,8 @@ struct ThreadClock {
     cpu_ns: u64,
     /// CPU time at the last sample.
     sampled_ns: u64,
+    /// A timer inside reports it.
+    has_timer: bool,
     /// Time in the run queue, at the first and the last look.
     queue_ns: Option<(u64, u64)>,
     runs: (u64, u64),
@@ -110,8 +110,25 @@ impl ThreadClocks {
     pub(super) fn begin_found(&mut self, task: PidTid, time_ns: u64) {
         let clock = ThreadClock::new(task, time_ns, 0);
         let cpu_ns = clock.files.as_ref().and_then(ThreadFiles::sums).map_or(0, |sums| sums[0]);
-        self.clocks
-            .insert(task.tid, ThreadClock { cpu_before_ns: cpu_ns, cpu_ns, sampled_ns: cpu_ns, ..clock });
+        self.clocks.insert(
+            task.tid,
+            ThreadClock { cpu_before_ns: cpu_ns, cpu_ns, sampled_ns: cpu_ns, has_timer: false, ..clock },
+        );
+    }
+
+    /// Living threads that no timer samples, with their CPU time now.
+    pub(super) fn without_timer(&mut self) -> Vec<StopCandidate> {
+        let untimed = self.clocks.iter_mut().filter(|(_, clock)| !clock.has_timer);
+        let candidate = |(&tid, clock): (&u32, &mut ThreadClock)| {
+            let task = PidTid { pid: clock.pid, tid };
+            let candidate = |clock: &ThreadClock| StopCandidate {
+                task,
+                cpu_ns: clock.cpu_ns,
+                sampled_ns: clock.sampled_ns,
+            };
+            clock.sum_up(tid).then(|| candidate(clock))
+        };
+        untimed.filter_map(candidate).collect()
     }
 
     /// A thread's CPU time at a moment.
@@ -165,19 +182,13 @@ impl ThreadClocks {
         }
     }
 
-    /// Threads below `root` that have no clock, at two searches.
-    pub(super) fn search(&mut self, root: u32) -> Vec<PidTid> {
+    /// Threads of `roots` that have no clock, at two searches.
+    pub(super) fn search(&mut self, roots: &Roots) -> Vec<PidTid> {
         if self.searched.is_some_and(|searched| searched.elapsed() < SEARCH_EVERY) {
             return Vec::new();
         }
         self.searched = Some(Instant::now());
-        let mut pids = vec![root];
-        pids.extend(process_tree::descendants(&[root]));
-        let of_process = |pid: u32| {
-            let tids = proc::threads(pid).unwrap_or_default().into_iter();
-            tids.map(move |tid| PidTid { pid, tid })
-        };
-        let found = pids.into_iter().flat_map(of_process);
+        let found = roots.tasks().into_iter();
         let room = MAX_THREADS.saturating_sub(self.clocks.len());
         let found = found.filter(|thread| !self.clocks.contains_key(&thread.tid)).take(room);
         let (again, new): (Vec<_>, Vec<_>) = found.partition(|thread| self.unknown.contains(&thread.tid));
@@ -187,7 +198,7 @@ impl ThreadClocks {
 
     /// A round of looks; the threads that have ended unseen, with the last moment they were seen at.
     pub(super) fn look(&mut self, out: &mut Vec<u8>) -> Vec<(PidTid, u64)> {
-        let begin = Instant::now();
+        let (begin, begin_cpu_ns) = (Instant::now(), time::thread_cpu_ns());
         // Where CPUs are short, tally runs when the target stops running: looks at that moment would show the beginnings
         // of waits only. So looks that come late begin no wait, unless all do.
         let is_late = self.looked.is_some_and(|looked| begin - looked > self.interval + LATE);
@@ -206,15 +217,9 @@ impl ThreadClocks {
         }
         gone.iter().for_each(|&(task, seen_ns)| self.close(task.tid, seen_ns, flag::EXITED, out));
         self.memories.retain(|pid, _| gone.iter().all(|(task, _)| task.tid != *pid));
-        self.interval = uneven((begin.elapsed() * REST_TIMES).clamp(super::MIN_INTERVAL, LONGEST));
+        self.interval = super::rest_after(begin_cpu_ns);
         gone
     }
-}
-
-/// From half of `pause` to one and a half: even looks would be in step with programs that wait evenly.
-fn uneven(pause: Duration) -> Duration {
-    let random = Clock::Monotonic.now_ns().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54;
-    pause * (512 + random as u32) / 1024
 }
 
 impl ThreadClock {
@@ -226,6 +231,7 @@ impl ThreadClock {
             cpu_before_ns: cpu_ns,
             cpu_ns,
             sampled_ns: cpu_ns,
+            has_timer: true,
             queue_ns: None,
             runs: (0, 0),
             seen_ns: time_ns,

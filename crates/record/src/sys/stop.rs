@@ -1,0 +1,393 @@
+//! Stopping a thread for some microseconds to read its registers: `PTRACE_SEIZE` and `PTRACE_INTERRUPT`, then detach.
+//!
+//! A thread is traced only while it is stopped, so a debugger can attach between two stops. A tracer that is killed
+//! leaves nothing: the kernel detaches and lets the threads run, because `PTRACE_O_EXITKILL` is not set. A signal that
+//! reaches the thread during the stop is delivered when it is let go. A thread in a group stop (`SIGSTOP`) stays in it.
+//!
+//! The stop is found by asking for it (`PTRACE_GETSIGINFO` fails until then), not by waiting: the ends of our own
+//! children are waited for elsewhere.
+//
+// Source: linux v6.18 kernel/ptrace.c (ptrace_attach, ptrace_detach, ptrace_request), kernel/signal.c (do_jobctl_trap)
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::ptr;
+
+/// Registers in perf's numbering, as [`tracer::layout::slots::word::REGS`] has them.
+pub type PerfRegisters = [u64; tracer::layout::slots::REGISTERS];
+
+/// `NT_PRSTATUS` of elf.h: the general registers.
+const GENERAL: usize = 1;
+
+/// `si_code >> 8` of a stop that no signal caused.
+const EVENT_STOP: i32 = 128;
+
+/// Outcome of an attempt to stop a thread.
+#[derive(Debug)]
+pub enum StopAttempt {
+    /// It is stopped until this is dropped.
+    Stopped(StoppedThread),
+    /// It will stop when it leaves the kernel: see [`StoppingThread::stopped`].
+    Stopping(StoppingThread),
+    /// The system's error: `ESRCH` when it is gone, `EPERM` when a debugger has it or tracing is forbidden.
+    Refused(io::Error),
+}
+
+/// A traced thread that has not stopped yet.
+#[derive(Debug)]
+pub struct StoppingThread {
+    tid: u32,
+}
+
+/// A stopped thread, which runs on when this is dropped.
+#[derive(Debug)]
+pub struct StoppedThread {
+    tid: u32,
+    /// Delivered when the thread is let go; 0 for none.
+    signal: i32,
+}
+
+/// Stops a thread, and waits at most for the time that `is_patient` grants.
+pub fn stop(tid: u32, mut is_patient: impl FnMut() -> bool) -> StopAttempt {
+    if let Err(error) = request(libc::PTRACE_SEIZE, tid, 0) {
+        return StopAttempt::Refused(error);
+    }
+    let stopping = StoppingThread { tid };
+    // Should it be gone: found out below.
+    let _ = request(libc::PTRACE_INTERRUPT, tid, 0);
+    loop {
+        match stopping.stopped() {
+            Some(stopped) => return StopAttempt::Stopped(stopped),
+            None if !is_patient() => return StopAttempt::Stopping(stopping),
+            None => std::hint::spin_loop(),
+        }
+    }
+}
+
+impl StoppingThread {
+    /// The thread.
+    #[must_use]
+    pub fn tid(&self) -> u32 {
+        self.tid
+    }
+
+    /// The thread, once it is stopped.
+    #[must_use]
+    pub fn stopped(&self) -> Option<StoppedThread> {
+        let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
+        let to = info.as_mut_ptr();
+        // SAFETY: the kernel fills the live siginfo_t, or fails.
+        let done = unsafe {
+            libc::ptrace(libc::PTRACE_GETSIGINFO, self.tid.cast_signed(), ptr::null_mut::<u8>(), to)
+        };
+        if done < 0 {
+            return None;
+        }
+        // SAFETY: all bytes were zero, which is a valid value, and the kernel has filled them.
+        let info = unsafe { info.assume_init() };
+        let is_event = info.si_code >> 8 == EVENT_STOP;
+        Some(StoppedThread { tid: self.tid, signal: if is_event { 0 } else { info.si_signo } })
+    }
+
+    /// True if the thread has ended, and reaps it. The end of `our_child` is left to its parent.
+    #[must_use]
+    pub fn is_gone(&self, our_child: Option<u32>) -> bool {
+        if our_child == Some(self.tid) {
+            return !crate::machine::proc::is_alive(self.tid);
+        }
+        let mut status = 0;
+        let flags = libc::__WALL | libc::WNOHANG;
+        // SAFETY: the pointer is to a live int. A thread that is traced by us, and no child of ours, can be waited for by
+        // us only.
+        let found = unsafe { libc::waitpid(self.tid.cast_signed(), &mut status, flags) };
+        found < 0 || (found > 0 && !libc::WIFSTOPPED(status))
+    }
+}
+
+impl StoppedThread {
+    /// The registers in user space.
+    ///
+    /// # Errors
+    /// If the thread was killed meanwhile, or is a 32-bit one.
+    pub fn registers(&self) -> io::Result<PerfRegisters> {
+        self.read().map(|registers| in_perfs_order(&registers))
+    }
+
+    /// True if the thread is in a system call, false if it was in user code.
+    #[must_use]
+    pub fn is_in_call(&self) -> bool {
+        self.call_number().is_some_and(|number| number >= 0)
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    fn call_number(&self) -> Option<i64> {
+        self.read().ok().map(|registers| registers.orig_rax.cast_signed())
+    }
+
+    #[cfg(target_arch = "aarch64")]
+    fn call_number(&self) -> Option<i64> {
+        /// `NT_ARM_SYSTEM_CALL` of elf.h: one int, -1 outside of calls.
+        const SYSTEM_CALL: usize = 0x404;
+        let mut number = -1i32;
+        let mut buffer =
+            libc::iovec { iov_base: ptr::from_mut(&mut number).cast(), iov_len: size_of::<i32>() };
+        self.register_set(libc::PTRACE_GETREGSET, SYSTEM_CALL, &mut buffer).ok()?;
+        Some(i64::from(number))
+    }
+
+    /// Has a system call made again that our stop ended with `EINTR`, although no signal came: some calls (`epoll_wait`,
+    /// `semop`) end so at any stop. Returns whether it had to be.
+    pub fn restart_interrupted_call(&self) -> bool {
+        let Ok(registers) = self.read() else { return false };
+        if self.signal != 0 || has_pending_signal(self.tid) {
+            return false;
+        }
+        again(registers).is_some_and(|registers| self.write(&registers).is_ok())
+    }
+
+    fn read(&self) -> io::Result<libc::user_regs_struct> {
+        let mut registers = MaybeUninit::<libc::user_regs_struct>::zeroed();
+        let size = size_of::<libc::user_regs_struct>();
+        let mut buffer = libc::iovec { iov_base: registers.as_mut_ptr().cast(), iov_len: size };
+        self.register_set(libc::PTRACE_GETREGSET, GENERAL, &mut buffer)?;
+        if buffer.iov_len != size {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        // SAFETY: the kernel has filled all of it.
+        Ok(unsafe { registers.assume_init() })
+    }
+
+    fn write(&self, registers: &libc::user_regs_struct) -> io::Result<()> {
+        let mut copy = *registers;
+        let size = size_of::<libc::user_regs_struct>();
+        let mut buffer = libc::iovec { iov_base: ptr::from_mut(&mut copy).cast(), iov_len: size };
+        self.register_set(libc::PTRACE_SETREGSET, GENERAL, &mut buffer)
+    }
+
+    fn register_set(&self, how: libc::c_uint, set: usize, buffer: &mut libc::iovec) -> io::Result<()> {
+        // SAFETY: the kernel reads or fills the buffer of that length, which lives in the caller.
+        let done = unsafe { libc::ptrace(how, self.tid.cast_signed(), set, ptr::from_mut(buffer)) };
+        if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+}
+
+impl Drop for StoppedThread {
+    fn drop(&mut self) {
+        // Fails only for a thread that was killed.
+        let _ = request(libc::PTRACE_DETACH, self.tid, self.signal as usize);
+    }
+}
+
+fn request(what: libc::c_uint, tid: u32, data: usize) -> io::Result<()> {
+    // SAFETY: with these requests the kernel touches no memory of ours: address 0, data a number.
+    let done = unsafe { libc::ptrace(what, tid.cast_signed(), 0usize, data) };
+    if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// True if a signal waits that the thread does not block.
+fn has_pending_signal(tid: u32) -> bool {
+    let status = dso::system_file::read_text(format!("/proc/{tid}/status")).unwrap_or_default();
+    has_unblocked_signal(&status)
+}
+
+fn has_unblocked_signal(status: &str) -> bool {
+    let mask = |key: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(key));
+        line.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+    };
+    (mask("SigPnd:") | mask("ShdPnd:")) & !mask("SigBlk:") != 0
+}
+
+/// The registers with which the interrupted call is made once more; `None` if none was ended by `EINTR`.
+// Source: Intel SDM volume 2, "SYSCALL" (0F 05: two bytes)
+#[cfg(target_arch = "x86_64")]
+fn again(mut registers: libc::user_regs_struct) -> Option<libc::user_regs_struct> {
+    let is_call = registers.orig_rax.cast_signed() >= 0;
+    if !is_call || registers.rax.cast_signed() != -i64::from(libc::EINTR) {
+        return None;
+    }
+    registers.rax = registers.orig_rax;
+    registers.rip -= 2;
+    Some(registers)
+}
+
+/// On aarch64 the first argument is overwritten by the result, and the kernel alone knows it.
+#[cfg(target_arch = "aarch64")]
+fn again(_registers: libc::user_regs_struct) -> Option<libc::user_regs_struct> {
+    None
+}
+
+// Layout: arch/x86/include/uapi/asm/perf_regs.h. Source: arch/x86/kernel/perf_regs.c, pt_regs_offset
+#[cfg(target_arch = "x86_64")]
+fn in_perfs_order(of: &libc::user_regs_struct) -> PerfRegisters {
+    let known = [
+        of.rax, of.rbx, of.rcx, of.rdx, of.rsi, of.rdi, of.rbp, of.rsp, of.rip, of.eflags, of.cs, of.ss,
+        of.ds, of.es, of.fs, of.gs, of.r8, of.r9, of.r10, of.r11, of.r12, of.r13, of.r14, of.r15,
+    ];
+    std::array::from_fn(|at| known.get(at).copied().unwrap_or(0))
+}
+
+// Layout: arch/arm64/include/uapi/asm/perf_regs.h. Source: arch/arm64/kernel/perf_regs.c, perf_reg_value
+#[cfg(target_arch = "aarch64")]
+fn in_perfs_order(of: &libc::user_regs_struct) -> PerfRegisters {
+    std::array::from_fn(|at| match at {
+        0..=30 => of.regs[at],
+        31 => of.sp,
+        _ => of.pc,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::{Child, Command, Stdio};
+    use std::time::{Duration, Instant};
+
+    use super::*;
+    use crate::machine::proc;
+    use crate::sys::signal;
+
+    const LONG: Duration = Duration::from_secs(20);
+
+    fn stopped(tid: u32) -> StoppedThread {
+        let begin = Instant::now();
+        match stop(tid, || begin.elapsed() < LONG) {
+            StopAttempt::Stopped(stopped) => stopped,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// A child that is killed with its test.
+    struct Shell(Child);
+
+    impl Drop for Shell {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+
+    fn shell(script: &str) -> Shell {
+        let mut child = Command::new("sh");
+        Shell(child.args(["-c", script]).stdin(Stdio::null()).stdout(Stdio::null()).spawn().expect("sh runs"))
+    }
+
+    fn state(pid: u32) -> Option<u8> {
+        proc::state_letter(&dso::system_file::read(format!("/proc/{pid}/stat")).ok()?)
+    }
+
+    fn wait_for_state(pid: u32, wanted: u8) {
+        let begin = Instant::now();
+        while state(pid) != Some(wanted) {
+            assert!(begin.elapsed() < LONG, "{:?} is not {wanted}", state(pid));
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    #[test]
+    #[ignore = "live: stops processes"]
+    fn a_running_thread_shows_its_registers_and_runs_on() {
+        let child = shell("while :; do :; done");
+        let pid = child.0.id();
+        wait_for_state(pid, b'R');
+        for _ in 0..20 {
+            let stopped = stopped(pid);
+            assert_eq!(state(pid), Some(b't'));
+            let registers = stopped.registers().expect("a thread of 64 bits");
+            assert!(registers.iter().filter(|&&register| register != 0).count() >= 2);
+            drop(stopped);
+            wait_for_state(pid, b'R');
+        }
+    }
+
+    #[test]
+    #[ignore = "live: stops processes"]
+    fn a_signal_that_comes_during_a_stop_is_delivered_after_it() {
+        let mut child = shell("trap 'exit 9' USR1; while :; do :; done");
+        let pid = child.0.id();
+        // The trap is set once the loop runs.
+        std::thread::sleep(Duration::from_millis(100));
+        wait_for_state(pid, b'R');
+        let stopped = stopped(pid);
+        signal::send(pid, libc::SIGUSR1).expect("ours");
+        drop(stopped);
+        assert_eq!(child.0.wait().expect("ours to wait for").code(), Some(9));
+    }
+
+    #[test]
+    #[ignore = "live: stops processes"]
+    fn a_thread_in_a_group_stop_stays_in_it_until_it_is_continued() {
+        let mut child = shell("exec sleep 1000");
+        let pid = child.0.id();
+        signal::send(pid, libc::SIGSTOP).expect("ours");
+        wait_for_state(pid, b'T');
+        drop(stopped(pid));
+        std::thread::sleep(Duration::from_millis(20));
+        assert_eq!(state(pid), Some(b'T'));
+        signal::send(pid, libc::SIGCONT).expect("ours");
+        wait_for_state(pid, b'S');
+        child.0.kill().expect("ours to kill");
+        assert_eq!(child.0.wait().expect("ours to wait for").signal(), Some(libc::SIGKILL));
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    #[ignore = "live: stops processes"]
+    fn an_epoll_wait_that_a_stop_interrupts_returns_no_error() {
+        // SAFETY: the child calls only functions that are safe in it, and ends by _exit.
+        let pid = unsafe { libc::fork() };
+        assert!(pid >= 0);
+        if pid == 0 {
+            let mut event = libc::epoll_event { events: 0, u64: 0 };
+            // SAFETY: system calls with a live buffer for one event.
+            let found = unsafe { libc::epoll_wait(libc::epoll_create1(0), &raw mut event, 1, 700) };
+            // SAFETY: ends the child without our destructors.
+            unsafe { libc::_exit(found.abs()) };
+        }
+        let tid = pid.cast_unsigned();
+        let begin = Instant::now();
+        let is_in_call = || {
+            let call = dso::system_file::read_text(format!("/proc/{tid}/syscall")).unwrap_or_default();
+            call.starts_with("232 ")
+        };
+        while !is_in_call() {
+            assert!(begin.elapsed() < LONG);
+        }
+        let stopped = stopped(tid);
+        assert!(stopped.restart_interrupted_call(), "the kernel ends epoll_wait at any stop");
+        drop(stopped);
+        let mut status = 0;
+        // SAFETY: the pointer is to a live int; the child is ours.
+        while unsafe { libc::waitpid(pid, &mut status, 0) } == pid && !libc::WIFEXITED(status) {}
+        assert_eq!(libc::WEXITSTATUS(status), 0, "a time-out, no error");
+    }
+
+    #[test]
+    fn only_signals_that_are_not_blocked_wait() {
+        let status = |pending: u64, shared: u64, blocked: u64| {
+            format!("Name:\tx\nSigPnd:\t{pending:016x}\nShdPnd:\t{shared:016x}\nSigBlk:\t{blocked:016x}\n")
+        };
+        assert!(has_unblocked_signal(&status(2, 0, 0)) && has_unblocked_signal(&status(0, 4, 2)));
+        assert!(!has_unblocked_signal(&status(2, 4, 6)) && !has_unblocked_signal(""));
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn only_a_call_that_ended_by_eintr_is_made_again() {
+        // SAFETY: a structure of numbers.
+        let zero: libc::user_regs_struct = unsafe { std::mem::zeroed() };
+        let call = |nr: i64, result: i64| libc::user_regs_struct {
+            orig_rax: nr as u64,
+            rax: result as u64,
+            rip: 0x1002,
+            ..zero
+        };
+        let made = again(call(232, -4)).expect("epoll_wait ended by EINTR");
+        assert_eq!((made.rax, made.rip), (232, 0x1000));
+        assert!(
+            again(call(232, 1)).is_none()
+                && again(call(232, -512)).is_none()
+                && again(call(-1, -4)).is_none()
+        );
+    }
+}
