@@ -288,6 +288,7 @@ impl Rest {
             Record::Mmap(mmap) => self.processes.mmap(mmap),
             Record::Comm(comm) => {
                 if comm.exec {
+                    self.shared.exec_of_process(comm.pid, time_ns);
                     self.processes.exec(comm.pid);
                     self.python_exec(comm.pid);
                     self.account.exec(comm.pid, comm.tid, time_ns);
@@ -301,6 +302,7 @@ impl Rest {
                 self.account.fork(task.pid, task.tid, task.ptid, time_ns);
             }
             Record::Exit(task) => {
+                self.shared.exit_of_process(task.pid, time_ns);
                 self.processes.exit(task.pid, task.tid);
                 self.account.exit(task.tid, time_ns);
                 self.stacks.forget(PidTid { pid: task.pid, tid: task.tid });

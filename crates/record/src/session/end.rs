@@ -24,7 +24,7 @@ use crate::sys::{Child, ExitKind, mem};
 
 /// When and with what the target ended.
 pub(super) struct Ending {
-    /// From the start of the command (or of recording) to its end, in ns.
+    /// From the start of the command (or of recording) to the moment its end was noticed, in ns.
     pub wall_ns: u64,
     /// The end, in ns of the recording's clock.
     pub time_ns: u64,
@@ -65,6 +65,7 @@ impl Recording<'_> {
         let is_unread = self.signals.came() == Some(SIGPIPE);
         let Self { opts, child, setup, worker, ending, shared, attached, python, .. } = self;
         let mut finished = worker.join().map_err(|_| Error::Worker)?;
+        let wall_ns = shared.command_ran_ns().unwrap_or(end.wall_ns);
         python.iter().for_each(PythonReader::end);
         let mut notices = setup.notices;
         notices.extend(python.as_ref().and_then(PythonReader::notice));
@@ -73,7 +74,7 @@ impl Recording<'_> {
         let trace_bytes = finished.traced.bytes;
         notices.extend(of_trace(opts, &finished));
         let own_ns = mem::own_use().cpu_ns().saturating_sub(end.cpu_ns);
-        notices.extend(finished.switches.and_then(|of| Notice::of_switches(of, own_ns, end.wall_ns)));
+        notices.extend(finished.switches.and_then(|of| Notice::of_switches(of, own_ns, wall_ns)));
         notices.extend(finished.sink.must_stop());
         if opts.target.whom == Whom::Command && ending == Some(ExitKind::Code(0)) {
             notices.extend(gone_on(&finished.processes, child.as_ref()));
@@ -113,7 +114,7 @@ impl Recording<'_> {
         Ok(RunSummary {
             child_pid: child.as_ref().map(Child::pid),
             exit: ending,
-            wall_ns: end.wall_ns,
+            wall_ns,
             counters,
             threads,
             more_threads,

@@ -364,6 +364,7 @@ impl<'o> Recording<'o> {
             self.started();
         }
         if let Some(child) = &mut self.child {
+            self.shared.command.store(child.pid(), Ordering::Release);
             if let Err(source) = child.exec() {
                 return self.not_run(source);
             }

@@ -1,6 +1,6 @@
 //! Data shared by the thread that records and the one that unwinds.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use crate::off_cpu::Feedback;
@@ -16,6 +16,12 @@ pub struct Shared {
     pub started_ns: Arc<AtomicU64>,
     /// The moment by which the command ran, in ns; 0 while it does not, or where there is none.
     pub runs_ns: Arc<AtomicU64>,
+    /// The command's process id; 0 where there is no command.
+    pub command: Arc<AtomicU32>,
+    /// When the command began to run, in ns of the recording's clock; 0 while it has not.
+    pub command_exec_ns: Arc<AtomicU64>,
+    /// When the command's last thread so far exited, in ns of the recording's clock; 0 while none has.
+    pub command_exit_ns: Arc<AtomicU64>,
     /// The moment up to which time is counted, in ns; 0 while it has not come.
     pub ended_ns: Arc<AtomicU64>,
     /// The user won't wait for stacks that are still to be unwound.
@@ -42,6 +48,9 @@ impl Shared {
             queue,
             started_ns: Arc::default(),
             runs_ns: Arc::default(),
+            command: Arc::default(),
+            command_exec_ns: Arc::default(),
+            command_exit_ns: Arc::default(),
             ended_ns: Arc::default(),
             gives_up: Arc::default(),
             wanted_step: Arc::default(),
@@ -51,5 +60,57 @@ impl Shared {
             snapshot: Arc::default(),
             dropped: Arc::default(),
         }
+    }
+
+    /// This process executes a program.
+    pub fn exec_of_process(&self, pid: u32, time_ns: u64) {
+        if self.is_command(pid) {
+            // Scripts and wrappers execute others.
+            let _ = self.command_exec_ns.compare_exchange(0, time_ns, Ordering::AcqRel, Ordering::Acquire);
+        }
+    }
+
+    /// A thread of this process exited.
+    pub fn exit_of_process(&self, pid: u32, time_ns: u64) {
+        if self.is_command(pid) {
+            self.command_exit_ns.fetch_max(time_ns, Ordering::AcqRel);
+        }
+    }
+
+    fn is_command(&self, pid: u32) -> bool {
+        pid != 0 && pid == self.command.load(Ordering::Acquire)
+    }
+
+    /// How long the command ran, in ns; `None` where its begin or its end was not recorded. On a busy machine we wait
+    /// for a CPU before we start it, and before we notice its end.
+    #[must_use]
+    pub fn command_ran_ns(&self) -> Option<u64> {
+        let [begin, end] =
+            [&self.command_exec_ns, &self.command_exit_ns].map(|time| time.load(Ordering::Acquire));
+        if begin == 0 { None } else { end.checked_sub(begin) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pipeline::queue::Limits;
+
+    #[test]
+    fn a_command_runs_from_its_first_exec_to_the_exit_of_its_last_thread() {
+        let folder = std::env::temp_dir();
+        let shared = Shared::new(Queue::new(&folder, Limits::for_dir(&folder)));
+        shared.exec_of_process(7, 50);
+        shared.exit_of_process(7, 100);
+        assert_eq!(shared.command_ran_ns(), None, "no command");
+        shared.command.store(7, Ordering::Release);
+        shared.exec_of_process(8, 100);
+        shared.exec_of_process(7, 120);
+        assert_eq!(shared.command_ran_ns(), None, "it still runs");
+        shared.exec_of_process(7, 180);
+        shared.exit_of_process(7, 200);
+        shared.exit_of_process(8, 450);
+        shared.exit_of_process(7, 300);
+        assert_eq!(shared.command_ran_ns(), Some(180));
     }
 }
