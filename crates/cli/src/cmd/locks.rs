@@ -3,7 +3,7 @@
 use crate::reading::damage;
 use crate::reading::wall::{self, WaitArgs};
 use crate::text::fit::cut;
-use crate::text::number::{duration_ns, grouped};
+use crate::text::number::{count_of, duration_ns, grouped};
 use crate::text::wall::place;
 use crate::{
     reading::load,
@@ -87,13 +87,12 @@ fn write_row(
 ) -> std::io::Result<()> {
     let line = |text: String| cut(&out::harmless(&text), term::width().max(80));
     writeln!(out, "{}", line(format!("{:>10}  {}", duration_ns(row.wait_ns), what(profile, row, name))))?;
-    let waiters = row.waiters.len();
     writeln!(
         out,
-        "{:>10}  {} waits of {waiters} thread{}: p50 {}, p99 {}, longest {}",
+        "{:>10}  {} of {}: p50 {}, p99 {}, longest {}",
         "",
-        grouped(row.lengths.count()),
-        if waiters == 1 { "" } else { "s" },
+        count_of(row.lengths.count(), "wait", "waits"),
+        count_of(row.waiters.len() as u64, "thread", "threads"),
         duration_ns(row.lengths.percentile_ns(50.0)),
         duration_ns(row.lengths.percentile_ns(99.0)),
         duration_ns(row.lengths.max_ns()),

@@ -81,7 +81,10 @@ impl Histogram {
             if (before + here) as f64 >= wanted {
                 let low = (1u64 << i) as f64;
                 let within = (wanted - before as f64) / here as f64;
-                return ((low + low * within) as u64).min(self.max_ns);
+                // Sums count all lengths from their last power of two on in one bucket.
+                let is_last = before + here >= self.count;
+                let width = if is_last { low.max(self.max_ns as f64 - low) } else { low };
+                return ((low + width * within) as u64).min(self.max_ns);
             }
             before.grow(here);
         }
@@ -137,5 +140,17 @@ mod tests {
             sum.rows().filter(|(_, n)| *n > 0).collect::<Vec<_>>(),
             [(1024, 1), (2048, 1), (4 << 20, 1)]
         );
+    }
+
+    #[test]
+    fn a_wait_longer_than_the_last_power_of_two_that_is_counted_has_its_own_length() {
+        let mut sums =
+            perfdata::off_cpu::WaitSums { count: 1, longest_ns: 7_863_000_000, ..Default::default() };
+        *sums.lengths.last_mut().expect("lengths") = 1;
+        let mut wait = Wait::of(crate::profile::TaskId::from_index(0));
+        (wait.weight_ns, wait.sums) = (7_863_000_000, Some(Box::new(sums)));
+        let mut histogram = Histogram::default();
+        histogram.add_wait(&wait);
+        assert_eq!([50.0, 99.0].map(|pct| histogram.percentile_ns(pct)), [7_863_000_000; 2]);
     }
 }
