@@ -11,7 +11,7 @@ use profile::verdict::{
     Facts, Finding, INPUT, Stacks, SystemFacts, TARGET, WaitCause, running_samples, verdict, waits_for_others,
 };
 use profile::view::io::Latencies;
-use profile::view::wall::{Wall, WallOpts, wall};
+use profile::view::wall::{ThreadRow, Wall, WallOpts, wall};
 use record::disk_watch::Seen;
 use record::opts::Watched;
 use record::summary::RunSummary;
@@ -45,13 +45,17 @@ pub struct Machine {
 /// command line, for the next commands: `-p 123 -- sleep 5`, `-- ./app`.
 #[must_use]
 pub fn judge(profile: &Profile, summary: &RunSummary, machine: &Machine, target: &str) -> Judgement {
-    let view = wall(profile, &WallOpts { longest: 3, ..WallOpts::default() });
+    let mut view = wall(profile, &WallOpts { longest: 3, ..WallOpts::default() });
     let mut facts = Facts::of(profile, &view);
+    if view.threads.iter().all(ThreadRow::is_idle) {
+        // As in all other views: the reasons of its waits are all there is to show.
+        view = wall(profile, &WallOpts { longest: 3, never_empty: true, ..WallOpts::default() });
+    }
     if view.source.is_none() {
         return Judgement { wall: view, ..Judgement::default() };
     }
     let samples = running_samples(profile);
-    if let Some(why) = withheld(profile, view.wall_ns) {
+    if let Some(why) = withheld(profile, &view, summary.wall_ns) {
         return Judgement { wall: view, withheld: Some(why), samples, ..Judgement::default() };
     }
     add_counters(&mut facts, summary);
@@ -68,11 +72,11 @@ pub fn judge(profile: &Profile, summary: &RunSummary, machine: &Machine, target:
     Judgement { findings, wall: view, withheld: None, samples }
 }
 
-/// Why a run is not judged at all; `None` if it is.
-fn withheld(profile: &Profile, wall_ns: u64) -> Option<String> {
+/// Why a run of `wall_ns` is not judged at all; `None` if it is.
+fn withheld(profile: &Profile, view: &Wall, wall_ns: u64) -> Option<String> {
     /// What a process does in this time is to begin and to end.
     const LEAST_WALL_NS: u64 = 10_000_000;
-    if wall_ns < LEAST_WALL_NS {
+    if view.wall_ns < LEAST_WALL_NS {
         return Some(format!("it ran for {} only", duration_ns(wall_ns)));
     }
     let samples = (0..profile.events.len()).map(|event| profile.total(event).count).max().unwrap_or(0);

@@ -24,6 +24,7 @@ use crate::{
 use anyhow::{Context, bail};
 use profile::profile::Profile;
 use profile::view::flame::{Tree, TreeOpts};
+use profile::view::hot_functions::main_event;
 use record::Whom;
 use record::disk_watch::DiskWatch;
 use record::opts::{KeepFiles, Output, RecordOpts};
@@ -145,7 +146,7 @@ fn show(args: &Args, summary: &RunSummary, machine: &Machine) -> anyhow::Result<
     if let Some(page) = &args.html {
         html::write_recording(page, path)?;
     }
-    let event = top::main_event(&recording.profile);
+    let event = main_event(&recording.profile);
     let samples = recording.profile.total(event).count;
     let is_short = args.json.is_none() && !args.verbose;
     // The first screen needs no tree, and large ones take long.

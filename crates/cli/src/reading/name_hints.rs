@@ -5,6 +5,7 @@ mod debug_packages;
 use profile::grow::{Grow as _, GrownSum as _};
 use profile::profile::Profile;
 use profile::table::{Dso, DsoId, DsoKind, FrameId};
+use profile::verdict::FEW_SAMPLES;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use symbols::is_unnamed_jit_code;
@@ -20,6 +21,8 @@ type Sums = BTreeMap<DsoId, u64>;
 /// Samples by what they lack.
 #[derive(Default)]
 struct Lacking {
+    /// Number of samples.
+    samples: u64,
     total: u64,
     /// In files, without a symbol.
     names: Sums,
@@ -42,6 +45,7 @@ impl Lacking {
     fn of(profile: &Profile, event: usize) -> Self {
         let mut lacking = Self::default();
         for (key, sums) in profile.cells().iter().filter(|(key, _)| key.event as usize == event) {
+            lacking.samples.grow(sums.count);
             lacking.total.grow(sums.period);
             lacking.add(profile, profile.callsites.of(key.callsite).frame, sums.period);
         }
@@ -91,13 +95,19 @@ impl Lacking {
             ways.push("use a build that is not stripped".to_owned());
         }
         let (files, ways) = (named.join(", "), ways.join(", or "));
-        Some(format!("{percent:.1} % of the time is in functions without a symbol ({files}): {ways}"))
+        let share = self.share(percent);
+        Some(format!("{share} of the time is in functions without a symbol ({files}): {ways}"))
     }
 
     fn jit_hint(&self, profile: &Profile) -> Option<String> {
         let percent = self.percent(self.jit_names)?;
         let way = runtime_flags(profile).unwrap_or("have its runtime write /tmp/perf-PID.map");
-        Some(format!("{percent:.1} % of the time is in JIT code without names: {way}"))
+        Some(format!("{} of the time is in JIT code without names: {way}", self.share(percent)))
+    }
+
+    /// `12.3 %`; for few samples only `Part`.
+    fn share(&self, percent: f64) -> String {
+        if self.samples < FEW_SAMPLES { "Part".to_owned() } else { format!("{percent:.1} %") }
     }
 
     fn lines_hint(&self, profile: &Profile) -> Option<String> {
@@ -166,8 +176,12 @@ mod tests {
         }
     }
 
-    /// Samples in files at these paths, with a period for each.
+    /// Ten samples in each of these files, with a period for all of them.
     fn sampled(files: &[(&str, DsoKind, u64)]) -> Profile {
+        samples(files, 10)
+    }
+
+    fn samples(files: &[(&str, DsoKind, u64)], count: u64) -> Profile {
         let mut profile = Profile::default();
         profile.events.push(EventInfo::default());
         let comm = profile.strings.intern("app");
@@ -181,7 +195,7 @@ mod tests {
             let frame = profile.frames.intern(Frame { dso, addr: 1, lookup: 1, first_avma: 1 });
             let callsite = profile.callsites.intern_leaf_first(&[frame]).expect("a frame");
             let key = CellKey { event: 0, task, cpu: -1, callsite, extra };
-            profile.add(key, Sums { count: 1, period, weight: 0 });
+            profile.add(key, Sums { count, period, weight: 0 });
         }
         profile.symbolize(&Named, Want::Lines);
         profile
@@ -211,5 +225,12 @@ mod tests {
         let hint = lacking.jit_hint(&profile).expect("half of the time");
         assert!(hint.starts_with("50.0 %") && hint.contains("NODE_OPTIONS"), "{hint}");
         assert_eq!((lacking.names_hint(&profile, &|_| None), lacking.lines_hint(&profile)), (None, None));
+    }
+
+    #[test]
+    fn few_samples_have_no_percentage() {
+        let profile = samples(&[("/usr/lib/libz.so.1", DsoKind::File, 1)], 1);
+        let hint = Lacking::of(&profile, 0).names_hint(&profile, &|_| None).expect("all of it");
+        assert!(hint.starts_with("Part of the time is in functions without a symbol (libz.so.1)"), "{hint}");
     }
 }

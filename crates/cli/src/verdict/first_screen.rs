@@ -10,7 +10,7 @@ use crate::verdict::Judgement;
 use profile::off_cpu::Source;
 use profile::profile::Profile;
 use profile::verdict::{FEW_SAMPLES, Finding};
-use profile::view::hot_functions::{HotFunctions, hot_functions};
+use profile::view::hot_functions::{HotFunctions, MOST_FUNCTIONS, hot_functions};
 use record::summary::RunSummary;
 use record::sys::ExitKind;
 use serde_json::{Value, json};
@@ -21,9 +21,6 @@ pub const SCHEMA_VERSION: u32 = 1;
 
 /// From this percentage on, idle time is one of the states.
 const MOSTLY_IDLE: f64 = 90.0;
-
-/// Functions computed; a screen shows as many as it has room for.
-const MOST_FUNCTIONS: usize = 8;
 
 /// The whole screen.
 #[derive(Clone, Debug, Default)]

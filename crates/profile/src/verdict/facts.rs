@@ -161,7 +161,7 @@ impl Facts {
         facts.add_running(wall);
         facts.running = Running::of(profile, wall);
         facts.hot_user = HotCode::of(profile, wall);
-        facts.hottest = HotFunction::of(profile, wall);
+        facts.hottest = HotFunction::of(profile);
         let (short_lived, its_tasks) = ShortLived::of(profile, wall);
         facts.short_lived = short_lived;
         facts.add_waits(profile, wall, &its_tasks);
@@ -374,7 +374,9 @@ pub fn running_samples(profile: &Profile) -> u64 {
 /// Lengths of waits in timer system calls.
 fn timers(profile: &Profile) -> Option<(f64, f64, u64)> {
     let is_timer = |nr| Reason::of_syscall(nr, cfg!(target_arch = "x86_64")) == Some(Reason::Timer);
-    let waits = profile.off_cpu.waits.iter().filter(|w| w.length_ns > 0 && w.syscall.is_some_and(is_timer));
+    // Woken from it, a thread still is in the call.
+    let waits = profile.off_cpu.waits.iter().filter(|wait| wait.state == State::Sleep && wait.length_ns > 0);
+    let waits = waits.filter(|wait| wait.syscall.is_some_and(is_timer));
     spread(&waits.map(|wait| wait.length_ns as f64).collect::<Vec<f64>>())
 }
 
@@ -431,6 +433,20 @@ fn half_of_time(sorted: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn waits_for_a_cpu_after_a_timer_are_no_timer_waits() {
+        let nanosleep = if cfg!(target_arch = "x86_64") { 35 } else { 101 };
+        let wait = |state, length_ns| crate::off_cpu::Wait {
+            state,
+            length_ns,
+            syscall: Some(nanosleep),
+            ..crate::off_cpu::Wait::of(TaskId::from_index(0))
+        };
+        let mut profile = Profile::default();
+        profile.off_cpu.waits = vec![wait(State::Sleep, 1_000_000_000), wait(State::Runnable, 3_000_000)];
+        assert_eq!(timers(&profile), Some((1e9, f64::INFINITY, 1)));
+    }
 
     #[test]
     fn a_few_late_timers_do_not_hide_that_all_others_have_one_length() {

@@ -1,10 +1,10 @@
 //! The code that runs most, as a next command can show it.
 
-use crate::grow::{Grow as _, ratio};
+use crate::grow::Grow as _;
 use crate::profile::Profile;
 use crate::table::{DsoKind, FrameId};
+use crate::view::hot_functions::{MOST_FUNCTIONS, hot_functions, main_event};
 use crate::view::wall::{Wall, is_kernel, name_of, place_names, running_paths};
-use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
 /// Code in user space.
@@ -37,34 +37,17 @@ pub struct HotFunction {
     pub name: String,
     /// Its line with most time, `parse.c:14`; for a function without a symbol the file it is in.
     pub at: Option<String>,
-    /// Share of all running time, 0 to 1.
+    /// Share of the samples' time, 0 to 1.
     pub share: f64,
 }
 
 impl HotFunction {
-    pub(super) fn of(profile: &Profile, wall: &Wall) -> Option<Self> {
-        let mut sums: BTreeMap<String, u64> = BTreeMap::new();
-        let mut lines: FxHashMap<(String, String), u64> = FxHashMap::default();
-        for (callsite, ns) in running_paths(profile, wall) {
-            let frame = profile.callsites.of(callsite).frame;
-            if is_kernel(profile, frame) {
-                continue;
-            }
-            let name = match place_names(profile, frame).next() {
-                Some(name) => name.to_owned(),
-                None => profile.dsos.of(profile.frames.of(frame).dso).bracketed_name(),
-            };
-            let file = || profile.dsos.of(profile.frames.of(frame).dso).short_name.clone();
-            let is_unnamed = dso::is_unnamed_function(&name);
-            if let Some(line) = if is_unnamed { Some(file()) } else { line_of(profile, frame) } {
-                lines.entry((name.clone(), line)).or_default().grow(ns);
-            }
-            sums.entry(name).or_default().grow(ns);
-        }
-        let (name, ns) = sums.into_iter().max_by_key(|(_, ns)| *ns)?;
-        let of_it = lines.into_iter().filter(|((function, _), _)| *function == name);
-        let at = of_it.max_by(|a, b| a.1.cmp(&b.1).then_with(|| b.0.cmp(&a.0))).map(|((_, line), _)| line);
-        Some(Self { name, at, share: ratio(ns, wall.whole.on_ns) })
+    /// The first row of the table of functions that is not the kernel's: one screen has both.
+    pub(super) fn of(profile: &Profile) -> Option<Self> {
+        let rows = hot_functions(profile, main_event(profile), MOST_FUNCTIONS).functions;
+        let row = rows.into_iter().find(|row| row.dso != "[kernel]")?;
+        let at = if dso::is_unnamed_function(&row.name) { Some(row.dso) } else { row.line };
+        Some(Self { name: row.name, at, share: row.own })
     }
 }
 

@@ -22,6 +22,17 @@ const LEAST_TOTAL: f64 = 0.1;
 /// A function with this share of all samples says nothing of where the time goes.
 const NEARLY_ALL: f64 = 0.9;
 
+/// Functions computed for a screen, which shows as many as it has room for.
+pub const MOST_FUNCTIONS: usize = 8;
+
+/// The event with most samples of running threads; 0 if there is none.
+#[must_use]
+pub fn main_event(profile: &Profile) -> usize {
+    let count = |event: &usize| profile.total(*event).count;
+    let runs = |event: &usize| !crate::off_cpu::is_off_cpu(&profile.events[*event].name);
+    (0..profile.events.len()).rev().filter(runs).max_by_key(count).unwrap_or(0)
+}
+
 /// Functions and hot path of one event.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HotFunctions {

@@ -5,6 +5,7 @@ mod hot_lines;
 use crate::text::run_screen::FunctionShare;
 use hot_lines::HotLines;
 use profile::profile::Profile;
+use profile::table::{DsoId, SymbolId};
 use profile::view::flame::{Kind, Tree};
 use profile::view::hot_functions::is_start_code;
 use profile::view::report::{FunctionUnit, ReportOpts, ReportRow, Section, SortKey, Value, report};
@@ -15,13 +16,6 @@ const LEAST_PART: f64 = 0.4;
 const LEAST_OF_ALL: f64 = 0.05;
 /// Functions per list that are worth keeping.
 const KEPT: usize = 50;
-
-/// The event with most samples; 0 if there is none.
-pub fn main_event(profile: &Profile) -> usize {
-    let count = |event: &usize| profile.total(*event).count;
-    let runs = |event: &usize| !profile::off_cpu::is_off_cpu(&profile.events[*event].name);
-    (0..profile.events.len()).rev().filter(runs).max_by_key(count).unwrap_or(0)
-}
 
 /// Top functions by their own period, each with its hottest line.
 pub fn by_own(profile: &Profile, event: usize) -> Vec<FunctionShare> {
@@ -63,21 +57,36 @@ fn functions(
     let mut rows: Vec<&ReportRow> = section.rows.iter().filter(|row| period(row) > 0).collect();
     // Stable: rows of equal period keep the report's order.
     rows.sort_by_key(|row| std::cmp::Reverse(period(row)));
-    rows.truncate(KEPT);
-    rows.into_iter().map(|row| share(profile, section, row, period(row), total)).collect()
+    let mut functions: Vec<FunctionShare> = Vec::new();
+    for row in rows {
+        let Some((symbol, dso)) = function_of(section, row) else { continue };
+        let name = match symbol {
+            Some(symbol) => profile.strings.of(profile.symbols.of(symbol).name).to_owned(),
+            // Shares of several places with their callees would overlap.
+            None if children => continue,
+            // Called by its file, as in graphs and on the page.
+            None => profile.dsos.of(dso).bracketed_name(),
+        };
+        let (dso, percent) =
+            (profile.dsos.of(dso).short_name.clone(), period(row) as f64 * 100.0 / total as f64);
+        let is_same = |known: &&mut FunctionShare| symbol.is_none() && known.name == name && known.dso == dso;
+        match functions.iter_mut().find(is_same) {
+            Some(known) => known.percent += percent,
+            None => functions.push(FunctionShare { name, dso, percent, line: None }),
+        }
+    }
+    functions.sort_by(|a, b| b.percent.total_cmp(&a.percent));
+    functions.truncate(KEPT);
+    functions
 }
 
-fn share(profile: &Profile, section: &Section, row: &ReportRow, period: u64, total: u64) -> FunctionShare {
-    let value = |key: SortKey| section.keys.iter().position(|k| *k == key).map(|at| &row.values[at]);
-    let dso = value(SortKey::Dso).map_or(String::new(), |dso| profile.value_text(&SortKey::Dso, dso));
-    let name = match value(SortKey::Symbol) {
-        Some(&Value::Symbol { symbol: Some(symbol), .. }) => {
-            profile.strings.of(profile.symbols.of(symbol).name).to_owned()
-        }
-        Some(&Value::Symbol { addr, .. }) => format!("{addr:#x}"),
-        _ => "[unknown]".to_owned(),
-    };
-    FunctionShare { name, dso, percent: period as f64 * 100.0 / total as f64, line: None }
+/// The function of a row, `None` for code without a symbol, and its file.
+fn function_of(section: &Section, row: &ReportRow) -> Option<(Option<SymbolId>, DsoId)> {
+    let at = section.keys.iter().position(|key| *key == SortKey::Symbol)?;
+    match row.values[at] {
+        Value::Symbol { symbol, dso, .. } => Some((symbol, dso)),
+        _ => None,
+    }
 }
 
 /// From the roots down along the heaviest callee, as long as it has a good part of its caller's time: behind a fork

@@ -3,6 +3,7 @@
 use super::examples::{calm, firing};
 use super::*;
 use crate::off_cpu::Reason;
+use crate::verdict::SystemFacts;
 use crate::verdict::{Entry, LEAST_RUNNING_NS, LockSite, Places, Running, WaitCause, Whole, verdict};
 use crate::view::io::Latencies;
 use crate::view::wall::{Histogram, Times};
@@ -226,9 +227,16 @@ fn waiting_rules() {
     let mut short = memory(500.0);
     short.system.swapped_pages = Some(9000);
     assert!(verdict(&short)[0].claim.starts_with("Memory is short: 33 %"), "{:?}", verdict(&short));
+    // Noise of other programs: a page swapped, pressure far below this program's waits.
+    let noise = Facts {
+        system: SystemFacts { swapped_pages: Some(1), pressure_memory: Some(0.06), ..SystemFacts::default() },
+        ..memory(500.0)
+    };
+    assert!(verdict(&noise)[0].claim.starts_with("Cold files: 33 %"), "{:?}", verdict(&noise));
     // A machine whose other programs want memory, and a program that does not wait for it.
-    let pressed = |share| with(|f| f.system.pressure_memory = Some(share));
-    check(12, pressed(0.3), pressed(0.1));
+    let mut pressed = memory(1.0);
+    pressed.system.pressure_memory = Some(0.3);
+    check(12, pressed, with(|f| f.system.pressure_memory = Some(0.3)));
     let others = |on| {
         with(|f| {
             f.times.on_ns = on * UNIT;
@@ -308,7 +316,10 @@ fn waiting_rules() {
     assert_eq!(next, "tally run {target}");
     assert!(parent_only(1).0.contains("1 child process was not recorded"));
     let asleep = Facts { idle_asleep_ns: 100_000 * UNIT, ..idle(100_000) };
-    assert!(verdict(&asleep)[0].claim.starts_with("Idle: threads sleep "), "{:?}", verdict(&asleep));
+    assert!(verdict(&asleep)[0].claim.starts_with("Sleeping: threads sleep "), "{:?}", verdict(&asleep));
+    let once = Facts { timers: Some((1e9, f64::INFINITY, 1)), ..asleep };
+    let claim = &verdict(&once)[0].claim;
+    assert_eq!(claim, "Sleeping: 100 % of thread time is one sleep of 1.0 s; nothing else takes time");
     let idle = &verdict(&idle(100_000))[0].stacks;
     assert_eq!((idle.of, &idle.top[0].1[..]), (Whole::All, "epoll_wait < serve < main"));
     assert!((0.99..1.0).contains(&idle.top[0].0), "{idle:?}");

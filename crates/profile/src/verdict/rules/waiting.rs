@@ -150,17 +150,24 @@ pub(super) fn idle(facts: &Facts) -> Option<Finding> {
     }
     // Half of it, so that one sleeping thread among pools that wait for work changes nothing.
     let is_asleep = facts.idle_asleep_ns > facts.times.idle_ns / 2;
-    let (what, places) = match is_asleep {
-        true => ("sleep", "where threads sleep"),
-        false => ("wait for work", "where threads wait for work"),
-    };
+    let places = if is_asleep { "where threads sleep" } else { "where threads wait for work" };
     let rest = match facts.children_left_out {
-        0 if is_asleep => "nothing else holds them up".to_owned(),
+        0 if is_asleep => "nothing else takes time".to_owned(),
         0 => "nothing holds them up".to_owned(),
         1 => "1 child process was not recorded".to_owned(),
         more => format!("{more} child processes were not recorded"),
     };
-    let text = format!("Idle: threads {what} {} of their time; {rest}", pct(share));
+    let text = match (is_asleep, facts.timers) {
+        (true, Some((length_ns, _, 1))) => {
+            format!(
+                "Sleeping: {} of thread time is one sleep of {}; {rest}",
+                pct(share),
+                time(length_ns as u64)
+            )
+        }
+        (true, _) => format!("Sleeping: threads sleep {} of their time; {rest}", pct(share)),
+        (false, _) => format!("Idle: threads wait for work {} of their time; {rest}", pct(share)),
+    };
     let stacks =
         Stacks::of(facts, places, Whole::All, &facts.places.idle).or_missing("its waits have no stacks");
     let against = vec![
