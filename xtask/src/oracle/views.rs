@@ -6,6 +6,7 @@
 
 mod columns;
 mod filtered;
+mod locks;
 mod read;
 
 use std::collections::BTreeMap;
@@ -158,7 +159,7 @@ fn wall(repo: &Repo, pair: &Pair, name: &str, program: &str, args: &[&str]) -> R
         return Ok(score);
     }
     let folded = read::folded(&text_of(pair, &["flame", "--wall", "--idle", "--folded", &file])?);
-    let report = read::wall(&wide_report(pair, &file)?);
+    let report = read::wall(&wide(pair, &["report", "--wall", "--stdio", "--idle", "-i", &file])?);
     let timeline = read::timeline(&text_of(pair, &["timeline", "--json", "--idle", "-i", &file])?)?;
     let mut hold = |view: &str, got: &Shares, apart: f64| {
         score += agree(&format!("views {name}: {view}"), got, &run.states, apart);
@@ -175,15 +176,16 @@ fn wall(repo: &Repo, pair: &Pair, name: &str, program: &str, args: &[&str]) -> R
     let all = folded.all.into_iter().filter(|(function, _)| user.contains_key(function)).collect();
     score += agree(&format!("views {name}: functions of report --wall"), &user, &all, ROUNDED_WALL);
     score += equal(&format!("views {name}: thread time of flame --wall, ns"), folded.total, run.thread_ns);
+    score += locks::compare(pair, name, &file, &run)?;
     Ok(score)
 }
 
-/// `report --wall` without cut names.
-fn wide_report(pair: &Pair, file: &str) -> Result<String> {
+/// Output of `tally` with these arguments, without cut names; an error if it fails.
+fn wide(pair: &Pair, args: &[&str]) -> Result<String> {
     let tally = pair.tally.to_string_lossy();
-    let args = ["COLUMNS=2000", &tally, "report", "--wall", "--stdio", "--idle", "-i", file];
-    let run = pair.run(std::path::Path::new("env"), &args)?;
-    anyhow::ensure!(run.ok(), "tally report --wall: {}: {}", run.how(), run.tail(3));
+    let line = [&["COLUMNS=2000", &tally], args].concat();
+    let run = pair.run(std::path::Path::new("env"), &line)?;
+    anyhow::ensure!(run.ok(), "tally {}: {}: {}", args.join(" "), run.how(), run.tail(3));
     Ok(run.text())
 }
 

@@ -29,7 +29,8 @@ pub fn compare(shell: &Shell) -> Result<Score> {
 fn hints(shell: &Shell, setting: &str) -> Result<Vec<String>> {
     let line = format!("{setting} tally run --json={SCREEN} -- {} >/dev/null", shell.subject.line);
     let ran = shell.run(line.trim_start())?;
-    let text = std::fs::read_to_string(shell.folder.join(SCREEN)).with_context(|| ran.tail(3))?;
+    let text = std::fs::read_to_string(shell.folder.join(SCREEN))
+        .with_context(|| format!("{SCREEN}: {}: {}", ran.how(), ran.tail(3)))?;
     let screen: Value = serde_json::from_str(&text)?;
     let hints = screen["name_hints"].as_array().context("name_hints is a list")?;
     Ok(hints.iter().filter_map(|hint| hint.as_str().map(str::to_owned)).collect())

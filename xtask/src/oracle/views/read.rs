@@ -25,7 +25,7 @@ const KINDS: [&str; 9] =
 
 /// The events of a page, without its wall clock.
 pub fn pages(html: &str) -> Result<Vec<Page>> {
-    let about: Value = serde_json::from_str(element(html, "id=\"about\">")?)?;
+    let about = about(html)?;
     let mut columns = Columns::unpack(element(html, "id=\"columns\">")?)?;
     let (names, kinds) = (columns.texts()?, columns.bytes()?);
     columns.numbers()?;
@@ -51,6 +51,11 @@ pub fn pages(html: &str) -> Result<Vec<Page>> {
         }
     }
     Ok(pages)
+}
+
+/// What the page has in words: findings, locks, notes.
+pub fn about(html: &str) -> Result<Value> {
+    Ok(serde_json::from_str(element(html, "id=\"about\">")?)?)
 }
 
 /// The content of an element.
@@ -308,6 +313,8 @@ pub struct Run {
     pub own: Shares,
     pub all: Shares,
     pub states: Shares,
+    /// By reason, idle left out.
+    pub blocked_ns: BTreeMap<String, u64>,
     pub thread_ns: u64,
     pub has_wall_clock: bool,
 }
@@ -320,8 +327,10 @@ pub fn run(text: &str) -> Result<Run> {
     };
     let clock = &run["wall_clock"];
     let ns = |value: &Value| value.as_u64().unwrap_or(0);
-    let blocked: u64 =
-        clock["blocked_ns"].as_object().into_iter().flatten().map(|(_, amount)| ns(amount)).sum();
+    let blocked_ns = clock["blocked_ns"].as_object().into_iter().flatten();
+    let blocked_ns: BTreeMap<String, u64> =
+        blocked_ns.map(|(reason, amount)| (reason.clone(), ns(amount))).collect();
+    let blocked: u64 = blocked_ns.values().sum();
     let states = [
         ("on CPU", ns(&clock["on_ns"])),
         ("preempted", ns(&clock["preempted_ns"])),
@@ -334,6 +343,7 @@ pub fn run(text: &str) -> Result<Run> {
         own: shares("functions_self"),
         all: shares("functions_total"),
         states: in_percent(states),
+        blocked_ns,
         thread_ns,
         has_wall_clock: clock["recorded"] == true,
     })
@@ -375,7 +385,7 @@ pub fn wall(text: &str) -> Wall {
 }
 
 /// The duration a line begins with.
-fn seconds(line: &str) -> Option<f64> {
+pub fn seconds(line: &str) -> Option<f64> {
     let mut words = line.split_whitespace();
     let amount: f64 = words.next()?.parse().ok()?;
     let unit = match words.next()? {
