@@ -77,7 +77,7 @@ fn withheld(profile: &Profile, view: &Wall, wall_ns: u64) -> Option<String> {
     /// What a process does in this time is to begin and to end.
     const LEAST_WALL_NS: u64 = 10_000_000;
     if view.wall_ns < LEAST_WALL_NS {
-        return Some(format!("it ran for {} only", duration_ns(wall_ns)));
+        return Some(format!("it ran for only {}", duration_ns(wall_ns)));
     }
     let samples = (0..profile.events.len()).map(|event| profile.total(event).count).max().unwrap_or(0);
     (samples == 0).then(|| "no samples were taken".to_owned())

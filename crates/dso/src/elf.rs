@@ -3,6 +3,9 @@
 //! Knows one file only: its debug file is found by `find`. Any class and byte order is read; damaged tables
 //! give fewer sections, never a panic.
 
+pub mod code_object;
+pub mod kept_parts;
+
 use std::fs::File;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -175,6 +178,12 @@ impl ObjectFile {
             segments,
             sections,
         })
+    }
+
+    /// The same file, known by `path`: for one in memory.
+    #[must_use]
+    pub fn named(self, path: PathBuf) -> Self {
+        Self { path: Some(path), ..self }
     }
 
     /// Where it was opened; `None` for one in memory.

@@ -13,13 +13,13 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use crate::elf::DebugLink;
-use crate::{BuildId, ObjectFile, OwnRights};
+use crate::{BuildId, Bytes, ObjectFile, OwnRights};
 
 /// Larger files are not summed up to compare them with a link's checksum: reading them takes seconds.
 const CHECKSUM_BYTES: u64 = 4 << 30;
 
 /// Where to look.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct DebugSearch {
     /// Roots with `.build-id/` and mirrored paths, `/usr/lib/debug` by default.
     pub debug_dirs: Vec<PathBuf>,
@@ -31,6 +31,17 @@ pub struct DebugSearch {
     pub root: Option<PathBuf>,
     /// Where the kernel's names are to be taken from; `None` for the usual places.
     pub kernel: Option<KernelNames>,
+    /// Debug files that came with the object file; nothing else is searched then.
+    pub archived: Option<ArchivedDebugFiles>,
+}
+
+/// Debug files of one object file, from an archive.
+#[derive(Clone, Debug, Default)]
+pub struct ArchivedDebugFiles {
+    /// With DWARF and full symbols.
+    pub debug: Option<Bytes>,
+    /// dwz's common part.
+    pub common: Option<Bytes>,
 }
 
 /// A file that somebody named as the source of the kernel's names.
@@ -64,6 +75,7 @@ impl Default for DebugSearch {
             debuginfod_cache: None,
             root: None,
             kernel: None,
+            archived: None,
         }
     }
 }
@@ -115,6 +127,9 @@ impl DebugSearch {
         if object.has_dwarf() && object.has_symtab() {
             return None;
         }
+        if let Some(archived) = &self.archived {
+            return ObjectFile::parse(archived.debug.clone()?).ok();
+        }
         let by_id = object
             .build_id()
             .and_then(|id| self.by_build_id(id).find_map(|p| useful(self.open_for(&p, id, object)?)));
@@ -127,6 +142,9 @@ impl DebugSearch {
     /// dwz's common file for `file`, which has a `.gnu_debugaltlink`.
     pub fn find_alt(&self, file: &ObjectFile) -> Option<ObjectFile> {
         let link = file.alt_link()?;
+        if let Some(archived) = &self.archived {
+            return ObjectFile::parse(archived.common.clone()?).ok();
+        }
         let beside = match (link.path.is_absolute(), file.path().and_then(Path::parent)) {
             (true, _) | (_, None) => self.rooted(&link.path),
             (false, Some(folder)) => folder.join(&link.path),

@@ -73,13 +73,13 @@ pub mod vdso;
 
 pub use addr::{Avma, FileOffset, Svma};
 pub use build_id::BuildId;
-pub use demangle::{demangle, demangle_with_parameters, without_parameters};
+pub use demangle::{V8Function, demangle, demangle_with_parameters, v8_function, without_parameters};
 pub use dwarf::{LineResolver, LineRow, SourceFrame, is_panic_expected};
 pub use elf::{Machine, ObjectFile, Section, Segment};
 pub use error::Error;
 pub use exported::{Exported, exported};
 pub use file_identity::FileIdentity;
-pub use find::{DebugSearch, KernelNames, configured_build_id_cache, set_build_id_cache};
+pub use find::{ArchivedDebugFiles, DebugSearch, KernelNames, configured_build_id_cache, set_build_id_cache};
 pub use flow::{FunctionFlow, function_flow, straight_bytes};
 pub use index::SymbolIndex;
 pub use loader::{Loaded, Loader, Wanted};

@@ -10,8 +10,8 @@ use crate::kallsyms::Kallsyms;
 use crate::modules;
 use crate::recorded_kernel::RecordedKernel;
 use crate::{
-    BuildId, DebugSearch, FileOffset, LineResolver, Missing, ObjectFile, SourceFrame, Svma, Symbol,
-    SymbolIndex, SymbolTable, perf_map, vdso,
+    ArchivedDebugFiles, BuildId, DebugSearch, FileOffset, LineResolver, Missing, ObjectFile, SourceFrame,
+    Svma, Symbol, SymbolIndex, SymbolTable, perf_map, vdso,
 };
 
 /// A DSO as a recording names it.
@@ -235,6 +235,20 @@ impl Loaded {
             lines: OnceLock::from(None),
             shift: 0,
         }
+    }
+
+    /// An object file from an archive, with the debug files that came with it.
+    pub fn archived(object: ObjectFile, debug: ArchivedDebugFiles) -> Self {
+        let search = DebugSearch { archived: Some(debug), ..DebugSearch::default() };
+        Loader::new(search).loaded(object)
+    }
+
+    /// The files that have its debug information: its own, if that is another file, and dwz's common part.
+    pub fn debug_files(&self) -> [Option<ObjectFile>; 2] {
+        let Some(object) = &self.object else { return [None, None] };
+        let debug = self.search.find_debug(object);
+        let common = self.search.find_alt(debug.as_ref().unwrap_or(object));
+        [debug, common]
     }
 
     /// An address of the recording as it is in the running kernel (of a table of its symbols).

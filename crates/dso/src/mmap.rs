@@ -36,6 +36,8 @@ pub struct Mmap {
 enum Storage {
     Copied(Vec<u8>),
     Mapped(Guarded),
+    /// Memory of no file, in which pages that were not written take no room.
+    Sparse(memmap2::Mmap),
 }
 
 /// A mapping whose file may shrink.
@@ -119,7 +121,7 @@ impl Mmap {
     /// Whether all that was read so far was the file's; false if zeros were read in place of what it lost.
     pub fn is_intact(&self) -> bool {
         match &self.bytes {
-            Storage::Copied(_) => true,
+            Storage::Copied(_) | Storage::Sparse(_) => true,
             Storage::Mapped(Guarded { region, .. }) => !region.has_shrunk(),
         }
     }
@@ -131,7 +133,7 @@ impl Deref for Mmap {
     fn deref(&self) -> &[u8] {
         match &self.bytes {
             Storage::Copied(v) => v,
-            Storage::Mapped(Guarded { map, .. }) => map,
+            Storage::Mapped(Guarded { map, .. }) | Storage::Sparse(map) => map,
         }
     }
 }
@@ -158,6 +160,25 @@ impl Bytes {
     /// Bytes in memory.
     pub fn from_vec(bytes: Vec<u8>) -> Self {
         Self::new(Mmap::from_vec(bytes))
+    }
+
+    /// `len` bytes of memory: `content` at the ranges `pieces`, one after the other, and zeros elsewhere.
+    ///
+    /// # Errors
+    /// If a piece reaches past `len`, the content is not as long as the pieces, or there is no memory.
+    pub fn sparse(len: u64, pieces: &[Range<u64>], content: &[u8]) -> io::Result<Self> {
+        let damaged = || io::Error::from(io::ErrorKind::InvalidData);
+        let len = usize::try_from(len).ok().filter(|&len| len > 0).ok_or_else(damaged)?;
+        let mut map = memmap2::MmapMut::map_anon(len)?;
+        let mut rest = content;
+        for piece in pieces {
+            let to = map.get_mut(piece.start as usize..piece.end as usize).ok_or_else(damaged)?;
+            let (bytes, after) = rest.split_at_checked(to.len()).ok_or_else(damaged)?;
+            to.copy_from_slice(bytes);
+            rest = after;
+        }
+        let bytes = Storage::Sparse(map.make_read_only()?);
+        Ok(Self::new(Mmap { bytes, identity: None, _room: None }))
     }
 
     /// Bytes that were decompressed into memory.
@@ -240,6 +261,13 @@ mod tests {
         let s = b.slice(2..8).unwrap();
         assert_eq!(&*s.slice(1..3).unwrap(), &[3, 4]);
         assert!(s.slice(1..7).is_none());
+    }
+
+    #[test]
+    fn sparse_bytes_are_zero_outside_of_their_pieces() {
+        let bytes = Bytes::sparse(1 << 30, &[1..3, 100..102], b"abcd").unwrap();
+        assert_eq!((bytes.len(), &bytes[..4], &bytes[99..103]), (1 << 30, &b"\0ab\0"[..], &b"\0cd\0"[..]));
+        assert!(Bytes::sparse(8, &[6..9], b"abc").is_err() && Bytes::sparse(8, &[6..8], b"a").is_err());
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Findings of `tally run`, kept in its recording: the last bytes of the file, which no other reader looks at.
+//! Findings of `tally run`, kept in its recording: the last bytes of the file, or the last before archived files.
+//! No other reader looks there.
 //
 // Layout: docs/formats/findings.md. The length is little-endian in every file.
 
@@ -16,10 +17,10 @@ pub fn to_bytes(text: &[u8]) -> Vec<u8> {
     [text, &(text.len() as u64).to_le_bytes(), &MAGIC].concat()
 }
 
-/// The text at the end of a file; `None` if there is none.
+/// The text at the end of a file, or before its archived files; `None` if there is none.
 #[must_use]
 pub fn read(file: &[u8]) -> Option<&[u8]> {
-    let file = file.strip_suffix(&MAGIC)?;
+    let file = crate::appendix::archive::split(file).0.strip_suffix(&MAGIC)?;
     let (rest, len) = file.split_last_chunk::<8>()?;
     let len = usize::try_from(u64::from_le_bytes(*len)).ok().filter(|&len| len <= LONGEST)?;
     rest.get(rest.len().checked_sub(len)?..)

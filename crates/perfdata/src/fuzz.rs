@@ -89,6 +89,11 @@ pub fn fuzz_off_cpu_payload(bytes: &[u8]) {
 
 /// Reads an appendix, looks a stop up and writes it again.
 pub fn fuzz_stack_notes(bytes: &[u8]) {
+    for file in
+        crate::appendix::archive::split(bytes).1.and_then(crate::appendix::archive::read).unwrap_or_default()
+    {
+        std::hint::black_box(file.unpack());
+    }
     if let Some(text) = crate::findings_note::read(bytes) {
         std::hint::black_box(crate::findings_note::to_bytes(text));
     }

@@ -22,6 +22,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod archive;
 pub mod data_symbols;
 mod jit_names;
 pub mod listing;

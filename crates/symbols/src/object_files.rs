@@ -1,5 +1,6 @@
 //! Object files for the profile: names through `dso`, on all cores.
 
+use crate::archive::ArchivedFiles;
 use crate::jit_names::RecordedNames;
 use crate::name_opts::NameOpts;
 use crate::recorded_kernel::kernel_of;
@@ -35,6 +36,8 @@ pub struct ObjectFiles {
     jit: Mutex<RecordedNames>,
     /// Functions of Python programs in the recording.
     python: PythonFunctions,
+    /// Object files in the recording.
+    archived: ArchivedFiles,
 }
 
 impl Default for ObjectFiles {
@@ -55,6 +58,7 @@ impl ObjectFiles {
             opened: Mutex::default(),
             jit: Mutex::default(),
             python: PythonFunctions::default(),
+            archived: ArchivedFiles::default(),
         }
     }
 
@@ -65,7 +69,8 @@ impl ObjectFiles {
         let jit = Mutex::new(RecordedNames::of_recording(file));
         let python = file.appendix().and_then(|appendix| PythonFunctions::read(appendix, file.endian()));
         let python = python.unwrap_or_default();
-        Self { mangled: names.mangled, any_owner: names.any_owner, loader, jit, python, ..files }
+        let archived = ArchivedFiles::of_recording(file);
+        Self { mangled: names.mangled, any_owner: names.any_owner, loader, jit, python, archived, ..files }
     }
 
     /// Is the recorded kernel the running one?
@@ -96,6 +101,12 @@ impl ObjectFiles {
     }
 
     fn load(&self, dso: &Dso) -> Result<Loaded, Missing> {
+        // Whoever names a folder or a kernel wants its files.
+        let search = self.loader.search();
+        let is_named = search.root.is_some() || search.kernel.is_some();
+        if let Some(loaded) = (!is_named).then(|| self.archived.load(dso)).flatten() {
+            return Ok(loaded);
+        }
         let build_id = dso.build_id.as_deref().and_then(dso::BuildId::from_bytes);
         let build_id = build_id.as_ref();
         match dso.kind {

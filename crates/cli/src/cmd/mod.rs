@@ -3,6 +3,7 @@
 //! The doc comment of `Args` is the command's help.
 
 pub mod annotate;
+pub mod archive;
 pub mod buildid_cache;
 pub mod buildid_list;
 pub mod calls;
@@ -14,6 +15,7 @@ pub mod dump;
 pub mod evlist;
 pub mod export;
 pub mod flame;
+pub mod inject;
 pub mod io;
 pub mod kallsyms;
 pub mod list;
@@ -60,6 +62,7 @@ macro_rules! commands {
 // In alphabetical order, one line each. `cargo fmt` finds modules only where they are declared outside a macro.
 commands! {
     Annotate: annotate,
+    Archive: archive,
     BuildidCache: buildid_cache,
     BuildidList: buildid_list,
     Calls: calls,
@@ -71,6 +74,7 @@ commands! {
     Evlist: evlist,
     Export: export,
     Flame: flame,
+    Inject: inject,
     Io: io,
     Kallsyms: kallsyms,
     List: list,

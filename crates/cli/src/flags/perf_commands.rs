@@ -4,7 +4,6 @@ use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 
 /// perf's command, and what does its work here.
 const INSTEAD: &[(&str, &str)] = &[
-    ("archive", "tally record keeps the files it saw in ~/.debug by build-id: tar that folder"),
     (
         "bench",
         "it measures the kernel, not programs; `tally stat --vs 'COMMAND B' -- COMMAND A` compares two programs",
@@ -18,7 +17,6 @@ const INSTEAD: &[(&str, &str)] = &[
         "tally script --json prints samples as JSON, tally export writes traced calls for ui.perfetto.dev",
     ),
     ("ftrace", "tally calls record traces the calls of programs; the kernel's: trace-cmd"),
-    ("inject", "files need no rewriting: build-ids, JIT code and processor traces are found while reading"),
     ("iostat", "tally io shows requests to disks: how long they wait, and who causes them"),
     ("kmem", "tally record -g -e 'kmem:*' -a, then tally report --sort call_site,sym or tally script"),
     ("kvm", "guests are not looked into; tally record -e 'kvm:*' -a samples the host's side"),

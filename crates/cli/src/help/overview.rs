@@ -44,10 +44,12 @@ pub(super) const PURPOSES: &[Purpose] = &[
     (
         "Share",
         &[
+            ("archive", "write one file that is read without the programs"),
             ("export", "write it for pprof, speedscope, Firefox, Perfetto"),
             ("evlist", "list the events of a recording"),
             ("buildid-cache", "list, add, remove the files kept by build-id"),
             ("buildid-list", "list the build-ids of the files in a recording"),
+            ("inject", "copy a recording, with names of JIT code (perf inject)"),
             ("kallsyms", "find functions of the running kernel by name"),
             ("dump", "print the records of a file"),
         ],

@@ -18,6 +18,8 @@ const INDENT: usize = 2;
 const WIDEST: usize = 100;
 /// Fewest and most rows of functions.
 const ROWS: (usize, usize) = (3, 6);
+/// Most lines of a warning: a remedy is a command, which is of use only as a whole.
+const WARNING_LINES: usize = 4;
 
 /// The screen with a line end after each line. `colour`: with colours.
 #[must_use]
@@ -36,8 +38,10 @@ pub fn draw(screen: &FirstScreen, width: usize, colour: bool) -> String {
     let mut after = if has_shares { pen.hot_path(&screen.hot.trunk) } else { Vec::new() };
     after.push(String::new());
     after.extend(pen.fitting(&screen.quality, " · "));
-    after.extend(pen.warning(&screen.warnings));
-    after.extend(pen.file(screen));
+    let file = pen.file(screen);
+    let taken = before.len() + after.len() + file.len() + ROWS.1 + 1;
+    after.extend(pen.warning(&screen.warnings, LINES.saturating_sub(taken).clamp(2, WARNING_LINES)));
+    after.extend(file);
     let rows = LINES.saturating_sub(before.len() + after.len() + 1).clamp(ROWS.0, ROWS.1);
     let functions = pen.functions(screen, rows);
     let mut text = String::new();
@@ -108,10 +112,12 @@ impl Pen {
         lines
     }
 
-    /// One bar for all states in one line: as long as they all have room, else without those with least time.
+    /// One bar for all states in one line: as long as they all have room, else without those with least time. On a
+    /// narrow screen the bars are short, so that the first two states have room.
     fn states(&self, screen: &FirstScreen) -> Option<String> {
         /// Columns of the bars of all states together.
         const LENGTHS: [f64; 3] = [20.0, 14.0, 9.0];
+        const SHORTEST: f64 = 3.0;
         let is_state = screen.states.iter().any(|(name, _)| *name == "idle");
         let left_out = Some(screen.idle_percent).filter(|percent| *percent >= 0.5 && !is_state);
         let left_out = left_out.map(|percent| format!("idle {percent:.0} % left out"));
@@ -130,7 +136,10 @@ impl Pen {
         let mut room =
             (self.width + 2).saturating_sub(if idle.is_empty() { 0 } else { idle.chars().count() + 2 });
         let fits = |length: &f64| draw(*length).iter().map(|(columns, _)| columns).sum::<usize>() <= room;
-        let length = LENGTHS.into_iter().find(fits).unwrap_or(LENGTHS[2]);
+        let fit_two =
+            |length: &f64| draw(*length).iter().take(2).map(|(columns, _)| columns).sum::<usize>() <= room;
+        let longest = LENGTHS.into_iter().find(fits).or_else(|| Some(LENGTHS[2]).filter(fit_two));
+        let length = longest.unwrap_or(SHORTEST);
         let mut parts = Vec::new();
         for (columns, part) in draw(length) {
             let Some(left) = room.checked_sub(columns) else { break };
@@ -214,19 +223,20 @@ impl Pen {
         lines
     }
 
-    /// The first, in at most two lines, and how many more there are.
-    fn warning(&self, warnings: &[String]) -> Vec<String> {
+    /// The first, in at most `most` lines, and how many more there are.
+    fn warning(&self, warnings: &[String], most: usize) -> Vec<String> {
         let Some(warning) = warnings.first() else { return Vec::new() };
         let more = match warnings.len() {
             1 => String::new(),
-            count => format!(" ({} more: -v)", count - 1),
+            2 => " (1 more warning: tally run -v)".to_owned(),
+            count => format!(" ({} more warnings: tally run -v)", count - 1),
         };
         let mut lines =
             wrap(&format!("! {}{more}", spelled(&in_short(&harmless(warning), self.width))), self.width);
-        if lines.len() > 2 {
-            lines.truncate(2);
+        if lines.len() > most {
+            lines.truncate(most);
             let end = format!(" …{more}");
-            lines[1] = cut(&lines[1], self.width.saturating_sub(end.chars().count())) + &end;
+            lines[most - 1] = cut(&lines[most - 1], self.width.saturating_sub(end.chars().count())) + &end;
         }
         lines.iter().map(|line| self.paint(line, Paint::Yellow)).collect()
     }
@@ -291,20 +301,39 @@ fn totals(screen: &FirstScreen) -> Vec<String> {
     parts
 }
 
-/// Name and place of a function in at most `room` columns: both, or only the name.
+/// Name and place of a function in at most `room` columns: both, or only the name. A long name takes room from a long
+/// place, down to [`PLACE`]'s first number of columns.
 fn label(row: &HotFunctionRow, room: usize) -> (String, String) {
+    /// Columns that a long place has at least, and at most.
+    const PLACE: (usize, usize) = (14, 24);
     let name = harmless(&brief(&row.name)).into_owned();
-    let place = row.line.as_deref().unwrap_or(if row.name.starts_with('[') { "" } else { &row.dso });
-    let place = cut(&harmless(place), 24);
-    match room.checked_sub(place.chars().count() + 2).filter(|&left| left >= name.chars().count().min(16)) {
+    let columns = name.chars().count();
+    let place = place(row);
+    let place = cut(&harmless(&place), room.saturating_sub(columns + 2).clamp(PLACE.0, PLACE.1));
+    match room.checked_sub(place.chars().count() + 2).filter(|&left| left >= columns.min(16)) {
         Some(left) => (cut(&name, left), place),
         None => (cut(&name, room.saturating_sub(2)), String::new()),
+    }
+}
+
+/// File and line, or the library. Code without a name has its file as its name.
+fn place(row: &HotFunctionRow) -> String {
+    if let Some(function) = dso::v8_function(&row.name) {
+        return format!("{}:{}", function.file, function.line);
+    }
+    match &row.line {
+        Some(line) => line.clone(),
+        None if row.name.starts_with('[') => String::new(),
+        None => row.dso.clone(),
     }
 }
 
 /// A function's name without its parameters and with long template arguments left out.
 fn brief(name: &str) -> String {
     const LONG: usize = 16;
+    if let Some(function) = dso::v8_function(name) {
+        return if function.name.is_empty() { "(anonymous)" } else { function.name }.to_owned();
+    }
     let name = dso::without_parameters(name);
     let (mut text, mut depth, mut inner) = (String::new(), 0usize, String::new());
     for (at, c) in name.char_indices() {

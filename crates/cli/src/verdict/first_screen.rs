@@ -188,7 +188,7 @@ fn headline(at: usize, finding: &Finding, input: &str) -> Headline {
 /// The answer where no rule has one.
 fn without_finding(judgement: &Judgement, hot: &HotFunctions) -> String {
     if let Some(why) = &judgement.withheld {
-        return format!("Nothing to judge: {why}");
+        return format!("No verdict: {why}");
     }
     let top = hot.functions.first().filter(|_| hot.samples >= FEW_SAMPLES);
     let top = top.map(|row| format!("{} has {:.0} % of the CPU time", row.name, row.own * 100.0));
@@ -198,7 +198,7 @@ fn without_finding(judgement: &Judgement, hot: &HotFunctions) -> String {
         (Some(_), Some(top)) => format!("Nothing stands out: {top}"),
         (Some(_), None) => {
             let on = duration_ns(judgement.wall.whole.on_ns);
-            format!("Nothing stands out; it ran for {on} only, too little to say where")
+            format!("Nothing stands out; {on} of CPU time is too little to find where it goes")
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Parts of tally's appendix of a recording, after the stack notes.
+//! Parts that tally adds to a recording: its appendix, after the stack notes, and archived files at the file's end.
 
+pub mod archive;
 pub mod jit_maps;
 pub mod python_functions;

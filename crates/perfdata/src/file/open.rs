@@ -19,6 +19,7 @@ pub(super) fn open(bytes: &[u8]) -> Result<PerfData<'_>, Error> {
         events: Vec::new(),
         features: Features::default(),
         appendix: None,
+        archive: None,
         problems: Vec::new(),
         layouts: Layouts::default(),
     };

@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 
+use crate::appendix::archive::{self, Archived};
 use crate::file::header::FileHeader;
 use crate::file::layout::Layouts;
 use crate::file::{open, visit};
@@ -82,6 +83,7 @@ pub struct PerfData<'a> {
     pub(super) events: Vec<Event>,
     pub(super) features: Features,
     pub(super) appendix: Option<&'a [u8]>,
+    pub(super) archive: Option<&'a [u8]>,
     pub(super) problems: Vec<Error>,
     pub(super) layouts: Layouts,
 }
@@ -94,7 +96,8 @@ impl<'a> PerfData<'a> {
     /// # Errors
     /// If this isn't a perf.data file, or its header is cut off.
     pub fn open(bytes: &'a [u8]) -> Result<PerfData<'a>, Error> {
-        open::open(bytes)
+        let (recording, archive) = archive::split(bytes);
+        Ok(PerfData { archive, ..open::open(recording)? })
     }
 
     /// File or pipe.
@@ -147,13 +150,19 @@ impl<'a> PerfData<'a> {
         self.appendix
     }
 
+    /// The files that `tally archive` added; none if there are none or their directory is damaged.
+    #[must_use]
+    pub fn archived_files(&self) -> Vec<Archived<'a>> {
+        self.archive.and_then(archive::read).unwrap_or_default()
+    }
+
     /// Index of the event with this id. With one event, or in a file without ids, every id is its.
     #[must_use]
     pub fn event_of_id(&self, id: u64) -> Option<usize> {
         self.layouts.event_of_id(id)
     }
 
-    /// All bytes of the file.
+    /// All bytes of the file, without its archived files.
     #[must_use]
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes

@@ -79,6 +79,10 @@ fn brief(name: &str) -> String {
 /// A function in a sentence: `parse()`, without parameters and without Python's file. Names that aren't those of functions stay as they are: `[libc.so.6]`,
 /// `<module>`, `function 0x5d80`.
 fn called(name: &str) -> String {
+    if let Some(function) = dso::v8_function(name) {
+        let name = if function.name.is_empty() { "(anonymous)" } else { function.name };
+        return format!("{name}() ({}:{})", function.file, function.line);
+    }
     let is_place = name.starts_with('[') || name.starts_with('<') && !name.contains(">::");
     if is_place || dso::is_unnamed_function(name) {
         brief(name)

@@ -132,6 +132,37 @@ fn no_line_is_wider_than_the_terminal_and_none_is_cut_but_names() {
 }
 
 #[test]
+fn javascript_functions_have_their_file_next_to_them() {
+    let mut node = screen();
+    let name = "JS:*fib /home/user/a-project/prog.js:12:13";
+    node.hot.functions = vec![row(name, "[JIT] tid 7", None, (0.5, 0.9))];
+    let text = draw(&node, 80, false);
+    assert!(text.contains("  fib  prog.js:12 "), "{text}");
+}
+
+#[test]
+fn the_two_largest_states_have_room_on_a_narrow_screen() {
+    let mut perl = screen();
+    perl.states = vec![("on CPU", 15.0), ("preempted", 85.0)];
+    let text = draw(&perl, 40, false);
+    assert!(text.contains("on CPU 15 %") && text.contains("preempted 85 %"), "{text}");
+}
+
+#[test]
+fn a_remedy_of_up_to_four_lines_is_whole() {
+    let mut java = screen();
+    let options = "-XX:+PreserveFramePointer -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit";
+    java.warnings = vec![
+        format!("82.3 % of the time is in JIT code without names: JAVA_TOOL_OPTIONS='{options}'"),
+        "another".to_owned(),
+    ];
+    let text = draw(&java, 80, false);
+    let joined = text.replace("\n  ", " ");
+    assert!(joined.contains("-XX:+DumpPerfMapAtExit' (1 more warning: tally run -v)"), "{text}");
+    assert!(text.lines().count() <= LINES, "{text}");
+}
+
+#[test]
 fn colours_add_nothing_but_colours() {
     let plain = draw(&screen(), 80, false);
     let mut coloured = draw(&screen(), 80, true);

@@ -21,7 +21,9 @@ pub(super) fn cpu_bound(facts: &Facts) -> Option<Finding> {
         Some(hot) if hot.share >= 0.1 => {
             format!("CPU bound in {}, {} of CPU time", called_at(hot), pct(hot.share))
         }
-        Some(hot) => format!("CPU bound: no function has more than {} of CPU time", pct(hot.share)),
+        Some(hot) => {
+            format!("CPU bound, spread out: its largest function has {} of CPU time", pct(hot.share))
+        }
         None => "CPU bound".to_owned(),
     };
     let rest = if waiting > 0.1 { format!(", {} waiting for a CPU", pct(waiting)) } else { String::new() };

@@ -1,0 +1,46 @@
+//! Names that V8 (Node, Chrome) gives its compiled JavaScript functions.
+//
+// `JS:*name /path/file.js:line:column`; the character before the name is the compiler that made the code.
+// Source: V8 src/logging/log.cc (AppendCodeCreateHeader), src/objects/code-kind.h (CodeKindToMarker).
+
+/// A JavaScript function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct V8Function<'n> {
+    /// Its name; empty for the code of a module and for functions without name.
+    pub name: &'n str,
+    /// The name of its file, without folder.
+    pub file: &'n str,
+    /// The line that it begins at, from 1.
+    pub line: u32,
+}
+
+/// The function that a symbol names; `None` for other symbols.
+#[must_use]
+pub fn v8_function(symbol: &str) -> Option<V8Function<'_>> {
+    let rest = symbol.strip_prefix("JS:")?;
+    let rest = rest.strip_prefix(['~', '^', '+', '\'', '*']).unwrap_or(rest);
+    let (rest, _column) = rest.rsplit_once(':')?;
+    let (rest, line) = rest.rsplit_once(':')?;
+    // A name has no blank, a path may: the path begins at the first.
+    let (name, path) = rest.split_once(' ')?;
+    let file = path.rsplit('/').next().unwrap_or(path);
+    Some(V8Function { name, file, line: line.parse().ok()? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_of_files_and_of_node_itself_are_read() {
+        let read = |symbol| v8_function(symbol).map(|f| (f.name, f.file, f.line));
+        assert_eq!(read("JS:*fib /tmp/my app/prog.js:1:13"), Some(("fib", "prog.js", 1)));
+        assert_eq!(
+            read("JS:~Module._compile node:internal/modules/cjs/loader:1549:37"),
+            Some(("Module._compile", "loader", 1549))
+        );
+        assert_eq!(read("JS:~ /tmp/prog.js:1:1"), Some(("", "prog.js", 1)));
+        assert_eq!(read("JS:fib"), None);
+        assert_eq!(read("Builtin:ArrayPush"), None);
+    }
+}
