@@ -5,15 +5,22 @@ export interface SetInfo { name: string; unit: string; wall: boolean; items: num
 export interface Finding { rule: number; name: string; share: number; claim: string; detail: string; fix: string; evidence: string[]; stacks: { share: number; of: string; what: string; stack: string }[]; checked_against: string[]; next: string; advice: string }
 export interface Lock { what: string; wait: number; count: number; p50: number; p99: number; max: number; threads: number[]; kernel: boolean; place: string | null; holder: { name: string; tid: number; percent: number; place: string } | null }
 export interface Lengths { state: string; count: number; mean: number; max: number; p50: number; p99: number; rows: [number, number][] }
-export interface SourceLine { address: string; text: string; share: number; line: string | null; jump: number | null }
-export interface Source { name: string; file: string; own: number; lines: SourceLine[]; cut: number }
+/** Function, place without source, source line, instruction (address, text, amount, place), or the number of lines left out. */
+export type CodeLine = ["f", string] | ["p", string] | ["s", number, string] | ["c", string, string, number, string | null] | ["…", number];
+export interface Code { name: string; file: string; own: number; share: number; lines: CodeLine[] }
+export interface CallRow { name: string; count: number; total: number; own: number; off: number; min: number | null; max: number | null; p50: number | null; p99: number | null; rows: [number, number][] }
+export interface SlowCall { took: number; at: number; thread: number; off: number; path: string[] }
+export interface IoPart { count: number; total_ns: number; p50_ns: number | null; p99_ns: number | null; max_ns: number; histogram: [number, number][] }
+export interface IoRow { op: string; requests: number; bytes: number; queue: IoPart; device: IoPart; comm?: string; pid?: number; cause?: string; functions?: string[] }
+export interface Io { wall_ns: number; requests: number; bytes: number; busy_ns: number; queue_known: boolean; operations: IoRow[]; submitters: IoRow[]; devices: { name: string; requests: number; bytes: number }[]; over_time: { slice_ns: number; heat: { from_ns: number; counts: number[] }[] } }
 /** Of one set: sentences, the change that noise makes, and by function the word for its change and half of its interval. */
 export interface CompareSection { sentences: string[]; floor: number | null; rows: [string, string, number | null][] }
 export interface Compare { before: string; after: string; sections: CompareSection[] }
 export interface About {
   version: number; title: string; subtitle: string; machine: string; quality: string; good: boolean;
   findings: Finding[]; no_verdict: string | null; facts: [string, string][]; notes: string[]; locks: Lock[]; lengths: Lengths[];
-  begin_ns: string; cpus: number; input: string; sources: Source[]; compare: Compare | null;
+  begin_ns: string; cpus: number; input: string; sources: { name: string; file: string; share: number }[]; no_code: number; compare: Compare | null;
+  calls: { functions: CallRow[]; slowest: SlowCall[] } | null; io: Io | null;
   pruned: { functions: number; share: number } | null;
   data: { nodes: number; tick_ns: number; ticks: number; columns: number; states: string[]; files: string[]; threads: Thread[]; wakers: string[]; sets: SetInfo[] };
 }
@@ -29,6 +36,12 @@ export interface ItemSet extends SetInfo {
   length: Float64Array; amount: Float64Array; count: Float64Array; waker: Int32Array;
   /** Begin of the time over which an amount beyond its own length is spread. */
   gap: Float64Array;
+  /** Items of each thread. */
+  runs: { thread: number; from: number; to: number }[];
+  /** Of a thread's items up to this one: the last moment; and from this one on: the first. Both + 1, as `since`. */
+  latest: Float64Array; earliest: Float64Array;
+  /** Σ by state. */
+  states: Float64Array;
 }
 
 export interface Data {
@@ -63,8 +76,22 @@ class Reader {
     return column;
   }
   numbers<T extends Int32Array | Float64Array>(into: T): T {
-    const column = this.column();
-    for (let i = 0; i < into.length; i++) into[i] = column.varint();
+    return this.column().values(into);
+  }
+  values<T extends Int32Array | Float64Array>(into: T): T {
+    const { bytes } = this;
+    for (let i = 0, at = 0; i < into.length; i++) {
+      let value = bytes[at++];
+      if (value >= 128) {
+        value &= 127;
+        for (let scale = 128; ; scale *= 128) {
+          const byte = bytes[at++];
+          value += (byte & 127) * scale;
+          if (!(byte >= 128)) break;
+        }
+      }
+      into[i] = value;
+    }
     return into;
   }
   all(): number[] {
@@ -91,12 +118,25 @@ class Reader {
   }
 }
 
-async function unpack(base64: string): Promise<Uint8Array> {
+function fromBase64(base64: string): Uint8Array<ArrayBuffer> {
+  const native = (Uint8Array as unknown as { fromBase64?: (text: string) => Uint8Array<ArrayBuffer> }).fromBase64;
+  if (native) return native(base64);
   const text = atob(base64);
   const bytes = new Uint8Array(text.length);
   for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
+  return bytes;
+}
+
+async function unpack(base64: string): Promise<Uint8Array> {
+  const bytes = fromBase64(base64);
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
   return new Uint8Array(await new Response(stream).arrayBuffer());
+}
+
+/** The code of the page's functions, in the order of `about.sources`. */
+export async function unpackCode(): Promise<Code[]> {
+  const packed = document.getElementById("sources")?.textContent;
+  return packed ? (JSON.parse(new TextDecoder().decode(await unpack(packed))) as Code[]) : [];
 }
 
 export async function load(): Promise<Data> {
@@ -129,11 +169,22 @@ function tree(up: Int32Array): { parent: Int32Array; end: Int32Array } {
   return { parent, end };
 }
 
+/** From steps whose lowest bit is their sign to values. */
+function signedSteps(steps: number[]): Int32Array {
+  let value = 0;
+  return Int32Array.from(steps, (step) => (value += step % 2 ? -(step + 1) / 2 : step / 2));
+}
+
+/** Each item's place; without a column, item n is in place n. */
+function places(column: Reader, items: number): Int32Array {
+  return column.bytes.length ? column.values(new Int32Array(items)) : Int32Array.from({ length: items }, (_, at) => at);
+}
+
 function readSet(reader: Reader, info: SetInfo, about: About): ItemSet {
-  const placeNode = Int32Array.from(reader.all());
+  const placeNode = signedSteps(reader.all());
   const placeState = reader.column().bytes;
   const items = info.items;
-  const place = reader.numbers(new Int32Array(items));
+  const place = places(reader.column(), items);
   const runs = reader.all();
   const thread = new Int32Array(items);
   for (let run = 0, at = 0; run < runs.length; run += 2) {
@@ -146,13 +197,59 @@ function readSet(reader: Reader, info: SetInfo, about: About): ItemSet {
   const amount = reader.numbers(new Float64Array(items));
   const count = reader.numbers(new Float64Array(items));
   const waker = reader.numbers(new Int32Array(items));
-  const gap = new Float64Array(items);
-  for (let i = 0, last = 0; i < items; i++) {
-    if (i === 0 || thread[i] !== thread[i - 1]) last = about.data.threads[thread[i]]?.from ?? 0;
-    gap[i] = Math.min(last, since[i] - 1);
-    if (length[i] > 0) last = Math.max(last, since[i] - 1 + length[i]);
+  const states = new Float64Array(about.data.states.length);
+  for (let i = 0; i < items; i++) states[placeState[place[i]]] += amount[i];
+  const hasWaits = length.some((ticks) => ticks > 0);
+  // Samples are moments: their begin is their end.
+  const set: ItemSet = { ...info, placeNode, placeState, place, thread, since, length, amount, count, waker, states, runs: runsOf(thread), gap: since, latest: since, earliest: since };
+  if (hasWaits) reach(set, about);
+  return set;
+}
+
+function runsOf(thread: Int32Array): ItemSet["runs"] {
+  const runs: ItemSet["runs"] = [];
+  for (let from = 0; from < thread.length; ) {
+    let to = from + 1;
+    while (to < thread.length && thread[to] === thread[from]) to++;
+    runs.push({ thread: thread[from], from, to });
+    from = to;
   }
-  return { ...info, placeNode, placeState, place, thread, since, length, amount, count, waker, gap };
+  return runs;
+}
+
+/** The time that items reach, so that those of a span are found without looking at all. */
+function reach(set: ItemSet, about: About): void {
+  const { runs, since, length, amount, items } = set;
+  const [gap, latest, earliest] = [new Float64Array(items), new Float64Array(items), new Float64Array(items)];
+  for (const { thread, from, to } of runs) {
+    let end = about.data.threads[thread]?.from ?? 0;
+    let last = 0;
+    for (let i = from; i < to; i++) {
+      gap[i] = Math.min(end, since[i] - 1);
+      if (length[i] > 0) end = Math.max(end, since[i] - 1 + length[i]);
+      latest[i] = last = Math.max(last, since[i] + length[i]);
+    }
+    let first = Infinity;
+    for (let i = to - 1; i >= from; i--) {
+      const isSpread = length[i] > 0 && amount[i] > length[i] * about.data.tick_ns;
+      earliest[i] = first = Math.min(first, isSpread ? gap[i] + 1 : since[i]);
+    }
+  }
+  Object.assign(set, { gap, latest, earliest });
+}
+
+/** First of a thread's items that may be inside a span, and the one after the last. `from` is after its sums. */
+export function range(set: ItemSet, from: number, to: number, span: [number, number]): [number, number] {
+  const partition = (isBefore: (item: number) => boolean) => {
+    let [low, high] = [from, to];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (isBefore(middle)) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  };
+  return [partition((item) => set.latest[item] <= span[0]), partition((item) => set.earliest[item] <= span[1])];
 }
 
 function readStrips(column: Reader, about: About): Map<number, Uint8Array> {

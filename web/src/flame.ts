@@ -8,8 +8,18 @@ import { Frame } from "./stacks";
 const ROW = 19;
 const UNDERLINE = 4;
 const LEAST = 0.4;
+const FONT = "12px ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace";
 
-interface Cell { frame: Frame; x: number; w: number; row: number; pale: boolean }
+let wide = 0;
+
+/** Width of a text. All characters of the font's basic ones are of one width. */
+function measured(context: CanvasRenderingContext2D): (text: string) => number {
+  wide ||= context.measureText("m".repeat(64)).width / 64;
+  return (text) => (/^[ -~…×]*$/.test(text) ? text.length * wide : context.measureText(text).width);
+}
+
+/** A frame's place; `end` is beyond `x + w` where narrow neighbours are drawn with it. */
+interface Cell { frame: Frame; x: number; w: number; end: number; row: number; pale: boolean }
 
 /** How frames are shown in place of the colours of kinds and states. */
 export interface Look { colour(frame: Frame): string; sign(frame: Frame): string }
@@ -29,15 +39,18 @@ export class FlameView {
   private readonly tree = el("ul", { class: "sr", role: "tree", "aria-label": "stack of the selected frame" });
   private root: Frame | null = null;
   private zoomed: Frame | null = null;
-  private cells: Cell[] = [];
+  /** By row, from left to right. */
+  private cells: Cell[][] = [];
+  private readonly marks = [el("div", { class: "mark hovered", hidden: true }), el("div", { class: "mark cursor", hidden: true })];
   private hovered: Frame | null = null;
   cursor: Frame | null = null;
   private hit: Uint8Array | null = null;
   private rows = 0;
   private look: Look | null = null;
+  private hasStates = false;
 
   constructor(label: string, readonly states: string[], readonly events: FlameEvents, readonly upwards = false) {
-    this.box = el("div", { class: "flame", tabindex: "0", role: "application", "aria-label": label }, this.canvas, this.spacer, this.tree);
+    this.box = el("div", { class: "flame", tabindex: "0", role: "application", "aria-label": label }, this.canvas, this.spacer, ...this.marks, this.tree);
     this.box.addEventListener("scroll", () => this.draw());
     this.canvas.addEventListener("mousemove", (event) => this.hover(this.at(event)));
     this.canvas.addEventListener("mouseleave", () => this.hover(null));
@@ -59,6 +72,7 @@ export class FlameView {
     this.zoomed = root.find(path);
     this.hit = hit;
     this.look = look;
+    this.hasStates = this.states.length > 1;
     this.upright = upright;
     this.hovered = null;
     this.cursor = this.cursor ? root.find(this.cursor.path) : null;
@@ -74,28 +88,35 @@ export class FlameView {
   }
 
   private layout(width: number): void {
-    const cells: Cell[] = [];
     const zoomed = this.zoomed!;
     const above: Frame[] = [];
     for (let frame = zoomed.parent; frame; frame = frame.parent) above.unshift(frame);
-    above.forEach((frame, row) => cells.push({ frame, x: 0, w: width, row, pale: true }));
-    this.rows = 0;
-    const open: Cell[] = [{ frame: zoomed, x: 0, w: width, row: above.length, pale: false }];
+    this.cells = above.map((frame, row) => [{ frame, x: 0, w: width, end: width, row, pale: true }]);
+    let open: Cell[] = [{ frame: zoomed, x: 0, w: width, end: width, row: above.length, pale: false }];
     while (open.length) {
-      const cell = open.pop()!;
-      cells.push(cell);
-      this.rows = Math.max(this.rows, cell.row + 1);
-      const scale = cell.frame.value > 0 ? cell.w / cell.frame.value : 0;
-      // Nothing narrower is seen, and most frames of a large graph are: they are not even made.
-      if (cell.w < LEAST * 2) continue;
+      this.cells.push(open);
+      open = this.below(open);
+    }
+    this.rows = this.cells.length;
+  }
+
+  /** The row below. Frames that are too narrow to be seen are not even made, and narrow neighbours are one cell. */
+  private below(row: Cell[]): Cell[] {
+    const next: Cell[] = [];
+    let last: Cell | null = null;
+    for (const cell of row) {
+      if (cell.w < LEAST * 2 || cell.frame.value <= 0) continue;
+      const scale = cell.w / cell.frame.value;
       let x = cell.x;
       for (const frame of cell.frame.children) {
         const w = frame.value * scale;
-        if (w >= LEAST) open.push({ frame, x, w, row: cell.row + 1, pale: false });
+        if (w >= LEAST && (w >= 1 || !last || x - last.end > 0.01 || last.end - last.x >= 1)) {
+          next.push((last = { frame, x, w, end: x + w, row: cell.row + 1, pale: false }));
+        } else if (w >= LEAST && last) last.end = Math.max(last.end, x + w);
         x += w;
       }
     }
-    this.cells = cells;
+    return next;
   }
 
   private laidOut: [Frame | null, number] = [null, 0];
@@ -107,19 +128,49 @@ export class FlameView {
     if (this.laidOut[0] !== this.zoomed || this.laidOut[1] !== width) {
       this.layout(width);
       this.laidOut = [this.zoomed, width];
+      const tall = this.rows * ROW + 4;
+      this.spacer.style.height = `${Math.max(0, tall - height)}px`;
     }
-    const tall = this.rows * ROW + 4;
-    this.spacer.style.height = `${Math.max(0, tall - height)}px`;
     const context = fit(this.canvas, width, height);
     if (!context) return;
     const top = this.box.scrollTop;
-    context.font = "12px ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace";
+    context.font = FONT;
     context.textBaseline = "middle";
-    for (const cell of this.cells) {
-      const y = this.y(cell.row, height) - top;
-      if (y > -ROW && y < height) this.drawCell(context, cell, y);
+    this.colours = isDark() ? this.night : this.day;
+    for (let row = 0; row < this.rows; row++) {
+      const y = this.y(row, height) - top;
+      if (y > -ROW && y < height) for (const cell of this.cells[row]) this.drawCell(context, cell, y);
     }
+    this.placeMarks();
     document.documentElement.dataset.drawMs = (performance.now() - start).toFixed(2);
+  }
+
+  /** Outlines of the frames under the mouse and the cursor: moving one draws nothing anew. */
+  private placeMarks(): void {
+    [this.hovered, this.cursor].forEach((frame, at) => {
+      const [mark, cell] = [this.marks[at], frame && this.cellOf(frame)];
+      mark.hidden = !cell;
+      if (!cell) return;
+      const [width, y] = [Math.max(cell.w - (cell.w > 3 ? 1 : 0), 1), this.y(cell.row, this.box.clientHeight)];
+      Object.assign(mark.style, { transform: `translate(${cell.x}px,${y}px)`, width: `${width}px`, height: `${ROW - 1}px` });
+    });
+  }
+
+  private cellOf(frame: Frame): Cell | undefined {
+    let depth = 0;
+    for (let above = frame.parent; above; above = above.parent) depth++;
+    return this.cells[depth]?.find((cell) => cell.frame === frame);
+  }
+
+  private readonly day = new Map<number, string>();
+  private readonly night = new Map<number, string>();
+  private colours = this.day;
+
+  private colour(frame: Frame, pale: boolean): string {
+    const key = ((frame.own === null ? frame.id : -1) * 16 + frame.kind) * 2 + (pale ? 1 : 0);
+    let colour = this.colours.get(key);
+    if (colour === undefined) this.colours.set(key, (colour = frameColour(frame.label, frame.kind, pale)));
+    return colour;
   }
 
   private y(row: number, height: number): number {
@@ -127,35 +178,41 @@ export class FlameView {
     return down ? Math.max(height, this.rows * ROW + 2) - (row + 1) * ROW : row * ROW;
   }
 
-  private drawCell(context: CanvasRenderingContext2D, { frame, x, w, pale }: Cell, y: number): void {
+  private drawCell(context: CanvasRenderingContext2D, { frame, x, w, end, pale }: Cell, y: number): void {
     const gap = w > 3 ? 1 : 0;
-    const [width, height] = [Math.max(w - gap, 0.5), ROW - 1];
-    context.fillStyle = this.look ? this.look.colour(frame) : frameColour(frame.label, frame.kind, pale);
+    const [width, height] = [Math.max(end - x - gap, 0.5), ROW - 1];
+    context.fillStyle = this.look ? this.look.colour(frame) : this.colour(frame, pale);
     context.fillRect(x, y, width, height);
-    if (!this.look && w >= 1.5) this.underline(context, frame, x, y + height - UNDERLINE, width);
-    const isHit = this.hit !== null && frame.name >= 0 && this.hit[frame.name] === 1;
-    if (isHit && w >= 1) this.mark(context, x, y, width, height);
-    if (w > 24) {
-      const label = frame.repeats > 1 ? `${frame.label} ×${frame.repeats}` : frame.label;
-      const sign = this.look && w > 90 ? this.look.sign(frame) : "";
-      const measure = (part: string) => context.measureText(part).width;
-      const text = sign + shorten(label, w - 9 - (sign ? measure(sign) : 0), measure);
-      context.fillStyle = ink();
-      context.fillText(text, x + 4, y + (height - (this.look ? 0 : UNDERLINE)) / 2 + 0.5);
+    if (!this.look && w >= 2 && this.hasStates) this.underline(context, frame, x, y + height - UNDERLINE, width);
+    if (w >= 1 && this.hit !== null) {
+      const { name } = frame;
+      if (name >= 0 && this.hit[name] === 1) this.mark(context, x, y, width, height);
     }
-    if (frame === this.cursor || frame === this.hovered) {
-      context.strokeStyle = isDark() ? "#fff" : "#000";
-      context.lineWidth = frame === this.cursor ? 2 : 1;
-      context.strokeRect(x + 0.5, y + 0.5, Math.max(width - 1, 1), height - 1);
-    }
+    if (w > 24) this.label(context, frame, x, y, w);
+  }
+
+  private label(context: CanvasRenderingContext2D, frame: Frame, x: number, y: number, w: number): void {
+    const label = frame.repeats > 1 ? `${frame.label} ×${frame.repeats}` : frame.label;
+    const sign = this.look && w > 90 ? this.look.sign(frame) : "";
+    const measure = measured(context);
+    const text = sign + shorten(label, w - 9 - (sign ? measure(sign) : 0), measure);
+    context.fillStyle = ink();
+    context.fillText(text, x + 4, y + (ROW - 1 - (this.look ? 0 : UNDERLINE)) / 2 + 0.5);
+  }
+
+  private painted: { dark: boolean; of: string[] } | null = null;
+
+  private stateColours(): string[] {
+    if (this.painted?.dark !== isDark()) this.painted = { dark: isDark(), of: this.states.map(stateColour) };
+    return this.painted.of;
   }
 
   private underline(context: CanvasRenderingContext2D, frame: Frame, x: number, y: number, width: number): void {
     let at = x;
-    this.states.forEach((state, index) => {
+    this.stateColours().forEach((colour, index) => {
       const part = (frame.states[index] / frame.value) * width;
       if (!(part > 0.2)) return;
-      context.fillStyle = stateColour(state);
+      context.fillStyle = colour;
       context.fillRect(at, y, part, UNDERLINE);
       at += part;
     });
@@ -178,20 +235,25 @@ export class FlameView {
   private at(event: MouseEvent): Frame | null {
     const box = this.canvas.getBoundingClientRect();
     const [x, y] = [event.clientX - box.left, event.clientY - box.top + this.box.scrollTop];
-    const height = this.box.clientHeight;
-    for (let i = this.cells.length - 1; i >= 0; i--) {
-      const cell = this.cells[i];
-      const top = this.y(cell.row, height);
-      if (y >= top && y < top + ROW && x >= cell.x && x < cell.x + Math.max(cell.w, 1)) return cell.frame;
+    const down = this.upwards !== this.upright;
+    const row = Math.floor((down ? Math.max(this.box.clientHeight, this.rows * ROW + 2) - y : y) / ROW);
+    const cells = this.cells[row];
+    if (!cells) return null;
+    let [low, high] = [0, cells.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (cells[middle].x <= x) low = middle + 1;
+      else high = middle;
     }
-    return null;
+    const cell = cells[low - 1];
+    return cell && x < Math.max(cell.end, cell.x + 1) ? cell.frame : null;
   }
 
   private hover(frame: Frame | null): void {
     if (frame === this.hovered) return;
     this.hovered = frame;
     this.canvas.style.cursor = frame ? "pointer" : "default";
-    this.draw();
+    this.placeMarks();
     this.events.hover(frame ?? this.cursor, this.root!);
   }
 
@@ -222,13 +284,13 @@ export class FlameView {
 
   goTo(frame: Frame): void {
     this.cursor = frame;
-    const cell = this.cells.find((cell) => cell.frame === frame);
+    const cell = this.cellOf(frame);
     if (cell) {
       const y = this.y(cell.row, this.box.clientHeight);
       if (y < this.box.scrollTop) this.box.scrollTop = y;
       else if (y + ROW > this.box.scrollTop + this.box.clientHeight) this.box.scrollTop = y + ROW - this.box.clientHeight;
     }
-    this.draw();
+    this.placeMarks();
     this.describe(frame);
     this.events.hover(frame, this.root!);
   }
@@ -243,7 +305,7 @@ export class FlameView {
 
   /** The frames that match the search, largest first. */
   matches(): Frame[] {
-    const seen = this.cells.filter((cell) => this.hit && cell.frame.name >= 0 && this.hit[cell.frame.name]);
+    const seen = this.cells.flat().filter((cell) => this.hit && cell.frame.name >= 0 && this.hit[cell.frame.name]);
     return seen.map((cell) => cell.frame).sort((a, b) => b.value - a.value);
   }
 }

@@ -5,7 +5,7 @@ import { el, fit } from "./dom";
 import { duration, percent, tickLabel } from "./format";
 import { isDark } from "./palette";
 import { Store } from "./selection";
-import { sum, Sums, threadMask } from "./sums";
+import { shownPlaces, sum, Sums, threadMask } from "./sums";
 
 const CELL = 14;
 
@@ -48,10 +48,9 @@ export class HeatMap {
     const cells = new Float64Array(columns * rows);
     const threads = threadMask(data, this.store.current);
     const wanted = this.which.value;
-    const shown = new Uint8Array(set.placeNode.length);
     // The map is of all time, whatever span is selected.
     const all = this.store.current.span ? sum(data, { ...this.store.current, span: null }) : sums!;
-    for (let at = 0; at < all.place.length; at++) if (all.place[at] > 0) shown[at % shown.length] = 1;
+    const shown = shownPlaces(all);
     const put = (tick: number, thread: number, amount: number) => {
       const column = Math.min(columns - 1, Math.floor(tick / step));
       const row = byThread ? thread : Math.min(rows - 1, Math.floor(((tick % step) / step) * rows));
@@ -132,7 +131,7 @@ export class HeatMap {
   }
 }
 
-function heat(share: number): string {
+export function heat(share: number): string {
   if (share <= 0) return isDark() ? "#1c2026" : "#f3f4f6";
   const part = Math.sqrt(share);
   return isDark() ? `hsl(${40 - 24 * part} 85% ${16 + 44 * part}%)` : `hsl(${40 - 24 * part} 88% ${92 - 48 * part}%)`;

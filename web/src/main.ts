@@ -8,15 +8,18 @@ import { Functions } from "./functions";
 import { Comparison } from "./compare";
 import { cards, Head, StateBar } from "./head";
 import { HeatMap } from "./heat";
-import { Latency, Locks, recording, SourceView } from "./others";
+import { Latency, Locks, recording } from "./others";
+import { SourceView } from "./source";
+import { Calls, Requests } from "./traced";
 import { KIND_WORDS, frameColour } from "./palette";
 import { Selection, Store } from "./selection";
+import { cellsOf } from "./cells";
 import { byCaller, callees, callers, fill, fold, Folded, Frame, inverted } from "./stacks";
 import { mix, Strips } from "./strips";
-import { Found, search, sum, Sums, groupsOf } from "./sums";
+import { Found, search, sum, Sums } from "./sums";
 import { Waits } from "./waits";
 
-const TABS: [string, string][] = [["flame", "Flame"], ["functions", "Functions"], ["callers", "Callers/callees"], ["waits", "Waits & wakers"], ["locks", "Locks"], ["latency", "Latency"], ["heat", "Heat map"], ["source", "Source"], ["compare", "Compare"], ["recording", "Recording"]];
+const TABS: [string, string][] = [["flame", "Flame"], ["calls", "Calls"], ["io", "Requests"], ["functions", "Functions"], ["callers", "Callers/callees"], ["waits", "Waits & wakers"], ["locks", "Locks"], ["latency", "Latency"], ["heat", "Heat map"], ["source", "Source"], ["compare", "Compare"], ["recording", "Recording"]];
 const KEYS: [string, string][] = [
   ["/", "search"], ["n N", "next, previous match"], ["arrows", "move in the flame graph"], ["Enter", "zoom to the frame"], ["Backspace", "zoom out one frame"], ["0", "zoom out"],
   ["f", "only stacks of this function"], ["c", "callers and callees of it"], ["s", "state first"], ["i", "inverted: from the innermost function"], ["u", "root at the foot"], ["o", "order by name or time"],
@@ -90,17 +93,20 @@ class Page {
     if (this.comparison) this.panes.set("compare", this.comparison.box);
     else this.panes.set("functions", this.functions.box);
     this.panes.set("callers", el("div", { class: "pane flush sandwich" }, el("h3", { text: "callers" }), this.up.box, el("h3", { text: "callees" }), this.down.box));
+    const { calls, io } = data.about;
+    if (calls) this.panes.set("calls", new Calls(calls, this.store).box);
+    if (io) this.panes.set("io", new Requests(io).box);
     this.panes.set("waits", this.waits.box);
     this.panes.set("locks", new Locks(data, this.store).box);
     this.panes.set("latency", new Latency(data, this.store).box);
     this.panes.set("heat", this.heat.box);
     this.panes.set("source", new SourceView(data, this.store).box);
     this.panes.set("recording", recording(data));
-    const needsWall = ["waits", "locks", "latency"];
+    const needsWall = data.about.data.threads.length > 0 && isWall ? [] : ["waits", "locks", "latency"];
     const bar = el("div", { class: "tabs", role: "tablist" });
     for (const [id, title] of TABS) {
       const pane = this.panes.get(id);
-      if (!pane || (needsWall.includes(id) && !isWall) || (id === "heat" && !this.strips.isUseful) || (id === "source" && data.about.sources.length === 0)) {
+      if (!pane || needsWall.includes(id) || (id === "heat" && !this.strips.isUseful) || (id === "source" && data.about.sources.length === 0)) {
         this.panes.delete(id);
         continue;
       }
@@ -145,10 +151,11 @@ class Page {
     this.head.showFound(found.error ? found.error : selection.search ? `${percent(found.amount, this.sums.total)} in ${countOf(found.places, "place", "places")}` : "", found.error !== "");
     if (sumsChanged) {
       this.stateBar.show(this.sums, selection);
-      this.strips.draw();
+      if (has("threads", "states", "set", "idle")) this.strips.draw();
+      else this.strips.brush();
       this.comparison?.select(this.sums, selection);
     }
-    this.showOptions(selection);
+    if (has("set", "mode", "group", "folds", "byName")) this.showOptions(selection);
     this.showCrumbs(selection);
     const tab = this.tabs.has(selection.tab) ? selection.tab : "flame";
     this.panes.forEach((pane, id) => (pane.hidden = id !== tab));
@@ -178,17 +185,25 @@ class Page {
   private refold(selection: Selection): void {
     const key = JSON.stringify([selection.set, selection.group, selection.mode === "state", selection.folds]);
     if (this.foldedFor !== key) {
-      // Folded once for all selections: with every place that the set has.
-      const everything = { ...selection, span: null, threads: [], states: [...this.data.states], idle: true, focus: "", drop: [] };
-      const all = sum(this.data, everything);
-      this.folded = fold(this.data, all.set, groupsOf(this.data, selection).groups, selection, Uint8Array.from(all.place, (amount) => (amount > 0 ? 1 : 0)));
+      // Once for all selections: every stack of the set.
+      const { set } = this.sums;
+      this.folded = fold(this.data, set, cellsOf(this.data, set, selection.group), selection);
       this.foldedFor = key;
+      this.filledFor = null;
     }
+    if (this.filledFor === this.sums) return;
     fill(this.folded, this.sums);
+    this.filledFor = this.sums;
+    this.root = null;
   }
 
+  private filledFor: Sums | null = null;
+  private rootFor = "";
+
   private showFlame(selection: Selection): void {
-    this.root = selection.mode === "inverted" ? inverted(this.folded, selection.byName) : byCaller(this.folded, selection.byName);
+    const key = `${selection.mode} ${selection.byName}`;
+    if (!this.root || this.rootFor !== key) this.root = (selection.mode === "inverted" ? inverted : byCaller)(this.data, this.folded, selection.byName);
+    this.rootFor = key;
     this.flame.show(this.root, selection.zoom, this.found.hit, selection.upright, this.look());
   }
 
@@ -199,8 +214,8 @@ class Page {
 
   private showSandwich(selection: Selection): void {
     const label = selection.focus || this.flame.cursor?.label || this.hottest();
-    const upward = callers(this.folded, label, selection.byName);
-    const downward = callees(this.folded, label, selection.byName);
+    const upward = callers(this.data, this.folded, label, selection.byName);
+    const downward = callees(this.data, this.folded, label, selection.byName);
     this.up.show(upward, [], this.found.hit, false, this.look());
     this.down.show(downward, [], this.found.hit, false, this.look());
     this.tell(downward);
@@ -209,11 +224,11 @@ class Page {
   private hottest(): string {
     // Time in the kernel counts for the function that called it.
     const sums = new Map<string, number>();
-    const { own, names, parents, labels } = this.folded;
-    for (let node = 1; node < own.length; node++) {
+    const { own, length, parent, label, texts } = this.folded;
+    for (let node = 1; node < length; node++) {
       if (own[node] === 0) continue;
-      const label = labels[names[node] >= 0 ? node : parents[node]];
-      sums.set(label, (sums.get(label) ?? 0) + own[node]);
+      const text = texts[label[label[node] < this.data.names.length ? node : parent[node]]];
+      sums.set(text, (sums.get(text) ?? 0) + own[node]);
     }
     return [...sums].reduce((best, next) => (next[1] > best[1] ? next : best), ["all", 0])[0];
   }
@@ -263,10 +278,9 @@ class Page {
     if (this.crumbs.childElementCount) this.crumbs.append(el("span", { class: "dim", text: this.comparison ? `= ${this.comparison.sides(this.sums.states)}` : `= ${amount(this.sums.total, this.sums.set.unit)}, ${percent(this.sums.total, this.wholeOf())} of all` }));
   }
 
-  private whole: number[] = [];
   private wholeOf(): number {
-    const at = this.store.current.set;
-    return (this.whole[at] ??= sum(this.data, { ...this.store.current, span: null, threads: [], states: [], focus: "", drop: [] }).total);
+    const { states } = this.sums.set;
+    return states.reduce((whole, value, state) => whole + (this.data.states[state] === "idle" && !this.store.current.idle ? 0 : value), 0);
   }
 
   /** The amount first: names may be long. */
@@ -299,7 +313,7 @@ class Page {
       ["take it out", () => this.store.change({ drop: [...this.store.current.drop, frame.label] })],
       ["copy the name", () => copy(frame.label)], ["copy the stack", () => copy(frame.path.join(";"))], ["copy this row", () => copy(this.status.textContent ?? "")],
     ];
-    if (this.data.about.sources.some((source) => source.name === frame.label)) items.push(["source", () => this.store.change({ focus: frame.label, tab: "source" })]);
+    if (this.data.about.sources.some((source) => source.name.replace(/\(.*$/, "") === frame.label.replace(/\(.*$/, ""))) items.push(["source", () => this.store.change({ focus: frame.label, tab: "source" })]);
     for (const [text, run] of items) this.menu.append(el("button", { type: "button", role: "menuitem", text, on: { click: () => { this.menu.hidden = true; run(); } } }));
     this.menu.hidden = false;
     this.menu.style.left = `${Math.min(x, innerWidth - 240)}px`;

@@ -1,6 +1,6 @@
-// Locks, lengths of waits, notes about the recording, source.
+// Locks, lengths of waits, notes about the recording.
 
-import { Data, Lengths, Lock, Source } from "./data";
+import { Data, Lengths, Lock } from "./data";
 import { clear, el } from "./dom";
 import { countOf, duration, grouped, percent } from "./format";
 import { stateColour } from "./palette";
@@ -60,15 +60,20 @@ export class Latency {
     const press = () => this.store.change({ states: this.store.current.states.includes(of.state) ? [] : [of.state] });
     const head = el("button", { type: "button", class: "link", on: { click: press } }, stateMark(of.state));
     const words = el("p", { class: "dim", text: `${countOf(of.count, "wait", "waits")} · p50 ${duration(of.p50)} · p99 ${duration(of.p99)} · longest ${duration(of.max)}` });
-    const most = Math.max(...of.rows.map(([, count]) => count), 1);
-    const rows = of.rows.map(([low, count]) => {
-      const bar = el("i");
-      bar.style.width = `${(100 * count) / most}%`;
-      bar.style.background = stateColour(of.state);
-      return el("tr", {}, el("td", { class: "n", text: `${duration(low)}–${duration(low * 2)}` }), el("td", { class: "n", text: grouped(count) }), el("td", { class: "wide-bar" }, bar));
-    });
-    return el("section", { class: "card" }, el("h3", {}, head), words, el("table", { "aria-label": `lengths of waits: ${of.state}` }, el("tbody", {}, ...rows)));
+    return el("section", { class: "card" }, el("h3", {}, head), words, histogram(`lengths of waits: ${of.state}`, of.rows, of.state));
   }
+}
+
+/** Numbers by length, in powers of two. */
+export function histogram(label: string, rows: [number, number][], state: string): HTMLElement {
+  const most = Math.max(...rows.map(([, count]) => count), 1);
+  const lines = rows.map(([low, count]) => {
+    const bar = el("i");
+    bar.style.width = `${(100 * count) / most}%`;
+    bar.style.background = stateColour(state);
+    return el("tr", {}, el("td", { class: "n", text: `${duration(low)}–${duration(low * 2)}` }), el("td", { class: "n", text: grouped(count) }), el("td", { class: "wide-bar" }, bar));
+  });
+  return el("table", { "aria-label": label }, el("tbody", {}, ...lines));
 }
 
 export function recording(data: Data): HTMLElement {
@@ -81,45 +86,4 @@ export function recording(data: Data): HTMLElement {
     el("h3", { text: "Notes" }), notes.length ? el("ul", {}, ...notes.map((note) => el("li", { text: note }))) : el("p", { class: "dim", text: "Nothing limits this recording." }),
     el("h3", { text: "Recording" }), el("table", { class: "facts", "aria-label": "facts about the recording" }, el("tbody", {}, ...facts)),
     el("p", { class: "dim", text: `page: ${grouped(about.data.nodes)} frames, ${data.sets.map((set) => `${grouped(set.items)} of ${set.name}`).join(", ")}; unpacked in ${data.loadMs.toFixed(0)} ms` }));
-}
-
-/** Code with its share of time. */
-export class SourceView {
-  readonly box = el("div", { class: "pane" });
-  private readonly pick = el("select", { "aria-label": "function" });
-  private readonly code = el("div", { class: "table code", tabindex: "0" });
-
-  constructor(data: Data, store: Store) {
-    const { sources } = data.about;
-    if (sources.length === 0) {
-      this.box.append(el("p", { class: "note", text: "This page has no code: it was made without object files, or nothing ran. tally annotate shows code in the terminal." }));
-      return;
-    }
-    sources.forEach((source, at) => this.pick.append(el("option", { value: at, text: `${(100 * source.own).toFixed(1)} % ${source.name} — ${source.file}` })));
-    this.pick.addEventListener("change", () => this.show(sources[Number(this.pick.value)]));
-    this.box.append(el("p", { class: "note" }, "Share of the samples of a function, by instruction: ", this.pick), this.code);
-    this.show(sources[0]);
-    store.watch((selection, changed) => {
-      const at = sources.findIndex((source) => source.name === selection.focus);
-      if (changed.has("focus") && at >= 0) {
-        this.pick.value = String(at);
-        this.show(sources[at]);
-      }
-    });
-  }
-
-  private show(source: Source): void {
-    clear(this.code);
-    const most = Math.max(...source.lines.map((line) => line.share), 1e-9);
-    let last: string | null = null;
-    const rows = source.lines.map((line) => {
-      const heat = el("td", { class: "n heat", text: line.share > 0 ? `${(100 * line.share).toFixed(1)} %` : "" });
-      if (line.share > 0) heat.style.background = `rgba(224,88,40,${0.12 + (0.6 * line.share) / most})`;
-      const where = line.line !== last ? (line.line ?? "") : "";
-      last = line.line;
-      return el("tr", {}, heat, el("td", { class: "n dim", text: line.address }), el("td", {}, el("code", { text: line.text })), el("td", { class: "dim", text: where }));
-    });
-    this.code.append(el("table", { "aria-label": `code of ${source.name}` }, el("tbody", {}, ...rows)));
-    if (source.cut > 0) this.code.append(el("p", { class: "note", text: `${countOf(source.cut, "instruction", "instructions")} without samples are left out.` }));
-  }
 }

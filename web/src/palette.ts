@@ -28,13 +28,16 @@ const DARK: Record<StateClass, string> = {
 /** Letter of a state where there is no colour. */
 export const LETTER: Record<StateClass, string> = { on: "#", runnable: "r", preempted: "p", lock: "L", disk: "d", poll: "w", timer: "t", other: "o", idle: "." };
 
+const scheme = matchMedia("(prefers-color-scheme: dark)");
+const paper = matchMedia("print");
+
 export function isDark(): boolean {
   const theme = document.documentElement.dataset.theme;
-  return theme ? theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  return theme ? theme === "dark" : scheme.matches;
 }
 
 export function stateColour(state: string): string {
-  return (isDark() && !matchMedia("print").matches ? DARK : LIGHT)[classOf(state)];
+  return (isDark() && !paper.matches ? DARK : LIGHT)[classOf(state)];
 }
 
 /** Ink on a state's colour. */
@@ -63,7 +66,16 @@ export function frameColour(name: string, kind: number, pale: boolean): string {
   const [turn, night] = [name ? unit(hash) * 12 : 0, isDark()];
   const lightness = night ? dark + shade * 6 : light + shade * 8;
   const level = pale ? (night ? lightness * 0.6 + 8 : lightness * 0.5 + 47) : lightness;
-  return `hsl(${hue + turn} ${pale ? saturation * 0.6 : night ? saturation * 0.7 : saturation}% ${level}%)`;
+  return hex(hue + turn, (pale ? saturation * 0.6 : night ? saturation * 0.7 : saturation) / 100, level / 100);
+}
+
+function hex(hue: number, saturation: number, lightness: number): string {
+  const chroma = saturation * Math.min(lightness, 1 - lightness);
+  const channel = (offset: number) => {
+    const k = (offset + hue / 30 + 12) % 12;
+    return Math.round(255 * (lightness - chroma * Math.max(-1, Math.min(k - 3, 9 - k, 1)))).toString(16).padStart(2, "0");
+  };
+  return `#${channel(0)}${channel(8)}${channel(4)}`;
 }
 
 export function ink(): string {

@@ -34,10 +34,12 @@ type Listener = (selection: Selection, changed: Set<keyof Selection>) => void;
 export class Store {
   current: Selection = structuredClone(FRESH);
   private listeners: Listener[] = [];
+  /** Writes the address after a live change: browsers limit how often. */
+  private timer: number | undefined;
 
   constructor(readonly setNames: string[], readonly tickNs: number, readonly defaults: Partial<Selection> = {}) {
     this.current = this.read(location.hash);
-    addEventListener("popstate", () => this.replace(this.read(location.hash)));
+    addEventListener("popstate", () => { clearTimeout(this.timer); this.replace(this.read(location.hash)); });
   }
 
   watch(listener: Listener): void {
@@ -47,9 +49,12 @@ export class Store {
   /** Changes the selection; `live` changes (a drag, typing) make no step for Back. */
   change(change: Partial<Selection>, live = false): void {
     const next = { ...this.current, ...change };
-    const address = this.write(next);
-    if (live) history.replaceState(null, "", address);
-    else if (address !== (location.hash || "#")) history.pushState(null, "", address);
+    clearTimeout(this.timer);
+    if (live) this.timer = setTimeout(() => history.replaceState(null, "", this.write(this.current)), 150);
+    else {
+      const address = this.write(next);
+      if (address !== (location.hash || "#")) history.pushState(null, "", address);
+    }
     this.replace(next);
   }
 

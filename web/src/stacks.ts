@@ -1,6 +1,7 @@
 // Trees of frames for the flame graphs. The folded tree is made once for a way of folding and grouping; amounts are put
 // in for each selection. Frames are made on demand, only where they are wide enough to be seen.
 
+import { Cells, Pairs } from "./cells";
 import { Data, ItemSet, Kind } from "./data";
 import { Selection } from "./selection";
 import { Sums } from "./sums";
@@ -11,97 +12,99 @@ const CALL = /^__(?:x64|ia32|arm64|se|do)_(?:compat_)?sys_(.+)$/;
 const FAULT = /^(asm_)?exc_page_fault$|^do_user_addr_fault$|^el0_da$/;
 const INTERRUPT = /^(asm_)?(sysvec_|common_interrupt|exc_nmi)|^el[01]_interrupt$/;
 
-/** Folded nodes; each has a label, and each place of a set ends in one. */
+/** Folded nodes, callers first; each has a label, and each cell of a set ends in one. */
 export interface Folded {
-  labels: string[]; kinds: number[]; parents: number[]; repeats: number[];
-  /** Name of the recording that a label stands for; -1 for folded ones. */
-  names: number[];
-  /** By group and place: the node. */
+  /** Texts of labels: first the recording's names, then those of folding. */
+  texts: string[];
+  length: number;
+  label: Int32Array; kind: Uint8Array; parent: Int32Array; repeats: Int32Array;
+  /** By cell: the node. */
   leaf: Int32Array;
   states: number;
+  /** States that a cell has. */
+  used: number[];
   /** Amounts by node and state, callees included; and own. */
-  total: Float64Array; own: Float64Array; sum: Float64Array; count: Float64Array;
-  children: number[][];
+  total: Float64Array; own: Float64Array; sum: Float64Array; ownCount: Float64Array; count: Float64Array;
+  /** Callees of a node: `below[first[node]]` to `below[first[node + 1] - 1]`. */
+  first: Int32Array; below: Int32Array;
+}
+
+/** The recording's name that a label stands for; -1 for folded ones. */
+export function nameOf(data: Data, label: number): number {
+  return label < data.names.length ? label : -1;
 }
 
 class Builder {
-  labels = ["all"]; kinds: number[] = [Kind.Task]; parents = [0]; repeats = [1]; names = [-1];
-  private index = new Map<string, number>();
+  readonly texts: string[];
+  private readonly ids = new Map<string, number>();
+  private readonly nodes = new Pairs(4096);
+  kind = new Uint8Array(8192);
+  repeats = new Int32Array(8192);
+  /** By name: label of the kernel's work, 0 for its other functions, -1 for those outside the kernel. */
+  readonly work: Int32Array;
+  readonly isStart: Uint8Array;
+  readonly kernel: number;
 
-  child(parent: number, label: string, kind: number, name: number): number {
-    const key = `${parent} ${kind} ${label}`;
-    let node = this.index.get(key);
-    if (node === undefined) {
-      node = this.labels.push(label) - 1;
-      this.kinds.push(kind);
-      this.parents.push(parent);
-      this.repeats.push(1);
-      this.names.push(name);
-      this.index.set(key, node);
+  constructor(readonly data: Data, readonly folds: Selection["folds"]) {
+    this.texts = data.names.slice();
+    this.nodes.index(-1, this.text("all"));
+    this.put(0, Kind.Task);
+    this.kernel = this.text("kernel");
+    this.isStart = Uint8Array.from(data.names, (name) => (folds.start && START.test(name) ? 1 : 0));
+    this.work = Int32Array.from(data.names, (name, at) => {
+      if (!folds.kernel || data.kinds[at] !== Kind.Kernel) return -1;
+      const work = kernelWork(name);
+      return work ? this.text(`kernel: ${work}`) : 0;
+    });
+  }
+
+  get length(): number { return this.nodes.length; }
+  get parent(): Int32Array { return this.nodes.first; }
+  get label(): Int32Array { return this.nodes.second; }
+
+  text(text: string): number {
+    let id = this.ids.get(text);
+    if (id === undefined) this.ids.set(text, (id = this.texts.push(text) - 1));
+    return id;
+  }
+
+  private put(node: number, kind: number): void {
+    if (node >= this.kind.length) {
+      const [kinds, repeats] = [this.kind, this.repeats];
+      (this.kind = new Uint8Array(kinds.length * 2)).set(kinds);
+      (this.repeats = new Int32Array(repeats.length * 2)).set(repeats);
     }
+    this.kind[node] = kind;
+    this.repeats[node] = 1;
+  }
+
+  child(parent: number, label: number, kind: number): number {
+    const before = this.nodes.length;
+    const node = this.nodes.index(parent, label);
+    if (node === before) this.put(node, kind);
     return node;
   }
-}
 
-/** Folds every stack of a set. */
-export function fold(data: Data, set: ItemSet, groups: string[], selection: Selection, used: Uint8Array): Folded {
-  const built = new Builder();
-  const places = set.placeNode.length;
-  const leaf = new Int32Array(groups.length * places).fill(-1);
-  const byState = selection.mode === "state";
-  const memos = new Map<number, Int32Array>();
-  for (let at = 0; at < leaf.length; at++) {
-    if (!used[at]) continue;
-    const [group, place] = [Math.floor(at / places), at % places];
-    const state = byState ? set.placeState[place] : 0;
-    const root = (byState ? 1 + group * data.states.length + state : 1 + group);
-    let memo = memos.get(root);
-    if (!memo) {
-      memos.set(root, (memo = new Int32Array(data.parent.length).fill(-1)));
-      let top = 0;
-      if (byState) top = built.child(top, `[${data.states[state]}]`, Kind.Waiting, -1);
-      if (groups[group]) top = built.child(top, groups[group], Kind.Task, -1);
-      memo[0] = top;
+  /** The folded node of a node whose caller's is `above`. */
+  below(node: number, above: number): number {
+    const { data, folds } = this;
+    const name = data.nodeName[node];
+    const work = this.work[name];
+    if (work >= 0) return this.inKernel(above, work);
+    if (this.isStart[name]) return above;
+    if (folds.recursion && this.label[above] === name) {
+      this.repeats[above] = Math.max(this.repeats[above], repeats(data, node));
+      return above;
     }
-    leaf[at] = foldNode(data, built, memo, set.placeNode[place], selection);
+    return this.child(above, name, data.kinds[name]);
   }
-  const nodes = built.labels.length;
-  const children: number[][] = Array.from({ length: nodes }, () => []);
-  for (let node = 1; node < nodes; node++) children[built.parents[node]].push(node);
-  return {
-    labels: built.labels, kinds: built.kinds, parents: built.parents, repeats: built.repeats, names: built.names, leaf, children,
-    states: data.states.length, total: new Float64Array(nodes * data.states.length), own: new Float64Array(nodes),
-    sum: new Float64Array(nodes), count: new Float64Array(nodes),
-  };
-}
 
-function foldNode(data: Data, built: Builder, memo: Int32Array, node: number, selection: Selection): number {
-  const path: number[] = [];
-  while (memo[node] < 0) {
-    path.push(node);
-    node = data.parent[node];
+  private inKernel(above: number, work: number): number {
+    const isInside = this.kind[above] === Kind.Kernel;
+    if (isInside && this.label[above] !== this.kernel) return above;
+    const top = isInside ? this.parent[above] : above;
+    return this.child(top, work || this.kernel, Kind.Kernel);
   }
-  for (let i = path.length - 1; i >= 0; i--) memo[path[i]] = foldedChild(data, built, memo, path[i], selection.folds);
-  return memo[path.length ? path[0] : node];
-}
-
-function foldedChild(data: Data, built: Builder, memo: Int32Array, node: number, folds: Selection["folds"]): number {
-  const parent = memo[data.parent[node]];
-  const name = data.nodeName[node];
-  const [label, kind] = [data.names[name], data.kinds[name]];
-  if (kind === Kind.Kernel && folds.kernel) {
-    const isInside = built.kinds[parent] === Kind.Kernel;
-    if (isInside && built.labels[parent] !== "kernel") return parent;
-    const work = kernelWork(label);
-    const top = isInside ? built.parents[parent] : parent;
-    return built.child(top, work ? `kernel: ${work}` : "kernel", Kind.Kernel, -1);
-  }
-  if (folds.start && START.test(label)) return parent;
-  if (folds.recursion && name === built.names[parent]) {
-    built.repeats[parent] = Math.max(built.repeats[parent], repeats(data, node));
-    return parent;
-  }
-  return built.child(parent, label, kind, name);
 }
 
 function kernelWork(label: string): string {
@@ -120,39 +123,133 @@ function repeats(data: Data, node: number): number {
   return times;
 }
 
+/** Folds every stack of a set. */
+export function fold(data: Data, set: ItemSet, cells: Cells, selection: Selection): Folded {
+  const built = new Builder(data, selection.folds);
+  const leaf = new Int32Array(cells.count).fill(-1);
+  const memo = new Int32Array(data.parent.length);
+  // By root, so that one memo does: `made` has the root for which a node's entry was made.
+  const made = new Int32Array(data.parent.length).fill(-1);
+  const roots = rootsOf(data, set, cells, selection);
+  for (const [root, members] of roots.entries()) {
+    if (!members) continue;
+    memo[0] = rootNode(data, built, cells, root, selection);
+    made[0] = root;
+    for (const cell of members) leaf[cell] = foldNode(built, memo, made, root, set.placeNode[cells.place[cell]]);
+  }
+  return finish(data, set, cells, built, leaf);
+}
+
+/** Cells by root: their group, or their group and state. */
+function rootsOf(data: Data, set: ItemSet, cells: Cells, selection: Selection): number[][] {
+  const byState = selection.mode === "state";
+  const roots: number[][] = [];
+  for (let cell = 0; cell < cells.count; cell++) {
+    const group = cells.group[cell];
+    const root = byState ? group * data.states.length + set.placeState[cells.place[cell]] : group;
+    (roots[root] ??= []).push(cell);
+  }
+  return roots;
+}
+
+function rootNode(data: Data, built: Builder, cells: Cells, root: number, selection: Selection): number {
+  const states = data.states.length;
+  const byState = selection.mode === "state";
+  const group = cells.groups[byState ? Math.floor(root / states) : root];
+  let top = 0;
+  if (byState) top = built.child(top, built.text(`[${data.states[root % states]}]`), Kind.Waiting);
+  if (group) top = built.child(top, built.text(group), Kind.Task);
+  return top;
+}
+
+const path: number[] = [];
+
+function foldNode(built: Builder, memo: Int32Array, made: Int32Array, root: number, node: number): number {
+  const { parent } = built.data;
+  path.length = 0;
+  while (made[node] !== root) {
+    path.push(node);
+    node = parent[node];
+  }
+  let above = memo[node];
+  for (let i = path.length - 1; i >= 0; i--) {
+    above = memo[path[i]] = built.below(path[i], above);
+    made[path[i]] = root;
+  }
+  return above;
+}
+
+function finish(data: Data, set: ItemSet, cells: Cells, built: Builder, leaf: Int32Array): Folded {
+  const { length, texts } = built;
+  const parent = built.parent.slice(0, length);
+  parent[0] = 0;
+  const first = new Int32Array(length + 1);
+  for (let node = 1; node < length; node++) first[parent[node] + 1]++;
+  for (let node = 0; node < length; node++) first[node + 1] += first[node];
+  const next = first.slice();
+  const below = new Int32Array(length);
+  for (let node = 1; node < length; node++) below[next[parent[node]]++] = node;
+  const states = data.states.length;
+  const has = new Uint8Array(states);
+  for (let cell = 0; cell < cells.count; cell++) has[set.placeState[cells.place[cell]]] = 1;
+  const numbers = (size: number) => new Float64Array(size);
+  return {
+    texts, length, parent, label: built.label.slice(0, length), kind: built.kind, repeats: built.repeats, leaf, states, first, below,
+    used: [...has.keys()].filter((state) => has[state]), total: numbers(length * states), own: numbers(length), sum: numbers(length), ownCount: numbers(length), count: numbers(length),
+  };
+}
+
 /** Puts in the amounts of a selection. */
 export function fill(folded: Folded, sums: Sums): void {
-  const { total, own, sum, count, leaf, states, parents } = folded;
-  [total, own, sum, count].forEach((array) => array.fill(0));
-  const places = sums.set.placeNode.length;
+  const { total, own, sum, ownCount, count, leaf, states, parent, length, used } = folded;
+  // With one state the sum is its total.
+  const split = used.length > 1;
+  [own, ownCount].forEach((array) => array.fill(0));
+  if (split) total.fill(0);
+  const { set, cells, cell, cellCount } = sums;
   for (let at = 0; at < leaf.length; at++) {
-    const amount = sums.place[at];
+    const amount = cell[at];
     if (amount === 0 || leaf[at] < 0) continue;
     const node = leaf[at];
-    total[node * states + sums.set.placeState[at % places]] += amount;
+    if (split) total[node * states + set.placeState[cells.place[at]]] += amount;
     own[node] += amount;
-    count[node] += sums.placeCount[at];
+    ownCount[node] += cellCount[at];
   }
   sum.set(own);
-  for (let node = parents.length - 1; node > 0; node--) {
-    const parent = parents[node];
+  count.set(ownCount);
+  for (let node = length - 1; node > 0; node--) {
+    const above = parent[node];
     if (sum[node] === 0) continue;
-    sum[parent] += sum[node];
-    count[parent] += count[node];
-    for (let state = 0; state < states; state++) total[parent * states + state] += total[node * states + state];
+    sum[above] += sum[node];
+    count[above] += count[node];
+    if (split) for (const state of used) total[above * states + state] += total[node * states + state];
   }
 }
 
-/** A frame that may be drawn. Its callees are made when they are asked for. */
+/** A frame that may be drawn. Its callees and states are made when they are asked for. */
 export class Frame {
   private below: Frame[] | null = null;
+  private split: Float64Array | null = null;
   constructor(
-    readonly tree: Tree, readonly label: string, readonly kind: number, readonly name: number, readonly repeats: number,
-    readonly value: number, readonly states: Float64Array, readonly count: number, readonly parent: Frame | null, readonly members: Members,
+    readonly tree: Tree, readonly id: number, readonly kind: number, readonly repeats: number,
+    readonly value: number, readonly count: number, readonly parent: Frame | null, readonly members: Members, readonly own: string | null = null,
   ) {}
+
+  get label(): string {
+    return this.own ?? this.tree.folded.texts[this.id];
+  }
+
+  /** Name of the recording; -1 for folded frames. */
+  get name(): number {
+    return this.own === null ? nameOf(this.tree.data, this.id) : -1;
+  }
 
   get children(): Frame[] {
     return (this.below ??= this.tree.expand(this));
+  }
+
+  get states(): Float64Array {
+    return (this.split ??= this.tree.split(this.members));
   }
 
   get path(): string[] {
@@ -178,91 +275,109 @@ export interface Members { nodes: number[]; of: number[] | null }
 
 /** How frames are put together: callees below callers, or callers below callees. */
 export class Tree {
-  constructor(readonly folded: Folded, readonly up: boolean, readonly byName: boolean) {}
+  constructor(readonly data: Data, readonly folded: Folded, readonly up: boolean, readonly byName: boolean, readonly sums: Float64Array = folded.sum) {}
 
   root(label: string, members: Members): Frame {
-    return this.frame(label, Kind.Task, -1, 1, null, members);
+    return this.frame(0, null, members, label);
   }
 
   expand(frame: Frame): Frame[] {
+    const frames = !this.up && frame.members.nodes.length === 1 ? this.callees(frame, frame.members.nodes[0]) : this.merged(frame);
+    return this.byName ? frames.sort((a, b) => (a.label < b.label ? -1 : 1)) : frames.sort((a, b) => b.value - a.value);
+  }
+
+  /** Callees of one node have different labels. */
+  private callees(frame: Frame, node: number): Frame[] {
+    const { first, below } = this.folded;
+    const frames: Frame[] = [];
+    for (let at = first[node]; at < first[node + 1]; at++) {
+      const child = below[at];
+      if (this.sums[child] > 0) frames.push(this.frame(this.folded.label[child], frame, { nodes: [child], of: null }));
+    }
+    return frames;
+  }
+
+  private merged(frame: Frame): Frame[] {
     const { folded } = this;
-    const groups = new Map<string, Members>();
+    const groups = new Map<number, Members>();
     const add = (node: number, of: number) => {
-      const key = `${folded.kinds[node]} ${folded.labels[node]}`;
-      let group = groups.get(key);
-      if (!group) groups.set(key, (group = { nodes: [], of: this.up ? [] : null }));
+      let group = groups.get(folded.label[node]);
+      if (!group) groups.set(folded.label[node], (group = { nodes: [], of: this.up ? [] : null }));
       group.nodes.push(node);
       group.of?.push(of);
     };
     frame.members.nodes.forEach((node, at) => {
       if (this.up) {
-        const parent = frame.parent ? folded.parents[node] : node;
+        const parent = frame.parent ? folded.parent[node] : node;
         if (parent !== 0) add(parent, frame.members.of![at]);
-      } else for (const child of folded.children[node]) if (folded.sum[child] > 0) add(child, child);
+      } else for (let at = folded.first[node]; at < folded.first[node + 1]; at++) if (this.sums[folded.below[at]] > 0) add(folded.below[at], folded.below[at]);
     });
-    const frames = [...groups.values()].map((group) => {
-      const node = group.nodes[0];
-      const repeats = Math.max(...group.nodes.slice(0, 1000).map((one) => folded.repeats[one]));
-      return this.frame(folded.labels[node], folded.kinds[node], folded.names[node], repeats, frame, group);
-    });
-    return this.byName ? frames.sort((a, b) => (a.label < b.label ? -1 : 1)) : frames.sort((a, b) => b.value - a.value);
+    return [...groups].map(([label, group]) => this.frame(label, frame, group));
   }
 
-  private frame(label: string, kind: number, name: number, repeats: number, parent: Frame | null, members: Members): Frame {
-    const { folded } = this;
-    const states = new Float64Array(folded.states);
-    let [value, count] = [0, 0];
+  private frame(label: number, parent: Frame | null, members: Members, own: string | null = null): Frame {
+    const { folded, sums } = this;
+    const counts = sums === folded.own ? folded.ownCount : folded.count;
+    let [value, count, repeats] = [0, 0, 1];
     const nodes = members.of ?? members.nodes;
     for (const node of nodes) {
-      value += folded.sum[node];
-      count += folded.count[node];
-      for (let state = 0; state < folded.states; state++) states[state] += folded.total[node * folded.states + state];
+      value += sums[node];
+      count += counts[node];
     }
-    return new Frame(this, label, kind, name, repeats, value, states, count, parent, members);
+    for (const node of members.nodes) if (folded.repeats[node] > repeats) repeats = folded.repeats[node];
+    const kind = own === null && members.nodes.length ? folded.kind[members.nodes[0]] : Kind.Task;
+    return new Frame(this, label, kind, repeats, value, count, parent, members, own);
+  }
+
+  /** Amounts of nodes by state. */
+  split(members: Members): Float64Array {
+    const { states, used, total, first, below } = this.folded;
+    const sums = new Float64Array(states);
+    const isOwn = this.sums === this.folded.own;
+    for (const node of members.of ?? members.nodes) {
+      if (used.length === 1) sums[used[0]] += this.sums[node];
+      else for (const state of used) {
+        sums[state] += total[node * states + state];
+        if (isOwn) for (let at = first[node]; at < first[node + 1]; at++) sums[state] -= total[below[at] * states + state];
+      }
+    }
+    return sums;
   }
 }
 
 /** The whole graph, callers on top. */
-export function byCaller(folded: Folded, byName: boolean): Frame {
-  return new Tree(folded, false, byName).root("all", { nodes: [0], of: null });
+export function byCaller(data: Data, folded: Folded, byName: boolean): Frame {
+  return new Tree(data, folded, false, byName).root("all", { nodes: [0], of: null });
 }
 
 /** The whole graph from the functions at the end of stacks. Each has its own amounts only. */
-export function inverted(folded: Folded, byName: boolean): Frame {
-  const own: Folded = { ...folded, sum: folded.own, total: ownStates(folded), count: folded.count };
+export function inverted(data: Data, folded: Folded, byName: boolean): Frame {
   const nodes: number[] = [];
-  for (let node = 1; node < own.own.length; node++) if (own.own[node] > 0) nodes.push(node);
-  return new Tree(own, true, byName).root("all", { nodes, of: nodes });
-}
-
-function ownStates(folded: Folded): Float64Array {
-  const own = folded.total.slice();
-  for (let node = folded.parents.length - 1; node > 0; node--) {
-    const parent = folded.parents[node];
-    for (let state = 0; state < folded.states; state++) own[parent * folded.states + state] -= folded.total[node * folded.states + state];
-  }
-  return own;
+  for (let node = 1; node < folded.length; node++) if (folded.own[node] > 0) nodes.push(node);
+  return new Tree(data, folded, true, byName, folded.own).root("all", { nodes, of: nodes });
 }
 
 /** Outermost places of a function. */
 function placesOf(folded: Folded, label: string): number[] {
-  const inside = new Uint8Array(folded.labels.length);
+  const inside = new Uint8Array(folded.length);
   const nodes: number[] = [];
-  for (let node = 1; node < folded.labels.length; node++) {
-    const above = inside[folded.parents[node]];
-    if (folded.labels[node] === label && !above) {
-      nodes.push(node);
+  const wanted = new Set<number>();
+  folded.texts.forEach((text, id) => { if (text === label) wanted.add(id); });
+  for (let node = 1; node < folded.length; node++) {
+    const above = inside[folded.parent[node]];
+    if (!above && wanted.has(folded.label[node])) {
+      if (folded.sum[node] > 0) nodes.push(node);
       inside[node] = 1;
     } else inside[node] = above;
   }
-  return nodes.filter((node) => folded.sum[node] > 0);
+  return nodes;
 }
 
-export function callees(folded: Folded, label: string, byName: boolean): Frame {
-  return new Tree(folded, false, byName).root(label, { nodes: placesOf(folded, label), of: null });
+export function callees(data: Data, folded: Folded, label: string, byName: boolean): Frame {
+  return new Tree(data, folded, false, byName).root(label, { nodes: placesOf(folded, label), of: null });
 }
 
-export function callers(folded: Folded, label: string, byName: boolean): Frame {
+export function callers(data: Data, folded: Folded, label: string, byName: boolean): Frame {
   const nodes = placesOf(folded, label);
-  return new Tree(folded, true, byName).root(label, { nodes: nodes.map((node) => folded.parents[node]), of: nodes });
+  return new Tree(data, folded, true, byName).root(label, { nodes: nodes.map((node) => folded.parent[node]), of: nodes });
 }

@@ -1,6 +1,6 @@
 // Threads over time: how many CPUs are busy, and a strip for each thread with its time by state. A drag selects a span.
 
-import { Data } from "./data";
+import { Data, range } from "./data";
 import { clear, el, fit } from "./dom";
 import { duration, percent, tickLabel } from "./format";
 import { classOf, isDark, LETTER, stateColour, texture } from "./palette";
@@ -18,6 +18,8 @@ export class Strips {
   private readonly heading = el("h2", {});
   private readonly names = el("div", { class: "strip-names" });
   private readonly canvas = el("canvas", { role: "img", tabindex: "0", "aria-label": "time of each thread by state; arrow keys move the selected span" });
+  private readonly veils = ["veil", "span", "veil"].map((name) => el("div", { class: name, hidden: true }));
+  private readonly area = el("div", { class: "strip-area" }, this.canvas, ...this.veils);
   private readonly shares = el("div", { class: "strip-shares" });
   private readonly more = el("button", { class: "link", type: "button" });
   private rows: Row[] = [];
@@ -28,7 +30,7 @@ export class Strips {
 
   constructor(readonly data: Data, readonly store: Store, readonly tell: (text: string) => void) {
     this.view = [0, data.about.data.ticks];
-    const body = el("div", { class: "strip-body" }, this.names, this.canvas, this.shares);
+    const body = el("div", { class: "strip-body" }, this.names, this.area, this.shares);
     this.box.append(el("div", { class: "row" }, this.heading, this.more), body);
     this.more.addEventListener("click", () => { this.all = !this.all; this.layout(); });
     this.canvas.addEventListener("pointerdown", (event) => this.down(event));
@@ -37,7 +39,7 @@ export class Strips {
     this.canvas.addEventListener("dblclick", () => { this.view = [0, this.data.about.data.ticks]; this.store.change({ span: null }); this.draw(); });
     this.canvas.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
     this.canvas.addEventListener("keydown", (event) => this.key(event));
-    new ResizeObserver(() => this.draw()).observe(this.canvas.parentElement!);
+    new ResizeObserver(() => this.draw()).observe(this.area.parentElement!);
     this.rows = this.gather();
     this.layout();
   }
@@ -129,7 +131,7 @@ export class Strips {
     this.names.querySelectorAll<HTMLElement>(".thread").forEach((name) => {
       name.setAttribute("aria-pressed", String(selected.has(Number(name.dataset.tid))));
     });
-    const width = this.canvas.parentElement!.clientWidth - this.names.offsetWidth - this.shares.offsetWidth - 16;
+    const width = this.area.parentElement!.clientWidth - this.names.offsetWidth - this.shares.offsetWidth - 16;
     const height = CPU + shown.length * ROW + 20;
     // Not in the document yet, or no room.
     if (width < 40) return;
@@ -147,7 +149,7 @@ export class Strips {
     }
     this.drawCpus(context, busy, width);
     this.axis(context, width, height);
-    this.brush(context, width, height);
+    this.brush();
   }
 
   private fromStrip(row: Row, width: number): { shares: Float64Array } {
@@ -185,7 +187,8 @@ export class Strips {
         if (part > 0) shares[x * states + state] += (ns * part) / length / nsPerColumn;
       }
     };
-    let [first, last] = [lower(set.thread, row.thread), lower(set.thread, row.thread + 1)];
+    const run = set.runs.find((run) => run.thread === row.thread) ?? { from: 0, to: 0 };
+    const [first, last] = range(set, run.from, run.to, [from, to]);
     for (let item = first; item < last; item++) {
       if (set.since[item] === 0) continue;
       const begin = set.since[item] - 1;
@@ -294,17 +297,18 @@ export class Strips {
     }
   }
 
-  private brush(context: CanvasRenderingContext2D, width: number, height: number): void {
-    const span = this.store.current.span;
+  /** The selected span: boxes above the drawing, so that a drag draws nothing anew. */
+  brush(): void {
+    const { span } = this.store.current;
+    this.veils.forEach((veil) => (veil.hidden = !span));
     if (!span) return;
+    const width = this.canvas.clientWidth;
     const scale = width / (this.view[1] - this.view[0]);
-    const [x, end] = span.map((tick) => (tick - this.view[0]) * scale);
-    context.fillStyle = isDark() ? "rgba(10,12,15,.6)" : "rgba(255,255,255,.62)";
-    context.fillRect(0, 0, Math.max(0, x), height - 20);
-    context.fillRect(end, 0, Math.max(0, width - end), height - 20);
-    context.strokeStyle = isDark() ? "#6cb0ff" : "#0b62d6";
-    context.lineWidth = 2;
-    context.strokeRect(x, 1, Math.max(end - x, 1), height - 21);
+    const [x, end] = span.map((tick) => Math.min(width, Math.max(0, (tick - this.view[0]) * scale)));
+    const height = `${this.canvas.clientHeight - 20}px`;
+    [[0, x], [x, Math.max(end, x + 1)], [end, width]].forEach(([from, to], at) => {
+      Object.assign(this.veils[at].style, { left: `${from}px`, width: `${Math.max(0, to - from)}px`, height });
+    });
   }
 
   private tick(event: { clientX: number }): number {
@@ -387,16 +391,6 @@ export class Strips {
 }
 
 const RANK = { idle: 0, poll: 1, timer: 2, other: 3, disk: 4, lock: 5, preempted: 6, runnable: 7, on: 8 };
-
-function lower(sorted: Int32Array, value: number): number {
-  let [low, high] = [0, sorted.length];
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (sorted[middle] < value) low = middle + 1;
-    else high = middle;
-  }
-  return low;
-}
 
 /** States by share in words. */
 export function mix(data: Data, sums: Sums, selection: Selection): string {

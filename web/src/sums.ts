@@ -1,14 +1,15 @@
 // Amounts of the selection: by place, by state, by thread. All other views are computed from these.
 
-import { Data, ItemSet, Kind } from "./data";
+import { Cells, cellsOf } from "./cells";
+import { Data, ItemSet, Kind, range } from "./data";
 import { Selection } from "./selection";
 
 export interface Sums {
   set: ItemSet;
-  groups: string[];
-  /** Amount by group and place (`group * places + place`), only of the selected states and stacks. */
-  place: Float64Array;
-  placeCount: Float64Array;
+  cells: Cells;
+  /** Amount and count by cell, only of the selected states and stacks. */
+  cell: Float64Array;
+  cellCount: Float64Array;
   /** Amount of each state in the selected time and threads, whatever states are selected. */
   states: Float64Array;
   /** Σ of the selected. */
@@ -29,8 +30,12 @@ export function threadMask(data: Data, selection: Selection): Uint8Array {
   return mask;
 }
 
-/** Part of an item that is inside a span. */
+/** Part of an item that is inside a span, in whole numbers. */
 export function inside(set: ItemSet, data: Data, item: number, from: number, to: number): number {
+  return Math.round(partInside(set, data, item, from, to));
+}
+
+function partInside(set: ItemSet, data: Data, item: number, from: number, to: number): number {
   const amount = set.amount[item];
   if (set.since[item] === 0) {
     const life = data.about.data.threads[set.thread[item]] ?? { from: 0, to: data.about.data.ticks };
@@ -49,23 +54,6 @@ export function inside(set: ItemSet, data: Data, item: number, from: number, to:
 
 function overlap(a: number, b: number, from: number, to: number): number {
   return Math.max(0, Math.min(b, to) - Math.max(a, from));
-}
-
-/** Groups of threads for the flame graph, and each thread's group. */
-export function groupsOf(data: Data, selection: Selection): { groups: string[]; of: Int32Array } {
-  const threads = data.about.data.threads;
-  const of = new Int32Array(Math.max(1, threads.length));
-  if (selection.group === "none" || threads.length === 0) return { groups: [""], of };
-  const names: string[] = [];
-  const index = new Map<string, number>();
-  const most = selection.group === "thread" ? 200 : 60;
-  threads.forEach((thread, at) => {
-    let name = selection.group === "thread" ? `${thread.comm} ${thread.tid}` : thread.comm;
-    if (!index.has(name) && names.length >= most) name = "other threads";
-    if (!index.has(name)) index.set(name, names.push(name) - 1);
-    of[at] = index.get(name)!;
-  });
-  return { groups: names, of };
 }
 
 /** Functions that make a stack count: those of the focus, without those dropped. */
@@ -87,47 +75,99 @@ export function below(data: Data, matches: (name: string) => boolean): Uint8Arra
 
 export function sum(data: Data, selection: Selection): Sums {
   const set = data.sets[selection.set] ?? data.sets[0];
-  const places = set.placeNode.length;
-  const { groups, of } = groupsOf(data, selection);
-  const place = new Float64Array(groups.length * places);
-  const placeCount = new Float64Array(groups.length * places);
-  const threads = threadMask(data, selection);
-  const span = selection.span;
-  for (let item = 0; item < set.items; item++) {
-    const thread = set.thread[item];
-    if (!threads[thread]) continue;
-    const amount = span ? inside(set, data, item, span[0], span[1]) : set.amount[item];
-    if (amount === 0) continue;
-    const at = of[thread] * places + set.place[item];
-    place[at] += amount;
-    placeCount[at] += span ? (set.count[item] * amount) / set.amount[item] : set.count[item];
-  }
-  return select(data, selection, { set, groups, place, placeCount });
+  const { cell, cellCount, cells } = inTime(data, set, selection);
+  return select(data, selection, { set, cells, cell: cell.slice(), cellCount: cellCount.slice() });
 }
 
-/** Applies states and functions to the amounts by place. */
-function select(data: Data, selection: Selection, of: Pick<Sums, "set" | "groups" | "place" | "placeCount">): Sums {
-  const { set, place, placeCount } = of;
-  const places = set.placeNode.length;
+type Raw = Pick<Sums, "set" | "cells" | "cell" | "cellCount">;
+/** A thread's items. */
+interface Run { thread: number; from: number; to: number }
+
+/** The amounts of the last span: a drag changes only what is between its old and its new ends. */
+let last: (Raw & { threads: string; span: [number, number] | null }) | null = null;
+
+function inTime(data: Data, set: ItemSet, selection: Selection): Raw {
+  const cells = cellsOf(data, set, selection.group);
+  const [span, threads] = [selection.span, selection.threads.join()];
+  const mask = threadMask(data, selection);
+  const runs = set.runs.filter((run) => mask[run.thread]);
+  if (span && last?.span && last.set === set && last.cells === cells && last.threads === threads && span[0] < last.span[1] && span[1] > last.span[0]) {
+    for (const run of runs) move(data, last, run, last.span, span);
+    last.span = span;
+    return last;
+  }
+  const raw = { set, cells, cell: new Float64Array(cells.count), cellCount: new Float64Array(cells.count) };
+  if (span) runs.forEach((run) => move(data, raw, run, [span[0], span[0]], span));
+  else runs.forEach((run) => addAll(raw, run));
+  last = { ...raw, threads, span };
+  return raw;
+}
+
+function addAll({ set, cells: { of }, cell, cellCount }: Raw, { from, to }: Run): void {
+  const { amount, count } = set;
+  for (let item = from; item < to; item++) {
+    const at = of[item];
+    cell[at] += amount[item];
+    cellCount[at] += count[item];
+  }
+}
+
+/** Changes the amounts from those of one span to those of another: only items that reach what is between their ends. */
+function move(data: Data, raw: Raw, run: Run, old: [number, number], now: [number, number]): void {
+  // Sums over the thread's life are the first items.
+  let timed = run.from;
+  while (timed < run.to && raw.set.since[timed] === 0) timed++;
+  change(data, raw, [run.from, timed], old, now);
+  const between = [0, 1].map((end) => range(raw.set, timed, run.to, [Math.min(old[end], now[end]), Math.max(old[end], now[end])]));
+  const [[first, mid], [next, end]] = between;
+  change(data, raw, [first, mid], old, now);
+  change(data, raw, [Math.max(mid, next), end], old, now);
+}
+
+/** Whole numbers only: sums stay exact. */
+function change(data: Data, { set, cells: { of }, cell, cellCount }: Raw, [from, to]: number[], old: [number, number], now: [number, number]): void {
+  const { amount, count, since, length } = set;
+  for (let item = from; item < to; item++) {
+    const begin = since[item];
+    if (length[item] > 0 || begin === 0) {
+      const [more, less] = [inside(set, data, item, now[0], now[1]), inside(set, data, item, old[0], old[1])];
+      cell[of[item]] += more - less;
+      cellCount[of[item]] += partOf(count[item], more / amount[item]) - partOf(count[item], less / amount[item]);
+      continue;
+    }
+    const sign = (begin > now[0] && begin <= now[1] ? 1 : 0) - (begin > old[0] && begin <= old[1] ? 1 : 0);
+    if (sign === 0) continue;
+    cell[of[item]] += sign * amount[item];
+    cellCount[of[item]] += sign * count[item];
+  }
+}
+
+function partOf(count: number, part: number): number {
+  return Number.isFinite(part) ? Math.round(1024 * count * part) / 1024 : 0;
+}
+
+/** Applies states and functions to the amounts by cell. */
+function select(data: Data, selection: Selection, of: Raw): Sums {
+  const { set, cells, cell, cellCount } = of;
   const states = new Float64Array(data.states.length);
   const mask = placeMask(data, set, selection);
   const idle = data.states.indexOf("idle");
   const wanted = Uint8Array.from(data.states, (state, at) =>
     selection.states.length ? (selection.states.includes(state) ? 1 : 0) : at !== idle || selection.idle ? 1 : 0);
   let [total, count] = [0, 0];
-  for (let at = 0; at < place.length; at++) {
-    if (place[at] === 0) continue;
-    const which = at % places;
-    const state = set.placeState[which];
-    if (mask && !mask[which]) {
-      place[at] = 0;
+  for (let at = 0; at < cell.length; at++) {
+    if (cell[at] === 0) continue;
+    const place = cells.place[at];
+    const state = set.placeState[place];
+    if (mask && !mask[place]) {
+      cell[at] = 0;
       continue;
     }
-    states[state] += place[at];
-    if (!wanted[state]) place[at] = 0;
+    states[state] += cell[at];
+    if (!wanted[state]) cell[at] = 0;
     else {
-      total += place[at];
-      count += placeCount[at];
+      total += cell[at];
+      count += cellCount[at];
     }
   }
   const idleLeftOut = idle >= 0 && !selection.idle ? states[idle] : 0;
@@ -135,12 +175,19 @@ function select(data: Data, selection: Selection, of: Pick<Sums, "set" | "groups
   return { ...of, states, total, whole, idleLeftOut, count };
 }
 
+/** Places with an amount. */
+export function shownPlaces(sums: Sums): Uint8Array {
+  const shown = new Uint8Array(sums.set.placeNode.length);
+  for (let at = 0; at < sums.cell.length; at++) if (sums.cell[at] > 0) shown[sums.cells.place[at]] = 1;
+  return shown;
+}
+
 export interface FunctionRow { name: number; own: Float64Array; total: Float64Array; ownSum: number; totalSum: number }
 
 /** Own and total amounts by function and state. Waits count as own time of the innermost function outside the kernel. */
 export function functions(data: Data, sums: Sums): FunctionRow[] {
-  const { set, place } = sums;
-  const [places, states, nodes] = [set.placeNode.length, data.states.length, data.parent.length];
+  const { set, cells, cell } = sums;
+  const [states, nodes] = [data.states.length, data.parent.length];
   const totals = new Float64Array(nodes * states);
   const rows = new Map<number, FunctionRow>();
   const row = (name: number) => {
@@ -149,10 +196,10 @@ export function functions(data: Data, sums: Sums): FunctionRow[] {
     return found;
   };
   const used = new Set<number>();
-  for (let at = 0; at < place.length; at++) {
-    if (place[at] === 0) continue;
-    const [node, state] = [set.placeNode[at % places], set.placeState[at % places]];
-    totals[node * states + state] += place[at];
+  for (let at = 0; at < cell.length; at++) {
+    if (cell[at] === 0) continue;
+    const [node, state] = [set.placeNode[cells.place[at]], set.placeState[cells.place[at]]];
+    totals[node * states + state] += cell[at];
     used.add(state);
     let owner = node;
     if (set.wall && state !== 0) {
@@ -160,8 +207,8 @@ export function functions(data: Data, sums: Sums): FunctionRow[] {
       if (owner === 0) owner = node;
     }
     const of = row(data.nodeName[owner]);
-    of.own[state] += place[at];
-    of.ownSum += place[at];
+    of.own[state] += cell[at];
+    of.ownSum += cell[at];
   }
   const inUse = [...used];
   for (let node = nodes - 1; node > 0; node--) {
@@ -210,8 +257,8 @@ export function search(data: Data, sums: Sums, text: string): Found {
     flags[node] = own | flags[data.parent[node]];
   }
   let amount = 0;
-  const count = sums.set.placeNode.length;
-  for (let at = 0; at < sums.place.length; at++) if (flags[sums.set.placeNode[at % count]]) amount += sums.place[at];
+  const { set, cells, cell } = sums;
+  for (let at = 0; at < cell.length; at++) if (flags[set.placeNode[cells.place[at]]]) amount += cell[at];
   const names = hit.reduce((sum, one) => sum + one, 0);
   return { share: sums.total > 0 ? amount / sums.total : 0, amount, places, names, error: "", hit };
 }

@@ -5,7 +5,7 @@ import { clear, el } from "./dom";
 import { countOf, duration, grouped, percent } from "./format";
 import { stateColour } from "./palette";
 import { Selection, Store } from "./selection";
-import { inside, Sums, threadMask } from "./sums";
+import { inside, shownPlaces, Sums, threadMask } from "./sums";
 import { Table } from "./table";
 
 export interface WaitRow {
@@ -117,13 +117,6 @@ export function waitRows(data: Data, sums: Sums, selection: Selection): WaitRow[
   all.forEach(finish);
   label(data, all);
   return all.sort((a, b) => b.total - a.total);
-}
-
-function shownPlaces(sums: Sums): Uint8Array {
-  const places = sums.set.placeNode.length;
-  const shown = new Uint8Array(places);
-  for (let at = 0; at < sums.place.length; at++) if (sums.place[at] > 0) shown[at % places] = 1;
-  return shown;
 }
 
 function add(rows: Map<string, WaitRow>, data: Data, set: ItemSet, item: number, ns: number): void {

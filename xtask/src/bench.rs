@@ -7,6 +7,7 @@ mod calls;
 mod files;
 mod live;
 mod off_cpu;
+mod page;
 mod pt;
 mod tui;
 
@@ -51,6 +52,7 @@ const ENTRIES: &[Entry] = &[
     ("report", files::report),
     ("script", files::script),
     ("tui", tui::tui),
+    ("page", page::page),
     ("inline", files::inline),
     ("annotate", files::annotate),
     ("stat", live::stat),
@@ -60,7 +62,7 @@ const ENTRIES: &[Entry] = &[
 
 /// Runs every comparison, or those whose name contains `filter`.
 pub fn run(repo: &Repo, filter: Option<&str>) -> Result<Score> {
-    if process::find("perf").is_none() {
+    if process::find("perf").is_none() && filter != Some("page") {
         return Ok(skip("bench", "no perf on this machine"));
     }
     let tally = subject(repo)?;

@@ -15,12 +15,13 @@ use crate::score::{self, Score, skip};
 
 const LIMIT: Duration = Duration::from_secs(240);
 const BUNDLE: &str = "crates/cli/src/html/bundle";
-const FILES: [&str; 4] = ["page.js", "page.js.sha256", "page.css", "page.css.sha256"];
+const FILES: [&str; 6] =
+    ["page.js", "page.js.sha256", "loader.js", "loader.js.sha256", "page.css", "page.css.sha256"];
 const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 
 /// Builds the committed files.
 pub fn build(repo: &Repo) -> Result<Score> {
-    if let Some(why) = missing_tools(repo) {
+    if let Some(why) = missing_tools(&repo.root) {
         bail!("{why}");
     }
     let bundle = repo.root.join(BUNDLE);
@@ -37,7 +38,7 @@ pub fn check(repo: &Repo) -> Result<Score> {
     if score.failed > 0 {
         score::fault("the page's script is not built from the sources in web: cargo xtask web");
     }
-    if let Some(why) = missing_tools(repo) {
+    if let Some(why) = missing_tools(&repo.root) {
         score += skip("the page's build", &why);
         score += skip("the page in a browser", &why);
         return Ok(score);
@@ -55,9 +56,14 @@ pub fn check(repo: &Repo) -> Result<Score> {
     Ok(score)
 }
 
+/// A browser that the pages are tried in.
+pub fn browser() -> Option<PathBuf> {
+    BROWSERS.iter().find_map(|name| process::find(name))
+}
+
 /// Runs the tests in a browser; each of their lines `ok …` or `FAILED …` is a check.
 fn browse(repo: &Repo) -> Result<Score> {
-    let Some(browser) = BROWSERS.iter().find_map(|name| process::find(name)) else {
+    let Some(browser) = browser() else {
         return Ok(skip("the page in a browser", "no chromium on this machine"));
     };
     let tally = repo.target().join("debug/tally");
@@ -88,11 +94,11 @@ fn browse(repo: &Repo) -> Result<Score> {
 }
 
 /// Why the script can't be built here; installs the tools if npm can.
-fn missing_tools(repo: &Repo) -> Option<String> {
+pub fn missing_tools(root: &Path) -> Option<String> {
     if process::find("node").is_none() || process::find("npm").is_none() {
         return Some("no node and npm on this machine".to_owned());
     }
-    let web = repo.root.join("web");
+    let web = root.join("web");
     if web.join("node_modules/esbuild").is_dir() {
         return None;
     }

@@ -9,7 +9,7 @@ use super::open::{Need, Notes, with_view};
 use super::table;
 use super::view_args::ViewArgs;
 use crate::text::number;
-use crate::{svg, terminal::out};
+use crate::{html, svg, terminal::out};
 use calls::view::View;
 use exchange::export;
 use profile::view::flame::{Kind, NodeId, Tree, Unit};
@@ -22,6 +22,8 @@ const OFF_CPU: &str = "[off CPU]";
 pub struct FlameOpts {
     /// Write here instead of standard output.
     pub output: Option<PathBuf>,
+    /// Write a page here instead.
+    pub html: Option<PathBuf>,
     /// Folded stacks instead of SVG.
     pub folded: bool,
     /// Names as `func:(count),avg:ns`.
@@ -42,6 +44,7 @@ impl Default for FlameOpts {
     fn default() -> Self {
         Self {
             output: None,
+            html: None,
             folded: false,
             counts: false,
             title: None,
@@ -58,8 +61,15 @@ impl Default for FlameOpts {
 /// # Errors
 /// If it can't be read, holds no call, or the output can't be written.
 pub fn draw(view: &ViewArgs, opts: &FlameOpts) -> anyhow::Result<()> {
-    with_view(view, Need::Sum { slowest: 0 }, |view, notes| {
-        let sum = view.sum(0);
+    let slowest = if opts.html.is_some() { html::SLOWEST } else { 0 };
+    with_view(view, Need::Sum { slowest }, |view, notes| {
+        let sum = view.sum(slowest);
+        if let Some(page) = &opts.html {
+            anyhow::ensure!(sum.calls() > 0, "no calls left to draw");
+            let title = opts.title.clone().unwrap_or_else(|| notes.title.clone());
+            let (data, about) = html::of_calls(&sum, view, &title);
+            return html::write_file(page, &data, &about);
+        }
         let tree = tree(&sum, view, opts.counts);
         anyhow::ensure!(!tree.is_empty(), "no calls left to draw");
         let tree = if opts.reverse { tree.reversed() } else { tree };

@@ -135,6 +135,9 @@ pub struct FlameArgs {
     /// Write here instead of standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Write a page for a browser: exact times by path, lengths of calls, the slowest calls
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["output", "folded", "counts"])]
+    html: Option<PathBuf>,
     /// Print folded stacks instead of SVG
     #[arg(long)]
     folded: bool,
@@ -189,8 +192,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             log::write(&mut to, view)?;
             Ok(to.flush()?)
         })?,
-        What::Flame(FlameArgs { view, output, folded, counts }) => {
-            flame::draw(&view, &FlameOpts { output, folded, counts, ..FlameOpts::default() })?;
+        What::Flame(FlameArgs { view, output, html, folded, counts }) => {
+            flame::draw(&view, &FlameOpts { output, html, folded, counts, ..FlameOpts::default() })?;
         }
         What::Diff(args) => diff::run(&args)?,
         What::Export(args) => return super::export::run(args),

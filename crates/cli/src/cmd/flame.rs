@@ -51,7 +51,7 @@ pub struct Args {
     /// Write these stacks as a page for a browser
     ///
     /// of a recording, report --html has more: threads, time, waits
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["output", "folded", "calls"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["output", "folded"])]
     pub html: Option<PathBuf>,
     /// Read this event; without it, the first
     #[arg(short, long, value_name = "NAME")]
@@ -142,6 +142,7 @@ impl Args {
     fn calls_opts(&self) -> FlameOpts {
         FlameOpts {
             output: self.output.clone(),
+            html: self.html.clone(),
             folded: self.folded,
             counts: self.counts,
             title: self.title.clone(),

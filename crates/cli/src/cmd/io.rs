@@ -7,7 +7,7 @@ use crate::reading::load::{self, Progress};
 use crate::terminal::status_line::StatusLine;
 use crate::text::io::{self as text, IoTextOpts};
 use crate::{
-    svg,
+    html, svg,
     terminal::{out, term},
 };
 use anyhow::Context;
@@ -59,6 +59,9 @@ pub struct Args {
     /// Write a heat map here as well (SVG)
     #[arg(long, value_name = "FILE")]
     pub heat: Option<PathBuf>,
+    /// Write a page for a browser as well
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
     /// Write the numbers as JSON, to standard output without FILE, and no text
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-",
           conflicts_with = "trace")]
@@ -165,6 +168,12 @@ fn show(args: &Args, dev: Option<u32>, path: &Path, summary: Option<&RunSummary>
             text::write(&mut out, &view, &IoTextOpts { width, colour, rows: args.rows.max(1), here, lost })?;
             out.flush()?;
         }
+    }
+    if let Some(page) = &args.html {
+        let view = view_of(HEAT_COLUMNS);
+        let title = recording.features.cmdline.as_deref().unwrap_or_default().join(" ");
+        let (data, about) = html::of_io(&view, json::of(&view, here, lost), &title);
+        html::write_file(page, &data, &about)?;
     }
     args.heat.as_ref().map_or(Ok(()), |heat| write_heat(heat, &recording, &view_of(HEAT_COLUMNS)))
 }

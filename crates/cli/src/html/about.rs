@@ -1,5 +1,6 @@
 //! Everything on the page that is text: head, findings, locks, notes about the recording.
 
+use super::Code;
 use crate::cmd::locks::lock_value;
 use crate::cmd::why::input;
 use crate::reading::wall::{WaitArgs, subtitle};
@@ -63,8 +64,12 @@ pub struct About {
     pub cpus: u32,
     /// The option that names the recording.
     pub input: String,
-    /// Annotated functions; `None` if the page has none.
-    pub sources: Vec<Value>,
+    /// Functions as source and machine code.
+    pub code: Code,
+    /// Traced calls: lengths by function, and the slowest.
+    pub calls: Value,
+    /// Requests to disks, as `tally io --json` prints them.
+    pub io: Value,
     /// Comparison of two recordings.
     pub compare: Value,
 }
@@ -97,7 +102,9 @@ impl About {
             begin_ns: if wall.is_observed() { wall.begin_ns } else { begin },
             cpus: features.nr_cpus.map_or(0, |cpus| cpus.online),
             input,
-            sources: Vec::new(),
+            code: super::code(source.recording),
+            calls: Value::Null,
+            io: Value::Null,
             compare: Value::Null,
         }
     }
@@ -106,6 +113,8 @@ impl About {
     #[must_use]
     pub fn to_json(&self) -> Value {
         let text = |text: &str| harmless(text).into_owned();
+        let function = |of: &Value| json!({ "name": of["name"], "file": of["file"], "share": of["share"] });
+        let code: Vec<Value> = self.code.functions.iter().map(function).collect();
         let facts: Vec<Value> = self.facts.iter().map(|(label, value)| json!([label, text(value)])).collect();
         json!({
             "version": 1,
@@ -116,7 +125,7 @@ impl About {
             "locks": self.locks, "lengths": self.lengths,
             // More than 2^53 ns since boot is possible, and no number of a script.
             "begin_ns": self.begin_ns.to_string(), "cpus": self.cpus, "input": text(&self.input),
-            "sources": self.sources, "compare": self.compare,
+            "sources": code, "no_code": self.code.missing, "calls": self.calls, "io": self.io, "compare": self.compare,
         })
     }
 }

@@ -7,25 +7,35 @@
 //! ```
 
 mod about;
+mod code;
+mod of_calls;
 mod of_diff;
+mod of_io;
 mod page_file;
 mod plain;
 
 pub use about::{About, PageSource};
+pub use code::{Code, code};
 pub use exchange::page::{Encoded, encode};
+pub use of_calls::{SLOWEST, of_calls};
 pub use of_diff::{ComparedFiles, of_diff};
+pub use of_io::of_io;
 pub use page_file::{keep_times, of_recording, write_file, write_recording};
 pub use profile::view::page::PageData;
 
 use crate::terminal::foreign::{self, xml};
+use exchange::page::deflated;
 use serde_json::{Value, json};
 use std::io::{self, Write};
 
 /// Built by `cargo xtask web` from the folder `web`.
 const SCRIPT: &str = include_str!("bundle/page.js");
+/// Unpacks the script, which is in the page deflated: it is most of a small page.
+const LOADER: &str = include_str!("bundle/loader.js");
 const STYLE: &str = include_str!("bundle/page.css");
-/// Digests of both for the page's security policy.
+/// Digests of them for the page's security policy.
 const SCRIPT_DIGEST: &str = include_str!("bundle/page.js.sha256");
+const LOADER_DIGEST: &str = include_str!("bundle/loader.js.sha256");
 const STYLE_DIGEST: &str = include_str!("bundle/page.css.sha256");
 
 /// Largest size of a page's data, in bytes.
@@ -38,11 +48,11 @@ pub const MOST_BYTES: usize = 5_000_000;
 pub fn write(out: &mut impl Write, data: &PageData, about: &About, most_bytes: usize) -> io::Result<()> {
     let encoded = encode(data, most_bytes)?;
     let value = meta(about, &encoded);
-    let (script, style) = (SCRIPT_DIGEST.trim(), STYLE_DIGEST.trim());
+    let (script, loader, style) = (SCRIPT_DIGEST.trim(), LOADER_DIGEST.trim(), STYLE_DIGEST.trim());
     writeln!(
         out,
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'sha256-{script}'; \
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'sha256-{script}' 'sha256-{loader}'; \
          style-src 'sha256-{style}'; base-uri 'none'; form-action 'none'\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n<title>{}</title>\n<style>{STYLE}</style></head>\n<body>",
@@ -51,7 +61,14 @@ pub fn write(out: &mut impl Write, data: &PageData, about: &About, most_bytes: u
     writeln!(out, "<noscript>{}</noscript>", plain::tables(data, about))?;
     writeln!(out, "<script type=\"application/json\" id=\"about\">{}</script>", in_script(&value))?;
     writeln!(out, "<script type=\"application/octet-stream\" id=\"columns\">{}</script>", encoded.packed)?;
-    writeln!(out, "<script>{SCRIPT}</script></body></html>")
+    if !about.code.functions.is_empty() {
+        let text = foreign::json(&Value::Array(about.code.functions.clone()));
+        let sources = deflated(text.as_bytes())?;
+        writeln!(out, "<script type=\"application/octet-stream\" id=\"sources\">{sources}</script>")?;
+    }
+    let code = deflated(SCRIPT.as_bytes())?;
+    writeln!(out, "<script type=\"application/octet-stream\" id=\"code\">{code}</script>")?;
+    writeln!(out, "<script>{LOADER}</script></body></html>")
 }
 
 fn meta(about: &About, encoded: &Encoded) -> Value {

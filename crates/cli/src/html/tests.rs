@@ -15,7 +15,7 @@ fn of_folded(text: &[u8]) -> PageData {
 fn names_cannot_leave_their_element() {
     let about = About { title: "<t></script>".to_owned(), ..About::default() };
     let text = page(&of_folded(b"p;</script></noscript><b>;x 3\n"), &about);
-    assert_eq!(text.matches("</script>").count(), 3);
+    assert_eq!(text.matches("</script>").count(), 4);
     assert_eq!(text.matches("</noscript>").count(), 1);
     assert!(text.contains("<title>&lt;t&gt;&lt;/script&gt;</title>"));
     assert!(!text.contains("<b>"));

@@ -49,10 +49,18 @@ impl Columns {
     /// # Errors
     /// None: writing to memory.
     pub fn packed(&self) -> io::Result<String> {
-        let mut deflate = DeflateEncoder::new(Vec::new(), Compression::best());
-        deflate.write_all(&self.bytes)?;
-        Ok(base64(&deflate.finish()?))
+        deflated(&self.bytes)
     }
+}
+
+/// Bytes deflated without a header, as base64.
+///
+/// # Errors
+/// None: writing to memory.
+pub fn deflated(bytes: &[u8]) -> io::Result<String> {
+    let mut deflate = DeflateEncoder::new(Vec::new(), Compression::best());
+    deflate.write_all(bytes)?;
+    Ok(base64(&deflate.finish()?))
 }
 
 fn push_varint(out: &mut Vec<u8>, mut value: u64) {

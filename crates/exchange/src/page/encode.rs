@@ -151,20 +151,21 @@ fn kind_number(kind: Kind) -> u8 {
     }
 }
 
-/// A set's places (node and state), most frequent first, and its items column by column.
+/// A set's places (node and state) and its items column by column.
 fn set_columns(columns: &mut Columns, set: &ItemSet, order: &Order) {
     let place = |item: &PageItem| (order.place[item.node.index()], item.state);
-    let mut uses: FxHashMap<(u32, u8), u64> = FxHashMap::default();
-    set.items.iter().for_each(|item| *uses.entry(place(item)).or_default() += 1);
-    let mut places: Vec<((u32, u8), u64)> = uses.into_iter().collect();
-    places.sort_by_key(|&(place, uses)| (Reverse(uses), place));
-    let index: FxHashMap<(u32, u8), u64> =
-        places.iter().zip(0..).map(|(&(place, _), at)| (place, at)).collect();
-    columns.numbers(places.iter().map(|&((node, _), _)| u64::from(node)));
-    columns.bytes(places.iter().map(|&((_, state), _)| state));
-    let items = &set.items;
-    columns.numbers(items.iter().map(|item| index[&place(item)]));
-    columns.numbers(thread_runs(items));
+    let places = places(set, order);
+    let index: FxHashMap<(u32, u8), u64> = places.iter().zip(0..).map(|(&place, at)| (place, at)).collect();
+    let mut items: Vec<&PageItem> = set.items.iter().collect();
+    if !is_timed(set) {
+        items.sort_by_key(|item| (item.thread, index[&place(item)]));
+    }
+    columns.numbers(signed_steps(places.iter().map(|&(node, _)| i64::from(node))));
+    columns.bytes(places.iter().map(|&(_, state)| state));
+    let each: Vec<u64> = items.iter().map(|item| index[&place(item)]).collect();
+    let is_counted = each.iter().zip(0..).all(|(&place, at)| place == at);
+    columns.numbers(each.into_iter().filter(|_| !is_counted));
+    columns.numbers(thread_runs(&items));
     let mut before = (0, 0);
     columns.numbers(items.iter().map(|item| {
         let since = item.since.map_or(0, |since| since + 1);
@@ -178,8 +179,34 @@ fn set_columns(columns: &mut Columns, set: &ItemSet, order: &Order) {
     columns.numbers(items.iter().map(|item| u64::from(item.waker)));
 }
 
+fn is_timed(set: &ItemSet) -> bool {
+    set.items.iter().any(|item| item.since.is_some())
+}
+
+/// A set's places: most frequent first if its items have times, else in the order of the frames.
+fn places(set: &ItemSet, order: &Order) -> Vec<(u32, u8)> {
+    let mut uses: FxHashMap<(u32, u8), u64> = FxHashMap::default();
+    set.items
+        .iter()
+        .for_each(|item| *uses.entry((order.place[item.node.index()], item.state)).or_default() += 1);
+    let mut places: Vec<((u32, u8), u64)> = uses.into_iter().collect();
+    let is_timed = is_timed(set);
+    places.sort_by_key(|&(place, uses)| (Reverse(if is_timed { uses } else { 0 }), place));
+    places.into_iter().map(|(place, _)| place).collect()
+}
+
+/// Differences from one value to the next; the lowest bit is the sign.
+fn signed_steps(values: impl Iterator<Item = i64>) -> impl Iterator<Item = u64> {
+    let mut before = 0;
+    values.map(move |value| {
+        let step = value - before;
+        before = value;
+        ((step << 1) ^ (step >> 63)) as u64
+    })
+}
+
 /// Pairs of a thread and the number of its items.
-fn thread_runs(items: &[PageItem]) -> impl Iterator<Item = u64> + '_ {
+fn thread_runs<'i>(items: &'i [&PageItem]) -> impl Iterator<Item = u64> + 'i {
     items.chunk_by(|a, b| a.thread == b.thread).flat_map(|run| [u64::from(run[0].thread), run.len() as u64])
 }
 
@@ -257,9 +284,9 @@ mod tests {
             expected.numbers(column.iter().copied());
         }
         // Place frames, then states, then items.
-        expected.numbers([2].into_iter());
+        expected.numbers([4].into_iter());
         expected.bytes([0].into_iter());
-        for column in [&[0][..], &[0, 1], &[0], &[0], &[5], &[2], &[0]] {
+        for column in [&[][..], &[0, 1], &[0], &[0], &[5], &[2], &[0]] {
             expected.numbers(column.iter().copied());
         }
         expected.bytes([].into_iter());

@@ -5,4 +5,5 @@
 mod columns;
 mod encode;
 
+pub use columns::deflated;
 pub use encode::{Encoded, encode};

@@ -67,9 +67,21 @@ fn element<'h>(html: &'h str, begin: &str) -> Result<&'h str> {
 
 /// The columns of a set's items, as sums by frame.
 fn own_amounts(columns: &mut Columns, nodes: usize) -> Result<Vec<u64>> {
-    let place_nodes = columns.numbers()?;
+    let mut frame = 0i64;
+    let place_nodes: Vec<i64> = columns
+        .numbers()?
+        .into_iter()
+        .map(|step| {
+            let size = (step / 2) as i64;
+            frame += if step % 2 == 0 { size } else { -size - 1 };
+            frame
+        })
+        .collect();
     columns.bytes()?;
-    let places = columns.numbers()?;
+    let mut places = columns.numbers()?;
+    if places.is_empty() {
+        places = (0..place_nodes.len() as u64).collect();
+    }
     for _ in 0..3 {
         columns.numbers()?;
     }
@@ -80,7 +92,7 @@ fn own_amounts(columns: &mut Columns, nodes: usize) -> Result<Vec<u64>> {
     let mut own = vec![0u64; nodes];
     for (place, amount) in places.into_iter().zip(amounts) {
         let node = *place_nodes.get(place as usize).context("an unknown place")?;
-        *own.get_mut(node as usize).context("an unknown frame")? += amount;
+        *own.get_mut(usize::try_from(node)?).context("an unknown frame")? += amount;
     }
     Ok(own)
 }

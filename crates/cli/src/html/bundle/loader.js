@@ -1,0 +1,1 @@
+"use strict";(()=>{(async()=>{let t=Uint8Array.from(atob(document.getElementById("code").textContent),n=>n.charCodeAt(0)),e=document.createElement("script");e.textContent=await new Response(new Blob([t]).stream().pipeThrough(new DecompressionStream("deflate-raw"))).text(),document.body.append(e)})();})();
