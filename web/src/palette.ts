@@ -7,7 +7,7 @@ export type StateClass = "on" | "runnable" | "preempted" | "lock" | "disk" | "po
 const CLASS: Record<string, StateClass> = {
   "on CPU": "on", runnable: "runnable", preempted: "preempted", idle: "idle",
   futex: "lock", "kernel lock": "lock", "file lock": "lock",
-  disk: "disk", fsync: "disk", "page fault": "disk", memory: "disk",
+  disk: "disk", fsync: "disk", "page fault": "disk", memory: "disk", "in the queue": "runnable", "in the device": "disk",
   poll: "poll", socket: "poll", pipe: "poll", aio: "poll",
   timer: "timer", child: "timer", signal: "timer", ipc: "timer", tty: "timer", stopped: "timer",
 };
@@ -44,7 +44,7 @@ export function stateColour(state: string): string {
 export function stateInk(state: string): string {
   const of = classOf(state);
   if (isDark()) return of === "idle" ? "#e6e8ec" : "#101317";
-  return ["on", "preempted", "lock", "disk"].includes(of) ? "#ffffff" : "#15181d";
+  return ["preempted", "lock", "disk"].includes(of) ? "#ffffff" : "#15181d";
 }
 
 // Hue, saturation, lightness; dark lightness.

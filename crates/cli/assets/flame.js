@@ -4,32 +4,46 @@
   var svg = document.getElementById("flame");
   if (!svg) return;
   var side = +svg.dataset.side, charWidth = +svg.dataset.char, total = +svg.dataset.total;
-  var width = svg.viewBox.baseVal.width - 2 * side;
+  var width = svg.viewBox.baseVal.width - 2 * side, height = svg.viewBox.baseVal.height;
   var byId = function (id) { return document.getElementById(id); };
-  var details = byId("details"), reset = byId("reset"), search = byId("search");
-  var pattern = "", zoomed = null;
+  var details = byId("details"), reset = byId("reset"), search = byId("search"), entry = null;
+  var pattern = "", wrong = "", zoomed = null, hits = [], hit = -1, cursor = null;
 
   // One entry per frame: its element and its place in value units.
-  var frames = Array.prototype.map.call(document.querySelectorAll("g.f"), function (g) {
+  var frames = Array.prototype.map.call(document.querySelectorAll("g.f"), function (g, at) {
     var title = g.querySelector("title").textContent, cut = title.lastIndexOf("\n");
     var frame = {
-      g: g, rect: g.querySelector("rect"), text: g.querySelector("text"),
+      g: g, rect: g.querySelector("rect"), text: g.querySelector("text"), at: at,
       start: +g.dataset.s, value: +g.dataset.v, depth: +g.dataset.d,
       name: title.slice(0, cut), amount: title.slice(cut + 1)
     };
     g.addEventListener("mouseover", function () { show(frame); });
-    g.addEventListener("mouseout", function () { details.textContent = " "; });
-    g.addEventListener("click", function () { zoom(frame); });
+    g.addEventListener("mouseout", function () { show(cursor); });
+    g.addEventListener("click", function () { zoom(frame, true); });
     return frame;
   });
 
+  // The amount first: names may be long.
   function show(frame) {
-    details.textContent = frame.name + " (" + frame.amount + ")";
+    details.textContent = frame ? frame.amount + " \u2014 " + frame.name : " ";
+  }
+
+  // Template arguments first, then the middle: the last part tells names of one template apart.
+  function shorten(name, room) {
+    if (name.length <= room) return name;
+    if (room < 3) return "";
+    var plain = name.replace(/<[^<>]*>/g, "<>");
+    while (/<[^<>]+<>[^<>]*>/.test(plain)) plain = plain.replace(/<[^<>]*<>[^<>]*>/g, "<>");
+    plain = plain.replace(/<>/g, "<\u2026>");
+    if (plain.length <= room) return plain;
+    var last = plain.lastIndexOf("::"), tail = last > 0 ? "\u2026" + plain.slice(last) : "";
+    if (tail && tail.length <= room) return tail;
+    var from = tail || plain, keep = room - 1;
+    return from.slice(0, Math.ceil(keep / 2)) + "\u2026" + from.slice(from.length - Math.floor(keep / 2));
   }
 
   function label(frame, x, w) {
-    var room = Math.floor((w - 6) / charWidth), name = frame.name;
-    var shown = name.length <= room ? name : room < 3 ? "" : name.slice(0, room - 2) + "..";
+    var shown = shorten(frame.name, Math.floor((w - 6) / charWidth));
     if (!frame.text) {
       if (!shown) return;
       frame.text = document.createElementNS("http://www.w3.org/2000/svg", "text");
@@ -41,7 +55,7 @@
   }
 
   // Draws `target` over the whole width; its callers stay as full-width, pale rows.
-  function zoom(target) {
+  function zoom(target, isStep) {
     var whole = !target || target.depth === 0;
     var start = whole ? 0 : target.start, value = whole ? total : target.value;
     var end = start + value, scale = width / value;
@@ -59,7 +73,7 @@
       label(f, x, w);
     });
     reset.classList.toggle("hide", whole);
-    remember();
+    remember(isStep);
   }
 
   // Frames too small to draw, in preorder below the drawn frame `at`: its name's number, depth below it, value.
@@ -67,10 +81,10 @@
   if (left) small = JSON.parse(left.textContent);
 
   // The value that matches stand for, drawn or not; a match inside a match counts once.
-  function share(hits, test) {
-    hits.sort(function (a, b) { return a.start - b.start || b.value - a.value; });
+  function share(found, test) {
+    found.sort(function (a, b) { return a.start - b.start || b.value - a.value; });
     var sum = 0, covered = 0, ends = [];
-    hits.forEach(function (f) {
+    found.forEach(function (f) {
       if (!f.depth) return;
       var from = Math.max(f.start, covered), to = f.start + f.value;
       if (to > from) { sum += to - from; covered = to; ends.push([from, to]); }
@@ -88,60 +102,148 @@
     return sum;
   }
 
-  // Marks matching frames and tells their share; a match inside a match counts once.
+  // Marks matching frames and shows their share; a match inside a match counts once.
   function find(text) {
     var test = null;
     pattern = text || "";
+    wrong = "";
     if (pattern) {
-      try { test = new RegExp(pattern, "i"); } catch (error) {
-        test = { test: function (name) { return name.indexOf(pattern) >= 0; } };
-      }
+      try { test = new RegExp(pattern, "i"); } catch (error) { wrong = "no regular expression"; }
     }
-    var hits = frames.filter(function (f) {
-      var hit = !!test && f.depth > 0 && test.test(f.name);
-      f.g.classList.toggle("hit", hit);
-      return hit;
+    hit = -1;
+    hits = frames.filter(function (f) {
+      var is = !!test && f.depth > 0 && test.test(f.name);
+      f.g.classList.toggle("hit", is);
+      return is;
     });
-    var sum = test ? share(hits, test) : 0;
-    search.textContent = test
-      ? pattern + ": " + (small.more ? "\u2265 " : "") + (100 * sum / total).toFixed(2) + " % \u2014 clear search" : "search";
-    remember();
+    var sum = test ? share(hits.slice(), test) : 0;
+    hits.sort(function (a, b) { return b.value - a.value; });
+    found(sum);
+    remember(false);
   }
 
-  function ask() {
-    var text = window.prompt("Find frames (regular expression):", pattern);
-    if (text !== null) find(text);
+  function found(sum) {
+    var typed = entry === null ? "" : "_ ";
+    var amount = wrong || (small.more ? "\u2265 " : "") + (100 * sum / total).toFixed(2) + " %";
+    search.textContent = pattern || typed ? "/" + pattern + typed + " " + amount + (typed ? "" : " \u2014 clear search") : "search (/)";
   }
 
-  // The state lives in the address, so that a link shows the same view.
-  function remember() {
+  function goTo(step) {
+    if (!hits.length) return;
+    hit = (hit + step + hits.length) % hits.length;
+    mark(hits[hit]);
+  }
+
+  // The cursor: a frame that keys move.
+  function mark(frame) {
+    if (!frame) return;
+    if (cursor) cursor.g.classList.remove("cursor");
+    if (frame.g.classList.contains("hide")) zoom(null, false);
+    cursor = frame;
+    frame.g.classList.add("cursor");
+    show(frame);
+    frame.g.scrollIntoView({ block: "nearest" });
+  }
+
+  function near(key) {
+    var now = cursor || zoomed || frames[0], end = now.start + now.value;
+    var up = svg.dataset.up ? "ArrowUp" : "ArrowDown";
+    var inside = function (f) { return f.depth === now.depth + 1 && f.start >= now.start && f.start + f.value <= end; };
+    var around = function (f) { return f.depth === now.depth - 1 && f.start <= now.start && f.start + f.value >= end; };
+    var row = frames.filter(function (f) { return f.depth === now.depth; }).sort(function (a, b) { return a.start - b.start; });
+    if (key === "ArrowLeft" || key === "ArrowRight") return row[row.indexOf(now) + (key === "ArrowLeft" ? -1 : 1)];
+    return frames.filter(key === up ? inside : around).sort(function (a, b) { return b.value - a.value; })[0];
+  }
+
+  // Names from the root to a frame: an address that outlives a new drawing.
+  function pathOf(frame) {
+    var path = [];
+    frames.forEach(function (f) {
+      if (f.depth > 0 && f.depth <= frame.depth && f.start <= frame.start && f.start + f.value >= frame.start + frame.value) path[f.depth - 1] = f.name;
+    });
+    return path.map(encodeURIComponent).join(",");
+  }
+
+  function remember(isStep) {
     var parts = [];
     if (pattern) parts.push("find=" + encodeURIComponent(pattern));
-    if (zoomed) parts.push("zoom=" + frames.indexOf(zoomed));
-    try { window.history.replaceState(null, "", "#" + parts.join("&")); } catch (error) { /* opened as a file */ }
+    if (zoomed) parts.push("zoom=" + pathOf(zoomed));
+    var address = "#" + parts.join("&");
+    try {
+      if (isStep && address !== window.location.hash) window.history.pushState(null, "", address);
+      else window.history.replaceState(null, "", address);
+    } catch (error) { /* opened as a file */ }
   }
 
   function recall() {
     var state = {};
     window.location.hash.slice(1).split("&").forEach(function (part) {
       var at = part.indexOf("=");
-      if (at > 0) state[part.slice(0, at)] = decodeURIComponent(part.slice(at + 1));
+      if (at > 0) state[part.slice(0, at)] = part.slice(at + 1);
     });
-    if (state.zoom && frames[+state.zoom]) zoom(frames[+state.zoom]);
-    find(state.find || "");
+    var target = null;
+    if (state.zoom) {
+      frames.forEach(function (f) { if (!target && f.depth === state.zoom.split(",").length && pathOf(f) === state.zoom) target = f; });
+    }
+    zoom(target, false);
+    find(decodeURIComponent(state.find || ""));
   }
 
-  reset.addEventListener("click", function () { zoom(null); });
-  search.addEventListener("click", function () { if (pattern) find(""); else ask(); });
+  // As wide as the window, where the picture is the whole document.
+  function fit() {
+    if (document.documentElement !== svg || window.innerWidth < 200) return;
+    var wide = Math.max(260, svg.clientWidth || window.innerWidth);
+    width = wide - 2 * side;
+    svg.setAttribute("width", "100%");
+    svg.setAttribute("viewBox", "0 0 " + wide + " " + height);
+    Array.prototype.forEach.call(document.querySelectorAll("#title,#subtitle"), function (text) { text.setAttribute("x", wide / 2); });
+    Array.prototype.forEach.call(document.querySelectorAll("#search,.right"), function (text) { text.setAttribute("x", wide - side); });
+    zoom(zoomed, false);
+    stay();
+  }
+
+  // Heading and details stay in the window.
+  function stay() {
+    if (document.documentElement !== svg) return;
+    var top = window.scrollY, foot = Math.min(0, top + window.innerHeight - height);
+    byId("head").setAttribute("transform", "translate(0," + top + ")");
+    byId("status").setAttribute("transform", "translate(0," + foot + ")");
+  }
+
+  reset.addEventListener("click", function () { zoom(null, true); });
+  search.addEventListener("click", function () { if (pattern) find(""); else { entry = ""; find(""); } });
+  window.addEventListener("resize", fit);
+  window.addEventListener("scroll", stay);
+  window.addEventListener("popstate", recall);
   window.addEventListener("keydown", function (event) {
-    if (event.key === "/" || (event.key === "f" && (event.ctrlKey || event.metaKey))) {
-      event.preventDefault();
-      ask();
-    } else if (event.key === "Escape") {
-      if (zoomed) zoom(null); else find("");
-    }
+    var key = event.key;
+    if (entry !== null) return type(event);
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (key === "/") { entry = ""; find(""); }
+    else if (key === "n") goTo(1);
+    else if (key === "N") goTo(-1);
+    else if (key === "Enter" && cursor) zoom(cursor, true);
+    else if (key === "0") zoom(null, true);
+    else if (key.slice(0, 5) === "Arrow") mark(near(key));
+    else if (key === "Escape") { if (pattern) find(""); else zoom(null, true); }
+    else return;
+    event.preventDefault();
   });
+
+  // Typing a search, in place.
+  function type(event) {
+    var key = event.key;
+    if (event.ctrlKey || event.metaKey) return;
+    event.preventDefault();
+    if (key === "Escape") { entry = null; find(""); }
+    else if (key === "Enter") { entry = null; find(pattern); goTo(1); }
+    else if (key === "Backspace") find(entry = entry.slice(0, -1));
+    else if (key.length === 1) find(entry += key);
+  }
+
   recall();
+  fit();
   // A flame graph grows upwards: begin at its foot, where the roots are.
-  if (svg.dataset.up && !window.location.hash) window.scrollTo(0, document.documentElement.scrollHeight);
+  if (svg.dataset.up && !window.location.hash.slice(1)) window.scrollTo(0, document.documentElement.scrollHeight);
+  stay();
 })();

@@ -95,7 +95,7 @@ pub struct Args {
     /// The heading
     #[arg(long, value_name = "TEXT")]
     pub title: Option<String>,
-    /// Colours by kind of code, or arbitrary (blue by default for time off the CPU)
+    /// Colours by kind of code, or arbitrary
     #[arg(long, value_enum, value_name = "PALETTE", alias = "colors")]
     pub palette: Option<Palette>,
     /// Width of the graph in px
@@ -338,6 +338,6 @@ fn svg_opts(tree: &Tree, subtitle: Option<String>, args: &Args) -> SvgOpts {
         width: args.width,
         min_width: args.min_width.max(0.0),
         icicle: args.icicle,
-        palette: args.palette.unwrap_or(if tree.is_waiting() { Palette::Io } else { Palette::Kind }),
+        palette: args.palette.unwrap_or(Palette::Kind),
     }
 }

@@ -1,5 +1,6 @@
 //! Colours of frames: the hue shows the kind of code, the shade separates neighbours.
 
+use crate::terminal::palette::StateClass;
 use profile::view::flame::Kind;
 
 /// Meaning of colours.
@@ -16,7 +17,10 @@ pub enum Palette {
 impl Palette {
     /// The colour of frame `name` as `#rrggbb`; equal names have equal colours.
     pub fn colour(self, name: &str, kind: Kind) -> String {
-        let (hue, saturation, lightness) = self.tone(name, kind);
+        if self == Self::Kind && kind == Kind::Waiting {
+            return StateClass::of(name).light().to_owned();
+        }
+        let (hue, saturation, lightness) = self.tone(kind);
         let spread = if self == Self::Hot { 34.0 } else { 14.0 };
         let hash = hash(name);
         let unit = |bits: u32| f64::from(bits & 0xff) / 255.0 - 0.5;
@@ -25,17 +29,9 @@ impl Palette {
         hex(hue + shift, saturation, lightness + shade)
     }
 
-    /// The same without the shade that separates names.
-    pub fn plain(self, name: &str, kind: Kind) -> String {
-        let (hue, saturation, lightness) = self.tone(name, kind);
-        hex(hue, saturation, lightness)
-    }
-
-    fn tone(self, name: &str, kind: Kind) -> (f64, f64, f64) {
+    fn tone(self, kind: Kind) -> (f64, f64, f64) {
         match self {
-            Self::Kind if kind == Kind::Waiting => waiting(name),
             Self::Kind => base(kind),
-            Self::Io if name == "[idle]" => waiting(name),
             Self::Hot => (24.0, 0.90, 0.64),
             Self::Io => (207.0, 0.62, 0.70),
         }
@@ -56,29 +52,6 @@ fn base(kind: Kind) -> (f64, f64, f64) {
         Kind::Unknown => (40.0, 0.03, 0.80),
     }
 }
-
-/// Waits by what is waited for: a CPU, a lock, a disk, or anything else.
-pub fn waiting(state: &str) -> (f64, f64, f64) {
-    match state {
-        "[runnable]" | "[preempted]" => (52.0, 0.30, 0.70),
-        "[futex]" | "[kernel lock]" | "[file lock]" => (338.0, 0.62, 0.76),
-        "[disk]" | "[fsync]" | "[page fault]" | "[memory]" => (186.0, 0.50, 0.62),
-        "[idle]" => (40.0, 0.03, 0.84),
-        _ => base(Kind::Waiting),
-    }
-}
-
-/// The word for waits whose reason is none of the others.
-pub const OTHER_WAITS: &str = "for anything else";
-
-/// What waits of the same colour are for: one state of that colour, and the word for the legend.
-pub const WAITS: [(&str, &str); 5] = [
-    ("[runnable]", "waiting for a CPU"),
-    ("[futex]", "for a lock"),
-    ("[disk]", "for disk or memory"),
-    ("[poll]", OTHER_WAITS),
-    ("[idle]", "idle"),
-];
 
 /// The word for `kind` in the legend.
 pub fn word(kind: Kind) -> &'static str {

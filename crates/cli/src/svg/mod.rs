@@ -7,6 +7,7 @@ mod small;
 pub use colour::Palette;
 
 use crate::terminal::foreign::{harmless, xml};
+use crate::terminal::palette::StateClass;
 use crate::text::number;
 use profile::view::flame::{Cell, Kind, Layout, LayoutOpts, NodeId, Tree, Unit};
 use std::io::{self, Write};
@@ -30,6 +31,20 @@ pub struct SvgOpts {
     /// Meaning of colours.
     pub palette: Palette,
 }
+
+/// Light and dark by the reader's choice; the frames keep their colours, on which dark ink is read.
+const STYLE: &str = "\
+    text{font:12px ui-monospace,\"DejaVu Sans Mono\",Menlo,Consolas,monospace;fill:#1a1a1a}\
+    #title{font:600 17px system-ui,sans-serif;text-anchor:middle}\
+    #subtitle,.note{font:12px system-ui,sans-serif;fill:#555}#subtitle{text-anchor:middle}\
+    .f{cursor:pointer}.f text{pointer-events:none}.f:hover rect,.cursor rect{stroke:#000;stroke-width:1.5}\
+    .f rect{rx:2}.w text{fill:#fff}.edge rect{stroke:#1a1a1a;stroke-dasharray:4 2}\
+    .off rect{fill-opacity:.45}.off text{fill:#1a1a1a}.hide{display:none}\
+    .hit rect{fill:#e33df0;stroke:#1a1a1a}.hit text{fill:#1a1a1a}\
+    .button{font:12px system-ui,sans-serif;cursor:pointer;fill:#06c}\
+    @media(prefers-color-scheme:dark){.back{fill:#14171b}#title,#details{fill:#e8eaed}\
+    #subtitle,.note{fill:#9aa1ac}.button{fill:#6cb0ff}.f:hover rect,.cursor rect{stroke:#fff}\
+    .f rect{opacity:.88}.off text{fill:#e8eaed}}";
 
 const ROW: u32 = 17;
 const TOP: u32 = 46;
@@ -59,15 +74,19 @@ pub fn write(out: &mut impl Write, tree: &Tree, opts: &SvgOpts) -> io::Result<()
 /// How much a graph shows, for the line below its heading: `1.234 s, 1,234 samples`.
 pub fn amount(tree: &Tree) -> String {
     let (total, samples) = tree.totals()[0];
-    let samples = number::grouped(samples);
+    let samples = samples_of(samples);
     match &tree.unit {
         Unit::Nanoseconds if tree.is_waiting() => {
-            format!("{} µs off the CPU, {samples} samples", number::grouped(total / 1000))
+            format!("{} off the CPU, {samples}", number::duration_ns(total))
         }
-        Unit::Nanoseconds => format!("{}, {samples} samples", number::duration_ns(total)),
-        Unit::Samples => format!("{} samples", number::grouped(total)),
-        Unit::Event(name) => format!("{} {name}, {samples} samples", number::grouped(total)),
+        Unit::Nanoseconds => format!("{}, {samples}", number::duration_ns(total)),
+        Unit::Samples => samples_of(total),
+        Unit::Event(name) => format!("{} {name}, {samples}", number::grouped(total)),
     }
+}
+
+fn samples_of(count: u64) -> String {
+    number::count_of(count, "sample", "samples")
 }
 
 struct Page<'a> {
@@ -101,26 +120,27 @@ impl Page<'_> {
             self.total,
             xml(&unit)
         )?;
+        writeln!(out, "<style>{STYLE}</style>")?;
         writeln!(
             out,
-            "<style>\
-             text{{font:12px ui-monospace,\"DejaVu Sans Mono\",Menlo,Consolas,monospace;fill:#1a1a1a}}\
-             #title{{font:600 17px system-ui,sans-serif;text-anchor:middle}}\
-             #subtitle,.note{{font:12px system-ui,sans-serif;fill:#555}}#subtitle{{text-anchor:middle}}\
-             .f{{cursor:pointer}}.f text{{pointer-events:none}}.f:hover rect{{stroke:#000;stroke-width:1}}\
-             .f rect{{rx:2}}.off{{opacity:.45}}.hide{{display:none}}.hit rect{{fill:#e33df0}}\
-             .button{{font:12px system-ui,sans-serif;cursor:pointer;fill:#06c}}\
-             </style>"
+            "<rect class=\"back\" width=\"100%\" height=\"100%\" fill=\"#fbfaf7\"/>\n<g id=\"frames\">"
+        )
+    }
+
+    /// Heading, search and the button that zooms out: above the frames, where they stay when the window moves.
+    fn heading(&self, out: &mut impl Write) -> io::Result<()> {
+        let (middle, right) = (self.opts.width / 2, f64::from(self.opts.width) - SIDE);
+        writeln!(
+            out,
+            "</g>\n<g id=\"head\"><rect class=\"back\" width=\"100%\" height=\"{}\" fill=\"#fbfaf7\"/>",
+            TOP - 2
         )?;
-        writeln!(out, "<rect width=\"100%\" height=\"100%\" fill=\"#fbfaf7\"/>")?;
-        let middle = width / 2;
         writeln!(out, "<text id=\"title\" x=\"{middle}\" y=\"22\">{}</text>", xml(&self.opts.title))?;
         writeln!(out, "<text id=\"subtitle\" x=\"{middle}\" y=\"38\">{}</text>", xml(&self.opts.subtitle))?;
         writeln!(out, "<text id=\"reset\" class=\"button hide\" x=\"{SIDE}\" y=\"22\">reset zoom</text>")?;
-        let right = f64::from(width) - SIDE;
         writeln!(
             out,
-            "<text id=\"search\" class=\"button\" text-anchor=\"end\" x=\"{right}\" y=\"22\"></text>\n<g id=\"frames\">"
+            "<text id=\"search\" class=\"button\" text-anchor=\"end\" x=\"{right}\" y=\"22\"></text></g>"
         )
     }
 
@@ -134,8 +154,9 @@ impl Page<'_> {
         let fill = self.opts.palette.colour(&name, kind);
         write!(
             out,
-            "<g class=\"f\" data-s=\"{}\" data-v=\"{}\" data-d=\"{}\"><title>{}\n{}</title>\
+            "<g class=\"{}\" data-s=\"{}\" data-v=\"{}\" data-d=\"{}\"><title>{}\n{}</title>\
              <rect x=\"{x:.2}\" y=\"{y}\" width=\"{:.2}\" height=\"{}\" fill=\"{fill}\"/>",
+            class_of(&name, kind, self.opts.palette),
             cell.start,
             cell.value,
             cell.depth,
@@ -157,21 +178,23 @@ impl Page<'_> {
             return format!("{details}, {percent:.2} %");
         }
         let value = match &self.tree.unit {
-            // The custom for time off the CPU.
-            Unit::Nanoseconds if self.tree.is_waiting() => {
-                format!("{} µs, ", number::grouped(cell.value / 1000))
-            }
             Unit::Nanoseconds => format!("{}, ", number::duration_ns(cell.value)),
             Unit::Event(name) => format!("{} {name}, ", number::grouped(cell.value)),
             Unit::Samples => String::new(),
         };
-        format!("{value}{} samples, {percent:.2} %", number::grouped(cell.samples))
+        format!("{value}{}, {percent:.2} %", samples_of(cell.samples))
     }
 
     fn foot(&self, out: &mut impl Write, layout: &Layout) -> io::Result<()> {
         let y = TOP + self.rows * ROW;
-        writeln!(out, "</g>\n<text id=\"details\" x=\"{SIDE}\" y=\"{}\"> </text>", y + 16)?;
+        self.heading(out)?;
+        writeln!(
+            out,
+            "<g id=\"status\"><rect class=\"back\" y=\"{y}\" width=\"100%\" height=\"{BOTTOM}\" fill=\"#fbfaf7\"/>"
+        )?;
+        writeln!(out, "<text id=\"details\" x=\"{SIDE}\" y=\"{}\"> </text>", y + 16)?;
         self.legend(out, layout, y + 34)?;
+        writeln!(out, "</g>")?;
         small::write(out, self.tree, layout)?;
         writeln!(out, "<script type=\"text/javascript\"><![CDATA[\n{SCRIPT}]]></script>\n</svg>")
     }
@@ -187,16 +210,9 @@ impl Page<'_> {
             }
             let names = layout.cells.iter().map(|cell| self.tree.node(cell.node).name);
             let states = names.filter(|&name| self.tree.kind(name) == Kind::Waiting);
-            let drawn: Vec<_> = states.map(|name| colour::waiting(self.tree.name(name))).collect();
-            let waits = colour::WAITS.iter().filter(|(state, _)| drawn.contains(&colour::waiting(state)));
-            let before = marks.len();
-            marks.extend(waits.map(|(state, word)| (palette.plain(state, kind), *word)));
-            // Where all are of the last resort's colour, their purpose is unknown.
-            if let [(_, word)] = &mut marks[before..]
-                && *word == colour::OTHER_WAITS
-            {
-                *word = "off the CPU";
-            }
+            let drawn: Vec<_> = states.map(|name| StateClass::of(self.tree.name(name))).collect();
+            let classes = StateClass::ALL.iter().filter(|class| drawn.contains(class));
+            marks.extend(classes.map(|class| (class.light().to_owned(), class.word())));
         }
         marks
     }
@@ -218,12 +234,13 @@ impl Page<'_> {
         if layout.hidden == 0 {
             return Ok(());
         }
-        let (hidden, right) = (number::grouped(layout.hidden as u64), f64::from(self.opts.width) - SIDE);
-        let text = format!("{hidden} frames under {} px not drawn", self.opts.min_width);
+        let right = f64::from(self.opts.width) - SIDE;
+        let hidden = number::count_of(layout.hidden as u64, "frame", "frames");
+        let text = format!("{hidden} under {} px not drawn", self.opts.min_width);
         // Where the words of the legend reach so far, it is above them.
         let begins = right - 6.5 * text.len() as f64;
         let y = if x > begins { y - 18 } else { y };
-        writeln!(out, "<text class=\"note\" text-anchor=\"end\" x=\"{right}\" y=\"{y}\">{text}</text>")
+        writeln!(out, "<text class=\"note right\" text-anchor=\"end\" x=\"{right}\" y=\"{y}\">{text}</text>")
     }
 }
 
@@ -236,15 +253,70 @@ fn kinds(tree: &Tree, layout: &Layout) -> Vec<Kind> {
     kinds
 }
 
-/// As much of `name` as `width` px hold; `None` if that is less than three characters.
+/// Classes of a frame: `w` has light ink, `edge` is between a sleeper and the one that woke it.
+fn class_of(name: &str, kind: Kind, palette: Palette) -> &'static str {
+    match kind {
+        Kind::Waiting if name.starts_with("[woken by ") => "f edge",
+        Kind::Waiting if palette == Palette::Kind && StateClass::of(name).has_light_ink() => "f w",
+        _ => "f",
+    }
+}
+
+/// As much of `name` as `width` px hold; `None` if that is less than three characters. Template arguments are left out
+/// first, then the middle: the last part tells names of one template apart.
 fn fitting(name: &str, width: f64) -> Option<String> {
     let room = ((width - 6.0) / CHAR).max(0.0) as usize;
-    let length = name.chars().count();
-    match room {
-        _ if length <= room => Some(name.to_owned()),
-        0..3 => None,
-        _ => Some(name.chars().take(room - 2).chain("..".chars()).collect()),
+    let length = |text: &str| text.chars().count();
+    if length(name) <= room {
+        return Some(name.to_owned());
     }
+    if room < 3 {
+        return None;
+    }
+    let plain = without_arguments(name);
+    if length(&plain) <= room {
+        return Some(plain);
+    }
+    let tail = plain.rfind("::").filter(|&at| at > 0).map(|at| format!("…{}", &plain[at..]));
+    match tail {
+        Some(tail) if length(&tail) <= room => Some(tail),
+        tail => Some(middle(&tail.unwrap_or(plain), room)),
+    }
+}
+
+/// Both ends of a text that is longer than `room` characters.
+fn middle(text: &str, room: usize) -> String {
+    let letters: Vec<char> = text.chars().collect();
+    let keep = room - 1;
+    let (head, tail) = (keep.div_ceil(2), keep / 2);
+    let ends = letters[..head].iter().chain(&['…']).chain(&letters[letters.len() - tail..]);
+    ends.collect()
+}
+
+/// `std::map<…>::find` for a name with template arguments; the name itself if its brackets don't match.
+fn without_arguments(name: &str) -> String {
+    let (mut depth, mut text, mut before) = (0usize, String::new(), ' ');
+    for (at, letter) in name.char_indices() {
+        match letter {
+            // Not the arrows and shifts of operators.
+            '<' if at > 0 && before != '<' && !name[..at].ends_with("operator") => {
+                if depth == 0 {
+                    text += "<…";
+                }
+                depth += 1;
+            }
+            '>' if depth > 0 && before != '-' => {
+                depth -= 1;
+                if depth == 0 {
+                    text.push('>');
+                }
+            }
+            letter if depth == 0 => text.push(letter),
+            _ => {}
+        }
+        before = letter;
+    }
+    if depth == 0 { text } else { name.to_owned() }
 }
 
 #[cfg(test)]
@@ -291,6 +363,16 @@ mod tests {
         };
         assert_eq!(y_of_all(&svg("a;b;c 1\n", true)), TOP);
         assert_eq!(y_of_all(&svg("a;b;c 1\n", false)), TOP + 3 * ROW);
+    }
+
+    #[test]
+    fn names_are_shortened_where_they_are_least_told_apart() {
+        let name = "std::map<int, std::vector<char>>::find";
+        let of = |room: u32| fitting(name, f64::from(room) * CHAR + 6.5).unwrap_or_default();
+        assert_eq!([of(60), of(20), of(10), of(2)], [name, "std::map<…>::find", "…::find", ""]);
+        assert_eq!(of(5), "…:…nd");
+        assert_eq!(without_arguments("operator<<"), "operator<<");
+        assert_eq!(without_arguments("a<b"), "a<b");
     }
 
     #[test]
