@@ -17,12 +17,12 @@ export function classOf(state: string): StateClass {
 }
 
 const LIGHT: Record<StateClass, string> = {
-  on: "#2c9c5c", runnable: "#f0b429", preempted: "#a8500f", lock: "#d0397a", disk: "#0f7c91",
-  poll: "#6fa3e8", timer: "#9a86d8", other: "#a3abb8", idle: "#d6dae1",
+  on: "#2c9c5c", runnable: "#f0b429", preempted: "#a8500f", lock: "#cd1d78", disk: "#1c595e",
+  poll: "#6fa3e8", timer: "#815bdb", other: "#9ba3b2", idle: "#d6dae1",
 };
 const DARK: Record<StateClass, string> = {
-  on: "#3fb873", runnable: "#f2bd3f", preempted: "#c1651c", lock: "#e4588f", disk: "#2a9bb1",
-  poll: "#6b9ce0", timer: "#9583d6", other: "#7f8794", idle: "#3f454f",
+  on: "#3fb873", runnable: "#f2bd3f", preempted: "#c1651c", lock: "#d54e7e", disk: "#2793b2",
+  poll: "#6b9ce0", timer: "#ccb9e3", other: "#91969f", idle: "#3f454f",
 };
 
 /** Letter of a state where there is no colour. */
@@ -44,7 +44,7 @@ export function stateColour(state: string): string {
 export function stateInk(state: string): string {
   const of = classOf(state);
   if (isDark()) return of === "idle" ? "#e6e8ec" : "#101317";
-  return ["preempted", "lock", "disk"].includes(of) ? "#ffffff" : "#15181d";
+  return ["preempted", "lock", "disk", "timer"].includes(of) ? "#ffffff" : "#15181d";
 }
 
 // Hue, saturation, lightness; dark lightness.

@@ -220,13 +220,110 @@ async function comparison() {
   }
 }
 
+/** Colours as the page draws them: contrast of their ink, and how far apart they are for readers who see fewer colours. */
+async function colours(file) {
+  for (const scheme of ["light", "dark"]) {
+    const page = await open(file, { scheme });
+    const parts = await page.evaluate(() => [...document.querySelectorAll(".states .bar button")].map((part) => ({ state: part.dataset.state, back: getComputedStyle(part).backgroundColor, ink: getComputedStyle(part).color })));
+    const text = await page.evaluate(() => [".facts", ".status", ".tabs button", ".note", ".thread"].map((name) => document.querySelector(name)).filter(Boolean).map((node) => ({ state: node.className, back: getComputedStyle(document.body).backgroundColor, ink: getComputedStyle(node).color })));
+    const poor = [...parts, ...text].filter(({ back, ink }) => contrast(rgb(back), rgb(ink)) < 4.5);
+    check(`ink has a contrast of 4.5 to 1 (${scheme})`, parts.length > 2 && poor.length === 0, JSON.stringify(poor));
+    await page.context().close();
+  }
+  const source = readFileSync(fileURLToPath(new URL("../src/palette.ts", import.meta.url)), "utf8");
+  for (const name of ["LIGHT", "DARK"]) {
+    const table = new RegExp(`const ${name}[^=]*= \\{(.*?)\\};`, "s").exec(source)[1];
+    const all = [...table.matchAll(/(\w+): "(#[0-9a-f]{6})"/g)].map(([, state, hex]) => [state, [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16))]);
+    for (const [sight, matrix] of Object.entries(SIGHTS)) {
+      const close = [];
+      all.forEach(([a, x], at) => all.slice(at + 1).forEach(([b, y]) => {
+        const far = distance(lab(seen(x, matrix)), lab(seen(y, matrix)));
+        // Preempted has stripes, and idle is left out unless it is asked for.
+        if (far < 12 && ![a, b].includes("preempted")) close.push(`${a} ${b} ${far.toFixed(1)}`);
+      }));
+      check(`states are apart in ${name.toLowerCase()} colours with ${sight}`, all.length === 9 && close.length === 0, close.join(", "));
+    }
+  }
+}
+
+// Viénot, Brettel and Mollon 1999, on linear RGB.
+const SIGHTS = {
+  "all cones": [[1, 0, 0], [0, 1, 0], [0, 0, 1]],
+  deuteranopia: [[0.29275, 0.70725, 0], [0.29275, 0.70725, 0], [-0.02234, 0.02234, 1]],
+  protanopia: [[0.11238, 0.88762, 0], [0.11238, 0.88762, 0], [0.00401, -0.00401, 1]],
+};
+const rgb = (text) => text.match(/[\d.]+/g).slice(0, 3).map(Number);
+const linear = (value) => (value <= 10.31475 ? value / 255 / 12.92 : ((value / 255 + 0.055) / 1.055) ** 2.4);
+const luminance = (colour) => [0.2126, 0.7152, 0.0722].reduce((sum, part, at) => sum + part * linear(colour[at]), 0);
+const contrast = (a, b) => { const [low, high] = [luminance(a), luminance(b)].sort((x, y) => x - y); return (high + 0.05) / (low + 0.05); };
+/** Linear RGB as a reader sees it. */
+const seen = (colour, matrix) => matrix.map((row) => Math.max(0, Math.min(1, row.reduce((sum, part, at) => sum + part * linear(colour[at]), 0))));
+function lab([r, g, b]) {
+  const xyz = [0.4124 * r + 0.3576 * g + 0.1805 * b, 0.2126 * r + 0.7152 * g + 0.0722 * b, 0.0193 * r + 0.1192 * g + 0.9505 * b];
+  const [x, y, z] = xyz.map((value, at) => value / [0.95047, 1, 1.08883][at]).map((value) => (value > 0.008856 ? Math.cbrt(value) : 7.787 * value + 16 / 116));
+  return [116 * y - 16, 500 * (x - y), 200 * (y - z)];
+}
+const distance = (a, b) => Math.hypot(...a.map((value, at) => value - b[at]));
+
+/** Lines of source with their shares: those of the text. */
+async function source() {
+  const program = "#include <stdint.h>\nvolatile uint64_t sum;\nint main(void) {\n  for (uint64_t i = 0; i < 300000000; i++)\n    sum += i ^ (i >> 3);\n  return 0;\n}\n";
+  writeFileSync(join(folder, "spin.c"), program);
+  try {
+    execFileSync("cc", ["-g", "-O1", "-o", "spin", "spin.c"], { cwd: folder, stdio: "ignore" });
+    run(["record", "-q", "-g", "-o", "spin.data", "--", "./spin"]);
+  } catch (error) {
+    console.log(`skipped: can't compile or record here: ${String(error.stderr ?? error).split("\n")[0]}`);
+    return;
+  }
+  run(["report", "--html", "spin.html", "-i", "spin.data"]);
+  const page = await open(join(folder, "spin.html"), { hash: "#tab=source" });
+  await page.waitForSelector(".hot table");
+  const first = await page.locator(".hot tr").first().locator("td").allTextContents();
+  const code = await page.locator("#pane-source .code").innerText();
+  check("the hottest line is the loop's", /^spin\.c:[45]$/.test(first[1]) && Number.parseFloat(first[0]) > 20, first.join(" | "));
+  check("source is between the instructions", code.includes("sum += i ^ (i >> 3);") && page.problems.length === 0, `${code.slice(0, 200)} ${page.problems}`);
+  check("a recording of the CPU alone has no tabs of waits", (await page.locator("#tab-waits, #tab-locks").count()) === 0);
+  await page.context().close();
+}
+
+/** The picture for mail and wikis: as wide as the window, head and status in it, the same share. */
+async function picture() {
+  const truth = folded();
+  const file = join(folder, "known.svg");
+  run(["flame", "-o", file, "known.folded"]);
+  for (const [width, scheme] of [[420, "light"], [1280, "dark"], [2200, "light"]]) {
+    const context = await browser.newContext({ viewport: { width, height: 400 }, colorScheme: scheme });
+    const page = await context.newPage();
+    const problems = [];
+    page.on("pageerror", (error) => problems.push(error.message));
+    await page.goto(`file://${file}#find=parse`);
+    const found = await page.evaluate(() => {
+      const box = (id) => document.getElementById(id).getBoundingClientRect();
+      const [head, status, frame] = [box("head"), box("status"), document.querySelector("#frames rect").getBoundingClientRect()];
+      return { text: document.getElementById("search").textContent, head: head.top, foot: status.bottom, wide: frame.width, back: getComputedStyle(document.querySelector(".back")).fill };
+    });
+    const share = Number(/([\d.]+) %/.exec(found.text)?.[1]);
+    check(`the picture's share is the truth in ${width} px`, Math.abs(share - 100 * truth) < 0.006, `${found.text}, truth ${100 * truth}`);
+    check(`the picture fits ${width} px, with its head and status in the window`, Math.abs(found.wide - (width - 20)) < 30 && Math.abs(found.head) < 1 && found.foot <= 401 && problems.length === 0, `${JSON.stringify(found)} ${problems}`);
+    check(`the picture is ${scheme} when the reader is`, found.back === (scheme === "dark" ? "rgb(20, 23, 27)" : "rgb(251, 250, 247)"), found.back);
+    await page.keyboard.press("Escape");
+    await page.keyboard.press("ArrowUp");
+    await page.keyboard.press("Enter");
+    check(`the picture's zoom is in the address by name in ${width} px`, (await page.evaluate(() => location.hash)).includes("zoom=app"), await page.evaluate(() => location.hash));
+    await context.close();
+  }
+}
+
 await searchShare();
 await comparison();
 await deepStacks();
 await hostileNames();
+await picture();
+await source();
 if (recordWall()) {
   const file = join(folder, "wall.html");
-  for (const part of [keyWalk, roles, brush, looks]) await part(file);
+  for (const part of [keyWalk, roles, brush, looks, colours]) await part(file);
   const size = readFileSync(file).length;
   check("the page of a short recording is small", size < 400000, `${size} bytes`);
 }

@@ -79,11 +79,11 @@ impl StateClass {
             Self::On => "#2c9c5c",
             Self::Runnable => "#f0b429",
             Self::Preempted => "#a8500f",
-            Self::Lock => "#d0397a",
-            Self::Disk => "#0f7c91",
+            Self::Lock => "#cd1d78",
+            Self::Disk => "#1c595e",
             Self::Poll => "#6fa3e8",
-            Self::Timer => "#9a86d8",
-            Self::Other => "#a3abb8",
+            Self::Timer => "#815bdb",
+            Self::Other => "#9ba3b2",
             Self::Idle => "#d6dae1",
         }
     }
@@ -91,7 +91,7 @@ impl StateClass {
     /// Ink on its light colour is white.
     #[must_use]
     pub fn has_light_ink(self) -> bool {
-        matches!(self, Self::Preempted | Self::Lock | Self::Disk)
+        matches!(self, Self::Preempted | Self::Lock | Self::Disk | Self::Timer)
     }
 
     /// The words of a legend.
