@@ -8,6 +8,8 @@ mod go;
 mod jit;
 #[path = "it/python.rs"]
 mod python;
+#[path = "it/runtimes.rs"]
+mod runtimes;
 #[path = "it/stacks.rs"]
 mod stacks;
 #[path = "it/unnamed.rs"]

@@ -195,6 +195,8 @@ struct copying {
 	u64 frame;
 	u64 at;
 	u64 flags;
+	u64 last; /* the first word of the frame copied last, without its repeats */
+	u64 last_instr;
 };
 
 /* Copies one frame; 1 = it was the last. */
@@ -203,7 +205,7 @@ static long copy_frame(u32 index, struct copying *c)
 	struct py_process *of = c->of;
 	struct py_ring *ring = c->ring;
 	u32 bytes = of->frame_bytes;
-	u64 code, is_entry, at = c->at;
+	u64 code, instr, is_entry, at = c->at;
 
 	if (!c->frame)
 		return 1;
@@ -219,9 +221,18 @@ static long copy_frame(u32 index, struct copying *c)
 		is_entry = is_entry == of->shim_owner;
 	if (of->kind == FRAMES_OBJECTS)
 		is_entry = 1;
-	put(ring, at, (code & ~7ULL) | (is_entry & 1));
-	put(ring, at + 1, *(u64 *)(ring->frame + (of->frame_instr & (FRAME_MAX_BYTES - 8))));
-	c->at = at + 2;
+	code = (code & PY_CODE) | (is_entry & 1);
+	instr = *(u64 *)(ring->frame + (of->frame_instr & (FRAME_MAX_BYTES - 8)));
+	if (code == c->last && instr == c->last_instr) {
+		/* Recursion: thousands of equal frames would fill the ring. */
+		ring->words[(at - 2) & (PY_RING_WORDS - 1)] += PY_REPEAT;
+	} else {
+		put(ring, at, code);
+		put(ring, at + 1, instr);
+		c->at = at + 2;
+		c->last = code;
+		c->last_instr = instr;
+	}
 	c->frame = *(u64 *)(ring->frame + (of->frame_back & (FRAME_MAX_BYTES - 8)));
 	return 0;
 }

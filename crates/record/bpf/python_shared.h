@@ -45,6 +45,8 @@ struct py_process {
 
 /* The lowest bit of a frame's first word (its code object): the first frame of a C frame's group. */
 #define PY_ENTRY 1
+#define PY_CODE 0x0000fffffffffff8ULL /* the address in a frame's first word */
+#define PY_REPEAT (1ULL << 48) /* in its highest 16 bits: how many more such frames follow */
 
 #define PY_HEAD_WORDS 4
 #define PY_MAX_FRAMES 4096

@@ -29,6 +29,7 @@ const CREATORS: &[(&str, &str)] = &[
     ("crates/dso/src/index.rs", "files in such a folder"),
     ("crates/record/src/files/build_id_cache.rs", "~/.debug, unless it is another user's"),
     ("crates/record/src/calls/ftrace/place.rs", "an instance of tracefs, always a new one"),
+    ("crates/record/src/runtimes/hotspot.rs", "an empty file in a JVM's folder, always a new one"),
     ("crates/record/src/session/control.rs", "pipes that the user named; nothing is created"),
     ("crates/record/src/sys/fifo.rs", "a pipe in a folder of our own"),
     ("crates/cli/src/calls/recorder.rs", "a library that all may read, always a new file"),
@@ -40,6 +41,7 @@ const CREATORS: &[(&str, &str)] = &[
 
 /// Files that read a file named on the command line, each with the flag.
 const NAMED: &[(&str, &str)] = &[
+    ("crates/record/src/runtimes/command_variable.rs", "the command"),
     ("crates/dso/src/kallsyms.rs", "--kallsyms"),
     ("crates/cli/src/flags/name_args.rs", "--vmlinux, --kallsyms"),
     ("crates/calls/src/selection/pattern.rs", "calls -P @FILE"),

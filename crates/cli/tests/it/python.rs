@@ -44,6 +44,44 @@ fn tally(folder: &Path, arguments: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
+/// Recursion so deep that its native frames do not fit into a record with Python's: each of CPython 3.10's functions has
+/// three or four.
+const DEEP: &str = "\
+import sys, time, threading
+sys.setrecursionlimit(9000)
+threading.stack_size(64 << 20)
+def spin():
+    end = time.thread_time() + 1
+    while time.thread_time() < end:
+        pass
+def down(depth):
+    return down(depth - 1) if depth else spin()
+thread = threading.Thread(target=down, args=(2500,))
+thread.start()
+thread.join()
+";
+
+#[test]
+fn deep_recursion_keeps_all_python_functions() {
+    let interpreters = interpreters();
+    if interpreters.is_empty() || !is_readable() {
+        return println!("skipped: no CPython 3.8 to 3.13 in its usual place, or no right to read it");
+    }
+    let folder = ScratchFolder::private("deep").expect("a folder");
+    let folder = folder.path();
+    std::fs::write(folder.join("deep.py"), DEEP).expect("the program");
+    for python in interpreters {
+        let python = python.to_str().expect("plain");
+        tally(folder, &["record", "-F", "99", "-o", "p.data", "--", python, "deep.py"]);
+        let stacks = tally(folder, &["script", "-i", "p.data", "-F", "ip,sym"]);
+        let spinning: Vec<_> =
+            stacks.split("\n\n").filter(|stack| stack.contains("spin (deep.py)")).collect();
+        let is_whole = |stack: &&&str| stack.matches("down (deep.py)").count() == 2501;
+        let whole = spinning.iter().filter(is_whole).count();
+        assert!(spinning.len() > 20 && whole == spinning.len(), "{python}: {whole} of {}", spinning.len());
+    }
+}
+
 /// Whether programs may be loaded that read the interpreter.
 fn is_readable() -> bool {
     let is_root =

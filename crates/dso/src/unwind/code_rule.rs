@@ -69,26 +69,36 @@ struct Way {
     saved: [Value; SAVED_COUNT],
 }
 
+/// The registers that a function gives back as they were.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Convention {
+    /// C's: all of `SAVED`.
+    C,
+    /// HotSpot's, and at least so for all code of JIT compilers: the frame pointer. The others may have any value.
+    FramePointer,
+}
+
 /// The rules for the instruction at `svma`, the likeliest first.
 pub(super) fn rules(object: &ObjectFile, svma: u64) -> Vec<Rule> {
     if object.machine() != Machine::X86_64 {
         return Vec::new();
     }
-    rules_of(|svma| object.bytes_at(Svma(svma), MAX_RUN).unwrap_or_default(), svma)
+    rules_of(|svma| object.bytes_at(Svma(svma), MAX_RUN).unwrap_or_default(), svma, Convention::C)
 }
 
 /// The same in code that a program made, of the instruction at this address.
 pub(super) fn rules_of_made(code: &MadeCode, address: u64) -> Vec<Rule> {
-    rules_of(|address| code.from(address), address)
+    rules_of(|address| code.from(address), address, Convention::FramePointer)
 }
 
-fn rules_of<'c>(code: impl Fn(u64) -> &'c [u8], svma: u64) -> Vec<Rule> {
+fn rules_of<'c>(code: impl Fn(u64) -> &'c [u8], svma: u64, convention: Convention) -> Vec<Rule> {
     let start = Way { svma, sp: Some(Location(Base::Sp, 0)), saved: [Value::Kept; SAVED_COUNT] };
     let mut search = Search {
         ways: VecDeque::from([start]),
         visited: rustc_hash::FxHashSet::default(),
         info: InstructionInfoFactory::new(),
         ends: 0,
+        convention,
         rules: Vec::new(),
     };
     while let Some(way) = search.ways.pop_front() {
@@ -106,6 +116,7 @@ struct Search {
     visited: rustc_hash::FxHashSet<u64>,
     info: InstructionInfoFactory,
     ends: usize,
+    convention: Convention,
     /// With the number of ends that agree, in the order found.
     rules: Vec<(Rule, usize)>,
 }
@@ -155,7 +166,7 @@ impl Search {
     /// The function returns here.
     fn end(&mut self, way: &Way) {
         self.ends += 1;
-        let Some(rule) = way.rule() else { return };
+        let Some(rule) = way.rule(self.convention) else { return };
         match self.rules.iter_mut().find(|(known, _)| *known == rule) {
             Some((_, count)) => *count += 1,
             None => self.rules.push((rule, 1)),
@@ -213,9 +224,13 @@ impl Way {
 
     /// The register at this place gets a stack address.
     fn set_address(&mut self, place: Option<usize>, address: Option<Location>) {
-        if let Some(place) = place {
-            self.saved[place] = address.map_or(Value::Unknown, Value::Address);
-        }
+        let Some(place) = place else { return };
+        self.saved[place] = match address {
+            // A register plus 0: how Mono fills gaps.
+            Some(Location(Base::Saved(same), 0)) if same == place => Value::Kept,
+            Some(address) => Value::Address(address),
+            None => Value::Unknown,
+        };
     }
 
     fn load(&mut self, register: Register, from: Option<Location>) {
@@ -262,7 +277,7 @@ impl Way {
     }
 
     /// The rule, if the function returns in this state; `None` if a register has not got its value back.
-    fn rule(&self) -> Option<Rule> {
+    fn rule(&self, convention: Convention) -> Option<Rule> {
         let Location(base, ra) = self.sp.filter(|sp| sp.1 >= 0)?;
         let cfa = ra.checked_add(8)?;
         let register = match base {
@@ -278,6 +293,7 @@ impl Way {
                     let words = (offset - cfa) / 8;
                     rule.save(place + 1, i16::try_from(words).ok().filter(|_| offset % 8 == 0)?);
                 }
+                _ if place != RBP && convention == Convention::FramePointer => {}
                 _ => return None,
             }
         }
@@ -303,7 +319,7 @@ mod tests {
     type Found = (u8, i32, Vec<(usize, i16)>);
 
     fn found(code: &[u8], at: u64) -> Vec<Found> {
-        let rules = rules_of(|svma| code.get(svma as usize..).unwrap_or_default(), at);
+        let rules = rules_of(|svma| code.get(svma as usize..).unwrap_or_default(), at, Convention::C);
         rules.iter().map(|rule| (rule.cfa_register, rule.cfa_offset, rule.saved().collect())).collect()
     }
 
@@ -369,6 +385,30 @@ mod tests {
             0xc3, // 18: ret, of the next function
         ];
         assert_eq!(found(&code, 1), [(7, 16, vec![(0, -1), (2, -2)]), (7, 8, vec![(0, -1)])]);
+    }
+
+    #[test]
+    fn made_code_need_not_give_back_more_than_the_frame_pointer() {
+        // mov %rsi,%rbx; add $0x10,%rsp; pop %rbp; ret: HotSpot's
+        let code = [0x48, 0x89, 0xf3, 0x48, 0x83, 0xc4, 0x10, 0x5d, 0xc3];
+        assert_eq!(found(&code, 0), []);
+        let of_made = |code: &'static [u8]| {
+            rules_of(move |at| code.get(at as usize..).unwrap_or_default(), 0, Convention::FramePointer)
+        };
+        let rules = of_made(&[0x48, 0x89, 0xf3, 0x48, 0x83, 0xc4, 0x10, 0x5d, 0xc3]);
+        let rules: Vec<_> = rules.iter().map(|rule| (rule.cfa_register, rule.cfa_offset)).collect();
+        assert_eq!(rules, [(7, 0x20)]);
+        // mov %rsi,%rbp; ret
+        assert_eq!(of_made(&[0x48, 0x89, 0xf5, 0xc3]), []);
+    }
+
+    #[test]
+    fn a_lea_that_changes_nothing_is_a_nop() {
+        // lea 0(%rbp),%rbp; add $0x38,%rsp; ret
+        let code = [0x48, 0x8d, 0x6d, 0, 0x48, 0x83, 0xc4, 0x38, 0xc3];
+        assert_eq!(found(&code, 0), [(7, 0x40, vec![(0, -1)])]);
+        // lea 8(%rbp),%rbp
+        assert_eq!(found(&[0x48, 0x8d, 0x6d, 8, 0x48, 0x83, 0xc4, 0x38, 0xc3], 0), []);
     }
 
     #[test]

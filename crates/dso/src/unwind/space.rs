@@ -90,7 +90,7 @@ pub(super) struct Mapped {
 pub struct AddressSpace {
     /// Sorted by start, disjoint.
     mapped: Vec<Mapped>,
-    /// Code of anonymous memory, as far as it was needed.
+    /// Code of anonymous memory, as far as it was needed: sorted by start.
     made: Vec<Arc<MadeCode>>,
 }
 
@@ -111,8 +111,10 @@ impl MadeCode {
     }
 }
 
-/// Pieces of made code kept for one process.
-const MOST_MADE: usize = 64;
+/// Pages of made code kept for one process.
+const MOST_MADE: usize = 1024;
+/// Bytes of [`AddressSpace::know_code`]'s pages.
+const PAGE: u64 = 4096;
 
 /// A number that no other file or piece of code has.
 fn next_id() -> u32 {
@@ -142,20 +144,31 @@ impl AddressSpace {
         self.insert(Mapped { start: start.0, end: end.0, bias: 0, info: None });
     }
 
-    /// Makes known the code at `start` in memory that no file describes, for stubs without a frame pointer. False if it
-    /// is known already, or too much is.
+    /// Makes known the code of the page at `start` in memory that no file describes; `bytes` may go on past the page,
+    /// to the ends of its functions. JIT compilers change and fill pages, so different bytes replace those known.
+    /// False if they are known already, or too much is.
     pub fn know_code(&mut self, start: Avma, bytes: Vec<u8>) -> bool {
-        let is_new = self.made.iter().all(|code| code.start != start.0);
-        let is_kept = is_new && self.made.len() < MOST_MADE && !bytes.is_empty();
-        if is_kept {
-            self.made.push(Arc::new(MadeCode { id: next_id(), start: start.0, bytes }));
+        let at = self.made.partition_point(|code| code.start < start.0);
+        let known = self.made.get(at).filter(|code| code.start == start.0);
+        let is_known = known.is_some();
+        if bytes.is_empty() || known.is_some_and(|code| code.bytes == bytes) {
+            return false;
         }
-        is_kept
+        let code = Arc::new(MadeCode { id: next_id(), start: start.0, bytes });
+        if is_known {
+            self.made[at] = code;
+        } else if self.made.len() < MOST_MADE {
+            self.made.insert(at, code);
+        } else {
+            return false;
+        }
+        true
     }
 
-    /// The made code that is known at `address`.
+    /// The made code that is known of the page of `address`.
     pub(super) fn made_code(&self, address: u64) -> Option<&MadeCode> {
-        self.made.iter().map(AsRef::as_ref).find(|code| !code.from(address).is_empty())
+        let at = self.made.partition_point(|code| code.start <= address).checked_sub(1)?;
+        self.made.get(at).map(AsRef::as_ref).filter(|code| address - code.start < PAGE)
     }
 
     /// Forgets what is mapped in `[start, end)`.

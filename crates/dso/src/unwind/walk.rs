@@ -20,12 +20,16 @@ const MAX_SWITCHES_DOWN: usize = 8;
 /// More than the kernel puts on the stack for a signal: with all of AVX-512 and AMX it is 11 KB.
 const SIGNAL_FRAME_LIMIT: u64 = 64 << 10;
 
+/// Addresses of unknown code kept of one walk.
+const MAX_UNKNOWN: usize = 16;
+
 /// Walks stacks and remembers the rules it has met. One per thread; `Send`.
 pub struct Unwinder {
     cache: RuleCache,
     context: UnwindContext<usize>,
     stack_pointers: Vec<u64>,
     exact_frames: Vec<usize>,
+    unknown_code: Vec<Avma>,
 }
 
 impl Default for Unwinder {
@@ -42,6 +46,7 @@ impl Unwinder {
             context: UnwindContext::new(),
             stack_pointers: Vec::new(),
             exact_frames: Vec::new(),
+            unknown_code: Vec::new(),
         }
     }
 
@@ -59,6 +64,7 @@ impl Unwinder {
         let mut registers = [0; REGISTERS];
         self.stack_pointers.clear();
         self.exact_frames.clear();
+        self.unknown_code.clear();
         match regs {
             Regs::X86_64(r) => {
                 registers[..17].copy_from_slice(&r.0);
@@ -81,6 +87,19 @@ impl Unwinder {
     /// to be looked up as it is. Such are what a signal interrupted, and its return trampoline.
     pub fn exact_frames(&self) -> &[usize] {
         &self.exact_frames
+    }
+
+    /// Addresses in the last walk, leaf first, in memory without a file whose code gave no rule, or isn't known: such
+    /// frames were left by their frame pointer, which may lead past callers. See [`AddressSpace::know_code`].
+    pub fn unknown_code(&self) -> &[Avma] {
+        &self.unknown_code
+    }
+
+    /// Notes a frame left by its frame pointer though its code may give a rule.
+    fn note_unknown(&mut self, pc: Avma) {
+        if self.unknown_code.len() < MAX_UNKNOWN && !self.unknown_code.contains(&pc) {
+            self.unknown_code.push(pc);
+        }
     }
 
     /// Notes that a signal's frame leads from its return trampoline, reached last, to what it interrupted.
@@ -174,9 +193,18 @@ impl Unwinder {
         let pc = Avma(walk.registers[A::PC]);
         let Some(info) = &mapped.info else {
             let otherwise = Stop::NoUnwindInfo { which: Which::Anonymous, pc };
-            let known = walk.space.made_code(lookup).filter(|_| A::MACHINE == Machine::X86_64);
-            let Some(code) = known else { return walk.by_frame_pointer::<A>(otherwise) };
-            let rules = self.cache.find_code(code.id, pc.0, || code_rule::rules_of_made(code, pc.0));
+            if A::MACHINE != Machine::X86_64 {
+                return walk.by_frame_pointer::<A>(otherwise);
+            }
+            let rules = walk
+                .space
+                .made_code(lookup)
+                .map(|code| self.cache.find_code(code.id, pc.0, || code_rule::rules_of_made(code, pc.0)));
+            let rules = rules.unwrap_or_default();
+            if rules.is_empty() {
+                self.note_unknown(pc);
+                return walk.by_frame_pointer::<A>(otherwise);
+            }
             return walk.by_code::<A>(&rules, otherwise);
         };
         if info.machine() != A::MACHINE {
@@ -285,6 +313,9 @@ mod tests {
         assert_eq!(walked(&space), (vec![CODE + 6], unknown));
         assert!(space.know_code(Avma(CODE), stub.clone()) && !space.know_code(Avma(CODE), stub));
         assert_eq!(walked(&space).0, [CODE + 6, CODE + 0x100]);
+        let leaf = vec![0x48, 0x83, 0xec, 8, 0xff, 0xd1, 0xc3];
+        assert!(space.know_code(Avma(CODE), leaf), "a compiler writes over the code it made");
+        assert_eq!(walked(&space).1, unknown, "its stack has no return address where this code puts it");
         space.map_anonymous(Avma(CODE), Avma(CODE + 0x1000));
         assert_eq!(walked(&space), (vec![CODE + 6], unknown), "it was mapped again");
     }

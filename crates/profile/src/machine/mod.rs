@@ -359,12 +359,16 @@ impl Machine {
     }
 }
 
+/// Names of memory that .NET and Erlang map twice, to write code and to run it.
+const JIT_MEMORY: [&str; 2] = ["/memfd:doublemapper", "/memfd:vmem"];
+
 /// The DSO of a user mapping.
 fn mapping_dso(spec: &MmapSpec<'_>, build_ids: &FxHashMap<String, Vec<u8>>) -> Dso {
     let anonymous = spec.huge
         || spec.path == "//anon"
         || spec.path.starts_with("/dev/zero")
-        || spec.path.starts_with("/anon_hugepage");
+        || spec.path.starts_with("/anon_hugepage")
+        || JIT_MEMORY.iter().any(|begin| spec.path.starts_with(begin));
     let no_file =
         spec.path.starts_with("[stack") || spec.path.starts_with("/SYSV") || spec.path.starts_with("[heap]");
     let (kind, path) = if spec.path == "[vdso]" || spec.path == "[vdso32]" || spec.path == "[vdsox32]" {

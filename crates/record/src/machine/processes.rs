@@ -39,6 +39,8 @@ struct Process {
     leader_has_exited: bool,
     /// `/proc/PID/mem`; the inner `None` if it can't be opened.
     memory: Option<Option<File>>,
+    /// How often the code of each page was asked for.
+    code_asked: FxHashMap<u64, u32>,
 }
 
 #[derive(Debug, Default, Clone)]
@@ -118,6 +120,11 @@ impl Processes {
         self.jit_maps.remove_read();
     }
 
+    /// JVMs that still run at the end are asked for their maps.
+    pub fn ask_java(&mut self) {
+        self.jit_maps.ask_java();
+    }
+
     /// The names of JIT code, for the recording.
     pub fn jit_maps(&mut self) -> JitMaps {
         self.jit_maps.take()
@@ -139,13 +146,24 @@ impl Processes {
         &process.maps.space
     }
 
-    /// Reads the code around `address`, in memory without a file, for the unwinder; false if it is known already or
-    /// can't be read.
+    /// Reads the code around `address`, in memory without a file, for the unwinder; false if that gives nothing new. A
+    /// compiler fills its pages little by little: they are read again, less and less often.
     pub fn know_code(&mut self, pid: u32, address: u64) -> bool {
         /// The code is looked at page by page, and some more for functions that cross the border.
         const PAGE: u64 = 4096;
+        const MORE: usize = 8192;
+        const MOST_PAGES: usize = 8192;
         let start = address & !(PAGE - 1);
-        let mut bytes = vec![0; PAGE as usize + 256];
+        let Some(process) = self.by_pid.get_mut(&pid) else { return false };
+        if process.code_asked.len() >= MOST_PAGES && !process.code_asked.contains_key(&start) {
+            return false;
+        }
+        let asked = process.code_asked.entry(start).or_default();
+        *asked = asked.saturating_add(1);
+        if !asked.is_power_of_two() {
+            return false;
+        }
+        let mut bytes = vec![0; PAGE as usize + MORE];
         let got = self.read_memory(pid, start, &mut bytes);
         bytes.truncate(got);
         let process = self.by_pid.get_mut(&pid).filter(|_| got > 0);

@@ -41,6 +41,8 @@ pub struct Stacks {
     deep: Vec<u8>,
     /// Of the sample that is unwound next.
     python: Option<PythonFrames>,
+    /// Addresses whose code may help the walk; empty between walks.
+    unknown_code: Vec<Avma>,
 }
 
 /// The thread whose stack is unwound, and its memory.
@@ -90,6 +92,7 @@ impl Stacks {
             chain: Vec::new(),
             deep: Vec::new(),
             python: None,
+            unknown_code: Vec::new(),
         }
     }
 
@@ -162,8 +165,9 @@ impl Stacks {
             }
             other => self.ending_of(other, copied),
         };
-        self.push_frames(matches!(ending, StackEnding::Complete | StackEnding::Joined));
-        unwound.ending = Some(ending);
+        let is_all = self.push_frames(matches!(ending, StackEnding::Complete | StackEnding::Joined));
+        let too_deep = StackEnding::Stopped(StopReason::TooDeep, None);
+        unwound.ending = Some(if is_all { ending } else { too_deep });
         unwound
     }
 
@@ -171,8 +175,16 @@ impl Stacks {
     fn walk(&mut self, thread: &mut LiveThread<'_>, regs: &Regs, stack: Stack<'_>) -> Stop {
         let mut stop = self.walk_once(thread.space(), regs, stack);
         for _ in 0..MAX_LEARNED {
-            let Stop::NoUnwindInfo { which: Which::Anonymous, pc } = stop else { break };
-            if !thread.processes.know_code(thread.task.pid, pc.0) {
+            let mut unknown = std::mem::take(&mut self.unknown_code);
+            unknown.clear();
+            unknown.extend_from_slice(self.unwinder.unknown_code());
+            if let Stop::NoUnwindInfo { which: Which::Anonymous, pc } = stop {
+                unknown.push(pc);
+            }
+            let learned =
+                unknown.iter().filter(|pc| thread.processes.know_code(thread.task.pid, pc.0)).count();
+            self.unknown_code = unknown;
+            if learned == 0 {
                 break;
             }
             stop = self.walk_once(thread.space(), regs, stack);
@@ -216,19 +228,26 @@ impl Stacks {
     }
 
     /// Appends the user part. As the leaf has, a frame that made no call has a marker before it: readers take the
-    /// address after one as it is, and all others for return addresses.
-    fn push_frames(&mut self, is_complete: bool) {
+    /// address after one as it is, and all others for return addresses. False if outer native frames are left out
+    /// because Python's wouldn't fit into a record with them.
+    fn push_frames(&mut self, is_complete: bool) -> bool {
         let python = self.python.take().unwrap_or_default();
         let places =
             if python.groups.is_empty() { Vec::new() } else { self.python_places(&python, is_complete) };
-        for (at, frame) in self.frames.iter().enumerate() {
+        let added: usize = python.groups.iter().map(Vec::len).sum();
+        let kept = self.frames.len().min(MAX_FRAMES.saturating_sub(added).max(1));
+        let mut groups = python.groups.iter().zip(places).peekable();
+        for (at, frame) in self.frames.iter().take(kept).enumerate() {
             if at == 0 || frame.is_exact {
                 self.chain.push(PERF_CONTEXT_USER);
             }
             self.chain.push(frame.pc.0);
-            let groups = python.groups.iter().zip(&places).filter(|(_, place)| **place == at);
-            self.chain.extend(groups.flat_map(|(group, _)| group));
+            let is_last = at + 1 == kept;
+            while let Some((group, _)) = groups.next_if(|(_, place)| *place <= at || is_last) {
+                self.chain.extend(group);
+            }
         }
+        kept == self.frames.len()
     }
 
     /// After which of the frames each group of Python's goes.
@@ -299,5 +318,27 @@ mod tests {
         stacks.push_frames(true);
         let user = PERF_CONTEXT_USER;
         assert_eq!(stacks.chain(), [user, 0x10, user, 0x20, user, 0x30, 0x40]);
+    }
+    #[test]
+    fn outer_native_frames_make_room_for_pythons() {
+        let mut stacks = Stacks::new(&[]);
+        let native = |pc: u64| ChainFrame { pc: Avma(pc), is_exact: false };
+        // Each frame of Python's has two native ones, the outer of which runs it.
+        stacks.frames = (0..3000).flat_map(|_| [native(0x10), native(0x20)]).collect();
+        let groups: Vec<Vec<u64>> = (0..3000).map(|at| vec![0x5000 + at]).collect();
+        let python = PythonFrames { groups: groups.clone(), eval: vec![(0x18, 0x20)] };
+        stacks.take_python(Some(python.clone()));
+        assert!(!stacks.push_frames(true));
+        let chain = stacks.chain();
+        assert_eq!(
+            (chain.len(), &chain[..4]),
+            (MAX_FRAMES + 1, &[PERF_CONTEXT_USER, 0x10, 0x20, 0x5000][..])
+        );
+        let shown: Vec<u64> = chain.iter().copied().filter(|pc| (0x5000..0x6000).contains(pc)).collect();
+        assert_eq!(shown, groups.concat(), "all of Python's, in their order");
+        stacks.chain.clear();
+        stacks.frames.truncate(4000);
+        stacks.take_python(Some(PythonFrames { groups: groups[..2000].to_vec(), ..python }));
+        assert!(stacks.push_frames(true) && stacks.chain().len() == 6001);
     }
 }

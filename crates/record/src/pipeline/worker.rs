@@ -177,6 +177,11 @@ impl Worker {
         self.rest.processes.remove_jit_maps();
     }
 
+    /// JVMs that still run at the end are asked for the names of their code.
+    pub fn asks_java(&mut self) {
+        self.rest.processes.ask_java();
+    }
+
     /// Keeps threads' clocks by tracepoints.
     pub fn clocked(&mut self, switches: Switches, points: Tracepoints) {
         self.rest.switches = Some((switches, points));

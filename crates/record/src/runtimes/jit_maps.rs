@@ -9,6 +9,7 @@ use rustc_hash::FxHashMap;
 use std::fs::File;
 use std::os::fd::AsRawFd;
 
+use super::hotspot;
 use crate::machine::proc;
 
 /// Larger maps are not kept.
@@ -36,12 +37,19 @@ pub struct JitMapKeeper {
     bytes: u64,
     /// The files are there because of us.
     removes: bool,
+    /// JVMs that still run are asked for their maps.
+    asks_java: bool,
 }
 
 impl JitMapKeeper {
     /// From now on the map of a process that has ended is removed once it is read: it was written because of us.
     pub fn remove_read(&mut self) {
         self.removes = true;
+    }
+
+    /// JVMs that still run at the end write their maps for us.
+    pub fn ask_java(&mut self) {
+        self.asks_java = true;
     }
 
     /// A process has mapped memory for code of its own.
@@ -91,7 +99,8 @@ impl JitMapKeeper {
 
     /// The maps of the processes that ended since the last call, and of those that live.
     pub fn take(&mut self) -> JitMaps {
-        let mut living: Vec<_> = self.places.iter().map(|(&pid, place)| (pid, place.read())).collect();
+        let read = |(&pid, place): (&u32, &MapPlace)| (pid, place.read_living(pid, self.asks_java));
+        let mut living: Vec<_> = self.places.iter().map(read).collect();
         living.sort_unstable_by_key(|(pid, _)| *pid);
         living.into_iter().for_each(|(pid, text)| self.keep(pid, text));
         self.bytes = 0;
@@ -103,6 +112,19 @@ impl MapPlace {
     fn path(&self) -> String {
         let folder = self.folder.as_ref().map(|folder| format!("/proc/self/fd/{}", folder.as_raw_fd()));
         format!("{}/perf-{}.map", folder.as_deref().unwrap_or("/tmp"), self.inner_pid)
+    }
+
+    /// The map of a process that still runs. A JVM may write it first; then the file doesn't stay.
+    fn read_living(&self, pid: u32, asks_java: bool) -> Option<Vec<u8>> {
+        let before = self.read();
+        if !asks_java || !hotspot::is_jvm(pid) || !hotspot::write_map(pid) {
+            return before;
+        }
+        let text = self.read();
+        if before.is_none() && text.is_some() {
+            let _ = std::fs::remove_file(self.path());
+        }
+        text
     }
 
     /// The map's text: a regular file of root, of the process's user or ours.

@@ -64,10 +64,11 @@ pub fn record(opts: &RecordOpts) -> Result<RunSummary, Error> {
         None
     } else {
         let stdout_to_stderr = opts.output == Output::Stdout;
-        let mut variables: Vec<_> = support.iter().map(|of| (of.variable, of.value.clone())).collect();
+        let command = support.as_ref().map_or_else(|| command.clone(), |of| of.command(command));
+        let mut variables: Vec<_> = support.iter().filter_map(|of| of.variable.clone()).collect();
         variables.extend(preparation.iter().flat_map(timers::Preparation::variables));
         let surroundings = Surroundings { stdout_to_stderr, variables };
-        let forked = Child::fork_with(command, signals.reader(), &surroundings);
+        let forked = Child::fork_with(&command, signals.reader(), &surroundings);
         Some(forked.map_err(Error::system("fork"))?)
     };
     // After the fork, for the command keeps the priority it would have; before our threads, which get this one.
@@ -75,7 +76,8 @@ pub fn record(opts: &RecordOpts) -> Result<RunSummary, Error> {
         become_realtime(priority).map_err(|source| Error::Priority { priority, source })?;
     }
     if let Some(preparation) = preparation {
-        let (opts, setup) = timers::setup(opts, &preparation);
+        let (opts, mut setup) = timers::setup(opts, &preparation);
+        setup.notices.extend(support.iter().map(|of| Notice::RuntimeSupport(of.runtime, of.means)));
         let (places, start) = begin::places_of(&opts, child.as_ref())?;
         let mut timers =
             Timers::new(preparation, &setup.plan, begin::roots_of_timers(&opts, child.as_ref(), &places));
@@ -93,7 +95,7 @@ pub fn record(opts: &RecordOpts) -> Result<RunSummary, Error> {
     let (mut places, start) = begin::places_of(opts, child.as_ref())?;
     let opened = tier::open(opts, engine, child.as_ref(), tier::OpeningPlan { places: &mut places, start })?;
     let OpenedTier { opts, mut setup, start, followed, mut source, switches } = opened;
-    setup.notices.extend(support.iter().map(|of| Notice::RuntimeSupport(of.runtime, of.variable)));
+    setup.notices.extend(support.iter().map(|of| Notice::RuntimeSupport(of.runtime, of.means)));
     let python = python.attach(&setup, source.as_mut(), followed.is_some());
     let opts = &opts;
     let counted = match &source {
@@ -285,6 +287,10 @@ impl<'o> Recording<'o> {
         worker.only(followed);
         if makes_maps {
             worker.removes_jit_maps();
+        }
+        if let Some(notice) = python::java_notice(opts, &places) {
+            worker.asks_java();
+            setup.notices.push(notice);
         }
         python::start(python.as_ref(), opts, &places, child.as_ref())?;
         worker.with_python(python.clone());

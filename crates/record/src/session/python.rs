@@ -10,8 +10,10 @@ use crate::open::Places;
 use crate::open::event_fallback::Setup;
 use crate::open::target::Whom;
 use crate::runtimes::command_variable::{RuntimeSupport, of_command};
+use crate::runtimes::hotspot::is_jvm;
 use crate::runtimes::python::{PythonEngine, PythonReader, is_possible};
 use crate::session::opts::RecordOpts;
+use crate::summary::Notice;
 use crate::sys::Child;
 use crate::sys::time::Clock;
 
@@ -22,6 +24,13 @@ pub(super) fn support_of(opts: &RecordOpts) -> Option<RuntimeSupport> {
     let own = |name: &str| std::env::var_os(name);
     let is_wanted = opts.runtimes && opts.target.whom == Whom::Command && !opts.traces();
     if is_wanted { of_command(&opts.target.command, &own, is_possible()) } else { None }
+}
+
+/// That JVMs among the watched processes will be asked; `None` if there are none.
+pub(super) fn java_notice(opts: &RecordOpts, places: &Places) -> Option<Notice> {
+    let is_wanted = opts.runtimes && opts.target.is_attached() && !opts.traces();
+    let has_jvm = is_wanted && begin::processes_of(&places.tids).into_iter().any(is_jvm);
+    has_jvm.then_some(Notice::RuntimeSupport("Java", "Compiler.perfmap, at the end"))
 }
 
 /// The BPF programs while the kernel checks them.

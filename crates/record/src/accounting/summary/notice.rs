@@ -9,7 +9,7 @@ use crate::sys::bpf_error::BPF_RIGHTS;
 pub enum Notice {
     /// CPython of these versions runs, whose functions can't be read.
     UnknownPython(Vec<(u8, u8)>),
-    /// The command's runtime was asked to name its code: the runtime and the variable set for it.
+    /// The command's runtime was asked to name its code: the runtime, and the variable or the options it got.
     RuntimeSupport(&'static str, &'static str),
     /// No hardware counters: this software event (the second) was used in place of the first.
     NoHardwareCounters(String, &'static str),

@@ -21,6 +21,10 @@ pub const TAIL_AT: usize = 8;
 /// See [`HEAD_AT`].
 pub const WORDS_AT: usize = 32;
 
+/// `PY_MAX_FRAMES`.
+const MAX_FRAMES: usize = 4096;
+/// `PY_CODE`.
+const CODE: u64 = 0x0000_ffff_ffff_fff8;
 const NO_CFRAME: u32 = u32::MAX;
 const CUT: u64 = 1 << 40;
 const BROKEN: u64 = 1 << 41;
@@ -92,6 +96,12 @@ pub enum RingRecord {
     },
 }
 
+/// A frame as many times as it is in a row: `word` holds its code object, its mark and the repeats.
+fn frames_of(word: u64, instruction: u64) -> impl Iterator<Item = RawFrame> {
+    let frame = RawFrame { code: word & CODE, instruction, is_entry: word & 1 != 0 };
+    std::iter::repeat_n(frame, 1 + (word >> 48) as usize)
+}
+
 /// Reads the record at the beginning of `words` and its length; `None` if it is not whole.
 // Layout: bpf/python_shared.h, PY_*
 #[must_use]
@@ -106,9 +116,7 @@ pub fn parse_record(words: &[u64]) -> Option<(RingRecord, usize)> {
         3 => return Some((RingRecord::Unknown { pid, mm: last }, len)),
         _ => return None,
     };
-    let frame =
-        |pair: &[u64]| RawFrame { code: pair[0] & !7, instruction: pair[1], is_entry: pair[0] & 1 != 0 };
-    let frames = body.chunks_exact(2).map(frame).collect();
+    let frames = body.chunks_exact(2).flat_map(|pair| frames_of(pair[0], pair[1])).take(MAX_FRAMES).collect();
     let is_whole = header & (CUT | BROKEN | SKIPPED) == 0;
     Some((RingRecord::Frames { when, time_ns, pid, tid, is_whole, frames }, len))
 }
@@ -125,14 +133,29 @@ mod tests {
             line.map(|line| line.split("/*").next().unwrap_or_default().trim().to_owned())
         };
         let numbers =
-            [("PY_RING_WORDS", RING_WORDS), ("PY_HEAD_WORDS", HEAD_WORDS), ("FRAME_MAX_BYTES", 128)];
+            [("PY_RING_WORDS", RING_WORDS), ("PY_HEAD_WORDS", HEAD_WORDS), ("PY_MAX_FRAMES", MAX_FRAMES)];
         for (name, number) in numbers {
             assert_eq!(value(name).as_deref(), Some(number.to_string().as_str()), "{name}");
         }
         for (name, bit) in [("PY_CUT", CUT), ("PY_BROKEN", BROKEN), ("PY_SKIPPED", SKIPPED)] {
             assert_eq!(value(name), Some(format!("(1ULL << {})", bit.trailing_zeros())), "{name}");
         }
+        assert_eq!(value("PY_CODE"), Some(format!("{CODE:#018x}ULL")));
+        assert_eq!(value("PY_REPEAT").as_deref(), Some("(1ULL << 48)"));
+        assert_eq!(value("FRAME_MAX_BYTES").as_deref(), Some("128"));
         assert_eq!(WORDS_AT * 8 + RING_WORDS * 8, RING_BYTES);
+    }
+
+    #[test]
+    fn equal_frames_in_a_row_are_one_pair_of_words() {
+        let record = [1 << 32 | 8, 50, 7 << 32 | 9, 1, 0x1000, 0x10, 0x2001 | 3 << 48, 0x20];
+        let Some((RingRecord::Frames { frames, .. }, 8)) = parse_record(&record) else { panic!("frames") };
+        let codes: Vec<_> = frames.iter().map(|frame| (frame.code, frame.is_entry)).collect();
+        let deep = [(0x2000, true); 4];
+        assert_eq!(codes, [&[(0x1000, false)][..], &deep].concat());
+        let endless = [1 << 32 | 6, 50, 7 << 32 | 9, 1, 0x1000 | 0xffff << 48, 0x10];
+        let Some((RingRecord::Frames { frames, .. }, 6)) = parse_record(&endless) else { panic!("frames") };
+        assert_eq!(frames.len(), MAX_FRAMES);
     }
 
     #[test]

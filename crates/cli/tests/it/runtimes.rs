@@ -1,0 +1,121 @@
+//! Runtimes that tally asks to name their code: functions with known shares of CPU time.
+
+use super::TALLY;
+use record::scratch::ScratchFolder;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// Shares of a known split are accepted within so many percent of the whole: some hundred samples of a busy machine.
+const WITHIN: f64 = 12.0;
+
+fn source(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/programs/runtimes").join(name)
+}
+
+/// A compiler's run; false if it isn't there.
+fn compiled(compiler: &str, args: &[&str], folder: &Path) -> bool {
+    let built = Command::new(compiler).args(args).current_dir(folder).stdout(Stdio::null()).status();
+    built.is_ok_and(|status| status.success())
+}
+
+/// What a recording of this command prints; `None` if nothing can be recorded here.
+fn record(folder: &Path, args: &[&str]) -> Option<String> {
+    let args = [&["record", "-F", "499", "-o", "r.data"], args].concat();
+    let run = Command::new(TALLY).args(args).current_dir(folder).output().expect("tally runs");
+    folder.join("r.data").is_file().then(|| String::from_utf8_lossy(&run.stderr).into_owned())
+}
+
+/// Numbers of stacks with each function, and of all stacks with one of them, by parts of the functions' names.
+fn shares(folder: &Path, functions: &[&str]) -> Vec<f64> {
+    let args = ["script", "-i", "r.data", "-F", "ip,sym"];
+    let run = Command::new(TALLY).args(args).current_dir(folder).output().expect("tally runs");
+    let text = String::from_utf8_lossy(&run.stdout).into_owned();
+    let counts = functions.iter().map(|name| text.split("\n\n").filter(|stack| stack.contains(name)).count());
+    let counts: Vec<usize> = counts.collect();
+    let all: usize = counts.iter().sum();
+    assert!(all > 50, "{functions:?} in {counts:?} stacks");
+    counts.iter().map(|&count| count as f64 * 100.0 / all as f64).collect()
+}
+
+fn assert_split(found: &[f64], expected: &[f64]) {
+    let is_near = found.iter().zip(expected).all(|(found, expected)| (found - expected).abs() < WITHIN);
+    assert!(is_near, "{found:?} for {expected:?}");
+}
+
+fn maps_in_tmp(pid: u32) -> bool {
+    Path::new(&format!("/tmp/perf-{pid}.map")).exists()
+}
+
+const JAVA: [&str; 3] = [" Split.alpha(long)", " Split.beta(long)", " Split.gamma(long)"];
+
+/// Ends a program with the test.
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+#[ignore = "live: records on this machine"]
+fn java_is_asked_for_its_names_at_its_start_and_while_it_runs() {
+    let folder = ScratchFolder::private("java").expect("a folder");
+    let folder = folder.path();
+    let java = source("Split.java");
+    if !compiled("javac", &["-d", ".", java.to_str().expect("plain")], folder) {
+        return println!("skipped: no Java compiler");
+    }
+    let Some(printed) = record(folder, &["--", "java", "Split", "3000"]) else {
+        return println!("skipped: can't record here");
+    };
+    assert!(printed.contains("Java was asked to name its code"), "{printed}");
+    assert_split(&shares(folder, &JAVA), &[50.0, 30.0, 20.0]);
+    let Some(printed) = record(folder, &["--no-runtimes", "--", "java", "Split", "500"]) else { return };
+    assert!(!printed.contains("was asked"), "{printed}");
+
+    let java =
+        Command::new("java").args(["Split", "60000"]).current_dir(folder).stdout(Stdio::null()).spawn();
+    let java = Ended(java.expect("it ran before"));
+    let pid = java.0.id();
+    // Its functions are compiled after some thousand calls.
+    std::thread::sleep(Duration::from_secs(2));
+    let Some(printed) = record(folder, &["-p", &pid.to_string(), "--", "sleep", "2"]) else { return };
+    assert!(printed.contains("Compiler.perfmap"), "{printed}");
+    assert_split(&shares(folder, &JAVA), &[50.0, 30.0, 20.0]);
+    assert!(!maps_in_tmp(pid), "the map it wrote for us is removed");
+}
+
+#[test]
+#[ignore = "live: records on this machine"]
+fn mono_code_without_frame_pointers_has_its_callers() {
+    let folder = ScratchFolder::private("mono").expect("a folder");
+    let folder = folder.path();
+    let program = source("split.cs");
+    if !compiled("mcs", &["-out:split.exe", program.to_str().expect("plain")], folder) {
+        return println!("skipped: no Mono");
+    }
+    let Some(printed) = record(folder, &["--", "mono", "split.exe"]) else {
+        return println!("skipped: can't record here");
+    };
+    assert!(printed.contains("Mono was asked to name its code"), "{printed}");
+    assert_split(&shares(folder, &["Split:Alpha (", "Split:Beta ("]), &[70.0, 30.0]);
+}
+
+#[test]
+#[ignore = "live: records on this machine"]
+fn node_functions_have_their_shares() {
+    let folder = ScratchFolder::private("node").expect("a folder");
+    let folder = folder.path();
+    let has_node = Command::new("node").arg("--version").stdout(Stdio::null()).status();
+    if !has_node.is_ok_and(|status| status.success()) {
+        return println!("skipped: no Node");
+    }
+    let program = source("split.js");
+    let Some(_) = record(folder, &["--", "node", program.to_str().expect("plain")]) else {
+        return println!("skipped: can't record here");
+    };
+    assert_split(&shares(folder, &["alpha ", "beta ", "gamma "]), &[50.0, 30.0, 20.0]);
+}

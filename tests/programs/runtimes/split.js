@@ -1,0 +1,6 @@
+function burn(s) { const e = process.cpuUsage().user / 1e6 + s; let x = 0; while (process.cpuUsage().user / 1e6 < e) for (let i = 0; i < 20000; i++) x += i * x % 7; return x; }
+function alpha(s) { const r = burn(s); return r + 1; }
+function beta(s) { const r = burn(s); return r + 1; }
+function gamma(s) { const r = burn(s); return r + 1; }
+alpha(.5); beta(.3); gamma(.2);
+setTimeout(() => {}, 300);
