@@ -12,7 +12,7 @@ use profile::verdict::{
 };
 use profile::view::io::Latencies;
 use profile::view::wall::{ThreadRow, Wall, WallOpts, wall};
-use record::disk_watch::Seen;
+use record::disk_watch::DiskState;
 use record::opts::Watched;
 use record::summary::RunSummary;
 use record::system::SystemChange;
@@ -38,7 +38,7 @@ pub struct Machine {
     /// Its counters.
     pub change: SystemChange,
     /// Its disks' requests, if there were some to look at.
-    pub disks: Option<Seen>,
+    pub disks: Option<DiskState>,
 }
 
 /// Judges a run. Without off-CPU data, running threads and counters are all there is to judge by. `target`: as on the
@@ -97,7 +97,7 @@ fn add_counters(facts: &mut Facts, summary: &RunSummary) {
 }
 
 /// The disk of which requests took most time, and where they spent it.
-fn disk_times(seen: &Seen) -> Option<(String, Latencies)> {
+fn disk_times(seen: &DiskState) -> Option<(String, Latencies)> {
     let (mut events, mut join, mut io) = (BlockEvents::of_this_kernel(), Join::default(), BlockIo::default());
     for event in &seen.events {
         let Watched::Sample { time_ns, pid, raw, .. } = event else { continue };

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
-use record::off_cpu::{Counts, EndRecord, Engine, Kind, Options, Record, Scope, SiteSums};
+use record::off_cpu::{EndRecord, Engine, EngineCounts, Kind, Options, Record, Scope, SiteSums};
 
 /// Sums of one thread's samples, by kind.
 #[derive(Debug, Default)]
@@ -33,7 +33,7 @@ impl Sums {
 struct Recorded {
     sums: HashMap<u32, Sums>,
     ends: HashMap<u32, EndRecord>,
-    counts: Counts,
+    counts: EngineCounts,
 }
 
 impl Recorded {

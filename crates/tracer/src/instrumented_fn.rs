@@ -3,7 +3,7 @@
 #[cfg(target_arch = "x86_64")]
 use crate::layout::moved::Moved;
 use crate::layout::sleds;
-use crate::layout::values::{HEAD_BYTES, ITEM_BYTES, Item, counts};
+use crate::layout::values::{HEAD_BYTES, ITEM_BYTES, ValueItem, counts};
 
 /// What a stub of such a function hands over. The first two fields are known to the assembly by their offsets.
 #[repr(C)]
@@ -27,7 +27,7 @@ pub struct Site {
 
 /// Which values of a function.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Values {
+pub enum ValueSpecs {
     /// As it is entered.
     Arguments,
     /// As it returns.
@@ -61,14 +61,14 @@ impl Site {
     }
 
     /// What to record of `which`.
-    pub fn items(&self, which: Values) -> impl Iterator<Item = Item> + use<> {
+    pub fn items(&self, which: ValueSpecs) -> impl Iterator<Item = ValueItem> + use<> {
         let bytes = self.spec();
         let (arguments, results) = counts(bytes);
         let (skip, take) = match which {
-            Values::Arguments => (0, arguments),
-            Values::Results => (arguments, results),
+            ValueSpecs::Arguments => (0, arguments),
+            ValueSpecs::Results => (arguments, results),
         };
         let items = bytes.get(HEAD_BYTES..).unwrap_or_default().as_chunks::<ITEM_BYTES>().0;
-        items.iter().skip(skip).take(take).map(Item::from_bytes)
+        items.iter().skip(skip).take(take).map(ValueItem::from_bytes)
     }
 }

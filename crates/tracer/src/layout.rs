@@ -158,7 +158,7 @@ impl ThreadHeader {
 
 /// One event, decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum RecordedEvent {
     /// A function was entered.
     Entry {
         /// Low [`ADDR_BITS`] bits of an address inside the function's first bytes.
@@ -191,7 +191,7 @@ pub enum Event {
     End,
 }
 
-impl Event {
+impl RecordedEvent {
     /// Decodes one event as it is in the file.
     #[must_use]
     pub fn from_bytes(bytes: [u8; EVENT_BYTES]) -> Self {
@@ -285,15 +285,21 @@ mod tests {
         let (addr, tsc) = (0x5555_1234_5678, 0xabcd_0123_4567_89ab);
         let low = 0x1234_5678 & ((1 << ADDR_BITS) - 1);
         assert_eq!(
-            Event::from_word(entry_word(addr, tsc)),
-            Event::Entry { addr_low: low, tsc_low: 0x4567_89ab }
+            RecordedEvent::from_word(entry_word(addr, tsc)),
+            RecordedEvent::Entry { addr_low: low, tsc_low: 0x4567_89ab }
         );
-        assert_eq!(Event::from_word(exit_word(tsc)), Event::Exit { tsc_low: 0x4567_89ab });
+        assert_eq!(RecordedEvent::from_word(exit_word(tsc)), RecordedEvent::Exit { tsc_low: 0x4567_89ab });
         let control = control_word(CONTROL_LOST, 7);
-        assert_eq!(Event::from_word(control), Event::Control { code: CONTROL_LOST as u32, argument: 7 });
+        assert_eq!(
+            RecordedEvent::from_word(control),
+            RecordedEvent::Control { code: CONTROL_LOST as u32, argument: 7 }
+        );
         let leaf = leaf_word(addr, 7, 65_535);
-        assert_eq!(Event::from_word(leaf), Event::Leaf { addr_low: low, after: 7, ticks: 65_535 });
-        assert_eq!(Event::from_word(0), Event::End);
+        assert_eq!(
+            RecordedEvent::from_word(leaf),
+            RecordedEvent::Leaf { addr_low: low, after: 7, ticks: 65_535 }
+        );
+        assert_eq!(RecordedEvent::from_word(0), RecordedEvent::End);
     }
 
     #[test]

@@ -26,8 +26,8 @@ use crate::layout::sleds;
 use crate::process::recording_folder::{self, ThreadFile};
 use crate::registers::{Registers, Results};
 use crate::sys;
-use crate::thread::slow_filter::Slow;
-use crate::thread::stack_regions::Apart;
+use crate::thread::slow_filter::SlowCalls;
+use crate::thread::stack_regions::StackRegions;
 
 /// Frames of one thread; the memory is reserved, not used.
 const MAX_FRAMES: usize = 1 << 20;
@@ -45,7 +45,7 @@ const UNABLE: u32 = 3;
 
 /// What became of an entry.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Opened {
+pub enum EntryOutcome {
     /// It was written.
     Written,
     /// It was not, but the call's end is looked at.
@@ -56,7 +56,7 @@ pub enum Opened {
 
 /// A thread's state. The first nine fields are known to the assembly by their offsets.
 #[repr(C, align(64))]
-pub struct Thread {
+pub struct ThreadState {
     /// Where the next event goes.
     pub pos: *mut u64,
     /// End of the room for events.
@@ -118,16 +118,16 @@ pub struct Thread {
     /// Bytes that the file keeps; 0: all.
     pub keep_bytes: u64,
     /// Open calls that are dropped unless they are slow.
-    pub slow: Slow,
+    pub slow: SlowCalls,
     /// Signals that switch recording, as far as this thread has followed them.
     seen: u32,
     /// Known stacks of coroutines; null: none.
-    pub apart: *mut Apart,
+    pub apart: *mut StackRegions,
     /// Why nothing more can be written, an errno; 0: it can.
     pub refusal: i32,
 }
 
-impl Thread {
+impl ThreadState {
     /// Shuts the fast half out; false when the slow half already runs on this thread (a signal handler).
     pub fn lock(&mut self) -> bool {
         if self.busy != 0 {
@@ -226,7 +226,7 @@ impl Thread {
         } else {
             self.close_left(slot);
         }
-        let recorded = self.open(addr, OpenCall::new(back, marked), None, more) != Opened::Refused;
+        let recorded = self.open(addr, OpenCall::new(back, marked), None, more) != EntryOutcome::Refused;
         if recorded && !is_tail && is_sled {
             return true;
         }
@@ -245,7 +245,7 @@ impl Thread {
         frame: OpenCall,
         unseen: Option<OpenCall>,
         more: Option<&Registers>,
-    ) -> Opened {
+    ) -> EntryOutcome {
         // SAFETY: the assembly put the site of the stub there, and sites are never unmapped.
         let site = more.map(|registers| unsafe { &*(registers.site as *const Site) });
         let rules = site.map_or(0, |site| site.rules);
@@ -273,7 +273,7 @@ impl Thread {
         };
         if !opened {
             self.gate.leave(rules);
-            return Opened::Refused;
+            return EntryOutcome::Refused;
         }
         if let (Some(site), Some(registers)) = (site, more) {
             if writes && site.has(sleds::SLOW) {
@@ -281,7 +281,7 @@ impl Thread {
             }
             self.apply(site, writes, registers);
         }
-        if writes { Opened::Written } else { Opened::Silent }
+        if writes { EntryOutcome::Written } else { EntryOutcome::Silent }
     }
 
     /// End of the frames that there is room for.
@@ -311,7 +311,7 @@ impl Thread {
         if self.ready() {
             self.close_left(sp);
             let frame = OpenCall::new(addr, sp | REPORTED);
-            if self.open(addr, frame, Some(frame), more) == Opened::Refused {
+            if self.open(addr, frame, Some(frame), more) == EntryOutcome::Refused {
                 self.refuse();
             }
         }

@@ -6,7 +6,7 @@ use dso::{ObjectFile, Svma, SymbolTable};
 use std::collections::HashMap;
 use tracer::layout::moved::{self, PLACES, STACK};
 use tracer::layout::sleds::{self, Sled};
-use tracer::layout::values::{self as layout, Item};
+use tracer::layout::values::{self as layout, ValueItem};
 
 use super::sleds::Instrumented;
 use super::source_files::SourceFiles;
@@ -90,7 +90,7 @@ impl Instrumented {
 }
 
 /// A value, if what it was read from at the entry is still there as a whole.
-fn kept(item: Item, moved: &MovedArguments) -> Item {
+fn kept(item: ValueItem, moved: &MovedArguments) -> ValueItem {
     let has = |place: Incoming, bytes: u8| moved.of(place).is_some_and(|copy| copy.bytes >= bytes);
     let bytes = if item.how == layout::HOW_PLAIN { item.bytes } else { 8 };
     let first = match item.from {

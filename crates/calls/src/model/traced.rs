@@ -1,6 +1,6 @@
 //! Reads a thread's file as the recorder inside the program wrote it (`tracer::layout`).
 
-use tracer::layout::{self, Event, ThreadHeader};
+use tracer::layout::{self, RecordedEvent, ThreadHeader};
 
 use super::{Extra, ExtraKind, FunctionId, Step};
 
@@ -133,7 +133,7 @@ fn written(words: &[[u8; layout::EVENT_BYTES]], whole: bool) -> (usize, usize) {
         }
         last = end;
         end += 1;
-        if let Event::Control { code, argument } = Event::from_bytes(*word) {
+        if let RecordedEvent::Control { code, argument } = RecordedEvent::from_bytes(*word) {
             end = (end + layout::words_after(u64::from(code), argument)).min(words.len());
         }
     }
@@ -272,25 +272,25 @@ impl Iterator for Steps<'_> {
             return Some((self.state.tsc, RawStep::Other(Step::Exit(0))));
         }
         loop {
-            let step = match Event::from_bytes(*self.words.next()?) {
-                Event::Entry { addr_low, tsc_low } => {
+            let step = match RecordedEvent::from_bytes(*self.words.next()?) {
+                RecordedEvent::Entry { addr_low, tsc_low } => {
                     let address = self.state.addr_high << layout::ADDR_BITS | u64::from(addr_low);
                     Some((self.at(tsc_low), RawStep::Enter(address)))
                 }
-                Event::Leaf { addr_low, after, ticks } => {
+                RecordedEvent::Leaf { addr_low, after, ticks } => {
                     let address = self.state.addr_high << layout::ADDR_BITS | u64::from(addr_low);
                     let entered = self.state.tsc.wrapping_add(u64::from(after));
                     self.state.tsc = entered.wrapping_add(u64::from(ticks));
                     self.state.leaf_ends = true;
                     Some((entered, RawStep::Enter(address)))
                 }
-                Event::Exit { tsc_low } => {
+                RecordedEvent::Exit { tsc_low } => {
                     let below = self.below();
                     Some((self.at(tsc_low), RawStep::Other(Step::Exit(below))))
                 }
-                Event::Control { code, argument } => self.control(code, argument),
+                RecordedEvent::Control { code, argument } => self.control(code, argument),
                 // The event missing here is counted as one lost call.
-                Event::End => {
+                RecordedEvent::End => {
                     let empty = hole(self.words.as_slice(), true)?;
                     if let Some(last) = empty.checked_sub(1) {
                         let _ = self.words.nth(last);

@@ -1,9 +1,9 @@
 //! A thread's calls as uftrace recorded them. Its records have the depth, but don't show calls left without returning.
 
 use std::rc::Rc;
-use tracer::layout::uftrace::{Kind, RECORD_BYTES, Record, record_from_bytes, values_end};
+use tracer::layout::uftrace::{RECORD_BYTES, UftraceKind, UftraceRecord, record_from_bytes, values_end};
 
-pub use tracer::layout::uftrace::Value as UftraceValue;
+pub use tracer::layout::uftrace::UftraceValue;
 
 use super::{Extra, ExtraKind, RawStep, Step};
 
@@ -50,13 +50,13 @@ pub fn parse_uftrace(bytes: &[u8], values: &mut UftraceValues<'_>) -> UftraceSte
             }
         };
         match record.kind {
-            Kind::Entry => {
+            UftraceKind::Entry => {
                 leave(&mut open, &|depth| depth >= record.depth);
                 open.push(record.depth);
                 step(RawStep::Enter(record.address));
                 extra.into_iter().for_each(|extra| step(RawStep::Other(Step::Extra(extra))));
             }
-            Kind::Exit => {
+            UftraceKind::Exit => {
                 leave(&mut open, &|depth| depth > record.depth);
                 if open.pop_if(|depth| *depth == record.depth).is_some() {
                     extra.into_iter().for_each(|extra| step(RawStep::Other(Step::Extra(extra))));
@@ -65,8 +65,8 @@ pub fn parse_uftrace(bytes: &[u8], values: &mut UftraceValues<'_>) -> UftraceSte
                     read.skipped += 1;
                 }
             }
-            Kind::Lost => step(RawStep::Other(Step::Lost(record.address))),
-            Kind::Event => read.skipped += 1,
+            UftraceKind::Lost => step(RawStep::Other(Step::Lost(record.address))),
+            UftraceKind::Event => read.skipped += 1,
         }
     }
     read.unread_bytes = bytes.len() - at;
@@ -79,10 +79,10 @@ impl UftraceSteps {
         &mut self,
         bytes: &[u8],
         from: usize,
-        record: &Record,
+        record: &UftraceRecord,
         values: &mut UftraceValues<'_>,
     ) -> (usize, Option<Extra>) {
-        let is_result = record.kind == Kind::Exit;
+        let is_result = record.kind == UftraceKind::Exit;
         let at = self.values.len();
         let end = values_end(bytes, from, &values(record.address, is_result), &mut self.values)
             .filter(|end| ends_values(bytes, *end, record));
@@ -96,26 +96,26 @@ impl UftraceSteps {
     }
 }
 
-fn record_at(bytes: &[u8], at: usize) -> Option<Record> {
+fn record_at(bytes: &[u8], at: usize) -> Option<UftraceRecord> {
     record_from_bytes(bytes.get(at..)?.first_chunk()?)
 }
 
 /// End of values with unknown format. The file doesn't record their length, but they are padded to 8 bytes and followed
 /// by a record that can come after that one, or by the end of the file.
-fn behind_values(bytes: &[u8], from: usize, before: &Record) -> usize {
+fn behind_values(bytes: &[u8], from: usize, before: &UftraceRecord) -> usize {
     let last = bytes.len().min(from + VALUES_BYTES);
     (from..=last).step_by(8).find(|at| ends_values(bytes, *at, before)).unwrap_or(from)
 }
 
 /// Whether the file ends there or goes on with a record that can come after that one.
-fn ends_values(bytes: &[u8], at: usize, before: &Record) -> bool {
+fn ends_values(bytes: &[u8], at: usize, before: &UftraceRecord) -> bool {
     at == bytes.len() || record_at(bytes, at).is_some_and(|record| may_follow(before, &record))
 }
 
-fn may_follow(before: &Record, record: &Record) -> bool {
+fn may_follow(before: &UftraceRecord, record: &UftraceRecord) -> bool {
     let deepest = match (before.kind, record.kind) {
-        (Kind::Entry, Kind::Entry | Kind::Event) => before.depth + 1,
-        (Kind::Entry | Kind::Exit, _) => before.depth,
+        (UftraceKind::Entry, UftraceKind::Entry | UftraceKind::Event) => before.depth + 1,
+        (UftraceKind::Entry | UftraceKind::Exit, _) => before.depth,
         _ => u16::MAX,
     };
     record.time_ns >= before.time_ns && record.time_ns - before.time_ns <= GAP_NS && record.depth <= deepest

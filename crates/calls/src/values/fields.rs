@@ -2,7 +2,7 @@
 //!
 //! A record is `{BYTES|NAME@OFFSET=FORMAT|…}`, FORMAT being a word of [`Format`], perhaps such a record again.
 
-use tracer::layout::values::Written;
+use tracer::layout::values::WrittenValue;
 
 use super::formats::Format;
 use perfdata::text::harmless;
@@ -57,7 +57,7 @@ pub fn show(bytes: &[u8], fields: &[Member]) -> String {
         let value = bytes.get(from..from + usize::from(format.bytes()));
         let value = match (value, format) {
             (_, Format::Record(_)) => "{...}".to_owned(),
-            (Some(value), _) => format.show(Written::Bytes(value)),
+            (Some(value), _) => format.show(WrittenValue::Bytes(value)),
             (None, _) => "<unreadable>".to_owned(),
         };
         if name.is_empty() { value } else { format!("{}={value}", harmless(name)) }
@@ -87,14 +87,14 @@ mod tests {
         bytes.extend(1.5f32.to_le_bytes());
         bytes.extend(2u32.to_le_bytes());
         bytes.extend([0, 0, 0, 0, b'z']);
-        let pieces = |bytes: &'static [u8]| bytes.chunks(8).map(Written::Bytes);
+        let pieces = |bytes: &'static [u8]| bytes.chunks(8).map(WrittenValue::Bytes);
         let bytes: &'static [u8] = Box::leak(bytes.into_boxed_slice());
         assert_eq!(all.pieces(), 3);
         let mut values = pieces(bytes);
         let shown = all.take(&mut values).expect("all are there");
         assert_eq!(shown, "{p={x=-7, y=1.5}, color=BLUE, {...}, last='z'}");
         assert!(values.next().is_none(), "all three are taken");
-        let mut broken = pieces(bytes).take(1).chain([Written::Unreadable, Written::NoRoom]);
+        let mut broken = pieces(bytes).take(1).chain([WrittenValue::Unreadable, WrittenValue::NoRoom]);
         assert_eq!(all.take(&mut broken).as_deref(), Some("<unreadable>"));
         assert_eq!(Format::of_word("{8|x@0=i4"), None);
     }

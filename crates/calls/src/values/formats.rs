@@ -2,7 +2,7 @@
 
 use crate::error::bail;
 use std::fmt::Write as _;
-use tracer::layout::values::{TEXT_BYTES_MAX, Written};
+use tracer::layout::values::{TEXT_BYTES_MAX, WrittenValue};
 
 use perfdata::text::harmless;
 
@@ -152,7 +152,7 @@ impl Format {
     }
 
     /// The value as it is shown, taken from those recorded; `None` if they end before it.
-    pub fn take<'a>(&self, values: &mut impl Iterator<Item = Written<'a>>) -> Option<String> {
+    pub fn take<'a>(&self, values: &mut impl Iterator<Item = WrittenValue<'a>>) -> Option<String> {
         let first = values.next()?;
         if self.pieces() == 1 {
             return Some(self.show(first));
@@ -161,22 +161,22 @@ impl Format {
         let mut missing = None;
         for value in std::iter::once(first).chain(values.take(self.pieces() - 1)) {
             match value {
-                Written::Bytes(bytes) => whole.extend_from_slice(bytes),
+                WrittenValue::Bytes(bytes) => whole.extend_from_slice(bytes),
                 value => missing = missing.or(Some(value)),
             }
         }
-        Some(self.show(missing.unwrap_or(Written::Bytes(&whole))))
+        Some(self.show(missing.unwrap_or(WrittenValue::Bytes(&whole))))
     }
 
     /// The value as it is shown.
     #[must_use]
-    pub fn show(&self, value: Written<'_>) -> String {
+    pub fn show(&self, value: WrittenValue<'_>) -> String {
         let bytes = match value {
-            Written::Bytes(bytes) => bytes,
+            WrittenValue::Bytes(bytes) => bytes,
             _ if matches!(self, Self::Record(_)) => return self.show_record(),
-            Written::Unreadable => return "<unreadable>".to_owned(),
-            Written::Null => return "NULL".to_owned(),
-            Written::NoRoom => return "…".to_owned(),
+            WrittenValue::Unreadable => return "<unreadable>".to_owned(),
+            WrittenValue::Null => return "NULL".to_owned(),
+            WrittenValue::NoRoom => return "…".to_owned(),
         };
         let unsigned = number(bytes);
         match self {
@@ -288,7 +288,7 @@ mod tests {
 
     fn shown(format: &Format, bytes: &[u8]) -> String {
         assert_eq!(Format::of_word(&format.word()).as_ref(), Some(format), "{}", format.word());
-        format.show(Written::Bytes(bytes))
+        format.show(WrittenValue::Bytes(bytes))
     }
 
     #[test]
@@ -322,7 +322,7 @@ mod tests {
         assert_eq!(shown(&flags, &3u32.to_le_bytes()), "R|W");
         assert_eq!(shown(&flags, &u32::MAX.to_le_bytes()), "BAD");
         assert_eq!(shown(&flags, &8u32.to_le_bytes()), "8");
-        assert_eq!(Format::Record("point".to_owned()).show(Written::Unreadable), "point{...}");
-        assert_eq!(Format::Text.show(Written::Null), "NULL");
+        assert_eq!(Format::Record("point".to_owned()).show(WrittenValue::Unreadable), "point{...}");
+        assert_eq!(Format::Text.show(WrittenValue::Null), "NULL");
     }
 }

@@ -8,7 +8,7 @@ use dso::{DebugSearch, Machine, ObjectFile, Svma, SymbolTable};
 use rustc_hash::FxHashMap;
 use std::fmt::Write as _;
 use tracer::layout::sleds::arm;
-use tracer::layout::values::{self as layout, Item, written};
+use tracer::layout::values::{self as layout, ValueItem, written};
 
 use crate::selection::trigger::{Argument, Arguments, Trigger};
 use formats::Format;
@@ -32,9 +32,9 @@ pub struct Formats {
 #[derive(Clone, Debug)]
 pub struct WantedValues {
     /// Its arguments, where they are at its entry.
-    pub arguments: Vec<Item>,
+    pub arguments: Vec<ValueItem>,
     /// Its result.
-    pub results: Vec<Item>,
+    pub results: Vec<ValueItem>,
     /// How they are shown.
     pub formats: Formats,
 }
@@ -123,7 +123,11 @@ fn symbol_start(object: &ObjectFile, symbols: &SymbolTable, entry: Svma) -> Svma
 
 /// An argument that was named by its number: as debug information has it, unless a format was given. So many
 /// `registers` hold the first ones.
-fn listed(argument: &Argument, signature: Option<&Signature>, registers: u8) -> (String, Vec<Item>, Format) {
+fn listed(
+    argument: &Argument,
+    signature: Option<&Signature>,
+    registers: u8,
+) -> (String, Vec<ValueItem>, Format) {
     let parameter = signature.and_then(|signature| signature.parameters.get(argument.number));
     if let (Some(parameter), None) = (parameter, &argument.format) {
         return of_parameter(parameter);
@@ -141,7 +145,7 @@ fn listed(argument: &Argument, signature: Option<&Signature>, registers: u8) -> 
 }
 
 /// A value of a given format, in a general place or a vector register.
-fn of_format(format: &Format, general: Incoming, vector: Incoming) -> (Vec<Item>, Format) {
+fn of_format(format: &Format, general: Incoming, vector: Incoming) -> (Vec<ValueItem>, Format) {
     let place = if matches!(format, Format::Float(_)) { vector } else { general };
     let how = match format {
         Format::Text => layout::HOW_TEXT,
@@ -152,7 +156,7 @@ fn of_format(format: &Format, general: Incoming, vector: Incoming) -> (Vec<Item>
 }
 
 /// A value as debug information describes it.
-fn of_parameter(parameter: &Parameter) -> (String, Vec<Item>, Format) {
+fn of_parameter(parameter: &Parameter) -> (String, Vec<ValueItem>, Format) {
     let format = format_of(&parameter.shape);
     let how = match parameter.shape {
         Shape::Text => layout::HOW_TEXT,
@@ -171,7 +175,7 @@ fn of_parameter(parameter: &Parameter) -> (String, Vec<Item>, Format) {
 }
 
 /// A record's bytes, eight by eight: each in its own place, or one after the other in memory.
-fn pieces(passed: &Passed, format: &Format) -> Vec<Item> {
+fn pieces(passed: &Passed, format: &Format) -> Vec<ValueItem> {
     const PIECE_BYTES: u8 = 8;
     let bytes = format.bytes();
     let in_registers = passed.places.len() == format.pieces();
@@ -180,7 +184,7 @@ fn pieces(passed: &Passed, format: &Format) -> Vec<Item> {
         let bytes = PIECE_BYTES.min(bytes - at);
         match passed.places.as_slice() {
             [place @ Incoming::General(_)] if passed.by_reference => {
-                Item { offset, ..item(*place, layout::HOW_AT, bytes) }
+                ValueItem { offset, ..item(*place, layout::HOW_AT, bytes) }
             }
             [Incoming::Stack(first), ..] => item(Incoming::Stack(first + offset), layout::HOW_PLAIN, bytes),
             places if in_registers => {
@@ -192,7 +196,7 @@ fn pieces(passed: &Passed, format: &Format) -> Vec<Item> {
     (0..bytes).step_by(usize::from(PIECE_BYTES)).map(piece).collect()
 }
 
-fn passed_item(passed: &Passed, how: u8, format: &Format) -> Item {
+fn passed_item(passed: &Passed, how: u8, format: &Format) -> ValueItem {
     if format.bytes() > 8 {
         return wide_item(passed);
     }
@@ -213,11 +217,11 @@ fn passed_item(passed: &Passed, how: u8, format: &Format) -> Item {
 }
 
 /// A value of 16 bytes.
-fn wide_item(passed: &Passed) -> Item {
+fn wide_item(passed: &Passed) -> ValueItem {
     let bytes = layout::WIDE_BYTES as u8;
     match passed.places.as_slice() {
         [Incoming::General(low), Incoming::General(high)] => {
-            Item { offset: u32::from(*high), ..item(Incoming::General(*low), layout::HOW_WIDE, bytes) }
+            ValueItem { offset: u32::from(*high), ..item(Incoming::General(*low), layout::HOW_WIDE, bytes) }
         }
         // In two pieces, one after the other (clang before 18).
         [place @ Incoming::Stack(_), Incoming::Stack(_)] | [place @ (Incoming::Stack(_) | Incoming::X87)] => {
@@ -227,20 +231,20 @@ fn wide_item(passed: &Passed) -> Item {
     }
 }
 
-fn item(place: Incoming, how: u8, bytes: u8) -> Item {
+fn item(place: Incoming, how: u8, bytes: u8) -> ValueItem {
     let (from, number, offset) = match place {
         Incoming::General(number) => (layout::FROM_GENERAL, number, 0),
         Incoming::Vector(number) => (layout::FROM_VECTOR, number, 0),
         Incoming::Stack(offset) => (layout::FROM_STACK, 0, offset),
         Incoming::X87 => (layout::FROM_X87, 0, 0),
     };
-    Item { from, number, how, bytes, offset }
+    ValueItem { from, number, how, bytes, offset }
 }
 
 /// Of a value that is not recorded.
 #[must_use]
-pub fn nowhere() -> Item {
-    Item { from: layout::FROM_NOWHERE, number: 0, how: layout::HOW_PLAIN, bytes: 0, offset: 0 }
+pub fn nowhere() -> ValueItem {
+    ValueItem { from: layout::FROM_NOWHERE, number: 0, how: layout::HOW_PLAIN, bytes: 0, offset: 0 }
 }
 
 fn format_of(shape: &Shape) -> Format {

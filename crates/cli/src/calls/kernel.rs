@@ -6,7 +6,7 @@ use anyhow::Context;
 use calls::recording::kernel::{BLOCK_NAME, FAULT_NAME, NAMES};
 use calls::selection::pattern::{self, Pattern};
 use dso::system_file;
-use record::calls::{CallAddresses, KernelFunction, KernelParts, KernelWish, Source};
+use record::calls::{CallAddresses, CallSource, KernelFunction, KernelParts, KernelWish};
 use record::output_file::write_part;
 use rustc_hash::FxHashMap;
 use std::fmt::Write as _;
@@ -64,7 +64,7 @@ fn symbol(line: &str) -> Option<(u64, &str)> {
 
 /// How the kernel's functions are recorded, or why they are not and what is instead: one line.
 #[must_use]
-pub fn told(source: &dyn Source, wish: &KernelWish) -> Option<String> {
+pub fn told(source: &dyn CallSource, wish: &KernelWish) -> Option<String> {
     if wish.depth == 0 {
         return None;
     }

@@ -2,7 +2,7 @@
 
 use anyhow::Context;
 use record::output_file::write_part;
-use record::stop_signals::{Role, RunningCommand, StopSignals};
+use record::stop_signals::{RunningCommand, SignalRole, StopSignals};
 use record::sys::time::Clock;
 use record::sys::{Child, ExitKind, Surroundings, mem};
 use std::ffi::OsString;
@@ -99,9 +99,9 @@ fn write_info(dir: &Path, info: &str) -> anyhow::Result<()> {
 type Variables = Vec<(&'static str, OsString)>;
 
 /// The program with the recorder in it; where that is allowed, below a recording of its context switches.
-fn command(args: &RecordSpec, options: Variables, dir: &Path) -> (Vec<OsString>, Variables, Role) {
+fn command(args: &RecordSpec, options: Variables, dir: &Path) -> (Vec<OsString>, Variables, SignalRole) {
     let recorder = (!args.no_switches).then(|| switches::recorder(dir)).flatten();
-    let Some(mut words) = recorder else { return (args.command.clone(), options, Role::Recorded) };
+    let Some(mut words) = recorder else { return (args.command.clone(), options, SignalRole::Recorded) };
     // The recorder of switches shall not be recorded itself: `env` sets what only the program is to see.
     words.push("env".into());
     words.extend(options.into_iter().map(|(name, value)| {
@@ -115,7 +115,7 @@ fn command(args: &RecordSpec, options: Variables, dir: &Path) -> (Vec<OsString>,
         words.extend(["sh", "-c", "exec \"$0\" \"$@\""].map(OsString::from));
     }
     words.extend(args.command.iter().cloned());
-    (words, Vec::new(), Role::Recorder)
+    (words, Vec::new(), SignalRole::Recorder)
 }
 
 /// The flags in the form that the recorder in the program reads.
@@ -152,7 +152,7 @@ fn options(args: &RecordSpec, rules: &Rules) -> Variables {
 
 /// Waits for the end of the program.
 fn wait(
-    (child, role): (&mut Child, Role),
+    (child, role): (&mut Child, SignalRole),
     signals: &mut StopSignals,
     look: &mut dyn FnMut() -> anyhow::Result<()>,
 ) -> anyhow::Result<ExitKind> {

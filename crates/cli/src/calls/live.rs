@@ -3,7 +3,7 @@
 //! By uprobes the kernel sums up, and only sums come out of it. An instrumented program writes its calls into files
 //! that are read as they grow ([`super::tail`]); what was read is given back to the file system.
 
-use ::record::calls::Source;
+use ::record::calls::CallSource;
 use ::record::scratch::{PlaceRule, ScratchFolder};
 use ::record::sys::time::Clock;
 use anyhow::Context;
@@ -175,7 +175,7 @@ impl RecordingObserver for Live {
 
     fn look_at_probes(
         &mut self,
-        source: &dyn Source,
+        source: &dyn CallSource,
         chosen: &ProbePlan,
         at_end: bool,
     ) -> anyhow::Result<()> {

@@ -1,6 +1,6 @@
 //! Whoever looks at a recording while it is made.
 
-use record::calls::Source;
+use record::calls::CallSource;
 use std::path::Path;
 
 use calls::probing::ProbePlan;
@@ -20,6 +20,10 @@ pub trait RecordingObserver {
     ///
     /// # Errors
     /// If the result can't be shown.
-    fn look_at_probes(&mut self, source: &dyn Source, chosen: &ProbePlan, at_end: bool)
-    -> anyhow::Result<()>;
+    fn look_at_probes(
+        &mut self,
+        source: &dyn CallSource,
+        chosen: &ProbePlan,
+        at_end: bool,
+    ) -> anyhow::Result<()>;
 }

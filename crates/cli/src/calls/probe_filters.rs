@@ -2,7 +2,7 @@
 
 use anyhow::bail;
 use dso::{FileOffset, ObjectFile};
-use record::calls::{CallFilters, Counted, Mode};
+use record::calls::{CallFilters, CallMode, CountRules};
 use tracer::layout::sleds;
 
 use super::kernel;
@@ -20,7 +20,11 @@ const RULES: u32 = sleds::NOT | sleds::ONLY | sleds::START | sleds::STOP | sleds
 ///
 /// # Errors
 /// If a flag can't be followed by uprobes, or means none of the functions.
-pub fn of(args: &RecordSpec, chosen: &ProbePlan, (mode, why): (Mode, &str)) -> anyhow::Result<CallFilters> {
+pub fn of(
+    args: &RecordSpec,
+    chosen: &ProbePlan,
+    (mode, why): (CallMode, &str),
+) -> anyhow::Result<CallFilters> {
     if let Some(flag) = args.trace.first_for_recorder() {
         bail!("{why}: by uprobes there is no {flag}; choose functions with -P");
     }
@@ -43,12 +47,12 @@ pub fn of(args: &RecordSpec, chosen: &ProbePlan, (mode, why): (Mode, &str)) -> a
         depth: args.depth.unwrap_or(0) as usize,
         keep_bytes: args.max_bytes.unwrap_or(0),
     };
-    if filters.rules.iter().any(|rules| rules & sleds::SLOW != 0) && mode == Mode::Totals {
+    if filters.rules.iter().any(|rules| rules & sleds::SLOW != 0) && mode == CallMode::Totals {
         bail!(
             "{why}: slow= chooses which single calls are kept, and --counts keeps none; leave one of them out"
         );
     }
-    if filters.keep_bytes > 0 && mode == Mode::Totals {
+    if filters.keep_bytes > 0 && mode == CallMode::Totals {
         bail!(
             "{why}: --max-bytes keeps the last single calls, and --counts keeps none; leave one of them out"
         );
@@ -65,8 +69,8 @@ fn needs_ends(args: &RecordSpec) -> bool {
 
 /// The same, and `-t`, for what is summed up in the kernel.
 #[must_use]
-pub fn counted(args: &RecordSpec, filters: &CallFilters) -> Counted {
-    Counted {
+pub fn counted(args: &RecordSpec, filters: &CallFilters) -> CountRules {
+    CountRules {
         any_only: filters.rules.iter().any(|rules| rules & sleds::ONLY != 0),
         rules: filters.rules.clone(),
         starts_off: filters.starts_off,

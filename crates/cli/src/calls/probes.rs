@@ -1,6 +1,6 @@
 //! `tally calls record` on any binary: uprobes put in by the kernel, nothing loaded into the program.
 
-use record::calls::{Counted, Exits, Mode, Options};
+use record::calls::{CallMode, CountRules, Exits, ProbeOptions};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -52,9 +52,9 @@ fn start(
     let wants_calls = live.as_ref().is_some_and(|live| live.wants_calls());
     let sums = args.probes.counts || args.probes.entries || live.is_some() && !wants_calls;
     let mode = match (sums, args.min_ns) {
-        (true, _) => Mode::Totals,
-        (false, Some(min_ns)) => Mode::Slow(min_ns),
-        (false, None) => Mode::Events,
+        (true, _) => CallMode::Totals,
+        (false, Some(min_ns)) => CallMode::Slow(min_ns),
+        (false, None) => CallMode::Events,
     };
     let mut filters = probe_filters::of(args, &chosen, (mode, why))?;
     if live.is_some() {
@@ -63,8 +63,8 @@ fn start(
     super::own_folder::prepare(&args.output)?;
     let (kernel, kernel_wish) = kernel::wanted(args)?;
     let counted =
-        if mode == Mode::Totals { probe_filters::counted(args, &filters) } else { Counted::default() };
-    let options = Options { mode, exits, ring_bytes: RING_BYTES, kernel, kernel_wish, counted };
+        if mode == CallMode::Totals { probe_filters::counted(args, &filters) } else { CountRules::default() };
+    let options = ProbeOptions { mode, exits, ring_bytes: RING_BYTES, kernel, kernel_wish, counted };
     let mut session = Session::start(args, chosen, options, became)?;
     if !args.quiet {
         session.tell_before(why);

@@ -6,7 +6,7 @@
 use anyhow::{Context, bail};
 use dso::FileRule;
 use record::calls::Exits;
-use record::stop_signals::{Role, RunningCommand, StopSignals};
+use record::stop_signals::{RunningCommand, SignalRole, StopSignals};
 use record::sys::Child;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -57,7 +57,7 @@ pub fn follow(args: &RecordSpec) -> anyhow::Result<(Became, PathBuf, (ProbePlan,
     };
     let mut meanwhile = |pid: u32| {
         signals.wait(PAUSE)?;
-        signals.take(Some(RunningCommand { pid, role: Role::Recorded })).map(drop)
+        signals.take(Some(RunningCommand { pid, role: SignalRole::Recorded })).map(drop)
     };
     let ended = child.exec_until(&mut becomes, &mut meanwhile);
     ended.with_context(|| format!("can't follow {shown}"))?;

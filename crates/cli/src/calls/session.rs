@@ -4,11 +4,11 @@ mod cut_short;
 
 use anyhow::Context;
 use record::calls::{
-    CallAddresses, CallEvent, CallFilters, CallFolder, Counted, Exits, FunctionRules, KernelParts,
-    KernelWish, Kind, Mode, Object, Opened, Options, STRAYS, Sums,
+    CallAddresses, CallEvent, CallEventKind, CallFilters, CallFolder, CallMode, CountRules, Exits,
+    FunctionRules, FunctionSums, KernelParts, KernelWish, OpenedSource, ProbeOptions, ProbedObject, STRAYS,
 };
 use record::output_file::write_part;
-use record::stop_signals::{Role, RunningCommand, StopSignals};
+use record::stop_signals::{RunningCommand, SignalRole, StopSignals};
 use record::sys::Child;
 use record::sys::time::Clock;
 use std::collections::BTreeSet;
@@ -38,9 +38,9 @@ const MOSTLY_OWN: f64 = 4.0;
 
 /// A running recording.
 pub struct Session {
-    engine: Box<dyn record::calls::Source>,
+    engine: Box<dyn record::calls::CallSource>,
     chosen: ProbePlan,
-    options: Options,
+    options: ProbeOptions,
     cost_ns: Option<f64>,
     why_no_bpf: Option<String>,
     child: Option<Child>,
@@ -67,13 +67,13 @@ impl Session {
     pub fn start(
         args: &RecordSpec,
         chosen: ProbePlan,
-        options: Options,
+        options: ProbeOptions,
         became: Option<Became>,
     ) -> anyhow::Result<Self> {
         let cost_ns =
             record::calls::cost_per_call(options.mode, options.exits).map_err(|why| refusal(&why))?;
         let cost_ns = cost_ns.map(|cost| cost.ns);
-        let Opened { source: mut engine, why_no_bpf } =
+        let OpenedSource { source: mut engine, why_no_bpf } =
             record::calls::open(&chosen.objects, &chosen.functions, &options).map_err(|why| refusal(&why))?;
         let is_script = became.is_some();
         let (signals, child) = match became {
@@ -123,13 +123,13 @@ impl Session {
         if args.probes.pid.is_empty() || args.quiet {
             return Ok(());
         }
-        let options = Options {
-            mode: Mode::Totals,
+        let options = ProbeOptions {
+            mode: CallMode::Totals,
             exits: Exits::None,
             ring_bytes: 1 << 20,
             kernel: KernelParts::default(),
             kernel_wish: KernelWish::default(),
-            counted: Counted::default(),
+            counted: CountRules::default(),
         };
         let opened = record::calls::open(&self.chosen.objects, &self.chosen.functions, &options);
         let mut look = opened.map_err(|why| refusal(&why))?.source;
@@ -253,7 +253,7 @@ impl Session {
     /// Shows what there is so far: sums, or what was written.
     fn look(&self, live: &mut dyn RecordingObserver, args: &RecordSpec, at_end: bool) -> anyhow::Result<()> {
         match self.options.mode {
-            Mode::Totals => live.look_at_probes(&*self.engine, &self.chosen, at_end),
+            CallMode::Totals => live.look_at_probes(&*self.engine, &self.chosen, at_end),
             _ => live.look_at_folder(&args.output, at_end),
         }
     }
@@ -265,7 +265,7 @@ impl Session {
         self.engine.poll(&mut |event: CallEvent| {
             // Of the command, the first is its start.
             let mut starts = || Some(event.pid) == child && !std::mem::replace(started, true);
-            if event.kind == Kind::Exec && !starts() {
+            if event.kind == CallEventKind::Exec && !starts() {
                 became.extend(other_program(event.pid, objects));
             }
             // While probes are taken away one after the other, some ends of calls are not seen any more.
@@ -278,7 +278,7 @@ impl Session {
 
     /// The status to end with, once it is over.
     fn ended(&mut self, args: &RecordSpec, end_at: Option<Instant>) -> anyhow::Result<Option<u8>> {
-        let command = self.child.as_ref().map(|child| RunningCommand::of(child, Role::Recorded));
+        let command = self.child.as_ref().map(|child| RunningCommand::of(child, SignalRole::Recorded));
         self.signals.take(command)?;
         self.signals.hint(command).iter().for_each(|hint| out::note(hint));
         let is_late = end_at.is_some_and(|end| Instant::now() >= end);
@@ -299,17 +299,17 @@ impl Session {
     /// If the folder can't be written.
     pub fn finish(&mut self, args: &RecordSpec, status: u8) -> anyhow::Result<()> {
         let wall_ns = Clock::Monotonic.now_ns() - self.start_ns;
-        let sums = if self.options.mode == Mode::Totals { self.engine.sums() } else { Vec::new() };
+        let sums = if self.options.mode == CallMode::Totals { self.engine.sums() } else { Vec::new() };
         let entries: u64 = match self.options.mode {
-            Mode::Events => self.watch.written.calls,
+            CallMode::Events => self.watch.written.calls,
             _ => self.engine.all_entries(),
         };
-        if self.options.mode == Mode::Totals {
+        if self.options.mode == CallMode::Totals {
             totals::write(&args.output, &self.addresses, &sums, self.start_ns)?;
         }
         self.name_kernel(args)?;
         let recorded = match self.options.mode {
-            Mode::Totals => sums.iter().map(|(_, sums)| sums.count + sums.open).sum(),
+            CallMode::Totals => sums.iter().map(|(_, sums)| sums.count + sums.open).sum(),
             _ => self.watch.written.calls,
         };
         let mut notes = self.notes(entries, wall_ns);
@@ -362,7 +362,7 @@ impl Session {
     /// What the kernel's limit of return probes did to deep recursion, if it may have.
     //
     // Source: linux v6.18 include/linux/uprobes.h: MAX_URETPROBE_DEPTH; kernel/events/uprobes.c: prepare_uretprobe()
-    fn told_depth(&self, sums: &[(u32, Sums)]) -> Option<String> {
+    fn told_depth(&self, sums: &[(u32, FunctionSums)]) -> Option<String> {
         const MOST_RETURNS: usize = 64;
         let was_left = sums.iter().any(|(_, sums)| sums.unwound > 0);
         let is_deep = self.watch.written.deepest > MOST_RETURNS;
@@ -409,11 +409,11 @@ impl Session {
 }
 
 /// The program that a process runs now, if none of its functions is probed.
-fn other_program(pid: u32, objects: &[Object]) -> Option<String> {
+fn other_program(pid: u32, objects: &[ProbedObject]) -> Option<String> {
     let Ok(program) = fs::read_link(format!("/proc/{pid}/exe")) else {
         return Some("another program (it ended before its name was read)".to_owned());
     };
-    let is_probed = |object: &Object| object.path.canonicalize().is_ok_and(|path| path == program);
+    let is_probed = |object: &ProbedObject| object.path.canonicalize().is_ok_and(|path| path == program);
     (!objects.iter().any(is_probed)).then(|| program.display().to_string())
 }
 

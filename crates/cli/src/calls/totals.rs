@@ -3,7 +3,7 @@
 use anyhow::Context;
 use calls::model::{CallStats, FunctionTotals};
 use calls::recording::totals::NAME;
-use record::calls::{CallAddresses, Sums};
+use record::calls::{CallAddresses, FunctionSums};
 use record::output_file::write_part;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -15,13 +15,14 @@ use std::path::Path;
 pub fn write(
     dir: &Path,
     addresses: &CallAddresses,
-    sums: &[(u32, Sums)],
+    sums: &[(u32, FunctionSums)],
     start_ns: u64,
 ) -> anyhow::Result<()> {
     let mut text = String::new();
     for (function, sums) in sums {
         let address = addresses.functions.get(*function as usize).copied().unwrap_or(0);
-        let Sums { count, finished_ns, total_ns, self_ns, min_ns, max_ns, unwound, open, buckets } = sums;
+        let FunctionSums { count, finished_ns, total_ns, self_ns, min_ns, max_ns, unwound, open, buckets } =
+            sums;
         let min_ns = min_ns.unwrap_or(0);
         // Writing to a String does not fail.
         let _ = write!(
@@ -40,8 +41,8 @@ pub fn write(
 
 /// The sums as the views have them; `None` when a bucket is no bucket.
 #[must_use]
-pub fn stats_of(sums: Sums) -> Option<CallStats> {
-    let Sums { count, finished_ns, total_ns, self_ns, min_ns, max_ns, unwound, open, buckets } = sums;
+pub fn stats_of(sums: FunctionSums) -> Option<CallStats> {
+    let FunctionSums { count, finished_ns, total_ns, self_ns, min_ns, max_ns, unwound, open, buckets } = sums;
     let buckets = buckets.into_iter().map(|(bucket, calls)| (bucket as usize, calls)).collect();
     let min_ns = min_ns.unwrap_or(0);
     FunctionTotals { count, finished_ns, total_ns, self_ns, min_ns, max_ns, unwound, open, buckets }

@@ -1,6 +1,6 @@
 //! Watch over rates: a function called too often loses its probes, which is reported.
 
-use record::calls::{Source, Watched, Written};
+use record::calls::{CallSource, WatchedCounts, WrittenCalls};
 use rustc_hash::FxHashMap;
 use std::time::{Duration, Instant};
 
@@ -25,7 +25,7 @@ pub struct Watch {
     /// A line for each function whose probes were taken away.
     pub detached: Vec<String>,
     /// What was written in the end.
-    pub written: Written,
+    pub written: WrittenCalls,
 }
 
 impl Watch {
@@ -39,7 +39,7 @@ impl Watch {
             before: FxHashMap::default(),
             expected_per_s: None,
             detached: Vec::new(),
-            written: Written::default(),
+            written: WrittenCalls::default(),
         }
     }
 
@@ -59,18 +59,18 @@ impl Watch {
     ///
     /// # Errors
     /// If the probes can't be exchanged.
-    pub fn look(&mut self, engine: &mut dyn Source, names: &[String]) -> anyhow::Result<Option<String>> {
+    pub fn look(&mut self, engine: &mut dyn CallSource, names: &[String]) -> anyhow::Result<Option<String>> {
         let elapsed = self.looked.elapsed();
         if elapsed < EVERY || self.max_per_s == 0 {
             return Ok(None);
         }
         self.looked = Instant::now();
         let entries = engine.entries();
-        let rate = |watched: &Watched| {
+        let rate = |watched: &WatchedCounts| {
             let before = self.before.get(&watched.function).copied().unwrap_or(0);
             (watched.entries - before) as f64 / elapsed.as_secs_f64()
         };
-        let hot: Vec<(Watched, f64)> = entries
+        let hot: Vec<(WatchedCounts, f64)> = entries
             .iter()
             .map(|watched| (*watched, rate(watched)))
             .filter(|(_, rate)| *rate > self.max_per_s as f64)
@@ -90,7 +90,7 @@ impl Watch {
         Ok(Some(shown.join("\n") + &rest))
     }
 
-    fn line(&self, watched: &Watched, rate: f64, names: &[String]) -> String {
+    fn line(&self, watched: &WatchedCounts, rate: f64, names: &[String]) -> String {
         format!(
             "{} is called too often, {} times a second: its probes were taken away after {} (limit: --max-rate {}); \
              its counts are of that time only",

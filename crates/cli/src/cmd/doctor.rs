@@ -4,7 +4,7 @@ use crate::terminal::foreign::json_lines;
 use crate::terminal::term::{Paint, paint};
 use crate::terminal::{out, term};
 use crate::text::fit::wrap;
-use record::doctor::{Check, Health, Section, best_remedy, examine};
+use record::doctor::{Check, DoctorSection, Health, best_remedy, examine};
 use serde_json::json;
 use std::io::Write;
 use std::process::ExitCode;
@@ -47,10 +47,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let page = Page { width: term::width().clamp(MIN_WIDTH, MAX_WIDTH), colour: term::colours_stdout() };
     let mut text = page.summary(&checks);
     let sections = [
-        (Section::Recording, "Recording"),
-        (Section::Names, "Names"),
-        (Section::Runtimes, "Runtimes"),
-        (Section::Hardware, "Hardware"),
+        (DoctorSection::Recording, "Recording"),
+        (DoctorSection::Names, "Names"),
+        (DoctorSection::Runtimes, "Runtimes"),
+        (DoctorSection::Hardware, "Hardware"),
     ];
     for (section, title) in sections {
         let mut of = checks.iter().filter(|check| check.section == section).peekable();
@@ -75,7 +75,7 @@ impl Page {
     /// What works, what does not, and the one command for most of the rest.
     fn summary(&self, checks: &[Check]) -> String {
         let of = |health: Health| {
-            let fits = |check: &&Check| check.health == health && check.section != Section::Runtimes;
+            let fits = |check: &&Check| check.health == health && check.section != DoctorSection::Runtimes;
             checks.iter().filter(fits).map(|check| check.feature).collect::<Vec<_>>().join(", ")
         };
         let mut text = String::new();

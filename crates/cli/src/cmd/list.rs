@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use record::count::{Support, probe};
-use record::event::catalog::{Entry, Kind, catalog};
+use record::event::catalog::{CatalogEntry, CatalogKind, catalog};
 use record::event::{EventSource, SystemSource, glob, parse};
 use serde_json::json;
 
@@ -53,7 +53,7 @@ pub struct Args {
 
 /// One line to print.
 struct Listed {
-    entry: Entry,
+    entry: CatalogEntry,
     /// Why it cannot be opened; `None`: it can.
     missing: Option<String>,
 }
@@ -114,7 +114,7 @@ fn asks_for_tracepoints(what: &str) -> bool {
 
 /// What one word of the command line asks for.
 enum Choice<'a> {
-    Kinds(&'static [Kind]),
+    Kinds(&'static [CatalogKind]),
     Sdt,
     Pattern(&'a str),
 }
@@ -123,22 +123,23 @@ impl<'a> Choice<'a> {
     fn of(word: &'a str) -> Self {
         match word {
             "" => Self::Kinds(&ALL),
-            "hw" | "hardware" => Self::Kinds(&[Kind::Hardware]),
-            "sw" | "software" => Self::Kinds(&[Kind::Software, Kind::Tool]),
-            "cache" | "hwcache" => Self::Kinds(&[Kind::Cache]),
-            "pmu" => Self::Kinds(&[Kind::Pmu]),
-            "tracepoint" => Self::Kinds(&[Kind::Tracepoint]),
+            "hw" | "hardware" => Self::Kinds(&[CatalogKind::Hardware]),
+            "sw" | "software" => Self::Kinds(&[CatalogKind::Software, CatalogKind::Tool]),
+            "cache" | "hwcache" => Self::Kinds(&[CatalogKind::Cache]),
+            "pmu" => Self::Kinds(&[CatalogKind::Pmu]),
+            "tracepoint" => Self::Kinds(&[CatalogKind::Tracepoint]),
             "sdt" => Self::Sdt,
             pattern => Self::Pattern(pattern),
         }
     }
 
-    fn entries(&self, source: &dyn EventSource) -> Vec<Entry> {
+    fn entries(&self, source: &dyn EventSource) -> Vec<CatalogEntry> {
         match self {
             Self::Kinds(kinds) => catalog(kinds, source),
             Self::Sdt => Vec::new(),
             Self::Pattern(pattern) => {
-                let mut all = catalog(if pattern.contains(':') { &[Kind::Tracepoint] } else { &ALL }, source);
+                let mut all =
+                    catalog(if pattern.contains(':') { &[CatalogKind::Tracepoint] } else { &ALL }, source);
                 // A word without pattern characters represents any name that has it inside, as perf's does.
                 let whole = glob::is_glob(pattern) || pattern.contains(':');
                 let pattern = if whole { (*pattern).to_owned() } else { format!("*{pattern}*") };
@@ -150,14 +151,21 @@ impl<'a> Choice<'a> {
     }
 }
 
-const ALL: [Kind; 6] = [Kind::Hardware, Kind::Software, Kind::Tool, Kind::Cache, Kind::Pmu, Kind::Tracepoint];
+const ALL: [CatalogKind; 6] = [
+    CatalogKind::Hardware,
+    CatalogKind::Software,
+    CatalogKind::Tool,
+    CatalogKind::Cache,
+    CatalogKind::Pmu,
+    CatalogKind::Tracepoint,
+];
 
 /// Opens the event for a moment, except tracepoints: each has its id, and arming one by one takes seconds.
-fn examine(entry: Entry, source: &dyn EventSource) -> Listed {
-    if matches!(entry.kind, Kind::Tracepoint | Kind::Tool) {
+fn examine(entry: CatalogEntry, source: &dyn EventSource) -> Listed {
+    if matches!(entry.kind, CatalogKind::Tracepoint | CatalogKind::Tool) {
         return Listed { entry, missing: None };
     }
-    let text = entry.alias.as_deref().filter(|_| entry.kind == Kind::Pmu).unwrap_or(&entry.name);
+    let text = entry.alias.as_deref().filter(|_| entry.kind == CatalogKind::Pmu).unwrap_or(&entry.name);
     let missing = match parse(text, source) {
         Err(error) => Some(error.to_string()),
         Ok(specs) => specs.first().and_then(|spec| match probe(spec) {
@@ -169,10 +177,10 @@ fn examine(entry: Entry, source: &dyn EventSource) -> Listed {
     Listed { entry, missing }
 }
 
-fn reason(kind: Kind, errno: i32) -> String {
+fn reason(kind: CatalogKind, errno: i32) -> String {
     let system = io::Error::from_raw_os_error(errno);
     match kind {
-        Kind::Hardware | Kind::Cache if system.kind() == io::ErrorKind::NotFound => {
+        CatalogKind::Hardware | CatalogKind::Cache if system.kind() == io::ErrorKind::NotFound => {
             "this CPU or virtual machine does not count it".to_owned()
         }
         _ => out::without_errno(&format!("the kernel refuses it: {system}")),
@@ -187,8 +195,8 @@ fn print_text(
 ) -> io::Result<()> {
     let mut seen = HashSet::new();
     for entry in listed.iter().filter(|l| l.missing.is_none()).map(|l| &l.entry) {
-        if seen.insert(&entry.name) || entry.kind == Kind::Pmu {
-            if whole && entry.kind == Kind::Tracepoint && seen.insert(&RAW_FORMS) {
+        if seen.insert(&entry.name) || entry.kind == CatalogKind::Pmu {
+            if whole && entry.kind == CatalogKind::Tracepoint && seen.insert(&RAW_FORMS) {
                 print_forms(out)?;
             }
             writeln!(out, "  {:<50} [{}]", shown_name(entry), entry.kind.label())?;
@@ -241,7 +249,7 @@ fn print_details(listed: &[Listed], source: &dyn EventSource, out: &mut dyn Writ
         let Ok(specs) = parse(&entry.name, source) else { continue };
         let Some(attr) = specs.first().map(|spec| spec.attr) else { continue };
         writeln!(out, "  {:<50} type={} config={:#x}", entry.name, attr.type_, attr.config)?;
-        if entry.kind == Kind::Tracepoint {
+        if entry.kind == CatalogKind::Tracepoint {
             let format = source.read_tracefs(&format!("{}/format", entry.name.replace(':', "/")));
             writeln!(out, "        fields: {}", field_names(&format.unwrap_or_default()))?;
         }
@@ -272,7 +280,7 @@ fn print_forms(out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-fn shown_name(entry: &Entry) -> String {
+fn shown_name(entry: &CatalogEntry) -> String {
     match &entry.alias {
         Some(alias) => format!("{} OR {alias}", entry.name),
         None => entry.name.clone(),

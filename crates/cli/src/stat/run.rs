@@ -10,7 +10,7 @@ use record::control::{Command, Control, ControlPaths};
 use record::count::{CountOpts, Counters, Place, Reading};
 use record::event::EventSpec;
 use record::opts::Delay;
-use record::stop_signals::{Role, RunningCommand, StopSignals};
+use record::stop_signals::{RunningCommand, SignalRole, StopSignals};
 use record::sys::signal::{self, SIGTERM};
 use record::sys::time::Clock;
 use record::sys::{Child, CpuUse, ExitKind, Poller};
@@ -224,8 +224,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn role(&self) -> Role {
-        if self.opts.target.whom == Whom::Command { Role::Recorded } else { Role::Stopwatch }
+    fn role(&self) -> SignalRole {
+        if self.opts.target.whom == Whom::Command { SignalRole::Recorded } else { SignalRole::Stopwatch }
     }
 
     fn is_over(&mut self) -> anyhow::Result<bool> {

@@ -3,7 +3,7 @@
 use super::follow::TracedThreads;
 use super::printer::CallPrinter;
 use anyhow::Context;
-use record::stop_signals::{Role, RunningCommand, StopSignals};
+use record::stop_signals::{RunningCommand, SignalRole, StopSignals};
 use record::sys::Child;
 use record::sys::time::Clock;
 use record::syscalls::{Error, SyscallEngine, SyscallLosses, SyscallScope, waiting_call};
@@ -51,7 +51,7 @@ pub struct TraceSession {
     child: Option<Child>,
     /// Its name.
     command: String,
-    role: Role,
+    role: SignalRole,
     signals: StopSignals,
     /// Threads that were there before, with their processes.
     existing: Vec<(u32, u32)>,
@@ -89,7 +89,7 @@ impl TraceSession {
         let engine = open(&scope).map_err(|why| refusal(&why))?;
         signals.watch_stdout();
         let is_command = target.whom == Whom::Command;
-        let role = if is_command { Role::Recorded } else { Role::Stopwatch };
+        let role = if is_command { SignalRole::Recorded } else { SignalRole::Stopwatch };
         let command =
             target.command.first().map_or_else(String::new, |word| word.to_string_lossy().into_owned());
         Ok(Self { engine, child, command, role, signals, existing, has_begun: !is_command })
@@ -100,7 +100,7 @@ impl TraceSession {
     /// # Errors
     /// The command can't be started, or the output can't be written.
     pub fn print(&mut self, printer: &mut CallPrinter<'_>) -> anyhow::Result<TraceEnd> {
-        if let (Role::Recorded, Some(child)) = (self.role, &self.child) {
+        if let (SignalRole::Recorded, Some(child)) = (self.role, &self.child) {
             printer.threads.look_up_files(child.pid());
         }
         processes(&self.existing).iter().for_each(|pid| printer.threads.look_up_files(*pid));

@@ -8,7 +8,7 @@ use std::path::Path;
 use intelpt::Packets;
 use perfdata::{Attr, AttrFlags, Event, Features, WriterOpts};
 use record::opts::{EventRequest, Output, RecordOpts};
-use record::output::Sink;
+use record::output::RecordingSink;
 use record::plan::{Offer, Plan, plan};
 use record::pt::info::Info;
 use record::pt::pieces::{self, Owner};
@@ -60,7 +60,7 @@ pub fn write(traced: &Traced, options: &Options, how: How, output: &Path) -> Res
     let opened = plan.opened.iter().enumerate();
     let ids = opened.flat_map(|(at, event)| (0..count).map(move |n| (id_of(event.aux, n), at)));
     let layouts = Layouts::new(&plan, ids);
-    let sink = Sink::create(&opts, writer_opts(&plan, traced), 0)?;
+    let sink = RecordingSink::create(&opts, writer_opts(&plan, traced), 0)?;
     let shared = Shared::new(Queue::new(&std::env::temp_dir(), Limits::for_dir(&std::env::temp_dir())));
     let mut header = HeaderOpts { opts: opts.clone(), samples_kernel: false };
     header.opts.extra.switches = true;

@@ -17,7 +17,7 @@ use crate::accounting::system;
 use crate::event::{EventSource, SystemSource, tracefs};
 use crate::machine::proc;
 use crate::session::opts::Watched;
-use crate::sys::{Counter, CounterPlace, Ring, SignalReader, Span};
+use crate::sys::{Counter, CounterPlace, Ring, RingSpan, SignalReader};
 
 const TICK: Duration = Duration::from_millis(50);
 /// While events come in: the rings hold this long of more requests than disks do.
@@ -33,7 +33,7 @@ const EVENTS: [&str; 3] = ["block_rq_issue", "block_rq_complete", "block_rq_inse
 
 /// Observations of the disks.
 #[derive(Debug, Default)]
-pub struct Seen {
+pub struct DiskState {
     /// The events of requests, in time order: all [`Watched::Sample`].
     pub events: Vec<Watched>,
     /// Events lost because a ring was full.
@@ -46,7 +46,7 @@ pub struct Seen {
 #[derive(Debug)]
 pub struct DiskWatch {
     stop: Arc<AtomicBool>,
-    thread: JoinHandle<Seen>,
+    thread: JoinHandle<DiskState>,
 }
 
 impl DiskWatch {
@@ -62,27 +62,27 @@ impl DiskWatch {
 
     /// Ends it: what was seen.
     #[must_use]
-    pub fn finish(self) -> Seen {
+    pub fn finish(self) -> DiskState {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.thread().unpark();
         self.thread.join().unwrap_or_default()
     }
 }
 
-fn watch(stop: &AtomicBool) -> Seen {
+fn watch(stop: &AtomicBool) -> DiskState {
     let _blocked = SignalReader::leave_to_recording();
     let before = system::disk_requests();
     while system::disk_requests().saturating_sub(before) < WORTH_REQUESTS {
         if stop.load(Ordering::Relaxed) {
-            return Seen::default();
+            return DiskState::default();
         }
         std::thread::park_timeout(TICK);
     }
     let mut events = match Events::open() {
         Ok(events) => events,
-        Err(error) => return Seen { refused: Some(error.to_string()), ..Seen::default() },
+        Err(error) => return DiskState { refused: Some(error.to_string()), ..DiskState::default() },
     };
-    let mut seen = Seen::default();
+    let mut seen = DiskState::default();
     while !stop.load(Ordering::Relaxed) && seen.events.len() < MOST_EVENTS {
         std::thread::park_timeout(BUSY_TICK);
         events.read(&mut seen);
@@ -118,7 +118,7 @@ impl Events {
         Ok(Self { rings, _counters: counters, format: LiveFormat::new(&attrs[0]) })
     }
 
-    fn read(&mut self, seen: &mut Seen) {
+    fn read(&mut self, seen: &mut DiskState) {
         for ring in &mut self.rings {
             ring.read(|span| take(&self.format, &span, seen));
         }
@@ -126,7 +126,7 @@ impl Events {
 }
 
 /// Whole records, one after the other.
-fn take(format: &LiveFormat, span: &Span<'_>, seen: &mut Seen) {
+fn take(format: &LiveFormat, span: &RingSpan<'_>, seen: &mut DiskState) {
     let (mut at, mut bytes) = (0, Vec::new());
     while let Some(header) = span.u64_at(at) {
         let (_, size) = LiveFormat::type_and_size(header);
@@ -191,9 +191,9 @@ mod tests {
         let mut bytes = header(16).to_vec();
         bytes.extend(7u64.to_ne_bytes());
         bytes.extend(header(400));
-        let mut seen = Seen::default();
-        take(&format, &Span { first: &bytes[..12], second: &bytes[12..] }, &mut seen);
-        take(&format, &Span { first: &header(0), second: &[] }, &mut seen);
+        let mut seen = DiskState::default();
+        take(&format, &RingSpan { first: &bytes[..12], second: &bytes[12..] }, &mut seen);
+        take(&format, &RingSpan { first: &header(0), second: &[] }, &mut seen);
         assert_eq!(seen.events, [Watched::Sample { time_ns: 7, pid: 0, tid: 0, raw: Vec::new() }]);
     }
 }

@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use dso::{Avma, FileOffset, ObjectFile, Svma};
 
 use super::{
-    Counted, Error, Exits, Function, KernelParts, KernelWish, Leave, Mode, Object, Opened, Options, source,
+    CallMode, CountRules, Error, Exits, KernelParts, KernelWish, Leave, OpenedSource, ProbeOptions,
+    ProbedFunction, ProbedObject, source,
 };
 use crate::machine::proc;
 use crate::sys::mem;
@@ -25,10 +26,10 @@ extern "C" fn probed(x: u64) -> u64 {
 
 /// Cost of a call, and the kind of probe it was measured with.
 #[derive(Debug)]
-pub struct Cost {
+pub struct ProbeCost {
     /// Entry and exit, ns.
     pub ns: f64,
-    /// [`super::Source::name`].
+    /// [`super::CallSource::name`].
     pub way: &'static str,
     /// Why it is not the cheaper one.
     pub why_no_bpf: Option<Error>,
@@ -38,21 +39,27 @@ pub struct Cost {
 ///
 /// # Errors
 /// If the kernel refuses the probes; `Ok(None)` if tally's own code can't be read.
-pub fn cost_per_call(mode: Mode, exits: Exits) -> Result<Option<Cost>, Error> {
+pub fn cost_per_call(mode: CallMode, exits: Exits) -> Result<Option<ProbeCost>, Error> {
     let Some((path, function)) = own_function() else { return Ok(None) };
     let pid = std::process::id();
     let (kernel, kernel_wish) = (KernelParts::default(), KernelWish::default());
-    let options =
-        Options { mode, exits, ring_bytes: 1 << 20, kernel, kernel_wish, counted: Counted::default() };
-    let objects = [Object { path, pid }];
-    let Opened { source: mut engine, why_no_bpf } = source::open(&objects, &[function], &options)?;
+    let options = ProbeOptions {
+        mode,
+        exits,
+        ring_bytes: 1 << 20,
+        kernel,
+        kernel_wish,
+        counted: CountRules::default(),
+    };
+    let objects = [ProbedObject { path, pid }];
+    let OpenedSource { source: mut engine, why_no_bpf } = source::open(&objects, &[function], &options)?;
     engine.add_process(pid)?;
     let plain = cheapest(|| {});
     engine.attach()?;
     let probed = cheapest(|| engine.poll(&mut |_| {}));
     let seen = engine.entries().first().map_or(0, |watched| watched.entries);
     // Not seen at all: the probes sit elsewhere than where we think, so the time means nothing.
-    Ok((seen >= CALLS).then(|| Cost { ns: (probed - plain).max(0.0), way: engine.name(), why_no_bpf }))
+    Ok((seen >= CALLS).then(|| ProbeCost { ns: (probed - plain).max(0.0), way: engine.name(), why_no_bpf }))
 }
 
 /// The cheapest of [`ROUNDS`] rounds, ns a call.
@@ -79,7 +86,7 @@ fn round() -> f64 {
 }
 
 /// Offset of [`probed`] in tally's own file.
-fn own_function() -> Option<(PathBuf, Function)> {
+fn own_function() -> Option<(PathBuf, ProbedFunction)> {
     let path = std::env::current_exe().ok()?;
     let address = Avma(probed as extern "C" fn(u64) -> u64 as usize as u64);
     let maps = proc::maps(std::process::id())?;
@@ -91,7 +98,7 @@ fn own_function() -> Option<(PathBuf, Function)> {
     let offset = object.file_offset_of(flow.entry?)?.0;
     Some((
         path,
-        Function {
+        ProbedFunction {
             object: 0,
             offset,
             leaves: vec![Leave::always(leave.0)],

@@ -13,24 +13,28 @@ use aya::programs::BtfTracePoint;
 use aya_obj::btf::BtfKind;
 
 use super::goroutines::Goroutines;
-use super::layout::{self, CONTROL_WORDS, COUNT_NAMES, COUNT_STRAY, CallEvent, Mode, SUM_WORDS, Sums};
+use super::layout::{
+    self, CONTROL_WORDS, COUNT_NAMES, COUNT_STRAY, CallEvent, CallMode, FunctionSums, SUM_WORDS,
+};
 use super::links::Links;
-use super::plan::{Counted, Exits, Function, KernelParts, KernelWish, Object, Options, Watched};
+use super::plan::{
+    CountRules, Exits, KernelParts, KernelWish, ProbeOptions, ProbedFunction, ProbedObject, WatchedCounts,
+};
 use super::program::{self, Code, Programs};
-use super::{Error, Source};
+use super::{CallSource, Error};
 use crate::sys::bpf::{self, Attach, ProbeSide};
 use crate::sys::bpf_error::{self, chain, load_error, map_error, missing};
 use crate::sys::mem;
 
 /// Attached probes. Dropping it takes them away.
-pub struct Engine {
+pub struct CallEngine {
     ebpf: Ebpf,
     programs: Programs,
     code: Code,
     ring: RingBuf<MapData>,
-    options: Options,
-    objects: Vec<Object>,
-    functions: Vec<Function>,
+    options: ProbeOptions,
+    objects: Vec<ProbedObject>,
+    functions: Vec<ProbedFunction>,
     attached: Vec<bool>,
     links: Links,
     kernel_links: Vec<OwnedFd>,
@@ -40,7 +44,7 @@ pub struct Engine {
     goroutines: Option<Goroutines>,
 }
 
-impl std::fmt::Debug for Engine {
+impl std::fmt::Debug for CallEngine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Engine").field("options", &self.options).finish_non_exhaustive()
     }
@@ -52,12 +56,16 @@ const LIVES: [(&str, &str); 3] = [
     ("call_exit", "sched_process_exit"),
 ];
 
-impl Engine {
+impl CallEngine {
     /// Loads the programs; nothing is attached yet.
     ///
     /// # Errors
     /// If the kernel refuses them.
-    pub fn load(objects: Vec<Object>, functions: Vec<Function>, mut options: Options) -> Result<Self, Error> {
+    pub fn load(
+        objects: Vec<ProbedObject>,
+        functions: Vec<ProbedFunction>,
+        mut options: ProbeOptions,
+    ) -> Result<Self, Error> {
         let goroutines = Goroutines::of(&functions, &mut options);
         let (mut ebpf, programs, code) = program::load(functions.len() as u32, &options)?;
         let ring = ebpf.take_map("call_ring").ok_or_else(|| missing("call_ring"))?;
@@ -119,7 +127,7 @@ impl Engine {
         let (mode, min_ns) = self.options.mode.to_words();
         let own = std::fs::metadata("/proc/self/ns/pid");
         let (dev, ino) = own.map_or((0, 0), |meta| (meta.dev(), meta.ino()));
-        let Counted { any_only, starts_off, depth, callers, min_ns: least_ns, .. } = &self.options.counted;
+        let CountRules { any_only, starts_off, depth, callers, min_ns: least_ns, .. } = &self.options.counted;
         let flag = u64::from;
         let words: [u64; CONTROL_WORDS] = [
             min_ns.max(*least_ns),
@@ -141,7 +149,7 @@ impl Engine {
     }
 }
 
-impl Source for Engine {
+impl CallSource for CallEngine {
     fn add_process(&mut self, pid: u32) -> Result<(), Error> {
         let map = self.ebpf.map_mut("call_targets").ok_or_else(|| missing("call_targets"))?;
         let mut map = HashMap::<_, u32, u32>::try_from(map).map_err(|e| map_error("call_targets", &e))?;
@@ -185,28 +193,28 @@ impl Source for Engine {
         }
     }
 
-    fn entries(&self) -> Vec<Watched> {
+    fn entries(&self) -> Vec<WatchedCounts> {
         let on = (0u32..).zip(&self.attached).zip(self.rates()).filter(|((_, on), _)| **on);
-        on.map(|((function, _), entries)| Watched { function, entries }).collect()
+        on.map(|((function, _), entries)| WatchedCounts { function, entries }).collect()
     }
 
     fn all_entries(&self) -> u64 {
         self.rates().iter().sum()
     }
 
-    fn sums(&self) -> Vec<(u32, Sums)> {
+    fn sums(&self) -> Vec<(u32, FunctionSums)> {
         if let Some(sums) = self.goroutines.as_ref().and_then(Goroutines::sums) {
             return sums;
         }
-        if self.options.mode != Mode::Totals {
+        if self.options.mode != CallMode::Totals {
             return Vec::new();
         }
         if self.options.exits == Exits::None {
-            return Sums::of_entries(&self.rates());
+            return FunctionSums::of_entries(&self.rates());
         }
         let words: Vec<u64> = self.array("call_sums", SUM_WORDS);
-        let all = (0u32..).zip(words.chunks_exact(SUM_WORDS)).filter(|(_, words)| Sums::any(words));
-        all.filter_map(|(function, words)| Some((function, Sums::from_words(words.try_into().ok()?))))
+        let all = (0u32..).zip(words.chunks_exact(SUM_WORDS)).filter(|(_, words)| FunctionSums::any(words));
+        all.filter_map(|(function, words)| Some((function, FunctionSums::from_words(words.try_into().ok()?))))
             .collect()
     }
 
@@ -249,7 +257,7 @@ impl Source for Engine {
     }
 }
 
-impl Engine {
+impl CallEngine {
     /// Entries by function.
     fn rates(&self) -> Vec<u64> {
         self.array("call_rates", 1)

@@ -41,13 +41,13 @@ impl CallFilters {
 
 /// One thread's state of them.
 #[derive(Clone, Copy, Debug)]
-pub struct Gate {
+pub struct CallGate {
     rules: tracer::gate::Gate,
     written: usize,
     depth: usize,
 }
 
-impl Gate {
+impl CallGate {
     /// The state at a thread's start.
     #[must_use]
     pub fn new(filters: &CallFilters) -> Self {
@@ -85,7 +85,7 @@ mod tests {
     fn calls_are_written_inside_some_functions_and_not_inside_others() {
         let filters =
             CallFilters { rules: vec![0, sleds::ONLY, sleds::NOT], depth: 2, ..CallFilters::default() };
-        let mut gate = Gate::new(&filters);
+        let mut gate = CallGate::new(&filters);
         // Outside; inside; muted there; after it; too deep.
         assert!(!gate.enter(filters.of(0)) && gate.enter(filters.of(1)) && !gate.enter(filters.of(2)));
         assert!(!gate.enter(filters.of(0)));
@@ -101,7 +101,7 @@ mod tests {
             starts_off: true,
             ..CallFilters::default()
         };
-        let mut gate = Gate::new(&filters);
+        let mut gate = CallGate::new(&filters);
         let seen = [0, 1, 0, 2, 0].map(|function| gate.enter(filters.of(function)));
         assert_eq!(seen, [false, true, true, false, false]);
     }

@@ -6,20 +6,20 @@
 
 use rustc_hash::FxHashMap;
 
-use super::layout::{CallEvent, GOROUTINE, Kind, Mode, Sums};
-use super::plan::{Counted, Exits, Function, Options};
-use super::stack_matcher::Tracked;
+use super::layout::{CallEvent, CallEventKind, CallMode, FunctionSums, GOROUTINE};
+use super::plan::{CountRules, Exits, ProbeOptions, ProbedFunction};
+use super::stack_matcher::StackMatcher;
 
 /// The goroutines of recorded processes.
 pub(super) struct Goroutines {
-    mode: Mode,
+    mode: CallMode,
     /// By process and the goroutine bits from the BPF program.
     numbers: FxHashMap<(u32, u32), u32>,
     /// By process: how many there are.
     known: FxHashMap<u32, u32>,
     /// By process and number: the latest event.
     last: FxHashMap<(u32, u32), CallEvent>,
-    tracked: Tracked,
+    tracked: StackMatcher,
     /// By function: it may end by a jump that is not seen.
     jumps: Vec<bool>,
 }
@@ -27,18 +27,21 @@ pub(super) struct Goroutines {
 impl Goroutines {
     /// `None` where no function is called by one, or none is followed to its end. Otherwise the kernel has to hand
     /// out every entry and exit, and `options` are changed to that.
-    pub fn of(functions: &[Function], options: &mut Options) -> Option<Self> {
+    pub fn of(functions: &[ProbedFunction], options: &mut ProbeOptions) -> Option<Self> {
         let any = functions.iter().any(|function| function.by_goroutine) && options.exits != Exits::None;
         any.then(|| {
-            let mode = std::mem::replace(&mut options.mode, Mode::Events);
-            let counted =
-                if mode == Mode::Events { Counted::default() } else { std::mem::take(&mut options.counted) };
+            let mode = std::mem::replace(&mut options.mode, CallMode::Events);
+            let counted = if mode == CallMode::Events {
+                CountRules::default()
+            } else {
+                std::mem::take(&mut options.counted)
+            };
             Self {
                 mode,
                 numbers: FxHashMap::default(),
                 known: FxHashMap::default(),
                 last: FxHashMap::default(),
-                tracked: Tracked::new(mode, counted, functions.len()),
+                tracked: StackMatcher::new(mode, counted, functions.len()),
                 jumps: functions.iter().map(|function| function.jumps_out).collect(),
             }
         })
@@ -47,7 +50,7 @@ impl Goroutines {
     /// Takes the next event, and hands on the requested data.
     pub fn take(&mut self, mut event: CallEvent, sink: &mut dyn FnMut(CallEvent)) {
         event.tid = self.number(&event);
-        if self.mode == Mode::Events {
+        if self.mode == CallMode::Events {
             return sink(event);
         }
         if !self.is_double(&event) {
@@ -58,7 +61,7 @@ impl Goroutines {
 
     /// The number assigned to a goroutine, or the thread's own ID.
     fn number(&mut self, event: &CallEvent) -> u32 {
-        let is_call = matches!(event.kind, Kind::Enter | Kind::Exit);
+        let is_call = matches!(event.kind, CallEventKind::Enter | CallEventKind::Exit);
         if !is_call || event.tid & GOROUTINE == 0 {
             return event.tid;
         }
@@ -79,8 +82,8 @@ impl Goroutines {
     }
 
     /// The requested sums; `None` if calls were requested.
-    pub fn sums(&self) -> Option<Vec<(u32, Sums)>> {
-        (self.mode == Mode::Totals).then(|| self.tracked.sums())
+    pub fn sums(&self) -> Option<Vec<(u32, FunctionSums)>> {
+        (self.mode == CallMode::Totals).then(|| self.tracked.sums())
     }
 
     /// Returns from calls whose entry was not seen, so far as they were matched here.
@@ -93,8 +96,8 @@ impl Goroutines {
 mod tests {
     use super::*;
 
-    fn function() -> Function {
-        Function {
+    fn function() -> ProbedFunction {
+        ProbedFunction {
             object: 0,
             offset: 0,
             leaves: Vec::new(),
@@ -104,23 +107,28 @@ mod tests {
         }
     }
 
-    fn options(mode: Mode, exits: Exits) -> Options {
+    fn options(mode: CallMode, exits: Exits) -> ProbeOptions {
         let (kernel, kernel_wish) = Default::default();
-        Options { mode, exits, ring_bytes: 0, kernel, kernel_wish, counted: Counted::default() }
+        ProbeOptions { mode, exits, ring_bytes: 0, kernel, kernel_wish, counted: CountRules::default() }
     }
 
-    fn event(kind: Kind, tid: u32, sp: u64, time_ns: u64) -> CallEvent {
+    fn event(kind: CallEventKind, tid: u32, sp: u64, time_ns: u64) -> CallEvent {
         let (function, generation, loops, maybe) = (0, false, false, false);
         CallEvent { time_ns, sp, tid, pid: 7, function, kind, generation, loops, maybe }
     }
 
     #[test]
     fn calls_of_goroutines_that_take_turns_in_a_thread_are_matched_one_by_one() {
-        let mut options = options(Mode::Totals, Exits::Sites);
+        let mut options = options(CallMode::Totals, Exits::Sites);
         let mut goroutines = Goroutines::of(&[function()], &mut options).unwrap();
-        assert_eq!(options.mode, Mode::Events);
+        assert_eq!(options.mode, CallMode::Events);
         let (a, b) = (GOROUTINE | 500, GOROUTINE | 600);
-        let steps = [(Kind::Enter, a, 10), (Kind::Enter, b, 20), (Kind::Exit, a, 40), (Kind::Exit, b, 90)];
+        let steps = [
+            (CallEventKind::Enter, a, 10),
+            (CallEventKind::Enter, b, 20),
+            (CallEventKind::Exit, a, 40),
+            (CallEventKind::Exit, b, 90),
+        ];
         for (kind, tid, time_ns) in steps {
             goroutines.take(event(kind, tid, 0x3fff_0000, time_ns), &mut |_| {});
         }
@@ -131,12 +139,13 @@ mod tests {
 
     #[test]
     fn goroutines_are_numbered_as_they_come_and_threads_keep_their_numbers() {
-        let mut goroutines = Goroutines::of(&[function()], &mut options(Mode::Events, Exits::Sites)).unwrap();
+        let mut goroutines =
+            Goroutines::of(&[function()], &mut options(CallMode::Events, Exits::Sites)).unwrap();
         let mut seen = Vec::new();
         for tid in [GOROUTINE | 9, 4321, GOROUTINE | 5, GOROUTINE | 9] {
-            goroutines.take(event(Kind::Enter, tid, 1, 1), &mut |event| seen.push(event.tid));
+            goroutines.take(event(CallEventKind::Enter, tid, 1, 1), &mut |event| seen.push(event.tid));
         }
         assert_eq!(seen, [1, 4321, 2, 1]);
-        assert!(Goroutines::of(&[function()], &mut options(Mode::Totals, Exits::None)).is_none());
+        assert!(Goroutines::of(&[function()], &mut options(CallMode::Totals, Exits::None)).is_none());
     }
 }

@@ -5,11 +5,11 @@ use std::time::Duration;
 use dso::system_file;
 use rustc_hash::FxHashMap;
 
-use super::ftrace::{FUNCTION, FUNCTION_GRAPH, Graph};
-use super::layout::{CallEvent, Kind, Sums};
+use super::ftrace::{FUNCTION, FUNCTION_GRAPH, FunctionGraph};
+use super::layout::{CallEvent, CallEventKind, FunctionSums};
 use super::merge::Merge;
-use super::plan::{KernelWish, Watched};
-use super::{Error, Source};
+use super::plan::{KernelWish, WatchedCounts};
+use super::{CallSource, Error};
 use crate::sys::time::Clock;
 
 /// How old an event is before all that came before it on other rings is known to be there.
@@ -20,10 +20,10 @@ type Way = fn(&mut WithKernel) -> Result<&'static str, Vec<String>>;
 
 /// A source with kernel functions.
 pub struct WithKernel {
-    inner: Box<dyn Source>,
+    inner: Box<dyn CallSource>,
     wish: KernelWish,
     pids: Vec<u32>,
-    graph: Option<Graph>,
+    graph: Option<FunctionGraph>,
     way: Option<&'static str>,
     missing: Vec<String>,
     merge: Merge,
@@ -34,7 +34,7 @@ pub struct WithKernel {
 
 impl WithKernel {
     /// Around what sees the user's functions.
-    pub fn new(inner: Box<dyn Source>, wish: KernelWish) -> Self {
+    pub fn new(inner: Box<dyn CallSource>, wish: KernelWish) -> Self {
         Self {
             inner,
             wish,
@@ -84,7 +84,7 @@ impl WithKernel {
     }
 
     fn start(&mut self, tracer: &'static str) -> Result<(), Vec<String>> {
-        self.graph = Some(Graph::start(tracer, &self.pids, &self.wish).map_err(|why| vec![why])?);
+        self.graph = Some(FunctionGraph::start(tracer, &self.pids, &self.wish).map_err(|why| vec![why])?);
         Ok(())
     }
 }
@@ -106,13 +106,13 @@ pub fn kernel_functions_by() -> Result<&'static str, String> {
     let address = address.ok_or("/proc/kallsyms hides the addresses of functions")?;
     let wish =
         KernelWish { functions: vec![super::KernelFunction { name: NAME.to_owned(), address }], depth: 1 };
-    let options = super::Options {
-        mode: super::Mode::Events,
+    let options = super::ProbeOptions {
+        mode: super::CallMode::Events,
         exits: super::Exits::Sites,
         ring_bytes: 1 << 16,
         kernel: super::KernelParts::default(),
         kernel_wish: wish,
-        counted: super::Counted::default(),
+        counted: super::CountRules::default(),
     };
     let mut source = super::open(&[], &[], &options).map_err(|error| error.to_string())?.source;
     source
@@ -122,7 +122,7 @@ pub fn kernel_functions_by() -> Result<&'static str, String> {
     source.kernel_way().ok_or_else(|| source.kernel_refusals().join("; "))
 }
 
-impl Source for WithKernel {
+impl CallSource for WithKernel {
     fn add_process(&mut self, pid: u32) -> Result<(), Error> {
         self.pids.push(pid);
         self.inner.add_process(pid)
@@ -152,7 +152,7 @@ impl Source for WithKernel {
         self.inner.poll(&mut |event| merge.extend([event]));
         graph.poll(&mut |event| merge.extend([event]));
         for mut event in merge.emit(if self.stopped { u64::MAX } else { settled }) {
-            if matches!(event.kind, Kind::Kernel | Kind::KernelEnd) && event.pid == 0 {
+            if matches!(event.kind, CallEventKind::Kernel | CallEventKind::KernelEnd) && event.pid == 0 {
                 // Threads that haven't been in a user function yet have nothing to show.
                 let Some(pid) = self.processes.get(&event.tid) else { continue };
                 event.pid = *pid;
@@ -167,7 +167,7 @@ impl Source for WithKernel {
         self.inner.probes()
     }
 
-    fn entries(&self) -> Vec<Watched> {
+    fn entries(&self) -> Vec<WatchedCounts> {
         self.inner.entries()
     }
 
@@ -175,12 +175,12 @@ impl Source for WithKernel {
         self.inner.all_entries()
     }
 
-    fn sums(&self) -> Vec<(u32, Sums)> {
+    fn sums(&self) -> Vec<(u32, FunctionSums)> {
         self.inner.sums()
     }
 
     fn losses(&self) -> Vec<(u64, &'static str)> {
-        let lost = self.graph.as_ref().map_or(0, Graph::lost);
+        let lost = self.graph.as_ref().map_or(0, FunctionGraph::lost);
         let mut losses = self.inner.losses();
         losses.push((lost, "entries and exits of kernel functions lost"));
         losses

@@ -55,7 +55,7 @@ pub const COOKIE_STOP: u64 = 32768;
 
 /// The data to hand out from the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
+pub enum CallMode {
     /// Every entry and exit.
     Events,
     /// Entries and exits of calls of at least this many ns.
@@ -64,7 +64,7 @@ pub enum Mode {
     Totals,
 }
 
-impl Mode {
+impl CallMode {
     /// As `(mode, min_ns)` of `struct call_control`.
     #[must_use]
     pub const fn to_words(self) -> (u32, u64) {
@@ -78,12 +78,12 @@ impl Mode {
 
 /// Kind of event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum CallEventKind {
     /// A function was entered.
     Enter,
     /// It returned.
     Exit,
-    /// It was left by longjmp or an exception (only from [`Mode::Slow`]).
+    /// It was left by longjmp or an exception (only from [`CallMode::Slow`]).
     Unwound,
     /// The process forked; the event's `function` is the child's id.
     Fork,
@@ -119,7 +119,7 @@ pub struct CallEvent {
     /// Number of the function, as the cookie had it; another meaning for some kinds.
     pub function: u32,
     /// Kind of event.
-    pub kind: Kind,
+    pub kind: CallEventKind,
     /// Which of two overlapping links saw it.
     pub generation: bool,
     /// The function jumps back to where its entry is seen.
@@ -131,7 +131,7 @@ pub struct CallEvent {
 impl CallEvent {
     /// The same moment as an event of this kind.
     #[must_use]
-    pub fn ends_as(self, kind: Kind) -> Self {
+    pub fn ends_as(self, kind: CallEventKind) -> Self {
         Self { kind, ..self }
     }
 }
@@ -144,18 +144,18 @@ pub fn parse_call_event(bytes: &[u8]) -> Option<CallEvent> {
     let u64_at = |at: usize| u64::from(u32_at(at)) | u64::from(u32_at(at + 4)) << 32;
     let word = u32_at(28);
     let kind = match word & 0xff {
-        1 => Kind::Enter,
-        2 => Kind::Exit,
-        3 => Kind::Unwound,
-        4 => Kind::Fork,
-        5 => Kind::Exec,
-        6 => Kind::System,
-        7 => Kind::SystemEnd,
-        8 => Kind::Fault,
-        9 => Kind::Off,
-        10 => Kind::Block,
-        11 => Kind::Kernel,
-        12 => Kind::KernelEnd,
+        1 => CallEventKind::Enter,
+        2 => CallEventKind::Exit,
+        3 => CallEventKind::Unwound,
+        4 => CallEventKind::Fork,
+        5 => CallEventKind::Exec,
+        6 => CallEventKind::System,
+        7 => CallEventKind::SystemEnd,
+        8 => CallEventKind::Fault,
+        9 => CallEventKind::Off,
+        10 => CallEventKind::Block,
+        11 => CallEventKind::Kernel,
+        12 => CallEventKind::KernelEnd,
         _ => return None,
     };
     Some(CallEvent {
@@ -180,7 +180,7 @@ pub fn words_of(bytes: &[u8]) -> Vec<u64> {
 
 /// Sums of one function, made in the kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Sums {
+pub struct FunctionSums {
     /// Finished calls.
     pub count: u64,
     /// Time of all finished calls, ns.
@@ -201,7 +201,7 @@ pub struct Sums {
     pub buckets: Vec<(u32, u64)>,
 }
 
-impl Sums {
+impl FunctionSums {
     /// Whether any call was seen, by the words of `struct call_totals`.
     #[must_use]
     pub fn any(words: &[u64]) -> bool {
@@ -282,9 +282,11 @@ mod tests {
             assert_eq!(constant(name), bit as usize);
         }
         assert_eq!(constant("STACK_STEP"), super::super::stacks::STEP_BYTES as usize);
-        for (name, mode) in
-            [("MODE_EVENTS", Mode::Events), ("MODE_SLOW", Mode::Slow(0)), ("MODE_TOTALS", Mode::Totals)]
-        {
+        for (name, mode) in [
+            ("MODE_EVENTS", CallMode::Events),
+            ("MODE_SLOW", CallMode::Slow(0)),
+            ("MODE_TOTALS", CallMode::Totals),
+        ] {
             assert_eq!(constant(name), mode.to_words().0 as usize);
         }
         assert_eq!(struct_bytes("call_event"), EVENT_BYTES);
@@ -295,18 +297,18 @@ mod tests {
     #[test]
     fn every_kind_of_the_header_is_read_and_others_are_not() {
         let kinds = [
-            ("CALL_ENTER", Kind::Enter),
-            ("CALL_EXIT", Kind::Exit),
-            ("CALL_UNWOUND", Kind::Unwound),
-            ("CALL_FORK", Kind::Fork),
-            ("CALL_EXEC", Kind::Exec),
-            ("CALL_SYSTEM", Kind::System),
-            ("CALL_SYSTEM_END", Kind::SystemEnd),
-            ("CALL_FAULT", Kind::Fault),
-            ("CALL_OFF", Kind::Off),
-            ("CALL_BLOCK", Kind::Block),
-            ("CALL_KERNEL", Kind::Kernel),
-            ("CALL_KERNEL_END", Kind::KernelEnd),
+            ("CALL_ENTER", CallEventKind::Enter),
+            ("CALL_EXIT", CallEventKind::Exit),
+            ("CALL_UNWOUND", CallEventKind::Unwound),
+            ("CALL_FORK", CallEventKind::Fork),
+            ("CALL_EXEC", CallEventKind::Exec),
+            ("CALL_SYSTEM", CallEventKind::System),
+            ("CALL_SYSTEM_END", CallEventKind::SystemEnd),
+            ("CALL_FAULT", CallEventKind::Fault),
+            ("CALL_OFF", CallEventKind::Off),
+            ("CALL_BLOCK", CallEventKind::Block),
+            ("CALL_KERNEL", CallEventKind::Kernel),
+            ("CALL_KERNEL_END", CallEventKind::KernelEnd),
         ];
         let mut bytes = [7u8; EVENT_BYTES];
         for (name, kind) in kinds {

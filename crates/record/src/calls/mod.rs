@@ -1,7 +1,7 @@
 //! Calls of any program's functions, seen by uprobes.
 //!
 //! Nothing is put into the program but breakpoints, which the kernel takes away when our process ends, however it
-//! ends. A [`Source`] attaches and hands out events: [`Engine`] by one BPF link over thousands of places, `perf` by
+//! ends. A [`CallSource`] attaches and hands out events: [`CallEngine`] by one BPF link over thousands of places, `perf` by
 //! plain perf events where BPF is denied. [`Folder`] matches them to calls, thread by thread, and writes the same
 //! files that the recorder inside instrumented programs writes (`tracer::layout`).
 
@@ -23,17 +23,18 @@ mod stacks;
 mod thread_file;
 mod threads;
 
-pub use cost::{Cost, cost_per_call};
-pub use engine::Engine;
+pub use cost::{ProbeCost, cost_per_call};
+pub use engine::CallEngine;
 pub use ftrace::start_of as function_start;
 pub use gate::CallFilters;
 pub use kernel_merge::kernel_functions_by;
-pub use layout::{CallEvent, Kind, Mode, STRAYS, Sums};
+pub use layout::{CallEvent, CallEventKind, CallMode, FunctionSums, STRAYS};
 pub use plan::{
-    Counted, Exits, Function, KernelFunction, KernelParts, KernelWish, Leave, Object, Options, Watched,
+    CountRules, Exits, KernelFunction, KernelParts, KernelWish, Leave, ProbeOptions, ProbedFunction,
+    ProbedObject, WatchedCounts,
 };
-pub use source::{Opened, Source, open};
-pub use threads::{CallAddresses, CallFolder, FunctionRules, Written};
+pub use source::{CallSource, OpenedSource, open};
+pub use threads::{CallAddresses, CallFolder, FunctionRules, WrittenCalls};
 
 use crate::sys::bpf_error;
 

@@ -2,9 +2,9 @@
 
 use tracer::layout::sleds;
 
-use super::layout::{self, Mode};
+use super::layout::{self, CallMode};
 
-pub use dso::flow::{Exits, Leave, ProbedFunction as Function, ProbedObject as Object};
+pub use dso::flow::{Exits, Leave, ProbedFunction, ProbedObject};
 
 /// Bits for the attach cookie of the probe of an instruction by which a function is left.
 pub(super) fn leave_cookie(leave: Leave) -> u64 {
@@ -45,9 +45,9 @@ pub struct KernelWish {
     pub depth: u32,
 }
 
-/// Which calls the sums of [`Mode::Totals`] are of.
+/// Which calls the sums of [`CallMode::Totals`] are of.
 #[derive(Clone, Debug, Default)]
-pub struct Counted {
+pub struct CountRules {
     /// Rule of each function, by its number: `tracer::layout::sleds`' `NOT`, `ONLY`, `START`, `STOP`, `CALLER`. May
     /// be shorter than there are functions.
     pub rules: Vec<u32>,
@@ -63,7 +63,7 @@ pub struct Counted {
     pub min_ns: u64,
 }
 
-impl Counted {
+impl CountRules {
     /// Attach cookie of a function's entry.
     pub(super) fn cookie_of(&self, function: u32) -> u64 {
         let rules = self.rules.get(function as usize).copied().unwrap_or(0);
@@ -80,9 +80,9 @@ impl Counted {
 
 /// How to record.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct ProbeOptions {
     /// The data handed out from the kernel.
-    pub mode: Mode,
+    pub mode: CallMode,
     /// How ends of calls are seen.
     pub exits: Exits,
     /// Bytes of the ring, a power of two.
@@ -92,12 +92,12 @@ pub struct Options {
     /// Functions of the kernel.
     pub kernel_wish: KernelWish,
     /// Which calls are summed up.
-    pub counted: Counted,
+    pub counted: CountRules,
 }
 
 /// A function whose rate was looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Watched {
+pub struct WatchedCounts {
     /// Its number.
     pub function: u32,
     /// Entries so far.

@@ -13,7 +13,7 @@ use aya_obj::Object;
 use aya_obj::btf::BtfKind;
 use aya_obj::generated::bpf_insn;
 
-use super::{Error, Exits, Mode, Options};
+use super::{CallMode, Error, Exits, ProbeOptions};
 use crate::sys::bpf::{self, Attach};
 use crate::sys::bpf_error::{self, Denied, load_error, missing};
 
@@ -66,8 +66,8 @@ pub(super) fn kernel_types() -> Result<&'static Btf, Error> {
 }
 
 /// Loads the maps, sized for `functions` functions, and the uprobe programs.
-pub(super) fn load(functions: u32, options: &Options) -> Result<(Ebpf, Programs, Code), Error> {
-    let sums = options.mode == Mode::Totals;
+pub(super) fn load(functions: u32, options: &ProbeOptions) -> Result<(Ebpf, Programs, Code), Error> {
+    let sums = options.mode == CallMode::Totals;
     let btf = kernel_types()?;
     let ebpf = EbpfLoader::new()
         .btf(Some(btf))
@@ -102,7 +102,7 @@ fn relocated(ebpf: &Ebpf, btf: &Btf) -> Result<Code, Error> {
     Ok(Code { object, types })
 }
 
-fn load_programs(code: &Code, options: &Options) -> Result<Programs, Error> {
+fn load_programs(code: &Code, options: &ProbeOptions) -> Result<Programs, Error> {
     let of = |attach| load_pair(code, options, attach);
     match of(Attach::Uprobes) {
         Ok((enter, exit)) if bpf::has_uprobe_links(enter.as_fd()) => {
@@ -121,11 +121,15 @@ fn load_programs(code: &Code, options: &Options) -> Result<Programs, Error> {
     }
 }
 
-fn load_pair(code: &Code, options: &Options, attach: Attach) -> Result<(OwnedFd, Option<OwnedFd>), Error> {
+fn load_pair(
+    code: &Code,
+    options: &ProbeOptions,
+    attach: Attach,
+) -> Result<(OwnedFd, Option<OwnedFd>), Error> {
     let (enter, exit) = match (options.mode, options.exits) {
         (_, Exits::None) => ("on_count", None),
-        (Mode::Events, Exits::Sites) => ("on_enter", Some("on_leave")),
-        (Mode::Events, Exits::Return) => ("on_enter", Some("on_return")),
+        (CallMode::Events, Exits::Sites) => ("on_enter", Some("on_leave")),
+        (CallMode::Events, Exits::Return) => ("on_enter", Some("on_return")),
         (_, Exits::Sites) => ("on_enter_track", Some("on_leave_track")),
         (_, Exits::Return) => ("on_enter_track", Some("on_return_track")),
     };
@@ -134,11 +138,11 @@ fn load_pair(code: &Code, options: &Options, attach: Attach) -> Result<(OwnedFd,
 }
 
 /// `None` where the kernel has no sessions: then two links do it.
-fn load_session(code: &Code, options: &Options) -> Option<OwnedFd> {
+fn load_session(code: &Code, options: &ProbeOptions) -> Option<OwnedFd> {
     if options.exits != Exits::Return {
         return None;
     }
-    let name = if options.mode == Mode::Events { "on_session" } else { "on_session_track" };
+    let name = if options.mode == CallMode::Events { "on_session" } else { "on_session_track" };
     let program = code.load(name, Attach::Sessions).ok()?;
     bpf::has_uprobe_sessions(program.as_fd()).then_some(program)
 }

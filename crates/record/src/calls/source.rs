@@ -1,20 +1,20 @@
 //! Where calls come from: whichever of the kernel's ways is allowed here.
 
 use super::kernel_merge::WithKernel;
-use super::layout::{CallEvent, Sums};
-use super::perf::Plain;
-use super::plan::{Function, KernelWish, Object, Options, Watched};
-use super::{Engine, Error};
+use super::layout::{CallEvent, FunctionSums};
+use super::perf::PerfEngine;
+use super::plan::{KernelWish, ProbeOptions, ProbedFunction, ProbedObject, WatchedCounts};
+use super::{CallEngine, Error};
 
 /// Attached probes. Dropping it takes them away.
-pub trait Source {
+pub trait CallSource {
     /// Records this process and its later children.
     ///
     /// # Errors
     /// If there is no room for another process, or the process doesn't exist.
     fn add_process(&mut self, pid: u32) -> Result<(), Error>;
 
-    /// Puts the probes in place, but for functions that the kernel refuses to probe (see [`Source::refused`]).
+    /// Puts the probes in place, but for functions that the kernel refuses to probe (see [`CallSource::refused`]).
     ///
     /// # Errors
     /// If the kernel refuses them all.
@@ -23,10 +23,10 @@ pub trait Source {
     /// Takes these functions' probes away.
     ///
     /// # Errors
-    /// As [`Source::attach`]; then all stay in place.
+    /// As [`CallSource::attach`]; then all stay in place.
     fn detach(&mut self, functions: &[u32]) -> Result<(), Error>;
 
-    /// Takes all probes away; what waits can still be read by [`Source::poll`].
+    /// Takes all probes away; what waits can still be read by [`CallSource::poll`].
     fn stop(&mut self);
 
     /// Hands out what waits, each thread's events in their order; never blocks.
@@ -36,13 +36,13 @@ pub trait Source {
     fn probes(&self) -> usize;
 
     /// Entries so far of the functions that are still probed.
-    fn entries(&self) -> Vec<Watched>;
+    fn entries(&self) -> Vec<WatchedCounts>;
 
     /// Entries so far of all functions, those detached included.
     fn all_entries(&self) -> u64;
 
-    /// The sums of [`super::Mode::Totals`], of functions that were called.
-    fn sums(&self) -> Vec<(u32, Sums)>;
+    /// The sums of [`super::CallMode::Totals`], of functions that were called.
+    fn sums(&self) -> Vec<(u32, FunctionSums)>;
 
     /// Losses: how often, and a description.
     fn losses(&self) -> Vec<(u64, &'static str)>;
@@ -82,9 +82,9 @@ pub trait Source {
 }
 
 /// An opened source, and why it is not the cheaper one.
-pub struct Opened {
+pub struct OpenedSource {
     /// The source; nothing is attached yet.
-    pub source: Box<dyn Source>,
+    pub source: Box<dyn CallSource>,
     /// Why BPF is not used; `None` if it is.
     pub why_no_bpf: Option<Error>,
 }
@@ -93,17 +93,21 @@ pub struct Opened {
 ///
 /// # Errors
 /// If neither is allowed: why BPF is not, then why perf events are not.
-pub fn open(objects: &[Object], functions: &[Function], options: &Options) -> Result<Opened, Error> {
-    let boxed = |source: Box<dyn Source>| -> Box<dyn Source> {
+pub fn open(
+    objects: &[ProbedObject],
+    functions: &[ProbedFunction],
+    options: &ProbeOptions,
+) -> Result<OpenedSource, Error> {
+    let boxed = |source: Box<dyn CallSource>| -> Box<dyn CallSource> {
         let wish = &options.kernel_wish;
         if wish.depth == 0 { source } else { Box::new(WithKernel::new(source, wish.clone())) }
     };
-    let why = match Engine::load(objects.to_vec(), functions.to_vec(), options.clone()) {
-        Ok(engine) => return Ok(Opened { source: boxed(Box::new(engine)), why_no_bpf: None }),
+    let why = match CallEngine::load(objects.to_vec(), functions.to_vec(), options.clone()) {
+        Ok(engine) => return Ok(OpenedSource { source: boxed(Box::new(engine)), why_no_bpf: None }),
         Err(why) => why,
     };
-    match Plain::open(objects.to_vec(), functions.to_vec(), options.clone()) {
-        Ok(plain) => Ok(Opened { source: boxed(Box::new(plain)), why_no_bpf: Some(why) }),
+    match PerfEngine::open(objects.to_vec(), functions.to_vec(), options.clone()) {
+        Ok(plain) => Ok(OpenedSource { source: boxed(Box::new(plain)), why_no_bpf: Some(why) }),
         Err(also) => Err(Error::Neither { bpf: Box::new(why), perf: Box::new(also) }),
     }
 }

@@ -7,10 +7,10 @@ use std::ops::Range;
 use rustc_hash::FxHashMap;
 use tracer::layout::sleds;
 
-use super::gate::{CallFilters, Gate};
-use super::layout::{BUCKETS, CallEvent, FIRST_BUCKET, Kind, Mode, SUM_WORDS, Sums};
-use super::plan::Counted;
-use super::stacks::{STEP_BYTES, Stacks};
+use super::gate::{CallFilters, CallGate};
+use super::layout::{BUCKETS, CallEvent, CallEventKind, CallMode, FIRST_BUCKET, FunctionSums, SUM_WORDS};
+use super::plan::CountRules;
+use super::stacks::{CallStacks, STEP_BYTES};
 
 /// An open call.
 #[derive(Clone, Copy, Debug)]
@@ -37,14 +37,14 @@ struct Frame {
 /// A thread's open calls.
 struct Thread {
     open: Vec<Frame>,
-    stacks: Stacks,
-    gate: Gate,
+    stacks: CallStacks,
+    gate: CallGate,
 }
 
 /// All threads' open calls, and what came of those that ended.
-pub struct Tracked {
-    mode: Mode,
-    counted: Counted,
+pub struct StackMatcher {
+    mode: CallMode,
+    counted: CountRules,
     filters: CallFilters,
     threads: FxHashMap<u32, Thread>,
     words: Vec<Option<Box<[u64; SUM_WORDS]>>>,
@@ -54,10 +54,10 @@ pub struct Tracked {
     pub ready_ns: Range<u64>,
 }
 
-impl Tracked {
+impl StackMatcher {
     /// For `functions` functions.
     #[must_use]
-    pub fn new(mode: Mode, counted: Counted, functions: usize) -> Self {
+    pub fn new(mode: CallMode, counted: CountRules, functions: usize) -> Self {
         let filters = CallFilters {
             rules: counted.rules.clone(),
             callers: counted.callers,
@@ -71,18 +71,19 @@ impl Tracked {
 
     /// Takes a thread's next event; `jumps`: its function may end by a jump that is not seen.
     pub fn take(&mut self, event: &CallEvent, jumps: bool, sink: &mut dyn FnMut(CallEvent)) {
-        let new = || Thread { open: Vec::new(), stacks: Stacks::default(), gate: Gate::new(&self.filters) };
+        let new =
+            || Thread { open: Vec::new(), stacks: CallStacks::default(), gate: CallGate::new(&self.filters) };
         let mut thread = self.threads.remove(&event.tid).unwrap_or_else(new);
         match event.kind {
-            Kind::Enter => self.enter(&mut thread, event, jumps, sink),
-            Kind::Exit => self.exit(&mut thread, event, sink),
-            Kind::Exec => {
+            CallEventKind::Enter => self.enter(&mut thread, event, jumps, sink),
+            CallEventKind::Exit => self.exit(&mut thread, event, sink),
+            CallEventKind::Exec => {
                 while let Some(top) = thread.open.len().checked_sub(1) {
-                    self.close(&mut thread, top, &event.ends_as(Kind::Unwound), sink);
+                    self.close(&mut thread, top, &event.ends_as(CallEventKind::Unwound), sink);
                 }
                 sink(*event);
             }
-            Kind::Fork => sink(*event),
+            CallEventKind::Fork => sink(*event),
             // Kernel events are shown only under calls that were handed out.
             _ if thread.open.last().is_some_and(|frame| frame.shown) => sink(*event),
             _ => {}
@@ -92,9 +93,10 @@ impl Tracked {
 
     /// The sums, of functions that were called.
     #[must_use]
-    pub fn sums(&self) -> Vec<(u32, Sums)> {
+    pub fn sums(&self) -> Vec<(u32, FunctionSums)> {
         let all = (0u32..).zip(&self.words);
-        all.filter_map(|(number, words)| Some((number, Sums::from_words(words.as_deref()?)))).collect()
+        all.filter_map(|(number, words)| Some((number, FunctionSums::from_words(words.as_deref()?))))
+            .collect()
     }
 
     fn enter(
@@ -115,7 +117,7 @@ impl Tracked {
                 break;
             }
             let jumped = top.sp == event.sp && top.jumps;
-            let kind = if jumped { Kind::Exit } else { Kind::Unwound };
+            let kind = if jumped { CallEventKind::Exit } else { CallEventKind::Unwound };
             self.close(thread, at, &event.ends_as(kind), sink);
         }
         let stack = thread.stacks.push(stack, event.sp);
@@ -138,7 +140,7 @@ impl Tracked {
             leads: rules & sleds::CALLER != 0,
             kept: false,
         });
-        if written && self.mode == Mode::Totals && !self.counted.callers && self.counted.min_ns == 0 {
+        if written && self.mode == CallMode::Totals && !self.counted.callers && self.counted.min_ns == 0 {
             self.words_of(event.function).into_iter().for_each(|words| words[7] += 1);
         }
     }
@@ -151,16 +153,16 @@ impl Tracked {
         };
         let stack = thread.open[at].stack;
         while let Some(inner) = thread.top_of(stack).filter(|inner| thread.open[*inner].sp < event.sp) {
-            self.close(thread, inner, &event.ends_as(Kind::Unwound), sink);
+            self.close(thread, inner, &event.ends_as(CallEventKind::Unwound), sink);
         }
-        self.close(thread, at, &event.ends_as(Kind::Exit), sink);
+        self.close(thread, at, &event.ends_as(CallEventKind::Exit), sink);
     }
 
     /// The call at this place of the list ended: at the time of `end`, and in its way.
     fn close(&mut self, thread: &mut Thread, at: usize, end: &CallEvent, sink: &mut dyn FnMut(CallEvent)) {
         let frame = thread.open[at];
         let ns = end.time_ns.saturating_sub(frame.start_ns);
-        if let Mode::Slow(min_ns) = self.mode
+        if let CallMode::Slow(min_ns) = self.mode
             && ns >= min_ns
         {
             show(&mut thread.open[..=at], end, sink);
@@ -169,7 +171,7 @@ impl Tracked {
         thread.open.remove(at);
         thread.stacks.remove(frame.stack, frame.sp);
         thread.gate.leave(self.filters.of(frame.function), frame.written);
-        if self.mode == Mode::Totals && self.counts(&frame, ns) {
+        if self.mode == CallMode::Totals && self.counts(&frame, ns) {
             let around = thread.open[..at].iter().rposition(|around| around.stack == frame.stack);
             if let Some(around) = around.or(at.checked_sub(1)) {
                 thread.open[around].inner_ns += ns;
@@ -189,7 +191,7 @@ impl Tracked {
         Some(place.get_or_insert_with(|| Box::new([0; SUM_WORDS])))
     }
 
-    fn add_up(&mut self, frame: &Frame, ns: u64, kind: Kind) {
+    fn add_up(&mut self, frame: &Frame, ns: u64, kind: CallEventKind) {
         let Some(words) = self.words_of(frame.function) else { return };
         words[0] += 1;
         words[1] += ns;
@@ -197,7 +199,7 @@ impl Tracked {
         words[3] += ns.saturating_sub(frame.inner_ns);
         words[4] = if words[4] == 0 { ns + 1 } else { words[4].min(ns + 1) };
         words[5] = words[5].max(ns);
-        words[6] += u64::from(kind == Kind::Unwound);
+        words[6] += u64::from(kind == CallEventKind::Unwound);
         words[FIRST_BUCKET + bucket_of(ns).min(BUCKETS - 1)] += 1;
     }
 }
@@ -215,7 +217,7 @@ fn show(open: &mut [Frame], event: &CallEvent, sink: &mut dyn FnMut(CallEvent)) 
     for frame in open.iter_mut().filter(|frame| !frame.shown) {
         frame.shown = true;
         let (time_ns, sp, function) = (frame.start_ns, frame.sp, frame.function);
-        sink(CallEvent { kind: Kind::Enter, time_ns, sp, function, loops: false, ..*event });
+        sink(CallEvent { kind: CallEventKind::Enter, time_ns, sp, function, loops: false, ..*event });
     }
 }
 
@@ -233,19 +235,19 @@ mod tests {
     use super::*;
 
     /// `+A@90 5` enters function A at stack place 90 at 5 ns; `-` leaves it.
-    fn run(mode: Mode, script: &[(char, u32, u64, u64)]) -> (Tracked, Vec<CallEvent>) {
-        run_counted(mode, Counted::default(), script)
+    fn run(mode: CallMode, script: &[(char, u32, u64, u64)]) -> (StackMatcher, Vec<CallEvent>) {
+        run_counted(mode, CountRules::default(), script)
     }
 
     fn run_counted(
-        mode: Mode,
-        counted: Counted,
+        mode: CallMode,
+        counted: CountRules,
         script: &[(char, u32, u64, u64)],
-    ) -> (Tracked, Vec<CallEvent>) {
-        let mut tracked = Tracked::new(mode, counted, 4);
+    ) -> (StackMatcher, Vec<CallEvent>) {
+        let mut tracked = StackMatcher::new(mode, counted, 4);
         let mut out = Vec::new();
         for &(what, function, sp, time_ns) in script {
-            let kind = if what == '+' { Kind::Enter } else { Kind::Exit };
+            let kind = if what == '+' { CallEventKind::Enter } else { CallEventKind::Exit };
             let event = CallEvent {
                 time_ns,
                 sp,
@@ -265,7 +267,7 @@ mod tests {
     #[test]
     fn recursion_counts_once_in_the_total_and_each_call_in_the_count() {
         let script = [('+', 0, 90, 10), ('+', 0, 80, 20), ('-', 0, 80, 50), ('-', 0, 90, 110)];
-        let sums = run(Mode::Totals, &script).0.sums();
+        let sums = run(CallMode::Totals, &script).0.sums();
         let (_, f) = &sums[0];
         assert_eq!((f.count, f.finished_ns, f.total_ns, f.self_ns), (2, 130, 100, 100));
         assert_eq!((f.min_ns, f.max_ns, f.unwound), (Some(30), 100, 0));
@@ -275,7 +277,7 @@ mod tests {
     #[test]
     fn a_longjmp_ends_what_lies_below_it_as_unwound() {
         let script = [('+', 0, 90, 10), ('+', 1, 80, 20), ('+', 2, 70, 30), ('-', 0, 90, 40)];
-        let sums = run(Mode::Totals, &script).0.sums();
+        let sums = run(CallMode::Totals, &script).0.sums();
         let unwound: Vec<_> = sums.iter().map(|(number, sums)| (*number, sums.count, sums.unwound)).collect();
         assert_eq!(unwound, [(0, 1, 0), (1, 1, 1), (2, 1, 1)]);
     }
@@ -291,7 +293,7 @@ mod tests {
             ('-', 1, 90, 50),
             ('-', 2, FAR, 60),
         ];
-        let tracked = run(Mode::Totals, &script).0;
+        let tracked = run(CallMode::Totals, &script).0;
         let ends: Vec<_> =
             tracked.sums().iter().map(|(number, sums)| (*number, sums.count, sums.unwound)).collect();
         assert_eq!((ends, tracked.strays), (vec![(0, 1, 0), (1, 1, 0), (2, 1, 0)], 0));
@@ -314,7 +316,7 @@ mod tests {
             ('-', 2, 3 * NEAR, 80),
             ('-', 0, OWN, 90),
         ];
-        let tracked = run(Mode::Totals, &script).0;
+        let tracked = run(CallMode::Totals, &script).0;
         let seen: Vec<_> =
             tracked.sums().iter().map(|(_, sums)| (sums.count, sums.total_ns, sums.unwound)).collect();
         assert_eq!(seen, [(1, 90, 0), (1, 60, 0), (1, 60, 0), (2, 20, 0)]);
@@ -334,25 +336,25 @@ mod tests {
             ('-', 2, 80, 85),
             ('-', 0, 90, 100),
         ];
-        let of = |rule: u32, counted: Counted| {
+        let of = |rule: u32, counted: CountRules| {
             let rules = vec![0, rule, 0];
-            let counted = Counted { rules, ..counted };
-            let sums = run_counted(Mode::Totals, counted, &script).0.sums();
+            let counted = CountRules { rules, ..counted };
+            let sums = run_counted(CallMode::Totals, counted, &script).0.sums();
             sums.iter().map(|(number, sums)| (*number, sums.count, sums.self_ns)).collect::<Vec<_>>()
         };
-        let default = Counted::default;
+        let default = CountRules::default;
         assert_eq!(of(0, default()), [(0, 1, 35), (1, 1, 20), (2, 2, 45)]);
         assert_eq!(of(sleds::NOT, default()), [(0, 1, 95), (2, 1, 5)]);
-        assert_eq!(of(sleds::ONLY, Counted { any_only: true, ..default() }), [(1, 1, 20), (2, 1, 40)]);
-        assert_eq!(of(sleds::CALLER, Counted { callers: true, ..default() }), [(0, 1, 40), (1, 1, 60)]);
-        assert_eq!(of(0, Counted { depth: 2, ..default() }), [(0, 1, 35), (1, 1, 60), (2, 1, 5)]);
-        assert_eq!(of(0, Counted { min_ns: 40, ..default() }), [(0, 1, 40), (1, 1, 20), (2, 1, 40)]);
-        assert_eq!(of(sleds::START, Counted { starts_off: true, ..default() }), [(1, 1, 20), (2, 2, 45)]);
+        assert_eq!(of(sleds::ONLY, CountRules { any_only: true, ..default() }), [(1, 1, 20), (2, 1, 40)]);
+        assert_eq!(of(sleds::CALLER, CountRules { callers: true, ..default() }), [(0, 1, 40), (1, 1, 60)]);
+        assert_eq!(of(0, CountRules { depth: 2, ..default() }), [(0, 1, 35), (1, 1, 60), (2, 1, 5)]);
+        assert_eq!(of(0, CountRules { min_ns: 40, ..default() }), [(0, 1, 40), (1, 1, 20), (2, 1, 40)]);
+        assert_eq!(of(sleds::START, CountRules { starts_off: true, ..default() }), [(1, 1, 20), (2, 2, 45)]);
     }
 
     #[test]
     fn calls_that_never_end_are_counted_as_open() {
-        let sums = run(Mode::Totals, &[('+', 0, 90, 10), ('+', 1, 80, 20), ('-', 1, 80, 30)]).0.sums();
+        let sums = run(CallMode::Totals, &[('+', 0, 90, 10), ('+', 1, 80, 20), ('-', 1, 80, 30)]).0.sums();
         let open: Vec<_> = sums.iter().map(|(number, sums)| (*number, sums.count, sums.open)).collect();
         assert_eq!(open, [(0, 0, 1), (1, 1, 0)]);
     }
@@ -367,11 +369,16 @@ mod tests {
             ('-', 2, 80, 530),
             ('-', 0, 90, 600),
         ];
-        let out = run(Mode::Slow(100), &script).1;
+        let out = run(CallMode::Slow(100), &script).1;
         let seen: Vec<_> = out.iter().map(|event| (event.kind, event.function, event.time_ns)).collect();
         assert_eq!(
             seen,
-            [(Kind::Enter, 0, 0), (Kind::Enter, 2, 30), (Kind::Exit, 2, 530), (Kind::Exit, 0, 600)]
+            [
+                (CallEventKind::Enter, 0, 0),
+                (CallEventKind::Enter, 2, 30),
+                (CallEventKind::Exit, 2, 530),
+                (CallEventKind::Exit, 0, 600)
+            ]
         );
     }
 

@@ -14,9 +14,9 @@ pub const STEP_BYTES: u64 = 16 << 10;
 
 /// The open calls of a thread, by stack: places of their return addresses, outermost first, keyed by the outermost one.
 #[derive(Clone, Debug, Default)]
-pub struct Stacks(BTreeMap<u64, Vec<u64>>);
+pub struct CallStacks(BTreeMap<u64, Vec<u64>>);
 
-impl Stacks {
+impl CallStacks {
     /// The stack that this place is on, or is at most `distance` bytes away from; `None` if there is none.
     #[must_use]
     pub fn find(&self, sp: u64, distance: u64) -> Option<u64> {
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn a_place_is_on_the_stack_around_it_or_on_the_nearest_one() {
-        let mut stacks = Stacks::default();
+        let mut stacks = CallStacks::default();
         let own = stacks.push(None, 0x7fff_0000);
         stacks.push(Some(own), 0x7ffe_f000);
         // Two coroutines at a distance of 64 KiB.
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn a_stack_without_open_calls_is_forgotten() {
-        let mut stacks = Stacks::default();
+        let mut stacks = CallStacks::default();
         let own = stacks.push(None, 0x9000);
         stacks.push(Some(own), 0x8000);
         stacks.remove(own, 0x8000);

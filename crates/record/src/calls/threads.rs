@@ -49,7 +49,7 @@ pub struct FunctionRules {
 
 /// Sums over what was written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Written {
+pub struct WrittenCalls {
     /// Calls entered.
     pub calls: u64,
     /// Returns from calls whose entry was not seen, though all probes were in place.
@@ -66,7 +66,7 @@ pub struct CallFolder {
     processes: FxHashSet<u32>,
     start_ns: u64,
     /// Counts of the written calls.
-    pub written: Written,
+    pub written: WrittenCalls,
 }
 
 impl CallFolder {
@@ -79,7 +79,7 @@ impl CallFolder {
             threads: FxHashMap::default(),
             processes: FxHashSet::default(),
             start_ns,
-            written: Written::default(),
+            written: WrittenCalls::default(),
         }
     }
 
@@ -131,7 +131,7 @@ impl CallFolder {
     ///
     /// # Errors
     /// If a file can't be written.
-    pub fn finish(mut self) -> io::Result<Written> {
+    pub fn finish(mut self) -> io::Result<WrittenCalls> {
         let keep_bytes = self.rules.filters.keep_bytes;
         self.threads.iter_mut().try_for_each(|(key, thread)| thread.flush(&self.dir, *key, keep_bytes))?;
         Ok(self.written)
@@ -141,7 +141,7 @@ impl CallFolder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::calls::Kind;
+    use crate::calls::CallEventKind;
     use std::fs;
     use tracer::layout::{self as file, HEADER_BYTES};
 
@@ -150,8 +150,8 @@ mod tests {
     const BLOCK: u64 = 0x30_0000;
     const KERNEL: u64 = 0x40_0000;
 
-    fn event(kind: Kind, time_ns: u64, function: u32) -> CallEvent {
-        let sp = if matches!(kind, Kind::Enter | Kind::Exit) { 0x7000 } else { 0 };
+    fn event(kind: CallEventKind, time_ns: u64, function: u32) -> CallEvent {
+        let sp = if matches!(kind, CallEventKind::Enter | CallEventKind::Exit) { 0x7000 } else { 0 };
         CallEvent {
             time_ns,
             sp,
@@ -182,19 +182,23 @@ mod tests {
         let bytes = fs::read(dir.join("7-7-0.calls")).expect("it was written");
         fs::remove_dir_all(&dir).expect("it is ours");
         let words = file::words(&bytes[HEADER_BYTES..]);
-        words.filter(|word| !matches!(file::Event::from_word(*word), file::Event::Control { .. })).collect()
+        words
+            .filter(|word| {
+                !matches!(file::RecordedEvent::from_word(*word), file::RecordedEvent::Control { .. })
+            })
+            .collect()
     }
 
     #[test]
     fn functions_of_the_kernel_go_on_behind_a_block_request() {
         let events = [
-            event(Kind::Enter, 10, 0),
-            event(Kind::Kernel, 20, 0),
-            event(Kind::Kernel, 30, 1),
-            event(Kind::Block, 40, 0),
-            event(Kind::KernelEnd, 50, 1),
-            event(Kind::KernelEnd, 60, 0),
-            event(Kind::Exit, 70, 0),
+            event(CallEventKind::Enter, 10, 0),
+            event(CallEventKind::Kernel, 20, 0),
+            event(CallEventKind::Kernel, 30, 1),
+            event(CallEventKind::Block, 40, 0),
+            event(CallEventKind::KernelEnd, 50, 1),
+            event(CallEventKind::KernelEnd, 60, 0),
+            event(CallEventKind::Exit, 70, 0),
         ];
         let expected = [
             file::entry_word(FUNCTION, 10),
@@ -212,14 +216,14 @@ mod tests {
     #[test]
     fn the_function_that_makes_a_system_call_lasts_longer_than_it() {
         let events = [
-            event(Kind::Enter, 10, 0),
-            event(Kind::Kernel, 20, 0),
-            event(Kind::System, 30, 3),
-            event(Kind::Kernel, 40, 1),
-            event(Kind::KernelEnd, 50, 1),
-            event(Kind::SystemEnd, 60, 3),
-            event(Kind::KernelEnd, 70, 0),
-            event(Kind::Exit, 80, 0),
+            event(CallEventKind::Enter, 10, 0),
+            event(CallEventKind::Kernel, 20, 0),
+            event(CallEventKind::System, 30, 3),
+            event(CallEventKind::Kernel, 40, 1),
+            event(CallEventKind::KernelEnd, 50, 1),
+            event(CallEventKind::SystemEnd, 60, 3),
+            event(CallEventKind::KernelEnd, 70, 0),
+            event(CallEventKind::Exit, 80, 0),
         ];
         let expected = [
             file::entry_word(FUNCTION, 10),

@@ -346,15 +346,21 @@ fn a_wrong_event_is_marked_and_the_nearest_names_are_told() {
 
 #[test]
 fn the_catalog_names_only_what_the_parser_takes() {
-    use catalog::Kind;
+    use catalog::CatalogKind;
     let all = catalog::catalog(
-        &[Kind::Hardware, Kind::Software, Kind::Cache, Kind::Pmu, Kind::Tracepoint],
+        &[
+            CatalogKind::Hardware,
+            CatalogKind::Software,
+            CatalogKind::Cache,
+            CatalogKind::Pmu,
+            CatalogKind::Tracepoint,
+        ],
         &machine(),
     );
     for name in all.iter().flat_map(|e| std::iter::once(&e.name).chain(&e.alias)) {
         events(name);
     }
-    let pmu = |e: &&catalog::Entry| e.kind == Kind::Pmu;
+    let pmu = |e: &&catalog::CatalogEntry| e.kind == CatalogKind::Pmu;
     let names: Vec<_> = all.iter().filter(pmu).map(|e| (e.name.as_str(), e.alias.as_deref())).collect();
     assert_eq!(
         names,

@@ -13,7 +13,7 @@ use crate::files::part_names::PartNames;
 use crate::session::opts::{Output, RecordOpts};
 
 /// Records on their way out.
-pub struct Sink {
+pub struct RecordingSink {
     writer: Option<Writer<'static>>,
     opts: WriterOpts,
     names: Option<PartNames>,
@@ -24,13 +24,13 @@ pub struct Sink {
     /// Bytes of records in complete files.
     complete_bytes: u64,
     max_bytes: Option<u64>,
-    /// Samples given, as [`Sink::note_sample`] counts them …
+    /// Samples given, as [`RecordingSink::note_sample`] counts them …
     samples: u64,
     /// … and those of them that a reader finds, whatever happens from now on.
     safe_samples: u64,
 }
 
-impl Sink {
+impl RecordingSink {
     /// Begins the output. An existing file is renamed to FILE.old first, as perf does. With `--overwrite`,
     /// `window_bytes` of records are held.
     pub fn create(opts: &RecordOpts, writer: WriterOpts, window_bytes: usize) -> Result<Self, Error> {

@@ -3,7 +3,7 @@
 use perfdata::Event;
 
 use crate::files::state_replay::Journal;
-use crate::files::window::{Window, is_sample};
+use crate::files::window::{PartWindow, is_sample};
 use crate::session::opts::RecordOpts;
 
 /// The state that makes each file complete by itself.
@@ -11,7 +11,7 @@ use crate::session::opts::RecordOpts;
 pub struct Parts {
     /// The state at the beginning of the window, or after the last record written.
     journal: Journal,
-    window: Option<Window>,
+    window: Option<PartWindow>,
     most_bytes: Option<u64>,
     overwritten: u64,
 }
@@ -26,7 +26,7 @@ impl Parts {
         }
         Some(Self {
             journal: Journal::new(first?.clone()),
-            window: opts.overwrite.then(|| Window::new(window_bytes)),
+            window: opts.overwrite.then(|| PartWindow::new(window_bytes)),
             most_bytes: several.and_then(|several| several.size_bytes),
             overwritten: 0,
         })

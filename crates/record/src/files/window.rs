@@ -11,15 +11,15 @@ use perfdata::record::Header;
 
 /// The newest records, oldest first; never more bytes than `most_bytes`, but for a single larger record.
 #[derive(Debug)]
-pub struct Window {
+pub struct PartWindow {
     records: VecDeque<Box<[u8]>>,
     bytes: usize,
     most_bytes: usize,
-    /// Samples that had to give way since the last call of [`Window::take`].
+    /// Samples that had to give way since the last call of [`PartWindow::take`].
     overwritten: u64,
 }
 
-impl Window {
+impl PartWindow {
     /// Empty.
     #[must_use]
     pub fn new(most_bytes: usize) -> Self {
@@ -67,7 +67,7 @@ mod tests {
     #[test]
     #[cfg(target_endian = "little")]
     fn the_oldest_give_way_and_samples_among_them_are_counted() {
-        let mut window = Window::new(48);
+        let mut window = PartWindow::new(48);
         let mut gone = Vec::new();
         for (nth, kind) in
             [3, PERF_RECORD_SAMPLE, PERF_RECORD_SAMPLE, 3, PERF_RECORD_SAMPLE].into_iter().enumerate()
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn one_record_is_kept_however_large() {
-        let mut window = Window::new(4);
+        let mut window = PartWindow::new(4);
         window.push(&record(3, 1), |_| panic!("nothing older"));
         let mut kept = 0;
         window.take(|_| kept += 1);

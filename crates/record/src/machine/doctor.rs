@@ -34,7 +34,7 @@ pub enum Health {
 
 /// Kinds of features, in the order they are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Section {
+pub enum DoctorSection {
     /// What can be recorded.
     Recording,
     /// Where names come from.
@@ -49,7 +49,7 @@ pub enum Section {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Check {
     /// Its kind.
-    pub section: Section,
+    pub section: DoctorSection,
     /// The feature.
     pub feature: &'static str,
     /// How well it works.
@@ -69,7 +69,7 @@ impl Check {
         Self { found: found.into(), ..Self::bad(feature, Health::Good, "", String::new(), String::new()) }
     }
 
-    fn section(self, section: Section) -> Self {
+    fn section(self, section: DoctorSection) -> Self {
         Self { section, ..self }
     }
 
@@ -88,7 +88,7 @@ impl Check {
     }
 
     fn bad(feature: &'static str, health: Health, found: &str, why: String, remedy: String) -> Self {
-        let (section, found) = (Section::Recording, found.to_owned());
+        let (section, found) = (DoctorSection::Recording, found.to_owned());
         Self { section, feature, health, found, why, remedy, needs_rights: false }
     }
 }
@@ -108,11 +108,11 @@ pub fn examine() -> Vec<Check> {
         dynamic_events("uprobes", "uprobe"),
         dynamic_events("kprobes", "kprobe"),
         locked_memory(),
-        kernel_symbols().section(Section::Names),
+        kernel_symbols().section(DoctorSection::Names),
         names::debug_files(),
     ];
     checks.extend(names::runtimes());
-    checks.extend([hardware(), processor_trace()].map(|check| check.section(Section::Hardware)));
+    checks.extend([hardware(), processor_trace()].map(|check| check.section(DoctorSection::Hardware)));
     checks
 }
 
@@ -305,8 +305,8 @@ fn processor_trace() -> Check {
 
 fn call_probes() -> Check {
     const NAME: &str = "calls of any program";
-    let why = match calls::cost_per_call(calls::Mode::Events, calls::Exits::Sites) {
-        Ok(Some(calls::Cost { ns, way, why_no_bpf })) => {
+    let why = match calls::cost_per_call(calls::CallMode::Events, calls::Exits::Sites) {
+        Ok(Some(calls::ProbeCost { ns, way, why_no_bpf })) => {
             let found = format!("{way}, {:.1} µs a call", ns / 1e3);
             let Some(why) = why_no_bpf else { return Check::good(NAME, found) };
             return Check::bad(NAME, Health::Partly, &found, short(&why.to_string()), probes_remedy());

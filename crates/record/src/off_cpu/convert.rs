@@ -12,7 +12,7 @@ use perfdata::record_to_bytes;
 use perfdata::{Attr, AttrFlags, Avma, Callchain, CpuMode, Event, Regs, Sample, SampleId, UserStack};
 
 use super::layout::{self, EndRecord, Kind, OffRecord, Record, SiteRest, SiteSums};
-use super::proc_sampler::Look;
+use super::proc_sampler::ProcSample;
 use super::registers::{pt_regs_index, syscall_of, user_pc, word};
 
 /// The events of off-CPU samples, in the file's order.
@@ -202,7 +202,7 @@ impl Encoder {
     }
 
     /// Appends the sample of a look at a thread that waits.
-    pub fn encode_look(&self, look: &Look, out: &mut Vec<u8>) {
+    pub fn encode_look(&self, look: &ProcSample, out: &mut Vec<u8>) {
         let raw = Interval {
             state: look.state,
             flags: flag::LOOK,
@@ -231,7 +231,7 @@ impl Encoder {
     }
 
     /// Appends the sample of a wait that a look has shown. Nothing without a length.
-    pub fn encode_wait(&self, look: &Look, part: &WaitPart, out: &mut Vec<u8>) {
+    pub fn encode_wait(&self, look: &ProcSample, part: &WaitPart, out: &mut Vec<u8>) {
         let WaitPart { state, length_ns, time_ns } = *part;
         if length_ns == 0 {
             return;

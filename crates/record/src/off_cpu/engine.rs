@@ -24,7 +24,7 @@ use crate::sys::time::Clock;
 use load::TRACEPOINTS;
 
 /// Sums of the kernel side's counters, in the order of [`COUNT_NAMES`].
-pub type Counts = [u64; COUNT_NAMES.len()];
+pub type EngineCounts = [u64; COUNT_NAMES.len()];
 
 /// The end of a life of a thread: its exit, or the exec of another program.
 struct LifeEnd {
@@ -246,7 +246,7 @@ impl Engine {
     }
 
     /// Stops the clocks at this moment and hands out open intervals and every thread's totals.
-    pub fn finish(mut self, sink: &mut dyn FnMut(Record<'_>)) -> Result<Counts, Error> {
+    pub fn finish(mut self, sink: &mut dyn FnMut(Record<'_>)) -> Result<EngineCounts, Error> {
         self.control.end_ns = Clock::Monotonic.now_ns();
         set_control(&mut self.ebpf, self.control)?;
         self.poll(sink);
@@ -262,7 +262,7 @@ impl Engine {
 
     /// Counts of the kernel side so far.
     #[must_use]
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> EngineCounts {
         let mut sums = [0; COUNT_NAMES.len()];
         let Some(map) = self.ebpf.map("counts") else { return sums };
         let Ok(map) = PerCpuArray::<_, u64>::try_from(map) else { return sums };

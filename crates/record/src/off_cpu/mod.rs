@@ -29,9 +29,9 @@ use crate::sys::time::thread_cpu_ns;
 
 pub use crate::sys::bpf_error::Error;
 pub use convert::Encoder;
-pub use engine::{Counts, Engine};
+pub use engine::{Engine, EngineCounts};
 pub use layout::{EndRecord, Kind, OffRecord, Record, SiteRest, SiteSums};
-pub use proc_sampler::Looker;
+pub use proc_sampler::ProcSampler;
 pub use site_chains::{SiteChains, SiteId, has_user_part};
 pub use switches::Switches;
 pub use tracepoints::Tracepoints;
@@ -67,7 +67,7 @@ pub enum Source {
     /// Tracepoints in perf's rings: here only the threads that live already are reported, once. Tier B.
     Tracepoints(Option<Scope>),
     /// Looks at /proc, in addition to switch records. Tier C.
-    Looker(Looker),
+    ProcSampler(ProcSampler),
 }
 
 impl OffCpu {
@@ -88,7 +88,7 @@ impl OffCpu {
                 }
                 Ok(())
             }
-            Source::Looker(_) => Ok(()),
+            Source::ProcSampler(_) => Ok(()),
         }
     }
 
@@ -110,7 +110,7 @@ impl OffCpu {
             Source::Engine(engine) => engine.is_pressed().then_some(PRESSED_INTERVAL),
             // Rings fill quickly: hundreds of bytes a switch, whoever switches.
             Source::Tracepoints(_) => Some(Duration::from_millis(10)),
-            Source::Looker(looker) => Some(looker.interval()),
+            Source::ProcSampler(looker) => Some(looker.interval()),
         }
     }
 
@@ -119,7 +119,7 @@ impl OffCpu {
         let encoder = &self.encoder;
         let engine = match &mut self.source {
             Source::Engine(engine) => engine,
-            Source::Looker(looker) => return looker.poll(&mut |look| encoder.encode_look(look, out)),
+            Source::ProcSampler(looker) => return looker.poll(&mut |look| encoder.encode_look(look, out)),
             Source::Tracepoints(_) => return,
         };
         let before_ns = thread_cpu_ns();
@@ -159,7 +159,7 @@ impl OffCpu {
 }
 
 /// Indices of [`layout::COUNT_NAMES`] that a user should hear of.
-fn losses(counts: &Counts) -> impl Iterator<Item = Notice> {
+fn losses(counts: &EngineCounts) -> impl Iterator<Item = Notice> {
     const TOLD: [usize; 8] = [0, 4, 5, 6, 7, 8, 9, 11];
     let lost = TOLD.map(|i| (counts[i], layout::COUNT_NAMES[i]));
     lost.into_iter().filter(|(count, _)| *count > 0).map(|(count, what)| Notice::OffCpuLost(count, what))

@@ -30,7 +30,7 @@ const MAX_THREADS: usize = 4096;
 
 /// A thread found waiting.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Look {
+pub struct ProcSample {
     /// Process of the thread.
     pub pid: u32,
     /// The thread.
@@ -55,7 +55,7 @@ pub struct Look {
     pub stack: Vec<u8>,
 }
 
-impl Look {
+impl ProcSample {
     /// Of which nothing but the state is known.
     pub(crate) fn of_state(pid: u32, tid: u32, time_ns: u64, state: State) -> Self {
         Self {
@@ -76,7 +76,7 @@ impl Look {
 
 /// Looks at the threads of a target.
 #[derive(Debug)]
-pub struct Looker {
+pub struct ProcSampler {
     roots: Vec<u32>,
     /// Only these threads, not all of their processes.
     only_threads: bool,
@@ -100,7 +100,7 @@ pub(crate) struct ThreadFiles {
     runs: Option<u64>,
 }
 
-impl Looker {
+impl ProcSampler {
     /// For the threads of `scope`; `None` for the whole system or a cgroup, which are others' too.
     #[must_use]
     pub fn new(scope: &Scope) -> Option<Self> {
@@ -122,7 +122,7 @@ impl Looker {
     }
 
     /// A round of looks, if it is time for one; hands out the threads found in a wait not seen before.
-    pub fn poll(&mut self, sink: &mut dyn FnMut(&Look)) {
+    pub fn poll(&mut self, sink: &mut dyn FnMut(&ProcSample)) {
         let begin = Instant::now();
         let since_last = self.looked.map_or(self.interval, |looked| begin.duration_since(looked));
         if since_last < self.interval {
@@ -212,7 +212,7 @@ impl ThreadFiles {
 /// The current wait of a thread; `None` if it does not wait, or not long enough to be looked at. The time between
 /// looks is left 0. Call and stack are read first. Values read later may already belong to another wait, and are left
 /// out then.
-pub(crate) fn look(tid: u32, thread: &ThreadFiles, runs: u64, memories: &mut Memories) -> Option<Look> {
+pub(crate) fn look(tid: u32, thread: &ThreadFiles, runs: u64, memories: &mut Memories) -> Option<ProcSample> {
     let time_ns = Clock::Monotonic.now_ns();
     let WaitingCall { syscall, args, sp, pc } = parse_syscall(&read_text(&thread.syscall)?)?;
     let pid = thread.pid;
@@ -231,12 +231,12 @@ pub(crate) fn look(tid: u32, thread: &ThreadFiles, runs: u64, memories: &mut Mem
     };
     let place = if is_same && place != "0" { place } else { String::new() };
     let args = [args[0], args[1], args[2]];
-    Some(Look { pid, tid, time_ns, since_last_ns: 0, state, syscall, args, place, pc, sp, stack })
+    Some(ProcSample { pid, tid, time_ns, since_last_ns: 0, state, syscall, args, place, pc, sp, stack })
 }
 
 /// A look at every thread of `scope`, waiting or not: those that are runnable or run have the state [`State::On`]. A
 /// command has not begun yet, so it has none.
-pub fn everyone(scope: &Scope, sink: &mut dyn FnMut(&Look)) {
+pub fn everyone(scope: &Scope, sink: &mut dyn FnMut(&ProcSample)) {
     let pids = match scope {
         Scope::Command(_) => return,
         Scope::System | Scope::Cgroup(_) => proc::pids(),
@@ -256,7 +256,7 @@ pub fn everyone(scope: &Scope, sink: &mut dyn FnMut(&Look)) {
 }
 
 /// A look, at least by the letter of its state.
-fn look_anyway(pid: u32, tid: u32, memories: &mut FxHashMap<u32, Option<File>>) -> Option<Look> {
+fn look_anyway(pid: u32, tid: u32, memories: &mut FxHashMap<u32, Option<File>>) -> Option<ProcSample> {
     let time_ns = Clock::Monotonic.now_ns();
     let opened = ThreadFiles::open(pid, tid);
     let waits = opened.and_then(|thread| look(tid, &thread, thread.runs_now()?, memories));
@@ -270,8 +270,8 @@ fn look_anyway(pid: u32, tid: u32, memories: &mut FxHashMap<u32, Option<File>>) 
         _ => return None,
     };
     match waits {
-        Some(look) if state != State::On => Some(Look { state, ..look }),
-        _ => Some(Look::of_state(pid, tid, time_ns, state)),
+        Some(look) if state != State::On => Some(ProcSample { state, ..look }),
+        _ => Some(ProcSample::of_state(pid, tid, time_ns, state)),
     }
 }
 
@@ -340,7 +340,7 @@ mod tests {
         let (send, receive) = std::sync::mpsc::channel::<()>();
         let thread = std::thread::spawn(move || receive.recv().is_ok());
         let us = std::process::id();
-        let mut looker = Looker::new(&Scope::Processes(vec![us])).expect("processes");
+        let mut looker = ProcSampler::new(&Scope::Processes(vec![us])).expect("processes");
         let mut looks = Vec::new();
         for _ in 0..20 {
             std::thread::sleep(looker.interval());
@@ -349,7 +349,7 @@ mod tests {
         send.send(()).expect("it waits");
         assert!(thread.join().expect("no panic"));
         let futex = if cfg!(target_arch = "x86_64") { 202 } else { 98 };
-        let waits: Vec<&Look> = looks.iter().filter(|look| look.syscall == Some(futex)).collect();
+        let waits: Vec<&ProcSample> = looks.iter().filter(|look| look.syscall == Some(futex)).collect();
         assert!(!waits.is_empty(), "{looks:?}");
         assert!(
             waits.iter().all(|look| look.pid == us && look.state == State::Sleep && look.stack.len() > 64)

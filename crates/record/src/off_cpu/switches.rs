@@ -6,13 +6,13 @@ use perfdata::off_cpu::{Other, State, flag};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::layout::EndRecord;
-use super::thread_clock::{Ended, Moment, Spot, ThreadClock};
+use super::thread_clock::{EndedInterval, Moment, Spot, ThreadClock};
 use super::tracepoints::Switch;
 use crate::machine::pid_tid::PidTid;
 
 /// The threads whose clocks are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Whose {
+pub enum ClockedThreads {
     /// Every thread's but those of this process, our own.
     AllBut(u32),
     /// Threads that are passed to [`Switches::begin`] or started by such a thread's process.
@@ -25,9 +25,9 @@ pub enum Whose {
 
 /// A result for the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Told {
+pub enum ClockResult {
     /// An interval of a thread that ended, and where.
-    Interval(Moment, Ended),
+    Interval(Moment, EndedInterval),
     /// A thread's life.
     End(EndRecord),
 }
@@ -35,7 +35,7 @@ pub enum Told {
 /// The clocks.
 #[derive(Debug)]
 pub struct Switches {
-    whose: Whose,
+    whose: ClockedThreads,
     period_ns: u64,
     clocks: FxHashMap<u32, ThreadClock>,
     /// Names of all threads that were seen switching.
@@ -49,7 +49,7 @@ pub struct Switches {
     started_ns: Option<u64>,
     has_lost: bool,
     switches: u64,
-    told: Vec<Told>,
+    told: Vec<ClockResult>,
 }
 
 /// Ids of threads in the first pid namespace, and ours.
@@ -63,7 +63,7 @@ struct Ids {
 impl Switches {
     /// No clock runs yet. A sample represents at least `period_ns`.
     #[must_use]
-    pub fn new(whose: Whose, period_ns: u64) -> Self {
+    pub fn new(whose: ClockedThreads, period_ns: u64) -> Self {
         Self {
             whose,
             period_ns,
@@ -98,11 +98,11 @@ impl Switches {
     /// True if this thread's time is counted.
     #[must_use]
     pub fn follows(&self, tid: u32) -> bool {
-        matches!(self.whose, Whose::AllBut(_)) || self.clocks.contains_key(&tid)
+        matches!(self.whose, ClockedThreads::AllBut(_)) || self.clocks.contains_key(&tid)
     }
 
     /// Results since the last call.
-    pub fn take_told(&mut self) -> std::vec::Drain<'_, Told> {
+    pub fn take_told(&mut self) -> std::vec::Drain<'_, ClockResult> {
         self.told.drain(..)
     }
 
@@ -115,7 +115,7 @@ impl Switches {
     /// A thread that lived before was found in this state. If it has a clock already, only its stack is new.
     pub fn begin(&mut self, task: PidTid, time_ns: u64, state: State, spot: Option<Spot>) {
         let PidTid { pid, tid } = task;
-        if tid == 0 || self.gone.contains(&tid) || self.whose == Whose::AllBut(pid) {
+        if tid == 0 || self.gone.contains(&tid) || self.whose == ClockedThreads::AllBut(pid) {
             return;
         }
         let clock =
@@ -131,10 +131,10 @@ impl Switches {
         let PidTid { pid, tid } = task;
         self.gone.remove(&tid);
         let is_ours = match self.whose {
-            Whose::AllBut(own) => pid != own,
-            Whose::Processes => true,
-            Whose::Threads => self.clocks.contains_key(&parent),
-            Whose::Command(_) => self.started_ns.is_some(),
+            ClockedThreads::AllBut(own) => pid != own,
+            ClockedThreads::Processes => true,
+            ClockedThreads::Threads => self.clocks.contains_key(&parent),
+            ClockedThreads::Command(_) => self.started_ns.is_some(),
         };
         if is_ours {
             self.clocks.insert(tid, ThreadClock::new(pid, time_ns, State::Runnable, flag::NEW));
@@ -143,7 +143,7 @@ impl Switches {
 
     /// A process runs a new program: the command's clock begins.
     pub fn exec(&mut self, task: PidTid, time_ns: u64) {
-        if self.whose == Whose::Command(task.pid) && self.started_ns.is_none() {
+        if self.whose == ClockedThreads::Command(task.pid) && self.started_ns.is_none() {
             self.started_ns = Some(time_ns);
             self.clocks.insert(task.tid, ThreadClock::new(task.pid, time_ns, State::On, 0));
         }
@@ -152,7 +152,7 @@ impl Switches {
     /// The command ran by `time_ns`. If its exec is not known, the record of it was lost: what it does is not known
     /// until its next switch.
     pub fn runs_since(&mut self, time_ns: u64) {
-        let Whose::Command(pid) = self.whose else { return };
+        let ClockedThreads::Command(pid) = self.whose else { return };
         if !self.has_lost || self.started_ns.is_some() || self.gone.contains(&pid) {
             return;
         }
@@ -227,13 +227,13 @@ impl Switches {
         let Some(clock) = self.clock(tid, 0, at.time_ns, State::Runnable) else { return };
         let at = Moment { task: PidTid { pid: clock.pid, tid }, ..at };
         for ended in clock.enter(at, period_ns) {
-            self.told.push(Told::Interval(at, ended));
+            self.told.push(ClockResult::Interval(at, ended));
         }
     }
 
     /// The clock of a thread; of the whole system, one that is seen for the first time gets one.
     fn clock(&mut self, tid: u32, pid: u32, time_ns: u64, state: State) -> Option<&mut ThreadClock> {
-        if let Whose::AllBut(own) = self.whose {
+        if let ClockedThreads::AllBut(own) = self.whose {
             let is_none = tid == 0 || tid == u32::MAX || pid == own || self.gone.contains(&tid);
             if !is_none && !self.clocks.contains_key(&tid) {
                 self.clocks.insert(tid, ThreadClock::new(pid, time_ns, state, flag::OPEN_LEFT));
@@ -281,8 +281,8 @@ impl Switches {
         let at = Moment { time_ns, cpu: 0, task: PidTid { pid: clock.pid, tid } };
         let (ended, mut end) = clock.finish(tid, time_ns, self.period_ns, how);
         end.comm = self.names.get(&tid).map_or_else(Vec::new, |name| name.to_vec());
-        self.told.extend(ended.into_iter().map(|of| Told::Interval(at, of)));
-        self.told.push(Told::End(end));
+        self.told.extend(ended.into_iter().map(|of| ClockResult::Interval(at, of)));
+        self.told.push(ClockResult::End(end));
     }
 }
 
@@ -299,14 +299,15 @@ mod tests {
     }
 
     fn ends(switches: &mut Switches) -> Vec<EndRecord> {
-        let told =
-            switches.take_told().filter_map(|told| if let Told::End(end) = told { Some(end) } else { None });
+        let told = switches
+            .take_told()
+            .filter_map(|told| if let ClockResult::End(end) = told { Some(end) } else { None });
         told.collect()
     }
 
     #[test]
     fn a_commands_clock_begins_with_its_exec_and_ends_with_its_last_switch() {
-        let mut switches = Switches::new(Whose::Command(7), 10);
+        let mut switches = Switches::new(ClockedThreads::Command(7), 10);
         switches.switched(at(50, 7), &switch(7, State::Sleep, 9), None);
         switches.switched(at(60, 9), &switch(9, State::Preempted, 7), None);
         switches.exec(PidTid { pid: 7, tid: 7 }, 100);
@@ -321,8 +322,8 @@ mod tests {
         switches.switched(at(220, 9), &switch(9, State::Preempted, 7), None);
         switches.fork(PidTid { pid: 7, tid: 8 }, 7, 230);
         switches.switched(at(250, 7), &switch(7, State::Unknown, 8), None);
-        let told: Vec<Told> = switches.take_told().collect();
-        let Told::Interval(at @ Moment { time_ns: 220, cpu: 0, .. }, ended) = &told[0] else {
+        let told: Vec<ClockResult> = switches.take_told().collect();
+        let ClockResult::Interval(at @ Moment { time_ns: 220, cpu: 0, .. }, ended) = &told[0] else {
             panic!("{told:?}")
         };
         assert_eq!(
@@ -330,8 +331,8 @@ mod tests {
             ((7, 7), 50, 9, 1)
         );
         let of_seven: Vec<_> =
-            told.iter().filter(|told| matches!(told, Told::End(end) if end.tid == 7)).collect();
-        let [Told::End(end)] = of_seven[..] else { panic!("{told:?}") };
+            told.iter().filter(|told| matches!(told, ClockResult::End(end) if end.tid == 7)).collect();
+        let [ClockResult::End(end)] = of_seven[..] else { panic!("{told:?}") };
         assert_eq!((end.start_ns, end.end_ns, end.total_ns), (100, 250, [80, 20, 0, 50, 0, 0, 0, 0]));
         switches.finish(300);
         assert_eq!(
@@ -342,7 +343,7 @@ mod tests {
 
     #[test]
     fn a_command_whose_exec_was_lost_is_followed_once_it_is_known_to_run() {
-        let mut switches = Switches::new(Whose::Command(7), 10);
+        let mut switches = Switches::new(ClockedThreads::Command(7), 10);
         switches.runs_since(90);
         assert!(!switches.follows(7), "its exec is still to come");
         switches.lost();
@@ -354,7 +355,7 @@ mod tests {
         let ends = ends(&mut switches);
         assert_eq!(ends.iter().map(|end| end.tid).collect::<Vec<_>>(), [7, 8]);
         assert_eq!((ends[0].start_ns, ends[0].total_ns), (100, [0, 0, 0, 50, 0, 0, 0, 50]));
-        let mut ended = Switches::new(Whose::Command(7), 10);
+        let mut ended = Switches::new(ClockedThreads::Command(7), 10);
         ended.lost();
         ended.switched(at(50, 7), &switch(7, State::Unknown, 9), None);
         ended.runs_since(60);
@@ -363,7 +364,7 @@ mod tests {
 
     #[test]
     fn of_the_whole_system_every_thread_has_a_clock_but_our_own_and_the_idle_task() {
-        let mut switches = Switches::new(Whose::AllBut(5), 10);
+        let mut switches = Switches::new(ClockedThreads::AllBut(5), 10);
         switches.begin(PidTid { pid: 5, tid: 5 }, 0, State::On, None);
         switches.begin(PidTid { pid: 1, tid: 20 }, 0, State::Sleep, None);
         switches.switched(at(10, 7), &switch(7, State::Sleep, 0), None);
@@ -379,7 +380,7 @@ mod tests {
 
     #[test]
     fn in_a_pid_namespace_the_first_switch_out_tells_who_came_before() {
-        let mut switches = Switches::new(Whose::Command(2), 10).nested(true);
+        let mut switches = Switches::new(ClockedThreads::Command(2), 10).nested(true);
         switches.exec(PidTid { pid: 2, tid: 2 }, 100);
         switches.switched(at(150, 2), &switch(5002, State::Sleep, 9), None);
         switches.fork(PidTid { pid: 3, tid: 3 }, 2, 150);
@@ -397,11 +398,11 @@ mod tests {
 
     #[test]
     fn interrupts_are_no_threads() {
-        let mut switches = Switches::new(Whose::Processes, 1);
+        let mut switches = Switches::new(ClockedThreads::Processes, 1);
         switches.begin(PidTid { pid: 1, tid: 7 }, 0, State::Sleep, None);
         switches.woken(at(10, 3), 7, true, &[]);
         switches.switched(at(20, 3), &switch(3, State::Preempted, 7), None);
-        let Some(Told::Interval(_, ended)) = switches.take_told().next() else { panic!("told") };
+        let Some(ClockResult::Interval(_, ended)) = switches.take_told().next() else { panic!("told") };
         assert_eq!((ended.interval.other.tid, ended.interval.other.comm.as_str()), (0, "irq"));
     }
 }

@@ -59,7 +59,7 @@ pub struct ThreadClock {
 
 /// An interval that has ended, with the time that its sample represents.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ended {
+pub struct EndedInterval {
     /// Time it represents, ns.
     pub weight_ns: u64,
     /// The interval itself.
@@ -128,7 +128,7 @@ impl ThreadClock {
     }
 
     /// It gets a CPU: the wait is over. Returns the intervals that are worth a sample.
-    pub fn enter(&mut self, at: Moment, period_ns: u64) -> Vec<Ended> {
+    pub fn enter(&mut self, at: Moment, period_ns: u64) -> Vec<EndedInterval> {
         let wait = self.timeline.enter(at.time_ns);
         let ended = self.end_wait(wait, period_ns, 0);
         if self.cpu.is_some_and(|before| before != at.cpu) {
@@ -146,7 +146,13 @@ impl ThreadClock {
     }
 
     /// The thread's end (`EXITED`), or the recording's (`OPEN_RIGHT`): the open interval, and all sums.
-    pub fn finish(mut self, tid: u32, time_ns: u64, period_ns: u64, how: u32) -> (Vec<Ended>, EndRecord) {
+    pub fn finish(
+        mut self,
+        tid: u32,
+        time_ns: u64,
+        period_ns: u64,
+        how: u32,
+    ) -> (Vec<EndedInterval>, EndRecord) {
         let last = self.timeline.finish(time_ns);
         let end_ns = last.end_ns;
         let ended = self.end_wait(last, period_ns, how & flag::OPEN_RIGHT);
@@ -176,7 +182,12 @@ impl ThreadClock {
         self.carry[at] += if time.state == ThreadState::Running { 0 } else { time.length_ns() };
     }
 
-    fn end_wait(&mut self, wait: SchedInterval<State, Other>, period_ns: u64, flags: u32) -> Vec<Ended> {
+    fn end_wait(
+        &mut self,
+        wait: SchedInterval<State, Other>,
+        period_ns: u64,
+        flags: u32,
+    ) -> Vec<EndedInterval> {
         if matches!(wait.state, ThreadState::Running | ThreadState::Unknown) {
             self.add_time(&wait);
             return Vec::new();
@@ -201,7 +212,7 @@ impl ThreadClock {
         period_ns: u64,
         flags: u32,
         other: &Other,
-    ) -> Option<Ended> {
+    ) -> Option<EndedInterval> {
         let (state, since_ns, length_ns) = (STATES.name(part.state), part.begin_ns, part.length_ns());
         let at = usize::from(state.code());
         self.total[at] += length_ns;
@@ -228,7 +239,7 @@ impl ThreadClock {
         let place = String::new();
         let interval =
             Interval { state, flags, since_ns, length_ns, syscall, args, sums: None, other, place };
-        Some(Ended { weight_ns, interval, chain: spot.chain })
+        Some(EndedInterval { weight_ns, interval, chain: spot.chain })
     }
 }
 
@@ -249,7 +260,7 @@ mod tests {
     }
 
     /// Weights + carry = total for each state but running, and totals = life.
-    fn check(ended: &[Ended], end: &EndRecord) {
+    fn check(ended: &[EndedInterval], end: &EndRecord) {
         assert_eq!(end.total_ns.iter().sum::<u64>(), end.end_ns - end.start_ns, "{end:?}");
         for state in State::ALL.into_iter().skip(1) {
             let weights: u64 =

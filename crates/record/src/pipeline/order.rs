@@ -14,7 +14,7 @@ use perfdata::record::Header;
 
 /// Records waiting for their turn.
 #[derive(Debug, Default)]
-pub struct Order {
+pub struct RecordOrder {
     /// Buffers of the passes not yet gone out entirely, oldest first.
     buffers: VecDeque<Buffer>,
     /// Number of the first buffer ever minus those dropped.
@@ -39,7 +39,7 @@ struct Entry {
     size: u32,
 }
 
-impl Order {
+impl RecordOrder {
     /// Takes the records of one pass over all rings. `time_of` returns a record's time; records without one go out
     /// with the record before them. An incomplete record ends the buffer (the kernel writes none such).
     pub fn push(&mut self, bytes: Vec<u8>, time_of: impl Fn(&[u8]) -> Option<u64>) {
@@ -100,7 +100,7 @@ mod tests {
         bytes
     }
 
-    fn pass(order: &mut Order, times: &[u64]) -> Vec<u64> {
+    fn pass(order: &mut RecordOrder, times: &[u64]) -> Vec<u64> {
         let bytes = times.iter().flat_map(|&t| record(t)).collect();
         order.push(bytes, |r| Some(u64::from_ne_bytes(r[8..].try_into().expect("eight bytes"))));
         let mut out = Vec::new();
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn records_go_out_once_nothing_older_can_come() {
-        let mut order = Order::default();
+        let mut order = RecordOrder::default();
         assert_eq!(pass(&mut order, &[10, 30, 20]), [0u64; 0]);
         assert_eq!(pass(&mut order, &[15, 40, 25]), [10, 15, 20, 25, 30]);
         assert_eq!(pass(&mut order, &[]), [40]);
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn a_cut_record_ends_the_buffer() {
-        let mut order = Order::default();
+        let mut order = RecordOrder::default();
         let mut bytes = record(5);
         bytes.extend([9, 0, 0, 0, 0, 0, 200, 0]);
         order.push(bytes, |_| Some(5));

@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 
 use crate::off_cpu::convert;
 use crate::open::plan::Plan;
-use crate::sys::{Ring, Span};
+use crate::sys::{Ring, RingSpan};
 
 /// A stack that was left out keeps one word, to distinguish it from one that the kernel could not copy.
 pub const LEFT_OUT_BYTES: usize = 8;
@@ -82,7 +82,7 @@ pub fn drain(rings: &mut [Ring], layouts: &Layouts, without_stacks: bool) -> Vec
 }
 
 /// Copies whole records, samples without the unused part of their stack's room.
-fn copy_records(span: &Span<'_>, layouts: &Layouts, without_stacks: bool, out: &mut Vec<u8>) {
+fn copy_records(span: &RingSpan<'_>, layouts: &Layouts, without_stacks: bool, out: &mut Vec<u8>) {
     let mut at = 0;
     while let Some(header) = span.u64_at(at) {
         let (kind, size) = LiveFormat::type_and_size(header);
@@ -108,7 +108,7 @@ fn copy_records(span: &Span<'_>, layouts: &Layouts, without_stacks: bool, out: &
     }
 }
 
-fn copy_sample(span: &Span<'_>, at: usize, size: usize, snapshot: &Snapshot, out: &mut Vec<u8>) {
+fn copy_sample(span: &RingSpan<'_>, at: usize, size: usize, snapshot: &Snapshot, out: &mut Vec<u8>) {
     let begin = out.len();
     let tail = snapshot.start + snapshot.reserved;
     span.copy_to(at, snapshot.start + snapshot.used, out);
@@ -166,7 +166,7 @@ mod tests {
     fn copied(record: &[u8], split: usize, without_stacks: bool) -> Vec<u8> {
         let (first, second) = record.split_at(split);
         let mut out = Vec::new();
-        copy_records(&Span { first, second }, &layouts(), without_stacks, &mut out);
+        copy_records(&RingSpan { first, second }, &layouts(), without_stacks, &mut out);
         out
     }
 
@@ -199,7 +199,7 @@ mod tests {
         let told = |record: &[u64]| {
             let record = words(record);
             let mut out = Vec::new();
-            copy_records(&Span { first: &record, second: &[] }, &layouts, false, &mut out);
+            copy_records(&RingSpan { first: &record, second: &[] }, &layouts, false, &mut out);
             out
         };
         let comm = |id| [header(PERF_RECORD_COMM, 32), 1, 2, id];

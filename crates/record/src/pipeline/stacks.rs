@@ -29,7 +29,7 @@ const MAX_LEARNED: usize = 8;
 const RECORD_BYTES: u32 = 4096;
 
 /// Turns snapshots into chains. One for the unwinding thread.
-pub struct Stacks {
+pub struct LiveUnwinder {
     unwinder: Unwinder,
     machine: Machine,
     /// Sizes of the copies, ascending.
@@ -71,14 +71,14 @@ struct Snapshot<'a> {
 
 /// Result of one sample's stack.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unwound {
+pub struct LiveStack {
     /// How it ended; `None` if the sample has no user stack (a kernel thread).
     pub ending: Option<StackEnding>,
     /// The copy was too short for this stack.
     pub was_cut: bool,
 }
 
-impl Stacks {
+impl LiveUnwinder {
     /// For samples with stack copies of these sizes.
     #[must_use]
     pub fn new(steps: &[u32]) -> Self {
@@ -96,7 +96,7 @@ impl Stacks {
         }
     }
 
-    /// The chain made by the last [`Stacks::unwind`]: kernel part as the kernel wrote it, then the user's, leaf
+    /// The chain made by the last [`LiveUnwinder::unwind`]: kernel part as the kernel wrote it, then the user's, leaf
     /// first, with context markers.
     #[must_use]
     pub fn chain(&self) -> &[u64] {
@@ -109,46 +109,46 @@ impl Stacks {
     }
 
     /// Only the kernel's frames and the user's leaf, for a sample that no time is left for.
-    pub fn leaf(&mut self, sample: &Sample<'_>) -> Unwound {
+    pub fn leaf(&mut self, sample: &Sample<'_>) -> LiveStack {
         self.chain.clear();
         self.frames.clear();
         self.take_kernel_part(sample);
         let is_user = sample.regs_user.is_some_and(|r| r.abi != PERF_SAMPLE_REGS_ABI_NONE);
         self.leaf_only(sample);
         let ending = is_user.then_some(StackEnding::Stopped(StopReason::Behind, None));
-        Unwound { ending, was_cut: false }
+        LiveStack { ending, was_cut: false }
     }
 
-    /// Unwinds one sample; the result is in [`Stacks::chain`].
-    pub fn unwind(&mut self, sample: &Sample<'_>, processes: &mut Processes) -> Unwound {
+    /// Unwinds one sample; the result is in [`LiveUnwinder::chain`].
+    pub fn unwind(&mut self, sample: &Sample<'_>, processes: &mut Processes) -> LiveStack {
         let unwound = self.unwind_all(sample, processes);
         self.python = None;
         unwound
     }
 
-    fn unwind_all(&mut self, sample: &Sample<'_>, processes: &mut Processes) -> Unwound {
+    fn unwind_all(&mut self, sample: &Sample<'_>, processes: &mut Processes) -> LiveStack {
         self.chain.clear();
         self.take_kernel_part(sample);
         let mut thread = LiveThread { task: PidTid::of_record(sample.pid_tid), processes };
         let values: Vec<u64> = sample.regs_user.map(|r| r.values.iter().collect()).unwrap_or_default();
         let (abi, mask) = sample.regs_user.map_or((PERF_SAMPLE_REGS_ABI_NONE, 0), |r| (r.abi, r.mask));
         let regs = match abi {
-            PERF_SAMPLE_REGS_ABI_NONE => return Unwound { ending: None, was_cut: false },
+            PERF_SAMPLE_REGS_ABI_NONE => return LiveStack { ending: None, was_cut: false },
             PERF_SAMPLE_REGS_ABI_64 => Regs::from_perf(self.machine, mask, &values),
             _ => None,
         };
         let Some(regs) = regs else {
             self.leaf_only(sample);
             let ending = StackEnding::Stopped(StopReason::NoRegisters, None);
-            return Unwound { ending: Some(ending), was_cut: false };
+            return LiveStack { ending: Some(ending), was_cut: false };
         };
         let copied = sample.stack_user.unwrap_or(UserStack { bytes: &[], reserved: 0 });
         if copied.bytes.is_empty() && thread.read(regs.sp().0, &mut [0; 8]) == 0 {
             // The memory doesn't exist: the process is in the middle of exec, or at its end. It has no user stack.
-            return Unwound { ending: None, was_cut: false };
+            return LiveStack { ending: None, was_cut: false };
         }
         let stop = self.walk(&mut thread, &regs, Stack::new(regs.sp(), copied.bytes));
-        let mut unwound = Unwound { ending: None, was_cut: false };
+        let mut unwound = LiveStack { ending: None, was_cut: false };
         let ending = match stop {
             Stop::ReachedRoot => StackEnding::Complete,
             Stop::StackEnd { .. } => {
@@ -312,7 +312,7 @@ mod tests {
 
     #[test]
     fn frames_that_made_no_call_have_a_marker_of_their_own() {
-        let mut stacks = Stacks::new(&[]);
+        let mut stacks = LiveUnwinder::new(&[]);
         let frames = [(0x10, false), (0x20, true), (0x30, true), (0x40, false)];
         stacks.frames = frames.map(|(pc, is_exact)| ChainFrame { pc: Avma(pc), is_exact }).to_vec();
         stacks.push_frames(true);

@@ -16,15 +16,15 @@ use rustc_hash::FxHashSet;
 use crate::accounting::account::{Account, StackEnding, SwitchKind};
 use crate::accounting::summary::StopReason;
 use crate::files::features::{self, SeenFiles};
-use crate::files::output::Sink;
+use crate::files::output::RecordingSink;
 use crate::machine::pid_filter::Followed;
 use crate::machine::pid_tid::PidTid;
 use crate::machine::processes::Processes;
 use crate::off_cpu::{SiteChains, Switches, Tracepoints, WakerJoin};
 use crate::open::plan::Plan;
-use crate::pipeline::order::Order;
+use crate::pipeline::order::RecordOrder;
 use crate::pipeline::ring_reader::{LEFT_OUT_BYTES, Layouts};
-use crate::pipeline::stacks::Stacks;
+use crate::pipeline::stacks::LiveUnwinder;
 use crate::pt::info::{self, Info};
 use crate::runtimes::python::{PythonReader, StackMoment};
 use crate::session::opts::{RecordOpts, Watch, Watched};
@@ -40,7 +40,7 @@ const LADDER_CUTS: u32 = 3;
 
 /// The state of the unwinding thread.
 pub struct Worker {
-    order: Order,
+    order: RecordOrder,
     rest: Rest,
 }
 
@@ -62,9 +62,9 @@ struct Rest {
     steps: usize,
     writes_switches: bool,
     processes: Processes,
-    stacks: Stacks,
+    stacks: LiveUnwinder,
     account: Account,
-    sink: Sink,
+    sink: RecordingSink,
     shared: Shared,
     sample_times: Option<(u64, u64)>,
     window: (u32, u32),
@@ -80,7 +80,7 @@ struct Rest {
     followed: Option<Followed>,
     watch: Option<Watch>,
     header: HeaderOpts,
-    traced: Traced,
+    traced: TraceAmounts,
     /// Reads Python's frames, and the processes that have their mapping in the file.
     python: Option<PythonReader>,
     python_mapped: FxHashSet<u32>,
@@ -100,7 +100,7 @@ struct EventSample<'a> {
 
 /// Amounts written of a processor's trace.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Traced {
+pub struct TraceAmounts {
     /// Bytes.
     pub bytes: u64,
     /// Times an area was full.
@@ -114,7 +114,7 @@ pub struct Finished {
     /// The books.
     pub account: Account,
     /// The output, all records written, features not yet.
-    pub sink: Sink,
+    pub sink: RecordingSink,
     /// The processes at the end, with the files seen.
     pub processes: Processes,
     /// Time of the first and last sample, in ns.
@@ -122,7 +122,7 @@ pub struct Finished {
     /// Bytes of sample records handed to the output.
     pub sample_bytes: u64,
     /// The processor's trace.
-    pub traced: Traced,
+    pub traced: TraceAmounts,
     /// Switches of whomever that were gone through one by one; `None` where the kernel kept the clocks.
     pub switches: Option<u64>,
 }
@@ -130,7 +130,13 @@ pub struct Finished {
 impl Worker {
     /// Ready to take rounds.
     #[must_use]
-    pub fn new(plan: &Plan, layouts: Layouts, sink: Sink, shared: Shared, header: HeaderOpts) -> Self {
+    pub fn new(
+        plan: &Plan,
+        layouts: Layouts,
+        sink: RecordingSink,
+        shared: Shared,
+        header: HeaderOpts,
+    ) -> Self {
         let first_off_cpu = plan.first_off_cpu();
         let off_cpu_events = first_off_cpu..plan.file.len() + usize::from(plan.off_cpu.is_some());
         let rest = Rest {
@@ -140,7 +146,7 @@ impl Worker {
             steps: plan.steps.len(),
             writes_switches: header.opts.extra.switches,
             processes: Processes::default(),
-            stacks: Stacks::new(&plan.steps),
+            stacks: LiveUnwinder::new(&plan.steps),
             account: Account::on_hold(),
             sink,
             shared,
@@ -155,11 +161,11 @@ impl Worker {
             followed: None,
             watch: header.opts.watch.clone(),
             header,
-            traced: Traced::default(),
+            traced: TraceAmounts::default(),
             python: None,
             python_mapped: FxHashSet::default(),
         };
-        Self { order: Order::default(), rest }
+        Self { order: RecordOrder::default(), rest }
     }
 
     /// Leaves out records of other processes than these and their children.

@@ -6,7 +6,7 @@
 use perfdata::record::Auxtrace;
 
 use crate::sys::Ring;
-use crate::sys::aux_area::Traced;
+use crate::sys::aux_area::TraceBytes;
 use crate::sys::time;
 
 /// Owner of the area.
@@ -29,7 +29,7 @@ pub fn take_snapshot(ring: &mut Ring, idx: u32, owner: Owner) -> Option<Vec<u8>>
     ring.read_aux_snapshot(|traced| piece(traced, idx, owner))
 }
 
-fn piece(traced: Traced<'_>, idx: u32, owner: Owner) -> Vec<u8> {
+fn piece(traced: TraceBytes<'_>, idx: u32, owner: Owner) -> Vec<u8> {
     const NOBODY: u32 = u32::MAX;
     let (tid, cpu) = match owner {
         Owner::Cpu(cpu) => (NOBODY, cpu),

@@ -16,7 +16,7 @@ use crate::machine::process_titles;
 use crate::machine::processes::Processes;
 use crate::open::target::Whom;
 use crate::pipeline::queue::Spilled;
-use crate::pipeline::worker::{Finished, Traced};
+use crate::pipeline::worker::{Finished, TraceAmounts};
 use crate::runtimes::python::PythonReader;
 use crate::session::opts::{Output, RecordOpts};
 use crate::sys::signal::SIGPIPE;
@@ -171,7 +171,7 @@ fn told_of(spilled: Spilled) -> Vec<Notice> {
 
 /// Notices about a processor's trace.
 fn of_trace(opts: &RecordOpts, finished: &Finished) -> Vec<Notice> {
-    let Traced { bytes, stopped, holes } = finished.traced;
+    let TraceAmounts { bytes, stopped, holes } = finished.traced;
     let mut notices = Vec::new();
     if stopped > 0 && opts.trace.snapshot.is_none() {
         notices.push(Notice::TraceStopped(stopped));

@@ -24,7 +24,7 @@ use std::time::Instant;
 use crate::accounting::summary::{Notice, RunSummary};
 use crate::accounting::totals::{Counted, Totals};
 use crate::error::Error;
-use crate::files::output::Sink;
+use crate::files::output::RecordingSink;
 use crate::files::output_file;
 use crate::files::scratch;
 use crate::machine::attach;
@@ -280,7 +280,7 @@ impl<'o> Recording<'o> {
         let layouts = Layouts::new(&setup.plan, ids);
         let control = opts.control.as_ref().map(Control::open).transpose();
         let control = control.map_err(Error::system("--control"))?;
-        let sink = Sink::create(opts, begin::writer_opts(opts, &setup), setup.opened.ring_bytes())?;
+        let sink = RecordingSink::create(opts, begin::writer_opts(opts, &setup), setup.opened.ring_bytes())?;
         let mut header = HeaderOpts { opts: opts.clone(), samples_kernel: setup.kernel };
         header.opts.extra.switches |= setup.trace.is_some();
         let mut worker = Worker::new(&setup.plan, layouts.clone(), sink, shared.clone(), header);

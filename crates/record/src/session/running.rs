@@ -15,7 +15,7 @@ use crate::pipeline::queue::Room;
 use crate::pipeline::ring_reader::drain;
 use crate::pt::pieces;
 use crate::session::opts::Delay;
-use crate::session::stop_signals::{Role, RunningCommand};
+use crate::session::stop_signals::{RunningCommand, SignalRole};
 use crate::sys::signal::{self, SIGTERM, SIGUSR2};
 
 /// The rings are looked at no less often, so that files of short processes are found while they live; more often
@@ -90,7 +90,7 @@ impl Recording<'_> {
     /// Signals that end the recording, and those that ask for a snapshot.
     fn take_signals(&mut self) -> Result<(), Error> {
         let is_recorded = self.opts.target.whom == Whom::Command;
-        let role = if is_recorded { Role::Recorded } else { Role::Stopwatch };
+        let role = if is_recorded { SignalRole::Recorded } else { SignalRole::Stopwatch };
         let command = self.child.as_ref().map(|child| RunningCommand::of(child, role));
         for number in self.signals.take(command).map_err(Error::system("signalfd"))? {
             if number == SIGUSR2 {

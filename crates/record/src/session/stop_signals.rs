@@ -35,7 +35,7 @@ const OVERDUE: Duration = Duration::from_millis(600);
 
 /// Role of a command in the recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
+pub enum SignalRole {
     /// It is recorded.
     Recorded,
     /// Others are recorded for as long as it runs.
@@ -50,13 +50,13 @@ pub struct RunningCommand {
     /// PID of the command.
     pub pid: u32,
     /// Role of the command.
-    pub role: Role,
+    pub role: SignalRole,
 }
 
 impl RunningCommand {
     /// A child in this role.
     #[must_use]
-    pub fn of(child: &Child, role: Role) -> Self {
+    pub fn of(child: &Child, role: SignalRole) -> Self {
         Self { pid: child.pid(), role }
     }
 }
@@ -213,15 +213,15 @@ fn hint_after(request: u32, command: RunningCommand) -> Option<String> {
 }
 
 /// The signal sent to a command at the n-th request, counted from 1.
-fn answer(request: u32, signal: Signal, role: Role) -> Option<i32> {
+fn answer(request: u32, signal: Signal, role: SignalRole) -> Option<i32> {
     match (request, role) {
-        (1, Role::Stopwatch) => Some(SIGTERM),
+        (1, SignalRole::Stopwatch) => Some(SIGTERM),
         // The command gets TERM instead, because tally was the writer of the pipe.
         (1, _) if signal.number == SIGPIPE => Some(SIGTERM),
         // The kernel sends it to the leader of a session alone.
         (1, _) if signal.sender.is_some() || signal.number == SIGHUP => Some(signal.number),
         (1, _) => None,
-        (2, _) | (_, Role::Recorder) => Some(SIGTERM),
+        (2, _) | (_, SignalRole::Recorder) => Some(SIGTERM),
         _ => Some(SIGKILL),
     }
 }
@@ -235,20 +235,24 @@ mod tests {
         let sent = |number| Signal { number, sender: Some(1) };
         let typed = |number| Signal { number, sender: None };
         for number in [SIGINT, SIGTERM, SIGHUP, SIGQUIT] {
-            assert_eq!(answer(1, sent(number), Role::Recorded), Some(number));
-            assert_eq!(answer(1, sent(number), Role::Stopwatch), Some(SIGTERM));
-            assert_eq!(answer(2, sent(number), Role::Recorded), Some(SIGTERM));
-            assert_eq!(answer(3, typed(number), Role::Recorded), Some(SIGKILL));
-            assert_eq!(answer(3, typed(number), Role::Recorder), Some(SIGTERM), "it kills its own command");
+            assert_eq!(answer(1, sent(number), SignalRole::Recorded), Some(number));
+            assert_eq!(answer(1, sent(number), SignalRole::Stopwatch), Some(SIGTERM));
+            assert_eq!(answer(2, sent(number), SignalRole::Recorded), Some(SIGTERM));
+            assert_eq!(answer(3, typed(number), SignalRole::Recorded), Some(SIGKILL));
+            assert_eq!(
+                answer(3, typed(number), SignalRole::Recorder),
+                Some(SIGTERM),
+                "it kills its own command"
+            );
         }
-        assert_eq!(answer(1, typed(SIGINT), Role::Recorded), None, "the terminal sent it to both");
-        assert_eq!(answer(1, typed(SIGHUP), Role::Recorded), Some(SIGHUP));
-        assert_eq!(answer(1, typed(SIGPIPE), Role::Recorded), Some(SIGTERM));
+        assert_eq!(answer(1, typed(SIGINT), SignalRole::Recorded), None, "the terminal sent it to both");
+        assert_eq!(answer(1, typed(SIGHUP), SignalRole::Recorded), Some(SIGHUP));
+        assert_eq!(answer(1, typed(SIGPIPE), SignalRole::Recorded), Some(SIGTERM));
     }
 
     #[test]
     fn a_command_that_goes_on_is_named_once_for_each_request_with_what_the_next_does() {
-        let command = RunningCommand { pid: std::process::id(), role: Role::Recorded };
+        let command = RunningCommand { pid: std::process::id(), role: SignalRole::Recorded };
         let mut signals = StopSignals::none().expect("epoll");
         assert_eq!(signals.hint(Some(command)), None, "nobody asked");
         let pid = format!("({})", command.pid);

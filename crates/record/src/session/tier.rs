@@ -7,8 +7,8 @@ use crate::accounting::summary::Notice;
 use crate::error::Error;
 use crate::event::SystemSource;
 use crate::machine::pid_filter::{self, Followed};
-use crate::off_cpu::switches::Whose;
-use crate::off_cpu::{self, Engine, Looker, Scope, Source, Switches, Tier, Tracepoints};
+use crate::off_cpu::switches::ClockedThreads;
+use crate::off_cpu::{self, Engine, ProcSampler, Scope, Source, Switches, Tier, Tracepoints};
 use crate::open::event_fallback::{self, Setup};
 use crate::open::target::Whom;
 use crate::open::{Places, Start};
@@ -69,10 +69,10 @@ pub(super) fn open(
                 return Ok(opened);
             }
             // The next best: when threads ran is in switch records, why they waited in /proc, which need no rights.
-            let looker = Looker::new(&scope);
+            let looker = ProcSampler::new(&scope);
             opts.off_cpu = opts.off_cpu.filter(|_| looker.is_some());
             opts.extra.switches = true;
-            let mut opened = opened(opts, looker.map(Source::Looker), at)?;
+            let mut opened = opened(opts, looker.map(Source::ProcSampler), at)?;
             opened.setup.notices.push(Notice::NoOffCpu(error.short()));
             Ok(opened)
         }
@@ -131,10 +131,10 @@ fn open_tracepoints(
     };
     let whose = match scope {
         // For a cgroup, events of whole CPUs are not opened for tracepoints.
-        Scope::System | Scope::Cgroup(_) => Whose::AllBut(std::process::id()),
-        Scope::Command(pid) => Whose::Command(*pid),
-        Scope::Processes(_) => Whose::Processes,
-        Scope::Threads(_) => Whose::Threads,
+        Scope::System | Scope::Cgroup(_) => ClockedThreads::AllBut(std::process::id()),
+        Scope::Command(pid) => ClockedThreads::Command(*pid),
+        Scope::Processes(_) => ClockedThreads::Processes,
+        Scope::Threads(_) => ClockedThreads::Threads,
     };
     let mut opened = by_cpu(opts, setup, places, Source::Tracepoints(Some(scope.clone())));
     let switches = Switches::new(whose, period_ns).nested(off_cpu::is_nested());

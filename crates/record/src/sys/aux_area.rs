@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 
 use perf_event_open_sys::bindings::perf_event_mmap_page;
 
-use super::ring::{Ring, Span};
+use super::ring::{Ring, RingSpan};
 use super::ring_index::{RingIndex, RingRange};
 
 /// Bytes in front of the head that are kept, to see whether they were written over.
@@ -40,11 +40,11 @@ unsafe impl Send for AuxArea {}
 
 /// A piece of the trace.
 #[derive(Debug, Clone, Copy)]
-pub struct Traced<'a> {
+pub struct TraceBytes<'a> {
     /// Offset of its first byte: in the whole stream of a full trace, in the area of a snapshot.
     pub offset: u64,
     /// The bytes.
-    pub span: Span<'a>,
+    pub span: RingSpan<'a>,
 }
 
 /// The kernel's factors between the time stamp counter and the times of records.
@@ -92,14 +92,14 @@ impl Ring {
 
     /// Calls `read` with all that is new in a full-trace area, then gives the space back; `None` if nothing is. It ends
     /// with a whole packet: the kernel moves the head only when the processor has stopped and flushed.
-    pub fn read_aux<R>(&mut self, read: impl FnOnce(Traced<'_>) -> R) -> Option<R> {
+    pub fn read_aux<R>(&mut self, read: impl FnOnce(TraceBytes<'_>) -> R) -> Option<R> {
         let head = self.aux_head();
         let area = self.aux.as_mut().filter(|area| !area.overwrite)?;
         let offset = area.index.tail();
         if head == offset {
             return None;
         }
-        let result = read(Traced { offset, span: area.span(area.index, head) });
+        let result = read(TraceBytes { offset, span: area.span(area.index, head) });
         area.index.advance_to(head);
         self.control(std::mem::offset_of!(perf_event_mmap_page, aux_tail)).store(head, Ordering::Release);
         Some(result)
@@ -107,13 +107,13 @@ impl Ring {
 
     /// Calls `read` with what was written to a snapshot area since the last time, oldest first; all of it if the
     /// writing has come round. The trace must be stopped. `None` if nothing is new.
-    pub fn read_aux_snapshot<R>(&mut self, read: impl FnOnce(Traced<'_>) -> R) -> Option<R> {
+    pub fn read_aux_snapshot<R>(&mut self, read: impl FnOnce(TraceBytes<'_>) -> R) -> Option<R> {
         let head = self.aux_head();
         let area = self.aux.as_mut().filter(|area| area.overwrite)?;
         let head = (head & (area.bytes as u64 - 1)) as usize;
         let (from, len) = area.news(head);
         let index = RingIndex::new(area.bytes as u64, from as u64)?;
-        let traced = Traced { offset: from as u64, span: area.span(index, (from + len) as u64) };
+        let traced = TraceBytes { offset: from as u64, span: area.span(index, (from + len) as u64) };
         if len == 0 {
             return None;
         }
@@ -163,9 +163,9 @@ impl AuxArea {
         unsafe { std::slice::from_raw_parts(start.as_ptr(), len) }
     }
 
-    fn span(&self, index: RingIndex, end: u64) -> Span<'_> {
+    fn span(&self, index: RingIndex, end: u64) -> RingSpan<'_> {
         let pieces = index.pieces(end);
-        Span { first: self.slice(pieces.first), second: self.slice(pieces.second) }
+        RingSpan { first: self.slice(pieces.first), second: self.slice(pieces.second) }
     }
 
     /// Where what is new begins, and its length, when the head is at `head`.

@@ -30,7 +30,7 @@ pub use perf_event::{Counter, CounterPlace, Cpu};
 pub use poll::Poller;
 pub use process::{Child, CpuUse, ExitKind, Surroundings};
 pub use prompt::{Prompt, Rank};
-pub use ring::{Ring, Span};
+pub use ring::{Ring, RingSpan};
 pub use shared_map::SharedMap;
 pub use signal::SignalReader;
 pub use slots::{SharedSlots, SlotRecord};

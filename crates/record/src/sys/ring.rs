@@ -34,14 +34,14 @@ unsafe impl Send for Ring {}
 
 /// Bytes of the ring that wait to be read, in order; wraps from `first` to `second`.
 #[derive(Debug, Clone, Copy)]
-pub struct Span<'a> {
+pub struct RingSpan<'a> {
     /// The earlier bytes.
     pub first: &'a [u8],
     /// The later bytes (at the start of the buffer); empty unless wrapped.
     pub second: &'a [u8],
 }
 
-impl Span<'_> {
+impl RingSpan<'_> {
     /// Bytes in both pieces.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -135,7 +135,7 @@ impl Ring {
 
     /// Calls `read` with all that waits, then gives the space back to the kernel. Whole records only: the kernel
     /// moves its head record by record. Not called when nothing waits. Forward rings.
-    pub fn read<R>(&mut self, read: impl FnOnce(Span<'_>) -> R) -> Option<R> {
+    pub fn read<R>(&mut self, read: impl FnOnce(RingSpan<'_>) -> R) -> Option<R> {
         let (head, span) = self.waiting()?;
         let result = read(span);
         self.index.advance_to(head);
@@ -145,29 +145,29 @@ impl Ring {
 
     /// All that waits, left where it is; `None` when nothing waits. Forward rings.
     #[must_use]
-    pub fn peek(&self) -> Option<Span<'_>> {
+    pub fn peek(&self) -> Option<RingSpan<'_>> {
         self.waiting().map(|(_, span)| span)
     }
 
-    fn waiting(&self) -> Option<(u64, Span<'_>)> {
+    fn waiting(&self) -> Option<(u64, RingSpan<'_>)> {
         let head = self.head().load(Ordering::Acquire);
         if head == self.index.tail() || self.overwrite {
             return None;
         }
         let pieces = self.index.pieces(head);
-        Some((head, Span { first: self.bytes(pieces.first), second: self.bytes(pieces.second) }))
+        Some((head, RingSpan { first: self.bytes(pieces.first), second: self.bytes(pieces.second) }))
     }
 
     /// Calls `read` with the whole content of an overwritten ring, newest record first, from the head on; the caller
     /// must have paused the output. The end may be a record cut by the overwriting.
-    pub fn read_overwritten<R>(&mut self, read: impl FnOnce(Span<'_>) -> R) -> R {
+    pub fn read_overwritten<R>(&mut self, read: impl FnOnce(RingSpan<'_>) -> R) -> R {
         let head = self.head().load(Ordering::Acquire);
         // A backward head counts down from 0: what was written so far is −head bytes, at most the whole buffer.
         let filled = head.wrapping_neg().min(self.data_bytes() as u64);
         let mut index = self.index;
         index.advance_to(head);
         let pieces = index.pieces(head.wrapping_add(filled));
-        read(Span { first: self.bytes(pieces.first), second: self.bytes(pieces.second) })
+        read(RingSpan { first: self.bytes(pieces.first), second: self.bytes(pieces.second) })
     }
 
     /// Bytes that wait to be read in a forward ring.
@@ -218,7 +218,7 @@ mod tests {
 
     #[test]
     fn a_span_reads_across_the_seam() {
-        let span = Span { first: &[1, 2, 3], second: &[4, 5, 6, 7, 8, 9] };
+        let span = RingSpan { first: &[1, 2, 3], second: &[4, 5, 6, 7, 8, 9] };
         let mut out = Vec::new();
         span.copy_to(1, 4, &mut out);
         span.copy_to(4, 99, &mut out);

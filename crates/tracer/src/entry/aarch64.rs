@@ -2,7 +2,7 @@
 //! out of the ordinary.
 //!
 //! A return address is in x30 when a function is entered, so a frame is known by the place where x86-64 would have
-//! pushed it: 8 below the stack pointer ([`Thread`]'s slots mean the same on both). Two ways back to the recorder.
+//! pushed it: 8 below the stack pointer ([`ThreadState`]'s slots mean the same on both). Two ways back to the recorder.
 //! *Sleds* jump to a stub, and the function's body is called from here: it returns here, as the processor predicts.
 //! Where the function has its frame already (`_mcount`), the return address in its frame record is replaced.
 //!
@@ -18,7 +18,7 @@ use crate::frame::{OpenCall, REPORTED, ReturnAddress};
 use crate::instrumented_fn::Site;
 use crate::patch::code::{self, STUB_BACK};
 use crate::registers::{Registers, Results};
-use crate::thread::Thread;
+use crate::thread::ThreadState;
 
 const _: () = assert!(core::mem::offset_of!(Entered, x8) == 208);
 const _: () = assert!(core::mem::offset_of!(Entered, data) == 216);
@@ -466,8 +466,8 @@ unsafe extern "C" fn tally_returned(sp: u64, results: *const Results) -> u64 {
 }
 
 /// This thread's state; all zero before its first call.
-pub fn thread() -> *mut Thread {
-    let at: *mut Thread;
+pub fn thread() -> *mut ThreadState {
+    let at: *mut ThreadState;
     // SAFETY: reads the thread pointer and a constant of the loader's.
     unsafe {
         asm!("mrs {0}, tpidr_el0", "adrp {1}, :gottprel:tally_thread", "ldr {1}, [{1}, :gottprel_lo12:tally_thread]",

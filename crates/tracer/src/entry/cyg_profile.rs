@@ -7,15 +7,15 @@
 
 use crate::entry::addresses;
 use crate::frame::{OpenCall, REPORTED, ReturnAddress};
-use crate::instrumented_fn::{Site, Values};
+use crate::instrumented_fn::{Site, ValueSpecs};
 use crate::layout::moved::{Moved, PLACES, STACK};
 use crate::registers::Registers;
-use crate::thread::{Opened, Thread};
+use crate::thread::{EntryOutcome, ThreadState};
 
 /// All registers as a call of the reporter found them.
 // Layout: known to the assembly by its offsets.
 #[repr(C)]
-pub struct Inside {
+pub struct ReportedRegisters {
     /// By x86's numbers.
     pub general: [u64; 16],
     /// xmm0 to xmm15.
@@ -27,7 +27,7 @@ pub struct Inside {
 const RSP: usize = 4;
 const RDI: usize = 7;
 
-impl Inside {
+impl ReportedRegisters {
     /// The function reported.
     pub const fn function(&self) -> u64 {
         self.general[RDI]
@@ -72,9 +72,9 @@ impl Inside {
     }
 }
 
-impl Thread {
+impl ThreadState {
     /// A function with a site reported its own entry.
-    pub fn enter_inside(&mut self, inside: &Inside, site: &'static Site) {
+    pub fn enter_inside(&mut self, inside: &ReportedRegisters, site: &'static Site) {
         let (addr, sp) = (inside.function(), inside.stack_pointer());
         if addr != site.addr {
             // The code was taken for a call of another function's.
@@ -82,7 +82,7 @@ impl Thread {
         }
         let moved = site.moved();
         let registers = inside.as_entered(moved.as_ref());
-        if moved.is_none() || site.items(Values::Results).next().is_none() {
+        if moved.is_none() || site.items(ValueSpecs::Results).next().is_none() {
             return self.enter_reported(addr, sp, Some(&registers));
         }
         self.enter_hooked(addr, sp, &registers);
@@ -104,9 +104,9 @@ impl Thread {
         }
         let unseen = OpenCall::new(addr, sp | REPORTED);
         let to = match self.open(addr, OpenCall::new(back, registers.slot), Some(unseen), Some(registers)) {
-            Opened::Written => addresses::trampoline(),
-            Opened::Silent => back,
-            Opened::Refused => {
+            EntryOutcome::Written => addresses::trampoline(),
+            EntryOutcome::Silent => back,
+            EntryOutcome::Refused => {
                 self.refuse();
                 back
             }

@@ -11,7 +11,7 @@ use core::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 
 use crate::frame::{OpenCall, REPORTED, SILENT, SITED, UNCOUNTED, UNHOOKED};
 use crate::layout as l;
-use crate::thread::Thread;
+use crate::thread::ThreadState;
 use crate::{entry, sys};
 
 /// Reads a field of the thread's state.
@@ -37,13 +37,13 @@ fn open_call(top: *mut OpenCall, below: usize) -> OpenCall {
 }
 
 /// The time now, if its high half is the one last written and there is room for an event.
-fn time_if_room(thread: *mut Thread) -> Option<u64> {
+fn time_if_room(thread: *mut ThreadState) -> Option<u64> {
     let now = sys::ticks();
     (get!(thread.pos) < get!(thread.end) && (now >> 32) as u32 == get!(thread.tsc_high)).then_some(now)
 }
 
 /// Where the next event goes, which nobody else will take.
-fn take_place(thread: *mut Thread) -> *mut u64 {
+fn take_place(thread: *mut ThreadState) -> *mut u64 {
     // SAFETY: this thread's own state; only its handlers change the field meanwhile.
     let pos = unsafe { AtomicU64::from_ptr((&raw mut (*thread).pos).cast()) };
     let at = pos.fetch_add(l::EVENT_BYTES as u64, Ordering::Relaxed);
@@ -54,7 +54,7 @@ fn take_place(thread: *mut Thread) -> *mut u64 {
 /// Writes an event with the time `now`, or with a handler's time if that is later and was written before it.
 /// `word` is the rest of the event. Returns its address, and the time of the event before it; 0 if that is not
 /// known.
-fn write(thread: *mut Thread, word: u64, now: u64) -> (u64, u64) {
+fn write(thread: *mut ThreadState, word: u64, now: u64) -> (u64, u64) {
     let at = take_place(thread);
     // The time first: a handler that changes it later changes also where it ends.
     let last = get!(thread.last);
@@ -83,7 +83,7 @@ pub fn enter(addr: u64, frame: OpenCall) -> bool {
     true
 }
 
-fn push(thread: *mut Thread, frame: OpenCall) {
+fn push(thread: *mut ThreadState, frame: OpenCall) {
     let top = get!(thread.top);
     // SAFETY: below `limit`, as was looked.
     unsafe {
@@ -138,7 +138,7 @@ pub fn reported(addr: u64, sp: u64, is_last: bool) -> bool {
 }
 
 /// Closes the innermost call; false when anything is out of the ordinary.
-fn close(thread: *mut Thread, frame: &OpenCall) -> bool {
+fn close(thread: *mut ThreadState, frame: &OpenCall) -> bool {
     // What may be dropped for its short time is the slow half's.
     if get!(thread.min_ticks) != 0 {
         return false;
@@ -153,7 +153,7 @@ fn close(thread: *mut Thread, frame: &OpenCall) -> bool {
 }
 
 /// Makes one event of a call's entry and exit, if the entry is the last event and both times are near enough.
-fn make_leaf(thread: *mut Thread, frame: &OpenCall, now: u64) -> bool {
+fn make_leaf(thread: *mut ThreadState, frame: &OpenCall, now: u64) -> bool {
     let pos = get!(thread.pos);
     if frame.at == 0 || pos as u64 != frame.at + l::EVENT_BYTES as u64 || get!(thread.last_pos) != pos as u64
     {

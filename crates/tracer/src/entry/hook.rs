@@ -1,19 +1,19 @@
-//! The doors from the assembly and from compiled-in calls into [`Thread`].
+//! The doors from the assembly and from compiled-in calls into [`ThreadState`].
 
 use core::sync::atomic::{Ordering, compiler_fence};
 
 use crate::entry;
 #[cfg(target_arch = "x86_64")]
-use crate::entry::cyg_profile::Inside;
+use crate::entry::cyg_profile::ReportedRegisters;
 use crate::frame::ReturnAddress;
 #[cfg(target_arch = "x86_64")]
 use crate::instrumented_fn::Site;
 use crate::registers::{Registers, Results};
-use crate::thread::{Thread, thread_exit};
+use crate::thread::{ThreadState, thread_exit};
 
 /// Runs the slow half with the fast half locked out, so that a signal handler in between records nothing
 /// (and is counted) instead of writing where we write.
-fn alone<R>(thread: *mut Thread, otherwise: R, work: impl FnOnce(&mut Thread) -> R) -> R {
+fn alone<R>(thread: *mut ThreadState, otherwise: R, work: impl FnOnce(&mut ThreadState) -> R) -> R {
     // SAFETY: the assembly and `entry::thread` pass this thread's own state, alive as long as the thread.
     let thread = unsafe { &mut *thread };
     if !thread.lock() {
@@ -66,7 +66,11 @@ unsafe extern "C" fn tally_slow_site(registers: *const Registers, sled: u32) -> 
 /// # Safety
 /// Called by the assembly only, with the registers as the function left them.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn tally_slow_exit(thread: *mut Thread, slot: u64, results: *const Results) -> u64 {
+pub unsafe extern "C" fn tally_slow_exit(
+    thread: *mut ThreadState,
+    slot: u64,
+    results: *const Results,
+) -> u64 {
     // SAFETY: as in `alone`; a hooked return must be answered, locked or not.
     let thread = unsafe { &mut *thread };
     let locked = thread.lock();
@@ -99,7 +103,7 @@ pub fn reported(addr: u64, sp: u64, more: Option<&Registers>) {
 /// Called by the assembly only, with the registers as they are at the call.
 #[cfg(target_arch = "x86_64")]
 #[unsafe(no_mangle)]
-unsafe extern "C" fn tally_slow_reported(inside: *const Inside) {
+unsafe extern "C" fn tally_slow_reported(inside: *const ReportedRegisters) {
     // SAFETY: the assembly put them on the stack, and the site is never unmapped.
     let (inside, site) = unsafe { (&*inside, &*((*inside).site as *const Site)) };
     alone(entry::thread(), (), |thread| thread.enter_inside(inside, site));
@@ -145,23 +149,23 @@ pub fn unhook(above: u64) {
 
 /// The walk is over and nothing was left.
 pub fn rehook() {
-    alone(entry::thread(), (), Thread::rehook);
+    alone(entry::thread(), (), ThreadState::rehook);
 }
 
 /// The program restricts its system calls: from now on none are made here, so room is made for what is to come.
 pub fn restrict() {
-    alone(entry::thread(), (), Thread::reserve);
+    alone(entry::thread(), (), ThreadState::reserve);
     crate::sys::restrict();
 }
 
 /// The C library is at round `rounds` of a thread's destructors; at the last one the thread ends.
 pub extern "C" fn ending(rounds: usize) {
     if !thread_exit::watch_on(rounds) {
-        alone(entry::thread(), (), Thread::end);
+        alone(entry::thread(), (), ThreadState::end);
     }
 }
 
 /// This thread is the only one of a child just forked.
 pub extern "C" fn forked() {
-    alone(entry::thread(), (), Thread::forked);
+    alone(entry::thread(), (), ThreadState::forked);
 }

@@ -3,7 +3,7 @@
 use core::arch::global_asm;
 
 use crate::registers::{Registers, Results};
-use crate::thread::Thread;
+use crate::thread::ThreadState;
 
 #[cfg(target_arch = "x86_64")]
 #[macro_use]
@@ -27,7 +27,7 @@ pub use x86_64::{compiled_in, frame_record, jump_guard, thread};
 
 /// Bytes that are set aside for a thread's state.
 const THREAD_BYTES: usize = 768;
-const _: () = assert!(size_of::<Thread>() <= THREAD_BYTES);
+const _: () = assert!(size_of::<ThreadState>() <= THREAD_BYTES);
 // What both save for the slow half.
 const _: () = assert!(core::mem::offset_of!(Registers, vector) == 80 && size_of::<Registers>() == 208);
 const _: () = assert!(core::mem::offset_of!(Results, general) == 32);

@@ -15,12 +15,12 @@ unsafe extern "C" {
 const NEXT: *mut u8 = -1isize as *mut u8;
 
 /// The next definition of a function, looked up once.
-pub struct Real {
+pub struct NextDefinition {
     name: &'static core::ffi::CStr,
     at: AtomicUsize,
 }
 
-impl Real {
+impl NextDefinition {
     /// The function of this name.
     pub const fn new(name: &'static core::ffi::CStr) -> Self {
         Self { name, at: AtomicUsize::new(0) }
@@ -48,7 +48,7 @@ impl Real {
 /// A function of ours before the real one, with what is done before and after.
 macro_rules! before {
     ($name:ident, $real:ident, ($($arg:ident),*), $before:expr, $after:expr) => {
-        static $real: Real = Real::new(match core::ffi::CStr::from_bytes_with_nul(
+        static $real: NextDefinition = NextDefinition::new(match core::ffi::CStr::from_bytes_with_nul(
             concat!(stringify!($name), "\0").as_bytes(),
         ) {
             Ok(name) => name,
@@ -69,7 +69,7 @@ macro_rules! before {
     };
 }
 
-static FRAME: Real = Real::new(c"_Unwind_GetCFA");
+static FRAME: NextDefinition = NextDefinition::new(c"_Unwind_GetCFA");
 
 /// The unwinder, asked by a language's own rules, is about to continue at a landing pad: the calls below it are
 /// left. (C++ also reports that it caught; Rust does not.)
@@ -85,16 +85,16 @@ before!(_Unwind_Backtrace, WALK, (each, argument), hook::unhook(entry::frame_rec
 before!(backtrace, BACKTRACE, (to, count), hook::unhook(entry::frame_record()), hook::rehook());
 
 /// Functions that unwind and do not come back: the assembly goes on to them without a frame of its own.
-static UNWINDING: [Real; 9] = [
-    Real::new(c"_Unwind_RaiseException"),
-    Real::new(c"_Unwind_Resume"),
-    Real::new(c"_Unwind_Resume_or_Rethrow"),
-    Real::new(c"_Unwind_ForcedUnwind"),
-    Real::new(c"pthread_exit"),
-    Real::new(c"longjmp"),
-    Real::new(c"_longjmp"),
-    Real::new(c"siglongjmp"),
-    Real::new(c"__longjmp_chk"),
+static UNWINDING: [NextDefinition; 9] = [
+    NextDefinition::new(c"_Unwind_RaiseException"),
+    NextDefinition::new(c"_Unwind_Resume"),
+    NextDefinition::new(c"_Unwind_Resume_or_Rethrow"),
+    NextDefinition::new(c"_Unwind_ForcedUnwind"),
+    NextDefinition::new(c"pthread_exit"),
+    NextDefinition::new(c"longjmp"),
+    NextDefinition::new(c"_longjmp"),
+    NextDefinition::new(c"siglongjmp"),
+    NextDefinition::new(c"__longjmp_chk"),
 ];
 /// From this index on they are forms of longjmp.
 const FIRST_JUMP: u32 = 5;
@@ -118,7 +118,7 @@ unsafe extern "C" fn tally_before_unwinding(
         // SAFETY: a jmp_buf that the program filled by setjmp.
         hook::left_below(unsafe { stack_pointer_of(first) });
     }
-    UNWINDING.get(which as usize).map_or(0, Real::find)
+    UNWINDING.get(which as usize).map_or(0, NextDefinition::find)
 }
 
 /// The stack pointer that a jump goes back to.
@@ -132,7 +132,7 @@ unsafe fn stack_pointer_of(buffer: *const u64) -> u64 {
     if cfg!(target_arch = "aarch64") { mixed(13) ^ guard } else { mixed(6).rotate_right(17) ^ guard }
 }
 
-static CATCH: Real = Real::new(c"__cxa_begin_catch");
+static CATCH: NextDefinition = NextDefinition::new(c"__cxa_begin_catch");
 
 /// `__cxa_begin_catch`, reached with the catching function's stack pointer in `sp`.
 ///

@@ -17,28 +17,29 @@
 
 use core::arch::{asm, global_asm, naked_asm};
 
-use crate::entry::cyg_profile::Inside;
+use crate::entry::cyg_profile::ReportedRegisters;
 use crate::frame::OpenCall;
 use crate::instrumented_fn::Site;
 use crate::registers::Registers;
-use crate::thread::Thread;
+use crate::thread::ThreadState;
 
-const _: () = assert!(core::mem::offset_of!(Thread, pos) == 0);
-const _: () = assert!(core::mem::offset_of!(Thread, end) == 8);
-const _: () = assert!(core::mem::offset_of!(Thread, top) == 16);
-const _: () = assert!(core::mem::offset_of!(Thread, limit) == 24);
-const _: () = assert!(core::mem::offset_of!(Thread, tsc_high) == 32);
-const _: () = assert!(core::mem::offset_of!(Thread, addr_high) == 36);
-const _: () = assert!(core::mem::offset_of!(Thread, last) == 40);
-const _: () = assert!(core::mem::offset_of!(Thread, last_pos) == 48);
-const _: () = assert!(core::mem::offset_of!(Thread, min_ticks) == 56);
+const _: () = assert!(core::mem::offset_of!(ThreadState, pos) == 0);
+const _: () = assert!(core::mem::offset_of!(ThreadState, end) == 8);
+const _: () = assert!(core::mem::offset_of!(ThreadState, top) == 16);
+const _: () = assert!(core::mem::offset_of!(ThreadState, limit) == 24);
+const _: () = assert!(core::mem::offset_of!(ThreadState, tsc_high) == 32);
+const _: () = assert!(core::mem::offset_of!(ThreadState, addr_high) == 36);
+const _: () = assert!(core::mem::offset_of!(ThreadState, last) == 40);
+const _: () = assert!(core::mem::offset_of!(ThreadState, last_pos) == 48);
+const _: () = assert!(core::mem::offset_of!(ThreadState, min_ticks) == 56);
 const _: () =
     assert!(core::mem::offset_of!(OpenCall, back) == 0 && core::mem::offset_of!(OpenCall, slot) == 8);
 const _: () =
     assert!(core::mem::offset_of!(OpenCall, at) == 16 && core::mem::offset_of!(OpenCall, before) == 24);
 const _: () = assert!(size_of::<OpenCall>() == 32);
 const _: () = assert!(core::mem::offset_of!(Site, target) == 0 && core::mem::offset_of!(Site, addr) == 8);
-const _: () = assert!(core::mem::offset_of!(Inside, site) == 384 && size_of::<Inside>() == 392);
+const _: () =
+    assert!(core::mem::offset_of!(ReportedRegisters, site) == 384 && size_of::<ReportedRegisters>() == 392);
 const _: () =
     assert!(core::mem::offset_of!(Registers, slot) == 48 && core::mem::offset_of!(Registers, site) == 56);
 
@@ -428,8 +429,8 @@ pub fn compiled_in() -> [u64; 4] {
 }
 
 /// This thread's state; all zero before its first call.
-pub fn thread() -> *mut Thread {
-    let at: *mut Thread;
+pub fn thread() -> *mut ThreadState {
+    let at: *mut ThreadState;
     // SAFETY: reads the thread pointer and a constant of the loader's.
     unsafe {
         asm!("mov {0}, [rip + tally_thread@GOTTPOFF]", "add {0}, fs:[0]", out(reg) at,

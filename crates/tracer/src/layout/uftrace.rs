@@ -14,7 +14,7 @@ const MAGIC: u64 = 5;
 
 /// Kind and contents of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum UftraceKind {
     /// A function was entered; the address is its own.
     Entry,
     /// It returned.
@@ -27,11 +27,11 @@ pub enum Kind {
 
 /// One record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Record {
+pub struct UftraceRecord {
     /// ns of `CLOCK_MONOTONIC`.
     pub time_ns: u64,
     /// Kind and contents.
-    pub kind: Kind,
+    pub kind: UftraceKind,
     /// Open calls around it.
     pub depth: u16,
     /// The function's address in the traced process; of lost records their number.
@@ -42,7 +42,7 @@ pub struct Record {
 
 /// Reads a record; `None` where its magic is another, as it is where a file was cut short.
 #[must_use]
-pub fn record_from_bytes(bytes: &[u8; RECORD_BYTES]) -> Option<Record> {
+pub fn record_from_bytes(bytes: &[u8; RECORD_BYTES]) -> Option<UftraceRecord> {
     let word = |at: usize| {
         let mut word = [0; 8];
         word.copy_from_slice(&bytes[at..at + 8]);
@@ -50,13 +50,13 @@ pub fn record_from_bytes(bytes: &[u8; RECORD_BYTES]) -> Option<Record> {
     };
     let (time_ns, data) = (word(0), word(8));
     let kind = match data & 3 {
-        0 => Kind::Entry,
-        1 => Kind::Exit,
-        2 => Kind::Lost,
-        _ => Kind::Event,
+        0 => UftraceKind::Entry,
+        1 => UftraceKind::Exit,
+        2 => UftraceKind::Lost,
+        _ => UftraceKind::Event,
     };
     let depth = (data >> 6 & 0x3ff) as u16;
-    (data >> 3 & 7 == MAGIC).then_some(Record {
+    (data >> 3 & 7 == MAGIC).then_some(UftraceRecord {
         time_ns,
         kind,
         depth,
@@ -67,7 +67,7 @@ pub fn record_from_bytes(bytes: &[u8; RECORD_BYTES]) -> Option<Record> {
 
 /// Encoding of a value after a record; padded to 4 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Value {
+pub enum UftraceValue {
     /// Its size in bytes.
     Bytes(u8),
     /// A number in 8 bytes that may be a small negative one of 4.
@@ -82,26 +82,26 @@ pub enum Value {
 
 /// Copies values as the recorder of tally writes them; where they end. `None`: none are known, or the file ends.
 #[must_use]
-pub fn values_end(bytes: &[u8], from: usize, values: &[Value], to: &mut Vec<u8>) -> Option<usize> {
+pub fn values_end(bytes: &[u8], from: usize, values: &[UftraceValue], to: &mut Vec<u8>) -> Option<usize> {
     let first = to.len();
     let mut at = from;
     for how in values {
         let rest = bytes.get(at..)?;
         let (value, taken) = match *how {
-            Value::Bytes(count) => (rest.get(..usize::from(count))?, usize::from(count)),
-            Value::Auto => (narrowed(rest.first_chunk()?), 8),
-            Value::Text => {
+            UftraceValue::Bytes(count) => (rest.get(..usize::from(count))?, usize::from(count)),
+            UftraceValue::Auto => (narrowed(rest.first_chunk()?), 8),
+            UftraceValue::Text => {
                 let count = usize::from(u16::from_le_bytes(*rest.first_chunk()?));
                 (rest.get(2..2 + count)?, 2 + count)
             }
-            Value::X87 => (rest.get(..10)?, 10),
-            Value::Record(count) => (&[][..], count as usize),
+            UftraceValue::X87 => (rest.get(..10)?, 10),
+            UftraceValue::Record(count) => (&[][..], count as usize),
         };
-        let padding = if *how == Value::X87 { WIDE_BYTES - value.len() } else { 0 };
+        let padding = if *how == UftraceValue::X87 { WIDE_BYTES - value.len() } else { 0 };
         at = at.checked_add(taken.next_multiple_of(4))?;
         let has_room = to.len() - first + 1 + value.len() + padding <= VALUES_BYTES_MAX;
         match (value, u8::try_from(value.len() + padding)) {
-            (b"NULL", _) if *how == Value::Text => to.push(VALUE_NULL),
+            (b"NULL", _) if *how == UftraceValue::Text => to.push(VALUE_NULL),
             (_, Ok(length)) if has_room => {
                 to.push(length);
                 to.extend_from_slice(value);
@@ -129,7 +129,7 @@ mod tests {
     fn a_record_written_by_uftrace_reads_correctly() {
         let bytes = [0xaf, 0x62, 0xfc, 0xde, 0xa9, 4, 0, 0, 0x69, 0, 0xa5, 0x22, 0x87, 0x71, 0x9b, 0x55];
         let record = record_from_bytes(&bytes).unwrap();
-        assert_eq!((record.kind, record.depth, record.more), (Kind::Exit, 1, false));
+        assert_eq!((record.kind, record.depth, record.more), (UftraceKind::Exit, 1, false));
         assert_eq!((record.time_ns, record.address), (0x4a9_defc_62af, 0x559b_7187_22a5));
         assert_eq!(record_from_bytes(&[0; 16]), None);
     }

@@ -1,12 +1,12 @@
 //! Arguments and results: the spec of where the recorder finds them, and the bytes it writes.
 //!
-//! A *spec* is two `u32` (how many arguments, how many results), then [`Item`]s of 8 bytes, arguments first.
+//! A *spec* is two `u32` (how many arguments, how many results), then [`ValueItem`]s of 8 bytes, arguments first.
 //! The bytes written are one value an item: its length in a byte, then that many bytes; or one of the `VALUE_*`
 //! bytes alone.
 
 /// One value to record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Item {
+pub struct ValueItem {
     /// One of `FROM_*`.
     pub from: u8,
     /// The register: n-th of the argument's (or result's) general or vector registers.
@@ -44,7 +44,7 @@ pub const HOW_TEXT_OBJECT: u8 = 3;
 
 /// The value itself, of [`WIDE_BYTES`].
 pub const HOW_WIDE: u8 = 4;
-/// A pointer to the value's bytes, [`Item::offset`] on.
+/// A pointer to the value's bytes, [`ValueItem::offset`] on.
 pub const HOW_AT: u8 = 5;
 /// Bytes of a wide value; of x87's the upper six mean nothing.
 pub const WIDE_BYTES: usize = 16;
@@ -62,10 +62,10 @@ pub const TEXT_BYTES_MAX: usize = 96;
 pub const VALUES_BYTES_MAX: usize = 240;
 /// Bytes of a spec's head.
 pub const HEAD_BYTES: usize = 8;
-/// Bytes of an [`Item`].
+/// Bytes of an [`ValueItem`].
 pub const ITEM_BYTES: usize = 8;
 
-impl Item {
+impl ValueItem {
     /// Decodes the bytes of a spec.
     #[must_use]
     pub fn from_bytes(bytes: &[u8; ITEM_BYTES]) -> Self {
@@ -91,7 +91,7 @@ pub fn counts(spec: &[u8]) -> (usize, usize) {
 /// A spec's bytes.
 #[cfg(not(any(tally_preload, tally_timers)))]
 #[must_use]
-pub fn spec(arguments: &[Item], results: &[Item]) -> Vec<u8> {
+pub fn spec(arguments: &[ValueItem], results: &[ValueItem]) -> Vec<u8> {
     let mut bytes = Vec::new();
     bytes.extend((arguments.len() as u32).to_le_bytes());
     bytes.extend((results.len() as u32).to_le_bytes());
@@ -102,7 +102,7 @@ pub fn spec(arguments: &[Item], results: &[Item]) -> Vec<u8> {
 /// One value as it was written.
 #[cfg(not(any(tally_preload, tally_timers)))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Written<'a> {
+pub enum WrittenValue<'a> {
     /// Its bytes.
     Bytes(&'a [u8]),
     /// It could not be read.
@@ -115,15 +115,15 @@ pub enum Written<'a> {
 
 /// The values in the bytes of one call; where they are cut short they end.
 #[cfg(not(any(tally_preload, tally_timers)))]
-pub fn written(bytes: &[u8]) -> impl Iterator<Item = Written<'_>> {
+pub fn written(bytes: &[u8]) -> impl Iterator<Item = WrittenValue<'_>> {
     let mut rest = bytes;
     std::iter::from_fn(move || {
         let (length, after) = rest.split_first()?;
         let (value, bytes) = match *length {
-            VALUE_UNREADABLE => (Written::Unreadable, 0),
-            VALUE_NULL => (Written::Null, 0),
-            VALUE_NO_ROOM => (Written::NoRoom, 0),
-            length => (Written::Bytes(after.get(..usize::from(length))?), usize::from(length)),
+            VALUE_UNREADABLE => (WrittenValue::Unreadable, 0),
+            VALUE_NULL => (WrittenValue::Null, 0),
+            VALUE_NO_ROOM => (WrittenValue::NoRoom, 0),
+            length => (WrittenValue::Bytes(after.get(..usize::from(length))?), usize::from(length)),
         };
         rest = &after[bytes..];
         Some(value)
@@ -137,10 +137,15 @@ mod tests {
     #[test]
     fn values_read_as_written_and_end_where_they_are_cut() {
         let bytes = [2, 7, 0, VALUE_NULL, 3, b'a', b'b', b'c', VALUE_UNREADABLE];
-        let all = [Written::Bytes(&[7, 0]), Written::Null, Written::Bytes(b"abc"), Written::Unreadable];
+        let all = [
+            WrittenValue::Bytes(&[7, 0]),
+            WrittenValue::Null,
+            WrittenValue::Bytes(b"abc"),
+            WrittenValue::Unreadable,
+        ];
         assert_eq!(written(&bytes).collect::<Vec<_>>(), all);
         assert_eq!(written(&bytes[..6]).collect::<Vec<_>>(), all[..2]);
-        let item = Item { from: FROM_STACK, number: 1, how: HOW_TEXT, bytes: 8, offset: 0x1234_5678 };
-        assert_eq!(Item::from_bytes(&item.to_bytes()), item);
+        let item = ValueItem { from: FROM_STACK, number: 1, how: HOW_TEXT, bytes: 8, offset: 0x1234_5678 };
+        assert_eq!(ValueItem::from_bytes(&item.to_bytes()), item);
     }
 }

@@ -13,7 +13,7 @@ use crate::sys;
 
 /// How far the loader is with an object.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Stage {
+pub enum LoadStage {
     /// It is mapped; tables are not filled.
     Mapped,
     /// All is done.
@@ -22,13 +22,13 @@ pub enum Stage {
 
 /// Patches every sled listed in a file (a NUL-terminated path) that can be at this stage; false if the file
 /// doesn't exist.
-pub fn patch_listed(path: &[u8], stage: Stage) -> bool {
+pub fn patch_listed(path: &[u8], stage: LoadStage) -> bool {
     let Some(list) = read_list(path) else { return false };
     each_listed(
         list,
         match stage {
-            Stage::Mapped => |object, listed| patch(object, listed, Stage::Mapped),
-            Stage::Loaded => |object, listed| patch(object, listed, Stage::Loaded),
+            LoadStage::Mapped => |object, listed| patch(object, listed, LoadStage::Mapped),
+            LoadStage::Loaded => |object, listed| patch(object, listed, LoadStage::Loaded),
         },
     );
     true
@@ -58,7 +58,7 @@ fn read_list(path: &[u8]) -> Option<&'static [u8]> {
     list.strip_prefix(&sleds::MAGIC)
 }
 
-fn patch(object: &LoadedObject, listed: Listed<'static>, stage: Stage) {
+fn patch(object: &LoadedObject, listed: Listed<'static>, stage: LoadStage) {
     let sites = listed.sleds().filter(|sled| sled.rules != 0 && !sled.is_nop()).count();
     let count = listed.sleds().filter(|sled| !sled.is_nop()).count();
     let Some(mut stubs) = Stubs::new(object.end(), count, sites, listed.specs) else { return };
@@ -76,7 +76,7 @@ fn patch(object: &LoadedObject, listed: Listed<'static>, stage: Stage) {
         code::written(from, to);
         sys::protect(from, to - from, sys::PROT.0 | sys::PROT.2);
     }
-    if stage == Stage::Loaded {
+    if stage == LoadStage::Loaded {
         import::hook(object, listed.sleds().filter(|sled| sled.rules & sleds::IMPORT != 0), &mut stubs);
     }
     stubs.finish();

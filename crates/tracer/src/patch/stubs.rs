@@ -16,7 +16,7 @@ const HEAD_BYTES: usize = 48;
 const PAGE_BYTES: usize = 4096;
 
 /// Where a stub leads.
-pub struct Way {
+pub struct StubTarget {
     /// The address passed to the recorder: the function's body or its site.
     pub what: u64,
     /// The function's body, where it can be branched to; `None` for one of another object.
@@ -116,7 +116,7 @@ impl Stubs {
             Some(target) if cfg!(target_arch = "aarch64") => *target,
             _ => self.memory as u64 + (which * size_of::<u64>()) as u64,
         };
-        let stub = code::stub(at as u64, &Way { what, body, recorder })?;
+        let stub = code::stub(at as u64, &StubTarget { what, body, recorder })?;
         // SAFETY: as above.
         unsafe { core::ptr::copy_nonoverlapping(stub.as_ptr(), at, STUB_BYTES) };
         self.used += STUB_BYTES;

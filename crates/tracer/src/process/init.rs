@@ -2,7 +2,7 @@
 
 use super::{loading, opened, options, own_stack, recording_folder};
 use crate::entry::hook;
-use crate::patch::sled::{self, Stage};
+use crate::patch::sled::{self, LoadStage};
 use crate::thread::thread_exit;
 use crate::{layout, sys};
 
@@ -15,7 +15,7 @@ pub fn loaded() {
         return;
     }
     if let Some(number) = recording_folder::write_maps() {
-        opened::patch(number, Stage::Loaded);
+        opened::patch(number, LoadStage::Loaded);
     }
 }
 
@@ -26,7 +26,7 @@ pub fn mapped() -> Option<u64> {
         return None;
     }
     let number = recording_folder::write_maps()?;
-    opened::patch(number, Stage::Mapped);
+    opened::patch(number, LoadStage::Mapped);
     Some(number)
 }
 
@@ -69,7 +69,7 @@ extern "C" fn start(_count: i32, _arguments: *const *const u8, environment: *con
     }
     let mut list = recording_folder::path();
     list.push(layout::sleds::NAME.as_bytes()).push(b"\0");
-    sled::patch_listed(list.bytes(), Stage::Loaded);
+    sled::patch_listed(list.bytes(), LoadStage::Loaded);
     loaded();
     loading::prepare();
     thread_exit::prepare(hook::ending);

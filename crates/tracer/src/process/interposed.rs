@@ -2,14 +2,14 @@
 //! restrict the program's system calls. Each overrides the real function of the same name and calls it.
 
 use crate::entry::hook;
-use crate::entry::unwind_guards::Real;
+use crate::entry::unwind_guards::NextDefinition;
 use crate::patch::object;
 use crate::process::init;
 use crate::sys;
 
-static OPEN: Real = Real::new(c"dlopen");
-static PRCTL: Real = Real::new(c"prctl");
-static SYSCALL: Real = Real::new(c"syscall");
+static OPEN: NextDefinition = NextDefinition::new(c"dlopen");
+static PRCTL: NextDefinition = NextDefinition::new(c"prctl");
+static SYSCALL: NextDefinition = NextDefinition::new(c"syscall");
 
 /// Two words, as the calling convention returns them in two registers.
 #[repr(C)]

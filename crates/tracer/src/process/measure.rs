@@ -9,7 +9,7 @@ use core::arch::global_asm;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::instrumented_fn::Site;
-use crate::layout::values::{FROM_GENERAL, HEAD_BYTES, HOW_PLAIN, ITEM_BYTES, Item};
+use crate::layout::values::{FROM_GENERAL, HEAD_BYTES, HOW_PLAIN, ITEM_BYTES, ValueItem};
 use crate::layout::{self, sleds};
 use crate::{entry, sys};
 
@@ -151,7 +151,7 @@ fn is_recording() -> bool {
 
 /// One argument, the first, of 8 bytes.
 fn spec() -> [u8; SPEC_BYTES] {
-    let item = Item { from: FROM_GENERAL, number: 0, how: HOW_PLAIN, bytes: 8, offset: 0 };
+    let item = ValueItem { from: FROM_GENERAL, number: 0, how: HOW_PLAIN, bytes: 8, offset: 0 };
     let mut spec = [0; SPEC_BYTES];
     spec[0] = 1;
     spec[HEAD_BYTES..].copy_from_slice(&item.to_bytes());

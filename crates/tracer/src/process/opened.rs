@@ -6,7 +6,7 @@
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use crate::layout::sleds as list;
-use crate::patch::sled::{self, Stage};
+use crate::patch::sled::{self, LoadStage};
 use crate::process::recording_folder;
 use crate::sys;
 
@@ -16,7 +16,7 @@ const PATIENCE_NS: u64 = 10_000_000_000;
 static GIVEN_UP: AtomicBool = AtomicBool::new(false);
 
 /// Maps were written under `number`: patches what was loaded since, so far as can be at this stage.
-pub fn patch(number: u64, stage: Stage) {
+pub fn patch(number: u64, stage: LoadStage) {
     if sys::is_restricted() || GIVEN_UP.load(Ordering::Relaxed) {
         return;
     }
@@ -33,7 +33,7 @@ pub fn patch(number: u64, stage: Stage) {
 
 /// The answer that was got for `number` is gone through once more, now that its objects are loaded. Whether there was one.
 pub fn patch_again(number: u64) -> bool {
-    sled::patch_listed(answer(number).bytes(), Stage::Loaded)
+    sled::patch_listed(answer(number).bytes(), LoadStage::Loaded)
 }
 
 /// The path of the answer for `number`.
@@ -60,7 +60,7 @@ fn is_unanswered() -> bool {
     false
 }
 
-fn wait(number: u64, stage: Stage) {
+fn wait(number: u64, stage: LoadStage) {
     const PAUSE_NS: u64 = 200_000;
     let path = answer(number);
     let until = sys::monotonic_ns() + PATIENCE_NS;

@@ -6,13 +6,13 @@ use crate::layout::values::VALUES_BYTES_MAX;
 use crate::process::recording_folder::ThreadFile;
 use crate::sys;
 use crate::sys::space::{EBADF, allocate, write_all_at};
-use crate::thread::{LIVE, Thread};
+use crate::thread::{LIVE, ThreadState};
 
 /// Events that may be written after one look for room: what a call's values take, and what a signal handler adds
 /// between the look and the write.
 const SLACK_EVENTS: usize = 64 + VALUES_BYTES_MAX / l::EVENT_BYTES;
 
-impl Thread {
+impl ThreadState {
     /// Begins a file.
     ///
     /// # Errors

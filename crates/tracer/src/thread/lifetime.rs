@@ -2,7 +2,7 @@
 
 use core::sync::atomic::Ordering;
 
-use super::{FRAMES_BYTES, FRESH, LIVE, MAX_FRAMES, OFF, Thread, UNABLE, signal_toggle, thread_exit};
+use super::{FRAMES_BYTES, FRESH, LIVE, MAX_FRAMES, OFF, ThreadState, UNABLE, signal_toggle, thread_exit};
 use crate::frame::OpenCall;
 use crate::gate::Gate;
 use crate::layout as l;
@@ -10,7 +10,7 @@ use crate::process::{options, own_stack, recording_folder};
 use crate::sys;
 use crate::sys::space::ENOMEM;
 
-impl Thread {
+impl ThreadState {
     /// Whether this thread records.
     pub fn ready(&mut self) -> bool {
         if self.state == FRESH {

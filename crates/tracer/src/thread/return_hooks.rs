@@ -4,9 +4,9 @@ use crate::entry::addresses;
 use crate::frame::{OpenCall, REPORTED, UNHOOKED};
 #[cfg(target_arch = "x86_64")]
 use crate::registers::word_at;
-use crate::thread::{LIVE, Thread};
+use crate::thread::{LIVE, ThreadState};
 
-impl Thread {
+impl ThreadState {
     /// An exception was caught at `sp`: frames below are gone, those above are hooked again.
     pub fn caught(&mut self, sp: u64) {
         self.left_below(sp);
@@ -26,7 +26,7 @@ impl Thread {
 }
 
 #[cfg(target_arch = "x86_64")]
-impl Thread {
+impl ThreadState {
     /// Puts every return address back, before an unwinder walks this stack.
     pub fn unhook(&mut self, _above: u64) {
         let here = 0u8;
@@ -85,7 +85,7 @@ impl Thread {
 }
 
 #[cfg(target_arch = "aarch64")]
-impl Thread {
+impl ThreadState {
     /// Puts every return address back, before an unwinder walks this stack at or above `above`.
     ///
     /// A function that a sled's stub called has put the hook where only it knows: it is looked for between the

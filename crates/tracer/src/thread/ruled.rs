@@ -1,14 +1,14 @@
 //! Applies the rules of functions when a call of them begins and ends.
 
-use super::{MAX_FRAMES, Thread};
+use super::{MAX_FRAMES, ThreadState};
 use crate::frame::SILENT;
-use crate::instrumented_fn::{Site, Values};
+use crate::instrumented_fn::{Site, ValueSpecs};
 use crate::layout as l;
 use crate::layout::sleds;
 use crate::process::options;
 use crate::registers::Registers;
 
-impl Thread {
+impl ThreadState {
     /// Does what a site wants of a call just opened.
     pub(super) fn apply(&mut self, site: &'static Site, is_written: bool, registers: &Registers) {
         if site.has(sleds::DEPTH | sleds::TIME) {
@@ -21,7 +21,7 @@ impl Thread {
             self.write_backtrace();
         }
         if site.has(sleds::VALUES) {
-            self.write_values(l::CONTROL_ARGUMENTS, site.items(Values::Arguments), registers);
+            self.write_values(l::CONTROL_ARGUMENTS, site.items(ValueSpecs::Arguments), registers);
         }
     }
 

@@ -3,16 +3,16 @@
 use crate::frame::{OpenCall, SITED};
 use crate::instrumented_fn::Site;
 use crate::layout::sleds::SLOW;
-use crate::layout::{self as l, Event};
+use crate::layout::{self as l, RecordedEvent};
 use crate::sys;
-use crate::thread::Thread;
+use crate::thread::ThreadState;
 
 /// Such calls that may be open at once; those inside more of them are kept.
 const MOST: usize = 16;
 
 /// One thread's open calls of that kind, outermost first.
 #[derive(Clone, Copy)]
-pub struct Slow {
+pub struct SlowCalls {
     open: [Began; MOST],
     count: usize,
 }
@@ -27,14 +27,14 @@ struct Began {
     tsc: u64,
 }
 
-impl Slow {
+impl SlowCalls {
     /// None is open any more; or what is belongs to another file.
     pub fn clear(&mut self) {
         self.count = 0;
     }
 }
 
-impl Thread {
+impl ThreadState {
     /// Where in the file the next event goes.
     pub fn offset(&self) -> u64 {
         self.file_bytes - self.chunk_bytes as u64 + (self.pos as u64 - self.chunk as u64)
@@ -100,11 +100,11 @@ impl Thread {
             return None;
         }
         // SAFETY: within what was written of the mapped chunk.
-        let word = |at: *mut u64| Event::from_word(unsafe { *at });
-        let Event::Entry { tsc_low, .. } = word(start) else { return None };
+        let word = |at: *mut u64| RecordedEvent::from_word(unsafe { *at });
+        let RecordedEvent::Entry { tsc_low, .. } = word(start) else { return None };
         let mut at = start.wrapping_add(1);
         while at < self.pos {
-            let Event::Control { code, argument } = word(at) else { return None };
+            let RecordedEvent::Control { code, argument } = word(at) else { return None };
             if ![l::CONTROL_ARGUMENTS, l::CONTROL_BACKTRACE].contains(&u64::from(code)) {
                 return None;
             }

@@ -3,12 +3,12 @@
 #[cfg(target_arch = "aarch64")]
 use crate::frame::REPORTED;
 use crate::frame::{OpenCall, SILENT};
-use crate::instrumented_fn::Values;
+use crate::instrumented_fn::ValueSpecs;
 use crate::layout as l;
 use crate::registers::Results;
-use crate::thread::{LIVE, Thread};
+use crate::thread::{LIVE, ThreadState};
 
-impl Thread {
+impl ThreadState {
     /// Open calls.
     pub fn depth(&self) -> usize {
         (self.top as usize - self.base as usize) / size_of::<OpenCall>()
@@ -188,7 +188,7 @@ impl Thread {
 
     fn write_end(&mut self, frame: OpenCall, below: usize, code: u64, results: Option<&Results>) {
         if let (Some(site), Some(results)) = (frame.site(), results) {
-            self.write_values(l::CONTROL_RESULT, site.items(Values::Results), results);
+            self.write_values(l::CONTROL_RESULT, site.items(ValueSpecs::Results), results);
         }
         if !self.make_room() {
             return;

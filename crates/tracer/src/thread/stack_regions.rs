@@ -9,7 +9,7 @@ use crate::frame::OpenCall;
 #[cfg(target_arch = "x86_64")]
 use crate::frame::{REPORTED, UNHOOKED};
 use crate::sys;
-use crate::thread::Thread;
+use crate::thread::ThreadState;
 
 /// Places where stacks end that are kept, the latest ones.
 const ENDS: usize = 64;
@@ -27,7 +27,7 @@ struct Left {
 }
 
 /// What a thread knows of its stacks. All zero: nothing.
-pub struct Apart {
+pub struct StackRegions {
     /// Two stack positions, lower first: between them ends a stack. 0: none.
     ends: [(u64, u64); ENDS],
     next: usize,
@@ -41,16 +41,16 @@ fn index(slot: u64) -> usize {
     (slot.wrapping_mul(MIX) >> 52) as usize % LEFT
 }
 
-impl Thread {
-    fn known(&self) -> Option<&Apart> {
+impl ThreadState {
+    fn known(&self) -> Option<&StackRegions> {
         // SAFETY: null, or memory of ours that only this thread uses, as long as the thread records.
         unsafe { self.apart.as_ref() }
     }
 
     /// The same, made when it is needed first.
-    fn knowing(&mut self) -> Option<&mut Apart> {
+    fn knowing(&mut self) -> Option<&mut StackRegions> {
         if self.apart.is_null() && !sys::is_restricted() {
-            self.apart = sys::map_memory(0, size_of::<Apart>())?.cast();
+            self.apart = sys::map_memory(0, size_of::<StackRegions>())?.cast();
         }
         // SAFETY: as above; fresh memory is all zero, which is a valid value.
         unsafe { self.apart.as_mut() }
@@ -59,7 +59,7 @@ impl Thread {
     /// Gives back what is known.
     pub fn forget_stacks(&mut self) {
         if !self.apart.is_null() {
-            sys::unmap(self.apart.cast(), size_of::<Apart>());
+            sys::unmap(self.apart.cast(), size_of::<StackRegions>());
             self.apart = core::ptr::null_mut();
         }
     }

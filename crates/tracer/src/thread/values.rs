@@ -1,10 +1,10 @@
 //! Arguments and results: read from registers, the stack, and what they point at, and written as events.
 
 use crate::layout as l;
-use crate::layout::values::{self as v, Item};
+use crate::layout::values::{self as v, ValueItem};
 use crate::registers::{ValueSource, word_at};
 use crate::sys;
-use crate::thread::Thread;
+use crate::thread::ThreadState;
 
 /// The values of one call, as they are to be written.
 struct Gathered {
@@ -30,7 +30,7 @@ impl Gathered {
     }
 
     /// Reads one value.
-    fn add(&mut self, item: Item, from: &impl ValueSource) {
+    fn add(&mut self, item: ValueItem, from: &impl ValueSource) {
         if item.how == v::HOW_WIDE {
             return match wide(item, from) {
                 Some(bytes) => self.push(&bytes),
@@ -80,7 +80,7 @@ fn low_bytes(word: &[u8; 8], bytes: u8) -> &[u8] {
 }
 
 /// A value of two words.
-fn wide(item: Item, from: &impl ValueSource) -> Option<[u8; v::WIDE_BYTES]> {
+fn wide(item: ValueItem, from: &impl ValueSource) -> Option<[u8; v::WIDE_BYTES]> {
     let mut value = [0; v::WIDE_BYTES];
     match item.from {
         v::FROM_GENERAL => {
@@ -94,9 +94,14 @@ fn wide(item: Item, from: &impl ValueSource) -> Option<[u8; v::WIDE_BYTES]> {
     Some(value)
 }
 
-impl Thread {
+impl ThreadState {
     /// Writes the values that `items` names; nothing without any.
-    pub fn write_values(&mut self, code: u64, items: impl Iterator<Item = Item>, from: &impl ValueSource) {
+    pub fn write_values(
+        &mut self,
+        code: u64,
+        items: impl Iterator<Item = ValueItem>,
+        from: &impl ValueSource,
+    ) {
         let mut gathered = Gathered { bytes: [0; v::VALUES_BYTES_MAX + 8], used: 0 };
         for item in items {
             gathered.add(item, from);

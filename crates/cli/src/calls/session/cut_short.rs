@@ -1,6 +1,6 @@
 //! A recording that can't go on, of a program that can.
 
-use record::stop_signals::{Role, RunningCommand};
+use record::stop_signals::{RunningCommand, SignalRole};
 
 use super::{PAUSE, Session};
 use crate::terminal::out;
@@ -23,7 +23,7 @@ impl Session {
             if let Some(end) = child.try_wait()? {
                 return Ok(end.shell_code().max(1));
             }
-            self.signals.take(Some(RunningCommand::of(child, Role::Recorded)))?;
+            self.signals.take(Some(RunningCommand::of(child, SignalRole::Recorded)))?;
             self.engine.poll(&mut |_| {});
             std::thread::sleep(PAUSE);
         }

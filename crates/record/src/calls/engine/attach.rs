@@ -7,11 +7,11 @@ use crate::calls::Error;
 use crate::calls::layout;
 use crate::calls::links::Links;
 use crate::calls::perf::{self, UprobeSite};
-use crate::calls::plan::{Exits, Object, leave_cookie};
+use crate::calls::plan::{Exits, ProbedObject, leave_cookie};
 use crate::sys::CounterPlace;
 use crate::sys::bpf::{self, ProbeSide, Probes};
 
-use super::Engine;
+use super::CallEngine;
 
 /// Probed instructions of a file.
 #[derive(Default)]
@@ -29,7 +29,7 @@ impl FromIterator<(u64, u64)> for ProbeSites {
     }
 }
 
-impl Engine {
+impl CallEngine {
     /// Links these functions; where the kernel refuses, halves them until the culprits are alone.
     fn link_all(&mut self, object: usize, numbers: &[u32], links: &mut Links) -> Result<(), Error> {
         let refusal = match self.link(object, numbers) {
@@ -143,7 +143,7 @@ impl Engine {
             return Ok(Vec::new());
         }
         let ProbeSites { offsets, cookies } = sites;
-        let Object { path, pid } = &self.objects[object];
+        let ProbedObject { path, pid } = &self.objects[object];
         let probes = Probes { path, offsets, cookies, side: ProbeSide::Entry, pid: *pid };
         let link = bpf::link_uprobe_sessions(program.as_fd(), &probes);
         link.map(|link| vec![link]).map_err(|error| refused(path, offsets.len(), error))
@@ -160,7 +160,7 @@ impl Engine {
             return Ok(Vec::new());
         }
         let ProbeSites { offsets, cookies } = sites;
-        let Object { path, pid } = &self.objects[object];
+        let ProbedObject { path, pid } = &self.objects[object];
         if !self.programs.multi {
             let one = |(offset, cookie): (&u64, &u64)| {
                 let place = if *pid == 0 { CounterPlace::cpu(0) } else { CounterPlace::task(*pid as i32) };

@@ -7,7 +7,7 @@ use perfdata::Endian;
 use perfdata::tracepoint::Format;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::super::layout::{CallEvent, Kind};
+use super::super::layout::{CallEvent, CallEventKind};
 use super::super::plan::KernelWish;
 use super::parse_page;
 
@@ -43,7 +43,7 @@ struct KernelMoment {
 }
 
 /// Reads pages.
-pub struct Decoder {
+pub struct FtraceDecoder {
     enter: Shape,
     exit: Option<Shape>,
     wanted: FxHashSet<u64>,
@@ -55,7 +55,7 @@ pub struct Decoder {
     pub lost: u64,
 }
 
-impl Decoder {
+impl FtraceDecoder {
     /// For a tracer whose format files are in `formats` (`events/ftrace`).
     ///
     /// # Errors
@@ -137,11 +137,11 @@ impl Decoder {
             return;
         }
         let function = self.number(address);
-        let event = event(Kind::Kernel, time_ns, tid, function);
+        let event = event(CallEventKind::Kernel, time_ns, tid, function);
         sink(event);
         if self.exit.is_none() {
             // Only entries are reported, so the call takes no time.
-            sink(CallEvent { kind: Kind::KernelEnd, ..event });
+            sink(CallEvent { kind: CallEventKind::KernelEnd, ..event });
             self.inside.remove(&tid);
         }
     }
@@ -158,7 +158,7 @@ impl Decoder {
         if depth - base < self.depth {
             let address = start_of(address, |start| self.wanted.contains(&start)).unwrap_or(address);
             let function = self.number(address);
-            sink(event(Kind::KernelEnd, time_ns, tid, function));
+            sink(event(CallEventKind::KernelEnd, time_ns, tid, function));
         }
     }
 
@@ -180,7 +180,7 @@ pub fn start_of(address: u64, begins: impl Fn(u64) -> bool) -> Option<u64> {
     [0, 4, 8].into_iter().map(|behind| address.wrapping_sub(behind)).find(|start| begins(*start))
 }
 
-fn event(kind: Kind, time_ns: u64, tid: u32, function: u32) -> CallEvent {
+fn event(kind: CallEventKind, time_ns: u64, tid: u32, function: u32) -> CallEvent {
     CallEvent { time_ns, sp: 0, tid, pid: 0, function, kind, generation: false, loops: false, maybe: false }
 }
 
@@ -215,11 +215,11 @@ mod tests {
         \tfield:unsigned int depth;\toffset:16;\tsize:4;\tsigned:0;\n\n\
         print fmt: \"--> %ps (%u)\", (void *)REC->func, REC->depth\n";
 
-    fn decoder(wanted: &[u64], depth: u32) -> Decoder {
+    fn decoder(wanted: &[u64], depth: u32) -> FtraceDecoder {
         let functions = wanted.iter().map(|address| KernelFunction { name: "f".into(), address: *address });
         let wish = KernelWish { functions: functions.collect(), depth };
         let enter = shape(ENTRY.as_bytes(), "func").expect("it has all fields");
-        Decoder::of(enter, Some(Shape { id: 10, ..enter }), &wish)
+        FtraceDecoder::of(enter, Some(Shape { id: 10, ..enter }), &wish)
     }
 
     /// A page of entries (`+`) and exits (`-`): kind, function, depth. One every 10 ns from 1,010 on, all of thread
@@ -240,10 +240,10 @@ mod tests {
         page
     }
 
-    fn run(mut decoder: Decoder, steps: &[(char, u64, u32)]) -> Vec<(char, u64, u64)> {
+    fn run(mut decoder: FtraceDecoder, steps: &[(char, u64, u32)]) -> Vec<(char, u64, u64)> {
         let mut seen = Vec::new();
         decoder.take_page(&page(steps), &mut |event| seen.push(event));
-        let what = |kind| if kind == Kind::Kernel { '+' } else { '-' };
+        let what = |kind| if kind == CallEventKind::Kernel { '+' } else { '-' };
         seen.iter()
             .map(|event| (what(event.kind), decoder.functions[event.function as usize], event.time_ns))
             .collect()
@@ -283,7 +283,7 @@ mod tests {
     fn the_function_tracer_tells_entries_without_time() {
         let wish = KernelWish { functions: Vec::new(), depth: 1 };
         let enter = Shape { depth: None, ..shape(ENTRY.as_bytes(), "func").expect("it has all fields") };
-        let seen = run(Decoder::of(enter, None, &wish), &[('+', 2, 0), ('+', 2, 0)]);
+        let seen = run(FtraceDecoder::of(enter, None, &wish), &[('+', 2, 0), ('+', 2, 0)]);
         assert_eq!(seen, [('+', 2, 1010), ('-', 2, 1010), ('+', 2, 1020), ('-', 2, 1020)]);
     }
 }

@@ -1,6 +1,6 @@
 //! Kernel functions by the kernel's own tracers: `function_graph` (entries and exits), else `function` (entries).
 //!
-//! Limited to the selected processes, read as raw pages, in a [`Place`] to itself.
+//! Limited to the selected processes, read as raw pages, in a [`TracerPlace`] to itself.
 
 mod decode;
 mod page;
@@ -15,11 +15,11 @@ use super::plan::KernelWish;
 use crate::event::tracefs;
 use crate::machine::proc;
 use crate::sys::mem;
-use decode::Decoder;
+use decode::FtraceDecoder;
 pub use decode::start_of;
 use dso::system_file;
 pub use page::parse_page;
-use place::Place;
+use place::TracerPlace;
 
 /// The tracer that reports entries only.
 pub const FUNCTION: &str = "function";
@@ -29,14 +29,14 @@ pub const FUNCTION_GRAPH: &str = "function_graph";
 const RING_KIB: &str = "8192";
 
 /// A running tracer.
-pub struct Graph {
-    place: Place,
+pub struct FunctionGraph {
+    place: TracerPlace,
     pipes: Vec<File>,
-    decoder: Decoder,
+    decoder: FtraceDecoder,
     page: Vec<u8>,
 }
 
-impl Graph {
+impl FunctionGraph {
     /// Starts the tracer for these processes and what they fork.
     ///
     /// # Errors
@@ -49,22 +49,22 @@ impl Graph {
         }
         place::remove_stale(&root);
         if tracer == FUNCTION {
-            return Self::at(Place::instance(&root)?, &root, tracer, wish)?.begin(tracer, pids, wish);
+            return Self::at(TracerPlace::instance(&root)?, &root, tracer, wish)?.begin(tracer, pids, wish);
         }
         // Only the top level has filters for functions with their callees and for the depth.
-        let busy = match Place::top_level(&root) {
+        let busy = match TracerPlace::top_level(&root) {
             Ok(top) => return Self::at(top, &root, tracer, wish)?.begin(tracer, pids, wish),
             Err(busy) => busy,
         };
         if wish.functions.is_empty() {
             return Err(busy);
         }
-        let alone = Self::at(Place::instance(&root)?, &root, tracer, wish)?.begin(tracer, pids, wish);
+        let alone = Self::at(TracerPlace::instance(&root)?, &root, tracer, wish)?.begin(tracer, pids, wish);
         alone.map_err(|why| format!("{busy}; {why}"))
     }
 
-    fn at(place: Place, root: &Path, tracer: &str, wish: &KernelWish) -> Result<Self, String> {
-        let decoder = Decoder::new(&root.join("events/ftrace"), tracer, wish)?;
+    fn at(place: TracerPlace, root: &Path, tracer: &str, wish: &KernelWish) -> Result<Self, String> {
+        let decoder = FtraceDecoder::new(&root.join("events/ftrace"), tracer, wish)?;
         Ok(Self { place, pipes: Vec::new(), decoder, page: vec![0; mem::page_bytes()] })
     }
 
@@ -130,7 +130,7 @@ impl Graph {
     }
 }
 
-impl Drop for Graph {
+impl Drop for FunctionGraph {
     fn drop(&mut self) {
         // Before the place is given back: its tracer can't be changed while somebody reads.
         self.pipes.clear();

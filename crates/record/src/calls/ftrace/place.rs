@@ -31,14 +31,14 @@ const BORROWED: [&str; 8] = [
 ];
 
 /// A tracer's folder, to itself until dropped.
-pub struct Place {
+pub struct TracerPlace {
     dir: PathBuf,
     /// Files and what they held, at the top level.
     held: Vec<(&'static str, String)>,
     note: PathBuf,
 }
 
-impl Place {
+impl TracerPlace {
     /// An instance of ours below the tracing folder `root`. It is always a new one: who made an instance of that name
     /// before us would read what we trace, and lose it when we are done.
     ///
@@ -95,7 +95,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for TracerPlace {
     fn drop(&mut self) {
         // Only the next tally can repair a failure here.
         let _ = self.write("tracing_on", "0");
@@ -207,7 +207,7 @@ mod tests {
     #[test]
     fn the_top_level_is_put_back_as_it_stood() {
         let root = top("back", "nop\n", "");
-        let Ok(place) = Place::top_level(&root) else {
+        let Ok(place) = TracerPlace::top_level(&root) else {
             println!("skipped: no note can be left in {NOTES}");
             return;
         };
@@ -227,7 +227,8 @@ mod tests {
     fn an_instance_is_always_a_new_one_and_is_removed_when_its_tally_is_gone() {
         let root = top("instances", "nop\n", "");
         fs::create_dir(root.join("instances")).expect("it is ours");
-        let (one, other) = (Place::instance(&root).expect("new"), Place::instance(&root).expect("new"));
+        let (one, other) =
+            (TracerPlace::instance(&root).expect("new"), TracerPlace::instance(&root).expect("new"));
         assert_ne!(one.dir(), other.dir());
         // No process has so high a number; an earlier tally added no random digits.
         for gone in ["4194305", "4194305-00112233445566778899"] {
@@ -262,7 +263,7 @@ mod tests {
     fn the_top_level_is_left_to_those_who_trace_there() {
         let why = |name, tracer, events| {
             let root = top(name, tracer, events);
-            let why = Place::top_level(&root).err().expect("refused");
+            let why = TracerPlace::top_level(&root).err().expect("refused");
             fs::remove_dir_all(root).expect("it is ours");
             why
         };

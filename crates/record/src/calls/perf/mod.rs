@@ -11,16 +11,16 @@ use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 
-use super::layout::{self, CallEvent, Kind, Mode, Sums};
-use super::plan::{Exits, Function, Leave, Object, Options, Watched};
-use super::stack_matcher::Tracked;
-use super::{Error, Source};
+use super::layout::{self, CallEvent, CallEventKind, CallMode, FunctionSums};
+use super::plan::{Exits, Leave, ProbeOptions, ProbedFunction, ProbedObject, WatchedCounts};
+use super::stack_matcher::StackMatcher;
+use super::{CallSource, Error};
 use crate::sys::bpf::ProbeSide;
 use crate::sys::time::Clock;
 use crate::sys::{Counter, Ring};
-use places::{Places, Refused};
+use places::{ProbePlaces, ProbeRefusal};
 pub use places::{UprobeSite, open_uprobe, uprobe_type};
-use records::{Place, Records};
+use records::{CallRecords, ProbeRole};
 
 /// Bytes of all rings together, at most.
 const RINGS_BYTES: usize = 32 << 20;
@@ -30,30 +30,34 @@ const LEAST_RING_BYTES: usize = 64 << 10;
 const SETTLED: Duration = Duration::from_millis(1);
 
 /// Attached probes.
-pub struct Plain {
-    objects: Vec<Object>,
-    functions: Vec<Function>,
-    options: Options,
+pub struct PerfEngine {
+    objects: Vec<ProbedObject>,
+    functions: Vec<ProbedFunction>,
+    options: ProbeOptions,
     uprobe_type: u32,
-    places: Option<Places>,
+    places: Option<ProbePlaces>,
     processes: Vec<u32>,
     rings: Vec<Ring>,
     /// By function; empty if it is not attached.
     counters: Vec<Vec<Counter>>,
     kernel: Vec<Counter>,
-    records: Records,
-    tracked: Tracked,
+    records: CallRecords,
+    tracked: StackMatcher,
     entries: Vec<u64>,
     refused: Vec<u32>,
     missing: Vec<String>,
 }
 
-impl Plain {
+impl PerfEngine {
     /// Looks whether plain probes are allowed; nothing is attached yet.
     ///
     /// # Errors
     /// If the kernel has no uprobe events, or denies them.
-    pub fn open(objects: Vec<Object>, functions: Vec<Function>, options: Options) -> Result<Self, Error> {
+    pub fn open(
+        objects: Vec<ProbedObject>,
+        functions: Vec<ProbedFunction>,
+        options: ProbeOptions,
+    ) -> Result<Self, Error> {
         let uprobe_type = uprobe_type()?;
         if let Some((object, function)) = objects.first().zip(functions.first()) {
             places::allowed(uprobe_type, &object.path, function.offset)?;
@@ -64,7 +68,7 @@ impl Plain {
             "which goroutine calls (only with BPF): calls that end in another thread get wrong ends"
                 .to_owned()
         });
-        let tracked = Tracked::new(options.mode, options.counted.clone(), count);
+        let tracked = StackMatcher::new(options.mode, options.counted.clone(), count);
         Ok(Self {
             objects,
             functions,
@@ -75,7 +79,7 @@ impl Plain {
             rings: Vec::new(),
             counters: std::iter::repeat_with(Vec::new).take(count).collect(),
             kernel: Vec::new(),
-            records: Records::new(),
+            records: CallRecords::new(),
             tracked,
             entries: vec![0; count],
             refused: Vec::new(),
@@ -84,7 +88,7 @@ impl Plain {
     }
 
     /// The events that carry forks, execs and switches, with a ring for each CPU.
-    fn open_rings(&mut self, places: &mut Places) -> Result<(), Error> {
+    fn open_rings(&mut self, places: &mut ProbePlaces) -> Result<(), Error> {
         let mut bytes = RINGS_BYTES / places.cpus().len().max(1);
         bytes = (1 << bytes.max(LEAST_RING_BYTES).ilog2()).min(self.options.ring_bytes as usize);
         loop {
@@ -102,22 +106,24 @@ impl Plain {
     }
 
     /// Opens the probes of one function: exits first, so that of an entry that is seen, the exit is.
-    fn attach_one(&mut self, places: &Places, number: u32) -> Result<(), Refused> {
+    fn attach_one(&mut self, places: &ProbePlaces, number: u32) -> Result<(), ProbeRefusal> {
         let function = &self.functions[number as usize];
         let path = &self.objects[function.object].path;
-        let enter = [(Leave::always(function.offset), ProbeSide::Entry, Kind::Enter)];
-        let exits: Vec<(Leave, ProbeSide, Kind)> = match self.options.exits {
-            Exits::Return => vec![(Leave::always(function.offset), ProbeSide::Return, Kind::Exit)],
+        let enter = [(Leave::always(function.offset), ProbeSide::Entry, CallEventKind::Enter)];
+        let exits: Vec<(Leave, ProbeSide, CallEventKind)> = match self.options.exits {
+            Exits::Return => {
+                vec![(Leave::always(function.offset), ProbeSide::Return, CallEventKind::Exit)]
+            }
             Exits::Sites => {
-                function.leaves.iter().map(|leave| (*leave, ProbeSide::Entry, Kind::Exit)).collect()
+                function.leaves.iter().map(|leave| (*leave, ProbeSide::Entry, CallEventKind::Exit)).collect()
             }
             Exits::None => Vec::new(),
         };
         let mut opened = Vec::new();
         for (Leave { offset, condition, maybe }, side, kind) in exits.into_iter().chain(enter) {
-            let place = Place { function: number, kind, loops: function.loops, side, condition, maybe };
+            let place = ProbeRole { function: number, kind, loops: function.loops, side, condition, maybe };
             for counter in places.open_probe(self.uprobe_type, UprobeSite { path, offset, side })? {
-                let id = counter.id().map_err(Refused::Us)?;
+                let id = counter.id().map_err(ProbeRefusal::Us)?;
                 self.records.add_probe(id, place);
                 opened.push(counter);
             }
@@ -126,12 +132,12 @@ impl Plain {
         Ok(())
     }
 
-    fn attach_kernel(&mut self, places: &Places) {
+    fn attach_kernel(&mut self, places: &ProbePlaces) {
         let parts = self.options.kernel;
         let wanted = [
-            (parts.system_calls, "raw_syscalls/sys_enter", Kind::System),
-            (parts.system_calls, "raw_syscalls/sys_exit", Kind::SystemEnd),
-            (parts.faults, "exceptions/page_fault_user", Kind::Fault),
+            (parts.system_calls, "raw_syscalls/sys_enter", CallEventKind::System),
+            (parts.system_calls, "raw_syscalls/sys_exit", CallEventKind::SystemEnd),
+            (parts.faults, "exceptions/page_fault_user", CallEventKind::Fault),
         ];
         for (_, name, kind) in wanted.into_iter().filter(|(wanted, _, _)| *wanted) {
             match places.open_tracepoint(name) {
@@ -155,14 +161,14 @@ impl Plain {
     }
 
     fn emit(&mut self, before_ns: u64, sink: &mut dyn FnMut(CallEvent)) {
-        let jumps = |functions: &[Function], at: u32| {
+        let jumps = |functions: &[ProbedFunction], at: u32| {
             functions.get(at as usize).is_some_and(|function| function.jumps_out)
         };
         for event in self.records.emit(before_ns) {
-            if event.kind == Kind::Enter {
+            if event.kind == CallEventKind::Enter {
                 self.entries[event.function as usize] += 1;
             }
-            if self.options.mode == Mode::Events {
+            if self.options.mode == CallMode::Events {
                 sink(event);
             } else if self.options.exits != Exits::None {
                 self.tracked.take(&event, jumps(&self.functions, event.function), sink);
@@ -171,7 +177,7 @@ impl Plain {
     }
 }
 
-impl Source for Plain {
+impl CallSource for PerfEngine {
     fn add_process(&mut self, pid: u32) -> Result<(), Error> {
         self.processes.push(pid);
         self.records.add_process(pid);
@@ -180,18 +186,18 @@ impl Source for Plain {
 
     fn attach(&mut self) -> Result<(), Error> {
         let probes = self.functions.iter().map(|function| self.options.exits.places(function)).sum();
-        let mut places = Places::new(&self.processes, probes)?;
+        let mut places = ProbePlaces::new(&self.processes, probes)?;
         self.open_rings(&mut places)?;
         self.attach_kernel(&places);
         let mut last = None;
         for number in 0..self.functions.len() as u32 {
             match self.attach_one(&places, number) {
                 Ok(()) => {}
-                Err(Refused::Code(error)) => {
+                Err(ProbeRefusal::Code(error)) => {
                     self.refused.push(number);
                     last = Some(error);
                 }
-                Err(Refused::Us(error)) => {
+                Err(ProbeRefusal::Us(error)) => {
                     let what = format!("{probes} uprobes as perf events");
                     return Err(Error::Perf { what, error });
                 }
@@ -234,18 +240,18 @@ impl Source for Plain {
         on.map(|(function, _)| self.options.exits.places(function)).sum()
     }
 
-    fn entries(&self) -> Vec<Watched> {
+    fn entries(&self) -> Vec<WatchedCounts> {
         let on = (0u32..).zip(&self.counters).filter(|(_, counters)| !counters.is_empty());
-        on.map(|(function, _)| Watched { function, entries: self.entries[function as usize] }).collect()
+        on.map(|(function, _)| WatchedCounts { function, entries: self.entries[function as usize] }).collect()
     }
 
     fn all_entries(&self) -> u64 {
         self.entries.iter().sum()
     }
 
-    fn sums(&self) -> Vec<(u32, Sums)> {
+    fn sums(&self) -> Vec<(u32, FunctionSums)> {
         match self.options.exits {
-            Exits::None => Sums::of_entries(&self.entries),
+            Exits::None => FunctionSums::of_entries(&self.entries),
             _ => self.tracked.sums(),
         }
     }

@@ -32,7 +32,7 @@ const SIDE_EVENTS: usize = 4;
 
 /// Why a probe was not set.
 #[derive(Debug)]
-pub enum Refused {
+pub enum ProbeRefusal {
     /// Because of the code at the probed address.
     Code(io::Error),
     /// For want of rights, descriptors or memory.
@@ -40,7 +40,7 @@ pub enum Refused {
 }
 
 /// Processes and CPUs that the events watch.
-pub struct Places {
+pub struct ProbePlaces {
     /// (thread or −1, CPU), all CPUs of the first thread first.
     all: Vec<(i32, u32)>,
     cpus: Vec<u32>,
@@ -95,7 +95,7 @@ pub fn open_uprobe(uprobe_type: u32, site: UprobeSite<'_>, place: CounterPlace<'
     Counter::open(&attr.to_bytes(), place)
 }
 
-impl Places {
+impl ProbePlaces {
     /// For these processes and this number of probes.
     ///
     /// # Errors
@@ -154,9 +154,10 @@ impl Places {
     ///
     /// # Errors
     /// Which kind of refusal.
-    pub fn open_probe(&self, uprobe_type: u32, site: UprobeSite<'_>) -> Result<Vec<Counter>, Refused> {
-        let sort =
-            |error: io::Error| if is_about_code(&error) { Refused::Code(error) } else { Refused::Us(error) };
+    pub fn open_probe(&self, uprobe_type: u32, site: UprobeSite<'_>) -> Result<Vec<Counter>, ProbeRefusal> {
+        let sort = |error: io::Error| {
+            if is_about_code(&error) { ProbeRefusal::Code(error) } else { ProbeRefusal::Us(error) }
+        };
         let cpus = self.cpus.iter().zip(&self.sideband);
         cpus.map(|(cpu, ring)| {
             let counter = open_uprobe(uprobe_type, site, CounterPlace::cpu(*cpu))?;

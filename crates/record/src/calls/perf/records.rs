@@ -5,10 +5,10 @@ use perfdata::live::LiveFormat;
 use perfdata::{Attr, AttrFlags, Record, Sample};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::super::layout::{CallEvent, Kind};
+use super::super::layout::{CallEvent, CallEventKind};
 use super::super::merge::Merge;
 use super::ById;
-use crate::sys::Span;
+use crate::sys::RingSpan;
 use crate::sys::bpf::ProbeSide;
 use crate::sys::time::Clock;
 
@@ -25,11 +25,11 @@ const COMMON: usize = 8;
 
 /// The probe that an event id belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct ProbeRole {
     /// Number of the function.
     pub function: u32,
     /// Enter or exit.
-    pub kind: Kind,
+    pub kind: CallEventKind,
     /// It jumps back to its entry.
     pub loops: bool,
     /// Seen after the return, not on it.
@@ -54,11 +54,11 @@ pub fn attr() -> Attr {
 }
 
 /// Records read but not yet handed out.
-pub struct Records {
+pub struct CallRecords {
     probe: LiveFormat,
     tracepoint: LiveFormat,
-    probes: ById<Place>,
-    tracepoints: ById<Kind>,
+    probes: ById<ProbeRole>,
+    tracepoints: ById<CallEventKind>,
     targets: FxHashSet<u32>,
     pending: Merge,
     bytes: Vec<u8>,
@@ -72,7 +72,7 @@ pub struct Records {
     pub stopped: bool,
 }
 
-impl Records {
+impl CallRecords {
     /// None yet.
     pub fn new() -> Self {
         let with_raw = Attr { sample_type: attr().sample_type | PERF_SAMPLE_RAW, ..attr() };
@@ -92,12 +92,12 @@ impl Records {
     }
 
     /// The event `id` is a probe there.
-    pub fn add_probe(&mut self, id: u64, place: Place) {
+    pub fn add_probe(&mut self, id: u64, place: ProbeRole) {
         self.probes.insert(id, place);
     }
 
     /// The event `id` is a tracepoint of this meaning.
-    pub fn add_tracepoint(&mut self, id: u64, kind: Kind) {
+    pub fn add_tracepoint(&mut self, id: u64, kind: CallEventKind) {
         self.tracepoints.insert(id, kind);
     }
 
@@ -107,7 +107,7 @@ impl Records {
     }
 
     /// Reads what waits in a ring.
-    pub fn take(&mut self, span: &Span<'_>) {
+    pub fn take(&mut self, span: &RingSpan<'_>) {
         let mut at = 0;
         while let Some(header) = span.u64_at(at) {
             let (_, size) = LiveFormat::type_and_size(header);
@@ -151,17 +151,18 @@ impl Records {
                 Some(kind) => traced(&sample, kind, event),
                 None => self.probes.get(&id).and_then(|place| probed(&sample, *place, event)),
             },
-            Record::Fork(task) if task.pid != task.ppid => {
-                Some(CallEvent { function: task.pid, ..event(Kind::Fork, task.ppid, task.ptid, time_ns) })
-            }
-            Record::Comm(comm) if comm.exec => Some(event(Kind::Exec, comm.pid, comm.tid, time_ns)),
+            Record::Fork(task) if task.pid != task.ppid => Some(CallEvent {
+                function: task.pid,
+                ..event(CallEventKind::Fork, task.ppid, task.ptid, time_ns)
+            }),
+            Record::Comm(comm) if comm.exec => Some(event(CallEventKind::Exec, comm.pid, comm.tid, time_ns)),
             Record::Switch(switch) if switch.out => {
                 self.away.insert(tid, time_ns);
                 None
             }
             Record::Switch(_) => self.away.remove(&tid).map(|left_ns| CallEvent {
                 sp: time_ns.saturating_sub(left_ns),
-                ..event(Kind::Off, pid, tid, time_ns)
+                ..event(CallEventKind::Off, pid, tid, time_ns)
             }),
             Record::Lost(lost) => {
                 self.lost += lost.lost;
@@ -177,7 +178,7 @@ impl Records {
         let targets = &mut self.targets;
         let meant = |event: &CallEvent| {
             let meant = targets.contains(&event.pid);
-            if meant && event.kind == Kind::Fork {
+            if meant && event.kind == CallEventKind::Fork {
                 targets.insert(event.function);
             }
             meant
@@ -188,13 +189,13 @@ impl Records {
 
 fn probed(
     sample: &Sample<'_>,
-    place: Place,
-    event: impl Fn(Kind, u32, u32, u64) -> CallEvent,
+    place: ProbeRole,
+    event: impl Fn(CallEventKind, u32, u32, u64) -> CallEvent,
 ) -> Option<CallEvent> {
     let ((pid, tid), time_ns) = sample.pid_tid.zip(sample.time_ns)?;
     let registers = sample.regs_user?;
     let sp = registers.reg(SP)? - if place.side == ProbeSide::Return { POPPED } else { 0 };
-    let Place { function, kind, loops, maybe, condition, .. } = place;
+    let ProbeRole { function, kind, loops, maybe, condition, .. } = place;
     if condition.is_some_and(|number| !holds(number, registers.reg(FLAGS).unwrap_or_default())) {
         return None;
     }
@@ -221,14 +222,14 @@ fn holds(number: u8, flags: u64) -> bool {
 /// System calls have their number, page faults their address as the first field.
 fn traced(
     sample: &Sample<'_>,
-    kind: Kind,
-    event: impl Fn(Kind, u32, u32, u64) -> CallEvent,
+    kind: CallEventKind,
+    event: impl Fn(CallEventKind, u32, u32, u64) -> CallEvent,
 ) -> Option<CallEvent> {
     let ((pid, tid), time_ns) = sample.pid_tid.zip(sample.time_ns)?;
     let first: [u8; 8] = sample.raw?.get(COMMON..COMMON + 8)?.try_into().ok()?;
     let first = u64::from_ne_bytes(first);
     let new = event(kind, pid, tid, time_ns);
-    Some(if kind == Kind::System {
+    Some(if kind == CallEventKind::System {
         CallEvent { function: first as u32, ..new }
     } else {
         CallEvent { sp: first, ..new }
@@ -239,9 +240,9 @@ fn traced(
 mod tests {
     use super::*;
 
-    const ENTER: Place = Place {
+    const ENTER: ProbeRole = ProbeRole {
         function: 3,
-        kind: Kind::Enter,
+        kind: CallEventKind::Enter,
         loops: false,
         side: ProbeSide::Entry,
         condition: None,
@@ -270,10 +271,10 @@ mod tests {
         record(PERF_RECORD_FORK, 0, &body)
     }
 
-    fn records() -> Records {
-        let mut records = Records::new();
+    fn records() -> CallRecords {
+        let mut records = CallRecords::new();
         records.add_probe(9, ENTER);
-        records.add_probe(10, Place { kind: Kind::Exit, side: ProbeSide::Return, ..ENTER });
+        records.add_probe(10, ProbeRole { kind: CallEventKind::Exit, side: ProbeSide::Return, ..ENTER });
         records.add_process(100);
         records
     }
@@ -285,7 +286,7 @@ mod tests {
         records.take_record(&sample(9, 100, 10, 0x90));
         records.take_record(&sample(10, 100, 20, 0x98));
         let seen: Vec<_> = records.emit(30).iter().map(|e| (e.kind, e.function, e.sp, e.time_ns)).collect();
-        assert_eq!(seen, [(Kind::Enter, 3, 0x90, 10), (Kind::Exit, 3, 0x98 - POPPED, 20)]);
+        assert_eq!(seen, [(CallEventKind::Enter, 3, 0x90, 10), (CallEventKind::Exit, 3, 0x98 - POPPED, 20)]);
         assert_eq!(records.emit(u64::MAX).len(), 1);
     }
 
@@ -296,7 +297,7 @@ mod tests {
         records.take_record(&fork(100, 200, 20));
         records.take_record(&sample(9, 200, 30, 0x90));
         let kinds: Vec<_> = records.emit(u64::MAX).iter().map(|event| (event.kind, event.pid)).collect();
-        assert_eq!(kinds, [(Kind::Fork, 100), (Kind::Enter, 200)]);
+        assert_eq!(kinds, [(CallEventKind::Fork, 100), (CallEventKind::Enter, 200)]);
     }
 
     #[cfg(target_arch = "x86_64")]
@@ -304,7 +305,7 @@ mod tests {
     fn a_conditional_jump_leaves_only_if_its_condition_holds() {
         let mut records = records();
         for (id, number) in [(11, 4), (12, 5), (13, 15), (14, 14)] {
-            records.add_probe(id, Place { kind: Kind::Exit, condition: Some(number), ..ENTER });
+            records.add_probe(id, ProbeRole { kind: CallEventKind::Exit, condition: Some(number), ..ENTER });
             records.take_record(&sample(id, 100, id, 0x90));
         }
         // When the zero flag is set, two of "equal", "not equal", "greater" and "less or equal" hold.
@@ -327,6 +328,6 @@ mod tests {
         records.take_record(&switch(PERF_RECORD_MISC_SWITCH_OUT, 1000));
         records.take_record(&switch(0, 1700));
         let seen: Vec<_> = records.emit(u64::MAX).iter().map(|e| (e.kind, e.tid, e.sp, e.time_ns)).collect();
-        assert_eq!(seen, [(Kind::Off, 101, 700, 1700)]);
+        assert_eq!(seen, [(CallEventKind::Off, 101, 700, 1700)]);
     }
 }

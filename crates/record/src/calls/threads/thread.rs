@@ -5,11 +5,11 @@ use std::path::Path;
 
 use tracer::layout::{self as file, ThreadHeader, sleds};
 
-use super::{CallAddresses, FunctionRules, Written};
-use crate::calls::gate::{CallFilters, Gate};
-use crate::calls::stacks::{STEP_BYTES, Stacks};
+use super::{CallAddresses, FunctionRules, WrittenCalls};
+use crate::calls::gate::{CallFilters, CallGate};
+use crate::calls::stacks::{CallStacks, STEP_BYTES};
 use crate::calls::thread_file::ThreadFile;
-use crate::calls::{CallEvent, Kind};
+use crate::calls::{CallEvent, CallEventKind};
 use crate::machine::pid_tid::PidTid;
 
 /// Bytes held at most while a call in them may have to be taken back.
@@ -23,7 +23,7 @@ const KERNEL_FUNCTION: u32 = 1 << 31;
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Open {
     sp: u64,
-    /// As [`Stacks`] has it.
+    /// As [`CallStacks`] has it.
     stack: u64,
     function: u32,
     in_kernel: bool,
@@ -60,8 +60,8 @@ struct Mark {
 /// One thread: its open calls, and the words of its file.
 pub(super) struct Thread {
     open: Vec<Open>,
-    stacks: Stacks,
-    gate: Gate,
+    stacks: CallStacks,
+    gate: CallGate,
     /// Not yet handed to the file.
     pub bytes: Vec<u8>,
     file: ThreadFile,
@@ -81,8 +81,8 @@ impl Thread {
     pub fn new(filters: &CallFilters) -> Self {
         Self {
             open: Vec::new(),
-            stacks: Stacks::default(),
-            gate: Gate::new(filters),
+            stacks: CallStacks::default(),
+            gate: CallGate::new(filters),
             bytes: Vec::new(),
             file: ThreadFile::default(),
             first_ns: 0,
@@ -111,12 +111,12 @@ impl Thread {
     }
 
     /// Takes the next event, in the order of time.
-    pub fn take(&mut self, event: &CallEvent, rules: &FunctionRules, written: &mut Written) {
+    pub fn take(&mut self, event: &CallEvent, rules: &FunctionRules, written: &mut WrittenCalls) {
         let FunctionRules { addresses, filters } = rules;
         let time_ns = event.time_ns;
         match event.kind {
-            Kind::Enter if event.loops && self.is_on_top(event) => {}
-            Kind::Enter => {
+            CallEventKind::Enter if event.loops && self.is_on_top(event) => {}
+            CallEventKind::Enter => {
                 let stack = self.make_room(event.sp, time_ns, addresses);
                 let stack = self.stacks.push(stack, event.sp);
                 let rules = filters.of(event.function);
@@ -141,21 +141,21 @@ impl Thread {
                     unless_slow,
                 });
             }
-            Kind::Exit => self.exit(event, written),
-            Kind::Unwound => {
+            CallEventKind::Exit => self.exit(event, written),
+            CallEventKind::Unwound => {
                 if let Some(at) = self.find(event) {
                     self.close_at(at, time_ns, CallEnd::Left);
                 }
             }
-            Kind::Exec => self.close_all(time_ns),
-            Kind::Fork => {}
-            Kind::System
-            | Kind::SystemEnd
-            | Kind::Fault
-            | Kind::Off
-            | Kind::Block
-            | Kind::Kernel
-            | Kind::KernelEnd => {
+            CallEventKind::Exec => self.close_all(time_ns),
+            CallEventKind::Fork => {}
+            CallEventKind::System
+            | CallEventKind::SystemEnd
+            | CallEventKind::Fault
+            | CallEventKind::Off
+            | CallEventKind::Block
+            | CallEventKind::Kernel
+            | CallEventKind::KernelEnd => {
                 self.take_kernel(event, addresses);
             }
         }
@@ -165,7 +165,7 @@ impl Thread {
     fn take_kernel(&mut self, event: &CallEvent, addresses: &CallAddresses) {
         let time_ns = event.time_ns;
         if !self.gate.any_written()
-            || PROBE_SYSTEM_CALLS.contains(&event.function) && event.kind == Kind::System
+            || PROBE_SYSTEM_CALLS.contains(&event.function) && event.kind == CallEventKind::System
         {
             return;
         }
@@ -183,23 +183,24 @@ impl Thread {
             unless_slow: None,
         };
         match event.kind {
-            Kind::System => {
+            CallEventKind::System => {
                 self.leave_system_call(time_ns);
                 self.enter(Open { address: addresses.system_calls + u64::from(event.function), ..here });
             }
-            Kind::SystemEnd => self.leave_system_call(time_ns),
-            Kind::Fault | Kind::Block => {
-                let address = if event.kind == Kind::Fault { addresses.fault } else { addresses.block };
+            CallEventKind::SystemEnd => self.leave_system_call(time_ns),
+            CallEventKind::Fault | CallEventKind::Block => {
+                let address =
+                    if event.kind == CallEventKind::Fault { addresses.fault } else { addresses.block };
                 // A moment; the functions of the kernel around it go on.
                 self.enter(Open { address, ..here });
                 self.close_at(self.open.len() - 1, time_ns, CallEnd::Returned);
             }
-            Kind::Kernel => {
+            CallEventKind::Kernel => {
                 let function = event.function | KERNEL_FUNCTION;
                 let address = addresses.kernel_functions + u64::from(event.function);
                 self.enter(Open { function, address, ..here });
             }
-            Kind::KernelEnd => self.leave_kernel_function(event.function | KERNEL_FUNCTION, time_ns),
+            CallEventKind::KernelEnd => self.leave_kernel_function(event.function | KERNEL_FUNCTION, time_ns),
             _ => self.off_cpu(event.sp),
         }
     }
@@ -232,7 +233,7 @@ impl Thread {
         self.open.iter().rposition(|open| !open.in_kernel && open.stack == stack)
     }
 
-    fn exit(&mut self, event: &CallEvent, written: &mut Written) {
+    fn exit(&mut self, event: &CallEvent, written: &mut WrittenCalls) {
         self.leave_kernel(event.time_ns);
         let Some(at) = self.find(event) else {
             // After a jump the return is seen once more for the function that jumped. A computed jump within the

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use dso::system_file;
 
-use super::{Check, Health, Section};
+use super::{Check, DoctorSection, Health};
 
 /// Debug information of programs that came without it.
 pub(super) fn debug_files() -> Check {
@@ -19,14 +19,14 @@ pub(super) fn debug_files() -> Check {
         (false, _) => "debuginfod-find by DEBUGINFOD_URLS",
     };
     if is_installed && !urls.trim().is_empty() {
-        return Check::good(NAME, found).section(Section::Names);
+        return Check::good(NAME, found).section(DoctorSection::Names);
     }
     let release = system_file::read_text("/etc/os-release").unwrap_or_default();
     let (why, remedy) = match urls.trim() {
         "" => ("stripped programs have no names; DEBUGINFOD_URLS is not set", remedy_of(&release)),
         _ => ("no debug packages are installed", "debuginfod-find debuginfo BUILD-ID".to_owned()),
     };
-    Check::bad(NAME, Health::Partly, found, why.to_owned(), remedy).section(Section::Names)
+    Check::bad(NAME, Health::Partly, found, why.to_owned(), remedy).section(DoctorSection::Names)
 }
 
 /// How a distribution gives debug files, by the text of its os-release.
@@ -72,7 +72,8 @@ pub(super) fn runtimes() -> Vec<Check> {
     found
         .map(|(name, _, way)| {
             let why = "its functions have no names unless it is started so".to_owned();
-            Check::bad(name, Health::Partly, "installed", why, way.to_owned()).section(Section::Runtimes)
+            Check::bad(name, Health::Partly, "installed", why, way.to_owned())
+                .section(DoctorSection::Runtimes)
         })
         .collect()
 }

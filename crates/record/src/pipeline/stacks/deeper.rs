@@ -3,7 +3,7 @@
 use dso::Avma;
 use dso::unwind::{Regs, Stack, Stop};
 
-use super::{LiveThread, Snapshot, Stacks};
+use super::{LiveThread, LiveUnwinder, Snapshot};
 use crate::accounting::account::StackEnding;
 use crate::accounting::summary::StopReason;
 
@@ -16,7 +16,7 @@ const SEAM_BYTES: usize = 1024;
 /// A signal's `ucontext` up to the last register the kernel keeps there.
 const SIGNAL_REGISTER_BYTES: usize = 256;
 
-impl Stacks {
+impl LiveUnwinder {
     /// The stack goes on past the copy.
     pub(super) fn go_deeper(&mut self, thread: &mut LiveThread<'_>, of: Snapshot<'_>) -> StackEnding {
         let task = thread.task;

@@ -9,8 +9,8 @@ use perfdata::{Avma, CpuMode, Record, Sample, SampleId};
 use super::Rest;
 use crate::accounting::account::StackEnding;
 use crate::machine::pid_tid::PidTid;
-use crate::off_cpu::switches::Told;
-use crate::off_cpu::thread_clock::{Ended, Moment, Spot};
+use crate::off_cpu::switches::ClockResult;
+use crate::off_cpu::thread_clock::{EndedInterval, Moment, Spot};
 use crate::off_cpu::tracepoints::{EVENTS, SchedEvent, SchedPoint};
 use crate::off_cpu::{EndRecord, SiteId, convert, has_user_part, registers};
 use crate::runtimes::python::StackMoment;
@@ -195,13 +195,13 @@ impl Rest {
         let Some((switches, _)) = &mut self.switches else { return };
         for told in switches.take_told().collect::<Vec<_>>() {
             match told {
-                Told::Interval(at, ended) => self.tell_interval(at, &ended),
-                Told::End(end) => self.tell_end(&end),
+                ClockResult::Interval(at, ended) => self.tell_interval(at, &ended),
+                ClockResult::End(end) => self.tell_end(&end),
             }
         }
     }
 
-    fn tell_interval(&mut self, at: Moment, ended: &Ended) {
+    fn tell_interval(&mut self, at: Moment, ended: &EndedInterval) {
         let Moment { time_ns, cpu, task } = at;
         let event = convert::event_of(ended.interval.state);
         let sample = Sample { cpu: Some(cpu), ..waits_sample(event, task, time_ns, ended.weight_ns) };

@@ -10,7 +10,7 @@ use crate::machine::pid_tid::PidTid;
 use crate::machine::proc;
 use crate::off_cpu::convert::WaitPart;
 use crate::off_cpu::layout::{EndRecord, KIND_COUNT, Kind, flag};
-use crate::off_cpu::proc_sampler::{self as look, Look, Memories, ThreadFiles};
+use crate::off_cpu::proc_sampler::{self as look, Memories, ProcSample, ThreadFiles};
 use crate::off_cpu::{Encoder, Record};
 use crate::sys::time::{self, Clock};
 
@@ -68,7 +68,7 @@ struct ThreadClock {
 /// A wait that may go on.
 #[derive(Debug)]
 struct OpenWait {
-    look: Look,
+    look: ProcSample,
     runs: u64,
     weight_ns: u64,
     queue_ns: u64,
@@ -370,8 +370,8 @@ mod tests {
         clock
     }
 
-    fn look(state: State) -> Look {
-        Look::of_state(TASK.pid, TASK.tid, 1_500, state)
+    fn look(state: State) -> ProcSample {
+        ProcSample::of_state(TASK.pid, TASK.tid, 1_500, state)
     }
 
     #[test]

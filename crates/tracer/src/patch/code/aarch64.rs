@@ -4,7 +4,7 @@ use core::arch::asm;
 
 use crate::frame::{SIGNED, SIGNED_B};
 use crate::layout::sleds::{self, Sled, arm};
-use crate::patch::stubs::{Stubs, Way};
+use crate::patch::stubs::{StubTarget, Stubs};
 
 /// Bytes of a stub: `ldr x17, recorder`, `adr x16, data`, `br x17`, `b body`, then data and recorder.
 pub const STUB_BYTES: usize = 32;
@@ -25,7 +25,7 @@ const ADR_X16_DATA: u32 = 0x1000_0070;
 const BR_X17: u32 = 0xd61f_0220;
 
 /// The stub at `at` that goes this way; `None` where that is too far.
-pub fn stub(at: u64, way: &Way) -> Option<[u8; STUB_BYTES]> {
+pub fn stub(at: u64, way: &StubTarget) -> Option<[u8; STUB_BYTES]> {
     let mut bytes = [0; STUB_BYTES];
     let go_on = match way.body {
         Some(body) => arm::branch(at + 12, body)?,

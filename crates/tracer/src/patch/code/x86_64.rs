@@ -2,7 +2,7 @@
 
 use crate::entry::compiled_in;
 use crate::layout::sleds::{self, CallForm, NOPS, Sled, XRAY};
-use crate::patch::stubs::{Stubs, Way};
+use crate::patch::stubs::{StubTarget, Stubs};
 
 pub use crate::layout::sleds::SLED_BYTES_MAX;
 
@@ -12,7 +12,7 @@ pub const STUB_BYTES: usize = 16;
 pub const REACH_BYTES: u64 = 1 << 30;
 
 /// The stub at `at` that goes this way; `None` where that is too far.
-pub fn stub(at: u64, way: &Way) -> Option<[u8; STUB_BYTES]> {
+pub fn stub(at: u64, way: &StubTarget) -> Option<[u8; STUB_BYTES]> {
     let to_what = i32::try_from(way.what as i64 - (at as i64 + 7)).ok()?;
     let to_recorder = i32::try_from(way.recorder as i64 - (at as i64 + 13)).ok()?;
     let mut code = [0x90; STUB_BYTES];
