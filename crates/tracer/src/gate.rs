@@ -1,4 +1,4 @@
-//! The functions recorded at the moment, by the rules in the sled list. The recorder and the writer of probe
+//! The functions recorded at the moment, by the rules in the sled list. The tracer and the writer of probe
 //! events apply the same rules.
 
 use crate::layout::sleds;

@@ -1,11 +1,11 @@
-//! The bytes the recorder writes and the reader reads: thread files and the sled list.
+//! The bytes the tracer writes and the reader reads: thread files and the sled list.
 //!
 //! A recording is a folder:
 //!
 //! | file | written by | content |
 //! |---|---|---|
 //! | `PID-TID-N.calls` | the traced thread | [`ThreadHeader`], then events of 8 bytes until one is 0 |
-//! | `PID-N.maps` | the traced process | its `/proc/self/maps` when the recorder started, and after each `dlopen` |
+//! | `PID-N.maps` | the traced process | its `/proc/self/maps` when the tracer started, and after each `dlopen` |
 //! | `sleds` | the `tally` that started it | where functions can be patched: `SledFile` |
 //! | `lost` | the traced processes | [`LOST_NAME`] |
 //! | `info` | the `tally` that started it | command line and clock, as text lines `key value` |
@@ -24,7 +24,7 @@
 //! A leaf is an entry whose exit followed at once: it has the ticks from the event before it to its entry (high
 //! 16 bits), and its duration in ticks (low). The high parts of address and time are in control events, written
 //! only when they change. The address is one inside the function's first bytes: the return address of its call
-//! to the recorder, or the function's own when the compiler passes it.
+//! to the tracer, or the function's own when the compiler passes it.
 
 pub mod moved;
 pub mod sleds;
@@ -250,7 +250,7 @@ pub const START_VARIABLE: &str = "TALLY_CALLS_START";
 pub const MIN_VARIABLE: &str = "TALLY_CALLS_MIN_NS";
 /// The environment variable with the bytes that a thread's file keeps, its oldest being dropped (decimal).
 pub const KEEP_VARIABLE: &str = "TALLY_CALLS_KEEP_BYTES";
-/// The environment variable that names the recording's folder; without it the recorder stays quiet.
+/// The environment variable that names the recording's folder; without it the tracer stays quiet.
 pub const DIR_VARIABLE: &str = "TALLY_CALLS_DIR";
 /// The environment variable with the greatest depth to record (a decimal number).
 pub const DEPTH_VARIABLE: &str = "TALLY_CALLS_DEPTH";
@@ -262,7 +262,7 @@ pub const SIGNALS_VARIABLE: &str = "TALLY_CALLS_SIGNALS";
 pub const CALLERS_VARIABLE: &str = "TALLY_CALLS_CALLERS";
 /// The environment variable that is set when a function of `sleds::BACKTRACE` asks for what is not recorded.
 pub const BACKTRACE_VARIABLE: &str = "TALLY_CALLS_BACKTRACE";
-/// The environment variable that makes the recorder measure the cost of a call, print it and end the process:
+/// The environment variable that makes the tracer measure the cost of a call, print it and end the process:
 /// letters of `MEASURE_*`. Each letter gives one line, `LETTER LEAF_PS TREE_PS BYTES`: ps of CPU time of a leaf
 /// call, ps of a call in a tree where half of the calls make two others, bytes of 1,000 calls of that tree.
 /// x86-64 only.

@@ -2,7 +2,7 @@
 //! out of the ordinary.
 //!
 //! A return address is in x30 when a function is entered, so a frame is known by the place where x86-64 would have
-//! pushed it: 8 below the stack pointer ([`ThreadState`]'s slots mean the same on both). Two ways back to the recorder.
+//! pushed it: 8 below the stack pointer ([`ThreadState`]'s slots mean the same on both). Two ways back to the tracer.
 //! *Sleds* jump to a stub, and the function's body is called from here: it returns here, as the processor predicts.
 //! Where the function has its frame already (`_mcount`), the return address in its frame record is replaced.
 //!
@@ -32,7 +32,7 @@ struct Entered {
     registers: Registers,
     /// Where a large result goes.
     x8: u64,
-    /// The stub's data for the recorder, in x16.
+    /// The stub's data for the tracer, in x16.
     data: *const u64,
     x29: u64,
     /// Where the function returns to, x30.
@@ -480,7 +480,7 @@ pub fn thread() -> *mut ThreadState {
 #[inline(always)]
 pub fn frame_record() -> u64 {
     let at: u64;
-    // SAFETY: reads a register; the recorder is built with frame pointers.
+    // SAFETY: reads a register; the tracer is built with frame pointers.
     unsafe { asm!("mov {0}, x29", out(reg) at, options(nostack, nomem)) };
     at
 }

@@ -8,7 +8,7 @@
 //! the entry is the last event, and undone if a handler wrote there meanwhile. `last_pos` identifies the event
 //! whose time `last` is, and is 0 while the two do not agree.
 //!
-//! Two ways back to the recorder. *Sleds* jump to a stub that calls the function's body: its return lands here
+//! Two ways back to the tracer. *Sleds* jump to a stub that calls the function's body: its return lands here
 //! and ours goes to the caller, as the processor predicts (and as a shadow stack wants it). Where the function
 //! has its frame already (`mcount`), its return address is replaced, and the way on is a jump.
 //

@@ -1,4 +1,4 @@
-//! The sled list: where the recorder patches which object, and what it is to do there.
+//! The sled list: where the tracer patches which object, and what it is to do there.
 //!
 //! After [`MAGIC`], objects one after the other:
 //!
@@ -13,7 +13,7 @@ pub mod arm;
 pub const NAME: &str = "sleds";
 /// Its first bytes.
 pub const MAGIC: [u8; 8] = *b"tallysl3";
-/// Name of the pipe on which the recorder reports objects that were opened later: lines `PID N`, `PID-N.maps`
+/// Name of the pipe on which the tracer reports objects that were opened later: lines `PID N`, `PID-N.maps`
 /// being the maps that hold them. The answer is a list of the same form, `PID-N.sleds`.
 pub const PIPE_NAME: &str = "opened";
 
@@ -173,7 +173,7 @@ pub const SLED_BYTES_MAX: usize = 11;
 // Source: LLVM lib/Target/X86/X86MCInstLower.cpp, LowerPATCHABLE_FUNCTION_ENTER.
 pub const XRAY: [u8; SLED_BYTES_MAX] = [0xeb, 9, 0x66, 0x0f, 0x1f, 0x84, 0, 0, 2, 0, 0];
 
-/// A compiled-in call of the recorder, as found in code.
+/// A compiled-in call of the tracer, as found in code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallForm {
     /// `call rel32`, 5 bytes: so far from its end the target is.

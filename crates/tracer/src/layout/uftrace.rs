@@ -80,7 +80,7 @@ pub enum UftraceValue {
     Record(u32),
 }
 
-/// Copies values as the recorder of tally writes them; where they end. `None`: none are known, or the file ends.
+/// Copies values as the tracer of tally writes them; where they end. `None`: none are known, or the file ends.
 #[must_use]
 pub fn values_end(bytes: &[u8], from: usize, values: &[UftraceValue], to: &mut Vec<u8>) -> Option<usize> {
     let first = to.len();

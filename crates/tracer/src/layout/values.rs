@@ -1,4 +1,4 @@
-//! Arguments and results: the spec of where the recorder finds them, and the bytes it writes.
+//! Arguments and results: the spec of where the tracer finds them, and the bytes it writes.
 //!
 //! A *spec* is two `u32` (how many arguments, how many results), then [`ValueItem`]s of 8 bytes, arguments first.
 //! The bytes written are one value an item: its length in a byte, then that many bytes; or one of the `VALUE_*`

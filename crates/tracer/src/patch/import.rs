@@ -1,8 +1,8 @@
-//! Imported functions: the slots of an object's table through which it calls them lead to the recorder.
+//! Imported functions: the slots of an object's table through which it calls them lead to the tracer.
 //!
-//! Where the loader has filled a slot already (`-z now`), the recorder calls the address in it. Where it is to
-//! be filled at the first call, the relocation is redirected from the slot to the recorder's own record of the
-//! function: the loader then puts the address there, and the slot keeps leading to the recorder.
+//! Where the loader has filled a slot already (`-z now`), the tracer calls the address in it. Where it is to
+//! be filled at the first call, the relocation is redirected from the slot to the tracer's own record of the
+//! function: the loader then puts the address there, and the slot keeps leading to the tracer.
 
 use crate::layout::sleds::Sled;
 use crate::patch::object::{DYNAMIC, LoadedObject, RELRO};

@@ -1,4 +1,4 @@
-//! Patches the chosen functions' sleds to go to the recorder, and takes out compiled-in calls of others.
+//! Patches the chosen functions' sleds to go to the tracer, and takes out compiled-in calls of others.
 //!
 //! A sled is a nop at a function's start (gcc's, clang's XRay) or a compiled-in call of `__fentry__`. It becomes a
 //! jump to a stub of its own, which knows the function's body. Which, the `tally` that started the program has

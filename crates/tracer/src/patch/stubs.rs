@@ -1,6 +1,6 @@
 //! The stubs of one object, which patched sleds and hooked table slots jump to.
 //!
-//! A stub passes its function to the recorder: a plain sled's stub the function's body, any other its [`Site`].
+//! A stub passes its function to the tracer: a plain sled's stub the function's body, any other its [`Site`].
 //! Stubs and sites are near the object's code, sites first.
 
 use crate::entry::addresses::{STUB_TARGETS, stub_targets};
@@ -11,13 +11,13 @@ use crate::patch::object::LoadedObject;
 use crate::process::options;
 use crate::sys;
 
-/// Bytes before the first stub: the recorder's addresses.
+/// Bytes before the first stub: the tracer's addresses.
 const HEAD_BYTES: usize = 48;
 const PAGE_BYTES: usize = 4096;
 
 /// Where a stub leads.
 pub struct StubTarget {
-    /// The address passed to the recorder: the function's body or its site.
+    /// The address passed to the tracer: the function's body or its site.
     pub what: u64,
     /// The function's body, where it can be branched to; `None` for one of another object.
     #[cfg_attr(
@@ -25,8 +25,8 @@ pub struct StubTarget {
         expect(dead_code, reason = "x86-64 calls the body from the recorder")
     )]
     pub body: Option<u64>,
-    /// The recorder's function; on x86-64 a word near the stub that holds its address.
-    pub recorder: u64,
+    /// The tracer's function; on x86-64 a word near the stub that holds its address.
+    pub tracer: u64,
 }
 
 /// An object's stubs and sites.
@@ -73,7 +73,7 @@ impl Stubs {
         None
     }
 
-    /// A stub that hands `body` to the recorder; its address.
+    /// A stub that hands `body` to the tracer; its address.
     pub fn add(&mut self, body: u64) -> Option<usize> {
         self.add_stub(body, Some(body), 0)
     }
@@ -112,11 +112,11 @@ impl Stubs {
         }
         // SAFETY: within the mapping, as just checked.
         let at = unsafe { self.memory.add(self.used) };
-        let recorder = match stub_targets().get(which) {
+        let tracer = match stub_targets().get(which) {
             Some(target) if cfg!(target_arch = "aarch64") => *target,
             _ => self.memory as u64 + (which * size_of::<u64>()) as u64,
         };
-        let stub = code::stub(at as u64, &StubTarget { what, body, recorder })?;
+        let stub = code::stub(at as u64, &StubTarget { what, body, tracer })?;
         // SAFETY: as above.
         unsafe { core::ptr::copy_nonoverlapping(stub.as_ptr(), at, STUB_BYTES) };
         self.used += STUB_BYTES;

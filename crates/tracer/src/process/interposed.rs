@@ -1,4 +1,4 @@
-//! Wrappers of C library functions that the recorder must notice: those that load objects, and those that
+//! Wrappers of C library functions that the tracer must notice: those that load objects, and those that
 //! restrict the program's system calls. Each overrides the real function of the same name and calls it.
 
 use crate::entry::hook;

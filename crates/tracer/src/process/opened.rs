@@ -1,6 +1,6 @@
 //! Objects that the `tally` which started the program did not see beforehand: libraries, and programs executed later.
 //!
-//! The recorder writes the process's mappings, announces them on a pipe, and waits for the list of what to
+//! The tracer writes the process's mappings, announces them on a pipe, and waits for the list of what to
 //! patch. If nobody reads the pipe (tally is gone), the wait ends at once.
 
 use core::sync::atomic::{AtomicBool, Ordering};

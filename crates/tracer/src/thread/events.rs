@@ -84,7 +84,7 @@ impl ThreadState {
         self.hold_signals();
         let mut chunk_bytes = (self.chunk_bytes * 2).min(self.chunk_bytes_max());
         while let Err(errno) = self.map_chunk(chunk_bytes) {
-            // There may be space for less; all chunks of a flight recorder are of one size.
+            // There may be space for less; all chunks of a flight tracer are of one size.
             if chunk_bytes <= l::CHUNK_BYTES_MIN || self.keep_bytes > 0 {
                 self.stop(errno);
                 return false;

@@ -1,4 +1,4 @@
-//! Takes the recorder's hooks out of the stack, and puts them back.
+//! Takes the tracer's hooks out of the stack, and puts them back.
 
 use crate::entry::addresses;
 use crate::frame::{OpenCall, REPORTED, UNHOOKED};

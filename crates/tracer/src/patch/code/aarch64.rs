@@ -1,4 +1,4 @@
-//! aarch64 code as the recorder finds and writes it: sleds, stubs, signed return addresses.
+//! aarch64 code as the tracer finds and writes it: sleds, stubs, signed return addresses.
 
 use core::arch::asm;
 
@@ -6,7 +6,7 @@ use crate::frame::{SIGNED, SIGNED_B};
 use crate::layout::sleds::{self, Sled, arm};
 use crate::patch::stubs::{StubTarget, Stubs};
 
-/// Bytes of a stub: `ldr x17, recorder`, `adr x16, data`, `br x17`, `b body`, then data and recorder.
+/// Bytes of a stub: `ldr x17, tracer`, `adr x16, data`, `br x17`, `b body`, then data and tracer.
 pub const STUB_BYTES: usize = 32;
 /// Distance from a stub's branch to the function's body to the stub's data.
 pub const STUB_BACK: u64 = 4;
@@ -40,7 +40,7 @@ pub fn stub(at: u64, way: &StubTarget) -> Option<[u8; STUB_BYTES]> {
         _ => DATA_SIGNS_B,
     };
     bytes[16..24].copy_from_slice(&(way.what | signs).to_le_bytes());
-    bytes[24..].copy_from_slice(&way.recorder.to_le_bytes());
+    bytes[24..].copy_from_slice(&way.tracer.to_le_bytes());
     Some(bytes)
 }
 

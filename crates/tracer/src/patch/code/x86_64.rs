@@ -1,4 +1,4 @@
-//! x86-64 code as the recorder finds and writes it: sleds and stubs.
+//! x86-64 code as the tracer finds and writes it: sleds and stubs.
 
 use crate::entry::compiled_in;
 use crate::layout::sleds::{self, CallForm, NOPS, Sled, XRAY};
@@ -6,7 +6,7 @@ use crate::patch::stubs::{StubTarget, Stubs};
 
 pub use crate::layout::sleds::SLED_BYTES_MAX;
 
-/// Bytes of a stub: `lea r11, [rip + what]`, `jmp [rip + recorder]`.
+/// Bytes of a stub: `lea r11, [rip + what]`, `jmp [rip + tracer]`.
 pub const STUB_BYTES: usize = 16;
 /// Largest distance of stubs from an object's code.
 pub const REACH_BYTES: u64 = 1 << 30;
@@ -14,12 +14,12 @@ pub const REACH_BYTES: u64 = 1 << 30;
 /// The stub at `at` that goes this way; `None` where that is too far.
 pub fn stub(at: u64, way: &StubTarget) -> Option<[u8; STUB_BYTES]> {
     let to_what = i32::try_from(way.what as i64 - (at as i64 + 7)).ok()?;
-    let to_recorder = i32::try_from(way.recorder as i64 - (at as i64 + 13)).ok()?;
+    let to_tracer = i32::try_from(way.tracer as i64 - (at as i64 + 13)).ok()?;
     let mut code = [0x90; STUB_BYTES];
     code[..3].copy_from_slice(&[0x4c, 0x8d, 0x1d]);
     code[3..7].copy_from_slice(&to_what.to_le_bytes());
     code[7..9].copy_from_slice(&[0xff, 0x25]);
-    code[9..13].copy_from_slice(&to_recorder.to_le_bytes());
+    code[9..13].copy_from_slice(&to_tracer.to_le_bytes());
     Some(code)
 }
 
