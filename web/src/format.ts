@@ -56,9 +56,11 @@ export function tickLabel(ns: number, step: number): string {
 /** Template arguments first, then the middle: the last component is what tells names of one template from another. */
 export function shorten(name: string, width: number, measure: (text: string) => number): string {
   if (measure(name) <= width) return name;
-  const plain = withoutArguments(name);
+  // The file of a Python function is the first to go.
+  const plain = withoutArguments(name).replace(/ \([^()]*\)$/, "");
   if (plain !== name && measure(plain) <= width) return plain;
-  const last = Math.max(plain.lastIndexOf("::"), plain.lastIndexOf("."));
+  // Not the numbers that compilers put after names.
+  const last = Math.max(plain.lastIndexOf("::"), plain.search(/\.[A-Za-z_$][\w$]*$/));
   const tail = last > 0 ? plain.slice(last) : "";
   for (const text of [tail ? `…${tail}` : "", plain]) {
     if (text && measure(text) <= width) return text;

@@ -100,7 +100,7 @@ export class StateBar {
     const { data } = this;
     this.box.hidden = !sums.set.wall;
     clear(this.bar);
-    this.heading.textContent = `Where ${amount(sums.whole, sums.set.unit)} of thread time went — click a state to filter everything below`;
+    this.heading.textContent = `Where ${amount(sums.whole, sums.set.unit)} of ${data.about.io ? "requests'" : data.about.calls ? "calls'" : "thread"} time went — click a state to filter everything below`;
     const idle = data.states.indexOf("idle");
     this.idle.hidden = idle < 0 || (sums.idleLeftOut === 0 && !selection.idle);
     this.idle.textContent = selection.idle ? "leave out idle time" : `+ ${amount(sums.idleLeftOut, sums.set.unit)} idle`;

@@ -11,7 +11,10 @@ const ROW = 17;
 const CPU = 26;
 const SHOWN = 12;
 
-interface Row { thread: number; name: string; total: Float64Array; active: number }
+/** `busy` is time on a CPU, waiting for one, for a lock or a disk: what a reader looks for first. */
+interface Row { thread: number; name: string; total: Float64Array; active: number; busy: number }
+
+const BUSY = new Set(["on", "runnable", "preempted", "lock", "disk"]);
 
 export class Strips {
   readonly box = el("section", { class: "strips", "aria-label": "threads over time" });
@@ -54,15 +57,17 @@ export class Strips {
     const set = data.sets[0];
     const states = data.states.length;
     const idle = data.states.indexOf("idle");
-    const rows: Row[] = data.about.data.threads.map((thread, at) => ({ thread: at, name: `${thread.comm} ${thread.tid}`, total: new Float64Array(states), active: 0 }));
+    const isBusy = data.states.map((state) => BUSY.has(classOf(state)));
+    const rows: Row[] = data.about.data.threads.map((thread, at) => ({ thread: at, name: `${thread.comm} ${thread.tid}`, total: new Float64Array(states), active: 0, busy: 0 }));
     if (set) for (let item = 0; item < set.items; item++) {
       const row = rows[set.thread[item]];
       if (!row) continue;
       const state = set.placeState[set.place[item]];
       row.total[state] += set.amount[item];
       if (state !== idle) row.active += set.amount[item];
+      if (isBusy[state]) row.busy += set.amount[item];
     }
-    return rows.filter((row) => row.active > 0 || row.total.some((value) => value > 0)).sort((a, b) => b.active - a.active);
+    return rows.filter((row) => row.active > 0 || row.total.some((value) => value > 0)).sort((a, b) => b.busy - a.busy || b.active - a.active);
   }
 
   private shownRows(): Row[] {

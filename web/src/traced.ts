@@ -30,6 +30,10 @@ export class Calls {
       { title: "function", class: "name", sort: (row) => row.name, cell: (row) => el("span", { title: row.name, text: row.name }) },
     ], (row) => this.choose(row), 0, (row) => (row === this.chosen ? "chosen" : ""));
     this.box.append(el("p", { class: "note", text: `${countOf(calls.functions.length, "function", "functions")} · whole recording · a click shows how long the calls of a function took, and its slowest` }), this.table.box, this.detail);
+    // Quantiles are ends of ranges of lengths.
+    for (const row of calls.functions) {
+      if (row.max !== null && row.p50 !== null && row.p99 !== null) [row.p50, row.p99] = [Math.min(row.p50, row.max), Math.min(row.p99, row.max)];
+    }
     this.chosen = calls.functions[0] ?? null;
     this.show();
   }
