@@ -1,8 +1,11 @@
 //! The wall clock as single moments, for views in which a reader selects a span of time.
 
-use super::{Classes, Classified, Part, WallOpts, functions, other_name, threads};
+use super::{Classes, Classified, Part, ThreadRow, WallOpts, functions, other_name, threads};
+use crate::grow::{Grow as _, GrownSum as _};
 use crate::profile::{Profile, TaskId};
 use crate::table::CallsiteId;
+use perfdata::off_cpu::State;
+use rustc_hash::FxHashMap;
 
 /// Time of one thread in one place and state, and when it was.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,5 +55,22 @@ pub fn moments(profile: &Profile, opts: &WallOpts) -> Vec<WallMoment> {
         count: wait.stands_for(),
         waker: wait.other.map(|other| (other_name(profile, other), other.callsite)),
     });
-    running.chain(waits).filter(|moment| moment.ns > 0).collect()
+    let kernel_idle = kernel_idle(&rows, &classes, profile);
+    running.chain(waits).chain(kernel_idle).filter(|moment| moment.ns > 0).collect()
+}
+
+/// Idle time that is known only as a sum of a thread, such as that of kernel threads that never ran.
+fn kernel_idle(rows: &[ThreadRow], classes: &Classes, profile: &Profile) -> Vec<WallMoment> {
+    let mut known: FxHashMap<TaskId, u64> = FxHashMap::default();
+    for class in classes.named(profile).filter(|class| class.wait.state == State::Idle) {
+        known.entry(class.wait.task).or_default().grow(class.wait.weight_ns);
+    }
+    let moment = |row: &ThreadRow| {
+        let listed: u64 = row.tasks.iter().filter_map(|task| known.get(task)).copied().grown_sum();
+        let task = *row.tasks.first()?;
+        let ns = row.kernel_idle_ns.saturating_sub(listed);
+        let (part, since_ns, callsite, waker) = (Part::Idle, None, None, None);
+        Some(WallMoment { task, callsite, part, ns, since_ns, length_ns: 0, count: 0, waker })
+    };
+    rows.iter().filter_map(moment).collect()
 }
