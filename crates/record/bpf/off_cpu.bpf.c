@@ -228,7 +228,9 @@ struct cpu_facts {
 	u64 compared_ns; /* when they were compared, by the scheduler's; 0 = never */
 	u64 misses; /* comparisons that steady clocks do not show */
 	u64 regs_offset; /* of a thread's user registers from the start of its kernel stack; 0 = not known yet */
-	u64 spare[4];
+	u64 late; /* comparisons in a row whose reading came late */
+	u64 least_ns; /* least offset of those */
+	u64 spare[2];
 };
 
 /* By CPU. An array of CPUs is too small for pages of its own, which a per-CPU array has: address look-ups cost as well. */
@@ -1213,11 +1215,12 @@ INLINE u64 not_before(u64 now, u64 since)
 /* How much earlier than before a second reading may come after the first. */
 #define READINGS_APART_NS 20000
 #define MISSES_ALLOWED 16
+#define LATE_ALLOWED 64
 
 /*
  * CLOCK_MONOTONIC at `raw` of the scheduler's clock. Some time lies between the scheduler's reading and ours, and more
- * where a hypervisor stops the CPU: the least counts. The clocks drift apart by less than one in 2,048. Where they show
- * more than that, the scheduler's is not used.
+ * where a hypervisor stops the CPU: the least counts. The clocks drift apart by less than one in 16,384 as a rule, and by
+ * one in 2,048 while time is set right. Where they show more than that, the scheduler's is not used.
  */
 SELDOM u64 compare_clocks(struct cpu_facts *facts, u64 raw, struct task_struct *prev)
 {
@@ -1236,7 +1239,20 @@ SELDOM u64 compare_clocks(struct cpu_facts *facts, u64 raw, struct task_struct *
 	more = now - raw - facts->offset_ns;
 	if (may_drift < 0 || more < -(may_drift + READINGS_APART_NS))
 		facts->misses += 1;
-	facts->offset_ns += more < may_drift ? more : may_drift;
+	if (more <= may_drift >> 3) {
+		facts->offset_ns += more;
+		facts->late = 0;
+	} else {
+		facts->offset_ns += may_drift >> 3;
+		if (!facts->late || now - raw < facts->least_ns)
+			facts->least_ns = now - raw;
+		facts->late += 1;
+	}
+	/* So many are not late by chance. */
+	if (facts->late >= LATE_ALLOWED) {
+		facts->offset_ns = facts->least_ns;
+		facts->late = 0;
+	}
 	facts->compared_ns = facts->misses > MISSES_ALLOWED ? 0 : raw;
 	return raw + facts->offset_ns;
 }
