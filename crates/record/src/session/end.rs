@@ -65,7 +65,7 @@ impl Recording<'_> {
         let is_unread = self.signals.came() == Some(SIGPIPE);
         let Self { opts, child, setup, worker, ending, shared, attached, python, .. } = self;
         let mut finished = worker.join().map_err(|_| Error::Worker)?;
-        let wall_ns = shared.command_ran_ns().unwrap_or(end.wall_ns);
+        let wall_ns = shared.recorded_ns(&opts.target.whom, end.time_ns).unwrap_or(end.wall_ns);
         python.iter().for_each(PythonReader::end);
         let mut notices = setup.notices;
         notices.extend(python.as_ref().and_then(PythonReader::notice));

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::off_cpu::Feedback;
 use crate::open::Dropped;
+use crate::open::target::Whom;
 use crate::pipeline::queue::Queue;
 
 /// Messages between the recording thread and the worker.
@@ -81,10 +82,19 @@ impl Shared {
         pid != 0 && pid == self.command.load(Ordering::Acquire)
     }
 
+    /// How long was recorded by `ended_ns`, in ns: while a command of its own ran, else from the moment that time counts.
+    /// `None` where that is not known.
+    #[must_use]
+    pub fn recorded_ns(&self, whom: &Whom, ended_ns: u64) -> Option<u64> {
+        // Of others, what ran before the command began and after it ended counts, too.
+        let ran_ns = if *whom == Whom::Command { self.command_ran_ns() } else { None };
+        let started_ns = self.started_ns.load(Ordering::Acquire);
+        ran_ns.or_else(|| ended_ns.checked_sub(started_ns).filter(|_| started_ns != 0))
+    }
+
     /// How long the command ran, in ns; `None` where its begin or its end was not recorded. On a busy machine we wait
     /// for a CPU before we start it, and before we notice its end.
-    #[must_use]
-    pub fn command_ran_ns(&self) -> Option<u64> {
+    fn command_ran_ns(&self) -> Option<u64> {
         let [begin, end] =
             [&self.command_exec_ns, &self.command_exit_ns].map(|time| time.load(Ordering::Acquire));
         if begin == 0 { None } else { end.checked_sub(begin) }
@@ -112,5 +122,8 @@ mod tests {
         shared.exit_of_process(8, 450);
         shared.exit_of_process(7, 300);
         assert_eq!(shared.command_ran_ns(), Some(180));
+        shared.started_ns.store(40, Ordering::Release);
+        assert_eq!(shared.recorded_ns(&Whom::Command, 900), Some(180));
+        assert_eq!(shared.recorded_ns(&Whom::System, 900), Some(860), "as long as others were recorded");
     }
 }
