@@ -2,8 +2,8 @@
 
 pub mod first_screen;
 
+use crate::events::io::block_events_here;
 use crate::events::io::device;
-use crate::events::io::live_events::BlockEvents;
 use crate::text::number::duration_ns;
 use profile::Profile;
 use profile::block_io::{BlockIo, Join};
@@ -98,7 +98,7 @@ fn add_counters(facts: &mut Facts, summary: &RunSummary) {
 
 /// The disk of which requests took most time, and where they spent it.
 fn disk_times(seen: &DiskState) -> Option<(String, Latencies)> {
-    let (mut events, mut join, mut io) = (BlockEvents::of_this_kernel(), Join::default(), BlockIo::default());
+    let (mut events, mut join, mut io) = (block_events_here(), Join::default(), BlockIo::default());
     for event in &seen.events {
         let Watched::Sample { time_ns, pid, raw, .. } = event else { continue };
         if let Some(event) = events.read(*time_ns, *pid, raw) {

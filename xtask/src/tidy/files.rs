@@ -43,6 +43,7 @@ const CREATORS: &[(&str, &str)] = &[
 const NAMED: &[(&str, &str)] = &[
     ("crates/record/src/runtimes/command_variable.rs", "the command"),
     ("crates/dso/src/kallsyms.rs", "--kallsyms"),
+    ("crates/cli/src/flags/recording/process_arg.rs", "-p FILE"),
     ("crates/cli/src/flags/name_args.rs", "--vmlinux, --kallsyms"),
     ("crates/calls/src/selection/pattern.rs", "calls -P @FILE"),
 ];

@@ -5,6 +5,7 @@ pub mod definition;
 mod probe_plan;
 mod probe_selection;
 pub mod return_hazards;
+pub mod sdt_probes;
 pub mod searched_files;
 
 pub use probe_plan::ProbePlan;

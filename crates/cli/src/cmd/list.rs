@@ -1,7 +1,5 @@
 //! `tally list`: the events of this machine, and why some of them cannot be had.
 
-mod sdt;
-
 use std::collections::HashSet;
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -13,7 +11,7 @@ use serde_json::json;
 
 use crate::terminal::foreign::json_lines;
 use crate::terminal::out;
-use sdt::Sdt;
+use calls::probing::sdt_probes::{self as sdt, Sdt};
 
 /// Print the events of this machine: those that can be opened, then those that cannot, with the reason
 #[derive(clap::Args)]

@@ -12,11 +12,11 @@ pub fn matches(pattern: &str, text: &str) -> bool {
     let (pattern, text) = (pattern.as_bytes(), text.as_bytes());
     let (mut p, mut t) = (0, 0);
     let mut retry: Option<(usize, usize)> = None;
-    while t < text.len() {
+    while let Some(&byte) = text.get(t) {
         if pattern.get(p) == Some(&b'*') {
             retry = Some((p, t));
             p += 1;
-        } else if let Some(next) = match_one(pattern, p, text[t]) {
+        } else if let Some(next) = match_one(pattern, p, byte) {
             p = next;
             t += 1;
         } else if let Some((star, from)) = retry {
@@ -27,7 +27,7 @@ pub fn matches(pattern: &str, text: &str) -> bool {
             return false;
         }
     }
-    pattern[p.min(pattern.len())..].iter().all(|c| *c == b'*')
+    pattern.iter().skip(p).all(|c| *c == b'*')
 }
 
 /// The place after the one pattern element at `p` if it matches `byte`.
@@ -43,14 +43,13 @@ fn match_class(pattern: &[u8], from: usize, byte: u8) -> Option<usize> {
     let negated = pattern.get(from) == Some(&b'!');
     let from = from + usize::from(negated);
     let length = pattern.get(from + 1..)?.iter().position(|c| *c == b']')? + 1;
-    let class = &pattern[from..from + length];
+    let class = pattern.get(from..from + length)?;
     let mut found = false;
     let mut i = 0;
-    while i < class.len() {
-        let is_range = class.get(i + 1) == Some(&b'-') && i + 2 < class.len();
-        let last = if is_range { class[i + 2] } else { class[i] };
-        found |= (class[i]..=last).contains(&byte);
-        i += if is_range { 3 } else { 1 };
+    while let Some(&first) = class.get(i) {
+        let end = class.get(i + 2).filter(|_| class.get(i + 1) == Some(&b'-'));
+        found |= (first..=*end.unwrap_or(&first)).contains(&byte);
+        i += if end.is_some() { 3 } else { 1 };
     }
     (found != negated).then_some(from + length + 1)
 }

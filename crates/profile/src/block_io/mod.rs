@@ -7,9 +7,11 @@
 //! Conservation: each event belongs to a request or is counted in [`Counts`] under what it was.
 
 mod join;
+mod live_events;
 mod op;
 
 pub use join::Join;
+pub use live_events::BlockEvents;
 pub use op::{Op, Rwbs};
 
 use crate::profile::TaskId;

@@ -2,11 +2,12 @@
 
 pub mod device;
 pub mod json;
-pub mod live_events;
 pub mod record;
 pub mod trace;
 
+use ::record::event::{EventSource as _, SystemSource};
 use perfdata::{Order, PerfData, Record};
+use profile::block_io::BlockEvents;
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
@@ -23,4 +24,11 @@ pub fn descendants(file: &PerfData<'_>, roots: &[u32]) -> BTreeSet<i32> {
         ControlFlow::Continue(())
     });
     pids
+}
+
+/// A reader of the block layer's events of the kernel that runs.
+#[must_use]
+pub fn block_events_here() -> BlockEvents {
+    let source = SystemSource::new();
+    BlockEvents::new(&|name| source.read_tracefs(&format!("block/{name}/format")).ok())
 }

@@ -1,9 +1,10 @@
 //! A line for each request: of a recording, or live while it is made.
 
+use super::block_events_here;
 use super::device;
-use super::live_events::BlockEvents;
 use crate::terminal::out::harmless;
 use crate::text::number::{brief_ns, bytes};
+use profile::block_io::BlockEvents;
 use profile::block_io::{BlockIo, Happening, Join, Request};
 use record::opts::Watched;
 use std::collections::BTreeSet;
@@ -102,7 +103,7 @@ impl Live {
     #[must_use]
     pub fn new(whose: Whose, dev: Option<u32>) -> Self {
         Self {
-            events: BlockEvents::of_this_kernel(),
+            events: block_events_here(),
             join: Join::default(),
             io: BlockIo::default(),
             whose,

@@ -1,10 +1,9 @@
 //! The block layer's events as they come from the kernel that runs, without a recording to read them from.
 
+use super::{BlockEvent, Happening, Rwbs, SECTOR_BYTES};
+use crate::profile::TaskId;
 use perfdata::Endian;
 use perfdata::tracepoint::{Format, id_of};
-use profile::block_io::{BlockEvent, Happening, Rwbs, SECTOR_BYTES};
-use profile::profile::TaskId;
-use record::event::{EventSource, SystemSource};
 use std::collections::{BTreeMap, HashMap};
 
 /// Reads raw tracepoint payloads; knows their threads.
@@ -16,12 +15,11 @@ pub struct BlockEvents {
 }
 
 impl BlockEvents {
-    /// Of the kernel that runs.
+    /// `format_of` returns the format text of an event `block:NAME` of the kernel that runs.
     #[must_use]
-    pub fn of_this_kernel() -> Self {
-        let source = SystemSource::new();
+    pub fn new(format_of: &dyn Fn(&str) -> Option<String>) -> Self {
         let format = |(happening, name): (Happening, &str)| {
-            let text = source.read_tracefs(&format!("block/{name}/format")).ok()?;
+            let text = format_of(name)?;
             let format = Format::parse("block", text.as_bytes(), Endian::NATIVE, 8)?;
             Some((format.id, (happening, format)))
         };

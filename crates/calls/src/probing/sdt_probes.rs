@@ -1,12 +1,12 @@
-//! Probes that programs' authors placed, as `tally list sdt` shows them: of files, and of perf's cache.
+//! Probes that programs' authors placed, of files, and of perf's cache.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use crate::error::{Context, bail};
 use dso::sdt::probes;
 use dso::{FileRule, ObjectFile};
-use record::event::glob;
+use perfdata::text::glob;
 
 /// One name, with where it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub struct Sdt {
 ///
 /// # Errors
 /// A file that is not there or no program.
-pub fn events(files: &[&str]) -> anyhow::Result<Vec<Sdt>> {
+pub fn events(files: &[&str]) -> crate::Result<Vec<Sdt>> {
     let mut all = Vec::new();
     if files.is_empty() {
         for path in libraries() {
@@ -69,11 +69,10 @@ fn of_file(path: &Path, file: &ObjectFile) -> Vec<Sdt> {
 }
 
 /// The file itself, or those in its folder that fit the pattern of its name.
-fn paths(file: &str) -> anyhow::Result<Vec<PathBuf>> {
+fn paths(file: &str) -> crate::Result<Vec<PathBuf>> {
     if !glob::is_glob(file) {
         return Ok(vec![
-            calls::probing::definition::find_program(Path::new(file))
-                .with_context(|| format!("no file {file}"))?,
+            super::definition::find_program(Path::new(file)).with_context(|| format!("no file {file}"))?,
         ]);
     }
     let (folder, pattern) = file.rsplit_once('/').unwrap_or((".", file));
@@ -91,8 +90,7 @@ fn paths(file: &str) -> anyhow::Result<Vec<PathBuf>> {
 
 /// Every shared library in the folders where the linker looks, once.
 fn libraries() -> BTreeSet<PathBuf> {
-    let folders =
-        calls::probing::definition::LIBRARIES.iter().filter_map(|folder| std::fs::read_dir(folder).ok());
+    let folders = super::definition::LIBRARIES.iter().filter_map(|folder| std::fs::read_dir(folder).ok());
     let names = folders.flatten().flatten().map(|entry| entry.path());
     let libraries =
         names.filter(|path| path.file_name().is_some_and(|n| n.to_string_lossy().contains(".so")));
