@@ -156,7 +156,7 @@ fn record(program: &Path, options: &[&str]) -> (Counts, Counts, String) {
     counted(program, command.arg("--").arg(program))
 }
 
-/// Has the program recorded so, into the folder beside it: what it counted itself, what the report counts, and the report.
+/// Has the program recorded so, into the folder next to it: what it counted itself, what the report counts, and the report.
 fn counted(program: &Path, recording: &mut Command) -> (Counts, Counts, String) {
     let ran = recording.output().expect("tally starts");
     assert!(ran.status.success(), "{}: {}", program.display(), String::from_utf8_lossy(&ran.stderr));

@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 /// Calls and returns by thread, in order.
 type Lists = BTreeMap<String, Vec<String>>;
 
-/// `AUXTRACE_INFO`'s number; its fields begin so many bytes into the record.
+/// `AUXTRACE_INFO`'s number; its fields begin this many bytes into the record.
 const INFO: u32 = 70;
 const INFO_FIELDS: usize = 16;
 
@@ -67,7 +67,7 @@ impl Recording {
         self.bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
     }
 
-    /// Leaves so many fields; what was after them is a record of a kind nobody knows.
+    /// Leaves this many fields; what was after them is a record of a kind nobody knows.
     fn keep_fields(&mut self, count: usize) {
         let at = self.info();
         let size = u16::from(self.bytes[at + 6]) | u16::from(self.bytes[at + 7]) << 8;

@@ -1,4 +1,4 @@
-//! Code that is in no file as it was run: made at run time and told of in a jitdump, and code rewritten in place. What
+//! Code whose file differs from what ran: made at run time and listed in a jitdump, or rewritten in place. What
 //! is described is decoded and named, the rest is a gap with its reason; no list of calls holds what did not happen.
 
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ struct Stepped {
     printed: String,
 }
 
-/// Builds a program of tests/programs and steps it, in a folder of this name; `None` (and said) where that can't be.
+/// Builds a program of tests/programs and steps it, in a folder of this name; `None`, with a note, where that is impossible.
 fn stepped(folder: &str, name: &str, args: &[&str]) -> Option<Stepped> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let dir = root.join("target/tmp/pt-code").join(folder);

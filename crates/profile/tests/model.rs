@@ -143,7 +143,7 @@ fn files_of_processes_that_share_the_number_0_are_not_mixed_up() {
     assert_eq!(dso_at("0/0", 0x1100), "100.00% first", "only one has mapped this");
     assert_eq!(dso_at("0/0", 0x1900), "100.00% [unknown]", "one of the two");
     assert_eq!(dso_at("0/0", 0x2100), "100.00% [unknown]", "the other has what is next to it");
-    assert_eq!(dso_at("7/7", 0x1900), "100.00% newer", "a process with its own number maps anew");
+    assert_eq!(dso_at("7/7", 0x1900), "100.00% newer", "a process with its own number has its own mappings");
 }
 
 #[test]

@@ -9,11 +9,11 @@ use intelpt::Gap;
 /// Distance between two reported instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Every {
-    /// So many instructions.
+    /// This many instructions.
     Instructions(u64),
-    /// So many ticks of the time stamp counter.
+    /// This many ticks of the time stamp counter.
     Ticks(u64),
-    /// So many ns.
+    /// This many ns.
     Ns(u64),
 }
 
@@ -27,9 +27,9 @@ pub struct Kinds {
     /// Errors but not these.
     no_overflows: bool,
     no_losses: bool,
-    /// One of so many instructions.
+    /// One of this many instructions.
     pub instructions: Option<Every>,
-    /// With its callers: at most so many frames.
+    /// With its callers: at most this many frames.
     pub chain: Option<usize>,
     /// Events passed over at the beginning.
     pub skip: u64,

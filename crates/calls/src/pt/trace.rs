@@ -23,7 +23,7 @@ pub struct TraceSelection {
     pub chosen: ViewFilter,
     /// Only these threads; all if empty.
     pub tids: Vec<u32>,
-    /// So many of the slowest calls are kept.
+    /// This many of the slowest calls are kept.
     pub slowest: usize,
 }
 
@@ -93,7 +93,7 @@ pub enum Note {
 pub enum Resolution {
     /// Cycle packets: exact to a packet.
     Cycles,
-    /// Crystal clock packets, so many ns from each other.
+    /// Crystal clock packets, this many ns from each other.
     Crystal {
         /// Time between two of them.
         apart_ns: u64,
@@ -265,7 +265,7 @@ impl Trace<'_> {
 }
 
 /// Files that may be other builds than those recorded. Damage and errata make a few packets unfit; where it is one in
-/// so many instructions, it is the code.
+/// this many instructions, it is the code.
 fn other_builds(tally: &Tally) -> impl Iterator<Item = Note> + '_ {
     const INSTRUCTIONS: u64 = 50_000;
     const FEW: u64 = 5;

@@ -23,7 +23,7 @@ struct Growing {
 /// Reads the counter of ticks, and the monotonic clock in ns at the same moment; `None` where there is no counter.
 pub type TicksAndNs = fn() -> Option<(u64, u64)>;
 
-/// Gives so many bytes from an offset of a file back to the file system.
+/// Gives this many bytes from an offset of a file back to the file system.
 pub type GiveBack = fn(&File, u64, u64) -> io::Result<()>;
 
 /// The threads of a growing recording.

@@ -121,7 +121,7 @@ fn symbol_start(object: &ObjectFile, symbols: &SymbolTable, entry: Svma) -> Svma
     if nops.is_some_and(|nops| arm::words(nops).all(|word| word == arm::NOP)) { start } else { entry }
 }
 
-/// An argument that was named by its number: as debug information has it, unless a format was given. So many
+/// An argument that was named by its number: as debug information has it, unless a format was given. This many
 /// `registers` hold the first ones.
 fn listed(
     argument: &Argument,

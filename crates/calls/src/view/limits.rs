@@ -7,7 +7,7 @@ use rayon::prelude::*;
 /// Times and depths whose use as a limit is looked at.
 const TIMES: [(&str, u64); 4] = [("1us", 1_000), ("10us", 10_000), ("100us", 100_000), ("1ms", 1_000_000)];
 const DEPTHS: usize = 32;
-/// A limit is worth naming if it leaves at most one call of so many.
+/// A limit is worth naming if it leaves at most one call of this many.
 const WORTH: u64 = 10;
 
 /// How many calls would be left by each limit.
@@ -16,7 +16,7 @@ pub struct CallsLeft {
     calls: u64,
     /// By [`TIMES`]: calls that took at least so long.
     longer: [u64; TIMES.len()],
-    /// Calls with so many around them.
+    /// Calls with this many around them.
     at_depth: [u64; DEPTHS],
 }
 

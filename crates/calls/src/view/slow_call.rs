@@ -147,7 +147,7 @@ pub struct Holder {
 }
 
 impl Holder {
-    /// A function is entered at `address`; its calls are slow from so many ns on, `None` if they are not asked for.
+    /// A function is entered at `address`; its calls are slow from this many ns on, `None` if they are not asked for.
     pub fn enter(&mut self, time_ns: u64, (function, address): (FunctionId, u64), least_ns: Option<u64>) {
         if self.open.is_empty() && least_ns.is_none() {
             return;

@@ -12,7 +12,7 @@ use crate::text::number;
 use calls::recording::folder::Folder;
 use calls::view::limits::CallsLeft;
 
-/// Recordings of so many bytes are large.
+/// Recordings of this many bytes are large.
 const LARGE_BYTES: u64 = 256 << 20;
 /// How long a program runs before the note that its recording grows.
 const PATIENCE: Duration = Duration::from_secs(3);

@@ -51,7 +51,7 @@ fn of_folder(to: &mut impl Write, folder: &Folder) -> io::Result<()> {
         }
         None => single_calls(to, folder)?,
     }
-    folder.notes().try_for_each(|note| line(to, "told", note))?;
+    folder.notes().try_for_each(|note| line(to, "note", note))?;
     folder.damaged.iter().try_for_each(|why| line(to, "not read", why))
 }
 
@@ -91,6 +91,6 @@ fn of_other(to: &mut impl Write, path: &Path) -> anyhow::Result<()> {
         }
         line(to, "calls", &number::grouped(calls))?;
         line(to, "lost", &number::grouped(sum.lost))?;
-        Ok(notes.lines.iter().try_for_each(|note| line(to, "told", note))?)
+        Ok(notes.lines.iter().try_for_each(|note| line(to, "note", note))?)
     })
 }

@@ -25,7 +25,7 @@ pub struct Notes {
 /// What a view needs of a recording.
 #[derive(Clone, Copy, Debug)]
 pub enum Need {
-    /// Sums, and so many of the slowest calls: a processor's trace is summed up while it is decoded.
+    /// Sums, and this many of the slowest calls: a processor's trace is summed up while it is decoded.
     Sum {
         /// How many.
         slowest: usize,

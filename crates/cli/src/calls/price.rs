@@ -1,4 +1,4 @@
-//! What it costs that a program records itself: told before, by a tree of calls made through the same hooks in a process
+//! The cost of a program's recording of itself, estimated beforehand by a tree of calls through the same hooks in a process
 //! of our own, and after, by the calls that were recorded and the CPU time that was used.
 
 use anyhow::Context;
@@ -37,7 +37,7 @@ impl Cost {
         }
     }
 
-    /// Of a call of so many bytes: those that make no other take [`LEAF_BYTES`], the others twice that. Where short calls are
+    /// Of a call of this many bytes: those that make no other take [`LEAF_BYTES`], the others twice that. Where short calls are
     /// dropped nothing distinguishes them.
     fn ns(&self, bytes: f64) -> f64 {
         let of_tree = self.tree_bytes - LEAF_BYTES;

@@ -6,7 +6,7 @@ use crate::text::number;
 use calls::recording::names::Functions;
 use calls::view::slow_call::LastSlow;
 
-/// At most so many lines: the call, and the tree of what it called, the largest total first. `since_ns`: the start, on
+/// At most this many lines: the call, and the tree of what it called, the largest total first. `since_ns`: the start, on
 /// the recording's clock.
 #[must_use]
 pub fn lines(slow: &LastSlow, functions: &Functions, (since_ns, most): (u64, usize)) -> Vec<String> {

@@ -28,7 +28,7 @@ pub struct TraceArgs {
     /// Begin (SIGNAL@trace_on) or stop (SIGNAL@trace_off) recording when the program gets a signal (can be repeated)
     #[arg(long, value_name = "SIGNAL@WHAT")]
     pub signal: Vec<String>,
-    /// Record arguments: FUNC (all, as its debug information says) or FUNC@arg1,arg2/s,fparg1 with formats
+    /// Record arguments: FUNC (all that its debug information lists) or FUNC@arg1,arg2/s,fparg1 with formats
     /// i u x c s f p, and S for std::string (can be repeated)
     #[arg(short = 'A', long = "argument", value_name = "FUNC[@ARGS]")]
     pub arguments: Vec<String>,

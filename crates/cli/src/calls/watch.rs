@@ -49,7 +49,7 @@ impl Watch {
         self.looked = self.begun;
     }
 
-    /// Default limit of calls a second, where one costs so many ns (`None`: not known).
+    /// Default limit of calls a second, where one costs this many ns (`None`: not known).
     #[must_use]
     pub fn usual_rate(cost_ns: Option<f64>) -> u64 {
         cost_ns.map_or(MOST_PER_S, |ns| ((MOST_NS_PER_S / ns.max(1.0)) as u64).clamp(1, MOST_PER_S))

@@ -111,7 +111,7 @@ pub struct Args {
     /// Look for source files below this folder, with or without --prefix-strip
     #[arg(long, value_name = "DIR")]
     pub prefix: Option<PathBuf>,
-    /// Leave out so many folders of the recorded names of source files
+    /// Leave out this many folders of the recorded names of source files
     #[arg(long, value_name = "N", requires = "prefix")]
     pub prefix_strip: Option<usize>,
     /// What perf has and we don't.

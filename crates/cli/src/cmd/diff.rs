@@ -63,7 +63,7 @@ pub struct Args {
 
     /// Write one HTML file for a browser: both sides in one flame graph
     ///
-    /// Colours show the change of each frame. Widths are the sum of both sides, each divided as --norm says.
+    /// Colours show the change of each frame. Widths are the sum of both sides, each scaled by --norm.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["calls", "paths", "fail_above", "formula", "sort", "order",
         "baseline_only", "period", "field_separator", "quiet", "comms", "dsos", "symbols", "pid", "tid"])]
     html: Option<PathBuf>,

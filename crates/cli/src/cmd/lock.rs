@@ -64,7 +64,7 @@ struct ContentionArgs {
     /// Sort by this
     #[arg(short, long, value_enum, value_name = "KEY", default_value_t = LockKey::WaitTotal)]
     key: LockKey,
-    /// Only so many lines
+    /// Only this many lines
     #[arg(short = 'E', long, value_name = "N")]
     entries: Option<usize>,
     /// Only locks of these types: spinlock, mutex, rwsem …

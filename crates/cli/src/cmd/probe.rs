@@ -76,7 +76,7 @@ pub struct Args {
     /// Print nothing
     #[arg(short, long)]
     quiet: bool,
-    /// At most so many places for one probe
+    /// At most this many places for one probe
     #[arg(long, value_name = "N", default_value_t = 128)]
     max_probes: usize,
     /// What perf has and we don't.

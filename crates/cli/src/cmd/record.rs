@@ -50,14 +50,14 @@ pub struct Args {
     #[arg(short = 'z', long, value_name = "LEVEL", num_args = 0..=1, require_equals = true, default_missing_value = "1")]
     #[arg(help_heading = "File")]
     pub compression_level: Option<i32>,
-    /// Stop after so many bytes (B, K, M, G)
+    /// Stop after this many bytes (B, K, M, G)
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes, help_heading = "File")]
     pub max_size: Option<u64>,
     /// Another file at each SIGUSR2, each SIZE or each TIME, named FILE.YYYYMMDDhhmmssNN
     #[arg(long, value_name = "signal|SIZE|TIME", num_args = 0..=1, require_equals = true)]
     #[arg(default_missing_value = "signal", value_parser = parse_switch_output, help_heading = "File")]
     pub switch_output: Option<SwitchOutput>,
-    /// With --switch-output: keep so many files, the newest
+    /// With --switch-output: keep this many files, the newest
     #[arg(long, value_name = "N", requires = "switch_output", help_heading = "File")]
     #[arg(value_parser = clap::value_parser!(u16).range(1..))]
     pub switch_max_files: Option<u16>,

@@ -70,22 +70,22 @@ pub struct Args {
     /// Count in these threads
     #[arg(short, long, value_name = "TID", value_delimiter = ',', conflicts_with_all = ["all", "cpu", "pid"])]
     tid: Vec<u32>,
-    /// Run the command so many times, print means with their spread and 95 % intervals; 0: again and again until Ctrl-C
+    /// Run the command N times and print means with their spread and 95 % intervals; 0: repeat until Ctrl-C
     #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32))]
     repeat: u32,
-    /// Print counts every so many milliseconds
+    /// Print counts every MS milliseconds
     #[arg(short = 'I', long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..))]
     interval_print: Option<u64>,
-    /// Stop after so many intervals
+    /// Stop after this many intervals
     #[arg(long, value_name = "N", requires = "interval_print")]
     interval_count: Option<u32>,
     /// With -I, print the sums of the whole run at the end, too
     #[arg(long, requires = "interval_print")]
     summary: bool,
-    /// Stop the run after so many milliseconds
+    /// Stop the run after MS milliseconds
     #[arg(long, value_name = "MS")]
     timeout: Option<u64>,
-    /// Begin to count so many milliseconds after the command's start; -1: not before --control enables it
+    /// Begin to count MS milliseconds after the command's start; -1: when --control enables it
     #[arg(short = 'D', long, value_name = "MS", allow_hyphen_values = true, value_parser = parse_delay)]
     delay: Option<Delay>,
     /// More counts: -d first-level caches, -dd TLBs and instruction caches, -ddd prefetches

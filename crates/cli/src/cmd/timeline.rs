@@ -18,8 +18,8 @@ use std::process::ExitCode;
 /// Show threads over time: a strip for each, by what it was doing, and its share in each state
 #[derive(clap::Args)]
 #[command(after_help = "\
-A column shows the state that took at least three quarters of it. Where none did, a
-block is as high as the share on the CPU. A legend above the strips explains letters.
+A column shows the state that took at least three quarters of its time. In other
+columns the height of a block is the share on the CPU. A legend explains the letters.
 
 Examples:
   tally record --off-cpu -- ./app && tally timeline

@@ -51,8 +51,7 @@ Examples:
   tally top --stdio --iterations 3
                                three tables as text
 
-Keys are those of report's view (? shows them): call graphs, / to find, Tab for the next event, a annotate, s callers,
-f flame graph, t d z zoom; and p to hold the moment shown, v for other columns, q to leave")]
+Keys are those of tally report (? lists them). In addition: p pauses, v shows other columns.")]
 pub struct Args {
     /// Whom.
     #[command(flatten)]
@@ -63,7 +62,7 @@ pub struct Args {
     /// Seconds from one screen to the next
     #[arg(short = 'd', long = "refresh", value_name = "SECONDS", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=3600))]
     refresh: u32,
-    /// Stop after so many screens
+    /// Stop after this many screens
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     iterations: Option<u32>,
     /// How it is shown.
@@ -103,7 +102,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     tui::run(&mut app, Some(&news_of(slices, args.iterations)), &signals)
 }
 
-/// Slices as news, so many at most.
+/// Slices as news, this many at most.
 fn news_of(slices: Receiver<Slice>, most: Option<u32>) -> Receiver<News> {
     let (sender, news) = sync_channel(1);
     std::thread::spawn(move || {

@@ -43,7 +43,7 @@ pub struct RunOpts {
     pub timeout: Option<Duration>,
     /// Report each of these.
     pub interval: Option<Duration>,
-    /// At most so many intervals.
+    /// At most this many intervals.
     pub interval_count: Option<u32>,
 }
 

@@ -79,7 +79,7 @@ fn cells(out: &mut impl Write, time: &OverTime) -> io::Result<()> {
     Ok(())
 }
 
-/// Pale to dark; few requests stand out from none.
+/// Pale to dark. A single request is visibly darker than none.
 fn heat(n: u64, most: u64) -> String {
     let part = (n as f64 / most as f64).sqrt();
     let mix = |from: f64, to: f64| (from + (to - from) * part) as u8;

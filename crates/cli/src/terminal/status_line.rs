@@ -12,7 +12,7 @@ static IS_SHOWN: AtomicBool = AtomicBool::new(false);
 pub struct StatusLine(());
 
 impl StatusLine {
-    /// For a recording of `target`. Nothing is shown where standard error is no terminal, and beside a command, which may
+    /// For a recording of `target`. Nothing is shown where standard error is no terminal, and not while a command runs, which may
     /// write to the terminal itself.
     #[must_use]
     pub fn of(target: &Target) -> Self {

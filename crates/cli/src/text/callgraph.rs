@@ -31,7 +31,7 @@ pub struct GraphStyle {
     pub mode: GraphMode,
     /// The numbers.
     pub value: Value,
-    /// At most so many entries per level; 0 is no limit.
+    /// At most this many entries per level; 0 is no limit.
     pub limit: usize,
     /// Leave out the first frame: it is the row's own symbol.
     pub skip_first: bool,

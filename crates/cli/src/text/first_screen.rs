@@ -213,7 +213,7 @@ impl Pen {
         let text = spelled(&format!("hot path: {begin}{}", names[left_out..].join(" → ")));
         let mut lines = wrap(&text, self.width);
         if lines.len() > 2 {
-            // The inner part says more.
+            // The inner part is the more useful one.
             let fits = |names: &[String]| {
                 wrap(&spelled(&format!("hot path: … → {}", names.join(" → "))), self.width)
             };

@@ -23,7 +23,7 @@ use words::{counters_text, loss_text, quality_text, recorder_text, share, time_t
 pub struct FunctionShare {
     /// Its name.
     pub name: String,
-    /// File it lies in, short.
+    /// Short name of its file.
     pub dso: String,
     /// Percent of all samples' period.
     pub percent: f64,
@@ -34,7 +34,7 @@ pub struct FunctionShare {
 /// A line of source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceLine {
-    /// As the debug information says it.
+    /// From the debug information.
     pub file: String,
     /// From 1.
     pub line: u32,
@@ -70,7 +70,7 @@ pub struct RunScreen<'a> {
     pub is_by_timer: bool,
     /// What lacks names or lines, and how to get them.
     pub name_hints: Vec<String>,
-    /// Files written beside perf.data, with what they are.
+    /// Files written in addition to perf.data, with their purpose.
     pub files: Vec<(String, String)>,
 }
 
@@ -81,11 +81,11 @@ pub struct ScreenOpts {
     pub width: usize,
     /// With colours?
     pub colour: bool,
-    /// At most so many threads and functions per list.
+    /// At most this many threads and functions per list.
     pub rows: usize,
 }
 
-/// The screen as text, with a line end behind each line.
+/// The screen as text, with a line end after each line.
 pub fn draw(screen: &RunScreen<'_>, opts: ScreenOpts) -> String {
     let mut pen = Pen { text: String::new(), opts };
     pen.head(screen);
@@ -176,7 +176,7 @@ impl Pen {
         self.text.push('\n');
     }
 
-    /// Bars have room beside all numbers of a thread.
+    /// Bars have room next to all numbers of a thread.
     fn has_bars(&self) -> bool {
         self.opts.width >= 76
     }
@@ -210,7 +210,7 @@ impl Pen {
         }
     }
 
-    /// Where a handful of samples fell, without saying how much of the time that is.
+    /// Functions of a handful of samples, without percentages.
     fn few_functions(&mut self, screen: &RunScreen<'_>) {
         let samples = if screen.samples == 1 { "sample" } else { "samples" };
         let head = format!("{} {samples}, too few for percentages; they were taken in", screen.samples);

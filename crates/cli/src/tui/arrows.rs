@@ -60,7 +60,7 @@ pub struct Cell {
 }
 
 impl Arrows {
-    /// Of jumps from row to row, with room for so many lines next to each other.
+    /// Of jumps from row to row, with room for this many lines next to each other.
     pub fn new(jumps: impl IntoIterator<Item = (usize, usize)>, most_lanes: usize) -> Self {
         let mut by_target: std::collections::BTreeMap<usize, Vec<usize>> = std::collections::BTreeMap::new();
         for (source, target) in jumps {

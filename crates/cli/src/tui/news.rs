@@ -20,9 +20,9 @@ pub enum News {
 pub enum Source {
     /// All is here.
     Whole,
-    /// A file is being read: so many percent by now.
+    /// A file is being read: this many percent by now.
     Reading(f64),
-    /// Reading was stopped by the user at so many percent.
+    /// Reading was stopped by the user at this many percent.
     Stopped(f64),
     /// One moment after the other is shown; not the next one while held.
     Live {

@@ -16,7 +16,7 @@ impl Theme {
         Style::new().add_modifier(Modifier::BOLD)
     }
 
-    /// The line above and the line below: reversed, so that they stand out without colour as well.
+    /// The line above and the line below: reversed, so that they are visible without colour, too.
     pub fn bar(self) -> Style {
         if self.colour {
             Style::new().fg(Color::Black).bg(Color::Gray)

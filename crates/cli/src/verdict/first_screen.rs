@@ -161,7 +161,7 @@ fn headlines(sources: &Sources<'_>, hot: &HotFunctions) -> Vec<Headline> {
     }
     let is_calm = |finding: &Finding| finding.name == "cpu-bound";
     match judgement.findings.as_slice() {
-        // How it ended is all there is to say.
+        // The signal is the whole answer.
         [] if !lines.is_empty() && judgement.withheld.is_some() => {}
         [] => lines.push(Headline { claim: without_finding(judgement, hot), ..Headline::default() }),
         [only] if is_calm(only) => {

@@ -1,4 +1,4 @@
-//! From what the kernel writes to findings in words; and that what they say to run next can be run.
+//! From the kernel's records to findings in words. The commands that findings recommend exist.
 
 use super::*;
 use crate::{flags, reading::load};

@@ -22,7 +22,7 @@ const WAYS: [(&str, &[&str]); 9] = [
     ("pg-other-key", &["-pg", "-mbranch-protection=pac-ret+leaf+b-key"]),
     ("patchable-other-key", &["-fpatchable-function-entry=2", "-mbranch-protection=pac-ret+b-key"]),
 ];
-/// Of these, so many are different enough for what takes long.
+/// Of these, this many are different enough for what takes long.
 const FIRST_WAYS: usize = 6;
 
 fn dir() -> PathBuf {

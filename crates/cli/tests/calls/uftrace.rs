@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 
-/// A line of a replay: how deep, which function, what of it (a call, its begin, its end), its time in µs, if told, and its
+/// A line of a replay: how deep, which function, what of it (a call, its begin, its end), its time in µs, if printed, and its
 /// values: arguments, a result.
 type Line = (usize, String, char, Option<f64>, Vec<String>);
 

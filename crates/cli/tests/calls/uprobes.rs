@@ -280,7 +280,7 @@ fn durations_by_uprobes_are_those_the_program_measured() {
         for line in notes.lines() {
             let words: Vec<&str> = line.split(' ').collect();
             let (seen_ns, known_ns) = (root_ns(&folder, words[0]), words[2].parse::<f64>().expect("ns"));
-            // A call takes as long as it was told to, at least; around it the program also measures the probes, and waits
+            // A call takes at least the time that was asked for; around it the program also measures the probes, and waits
             // for a CPU in them.
             let least_ns = if words[0] == "nap" { 20.0 * 2e6 } else { 20.0 * 3e6 };
             assert!(seen_ns <= known_ns && seen_ns >= least_ns, "{options:?} {line}: {seen_ns}");

@@ -42,7 +42,7 @@ fn is_but_for_gone(call: &str, line: &str) -> bool {
     rest.is_empty()
 }
 
-/// Every line that the program printed is among the recorded calls, in order. Of at most so many calls (`gone`) an
+/// Every line that the program printed is among the recorded calls, in order. Of at most this many calls (`gone`) an
 /// argument may be missing.
 fn check(program: &Path, options: &[&str], strip: &str, mut gone: usize) {
     let folder = program.with_extension("calls");

@@ -35,13 +35,13 @@ pub struct SmallDisk {
 }
 
 impl SmallDisk {
-    /// A tmpfs of so many KiB; `None` (and reported) without the right to mount one.
+    /// A tmpfs of this many KiB; `None` (and reported) without the right to mount one.
     pub fn new(name: &str, kib: u64) -> Option<Self> {
         let path = folder(name);
         Self::mount(&path, &["-t", "tmpfs", "-o", &format!("size={kib}k"), "none"])
     }
 
-    /// A file system made by `mkfs` (name and options) in a file of so many KiB.
+    /// A file system made by `mkfs` (name and options) in a file of this many KiB.
     pub fn made_by(mkfs: &[&str], name: &str, kib: u64) -> Option<Self> {
         let path = folder(name);
         let image = path.with_extension("img");
@@ -66,7 +66,7 @@ impl SmallDisk {
         Some(Self { path: path.to_owned() })
     }
 
-    /// Leaves no more than so many KiB free.
+    /// Leaves no more than this many KiB free.
     pub fn fill(&self, kib: u64) {
         let script = "avail=$(df --output=avail -k \"$0\" | tail -1); [ $avail -le $1 ] || \
             dd if=/dev/zero of=\"$0/filler\" bs=1k count=$((avail - $1)) 2>/dev/null; sync -f \"$0\"";

@@ -16,7 +16,7 @@ struct Costs {
 }
 
 /// Writes the kind of value at `kind`; `command` is what was recorded. The number of calls is not known from samples:
-/// that of the samples stands in its place.
+/// that of the samples replaces it.
 ///
 /// # Errors
 /// If writing fails.

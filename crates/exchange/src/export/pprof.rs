@@ -25,7 +25,7 @@ mod top {
     pub const DEFAULT_TYPE: u64 = 14;
 }
 
-/// Distance between the address ranges that stand for files: their frames are known by offset.
+/// Distance between the address ranges that represent files: their frames are known by offset.
 const FILE_STEP: u64 = 1 << 40;
 
 /// Writes all of `samples`; `command` is what was recorded.

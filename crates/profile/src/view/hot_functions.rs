@@ -19,7 +19,7 @@ use std::cmp::Reverse;
 const LEAST_OWN: f64 = 0.005;
 /// Least total share of a row for a function that calls others.
 const LEAST_TOTAL: f64 = 0.1;
-/// A function with this share of all samples says nothing of where the time goes.
+/// A function with this share of all samples (`main`) is no answer.
 const NEARLY_ALL: f64 = 0.9;
 
 /// Functions computed for a screen, which shows as many as it has room for.
@@ -250,7 +250,7 @@ impl Functions<'_> {
 }
 
 impl FunctionSums {
-    /// True if its total says where time goes: a good part of all, but not nearly all.
+    /// True if its total is an answer: a good part of all time, but not nearly all.
     fn is_worth_a_row(&self, whole: u64) -> bool {
         (LEAST_TOTAL..NEARLY_ALL).contains(&share(self.total, whole))
             && !is_process_wide(&self.name)

@@ -10,7 +10,7 @@ use dso::system_file;
 const INTERPRETERS: &[&str] =
     &["python", "node", "ruby", "perl", "php", "bash", "sh", "dash", "lua", "tclsh", "Rscript"];
 
-/// The kernel keeps so many bytes of a command name.
+/// The kernel keeps this many bytes of a command name.
 const COMM_BYTES: usize = 15;
 
 /// The processes called `name`, ascending. tally itself is left out.

@@ -207,7 +207,7 @@ pub fn read_array(map: BorrowedFd<'_>, count: usize, bytes: usize) -> io::Result
         flags: 0,
     };
     // SAFETY: `attr` is a live, initialized repr(C) value of the size we give. The kernel writes at most `count` keys
-    // and values to where it says, which are that long, the next key to `next`, and how many they were to `attr.count`.
+    // and values to the addresses in it, which have room for them, the next key to `next`, and how many they were to `attr.count`.
     let done = unsafe {
         libc::syscall(
             libc::SYS_bpf,

@@ -75,7 +75,7 @@ fn set(nice: i32, turn_ns: u64) -> bool {
         sched_deadline: 0,
         sched_period: 0,
     };
-    // SAFETY: 0 is the calling thread; `attr` is a live structure of the size that it says, which is only read.
+    // SAFETY: 0 is the calling thread; `attr` is a live structure of the size in its first field, and is only read.
     unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attr, 0) == 0 }
 }
 

@@ -62,7 +62,7 @@ impl Slots {
         let tid = sys::tid() as usize;
         let writing = WRITING | (tid as u64) << 8;
         for attempt in 0..TRIES.min(self.count) {
-            // From the front, so that few pages are in use; neighbours begin a little apart.
+            // From the front, so that few pages are in use; neighbours begin at different slots.
             let index = (tid % 16 + attempt) % self.count;
             let claim = |state: &AtomicU64| {
                 state.compare_exchange(FREE, writing, Ordering::Acquire, Ordering::Relaxed)

@@ -45,9 +45,9 @@ pub enum Place {
 pub enum At {
     /// Its entry.
     Entry,
-    /// So many bytes after its entry.
+    /// This many bytes after its entry.
     Offset(u64),
-    /// So many lines below its head.
+    /// This many lines below its head.
     Line(u32),
     /// Its return.
     Return,

@@ -20,8 +20,9 @@ Examples:
   tally report --stdio -F overhead,sample,sym       the columns to show
   tally report --blame                              what the main thread's waits were for
   tally report --critical-path --from parse         which functions could make it shorter
-Fields and keys: overhead overhead_children overhead_sys overhead_us sample period comm dso symbol
-  pid tid cpu srcline srcfile parent trace time weight … and the fields of tracepoints by name")]
+Fields and keys: overhead overhead_children overhead_sys overhead_us sample period
+  comm dso symbol pid tid cpu srcline srcfile parent trace time weight …
+  and the fields of tracepoints by name")]
 pub struct Args {
     /// Recording [default: perf.data, - is stdin]
     #[arg(short, long, value_name = "FILE")]

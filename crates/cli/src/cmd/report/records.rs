@@ -102,7 +102,7 @@ impl Tasks {
     }
 
     fn map(&mut self, map: &Mmap<'_>) {
-        // The older record says only whether it is code.
+        // The older record has only one bit: code or data.
         let (prot, flags) = map.prot_flags.unwrap_or((if map.is_data { 0 } else { PROT_EXEC }, MAP_PRIVATE));
         let bit = |mask: u32, letter: char| if prot & mask != 0 { letter } else { '-' };
         let rights: String =

@@ -6,7 +6,7 @@ use profile::verdict::quoted;
 use record::opts::CallGraph;
 use record::summary::{Notice, RunSummary, StopReason, StoppedStacks};
 
-/// Samples under which shares say little.
+/// Shares of fewer samples are too uncertain.
 const FEW: u64 = 200;
 
 /// The one most useful thing to do, with the command; `None` if all is well.

@@ -89,7 +89,7 @@ fn function_of(section: &Section, row: &ReportRow) -> Option<(Option<SymbolId>, 
     }
 }
 
-/// From the roots down along the heaviest callee, as long as it has a good part of its caller's time: behind a fork
+/// From the roots down along the heaviest callee, as long as it has a good part of its caller's time: after a fork
 /// into many, no path is hot. Shares are of all; the process's name is left out.
 pub fn hottest_path(tree: &mut Tree) -> Vec<FunctionShare> {
     let totals = tree.totals();

@@ -66,7 +66,7 @@ pub struct Args {
     #[arg(long, value_name = "FROM,TO", allow_hyphen_values = true)]
     pub time: Option<String>,
     /// An Intel PT trace, decoded: letters of b (branches), c (calls), r (returns), e (errors), i10us or i1000i
-    /// (instructions), g16 (their callers), s100 (pass over so many)
+    /// (instructions), g16 (their callers), s100 (pass over this many)
     #[arg(long, value_name = "LETTERS", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     pub itrace: Option<String>,
     /// Times from the first sample shown on
@@ -78,7 +78,7 @@ pub struct Args {
     /// Only samples in these functions, or at these addresses: 0x…
     #[arg(short = 'S', long, value_name = "NAME,…", value_delimiter = ',')]
     pub symbols: Vec<String>,
-    /// Only so many bytes from each address of -S on  [default: 1]
+    /// Only this many bytes from each address of -S on  [default: 1]
     #[arg(long, value_name = "BYTES")]
     pub addr_range: Option<String>,
     /// Only samples in these files

@@ -39,7 +39,7 @@ pub struct ViewArgs {
         conflicts_with = "hide_kernel"
     )]
     hide_user: bool,
-    /// With --stdio: so many rows of each event
+    /// With --stdio: this many rows of each event
     #[arg(short = 'E', long, value_name = "N", default_value_t = 40)]
     pub(super) entries: u32,
     /// With --stdio: leave out rows under this many percent

@@ -22,7 +22,7 @@ pub struct SamplingArgs {
     /// [default: 997; with --off-cpu 499]
     #[arg(short = 'F', long, value_name = "HZ", conflicts_with = "count")]
     pub freq: Option<String>,
-    /// One sample for so many occurrences of the event
+    /// Take a sample every N occurrences of the event
     #[arg(short, long, value_name = "N")]
     pub count: Option<u64>,
     /// Fail rather than lower the frequency to the kernel's limit
@@ -77,7 +77,7 @@ pub struct SamplingArgs {
     /// (`tally doctor` shows how well that works on this machine)
     #[arg(long)]
     pub off_cpu: bool,
-    /// A sample each time a thread has been off the CPU for so many microseconds  [default: 1000]
+    /// Take a stack each time a thread has been off the CPU for this many microseconds  [default: 1000]
     #[arg(long, value_name = "US", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub off_cpu_period: Option<u64>,
     /// Time off the CPU by no better means than b (tracepoints) or c (looks at /proc): to see what they show, and cost

@@ -4,7 +4,7 @@ use record::summary::ThreadUse;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// From so many threads of one name on they share a row.
+/// From this many threads of one name on they share a row.
 const MANY: usize = 4;
 
 /// One row.

@@ -1,4 +1,4 @@
-//! Which frames of a stack say something in a chain: not start code, not how a thread waits.
+//! Selects the frames of a stack that explain a chain: neither start code nor the code that waits.
 
 use super::BlameEnd;
 use crate::off_cpu::for_work::is_locking;

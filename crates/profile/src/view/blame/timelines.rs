@@ -1,4 +1,4 @@
-//! Each thread's life as far as its moments are known: waits with begin and end, sums of waits that lie somewhere in an
+//! Each thread's life as far as its moments are known: waits with begin and end, sums of waits at unknown times in an
 //! interval, and samples of running.
 
 use crate::off_cpu::{RunSample, ThreadTotals, Wait};

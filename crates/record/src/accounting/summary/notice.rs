@@ -260,7 +260,7 @@ impl std::fmt::Display for Notice {
             Self::Suspended(ns) => write!(
                 f,
                 "the machine was suspended for {:.1} s meanwhile: that time is in no thread's clock, for \
-                 CLOCK_MONOTONIC stands still then",
+                 CLOCK_MONOTONIC stops meanwhile",
                 *ns as f64 / 1e9
             ),
             Self::CpusNew(cpus) => {
@@ -270,7 +270,7 @@ impl std::fmt::Display for Notice {
                 write!(
                     f,
                     "off the CPU (tier C): when threads ran by switch records, why they waited by looks at /proc; \
-                     short waits and wake-ups are not told: {why}"
+                     short waits and wake-ups are not counted: {why}"
                 )
             }
             Self::OffCpuPeriod(ns) => {

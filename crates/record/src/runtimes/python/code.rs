@@ -47,7 +47,7 @@ impl CodeObject {
     }
 }
 
-/// What tells whether the code object at `address` is still the one that was read; `None` if it is none.
+/// Identifies the code object at `address`: it differs if another one has replaced it. `None` if there is no code object.
 #[must_use]
 pub fn read_print(memory: &Memory<'_>, offsets: &Offsets, address: u64, code_type: u64) -> Option<CodePrint> {
     let mut bytes = [0; CODE_BYTES];

@@ -18,7 +18,7 @@ pub struct PythonStack {
     pub is_whole: bool,
 }
 
-/// A sample and the frames copied at it are no farther apart, ns.
+/// Largest distance in time between a sample and the frames copied for it, ns.
 const NEAR_NS: u64 = 400_000;
 /// Stacks kept of a thread; older ones are dropped.
 const MOST: usize = 16_384;

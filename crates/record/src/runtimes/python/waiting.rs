@@ -1,4 +1,4 @@
-//! Frames of threads that wait already when a process is found: they stand still, and are read from outside.
+//! Frames of threads that wait already when a process is found: their stacks don't change, and are read from outside.
 
 use std::fs::File;
 

@@ -41,7 +41,7 @@ pub fn event_id(opened: usize) -> u64 {
 }
 
 /// What timers need, if the kernel denies events and timers can replace those of `opts`; `None` where they are not
-/// needed, can't, or can't be prepared: then opening the events tells why.
+/// needed, can't, or can't be prepared: then the error of opening the events has the reason.
 #[must_use]
 pub fn prepare(opts: &RecordOpts) -> Option<Preparation> {
     if !can_replace(opts) {

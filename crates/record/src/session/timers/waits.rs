@@ -19,7 +19,7 @@ use super::stop_sampler::StopCandidate;
 
 /// A look this much after its time is late.
 const LATE: Duration = Duration::from_millis(2);
-/// After so many late looks the next begins waits all the same.
+/// After this many late looks the next begins waits all the same.
 const MOST_LATE: u32 = 4;
 const SEARCH_EVERY: Duration = Duration::from_millis(50);
 /// More threads have no waits.
@@ -359,7 +359,7 @@ impl ThreadClock {
 mod tests {
     use super::*;
 
-    /// No such thread: only what the test says is known of it.
+    /// No such thread: the test supplies all that is known of it.
     const TASK: PidTid = PidTid { pid: 4_194_303, tid: 4_194_303 };
 
     fn clock() -> ThreadClock {
