@@ -1,5 +1,6 @@
 //! `tally archive`: a recording with the parts of object files that it needs, to be read on any machine.
 
+use crate::flags::name_args::NameArgs;
 use crate::reading::load::{self, Progress};
 use crate::terminal::out;
 use crate::text::number::bytes;
@@ -13,7 +14,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use symbols::archive::{PackedFile, pack};
-use symbols::{LoadOpts, NameOpts, Recording, UnnamedCode};
+use symbols::{LoadOpts, Recording, UnnamedCode};
 
 /// Files without names that are listed.
 const LISTED: usize = 5;
@@ -39,6 +40,9 @@ pub struct Args {
     /// List what is kept of each file
     #[arg(short, long)]
     pub verbose: bool,
+    /// Sources of names.
+    #[command(flatten, next_help_heading = "Files and symbols")]
+    pub names: NameArgs,
 }
 
 /// # Errors
@@ -50,10 +54,12 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let map = load::open(&args.input)?;
     let file = load::parse(&args.input, &map)?;
-    let plain = read(&args.input, &file, Dimensions::default())?;
+    args.names.check()?;
+    let read = |dimensions| read(&args.input, &file, opts(dimensions, &args.names));
+    let plain = read(Dimensions::default())?;
     let has_branches = file.events().iter().any(|event| event.attr.branch_sample_type != 0);
     let branches = Dimensions { branches: true, ..Dimensions::default() };
-    let branches = has_branches.then(|| read(&args.input, &file, branches)).transpose()?;
+    let branches = has_branches.then(|| read(branches)).transpose()?;
     let profiles: Vec<_> =
         [Some(&plain), branches.as_ref()].into_iter().flatten().map(|r| &r.profile).collect();
     let (archived, listed) = pack(&profiles, &plain.files);
@@ -71,11 +77,13 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn read(path: &Path, file: &PerfData<'_>, dimensions: Dimensions) -> anyhow::Result<Recording> {
-    let session = SessionOpts { dimensions, runtime_frames: true, ..SessionOpts::default() };
-    let opts =
-        LoadOpts { session, want: Want::Names, names: NameOpts::from_env(), unnamed: UnnamedCode::Addresses };
+fn read(path: &Path, file: &PerfData<'_>, opts: LoadOpts) -> anyhow::Result<Recording> {
     load::load_file((path, file), opts, &mut Progress::silent())
+}
+
+fn opts(dimensions: Dimensions, names: &NameArgs) -> LoadOpts {
+    let session = SessionOpts { dimensions, runtime_frames: true, ..SessionOpts::default() };
+    LoadOpts { session, want: Want::Names, names: names.opts(), unnamed: UnnamedCode::Addresses }
 }
 
 fn with_suffix(path: &Path) -> PathBuf {

@@ -89,3 +89,6 @@ fn note_result(args: &Args, added: &Added) {
         );
     }
 }
+
+#[cfg(test)]
+mod tests;
