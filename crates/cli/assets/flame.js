@@ -7,6 +7,10 @@
   var width = svg.viewBox.baseVal.width - 2 * side, height = svg.viewBox.baseVal.height;
   var byId = function (id) { return document.getElementById(id); };
   var details = byId("details"), reset = byId("reset"), search = byId("search"), entry = null;
+  // In a narrow window the note about frames that are not drawn would be over the legend.
+  var note = document.querySelector(".right"), rest = note ? note.textContent : " ";
+  if (note) note.parentNode.removeChild(note);
+  details.textContent = rest;
   var pattern = "", wrong = "", zoomed = null, hits = [], hit = -1, cursor = null;
 
   // One entry per frame: its element and its place in value units.
@@ -25,7 +29,7 @@
 
   // The amount first: names may be long.
   function show(frame) {
-    details.textContent = frame ? frame.amount + " \u2014 " + frame.name : " ";
+    details.textContent = frame ? frame.amount + " \u2014 " + frame.name : rest;
   }
 
   // Template arguments first, then the middle: the last part tells names of one template apart.
