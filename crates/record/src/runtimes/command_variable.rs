@@ -60,7 +60,7 @@ const RUNTIMES: [KnownRuntime; 5] = [
         runtime: "Erlang",
         programs: &["erl", "elixir", "iex", "mix", "rebar3"],
         variable: "ERL_FLAGS",
-        flags: "+JPperf true",
+        flags: "+JPperf map",
         mark: "JPperf",
     },
 ];
