@@ -1,12 +1,14 @@
 //! Copies a recording in order of time, with new mappings at their time.
 
-use super::jit_code::{JitMappings, is_dump};
+use super::jit_code::{JitMappings, NewMapping, is_dump};
 use anyhow::{Context, bail};
 use perfdata::file::features::BuildIdEntry;
 use perfdata::{Endian, Features, Item, Mode, Order, PerfData, Record, Writer, WriterOpts};
 use std::io;
+use std::iter::Peekable;
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::slice;
 
 /// What a copy has in addition.
 #[derive(Default)]
@@ -37,36 +39,54 @@ pub fn rewrite(file: &PerfData<'_>, added: &Added, output: &Path) -> anyhow::Res
 }
 
 fn copy(file: &PerfData<'_>, added: &Added, writer: &mut Writer<'_>) -> anyhow::Result<()> {
-    let mut waiting = added.jit.mappings.iter().peekable();
+    let mut copier = Copier {
+        mode: file.mode(),
+        added,
+        writer,
+        waiting: added.jit.mappings.iter().peekable(),
+        last: std::ptr::null(),
+    };
     let mut result: io::Result<()> = Ok(());
     let mut has_trace = false;
-    // A sample of several counters comes once for each.
-    let mut last: *const u8 = std::ptr::null();
     file.visit(Order::Time, |item| {
-        if matches!(item.record, Record::Auxtrace(_)) {
-            has_trace = true;
+        has_trace |= matches!(item.record, Record::Auxtrace(_));
+        if has_trace {
             return ControlFlow::Break(());
         }
-        let mut step = || -> io::Result<()> {
-            while let Some(mapping) =
-                waiting.next_if(|next| item.time_ns().is_some_and(|time| next.time_ns <= time))
-            {
-                let path = mapping.file.to_string_lossy();
-                writer.write_record(mapping.event, &mapping.record(path.as_bytes()), &mapping.id)?;
-            }
-            if item.raw.as_ptr() == last || is_left_out(item, file.mode(), added) {
-                return Ok(());
-            }
-            last = item.raw.as_ptr();
-            writer.write_raw(item.raw)
-        };
-        result = step();
+        result = copier.copy(item);
         if result.is_err() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
     if has_trace {
         bail!("recordings with a processor trace can't be rewritten");
     }
     result.context("can't write the copy")
+}
+
+/// The copy while it is written.
+struct Copier<'a, 'w> {
+    mode: Mode,
+    added: &'a Added,
+    writer: &'a mut Writer<'w>,
+    /// New mappings that are later than all records so far, in the order of time.
+    waiting: Peekable<slice::Iter<'a, NewMapping>>,
+    /// The bytes of the record before: a sample of several counters comes once for each.
+    last: *const u8,
+}
+
+impl Copier<'_, '_> {
+    /// Writes the new mappings that come before `item`, then `item` itself unless it is left out.
+    fn copy(&mut self, item: &Item<'_>) -> io::Result<()> {
+        let is_before = |next: &&NewMapping| item.time_ns().is_some_and(|time| next.time_ns <= time);
+        while let Some(mapping) = self.waiting.next_if(is_before) {
+            let path = mapping.file.to_string_lossy();
+            self.writer.write_record(mapping.event, &mapping.record(path.as_bytes()), &mapping.id)?;
+        }
+        if item.raw.as_ptr() == self.last || is_left_out(item, self.mode, self.added) {
+            return Ok(());
+        }
+        self.last = item.raw.as_ptr();
+        self.writer.write_raw(item.raw)
+    }
 }
 
 /// Records that a sorted file doesn't have, and mappings that the new ones replace.
