@@ -321,7 +321,7 @@ mod tests {
     }
     #[test]
     fn outer_native_frames_make_room_for_pythons() {
-        let mut stacks = Stacks::new(&[]);
+        let mut stacks = LiveUnwinder::new(&[]);
         let native = |pc: u64| ChainFrame { pc: Avma(pc), is_exact: false };
         // Each frame of Python's has two native ones, the outer of which runs it.
         stacks.frames = (0..3000).flat_map(|_| [native(0x10), native(0x20)]).collect();

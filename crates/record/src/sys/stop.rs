@@ -339,8 +339,10 @@ mod tests {
         assert!(pid >= 0);
         if pid == 0 {
             let mut event = libc::epoll_event { events: 0, u64: 0 };
-            // SAFETY: system calls with a live buffer for one event.
-            let found = unsafe { libc::epoll_wait(libc::epoll_create1(0), &raw mut event, 1, 700) };
+            // SAFETY: a system call without memory of ours.
+            let events = unsafe { libc::epoll_create1(0) };
+            // SAFETY: the buffer is live and has room for one event.
+            let found = unsafe { libc::epoll_wait(events, &raw mut event, 1, 700) };
             // SAFETY: ends the child without our destructors.
             unsafe { libc::_exit(found.abs()) };
         }

@@ -125,7 +125,7 @@ fn threads_that_ended_long_ago_are_forgotten_but_counted() {
         let time_ns = 1000 + u64::from(tid) * 10;
         account.fork(tid, tid, 1, time_ns);
         account.comm(tid, b"short");
-        account.switch(PidTid { pid: tid, tid: tid }, SwitchKind::In, time_ns + 2);
+        account.switch(PidTid { pid: tid, tid }, SwitchKind::In, time_ns + 2);
         account.exit(tid, time_ns + 7);
     }
     assert!(
