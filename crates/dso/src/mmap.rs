@@ -267,7 +267,10 @@ mod tests {
     fn sparse_bytes_are_zero_outside_of_their_pieces() {
         let bytes = Bytes::sparse(1 << 30, &[1..3, 100..102], b"abcd").unwrap();
         assert_eq!((bytes.len(), &bytes[..4], &bytes[99..103]), (1 << 30, &b"\0ab\0"[..], &b"\0cd\0"[..]));
-        assert!(Bytes::sparse(8, &[6..9], b"abc").is_err() && Bytes::sparse(8, &[6..8], b"a").is_err());
+        assert!(
+            Bytes::sparse(8, std::slice::from_ref(&(6..9)), b"abc").is_err()
+                && Bytes::sparse(8, std::slice::from_ref(&(6..8)), b"a").is_err()
+        );
     }
 
     #[test]
