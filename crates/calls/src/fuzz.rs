@@ -7,10 +7,10 @@ use crate::pt::Sideband;
 use perfdata::PerfData;
 
 /// One target.
-pub type Target = fn(&[u8]);
+pub type FuzzTarget = fn(&[u8]);
 
 /// All targets by name.
-pub const TARGETS: &[(&str, Target)] = &[
+pub const TARGETS: &[(&str, FuzzTarget)] = &[
     ("thread_file", fuzz_thread_file),
     ("pt_sideband", fuzz_sideband),
     ("uftrace", fuzz_uftrace),
@@ -56,7 +56,7 @@ pub fn fuzz_sideband(bytes: &[u8]) {
     if let Ok(side) = Sideband::read(&file) {
         for at in 0..side.buffers.len() {
             let task = side.running(at, 1 << 32);
-            let _space = task.and_then(|(pid, _)| side.code(pid, 1 << 32));
+            let _space = task.and_then(|task| side.code(task.pid, 1 << 32));
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::flags::Flags;
 use crate::terminal::{out, pager, term};
 use crate::text::number::count_of;
 use clap::{Arg, Command, CommandFactory};
-use layout::{GLOBAL, Group, LAYOUTS, Layout};
+use layout::{GLOBAL, Group, HelpLayout, LAYOUTS};
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -136,7 +136,7 @@ fn with_overview(program: Command) -> Command {
 
 /// The command with its options under their headings; with `Extent::Screen` without those of few users.
 fn arranged(command: Command, path: &str, extent: Extent) -> Command {
-    let layout = LAYOUTS.iter().find(|Layout(words, _)| *words == path);
+    let layout = LAYOUTS.iter().find(|HelpLayout(words, _)| *words == path);
     let name = command.get_bin_name().unwrap_or("tally");
     let hidden = command.get_arguments().filter(|arg| !is_shown(arg, layout, extent)).count();
     let is_all = extent == Extent::All;
@@ -161,9 +161,9 @@ fn arranged(command: Command, path: &str, extent: Extent) -> Command {
 }
 
 /// True for options that help of this extent shows, and for those that are never shown.
-fn is_shown(arg: &Arg, layout: Option<&Layout>, extent: Extent) -> bool {
+fn is_shown(arg: &Arg, layout: Option<&HelpLayout>, extent: Extent) -> bool {
     let Some(name) = arg.get_long() else { return true };
-    let Some(Layout(_, groups)) = layout else { return true };
+    let Some(HelpLayout(_, groups)) = layout else { return true };
     let is_common = groups.first().is_some_and(|group| is_in(group, name));
     extent == Extent::All || is_common || arg.is_hide_set() || name == "help"
 }
@@ -182,7 +182,7 @@ fn in_one_paragraph(long: &str) -> String {
 }
 
 /// An option under its heading, at its place.
-fn placed(arg: Arg, layout: Option<&Layout>, extent: Extent) -> Arg {
+fn placed(arg: Arg, layout: Option<&HelpLayout>, extent: Extent) -> Arg {
     let is_shown = is_shown(&arg, layout, extent);
     let arg = match arg.get_long_help().filter(|_| extent == Extent::All).cloned() {
         Some(long) => arg.help(in_one_paragraph(&long.to_string())),
@@ -197,7 +197,7 @@ fn placed(arg: Arg, layout: Option<&Layout>, extent: Extent) -> Arg {
         let arg = arg.display_order(999);
         return if layout.is_some() { arg.help_heading(Some(GLOBAL.0)) } else { arg };
     }
-    let Some(Layout(_, groups)) = layout else { return arg };
+    let Some(HelpLayout(_, groups)) = layout else { return arg };
     let mut places =
         groups.iter().flat_map(|(heading, names)| names.split_whitespace().map(move |n| (heading, n)));
     let Some((at, (heading, _))) = places.by_ref().enumerate().find(|(_, (_, word))| *word == name) else {

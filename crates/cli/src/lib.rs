@@ -78,7 +78,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 /// The arguments with perf's settings as defaults; without them where one has a value that no option takes.
 fn with_settings(typed: &[OsString]) -> Vec<OsString> {
-    let settings = flags::perf_config::read(flags::perf_config::Scope::All);
+    let settings = flags::perf_config::read(flags::perf_config::ConfigFiles::All);
     if settings.is_empty() {
         return typed.to_vec();
     }

@@ -8,7 +8,8 @@ use crate::text::number::duration_ns;
 use profile::Profile;
 use profile::block_io::{BlockIo, Join};
 use profile::verdict::{
-    Facts, Finding, INPUT, Stacks, SystemFacts, TARGET, WaitCause, running_samples, verdict, waits_for_others,
+    Facts, Finding, INPUT, SystemFacts, TARGET, TopStacks, WaitCause, running_samples, verdict,
+    waits_for_others,
 };
 use profile::view::io::Latencies;
 use profile::view::wall::{ThreadRow, Wall, WallOpts, wall};
@@ -34,7 +35,7 @@ pub struct Judgement {
 
 /// What the machine did while the target ran.
 #[derive(Debug)]
-pub struct Machine {
+pub struct MachineChange {
     /// Its counters.
     pub change: SystemChange,
     /// Its disks' requests, if there were some to look at.
@@ -44,7 +45,7 @@ pub struct Machine {
 /// Judges a run. Without off-CPU data, running threads and counters are all there is to judge by. `target`: as on the
 /// command line, for the next commands: `-p 123 -- sleep 5`, `-- ./app`.
 #[must_use]
-pub fn judge(profile: &Profile, summary: &RunSummary, machine: &Machine, target: &str) -> Judgement {
+pub fn judge(profile: &Profile, summary: &RunSummary, machine: &MachineChange, target: &str) -> Judgement {
     let mut view = wall(profile, &WallOpts { longest: 3, ..WallOpts::default() });
     let mut facts = Facts::of(profile, &view);
     if view.threads.iter().all(ThreadRow::is_idle) {
@@ -140,7 +141,7 @@ fn system_facts(change: &SystemChange) -> SystemFacts {
 }
 
 fn stacks(finding: &Finding) -> Vec<Value> {
-    let Stacks { what, of, top, .. } = &finding.stacks;
+    let TopStacks { what, of, top, .. } = &finding.stacks;
     top.iter()
         .map(|(share, stack)| json!({ "share": share, "of": of.name(), "what": what, "stack": stack }))
         .collect()

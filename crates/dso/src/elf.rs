@@ -15,7 +15,8 @@ use object::{Object, ObjectSection, elf};
 
 use crate::bounds::Allowance;
 use crate::{
-    BuildId, Bytes, Error, FileIdentity, FileOffset, FileRule, Mmap, Svma, build_id, system_file, unpack,
+    BuildId, Bytes, Error, FileIdentity, FileOffset, FileRule, MappedFile, Svma, build_id, system_file,
+    unpack,
 };
 
 /// Larger object files are refused. The largest debug files built are a tenth of it; it is mapped, not read.
@@ -82,7 +83,7 @@ pub struct Segment {
 
 /// A section's header.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Section {
+pub struct ElfSection {
     /// Its name, lossily UTF-8.
     pub name: String,
     /// Stated addresses; empty for sections that are not loaded.
@@ -125,14 +126,14 @@ pub struct ObjectFile {
     entry: Svma,
     build_id: Option<BuildId>,
     segments: Vec<Segment>,
-    sections: Vec<Section>,
+    sections: Vec<ElfSection>,
 }
 
 impl ObjectFile {
     /// Opens and reads the file at `path` if it satisfies [`file_rule`].
     pub fn open(path: &Path) -> Result<Self, Error> {
-        let map =
-            Mmap::open_by(&file_rule(), path).map_err(|source| Error::Io { path: path.into(), source })?;
+        let map = MappedFile::open_by(&file_rule(), path)
+            .map_err(|source| Error::Io { path: path.into(), source })?;
         let mut file = Self::parse(Bytes::new(map))?;
         file.path = Some(path.into());
         Ok(file)
@@ -141,7 +142,7 @@ impl ObjectFile {
     /// Reads an already open file (such as one reached through /proc/PID/map_files); `path` is for messages
     /// and for finding its debug file.
     pub fn from_file(file: File, path: &Path) -> Result<Self, Error> {
-        let map = Mmap::from_file(file).map_err(|source| Error::Io { path: path.into(), source })?;
+        let map = MappedFile::from_file(file).map_err(|source| Error::Io { path: path.into(), source })?;
         let mut object = Self::parse(Bytes::new(map))?;
         object.path = Some(path.into());
         Ok(object)
@@ -242,12 +243,12 @@ impl ObjectFile {
     }
 
     /// All sections in the file's order.
-    pub fn sections(&self) -> &[Section] {
+    pub fn sections(&self) -> &[ElfSection] {
         &self.sections
     }
 
     /// The first section of that name.
-    pub fn section(&self, name: &str) -> Option<&Section> {
+    pub fn section(&self, name: &str) -> Option<&ElfSection> {
         self.sections.iter().find(|s| s.name == name)
     }
 
@@ -341,7 +342,7 @@ impl ObjectFile {
 
     /// Whether it has DWARF of its own for lines.
     pub fn has_dwarf(&self) -> bool {
-        let filled = |s: &Section| {
+        let filled = |s: &ElfSection| {
             matches!(s.name.as_str(), ".debug_info" | ".zdebug_info")
                 && s.file.as_ref().is_some_and(|r| !r.is_empty())
         };
@@ -389,7 +390,7 @@ fn headers<H: FileHeader<Endian = object::Endianness>>(
 }
 
 /// Without its name if the names of all sections are longer than `names` allows.
-fn section_of(s: &object::Section<'_, '_>, names: &mut Allowance) -> Section {
+fn section_of(s: &object::Section<'_, '_>, names: &mut Allowance) -> ElfSection {
     let name = s.name_bytes().ok().filter(|name| names.take(name.len())).unwrap_or_default();
     let name = String::from_utf8_lossy(name).into_owned();
     let flags = match s.flags() {
@@ -398,7 +399,7 @@ fn section_of(s: &object::Section<'_, '_>, names: &mut Allowance) -> Section {
     };
     let loaded = flags & elf::SHF_ALLOC.0 != 0;
     let start = s.address();
-    Section {
+    ElfSection {
         svma: if loaded { start..start.saturating_add(s.size()) } else { 0..0 },
         file: s.file_range().map(|(at, len)| at..at.saturating_add(len)),
         executable: flags & elf::SHF_EXECINSTR.0 != 0,

@@ -13,10 +13,10 @@ use crate::{
 };
 
 /// One target.
-pub type Target = fn(&[u8]);
+pub type FuzzTarget = fn(&[u8]);
 
 /// All targets by name.
-pub const TARGETS: &[(&str, Target)] = &[
+pub const TARGETS: &[(&str, FuzzTarget)] = &[
     ("build_id", fuzz_build_id),
     ("demangle", fuzz_demangle),
     ("disassembly", fuzz_disassembly),

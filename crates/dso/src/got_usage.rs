@@ -5,7 +5,7 @@ use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction};
 use rustc_hash::FxHashMap;
 
 use crate::regs_aarch64::{RegValue, TrackedRegs};
-use crate::{Machine, ObjectFile, Section, Svma};
+use crate::{ElfSection, Machine, ObjectFile, Svma};
 
 /// How the code uses a slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub fn slot_uses(object: &ObjectFile, is_one: &dyn Fn(Svma) -> bool) -> FxHashMa
 }
 
 /// The section's bytes; `None` if the file lacks them.
-fn code_of<'a>(object: &'a ObjectFile, section: &Section) -> Option<&'a [u8]> {
+fn code_of<'a>(object: &'a ObjectFile, section: &ElfSection) -> Option<&'a [u8]> {
     let bytes = usize::try_from(section.svma.end - section.svma.start).unwrap_or(0);
     object.bytes_at(Svma(section.svma.start), bytes)
 }
@@ -43,7 +43,7 @@ const RETURN: u32 = 0xd65f_03c0;
 
 fn add_uses_aarch64(
     object: &ObjectFile,
-    section: &Section,
+    section: &ElfSection,
     is_one: &dyn Fn(Svma) -> bool,
     uses: &mut FxHashMap<Svma, SlotUse>,
 ) {
@@ -69,7 +69,7 @@ fn add_uses_aarch64(
 
 fn add_uses(
     object: &ObjectFile,
-    section: &Section,
+    section: &ElfSection,
     is_one: &dyn Fn(Svma) -> bool,
     uses: &mut FxHashMap<Svma, SlotUse>,
 ) {

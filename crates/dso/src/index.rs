@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::SystemTime;
 
 use crate::private_folder::PrivateFolder;
-use crate::{BuildId, Bytes, FileIdentity, FileRule, Mmap, ObjectFile, SymbolSource, SymbolTable};
+use crate::{BuildId, Bytes, FileIdentity, FileRule, MappedFile, ObjectFile, SymbolSource, SymbolTable};
 
 /// What the folder may hold by default.
 pub const DEFAULT_LIMIT_BYTES: u64 = 512 << 20;
@@ -83,7 +83,7 @@ impl SymbolIndex {
         let folder = PrivateFolder::open(&self.dir)?;
         let rule = FileRule::up_to(self.limit_bytes).without_links().owned_by(vec![folder.owner()]);
         let file = rule.open(&folder.path().join(key.file_name())).ok()?;
-        let table = SymbolTable::from_bytes(Bytes::new(Mmap::from_file(file.try_clone().ok()?).ok()?))?;
+        let table = SymbolTable::from_bytes(Bytes::new(MappedFile::from_file(file.try_clone().ok()?).ok()?))?;
         // Only the owner may set times; for others the file just ages.
         let _ = file.set_modified(SystemTime::now());
         Some(table)

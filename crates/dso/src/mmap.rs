@@ -2,7 +2,7 @@
 //!
 //! Compilers and package managers replace files by rename, which leaves our mapping alone. A file that is
 //! truncated under us reads as zeros from its new end on, instead of raising SIGBUS (see [`guard`]), and
-//! [`Mmap::is_intact`] is false afterwards. A mapping keeps no descriptor.
+//! [`MappedFile::is_intact`] is false afterwards. A mapping keeps no descriptor.
 
 mod guard;
 
@@ -25,7 +25,7 @@ pub const COPY_LIMIT: u64 = 128 * 1024;
 
 /// A file's bytes, read-only.
 #[derive(Debug)]
-pub struct Mmap {
+pub struct MappedFile {
     bytes: Storage,
     identity: Option<FileIdentity>,
     /// What decompressed bytes take of the process's bound.
@@ -53,7 +53,7 @@ impl Drop for Guarded {
     }
 }
 
-impl Mmap {
+impl MappedFile {
     /// Opens the regular file at `path`, however large. Pipes, devices and directories are refused with
     /// `InvalidInput` and without opening them. A file that states no size, as those of /proc, has no bytes.
     pub fn open(path: &Path) -> io::Result<Self> {
@@ -127,7 +127,7 @@ impl Mmap {
     }
 }
 
-impl Deref for Mmap {
+impl Deref for MappedFile {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -146,20 +146,20 @@ fn name_of(file: &File) -> PathBuf {
 /// A cheaply cloned range of a shared file.
 #[derive(Clone, Debug)]
 pub struct Bytes {
-    owner: Arc<Mmap>,
+    owner: Arc<MappedFile>,
     range: Range<usize>,
 }
 
 impl Bytes {
     /// All of `map`.
-    pub fn new(map: Mmap) -> Self {
+    pub fn new(map: MappedFile) -> Self {
         let range = 0..map.len();
         Self { owner: Arc::new(map), range }
     }
 
     /// Bytes in memory.
     pub fn from_vec(bytes: Vec<u8>) -> Self {
-        Self::new(Mmap::from_vec(bytes))
+        Self::new(MappedFile::from_vec(bytes))
     }
 
     /// `len` bytes of memory: `content` at the ranges `pieces`, one after the other, and zeros elsewhere.
@@ -178,12 +178,12 @@ impl Bytes {
             rest = after;
         }
         let bytes = Storage::Sparse(map.make_read_only()?);
-        Ok(Self::new(Mmap { bytes, identity: None, _room: None }))
+        Ok(Self::new(MappedFile { bytes, identity: None, _room: None }))
     }
 
     /// Bytes that were decompressed into memory.
     pub(crate) fn unpacked(bytes: Vec<u8>, room: Room) -> Self {
-        Self::new(Mmap { bytes: Storage::Copied(bytes), identity: None, _room: Some(room) })
+        Self::new(MappedFile { bytes: Storage::Copied(bytes), identity: None, _room: Some(room) })
     }
 
     /// The part `range` of these bytes, `None` if it reaches past their end.
@@ -195,12 +195,12 @@ impl Bytes {
         Some(Self { owner: self.owner.clone(), range: base + range.start..base + range.end })
     }
 
-    /// See [`Mmap::identity`].
+    /// See [`MappedFile::identity`].
     pub fn identity(&self) -> Option<FileIdentity> {
         self.owner.identity()
     }
 
-    /// See [`Mmap::is_intact`].
+    /// See [`MappedFile::is_intact`].
     pub fn is_intact(&self) -> bool {
         self.owner.is_intact()
     }
@@ -208,7 +208,7 @@ impl Bytes {
     /// These bytes for the rest of the program's life: their file is never unmapped. For the one user
     /// that can't borrow, the line resolver, whose library borrows from what it also holds.
     pub fn leak(self) -> &'static [u8] {
-        let owner: &'static Arc<Mmap> = Box::leak(Box::new(self.owner));
+        let owner: &'static Arc<MappedFile> = Box::leak(Box::new(self.owner));
         &owner[self.range]
     }
 }
@@ -229,7 +229,7 @@ mod tests {
     fn a_mapped_file_that_shrinks_reads_as_zeros_and_is_named() {
         let path = std::env::temp_dir().join(format!("tally-mmap-{}", std::process::id()));
         std::fs::write(&path, vec![7u8; 1 << 20]).unwrap();
-        let (map, other) = (Mmap::open(&path).unwrap(), Mmap::open(&path).unwrap());
+        let (map, other) = (MappedFile::open(&path).unwrap(), MappedFile::open(&path).unwrap());
         assert_eq!((map.len(), map[1 << 19], map.is_intact()), (1 << 20, 7, true));
         File::options().write(true).open(&path).unwrap().set_len(8192).unwrap();
         assert_eq!((map[8191], map.is_intact()), (7, true), "what is left is read as before");
@@ -247,7 +247,7 @@ mod tests {
     fn more_mappings_than_a_block_holds_are_guarded() {
         let path = std::env::temp_dir().join(format!("tally-mmaps-{}", std::process::id()));
         std::fs::write(&path, vec![7u8; 1 << 18]).unwrap();
-        let maps: Vec<Mmap> = (0..300).map(|_| Mmap::open(&path).unwrap()).collect();
+        let maps: Vec<MappedFile> = (0..300).map(|_| MappedFile::open(&path).unwrap()).collect();
         File::options().write(true).open(&path).unwrap().set_len(0).unwrap();
         let sums: Vec<u32> = maps.iter().map(|map| map.iter().map(|byte| u32::from(*byte)).sum()).collect();
         assert_eq!(sums, vec![0; 300]);
@@ -275,12 +275,12 @@ mod tests {
 
     #[test]
     fn directories_are_refused() {
-        assert!(Mmap::open(Path::new("/")).is_err());
+        assert!(MappedFile::open(Path::new("/")).is_err());
     }
 
     #[test]
     fn a_file_of_proc_has_no_bytes() {
-        assert_eq!(Mmap::open(Path::new("/proc/self/pagemap")).unwrap().len(), 0);
-        assert_eq!(Mmap::from_file(File::open("/proc/self/pagemap").unwrap()).unwrap().len(), 0);
+        assert_eq!(MappedFile::open(Path::new("/proc/self/pagemap")).unwrap().len(), 0);
+        assert_eq!(MappedFile::from_file(File::open("/proc/self/pagemap").unwrap()).unwrap().len(), 0);
     }
 }

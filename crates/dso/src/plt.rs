@@ -10,7 +10,7 @@ use object::read::elf::{ElfFile, FileHeader, Rel, Rela, SectionHeader};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::bounds::Allowance;
-use crate::{Machine, ObjectFile, Section, Svma};
+use crate::{ElfSection, Machine, ObjectFile, Svma};
 
 /// One stub.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub fn stubs(object: &ObjectFile) -> Vec<Stub> {
     }
     let mut names = Allowance::of(object.bytes().len());
     let mut bytes = Allowance::of(object.bytes().len());
-    let of = |s: &Section| {
+    let of = |s: &ElfSection| {
         stubs_of_section(object, s, &mut |start| slots.get(&start).filter(|name| names.take(name.len())))
     };
     object
@@ -181,7 +181,7 @@ fn slots<H: FileHeader<Endian = Endianness>>(file: &ElfFile<'_, H>) -> Slots {
 
 fn stubs_of_section<'s>(
     object: &ObjectFile,
-    section: &Section,
+    section: &ElfSection,
     name_of: &mut dyn FnMut(u64) -> Option<&'s String>,
 ) -> Vec<Stub> {
     let size: u64 = match (object.machine(), section.name.as_str()) {
@@ -208,7 +208,7 @@ fn stubs_of_section<'s>(
 }
 
 /// Built with `-z ibtplt`: each stub begins with endbr64 and is twice as long.
-fn starts_with_endbr(object: &ObjectFile, section: &Section) -> bool {
+fn starts_with_endbr(object: &ObjectFile, section: &ElfSection) -> bool {
     object.bytes_at(Svma(section.svma.start), 4) == Some(&[0xf3, 0x0f, 0x1e, 0xfa])
 }
 

@@ -46,7 +46,7 @@ pub enum MissingCode {
 
 /// How a block ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Branch {
+pub enum BlockEnd {
     /// By no branch: it was only cut for length.
     None,
     /// Conditional jump.
@@ -82,7 +82,7 @@ pub(crate) struct Hop {
     pub links: [BlockId; 2],
     pub unit: u32,
     pub instructions: u16,
-    pub branch: Branch,
+    pub branch: BlockEnd,
     /// `start` is its function's first instruction.
     pub at_start: bool,
     /// The block at `target` is linked, and of another unit.
@@ -209,7 +209,8 @@ impl BlockCache {
     pub(crate) fn computed(
         &mut self,
         image: &impl Image,
-        (id, ip): (BlockId, u64),
+        id: BlockId,
+        ip: u64,
     ) -> Result<BlockId, MissingCode> {
         let known = self.hop(id).target_id();
         if known != UNLINKED && self.block(id).target == ip {
@@ -239,7 +240,7 @@ fn decode(image: &impl Image, start: u64, bits: u8) -> Result<(Hop, Block), Miss
     let (unit, at_start) = image.unit(start);
     let mut block = Block { start, last: start, next: start, target: 0 };
     let mut hop =
-        Hop { links: [UNLINKED; 2], unit, instructions: 0, branch: Branch::None, at_start, leaves: false };
+        Hop { links: [UNLINKED; 2], unit, instructions: 0, branch: BlockEnd::None, at_start, leaves: false };
     while hop.instructions < MAX_INSTRUCTIONS {
         decoder.decode_out(&mut instruction);
         if instruction.is_invalid() {
@@ -261,7 +262,7 @@ fn decode(image: &impl Image, start: u64, bits: u8) -> Result<(Hop, Block), Miss
         block.next = instruction.next_ip();
         if let Some(branch) = branch_of(&instruction) {
             hop.branch = branch;
-            if matches!(branch, Branch::Conditional | Branch::Jump | Branch::Call) {
+            if matches!(branch, BlockEnd::Conditional | BlockEnd::Jump | BlockEnd::Call) {
                 block.target = instruction.near_branch_target();
             }
             break;
@@ -270,29 +271,29 @@ fn decode(image: &impl Image, start: u64, bits: u8) -> Result<(Hop, Block), Miss
     Ok((hop, block))
 }
 
-fn branch_of(instruction: &Instruction) -> Option<Branch> {
+fn branch_of(instruction: &Instruction) -> Option<BlockEnd> {
     Some(match instruction.flow_control() {
         FlowControl::Next => return None,
-        FlowControl::ConditionalBranch => Branch::Conditional,
-        FlowControl::UnconditionalBranch if instruction.is_jmp_far() => Branch::Far,
-        FlowControl::UnconditionalBranch => Branch::Jump,
-        FlowControl::IndirectBranch if instruction.is_jmp_far_indirect() => Branch::Far,
-        FlowControl::IndirectBranch => Branch::JumpIndirect,
+        FlowControl::ConditionalBranch => BlockEnd::Conditional,
+        FlowControl::UnconditionalBranch if instruction.is_jmp_far() => BlockEnd::Far,
+        FlowControl::UnconditionalBranch => BlockEnd::Jump,
+        FlowControl::IndirectBranch if instruction.is_jmp_far_indirect() => BlockEnd::Far,
+        FlowControl::IndirectBranch => BlockEnd::JumpIndirect,
         FlowControl::Return => match instruction.mnemonic() {
-            Mnemonic::Ret => Branch::Return,
-            _ => Branch::FarReturn,
+            Mnemonic::Ret => BlockEnd::Return,
+            _ => BlockEnd::FarReturn,
         },
         FlowControl::Call => match instruction.code() {
-            Code::Syscall | Code::Sysenter => Branch::Syscall,
-            _ if instruction.is_call_far() => Branch::Far,
-            _ => Branch::Call,
+            Code::Syscall | Code::Sysenter => BlockEnd::Syscall,
+            _ if instruction.is_call_far() => BlockEnd::Far,
+            _ => BlockEnd::Call,
         },
-        FlowControl::IndirectCall if instruction.is_call_far_indirect() => Branch::Far,
+        FlowControl::IndirectCall if instruction.is_call_far_indirect() => BlockEnd::Far,
         FlowControl::IndirectCall => match instruction.code() {
-            Code::Syscall | Code::Sysenter => Branch::Syscall,
-            _ => Branch::CallIndirect,
+            Code::Syscall | Code::Sysenter => BlockEnd::Syscall,
+            _ => BlockEnd::CallIndirect,
         },
-        FlowControl::Interrupt => Branch::Syscall,
+        FlowControl::Interrupt => BlockEnd::Syscall,
         // A transaction's begin and end are ordinary instructions to the trace; a fault is asynchronous.
         FlowControl::XbeginXabortXend | FlowControl::Exception => return None,
     })

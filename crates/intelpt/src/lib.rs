@@ -40,7 +40,7 @@ mod ret_stack;
 mod time;
 mod tnt;
 
-pub use block::{BlockCache, Branch, Image, MissingCode};
+pub use block::{BlockCache, BlockEnd, Image, MissingCode};
 pub use encoder::encode;
 pub use erratum::{Errata, Erratum};
 pub use flow::{Flow, FlowError, FlowEvent, FlowKind, Gap};

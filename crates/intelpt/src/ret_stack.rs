@@ -5,10 +5,19 @@ use crate::block::{BlockId, UNLINKED};
 /// Most entries the processor keeps; older ones are forgotten.
 const MAX: usize = 64;
 
+/// A call that has not returned yet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OpenCall {
+    /// Return address.
+    pub back: u64,
+    /// Block that called; `UNLINKED` where its number is no longer valid.
+    pub caller: BlockId,
+}
+
 /// The 64 innermost return addresses, each with the block that called.
 #[derive(Clone, Debug)]
 pub(crate) struct RetStack {
-    entries: [(u64, BlockId); MAX],
+    entries: [OpenCall; MAX],
     /// Number of the next entry; only counts up. Entries are stored at its remainder.
     top: usize,
     len: usize,
@@ -16,22 +25,22 @@ pub(crate) struct RetStack {
 
 impl Default for RetStack {
     fn default() -> Self {
-        Self { entries: [(0, UNLINKED); MAX], top: 0, len: 0 }
+        Self { entries: [OpenCall { back: 0, caller: UNLINKED }; MAX], top: 0, len: 0 }
     }
 }
 
 impl RetStack {
-    /// `caller` made a call that returns to `ip`.
+    /// `caller` made a call that returns to `back`.
     #[inline]
-    pub fn push(&mut self, ip: u64, caller: BlockId) {
-        self.entries[self.top % MAX] = (ip, caller);
+    pub fn push(&mut self, back: u64, caller: BlockId) {
+        self.entries[self.top % MAX] = OpenCall { back, caller };
         self.top = self.top.wrapping_add(1);
         self.len = (self.len + 1).min(MAX);
     }
 
-    /// Where the innermost call returns to, and the block that called; `None` if the stack is empty.
+    /// The innermost call; `None` if the stack is empty.
     #[inline]
-    pub fn pop(&mut self) -> Option<(u64, BlockId)> {
+    pub fn pop(&mut self) -> Option<OpenCall> {
         self.len = self.len.checked_sub(1)?;
         self.top = self.top.wrapping_sub(1);
         Some(self.entries[self.top % MAX])
@@ -39,7 +48,7 @@ impl RetStack {
 
     /// The block numbers mean something else from here on; the addresses stay.
     pub fn forget_blocks(&mut self) {
-        self.entries.iter_mut().for_each(|(_, caller)| *caller = UNLINKED);
+        self.entries.iter_mut().for_each(|call| call.caller = UNLINKED);
     }
 
     /// Forgets all, as the processor does at a PSB.

@@ -1,5 +1,13 @@
 //! Branch bits waiting for a target, oldest first.
 
+/// Bits of conditional branches and compressed returns, the oldest highest.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BranchBits {
+    pub bits: u64,
+    /// Number of valid bits, from the lowest on.
+    pub count: u32,
+}
+
 /// Up to 64 bits kept packed; packets beyond that are refused by the flow (it uses bits as they come).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tnt {
@@ -10,7 +18,8 @@ pub(crate) struct Tnt {
 impl Tnt {
     /// Adds a packet's bits after those waiting; false if they don't fit (the trace is damaged).
     #[inline]
-    pub fn push(&mut self, bits: u64, count: u32) -> bool {
+    pub fn push(&mut self, added: BranchBits) -> bool {
+        let BranchBits { bits, count } = added;
         if self.count + count > 63 {
             return false;
         }
@@ -19,11 +28,11 @@ impl Tnt {
         true
     }
 
-    /// All bits, the oldest highest, and how many; none waits any more.
+    /// All bits; none waits any more.
     #[inline]
-    pub fn take(&mut self) -> (u64, u32) {
+    pub fn take(&mut self) -> BranchBits {
         let Self { bits, count } = std::mem::take(self);
-        (bits, count)
+        BranchBits { bits, count }
     }
 
     /// Whether none waits.

@@ -27,7 +27,7 @@ pub struct LostCount {
 
 /// Counts of one pass over a file. Nothing is dropped without a number here.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Diagnostics {
+pub struct FileDiagnostics {
     /// Records by `PERF_RECORD_*` type, all that were framed, decompressed ones included.
     pub records: BTreeMap<u32, u64>,
     /// Losses by event and thread.
@@ -50,7 +50,7 @@ pub struct Diagnostics {
     pub compressed_bytes: (u64, u64),
 }
 
-impl Diagnostics {
+impl FileDiagnostics {
     /// All records.
     #[must_use]
     pub fn record_count(&self) -> u64 {

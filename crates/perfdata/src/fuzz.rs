@@ -6,10 +6,10 @@ use crate::abi::{PERF_FORMAT_LOST, PERF_SAMPLE_BRANCH_COUNTERS, PERF_SAMPLE_WEIG
 use crate::{Attr, Endian, Order, PerfData, Sample, SampleFormat};
 
 /// One target.
-pub type Target = fn(&[u8]);
+pub type FuzzTarget = fn(&[u8]);
 
 /// All targets by name.
-pub const TARGETS: &[(&str, Target)] = &[
+pub const TARGETS: &[(&str, FuzzTarget)] = &[
     ("perf_data_file_order", fuzz_file_order),
     ("perf_data_time_order", fuzz_time_order),
     ("attr", fuzz_attr),

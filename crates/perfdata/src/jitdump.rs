@@ -106,11 +106,11 @@ impl<'a> JitDump<'a> {
         }
         let is_tsc = flags & ARCH_TIMESTAMP != 0;
         let mut dump = Self { pid, machine, is_tsc, events: Vec::new(), cut: None };
-        dump.read((bytes, endian), u64::from(size).max(HEADER_BYTES));
+        dump.read(bytes, endian, u64::from(size).max(HEADER_BYTES));
         Ok(dump)
     }
 
-    fn read(&mut self, (bytes, endian): (&'a [u8], Endian), first: u64) {
+    fn read(&mut self, bytes: &'a [u8], endian: Endian, first: u64) {
         let mut at = first;
         while let Some(rest) = usize::try_from(at).ok().and_then(|at| bytes.get(at..)) {
             if rest.is_empty() {

@@ -66,16 +66,16 @@ mod wire;
 pub use addr::Avma;
 pub use attr::{Attr, AttrFlags};
 pub use data_src::DataSource;
-pub use diagnostics::{Diagnostics, LostCount, LostKey};
+pub use diagnostics::{FileDiagnostics, LostCount, LostKey};
 pub use error::Error;
 pub use file::encode::record_to_bytes;
 pub use file::features::Features;
-pub use file::reader::{Item, Mode, Order, PerfData};
+pub use file::reader::{Item, Order, PerfData, ReadMode};
 pub use file::writer::{Writer, WriterOpts};
 pub use record::Record;
 pub use sample::{
-    Branch, BranchFlags, BranchStack, Callchain, ChainEntry, Context, CpuMode, ReadGroup, ReadValue, Regs,
-    Sample, SampleFormat, UserStack, Weight,
+    Branch, BranchFlags, BranchStack, Callchain, ChainEntry, Context, CpuMode, ReadGroup, ReadValue, Sample,
+    SampleFormat, SampleRegs, UserStack, Weight,
 };
 pub use sample_id::SampleId;
 pub use wire::{Endian, U64s};

@@ -20,7 +20,7 @@ pub mod event_name {
     pub const RUNNABLE: &str = "runnable-time";
     /// Preempted: the period is ns from switch-out to switch-in.
     pub const PREEMPTED: &str = "preempted-time";
-    /// One per thread at its end: the period is its ns on the CPU, the payload a [`super::Totals`].
+    /// One per thread at its end: the period is its ns on the CPU, the payload a [`super::OffCpuTotals`].
     pub const TOTALS: &str = "oncpu-time";
 }
 
@@ -58,7 +58,7 @@ impl State {
         Self::Unknown,
     ];
 
-    /// Its number in payloads and in [`Totals::total_ns`].
+    /// Its number in payloads and in [`OffCpuTotals::total_ns`].
     #[must_use]
     pub fn code(self) -> u8 {
         self as u8
@@ -86,7 +86,7 @@ impl State {
     }
 }
 
-/// Properties of an interval; bits of [`Interval::flags`] and [`Totals::flags`].
+/// Properties of an interval; bits of [`OffCpuInterval::flags`] and [`OffCpuTotals::flags`].
 pub mod flag {
     /// It began before recording.
     pub const OPEN_LEFT: u32 = 1;
@@ -117,7 +117,7 @@ pub mod flag {
 
 /// Who ended a wait, or ran instead of a preempted thread.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Other {
+pub struct OtherThread {
     /// Its process; 0 = none or not visible.
     pub pid: u32,
     /// The thread; 0 = an interrupt, the idle task, or none.
@@ -130,7 +130,7 @@ pub struct Other {
 
 /// The payload of `offcpu-time`, `runnable-time` and `preempted-time` samples.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Interval {
+pub struct OffCpuInterval {
     /// What the thread was.
     pub state: State,
     /// Bits of [`flag`].
@@ -147,14 +147,14 @@ pub struct Interval {
     /// field and for other sources.
     pub sums: Option<Box<WaitSums>>,
     /// The waker or preemptor.
-    pub other: Other,
+    pub other: OtherThread,
     /// The kernel function that it waits in, by name; empty if only its address is known (in the callchain).
     pub place: String,
 }
 
 /// The payload of `oncpu-time`: one thread's exact sums. `total_ns` adds up to `end_ns - start_ns`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Totals {
+pub struct OffCpuTotals {
     /// When it came under observation, in ns of the recording's clock.
     pub start_ns: u64,
     /// When it ended, or recording did.
@@ -182,9 +182,9 @@ pub struct Totals {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Payload {
     /// One interval off the CPU.
-    Interval(Interval),
+    Interval(OffCpuInterval),
     /// A thread's sums.
-    Totals(Totals),
+    Totals(OffCpuTotals),
 }
 
 const INTERVAL_MAGIC: u32 = u32::from_le_bytes(*b"tOF1");
@@ -210,7 +210,7 @@ impl Payload {
 //         u32 other_pid; u32 other_tid; with the flag SUMS WaitSums;
 //         from here on only if any of it is known: char other_comm[16]; u64 n; u64 chain[n];
 //         from here on only with a place: u64 bytes; char place[bytes]
-fn parse_interval(mut read: Bytes<'_>) -> Option<Interval> {
+fn parse_interval(mut read: Bytes<'_>) -> Option<OffCpuInterval> {
     let state = State::from_code(u8::try_from(read.u32()?).unwrap_or(u8::MAX));
     let flags = read.u32()?;
     let syscall = read.u32()?.checked_sub(1);
@@ -225,7 +225,7 @@ fn parse_interval(mut read: Bytes<'_>) -> Option<Interval> {
     let chain = (0..frames).map_while(|_| read.u64()).collect();
     let place = read.u64().and_then(|len| read.0.get(..usize::try_from(len).ok()?)).unwrap_or_default();
     let place = String::from_utf8_lossy(place).into_owned();
-    Some(Interval {
+    Some(OffCpuInterval {
         state,
         flags: flags & !flag::SUMS,
         since_ns,
@@ -233,7 +233,7 @@ fn parse_interval(mut read: Bytes<'_>) -> Option<Interval> {
         syscall,
         args,
         sums,
-        other: Other { pid, tid, comm, chain },
+        other: OtherThread { pid, tid, comm, chain },
         place,
     })
 }
@@ -241,7 +241,7 @@ fn parse_interval(mut read: Bytes<'_>) -> Option<Interval> {
 // Layout: u32 magic "tOT1"; u32 flags; u64 start_ns; u64 end_ns; u64 switches; u64 total_ns[8]; char comm[16];
 //         in later files also u32 preemptions; u64 migrations; u64 minor_faults; u64 major_faults;
 //         in still later ones QueueLengths of waits once woken; QueueLengths of preemptions
-fn parse_totals(mut read: Bytes<'_>) -> Option<Totals> {
+fn parse_totals(mut read: Bytes<'_>) -> Option<OffCpuTotals> {
     let flags = read.u32()?;
     let (start_ns, end_ns, switches) = (read.u64()?, read.u64()?, read.u64()?);
     let mut total_ns = [0; 8];
@@ -249,7 +249,8 @@ fn parse_totals(mut read: Bytes<'_>) -> Option<Totals> {
         *total = read.u64()?;
     }
     let comm = read.comm()?;
-    let totals = Totals { start_ns, end_ns, total_ns, switches, flags, comm, ..Totals::default() };
+    let totals =
+        OffCpuTotals { start_ns, end_ns, total_ns, switches, flags, comm, ..OffCpuTotals::default() };
     if read.0.len() <= PADDING_BYTES {
         return Some(totals);
     }
@@ -257,10 +258,10 @@ fn parse_totals(mut read: Bytes<'_>) -> Option<Totals> {
     let both =
         |read: &mut Bytes<'_>| Some(Box::new([QueueLengths::parse(read)?, QueueLengths::parse(read)?]));
     let queue = both(&mut read);
-    Some(Totals { preemptions, migrations, faults, queue, ..totals })
+    Some(OffCpuTotals { preemptions, migrations, faults, queue, ..totals })
 }
 
-impl Interval {
+impl OffCpuInterval {
     /// The raw bytes; their length + 4 is a multiple of 8, as perf pads raw data.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
@@ -292,8 +293,8 @@ impl Interval {
     }
 }
 
-impl Totals {
-    /// The raw bytes, padded as [`Interval::to_bytes`].
+impl OffCpuTotals {
+    /// The raw bytes, padded as [`OffCpuInterval::to_bytes`].
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(124);
@@ -358,7 +359,7 @@ mod tests {
 
     #[test]
     fn payloads_come_back_as_they_were_written() {
-        let interval = Interval {
+        let interval = OffCpuInterval {
             state: State::Disk,
             flags: flag::WOKEN | flag::OPEN_LEFT,
             since_ns: 17,
@@ -366,14 +367,19 @@ mod tests {
             syscall: Some(0),
             args: [3, u64::MAX, 4096],
             sums: None,
-            other: Other { pid: 7, tid: 8, comm: "kworker/0:1".into(), chain: vec![u64::MAX - 127, 0xffff] },
+            other: OtherThread {
+                pid: 7,
+                tid: 8,
+                comm: "kworker/0:1".into(),
+                chain: vec![u64::MAX - 127, 0xffff],
+            },
             place: "folio_wait_bit_common".into(),
         };
         let raw = interval.to_bytes();
         assert_eq!((raw.len() + 4) % 8, 0);
         assert_eq!(Payload::parse(&raw), Some(Payload::Interval(interval.clone())));
-        let nobody = Interval {
-            other: Other { pid: 7, tid: 8, ..Other::default() },
+        let nobody = OffCpuInterval {
+            other: OtherThread { pid: 7, tid: 8, ..OtherThread::default() },
             place: String::new(),
             ..interval.clone()
         };
@@ -382,12 +388,13 @@ mod tests {
         assert_eq!(Payload::parse(&raw), Some(Payload::Interval(nobody.clone())));
         for other in [&nobody.other, &interval.other] {
             let sums = WaitSums { print: 1, count: 3, longest_ns: 1_300_000, ..WaitSums::default() };
-            let summed = Interval { sums: Some(Box::new(sums)), other: other.clone(), ..nobody.clone() };
+            let summed =
+                OffCpuInterval { sums: Some(Box::new(sums)), other: other.clone(), ..nobody.clone() };
             let raw = summed.to_bytes();
             assert_eq!((raw.len() + 4) % 8, 0);
             assert_eq!(Payload::parse(&raw), Some(Payload::Interval(summed)));
         }
-        let totals = Totals {
+        let totals = OffCpuTotals {
             start_ns: 5,
             end_ns: 105,
             total_ns: [40, 10, 0, 30, 20, 0, 0, 0],
@@ -402,7 +409,7 @@ mod tests {
         let mut lengths = QueueLengths::default();
         lengths.add(5000);
         for queue in [None, Some(Box::new([QueueLengths::default(), lengths]))] {
-            let totals = Totals { queue, ..totals.clone() };
+            let totals = OffCpuTotals { queue, ..totals.clone() };
             let raw = totals.to_bytes();
             assert_eq!((raw.len() + 4) % 8, 0);
             assert_eq!(Payload::parse(&raw), Some(Payload::Totals(totals)));
@@ -411,12 +418,12 @@ mod tests {
 
     #[test]
     fn foreign_or_cut_bytes_are_no_payload() {
-        let raw = Totals::default().to_bytes();
+        let raw = OffCpuTotals::default().to_bytes();
         // 112 to 116 bytes are the form of earlier files.
         for len in 0..raw.len() {
             assert_eq!(Payload::parse(&raw[..len]).is_some(), (112..=116).contains(&len), "{len}");
         }
-        let woken = Interval {
+        let woken = OffCpuInterval {
             state: State::Sleep,
             flags: 0,
             since_ns: 0,
@@ -424,7 +431,7 @@ mod tests {
             syscall: None,
             args: [0; 3],
             sums: None,
-            other: Other { comm: "x".into(), ..Other::default() },
+            other: OtherThread { comm: "x".into(), ..OtherThread::default() },
             place: String::new(),
         };
         let raw = woken.to_bytes();

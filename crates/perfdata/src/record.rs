@@ -16,7 +16,7 @@ pub use kernel::{BpfEvent, CallchainDeferred, Cgroup, Ksymbol, TextPoke};
 pub use lost::{Lost, Read, Throttle};
 pub use mmap::{FileId, Mmap};
 pub use name::type_name;
-pub use task::{Comm, Namespaces, Switch, Task};
+pub use task::{Comm, Namespaces, Switch, TaskRecord};
 pub(crate) use user::PERF_RECORD_MISC_BUILD_ID_SIZE;
 pub use user::{
     BuildId, CpuMap, EventUpdate, HeaderAttr, IdIndexEntry, Stat, StatRound, ThreadMapEntry, TimeConv,
@@ -63,9 +63,9 @@ pub enum Record<'a> {
     /// A thread got a name.
     Comm(Comm<'a>),
     /// A thread ended.
-    Exit(Task),
+    Exit(TaskRecord),
     /// A thread or process began.
-    Fork(Task),
+    Fork(TaskRecord),
     /// The event was stopped for a while because it fired too often.
     Throttle(Throttle),
     /// It runs again.
@@ -184,8 +184,8 @@ impl<'a> Record<'a> {
             PERF_RECORD_MMAP | PERF_RECORD_MMAP2 => Record::Mmap(Mmap::parse(header, w)?),
             PERF_RECORD_LOST => Record::Lost(Lost { id: w.u64()?, lost: w.u64()? }),
             PERF_RECORD_COMM => Record::Comm(Comm::parse(header.misc, w)?),
-            PERF_RECORD_EXIT => Record::Exit(Task::parse(w)?),
-            PERF_RECORD_FORK => Record::Fork(Task::parse(w)?),
+            PERF_RECORD_EXIT => Record::Exit(TaskRecord::parse(w)?),
+            PERF_RECORD_FORK => Record::Fork(TaskRecord::parse(w)?),
             PERF_RECORD_THROTTLE => Record::Throttle(Throttle::parse(w)?),
             PERF_RECORD_UNTHROTTLE => Record::Unthrottle(Throttle::parse(w)?),
             PERF_RECORD_READ => Record::Read(Read::parse(w, context.read_format)?),

@@ -19,7 +19,7 @@ mod weight;
 
 pub use branch::{Branch, BranchFlags, BranchStack};
 pub use chain::{Callchain, ChainEntry, Context};
-pub use machine::{Regs, UserStack};
+pub use machine::{SampleRegs, UserStack};
 pub use read::{ReadGroup, ReadValue};
 pub use weight::Weight;
 
@@ -149,7 +149,7 @@ pub struct Sample<'a> {
     /// The last branches, newest first.
     pub branches: Option<BranchStack<'a>>,
     /// User registers.
-    pub regs_user: Option<Regs<'a>>,
+    pub regs_user: Option<SampleRegs<'a>>,
     /// Top of the user stack.
     pub stack_user: Option<UserStack<'a>>,
     /// Hardware-given cost.
@@ -159,7 +159,7 @@ pub struct Sample<'a> {
     /// `PERF_TXN_*` bits and abort code.
     pub transaction: Option<u64>,
     /// Registers as of the interrupt.
-    pub regs_intr: Option<Regs<'a>>,
+    pub regs_intr: Option<SampleRegs<'a>>,
     /// Physical address of `addr`.
     pub phys_addr: Option<u64>,
     /// Cgroup id (its inode number).

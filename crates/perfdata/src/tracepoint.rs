@@ -23,17 +23,17 @@ pub type Resolve<'r> = dyn Fn(u64) -> Option<(String, u64)> + 'r;
 
 /// Formats of a file by tracepoint id.
 #[derive(Debug, Default)]
-pub struct Formats {
+pub struct TracepointFormats {
     by_id: FxHashMap<u64, Format>,
 }
 
-impl Formats {
+impl TracepointFormats {
     /// Parses all formats of the tracing data; texts that aren't a format are left out.
     #[must_use]
     pub fn new(data: &TracingData) -> Self {
         let endian = if data.big_endian { Endian::Big } else { Endian::Little };
         let parse = |(system, text): &(String, Vec<u8>)| Format::parse(system, text, endian, data.long_size);
-        Formats { by_id: data.formats.iter().filter_map(parse).map(|f| (f.id, f)).collect() }
+        TracepointFormats { by_id: data.formats.iter().filter_map(parse).map(|f| (f.id, f)).collect() }
     }
 
     /// The format of the tracepoint with this id (`attr.config`).
@@ -67,7 +67,7 @@ pub enum FieldKind {
 
 /// A field of a payload.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Field {
+pub struct TracepointField {
     /// Its name.
     pub name: String,
     /// Its C type, without the name.
@@ -84,7 +84,7 @@ pub struct Field {
     pub element_size: usize,
 }
 
-impl Field {
+impl TracepointField {
     /// Whether it holds text (of fixed or dynamic length).
     #[must_use]
     pub fn is_text(&self) -> bool {
@@ -103,7 +103,7 @@ pub struct Format {
     /// Its id: `attr.config`, and the payload's `common_type`.
     pub id: u64,
     /// All fields, the common ones first.
-    pub fields: Vec<Field>,
+    pub fields: Vec<TracepointField>,
     /// How many of them are common to all tracepoints.
     pub common: usize,
     /// printf string and its arguments; `None` if it could not be understood.
@@ -135,7 +135,7 @@ impl Format {
 
     /// The field of this name.
     #[must_use]
-    pub fn field(&self, name: &str) -> Option<&Field> {
+    pub fn field(&self, name: &str) -> Option<&TracepointField> {
         self.fields.iter().find(|f| f.name == name)
     }
 
@@ -168,13 +168,13 @@ impl Format {
 
     /// The value of a field that is a number, with its sign extended to 64 bits; 0 if the payload is too short for it.
     #[must_use]
-    pub fn number(&self, field: &Field, raw: &[u8]) -> u64 {
+    pub fn number(&self, field: &TracepointField, raw: &[u8]) -> u64 {
         eval::Payload { raw, format: self, resolve: &|_| None }.number(field)
     }
 
     /// A field's value as text: numbers decimal (pointers hexadecimal), other bytes in hexadecimal.
     #[must_use]
-    pub fn value(&self, field: &Field, raw: &[u8]) -> String {
+    pub fn value(&self, field: &TracepointField, raw: &[u8]) -> String {
         let payload = eval::Payload { raw, format: self, resolve: &|_| None };
         if field.is_text() {
             return payload.text(field);
@@ -194,7 +194,7 @@ impl Format {
 }
 
 /// `char prev_comm[16]; offset:8; size:16; signed:0;` with tabs between.
-fn parse_field(line: &str) -> Option<Field> {
+fn parse_field(line: &str) -> Option<TracepointField> {
     let mut parts = line.split(';').map(str::trim);
     let declaration = parts.next()?;
     let (mut offset, mut size, mut signed) = (None, None, false);
@@ -224,7 +224,7 @@ fn parse_field(line: &str) -> Option<Field> {
         (_, Some(_)) => type_size(&type_),
         _ => size,
     };
-    Some(Field { name, type_, offset: offset?, size, signed, kind, element_size })
+    Some(TracepointField { name, type_, offset: offset?, size, signed, kind, element_size })
 }
 
 /// Type, name and number of elements.

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use perfdata::abi::*;
 use perfdata::record::type_name;
-use perfdata::{ChainEntry, CpuMode, Item, Mode, Order, PerfData, Record, Sample};
+use perfdata::{ChainEntry, CpuMode, Item, Order, PerfData, ReadMode, Record, Sample};
 use serde_json::{Value, json};
 
 fn folder() -> Option<PathBuf> {
@@ -170,7 +170,7 @@ fn check_attrs(file: &PerfData<'_>, expected: &Value) {
 }
 
 fn check_header(file: &PerfData<'_>, e: &Value) {
-    assert_eq!(if file.mode() == Mode::Pipe { "piped" } else { "file" }, e["format"]);
+    assert_eq!(if file.mode() == ReadMode::Pipe { "piped" } else { "file" }, e["format"]);
     assert_eq!(Some(file.header().size), e["header_size"].as_u64());
     let f = file.features();
     if let Some(bits) = e["feature_bits"].as_array() {

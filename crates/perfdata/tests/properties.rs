@@ -4,7 +4,7 @@
 use std::ops::ControlFlow;
 
 use perfdata::abi::*;
-use perfdata::record::{Comm, FileId, Mmap, Switch, Task};
+use perfdata::record::{Comm, FileId, Mmap, Switch, TaskRecord};
 use perfdata::{
     Attr, AttrFlags, Avma, Callchain, CpuMode, Endian, Event, Order, PerfData, Record, Sample, SampleId,
     fuzz, record_to_bytes, text,
@@ -57,7 +57,7 @@ proptest! {
     ) {
         let records = [
             Record::Comm(Comm { pid, tid, comm: name.as_bytes(), exec: flag }),
-            Record::Fork(Task { pid, ppid: tid, tid, ptid: pid, time_ns: words[0] }),
+            Record::Fork(TaskRecord { pid, ppid: tid, tid, ptid: pid, time_ns: words[0] }),
             Record::Switch(Switch { out: flag, preempt: !flag, next_prev: flag.then_some((pid, tid)) }),
             Record::Mmap(Mmap {
                 pid, tid, addr: Avma(words[0]), len: words[1], pgoff: words[2], filename: name.as_bytes(),

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use perfdata::abi::*;
-use perfdata::record::{Comm, FileId, Mmap, Task};
+use perfdata::record::{Comm, FileId, Mmap, TaskRecord};
 use perfdata::{
-    Attr, AttrFlags, Avma, Callchain, CpuMode, Event, Features, Mode, Order, PerfData, Record, Sample,
+    Attr, AttrFlags, Avma, Callchain, CpuMode, Event, Features, Order, PerfData, ReadMode, Record, Sample,
     SampleId, Writer, WriterOpts,
 };
 
@@ -104,23 +104,23 @@ fn write_session(w: &mut Writer<'_>, times: &[u64]) {
             w.finish_round().unwrap();
         }
     }
-    let end = Task { pid: 100, ppid: 1, tid: 100, ptid: 1, time_ns: 1000 };
+    let end = TaskRecord { pid: 100, ppid: 1, tid: 100, ptid: 1, time_ns: 1000 };
     w.write_record(0, &Record::Exit(end), &id(1000)).unwrap();
 }
 
 const TIMES: [u64; 9] = [10, 30, 20, 40, 60, 50, 70, 90, 80];
 
-fn written(zstd_level: Option<i32>, mode: Mode, appendix: &[u8]) -> Vec<u8> {
+fn written(zstd_level: Option<i32>, mode: ReadMode, appendix: &[u8]) -> Vec<u8> {
     written_with(zstd_level, mode, appendix, &[99])
 }
 
-fn written_with(zstd_level: Option<i32>, mode: Mode, appendix: &[u8], late_ids: &[u64]) -> Vec<u8> {
+fn written_with(zstd_level: Option<i32>, mode: ReadMode, appendix: &[u8], late_ids: &[u64]) -> Vec<u8> {
     let opts =
         WriterOpts { events: vec![event()], zstd_level, early_names: false, pipe_features: features() };
     let mut file = Cursor::new(Vec::new());
     let mut w = match mode {
-        Mode::File => Writer::file(&mut file, opts).unwrap(),
-        Mode::Pipe => Writer::pipe(&mut file, opts).unwrap(),
+        ReadMode::File => Writer::file(&mut file, opts).unwrap(),
+        ReadMode::Pipe => Writer::pipe(&mut file, opts).unwrap(),
     };
     write_session(&mut w, &TIMES);
     w.add_ids(0, late_ids).unwrap();
@@ -143,7 +143,7 @@ fn sample_times(bytes: &[u8]) -> Vec<u64> {
 #[test]
 fn what_is_written_is_read_back_in_time_order() {
     for (level, mode) in
-        [(None, Mode::File), (Some(3), Mode::File), (None, Mode::Pipe), (Some(1), Mode::Pipe)]
+        [(None, ReadMode::File), (Some(3), ReadMode::File), (None, ReadMode::Pipe), (Some(1), ReadMode::Pipe)]
     {
         let bytes = written(level, mode, b"");
         let file = PerfData::open(&bytes).unwrap();
@@ -156,12 +156,12 @@ fn what_is_written_is_read_back_in_time_order() {
 
 #[test]
 fn ids_added_while_recording_and_the_appendix_are_in_the_finished_file() {
-    let bytes = written(None, Mode::File, b"how it ended");
+    let bytes = written(None, ReadMode::File, b"how it ended");
     let file = PerfData::open(&bytes).unwrap();
     assert_eq!(file.events()[0].ids, [7, 8, 99]);
     assert_eq!(file.appendix(), Some(b"how it ended".as_slice()));
     assert_eq!(file.features().sample_time_ns, Some((10, 90)));
-    assert_eq!(PerfData::open(&written(None, Mode::File, b"")).unwrap().appendix(), None);
+    assert_eq!(PerfData::open(&written(None, ReadMode::File, b"")).unwrap().appendix(), None);
 }
 
 #[test]
@@ -197,7 +197,7 @@ fn a_recorder_killed_in_a_long_round_leaves_the_records_before() {
 
 #[test]
 fn a_file_whose_data_size_was_never_written_is_read_to_its_end() {
-    let mut bytes = written_with(None, Mode::File, b"", &[]);
+    let mut bytes = written_with(None, ReadMode::File, b"", &[]);
     let file = PerfData::open(&bytes).unwrap();
     let end = (file.header().data.offset + file.header().data.size) as usize;
     bytes.truncate(end);
@@ -234,7 +234,12 @@ fn stock_perf_reads_what_is_written_without_a_warning() {
     }
     let options = Command::new("perf").args(["version", "--build-options"]).output().unwrap();
     let zstd = String::from_utf8_lossy(&options.stdout).contains("zstd: [ on");
-    let cases = [(None, Mode::File), (None, Mode::Pipe), (Some(3), Mode::File), (Some(1), Mode::Pipe)];
+    let cases = [
+        (None, ReadMode::File),
+        (None, ReadMode::Pipe),
+        (Some(3), ReadMode::File),
+        (Some(1), ReadMode::Pipe),
+    ];
     for (n, (level, mode)) in cases.into_iter().enumerate().filter(|(_, c)| zstd || c.0.is_none()) {
         let path = temp(&format!("stock{n}"));
         std::fs::write(&path, written(level, mode, b"appendix")).unwrap();

@@ -12,7 +12,7 @@ use perfdata::{ChainEntry, Context, CpuMode, Sample};
 
 /// A step of a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct ChainStep {
     /// Whose code.
     pub mode: Mode,
     /// Where.
@@ -57,7 +57,7 @@ pub enum LeafOrigin {
 
 /// Fills `steps` with the chain of `sample`, **leaf first**, as far as it is known without
 /// unwinding. The first step is always the sampled address itself, if there is one.
-pub fn steps_of(sample: &Sample<'_>, call_stack_lbr: bool, steps: &mut Vec<Step>) -> LeafOrigin {
+pub fn steps_of(sample: &Sample<'_>, call_stack_lbr: bool, steps: &mut Vec<ChainStep>) -> LeafOrigin {
     steps.clear();
     // As perf: the LBR knows the user part only, and only of a sample that has one.
     let user_by_lbr = call_stack_lbr && has_user_marker(sample);
@@ -65,8 +65,9 @@ pub fn steps_of(sample: &Sample<'_>, call_stack_lbr: bool, steps: &mut Vec<Step>
     if user_by_lbr {
         push_lbr(sample, steps);
     }
-    let own =
-        sample.ip.map(|ip| Step { mode: Mode::of_cpu(sample.cpu_mode()), addr: LookupAddr::exact(ip.0) });
+    let own = sample
+        .ip
+        .map(|ip| ChainStep { mode: Mode::of_cpu(sample.cpu_mode()), addr: LookupAddr::exact(ip.0) });
     let Some(own) = own else { return LeafOrigin::Chain };
     match steps.first().copied() {
         Some(first) if first.addr.avma == own.addr.avma => {
@@ -95,7 +96,7 @@ fn has_user_marker(sample: &Sample<'_>) -> bool {
 }
 
 /// The chain the kernel (or a live unwinder) wrote; without its user part when the LBR has that.
-fn push_recorded(sample: &Sample<'_>, kernel_only: bool, steps: &mut Vec<Step>) {
+fn push_recorded(sample: &Sample<'_>, kernel_only: bool, steps: &mut Vec<ChainStep>) {
     let Some(chain) = sample.callchain else { return };
     let mut mode = Some(Mode::User); // perf's mode for addresses before any marker
     let mut exact = true;
@@ -109,7 +110,7 @@ fn push_recorded(sample: &Sample<'_>, kernel_only: bool, steps: &mut Vec<Step>) 
             ChainEntry::Address(addr) => {
                 if let Some(mode) = mode.filter(|&mode| !(kernel_only && mode == Mode::User)) {
                     let is_return = !std::mem::replace(&mut exact, false);
-                    steps.push(Step { mode, addr: LookupAddr { avma: addr.0, is_return } });
+                    steps.push(ChainStep { mode, addr: LookupAddr { avma: addr.0, is_return } });
                 }
             }
         }
@@ -118,9 +119,9 @@ fn push_recorded(sample: &Sample<'_>, kernel_only: bool, steps: &mut Vec<Step>) 
 
 /// The user part as the hardware's call stack has it: where the newest call went, then the call
 /// instructions outwards.
-fn push_lbr(sample: &Sample<'_>, steps: &mut Vec<Step>) {
+fn push_lbr(sample: &Sample<'_>, steps: &mut Vec<ChainStep>) {
     let Some(branches) = sample.branches else { return };
-    let mut push = |avma: u64| steps.push(Step { mode: Mode::User, addr: LookupAddr::exact(avma) });
+    let mut push = |avma: u64| steps.push(ChainStep { mode: Mode::User, addr: LookupAddr::exact(avma) });
     if let Some(newest) = branches.get(0) {
         push(newest.to.0);
     }
@@ -131,6 +132,6 @@ fn push_lbr(sample: &Sample<'_>, steps: &mut Vec<Step>) {
 
 /// Does the chain have a user part?
 #[must_use]
-pub fn has_user_part(steps: &[Step]) -> bool {
+pub fn has_user_part(steps: &[ChainStep]) -> bool {
     steps.iter().any(|step| matches!(step.mode, Mode::User))
 }

@@ -1,16 +1,16 @@
 //! Fuzz entry points: ordinary functions that must return, whatever the bytes.
 
 use crate::reason::StackEnd;
-use crate::session::{Session, SessionOpts, Unwound};
+use crate::session::{Session, SessionOpts, UnwoundStack};
 use crate::view::report::{GraphOpts, ReportOpts, report};
 use perfdata::{Order, PerfData};
 use std::ops::ControlFlow;
 
 /// One target.
-pub type Target = fn(&[u8]);
+pub type FuzzTarget = fn(&[u8]);
 
 /// All targets by name.
-pub const TARGETS: &[(&str, Target)] = &[("profile_of_perf_data", fuzz_profile)];
+pub const TARGETS: &[(&str, FuzzTarget)] = &[("profile_of_perf_data", fuzz_profile)];
 
 /// A file of these bytes through session and report; conservation must hold.
 pub fn fuzz_profile(bytes: &[u8]) {
@@ -18,8 +18,10 @@ pub fn fuzz_profile(bytes: &[u8]) {
     let mut session = Session::new(file.events(), file.endian(), SessionOpts::default());
     file.visit(Order::Time, |item| {
         if let Some(job) = session.push(item) {
-            session
-                .complete(job, &Unwound { addrs: Vec::new(), exact: Vec::new(), end: StackEnd::NoRegisters });
+            session.complete(
+                job,
+                &UnwoundStack { addrs: Vec::new(), exact: Vec::new(), end: StackEnd::NoRegisters },
+            );
         }
         ControlFlow::Continue(())
     });

@@ -76,10 +76,19 @@ impl LockWaits {
     }
 }
 
+/// A thread and the address of the lock that it waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LockWaiter {
+    /// The kernel's number of the thread.
+    pub tid: i32,
+    /// Address of the lock in the kernel.
+    pub lock: u64,
+}
+
 /// Waits that have begun, with what is known from their beginning.
 #[derive(Debug)]
 pub struct OpenWaits<T> {
-    open: FxHashMap<(i32, u64), (u64, T)>,
+    open: FxHashMap<LockWaiter, (u64, T)>,
     /// Ends without a beginning.
     pub unmatched: u64,
 }
@@ -93,13 +102,13 @@ impl<T> Default for OpenWaits<T> {
 impl<T> OpenWaits<T> {
     /// A thread begins to wait for the lock at an address. A mutex may begin twice, spinning first and sleeping then:
     /// that is one wait.
-    pub fn begin(&mut self, (tid, lock): (i32, u64), time_ns: u64, about: T) {
-        self.open.entry((tid, lock)).or_insert((time_ns, about));
+    pub fn begin(&mut self, waiter: LockWaiter, time_ns: u64, about: T) {
+        self.open.entry(waiter).or_insert((time_ns, about));
     }
 
     /// It has the lock: how long it waited, in ns.
-    pub fn end(&mut self, (tid, lock): (i32, u64), time_ns: u64) -> Option<(u64, T)> {
-        let begun = self.open.remove(&(tid, lock));
+    pub fn end(&mut self, waiter: LockWaiter, time_ns: u64) -> Option<(u64, T)> {
+        let begun = self.open.remove(&waiter);
         self.unmatched.grow(u64::from(begun.is_none()));
         begun.map(|(begin_ns, about)| (time_ns.saturating_sub(begin_ns), about))
     }
@@ -115,14 +124,18 @@ impl<T> OpenWaits<T> {
 mod tests {
     use super::*;
 
+    const fn waiter(tid: i32, lock: u64) -> LockWaiter {
+        LockWaiter { tid, lock }
+    }
+
     #[test]
     fn a_wait_ends_for_the_thread_and_lock_that_began_it() {
         let mut waits = OpenWaits::default();
-        waits.begin((7, 0x10), 100, 'a');
-        waits.begin((7, 0x10), 120, 'b');
-        waits.begin((8, 0x10), 130, 'c');
-        assert_eq!(waits.end((7, 0x20), 140), None);
-        assert_eq!(waits.end((7, 0x10), 150), Some((50, 'a')));
+        waits.begin(waiter(7, 0x10), 100, 'a');
+        waits.begin(waiter(7, 0x10), 120, 'b');
+        waits.begin(waiter(8, 0x10), 130, 'c');
+        assert_eq!(waits.end(waiter(7, 0x20), 140), None);
+        assert_eq!(waits.end(waiter(7, 0x10), 150), Some((50, 'a')));
         assert_eq!((waits.unmatched, waits.still_open()), (1, 1));
     }
 

@@ -1,7 +1,7 @@
 //! Merge: the addition of profiles. Ids of the other profile are translated table by table.
 
 use crate::grow::Grow as _;
-use crate::profile::{BranchEnds, CellKey, Extra, NameState, Profile, Task, TaskId};
+use crate::profile::{BranchEnds, CellKey, ExtraDimensions, NameState, Profile, Task, TaskId};
 use crate::table::{CallsiteId, DsoId, Frame, FrameId, InlineFrame, StringId, Symbol};
 
 /// Ids of the other profile mapped to ids of this one.
@@ -70,9 +70,9 @@ impl Profile {
         u32::try_from(index).expect("invariant: fewer than 2^32 events")
     }
 
-    fn translate_extra(&self, extra: &Extra, ids: &Translation) -> Extra {
+    fn translate_extra(&self, extra: &ExtraDimensions, ids: &Translation) -> ExtraDimensions {
         let frame = |id: FrameId| ids.frames[id.index()];
-        Extra {
+        ExtraDimensions {
             branch: extra.branch.map(|b| BranchEnds { from: frame(b.from), to: frame(b.to), ..b }),
             trace: extra.trace.map(|id| ids.strings[id.index()]),
             fields: extra.fields.iter().map(|id| ids.strings[id.index()]).collect(),

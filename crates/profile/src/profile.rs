@@ -17,7 +17,7 @@ mod sample_word;
 pub use sample_word::SampleWord;
 
 dense_id! {
-    /// Further dimensions of a sample, interned: see [`Extra`]. Id 0 has none of them.
+    /// Further dimensions of a sample, interned: see [`ExtraDimensions`]. Id 0 has none of them.
     ExtraId
 }
 dense_id! {
@@ -82,7 +82,7 @@ pub struct BranchEnds {
 
 /// Dimensions that are kept only if requested (see [`crate::session::Dimensions`]).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Extra {
+pub struct ExtraDimensions {
     /// Start of the time slice, in ns of the recording's clock.
     pub time_ns: Option<u64>,
     /// Hardware-given cost.
@@ -106,7 +106,7 @@ pub struct Extra {
 }
 
 const NO_FIELDS: Vec<StringId> = Vec::new();
-static NO_EXTRA: Extra = Extra {
+static NO_EXTRA: ExtraDimensions = ExtraDimensions {
     time_ns: None,
     weight: None,
     data_addr: None,
@@ -175,9 +175,9 @@ pub struct Profile {
     pub time_span_ns: Option<(u64, u64)>,
     /// The name each thread had last, by thread id.
     pub last_comms: BTreeMap<i32, StringId>,
-    /// The requested tracepoint fields: [`Extra::fields`] has their values, in this order.
+    /// The requested tracepoint fields: [`ExtraDimensions::fields`] has their values, in this order.
     pub trace_fields: Vec<String>,
-    /// The requested numbers of samples: [`Extra::words`] has their values, in this order.
+    /// The requested numbers of samples: [`ExtraDimensions::words`] has their values, in this order.
     pub words: Vec<SampleWord>,
     /// Socket of each CPU, from the recording's header; empty if it has none.
     pub cpu_sockets: Vec<u32>,
@@ -191,8 +191,8 @@ pub struct Profile {
     task_ids: FxHashMap<Task, TaskId>,
     cells: Vec<(CellKey, Sums)>,
     cell_index: FxHashMap<CellKey, u32>,
-    extras: Vec<Extra>,
-    extra_ids: FxHashMap<Extra, ExtraId>,
+    extras: Vec<ExtraDimensions>,
+    extra_ids: FxHashMap<ExtraDimensions, ExtraId>,
     pub(crate) names: FrameNames,
 }
 
@@ -258,12 +258,12 @@ impl Profile {
     }
 
     /// The id of further dimensions, new or known.
-    pub fn intern_extra(&mut self, extra: Extra) -> ExtraId {
+    pub fn intern_extra(&mut self, extra: ExtraDimensions) -> ExtraId {
         if extra == NO_EXTRA {
             return ExtraId(0);
         }
         if self.extras.is_empty() {
-            self.extras.push(Extra::default());
+            self.extras.push(ExtraDimensions::default());
         }
         if let Some(&id) = self.extra_ids.get(&extra) {
             return id;
@@ -276,7 +276,7 @@ impl Profile {
 
     /// The further dimensions of a cell.
     #[must_use]
-    pub fn extra(&self, id: ExtraId) -> &Extra {
+    pub fn extra(&self, id: ExtraId) -> &ExtraDimensions {
         self.extras.get(id.index()).unwrap_or(&NO_EXTRA)
     }
 
@@ -320,7 +320,7 @@ impl Profile {
 
     /// The value of a requested number; `None` if it was not requested, or the sample has none.
     #[must_use]
-    pub fn word(&self, extra: &Extra, word: SampleWord) -> Option<u64> {
+    pub fn word(&self, extra: &ExtraDimensions, word: SampleWord) -> Option<u64> {
         let at = self.words.iter().position(|&known| known == word)?;
         extra.words.get(at).copied().flatten()
     }
@@ -333,7 +333,7 @@ impl Profile {
 
     /// The value of a tracepoint field requested by name; `None` if the field was not requested.
     #[must_use]
-    pub fn trace_field(&self, extra: &Extra, name: &str) -> Option<StringId> {
+    pub fn trace_field(&self, extra: &ExtraDimensions, name: &str) -> Option<StringId> {
         let at = self.trace_fields.iter().position(|field| field == name)?;
         extra.fields.get(at).copied()
     }

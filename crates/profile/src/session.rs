@@ -21,7 +21,7 @@ mod switch;
 
 pub use crate::profile::SampleWord;
 pub use filter::SampleFilter;
-pub use job::{UnwindJob, Unwound};
+pub use job::{UnwindJob, UnwoundStack};
 pub use opts::{Dimensions, SessionOpts, TraceText};
 pub use single::SingleSample;
 pub use switch::EventSwitch;
@@ -30,10 +30,10 @@ use self::cache::ResolveCache;
 use self::frames::has_recorded_user_chain;
 use self::runtimes::Runtimes;
 use crate::block_io::{Happening, Join};
-use crate::callchain::{LeafOrigin, Step, steps_of};
+use crate::callchain::{ChainStep, LeafOrigin, steps_of};
 use crate::machine::{Machine, TaskSpanId};
 use crate::off_cpu::{Contenders, EventKind, RunSample, Stats, Tracker, Wait};
-use crate::profile::{BranchEnds, CellKey, EventInfo, Extra, Profile, Sums, Task, TaskId};
+use crate::profile::{BranchEnds, CellKey, EventInfo, ExtraDimensions, Profile, Sums, Task, TaskId};
 use crate::reason::{Reason, StackEnd};
 use crate::table::{CallsiteId, FrameId};
 use perfdata::off_cpu::NO_TIME_NS;
@@ -63,7 +63,7 @@ pub struct Session {
     switch_sites: FxHashMap<(TaskId, u64), CallsiteId>,
     stats: Stats,
     tasks: FxHashMap<TaskSpanId, TaskId>,
-    steps: Vec<Step>,
+    steps: Vec<ChainStep>,
     /// Origin of the leaf of the path in `frames`.
     leaf_origin: LeafOrigin,
     frames: Vec<FrameId>,
@@ -82,7 +82,7 @@ impl Session {
         profile.events = event_infos(events);
         profile.trace_fields.clone_from(&opts.dimensions.trace_fields);
         profile.words.clone_from(&opts.dimensions.words);
-        profile.intern_extra(Extra::default());
+        profile.intern_extra(ExtraDimensions::default());
         let wanted = |event: &Event| Happening::of(&event.name).filter(|_| opts.dimensions.block_io);
         let happenings: Vec<_> = events.iter().map(wanted).collect();
         profile.block_io.recorded = happenings.iter().flatten().copied().collect();
@@ -223,7 +223,7 @@ impl Session {
     }
 
     /// Takes the unwound user part of a job's sample.
-    pub fn complete(&mut self, job: UnwindJob<'_>, unwound: &Unwound) {
+    pub fn complete(&mut self, job: UnwindJob<'_>, unwound: &UnwoundStack) {
         self.frames.clone_from(&job.ticket.frames);
         self.leaf_origin = job.ticket.leaf_origin;
         self.push_unwound(&job, unwound);
@@ -307,7 +307,7 @@ impl Session {
         }
     }
 
-    fn add_cell(&mut self, ticket: &job::Ticket, callsite: CallsiteId, extra: Extra, sums: Sums) {
+    fn add_cell(&mut self, ticket: &job::Ticket, callsite: CallsiteId, extra: ExtraDimensions, sums: Sums) {
         let extra = self.profile.intern_extra(extra);
         let key = CellKey { event: ticket.event, task: ticket.task, cpu: ticket.cpu, callsite, extra };
         self.profile.add(key, sums);
@@ -334,7 +334,7 @@ impl Session {
             };
             let path = self.profile.callsites.intern_leaf_first(&[to]);
             let callsite = path.expect("invariant: the path has a frame");
-            let extra = Extra { branch: Some(ends), ..ticket.extra.clone() };
+            let extra = ExtraDimensions { branch: Some(ends), ..ticket.extra.clone() };
             self.add_cell(ticket, callsite, extra, Sums { count: 1, period: 1, weight: 1 });
         }
     }

@@ -56,7 +56,7 @@ impl Profile {
     /// The same, for the frames from `first` on: those before have been requested.
     #[must_use]
     pub fn requests_from(&self, want: Want, first: usize) -> Vec<SymbolizeRequest> {
-        self.requests_of((want, first), |state| match state {
+        self.requests_of(want, first, |state| match state {
             NameState::Unasked => true,
             NameState::Named { with_lines, .. } => want == Want::Lines && !with_lines,
             NameState::Missing(_) => false,
@@ -66,12 +66,13 @@ impl Profile {
     /// The frames without a name, for a second request: code without a symbol may have bounds.
     #[must_use]
     pub fn requests_without_symbol(&self) -> Vec<SymbolizeRequest> {
-        self.requests_of((Want::Names, 0), |state| matches!(state, NameState::Missing(_)))
+        self.requests_of(Want::Names, 0, |state| matches!(state, NameState::Missing(_)))
     }
 
     fn requests_of(
         &self,
-        (want, first): (Want, usize),
+        want: Want,
+        first: usize,
         is_lacking: impl Fn(NameState) -> bool,
     ) -> Vec<SymbolizeRequest> {
         let mut by_dso: BTreeMap<DsoId, BTreeMap<u64, Vec<FrameId>>> = BTreeMap::new();

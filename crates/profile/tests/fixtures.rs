@@ -3,7 +3,7 @@
 use perfdata::{Order, PerfData};
 use profile::Profile;
 use profile::reason::StackEnd;
-use profile::session::{Session, SessionOpts, Unwound};
+use profile::session::{Session, SessionOpts, UnwoundStack};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -28,8 +28,10 @@ fn profile_of(bytes: &[u8]) -> Profile {
     session.set_build_ids(ids.iter().map(|(path, id)| (path.as_str(), id.as_slice())));
     file.visit(Order::Time, |item| {
         if let Some(job) = session.push(item) {
-            session
-                .complete(job, &Unwound { addrs: Vec::new(), exact: Vec::new(), end: StackEnd::NoRegisters });
+            session.complete(
+                job,
+                &UnwoundStack { addrs: Vec::new(), exact: Vec::new(), end: StackEnd::NoRegisters },
+            );
         }
         ControlFlow::Continue(())
     });

@@ -5,7 +5,7 @@ mod exec;
 #[path = "model/inlined.rs"]
 mod inlined;
 
-use perfdata::record::{Comm, FileId, Mmap, Task};
+use perfdata::record::{Comm, FileId, Mmap, TaskRecord};
 use perfdata::stack_notes::{StackCause, StackEnd, StackNotes, StackStop, StopReason};
 use perfdata::{Avma, Callchain, CpuMode, Endian, Event, Item, Record, Sample};
 use profile::Profile;
@@ -15,7 +15,7 @@ use profile::source::{DsoSource, NamedFrame, Want};
 use profile::table::Dso;
 use profile::view::diff::{Change, DiffOpts, Norm, diff};
 use profile::view::report::{
-    Field, GraphMode, GraphNode, GraphOpts, GraphOrder, Report, ReportOpts, ReportRow, SortKey, report,
+    GraphMode, GraphNode, GraphOpts, GraphOrder, Report, ReportField, ReportOpts, ReportRow, SortKey, report,
 };
 use proptest::prelude::*;
 
@@ -78,9 +78,9 @@ fn push(session: &mut Session, line: &str) {
         "comm" => Record::Comm(Comm { pid, tid, comm: words[2].as_bytes(), exec: words.contains(&"exec") }),
         "fork" => {
             let (ppid, ptid) = ids(words[2]);
-            Record::Fork(Task { pid, tid, ppid, ptid, time_ns: 0 })
+            Record::Fork(TaskRecord { pid, tid, ppid, ptid, time_ns: 0 })
         }
-        "exit" => Record::Exit(Task { pid, tid, ppid: pid, ptid: tid, time_ns: 0 }),
+        "exit" => Record::Exit(TaskRecord { pid, tid, ppid: pid, ptid: tid, time_ns: 0 }),
         "mmap" => Record::Mmap(Mmap {
             pid,
             tid,
@@ -158,12 +158,17 @@ fn code_without_a_name_is_in_no_total_if_it_is_hidden() {
 #[test]
 fn columns_are_where_they_were_asked_for() {
     let opts = by(&[SortKey::Comm, SortKey::Dso]);
-    let more = vec![Field::Key(SortKey::Comm), Field::Samples, Field::Key(SortKey::Dso), Field::Overhead];
-    let [comm, dso] = [SortKey::Comm, SortKey::Dso].map(Field::Key);
-    assert_eq!(opts.columns(), [Field::Overhead, comm.clone(), dso.clone()]);
+    let more = vec![
+        ReportField::Key(SortKey::Comm),
+        ReportField::Samples,
+        ReportField::Key(SortKey::Dso),
+        ReportField::Overhead,
+    ];
+    let [comm, dso] = [SortKey::Comm, SortKey::Dso].map(ReportField::Key);
+    assert_eq!(opts.columns(), [ReportField::Overhead, comm.clone(), dso.clone()]);
     let opts = ReportOpts { more_fields: more, ..opts };
-    assert_eq!(opts.columns(), [Field::Overhead, comm, Field::Samples, dso]);
-    let only = ReportOpts { more_fields: vec![Field::Key(SortKey::Cpu)], ..by(&[]) };
+    assert_eq!(opts.columns(), [ReportField::Overhead, comm, ReportField::Samples, dso]);
+    let only = ReportOpts { more_fields: vec![ReportField::Key(SortKey::Cpu)], ..by(&[]) };
     assert_eq!(only.keys(), [SortKey::Cpu], "a key is one wherever it is listed");
 }
 
@@ -366,10 +371,13 @@ fn ignored_callees_fold_into_their_caller() {
 fn fields_alone_set_columns_and_order() {
     let opts = ReportOpts {
         sort: Vec::new(),
-        fields: Some(vec![Field::Key(SortKey::Comm), Field::Overhead, Field::Samples]),
+        fields: Some(vec![ReportField::Key(SortKey::Comm), ReportField::Overhead, ReportField::Samples]),
         ..ReportOpts::default()
     };
-    assert_eq!(opts.columns(), [Field::Key(SortKey::Comm), Field::Overhead, Field::Samples]);
+    assert_eq!(
+        opts.columns(),
+        [ReportField::Key(SortKey::Comm), ReportField::Overhead, ReportField::Samples]
+    );
     assert_eq!(opts.keys(), [SortKey::Comm]);
 }
 

@@ -5,7 +5,7 @@ use perfdata::text::to_perf_data;
 use perfdata::{Order, PerfData};
 use profile::Profile;
 use profile::reason::StackEnd;
-use profile::session::{Session, SessionOpts, Unwound};
+use profile::session::{Session, SessionOpts, UnwoundStack};
 use profile::source::{DsoSource, NamedFrame, Want};
 use profile::table::Dso;
 use std::ops::ControlFlow;
@@ -41,7 +41,7 @@ fn unsymbolized(events: &str, samples: &str, opts: SessionOpts) -> Profile {
             let addrs: Vec<u64> = job.regs.values.iter().collect();
             // Functions are interrupted at their first instruction.
             let exact = (1..addrs.len()).filter(|&at| addrs[at] & 0xff == 0).collect();
-            session.complete(job, &Unwound { addrs, exact, end: StackEnd::ReachedRoot });
+            session.complete(job, &UnwoundStack { addrs, exact, end: StackEnd::ReachedRoot });
         }
         ControlFlow::Continue(())
     });

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Mutex;
 
-use perfdata::off_cpu::{Payload, State, Totals, flag};
+use perfdata::off_cpu::{OffCpuTotals, Payload, State, flag};
 use perfdata::{Order, PerfData, Record};
 use record::off_cpu::{Options, Tier};
 use record::opts::{CallGraph, KeepFiles, Output, RecordOpts};
@@ -22,7 +22,7 @@ struct Told {
     weights: HashMap<u32, [u64; 8]>,
     with_chain: u64,
     samples: u64,
-    totals: HashMap<u32, Totals>,
+    totals: HashMap<u32, OffCpuTotals>,
 }
 
 fn told(bytes: &[u8]) -> Told {

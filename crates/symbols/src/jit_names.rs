@@ -1,7 +1,7 @@
 //! Where the names of JIT code come from: a map kept with the recording, `/tmp/perf-PID.map`, the same file as a process in a container sees it, and the
 //! `jit-PID.dump` that the process has mapped.
 
-use dso::{FileRule, Loaded, Loader, Missing, Mmap, Wanted, perf_map};
+use dso::{FileRule, Loaded, Loader, MappedFile, Missing, Wanted, perf_map};
 use perfdata::PerfData;
 use perfdata::appendix::jit_maps::JitMaps;
 use perfdata::jitdump::{JitDump, JitKind};
@@ -40,7 +40,7 @@ impl RecordedNames {
         if let Some(text) = self.maps.get(&pid) {
             return Ok(Loaded::of_table(perf_map::parse(text)));
         }
-        load(loader, (pid, self.dumps.get(&pid).map(PathBuf::as_path)), owners)
+        load(loader, pid, self.dumps.get(&pid).map(PathBuf::as_path), owners)
     }
 }
 
@@ -50,11 +50,7 @@ fn pid_of_dump(dso: &Dso) -> Option<i32> {
     number.parse().ok().filter(|_| dso.kind == DsoKind::File)
 }
 
-fn load(
-    loader: &Loader,
-    (pid, dump): (i32, Option<&Path>),
-    owners: Option<&[u32]>,
-) -> Result<Loaded, Missing> {
+fn load(loader: &Loader, pid: i32, dump: Option<&Path>, owners: Option<&[u32]>) -> Result<Loaded, Missing> {
     let map = |path: &Path| loader.load(&Wanted::PerfMap { path, owners });
     let host = map(Path::new(&format!("/tmp/perf-{pid}.map")));
     host.or_else(|why| match why {
@@ -74,7 +70,7 @@ fn inner_map(pid: i32) -> Option<PathBuf> {
 fn of_dump(path: &Path, owners: Option<&[u32]>) -> Result<Loaded, Missing> {
     let rule = FileRule::up_to(MAX_DUMP_BYTES).dense();
     let rule = owners.map(<[u32]>::to_vec).into_iter().fold(rule, FileRule::owned_by);
-    let bytes = Mmap::open_by(&rule, path).map_err(|_| Missing::NoPerfMap)?;
+    let bytes = MappedFile::open_by(&rule, path).map_err(|_| Missing::NoPerfMap)?;
     let dump = JitDump::parse(&bytes).map_err(|_| Missing::NoPerfMap)?;
     Ok(Loaded::of_table(perf_map::of_code(code_of(&dump))))
 }

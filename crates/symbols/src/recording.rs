@@ -33,14 +33,14 @@ pub struct Recording {
     /// The file's header.
     pub features: Features,
     /// What reading came across.
-    pub diagnostics: perfdata::Diagnostics,
+    pub diagnostics: perfdata::FileDiagnostics,
 }
 
 /// Records handed to all cores at once.
 const BATCH: usize = 8192;
 
 /// A recording while it is read.
-pub struct Reading<'r> {
+pub struct ReadProgress<'r> {
     /// How far in the file, in bytes.
     pub offset: u64,
     session: &'r Session,
@@ -49,13 +49,13 @@ pub struct Reading<'r> {
     unnamed: UnnamedCode,
 }
 
-impl Reading<'_> {
+impl ReadProgress<'_> {
     /// What is read by now, with the names of its functions.
     pub fn snapshot(&self) -> Recording {
         let mut profile = self.session.snapshot();
-        name_all(&mut profile, self.files, (Want::Names, self.unnamed));
+        name_all(&mut profile, self.files, Want::Names, self.unnamed);
         let (features, files) = (self.features.clone(), Arc::clone(self.files));
-        Recording { profile, features, diagnostics: perfdata::Diagnostics::default(), files }
+        Recording { profile, features, diagnostics: perfdata::FileDiagnostics::default(), files }
     }
 }
 
@@ -68,7 +68,7 @@ pub fn load(file: &PerfData<'_>, opts: LoadOpts) -> Recording {
 pub fn load_watched(
     file: &PerfData<'_>,
     opts: LoadOpts,
-    watch: &mut dyn FnMut(&Reading<'_>) -> ControlFlow<()>,
+    watch: &mut dyn FnMut(&ReadProgress<'_>) -> ControlFlow<()>,
 ) -> Recording {
     let files = Arc::new(ObjectFiles::of_recording(file, &opts.names));
     let features = file.features();
@@ -79,18 +79,18 @@ pub fn load_watched(
     let diagnostics = file.visit_batches(Order::Time, BATCH, |items| {
         unwinder.unwind_along(&mut session, items, Session::push, Session::complete);
         let offset = items.last().map_or(0, |item| item.offset);
-        watch(&Reading { offset, session: &session, files: &files, features, unnamed })
+        watch(&ReadProgress { offset, session: &session, files: &files, features, unnamed })
     });
     let mut profile = session.finish();
     if let Some(layout) = &features.cpu_topology {
         profile.cpu_sockets = layout.cpus.iter().map(|cpu| cpu.socket_id).collect();
     }
-    name_all(&mut profile, &files, (opts.want, unnamed));
+    name_all(&mut profile, &files, opts.want, unnamed);
     Recording { profile, features: features.clone(), diagnostics, files }
 }
 
 /// Names what is not named yet, with as much as is wanted.
-pub fn name_all(profile: &mut Profile, files: &ObjectFiles, (want, unnamed): (Want, UnnamedCode)) {
+pub fn name_all(profile: &mut Profile, files: &ObjectFiles, want: Want, unnamed: UnnamedCode) {
     symbolize(profile, files, want);
     if unnamed == UnnamedCode::Functions {
         name_unnamed(profile, files);

@@ -7,7 +7,7 @@ use perfdata::Item;
 use perfdata::stack_notes::StopReason;
 use profile::machine::Mappings;
 use profile::reason::StackEnd;
-use profile::session::{Session, UnwindJob, Unwound};
+use profile::session::{Session, UnwindJob, UnwoundStack};
 use profile::table::{DsoKind, DsoTable};
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
@@ -66,9 +66,9 @@ impl<'a> StackUnwinder<'a> {
         session: &mut Session,
         items: &[Item<'i>],
         mut make: impl FnMut(&mut Session, &Item<'i>) -> Option<UnwindJob<'i>>,
-        mut take: impl FnMut(&mut Session, UnwindJob<'i>, &Unwound),
+        mut take: impl FnMut(&mut Session, UnwindJob<'i>, &UnwoundStack),
     ) {
-        let mut take_all = |session: &mut Session, piece: Receiver<(Vec<Placed<'i>>, Vec<Unwound>)>| {
+        let mut take_all = |session: &mut Session, piece: Receiver<(Vec<Placed<'i>>, Vec<UnwoundStack>)>| {
             // A thread that panicked sends nothing; the scope passes its panic on.
             let (jobs, chains) = piece.recv().unwrap_or_default();
             jobs.into_iter().zip(&chains).for_each(|((job, _), chain)| take(session, job, chain));
@@ -102,18 +102,18 @@ impl<'a> StackUnwinder<'a> {
         });
     }
 
-    fn unwind(&self, job: &UnwindJob<'_>, space: &AddressSpace) -> Unwound {
+    fn unwind(&self, job: &UnwindJob<'_>, space: &AddressSpace) -> UnwoundStack {
         BENCH.with_borrow_mut(|bench| {
             bench.regs.clear();
             bench.regs.extend(job.regs.values.iter());
             let Some(regs) = Regs::from_perf(self.machine, job.regs.mask, &bench.regs) else {
-                return Unwound { addrs: Vec::new(), exact: Vec::new(), end: StackEnd::NoRegisters };
+                return UnwoundStack { addrs: Vec::new(), exact: Vec::new(), end: StackEnd::NoRegisters };
             };
             bench.chain.clear();
             let stack = Stack::new(regs.sp(), job.stack.bytes);
             let stop = bench.unwinder.unwind(space, &regs, stack, job.max_frames, &mut bench.chain);
             let addrs = bench.chain.iter().map(|avma| avma.0).collect();
-            Unwound { addrs, exact: bench.unwinder.exact_frames().to_vec(), end: end_of(stop) }
+            UnwoundStack { addrs, exact: bench.unwinder.exact_frames().to_vec(), end: end_of(stop) }
         })
     }
 

@@ -2,12 +2,12 @@
 
 use perfdata::PerfData;
 use perfdata::abi::PERF_TYPE_TRACEPOINT;
-use perfdata::tracepoint::{Format, Formats};
+use perfdata::tracepoint::{Format, TracepointFormats};
 use profile::session::TraceText;
 
 /// The formats of one file's tracepoints.
 pub struct FileFormats {
-    formats: Formats,
+    formats: TracepointFormats,
     /// Tracepoint id of each event of the file; `None` for other events.
     ids: Vec<Option<u64>>,
     /// Texts are the fields one by one, not what the kernel prints.
@@ -17,7 +17,7 @@ pub struct FileFormats {
 impl FileFormats {
     /// `None` if the file has no formats.
     pub fn of(file: &PerfData<'_>) -> Option<Self> {
-        let formats = Formats::new(file.features().tracing_data.as_ref()?);
+        let formats = TracepointFormats::new(file.features().tracing_data.as_ref()?);
         let id = |attr: &perfdata::Attr| (attr.type_ == PERF_TYPE_TRACEPOINT).then_some(attr.config);
         Some(Self { formats, ids: file.events().iter().map(|e| id(&e.attr)).collect(), raw: false })
     }

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use crate::repo::File;
 
 /// Most parameters that are patterns of tuples, `(pid, tid): (i32, i32)`: each is a small struct that has no name.
-const TUPLE_PARAMETERS: usize = 109;
+const TUPLE_PARAMETERS: usize = 44;
 
 /// Most public types whose name is one word that another public type has too.
-const SHARED_WORDS: usize = 162;
+const SHARED_WORDS: usize = 61;
 
 /// A count so far below its limit asks for a lower limit.
 const SLACK: usize = 5;

@@ -1,7 +1,7 @@
 //! Functions that report themselves (`-finstrument-functions`): the calls at which more is done than recording them.
 
 use dso::dwarf::probe::Incoming;
-use dso::value_tracking::{Copy, Held, MovedArguments, Report, Reports};
+use dso::value_tracking::{Copy, EntryReport, Held, MovedArguments, Reports};
 use dso::{ObjectFile, Svma, SymbolTable};
 use std::collections::HashMap;
 use tracer::layout::moved::{self, PLACES, STACK};
@@ -12,17 +12,17 @@ use super::sleds::Instrumented;
 use super::source_files::SourceFiles;
 use crate::selection::rules::Rules;
 use crate::selection::trigger::Trigger;
-use crate::values::{Described, nowhere};
+use crate::values::{DescribedFunctions, nowhere};
 
 /// Looks for them in an object.
-pub fn look(object: &ObjectFile, rules: &Rules, described: &Described, found: &mut Instrumented) {
+pub fn look(object: &ObjectFile, rules: &Rules, described: &DescribedFunctions, found: &mut Instrumented) {
     let symbols = SymbolTable::load(object, None);
     let reports = Reports::new(object, &symbols);
     let mut look = Look { rules, files: SourceFiles::new(object), symbols: &symbols, known: HashMap::new() };
     for symbol in symbols.iter() {
         for report in reports.of(symbol.start, symbol.end) {
             let Some((trigger, is_wanted)) = look.of(report.function, found) else { continue };
-            found.add_reported(&report, &trigger, (is_wanted, described));
+            found.add_reported(&report, &trigger, is_wanted, described);
         }
     }
 }
@@ -60,9 +60,10 @@ impl Instrumented {
     /// A call that reports a function, which is recorded or not.
     fn add_reported(
         &mut self,
-        report: &Report,
+        report: &EntryReport,
         trigger: &Trigger,
-        (is_wanted, described): (bool, &Described),
+        is_wanted: bool,
+        described: &DescribedFunctions,
     ) {
         let mut sled = Sled {
             svma: report.at.0,
@@ -77,7 +78,7 @@ impl Instrumented {
             (Some(mut values), Some(moved)) => {
                 values.arguments.iter_mut().for_each(|item| *item = kept(*item, moved));
                 let spec = [values.spec(), table(moved).to_bytes().to_vec()].concat();
-                self.add_values(&mut sled, report.function, (spec, &values.formats));
+                self.add_values(&mut sled, report.function, spec, &values.formats);
             }
             (Some(_), None) => self.untold += 1,
             (None, _) => {}

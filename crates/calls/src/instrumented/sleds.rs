@@ -7,11 +7,11 @@ use std::path::Path;
 
 use super::reported;
 use super::source_files::SourceFiles;
-use super::starts::{Start, start_of};
-use crate::recording::imports::Imports;
+use super::starts::{EntryHook, start_of};
+use crate::recording::imports::ImportSlots;
 use crate::selection::rules::Rules;
 use crate::selection::trigger::{Arguments, Trigger};
-use crate::values::{self, Described, Formats};
+use crate::values::{self, DescribedFunctions, FunctionFormats};
 use tracer::layout::sleds::{self, Sled};
 
 /// What was found in an object file.
@@ -56,6 +56,17 @@ pub struct Instrumented {
     pub is_static: bool,
 }
 
+/// A place that the compiler left for hooks, or the slot of an import.
+#[derive(Clone, Copy)]
+struct FoundSled {
+    /// Its address.
+    svma: Svma,
+    /// Start of its function.
+    start: Svma,
+    /// Bits of its kind, see `layout::sleds`.
+    rules: u32,
+}
+
 impl Instrumented {
     /// Whether the recorder has anything to do there.
     #[must_use]
@@ -85,7 +96,7 @@ impl Instrumented {
     }
 
     /// Values are recorded there of the function at `start`.
-    pub fn add_values(&mut self, sled: &mut Sled, start: Svma, (spec, formats): (Vec<u8>, &Formats)) {
+    pub fn add_values(&mut self, sled: &mut Sled, start: Svma, spec: Vec<u8>, formats: &FunctionFormats) {
         sled.rules |= sleds::VALUES;
         sled.spec = self.specs.len() as u32;
         self.specs.extend(spec);
@@ -93,7 +104,8 @@ impl Instrumented {
         self.valued += 1;
     }
 
-    fn add(&mut self, svma: Svma, start: Svma, trigger: &Trigger, (rules, described): (u32, &Described)) {
+    fn add(&mut self, sled: FoundSled, trigger: &Trigger, described: &DescribedFunctions) {
+        let FoundSled { svma, start, rules } = sled;
         let mut sled = Sled {
             svma: svma.0,
             rules: rules | trigger.rules,
@@ -102,7 +114,7 @@ impl Instrumented {
             ..Sled::default()
         };
         if let Some(values) = described.wanted(start, trigger) {
-            self.add_values(&mut sled, start, (values.spec(), &values.formats));
+            self.add_values(&mut sled, start, values.spec(), &values.formats);
         }
         self.ruled += usize::from(*trigger != Trigger::default());
         // A call of mcount at which nothing more is done stays as it is.
@@ -143,9 +155,9 @@ pub fn look(path: &Path, rules: &Rules, with_imports: bool) -> crate::Result<Ins
     }
     let described = if rules.any_values() {
         // A function of a source file is not known by its name alone.
-        Described::read(&object, &|name| rules.any_file() || rules.of(name, None).has_values())
+        DescribedFunctions::read(&object, &|name| rules.any_file() || rules.of(name, None).has_values())
     } else {
-        Described::nothing(object.machine())
+        DescribedFunctions::nothing(object.machine())
     };
     found.opens_libraries = with_imports && dso::plt::referenced(&object).contains("dlopen");
     if may_have {
@@ -157,11 +169,15 @@ pub fn look(path: &Path, rules: &Rules, with_imports: bool) -> crate::Result<Ins
     }
     if with_imports && (found.is_instrumented() || rules.imports_anyway) {
         let sleds = std::mem::take(&mut found.sleds);
-        let imports = Imports::of(&object);
+        let imports = ImportSlots::of(&object);
         found.read_imports = imports.read;
         found.read_imports.retain(|name| rules.wants(name, None));
         for import in imports.recordable.into_iter().filter(|import| rules.wants(&import.name, None)) {
-            found.add(import.slot, import.slot, &rules.of(&import.name, None), (sleds::IMPORT, &described));
+            found.add(
+                FoundSled { svma: import.slot, start: import.slot, rules: sleds::IMPORT },
+                &rules.of(&import.name, None),
+                &described,
+            );
             let sled = found.sleds.pop().expect("invariant: an import is always added");
             found.imports.push((import.name, sled));
         }
@@ -201,12 +217,17 @@ fn has_sleds(object: &ObjectFile) -> bool {
     lists.iter().any(|name| object.section(name).is_some()) || object.has_symtab()
 }
 
-fn look_at_functions(object: &ObjectFile, rules: &Rules, described: &Described, found: &mut Instrumented) {
+fn look_at_functions(
+    object: &ObjectFile,
+    rules: &Rules,
+    described: &DescribedFunctions,
+    found: &mut Instrumented,
+) {
     let symbols = dso::SymbolTable::load(object, None);
     let mut files = SourceFiles::new(object);
     for symbol in symbols.iter() {
         let Some(start) = start_of(object, &symbols, symbol.start) else { continue };
-        if found.calls.is_empty() && !matches!(start, Start::Sled(_)) {
+        if found.calls.is_empty() && !matches!(start, EntryHook::Sled(_)) {
             continue;
         }
         let name = dso::demangle(symbol.name);
@@ -217,16 +238,20 @@ fn look_at_functions(object: &ObjectFile, rules: &Rules, described: &Described, 
             found.names.insert(symbol.name.to_owned());
         }
         match start {
-            Start::Sled(at) if is_wanted => {
+            EntryHook::Sled(at) if is_wanted => {
                 found.wanted_sleds += 1;
-                found.add(at, symbol.start, &trigger, (0, described));
+                found.add(FoundSled { svma: at, start: symbol.start, rules: 0 }, &trigger, described);
             }
-            Start::Call(at) if is_wanted => {
+            EntryHook::Call(at) if is_wanted => {
                 let trigger = found.at_call(object.machine(), trigger);
-                found.add(at, symbol.start, &trigger, (sleds::CALL, described));
+                found.add(
+                    FoundSled { svma: at, start: symbol.start, rules: sleds::CALL },
+                    &trigger,
+                    described,
+                );
             }
             // A nop stays one, a call becomes one.
-            Start::Sled(at) | Start::Call(at) => {
+            EntryHook::Sled(at) | EntryHook::Call(at) => {
                 found.sleds.push(Sled { svma: at.0, rules: sleds::OFF, ..Sled::default() });
             }
         }

@@ -9,7 +9,7 @@ const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
 const LOOK_BYTES: usize = 96;
 
 /// What is at a function's start.
-pub enum Start {
+pub enum EntryHook {
     /// A nop or a call of `__fentry__`: can be patched either way.
     Sled(Svma),
     /// A call of `mcount` after the prologue: is traced unless taken out.
@@ -17,7 +17,7 @@ pub enum Start {
 }
 
 /// The sled or compiled-in call of a function that starts here.
-pub fn start_of(object: &ObjectFile, symbols: &SymbolTable, start: Svma) -> Option<Start> {
+pub fn start_of(object: &ObjectFile, symbols: &SymbolTable, start: Svma) -> Option<EntryHook> {
     if !object.is_code(start) {
         return None;
     }
@@ -28,41 +28,41 @@ pub fn start_of(object: &ObjectFile, symbols: &SymbolTable, start: Svma) -> Opti
     }
 }
 
-fn start_x86_64(object: &ObjectFile, symbols: &SymbolTable, start: Svma) -> Option<Start> {
+fn start_x86_64(object: &ObjectFile, symbols: &SymbolTable, start: Svma) -> Option<EntryHook> {
     let code = (5..=LOOK_BYTES).rev().find_map(|bytes| object.bytes_at(start, bytes))?;
     let skip = if code.starts_with(&ENDBR64) { ENDBR64.len() } else { 0 };
     let first = code.get(skip..)?;
     let at = |offset: usize| start.checked_add(offset as u64);
     if NOPS.iter().any(|nop| first.starts_with(nop)) || first.starts_with(&XRAY) {
-        return at(skip).map(Start::Sled);
+        return at(skip).map(EntryHook::Sled);
     }
     // After instructions that set up the frame and put arguments elsewhere.
     let offset = dso::straight_bytes(code);
     let name = call_target(symbols, at(offset)?, code.get(offset..)?)?;
     match name {
-        Target::Named("__fentry__@plt") if offset == skip => at(offset).map(Start::Sled),
-        Target::Named("mcount@plt" | "_mcount@plt") => at(offset).map(Start::Call),
+        Target::Named("__fentry__@plt") if offset == skip => at(offset).map(EntryHook::Sled),
+        Target::Named("mcount@plt" | "_mcount@plt") => at(offset).map(EntryHook::Call),
         // What the table holds is known only when it is loaded: the recorder looks again.
-        Target::Table if offset == skip => at(offset).map(Start::Sled),
-        Target::Table => at(offset).map(Start::Call),
+        Target::Table if offset == skip => at(offset).map(EntryHook::Sled),
+        Target::Table => at(offset).map(EntryHook::Call),
         Target::Named(_) => None,
     }
 }
 
 /// There `_mcount` is called after the prologue, before anything that branches.
-fn start_aarch64(object: &ObjectFile, symbols: &SymbolTable, start: Svma) -> Option<Start> {
+fn start_aarch64(object: &ObjectFile, symbols: &SymbolTable, start: Svma) -> Option<EntryHook> {
     let code = (4..=LOOK_BYTES).rev().step_by(4).find_map(|bytes| object.bytes_at(start, bytes))?;
     let words: Vec<u32> = arm::words(code).collect();
     let skip = usize::from(words.first() == Some(&arm::BTI_C));
     let at = |word: usize| start.checked_add(word as u64 * 4);
     // One nop alone is at entries that have no `bti c` for want of `-mbranch-protection`, too.
     if let [arm::NOP | arm::XRAY, arm::NOP, ..] = words.get(skip..)? {
-        return at(skip).map(Start::Sled);
+        return at(skip).map(EntryHook::Sled);
     }
     let call = words.iter().position(|word| arm::is_branch(*word))?;
     let target = arm::call_target(words[call], at(call)?.0)?;
     let symbol = symbols.find(Svma(target))?;
-    (symbol.name == "_mcount@plt").then(|| at(call).map(Start::Call)).flatten()
+    (symbol.name == "_mcount@plt").then(|| at(call).map(EntryHook::Call)).flatten()
 }
 
 /// Where a call goes.

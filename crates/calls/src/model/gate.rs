@@ -9,12 +9,12 @@ use super::FunctionId;
 /// Filters of calls by function. Each function is asked for once.
 pub trait Filter: Sync {
     /// Filters for calls of this function.
-    fn of(&self, function: FunctionId) -> Filters;
+    fn of(&self, function: FunctionId) -> CallFilters;
 }
 
 /// Filters for calls of one function; none by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Filters {
+pub struct CallFilters {
     /// `sleds::ONLY`, `NOT`, `START`, `STOP`, `CALLER`, `DEPTH`, `TIME`, `BACKTRACE`.
     pub rules: u32,
     /// Leave this call out, but not its callees. Its time counts for its caller.
@@ -26,7 +26,7 @@ pub struct Filters {
 }
 
 /// Calls that begin outside this span of time are left out, ns of the recording's clock: from, up to.
-pub type Window = std::ops::Range<u64>;
+pub type TimeWindow = std::ops::Range<u64>;
 
 /// Filters in addition to the rules of functions.
 #[derive(Clone, Debug)]
@@ -42,7 +42,7 @@ pub struct Asked {
     /// Calls that took less are left out, ns.
     pub min_ns: u64,
     /// Only calls that begin in it.
-    pub window: Window,
+    pub window: TimeWindow,
 }
 
 impl Default for Asked {
@@ -156,7 +156,7 @@ impl<'a> Gate<'a> {
     }
 
     fn pass(&mut self, time_ns: u64, function: FunctionId) -> Passage {
-        let filters = self.filter.map_or(Filters::default(), |filter| filter.of(function));
+        let filters = self.filter.map_or(CallFilters::default(), |filter| filter.of(function));
         self.rules.enter(filters.rules);
         let max_depth = self.scopes.last().map_or(self.asked.max_depth, |scope| scope.max_depth);
         let counted = self.rules.is_open()
@@ -171,7 +171,7 @@ impl<'a> Gate<'a> {
     }
 
     /// Opens the limits inside a call just entered; 0: the same as around it.
-    fn open_scope(&mut self, filters: &Filters, around: usize) -> u32 {
+    fn open_scope(&mut self, filters: &CallFilters, around: usize) -> u32 {
         if filters.rules & (sleds::DEPTH | sleds::TIME) == 0 {
             return 0;
         }
@@ -204,17 +204,17 @@ mod tests {
     use super::*;
 
     /// The filters of functions by number.
-    struct Table(Vec<Filters>);
+    struct Table(Vec<CallFilters>);
 
     impl Filter for Table {
-        fn of(&self, function: FunctionId) -> Filters {
+        fn of(&self, function: FunctionId) -> CallFilters {
             self.0[function.0 as usize]
         }
     }
 
     /// `main(0) { a(1) { b(2) { c(3) } } b(2) a(1) }`: entered every 10 ns, all but the last having left 10 ns later.
-    fn counts(at: u32, filters: Filters, asked: Asked) -> Vec<u64> {
-        let mut table = vec![Filters::default(); 4];
+    fn counts(at: u32, filters: CallFilters, asked: Asked) -> Vec<u64> {
+        let mut table = vec![CallFilters::default(); 4];
         table[at as usize] = filters;
         let table = Table(table);
         let mut replay = Replay::new(CallProfile::new(1, 0), Gate::new(Some(&table), asked));
@@ -231,8 +231,8 @@ mod tests {
         (0..4).map(of).collect()
     }
 
-    fn rules(rules: u32) -> Filters {
-        Filters { rules, ..Filters::default() }
+    fn rules(rules: u32) -> CallFilters {
+        CallFilters { rules, ..CallFilters::default() }
     }
 
     #[test]
@@ -246,18 +246,18 @@ mod tests {
         // Callers of b and its own calls, but not its callees.
         let callers = Asked { callers_only: true, ..all.clone() };
         assert_eq!(counts(2, rules(sleds::CALLER), callers), [1, 1, 2, 0]);
-        let depth = Filters { depth: 2, ..rules(sleds::DEPTH) };
+        let depth = CallFilters { depth: 2, ..rules(sleds::DEPTH) };
         assert_eq!(counts(1, depth, all.clone()), [1, 2, 2, 0]);
         // Within a, calls that took 30 ns or longer: the first of its calls and the b in that.
-        let time = Filters { min_ns: 30, ..rules(sleds::TIME) };
+        let time = CallFilters { min_ns: 30, ..rules(sleds::TIME) };
         assert_eq!(counts(1, time, all), [1, 1, 2, 0]);
     }
 
     #[test]
     fn a_depth_of_a_function_holds_for_its_calls_only() {
         let shallow = Asked { max_depth: 1, ..Asked::default() };
-        assert_eq!(counts(1, Filters { depth: 3, ..rules(sleds::DEPTH) }, shallow), [1, 0, 0, 0]);
+        assert_eq!(counts(1, CallFilters { depth: 3, ..rules(sleds::DEPTH) }, shallow), [1, 0, 0, 0]);
         let deeper = Asked { max_depth: 2, ..Asked::default() };
-        assert_eq!(counts(1, Filters { depth: 3, ..rules(sleds::DEPTH) }, deeper), [1, 2, 2, 1]);
+        assert_eq!(counts(1, CallFilters { depth: 3, ..rules(sleds::DEPTH) }, deeper), [1, 2, 2, 1]);
     }
 }

@@ -144,12 +144,12 @@ impl Growing {
     #[inline(never)]
     fn find_child(&mut self, parent: u32, function: u32) -> u32 {
         let key = path_key(parent, function);
-        let node = self.recent.find(key).unwrap_or_else(|| self.look_up(key, (parent, function)));
+        let node = self.recent.find(key).unwrap_or_else(|| self.look_up(key, parent, function));
         self.nodes[parent as usize].last = (function, node);
         node
     }
 
-    fn look_up(&mut self, key: u64, (parent, function): (u32, u32)) -> u32 {
+    fn look_up(&mut self, key: u64, parent: u32, function: u32) -> u32 {
         let next = u32::try_from(self.nodes.len()).expect("invariant: fewer than 2^32 paths");
         let node = *self.by_path.entry(key).or_insert(next);
         if node == next {

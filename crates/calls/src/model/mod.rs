@@ -15,7 +15,7 @@ mod tree;
 mod uftrace;
 
 pub use diff::{DiffRow, Sums, diff};
-pub use gate::{Asked, Filter, Filters, Gate, Passage, Window};
+pub use gate::{Asked, CallFilters, Filter, Gate, Passage, TimeWindow};
 pub use histogram::Histogram;
 pub use replay::{Call, End, Extra, ExtraKind, Replay, Step};
 pub use totals::FunctionTotals;

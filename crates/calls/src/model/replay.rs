@@ -85,6 +85,13 @@ pub struct Call {
     pub end: End,
 }
 
+/// When and how a call ended.
+#[derive(Clone, Copy)]
+struct Ending {
+    time_ns: u64,
+    end: End,
+}
+
 /// An open call. Short, for the innermost ones shall stay in the cache.
 struct Open {
     start_ns: u64,
@@ -149,15 +156,15 @@ impl<'a> Replay<'a> {
                 self.enter(time_ns, function);
             }
             Step::Exit(0) => self.close(time_ns, End::Returned, each),
-            Step::Exit(below) => self.close_below(below, (time_ns, End::Returned), each),
-            Step::Unwound(below) => self.close_below(below, (time_ns, End::Unwound), each),
+            Step::Exit(below) => self.close_below(below, time_ns, End::Returned, each),
+            Step::Unwound(below) => self.close_below(below, time_ns, End::Unwound, each),
             Step::Lost(calls) => self.profile.lost.grow(calls),
             Step::OffCpu(ns) => {
                 if let Some(open) = self.open.last_mut() {
                     open.off_ns.grow(ns);
                 }
             }
-            Step::Abandon(below) => self.close_below(below, (time_ns, End::Open), each),
+            Step::Abandon(below) => self.close_below(below, time_ns, End::Open, each),
             Step::Hole => self.profile.gaps += 1,
             Step::Extra(_) => {}
         }
@@ -206,7 +213,7 @@ impl<'a> Replay<'a> {
     #[inline(always)]
     fn close(&mut self, time_ns: u64, end: End, each: &mut (impl FnMut(&Call) + ?Sized)) {
         match self.open.pop() {
-            Some(open) => self.ended(&open, self.open.len(), (time_ns, end), each),
+            Some(open) => self.ended(&open, self.open.len(), Ending { time_ns, end }, each),
             // The trace began inside this call.
             None => self.profile.returns_without_call += 1,
         }
@@ -214,12 +221,7 @@ impl<'a> Replay<'a> {
 
     /// The call `below` the innermost one ends.
     #[inline(never)]
-    fn close_below(
-        &mut self,
-        below: usize,
-        (time_ns, end): (u64, End),
-        each: &mut (impl FnMut(&Call) + ?Sized),
-    ) {
+    fn close_below(&mut self, below: usize, time_ns: u64, end: End, each: &mut (impl FnMut(&Call) + ?Sized)) {
         match self.open.len().checked_sub(below + 1) {
             Some(at) => {
                 let open = self.open.remove(at);
@@ -227,7 +229,7 @@ impl<'a> Replay<'a> {
                 // Those directly within it that are not counted do not hang from it any more.
                 let inner = self.open[at..].iter_mut().take_while(|open| open.place == ROOT);
                 inner.for_each(|open| open.parent = around);
-                self.ended(&open, at, (time_ns, end), each);
+                self.ended(&open, at, Ending { time_ns, end }, each);
             }
             None => self.profile.returns_without_call += 1,
         }
@@ -235,13 +237,8 @@ impl<'a> Replay<'a> {
 
     /// A call with `outer` open calls around it ended.
     #[inline(always)]
-    fn ended(
-        &mut self,
-        open: &Open,
-        outer: usize,
-        (time_ns, end): (u64, End),
-        each: &mut (impl FnMut(&Call) + ?Sized),
-    ) {
+    fn ended(&mut self, open: &Open, outer: usize, ending: Ending, each: &mut (impl FnMut(&Call) + ?Sized)) {
+        let Ending { time_ns, end } = ending;
         let total_ns = time_ns.saturating_sub(open.start_ns);
         let is_long = total_ns >= self.gate.min_ns() || end == End::Open;
         let kept = open.place != ROOT && open.passage.leads && is_long;

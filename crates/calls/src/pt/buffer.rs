@@ -49,12 +49,12 @@ pub struct Buffer<'a> {
 }
 
 impl<'a> Buffer<'a> {
-    pub(super) fn new((cpu, tid): (Option<u32>, Option<i32>), snapshots: bool) -> Self {
+    pub(super) fn new(cpu: Option<u32>, tid: Option<i32>, snapshots: bool) -> Self {
         Self { cpu, tid, snapshots, ..Self::default() }
     }
 
     /// Adds an AUXTRACE record's trace: the file's own bytes, or a copy where the record was unpacked.
-    pub(super) fn push(&mut self, file: &PerfData<'a>, item: &Item<'_>, (offset, data): (u64, &[u8])) {
+    pub(super) fn push(&mut self, file: &PerfData<'a>, item: &Item<'_>, offset: u64, data: &[u8]) {
         let start = usize::try_from(item.offset + RECORD_BYTES).unwrap_or(usize::MAX);
         let end = start.saturating_add(data.len());
         let bytes = match file.bytes().get(start..end) {

@@ -166,7 +166,7 @@ impl CodeSpaces {
 
     /// The code made at run time that was at an address at a time. If there was none yet, the first that came there:
     /// code is reported when it is finished, and may run a little before the reported time.
-    pub(super) fn made_at(&self, pid: i32, (ip, time_ns): (u64, Option<u64>)) -> Option<&MadeCode> {
+    pub(super) fn made_at(&self, pid: i32, ip: u64, time_ns: Option<u64>) -> Option<&MadeCode> {
         let process = self.by_pid.get(&pid)?;
         let holds = |made: &&Made| ip.wrapping_sub(made.of.start) < made.of.code.len() as u64;
         let all = || process.made[process.near(ip, ip.saturating_add(1))].iter().filter(holds);
@@ -234,7 +234,7 @@ mod tests {
         let mut all = CodeSpaces::default();
         all.mapped(7, 0, file(0x1000));
         all.made(7, vec![made(10, 0x5000, &[1; 16]), made(20, 0x6000, &[2; 16]), made(30, 0x5008, &[3; 16])]);
-        let at = |ip, time_ns| all.made_at(7, (ip, Some(time_ns))).map(|made| made.from_ns);
+        let at = |ip, time_ns| all.made_at(7, ip, Some(time_ns)).map(|made| made.from_ns);
         assert_eq!(
             [at(0x5000, 15), at(0x5009, 29), at(0x5009, 30), at(0x5017, 40)],
             [Some(10), Some(10), Some(30), Some(30)]
@@ -246,7 +246,7 @@ mod tests {
         let space = |time_ns| all.at(7, Some(time_ns)).map(|(number, list)| (number, list.len()));
         assert_eq!((space(29), space(30)), (Some((1, 1)), Some((2, 1))));
         assert_eq!((all.changes_after(7, 5), all.changes_after(7, 30)), (Some(30), None));
-        assert_eq!(all.made_at(7, (0x5009, None)).map(|made| made.from_ns), Some(30));
+        assert_eq!(all.made_at(7, 0x5009, None).map(|made| made.from_ns), Some(30));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use intelpt::{BlockCache, Flow, FlowEvent, FlowKind, Gap, MissingCode};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::image::{Code, RunningImage};
+use super::image::{RunningImage, TraceCode};
 use super::pieces::Piece;
 use crate::pt::Sideband;
 
@@ -41,8 +41,8 @@ pub struct DecodedPiece<E> {
 }
 
 /// Decodes pieces, any number at a time.
-pub struct Decoder<'t, 'a, E> {
-    code: &'t Code,
+pub struct PieceDecoder<'t, 'a, E> {
+    code: &'t TraceCode,
     side: &'t Sideband<'a>,
     caches: Mutex<Vec<BlockCache>>,
     /// Vectors used before: memory already at hand.
@@ -55,9 +55,9 @@ pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl<'t, 'a, E: for<'e> From<&'e FlowEvent>> Decoder<'t, 'a, E> {
+impl<'t, 'a, E: for<'e> From<&'e FlowEvent>> PieceDecoder<'t, 'a, E> {
     /// Of a recording.
-    pub fn new(code: &'t Code, side: &'t Sideband<'a>) -> Self {
+    pub fn new(code: &'t TraceCode, side: &'t Sideband<'a>) -> Self {
         Self { code, side, caches: Mutex::default(), used: Mutex::default(), every: false }
     }
 
@@ -125,7 +125,7 @@ impl<'t, 'a, E: for<'e> From<&'e FlowEvent>> Decoder<'t, 'a, E> {
                 *decoded.unfit.entry(file.to_owned()).or_default() += 1;
             }
         }
-        let tid = image.task().map_or(-1, |(_, tid)| tid);
+        let tid = image.task().map_or(-1, |task| task.tid);
         if decoded.stretches.is_empty() && event.what == FlowKind::Begin {
             decoded.begins_at = Some(event.to);
         }

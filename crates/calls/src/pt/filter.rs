@@ -1,21 +1,21 @@
 //! Filters by function while functions are still being found.
 
-use crate::model::{Asked, Filter, Filters, FunctionId};
+use crate::model::{Asked, CallFilters, Filter, FunctionId};
 use std::sync::{PoisonError, RwLock};
 
-use super::image::Code;
+use super::image::TraceCode;
 use crate::selection::view_filter::ViewFilter;
 
 /// Decides once per function, as it is found.
 pub struct TraceFilter<'a> {
     chosen: &'a ViewFilter,
-    code: &'a Code,
-    known: RwLock<Vec<Filters>>,
+    code: &'a TraceCode,
+    known: RwLock<Vec<CallFilters>>,
 }
 
 impl<'a> TraceFilter<'a> {
     /// Nothing is found yet.
-    pub fn new(chosen: &'a ViewFilter, code: &'a Code) -> Self {
+    pub fn new(chosen: &'a ViewFilter, code: &'a TraceCode) -> Self {
         Self { chosen, code, known: RwLock::default() }
     }
 
@@ -50,7 +50,7 @@ impl<'a> TraceFilter<'a> {
 }
 
 impl Filter for TraceFilter<'_> {
-    fn of(&self, FunctionId(id): FunctionId) -> Filters {
+    fn of(&self, FunctionId(id): FunctionId) -> CallFilters {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
         known.get(id as usize).copied().unwrap_or_default()
     }

@@ -14,6 +14,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::kernel::{KernelCode, is_kernel, module_name};
+use super::occupancy::PidTid;
 use crate::recording::function::Function;
 use crate::recording::names::Functions;
 
@@ -49,7 +50,7 @@ impl CodeFile {
 type Place = (u32, u64);
 
 /// All files and functions of a recording, shared by all who decode it.
-pub struct Code {
+pub struct TraceCode {
     loader: Loader,
     files: Vec<CodeFile>,
     by_name: FxHashMap<(String, Option<Vec<u8>>), u32>,
@@ -64,7 +65,7 @@ struct Found {
     missing: BTreeSet<String>,
 }
 
-impl Code {
+impl TraceCode {
     /// Opens every file that the sideband names, of a recording on this kernel.
     #[must_use]
     pub fn open(side: &Sideband<'_>, kernel_recorded: RecordedKernel) -> Self {
@@ -111,12 +112,13 @@ impl Code {
 
     /// The file's name, the symbol with its start, and the code at an address of a process at a time, as far as they
     /// can be had.
-    pub fn at<'c>(&'c self, side: &'c Sideband<'_>, (pid, time_ns): (i32, u64), ip: u64) -> At<'c> {
+    pub fn at<'c>(&'c self, side: &'c Sideband<'_>, moment: ProcessMoment, ip: u64) -> CodeAt<'c> {
         const LONGEST: usize = 15;
+        let ProcessMoment { pid, time_ns } = moment;
         if let Some(made) = side.made_at(pid, ip, time_ns) {
             let behind = ip - made.start;
             let code = made.code.get(behind as usize..).unwrap_or_default();
-            return At { file: Some(MADE), offset: None, symbol: Some((&made.name, behind)), code };
+            return CodeAt { file: Some(MADE), offset: None, symbol: Some((&made.name, behind)), code };
         }
         let mappings = if is_kernel(ip) {
             side.kernel(time_ns)
@@ -125,7 +127,7 @@ impl Code {
         };
         let Some(mapping) = mappings.iter().find(|mapping| ip.wrapping_sub(mapping.start) < mapping.bytes)
         else {
-            return At::default();
+            return CodeAt::default();
         };
         let file = self.file_of(mapping).and_then(|number| self.files.get(number as usize));
         let loaded = file.and_then(|file| file.loaded.as_ref().ok());
@@ -137,7 +139,7 @@ impl Code {
             Some((object, svma)) => (1..=LONGEST).rev().find_map(|bytes| object.bytes_at(svma, bytes)),
             None => self.kernel.bytes(ip, time_ns).filter(|_| is_kernel(ip)),
         };
-        At {
+        CodeAt {
             file: Some(&mapping.name),
             offset: Some(mapping.offset_of(ip)),
             symbol,
@@ -209,9 +211,18 @@ fn svma_of(loaded: &Loaded, mapping: &CodeMapping, ip: u64) -> Option<Svma> {
     loaded.svma_of(FileOffset(mapping.offset_of(ip)))
 }
 
+/// A process at a time.
+#[derive(Clone, Copy, Debug)]
+pub struct ProcessMoment {
+    /// The kernel's number of the process.
+    pub pid: i32,
+    /// Time, ns.
+    pub time_ns: u64,
+}
+
 /// What is at an address.
 #[derive(Clone, Copy, Default)]
-pub struct At<'c> {
+pub struct CodeAt<'c> {
     /// The mapping's name.
     pub file: Option<&'c str>,
     /// The address's offset in the file.
@@ -229,11 +240,11 @@ fn whole(name: &str) -> &str {
 
 /// One decoder's view of the code: the process that runs at the moment.
 pub struct RunningImage<'a> {
-    code: &'a Code,
+    code: &'a TraceCode,
     side: &'a Sideband<'a>,
     buffer: usize,
     now: Cell<Option<&'a [CodeMapping]>>,
-    task: Cell<Option<(i32, i32)>>,
+    task: Cell<Option<PidTid>>,
     /// The time that the mappings are of, and when they are replaced next, ns.
     time_ns: Cell<u64>,
     stale_ns: Cell<u64>,
@@ -245,7 +256,7 @@ pub struct RunningImage<'a> {
 impl<'a> RunningImage<'a> {
     /// For the trace of buffer number `buffer`.
     #[must_use]
-    pub fn new(code: &'a Code, side: &'a Sideband<'a>, buffer: usize) -> Self {
+    pub fn new(code: &'a TraceCode, side: &'a Sideband<'a>, buffer: usize) -> Self {
         Self {
             code,
             side,
@@ -267,7 +278,7 @@ impl<'a> RunningImage<'a> {
 
     /// The (process, thread) that runs.
     #[must_use]
-    pub fn task(&self) -> Option<(i32, i32)> {
+    pub fn task(&self) -> Option<PidTid> {
         self.task.get()
     }
 
@@ -302,8 +313,8 @@ impl<'a> RunningImage<'a> {
 
     /// The code made at run time that is there.
     fn made(&self, ip: u64) -> Option<&'a MadeCode> {
-        let (pid, _) = self.task.get()?;
-        self.side.made_at(pid, ip, self.time_ns.get())
+        let task = self.task.get()?;
+        self.side.made_at(task.pid, ip, self.time_ns.get())
     }
 
     /// Whether a mapping's bytes are those of its file.
@@ -383,11 +394,11 @@ impl Image for RunningImage<'_> {
         let task = self.side.running(self.buffer, time_ns);
         self.task.set(task);
         self.time_ns.set(time_ns);
-        let stale_ns = task.and_then(|(pid, _)| self.side.code_changes_after(pid, time_ns));
+        let stale_ns = task.and_then(|task| self.side.code_changes_after(task.pid, time_ns));
         self.stale_ns.set(stale_ns.unwrap_or(u64::MAX));
         self.last.replace(None);
         self.last_unit.replace(None);
-        let space = task.and_then(|(pid, _)| self.side.code(pid, time_ns));
+        let space = task.and_then(|task| self.side.code(task.pid, time_ns));
         self.now.set(space.map(|(_, mappings)| mappings));
         space.map_or(0, |(number, _)| number)
     }

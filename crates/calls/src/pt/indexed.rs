@@ -7,9 +7,9 @@ use rayon::prelude::*;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
 
-use super::decode::{DecodedPiece, Decoder, locked};
+use super::decode::{DecodedPiece, PieceDecoder, locked};
 use super::pieces::{self, Piece};
-use super::threads::{Takes, Thread, Threads};
+use super::threads::{Takes, Threads, TraceThread};
 use super::{Outcome, Trace, stream};
 use crate::recording::names::Functions;
 
@@ -39,7 +39,7 @@ type Lately = VecDeque<(u32, Arc<DecodedPiece<Move>>)>;
 /// A recording whose threads and functions are known.
 pub struct Indexed<'t, 'a> {
     side: &'t Sideband<'a>,
-    decoder: Decoder<'t, 'a, Move>,
+    decoder: PieceDecoder<'t, 'a, Move>,
     pieces: Vec<Piece>,
     /// Each thread's way through the trace.
     ways: BTreeMap<i32, Vec<Place>>,
@@ -62,7 +62,7 @@ impl<'t, 'a> Indexed<'t, 'a> {
         let side = &trace.side;
         let (pieces, unused) = pieces::cut(side);
         let mut ways: BTreeMap<i32, Vec<Place>> = BTreeMap::new();
-        let decoder: Decoder<'t, 'a, Move> = Decoder::new(&trace.code, side);
+        let decoder: PieceDecoder<'t, 'a, Move> = PieceDecoder::new(&trace.code, side);
         let mut threads = Threads::new(|_| Some(Span::default()));
         let tally = stream::run(&decoder, &pieces, |stretches| {
             for stretch in &stretches {
@@ -103,7 +103,7 @@ impl<'t, 'a> Indexed<'t, 'a> {
     /// A thread's steps with their times in ns.
     pub fn steps(&self, tid: i32) -> IndexedSteps<'_, 't, 'a> {
         let places = self.ways.get(&tid).map_or(&[][..], Vec::as_slice);
-        IndexedSteps { indexed: self, tid, places, thread: Thread::new(Vec::new()), at: 0 }
+        IndexedSteps { indexed: self, tid, places, thread: TraceThread::new(Vec::new()), at: 0 }
     }
 
     /// The piece of the first of these places; those needed after it are decoded at the same time, on other cores.
@@ -147,7 +147,7 @@ pub struct IndexedSteps<'i, 't, 'a> {
     tid: i32,
     /// Where the next come from.
     places: &'i [Place],
-    thread: Thread<Vec<(u64, Step)>>,
+    thread: TraceThread<Vec<(u64, Step)>>,
     /// The first of the steps at hand that was not reported yet.
     at: usize,
 }

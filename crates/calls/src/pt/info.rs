@@ -57,7 +57,7 @@ impl TscClock {
 
 /// Settings for every part of the decoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Setup {
+pub struct TraceSetup {
     /// Clock of the recording.
     pub clock: TscClock,
     /// Whether that clock's times are those of the other records.
@@ -85,7 +85,7 @@ pub enum Timing {
     No,
 }
 
-impl Setup {
+impl TraceSetup {
     /// Reads the fields of the record, which versions of perf have more or fewer of.
     ///
     /// # Errors

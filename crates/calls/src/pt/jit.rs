@@ -12,16 +12,16 @@ const MAX_BYTES: u64 = 16 << 30;
 pub fn read_all(side: &mut Sideband<'_>) -> Vec<String> {
     let mut notes = Vec::new();
     for (pid, path) in side.jit_dumps() {
-        if let Err(why) = read(side, (pid, &path), &mut notes) {
+        if let Err(why) = read(side, pid, &path, &mut notes) {
             notes.push(format!("code made at run time: {path}: {why:#}"));
         }
     }
     notes
 }
 
-fn read(side: &mut Sideband<'_>, (pid, path): (i32, &str), notes: &mut Vec<String>) -> crate::Result<()> {
+fn read(side: &mut Sideband<'_>, pid: i32, path: &str, notes: &mut Vec<String>) -> crate::Result<()> {
     const X86_64: u32 = 62;
-    let map = dso::Mmap::open_by(&dso::FileRule::up_to(MAX_BYTES).dense(), Path::new(path))?;
+    let map = dso::MappedFile::open_by(&dso::FileRule::up_to(MAX_BYTES).dense(), Path::new(path))?;
     let dump = JitDump::parse(&map)?;
     ensure!(dump.machine == X86_64, "its code is for machine {}, not x86-64 ({X86_64})", dump.machine);
     if let Some(cut) = &dump.cut {

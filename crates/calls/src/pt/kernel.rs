@@ -71,7 +71,7 @@ impl KernelCode {
     fn read(&self, start: u64, time_ns: u64) -> Option<Box<[u8]>> {
         let len = usize::try_from(CHUNK_BYTES + REACH_BYTES).ok()?;
         let mut bytes = self.kcore.as_ref()?.read(Avma(start), len)?;
-        as_at(&self.pokes, time_ns, (start, &mut bytes));
+        as_at(&self.pokes, time_ns, start, &mut bytes);
         Some(bytes.into())
     }
 }
@@ -84,7 +84,7 @@ fn chunks(mapping: &CodeMapping) -> impl Iterator<Item = u64> + use<> {
 
 /// Makes bytes, which begin at `start`, what they were at a time, whenever they were read: changes that came later are
 /// undone, the newest first, those that had come are made.
-fn as_at(pokes: &[Poke], time_ns: u64, (start, bytes): (u64, &mut [u8])) {
+fn as_at(pokes: &[Poke], time_ns: u64, start: u64, bytes: &mut [u8]) {
     let (done, later) = pokes.split_at(pokes.partition_point(|poke| poke.time_ns <= time_ns));
     let mut put = |at: u64, new: &[u8]| {
         for (at, byte) in (at..).zip(new) {
@@ -123,7 +123,7 @@ mod tests {
         for read in [*b"__ab__", *b"YZce__"] {
             let at = |time_ns| {
                 let mut bytes = read;
-                as_at(&pokes, time_ns, (0x1000, &mut bytes));
+                as_at(&pokes, time_ns, 0x1000, &mut bytes);
                 bytes
             };
             assert_eq!([at(5), at(10), at(25), at(30)], [*b"yzab__", *b"yzcd__", *b"yzce__", *b"YZce__"]);

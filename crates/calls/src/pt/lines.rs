@@ -10,9 +10,10 @@ use rustc_hash::FxHashMap;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-use super::image::{At, Code};
-use super::kinds::{Every, Kinds};
-use super::walk::{Chains, Walk};
+use super::image::{CodeAt, ProcessMoment, TraceCode};
+use super::kinds::Kinds;
+use super::occupancy::PidTid;
+use super::walk::{Chains, SampledEvent, Walk};
 use perfdata::text::harmless;
 
 /// The fields, in perf's order.
@@ -96,9 +97,32 @@ impl LineSelection {
     }
 }
 
+/// Where and when an event happened.
+#[derive(Clone, Copy)]
+struct EventPlace {
+    task: PidTid,
+    /// Index among the recording's buffers.
+    buffer: usize,
+    time_ns: u64,
+}
+
+impl EventPlace {
+    const fn moment(self) -> ProcessMoment {
+        ProcessMoment { pid: self.task.pid, time_ns: self.time_ns }
+    }
+}
+
+/// Code that was mapped at a moment.
+#[derive(Clone, Copy)]
+struct CodeSpot {
+    moment: ProcessMoment,
+    /// Number of the code mappings.
+    space: u32,
+}
+
 /// Writes the lines.
 pub struct Lines<'a> {
-    code: &'a Code,
+    code: &'a TraceCode,
     side: &'a Sideband<'a>,
     wanted: &'a LineSelection,
     /// What is after an address, by space and address.
@@ -115,7 +139,7 @@ pub struct Lines<'a> {
 
 impl<'a> Lines<'a> {
     /// Nothing is written yet.
-    pub fn new(code: &'a Code, side: &'a Sideband<'a>, wanted: &'a LineSelection) -> Self {
+    pub fn new(code: &'a TraceCode, side: &'a Sideband<'a>, wanted: &'a LineSelection) -> Self {
         Self {
             code,
             side,
@@ -134,18 +158,24 @@ impl<'a> Lines<'a> {
     pub fn write(
         &mut self,
         out: &mut impl Write,
-        (tid, buffer): (i32, usize),
+        tid: i32,
+        buffer: usize,
         event: &FlowEvent,
     ) -> io::Result<()> {
         let last = self.last_ns.entry(buffer).or_insert(0);
         let time_ns = event.tsc.map_or(*last, |tsc| self.side.setup.clock.ns_at(tsc));
         *last = time_ns;
-        let pid = self.side.process_of(tid);
-        let name = self.side.name_of(tid, time_ns).unwrap_or("");
-        let (task, moment) = ((pid, tid), (buffer, time_ns));
-        let chosen = self.chosen(task, name, moment);
+        let task = PidTid { pid: self.side.process_of(tid), tid };
+        let place = EventPlace { task, buffer, time_ns };
+        let chosen = self.chosen(place);
         if let Some(every) = self.wanted.kinds.instructions {
-            self.instructions(out, (task, moment, chosen), (every, event))?;
+            let sampled = SampledEvent { event, space: self.space(place), every, time_ns };
+            let samples = self.follow(place, sampled);
+            for (ip, period) in samples.into_iter().filter(|_| chosen) {
+                self.line.clear();
+                self.sample(place, sampled.space, ip, period);
+                self.put(out)?;
+            }
         }
         if self.wanted.kinds.chain.is_some() {
             self.chains.take(tid, event);
@@ -155,8 +185,8 @@ impl<'a> Lines<'a> {
         }
         self.line.clear();
         let wanted = match event.what {
-            FlowKind::Gap(gap) => self.error(gap, task, moment, event.from),
-            _ => self.branch(task, moment, event),
+            FlowKind::Gap(gap) => self.error(gap, place, event.from),
+            _ => self.branch(place, event),
         };
         if wanted { self.put(out) } else { Ok(()) }
     }
@@ -169,58 +199,44 @@ impl<'a> Lines<'a> {
         out.write_all(self.line.as_bytes())
     }
 
-    /// Follows the instructions up to an event, and writes those whose turn it is.
-    fn instructions(
-        &mut self,
-        out: &mut impl Write,
-        (task, moment, chosen): ((i32, i32), (usize, u64), bool),
-        (every, event): (Every, &FlowEvent),
-    ) -> io::Result<()> {
-        let (pid, time_ns) = (task.0, moment.1);
-        let space = self.side.code(pid, time_ns).map_or(0, |(number, _)| number);
-        let mut walk = self.walks.remove(&moment.0).unwrap_or_default();
+    /// Number of the code mappings at an event.
+    fn space(&self, place: EventPlace) -> u32 {
+        self.side.code(place.task.pid, place.time_ns).map_or(0, |(number, _)| number)
+    }
+
+    /// Follows the instructions up to an event: address and period of those whose turn it is.
+    fn follow(&mut self, place: EventPlace, sampled: SampledEvent<'_>) -> Vec<(u64, u64)> {
         let (side, code) = (self.side, self.code);
-        let samples =
-            walk.follow((space, event), (every, time_ns), |ip| code.at(side, (pid, time_ns), ip).code);
-        self.walks.insert(moment.0, walk);
-        for (ip, period) in samples.into_iter().filter(|_| chosen) {
-            self.line.clear();
-            self.sample((task, space), moment, (ip, period));
-            self.put(out)?;
-        }
-        Ok(())
+        let walk = self.walks.entry(place.buffer).or_default();
+        walk.follow(sampled, |ip| code.at(side, place.moment(), ip).code)
     }
 
     /// Makes the line of an instruction.
-    fn sample(
-        &mut self,
-        ((pid, tid), space): ((i32, i32), u32),
-        (buffer, time_ns): (usize, u64),
-        (ip, period): (u64, u64),
-    ) {
+    fn sample(&mut self, place: EventPlace, space: u32, ip: u64, period: u64) {
+        let spot = CodeSpot { moment: place.moment(), space };
         let fields = &self.wanted.fields;
         let Some(size) = self.wanted.kinds.chain else {
-            self.start((pid, tid), (buffer, time_ns), (period, INSTRUCTIONS));
+            self.start(place, period, INSTRUCTIONS);
             if fields.has("flags") {
                 let _ = write!(self.line, "  {:<21} ", "");
             }
             if fields.has("ip") {
                 self.line.push(' ');
-                self.address((pid, time_ns, space), ip);
+                self.address(spot, ip);
             }
             return self.line.push('\n');
         };
-        self.start((pid, tid), (buffer, time_ns), (period, INSTRUCTIONS));
+        self.start(place, period, INSTRUCTIONS);
         // Above a chain perf does not pad the name.
         let padding = self.line.len() - self.line.trim_start().len();
         self.line.drain(..padding);
         self.line.push('\n');
-        let callers = self.chains.callers(tid, size.saturating_sub(1));
+        let callers = self.chains.callers(place.task.tid, size.saturating_sub(1));
         for ip in std::iter::once(ip).chain(callers) {
             // In chains perf shows the offset in the file.
-            let shown = self.at((pid, time_ns, space), ip).offset.unwrap_or(ip);
+            let shown = self.at(spot, ip).offset.unwrap_or(ip);
             let _ = write!(self.line, "\t{shown:>16x}");
-            self.names((pid, time_ns, space), ip);
+            self.names(spot, ip);
             self.line.push('\n');
         }
         self.line.push('\n');
@@ -230,7 +246,9 @@ impl<'a> Lines<'a> {
         self.side.buffers[buffer].cpu.map_or(-1, u32::cast_signed)
     }
 
-    fn chosen(&self, (pid, tid): (i32, i32), name: &str, (buffer, time_ns): (usize, u64)) -> bool {
+    fn chosen(&self, place: EventPlace) -> bool {
+        let EventPlace { task: PidTid { pid, tid }, buffer, time_ns } = place;
+        let name = self.side.name_of(tid, time_ns).unwrap_or("");
         let wanted = self.wanted;
         (wanted.pids.is_empty() || wanted.pids.contains(&pid.cast_unsigned()))
             && (wanted.tids.is_empty() || wanted.tids.contains(&tid.cast_unsigned()))
@@ -240,7 +258,8 @@ impl<'a> Lines<'a> {
     }
 
     /// Makes the line of an error; false if it is not wanted.
-    fn error(&mut self, gap: Gap, (pid, tid): (i32, i32), (buffer, time_ns): (usize, u64), ip: u64) -> bool {
+    fn error(&mut self, gap: Gap, place: EventPlace, ip: u64) -> bool {
+        let EventPlace { task: PidTid { pid, tid }, buffer, time_ns } = place;
         if !self.wanted.kinds.tells(gap) {
             return false;
         }
@@ -263,36 +282,32 @@ impl<'a> Lines<'a> {
     }
 
     /// Makes the line of a branch; false if it is not wanted.
-    fn branch(&mut self, (pid, tid): (i32, i32), (buffer, time_ns): (usize, u64), event: &FlowEvent) -> bool {
-        let space = self.side.code(pid, time_ns).map_or(0, |(number, _)| number);
-        let flags = self.flags((pid, time_ns, space), event);
+    fn branch(&mut self, place: EventPlace, event: &FlowEvent) -> bool {
+        let spot = CodeSpot { moment: place.moment(), space: self.space(place) };
+        let flags = self.flags(spot, event);
         if !self.wanted.kinds.means(flags) {
             return false;
         }
-        self.start((pid, tid), (buffer, time_ns), (1, BRANCHES));
+        self.start(place, 1, BRANCHES);
         let fields = &self.wanted.fields;
         if fields.has("flags") {
             let _ = write!(self.line, "  {flags:<21} ");
         }
         if fields.has("ip") {
             self.line.push(' ');
-            self.address((pid, time_ns, space), event.from);
+            self.address(spot, event.from);
         }
         if fields.has("addr") {
             self.line.push_str(" => ");
-            self.address((pid, time_ns, space), event.to);
+            self.address(spot, event.to);
         }
         self.line.push('\n');
         true
     }
 
     /// What is in front of the address.
-    fn start(
-        &mut self,
-        (pid, tid): (i32, i32),
-        (buffer, time_ns): (usize, u64),
-        (period, event): (u64, &str),
-    ) {
+    fn start(&mut self, place: EventPlace, period: u64, event: &str) {
+        let EventPlace { task: PidTid { pid, tid }, buffer, time_ns } = place;
         let wanted = self.wanted;
         let fields = &wanted.fields;
         if fields.has("comm") {
@@ -323,18 +338,18 @@ impl<'a> Lines<'a> {
         }
     }
 
-    fn address(&mut self, place: (i32, u64, u32), ip: u64) {
+    fn address(&mut self, spot: CodeSpot, ip: u64) {
         let _ = write!(self.line, "{ip:>16x}");
-        self.names(place, ip);
+        self.names(spot, ip);
     }
 
     /// Symbol and file, as far as asked for.
-    fn names(&mut self, place: (i32, u64, u32), ip: u64) {
-        let (space, fields) = (place.2, &self.wanted.fields);
+    fn names(&mut self, spot: CodeSpot, ip: u64) {
+        let (space, fields) = (spot.space, &self.wanted.fields);
         if let Some(known) = self.names.get(&(space, ip)) {
             return self.line.push_str(known);
         }
-        let at = self.at(place, ip);
+        let at = self.at(spot, ip);
         let mut text = String::new();
         if fields.has("sym") {
             match at.symbol {
@@ -355,12 +370,12 @@ impl<'a> Lines<'a> {
         self.names.insert((space, ip), text.into());
     }
 
-    fn at(&self, (pid, time_ns, _): (i32, u64, u32), ip: u64) -> At<'a> {
-        self.code.at(self.side, (pid, time_ns), ip)
+    fn at(&self, spot: CodeSpot, ip: u64) -> CodeAt<'a> {
+        self.code.at(self.side, spot.moment, ip)
     }
 
     /// perf's word for what happened.
-    fn flags(&mut self, place: (i32, u64, u32), event: &FlowEvent) -> &'static str {
+    fn flags(&mut self, spot: CodeSpot, event: &FlowEvent) -> &'static str {
         match event.what {
             FlowKind::Call => "call",
             FlowKind::Return => "return",
@@ -368,8 +383,8 @@ impl<'a> Lines<'a> {
             FlowKind::EndAsync => "tr end  async",
             FlowKind::Interrupt => "hw int",
             FlowKind::Abort => "tx abrt",
-            FlowKind::Jump | FlowKind::Far => self.word(place, event),
-            FlowKind::End => match self.word(place, event) {
+            FlowKind::Jump | FlowKind::Far => self.word(spot, event),
+            FlowKind::End => match self.word(spot, event) {
                 "syscall" => "tr end  syscall",
                 "int" => "tr end  int",
                 "iret" => "tr end  iret",
@@ -385,13 +400,13 @@ impl<'a> Lines<'a> {
     }
 
     /// The kind of the event's branch.
-    fn word(&mut self, place: (i32, u64, u32), event: &FlowEvent) -> &'static str {
+    fn word(&mut self, spot: CodeSpot, event: &FlowEvent) -> &'static str {
         let ip = event.from;
-        let key = (place.2, ip);
+        let key = (spot.space, ip);
         if let Some(known) = self.words.get(&key) {
             return known;
         }
-        let word = branch_word(self.at(place, ip).code, event.bits.into()).unwrap_or("");
+        let word = branch_word(self.at(spot, ip).code, event.bits.into()).unwrap_or("");
         self.words.insert(key, word);
         word
     }

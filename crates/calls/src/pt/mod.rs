@@ -34,7 +34,7 @@ pub use buffer::Buffer;
 pub use code::{CodeMapping, MadeCode};
 pub use flow_replay::{FlowReplay, Move};
 pub use indexed::Indexed;
-pub use info::{PtError, Setup, Timing, TscClock};
+pub use info::{PtError, Timing, TraceSetup, TscClock};
 pub use made::Poke;
 pub use sideband::Sideband;
 pub use trace::{Note, Outcome, Resolution, Summed, Trace, TraceSelection};

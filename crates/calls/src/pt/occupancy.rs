@@ -5,12 +5,20 @@ use rustc_hash::FxHashMap;
 
 use super::switch_samples::Switch;
 
+/// The kernel's numbers of a process and of a thread in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PidTid {
+    /// Number of the process.
+    pub pid: i32,
+    /// Number of the thread.
+    pub tid: i32,
+}
+
 /// A thread came onto a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct In {
+struct SwitchIn {
     time_ns: u64,
-    pid: i32,
-    tid: i32,
+    task: PidTid,
 }
 
 /// A thread's time off the CPU.
@@ -23,7 +31,7 @@ struct OffCpu {
 /// All switches of a recording.
 #[derive(Debug, Default)]
 pub(super) struct Occupancy {
-    ins: FxHashMap<u32, Vec<In>>,
+    ins: FxHashMap<u32, Vec<SwitchIn>>,
     off: FxHashMap<i32, Vec<OffCpu>>,
     out_since: FxHashMap<i32, u64>,
     process_of: FxHashMap<i32, i32>,
@@ -43,7 +51,8 @@ impl Occupancy {
     /// One thread left a CPU, another came.
     pub fn switched(&mut self, switch: Switch, time_ns: u64) {
         self.went_out(switch.prev, time_ns);
-        self.came_in(switch.cpu, time_ns, (self.process_of(switch.next), switch.next));
+        let task = PidTid { pid: self.process_of(switch.next), tid: switch.next };
+        self.came_in(switch.cpu, time_ns, task);
         self.was_off(switch.next, time_ns);
     }
 
@@ -59,12 +68,12 @@ impl Occupancy {
         }
     }
 
-    /// A thread (process, itself) has the CPU from here on; `None`: the record has no CPU.
-    pub fn came_in(&mut self, cpu: Option<u32>, time_ns: u64, (pid, tid): (i32, i32)) {
-        self.belongs(tid, pid);
+    /// A thread has the CPU from here on; `None`: the record has no CPU.
+    pub fn came_in(&mut self, cpu: Option<u32>, time_ns: u64, task: PidTid) {
+        self.belongs(task.tid, task.pid);
         let list = self.ins.entry(cpu.unwrap_or(u32::MAX)).or_default();
-        if list.last().is_none_or(|last| (last.pid, last.tid) != (pid, tid)) {
-            list.push(In { time_ns, pid, tid });
+        if list.last().is_none_or(|last| last.task != task) {
+            list.push(SwitchIn { time_ns, task });
         }
     }
 
@@ -73,18 +82,17 @@ impl Occupancy {
         self.ins.values_mut().for_each(|ins| ins.sort_by_key(|entry| entry.time_ns));
     }
 
-    /// The (process, thread) on a CPU at a time, ns. Without a time it can only be the one who ever ran there, `None`
+    /// The thread on a CPU at a time, ns. Without a time it can only be the one who ever ran there, `None`
     /// if there were several.
-    pub fn on_cpu(&self, cpu: u32, time_ns: Option<u64>) -> Option<(i32, i32)> {
+    pub fn on_cpu(&self, cpu: u32, time_ns: Option<u64>) -> Option<PidTid> {
         let ins = self.ins.get(&cpu)?;
         let Some(time_ns) = time_ns else {
             let first = ins.first()?;
-            return ins.iter().all(|entry| entry.tid == first.tid).then_some((first.pid, first.tid));
+            return ins.iter().all(|entry| entry.task.tid == first.task.tid).then_some(first.task);
         };
         let after = ins.partition_point(|entry| entry.time_ns <= time_ns);
         // The first switch-in may be recorded a little after the trace begins.
-        let entry = ins.get(after.saturating_sub(1))?;
-        Some((entry.pid, entry.tid))
+        ins.get(after.saturating_sub(1)).map(|entry| entry.task)
     }
 
     /// Time a thread spent off the CPU within (`from_ns`, `to_ns`], ns.

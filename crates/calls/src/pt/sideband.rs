@@ -9,9 +9,9 @@ use rustc_hash::FxHashMap;
 
 use super::Buffer;
 use super::code::{CodeMapping, CodeSpaces, KERNEL, MadeCode};
-use super::info::{INTEL_PT, PtError, Setup};
+use super::info::{INTEL_PT, PtError, TraceSetup};
 use super::made::{Poke, made_of};
-use super::occupancy::Occupancy;
+use super::occupancy::{Occupancy, PidTid};
 use super::switch_samples::SwitchSamples;
 use profile::machine::{KERNEL_PROPER, is_kernel_proper};
 
@@ -22,7 +22,7 @@ const AUX_TRUNCATED: u64 = 1;
 #[derive(Debug)]
 pub struct Sideband<'a> {
     /// The processor, its clocks, how it was set up.
-    pub setup: Setup,
+    pub setup: TraceSetup,
     /// The traces, by CPU or thread.
     pub buffers: Vec<Buffer<'a>>,
     occupancy: Occupancy,
@@ -64,9 +64,9 @@ impl<'a> Sideband<'a> {
                         let tid = known(aux.tid).and_then(|tid| i32::try_from(tid).ok());
                         let cpu = known(aux.cpu).filter(|_| tid.is_none());
                         let snapshots = side.setup.snapshots;
-                        side.buffers.push(Buffer::new((cpu, tid), snapshots));
+                        side.buffers.push(Buffer::new(cpu, tid, snapshots));
                     }
-                    side.buffers[at].push(file, item, (aux.offset, aux.data));
+                    side.buffers[at].push(file, item, aux.offset, aux.data);
                 }
                 Record::Aux(aux) if aux.flags & AUX_TRUNCATED != 0 => {
                     let tid = item.pid_tid().map(|(_, tid)| tid as i32);
@@ -98,7 +98,7 @@ impl<'a> Sideband<'a> {
         &self.problems
     }
 
-    fn setup(file: &PerfData<'_>) -> Result<Setup, PtError> {
+    fn setup(file: &PerfData<'_>) -> Result<TraceSetup, PtError> {
         let mut info: Option<(u32, Vec<u64>)> = None;
         file.visit(Order::File, |item| match &item.record {
             Record::AuxtraceInfo(aux) => {
@@ -108,7 +108,7 @@ impl<'a> Sideband<'a> {
             _ => ControlFlow::Continue(()),
         });
         let (kind, private) = info.ok_or(PtError::NoTrace)?;
-        if kind == INTEL_PT { Setup::read(&private, file) } else { Err(PtError::OtherTrace(kind)) }
+        if kind == INTEL_PT { TraceSetup::read(&private, file) } else { Err(PtError::OtherTrace(kind)) }
     }
 
     /// Gives mappings recorded without a build-id the one from the header's table.
@@ -123,7 +123,7 @@ impl<'a> Sideband<'a> {
 
     fn record(&mut self, item: &Item<'_>) {
         let time_ns = item.time_ns().unwrap_or(0);
-        let task = item.pid_tid().map(|(pid, tid)| (pid as i32, tid as i32));
+        let task = item.pid_tid().map(|(pid, tid)| PidTid { pid: pid as i32, tid: tid as i32 });
         match &item.record {
             Record::Mmap(mmap) => self.mapped(mmap, time_ns),
             Record::Fork(fork) => {
@@ -150,15 +150,15 @@ impl<'a> Sideband<'a> {
                 new: poke.new.to_vec(),
             }),
             Record::ItraceStart { pid, tid } => {
-                self.occupancy.came_in(item.cpu(), time_ns, (*pid as i32, *tid as i32));
+                self.occupancy.came_in(item.cpu(), time_ns, PidTid { pid: *pid as i32, tid: *tid as i32 });
             }
             Record::Switch(switch) => {
-                let Some((pid, tid)) = task else { return };
+                let Some(task) = task else { return };
                 if switch.out {
-                    self.occupancy.went_out(tid, time_ns);
+                    self.occupancy.went_out(task.tid, time_ns);
                 } else {
-                    self.occupancy.came_in(item.cpu(), time_ns, (pid, tid));
-                    self.occupancy.was_off(tid, time_ns);
+                    self.occupancy.came_in(item.cpu(), time_ns, task);
+                    self.occupancy.was_off(task.tid, time_ns);
                 }
             }
             _ => {}
@@ -187,12 +187,12 @@ impl<'a> Sideband<'a> {
         self.code.mapped(mmap.pid as i32, time_ns, new);
     }
 
-    /// The (process, thread) that runs in buffer `at` at a time; `None` when the recording doesn't show it.
+    /// The thread that runs in buffer `at` at a time; `None` when the recording doesn't show it.
     #[must_use]
-    pub fn running(&self, at: usize, time_ns: u64) -> Option<(i32, i32)> {
+    pub fn running(&self, at: usize, time_ns: u64) -> Option<PidTid> {
         let buffer = self.buffers.get(at)?;
         if let Some(tid) = buffer.tid {
-            return Some((self.process_of(tid), tid));
+            return Some(PidTid { pid: self.process_of(tid), tid });
         }
         self.occupancy.on_cpu(buffer.cpu?, self.comparable(time_ns))
     }
@@ -250,7 +250,7 @@ impl<'a> Sideband<'a> {
     /// The code made at run time that was at an address of a process at a time.
     #[must_use]
     pub fn made_at(&self, pid: i32, ip: u64, time_ns: u64) -> Option<&MadeCode> {
-        self.code.made_at(pid, (ip, self.comparable(time_ns)))
+        self.code.made_at(pid, ip, self.comparable(time_ns))
     }
 
     /// Changes of the kernel's own code, in the order of time.

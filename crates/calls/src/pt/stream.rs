@@ -13,7 +13,7 @@ use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard};
 
-use super::decode::{DecodedPiece, Decoder, Stretch, locked};
+use super::decode::{DecodedPiece, PieceDecoder, Stretch, locked};
 use super::pieces::Piece;
 
 /// Pieces that may be decoded ahead: enough to keep all cores at work, not more, for all they yield is held in memory.
@@ -55,7 +55,7 @@ struct Order<'p, E> {
 
 /// All that the cores share.
 struct Work<'w, 'd, 'p, E, T> {
-    decoder: &'w Decoder<'d, 'd, E>,
+    decoder: &'w PieceDecoder<'d, 'd, E>,
     pieces: &'p [Piece],
     progress: Mutex<Progress<E>>,
     /// Of whoever is taking.
@@ -64,7 +64,7 @@ struct Work<'w, 'd, 'p, E, T> {
 
 /// Decodes all pieces; the threads' stretches go to `take` in the order of their times, until it fails.
 pub fn run<E: for<'e> From<&'e FlowEvent> + Send>(
-    decoder: &Decoder<'_, '_, E>,
+    decoder: &PieceDecoder<'_, '_, E>,
     pieces: &[Piece],
     take: impl FnMut(Vec<Stretch<E>>) -> Result<(), ()> + Send,
 ) -> Tally {

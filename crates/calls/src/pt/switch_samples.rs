@@ -1,7 +1,7 @@
 //! Recordings with switches as samples of the tracepoint `sched:sched_switch`: `have_sched_switch` 1, as perf wrote
 //! them before the kernel had switch records, and still does where those aren't available for whole CPUs.
 
-use perfdata::tracepoint::{Format, Formats};
+use perfdata::tracepoint::{Format, TracepointFormats};
 use perfdata::{Item, PerfData, Record};
 
 /// A switch: the thread that left a CPU and the one that came.
@@ -22,7 +22,7 @@ pub(super) struct SwitchSamples {
 
 impl SwitchSamples {
     pub(super) fn new(file: &PerfData<'_>) -> Self {
-        let formats = file.features().tracing_data.as_ref().map(Formats::new).unwrap_or_default();
+        let formats = file.features().tracing_data.as_ref().map(TracepointFormats::new).unwrap_or_default();
         let of = |event: &perfdata::Event| {
             let is_one = event.attr.type_ == perfdata::abi::PERF_TYPE_TRACEPOINT
                 && event.name.starts_with("sched:sched_switch");

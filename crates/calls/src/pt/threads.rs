@@ -38,7 +38,7 @@ pub struct Odd {
 }
 
 /// A thread's way through the trace so far.
-pub struct Thread<T> {
+pub struct TraceThread<T> {
     replay: FlowReplay,
     /// Who takes its steps.
     pub taker: T,
@@ -49,7 +49,7 @@ pub struct Thread<T> {
 /// All threads by id.
 pub struct Threads<T, M> {
     make: M,
-    by_tid: BTreeMap<i32, Thread<T>>,
+    by_tid: BTreeMap<i32, TraceThread<T>>,
 }
 
 impl<T: Takes, M: FnMut(i32) -> Option<T>> Threads<T, M> {
@@ -66,10 +66,10 @@ impl<T: Takes, M: FnMut(i32) -> Option<T>> Threads<T, M> {
         }
         for tid in of.keys().filter(|tid| !self.by_tid.contains_key(tid)).copied().collect::<Vec<_>>() {
             if let Some(taker) = (self.make)(tid) {
-                self.by_tid.insert(tid, Thread::new(taker));
+                self.by_tid.insert(tid, TraceThread::new(taker));
             }
         }
-        let busy: Vec<(&mut Thread<T>, &Vec<&Stretch<Move>>)> =
+        let busy: Vec<(&mut TraceThread<T>, &Vec<&Stretch<Move>>)> =
             self.by_tid.iter_mut().filter_map(|(tid, thread)| Some((thread, of.get(tid)?))).collect();
         busy.into_par_iter().with_max_len(1).for_each(|(thread, stretches)| {
             stretches.iter().for_each(|stretch| thread.take(side, stretch.tid, &stretch.events));
@@ -93,7 +93,7 @@ impl<T: Takes, M: FnMut(i32) -> Option<T>> Threads<T, M> {
     }
 }
 
-impl<T: Takes> Thread<T> {
+impl<T: Takes> TraceThread<T> {
     /// Nothing of it is seen yet.
     pub fn new(taker: T) -> Self {
         Self { replay: FlowReplay::default(), taker, first_ns: 0, last_ns: 0 }

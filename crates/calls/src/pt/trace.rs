@@ -1,8 +1,8 @@
 //! An Intel PT recording opened, summed up, or written branch by branch.
 
-use super::decode::{self, Decoder};
+use super::decode::{self, PieceDecoder};
 use super::filter::TraceFilter;
-use super::image::Code;
+use super::image::TraceCode;
 use super::stream::{self, Tally};
 use super::threads::{Odd, Takes, Threads};
 use super::{Move, PtError, Sideband, Timing, jit, lines, pieces};
@@ -44,7 +44,7 @@ pub struct Summed {
 /// A recording opened.
 pub struct Trace<'a> {
     pub(super) side: Sideband<'a>,
-    pub(super) code: Code,
+    pub(super) code: TraceCode,
     /// Notes about code made at run time.
     jit_notes: Vec<String>,
 }
@@ -112,7 +112,7 @@ impl<'a> Trace<'a> {
     pub fn open(file: &PerfData<'a>) -> Result<Self, PtError> {
         let mut side = Sideband::read(file)?;
         let jit_notes = jit::read_all(&mut side);
-        let code = Code::open(&side, kernel_of(file));
+        let code = TraceCode::open(&side, kernel_of(file));
         Ok(Self { side, code, jit_notes })
     }
 
@@ -170,7 +170,7 @@ impl<'a> Trace<'a> {
         mut before_each: impl FnMut() + Send,
     ) -> (Vec<(i32, T)>, u64, Outcome) {
         let (pieces, unused) = pieces::cut(&self.side);
-        let decoder: Decoder<'_, '_, Move> = Decoder::new(&self.code, &self.side);
+        let decoder: PieceDecoder<'_, '_, Move> = PieceDecoder::new(&self.code, &self.side);
         let mut threads = Threads::new(make);
         let tally = stream::run(&decoder, &pieces, |stretches| {
             before_each();
@@ -215,13 +215,13 @@ impl<'a> Trace<'a> {
     /// If writing fails.
     pub fn write_branches(&self, out: &mut (impl Write + Send)) -> io::Result<()> {
         let (pieces, _) = pieces::cut(&self.side);
-        let decoder: Decoder<'_, '_, Whole> = Decoder::new(&self.code, &self.side);
+        let decoder: PieceDecoder<'_, '_, Whole> = PieceDecoder::new(&self.code, &self.side);
         let mut result = Ok(());
         stream::run(&decoder, &pieces, |stretches| {
             for stretch in stretches {
                 result = stretch.events.iter().try_for_each(|Whole(event)| {
                     let ns = event.tsc.map_or(0, |tsc| self.side.setup.clock.ns_at(tsc));
-                    write_branch(out, (stretch.tid, ns), event)
+                    write_branch(out, stretch.tid, ns, event)
                 });
                 if result.is_err() {
                     return Err(());
@@ -245,14 +245,15 @@ impl Trace<'_> {
         wanted: &lines::LineSelection,
     ) -> io::Result<()> {
         let (pieces, _) = pieces::cut(&self.side);
-        let decoder: Decoder<'_, '_, Whole> = Decoder::new(&self.code, &self.side);
+        let decoder: PieceDecoder<'_, '_, Whole> = PieceDecoder::new(&self.code, &self.side);
         let decoder = decoder.with_every_branch(wanted.kinds.every());
         let mut lines = lines::Lines::new(&self.code, &self.side, wanted);
         let mut result = Ok(());
         stream::run(&decoder, &pieces, |stretches| {
             for stretch in stretches {
-                let place = (stretch.tid, stretch.buffer);
-                result = stretch.events.iter().try_for_each(|Whole(event)| lines.write(out, place, event));
+                let (tid, buffer) = (stretch.tid, stretch.buffer);
+                let mut write = |Whole(event): &Whole| lines.write(out, tid, buffer, event);
+                result = stretch.events.iter().try_for_each(&mut write);
                 if result.is_err() {
                     return Err(());
                 }
@@ -283,7 +284,7 @@ impl From<&FlowEvent> for Whole {
     }
 }
 
-fn write_branch(out: &mut impl Write, (tid, ns): (i32, u64), event: &FlowEvent) -> io::Result<()> {
+fn write_branch(out: &mut impl Write, tid: i32, ns: u64, event: &FlowEvent) -> io::Result<()> {
     let kind = match event.what {
         FlowKind::Call => "call",
         FlowKind::Return => "return",

@@ -13,6 +13,19 @@ const MOST: usize = 1 << 16;
 /// Most callers kept: as many as may be asked for.
 const MOST_CALLERS: usize = 1 << 10;
 
+/// An event up to which instructions are reported.
+#[derive(Clone, Copy)]
+pub struct SampledEvent<'e> {
+    /// The event.
+    pub event: &'e FlowEvent,
+    /// Number of the code mappings at its time.
+    pub space: u32,
+    /// Distance between two reported instructions.
+    pub every: Every,
+    /// Its time, ns.
+    pub time_ns: u64,
+}
+
 /// The instructions of one buffer's execution.
 #[derive(Default)]
 pub struct Walk {
@@ -30,17 +43,17 @@ impl Walk {
     /// Follows execution to an event: the instructions to report, and how many have run since the one before.
     pub fn follow<'c>(
         &mut self,
-        (space, event): (u32, &FlowEvent),
-        (every, time_ns): (Every, u64),
+        sampled: SampledEvent<'_>,
         code: impl Fn(u64) -> &'c [u8],
     ) -> Vec<(u64, u64)> {
+        let SampledEvent { event, space, .. } = sampled;
         let mut told = Vec::new();
         if let Some(start) = self.ip.take() {
             let until = Self::until(event);
             if let Some((end, included)) = until {
                 let run = self.run((space, start, end), event.bits, code);
                 let run = if included { &run[..] } else { &run[..run.len().saturating_sub(1)] };
-                self.choose(run, (every, event, time_ns), &mut told);
+                self.choose(run, sampled, &mut told);
             }
         }
         self.ip = match event.what {
@@ -59,13 +72,8 @@ impl Walk {
         }
     }
 
-    fn choose(
-        &mut self,
-        run: &[u64],
-        (every, event, time_ns): (Every, &FlowEvent, u64),
-        told: &mut Vec<(u64, u64)>,
-    ) {
-        match every {
+    fn choose(&mut self, run: &[u64], sampled: SampledEvent<'_>, told: &mut Vec<(u64, u64)>) {
+        match sampled.every {
             Every::Instructions(count) => {
                 let mut at = (count - self.since).saturating_sub(1);
                 while let Some(ip) = usize::try_from(at).ok().and_then(|at| run.get(at)) {
@@ -76,13 +84,13 @@ impl Walk {
                 let behind = told.last().map_or(0, |_| at + 1 - count);
                 self.since += run.len() as u64 - behind;
             }
-            Every::Ns(count) => self.by_time(run, (count, time_ns), told),
-            Every::Ticks(count) => self.by_time(run, (count, event.tsc.unwrap_or(0)), told),
+            Every::Ns(count) => self.by_time(run, count, sampled.time_ns, told),
+            Every::Ticks(count) => self.by_time(run, count, sampled.event.tsc.unwrap_or(0), told),
         }
     }
 
     /// The time is known at the event only: the last instruction before it is reported if it is time.
-    fn by_time(&mut self, run: &[u64], (count, now): (u64, u64), told: &mut Vec<(u64, u64)>) {
+    fn by_time(&mut self, run: &[u64], count: u64, now: u64, told: &mut Vec<(u64, u64)>) {
         self.since += run.len() as u64;
         let last = *self.last.get_or_insert(now);
         if now.saturating_sub(last) >= count
@@ -151,6 +159,10 @@ mod tests {
         FlowEvent { tsc: Some(from), what, from, next: from + 1, to, unit: 0, at_start: false, bits: 64 }
     }
 
+    const fn up_to(event: &FlowEvent, every: Every) -> SampledEvent<'_> {
+        SampledEvent { event, space: 1, every, time_ns: 0 }
+    }
+
     /// One-byte instructions everywhere.
     fn nop(_: u64) -> &'static [u8] {
         &[0x90]
@@ -160,7 +172,7 @@ mod tests {
     fn every_so_many_instructions_are_told_over_branches_and_not_over_gaps() {
         let mut walk = Walk::default();
         let every = Every::Instructions(4);
-        let mut told = |what, from, to| walk.follow((1, &event(what, from, to)), (every, 0), nop);
+        let mut told = |what, from, to| walk.follow(up_to(&event(what, from, to), every), nop);
         assert_eq!(told(FlowKind::Begin, 0, 100), []);
         assert_eq!(told(FlowKind::Jump, 105, 200), [(103, 4)]);
         assert_eq!(told(FlowKind::Call, 209, 300), [(201, 4), (205, 4), (209, 4)]);
@@ -179,7 +191,7 @@ mod tests {
             let mut walk = Walk::default();
             let mut told = |what, from, to| {
                 let event = FlowEvent { bits, ..event(what, from, to) };
-                walk.follow((1, &event), (Every::Instructions(1), 0), code)
+                walk.follow(up_to(&event, Every::Instructions(1)), code)
             };
             assert_eq!(told(FlowKind::Begin, 0, 100), []);
             assert_eq!(told(FlowKind::Return, 102, 200), expected, "{bits} bits");

@@ -3,7 +3,7 @@
 use crate::error::{Context, bail};
 use crate::model::{Clock, ExtraKind, RawStep, Step, ThreadFile};
 use dso::MapLine;
-use dso::{Mmap, Svma};
+use dso::{MappedFile, Svma};
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::{folder_file, kernel, switches, totals};
-use crate::values::{self, Formats};
+use crate::values::{self, FunctionFormats};
 
 /// The folder used when none is named.
 pub const DEFAULT: &str = "tally.calls";
@@ -25,7 +25,7 @@ pub struct Thread {
     pub tid: u32,
     /// The file.
     pub path: PathBuf,
-    bytes: Mmap,
+    bytes: MappedFile,
 }
 
 impl Thread {
@@ -65,7 +65,7 @@ pub struct Folder {
     /// When its threads were off the CPU, by thread; empty when switches were not recorded.
     pub off: FxHashMap<u32, Vec<switches::Off>>,
     /// How recorded arguments and results are shown, by object and function start.
-    pub values: FxHashMap<String, FxHashMap<Svma, Formats>>,
+    pub values: FxHashMap<String, FxHashMap<Svma, FunctionFormats>>,
     /// Calls of threads that could make no file.
     pub unfiled: u64,
     /// The errno with which a thread's file or a process's maps could not be written; `None`: all could.
@@ -115,7 +115,7 @@ impl Folder {
         Self::open_by(path, folder_file::map_growing)
     }
 
-    fn open_by(path: &Path, map: fn(&Path) -> io::Result<Mmap>) -> crate::Result<Self> {
+    fn open_by(path: &Path, map: fn(&Path) -> io::Result<MappedFile>) -> crate::Result<Self> {
         if !Self::is_one(path) {
             if let Err(error) = fs::read_dir(path)
                 && error.kind() == io::ErrorKind::PermissionDenied
@@ -167,7 +167,7 @@ impl Folder {
         Ok(folder)
     }
 
-    fn add(&mut self, name: &Path, map: fn(&Path) -> io::Result<Mmap>) {
+    fn add(&mut self, name: &Path, map: fn(&Path) -> io::Result<MappedFile>) {
         let ending = name.extension().and_then(|ending| ending.to_str());
         let added = match ending {
             Some("calls") => read_thread(name, map).map(|thread| self.add_thread(thread)),
@@ -278,7 +278,7 @@ fn parse_info(text: &str) -> BTreeMap<String, String> {
     text.lines().filter_map(|line| line.split_once(' ')).map(|(k, v)| (k.to_owned(), v.to_owned())).collect()
 }
 
-fn read_thread(path: &Path, map: fn(&Path) -> io::Result<Mmap>) -> crate::Result<Thread> {
+fn read_thread(path: &Path, map: fn(&Path) -> io::Result<MappedFile>) -> crate::Result<Thread> {
     let bytes = map(path)?;
     let header = ThreadFile::parse(&bytes)?.header;
     Ok(Thread { pid: header.pid, tid: header.tid, path: path.to_owned(), bytes })

@@ -1,7 +1,7 @@
 //! Files inside a folder of calls, which may come from another machine or another user.
 
 use crate::error::Context;
-use dso::{FileRule, Mmap, Refused};
+use dso::{FileRule, MappedFile, Refused};
 use std::io;
 use std::path::Path;
 
@@ -41,14 +41,14 @@ pub fn read_if_there(path: &Path) -> crate::Result<String> {
 ///
 /// # Errors
 /// As [`read`], except for its size; if it is large and sparse.
-pub fn map(path: &Path) -> io::Result<Mmap> {
-    Mmap::open_by(&FileRule::up_to(u64::MAX).without_links().dense(), path)
+pub fn map(path: &Path) -> io::Result<MappedFile> {
+    MappedFile::open_by(&FileRule::up_to(u64::MAX).without_links().dense(), path)
 }
 
 /// The same for a file of our own, which may consist of holes.
 ///
 /// # Errors
 /// As [`read`], except for its size.
-pub fn map_growing(path: &Path) -> io::Result<Mmap> {
-    Mmap::open_by(&FileRule::up_to(u64::MAX).without_links(), path)
+pub fn map_growing(path: &Path) -> io::Result<MappedFile> {
+    MappedFile::open_by(&FileRule::up_to(u64::MAX).without_links(), path)
 }

@@ -62,14 +62,14 @@ fn is_recordable(name: &str) -> bool {
 
 /// The imports of an object.
 #[derive(Debug, Default)]
-pub struct Imports {
+pub struct ImportSlots {
     /// That can be recorded.
     pub recordable: Vec<Import>,
     /// Names of those that can't, because the object takes their addresses from the slots that it calls them through.
     pub read: Vec<String>,
 }
 
-impl Imports {
+impl ImportSlots {
     /// Looks through an object.
     #[must_use]
     pub fn of(object: &ObjectFile) -> Self {

@@ -12,7 +12,7 @@ use super::folder::{Folder, Maps};
 use super::function::Function;
 use super::imports::ImportNames;
 use super::kernel;
-use crate::values::Formats;
+use crate::values::FunctionFormats;
 
 /// All functions seen, numbered.
 #[derive(Default)]
@@ -22,9 +22,18 @@ pub struct Functions {
     loaded: FxHashMap<Vec<u8>, Option<dso::Loaded>>,
     loader: Option<Loader>,
     imports: ImportNames,
-    values: FxHashMap<FunctionId, Formats>,
+    values: FxHashMap<FunctionId, FunctionFormats>,
     /// Addresses without a symbol.
     pub unknown: usize,
+}
+
+/// Begin of a thread's file: decides which of a process's mappings hold.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ThreadBegin {
+    /// The kernel's number of the process.
+    pub pid: u32,
+    /// Value of the time stamp counter.
+    pub tsc: u64,
 }
 
 impl Functions {
@@ -46,8 +55,9 @@ impl Functions {
         &self.list
     }
 
-    /// The function at `address` of process `pid`, whose thread's file began at counter value `tsc`.
-    pub fn at(&mut self, folder: &Folder, (pid, tsc): (u32, u64), address: u64) -> FunctionId {
+    /// The function at an address of a process.
+    pub fn at(&mut self, folder: &Folder, begin: ThreadBegin, address: u64) -> FunctionId {
+        let ThreadBegin { pid, tsc } = begin;
         if let Some(name) = folder.kernel.get(&address) {
             return self.number(Function::new(name.clone(), kernel::MAPPING.to_owned()));
         }
@@ -72,12 +82,12 @@ impl Functions {
 
     /// How a function's recorded arguments and result are shown.
     #[must_use]
-    pub fn values(&self, function: FunctionId) -> Option<&Formats> {
+    pub fn values(&self, function: FunctionId) -> Option<&FunctionFormats> {
         self.values.get(&function)
     }
 
     /// A function's values are recorded, and shown like this.
-    pub fn show_values(&mut self, function: FunctionId, formats: Formats) {
+    pub fn show_values(&mut self, function: FunctionId, formats: FunctionFormats) {
         self.values.entry(function).or_insert(formats);
     }
 

@@ -1,7 +1,7 @@
 //! When the traced threads were off the CPU: from the context switches recorded besides their calls.
 
 use crate::model::Step;
-use dso::Mmap;
+use dso::MappedFile;
 use perfdata::{Order, PerfData, Record};
 use rustc_hash::FxHashMap;
 use std::iter::Peekable;
@@ -20,7 +20,7 @@ pub type Off = (u64, u64);
 pub fn read(folder: &Path, damaged: &mut Vec<String>) -> FxHashMap<u32, Vec<Off>> {
     let path = folder.join(NAME);
     let mut off: FxHashMap<u32, Vec<Off>> = FxHashMap::default();
-    let Some(map) = Mmap::open(&path).ok().filter(|map| !map.is_empty()) else { return off };
+    let Some(map) = MappedFile::open(&path).ok().filter(|map| !map.is_empty()) else { return off };
     let mut note = |problem: &perfdata::Error| damaged.push(format!("{}: {problem}", path.display()));
     let file = match PerfData::open(&map) {
         Ok(file) => file,

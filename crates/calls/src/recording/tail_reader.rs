@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use tracer::layout;
 
 use super::folder::{Folder, Thread};
-use super::names::Functions;
+use super::names::{Functions, ThreadBegin};
 use crate::view::slow_call::{Holder, LastSlow, SlowWish};
 
 /// A thread's file, as far as it was read.
@@ -111,8 +111,9 @@ impl Tail {
         let Growing { place, replay, numbers, given_back, holder } = growing;
         let slow = &mut self.slow;
         let next = file.read_since(*place, at_end, &mut |tsc, raw| {
+            let begin = ThreadBegin { pid: thread.pid, tsc: file.header.tsc };
             let number = |address: u64| {
-                let known = || functions.at(folder, (thread.pid, file.header.tsc), address);
+                let known = || functions.at(folder, begin, address);
                 *numbers.entry(address).or_insert_with(known)
             };
             let time_ns = clock.ns_at(tsc);

@@ -1,6 +1,6 @@
 //! Which functions of a recording are shown.
 
-use crate::model::{Asked, Filter, Filters, FunctionId};
+use crate::model::{Asked, CallFilters, Filter, FunctionId};
 
 use super::view_filter::ViewFilter;
 use super::view_spec::ViewSpec;
@@ -9,7 +9,7 @@ use crate::recording::names::Functions;
 /// Which functions are filtered, decided once each; by default none.
 #[derive(Default)]
 pub struct FunctionFilter {
-    of: Vec<Filters>,
+    of: Vec<CallFilters>,
     is_any: bool,
     /// What is asked for besides that, at any time.
     pub asked: Asked,
@@ -22,7 +22,7 @@ impl FunctionFilter {
     /// If a filter means no function.
     pub fn new(args: &ViewSpec, functions: &Functions) -> crate::Result<Self> {
         let chosen = ViewFilter::new(args)?;
-        let of: Vec<Filters> = functions.all().iter().map(|function| chosen.of(function)).collect();
+        let of: Vec<CallFilters> = functions.all().iter().map(|function| chosen.of(function)).collect();
         chosen.check(&of)?;
         Ok(Self { of, is_any: chosen.is_any(), asked: chosen.asked() })
     }
@@ -34,7 +34,7 @@ impl FunctionFilter {
 }
 
 impl Filter for FunctionFilter {
-    fn of(&self, FunctionId(id): FunctionId) -> Filters {
+    fn of(&self, FunctionId(id): FunctionId) -> CallFilters {
         self.of[id as usize]
     }
 }

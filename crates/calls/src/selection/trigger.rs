@@ -4,7 +4,7 @@ use crate::error::{Context, bail};
 use tracer::layout::sleds;
 
 use super::duration::duration_ns_of;
-use crate::values::formats::Format;
+use crate::values::formats::ValueFormat;
 
 /// What is done where a function is called.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub struct Trigger {
     /// Arguments to record.
     pub arguments: Arguments,
     /// Whether the result is recorded; with a format, if one was given.
-    pub result: Option<Option<Format>>,
+    pub result: Option<Option<ValueFormat>>,
 }
 
 /// Which arguments.
@@ -41,7 +41,7 @@ pub struct Argument {
     /// From 0.
     pub number: usize,
     /// How to take it, if that was given.
-    pub format: Option<Format>,
+    pub format: Option<ValueFormat>,
 }
 
 impl Trigger {
@@ -97,7 +97,7 @@ impl Trigger {
 
     fn add_value(&mut self, word: &str) -> crate::Result<()> {
         let (name, format) = match word.split_once('/') {
-            Some((name, format)) => (name, Some(Format::of_flag(format)?)),
+            Some((name, format)) => (name, Some(ValueFormat::of_flag(format)?)),
             None => (word, None),
         };
         if name == "retval" {
@@ -114,7 +114,7 @@ impl Trigger {
         };
         let number: usize =
             number.parse().ok().filter(|n| *n > 0).context("arguments are counted from arg1")?;
-        let format = if is_float && format.is_none() { Some(Format::Float(8)) } else { format };
+        let format = if is_float && format.is_none() { Some(ValueFormat::Float(8)) } else { format };
         let argument = Argument { is_float, number: number - 1, format };
         match &mut self.arguments {
             Arguments::Listed(list) => list.push(argument),
@@ -159,11 +159,11 @@ mod tests {
         let argument = |is_float, number, format| Argument { is_float, number, format };
         let wanted = vec![
             argument(false, 0, None),
-            argument(false, 2, Some(Format::Text)),
-            argument(true, 0, Some(Format::Float(8))),
+            argument(false, 2, Some(ValueFormat::Text)),
+            argument(true, 0, Some(ValueFormat::Float(8))),
         ];
         assert_eq!(trigger.arguments, Arguments::Listed(wanted));
-        assert_eq!(trigger.result, Some(Some(Format::Hex(1))));
+        assert_eq!(trigger.result, Some(Some(ValueFormat::Hex(1))));
         for wrong in ["arg0", "args", "depth=x", "time=5m", "speed=3", "arg1/q"] {
             assert!(Trigger::parse(wrong).is_err(), "{wrong}");
         }

@@ -2,7 +2,7 @@
 
 use crate::error::bail;
 use crate::error::ensure;
-use crate::model::{Asked, Filters};
+use crate::model::{Asked, CallFilters};
 use tracer::layout::sleds;
 
 use super::pattern::{self, Pattern};
@@ -72,9 +72,9 @@ impl ViewFilter {
 
     /// What is to be done about calls of a function.
     #[must_use]
-    pub fn of(&self, function: &Function) -> Filters {
+    pub fn of(&self, function: &Function) -> CallFilters {
         let trigger = self.rules.of(&function.name, None);
-        Filters {
+        CallFilters {
             rules: trigger.rules,
             depth: trigger.depth,
             min_ns: trigger.min_ns,
@@ -88,7 +88,7 @@ impl ViewFilter {
     ///
     /// # Errors
     /// If none was.
-    pub fn check(&self, all: &[Filters]) -> crate::Result<()> {
+    pub fn check(&self, all: &[CallFilters]) -> crate::Result<()> {
         if !self.files.is_empty() && all.iter().all(|filters| filters.hide) {
             let files: Vec<&str> = self.files.iter().map(Pattern::text).collect();
             bail!("no function called here is in a file {}", files.join(" or "));

@@ -14,7 +14,7 @@ use crate::recording::names::Functions;
 use crate::selection::view_spec::ViewSpec;
 use crate::view::View;
 use crate::view::track::DecodedThread;
-use specs::{Described, Named, Specs, Values};
+use specs::{DebugSpecs, NamedSymbol, Specs, ValueSpecs};
 
 /// Whether `path` is such a folder.
 #[must_use]
@@ -28,7 +28,7 @@ struct Object {
     end: u64,
     name: String,
     symbols: Vec<Symbol>,
-    described: Described,
+    described: DebugSpecs,
 }
 
 /// A function of it.
@@ -124,16 +124,16 @@ impl Reader {
     }
 
     /// The function at an address, and what was recorded of it besides times.
-    fn find(&self, address: u64) -> (Function, Values) {
+    fn find(&self, address: u64) -> (Function, ValueSpecs) {
         let is_there = |object: &&Object| object.start <= address && address < object.end;
         let found = self.objects.iter().find(is_there).and_then(|object| {
             let at = object.symbols.partition_point(|symbol| symbol.offset <= address - object.start);
             Some((object, object.symbols.get(at.checked_sub(1)?)?))
         });
         let Some((object, symbol)) = found else {
-            return (Function::new(format!("{address:#x}"), String::new()), Values::default());
+            return (Function::new(format!("{address:#x}"), String::new()), ValueSpecs::default());
         };
-        let named = Named { symbol: &symbol.name, shown: &symbol.shown };
+        let named = NamedSymbol { symbol: &symbol.name, shown: &symbol.shown };
         let values = self.specs.of(named, symbol.offset, &object.described);
         let (name, dso) = (symbol.shown.clone(), object.name.clone());
         (Function { name, dso, imported: symbol.imported }, values)
@@ -194,7 +194,7 @@ fn objects(dir: &Path, task: &str) -> crate::Result<Vec<Object>> {
             let base = path.rsplit('/').next().unwrap_or_default().to_owned();
             let symbols = symbols(&dir.join(format!("{base}.sym")));
             let described = text_of(&dir.join(format!("{base}.dbg")));
-            let described = Described::parse(&described);
+            let described = DebugSpecs::parse(&described);
             objects.push(Object { start: map.start, end: map.end, name: base, symbols, described });
         }
     }

@@ -9,20 +9,20 @@ use crate::model::UftraceValue;
 use rustc_hash::FxHashMap;
 
 use crate::selection::pattern::Pattern;
-use crate::values::Formats;
-use crate::values::formats::Format;
+use crate::values::FunctionFormats;
+use crate::values::formats::ValueFormat;
 
 /// One value: which, its form, its encoding.
-type Value = (String, Format, UftraceValue);
+type Value = (String, ValueFormat, UftraceValue);
 
 /// Names of an enumeration's values.
 type Names = Vec<(i64, String)>;
 
 /// The values of one function.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Values {
+pub struct ValueSpecs {
     /// How they are shown.
-    pub formats: Formats,
+    pub formats: FunctionFormats,
     /// Encoding of its arguments.
     pub arguments: Vec<UftraceValue>,
     /// Encoding of its result.
@@ -31,7 +31,7 @@ pub struct Values {
 
 /// A function of an object that was recorded.
 #[derive(Clone, Copy, Debug)]
-pub struct Named<'a> {
+pub struct NamedSymbol<'a> {
     /// As in its symbol.
     pub symbol: &'a str,
     /// As it is shown.
@@ -40,13 +40,13 @@ pub struct Named<'a> {
 
 /// Content of one object's debug information.
 #[derive(Debug, Default)]
-pub struct Described {
+pub struct DebugSpecs {
     arguments: FxHashMap<u64, String>,
     results: FxHashMap<u64, String>,
     enums: FxHashMap<String, Names>,
 }
 
-impl Described {
+impl DebugSpecs {
     /// From the text of `NAME.dbg`.
     #[must_use]
     pub fn parse(text: &str) -> Self {
@@ -100,7 +100,7 @@ impl Specs {
 
     /// The values of the function at this offset of an object.
     #[must_use]
-    pub fn of(&self, named: Named<'_>, offset: u64, object: &Described) -> Values {
+    pub fn of(&self, named: NamedSymbol<'_>, offset: u64, object: &DebugSpecs) -> ValueSpecs {
         let find = |asked: &[(Pattern, String)], described: Option<&String>, known: Option<&String>| {
             let listed = values(asked_for(asked, named), |name| self.names(name, object));
             let by_itself =
@@ -113,27 +113,30 @@ impl Specs {
         let arguments =
             find(&self.arguments, object.arguments.get(&offset), self.known_arguments.get(named.symbol));
         let result = find(&self.results, object.results.get(&offset), self.known_results.get(named.symbol));
-        Values {
+        ValueSpecs {
             arguments: arguments.iter().map(|(_, _, how)| *how).collect(),
             result: result.iter().map(|(_, _, how)| *how).collect(),
-            formats: Formats {
+            formats: FunctionFormats {
                 arguments: arguments.into_iter().map(|(_, format, _)| (String::new(), format)).collect(),
                 result: result.into_iter().next().map(|(_, format, _)| format),
             },
         }
     }
 
-    fn names(&self, name: &str, object: &Described) -> Names {
+    fn names(&self, name: &str, object: &DebugSpecs) -> Names {
         object.enums.get(name).or_else(|| self.enums.get(name)).cloned().unwrap_or_default()
     }
 }
 
-fn is(pattern: &Pattern, named: Named<'_>) -> bool {
+fn is(pattern: &Pattern, named: NamedSymbol<'_>) -> bool {
     pattern.is(named.symbol) || pattern.is(named.shown)
 }
 
 /// The words asked for of a function.
-fn asked_for<'a>(asked: &'a [(Pattern, String)], named: Named<'a>) -> impl Iterator<Item = &'a str> + 'a {
+fn asked_for<'a>(
+    asked: &'a [(Pattern, String)],
+    named: NamedSymbol<'a>,
+) -> impl Iterator<Item = &'a str> + 'a {
     let of_function = asked.iter().filter(move |(pattern, _)| is(pattern, named));
     of_function.flat_map(|(_, spec)| spec.split(',')).filter(|word| !word.is_empty())
 }
@@ -205,18 +208,18 @@ fn value(word: &str, names: &impl Fn(&str) -> Names) -> Option<Value> {
     }
     let is_bits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
     let (format, how) = match format {
-        "" if is_float => (Format::Float(8), UftraceValue::Bytes(8)),
-        "" => (Format::Signed(8), UftraceValue::Auto),
-        "80" | "f80" => (Format::Float(16), UftraceValue::X87),
+        "" if is_float => (ValueFormat::Float(8), UftraceValue::Bytes(8)),
+        "" => (ValueFormat::Signed(8), UftraceValue::Auto),
+        "80" | "f80" => (ValueFormat::Float(16), UftraceValue::X87),
         bits if is_bits(bits) => of_flag(&format!("f{bits}"))?,
         other => match other.split_once(':') {
             Some(("e", name)) => {
                 let names = names(name);
-                (Format::Enum { bytes: 8, signed: true, names }, UftraceValue::Auto)
+                (ValueFormat::Enum { bytes: 8, signed: true, names }, UftraceValue::Auto)
             }
             Some((size, name)) => {
                 let bytes = size.strip_prefix('t')?.parse().ok()?;
-                (Format::Record(name.to_owned()), UftraceValue::Record(bytes))
+                (ValueFormat::Record(name.to_owned()), UftraceValue::Record(bytes))
             }
             None => of_flag(other)?,
         },
@@ -224,10 +227,10 @@ fn value(word: &str, names: &impl Fn(&str) -> Names) -> Option<Value> {
     Some((which.to_owned(), format, how))
 }
 
-fn of_flag(text: &str) -> Option<(Format, UftraceValue)> {
-    let format = Format::of_flag(text).ok()?;
+fn of_flag(text: &str) -> Option<(ValueFormat, UftraceValue)> {
+    let format = ValueFormat::of_flag(text).ok()?;
     let how = match &format {
-        Format::Text | Format::TextObject => UftraceValue::Text,
+        ValueFormat::Text | ValueFormat::TextObject => UftraceValue::Text,
         other => UftraceValue::Bytes(other.bytes()),
     };
     Some((format, how))
@@ -243,25 +246,25 @@ mod tests {
     const DBG: &str = "# path name: /a\nE: enum color {RED,GREEN=5,BLUE=-1}\nF: 11f9 add\nL: 6 a.c\nA: @arg1,arg2\nR: @retval\n\
         F: 12c0 main\nA: @arg1/e:color,arg2/p,fparg1/80%stack+1,arg3/t24:Big%stack+3,fparg2\nR: @retval/t8:P\n";
 
-    fn of(info: &str, name: &str, offset: u64) -> Values {
-        let named = Named { symbol: name, shown: name };
-        Specs::parse(info).of(named, offset, &Described::parse(DBG))
+    fn of(info: &str, name: &str, offset: u64) -> ValueSpecs {
+        let named = NamedSymbol { symbol: name, shown: name };
+        Specs::parse(info).of(named, offset, &DebugSpecs::parse(DBG))
     }
 
     #[test]
     fn what_was_asked_for_comes_before_what_is_known_otherwise() {
         let add = of(INFO, "add", 0x11f9);
         assert_eq!(add.arguments, [UftraceValue::Bytes(8), UftraceValue::Bytes(4)]);
-        assert_eq!(add.formats.arguments[0].1, Format::Hex(8));
+        assert_eq!(add.formats.arguments[0].1, ValueFormat::Hex(8));
         assert_eq!((add.result.as_slice(), &add.formats.result), (&[][..], &None));
-        assert_eq!(of(INFO, "half", 0).formats.result, Some(Format::Float(4)));
+        assert_eq!(of(INFO, "half", 0).formats.result, Some(ValueFormat::Float(4)));
         // Of a library's function only with -a.
-        assert_eq!(of(INFO, "malloc", 0), Values::default());
+        assert_eq!(of(INFO, "malloc", 0), ValueSpecs::default());
         let all = format!("{INFO}auto-args:1\n");
         assert_eq!(of(&all, "malloc", 0).result, [UftraceValue::Bytes(8)]);
         assert_eq!(of(&all, "add", 0x11f9).result, [UftraceValue::Auto]);
         let open = of(&all, "open", 0).formats.arguments;
-        let Format::Enum { names, .. } = &open[1].1 else { panic!("{open:?}") };
+        let ValueFormat::Enum { names, .. } = &open[1].1 else { panic!("{open:?}") };
         assert_eq!(names[2], (64, "CREAT".to_owned()));
     }
 
@@ -279,7 +282,7 @@ mod tests {
         let names = [(0, "RED"), (5, "GREEN"), (-1, "BLUE")].map(|(value, name)| (value, name.to_owned()));
         assert_eq!(
             main.formats.arguments[0].1,
-            Format::Enum { bytes: 8, signed: true, names: names.to_vec() }
+            ValueFormat::Enum { bytes: 8, signed: true, names: names.to_vec() }
         );
         // A result is not asked for.
         assert_eq!(main.formats.result, None);

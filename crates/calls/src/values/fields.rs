@@ -1,14 +1,14 @@
 //! Records by value: the places of their members in the recording's file `values`, and how they are shown.
 //!
-//! A record is `{BYTES|NAME@OFFSET=FORMAT|…}`, FORMAT being a word of [`Format`], perhaps such a record again.
+//! A record is `{BYTES|NAME@OFFSET=FORMAT|…}`, FORMAT being a word of [`ValueFormat`], perhaps such a record again.
 
 use tracer::layout::values::WrittenValue;
 
-use super::formats::Format;
+use super::formats::ValueFormat;
 use perfdata::text::harmless;
 
 /// A member: name (empty if it has none), offset in bytes, format.
-type Member = (String, u32, Format);
+type Member = (String, u32, ValueFormat);
 
 /// As a word of the file.
 pub fn word(bytes: u8, fields: &[Member]) -> String {
@@ -17,16 +17,16 @@ pub fn word(bytes: u8, fields: &[Member]) -> String {
 }
 
 /// Reads such a word; `None` if it is none.
-pub fn of_word(word: &str) -> Option<Format> {
+pub fn of_word(word: &str) -> Option<ValueFormat> {
     let inner = word.strip_prefix('{')?.strip_suffix('}')?;
     let mut parts = split(inner).into_iter();
     let bytes = parts.next()?.parse().ok()?;
     let field = |part: &str| {
         let (place, format) = part.split_once('=')?;
         let (name, offset) = place.rsplit_once('@')?;
-        Some((name.to_owned(), offset.parse().ok()?, Format::of_word(format)?))
+        Some((name.to_owned(), offset.parse().ok()?, ValueFormat::of_word(format)?))
     };
-    Some(Format::Fields { bytes, fields: parts.map(field).collect::<Option<_>>()? })
+    Some(ValueFormat::Fields { bytes, fields: parts.map(field).collect::<Option<_>>()? })
 }
 
 /// The parts between `|`, those of inner records together.
@@ -56,7 +56,7 @@ pub fn show(bytes: &[u8], fields: &[Member]) -> String {
         let from = *offset as usize;
         let value = bytes.get(from..from + usize::from(format.bytes()));
         let value = match (value, format) {
-            (_, Format::Record(_)) => "{...}".to_owned(),
+            (_, ValueFormat::Record(_)) => "{...}".to_owned(),
             (Some(value), _) => format.show(WrittenValue::Bytes(value)),
             (None, _) => "<unreadable>".to_owned(),
         };
@@ -71,17 +71,21 @@ mod tests {
 
     #[test]
     fn records_are_shown_with_those_inside_them_and_read_as_written() {
-        let point = Format::Fields {
+        let point = ValueFormat::Fields {
             bytes: 8,
-            fields: vec![("x".to_owned(), 0, Format::Signed(4)), ("y".to_owned(), 4, Format::Float(4))],
+            fields: vec![
+                ("x".to_owned(), 0, ValueFormat::Signed(4)),
+                ("y".to_owned(), 4, ValueFormat::Float(4)),
+            ],
         };
         let names = vec![(1, "RED".to_owned()), (2, "BLUE".to_owned())];
-        let color = Format::Enum { bytes: 4, signed: false, names };
-        let hidden = Format::Record(String::new());
-        let fields = [("p", 0, point), ("color", 8, color), ("", 12, hidden), ("last", 16, Format::Char(1))];
+        let color = ValueFormat::Enum { bytes: 4, signed: false, names };
+        let hidden = ValueFormat::Record(String::new());
+        let fields =
+            [("p", 0, point), ("color", 8, color), ("", 12, hidden), ("last", 16, ValueFormat::Char(1))];
         let fields = fields.map(|(name, offset, format)| (name.to_owned(), offset, format)).to_vec();
-        let all = Format::Fields { bytes: 20, fields };
-        assert_eq!(Format::of_word(&all.word()), Some(all.clone()), "{}", all.word());
+        let all = ValueFormat::Fields { bytes: 20, fields };
+        assert_eq!(ValueFormat::of_word(&all.word()), Some(all.clone()), "{}", all.word());
         let mut bytes = Vec::new();
         bytes.extend((-7i32).to_le_bytes());
         bytes.extend(1.5f32.to_le_bytes());
@@ -96,6 +100,6 @@ mod tests {
         assert!(values.next().is_none(), "all three are taken");
         let mut broken = pieces(bytes).take(1).chain([WrittenValue::Unreadable, WrittenValue::NoRoom]);
         assert_eq!(all.take(&mut broken).as_deref(), Some("<unreadable>"));
-        assert_eq!(Format::of_word("{8|x@0=i4"), None);
+        assert_eq!(ValueFormat::of_word("{8|x@0=i4"), None);
     }
 }

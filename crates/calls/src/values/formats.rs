@@ -8,7 +8,7 @@ use perfdata::text::harmless;
 
 /// What a recorded value is; numbers are widths in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Format {
+pub enum ValueFormat {
     /// With a sign.
     Signed(u8),
     /// Without.
@@ -41,13 +41,13 @@ pub enum Format {
         /// Its width.
         bytes: u8,
         /// In their order; none if they are not known.
-        fields: Vec<(String, u32, Format)>,
+        fields: Vec<(String, u32, ValueFormat)>,
     },
     /// A struct of this name; nothing of it is recorded.
     Record(String),
 }
 
-impl Format {
+impl ValueFormat {
     /// As in a flag: a letter, and a width in bits.
     ///
     /// # Errors
@@ -286,43 +286,43 @@ fn show_enum(value: i64, names: &[(i64, String)]) -> String {
 mod tests {
     use super::*;
 
-    fn shown(format: &Format, bytes: &[u8]) -> String {
-        assert_eq!(Format::of_word(&format.word()).as_ref(), Some(format), "{}", format.word());
+    fn shown(format: &ValueFormat, bytes: &[u8]) -> String {
+        assert_eq!(ValueFormat::of_word(&format.word()).as_ref(), Some(format), "{}", format.word());
         format.show(WrittenValue::Bytes(bytes))
     }
 
     #[test]
     fn values_are_shown_as_the_source_would_write_them() {
-        assert_eq!(shown(&Format::Signed(4), &(-3i32).to_le_bytes()), "-3");
-        assert_eq!(shown(&Format::Unsigned(2), &[0xff, 0xff]), "65535");
-        assert_eq!(shown(&Format::Hex(8), &0xdead_u64.to_le_bytes()), "0xdead");
-        assert_eq!(shown(&Format::Char(1), b"\n"), "'\\n'");
-        assert_eq!(shown(&Format::Char(4), &u32::from('é').to_le_bytes()), "'é'");
-        assert_eq!(shown(&Format::Float(8), &0.5f64.to_le_bytes()), "0.5");
+        assert_eq!(shown(&ValueFormat::Signed(4), &(-3i32).to_le_bytes()), "-3");
+        assert_eq!(shown(&ValueFormat::Unsigned(2), &[0xff, 0xff]), "65535");
+        assert_eq!(shown(&ValueFormat::Hex(8), &0xdead_u64.to_le_bytes()), "0xdead");
+        assert_eq!(shown(&ValueFormat::Char(1), b"\n"), "'\\n'");
+        assert_eq!(shown(&ValueFormat::Char(4), &u32::from('é').to_le_bytes()), "'é'");
+        assert_eq!(shown(&ValueFormat::Float(8), &0.5f64.to_le_bytes()), "0.5");
         assert_eq!(
-            shown(&Format::Signed(16), &(-170_141_183_460_469_231_731i128).to_le_bytes()),
+            shown(&ValueFormat::Signed(16), &(-170_141_183_460_469_231_731i128).to_le_bytes()),
             "-170141183460469231731"
         );
-        assert_eq!(shown(&Format::Unsigned(16), &u128::MAX.to_le_bytes()), u128::MAX.to_string());
+        assert_eq!(shown(&ValueFormat::Unsigned(16), &u128::MAX.to_le_bytes()), u128::MAX.to_string());
         let x87 =
             |sign_and_exponent: u128, mantissa: u128| (sign_and_exponent << 64 | mantissa).to_le_bytes();
-        assert_eq!(shown(&Format::Float(16), &x87(0xbfff, 0xc000_0000_0000_0000)), "-1.5");
-        assert_eq!(shown(&Format::Float(16), &x87(0x3ffb, 0xcccc_cccc_cccc_cccd)), "0.1");
+        assert_eq!(shown(&ValueFormat::Float(16), &x87(0xbfff, 0xc000_0000_0000_0000)), "-1.5");
+        assert_eq!(shown(&ValueFormat::Float(16), &x87(0x3ffb, 0xcccc_cccc_cccc_cccd)), "0.1");
         assert_eq!(
-            shown(&Format::Float(16), &x87(0x7ffe, 0x8000_0000_0000_0000)),
+            shown(&ValueFormat::Float(16), &x87(0x7ffe, 0x8000_0000_0000_0000)),
             "0x8000000000000000p+16320"
         );
-        assert_eq!(shown(&Format::Float(16), &x87(0x7fff, 0x8000_0000_0000_0000)), "inf");
-        assert_eq!(shown(&Format::Float(4), &1.25f32.to_le_bytes()), "1.25");
-        assert_eq!(shown(&Format::Text, b"a\"b\x1b"), "\"a\\\"b\\x1b\"");
-        assert!(shown(&Format::Text, &[b'x'; TEXT_BYTES_MAX]).ends_with("x\"..."));
+        assert_eq!(shown(&ValueFormat::Float(16), &x87(0x7fff, 0x8000_0000_0000_0000)), "inf");
+        assert_eq!(shown(&ValueFormat::Float(4), &1.25f32.to_le_bytes()), "1.25");
+        assert_eq!(shown(&ValueFormat::Text, b"a\"b\x1b"), "\"a\\\"b\\x1b\"");
+        assert!(shown(&ValueFormat::Text, &[b'x'; TEXT_BYTES_MAX]).ends_with("x\"..."));
         let names =
             vec![(0, "NONE".to_owned()), (1, "R".to_owned()), (2, "W".to_owned()), (-1, "BAD".to_owned())];
-        let flags = Format::Enum { bytes: 4, signed: true, names };
+        let flags = ValueFormat::Enum { bytes: 4, signed: true, names };
         assert_eq!(shown(&flags, &3u32.to_le_bytes()), "R|W");
         assert_eq!(shown(&flags, &u32::MAX.to_le_bytes()), "BAD");
         assert_eq!(shown(&flags, &8u32.to_le_bytes()), "8");
-        assert_eq!(Format::Record("point".to_owned()).show(WrittenValue::Unreadable), "point{...}");
-        assert_eq!(Format::Text.show(WrittenValue::Null), "NULL");
+        assert_eq!(ValueFormat::Record("point".to_owned()).show(WrittenValue::Unreadable), "point{...}");
+        assert_eq!(ValueFormat::Text.show(WrittenValue::Null), "NULL");
     }
 }

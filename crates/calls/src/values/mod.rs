@@ -11,7 +11,7 @@ use tracer::layout::sleds::arm;
 use tracer::layout::values::{self as layout, ValueItem, written};
 
 use crate::selection::trigger::{Argument, Arguments, Trigger};
-use formats::Format;
+use formats::ValueFormat;
 
 /// Name of the file that describes recorded values.
 pub const NAME: &str = "values";
@@ -21,11 +21,11 @@ const CLONES: [&str; 3] = [".constprop", ".isra", ".part"];
 
 /// The recorded values of one function.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Formats {
+pub struct FunctionFormats {
     /// Its arguments: name (empty if it has none) and format.
-    pub arguments: Vec<(String, Format)>,
+    pub arguments: Vec<(String, ValueFormat)>,
     /// Its result, if recorded.
-    pub result: Option<Format>,
+    pub result: Option<ValueFormat>,
 }
 
 /// What is to be recorded of a function.
@@ -36,7 +36,7 @@ pub struct WantedValues {
     /// Its result.
     pub results: Vec<ValueItem>,
     /// How they are shown.
-    pub formats: Formats,
+    pub formats: FunctionFormats,
 }
 
 impl WantedValues {
@@ -48,12 +48,12 @@ impl WantedValues {
 }
 
 /// Debug information of an object's functions, by their start.
-pub struct Described {
+pub struct DescribedFunctions {
     by_start: FxHashMap<Svma, Signature>,
     machine: Machine,
 }
 
-impl Described {
+impl DescribedFunctions {
     /// Reads that of the functions whose name `fits`; nothing without debug information.
     #[must_use]
     pub fn read(object: &ObjectFile, fits: &dyn Fn(&str) -> bool) -> Self {
@@ -102,7 +102,7 @@ impl Described {
         }
         let items = arguments.iter().flat_map(|(_, items, _)| items.iter().copied()).collect();
         let results = result.iter().flat_map(|(items, _)| items.iter().copied()).collect();
-        let formats = Formats {
+        let formats = FunctionFormats {
             arguments: arguments.into_iter().map(|(name, _, format)| (name, format)).collect(),
             result: result.map(|(_, format)| format),
         };
@@ -127,12 +127,12 @@ fn listed(
     argument: &Argument,
     signature: Option<&Signature>,
     registers: u8,
-) -> (String, Vec<ValueItem>, Format) {
+) -> (String, Vec<ValueItem>, ValueFormat) {
     let parameter = signature.and_then(|signature| signature.parameters.get(argument.number));
     if let (Some(parameter), None) = (parameter, &argument.format) {
         return of_parameter(parameter);
     }
-    let format = argument.format.clone().unwrap_or(Format::Signed(8));
+    let format = argument.format.clone().unwrap_or(ValueFormat::Signed(8));
     let number = argument.number as u8;
     let stack = u32::from(number.saturating_sub(registers)) * 8;
     let general = if number < registers { Incoming::General(number) } else { Incoming::Stack(stack) };
@@ -145,18 +145,18 @@ fn listed(
 }
 
 /// A value of a given format, in a general place or a vector register.
-fn of_format(format: &Format, general: Incoming, vector: Incoming) -> (Vec<ValueItem>, Format) {
-    let place = if matches!(format, Format::Float(_)) { vector } else { general };
+fn of_format(format: &ValueFormat, general: Incoming, vector: Incoming) -> (Vec<ValueItem>, ValueFormat) {
+    let place = if matches!(format, ValueFormat::Float(_)) { vector } else { general };
     let how = match format {
-        Format::Text => layout::HOW_TEXT,
-        Format::TextObject => layout::HOW_TEXT_OBJECT,
+        ValueFormat::Text => layout::HOW_TEXT,
+        ValueFormat::TextObject => layout::HOW_TEXT_OBJECT,
         _ => layout::HOW_PLAIN,
     };
     (vec![item(place, how, format.bytes())], format.clone())
 }
 
 /// A value as debug information describes it.
-fn of_parameter(parameter: &Parameter) -> (String, Vec<ValueItem>, Format) {
+fn of_parameter(parameter: &Parameter) -> (String, Vec<ValueItem>, ValueFormat) {
     let format = format_of(&parameter.shape);
     let how = match parameter.shape {
         Shape::Text => layout::HOW_TEXT,
@@ -165,7 +165,7 @@ fn of_parameter(parameter: &Parameter) -> (String, Vec<ValueItem>, Format) {
         _ => layout::HOW_PLAIN,
     };
     let items = match &parameter.passed {
-        Some(passed) if format.pieces() > 1 || matches!(format, Format::Fields { .. }) => {
+        Some(passed) if format.pieces() > 1 || matches!(format, ValueFormat::Fields { .. }) => {
             pieces(passed, &format)
         }
         Some(passed) => vec![passed_item(passed, how, &format)],
@@ -175,7 +175,7 @@ fn of_parameter(parameter: &Parameter) -> (String, Vec<ValueItem>, Format) {
 }
 
 /// A record's bytes, eight by eight: each in its own place, or one after the other in memory.
-fn pieces(passed: &Passed, format: &Format) -> Vec<ValueItem> {
+fn pieces(passed: &Passed, format: &ValueFormat) -> Vec<ValueItem> {
     const PIECE_BYTES: u8 = 8;
     let bytes = format.bytes();
     let in_registers = passed.places.len() == format.pieces();
@@ -196,11 +196,11 @@ fn pieces(passed: &Passed, format: &Format) -> Vec<ValueItem> {
     (0..bytes).step_by(usize::from(PIECE_BYTES)).map(piece).collect()
 }
 
-fn passed_item(passed: &Passed, how: u8, format: &Format) -> ValueItem {
+fn passed_item(passed: &Passed, how: u8, format: &ValueFormat) -> ValueItem {
     if format.bytes() > 8 {
         return wide_item(passed);
     }
-    let is_record = matches!(format, Format::Record(_));
+    let is_record = matches!(format, ValueFormat::Record(_));
     let is_string_in_memory =
         how == layout::HOW_TEXT_OBJECT && matches!(passed.places.first(), Some(Incoming::Stack(_)));
     let Some(place) = passed.places.first().filter(|_| !is_record && !is_string_in_memory) else {
@@ -247,34 +247,34 @@ pub fn nowhere() -> ValueItem {
     ValueItem { from: layout::FROM_NOWHERE, number: 0, how: layout::HOW_PLAIN, bytes: 0, offset: 0 }
 }
 
-fn format_of(shape: &Shape) -> Format {
+fn format_of(shape: &Shape) -> ValueFormat {
     match shape {
-        Shape::Integer { bytes, signed: true } => Format::Signed(*bytes),
-        Shape::Integer { bytes, signed: false } => Format::Unsigned(*bytes),
-        Shape::Bool => Format::Bool,
-        Shape::Char { bytes } => Format::Char(*bytes),
-        Shape::Float { bytes } => Format::Float(*bytes),
-        Shape::Pointer => Format::Pointer,
-        Shape::Text | Shape::Slice => Format::Text,
-        Shape::TextObject => Format::TextObject,
+        Shape::Integer { bytes, signed: true } => ValueFormat::Signed(*bytes),
+        Shape::Integer { bytes, signed: false } => ValueFormat::Unsigned(*bytes),
+        Shape::Bool => ValueFormat::Bool,
+        Shape::Char { bytes } => ValueFormat::Char(*bytes),
+        Shape::Float { bytes } => ValueFormat::Float(*bytes),
+        Shape::Pointer => ValueFormat::Pointer,
+        Shape::Text | Shape::Slice => ValueFormat::Text,
+        Shape::TextObject => ValueFormat::TextObject,
         Shape::Enum { bytes, signed, names } => {
-            Format::Enum { bytes: *bytes, signed: *signed, names: names.clone() }
+            ValueFormat::Enum { bytes: *bytes, signed: *signed, names: names.clone() }
         }
-        Shape::Fields { bytes, fields } => Format::Fields {
+        Shape::Fields { bytes, fields } => ValueFormat::Fields {
             bytes: *bytes,
             fields: fields
                 .iter()
                 .map(|field| (field.name.clone(), field.offset, format_of(&field.shape)))
                 .collect(),
         },
-        Shape::Record(name) => Format::Record(name.clone()),
+        Shape::Record(name) => ValueFormat::Record(name.clone()),
     }
 }
 
 /// A line of the file for the function at `start` of the object that the last `object` line named: words with tabs
 /// between, arguments as `name=format`, the result as `->format`.
 #[must_use]
-pub fn line(start: Svma, formats: &Formats) -> String {
+pub fn line(start: Svma, formats: &FunctionFormats) -> String {
     let mut line = format!("{:x}", start.0);
     for (name, format) in &formats.arguments {
         // Writing to a String does not fail.
@@ -289,8 +289,8 @@ pub fn line(start: Svma, formats: &Formats) -> String {
 
 /// The file's content, by object and function start.
 #[must_use]
-pub fn parse(text: &str) -> FxHashMap<String, FxHashMap<Svma, Formats>> {
-    let mut objects: FxHashMap<String, FxHashMap<Svma, Formats>> = FxHashMap::default();
+pub fn parse(text: &str) -> FxHashMap<String, FxHashMap<Svma, FunctionFormats>> {
+    let mut objects: FxHashMap<String, FxHashMap<Svma, FunctionFormats>> = FxHashMap::default();
     let mut object = String::new();
     for line in text.lines() {
         if let Some(path) = line.strip_prefix("object ") {
@@ -302,22 +302,22 @@ pub fn parse(text: &str) -> FxHashMap<String, FxHashMap<Svma, Formats>> {
     objects
 }
 
-fn parse_line(line: &str) -> Option<(Svma, Formats)> {
+fn parse_line(line: &str) -> Option<(Svma, FunctionFormats)> {
     let mut words = line.split('\t');
     let start = u64::from_str_radix(words.next()?, 16).ok()?;
-    let mut formats = Formats::default();
+    let mut formats = FunctionFormats::default();
     for word in words {
         if let Some(format) = word.strip_prefix("->") {
-            formats.result = Some(Format::of_word(format)?);
+            formats.result = Some(ValueFormat::of_word(format)?);
         } else {
             let (name, format) = word.split_once('=')?;
-            formats.arguments.push((name.to_owned(), Format::of_word(format)?));
+            formats.arguments.push((name.to_owned(), ValueFormat::of_word(format)?));
         }
     }
     Some((Svma(start), formats))
 }
 
-impl Formats {
+impl FunctionFormats {
     /// The arguments as a call shows them: `1, "abc"`.
     #[must_use]
     pub fn show_arguments(&self, bytes: &[u8]) -> String {
@@ -349,13 +349,13 @@ mod tests {
     #[test]
     fn the_file_reads_as_written() {
         let names = vec![(1, "RED".to_owned()), (-2, "BLUE".to_owned())];
-        let formats = Formats {
+        let formats = FunctionFormats {
             arguments: vec![
-                ("n".to_owned(), Format::Signed(4)),
-                (String::new(), Format::Enum { bytes: 4, signed: true, names }),
-                ("p".to_owned(), Format::Record("std::pair<int, long>".to_owned())),
+                ("n".to_owned(), ValueFormat::Signed(4)),
+                (String::new(), ValueFormat::Enum { bytes: 4, signed: true, names }),
+                ("p".to_owned(), ValueFormat::Record("std::pair<int, long>".to_owned())),
             ],
-            result: Some(Format::Text),
+            result: Some(ValueFormat::Text),
         };
         let text = format!("object /bin/app\n{}", line(Svma(0x1234), &formats));
         assert_eq!(parse(&text)["/bin/app"][&Svma(0x1234)], formats);

@@ -9,7 +9,7 @@ pub mod track;
 use crate::error::Context;
 use crate::error::ensure;
 use crate::model::{
-    Asked, CallProfile, CallStats, ExtraKind, Filter, FunctionId, Gate, RawStep, Replay, Step, Window,
+    Asked, CallProfile, CallStats, ExtraKind, Filter, FunctionId, Gate, RawStep, Replay, Step, TimeWindow,
 };
 use rayon::prelude::*;
 use rustc_hash::FxHashSet;
@@ -18,7 +18,7 @@ use tracer::layout;
 
 use crate::pt::{Indexed, Outcome, Summed, Trace, TraceSelection};
 use crate::recording::folder::{Folder, Thread};
-use crate::recording::names::Functions;
+use crate::recording::names::{Functions, ThreadBegin};
 use crate::selection::function_filter::FunctionFilter;
 use crate::selection::view_filter::ViewFilter;
 use crate::selection::view_spec::ViewSpec;
@@ -32,7 +32,7 @@ pub struct View<'a> {
     pub filter: FunctionFilter,
     /// The threads chosen.
     pub tracks: Vec<Track<'a>>,
-    window: Window,
+    window: TimeWindow,
     totals: Vec<(FunctionId, CallStats)>,
     spec: &'a ViewSpec,
     /// Summed up while decoding: then there are no tracks.
@@ -59,8 +59,8 @@ impl<'a> View<'a> {
         let mut tracks = Vec::new();
         for (thread, addresses) in threads.into_iter().zip(called) {
             let file = thread.file().context("invariant: threads were read once")?;
-            let place = (thread.pid, file.header.tsc);
-            let numbers = addresses.iter().map(|at| (*at, functions.at(folder, place, *at))).collect();
+            let begin = ThreadBegin { pid: thread.pid, tsc: file.header.tsc };
+            let numbers = addresses.iter().map(|at| (*at, functions.at(folder, begin, *at))).collect();
             let off = folder.off.get(&thread.tid).map_or(&[][..], Vec::as_slice);
             let source = Source::File { file, numbers, clock, off };
             tracks.push(Track { tid: thread.tid, pid: Some(thread.pid), name: None, source });
@@ -79,8 +79,10 @@ impl<'a> View<'a> {
             folder.path.display()
         );
         let mut functions = Functions::new();
-        let totals =
-            totals.iter().map(|(at, stats)| (functions.at(folder, (0, 0), *at), stats.clone())).collect();
+        let of = |(at, stats): &(u64, CallStats)| {
+            (functions.at(folder, ThreadBegin::default(), *at), stats.clone())
+        };
+        let totals = totals.iter().map(of).collect();
         let filter = FunctionFilter::new(spec, &functions)?;
         Ok(Self {
             functions,
@@ -214,7 +216,7 @@ impl<'a> View<'a> {
 
     /// Calls that begin outside are left out.
     #[must_use]
-    pub const fn window(&self) -> &Window {
+    pub const fn window(&self) -> &TimeWindow {
         &self.window
     }
 

@@ -171,7 +171,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut functions = profile::view::annotate::annotate(&recording.profile, &opts);
     if functions.is_empty() && !opts.symbols.is_empty() {
         // Other views name inlined functions as well.
-        symbols::name_all(&mut recording.profile, &recording.files, (Want::Lines, UnnamedCode::Functions));
+        symbols::name_all(&mut recording.profile, &recording.files, Want::Lines, UnnamedCode::Functions);
         opts.inlined = true;
         functions = profile::view::annotate::annotate(&recording.profile, &opts);
     }

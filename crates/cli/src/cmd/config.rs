@@ -1,7 +1,7 @@
 //! `tally config`: settings of perf, and which of them tally honours.
 
 use crate::flags::perf_config::keys::{Effect, effect};
-use crate::flags::perf_config::{Scope, Setting, read};
+use crate::flags::perf_config::{ConfigFiles, Setting, read};
 use crate::terminal::out;
 use anyhow::bail;
 use std::process::ExitCode;
@@ -41,9 +41,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         bail!("{written}: tally doesn't write settings; edit ~/.perfconfig, or run: perf config {written}");
     }
     let scope = match (args.user, args.system) {
-        (true, _) => Scope::User,
-        (_, true) => Scope::System,
-        _ => Scope::All,
+        (true, _) => ConfigFiles::User,
+        (_, true) => ConfigFiles::System,
+        _ => ConfigFiles::All,
     };
     let settings = read(scope);
     let chosen: Vec<&Setting> = if args.names.is_empty() {

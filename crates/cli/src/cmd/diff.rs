@@ -15,7 +15,7 @@ use profile::Profile;
 use profile::session::{Dimensions, SampleFilter, SessionOpts};
 use profile::source::Want;
 use profile::view::diff::{Diff, DiffOpts, Norm, diff};
-use profile::view::report::{Field, ReportOpts, RowFilter};
+use profile::view::report::{ReportField, ReportOpts, RowFilter};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use symbols::{LoadOpts, UnnamedCode};
@@ -278,7 +278,7 @@ fn options(args: &Args) -> anyhow::Result<DiffOpts> {
     let mut sort = Vec::new();
     for field in parse_fields("--sort", &args.sort, &|_| false)? {
         match field {
-            Field::Key(key) => sort.push(key),
+            ReportField::Key(key) => sort.push(key),
             number => bail!("--sort {}: a number, not a key", number.heading().to_lowercase()),
         }
     }

@@ -7,7 +7,7 @@ use crate::{
 };
 use anyhow::Context;
 use perfdata::text::{write_event, write_item};
-use perfdata::{Diagnostics, Order, PerfData};
+use perfdata::{FileDiagnostics, Order, PerfData};
 use std::io::Write;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -46,7 +46,7 @@ pub struct Args {
 /// If the file cannot be opened or is no perf.data file.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let path = args.perf_input.as_ref().unwrap_or(&args.input);
-    let map = dso::Mmap::open(path).with_context(|| format!("cannot open {}", path.display()))?;
+    let map = dso::MappedFile::open(path).with_context(|| format!("cannot open {}", path.display()))?;
     let file = load::parse(path, &map)?;
     let mut out = out::stdout();
     if args.pt {
@@ -86,7 +86,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 /// One line for each kept problem but the one for which the recording was named as damaged, and one for the rest.
-fn complain(file: &PerfData<'_>, d: &Diagnostics) {
+fn complain(file: &PerfData<'_>, d: &FileDiagnostics) {
     let named = usize::from(!file.is_unfinished());
     file.problems().iter().chain(&d.problems).skip(named).for_each(|p| out::complain(&p.to_string()));
     let more = d.problem_count - d.problems.len() as u64;

@@ -3,7 +3,7 @@
 use crate::reading::damage;
 use crate::text::header::attr;
 use crate::{reading::load, terminal::out};
-use perfdata::tracepoint::Formats;
+use perfdata::tracepoint::TracepointFormats;
 use perfdata::{Event, PerfData, abi};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -56,12 +56,12 @@ fn lines(file: &PerfData<'_>, args: &Args) -> Vec<String> {
     if args.group {
         return groups(file);
     }
-    let formats = file.features().tracing_data.as_ref().map(Formats::new).unwrap_or_default();
+    let formats = file.features().tracing_data.as_ref().map(TracepointFormats::new).unwrap_or_default();
     file.events().iter().map(|event| line(event, &formats, args)).collect()
 }
 
 /// A name, after a colon what was asked for.
-fn line(event: &Event, formats: &Formats, args: &Args) -> String {
+fn line(event: &Event, formats: &TracepointFormats, args: &Args) -> String {
     let mut parts = Vec::new();
     if args.verbose {
         parts.extend(attr::fields(&event.attr).into_iter().map(|(name, value)| format!("{name}: {value}")));
@@ -76,7 +76,7 @@ fn line(event: &Event, formats: &Formats, args: &Args) -> String {
     format!("{}{colon}{}", event.name, parts.join(", "))
 }
 
-fn trace_fields(event: &Event, formats: &Formats) -> String {
+fn trace_fields(event: &Event, formats: &TracepointFormats) -> String {
     if !is_tracepoint(event) {
         return "(not a tracepoint)".to_owned();
     }

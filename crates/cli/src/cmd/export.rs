@@ -18,7 +18,7 @@ use calls::view::View;
 use calls::view::spans::{self, Span, What};
 use exchange::export::chrome::Chrome;
 use exchange::export::perfetto::Perfetto;
-use exchange::export::{Named, Timeline};
+use exchange::export::{NamedSpan, TimelineWriter};
 
 /// A format of other programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -152,7 +152,7 @@ fn named<'a>(view: &'a View<'_>, what: What) -> (&'a str, &'static str) {
 }
 
 /// Writes all spans, each beginning and end in its turn, and returns how many there are.
-fn write_spans(mut to: impl Timeline, view: &View<'_>, process: &str) -> io::Result<u64> {
+fn write_spans(mut to: impl TimelineWriter, view: &View<'_>, process: &str) -> io::Result<u64> {
     let start_ns = view.start_ns();
     let mut count = 0;
     for track in &view.tracks {
@@ -169,7 +169,7 @@ fn write_spans(mut to: impl Timeline, view: &View<'_>, process: &str) -> io::Res
                 What::OffCpu => u64::MAX,
             };
             let arguments = &span.extras.named(view, track, span.what);
-            let named = Named { number, name, category, arguments };
+            let named = NamedSpan { number, name, category, arguments };
             to.begin(thread, named, span.start_ns.saturating_sub(start_ns))?;
             open.push(span);
             count += 1;

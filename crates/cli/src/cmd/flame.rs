@@ -12,7 +12,7 @@ use crate::svg::{self, Palette, SvgOpts};
 use crate::text::number::count_of;
 use crate::{html, reading::wall, terminal::out};
 use anyhow::Context;
-use dso::Mmap;
+use dso::MappedFile;
 use profile::profile::Profile;
 use profile::session::SessionOpts;
 use profile::source::Want;
@@ -233,7 +233,7 @@ fn remedy(args: &Args) -> &'static str {
 type Drawn = (Tree, Option<String>, Vec<String>);
 
 /// The stacks of the input.
-fn read(map: &Mmap, args: &Args) -> anyhow::Result<Drawn> {
+fn read(map: &MappedFile, args: &Args) -> anyhow::Result<Drawn> {
     if map.starts_with(b"PERFILE2") || map.starts_with(b"2ELIFREP") {
         return read_recording(map, args);
     }
@@ -262,7 +262,7 @@ fn left_out(notes: &import::Notes) -> Vec<String> {
     lines
 }
 
-fn read_recording(map: &Mmap, args: &Args) -> anyhow::Result<Drawn> {
+fn read_recording(map: &MappedFile, args: &Args) -> anyhow::Result<Drawn> {
     let path = args.source();
     let file = load::parse(path, map)?;
     let want = if args.no_inline { Want::Names } else { Want::Lines };

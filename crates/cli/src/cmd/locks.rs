@@ -11,7 +11,7 @@ use crate::{
 };
 use profile::Profile;
 use profile::table::FrameId;
-use profile::view::locks::{Holder, LockRow, contended, kernel_taker, locks};
+use profile::view::locks::{LockHolder, LockRow, contended, kernel_taker, locks};
 use profile::view::wall::place_names;
 use serde_json::{Value, json};
 use std::io::Write;
@@ -112,7 +112,7 @@ fn write_row(
 
 /// The same for the page.
 pub(crate) fn lock_value(profile: &Profile, row: &LockRow, name: Option<&str>) -> Value {
-    let by = |holder: &Holder| {
+    let by = |holder: &LockHolder| {
         let place = user_names(profile, &holder.frames).join(" < ");
         json!({ "name": holder.name, "tid": holder.tid, "percent": holder.percent, "place": place })
     };

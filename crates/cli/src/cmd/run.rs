@@ -12,8 +12,8 @@ use crate::terminal::interrupts_off::is_by_timer;
 use crate::terminal::status_line::{self, StatusLine};
 use crate::text::run_screen::{self, RunScreen, ScreenOpts};
 use crate::verdict;
-use crate::verdict::Machine;
-use crate::verdict::first_screen::{FirstScreen, RecordedFile, Sources};
+use crate::verdict::MachineChange;
+use crate::verdict::first_screen::{FirstScreen, RecordedFile, ScreenSources};
 use crate::{
     html,
     reading::{name_hints, wall},
@@ -95,8 +95,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         Err(error) => return Ok(recording::failed(&error)),
     };
     let status = recording::exit_code(&summary);
-    let machine =
-        Machine { change: before.until(&SystemCounters::read(whose)), disks: disks.map(DiskWatch::finish) };
+    let machine = MachineChange {
+        change: before.until(&SystemCounters::read(whose)),
+        disks: disks.map(DiskWatch::finish),
+    };
     // From here on, failing must not hide how the command ended.
     if let Err(error) = show(&args, &summary, &machine)
         && !out::is_closed_pipe(&error)
@@ -134,7 +136,7 @@ fn event_is_by_timer(profile: &Profile, event: usize) -> bool {
 }
 
 /// The screen (or JSON) and the files, from what was recorded.
-fn show(args: &Args, summary: &RunSummary, machine: &Machine) -> anyhow::Result<()> {
+fn show(args: &Args, summary: &RunSummary, machine: &MachineChange) -> anyhow::Result<()> {
     let lost = || format!("other recordings were made in {}: this one is lost", args.output.display());
     let path = summary.file.as_deref().with_context(lost)?;
     let recording = read(path)?;
@@ -160,7 +162,7 @@ fn show(args: &Args, summary: &RunSummary, machine: &Machine) -> anyhow::Result<
     let first = FirstScreen::of(
         &recording.profile,
         event,
-        Sources {
+        ScreenSources {
             summary,
             judgement: &judgement,
             cpus: machine.change.cpus,

@@ -4,7 +4,7 @@ use crate::cmd::Command;
 use crate::cmd::report::values::{cpus_of, parse_times};
 use crate::events::sched::SchedReader;
 use crate::flags::Flags;
-use crate::text::sched::latency::{Key, LatencyTable};
+use crate::text::sched::latency::{LatencyKey, LatencyTable};
 use crate::text::sched::map::MapText;
 use crate::text::sched::timehist::{TimehistOpts, TimehistText};
 use crate::{reading::load, terminal::pager};
@@ -120,7 +120,7 @@ struct LatencyArgs {
         value_delimiter = ',',
         default_value = "avg,max,switch,runtime"
     )]
-    sort: Vec<Key>,
+    sort: Vec<LatencyKey>,
 }
 
 /// Show a line for each switch: how long the thread had waited, and how long it ran

@@ -13,16 +13,17 @@ use crate::flags::name_args::NameArgs;
 use crate::reading::damage;
 use crate::reading::load;
 use crate::script::{
-    Clock, Field, Fields, FrameTexts, KernelNames, Picks, Row, RowMaker, Style, write_json, write_row,
+    Fields, FrameTexts, KernelNames, LineStyle, Picks, Row, RowMaker, ScriptField, TimeZero, write_json,
+    write_row,
 };
 use crate::{
     terminal::{out, pager},
     text,
 };
 use anyhow::Context;
-use dso::Mmap;
+use dso::MappedFile;
 use perfdata::abi::PERF_SAMPLE_STACK_USER;
-use perfdata::tracepoint::Formats;
+use perfdata::tracepoint::TracepointFormats;
 use perfdata::{Order, PerfData, Sample};
 use profile::machine::Mappings;
 use profile::profile::Profile;
@@ -66,10 +67,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         fields.show_source_folders();
     }
     let by_event: Vec<_> = file.events().iter().map(|e| fields.of(e)).collect();
-    let formats = file.features().tracing_data.as_ref().map(Formats::new);
+    let formats = file.features().tracing_data.as_ref().map(TracepointFormats::new);
     let names = NameArgs { force: args.force, ..args.names.clone() }.opts();
     let files = ObjectFiles::of_recording(&file, &names);
-    let mut style = Style {
+    let mut style = LineStyle {
         events: file.events(),
         fields: by_event.clone(),
         name_width: file.events().iter().map(|e| e.name.len()).max().unwrap_or(0),
@@ -80,7 +81,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         kernel: KernelNames { files: &files, mappings: Mappings::default() },
         formats: formats.as_ref(),
     };
-    let lines = by_event.iter().any(|f| f.has(Field::Srcline));
+    let lines = by_event.iter().any(|f| f.has(ScriptField::Srcline));
     let unwinds = file.events().iter().any(|e| e.attr.samples(PERF_SAMPLE_STACK_USER));
     let inlines = callchains && !args.no_inline && (unwinds || args.inline || args.json);
     let cpus = cpus_of(args.cpu.as_deref(), &file)?;
@@ -112,9 +113,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             stop_at: args.stop_bt.clone(),
         },
         clock: match (args.reltime, args.deltatime) {
-            (true, _) => Clock::First(None),
-            (_, true) => Clock::Before(None),
-            _ => Clock::Recorded,
+            (true, _) => TimeZero::First(None),
+            (_, true) => TimeZero::Before(None),
+            _ => TimeZero::Recorded,
         },
         named: 0,
     };
@@ -146,8 +147,8 @@ fn passes(args: &Args, sample: &Sample<'_>, comm: &str) -> bool {
 
 fn print(
     args: &Args,
-    (map, file): (&Mmap, &PerfData<'_>),
-    style: &mut Style<'_>,
+    (map, file): (&MappedFile, &PerfData<'_>),
+    style: &mut LineStyle<'_>,
     maker: &mut RowMaker<'_>,
 ) -> anyhow::Result<ExitCode> {
     let mut session = new_session(args, file, maker.callchains);
@@ -197,7 +198,7 @@ impl Writer {
         Ok(Self { json: args.json, out: out::stdout(), per_event, texts: Vec::new() })
     }
 
-    fn write(&mut self, rows: &[Row<'_>], with: (&Style<'_>, &Profile)) -> anyhow::Result<()> {
+    fn write(&mut self, rows: &[Row<'_>], with: (&LineStyle<'_>, &Profile)) -> anyhow::Result<()> {
         let pieces = rows.len().div_ceil(PIECE);
         self.texts.resize_with(self.texts.len().max(pieces).max(1), String::new);
         if let Some(files) = &mut self.per_event {
@@ -219,7 +220,7 @@ impl Writer {
     }
 }
 
-fn write_rows(text: &mut String, rows: &[Row<'_>], (style, profile): (&Style<'_>, &Profile), json: bool) {
+fn write_rows(text: &mut String, rows: &[Row<'_>], (style, profile): (&LineStyle<'_>, &Profile), json: bool) {
     text.clear();
     let write = if json { write_json } else { write_row };
     rows.iter().for_each(|row| write(text, style, profile, row));

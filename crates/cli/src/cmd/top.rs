@@ -18,7 +18,9 @@ use anyhow::{Context, bail};
 use profile::profile::Profile;
 use profile::session::SessionOpts;
 use profile::source::Want;
-use profile::view::report::{self as rows, GraphOpts, GraphOrder, Report, ReportOpts, Section, SortKey};
+use profile::view::report::{
+    self as rows, GraphOpts, GraphOrder, Report, ReportOpts, ReportSection, SortKey,
+};
 use record::Whom;
 use record::opts::{CallGraph, EndsBy, KeepFiles, Output, RecordOpts};
 use record::scratch;
@@ -98,7 +100,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     // What runs now, not who called it, comes first.
     data.turn_order();
     let theme = tui::Theme { colour: term::colours_stdout() };
-    let mut app = tui::App::fed(data, theme, tui::Source::Live { held: false });
+    let mut app = tui::App::fed(data, theme, tui::ReadState::Live { held: false });
     tui::run(&mut app, Some(&news_of(slices, args.iterations)), &signals)
 }
 
@@ -225,7 +227,7 @@ fn lines(recording: &Recording, view: &ViewArgs) -> anyhow::Result<Vec<String>> 
     Ok(all)
 }
 
-fn table(profile: &Profile, section: &Section, view: &ViewArgs) -> anyhow::Result<Vec<String>> {
+fn table(profile: &Profile, section: &ReportSection, view: &ViewArgs) -> anyhow::Result<Vec<String>> {
     let samples: u64 = section.totals.iter().map(|t| t.count).sum();
     let head = format!("{samples} samples of {}", section_name(profile, section).1);
     let mut text = Vec::new();

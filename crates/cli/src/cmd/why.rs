@@ -2,7 +2,7 @@
 
 use crate::text::findings;
 use crate::verdict::first_screen::SCHEMA_VERSION;
-use crate::verdict::{self, Machine};
+use crate::verdict::{self, MachineChange};
 use crate::{
     reading::{load, wall},
     terminal::{out, pager, term},
@@ -105,7 +105,7 @@ pub(crate) fn judge(recording: &Recording) -> Option<Value> {
     recording.profile.off_cpu.source?;
     let features = &recording.features;
     let cpus = features.nr_cpus.map_or(1, |cpus| cpus.online);
-    let machine = Machine { change: SystemChange { cpus, ..SystemChange::default() }, disks: None };
+    let machine = MachineChange { change: SystemChange { cpus, ..SystemChange::default() }, disks: None };
     let judgement = verdict::judge(&recording.profile, &RunSummary::default(), &machine, "-- COMMAND");
     Some(verdict::to_note(&judgement, &features.cmdline.as_deref().unwrap_or_default().join(" ")))
 }

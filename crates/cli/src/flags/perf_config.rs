@@ -19,7 +19,7 @@ const MAX_BYTES: u64 = 1 << 20;
 
 /// Files to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
+pub enum ConfigFiles {
     /// Both, or the one of `PERF_CONFIG`.
     All,
     /// `~/.perfconfig`.
@@ -53,7 +53,7 @@ impl Setting {
 
 /// The settings of these files, each name once: a later file wins. Damaged and foreign files are noted and left out.
 #[must_use]
-pub fn read(scope: Scope) -> Vec<Setting> {
+pub fn read(scope: ConfigFiles) -> Vec<Setting> {
     let mut settings: Vec<Setting> = Vec::new();
     for file in files(scope, |name| std::env::var_os(name)) {
         for setting in read_file(&file) {
@@ -67,15 +67,15 @@ pub fn read(scope: Scope) -> Vec<Setting> {
 }
 
 /// Paths to try, the ones that win last.
-fn files(scope: Scope, variable: impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
+fn files(scope: ConfigFiles, variable: impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
     let is_off = |name| variable(name).is_some_and(|value| value != "0" && !value.is_empty());
     let home = variable("HOME").filter(|home| !home.is_empty());
     let user = home.map(|home| Path::new(&home).join(".perfconfig"));
     match (scope, variable("PERF_CONFIG")) {
-        (Scope::System, _) => vec![SYSTEM_FILE.into()],
-        (Scope::User, _) => user.into_iter().collect(),
-        (Scope::All, Some(only)) => vec![only.into()],
-        (Scope::All, None) => {
+        (ConfigFiles::System, _) => vec![SYSTEM_FILE.into()],
+        (ConfigFiles::User, _) => user.into_iter().collect(),
+        (ConfigFiles::All, Some(only)) => vec![only.into()],
+        (ConfigFiles::All, None) => {
             let system = (!is_off("PERF_CONFIG_NOSYSTEM")).then(|| SYSTEM_FILE.into());
             system.into_iter().chain(user.filter(|_| !is_off("PERF_CONFIG_NOGLOBAL"))).collect()
         }
@@ -112,7 +112,7 @@ fn read_file(path: &Path) -> Vec<Setting> {
 mod tests {
     use super::*;
 
-    fn paths(scope: Scope, set: &[(&str, &str)]) -> Vec<String> {
+    fn paths(scope: ConfigFiles, set: &[(&str, &str)]) -> Vec<String> {
         let variable =
             |name: &str| set.iter().find(|(known, _)| *known == name).map(|(_, value)| OsString::from(value));
         files(scope, variable).iter().map(|path| path.display().to_string()).collect()
@@ -121,10 +121,10 @@ mod tests {
     #[test]
     fn the_users_file_wins_over_the_systems_and_perf_config_over_both() {
         let home = ("HOME", "/home/me");
-        assert_eq!(paths(Scope::All, &[home]), [SYSTEM_FILE, "/home/me/.perfconfig"]);
-        assert_eq!(paths(Scope::All, &[home, ("PERF_CONFIG", "/x")]), ["/x"]);
-        assert_eq!(paths(Scope::All, &[home, ("PERF_CONFIG_NOSYSTEM", "1")]), ["/home/me/.perfconfig"]);
-        assert_eq!(paths(Scope::System, &[home]), [SYSTEM_FILE]);
-        assert_eq!(paths(Scope::User, &[home]), ["/home/me/.perfconfig"]);
+        assert_eq!(paths(ConfigFiles::All, &[home]), [SYSTEM_FILE, "/home/me/.perfconfig"]);
+        assert_eq!(paths(ConfigFiles::All, &[home, ("PERF_CONFIG", "/x")]), ["/x"]);
+        assert_eq!(paths(ConfigFiles::All, &[home, ("PERF_CONFIG_NOSYSTEM", "1")]), ["/home/me/.perfconfig"]);
+        assert_eq!(paths(ConfigFiles::System, &[home]), [SYSTEM_FILE]);
+        assert_eq!(paths(ConfigFiles::User, &[home]), ["/home/me/.perfconfig"]);
     }
 }

@@ -12,14 +12,14 @@ pub struct Flag {
     /// The letter, if it has one.
     pub short: Option<char>,
     /// Whether a value follows.
-    pub value: Value,
+    pub value: FlagValue,
     /// What to do instead; `None`: the flag is taken, and changes nothing.
     pub instead: Option<&'static str>,
 }
 
 /// Whether a flag has a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Value {
+pub enum FlagValue {
     /// None.
     No,
     /// Always.
@@ -30,12 +30,12 @@ pub enum Value {
 
 impl Flag {
     /// Taken without effect.
-    pub const fn taken(long: &'static str, value: Value) -> Self {
+    pub const fn taken(long: &'static str, value: FlagValue) -> Self {
         Self { long, short: None, value, instead: None }
     }
 
     /// Refused.
-    pub const fn refused(long: &'static str, value: Value, instead: &'static str) -> Self {
+    pub const fn refused(long: &'static str, value: FlagValue, instead: &'static str) -> Self {
         Self { long, short: None, value, instead: Some(instead) }
     }
 
@@ -51,15 +51,15 @@ impl Flag {
             None => arg,
         };
         match self.value {
-            Value::No => arg.action(ArgAction::Count),
-            Value::Needed => arg.action(ArgAction::Append).allow_hyphen_values(true),
-            Value::Optional => arg.action(ArgAction::Append).num_args(0..=1).require_equals(true),
+            FlagValue::No => arg.action(ArgAction::Count),
+            FlagValue::Needed => arg.action(ArgAction::Append).allow_hyphen_values(true),
+            FlagValue::Optional => arg.action(ArgAction::Append).num_args(0..=1).require_equals(true),
         }
     }
 }
 
 /// The flags of one command.
-pub trait Table {
+pub trait FlagTable {
     /// All of them.
     const FLAGS: &'static [Flag];
 }
@@ -71,7 +71,7 @@ pub struct PerfOnly<T> {
     table: PhantomData<T>,
 }
 
-impl<T: Table> PerfOnly<T> {
+impl<T: FlagTable> PerfOnly<T> {
     /// Refuses what can't be done, with what can be done instead.
     ///
     /// # Errors
@@ -84,7 +84,7 @@ impl<T: Table> PerfOnly<T> {
     }
 }
 
-impl<T: Table> FromArgMatches for PerfOnly<T> {
+impl<T: FlagTable> FromArgMatches for PerfOnly<T> {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let is_given = |flag: &&Flag| matches.value_source(flag.long) == Some(ValueSource::CommandLine);
         Ok(Self { given: T::FLAGS.iter().filter(is_given).copied().collect(), table: PhantomData })
@@ -96,7 +96,7 @@ impl<T: Table> FromArgMatches for PerfOnly<T> {
     }
 }
 
-impl<T: Table> clap::Args for PerfOnly<T> {
+impl<T: FlagTable> clap::Args for PerfOnly<T> {
     fn augment_args(command: Command) -> Command {
         T::FLAGS.iter().fold(command, |command, flag| command.arg(flag.arg()))
     }
@@ -112,9 +112,11 @@ mod tests {
     use clap::Parser;
 
     struct Some2;
-    impl Table for Some2 {
-        const FLAGS: &'static [Flag] =
-            &[Flag::taken("asm-raw", Value::No), Flag::refused("gtk", Value::Optional, "use --html").or('k')];
+    impl FlagTable for Some2 {
+        const FLAGS: &'static [Flag] = &[
+            Flag::taken("asm-raw", FlagValue::No),
+            Flag::refused("gtk", FlagValue::Optional, "use --html").or('k'),
+        ];
     }
 
     #[derive(Parser)]

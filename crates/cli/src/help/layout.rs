@@ -7,7 +7,7 @@
 pub type Group = (&'static str, &'static str);
 
 /// The words of a command (`calls record`) and its groups.
-pub struct Layout(pub &'static str, pub &'static [Group]);
+pub struct HelpLayout(pub &'static str, pub &'static [Group]);
 
 /// Options that every command has.
 pub const GLOBAL: Group = ("Output", "color no-pager");
@@ -22,19 +22,19 @@ const EVENT_DETAILS: Group = (
 );
 
 /// Commands with more options than fit on a screen.
-pub const LAYOUTS: &[Layout] = &[
-    Layout("run", RUN),
-    Layout("record", RECORD),
-    Layout("top", TOP),
-    Layout("report", REPORT),
-    Layout("annotate", ANNOTATE),
-    Layout("flame", FLAME),
-    Layout("script", SCRIPT),
-    Layout("stat", STAT),
-    Layout("diff", DIFF),
-    Layout("timeline", &[("", "input thread time rows json"), WAITS]),
-    Layout("locks", &[("", "input thread rows"), WAITS]),
-    Layout(
+pub const LAYOUTS: &[HelpLayout] = &[
+    HelpLayout("run", RUN),
+    HelpLayout("record", RECORD),
+    HelpLayout("top", TOP),
+    HelpLayout("report", REPORT),
+    HelpLayout("annotate", ANNOTATE),
+    HelpLayout("flame", FLAME),
+    HelpLayout("script", SCRIPT),
+    HelpLayout("stat", STAT),
+    HelpLayout("diff", DIFF),
+    HelpLayout("timeline", &[("", "input thread time rows json"), WAITS]),
+    HelpLayout("locks", &[("", "input thread rows"), WAITS]),
+    HelpLayout(
         "sched timehist",
         &[
             ("", "input summary with-summary wakeups next state comm pid tid time"),
@@ -42,8 +42,8 @@ pub const LAYOUTS: &[Layout] = &[
             ("Target", "cpu"),
         ],
     ),
-    Layout("io", &[("", "pid all-cpus input output device trace heat json rows"), TARGET_OF_IO]),
-    Layout(
+    HelpLayout("io", &[("", "pid all-cpus input output device trace heat json rows"), TARGET_OF_IO]),
+    HelpLayout(
         "trace",
         &[
             ("", "pid all-cpus filter duration failed summary with-summary rows output json"),
@@ -51,17 +51,17 @@ pub const LAYOUTS: &[Layout] = &[
             ("Details", "strsize mmap-pages"),
         ],
     ),
-    Layout("probe", PROBE),
-    Layout("calls record", CALLS_RECORD),
-    Layout("calls live", CALLS_LIVE),
-    Layout("calls", &[("", "input sort lines filter min slowest histogram graph replay"), CALLS_FILTERS]),
-    Layout("calls report", &[("", "input sort lines filter min slowest histogram"), CALLS_FILTERS]),
-    Layout("calls graph", &[("", "input filter min"), CALLS_FILTERS]),
-    Layout("calls replay", &[("", "input filter min kernel"), CALLS_FILTERS]),
-    Layout("calls flame", &[("", "input output folded counts filter min"), CALLS_FILTERS]),
-    Layout("calls diff", &[("", "paths input filter min"), CALLS_FILTERS]),
-    Layout("calls export", &[("", "to output input event idle filter min"), CALLS_FILTERS]),
-    Layout("export", &[("", "to output input event idle filter min"), CALLS_FILTERS]),
+    HelpLayout("probe", PROBE),
+    HelpLayout("calls record", CALLS_RECORD),
+    HelpLayout("calls live", CALLS_LIVE),
+    HelpLayout("calls", &[("", "input sort lines filter min slowest histogram graph replay"), CALLS_FILTERS]),
+    HelpLayout("calls report", &[("", "input sort lines filter min slowest histogram"), CALLS_FILTERS]),
+    HelpLayout("calls graph", &[("", "input filter min"), CALLS_FILTERS]),
+    HelpLayout("calls replay", &[("", "input filter min kernel"), CALLS_FILTERS]),
+    HelpLayout("calls flame", &[("", "input output folded counts filter min"), CALLS_FILTERS]),
+    HelpLayout("calls diff", &[("", "paths input filter min"), CALLS_FILTERS]),
+    HelpLayout("calls export", &[("", "to output input event idle filter min"), CALLS_FILTERS]),
+    HelpLayout("export", &[("", "to output input event idle filter min"), CALLS_FILTERS]),
 ];
 
 const CALLS_FILTERS: Group =

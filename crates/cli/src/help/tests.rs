@@ -29,7 +29,7 @@ fn every_option_of_a_long_command_is_in_one_group() {
             .filter_map(Arg::get_long)
             .filter(|name| !is_in(&GLOBAL, name))
             .collect();
-        let Some(Layout(_, groups)) = LAYOUTS.iter().find(|Layout(words, _)| *words == path) else {
+        let Some(HelpLayout(_, groups)) = LAYOUTS.iter().find(|HelpLayout(words, _)| *words == path) else {
             assert!(shown.len() <= 12, "tally {path}: {} options and no layout", shown.len());
             continue;
         };
@@ -43,7 +43,7 @@ fn every_option_of_a_long_command_is_in_one_group() {
 #[test]
 fn every_layout_belongs_to_a_command() {
     let paths: BTreeSet<String> = commands().into_iter().map(|(path, _)| path).collect();
-    for Layout(path, _) in LAYOUTS {
+    for HelpLayout(path, _) in LAYOUTS {
         assert!(paths.contains(*path), "no command {path}");
     }
 }

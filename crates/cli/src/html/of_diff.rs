@@ -10,7 +10,7 @@ use profile::profile::{Profile, Sums};
 use profile::view::diff::{Diff, DiffRow, DiffSection, Norm};
 use profile::view::flame::{NodeId, Tree, TreeBuilder, TreeOpts, Unit};
 use profile::view::page::{ItemSet, PageData, PageItem, files};
-use profile::view::report::Value as Cell;
+use profile::view::report::SortValue as Cell;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -1,7 +1,7 @@
 //! One rule for all that read recordings: a damaged or unfinished one is named on standard error, once, in the same
 //! words, before messages that may only be a consequence. What could be read is shown.
 
-use perfdata::{Error, Mode, Order, PerfData};
+use perfdata::{Error, Order, PerfData, ReadMode};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -23,7 +23,7 @@ pub fn tell_header(path: &Path, file: &PerfData<'_>) {
 
 /// Names an open recording of which only the header is wanted. That of a pipe is its records, so they are all read.
 pub fn tell_described(path: &Path, file: &PerfData<'_>) {
-    if file.mode() == Mode::Pipe {
+    if file.mode() == ReadMode::Pipe {
         tell_records(path, file);
     }
 }

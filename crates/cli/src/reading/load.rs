@@ -4,7 +4,7 @@ use crate::reading::damage;
 use crate::terminal::out;
 use crate::terminal::term;
 use anyhow::{Context, bail};
-use dso::Mmap;
+use dso::MappedFile;
 use perfdata::PerfData;
 use std::io::{IsTerminal, Read, Write};
 use std::ops::ControlFlow;
@@ -19,15 +19,15 @@ const RELEASE: u64 = 8 << 20;
 ///
 /// # Errors
 /// If it can't be opened or read, or is empty.
-pub fn open(path: &Path) -> anyhow::Result<Mmap> {
+pub fn open(path: &Path) -> anyhow::Result<MappedFile> {
     let map = if path.as_os_str() == "-" {
         let mut bytes = Vec::new();
         std::io::stdin().lock().read_to_end(&mut bytes).context("can't read standard input")?;
-        Mmap::from_vec(bytes)
+        MappedFile::from_vec(bytes)
     } else {
         let remedy =
             if path == Path::new("perf.data") { " (record with tally record or tally run)" } else { "" };
-        Mmap::open(path).with_context(|| format!("can't open {}{remedy}", path.display()))?
+        MappedFile::open(path).with_context(|| format!("can't open {}{remedy}", path.display()))?
     };
     if map.is_empty() {
         bail!("{} is empty: nothing was recorded", name_of(path));
@@ -39,7 +39,7 @@ pub fn open(path: &Path) -> anyhow::Result<Mmap> {
 ///
 /// # Errors
 /// If it is no perf.data file.
-pub fn parse<'a>(path: &Path, map: &'a Mmap) -> anyhow::Result<PerfData<'a>> {
+pub fn parse<'a>(path: &Path, map: &'a MappedFile) -> anyhow::Result<PerfData<'a>> {
     let file = PerfData::open(map).with_context(|| format!("can't read {}", name_of(path)))?;
     damage::tell_header(path, &file);
     Ok(file)
@@ -115,14 +115,14 @@ pub struct Progress<'a> {
     started: Instant,
     shown: Option<Instant>,
     on: bool,
-    map: Option<&'a Mmap>,
+    map: Option<&'a MappedFile>,
     /// Memory before it is given back.
     released: u64,
 }
 
 impl<'a> Progress<'a> {
     /// For the file in `map`.
-    pub fn on_stderr(path: &Path, map: &'a Mmap) -> Self {
+    pub fn on_stderr(path: &Path, map: &'a MappedFile) -> Self {
         let on = std::io::stderr().is_terminal();
         let (started, name) = (Instant::now(), path.display().to_string());
         Self { name, total: map.len() as u64, started, shown: None, on, map: Some(map), released: 0 }
@@ -142,7 +142,7 @@ impl<'a> Progress<'a> {
     }
 
     /// Never reports anything, but gives memory back.
-    pub fn releasing(map: &'a Mmap) -> Self {
+    pub fn releasing(map: &'a MappedFile) -> Self {
         Self { total: map.len() as u64, map: Some(map), ..Self::silent() }
     }
 

@@ -156,7 +156,7 @@ fn runtime_flags(profile: &Profile) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use profile::profile::{CellKey, EventInfo, Extra, Sums, Task};
+    use profile::profile::{CellKey, EventInfo, ExtraDimensions, Sums, Task};
     use profile::source::{DsoSource, NamedFrame, Want};
     use profile::table::Frame;
 
@@ -186,7 +186,7 @@ mod tests {
         profile.events.push(EventInfo::default());
         let comm = profile.strings.intern("app");
         let task = profile.intern_task(Task { pid: 1, tid: 1, process: 0, comm });
-        let extra = profile.intern_extra(Extra::default());
+        let extra = profile.intern_extra(ExtraDimensions::default());
         for &(path, kind, period) in files {
             let short_name = path.rsplit('/').next().unwrap_or(path).to_owned();
             let (path, level) = (path.to_owned(), '.');

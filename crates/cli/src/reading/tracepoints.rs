@@ -7,9 +7,9 @@ use crate::{
     terminal::out,
 };
 use anyhow::bail;
-use dso::Mmap;
+use dso::MappedFile;
 use perfdata::abi::{PERF_SAMPLE_TIME, PERF_TYPE_TRACEPOINT};
-use perfdata::tracepoint::{Format, Formats};
+use perfdata::tracepoint::{Format, TracepointFormats};
 use perfdata::{Event, Item, Order, PerfData, Record, Sample};
 use profile::profile::Profile;
 use profile::sched_events::IDLE;
@@ -24,10 +24,10 @@ use symbols::{NameOpts, ObjectFiles, session_of, symbolize_from};
 const BATCH: usize = 4096;
 
 /// A recording with the formats of its tracepoints.
-pub struct Tracepoints<'f> {
+pub struct TracepointReader<'f> {
     path: &'f Path,
     file: &'f PerfData<'f>,
-    formats: Formats,
+    formats: TracepointFormats,
 }
 
 /// One sample of a tracepoint.
@@ -57,7 +57,7 @@ impl Hit<'_> {
 }
 
 /// What takes the samples.
-pub trait Sink {
+pub trait HitSink {
     /// The next sample, in time order. The session knows the names of threads at that moment.
     ///
     /// # Errors
@@ -76,7 +76,7 @@ pub trait Sink {
     }
 }
 
-impl<'f> Tracepoints<'f> {
+impl<'f> TracepointReader<'f> {
     /// The tracepoints of `file`, which was found at `path`. `needed` is one it must have, `record` how to record it.
     ///
     /// # Errors
@@ -86,7 +86,7 @@ impl<'f> Tracepoints<'f> {
         (needed, record): (&str, &str),
     ) -> anyhow::Result<Self> {
         let lacks = || damage::lacks(path, &format!("no {needed} in it"), &format!("record with {record}"));
-        let formats = file.features().tracing_data.as_ref().map(Formats::new).ok_or_else(lacks)?;
+        let formats = file.features().tracing_data.as_ref().map(TracepointFormats::new).ok_or_else(lacks)?;
         let tracepoints = Self { path, file, formats };
         if !tracepoints.names().any(|name| name.is_some_and(|name| needed.ends_with(name))) {
             return Err(lacks());
@@ -116,7 +116,7 @@ impl<'f> Tracepoints<'f> {
     ///
     /// # Errors
     /// Those of the sink.
-    pub fn read(&self, map: &Mmap, frames: usize, sink: &mut impl Sink) -> anyhow::Result<()> {
+    pub fn read(&self, map: &MappedFile, frames: usize, sink: &mut impl HitSink) -> anyhow::Result<()> {
         let opts = SessionOpts { callchains: frames > 0, max_frames: frames, ..SessionOpts::default() };
         let mut session = session_of(self.file, opts);
         let files = (frames > 0).then(|| ObjectFiles::of_recording(self.file, &NameOpts::from_env()));
@@ -148,7 +148,7 @@ impl<'f> Tracepoints<'f> {
         failed.map_or(Ok(()), Err)
     }
 
-    fn take(&self, item: &Item<'_>, session: &mut Session, sink: &mut impl Sink) -> anyhow::Result<()> {
+    fn take(&self, item: &Item<'_>, session: &mut Session, sink: &mut impl HitSink) -> anyhow::Result<()> {
         let Record::Sample(sample) = &item.record else {
             if let Record::Fork(fork) = &item.record {
                 let parent = if fork.pid == fork.ppid { fork.pid } else { fork.ptid };

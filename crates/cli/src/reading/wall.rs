@@ -9,7 +9,7 @@ use crate::text::critical;
 use crate::text::number::{count_of, duration_ns};
 use crate::text::present;
 use crate::text::wall::{self as text, WallTextOpts};
-use dso::Mmap;
+use dso::MappedFile;
 use perfdata::PerfData;
 use profile::profile::Profile;
 use profile::session::SessionOpts;
@@ -117,7 +117,12 @@ fn idle_words(idle_ns: u64, args: &WaitArgs) -> String {
 ///
 /// # Errors
 /// If it can't be read, or has nothing about time off the CPU.
-pub fn report(path: &Path, map: &Mmap, file: &PerfData<'_>, args: &WallArgs) -> anyhow::Result<ExitCode> {
+pub fn report(
+    path: &Path,
+    map: &MappedFile,
+    file: &PerfData<'_>,
+    args: &WallArgs,
+) -> anyhow::Result<ExitCode> {
     let recording = read(path, map, file)?;
     check_thread(&recording.profile, &args.waits)?;
     let view = wall(&recording.profile, &args.waits.opts(args.rows.min(10)));
@@ -144,7 +149,7 @@ pub struct OpenRecording<'a> {
     /// Its path.
     pub path: &'a Path,
     /// Its bytes.
-    pub map: &'a Mmap,
+    pub map: &'a MappedFile,
     /// Its content.
     pub file: &'a PerfData<'a>,
 }
@@ -229,7 +234,7 @@ impl FollowedView<'_> {
 ///
 /// # Errors
 /// If it can't be read.
-pub fn read(path: &Path, map: &Mmap, file: &PerfData<'_>) -> anyhow::Result<Recording> {
+pub fn read(path: &Path, map: &MappedFile, file: &PerfData<'_>) -> anyhow::Result<Recording> {
     load::load_file((path, file), load_opts(), &mut Progress::on_stderr(path, map))
 }
 

@@ -1,6 +1,6 @@
 //! Branch stacks: `brstack`, `brstacksym`, `brstackoff`.
 
-use super::fields::{Field, FieldSet};
+use super::fields::{FieldSet, ScriptField};
 use super::frame::{dso_name, own_name};
 use super::row::Row;
 use crate::terminal::out::harmless;
@@ -13,21 +13,21 @@ use std::fmt::Write;
 pub fn write_branches(out: &mut String, fields: FieldSet, profile: &Profile, row: &Row<'_>) {
     let Some(stack) = row.sample.branches else { return };
     for (branch, &(from, to)) in stack.iter().zip(&row.branches) {
-        if fields.has(Field::Brstack) {
-            let dso = |frame| match fields.has(Field::Dso) {
+        if fields.has(ScriptField::Brstack) {
+            let dso = |frame| match fields.has(ScriptField::Dso) {
                 true => format!("({})", dso_name(profile, frame)),
                 false => String::new(),
             };
             let _ = write!(out, " {:#x}{}/{:#x}{}", branch.from, dso(from), branch.to, dso(to));
             write_branch_flags(out, branch.flags);
         }
-        if fields.has(Field::Brstacksym) {
+        if fields.has(ScriptField::Brstacksym) {
             write_branch_symbol(out, fields, profile, from);
             out.push('/');
             write_branch_symbol(out, fields, profile, to);
             write_branch_flags(out, branch.flags);
         }
-        if fields.has(Field::Brstackoff) {
+        if fields.has(ScriptField::Brstackoff) {
             let at = |frame: FrameId| profile.frames.of(frame).addr;
             let _ = write!(out, " {:#x}/{:#x}", at(from), at(to));
             write_branch_flags(out, branch.flags);
@@ -43,7 +43,7 @@ fn write_branch_symbol(out: &mut String, fields: FieldSet, profile: &Profile, fr
         }
         None => out.push_str("[unknown]"),
     }
-    if fields.has(Field::Dso) {
+    if fields.has(ScriptField::Dso) {
         let _ = write!(out, "({})", dso_name(profile, frame));
     }
 }

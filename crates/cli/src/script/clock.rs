@@ -4,7 +4,7 @@ use perfdata::Sample;
 
 /// The zero of the times shown.
 #[derive(Clone, Copy, Debug, Default)]
-pub enum Clock {
+pub enum TimeZero {
     /// The recording's own.
     #[default]
     Recorded,
@@ -14,7 +14,7 @@ pub enum Clock {
     Before(Option<u64>),
 }
 
-impl Clock {
+impl TimeZero {
     /// Changes the time of the next row shown to what it is by this clock.
     pub fn apply(&mut self, sample: &mut Sample<'_>) {
         let Some(time) = sample.time_ns else { return };
@@ -33,15 +33,15 @@ mod tests {
 
     #[test]
     fn times_are_counted_from_the_first_or_the_one_before() {
-        let run = |mut clock: Clock| {
+        let run = |mut clock: TimeZero| {
             [5, 8, 20].map(|time_ns| {
                 let mut sample = Sample { time_ns: Some(time_ns), ..Sample::default() };
                 clock.apply(&mut sample);
                 sample.time_ns
             })
         };
-        assert_eq!(run(Clock::Recorded), [Some(5), Some(8), Some(20)]);
-        assert_eq!(run(Clock::First(None)), [Some(0), Some(3), Some(15)]);
-        assert_eq!(run(Clock::Before(None)), [Some(0), Some(3), Some(12)]);
+        assert_eq!(run(TimeZero::Recorded), [Some(5), Some(8), Some(20)]);
+        assert_eq!(run(TimeZero::First(None)), [Some(0), Some(3), Some(15)]);
+        assert_eq!(run(TimeZero::Before(None)), [Some(0), Some(3), Some(12)]);
     }
 }

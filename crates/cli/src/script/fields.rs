@@ -7,7 +7,7 @@ use perfdata::abi::*;
 /// One field of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names are those of -F")]
-pub enum Field {
+pub enum ScriptField {
     Comm,
     Tid,
     Pid,
@@ -41,35 +41,35 @@ pub enum Field {
 }
 
 /// All fields by their name in `-F`, with the `PERF_SAMPLE_*` bit the event needs for it.
-const NAMES: [(&str, Field, u64); 28] = [
-    ("comm", Field::Comm, 0),
-    ("tid", Field::Tid, PERF_SAMPLE_TID),
-    ("pid", Field::Pid, PERF_SAMPLE_TID),
-    ("time", Field::Time, PERF_SAMPLE_TIME),
-    ("cpu", Field::Cpu, PERF_SAMPLE_CPU),
-    ("event", Field::Event, 0),
-    ("trace", Field::Trace, PERF_SAMPLE_RAW),
-    ("ip", Field::Ip, PERF_SAMPLE_IP),
-    ("sym", Field::Sym, 0),
-    ("symoff", Field::Symoff, 0),
-    ("dso", Field::Dso, 0),
-    ("addr", Field::Addr, PERF_SAMPLE_ADDR),
-    ("srcline", Field::Srcline, 0),
-    ("period", Field::Period, 0),
-    ("iregs", Field::Iregs, PERF_SAMPLE_REGS_INTR),
-    ("uregs", Field::Uregs, PERF_SAMPLE_REGS_USER),
-    ("brstack", Field::Brstack, PERF_SAMPLE_BRANCH_STACK),
-    ("brstacksym", Field::Brstacksym, PERF_SAMPLE_BRANCH_STACK),
-    ("brstackoff", Field::Brstackoff, PERF_SAMPLE_BRANCH_STACK),
-    ("data_src", Field::DataSrc, PERF_SAMPLE_DATA_SRC),
-    ("weight", Field::Weight, PERF_SAMPLE_WEIGHT | PERF_SAMPLE_WEIGHT_STRUCT),
-    ("phys_addr", Field::PhysAddr, PERF_SAMPLE_PHYS_ADDR),
-    ("data_page_size", Field::DataPageSize, PERF_SAMPLE_DATA_PAGE_SIZE),
-    ("code_page_size", Field::CodePageSize, PERF_SAMPLE_CODE_PAGE_SIZE),
-    ("flags", Field::Flags, 0),
-    ("misc", Field::Misc, 0),
-    ("ins_lat", Field::InsLat, PERF_SAMPLE_WEIGHT_STRUCT),
-    ("cgroup", Field::Cgroup, PERF_SAMPLE_CGROUP),
+const NAMES: [(&str, ScriptField, u64); 28] = [
+    ("comm", ScriptField::Comm, 0),
+    ("tid", ScriptField::Tid, PERF_SAMPLE_TID),
+    ("pid", ScriptField::Pid, PERF_SAMPLE_TID),
+    ("time", ScriptField::Time, PERF_SAMPLE_TIME),
+    ("cpu", ScriptField::Cpu, PERF_SAMPLE_CPU),
+    ("event", ScriptField::Event, 0),
+    ("trace", ScriptField::Trace, PERF_SAMPLE_RAW),
+    ("ip", ScriptField::Ip, PERF_SAMPLE_IP),
+    ("sym", ScriptField::Sym, 0),
+    ("symoff", ScriptField::Symoff, 0),
+    ("dso", ScriptField::Dso, 0),
+    ("addr", ScriptField::Addr, PERF_SAMPLE_ADDR),
+    ("srcline", ScriptField::Srcline, 0),
+    ("period", ScriptField::Period, 0),
+    ("iregs", ScriptField::Iregs, PERF_SAMPLE_REGS_INTR),
+    ("uregs", ScriptField::Uregs, PERF_SAMPLE_REGS_USER),
+    ("brstack", ScriptField::Brstack, PERF_SAMPLE_BRANCH_STACK),
+    ("brstacksym", ScriptField::Brstacksym, PERF_SAMPLE_BRANCH_STACK),
+    ("brstackoff", ScriptField::Brstackoff, PERF_SAMPLE_BRANCH_STACK),
+    ("data_src", ScriptField::DataSrc, PERF_SAMPLE_DATA_SRC),
+    ("weight", ScriptField::Weight, PERF_SAMPLE_WEIGHT | PERF_SAMPLE_WEIGHT_STRUCT),
+    ("phys_addr", ScriptField::PhysAddr, PERF_SAMPLE_PHYS_ADDR),
+    ("data_page_size", ScriptField::DataPageSize, PERF_SAMPLE_DATA_PAGE_SIZE),
+    ("code_page_size", ScriptField::CodePageSize, PERF_SAMPLE_CODE_PAGE_SIZE),
+    ("flags", ScriptField::Flags, 0),
+    ("misc", ScriptField::Misc, 0),
+    ("ins_lat", ScriptField::InsLat, PERF_SAMPLE_WEIGHT_STRUCT),
+    ("cgroup", ScriptField::Cgroup, PERF_SAMPLE_CGROUP),
 ];
 
 /// perf's fields that are not there, and what is.
@@ -99,18 +99,18 @@ pub struct FieldSet(u32);
 
 impl FieldSet {
     /// Whether the field is shown.
-    pub fn has(self, field: Field) -> bool {
+    pub fn has(self, field: ScriptField) -> bool {
         self.0 >> (field as u32) & 1 != 0
     }
 
-    fn set(&mut self, field: Field, on: bool) {
+    fn set(&mut self, field: ScriptField, on: bool) {
         let bit = 1 << (field as u32);
         self.0 = if on { self.0 | bit } else { self.0 & !bit };
     }
 }
 
-impl FromIterator<Field> for FieldSet {
-    fn from_iter<T: IntoIterator<Item = Field>>(fields: T) -> Self {
+impl FromIterator<ScriptField> for FieldSet {
+    fn from_iter<T: IntoIterator<Item = ScriptField>>(fields: T) -> Self {
         fields.into_iter().fold(Self::default(), |mut set, field| {
             set.set(field, true);
             set
@@ -147,11 +147,11 @@ fn index_of(type_: u32) -> usize {
 
 impl Default for Fields {
     fn default() -> Self {
-        use Field::{
+        use ScriptField::{
             Addr, CodePageSize, Comm, Cpu, DataPageSize, DataSrc, Dso, InsLat, Ip, Period, PhysAddr,
         };
-        use Field::{Sym, Symoff, Tid, Time, Trace, Weight};
-        let base = [Comm, Tid, Cpu, Time, Field::Event];
+        use ScriptField::{Sym, Symoff, Tid, Time, Trace, Weight};
+        let base = [Comm, Tid, Cpu, Time, ScriptField::Event];
         let code = base.into_iter().chain([Ip, Sym, Symoff, Dso, Period]).collect::<FieldSet>();
         let memory = [Addr, DataSrc, Weight, PhysAddr, DataPageSize, CodePageSize, InsLat];
         let raw = base.into_iter().chain([Ip, Sym, Symoff, Dso, Period]).chain(memory).collect();
@@ -172,7 +172,7 @@ impl Fields {
 
     /// Shows source files with their folders.
     pub fn show_source_folders(&mut self) {
-        self.by_type.iter_mut().for_each(|fields| fields.set(Field::SourceFolders, true));
+        self.by_type.iter_mut().for_each(|fields| fields.set(ScriptField::SourceFolders, true));
     }
 
     /// Takes `-F [TYPE:]a,b,c` or `-F +a,-b`.
@@ -209,7 +209,7 @@ impl Fields {
             };
             for &t in &types {
                 // Only tracepoints have a payload with a format.
-                if *field != Field::Trace || t == 2 {
+                if *field != ScriptField::Trace || t == 2 {
                     self.by_type[t].set(*field, on);
                     self.asked[t].set(*field, on);
                 }
@@ -246,7 +246,7 @@ impl Fields {
         let traced_chain =
             |e: &Event| e.attr.type_ == PERF_TYPE_TRACEPOINT && e.attr.samples(PERF_SAMPLE_CALLCHAIN);
         if callchains && !self.user_set[2] && events.iter().any(traced_chain) {
-            for field in [Field::Ip, Field::Sym, Field::Symoff, Field::Dso] {
+            for field in [ScriptField::Ip, ScriptField::Sym, ScriptField::Symoff, ScriptField::Dso] {
                 self.by_type[2].set(field, true);
             }
         }
@@ -267,7 +267,7 @@ mod tests {
         let events = [event(1, PERF_SAMPLE_IP | PERF_SAMPLE_TID)];
         let mut fields = Fields::default();
         fields.fit(&events, true).unwrap();
-        assert!(!fields.of(&events[0]).has(Field::Time) && fields.of(&events[0]).has(Field::Tid));
+        assert!(!fields.of(&events[0]).has(ScriptField::Time) && fields.of(&events[0]).has(ScriptField::Tid));
         let mut fields = Fields::default();
         fields.apply("comm,time").unwrap();
         let error = fields.fit(&events, true).unwrap_err().to_string();
@@ -279,8 +279,8 @@ mod tests {
         let mut fields = Fields::default();
         fields.apply("sw:+pid,-time").unwrap();
         let (sw, hw) = (event(1, 0), event(0, 0));
-        assert!(fields.of(&sw).has(Field::Pid) && !fields.of(&sw).has(Field::Time));
-        assert!(!fields.of(&hw).has(Field::Pid) && fields.of(&hw).has(Field::Time));
+        assert!(fields.of(&sw).has(ScriptField::Pid) && !fields.of(&sw).has(ScriptField::Time));
+        assert!(!fields.of(&hw).has(ScriptField::Pid) && fields.of(&hw).has(ScriptField::Time));
         assert!(fields.apply("nonsense").is_err());
     }
 
@@ -292,7 +292,9 @@ mod tests {
         fields.apply("-comm").unwrap();
         fields.fit(&events, true).unwrap();
         let shown = fields.of(&events[0]);
-        assert!(shown.has(Field::Srcline) && !shown.has(Field::Comm) && !shown.has(Field::Cpu));
+        assert!(
+            shown.has(ScriptField::Srcline) && !shown.has(ScriptField::Comm) && !shown.has(ScriptField::Cpu)
+        );
         let error = fields.apply("comm,brstackinsn").unwrap_err().to_string();
         assert!(error.contains("brstacksym"), "{error}");
     }

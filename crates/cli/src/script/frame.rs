@@ -1,7 +1,7 @@
 //! A frame as text: its line in a call chain, its names after an address.
 
 use super::digits;
-use super::fields::{Field, FieldSet};
+use super::fields::{FieldSet, ScriptField};
 use crate::terminal::out::harmless;
 use profile::profile::Profile;
 use profile::table::{DsoKind, FrameId, InlineFrame};
@@ -118,12 +118,12 @@ pub fn write_names(
     name: Option<&InlineFrame>,
 ) {
     let symbol = name.map(|n| profile.symbols.of(n.symbol));
-    if fields.has(Field::Sym) {
+    if fields.has(ScriptField::Sym) {
         match symbol {
             Some(symbol) => {
                 out.push(' ');
                 out.push_str(&harmless(profile.strings.of(symbol.name)));
-                if fields.has(Field::Symoff) {
+                if fields.has(ScriptField::Symoff) {
                     let at = profile.frames.of(frame).addr;
                     out.push_str("+0x");
                     digits::hexadecimal(out, at.wrapping_sub(symbol.start), 0);
@@ -132,7 +132,7 @@ pub fn write_names(
             None => out.push_str(" [unknown]"),
         }
     }
-    if fields.has(Field::Dso) && !symbol.is_some_and(|s| s.inlined) {
+    if fields.has(ScriptField::Dso) && !symbol.is_some_and(|s| s.inlined) {
         out.push_str(" (");
         out.push_str(&dso_name(profile, frame));
         out.push(')');
@@ -157,12 +157,12 @@ pub fn write_srcline(
     frame: FrameId,
     name: Option<&InlineFrame>,
 ) {
-    if !fields.has(Field::Srcline) {
+    if !fields.has(ScriptField::Srcline) {
         return;
     }
     let found = name.and_then(|n| Some((profile.strings.of(n.file?), n.line)));
     let shown =
-        |file| if fields.has(Field::SourceFolders) { file } else { profile::machine::file_name(file) };
+        |file| if fields.has(ScriptField::SourceFolders) { file } else { profile::machine::file_name(file) };
     let _ = match found.filter(|(_, line)| *line > 0) {
         Some((file, line)) => write!(out, "\n  {}:{line}", harmless(shown(file))),
         None => write!(out, "\n  {}[{:x}]", profile_short(profile, frame), profile.frames.of(frame).addr),

@@ -1,6 +1,6 @@
 //! One sample as a line of JSON.
 
-use super::line::Style;
+use super::line::LineStyle;
 use super::row::Row;
 use crate::terminal::foreign;
 use profile::profile::Profile;
@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use std::fmt::Write;
 
 /// Appends one row as an object on one line. The stack is leaf first; addresses are hexadecimal strings.
-pub fn write_json(out: &mut String, style: &Style<'_>, profile: &Profile, row: &Row<'_>) {
+pub fn write_json(out: &mut String, style: &LineStyle<'_>, profile: &Profile, row: &Row<'_>) {
     let ((_, event), s) = (style.of(row), &row.sample);
     let mut o = Map::new();
     let mut put = |key: &str, value: Value| {

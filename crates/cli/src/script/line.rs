@@ -5,13 +5,13 @@
 
 use super::branches::write_branches;
 use super::digits;
-use super::fields::{Field, FieldSet};
+use super::fields::{FieldSet, ScriptField};
 use super::frame::{FrameTexts, own_name, write_names, write_srcline};
 use super::row::Row;
 use crate::terminal::foreign::{harmless, harmless_lines};
 use perfdata::abi::*;
-use perfdata::tracepoint::Formats;
-use perfdata::{CpuMode, DataSource, Event, Regs, Weight};
+use perfdata::tracepoint::TracepointFormats;
+use perfdata::{CpuMode, DataSource, Event, SampleRegs, Weight};
 use profile::machine::Mappings;
 use profile::profile::Profile;
 use std::fmt::Write;
@@ -19,7 +19,7 @@ use std::sync::LazyLock;
 use symbols::ObjectFiles;
 
 /// What the lines of one run have in common.
-pub struct Style<'a> {
+pub struct LineStyle<'a> {
     /// The file's events.
     pub events: &'a [Event],
     /// Fields by event index.
@@ -37,15 +37,19 @@ pub struct Style<'a> {
     /// Names of kernel addresses in tracepoints.
     pub kernel: KernelNames<'a>,
     /// The file's tracepoint formats.
-    pub formats: Option<&'a Formats>,
+    pub formats: Option<&'a TracepointFormats>,
 }
 
-impl Style<'_> {
+impl LineStyle<'_> {
     /// Fields and event of a row. A record that is no sample has none in a file whose events can't be read: then it
     /// begins as a sample's line does.
     pub fn of(&self, row: &Row<'_>) -> (FieldSet, &Event) {
         static NO_EVENT: LazyLock<Event> = LazyLock::new(Event::default);
-        let start = || [Field::Comm, Field::Tid, Field::Cpu, Field::Time, Field::Event].into_iter().collect();
+        let start = || {
+            [ScriptField::Comm, ScriptField::Tid, ScriptField::Cpu, ScriptField::Time, ScriptField::Event]
+                .into_iter()
+                .collect()
+        };
         let fields = self.fields.get(row.event).copied().unwrap_or_else(start);
         (fields, self.events.get(row.event).unwrap_or(&NO_EVENT))
     }
@@ -71,7 +75,7 @@ impl KernelNames<'_> {
 }
 
 /// Appends the lines of one row, line end included.
-pub fn write_row(out: &mut String, style: &Style<'_>, profile: &Profile, row: &Row<'_>) {
+pub fn write_row(out: &mut String, style: &LineStyle<'_>, profile: &Profile, row: &Row<'_>) {
     let (fields, event) = style.of(row);
     write_start(out, style, profile, row);
     if let Some(note) = &row.note {
@@ -79,18 +83,18 @@ pub fn write_row(out: &mut String, style: &Style<'_>, profile: &Profile, row: &R
         out.push('\n');
         return;
     }
-    if fields.has(Field::Period) {
+    if fields.has(ScriptField::Period) {
         digits::decimal(out, row.sample.period.unwrap_or(event.attr.sample_period), 10);
         out.push(' ');
     }
-    if fields.has(Field::Event) {
+    if fields.has(ScriptField::Event) {
         digits::right(out, &harmless(&event.name), style.name_width);
         out.push_str(": ");
     }
-    if fields.has(Field::Flags) {
+    if fields.has(ScriptField::Flags) {
         let _ = write!(out, "  {:<21} ", "");
     }
-    if let Some(raw) = row.sample.raw.filter(|_| fields.has(Field::Trace)) {
+    if let Some(raw) = row.sample.raw.filter(|_| fields.has(ScriptField::Trace)) {
         match style.formats.and_then(|f| f.of(event.attr.config)) {
             Some(format) => {
                 let mut text = String::new();
@@ -101,7 +105,7 @@ pub fn write_row(out: &mut String, style: &Style<'_>, profile: &Profile, row: &R
         }
     }
     write_numbers(out, fields, profile, event, row);
-    if fields.has(Field::Ip) {
+    if fields.has(ScriptField::Ip) {
         match &row.chain {
             Some(chain) => {
                 let plain = if style.inline { 0 } else { row.recorded };
@@ -111,24 +115,24 @@ pub fn write_row(out: &mut String, style: &Style<'_>, profile: &Profile, row: &R
             None => write_leaf(out, fields, profile, row),
         }
     }
-    write_regs(out, row.sample.regs_intr.filter(|_| fields.has(Field::Iregs)));
-    write_regs(out, row.sample.regs_user.filter(|_| fields.has(Field::Uregs)));
+    write_regs(out, row.sample.regs_intr.filter(|_| fields.has(ScriptField::Iregs)));
+    write_regs(out, row.sample.regs_user.filter(|_| fields.has(ScriptField::Uregs)));
     write_branches(out, fields, profile, row);
     write_tail(out, fields, row);
     out.push('\n');
 }
 
-fn write_start(out: &mut String, style: &Style<'_>, profile: &Profile, row: &Row<'_>) {
+fn write_start(out: &mut String, style: &LineStyle<'_>, profile: &Profile, row: &Row<'_>) {
     let (fields, event) = style.of(row);
-    if fields.has(Field::Comm) {
+    if fields.has(ScriptField::Comm) {
         let comm = harmless(profile.strings.of(row.comm));
         let has_chain = style.callchains && event.has_callchain();
-        digits::right(out, &comm, if fields.has(Field::Ip) && has_chain { 0 } else { 16 });
+        digits::right(out, &comm, if fields.has(ScriptField::Ip) && has_chain { 0 } else { 16 });
         out.push(' ');
     }
     let (pid, tid) = row.sample.pid_tid.unwrap_or((u32::MAX, u32::MAX));
     let (pid, tid) = (pid.cast_signed(), tid.cast_signed());
-    match (fields.has(Field::Pid), fields.has(Field::Tid)) {
+    match (fields.has(ScriptField::Pid), fields.has(ScriptField::Tid)) {
         (true, true) => {
             digits::signed(out, pid, 5);
             out.push('/');
@@ -141,10 +145,10 @@ fn write_start(out: &mut String, style: &Style<'_>, profile: &Profile, row: &Row
         (false, true) => digits::signed(out, tid, 5),
         (false, false) => {}
     }
-    if fields.has(Field::Pid) != fields.has(Field::Tid) {
+    if fields.has(ScriptField::Pid) != fields.has(ScriptField::Tid) {
         out.push(' ');
     }
-    if fields.has(Field::Cpu) {
+    if fields.has(ScriptField::Cpu) {
         out.push('[');
         match row.sample.cpu {
             Some(cpu) => digits::zeros(out, u64::from(cpu), 3),
@@ -152,7 +156,7 @@ fn write_start(out: &mut String, style: &Style<'_>, profile: &Profile, row: &Row
         }
         out.push_str("] ");
     }
-    if fields.has(Field::Misc) {
+    if fields.has(ScriptField::Misc) {
         let mode = match row.sample.cpu_mode() {
             CpuMode::Kernel => "K",
             CpuMode::User => "U",
@@ -163,7 +167,7 @@ fn write_start(out: &mut String, style: &Style<'_>, profile: &Profile, row: &Row
         };
         let _ = write!(out, "{mode:<6}");
     }
-    if fields.has(Field::Time) {
+    if fields.has(ScriptField::Time) {
         write_time(out, row.sample.time_ns.unwrap_or(0), style.nanoseconds);
     }
 }
@@ -189,7 +193,7 @@ fn write_raw(out: &mut String, raw: &[u8]) {
 
 fn write_numbers(out: &mut String, fields: FieldSet, profile: &Profile, event: &Event, row: &Row<'_>) {
     let s = &row.sample;
-    if fields.has(Field::Addr) {
+    if fields.has(ScriptField::Addr) {
         let _ = write!(out, "{:16x}", s.addr.unwrap_or_default());
         let faults =
             [PERF_COUNT_SW_PAGE_FAULTS, PERF_COUNT_SW_PAGE_FAULTS_MIN, PERF_COUNT_SW_PAGE_FAULTS_MAJ];
@@ -198,11 +202,11 @@ fn write_numbers(out: &mut String, fields: FieldSet, profile: &Profile, event: &
             write_names(out, fields, profile, data, own_name(profile, data));
         }
     }
-    if fields.has(Field::DataSrc) {
+    if fields.has(ScriptField::DataSrc) {
         let source = s.data_src.unwrap_or(0);
         let _ = write!(out, " {source:16x} {}", DataSource(source));
     }
-    if fields.has(Field::Weight) {
+    if fields.has(ScriptField::Weight) {
         let weight = match s.weight {
             Some(Weight::Full(w)) => w,
             Some(Weight::Struct { var1, .. }) => u64::from(var1),
@@ -210,7 +214,7 @@ fn write_numbers(out: &mut String, fields: FieldSet, profile: &Profile, event: &
         };
         let _ = write!(out, "{weight:>16}");
     }
-    if fields.has(Field::InsLat) {
+    if fields.has(ScriptField::InsLat) {
         let latency = if let Some(Weight::Struct { var2, .. }) = s.weight { var2 } else { 0 };
         let _ = write!(out, "{latency:>16}");
     }
@@ -232,7 +236,7 @@ const X86: [&str; 24] = [
     "R9", "R10", "R11", "R12", "R13", "R14", "R15",
 ];
 
-fn write_regs(out: &mut String, regs: Option<Regs<'_>>) {
+fn write_regs(out: &mut String, regs: Option<SampleRegs<'_>>) {
     let Some(regs) = regs else { return };
     let _ = write!(out, " ABI:{} ", regs.abi);
     for (at, value) in (0..64).filter(|r| regs.mask >> r & 1 != 0).zip(regs.values.iter()) {
@@ -243,15 +247,17 @@ fn write_regs(out: &mut String, regs: Option<Regs<'_>>) {
 
 fn write_tail(out: &mut String, fields: FieldSet, row: &Row<'_>) {
     let s = &row.sample;
-    if fields.has(Field::PhysAddr) {
+    if fields.has(ScriptField::PhysAddr) {
         let _ = write!(out, "{:16x}", s.phys_addr.unwrap_or(0));
     }
-    for (field, size) in [(Field::DataPageSize, s.data_page_size), (Field::CodePageSize, s.code_page_size)] {
+    for (field, size) in
+        [(ScriptField::DataPageSize, s.data_page_size), (ScriptField::CodePageSize, s.code_page_size)]
+    {
         if fields.has(field) {
             let _ = write!(out, " {}", page_size(size.unwrap_or(0)));
         }
     }
-    if fields.has(Field::Cgroup) {
+    if fields.has(ScriptField::Cgroup) {
         let _ = write!(out, " {}", s.cgroup.unwrap_or(0));
     }
 }

@@ -13,11 +13,11 @@ mod note;
 mod pick;
 mod row;
 
-pub use clock::Clock;
-pub use fields::{Field, FieldSet, Fields};
+pub use clock::TimeZero;
+pub use fields::{FieldSet, Fields, ScriptField};
 pub use frame::{FrameTexts, own_name};
 pub use json::write_json;
-pub use line::{KernelNames, Style, write_row};
+pub use line::{KernelNames, LineStyle, write_row};
 pub use note::Shown;
 pub use pick::Picks;
 pub use row::{Row, RowMaker};

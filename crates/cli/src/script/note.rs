@@ -3,7 +3,7 @@
 // Source of the forms: linux v6.1 tools/perf/util/event.c, perf_event__fprintf() and what it calls.
 
 use crate::terminal::out::harmless;
-use perfdata::record::{FileId, Mmap, Namespaces, Switch, Task};
+use perfdata::record::{FileId, Mmap, Namespaces, Switch, TaskRecord};
 use perfdata::{Item, Record};
 use std::fmt::Write;
 
@@ -77,7 +77,7 @@ fn int(id: u32) -> i32 {
     id.cast_signed()
 }
 
-fn family(task: &Task) -> String {
+fn family(task: &TaskRecord) -> String {
     format!("({}:{}):({}:{})", int(task.pid), int(task.tid), int(task.ppid), int(task.ptid))
 }
 

@@ -1,12 +1,12 @@
 //! A sample with everything a line needs, resolved at its moment.
 
-use super::clock::Clock;
-use super::fields::{Field, FieldSet};
+use super::clock::TimeZero;
+use super::fields::{FieldSet, ScriptField};
 use super::note::Shown;
 use super::pick::Picks;
 use perfdata::{Item, Record, Sample};
 use profile::machine::Mode;
-use profile::session::{EventSwitch, Session, UnwindJob, Unwound};
+use profile::session::{EventSwitch, Session, UnwindJob, UnwoundStack};
 use profile::source::Want;
 use profile::table::{FrameId, StringId};
 use symbols::{ObjectFiles, StackUnwinder};
@@ -54,7 +54,7 @@ pub struct RowMaker<'f> {
     /// What is shown of them by name.
     pub picks: Picks,
     /// What times are counted from.
-    pub clock: Clock,
+    pub clock: TimeZero,
     /// Frames that have their names.
     pub named: usize,
 }
@@ -78,7 +78,7 @@ impl RowMaker<'_> {
             owners.extend(job.is_some().then_some(rows.len() - 1));
             job
         };
-        let take = |session: &mut Session, job: UnwindJob<'a>, unwound: &Unwound| {
+        let take = |session: &mut Session, job: UnwindJob<'a>, unwound: &UnwoundStack| {
             session.frames_of_unwound(&job, unwound, &mut frames);
             ends.push(frames.len());
         };
@@ -180,10 +180,10 @@ impl Maker<'_> {
     fn resolve_rest(&self, session: &mut Session, row: &mut Row<'_>) {
         let Some(fields) = self.fields.get(row.event) else { return };
         let pid = row.sample.pid_tid.map_or(-1, |(pid, _)| pid.cast_signed());
-        if let Some(addr) = row.sample.addr.filter(|_| fields.has(Field::Addr)) {
+        if let Some(addr) = row.sample.addr.filter(|_| fields.has(ScriptField::Addr)) {
             row.data = Some(session.frame_at(pid, Mode::of_cpu(row.sample.cpu_mode()), addr.0));
         }
-        let wants = [Field::Brstack, Field::Brstacksym, Field::Brstackoff];
+        let wants = [ScriptField::Brstack, ScriptField::Brstacksym, ScriptField::Brstackoff];
         if wants.into_iter().any(|field| fields.has(field)) {
             let branches = row.sample.branches.unwrap_or_default();
             let ends = |b: perfdata::Branch| {

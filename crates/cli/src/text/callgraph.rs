@@ -15,7 +15,7 @@ use std::fmt::Write as _;
 
 /// What the numbers in the graph are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Value {
+pub enum GraphNumber {
     /// Share of the total.
     Percent,
     /// Sum of the periods.
@@ -30,7 +30,7 @@ pub struct GraphStyle {
     /// The form.
     pub mode: GraphMode,
     /// The numbers.
-    pub value: Value,
+    pub value: GraphNumber,
     /// At most this many entries per level; 0 is no limit.
     pub limit: usize,
     /// Leave out the first frame: it is the row's own symbol.
@@ -39,7 +39,7 @@ pub struct GraphStyle {
 
 /// What the chains of a row are a part of.
 #[derive(Clone, Copy, Debug)]
-pub struct Whole {
+pub struct ChainBase {
     /// Period of the whole profile.
     pub total: u64,
     /// Period of the row.
@@ -52,7 +52,7 @@ pub struct Whole {
 pub fn draw(
     out: &mut String,
     roots: &[GraphNode],
-    whole: Whole,
+    whole: ChainBase,
     style: GraphStyle,
     name: &dyn Fn(u32) -> String,
 ) {
@@ -84,7 +84,7 @@ struct Pen<'a> {
 }
 
 impl Pen<'_> {
-    fn tree(&mut self, roots: &[GraphNode], whole: Whole) {
+    fn tree(&mut self, roots: &[GraphNode], whole: ChainBase) {
         let before = self.out.len();
         let mut level = Level { nodes: roots, depth: 1, mask: 1, total: whole.total, count: whole.row_count };
         if let [only] = roots
@@ -162,7 +162,7 @@ impl Pen<'_> {
     fn rest(&mut self, level: &Level<'_>, remaining: u64, mask: u32) {
         let shown: u64 = level.nodes.iter().map(|node| node.cumulative_count).sum();
         let count = level.count.saturating_sub(shown);
-        if self.style.value == Value::Count && count == 0 {
+        if self.style.value == GraphNumber::Count && count == 0 {
             return;
         }
         let hidden = GraphNode { cumulative: remaining, cumulative_count: count, ..GraphNode::default() };
@@ -227,11 +227,11 @@ fn bit(column: usize) -> u32 {
     1u32.wrapping_shl(column as u32)
 }
 
-fn value_text(value: Value, hits: u64, count: u64, total: u64) -> String {
+fn value_text(value: GraphNumber, hits: u64, count: u64, total: u64) -> String {
     match value {
-        Value::Percent if total == 0 => "0.00%".to_owned(),
-        Value::Percent => format!("{:.2}%", hits as f64 * 100.0 / total as f64),
-        Value::Period => hits.to_string(),
-        Value::Count => count.to_string(),
+        GraphNumber::Percent if total == 0 => "0.00%".to_owned(),
+        GraphNumber::Percent => format!("{:.2}%", hits as f64 * 100.0 / total as f64),
+        GraphNumber::Period => hits.to_string(),
+        GraphNumber::Count => count.to_string(),
     }
 }

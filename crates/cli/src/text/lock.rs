@@ -1,10 +1,10 @@
 //! Waits for the kernel's locks as a table, in the form of perf lock contention.
 
-use crate::reading::tracepoints::{Hit, Sink, function, name_and_pid};
+use crate::reading::tracepoints::{Hit, HitSink, function, name_and_pid};
 use crate::script::own_name;
 use crate::terminal::out;
 use crate::text::number::count_of;
-use profile::lock_events::{LockKind, LockWaits, OpenWaits};
+use profile::lock_events::{LockKind, LockWaiter, LockWaits, OpenWaits};
 use profile::profile::Profile;
 use profile::session::Session;
 use profile::table::FrameId;
@@ -125,10 +125,10 @@ fn perf_time(ns: u64) -> String {
     }
 }
 
-impl Sink for LockTable {
+impl HitSink for LockTable {
     fn hit(&mut self, hit: Hit<'_>, session: &mut Session) -> anyhow::Result<()> {
         let Some(lock) = hit.number("lock_addr") else { return Ok(()) };
-        let wait = (hit.tid, lock);
+        let wait = LockWaiter { tid: hit.tid, lock };
         if hit.format.name == "contention_begin" {
             let kind = LockKind::of(hit.number("flags").unwrap_or(u64::MAX));
             self.open.begin(wait, hit.time_ns, (kind, hit.frames));

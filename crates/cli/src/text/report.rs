@@ -5,11 +5,13 @@
 
 mod hierarchy;
 
-use super::callgraph::{self, GraphStyle, Whole};
+use super::callgraph::{self, ChainBase, GraphStyle};
 use crate::terminal::out::{harmless, shown};
 use crate::terminal::term::{Paint, paint};
 use profile::profile::{Profile, Sums};
-use profile::view::report::{Field, Report, ReportOpts, ReportRow, Section, SortKey, Value as Cell};
+use profile::view::report::{
+    Report, ReportField, ReportOpts, ReportRow, ReportSection, SortKey, SortValue as Cell,
+};
 use std::io::{self, Write};
 
 /// How a report is printed.
@@ -92,7 +94,7 @@ fn write_head(out: &mut dyn Write, opts: &StdioOpts) -> io::Result<()> {
 fn write_section_head(
     out: &mut dyn Write,
     profile: &Profile,
-    section: &Section,
+    section: &ReportSection,
     opts: &StdioOpts,
 ) -> io::Result<()> {
     let sums = if opts.relative { &section.shown } else { &section.totals };
@@ -109,7 +111,7 @@ fn write_section_head(
 }
 
 /// The name of the event, or of the group with its members; with the plural `s` if there are several.
-pub fn section_name(profile: &Profile, section: &Section) -> (&'static str, String) {
+pub fn section_name(profile: &Profile, section: &ReportSection) -> (&'static str, String) {
     let names: Vec<&str> = section.events.iter().map(|&event| profile.events[event].name.as_str()).collect();
     match names.as_slice() {
         [one] => ("", (*one).to_owned()),
@@ -141,13 +143,13 @@ fn rounded_count(count: u64) -> String {
 struct Table<'a> {
     profile: &'a Profile,
     report: &'a Report,
-    section: &'a Section,
+    section: &'a ReportSection,
     opts: &'a StdioOpts,
     columns: Vec<Column<'a>>,
 }
 
 struct Column<'a> {
-    field: &'a Field,
+    field: &'a ReportField,
     heading: String,
     width: usize,
     /// Of a key: its place among the row's values.
@@ -155,18 +157,23 @@ struct Column<'a> {
 }
 
 impl<'a> Table<'a> {
-    fn new(profile: &'a Profile, report: &'a Report, section: &'a Section, opts: &'a StdioOpts) -> Self {
+    fn new(
+        profile: &'a Profile,
+        report: &'a Report,
+        section: &'a ReportSection,
+        opts: &'a StdioOpts,
+    ) -> Self {
         let mut table = Self { profile, report, section, opts, columns: Vec::new() };
-        let both = section.columns.contains(&Field::OverheadChildren);
+        let both = section.columns.contains(&ReportField::OverheadChildren);
         for field in &section.columns {
             let hidden = |key: &SortKey| opts.elided.iter().any(|(elided, ..)| elided == key);
             let value = match field {
-                Field::Key(key) if hidden(key) => continue,
-                Field::Key(key) => section.keys.iter().position(|k| k == key),
+                ReportField::Key(key) if hidden(key) => continue,
+                ReportField::Key(key) => section.keys.iter().position(|k| k == key),
                 _ => None,
             };
             let heading = match field {
-                Field::Overhead if both => "Self".to_owned(),
+                ReportField::Overhead if both => "Self".to_owned(),
                 field => field.heading(),
             };
             let given = opts.widths.get(table.columns.len()).copied().filter(|&width| width > 0);
@@ -176,13 +183,13 @@ impl<'a> Table<'a> {
         table
     }
 
-    fn width(&self, field: &Field, heading: &str) -> usize {
+    fn width(&self, field: &ReportField, heading: &str) -> usize {
         let least = heading.chars().count();
         let members = self.section.events.len();
         match field {
-            Field::Samples | Field::Period => least.max(12 * members),
-            Field::OverheadGuestSys | Field::OverheadGuestUs => least.max(9 * members),
-            Field::Key(key) => least.max(self.key_width(key)),
+            ReportField::Samples | ReportField::Period => least.max(12 * members),
+            ReportField::OverheadGuestSys | ReportField::OverheadGuestUs => least.max(9 * members),
+            ReportField::Key(key) => least.max(self.key_width(key)),
             _ => least.max(8 * members),
         }
     }
@@ -237,7 +244,7 @@ impl<'a> Table<'a> {
             // Not by the formatter, whose widths have 16 bits.
             let gap = " ".repeat(width.saturating_sub(heading.chars().count()));
             names.push_str(&match column.field {
-                Field::Key(_) => heading + &gap,
+                ReportField::Key(_) => heading + &gap,
                 _ => gap + &heading,
             });
             dots.push_str(&".".repeat(width));
@@ -284,7 +291,7 @@ impl<'a> Table<'a> {
             // Colours have no width of their own.
             let length = cell.chars().count();
             match column.field {
-                Field::Key(_) => text.push_str(&cell),
+                ReportField::Key(_) => text.push_str(&cell),
                 field => text.push_str(&self.coloured(row, field, cell)),
             }
             if i + 1 < self.columns.len() {
@@ -295,7 +302,7 @@ impl<'a> Table<'a> {
     }
 
     fn cell(&self, row: &ReportRow, column: &Column<'_>) -> String {
-        let (Field::Key(key), Some(at)) = (column.field, column.value) else {
+        let (ReportField::Key(key), Some(at)) = (column.field, column.value) else {
             return self.number(row, column.field);
         };
         let width = column.width;
@@ -312,7 +319,7 @@ impl<'a> Table<'a> {
     }
 
     /// The values of all members of the section's group, one after the other.
-    fn number(&self, row: &ReportRow, field: &Field) -> String {
+    fn number(&self, row: &ReportRow, field: &ReportField) -> String {
         let mut text = String::new();
         for member in 0..self.section.events.len() {
             let base = self.section.base_periods.get(member).copied().unwrap_or(0);
@@ -321,19 +328,19 @@ impl<'a> Table<'a> {
             let children = row.children.get(member).copied().unwrap_or_default();
             let of_mode = |mode: usize| share(row.by_mode[mode]);
             let percent = match field {
-                Field::Samples => {
+                ReportField::Samples => {
                     text.push_str(&self.count(own.count));
                     continue;
                 }
-                Field::Period => {
+                ReportField::Period => {
                     text.push_str(&self.count(own.period));
                     continue;
                 }
-                Field::OverheadChildren => share(children.period),
-                Field::OverheadSys => of_mode(0),
-                Field::OverheadUs => of_mode(1),
-                Field::OverheadGuestSys => of_mode(2),
-                Field::OverheadGuestUs => of_mode(3),
+                ReportField::OverheadChildren => share(children.period),
+                ReportField::OverheadSys => of_mode(0),
+                ReportField::OverheadUs => of_mode(1),
+                ReportField::OverheadGuestSys => of_mode(2),
+                ReportField::OverheadGuestUs => of_mode(3),
                 _ => share(own.period),
             };
             text.push_str(&self.percent(percent, field));
@@ -341,8 +348,8 @@ impl<'a> Table<'a> {
         text
     }
 
-    fn percent(&self, percent: f64, field: &Field) -> String {
-        let guest = matches!(field, Field::OverheadGuestSys | Field::OverheadGuestUs);
+    fn percent(&self, percent: f64, field: &ReportField) -> String {
+        let guest = matches!(field, ReportField::OverheadGuestSys | ReportField::OverheadGuestUs);
         let width = if guest { 7 } else { 6 };
         if self.opts.separator.is_some() {
             format!(" {percent:.2}%")
@@ -356,12 +363,12 @@ impl<'a> Table<'a> {
     }
 
     /// perf's colours: red from 5 %, green from 0.5 %.
-    fn coloured(&self, row: &ReportRow, field: &Field, cell: String) -> String {
-        if !self.opts.colour || matches!(field, Field::Samples | Field::Period) {
+    fn coloured(&self, row: &ReportRow, field: &ReportField, cell: String) -> String {
+        if !self.opts.colour || matches!(field, ReportField::Samples | ReportField::Period) {
             return cell;
         }
         let base = self.section.base_periods.first().copied().unwrap_or(0);
-        let sums: &[Sums] = if *field == Field::OverheadChildren { &row.children } else { &row.own };
+        let sums: &[Sums] = if *field == ReportField::OverheadChildren { &row.children } else { &row.own };
         match percent(sums.first().map_or(0, |sums| sums.period), base) {
             p if p >= 5.0 => paint(&cell, Paint::Red, true),
             p if p >= 0.5 => paint(&cell, Paint::Green, true),
@@ -373,7 +380,7 @@ impl<'a> Table<'a> {
         let sums = if self.opts.children { &row.children } else { &row.own };
         let own = sums.first().copied().unwrap_or_default();
         let total = self.section.totals.first().map_or(0, |total| total.period);
-        let whole = Whole { total, row: own.period, row_count: own.count };
+        let whole = ChainBase { total, row: own.period, row_count: own.count };
         let name = |entry: u32| {
             let entry = &self.report.chain_entries[entry as usize];
             shown(&self.profile.chain_entry_text(entry)).into_owned()

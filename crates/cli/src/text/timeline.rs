@@ -6,7 +6,7 @@ use super::number::{count_of, duration_ns};
 use crate::terminal::out::harmless;
 use crate::terminal::term::{Paint, paint};
 use perfdata::off_cpu::State;
-use profile::off_cpu::Reason;
+use profile::off_cpu::WaitReason;
 use profile::view::timeline::{Column, Timeline, TimelineRow};
 use profile::view::wall::{Part, part_name};
 use serde_json::{Value, json};
@@ -157,27 +157,27 @@ fn look(part: Part) -> (char, Option<Paint>) {
         Part::Preempted => ('p', Some(Paint::Yellow)),
         Part::Idle => ('·', Some(Paint::Dim)),
         Part::Blocked(reason) => match reason {
-            Reason::Futex => ('f', red),
-            Reason::KernelLock => ('k', red),
-            Reason::FileLock => ('l', red),
-            Reason::Disk => ('d', cyan),
-            Reason::Fsync => ('y', cyan),
-            Reason::PageFault => ('g', cyan),
-            Reason::Memory => ('m', cyan),
-            Reason::Socket => ('n', None),
-            Reason::Pipe => ('i', None),
-            Reason::Poll => ('e', None),
-            Reason::Timer => ('t', None),
-            Reason::Child => ('c', None),
-            Reason::Aio => ('a', cyan),
-            Reason::Tty => ('u', None),
-            Reason::Signal => ('s', None),
-            Reason::Ipc => ('q', None),
-            Reason::Stopped => ('x', None),
-            Reason::KernelThread => ('w', None),
-            Reason::Other => ('o', None),
-            Reason::NoStack | Reason::Earlier => ('-', None),
-            Reason::Unknown => ('?', None),
+            WaitReason::Futex => ('f', red),
+            WaitReason::KernelLock => ('k', red),
+            WaitReason::FileLock => ('l', red),
+            WaitReason::Disk => ('d', cyan),
+            WaitReason::Fsync => ('y', cyan),
+            WaitReason::PageFault => ('g', cyan),
+            WaitReason::Memory => ('m', cyan),
+            WaitReason::Socket => ('n', None),
+            WaitReason::Pipe => ('i', None),
+            WaitReason::Poll => ('e', None),
+            WaitReason::Timer => ('t', None),
+            WaitReason::Child => ('c', None),
+            WaitReason::Aio => ('a', cyan),
+            WaitReason::Tty => ('u', None),
+            WaitReason::Signal => ('s', None),
+            WaitReason::Ipc => ('q', None),
+            WaitReason::Stopped => ('x', None),
+            WaitReason::KernelThread => ('w', None),
+            WaitReason::Other => ('o', None),
+            WaitReason::NoStack | WaitReason::Earlier => ('-', None),
+            WaitReason::Unknown => ('?', None),
         },
     }
 }
@@ -214,9 +214,10 @@ mod tests {
             life_ns: 4_000_000,
             states: [0.25, 0.0, 0.25, 0.5, 0.0, 0.0, 0.0, 0.0],
         };
-        let (on, futex) = (&[(Part::On, 1_000_000)][..], &[(Part::Blocked(Reason::Futex), 1_000_000)][..]);
+        let (on, futex) =
+            (&[(Part::On, 1_000_000)][..], &[(Part::Blocked(WaitReason::Futex), 1_000_000)][..]);
         let half =
-            &[(Part::On, 250_000), (Part::Blocked(Reason::Futex), 250_000), (Part::Preempted, 500_000)];
+            &[(Part::On, 250_000), (Part::Blocked(WaitReason::Futex), 250_000), (Part::Preempted, 500_000)];
         let idle = &[(Part::Idle, 1_000_000)][..];
         let rows = vec![
             row("worker", false, &[&[], on, futex, futex, half, &[(Part::Preempted, 900_000)]]),

@@ -8,7 +8,7 @@ use crate::terminal::term::{Paint, paint};
 use perfdata::off_cpu::flag;
 use profile::Profile;
 use profile::grow::Grow as _;
-use profile::off_cpu::{Reason, Source};
+use profile::off_cpu::{OffCpuSource, WaitReason};
 use profile::table::CallsiteId;
 use profile::view::wall::{
     FunctionRow, Histogram, LongWait, Part, ThreadRow, Times, Wall, part_name, place_names,
@@ -68,9 +68,9 @@ const SHARE: usize = 7;
 const NAME: usize = 20;
 
 /// The reasons worth a column: most time first, at most five, and at least one of as many as fit.
-fn reasons(wall: &Wall, width: usize) -> Vec<Reason> {
-    let mut reasons: Vec<(Reason, u64)> = wall.whole.blocked_ns.iter().map(|(&r, &ns)| (r, ns)).collect();
-    reasons.retain(|&(reason, ns)| ns > 0 && reason != Reason::Other);
+fn reasons(wall: &Wall, width: usize) -> Vec<WaitReason> {
+    let mut reasons: Vec<(WaitReason, u64)> = wall.whole.blocked_ns.iter().map(|(&r, &ns)| (r, ns)).collect();
+    reasons.retain(|&(reason, ns)| ns > 0 && reason != WaitReason::Other);
     reasons.sort_by_key(|&(reason, ns)| (std::cmp::Reverse(ns), reason));
     let mut room = width.saturating_sub(NUMBERS + NAME + 2);
     let mut chosen = Vec::new();
@@ -86,7 +86,7 @@ fn reasons(wall: &Wall, width: usize) -> Vec<Reason> {
 }
 
 /// Columns of a reason, without the blank before it.
-fn columns_of(reason: Reason) -> usize {
+fn columns_of(reason: WaitReason) -> usize {
     reason.name().chars().count().max(SHARE)
 }
 
@@ -94,7 +94,7 @@ struct Printer<'a> {
     profile: &'a Profile,
     wall: &'a Wall,
     opts: WallTextOpts,
-    reasons: Vec<Reason>,
+    reasons: Vec<WaitReason>,
 }
 
 impl Printer<'_> {
@@ -127,17 +127,17 @@ impl Printer<'_> {
             duration_ns(wall.wall_ns)
         )?;
         let source = match wall.source {
-            Some(Source::Tally) | None => "",
-            Some(Source::Tracepoints) => "from sched tracepoints: exact as long as no event was lost",
-            Some(Source::PerfOffCpu) => {
+            Some(OffCpuSource::Tally) | None => "",
+            Some(OffCpuSource::Tracepoints) => "from sched tracepoints: exact as long as no event was lost",
+            Some(OffCpuSource::PerfOffCpu) => {
                 "from perf's offcpu-time: waits include the wait for a CPU; states are not recorded, and a thread lives as \
                  long as its samples of the CPU's clock and its waits add up to"
             }
-            Some(Source::Looks) => {
+            Some(OffCpuSource::Looks) => {
                 "from switch records; reasons and stacks by looks at /proc: short waits have none, and waits include the \
                  wait for a CPU"
             }
-            Some(Source::SwitchRecords) => "from switch records: no stacks and no reasons of waits",
+            Some(OffCpuSource::SwitchRecords) => "from switch records: no stacks and no reasons of waits",
         };
         if !source.is_empty() {
             writeln!(out, "  ({source})")?;

@@ -1,7 +1,7 @@
 //! A function's source and instructions with the share of its samples at each.
 
 use super::Theme;
-use super::arrows::{Arrows, Cell};
+use super::arrows::{ArrowCell, Arrows};
 use super::data::Data;
 use crate::terminal::out::harmless;
 use crossterm::event::{KeyCode, KeyEvent};
@@ -192,7 +192,7 @@ impl Annotate {
         self.arrows = Arrows::new(rows().filter_map(jump), lanes);
     }
 
-    fn draw_line(&self, buffer: &mut Buffer, area: Rect, theme: Theme, (at, arrows): (usize, &[Cell])) {
+    fn draw_line(&self, buffer: &mut Buffer, area: Rect, theme: Theme, (at, arrows): (usize, &[ArrowCell])) {
         let line = &self.lines[at];
         let width = usize::from(area.width);
         let percent = if line.percent > 0.0 { format!("{:>6.2} ", line.percent) } else { " ".repeat(7) };

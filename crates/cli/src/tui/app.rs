@@ -5,13 +5,13 @@ mod draw;
 use super::annotate::Annotate;
 use super::data::Data;
 use super::flame::FlameView;
-use super::prompt::{Prompt, Typed};
-use super::sandwich::{Sandwich, Step};
-use super::table::Table;
-use super::{News, Source, Theme, help};
+use super::prompt::{TextPrompt, Typed};
+use super::sandwich::{Sandwich, SandwichStep};
+use super::table::TreeTable;
+use super::{News, ReadState, Theme, help};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use profile::view::annotate::AnnotateFunction;
-use profile::view::report::{SortKey, Value};
+use profile::view::report::{SortKey, SortValue};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use symbols::Recording;
@@ -28,14 +28,14 @@ enum View {
 /// All state.
 pub struct App {
     data: Data,
-    table: Table,
+    table: TreeTable,
     /// Topmost last.
     views: Vec<View>,
-    prompt: Option<Prompt>,
+    prompt: Option<TextPrompt>,
     /// One line that goes with the next key.
     message: Option<String>,
     theme: Theme,
-    source: Source,
+    source: ReadState,
     /// News that came while a view covered the table; shown when that is left.
     pending: Option<Arc<Recording>>,
     /// The user wants no more of the file.
@@ -46,12 +46,12 @@ pub struct App {
 impl App {
     /// Shows `data`, all there is.
     pub fn new(data: Data, theme: Theme) -> Self {
-        Self::fed(data, theme, Source::Whole)
+        Self::fed(data, theme, ReadState::Whole)
     }
 
     /// Shows `data`, and what comes by [`Self::take`].
-    pub fn fed(data: Data, theme: Theme, source: Source) -> Self {
-        let mut table = Table::default();
+    pub fn fed(data: Data, theme: Theme, source: ReadState) -> Self {
+        let mut table = TreeTable::default();
         table.refresh(&data);
         Self {
             data,
@@ -92,10 +92,10 @@ impl App {
     pub fn take(&mut self, news: News) -> anyhow::Result<()> {
         match (news, self.source) {
             (News::Failed(error), _) => return Err(error),
-            (News::Progress(percent), Source::Reading(_)) => self.source = Source::Reading(percent),
-            (News::Whole, Source::Reading(_)) => self.source = Source::Whole,
-            (News::Whole, Source::Live { .. }) => self.quit = true,
-            (News::Recording(_), Source::Live { held: true }) | (News::Progress(_) | News::Whole, _) => {}
+            (News::Progress(percent), ReadState::Reading(_)) => self.source = ReadState::Reading(percent),
+            (News::Whole, ReadState::Reading(_)) => self.source = ReadState::Whole,
+            (News::Whole, ReadState::Live { .. }) => self.quit = true,
+            (News::Recording(_), ReadState::Live { held: true }) | (News::Progress(_) | News::Whole, _) => {}
             (News::Recording(recording), _) => self.pending = Some(recording),
         }
         self.show_pending();
@@ -104,7 +104,7 @@ impl App {
 
     /// No more news will come: without the last one, the sender has failed.
     pub fn end_of_news(&mut self) {
-        self.quit |= matches!(self.source, Source::Reading(_) | Source::Live { .. });
+        self.quit |= matches!(self.source, ReadState::Reading(_) | ReadState::Live { .. });
     }
 
     /// Shows what came last, unless the user is in the middle of something.
@@ -120,7 +120,7 @@ impl App {
     /// The user wants no more of the file: what is read is shown.
     fn stop_reading(&mut self, percent: f64) {
         self.stop.store(true, Ordering::Relaxed);
-        self.source = Source::Stopped(percent);
+        self.source = ReadState::Stopped(percent);
         self.message = Some("stopped: what was read is shown".to_owned());
     }
 
@@ -149,7 +149,7 @@ impl App {
             KeyCode::Char('q') if self.is_reading_first() => self.quit = true,
             KeyCode::Char('q') | KeyCode::Esc => self.back(),
             KeyCode::Char('?') | KeyCode::F(1) => self.views.push(View::Help(0)),
-            KeyCode::Char('/') => self.prompt = Some(Prompt::default()),
+            KeyCode::Char('/') => self.prompt = Some(TextPrompt::default()),
             KeyCode::Char('f') => self.show_flame(),
             KeyCode::Char('s') => self.show_sandwich(),
             KeyCode::Tab => self.next_event(true),
@@ -194,7 +194,7 @@ impl App {
             None if !self.table.search().is_empty() => self.table.find("", &self.data),
             None if self.data.unzoom() => self.table.reset(&self.data),
             None => match self.source {
-                Source::Reading(percent) => self.stop_reading(percent),
+                ReadState::Reading(percent) => self.stop_reading(percent),
                 _ => self.quit = true,
             },
         }
@@ -202,13 +202,13 @@ impl App {
 
     /// The file is still being read, and nothing covers the table.
     fn is_reading_first(&self) -> bool {
-        matches!(self.source, Source::Reading(_)) && self.views.is_empty()
+        matches!(self.source, ReadState::Reading(_)) && self.views.is_empty()
     }
 
     /// Keeps the shown moment, or goes on with the next.
     fn turn_hold(&mut self) {
-        if let Source::Live { held } = self.source {
-            self.source = Source::Live { held: !held };
+        if let ReadState::Live { held } = self.source {
+            self.source = ReadState::Live { held: !held };
         }
     }
 
@@ -244,7 +244,7 @@ impl App {
         match self.views.last_mut() {
             None => self.table_key(key),
             Some(View::Sandwich(sandwich)) => {
-                if let Step::Go(name) = sandwich.key(key) {
+                if let SandwichStep::Go(name) = sandwich.key(key) {
                     sandwich.go(self.data.tree(), &name);
                 }
             }
@@ -321,7 +321,7 @@ impl App {
     fn annotate(&mut self) {
         let Some(row) = self.table.row(&self.data) else { return };
         let symbol = row.values.iter().find_map(|value| match value {
-            Value::Symbol { symbol, .. } => *symbol,
+            SortValue::Symbol { symbol, .. } => *symbol,
             _ => None,
         });
         let view = symbol.ok_or_else(|| "this row has no function with a name".to_owned());

@@ -52,7 +52,7 @@ const HEAVY: [char; 16] = [' ', '┃', '┃', '┃', '━', '┛', '┓', '┫',
 
 /// One cell of the picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cell {
+pub struct ArrowCell {
     /// What is drawn.
     pub symbol: char,
     /// Of a jump under the cursor?
@@ -83,7 +83,7 @@ impl Arrows {
     }
 
     /// The cells of `row` from left to right while the cursor is in row `cursor`.
-    pub fn row(&self, row: usize, cursor: usize) -> Vec<Cell> {
+    pub fn row(&self, row: usize, cursor: usize) -> Vec<ArrowCell> {
         let mut light = vec![0u8; self.width()];
         let mut heavy = vec![0u8; self.width()];
         let mut head = (' ', false);
@@ -109,15 +109,15 @@ impl Arrows {
             }
         }
         let cell = |(light, heavy): (u8, u8)| match (heavy, light & !heavy) {
-            (0, _) => Cell { symbol: LIGHT[usize::from(light)], selected: false },
-            (UP_DOWN, RIGHT) => Cell { symbol: '┠', selected: true },
-            (UP_DOWN, LEFT_RIGHT) => Cell { symbol: '╂', selected: true },
-            _ => Cell { symbol: HEAVY[usize::from(heavy)], selected: true },
+            (0, _) => ArrowCell { symbol: LIGHT[usize::from(light)], selected: false },
+            (UP_DOWN, RIGHT) => ArrowCell { symbol: '┠', selected: true },
+            (UP_DOWN, LEFT_RIGHT) => ArrowCell { symbol: '╂', selected: true },
+            _ => ArrowCell { symbol: HEAVY[usize::from(heavy)], selected: true },
         };
-        let mut cells: Vec<Cell> = light.into_iter().zip(heavy).map(cell).collect();
+        let mut cells: Vec<ArrowCell> = light.into_iter().zip(heavy).map(cell).collect();
         if let Some(last) = cells.last_mut() {
             let symbol = if head.0 == '─' && head.1 { '━' } else { head.0 };
-            *last = Cell { symbol, selected: head.1 };
+            *last = ArrowCell { symbol, selected: head.1 };
         }
         cells
     }

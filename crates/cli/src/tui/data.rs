@@ -3,7 +3,9 @@
 use crate::terminal::out::harmless;
 use profile::profile::Profile;
 use profile::view::flame::{Tree, TreeOpts};
-use profile::view::report::{Field, Report, ReportOpts, ReportRow, Section, SortKey, Value, report};
+use profile::view::report::{
+    Report, ReportField, ReportOpts, ReportRow, ReportSection, SortKey, SortValue, report,
+};
 use std::sync::Arc;
 use symbols::Recording;
 
@@ -53,7 +55,7 @@ impl Data {
 
     /// Goes to the first event with samples, if the shown one has none.
     fn find_samples(&mut self) {
-        let has_samples = |section: &Section| section.totals.iter().any(|total| total.count > 0);
+        let has_samples = |section: &ReportSection| section.totals.iter().any(|total| total.count > 0);
         if !self.section().is_some_and(has_samples) {
             self.section = self.report.sections.iter().position(has_samples).unwrap_or(0);
             self.sort();
@@ -111,7 +113,7 @@ impl Data {
     }
 
     /// The event shown; `None` in a report without events.
-    pub fn section(&self) -> Option<&Section> {
+    pub fn section(&self) -> Option<&ReportSection> {
         self.report.sections.get(self.section)
     }
 
@@ -187,7 +189,7 @@ impl Data {
     pub fn function(&self, row: &ReportRow) -> Option<String> {
         let at = self.section()?.keys.iter().position(|key| *key == SortKey::Symbol)?;
         match row.values.get(at)? {
-            Value::Symbol { symbol: Some(symbol), .. } => {
+            SortValue::Symbol { symbol: Some(symbol), .. } => {
                 let name = self.profile().symbols.of(*symbol).name;
                 Some(self.profile().strings.of(name).to_owned())
             }
@@ -198,8 +200,8 @@ impl Data {
     /// The columns that are keys, in order.
     pub fn keys(&self) -> Vec<SortKey> {
         let columns = self.section().map_or(&[][..], |section| section.columns.as_slice());
-        let key = |field: &Field| match field {
-            Field::Key(key) => Some(key.clone()),
+        let key = |field: &ReportField| match field {
+            ReportField::Key(key) => Some(key.clone()),
             _ => None,
         };
         columns.iter().filter_map(key).collect()

@@ -23,7 +23,7 @@ mod tree;
 
 pub use app::App;
 pub use data::Data;
-pub use news::{News, Source};
+pub use news::{News, ReadState};
 pub use read::read;
 pub use signals::Signals;
 pub use style::Theme;

@@ -17,7 +17,7 @@ pub enum News {
 
 /// Where the view's data comes from, and how far that is.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Source {
+pub enum ReadState {
     /// All is here.
     Whole,
     /// A file is being read: this many percent by now.
@@ -31,7 +31,7 @@ pub enum Source {
     },
 }
 
-impl Source {
+impl ReadState {
     /// For the headline.
     pub fn text(self) -> String {
         match self {

@@ -4,7 +4,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 /// Text being typed.
 #[derive(Clone, Debug, Default)]
-pub struct Prompt {
+pub struct TextPrompt {
     /// So far.
     pub text: String,
 }
@@ -20,7 +20,7 @@ pub enum Typed {
     Cancelled,
 }
 
-impl Prompt {
+impl TextPrompt {
     /// Takes a key.
     pub fn key(&mut self, key: KeyEvent) -> Typed {
         match key.code {

@@ -1,6 +1,6 @@
 //! A file browsed while it is read.
 
-use super::{App, Data, News, Signals, Source, Theme, run};
+use super::{App, Data, News, ReadState, Signals, Theme, run};
 use crate::reading::load::Progress;
 use perfdata::PerfData;
 use profile::view::report::ReportOpts;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::{Duration, Instant};
-use symbols::{LoadOpts, Reading, Recording};
+use symbols::{LoadOpts, ReadProgress, Recording};
 
 /// From one picture of the progress to the next.
 const SHOWN: Duration = Duration::from_millis(100);
@@ -29,7 +29,7 @@ pub fn read(
     view: ReportOpts,
     (progress, signals, theme): (&mut Progress<'_>, &Signals, Theme),
 ) -> anyhow::Result<(ExitCode, Arc<Recording>)> {
-    let mut app = App::fed(Data::new(Arc::default(), view), theme, Source::Reading(0.0));
+    let mut app = App::fed(Data::new(Arc::default(), view), theme, ReadState::Reading(0.0));
     let stop = app.stop();
     let (sender, news) = sync_channel(4);
     std::thread::scope(|scope| {
@@ -65,7 +65,7 @@ impl<'s> Teller<'s> {
         Self { sender, bytes, stop, progress_told: now, part_told: now, until_part: FIRST }
     }
 
-    fn tell(&mut self, reading: &Reading<'_>) -> ControlFlow<()> {
+    fn tell(&mut self, reading: &ReadProgress<'_>) -> ControlFlow<()> {
         if self.stop.load(Ordering::Relaxed) {
             return ControlFlow::Break(());
         }

@@ -34,7 +34,7 @@ pub struct Sandwich {
 
 /// What a key did.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum SandwichStep {
     /// Moved, or nothing.
     Stay,
     /// To this function.
@@ -106,7 +106,7 @@ impl Sandwich {
     }
 
     /// Takes a key.
-    pub fn key(&mut self, key: KeyEvent) -> Step {
+    pub fn key(&mut self, key: KeyEvent) -> SandwichStep {
         let count = self.callers.len() + self.callees.len();
         match key.code {
             KeyCode::Down | KeyCode::Char('j') => {
@@ -117,11 +117,11 @@ impl Sandwich {
             KeyCode::End => self.cursor = count.saturating_sub(1),
             KeyCode::Enter | KeyCode::Right | KeyCode::Char(' ') => {
                 let at = self.callers.iter().chain(&self.callees).nth(self.cursor);
-                return at.map_or(Step::Stay, |neighbour| Step::Go(neighbour.name.clone()));
+                return at.map_or(SandwichStep::Stay, |neighbour| SandwichStep::Go(neighbour.name.clone()));
             }
             _ => {}
         }
-        Step::Stay
+        SandwichStep::Stay
     }
 
     /// Draws callers, the function, and callees.

@@ -12,7 +12,7 @@ use ratatui::layout::Rect;
 
 /// The table's state: where the cursor is, what is open, what is searched for.
 #[derive(Default)]
-pub struct Table {
+pub struct TreeTable {
     open: OpenPlaces,
     lines: Vec<TreeLine>,
     cursor: usize,
@@ -29,7 +29,7 @@ const KEY_WIDTH: usize = 20;
 /// Where keys would have less than this each, the first ones are left out: the last, the function, matters most.
 const LEAST_KEY_WIDTH: usize = 18;
 
-impl Table {
+impl TreeTable {
     /// Rebuilds the lines, after the data or the search changed. The cursor stays in its place.
     pub fn refresh(&mut self, data: &Data) {
         let find = self.find.clone();

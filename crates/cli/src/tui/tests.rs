@@ -1,9 +1,9 @@
 //! Keys in, screen text out.
 
-use super::{App, Data, News, Source, Theme};
+use super::{App, Data, News, ReadState, Theme};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use dso::Missing;
-use profile::profile::{CellKey, EventInfo, Extra, Profile, Sums, Task};
+use profile::profile::{CellKey, EventInfo, ExtraDimensions, Profile, Sums, Task};
 use profile::source::{DsoSource, NamedFrame, Want};
 use profile::table::{Dso, DsoKind, Frame, FrameId};
 use profile::view::report::{GraphOpts, GraphOrder, ReportOpts};
@@ -32,7 +32,7 @@ fn recording() -> Recording {
     for name in ["cycles", "faults"] {
         profile.events.push(EventInfo { name: name.to_owned(), has_callchain: true, ..EventInfo::default() });
     }
-    profile.intern_extra(Extra::default());
+    profile.intern_extra(ExtraDimensions::default());
     let comm = profile.strings.intern("app");
     let task = profile.push_task(Task { pid: 1, tid: 1, process: 0, comm });
     let dso = profile.dsos.intern(Dso {
@@ -53,7 +53,7 @@ fn recording() -> Recording {
     ];
     for (event, frames, period) in stacks {
         let callsite = profile.callsites.intern_leaf_first(&frames).expect("not empty");
-        let extra = profile.intern_extra(Extra::default());
+        let extra = profile.intern_extra(ExtraDimensions::default());
         let key = CellKey { event, task, cpu: -1, callsite, extra };
         profile.add(key, Sums { count: period / 5, period, weight: 0 });
     }
@@ -62,7 +62,7 @@ fn recording() -> Recording {
         profile,
         files: ObjectFiles::new(dso::DebugSearch::default()).into(),
         features: perfdata::Features::default(),
-        diagnostics: perfdata::Diagnostics::default(),
+        diagnostics: perfdata::FileDiagnostics::default(),
     }
 }
 
@@ -186,7 +186,7 @@ fn why_a_function_cannot_be_annotated_is_told() {
 fn what_is_open_and_the_cursor_stay_when_more_of_the_file_comes() {
     let graph = GraphOpts { order: GraphOrder::Caller, ..GraphOpts::default() };
     let opts = ReportOpts { children: true, graph: Some(graph), ..ReportOpts::default() };
-    let mut app = App::fed(Data::new(Arc::default(), opts), Theme { colour: false }, Source::Reading(0.0));
+    let mut app = App::fed(Data::new(Arc::default(), opts), Theme { colour: false }, ReadState::Reading(0.0));
     let mut terminal = Terminal::new(TestBackend::new(80, 14)).expect("a screen in memory");
     let mut picture = |app: &mut App| {
         terminal.draw(|frame| app.draw(frame)).expect("drawing");

@@ -5,13 +5,13 @@ use profile::view::report::{GraphNode, ReportRow};
 use std::collections::{HashMap, HashSet};
 
 /// Where a line belongs: the row's position in the section, then the position of each node on the way down.
-pub type Place = Vec<u32>;
+pub type TreePath = Vec<u32>;
 
 /// One line of the table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TreeLine {
     /// Where.
-    pub place: Place,
+    pub place: TreePath,
     /// 0 for a row, 1 for the roots of its graph.
     pub depth: usize,
     /// What can be opened: `Some(open)`.
@@ -25,7 +25,7 @@ pub struct TreeLine {
 /// Which rows and nodes are open.
 #[derive(Clone, Debug, Default)]
 pub struct OpenPlaces {
-    open: HashSet<Place>,
+    open: HashSet<TreePath>,
 }
 
 impl OpenPlaces {
@@ -35,7 +35,7 @@ impl OpenPlaces {
     }
 
     /// Opens a place.
-    pub fn open(&mut self, place: Place) {
+    pub fn open(&mut self, place: TreePath) {
         self.open.insert(place);
     }
 
@@ -71,7 +71,7 @@ impl OpenPlaces {
 
     fn open_nodes(&mut self, place: &[u32], nodes: &[GraphNode]) {
         for (i, node) in (0u32..).zip(nodes).filter(|(_, node)| !node.children.is_empty()) {
-            let place: Place = place.iter().copied().chain([i]).collect();
+            let place: TreePath = place.iter().copied().chain([i]).collect();
             self.open_nodes(&place, &node.children);
             self.open.insert(place);
         }
@@ -92,7 +92,7 @@ pub fn names_of(data: &Data, place: &[u32]) -> Option<Vec<String>> {
 }
 
 /// The places with these names; those not there are left out.
-pub fn places_of<'n>(data: &Data, names: impl Iterator<Item = &'n Vec<String>>) -> Vec<Place> {
+pub fn places_of<'n>(data: &Data, names: impl Iterator<Item = &'n Vec<String>>) -> Vec<TreePath> {
     let mut names = names.peekable();
     if names.peek().is_none() {
         return Vec::new();
@@ -139,7 +139,7 @@ pub fn lines(data: &Data, open: &OpenPlaces, keep: &dyn Fn(&ReportRow) -> bool) 
 
 fn push_nodes(lines: &mut Vec<TreeLine>, open: &OpenPlaces, above: &[u32], nodes: &[GraphNode]) {
     for (i, node) in (0u32..).zip(nodes) {
-        let place: Place = above.iter().copied().chain([i]).collect();
+        let place: TreePath = above.iter().copied().chain([i]).collect();
         let is_open = open.contains(&place);
         let openable = (!node.children.is_empty()).then_some(is_open);
         for (k, &entry) in node.entries.iter().enumerate() {

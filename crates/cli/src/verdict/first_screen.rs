@@ -7,7 +7,7 @@ mod quality;
 use crate::text::number::duration_ns;
 use crate::text::run_screen::{signal_name, thread_rows};
 use crate::verdict::Judgement;
-use profile::off_cpu::Source;
+use profile::off_cpu::OffCpuSource;
 use profile::profile::Profile;
 use profile::verdict::{FEW_SAMPLES, Finding};
 use profile::view::hot_functions::{HotFunctions, MOST_FUNCTIONS, hot_functions};
@@ -28,7 +28,7 @@ pub struct FirstScreen {
     /// At most three, and one more about how the program ended or why nothing is judged.
     pub headlines: Vec<Headline>,
     /// Time, CPUs, threads.
-    pub totals: Totals,
+    pub totals: RunTotals,
     /// States of all threads' time in percent, running first, then most first; empty if that was not recorded. Idle is
     /// one of them only if there is hardly anything else.
     pub states: Vec<(&'static str, f64)>,
@@ -63,7 +63,7 @@ pub struct Headline {
 
 /// Sums over the whole run.
 #[derive(Clone, Debug, Default)]
-pub struct Totals {
+pub struct RunTotals {
     /// From begin to end.
     pub wall_ns: u64,
     /// CPU time of all threads.
@@ -92,7 +92,7 @@ pub struct RecordedFile {
 }
 
 /// What the screen is made of, in addition to the profile.
-pub struct Sources<'a> {
+pub struct ScreenSources<'a> {
     /// Numbers of the recorder.
     pub summary: &'a RunSummary,
     /// Findings and states.
@@ -110,8 +110,8 @@ pub struct Sources<'a> {
 impl FirstScreen {
     /// From a recording's event and what was counted.
     #[must_use]
-    pub fn of(profile: &Profile, event: usize, sources: Sources<'_>) -> Self {
-        let Sources { summary, judgement, .. } = sources;
+    pub fn of(profile: &Profile, event: usize, sources: ScreenSources<'_>) -> Self {
+        let ScreenSources { summary, judgement, .. } = sources;
         let hot = hot_functions(profile, event, MOST_FUNCTIONS);
         let whole = &judgement.wall.whole;
         let idle_percent = whole.idle_ns as f64 * 100.0 / whole.total_ns().max(1) as f64;
@@ -125,7 +125,7 @@ impl FirstScreen {
             totals: totals(summary, sources.cpus),
             states,
             idle_percent,
-            are_reasons_estimated: judgement.wall.source == Some(Source::Looks),
+            are_reasons_estimated: judgement.wall.source == Some(OffCpuSource::Looks),
             threads: thread_shares(summary, hot.samples),
             quality: quality::parts(summary, hot.samples),
             warnings: quality::warnings(summary, sources.better, sources.name_hints),
@@ -135,9 +135,9 @@ impl FirstScreen {
     }
 }
 
-fn totals(summary: &RunSummary, cpus: u32) -> Totals {
+fn totals(summary: &RunSummary, cpus: u32) -> RunTotals {
     let processes: BTreeSet<u32> = summary.threads.iter().map(|thread| thread.pid).collect();
-    Totals {
+    RunTotals {
         wall_ns: summary.wall_ns,
         cpu_ns: summary.cpu_ns(),
         cpus_used: summary.cpus_used(),
@@ -151,8 +151,8 @@ fn totals(summary: &RunSummary, cpus: u32) -> Totals {
     }
 }
 
-fn headlines(sources: &Sources<'_>, hot: &HotFunctions) -> Vec<Headline> {
-    let Sources { summary, judgement, file, .. } = sources;
+fn headlines(sources: &ScreenSources<'_>, hot: &HotFunctions) -> Vec<Headline> {
+    let ScreenSources { summary, judgement, file, .. } = sources;
     let mut lines = Vec::new();
     if let Some(ExitKind::Signal(number)) = summary.exit {
         let after = duration_ns(summary.wall_ns);

@@ -87,7 +87,7 @@ fn counted(counters: &[(&str, u64)]) -> RunSummary {
 }
 
 fn judged(profile: &Profile, summary: &RunSummary, change: SystemChange) -> String {
-    let judgement = judge(profile, summary, &Machine { change, disks: None }, "-- ./app");
+    let judgement = judge(profile, summary, &MachineChange { change, disks: None }, "-- ./app");
     let value = to_json(&judgement, " -i a.data");
     let findings = value["verdict"].as_array().expect("a list");
     crate::text::findings::draw(findings, 1, 110, false)
@@ -248,7 +248,7 @@ fn what_findings_say_to_run_next_can_be_run() {
 #[test]
 fn numbers_for_scripts_agree_with_each_other() {
     let profile = recorded();
-    let machine = Machine { change: SystemChange { cpus: 2, ..SystemChange::default() }, disks: None };
+    let machine = MachineChange { change: SystemChange { cpus: 2, ..SystemChange::default() }, disks: None };
     let value = to_json(&judge(&profile, &counted(&[]), &machine, "-p 1"), "");
     let ns = |key: &str| value[key].as_u64().expect("ns");
     let blocked: u64 =
@@ -287,7 +287,7 @@ fn a_real_recording_tells_where_its_threads_stood_in_each_state() {
 
 #[test]
 fn findings_at_the_end_of_a_recording_name_it_wherever_it_is() {
-    let machine = Machine { change: SystemChange { cpus: 2, ..SystemChange::default() }, disks: None };
+    let machine = MachineChange { change: SystemChange { cpus: 2, ..SystemChange::default() }, disks: None };
     let judgement = judge(&recorded(), &counted(&[]), &machine, "-- ./app");
     let bytes = [b"PERFILE2".as_slice(), &note_bytes(&to_note(&judgement, "./app"))].concat();
     let text = perfdata::findings_note::read(&bytes).expect("a note");

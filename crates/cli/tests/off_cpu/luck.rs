@@ -9,13 +9,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use perfdata::off_cpu::{Payload, State, Totals};
+use perfdata::off_cpu::{OffCpuTotals, Payload, State};
 use perfdata::{Order, PerfData, Record};
 
 use super::{ONE, TALLY, denied, folder, has_bpf, program};
 
 /// Each thread of a recording.
-fn totals_of(file: &Path) -> BTreeMap<u32, Totals> {
+fn totals_of(file: &Path) -> BTreeMap<u32, OffCpuTotals> {
     let bytes = fs::read(file).expect("the file is there");
     let mut all = BTreeMap::new();
     let file = PerfData::open(&bytes).expect("our own file");
@@ -32,12 +32,12 @@ fn totals_of(file: &Path) -> BTreeMap<u32, Totals> {
     all
 }
 
-fn ns_in(totals: &Totals, state: State) -> u64 {
+fn ns_in(totals: &OffCpuTotals, state: State) -> u64 {
     totals.total_ns[usize::from(state.code())]
 }
 
 /// Of every thread, times by state add up to its life within 1 %.
-fn check_sums(all: &BTreeMap<u32, Totals>) {
+fn check_sums(all: &BTreeMap<u32, OffCpuTotals>) {
     assert!(!all.is_empty(), "no thread");
     for (tid, totals) in all {
         let sum: u64 = totals.total_ns.iter().sum();

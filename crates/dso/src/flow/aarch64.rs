@@ -28,7 +28,7 @@ pub(super) fn flow_of(code: &[u8], start: u64) -> FunctionFlow {
         }
         let by_table = tables.take(word);
         check.take(word, Svma(at));
-        flow.take_aarch64((word, Svma(at)), &inside, by_table);
+        flow.take_aarch64(word, Svma(at), &inside, by_table);
         flow.loops |=
             aarch64_branch(word, Svma(at)).is_some_and(|branch| !branch.is_call && branch.target.0 == start);
     }
@@ -40,7 +40,7 @@ impl FunctionFlow {
     /// Takes one instruction and its address; a computed jump is a switch's if `by_table`.
     ///
     /// Source: Arm ARM C4.1.66 (branches), C6.2 BR, RET, RETAA, BRAA.
-    fn take_aarch64(&mut self, (word, at): (u32, Svma), inside: &std::ops::Range<u64>, by_table: bool) {
+    fn take_aarch64(&mut self, word: u32, at: Svma, inside: &std::ops::Range<u64>, by_table: bool) {
         if let Some(branch) = aarch64_branch(word, at) {
             let is_out = !inside.contains(&branch.target.0);
             if is_out || branch.is_call {

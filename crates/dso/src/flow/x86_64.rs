@@ -44,7 +44,7 @@ pub(super) fn flow_of(code: &[u8], start: u64) -> FunctionFlow {
         let probeable = is_probeable(&code[at..at + instruction.len()]);
         let by_table = tables.take(&instruction);
         check.take(&instruction, probeable);
-        flow.take(&instruction, (is_out, by_table), probeable);
+        flow.take(&instruction, BranchTraits { is_out, by_table, probeable });
     }
     flow.entry = entry.found.map(Svma);
     flow.behind_check = check.behind.map(Svma);
@@ -52,9 +52,21 @@ pub(super) fn flow_of(code: &[u8], start: u64) -> FunctionFlow {
     flow
 }
 
+/// Facts about an instruction that it doesn't show by itself.
+#[derive(Clone, Copy)]
+struct BranchTraits {
+    /// Its target is outside of the function.
+    is_out: bool,
+    /// A jump of a switch, through a table.
+    by_table: bool,
+    /// The kernel can put a probe there.
+    probeable: bool,
+}
+
 impl FunctionFlow {
-    /// Takes one instruction, which `is_out` if it branches out of the function, and is a switch's if `by_table`.
-    fn take(&mut self, instruction: &Instruction, (is_out, by_table): (bool, bool), probeable: bool) {
+    /// Takes one instruction.
+    fn take(&mut self, instruction: &Instruction, traits: BranchTraits) {
+        let BranchTraits { is_out, by_table, probeable } = traits;
         let target = Svma(instruction.near_branch_target());
         let at = Svma(instruction.ip());
         match instruction.flow_control() {

@@ -40,7 +40,7 @@ impl MadeUp {
         self
     }
 
-    fn walk(&mut self, (fp, pc): (u64, u64), words: &[u64]) -> (Vec<u64>, Stop) {
+    fn walk(&mut self, fp: u64, pc: u64, words: &[u64]) -> (Vec<u64>, Stop) {
         let mut regs = [0; 17];
         (regs[6], regs[7], regs[16]) = (fp, SP, pc);
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
@@ -74,7 +74,7 @@ fn a_signal_frame_that_comes_back_to_its_own_stack_pointer_is_a_loop() {
     let (low, high) = (SP, SP + 32);
     // Each frame claims that the other was interrupted.
     let words = [high, CODE, 0, 0, low, CODE, 0, 0];
-    let (chain, stop) = made_up.with(0, &signal_frame()).walk((high, CODE), &words);
+    let (chain, stop) = made_up.with(0, &signal_frame()).walk(high, CODE, &words);
     assert_eq!((chain.len(), stop), (2, Stop::Loop));
 }
 
@@ -87,7 +87,7 @@ fn a_handler_above_what_it_interrupted_is_left_downwards() {
     signal.is_signal_frame = true;
     signal.save(RETURN_ADDRESS, 3);
     let mut made_up = made_up.with(0x10, &frame(4)).with(0, &signal).with(0x30, &frame(7));
-    let (chain, stop) = made_up.walk((SP + 8, CODE + 0x10), &words);
+    let (chain, stop) = made_up.walk(SP + 8, CODE + 0x10, &words);
     assert_eq!((chain, stop), (vec![CODE + 0x10, CODE + 1, CODE + 0x30], Stop::ReachedRoot));
     // Neither the trampoline nor what was interrupted made a call.
     assert_eq!(made_up.unwinder.exact_frames(), [1, 2]);
@@ -124,7 +124,7 @@ fn a_handler_with_its_own_stack_is_left_for_the_interrupted_one() {
 fn a_return_address_that_nothing_restores_is_a_loop_at_once() {
     let Some(made_up) = MadeUp::new() else { return println!("skipped: no vdso of x86-64") };
     // .cfi_same_value 16; .cfi_def_cfa 7, 16
-    let (chain, stop) = made_up.with(0, &Rule::new(RSP, 16)).walk((0, CODE), &[0; 512]);
+    let (chain, stop) = made_up.with(0, &Rule::new(RSP, 16)).walk(0, CODE, &[0; 512]);
     assert_eq!((chain.len(), stop), (1, Stop::Loop));
 }
 
@@ -134,7 +134,7 @@ fn frames_past_the_copy_are_not_walked() {
     let mut signal = Rule::new(RSP, 0x1000);
     signal.is_signal_frame = true;
     signal.save(RETURN_ADDRESS, -0x1000 / 8);
-    let (chain, stop) = made_up.with(0, &signal).walk((0, CODE), &[CODE; 8]);
+    let (chain, stop) = made_up.with(0, &signal).walk(0, CODE, &[CODE; 8]);
     assert_eq!((chain.len(), stop), (2, Stop::StackEnd { bytes: 0x1000 - 64 + 8 }));
 }
 
@@ -147,7 +147,7 @@ fn more_frames_than_the_copy_can_hold_are_a_loop() {
     for at in 0..0x1000 {
         made_up.unwinder.keep(made_up.info.id, at, Step::General(Arc::new(row.clone())));
     }
-    let (chain, stop) = made_up.walk((0, CODE), &[0; 64]);
+    let (chain, stop) = made_up.walk(0, CODE, &[0; 64]);
     assert_eq!((chain.len(), stop), (64 + 2, Stop::Loop));
 }
 
@@ -157,13 +157,13 @@ fn deep_recursion_is_followed_to_its_root() {
     let mut made_up = made_up.with(0, &frame(2));
     let mut words = [0, CODE + 1].repeat(10_000);
     words.extend([0, 0]);
-    let (chain, stop) = made_up.walk((0, CODE), &words);
+    let (chain, stop) = made_up.walk(0, CODE, &words);
     assert_eq!((chain.len(), stop), (10_001, Stop::ReachedRoot));
     // Not even a frame that is nothing but its return address.
     let mut made_up = MadeUp { unwinder: Unwinder::new(), ..made_up }.with(0, &frame(1));
     let mut words = vec![CODE + 1; 8_000];
     words.push(0);
-    let (chain, stop) = made_up.walk((0, CODE), &words);
+    let (chain, stop) = made_up.walk(0, CODE, &words);
     assert_eq!((chain.len(), stop), (8_001, Stop::ReachedRoot));
 }
 

@@ -1,6 +1,6 @@
 //! The same calls in code for aarch64. Where the arguments are is not followed there.
 
-use super::Report;
+use super::EntryReport;
 use crate::Svma;
 use crate::regs_aarch64::{RegValue, TrackedRegs};
 
@@ -16,7 +16,7 @@ pub struct Names<'a> {
 ///
 /// What a register holds is taken to be what was put there last, whatever way the code was come by: who acts upon a
 /// report looks at what is really passed.
-pub fn reports_of(code: &[u8], start: u64, names: &Names<'_>) -> Vec<Report> {
+pub fn reports_of(code: &[u8], start: u64, names: &Names<'_>) -> Vec<EntryReport> {
     let mut registers = TrackedRegs::default();
     let mut found = Vec::new();
     for (word, at) in
@@ -37,7 +37,7 @@ pub fn reports_of(code: &[u8], start: u64, names: &Names<'_>) -> Vec<Report> {
             };
             // The first one is the function's own.
             let function = passed.or(found.is_empty().then_some(start));
-            found.extend(function.map(|function| Report {
+            found.extend(function.map(|function| EntryReport {
                 at: Svma(at),
                 function: Svma(function),
                 moved: None,

@@ -20,7 +20,7 @@ pub const ENTRY_REPORTER: &str = "__cyg_profile_func_enter";
 
 /// One call that reports an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Report {
+pub struct EntryReport {
     /// The call instruction.
     pub at: Svma,
     /// The function that it reports: that of which it is part, or one inlined there.
@@ -89,7 +89,7 @@ impl<'a> Reports<'a> {
 
     /// The calls in the code `[start, end)` of a function, ascending; none for a machine other than x86-64 and aarch64.
     #[must_use]
-    pub fn of(&self, start: Svma, end: Svma) -> Vec<Report> {
+    pub fn of(&self, start: Svma, end: Svma) -> Vec<EntryReport> {
         let bytes = end.0.checked_sub(start.0).and_then(|bytes| usize::try_from(bytes).ok());
         let code = bytes.and_then(|bytes| self.object.bytes_at(start, bytes));
         let Some(code) = code.filter(|_| self.object.is_code(start)) else { return Vec::new() };
@@ -136,7 +136,7 @@ impl<'a> Reports<'a> {
 /// AbstractState at the targets of jumps that were passed.
 type Waiting = Vec<(u64, AbstractState)>;
 
-fn reports_of(code: &[u8], start: u64, is_reporter: &dyn Fn(&Instruction) -> bool) -> Vec<Report> {
+fn reports_of(code: &[u8], start: u64, is_reporter: &dyn Fn(&Instruction) -> bool) -> Vec<EntryReport> {
     let mut decoder = Decoder::with_ip(64, code, start, DecoderOptions::NONE);
     let (mut facts, mut waiting, mut found) = (AbstractState::at_entry(), Waiting::new(), Vec::new());
     let mut instruction = Instruction::default();
@@ -157,11 +157,11 @@ fn reports_of(code: &[u8], start: u64, is_reporter: &dyn Fn(&Instruction) -> boo
     found
 }
 
-fn report(facts: &AbstractState, at: u64, start: u64, is_first: bool) -> Option<Report> {
+fn report(facts: &AbstractState, at: u64, start: u64, is_first: bool) -> Option<EntryReport> {
     // The first one is the function's own, also where its address comes out of a table.
     let function = facts.reported().or(is_first.then_some(start))?;
     let moved = if function == start && is_first { facts.moved() } else { None };
-    Some(Report { at: Svma(at), function: Svma(function), moved })
+    Some(EntryReport { at: Svma(at), function: Svma(function), moved })
 }
 
 /// Only what holds on every way to `at` is known there.

@@ -1,7 +1,7 @@
 use super::*;
 
 /// Reports of a function at 1000 that calls the reporter at 9000.
-fn reports(code: &[u8]) -> Vec<Report> {
+fn reports(code: &[u8]) -> Vec<EntryReport> {
     reports_of(code, 0x1000, &|call| call.near_branch_target() == 0x9000)
 }
 

@@ -9,7 +9,7 @@
 //
 // Source: the document "Trace Event Format" of the catapult project: times in µs.
 
-use super::{Named, Timeline};
+use super::{NamedSpan, TimelineWriter};
 use rustc_hash::FxHashMap;
 use serde_json::Value;
 use std::io::{self, Write};
@@ -60,7 +60,7 @@ impl<W: Write> Chrome<W> {
     }
 }
 
-impl<W: Write> Timeline for Chrome<W> {
+impl<W: Write> TimelineWriter for Chrome<W> {
     fn thread(&mut self, pid: u32, tid: u32, process: &str) -> io::Result<()> {
         let spelled = self.spelled;
         for (kind, name) in [("process_name", process.to_owned()), ("thread_name", format!("thread {tid}"))] {
@@ -72,7 +72,7 @@ impl<W: Write> Timeline for Chrome<W> {
         Ok(())
     }
 
-    fn begin(&mut self, (pid, tid): (u32, u32), named: Named<'_>, time_ns: u64) -> io::Result<()> {
+    fn begin(&mut self, (pid, tid): (u32, u32), named: NamedSpan<'_>, time_ns: u64) -> io::Result<()> {
         let spelled = self.spelled;
         let text = |text: &str| spelled(&text.into());
         let (name, category) = (text(named.name), named.category);
@@ -112,7 +112,8 @@ mod tests {
         let mut chrome = Chrome::new(&mut bytes, Value::to_string).unwrap();
         chrome.thread(1, 2, "a \"b\"\n").unwrap();
         let arguments = [("s\"".to_owned(), "\"x\"".to_owned())];
-        let named = Named { number: 1, name: "std::f<\\>\u{1b}", category: "call", arguments: &arguments };
+        let named =
+            NamedSpan { number: 1, name: "std::f<\\>\u{1b}", category: "call", arguments: &arguments };
         chrome.begin((1, 2), named, 1_234_567).unwrap();
         chrome.end((1, 2), 1_234_575).unwrap();
         chrome.finish().unwrap();
@@ -129,7 +130,7 @@ mod tests {
     fn events_of_one_nanosecond_keep_their_order() {
         let mut bytes = Vec::new();
         let mut chrome = Chrome::new(&mut bytes, Value::to_string).unwrap();
-        let named = |name| Named { number: 1, name, category: "call", arguments: &[] };
+        let named = |name| NamedSpan { number: 1, name, category: "call", arguments: &[] };
         chrome.begin((1, 2), named("outer"), 5).unwrap();
         chrome.begin((1, 2), named("inner"), 5).unwrap();
         chrome.begin((1, 3), named("other"), 5).unwrap();

@@ -14,7 +14,7 @@ use std::io;
 
 /// A span's name with its kind, numbered by the caller.
 #[derive(Clone, Copy, Debug)]
-pub struct Named<'a> {
+pub struct NamedSpan<'a> {
     /// The same number for the same name.
     pub number: u64,
     /// The name.
@@ -30,11 +30,11 @@ pub struct Named<'a> {
 /// # Errors
 /// Every method fails if writing fails.
 #[expect(clippy::missing_errors_doc, reason = "one section serves all methods")]
-pub trait Timeline {
+pub trait TimelineWriter {
     /// Names a thread and its process.
     fn thread(&mut self, pid: u32, tid: u32, process: &str) -> io::Result<()>;
     /// A span of a thread begins.
-    fn begin(&mut self, thread: (u32, u32), named: Named<'_>, time_ns: u64) -> io::Result<()>;
+    fn begin(&mut self, thread: (u32, u32), named: NamedSpan<'_>, time_ns: u64) -> io::Result<()>;
     /// The innermost open span of a thread ends.
     fn end(&mut self, thread: (u32, u32), time_ns: u64) -> io::Result<()>;
     /// Ends the file.

@@ -6,7 +6,7 @@
 // interned_data/interned_data}.proto.
 
 use super::message::Message;
-use super::{Named, Timeline};
+use super::{NamedSpan, TimelineWriter};
 use rustc_hash::FxHashMap;
 use std::io::{self, Write};
 
@@ -88,7 +88,7 @@ impl<W: Write> Perfetto<W> {
     }
 }
 
-impl<W: Write> Timeline for Perfetto<W> {
+impl<W: Write> TimelineWriter for Perfetto<W> {
     fn thread(&mut self, pid: u32, tid: u32, process: &str) -> io::Result<()> {
         let (pid64, tid64) = (u64::from(pid), u64::from(tid));
         if !self.processes.contains(&pid) {
@@ -107,7 +107,7 @@ impl<W: Write> Timeline for Perfetto<W> {
         self.descriptor(&uuid.number(track::PARENT, process_uuid(pid)).message(track::THREAD, &thread))
     }
 
-    fn begin(&mut self, thread: (u32, u32), named: Named<'_>, time_ns: u64) -> io::Result<()> {
+    fn begin(&mut self, thread: (u32, u32), named: NamedSpan<'_>, time_ns: u64) -> io::Result<()> {
         let mut new = Message::default();
         let entry = |iid: u64, name: &str| {
             Message::default().number(interned::IID, iid).bytes(interned::NAME, name.as_bytes())
@@ -175,7 +175,7 @@ mod tests {
     fn a_name_is_written_once() {
         let mut bytes = Vec::new();
         let mut trace = Perfetto::new(&mut bytes);
-        let named = Named { number: 7, name: "main_function", category: "call", arguments: &[] };
+        let named = NamedSpan { number: 7, name: "main_function", category: "call", arguments: &[] };
         for at in [10, 30] {
             trace.begin((1, 2), named, at).unwrap();
             trace.end((1, 2), at + 5).unwrap();

@@ -1,8 +1,8 @@
 //! Where tracing begins and ends, and what happens between two instructions: FUP, TIP, TIP.PGE, TIP.PGD.
 
 use super::walk::Stop;
-use super::{Flow, FlowEvent, FlowKind, Fup, Gap};
-use crate::block::{BlockId, Branch, Image};
+use super::{Arrival, Flow, FlowEvent, FlowKind, Fup, Gap, Taken};
+use crate::block::{BlockEnd, BlockId, Image};
 use crate::erratum::Erratum;
 use crate::packet::Ip;
 
@@ -21,7 +21,7 @@ impl Flow<'_, '_> {
     fn begin_at(&mut self, image: &impl Image, to: u64, sink: &mut impl FnMut(&FlowEvent)) {
         self.look_where(image);
         self.set(Some(to), None);
-        self.emit_arrival(image, FlowKind::Begin, (0, 0, Some(to)), sink);
+        self.emit_arrival(image, FlowKind::Begin, Arrival { from: 0, next: 0, to: Some(to) }, sink);
     }
 
     pub(super) fn fup(
@@ -100,7 +100,7 @@ impl Flow<'_, '_> {
         if let Some((what, from)) = arrived {
             let to = to.ok_or(Gap::Mismatch)?;
             self.set(Some(to), None);
-            self.emit_arrival(image, what, (from, from, Some(to)), sink);
+            self.emit_arrival(image, what, Arrival { from, next: from, to: Some(to) }, sink);
             return Ok(());
         }
         if self.is_off() {
@@ -112,7 +112,7 @@ impl Flow<'_, '_> {
         }
         let to = to.ok_or(Gap::Mismatch)?;
         let Stop::Target(id) = self.walk(image, None, sink)? else { return Err(Gap::Mismatch) };
-        self.go(image, (id, to), sink)?;
+        self.go(image, id, to, sink)?;
         // Bits that came before a deferred TIP apply after it.
         let waiting = self.tnt.take();
         self.bits(image, waiting, sink)
@@ -122,22 +122,23 @@ impl Flow<'_, '_> {
     fn go(
         &mut self,
         image: &impl Image,
-        (id, to): (BlockId, u64),
+        id: BlockId,
+        to: u64,
         sink: &mut impl FnMut(&FlowEvent),
     ) -> Result<(), Gap> {
         let (block, hop) = (*self.cache.block(id), *self.cache.hop(id));
         self.instructions += u64::from(hop.instructions);
         let mut caller = None;
         let what = match hop.branch {
-            Branch::CallIndirect => {
+            BlockEnd::CallIndirect => {
                 self.returns.push(block.next, id);
                 Some(FlowKind::Call)
             }
-            Branch::Return => {
-                caller = self.returns.pop().filter(|(back, _)| *back == to);
+            BlockEnd::Return => {
+                caller = self.returns.pop().filter(|call| call.back == to);
                 Some(FlowKind::Return)
             }
-            Branch::JumpIndirect => None,
+            BlockEnd::JumpIndirect => None,
             _ => {
                 self.look_where(image);
                 Some(FlowKind::Far)
@@ -145,13 +146,13 @@ impl Flow<'_, '_> {
         };
         let here = match caller {
             Some(call) => self.behind_call(image, call),
-            None => self.cache.computed(image, (id, to)),
+            None => self.cache.computed(image, id, to),
         }
         .ok();
         self.set(Some(to), here);
         let leaves = || self.every || here.is_none_or(|here| self.cache.hop(here).unit != hop.unit);
         if let Some(what) = what.or_else(|| leaves().then_some(FlowKind::Jump)) {
-            self.emit_branch(image, (what, &block), (to, here), sink);
+            self.emit_branch(image, what, Taken { block: &block, to, target: here }, sink);
         }
         Ok(())
     }
@@ -183,7 +184,7 @@ impl Flow<'_, '_> {
             left => left?,
         };
         self.set(None, None);
-        self.emit_arrival(image, FlowKind::End, (from, next, to), sink);
+        self.emit_arrival(image, FlowKind::End, Arrival { from, next, to }, sink);
         Ok(())
     }
 

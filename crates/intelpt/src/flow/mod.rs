@@ -25,7 +25,7 @@ use crate::packet::{Packet, PacketError};
 use crate::packets::{Hot, Packets};
 use crate::ret_stack::RetStack;
 use crate::time::{Time, TimeParams};
-use crate::tnt::Tnt;
+use crate::tnt::{BranchBits, Tnt};
 
 pub use event::{FlowError, FlowEvent, FlowKind, Gap};
 
@@ -44,6 +44,27 @@ enum Fup {
     Async(u64),
     /// OVF came: the next FUP or TIP.PGE has the address where tracing resumes.
     Overflow,
+}
+
+/// A branch at the end of `block`.
+#[derive(Clone, Copy)]
+struct Taken<'b> {
+    block: &'b Block,
+    /// Address that it went to.
+    to: u64,
+    /// The block there; `None` where no code could be had.
+    target: Option<BlockId>,
+}
+
+/// Control that came to `to` not by a branch within the traced range.
+#[derive(Clone, Copy)]
+struct Arrival {
+    /// Address of the instruction that it came from.
+    from: u64,
+    /// Address after that instruction.
+    next: u64,
+    /// `None`: unknown.
+    to: Option<u64>,
 }
 
 /// Follows one buffer's trace.
@@ -157,7 +178,7 @@ impl<'a, 'c> Flow<'a, 'c> {
                 Some(Hot::Cycles(cycles)) => self.cycles(cycles),
                 Some(Hot::Bits(bits, count)) => {
                     self.at = offset;
-                    if let Err(gap) = self.bits(image, (bits, count), sink) {
+                    if let Err(gap) = self.bits(image, BranchBits { bits, count }, sink) {
                         self.lose(gap, sink);
                     }
                     self.settle(sink);
@@ -210,15 +231,15 @@ impl<'a, 'c> Flow<'a, 'c> {
         });
     }
 
-    /// Control came to `to` (if known) from the instruction at `from`, not by a branch within the traced range.
-    /// `next` is the address after `from`.
+    /// Reports an arrival.
     fn emit_arrival(
         &mut self,
         image: &impl Image,
         what: FlowKind,
-        (from, next, to): (u64, u64, Option<u64>),
+        arrival: Arrival,
         sink: &mut impl FnMut(&FlowEvent),
     ) {
+        let Arrival { from, next, to } = arrival;
         self.settle(sink);
         let (unit, at_start) = to.map_or((0, false), |to| image.unit(to));
         if what == FlowKind::Begin {
@@ -236,15 +257,16 @@ impl<'a, 'c> Flow<'a, 'c> {
         });
     }
 
-    /// A branch at the end of `block` to `to`, whose block is `target` if it could be had.
+    /// Reports a branch.
     #[inline(always)]
     fn emit_branch(
         &mut self,
         image: &impl Image,
-        (what, block): (FlowKind, &Block),
-        (to, target): (u64, Option<BlockId>),
+        what: FlowKind,
+        taken: Taken<'_>,
         sink: &mut impl FnMut(&FlowEvent),
     ) {
+        let Taken { block, to, target } = taken;
         let (unit, at_start) = match target {
             Some(id) => {
                 let target = self.cache.hop(id);

@@ -5,6 +5,7 @@ use crate::block::Image;
 use crate::erratum::Erratum;
 use crate::last_ip::LastIp;
 use crate::packet::Packet;
+use crate::tnt::BranchBits;
 
 /// Control flow events (CFE) that come between two instructions, so that their FUP has the address.
 // Source: SDM Vol. 3C, table "CFE Packet Definition": INTR, SMI, VMEXIT, VMEXIT_INTR, SHUTDOWN, UINTR.
@@ -18,7 +19,9 @@ impl Flow<'_, '_> {
         sink: &mut impl FnMut(&FlowEvent),
     ) -> Result<(), Gap> {
         match packet {
-            Packet::Tnt { bits, count } => self.bits(image, (bits, count.into()), sink)?,
+            Packet::Tnt { bits, count } => {
+                self.bits(image, BranchBits { bits, count: count.into() }, sink)?
+            }
             Packet::Cyc(cycles) => self.cycles(cycles),
             Packet::Mtc(value) => {
                 self.time.mtc(value);

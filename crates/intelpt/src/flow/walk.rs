@@ -1,7 +1,9 @@
 //! From block to block, as far as bits and direct branches lead.
 
-use super::{Flow, FlowEvent, FlowKind, Fup, Gap};
-use crate::block::{BlockId, Branch, Image, MissingCode, UNLINKED};
+use super::{Flow, FlowEvent, FlowKind, Fup, Gap, Taken};
+use crate::block::{BlockEnd, BlockId, Image, MissingCode, UNLINKED};
+use crate::ret_stack::OpenCall;
+use crate::tnt::BranchBits;
 
 /// Most blocks walked without a packet's help.
 const MAX_WALK: u32 = 1 << 20;
@@ -49,27 +51,28 @@ impl Flow<'_, '_> {
         Gap::Code(why)
     }
 
-    /// Uses up branch bits: this many, the oldest highest.
+    /// Uses up branch bits.
     #[inline]
     pub(super) fn bits(
         &mut self,
         image: &impl Image,
-        (bits, mut left): (u64, u32),
+        branches: BranchBits,
         sink: &mut impl FnMut(&FlowEvent),
     ) -> Result<(), Gap> {
+        let BranchBits { bits, count: mut left } = branches;
         if self.is_off() || left == 0 {
             return Ok(());
         }
         self.fup = Fup::None;
         if !self.tnt.is_empty() {
-            return if self.tnt.push(bits, left) { Ok(()) } else { Err(Gap::Mismatch) };
+            return if self.tnt.push(branches) { Ok(()) } else { Err(Gap::Mismatch) };
         }
         let mut id = self.block_here(image)?;
         let mut free = 0;
         while left > 0 {
             let hop = *self.cache.hop(id);
             match hop.branch {
-                Branch::Conditional => {
+                BlockEnd::Conditional => {
                     left -= 1;
                     free = 0;
                     self.instructions += u64::from(hop.instructions);
@@ -82,11 +85,11 @@ impl Flow<'_, '_> {
                         leaves = self.cache.hop(id).leaves;
                     }
                     if (leaves | self.every) && taken != 0 {
-                        self.jumped(image, (id, next), sink);
+                        self.jumped(image, id, next, sink);
                     }
                     id = next;
                 }
-                Branch::Return => {
+                BlockEnd::Return => {
                     left -= 1;
                     free = 0;
                     if bits >> left & 1 == 0 {
@@ -95,7 +98,7 @@ impl Flow<'_, '_> {
                     }
                     id = self.compressed_return(image, id, sink)?;
                 }
-                Branch::None | Branch::Jump | Branch::Call => {
+                BlockEnd::None | BlockEnd::Jump | BlockEnd::Call => {
                     free += 1;
                     if free > MAX_WALK {
                         self.stand(id);
@@ -105,7 +108,7 @@ impl Flow<'_, '_> {
                 }
                 // The remaining bits apply after the target that is still to come (deferred TIP).
                 _ => {
-                    self.tnt.push(bits & ((1 << left) - 1), left);
+                    self.tnt.push(BranchBits { bits: bits & ((1 << left) - 1), count: left });
                     break;
                 }
             }
@@ -116,14 +119,9 @@ impl Flow<'_, '_> {
 
     /// Block `id` ends in a jump to block `next`, in another function.
     #[inline(never)]
-    fn jumped(
-        &mut self,
-        image: &impl Image,
-        (id, next): (BlockId, BlockId),
-        sink: &mut impl FnMut(&FlowEvent),
-    ) {
+    fn jumped(&mut self, image: &impl Image, id: BlockId, next: BlockId, sink: &mut impl FnMut(&FlowEvent)) {
         let (block, to) = (*self.cache.block(id), self.cache.block(next).start);
-        self.emit_branch(image, (FlowKind::Jump, &block), (to, Some(next)), sink);
+        self.emit_branch(image, FlowKind::Jump, Taken { block: &block, to, target: Some(next) }, sink);
     }
 
     /// A conditional branch goes one way for the first time.
@@ -137,12 +135,12 @@ impl Flow<'_, '_> {
 
     /// The block after a call; taken from the calling block if that is known.
     #[inline]
-    pub(super) fn behind_call(
-        &mut self,
-        image: &impl Image,
-        (back, caller): (u64, BlockId),
-    ) -> Result<BlockId, MissingCode> {
-        if caller == UNLINKED { self.cache.at(image, back) } else { self.cache.after(image, caller) }
+    pub(super) fn behind_call(&mut self, image: &impl Image, call: OpenCall) -> Result<BlockId, MissingCode> {
+        if call.caller == UNLINKED {
+            self.cache.at(image, call.back)
+        } else {
+            self.cache.after(image, call.caller)
+        }
     }
 
     #[inline]
@@ -159,8 +157,13 @@ impl Flow<'_, '_> {
         let here = self.behind_call(image, call);
         let block = *self.cache.block(id);
         self.instructions += u64::from(self.cache.hop(id).instructions);
-        self.emit_branch(image, (FlowKind::Return, &block), (call.0, here.ok()), sink);
-        here.map_err(|why| self.stuck(call.0, why))
+        self.emit_branch(
+            image,
+            FlowKind::Return,
+            Taken { block: &block, to: call.back, target: here.ok() },
+            sink,
+        );
+        here.map_err(|why| self.stuck(call.back, why))
     }
 
     /// Goes over the end of a block that needs no packet: none, direct jump, direct call.
@@ -173,24 +176,24 @@ impl Flow<'_, '_> {
     ) -> Result<BlockId, Gap> {
         let hop = *self.cache.hop(id);
         self.instructions += u64::from(hop.instructions);
-        if hop.branch == Branch::None {
+        if hop.branch == BlockEnd::None {
             return self.cache.after(image, id).map_err(|why| self.stuck(self.cache.block(id).next, why));
         }
         let (target, mut leaves) = (self.cache.taken(image, id), hop.leaves);
         if hop.target_id() == UNLINKED {
             leaves = target.is_err() || self.cache.hop(id).leaves;
         }
-        if hop.branch == Branch::Jump && !(leaves | self.every) {
+        if hop.branch == BlockEnd::Jump && !(leaves | self.every) {
             return target.map_err(|why| self.stuck(self.cache.block(id).target, why));
         }
         let block = *self.cache.block(id);
         let (to, next) = (block.target, block.next);
-        let what = if hop.branch == Branch::Call { FlowKind::Call } else { FlowKind::Jump };
+        let what = if hop.branch == BlockEnd::Call { FlowKind::Call } else { FlowKind::Jump };
         // A call of the next instruction only reads the address: nothing returns from it.
         if what == FlowKind::Call && to != next {
             self.returns.push(next, id);
         }
-        self.emit_branch(image, (what, &block), (to, target.ok()), sink);
+        self.emit_branch(image, what, Taken { block: &block, to, target: target.ok() }, sink);
         target.map_err(|why| self.stuck(to, why))
     }
 
@@ -212,11 +215,11 @@ impl Flow<'_, '_> {
                 return Ok(Stop::Reached);
             }
             match self.cache.hop(id).branch {
-                Branch::None | Branch::Jump | Branch::Call => {
+                BlockEnd::None | BlockEnd::Jump | BlockEnd::Call => {
                     let next = self.follow(image, id, sink)?;
                     self.stand(next);
                 }
-                Branch::Conditional => return Err(Gap::Mismatch),
+                BlockEnd::Conditional => return Err(Gap::Mismatch),
                 _ => return Ok(Stop::Target(id)),
             }
         }
@@ -256,14 +259,16 @@ impl Flow<'_, '_> {
             }
             let ends = (block.last, block.next);
             match self.cache.hop(id).branch {
-                Branch::Jump | Branch::Call | Branch::Conditional if block.target == to => return Ok(ends),
-                Branch::Conditional if block.next == to => return Ok(ends),
-                Branch::None if block.next == to => return Ok(ends),
-                Branch::None | Branch::Jump | Branch::Call => {
+                BlockEnd::Jump | BlockEnd::Call | BlockEnd::Conditional if block.target == to => {
+                    return Ok(ends);
+                }
+                BlockEnd::Conditional if block.next == to => return Ok(ends),
+                BlockEnd::None if block.next == to => return Ok(ends),
+                BlockEnd::None | BlockEnd::Jump | BlockEnd::Call => {
                     let next = self.follow(image, id, sink)?;
                     self.stand(next);
                 }
-                Branch::Conditional => return Err(Gap::Mismatch),
+                BlockEnd::Conditional => return Err(Gap::Mismatch),
                 _ => return Ok(ends),
             }
         }

@@ -1,16 +1,16 @@
 //! The bytes of single records and of the attributes, as the writer appends them.
 
 use crate::abi::*;
-use crate::file::header::Section;
+use crate::file::header::FileSection;
 use crate::wire::Put;
 use crate::{AttrFlags, Endian, Event, Record, SampleFormat, SampleId};
 
 /// Appends the ids and then the attributes, each followed by where its ids are. `base`: what file offset the
 /// buffer's first byte has.
-pub(super) fn put_attrs(p: &mut Put, events: &[Event], base: u64) -> Section {
+pub(super) fn put_attrs(p: &mut Put, events: &[Event], base: u64) -> FileSection {
     let mut places = Vec::new();
     for e in events {
-        places.push(Section { offset: base + p.bytes.len() as u64, size: e.ids.len() as u64 * 8 });
+        places.push(FileSection { offset: base + p.bytes.len() as u64, size: e.ids.len() as u64 * 8 });
         e.ids.iter().for_each(|id| p.u64(*id));
     }
     let (offset, size) = (base + p.bytes.len() as u64, attr_size(events));
@@ -19,7 +19,7 @@ pub(super) fn put_attrs(p: &mut Put, events: &[Event], base: u64) -> Section {
         p.u64(ids.offset);
         p.u64(ids.size);
     }
-    Section { offset, size: base + p.bytes.len() as u64 - offset }
+    FileSection { offset, size: base + p.bytes.len() as u64 - offset }
 }
 
 /// The bytes of one record in the layout of `event`, header included: what `Writer::write_record` appends.

@@ -5,11 +5,11 @@
 // Source: linux v7.2 tools/perf/util/header.[ch].
 
 use crate::wire::{Endian, Put, Wire};
-use crate::{Error, Mode};
+use crate::{Error, ReadMode};
 
 /// A range of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Section {
+pub struct FileSection {
     /// First byte, from the file's beginning.
     pub offset: u64,
     /// Bytes.
@@ -20,7 +20,7 @@ pub struct Section {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileHeader {
     /// File or pipe.
-    pub mode: Mode,
+    pub mode: ReadMode,
     /// Byte order of the recording machine.
     pub endian: Endian,
     /// Size field of this header: 104 (file) or 16 (pipe).
@@ -28,9 +28,9 @@ pub struct FileHeader {
     /// Bytes of an attribute in the attribute section, its ids' section included (file mode).
     pub attr_size: u64,
     /// Attributes (file mode).
-    pub attrs: Section,
+    pub attrs: FileSection,
     /// Records. In a pipe everything after the header.
-    pub data: Section,
+    pub data: FileSection,
     /// Which header features are there, one bit each (file mode).
     pub features: [u64; 4],
 }
@@ -79,12 +79,12 @@ impl FileHeader {
 
     fn pipe(endian: Endian, have: u64) -> FileHeader {
         FileHeader {
-            mode: Mode::Pipe,
+            mode: ReadMode::Pipe,
             endian,
             size: PIPE_HEADER_SIZE,
             attr_size: 0,
-            attrs: Section::default(),
-            data: Section { offset: PIPE_HEADER_SIZE, size: have.saturating_sub(PIPE_HEADER_SIZE) },
+            attrs: FileSection::default(),
+            data: FileSection { offset: PIPE_HEADER_SIZE, size: have.saturating_sub(PIPE_HEADER_SIZE) },
             features: [0; 4],
         }
     }
@@ -98,7 +98,7 @@ impl FileHeader {
             HEADER_SIZE_WITHOUT_FEATURES => [0; 4],
             _ => [w.u64()?, w.u64()?, w.u64()?, w.u64()?],
         };
-        Some(FileHeader { mode: Mode::File, endian, size, attr_size, attrs, data, features })
+        Some(FileHeader { mode: ReadMode::File, endian, size, attr_size, attrs, data, features })
     }
 
     /// Numbers of the features that are there, ascending.
@@ -112,11 +112,11 @@ impl FileHeader {
     pub(crate) fn write(&self, p: &mut Put) {
         p.raw(MAGIC);
         p.u64(self.size);
-        if self.mode == Mode::Pipe {
+        if self.mode == ReadMode::Pipe {
             return;
         }
         p.u64(self.attr_size);
-        for s in [self.attrs, self.data, Section::default()] {
+        for s in [self.attrs, self.data, FileSection::default()] {
             p.u64(s.offset);
             p.u64(s.size);
         }
@@ -133,8 +133,8 @@ fn size_order(bytes: &[u8]) -> Endian {
 }
 
 /// Two words: offset and size.
-pub(crate) fn section(w: &mut Wire<'_>) -> Option<Section> {
-    Some(Section { offset: w.u64()?, size: w.u64()? })
+pub(crate) fn section(w: &mut Wire<'_>) -> Option<FileSection> {
+    Some(FileSection { offset: w.u64()?, size: w.u64()? })
 }
 
 #[cfg(test)]
@@ -157,10 +157,10 @@ mod tests {
             let bytes: Vec<u8> =
                 MAGIC_OF_2009.iter().copied().chain(words.into_iter().flat_map(word)).collect();
             let header = FileHeader::parse(&bytes).expect("a header");
-            assert_eq!((header.endian, header.mode, header.attr_size), (endian, Mode::File, 80));
+            assert_eq!((header.endian, header.mode, header.attr_size), (endian, ReadMode::File, 80));
             assert_eq!(
                 (header.attrs, header.data),
-                (Section { offset: 104, size: 80 }, Section { offset: 200, size: 1000 })
+                (FileSection { offset: 104, size: 80 }, FileSection { offset: 200, size: 1000 })
             );
             assert_eq!(header.features, features);
         }

@@ -4,12 +4,12 @@ use crate::abi::*;
 use crate::bounds::MOST_EVENTS;
 use crate::file::features::{self, Features};
 use crate::file::frames::{Frames, Step};
-use crate::file::header::{FileHeader, Section, section};
+use crate::file::header::{FileHeader, FileSection, section};
 use crate::file::layout::Layouts;
 use crate::file::names;
 use crate::record::UpdateKind;
 use crate::wire::Wire;
-use crate::{Attr, Error, Event, Item, Mode, PerfData, Record};
+use crate::{Attr, Error, Event, Item, PerfData, ReadMode, Record};
 
 pub(super) fn open(bytes: &[u8]) -> Result<PerfData<'_>, Error> {
     let header = FileHeader::parse(bytes)?;
@@ -24,8 +24,8 @@ pub(super) fn open(bytes: &[u8]) -> Result<PerfData<'_>, Error> {
         layouts: Layouts::default(),
     };
     match header.mode {
-        Mode::File => open_file(&mut file),
-        Mode::Pipe => open_pipe(&mut file),
+        ReadMode::File => open_file(&mut file),
+        ReadMode::Pipe => open_pipe(&mut file),
     }
     names::name_events(&mut file.events, &file.features);
     for (event, e) in file.events.iter().enumerate() {
@@ -67,7 +67,7 @@ fn read_early_names(file: &mut PerfData<'_>) {
 }
 
 /// The part of the file a section names, as much of it as there is.
-pub(super) fn slice(bytes: &[u8], section: Section) -> &[u8] {
+pub(super) fn slice(bytes: &[u8], section: FileSection) -> &[u8] {
     let start = usize::try_from(section.offset).unwrap_or(usize::MAX);
     let rest = bytes.get(start..).unwrap_or_default();
     rest.get(..usize::try_from(section.size).unwrap_or(usize::MAX)).unwrap_or(rest)
@@ -141,10 +141,11 @@ fn read_ids(file: &mut PerfData<'_>, entry: &[u8], attr: &Attr, stride: usize) -
     // larger struct (perf 5.15) leaves a gap, so the end of the entry is tried as well.
     let own = attr.size.max(PERF_ATTR_SIZE_VER0) as usize;
     let places = [stride - 16, own.min(stride - 16)];
-    let sane =
-        |s: &Section| s.size.is_multiple_of(8) && s.offset.saturating_add(s.size) <= file.bytes.len() as u64;
+    let sane = |s: &FileSection| {
+        s.size.is_multiple_of(8) && s.offset.saturating_add(s.size) <= file.bytes.len() as u64
+    };
     let sections = places.into_iter().filter_map(|at| section(&mut Wire::new(entry.get(at..)?, endian)));
-    let sections: Vec<Section> = sections.collect();
+    let sections: Vec<FileSection> = sections.collect();
     let Some(found) = sections.iter().find(|s| sane(s) && s.size > 0).or(sections.iter().find(|s| sane(s)))
     else {
         let said = sections.first().copied().unwrap_or_default();

@@ -6,11 +6,11 @@ use crate::appendix::archive::{self, Archived};
 use crate::file::header::FileHeader;
 use crate::file::layout::Layouts;
 use crate::file::{open, visit};
-use crate::{Diagnostics, Endian, Error, Event, Features, Record, SampleId};
+use crate::{Endian, Error, Event, Features, FileDiagnostics, Record, SampleId};
 
 /// How a file was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Mode {
+pub enum ReadMode {
     /// With sections, to a seekable file.
     #[default]
     File,
@@ -102,7 +102,7 @@ impl<'a> PerfData<'a> {
 
     /// File or pipe.
     #[must_use]
-    pub fn mode(&self) -> Mode {
+    pub fn mode(&self) -> ReadMode {
         self.header.mode
     }
 
@@ -110,7 +110,7 @@ impl<'a> PerfData<'a> {
     /// missing, and the last records may be.
     #[must_use]
     pub fn is_unfinished(&self) -> bool {
-        self.header.mode == Mode::File && (self.header.features == [0; 4] || self.header.data.size == 0)
+        self.header.mode == ReadMode::File && (self.header.features == [0; 4] || self.header.data.size == 0)
     }
 
     /// Byte order of the recording machine; raw tracepoint payloads are in it.
@@ -169,7 +169,7 @@ impl<'a> PerfData<'a> {
     }
 
     /// Hands every record to `f` until it breaks. Borrowed parts live as long as the call of `f`.
-    pub fn visit(&self, order: Order, mut f: impl FnMut(&Item<'_>) -> ControlFlow<()>) -> Diagnostics {
+    pub fn visit(&self, order: Order, mut f: impl FnMut(&Item<'_>) -> ControlFlow<()>) -> FileDiagnostics {
         self.visit_batches(order, 1, |items| items.iter().try_for_each(&mut f))
     }
 
@@ -180,7 +180,7 @@ impl<'a> PerfData<'a> {
         order: Order,
         batch: usize,
         mut f: impl FnMut(&[Item<'_>]) -> ControlFlow<()>,
-    ) -> Diagnostics {
+    ) -> FileDiagnostics {
         visit::visit(self, order, batch.max(1), &mut f)
     }
 

@@ -4,11 +4,11 @@ use std::ops::ControlFlow;
 
 use crate::abi::*;
 use crate::file::encode::to_bytes;
-use crate::record::{Comm, FileId, Lost, Mmap, Switch, Task};
+use crate::record::{Comm, FileId, Lost, Mmap, Switch, TaskRecord};
 use crate::wire::Put;
 use crate::{
-    Attr, AttrFlags, Avma, BranchStack, Callchain, CpuMode, Endian, Order, PerfData, ReadGroup, Record, Regs,
-    Sample, SampleFormat, SampleId, UserStack, Weight,
+    Attr, AttrFlags, Avma, BranchStack, Callchain, CpuMode, Endian, Order, PerfData, ReadGroup, Record,
+    Sample, SampleFormat, SampleId, SampleRegs, UserStack, Weight,
 };
 
 const ID: u64 = 0x0102_0304_0506_0708;
@@ -73,7 +73,7 @@ fn a_file_of_either_byte_order_reads_the_same() {
         callchain: Some(Callchain([PERF_CONTEXT_USER, 0x1010, 0x1020].as_slice().into())),
         raw: Some(b"abcd"),
         branches: Some(BranchStack::from_words(None, &[1, 2, 0b10 | 77 << 4], None)),
-        regs_user: Some(Regs { abi: 2, mask: 0b101, values: [1, 2].as_slice().into() }),
+        regs_user: Some(SampleRegs { abi: 2, mask: 0b101, values: [1, 2].as_slice().into() }),
         stack_user: Some(UserStack { bytes: b"01234567", reserved: 8 }),
         weight: Some(Weight::Struct { var1: 1, var2: 2, var3: 3 }),
         ..Sample::default()
@@ -93,7 +93,7 @@ fn a_file_of_either_byte_order_reads_the_same() {
             is_data: false,
             parse_timeout: false,
         }),
-        Record::Fork(Task { pid: 9, ppid: 7, tid: 9, ptid: 8, time_ns: 6 }),
+        Record::Fork(TaskRecord { pid: 9, ppid: 7, tid: 9, ptid: 8, time_ns: 6 }),
         Record::Switch(Switch { out: true, preempt: true, next_prev: Some((1, 2)) }),
         Record::Lost(Lost { id: ID, lost: 3 }),
         Record::Sample(sample),

@@ -9,7 +9,7 @@ use crate::abi::*;
 use crate::file::frames::{Frame, Frames, Step};
 use crate::file::read_split::ReadSplitter;
 use crate::sorter::{Key, Sorter};
-use crate::{Diagnostics, Error, Item, LostKey, Order, PerfData, Record};
+use crate::{Error, FileDiagnostics, Item, LostKey, Order, PerfData, Record};
 
 type Sink<'f> = dyn FnMut(&[Item<'_>]) -> ControlFlow<()> + 'f;
 
@@ -19,7 +19,7 @@ struct Pass<'p, 'a, 'f> {
     order: Order,
     batch: usize,
     sink: &'f mut Sink<'f>,
-    diagnostics: Diagnostics,
+    diagnostics: FileDiagnostics,
     sorter: Sorter,
     /// Sorted, not yet handed out: many rounds are shorter than a batch.
     ready: Vec<Key>,
@@ -32,13 +32,13 @@ pub(super) fn visit<'f>(
     order: Order,
     batch: usize,
     sink: &'f mut Sink<'f>,
-) -> Diagnostics {
+) -> FileDiagnostics {
     let mut pass = Pass {
         file,
         order,
         batch,
         sink,
-        diagnostics: Diagnostics::default(),
+        diagnostics: FileDiagnostics::default(),
         sorter: Sorter::default(),
         ready: Vec::new(),
         inflated: Inflated::default(),

@@ -14,12 +14,12 @@ use crate::abi::PERF_RECORD_SAMPLE;
 use crate::compress::Deflater;
 use crate::file::encode::{attr_size, put_attrs, record_to_bytes, to_record};
 use crate::file::features::{APPENDIX_MAGIC, Compressed};
-use crate::file::header::{FILE_HEADER_SIZE, FileHeader, PIPE_HEADER_SIZE, Section};
+use crate::file::header::{FILE_HEADER_SIZE, FileHeader, FileSection, PIPE_HEADER_SIZE};
 use crate::file::layout::Layouts;
 use crate::file::sink::{Out, WriteSeek};
 use crate::record::{Auxtrace, Header};
 use crate::wire::Put;
-use crate::{Endian, Event, Features, Mode, Record, SampleId};
+use crate::{Endian, Event, Features, ReadMode, Record, SampleId};
 
 /// How to write.
 #[derive(Debug, Clone, Default)]
@@ -46,8 +46,8 @@ pub struct Writer<'w> {
     layouts: Layouts,
     /// First and last time of a sample.
     sample_time_ns: Option<(u64, u64)>,
-    attrs: Section,
-    data: Section,
+    attrs: FileSection,
+    data: FileSection,
     ids_added: bool,
     records: u64,
     /// Bytes of records before compression.
@@ -109,8 +109,8 @@ impl<'w> Writer<'w> {
             buffer: Vec::with_capacity(BUFFER_BYTES),
             deflater,
             sample_time_ns: None,
-            attrs: Section::default(),
-            data: Section::default(),
+            attrs: FileSection::default(),
+            data: FileSection::default(),
             ids_added: false,
             records: 0,
             uncompressed_bytes: 0,
@@ -120,7 +120,7 @@ impl<'w> Writer<'w> {
 
     fn header(&self, features: [u64; 4]) -> FileHeader {
         let mode = self.mode();
-        let file = mode == Mode::File;
+        let file = mode == ReadMode::File;
         FileHeader {
             mode,
             endian: Endian::NATIVE,
@@ -134,10 +134,10 @@ impl<'w> Writer<'w> {
 
     /// Whether it writes a file or a stream.
     #[must_use]
-    pub fn mode(&self) -> Mode {
+    pub fn mode(&self) -> ReadMode {
         match self.out {
-            Out::File(_) => Mode::File,
-            Out::Pipe(_) => Mode::Pipe,
+            Out::File(_) => ReadMode::File,
+            Out::Pipe(_) => ReadMode::Pipe,
         }
     }
 
@@ -327,7 +327,7 @@ impl<'w> Writer<'w> {
     /// Those of the sink.
     pub fn finish(mut self, features: &Features, appendix: &[u8]) -> io::Result<()> {
         self.flush_buffer()?;
-        if self.mode() == Mode::Pipe {
+        if self.mode() == ReadMode::Pipe {
             return self.finish_pipe(features);
         }
         let mut features = features.clone();

@@ -37,7 +37,7 @@ impl<'a> Comm<'a> {
 
 /// A task began (fork, clone) or ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Task {
+pub struct TaskRecord {
     /// Process of the task.
     pub pid: u32,
     /// Parent's process.
@@ -50,9 +50,9 @@ pub struct Task {
     pub time_ns: u64,
 }
 
-impl Task {
+impl TaskRecord {
     pub(super) fn parse(w: &mut Wire<'_>) -> Option<Self> {
-        Some(Task { pid: w.u32()?, ppid: w.u32()?, tid: w.u32()?, ptid: w.u32()?, time_ns: w.u64()? })
+        Some(TaskRecord { pid: w.u32()?, ppid: w.u32()?, tid: w.u32()?, ptid: w.u32()?, time_ns: w.u64()? })
     }
 
     pub(super) fn write(&self, p: &mut Put) {

@@ -5,7 +5,7 @@ use crate::wire::{Put, U64s, Wire};
 
 /// A dump of registers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Regs<'a> {
+pub struct SampleRegs<'a> {
     /// `PERF_SAMPLE_REGS_ABI_*`: 0 = none were there, 1 = 32-bit, 2 = 64-bit task.
     pub abi: u64,
     /// Which registers of the architecture's `perf_regs.h` are in `values`.
@@ -14,7 +14,7 @@ pub struct Regs<'a> {
     pub values: U64s<'a>,
 }
 
-impl Regs<'_> {
+impl SampleRegs<'_> {
     /// The value of register number `reg` of `asm/perf_regs.h`; `None` if it was not dumped.
     #[must_use]
     pub fn reg(&self, reg: u32) -> Option<u64> {
@@ -33,13 +33,13 @@ pub struct UserStack<'a> {
 }
 
 /// `u64 abi; u64 regs[popcount(mask)]`, the latter only if abi is not 0.
-pub(super) fn parse_regs<'a>(w: &mut Wire<'a>, mask: u64) -> Option<Regs<'a>> {
+pub(super) fn parse_regs<'a>(w: &mut Wire<'a>, mask: u64) -> Option<SampleRegs<'a>> {
     let abi = w.u64()?;
     let count = if abi == PERF_SAMPLE_REGS_ABI_NONE { 0 } else { mask.count_ones() };
-    Some(Regs { abi, mask, values: w.u64s(u64::from(count))? })
+    Some(SampleRegs { abi, mask, values: w.u64s(u64::from(count))? })
 }
 
-pub(super) fn write_regs(p: &mut Put, regs: Option<Regs<'_>>, mask: u64) {
+pub(super) fn write_regs(p: &mut Put, regs: Option<SampleRegs<'_>>, mask: u64) {
     let Some(regs) = regs.filter(|r| r.abi != PERF_SAMPLE_REGS_ABI_NONE) else { return p.u64(0) };
     p.u64(regs.abi);
     for reg in (0..64).filter(|reg| mask >> reg & 1 != 0) {

@@ -5,7 +5,7 @@ use std::io::Cursor;
 use super::event::{default_event, parse_event};
 use super::sample::write_sample;
 use super::words::{Parsed, Words, number};
-use crate::record::{Cgroup, Comm, FileId, Ksymbol, Lost, Mmap, Switch, Task};
+use crate::record::{Cgroup, Comm, FileId, Ksymbol, Lost, Mmap, Switch, TaskRecord};
 use crate::{Avma, CpuMode, Features, Record, SampleId, Writer, WriterOpts};
 
 /// A line of session text that cannot be read.
@@ -133,11 +133,11 @@ pub(super) fn trailer(w: &Writer<'_>, event: usize, line: &Words<'_>) -> Parsed<
     })
 }
 
-fn task(line: &Words<'_>) -> Parsed<Task> {
+fn task(line: &Words<'_>) -> Parsed<TaskRecord> {
     let (pid, tid) = line.pid_tid.unwrap_or_default();
     let (ppid, ptid) = line.pair("parent")?.unwrap_or((pid, pid));
     let time_ns = line.number("own_t")?.or(line.number("t")?).unwrap_or(0);
-    Ok(Task { pid, ppid, tid, ptid, time_ns })
+    Ok(TaskRecord { pid, ppid, tid, ptid, time_ns })
 }
 
 fn mmap<'a>(line: &'a Words<'_>, build_id: Option<&'a [u8]>) -> Parsed<Mmap<'a>> {

@@ -3,10 +3,10 @@
 use std::fmt::Write;
 
 use crate::abi::*;
-use crate::record::{FileId, Mmap, Namespaces, Task};
+use crate::record::{FileId, Mmap, Namespaces, TaskRecord};
 use crate::{
     Attr, BranchStack, Callchain, ChainEntry, Context, CpuMode, Event, Item, PerfData, ReadGroup, Record,
-    Regs, Sample, UserStack, Weight,
+    Sample, SampleRegs, UserStack, Weight,
 };
 
 /// Appends an event's line, without a line end.
@@ -148,7 +148,7 @@ fn generic(out: &mut String, item: &Item<'_>) {
     hex(out, "bytes", item.raw.get(8..).unwrap_or_default());
 }
 
-fn task(out: &mut String, t: &Task, trailer_time: Option<u64>) {
+fn task(out: &mut String, t: &TaskRecord, trailer_time: Option<u64>) {
     let _ = write!(out, " parent={}/{}", t.ppid.cast_signed(), t.ptid.cast_signed());
     if trailer_time.is_none() {
         let _ = write!(out, " t={}", t.time_ns);
@@ -319,7 +319,7 @@ fn branches(out: &mut String, b: &BranchStack<'_>) {
     }
 }
 
-fn regs(out: &mut String, key: &str, regs: Option<Regs<'_>>) {
+fn regs(out: &mut String, key: &str, regs: Option<SampleRegs<'_>>) {
     if let Some(r) = regs {
         let values = r.values.iter().map(|v| format!("{v:#x}"));
         list(out, key, std::iter::once(r.abi.to_string()).chain(values));

@@ -5,8 +5,8 @@ use super::print::CONTEXTS;
 use super::words::{Parsed, Words, number};
 use crate::abi::*;
 use crate::{
-    Avma, BranchStack, Callchain, CpuMode, ReadGroup, ReadValue, Record, Regs, Sample, SampleId, UserStack,
-    Weight, Writer,
+    Avma, BranchStack, Callchain, CpuMode, ReadGroup, ReadValue, Record, Sample, SampleId, SampleRegs,
+    UserStack, Weight, Writer,
 };
 
 /// A chain entry: an address, or a context by name.
@@ -60,9 +60,9 @@ fn owned(line: &Words<'_>) -> Parsed<Owned> {
     })
 }
 
-fn regs<'a>(values: &'a Option<Vec<u64>>, mask: u64) -> Option<Regs<'a>> {
+fn regs<'a>(values: &'a Option<Vec<u64>>, mask: u64) -> Option<SampleRegs<'a>> {
     let (abi, values) = values.as_ref()?.split_first()?;
-    Some(Regs { abi: *abi, mask, values: values.into() })
+    Some(SampleRegs { abi: *abi, mask, values: values.into() })
 }
 
 fn read<'a>(

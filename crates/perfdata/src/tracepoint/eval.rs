@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::expr::Expr;
-use super::{Field, FieldKind, Format};
+use super::{FieldKind, Format, TracepointField};
 use crate::wire::until_nul;
 
 /// A payload with its format.
@@ -15,7 +15,7 @@ pub(super) struct Payload<'a> {
 
 impl<'a> Payload<'a> {
     /// The bytes of a field: its own, or the dynamic ones. Bytes outside the payload are left out.
-    pub(super) fn bytes(&self, field: &Field) -> &'a [u8] {
+    pub(super) fn bytes(&self, field: &TracepointField) -> &'a [u8] {
         let own = self.raw.get(field.offset..).unwrap_or_default();
         let own = own.get(..field.size).unwrap_or(own);
         let relative = match field.kind {
@@ -30,19 +30,19 @@ impl<'a> Payload<'a> {
     }
 
     /// A text field up to its NUL.
-    pub(super) fn text(&self, field: &Field) -> String {
+    pub(super) fn text(&self, field: &TracepointField) -> String {
         String::from_utf8_lossy(until_nul(self.bytes(field))).into_owned()
     }
 
     /// A number field, signed ones extended.
-    pub(super) fn number(&self, field: &Field) -> u64 {
+    pub(super) fn number(&self, field: &TracepointField) -> u64 {
         let own = self.raw.get(field.offset..).unwrap_or_default();
         let own = own.get(..field.size).unwrap_or_default();
         let value = self.format.endian.uint(own).unwrap_or(0);
         if field.signed { extend(value, field.size) } else { value }
     }
 
-    fn element(&self, field: &Field, at: u64) -> u64 {
+    fn element(&self, field: &TracepointField, at: u64) -> u64 {
         let size = field.element_size.max(1);
         let start = usize::try_from(at).ok().and_then(|at| at.checked_mul(size));
         let bytes = start.and_then(|start| self.bytes(field).get(start..)?.get(..size));
@@ -50,7 +50,7 @@ impl<'a> Payload<'a> {
         if field.signed { extend(value, size) } else { value }
     }
 
-    fn field(&self, at: usize) -> Option<&'a Field> {
+    fn field(&self, at: usize) -> Option<&'a TracepointField> {
         self.format.fields.get(at)
     }
 

@@ -1,6 +1,6 @@
 //! The print part of a format: a printf string and C expressions.
 
-use super::Field;
+use super::TracepointField;
 use super::printf::{self, Piece};
 use super::token::{Token, tokens};
 
@@ -46,7 +46,7 @@ pub(super) enum Expr {
 }
 
 /// The printf string and its arguments; `None` if something in it is not understood.
-pub(super) fn parse_print(text: &str, fields: &[Field]) -> Option<(Vec<Piece>, Vec<Expr>)> {
+pub(super) fn parse_print(text: &str, fields: &[TracepointField]) -> Option<(Vec<Piece>, Vec<Expr>)> {
     let tokens = tokens(text)?;
     let mut p = Parser { tokens: &tokens, at: 0, fields, depth: 0 };
     let Some(Token::Text(format)) = p.next() else { return None };
@@ -61,7 +61,7 @@ pub(super) fn parse_print(text: &str, fields: &[Field]) -> Option<(Vec<Piece>, V
 struct Parser<'t> {
     tokens: &'t [Token],
     at: usize,
-    fields: &'t [Field],
+    fields: &'t [TracepointField],
     depth: usize,
 }
 

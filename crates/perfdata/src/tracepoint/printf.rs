@@ -174,7 +174,7 @@ fn convert<'e>(
                 1 if payload.format.long_size == 4 => 32,
                 _ => 64,
             };
-            return number(c, bits, (width, precision), payload.value(arg), out);
+            return number(c, NumberShape { bits, width, precision }, payload.value(arg), out);
         }
     };
     if width == 0 {
@@ -235,13 +235,19 @@ fn socket_address(bytes: &[u8], port: bool, endian: crate::Endian) -> Option<Str
     Some(if port { format!("{ip}:{number}") } else { ip.to_string() })
 }
 
-fn number(
-    c: &Conversion,
+/// Size of a printed number.
+#[derive(Clone, Copy)]
+struct NumberShape {
+    /// Width of the value itself.
     bits: u32,
-    (width, precision): (usize, Option<usize>),
-    value: u64,
-    out: &mut String,
-) {
+    /// Least characters printed.
+    width: usize,
+    /// Least digits printed, if given.
+    precision: Option<usize>,
+}
+
+fn number(c: &Conversion, shape: NumberShape, value: u64, out: &mut String) {
+    let NumberShape { bits, width, precision } = shape;
     let cut = if bits == 64 { value } else { value & ((1u64 << bits) - 1) };
     let (negative, digits) = match c.kind {
         'd' | 'i' => {

@@ -4,7 +4,7 @@
 //!   insert ── in the queue ── issue ── in the device ── complete
 //! ```
 //! Requests are joined by device, first sector and operation: the only name a request has in these events.
-//! Conservation: each event belongs to a request or is counted in [`Counts`] under what it was.
+//! Conservation: each event belongs to a request or is counted in [`OtherEvents`] under what it was.
 
 mod join;
 mod live_events;
@@ -140,7 +140,7 @@ impl Request {
 
 /// Counts of events other than those that became requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct OtherEvents {
     /// Completions of requests that began before the recording, or whose beginning was lost.
     pub only_completed: u64,
     /// Writes without data that ended with the flush they requested.
@@ -161,7 +161,7 @@ pub struct BlockIo {
     /// Requests in the order of their first event, open ones included.
     pub requests: Vec<Request>,
     /// The other events.
-    pub counts: Counts,
+    pub counts: OtherEvents,
     /// Kinds of events that the recording requested. Other kinds are unknown, not zero.
     pub recorded: std::collections::BTreeSet<Happening>,
 }

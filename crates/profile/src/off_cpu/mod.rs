@@ -17,7 +17,7 @@ mod user_reason;
 pub(crate) use contention::Contenders;
 pub use contention::Contention;
 pub(crate) use lives::{of_samples, of_unfinished};
-pub use reason::Reason;
+pub use reason::WaitReason;
 pub(crate) use stats::{Stat, Stats};
 pub(crate) use tracker::{Look, Out, Tracker, is_last_switch, state_of_text};
 pub(crate) use user_reason::of_user_frames;
@@ -46,9 +46,9 @@ pub struct Wait {
     /// The first arguments of the system call.
     pub args: [u64; 3],
     /// Reason found by a look at the thread; without one, its stack and system call show the reason.
-    pub told: Option<Reason>,
+    pub told: Option<WaitReason>,
     /// The waker, or the thread that ran instead.
-    pub other: Option<Other>,
+    pub other: Option<RelatedThread>,
     /// Bits of [`perfdata::off_cpu::flag`].
     pub flags: u32,
     /// Exact count, longest and lengths of the waits that this one represents, itself among them.
@@ -101,7 +101,7 @@ impl Wait {
 
 /// The waker of a wait, or the preemptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Other {
+pub struct RelatedThread {
     /// Its process id; 0 if not known.
     pub pid: u32,
     /// Its thread id; 0 is an interrupt or the idle task.
@@ -143,7 +143,7 @@ impl ThreadTotals {
 
 /// Sources of the time off the CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Source {
+pub enum OffCpuSource {
     /// Switch records: no stacks, no states.
     SwitchRecords,
     /// Switch records for the lengths of waits, looks at /proc for reasons and stacks of all but the short ones.
@@ -184,7 +184,7 @@ pub struct ThreadBirth {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OffCpu {
     /// Source of the data; `None` if there is none.
-    pub source: Option<Source>,
+    pub source: Option<OffCpuSource>,
     /// Waits in the order of their ends.
     pub waits: Vec<Wait>,
     /// One per thread and life.

@@ -5,7 +5,7 @@
 
 /// Why a thread waited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Reason {
+pub enum WaitReason {
     /// A futex: mutex, condition variable, join, park.
     Futex,
     /// epoll, poll, select, eventfd: waiting for events.
@@ -52,7 +52,7 @@ pub enum Reason {
     Unknown,
 }
 
-impl Reason {
+impl WaitReason {
     /// All, in the order shown.
     pub const ALL: [Self; 22] = [
         Self::Futex,
@@ -152,133 +152,133 @@ impl Reason {
 }
 
 /// Prefixes of kernel function names; the first match of a frame counts.
-const FUNCTIONS: &[(&str, Reason)] = &[
-    ("futex_", Reason::Futex),
-    ("__futex_", Reason::Futex),
-    ("do_futex", Reason::Futex),
-    ("ep_poll", Reason::Poll),
-    ("do_epoll_", Reason::Poll),
-    ("do_poll", Reason::Poll),
-    ("do_sys_poll", Reason::Poll),
-    ("poll_schedule", Reason::Poll),
-    ("do_select", Reason::Poll),
-    ("core_sys_select", Reason::Poll),
-    ("eventfd_", Reason::Poll),
-    ("signalfd_", Reason::Signal),
-    ("timerfd_", Reason::Timer),
-    ("inotify_", Reason::Poll),
-    ("pipe_", Reason::Pipe),
-    ("anon_pipe_", Reason::Pipe),
-    ("fifo_", Reason::Pipe),
-    ("wait_for_partner", Reason::Pipe),
-    ("splice_from_pipe", Reason::Pipe),
-    ("unix_", Reason::Socket),
-    ("sk_wait", Reason::Socket),
-    ("sk_stream_wait", Reason::Socket),
-    ("inet_csk_", Reason::Socket),
-    ("inet_", Reason::Socket),
-    ("tcp_", Reason::Socket),
-    ("udp_", Reason::Socket),
-    ("__skb_", Reason::Socket),
-    ("skb_wait", Reason::Socket),
-    ("sock_", Reason::Socket),
-    ("netlink_", Reason::Socket),
-    ("vsock_", Reason::Socket),
-    ("packet_recvmsg", Reason::Socket),
-    ("do_nanosleep", Reason::Timer),
-    ("hrtimer_nanosleep", Reason::Timer),
-    ("common_nsleep", Reason::Timer),
-    ("msleep", Reason::Timer),
-    ("usleep_range", Reason::Timer),
-    ("do_wait", Reason::Child),
-    ("kernel_wait", Reason::Child),
-    ("__do_sys_wait", Reason::Child),
+const FUNCTIONS: &[(&str, WaitReason)] = &[
+    ("futex_", WaitReason::Futex),
+    ("__futex_", WaitReason::Futex),
+    ("do_futex", WaitReason::Futex),
+    ("ep_poll", WaitReason::Poll),
+    ("do_epoll_", WaitReason::Poll),
+    ("do_poll", WaitReason::Poll),
+    ("do_sys_poll", WaitReason::Poll),
+    ("poll_schedule", WaitReason::Poll),
+    ("do_select", WaitReason::Poll),
+    ("core_sys_select", WaitReason::Poll),
+    ("eventfd_", WaitReason::Poll),
+    ("signalfd_", WaitReason::Signal),
+    ("timerfd_", WaitReason::Timer),
+    ("inotify_", WaitReason::Poll),
+    ("pipe_", WaitReason::Pipe),
+    ("anon_pipe_", WaitReason::Pipe),
+    ("fifo_", WaitReason::Pipe),
+    ("wait_for_partner", WaitReason::Pipe),
+    ("splice_from_pipe", WaitReason::Pipe),
+    ("unix_", WaitReason::Socket),
+    ("sk_wait", WaitReason::Socket),
+    ("sk_stream_wait", WaitReason::Socket),
+    ("inet_csk_", WaitReason::Socket),
+    ("inet_", WaitReason::Socket),
+    ("tcp_", WaitReason::Socket),
+    ("udp_", WaitReason::Socket),
+    ("__skb_", WaitReason::Socket),
+    ("skb_wait", WaitReason::Socket),
+    ("sock_", WaitReason::Socket),
+    ("netlink_", WaitReason::Socket),
+    ("vsock_", WaitReason::Socket),
+    ("packet_recvmsg", WaitReason::Socket),
+    ("do_nanosleep", WaitReason::Timer),
+    ("hrtimer_nanosleep", WaitReason::Timer),
+    ("common_nsleep", WaitReason::Timer),
+    ("msleep", WaitReason::Timer),
+    ("usleep_range", WaitReason::Timer),
+    ("do_wait", WaitReason::Child),
+    ("kernel_wait", WaitReason::Child),
+    ("__do_sys_wait", WaitReason::Child),
     // A parent sleeps uninterruptibly until the child of its vfork() has its own memory.
-    ("wait_for_vfork_done", Reason::Child),
-    ("kernel_clone", Reason::Child),
-    ("__do_sys_vfork", Reason::Child),
-    ("locks_lock_inode", Reason::FileLock),
-    ("flock_lock_inode", Reason::FileLock),
-    ("posix_lock_inode", Reason::FileLock),
-    ("do_lock_file_wait", Reason::FileLock),
-    ("fcntl_setlk", Reason::FileLock),
-    ("__do_sys_flock", Reason::FileLock),
-    ("__break_lease", Reason::FileLock),
-    ("nlmclnt_", Reason::FileLock),
-    ("rwsem_down_", Reason::KernelLock),
-    ("down_read", Reason::KernelLock),
-    ("down_write", Reason::KernelLock),
-    ("__mutex_lock", Reason::KernelLock),
-    ("mutex_lock", Reason::KernelLock),
-    ("rt_mutex_", Reason::KernelLock),
-    ("__down", Reason::KernelLock),
-    ("percpu_rwsem_", Reason::KernelLock),
-    ("__percpu_down", Reason::KernelLock),
-    ("synchronize_rcu", Reason::KernelLock),
-    ("__wait_rcu_gp", Reason::KernelLock),
-    ("throttle_direct_reclaim", Reason::Memory),
-    ("balance_dirty_pages", Reason::Memory),
-    ("mem_cgroup_", Reason::Memory),
-    ("try_to_free_", Reason::Memory),
-    ("shrink_", Reason::Memory),
-    ("reclaim_throttle", Reason::Memory),
-    ("io_schedule", Reason::Disk),
-    ("folio_wait_", Reason::Disk),
-    ("wait_on_page_", Reason::Disk),
-    ("wait_on_folio", Reason::Disk),
-    ("bit_wait_io", Reason::Disk),
-    ("out_of_line_wait_on_bit", Reason::Disk),
-    ("__wait_on_buffer", Reason::Disk),
-    ("blk_", Reason::Disk),
-    ("__blk", Reason::Disk),
-    ("blkdev_", Reason::Disk),
-    ("submit_bio_wait", Reason::Disk),
-    ("iomap_dio", Reason::Disk),
-    ("__iomap_dio", Reason::Disk),
-    ("dio_", Reason::Disk),
-    ("do_blockdev_direct", Reason::Disk),
-    ("jbd2_", Reason::Disk),
-    ("wbt_wait", Reason::Disk),
-    ("rq_qos_", Reason::Disk),
-    ("xlog_", Reason::Disk),
-    ("xfs_log_", Reason::Disk),
-    ("btrfs_wait_", Reason::Disk),
-    ("nfs_wait_", Reason::Disk),
-    ("rpc_wait_", Reason::Disk),
-    ("request_wait_answer", Reason::Disk),
-    ("fuse_", Reason::Disk),
-    ("vfs_fsync", Reason::Fsync),
-    ("n_tty_", Reason::Tty),
-    ("tty_", Reason::Tty),
-    ("wait_until_sent", Reason::Tty),
-    ("io_cqring_", Reason::Aio),
-    ("read_events", Reason::Aio),
-    ("io_uring_", Reason::Aio),
-    ("do_sigtimedwait", Reason::Signal),
-    ("sigsuspend", Reason::Signal),
-    ("__do_sys_pause", Reason::Signal),
-    ("__x64_sys_pause", Reason::Signal),
-    ("do_semtimedop", Reason::Ipc),
-    ("__do_semtimedop", Reason::Ipc),
-    ("do_msgrcv", Reason::Ipc),
-    ("do_msgsnd", Reason::Ipc),
-    ("wq_sleep", Reason::Ipc),
-    ("do_mq_", Reason::Ipc),
-    ("do_signal_stop", Reason::Stopped),
-    ("ptrace_stop", Reason::Stopped),
-    ("do_jobctl", Reason::Stopped),
-    ("handle_userfault", Reason::PageFault),
-    ("do_swap_page", Reason::PageFault),
-    ("__lock_page_or_retry", Reason::PageFault),
-    ("__folio_lock", Reason::Disk),
-    ("migration_entry_wait", Reason::Memory),
-    ("worker_thread", Reason::KernelThread),
-    ("rescuer_thread", Reason::KernelThread),
-    ("kthreadd", Reason::KernelThread),
-    ("smpboot_thread_fn", Reason::KernelThread),
-    ("rcu_", Reason::KernelThread),
-    ("kswapd", Reason::KernelThread),
-    ("kthread_worker_fn", Reason::KernelThread),
+    ("wait_for_vfork_done", WaitReason::Child),
+    ("kernel_clone", WaitReason::Child),
+    ("__do_sys_vfork", WaitReason::Child),
+    ("locks_lock_inode", WaitReason::FileLock),
+    ("flock_lock_inode", WaitReason::FileLock),
+    ("posix_lock_inode", WaitReason::FileLock),
+    ("do_lock_file_wait", WaitReason::FileLock),
+    ("fcntl_setlk", WaitReason::FileLock),
+    ("__do_sys_flock", WaitReason::FileLock),
+    ("__break_lease", WaitReason::FileLock),
+    ("nlmclnt_", WaitReason::FileLock),
+    ("rwsem_down_", WaitReason::KernelLock),
+    ("down_read", WaitReason::KernelLock),
+    ("down_write", WaitReason::KernelLock),
+    ("__mutex_lock", WaitReason::KernelLock),
+    ("mutex_lock", WaitReason::KernelLock),
+    ("rt_mutex_", WaitReason::KernelLock),
+    ("__down", WaitReason::KernelLock),
+    ("percpu_rwsem_", WaitReason::KernelLock),
+    ("__percpu_down", WaitReason::KernelLock),
+    ("synchronize_rcu", WaitReason::KernelLock),
+    ("__wait_rcu_gp", WaitReason::KernelLock),
+    ("throttle_direct_reclaim", WaitReason::Memory),
+    ("balance_dirty_pages", WaitReason::Memory),
+    ("mem_cgroup_", WaitReason::Memory),
+    ("try_to_free_", WaitReason::Memory),
+    ("shrink_", WaitReason::Memory),
+    ("reclaim_throttle", WaitReason::Memory),
+    ("io_schedule", WaitReason::Disk),
+    ("folio_wait_", WaitReason::Disk),
+    ("wait_on_page_", WaitReason::Disk),
+    ("wait_on_folio", WaitReason::Disk),
+    ("bit_wait_io", WaitReason::Disk),
+    ("out_of_line_wait_on_bit", WaitReason::Disk),
+    ("__wait_on_buffer", WaitReason::Disk),
+    ("blk_", WaitReason::Disk),
+    ("__blk", WaitReason::Disk),
+    ("blkdev_", WaitReason::Disk),
+    ("submit_bio_wait", WaitReason::Disk),
+    ("iomap_dio", WaitReason::Disk),
+    ("__iomap_dio", WaitReason::Disk),
+    ("dio_", WaitReason::Disk),
+    ("do_blockdev_direct", WaitReason::Disk),
+    ("jbd2_", WaitReason::Disk),
+    ("wbt_wait", WaitReason::Disk),
+    ("rq_qos_", WaitReason::Disk),
+    ("xlog_", WaitReason::Disk),
+    ("xfs_log_", WaitReason::Disk),
+    ("btrfs_wait_", WaitReason::Disk),
+    ("nfs_wait_", WaitReason::Disk),
+    ("rpc_wait_", WaitReason::Disk),
+    ("request_wait_answer", WaitReason::Disk),
+    ("fuse_", WaitReason::Disk),
+    ("vfs_fsync", WaitReason::Fsync),
+    ("n_tty_", WaitReason::Tty),
+    ("tty_", WaitReason::Tty),
+    ("wait_until_sent", WaitReason::Tty),
+    ("io_cqring_", WaitReason::Aio),
+    ("read_events", WaitReason::Aio),
+    ("io_uring_", WaitReason::Aio),
+    ("do_sigtimedwait", WaitReason::Signal),
+    ("sigsuspend", WaitReason::Signal),
+    ("__do_sys_pause", WaitReason::Signal),
+    ("__x64_sys_pause", WaitReason::Signal),
+    ("do_semtimedop", WaitReason::Ipc),
+    ("__do_semtimedop", WaitReason::Ipc),
+    ("do_msgrcv", WaitReason::Ipc),
+    ("do_msgsnd", WaitReason::Ipc),
+    ("wq_sleep", WaitReason::Ipc),
+    ("do_mq_", WaitReason::Ipc),
+    ("do_signal_stop", WaitReason::Stopped),
+    ("ptrace_stop", WaitReason::Stopped),
+    ("do_jobctl", WaitReason::Stopped),
+    ("handle_userfault", WaitReason::PageFault),
+    ("do_swap_page", WaitReason::PageFault),
+    ("__lock_page_or_retry", WaitReason::PageFault),
+    ("__folio_lock", WaitReason::Disk),
+    ("migration_entry_wait", WaitReason::Memory),
+    ("worker_thread", WaitReason::KernelThread),
+    ("rescuer_thread", WaitReason::KernelThread),
+    ("kthreadd", WaitReason::KernelThread),
+    ("smpboot_thread_fn", WaitReason::KernelThread),
+    ("rcu_", WaitReason::KernelThread),
+    ("kswapd", WaitReason::KernelThread),
+    ("kthread_worker_fn", WaitReason::KernelThread),
 ];
 
 /// Kernel functions that take a sleeping lock themselves: which lock, and what for.
@@ -342,65 +342,65 @@ const FILE: &str = "a file's lock";
 const FOLDER: &str = "a folder's lock";
 
 /// Reasons of disk waits, from frames further out.
-const OUTER_FUNCTIONS: &[(&str, Reason)] = &[
+const OUTER_FUNCTIONS: &[(&str, WaitReason)] = &[
     // A futex with priority inheritance uses a lock inside the kernel, but for the waiter it is a lock of the program.
-    ("futex_lock_pi", Reason::Futex),
-    ("futex_wait_requeue_pi", Reason::Futex),
-    ("vfs_fsync", Reason::Fsync),
-    ("do_fsync", Reason::Fsync),
-    ("__x64_sys_fsync", Reason::Fsync),
-    ("__x64_sys_fdatasync", Reason::Fsync),
-    ("__arm64_sys_fsync", Reason::Fsync),
-    ("ksys_sync", Reason::Fsync),
-    ("do_sync_file_range", Reason::Fsync),
-    ("filemap_fault", Reason::PageFault),
-    ("do_swap_page", Reason::PageFault),
-    ("handle_mm_fault", Reason::PageFault),
-    ("try_to_free_", Reason::Memory),
-    ("mem_cgroup_charge", Reason::Memory),
+    ("futex_lock_pi", WaitReason::Futex),
+    ("futex_wait_requeue_pi", WaitReason::Futex),
+    ("vfs_fsync", WaitReason::Fsync),
+    ("do_fsync", WaitReason::Fsync),
+    ("__x64_sys_fsync", WaitReason::Fsync),
+    ("__x64_sys_fdatasync", WaitReason::Fsync),
+    ("__arm64_sys_fsync", WaitReason::Fsync),
+    ("ksys_sync", WaitReason::Fsync),
+    ("do_sync_file_range", WaitReason::Fsync),
+    ("filemap_fault", WaitReason::PageFault),
+    ("do_swap_page", WaitReason::PageFault),
+    ("handle_mm_fault", WaitReason::PageFault),
+    ("try_to_free_", WaitReason::Memory),
+    ("mem_cgroup_charge", WaitReason::Memory),
 ];
 
-fn of_function(name: &str) -> Option<Reason> {
+fn of_function(name: &str) -> Option<WaitReason> {
     by_prefix(FUNCTIONS, name)
 }
 
-fn of_outer_function(name: &str) -> Option<Reason> {
+fn of_outer_function(name: &str) -> Option<WaitReason> {
     by_prefix(OUTER_FUNCTIONS, name)
 }
 
-fn by_prefix(table: &[(&str, Reason)], name: &str) -> Option<Reason> {
+fn by_prefix(table: &[(&str, WaitReason)], name: &str) -> Option<WaitReason> {
     table.iter().find(|(prefix, _)| name.starts_with(prefix)).map(|(_, reason)| *reason)
 }
 
-type Syscalls = &'static [(Reason, &'static [u32])];
+type Syscalls = &'static [(WaitReason, &'static [u32])];
 
 // Source: linux v6.18 arch/x86/entry/syscalls/syscall_64.tbl
 const X86_64: Syscalls = &[
-    (Reason::Futex, &[202, 449, 454, 455, 456]),
-    (Reason::Poll, &[7, 23, 232, 270, 271, 281, 441]),
-    (Reason::Socket, &[42, 43, 44, 45, 46, 47, 288, 299, 307]),
-    (Reason::Timer, &[35, 230]),
-    (Reason::Child, &[61, 247]),
-    (Reason::Fsync, &[74, 75, 162, 277, 306]),
-    (Reason::Aio, &[208, 333, 426]),
-    (Reason::Signal, &[34, 128, 130]),
-    (Reason::Ipc, &[65, 69, 70, 220, 242, 243]),
+    (WaitReason::Futex, &[202, 449, 454, 455, 456]),
+    (WaitReason::Poll, &[7, 23, 232, 270, 271, 281, 441]),
+    (WaitReason::Socket, &[42, 43, 44, 45, 46, 47, 288, 299, 307]),
+    (WaitReason::Timer, &[35, 230]),
+    (WaitReason::Child, &[61, 247]),
+    (WaitReason::Fsync, &[74, 75, 162, 277, 306]),
+    (WaitReason::Aio, &[208, 333, 426]),
+    (WaitReason::Signal, &[34, 128, 130]),
+    (WaitReason::Ipc, &[65, 69, 70, 220, 242, 243]),
     // fcntl waits for locks only.
-    (Reason::FileLock, &[72, 73]),
+    (WaitReason::FileLock, &[72, 73]),
 ];
 
 // Source: linux v6.18 include/uapi/asm-generic/unistd.h
 const GENERIC: Syscalls = &[
-    (Reason::Futex, &[98, 449, 454, 455, 456]),
-    (Reason::Poll, &[22, 72, 73, 441]),
-    (Reason::Socket, &[202, 203, 206, 207, 211, 212, 242, 243, 269]),
-    (Reason::Timer, &[101, 115]),
-    (Reason::Child, &[95, 260]),
-    (Reason::Fsync, &[81, 82, 83, 84, 267]),
-    (Reason::Aio, &[4, 292, 426]),
-    (Reason::Signal, &[133, 137]),
-    (Reason::Ipc, &[182, 183, 188, 189, 192, 193]),
-    (Reason::FileLock, &[25, 32]),
+    (WaitReason::Futex, &[98, 449, 454, 455, 456]),
+    (WaitReason::Poll, &[22, 72, 73, 441]),
+    (WaitReason::Socket, &[202, 203, 206, 207, 211, 212, 242, 243, 269]),
+    (WaitReason::Timer, &[101, 115]),
+    (WaitReason::Child, &[95, 260]),
+    (WaitReason::Fsync, &[81, 82, 83, 84, 267]),
+    (WaitReason::Aio, &[4, 292, 426]),
+    (WaitReason::Signal, &[133, 137]),
+    (WaitReason::Ipc, &[182, 183, 188, 189, 192, 193]),
+    (WaitReason::FileLock, &[25, 32]),
 ];
 
 #[cfg(test)]
@@ -409,44 +409,56 @@ mod tests {
 
     #[test]
     fn kernel_functions_tell_the_reason() {
-        let of = |names: &str| Reason::of_kernel_frames(names.split(' '));
-        assert_eq!(of("futex_do_wait __futex_wait futex_wait do_futex __x64_sys_futex"), Some(Reason::Futex));
-        assert_eq!(of("hrtimer_nanosleep common_nsleep __x64_sys_clock_nanosleep"), Some(Reason::Timer));
+        let of = |names: &str| WaitReason::of_kernel_frames(names.split(' '));
+        assert_eq!(
+            of("futex_do_wait __futex_wait futex_wait do_futex __x64_sys_futex"),
+            Some(WaitReason::Futex)
+        );
+        assert_eq!(of("hrtimer_nanosleep common_nsleep __x64_sys_clock_nanosleep"), Some(WaitReason::Timer));
         assert_eq!(
             of("rwsem_down_write_slowpath down_write_killable vm_mmap_pgoff"),
-            Some(Reason::KernelLock)
+            Some(WaitReason::KernelLock)
         );
-        assert_eq!(of("folio_wait_bit_common filemap_fault handle_mm_fault"), Some(Reason::PageFault));
-        assert_eq!(of("jbd2_log_wait_commit ext4_sync_file vfs_fsync_range do_fsync"), Some(Reason::Fsync));
-        assert_eq!(of("blk_mq_get_tag __blk_mq_alloc_requests iomap_dio_rw vfs_read"), Some(Reason::Disk));
-        assert_eq!(of("anon_pipe_read vfs_read ksys_read"), Some(Reason::Pipe));
-        assert_eq!(of("sk_wait_data tcp_recvmsg_locked"), Some(Reason::Socket));
-        assert_eq!(of("kernel_clone __do_sys_vfork do_syscall_64"), Some(Reason::Child));
-        assert_eq!(of("locks_lock_inode_wait __do_sys_flock do_syscall_64"), Some(Reason::FileLock));
-        assert_eq!(of("fcntl_setlk do_fcntl __x64_sys_fcntl"), Some(Reason::FileLock));
+        assert_eq!(of("folio_wait_bit_common filemap_fault handle_mm_fault"), Some(WaitReason::PageFault));
+        assert_eq!(
+            of("jbd2_log_wait_commit ext4_sync_file vfs_fsync_range do_fsync"),
+            Some(WaitReason::Fsync)
+        );
+        assert_eq!(
+            of("blk_mq_get_tag __blk_mq_alloc_requests iomap_dio_rw vfs_read"),
+            Some(WaitReason::Disk)
+        );
+        assert_eq!(of("anon_pipe_read vfs_read ksys_read"), Some(WaitReason::Pipe));
+        assert_eq!(of("sk_wait_data tcp_recvmsg_locked"), Some(WaitReason::Socket));
+        assert_eq!(of("kernel_clone __do_sys_vfork do_syscall_64"), Some(WaitReason::Child));
+        assert_eq!(of("locks_lock_inode_wait __do_sys_flock do_syscall_64"), Some(WaitReason::FileLock));
+        assert_eq!(of("fcntl_setlk do_fcntl __x64_sys_fcntl"), Some(WaitReason::FileLock));
         assert_eq!(of("do_syscall_64 entry_SYSCALL_64_after_hwframe"), None);
     }
 
     #[test]
     fn a_lock_is_told_by_who_takes_it() {
-        assert!(Reason::is_lock_taker("vm_mmap_pgoff") && Reason::is_lock_taker("__vm_munmap"));
-        let of = |names: &str| Reason::kernel_lock(names.split(' '));
+        assert!(WaitReason::is_lock_taker("vm_mmap_pgoff") && WaitReason::is_lock_taker("__vm_munmap"));
+        let of = |names: &str| WaitReason::kernel_lock(names.split(' '));
         assert_eq!(
             of("rwsem_down_write_slowpath __vm_munmap do_syscall_64"),
             Some((ADDRESS_SPACE, "munmap"))
         );
         assert_eq!(of("pipe_write vfs_write"), None);
-        assert!(!Reason::is_lock_taker("folio_wait_bit_common") && !Reason::is_lock_taker("filemap_fault"));
+        assert!(
+            !WaitReason::is_lock_taker("folio_wait_bit_common")
+                && !WaitReason::is_lock_taker("filemap_fault")
+        );
     }
 
     #[test]
     fn without_kernel_names_the_system_call_does() {
-        assert_eq!(Reason::of_syscall(202, true), Some(Reason::Futex));
-        assert_eq!(Reason::of_syscall(202, false), Some(Reason::Socket));
+        assert_eq!(WaitReason::of_syscall(202, true), Some(WaitReason::Futex));
+        assert_eq!(WaitReason::of_syscall(202, false), Some(WaitReason::Socket));
         assert_eq!(
-            (Reason::of_syscall(73, true), Reason::of_syscall(25, false)),
-            (Some(Reason::FileLock), Some(Reason::FileLock))
+            (WaitReason::of_syscall(73, true), WaitReason::of_syscall(25, false)),
+            (Some(WaitReason::FileLock), Some(WaitReason::FileLock))
         );
-        assert_eq!(Reason::of_syscall(0, true), None);
+        assert_eq!(WaitReason::of_syscall(0, true), None);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Only for recordings without `sched_switch`, which has the same data and more.
 
-use super::{OffCpu, Source, ThreadTotals, Wait};
+use super::{OffCpu, OffCpuSource, ThreadTotals, Wait};
 use crate::grow::{Grow as _, GrownSum as _};
 use crate::profile::TaskId;
 use perfdata::off_cpu::State;
@@ -77,7 +77,7 @@ impl Stats {
         if order.is_empty() {
             return;
         }
-        off_cpu.source = Some(Source::Tracepoints);
+        off_cpu.source = Some(OffCpuSource::Tracepoints);
         off_cpu.waits = waits;
         off_cpu.totals = order.iter().filter_map(|task| totals.get(task).copied()).collect();
         for totals in &mut off_cpu.totals {

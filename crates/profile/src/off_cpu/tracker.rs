@@ -7,7 +7,7 @@
 //! Knows times and ids only. A switch-in without its switch-out, or the other way round, is a lost event: the
 //! interval between is of unknown state.
 
-use super::{OffCpu, Other, Reason, Source, ThreadTotals, Wait};
+use super::{OffCpu, OffCpuSource, RelatedThread, ThreadTotals, Wait, WaitReason};
 use crate::grow::Grow as _;
 use crate::profile::TaskId;
 use crate::table::CallsiteId;
@@ -48,7 +48,7 @@ const NOT_REPORTED: ThreadState<State> = ThreadState::Blocked(State::Unknown);
 #[derive(Debug)]
 struct Thread {
     task: Option<TaskId>,
-    timeline: ThreadTimeline<State, Other>,
+    timeline: ThreadTimeline<State, RelatedThread>,
     callsite: Option<CallsiteId>,
     look: Option<Look>,
     /// Short waits that no look has met. The next wait that a look meets represents them. Looks come at even times, so
@@ -78,7 +78,7 @@ pub(crate) struct Out {
     /// Stack of the wait.
     pub callsite: Option<CallsiteId>,
     /// The thread that runs instead.
-    pub other: Option<Other>,
+    pub other: Option<RelatedThread>,
     /// It never comes back.
     pub dies: bool,
 }
@@ -93,7 +93,7 @@ pub(crate) struct Look {
     /// Its first arguments.
     pub args: [u64; 3],
     /// Reason of the wait.
-    pub told: Option<Reason>,
+    pub told: Option<WaitReason>,
     /// Its user stack.
     pub callsite: Option<CallsiteId>,
 }
@@ -199,7 +199,7 @@ impl Tracker {
     }
 
     /// A thread is woken by `by`; only the first wake-up of a wait counts.
-    pub fn wake(&mut self, tid: u32, by: Other, time_ns: u64) {
+    pub fn wake(&mut self, tid: u32, by: RelatedThread, time_ns: u64) {
         self.thread(tid, time_ns).timeline.wake(time_ns, by);
     }
 
@@ -217,7 +217,7 @@ impl Tracker {
     }
 
     /// All open intervals end with the recording.
-    pub fn finish(mut self, source: Source, off_cpu: &mut OffCpu) {
+    pub fn finish(mut self, source: OffCpuSource, off_cpu: &mut OffCpu) {
         off_cpu.totals.append(&mut self.ended);
         for tid in self.order.clone() {
             let Some(thread) = self.threads.get_mut(&tid) else { continue };
@@ -233,7 +233,7 @@ impl Tracker {
         }
         off_cpu.totals.append(&mut self.ended);
         let source = match source {
-            Source::SwitchRecords if self.has_looks => Source::Looks,
+            OffCpuSource::SwitchRecords if self.has_looks => OffCpuSource::Looks,
             other => other,
         };
         if !off_cpu.totals.is_empty() {
@@ -265,12 +265,17 @@ impl Thread {
     }
 
     /// Adds time that is no wait: running, or next to a lost event.
-    fn add_time(&mut self, time: &SchedInterval<State, Other>) {
+    fn add_time(&mut self, time: &SchedInterval<State, RelatedThread>) {
         self.totals[usize::from(STATES.name(time.state).code())].grow(time.length_ns());
     }
 
     /// The waits of an interval that has ended: blocked, then runnable.
-    fn end_wait(&mut self, wait: SchedInterval<State, Other>, flags: u32, has_looks: bool) -> Vec<Wait> {
+    fn end_wait(
+        &mut self,
+        wait: SchedInterval<State, RelatedThread>,
+        flags: u32,
+        has_looks: bool,
+    ) -> Vec<Wait> {
         if matches!(wait.state, ThreadState::Running | ThreadState::Unknown) {
             self.add_time(&wait);
             return Vec::new();
@@ -359,7 +364,8 @@ mod tests {
         Out { tid, task: TaskId(tid), time_ns, state, callsite: None, other: None, dies: false }
     }
 
-    const WAKER: Other = Other { pid: 1, tid: 2, comm: crate::table::StringId(0), callsite: None };
+    const WAKER: RelatedThread =
+        RelatedThread { pid: 1, tid: 2, comm: crate::table::StringId(0), callsite: None };
 
     #[test]
     fn blocked_and_runnable_are_told_apart_and_add_up() {
@@ -372,7 +378,7 @@ mod tests {
         tracker.switch_in(7, 250, &mut off_cpu.waits);
         tracker.switch_out(out(7, 260, State::Disk), &mut off_cpu.waits);
         tracker.switch_out(out(8, 300, State::Sleep), &mut off_cpu.waits);
-        tracker.finish(Source::Tracepoints, &mut off_cpu);
+        tracker.finish(OffCpuSource::Tracepoints, &mut off_cpu);
         let lengths: Vec<_> = off_cpu.waits.iter().map(|w| (w.state, w.length_ns)).collect();
         assert_eq!(
             lengths,
@@ -396,7 +402,7 @@ mod tests {
         tracker.switch_out(out(7, 150, State::Sleep), &mut off_cpu.waits);
         tracker.switch_in(7, 180, &mut off_cpu.waits);
         tracker.switch_in(7, 190, &mut off_cpu.waits);
-        tracker.finish(Source::Tracepoints, &mut off_cpu);
+        tracker.finish(OffCpuSource::Tracepoints, &mut off_cpu);
         assert_eq!(off_cpu.totals[0].of(State::Unknown), 60);
         assert_eq!(off_cpu.totals[0].total_ns.iter().sum::<u64>(), 90);
     }
@@ -412,7 +418,7 @@ mod tests {
         tracker.switch_in(7, 300, &mut off_cpu.waits);
         tracker.switch_out(Out { dies: true, ..out(7, 320, State::Unknown) }, &mut off_cpu.waits);
         tracker.switch_in(8, 400, &mut off_cpu.waits);
-        tracker.finish(Source::Tracepoints, &mut off_cpu);
+        tracker.finish(OffCpuSource::Tracepoints, &mut off_cpu);
         let of: Vec<_> = off_cpu.totals.iter().map(|t| (t.task, t.end_ns, t.of(State::On))).collect();
         assert_eq!(of, [(TaskId(7), 180, 30), (TaskId(7), 320, 20)]);
         assert_eq!(off_cpu.waits.iter().map(|w| w.weight_ns).sum::<u64>(), 50);
@@ -426,7 +432,7 @@ mod tests {
             state: State::Disk,
             syscall: Some(0),
             args: [3, 0, 0],
-            told: Some(Reason::Pipe),
+            told: Some(WaitReason::Pipe),
             callsite: None,
         };
         tracker.expect_looks();
@@ -440,12 +446,12 @@ mod tests {
         // Running: nothing to report.
         tracker.look(7, look);
         tracker.switch_out(out(7, 500, State::Preempted), &mut off_cpu.waits);
-        tracker.finish(Source::SwitchRecords, &mut off_cpu);
+        tracker.finish(OffCpuSource::SwitchRecords, &mut off_cpu);
         let weights: Vec<_> = off_cpu.waits.iter().filter(|w| w.weight_ns > 0).collect();
         assert_eq!(weights.len(), 2, "{weights:?}");
-        assert_eq!((weights[0].weight_ns, weights[0].told), (150, Some(Reason::Pipe)));
+        assert_eq!((weights[0].weight_ns, weights[0].told), (150, Some(WaitReason::Pipe)));
         assert_eq!((weights[1].weight_ns, weights[1].flags), (50, flag::REST));
-        assert_eq!(off_cpu.source, Some(Source::Looks));
+        assert_eq!(off_cpu.source, Some(OffCpuSource::Looks));
         assert_eq!(off_cpu.totals[0].of(State::Disk), 150);
         assert_eq!(off_cpu.totals[0].total_ns.iter().sum::<u64>(), off_cpu.totals[0].life_ns());
     }

@@ -1,12 +1,12 @@
 //! Why a thread waits by the C library's functions alone: for recordings without kernel frames and system calls.
 
-use super::Reason;
+use super::WaitReason;
 
 /// Names without the prefixes `__`, `GI_`, `libc_` and the suffixes `@VERSION`, `_time64`, `_nocancel`.
-const FUNCTIONS: &[(Reason, &[&str])] = &[
-    (Reason::Timer, &["clock_nanosleep", "nanosleep", "usleep", "sleep"]),
+const FUNCTIONS: &[(WaitReason, &[&str])] = &[
+    (WaitReason::Timer, &["clock_nanosleep", "nanosleep", "usleep", "sleep"]),
     (
-        Reason::Futex,
+        WaitReason::Futex,
         &[
             "lll_lock_wait",
             "lll_lock_wait_private",
@@ -28,24 +28,24 @@ const FUNCTIONS: &[(Reason, &[&str])] = &[
             "sem_wait",
         ],
     ),
-    (Reason::Poll, &["poll", "ppoll", "select", "pselect", "epoll_wait", "epoll_pwait", "epoll_pwait2"]),
-    (Reason::Child, &["wait", "wait3", "wait4", "waitpid", "waitid"]),
+    (WaitReason::Poll, &["poll", "ppoll", "select", "pselect", "epoll_wait", "epoll_pwait", "epoll_pwait2"]),
+    (WaitReason::Child, &["wait", "wait3", "wait4", "waitpid", "waitid"]),
     (
-        Reason::Socket,
+        WaitReason::Socket,
         &[
             "recv", "recvfrom", "recvmsg", "recvmmsg", "send", "sendto", "sendmsg", "accept", "accept4",
             "connect",
         ],
     ),
-    (Reason::Fsync, &["fsync", "fdatasync", "sync", "syncfs", "msync", "sync_file_range"]),
+    (WaitReason::Fsync, &["fsync", "fdatasync", "sync", "syncfs", "msync", "sync_file_range"]),
     // Only for a lock does fcntl wait.
-    (Reason::FileLock, &["flock", "lockf", "lockf64", "fcntl", "fcntl64"]),
-    (Reason::Signal, &["pause", "sigsuspend", "sigwait", "sigwaitinfo", "sigtimedwait"]),
+    (WaitReason::FileLock, &["flock", "lockf", "lockf64", "fcntl", "fcntl64"]),
+    (WaitReason::Signal, &["pause", "sigsuspend", "sigwait", "sigwaitinfo", "sigtimedwait"]),
 ];
 
 /// Reason from a stack's user functions, **leaf first**. Only the innermost few count, not their callers. `None` for
 /// `read`, `write` and all that may wait for anything.
-pub(crate) fn of_user_frames<'n>(names: impl Iterator<Item = &'n str>) -> Option<Reason> {
+pub(crate) fn of_user_frames<'n>(names: impl Iterator<Item = &'n str>) -> Option<WaitReason> {
     const INNERMOST: usize = 3;
     names.take(INNERMOST).find_map(|name| {
         let name = name.split('@').next().unwrap_or(name).trim_start_matches('_');
@@ -63,11 +63,11 @@ mod tests {
     #[test]
     fn the_c_librarys_names_tell_why_a_thread_waits() {
         let of = |names: &str| of_user_frames(names.split(' '));
-        assert_eq!(of("clock_nanosleep@GLIBC_2.2.5 nap main"), Some(Reason::Timer));
-        assert_eq!(of("__GI___lll_lock_wait pthread_mutex_lock"), Some(Reason::Futex));
-        assert_eq!(of("__GI___clock_nanosleep_time64 nap"), Some(Reason::Timer));
-        assert_eq!(of("__libc_recv read_all"), Some(Reason::Socket));
-        assert_eq!(of("__libc_fcntl64 take_lock"), Some(Reason::FileLock));
+        assert_eq!(of("clock_nanosleep@GLIBC_2.2.5 nap main"), Some(WaitReason::Timer));
+        assert_eq!(of("__GI___lll_lock_wait pthread_mutex_lock"), Some(WaitReason::Futex));
+        assert_eq!(of("__GI___clock_nanosleep_time64 nap"), Some(WaitReason::Timer));
+        assert_eq!(of("__libc_recv read_all"), Some(WaitReason::Socket));
+        assert_eq!(of("__libc_fcntl64 take_lock"), Some(WaitReason::FileLock));
         assert_eq!(
             of("read fill_buffer main poll"),
             None,

@@ -59,11 +59,11 @@ enum Wait {
 
 /// Waits for a CPU by thread, from events in time order.
 #[derive(Debug, Default)]
-pub struct Latencies {
+pub struct SchedLatencies {
     threads: FxHashMap<i32, (Latency, Wait)>,
 }
 
-impl Latencies {
+impl SchedLatencies {
     /// Adds the next event.
     pub fn push(&mut self, event: &SchedEvent) {
         let now_ns = event.time_ns;
@@ -114,13 +114,13 @@ mod tests {
         SchedEvent { time_ns, cpu: 0, action }
     }
 
-    fn of(latencies: &Latencies, tid: i32) -> Latency {
+    fn of(latencies: &SchedLatencies, tid: i32) -> Latency {
         latencies.threads().find(|(of, _)| *of == tid).expect("a known thread").1
     }
 
     #[test]
     fn a_thread_waits_from_its_wake_up_to_its_next_switch_in() {
-        let mut latencies = Latencies::default();
+        let mut latencies = SchedLatencies::default();
         latencies.push(&switch(100, (7, 'S'), 8));
         latencies.push(&SchedEvent { time_ns: 150, cpu: 1, action: SchedAction::Wake { tid: 7 } });
         // A second wake-up doesn't begin the wait again.
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn a_wake_up_of_a_running_thread_is_no_wait() {
-        let mut latencies = Latencies::default();
+        let mut latencies = SchedLatencies::default();
         latencies.push(&switch(100, (0, 'R'), 7));
         latencies.push(&SchedEvent { time_ns: 150, cpu: 1, action: SchedAction::Wake { tid: 7 } });
         latencies.push(&switch(200, (7, 'S'), 0));

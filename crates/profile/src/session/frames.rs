@@ -1,13 +1,13 @@
 //! Addresses of samples become frames, looked up once a version of the mappings.
 
-use crate::callchain::{LeafOrigin, Step, has_user_part, steps_of};
+use crate::callchain::{ChainStep, LeafOrigin, has_user_part, steps_of};
 use crate::machine::{LookupAddr, Mode, ProcessId};
 use crate::reason::StackEnd;
 use crate::table::{CallsiteId, Frame, FrameId};
 use perfdata::Sample;
 
 use super::cache::Known;
-use super::{Session, UnwindJob, Unwound};
+use super::{Session, UnwindJob, UnwoundStack};
 
 impl Session {
     /// Resolves what the sample itself carries into `self.frames`, leaf first.
@@ -23,7 +23,7 @@ impl Session {
         let process = self.machine.process_of(pid);
         self.note_user_code(process);
         for at in 0..self.steps.len().min(self.max_steps()) {
-            let frame = self.frame_of_step((pid, process), self.steps[at]);
+            let frame = self.frame_of_step(pid, process, self.steps[at]);
             self.frames.push(frame);
         }
         let tables = (&self.profile.frames, &self.profile.dsos);
@@ -55,7 +55,7 @@ impl Session {
 
     /// Appends an unwound user part to `self.frames`. Where nothing but a user address is known
     /// before it, its first frame is that address again, or the interrupt's after a precise sample.
-    pub(super) fn push_unwound(&mut self, job: &UnwindJob<'_>, unwound: &Unwound) {
+    pub(super) fn push_unwound(&mut self, job: &UnwindJob<'_>, unwound: &UnwoundStack) {
         let sampled = self.frames.first().copied().filter(|_| self.frames.len() == 1);
         for (at, &avma) in unwound.addrs.iter().enumerate() {
             let is_exact = at == 0 || unwound.exact.contains(&at);
@@ -73,8 +73,8 @@ impl Session {
         self.profile.dsos.of(self.profile.frames.of(frame).dso).level == Mode::User.level()
     }
 
-    pub(super) fn frame_of_step(&mut self, (pid, process): (i32, ProcessId), step: Step) -> FrameId {
-        let Step { mode, addr } = step;
+    pub(super) fn frame_of_step(&mut self, pid: i32, process: ProcessId, step: ChainStep) -> FrameId {
+        let ChainStep { mode, addr } = step;
         let version = self.machine.version_of(process, mode);
         if let Some(known) = self.cache.find(version, addr) {
             return self.count_known(known);

@@ -2,10 +2,10 @@
 
 use crate::callchain::LeafOrigin;
 use crate::machine::{Mappings, ProcessId};
-use crate::profile::{Extra, Sums, TaskId};
+use crate::profile::{ExtraDimensions, Sums, TaskId};
 use crate::reason::StackEnd;
 use crate::table::FrameId;
-use perfdata::{Regs, UserStack};
+use perfdata::{SampleRegs, UserStack};
 use std::sync::Arc;
 
 /// A sample whose user stack has to be unwound.
@@ -15,7 +15,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub struct UnwindJob<'a> {
     /// User registers.
-    pub regs: Regs<'a>,
+    pub regs: SampleRegs<'a>,
     /// The copied stack.
     pub stack: UserStack<'a>,
     /// Whose mappings.
@@ -31,7 +31,7 @@ pub struct UnwindJob<'a> {
 
 /// Result of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unwound {
+pub struct UnwoundStack {
     /// Leaf first: the sampled user pc, then return addresses. Avmas.
     pub addrs: Vec<u64>,
     /// Positions in `addrs`, ascending and after the leaf's, of addresses that no call returns to: code interrupted by
@@ -48,7 +48,7 @@ pub(super) struct Ticket {
     pub task: TaskId,
     pub cpu: i32,
     pub sums: Sums,
-    pub extra: Extra,
+    pub extra: ExtraDimensions,
     /// The kernel part, leaf first.
     pub frames: Vec<FrameId>,
     /// Origin of the leaf of `frames`.

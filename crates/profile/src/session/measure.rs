@@ -1,6 +1,6 @@
 //! Numbers of a sample, and other data of it that the views requested.
 
-use crate::profile::{Extra, Sums};
+use crate::profile::{ExtraDimensions, Sums};
 use perfdata::{Sample, Weight};
 
 use super::Session;
@@ -16,7 +16,7 @@ impl Session {
         Sums { count: 1, period, weight }
     }
 
-    pub(super) fn extra_of(&mut self, event: usize, sample: &Sample<'_>) -> Extra {
+    pub(super) fn extra_of(&mut self, event: usize, sample: &Sample<'_>) -> ExtraDimensions {
         let wanted = &self.opts.dimensions;
         let trace = match (&self.opts.trace_text, sample.raw) {
             (Some(texts), Some(raw)) if wanted.trace => texts.text(event, raw),
@@ -29,7 +29,7 @@ impl Session {
                 fields.push(self.profile.strings.intern(&text));
             }
         }
-        Extra {
+        ExtraDimensions {
             time_ns: wanted
                 .time_slice_ns
                 .and_then(|slice| Some(sample.time_ns? / slice.max(1) * slice.max(1))),

@@ -3,8 +3,8 @@
 use super::{Session, ids_of, steps_of};
 use crate::grow::Grow as _;
 use crate::off_cpu::{
-    Contention, EventKind, Look, Other, Out, Reason, Source, Stat, ThreadBirth, ThreadTotals, Wait,
-    is_last_switch, of_samples, of_unfinished, state_of_text,
+    Contention, EventKind, Look, OffCpuSource, Out, RelatedThread, Stat, ThreadBirth, ThreadTotals, Wait,
+    WaitReason, is_last_switch, of_samples, of_unfinished, state_of_text,
 };
 use crate::profile::TaskId;
 use crate::table::{CallsiteId, StringId};
@@ -45,9 +45,9 @@ impl Session {
         let (weight_ns, time_ns) = (sample.period.unwrap_or(0), sample.time_ns.unwrap_or(0));
         match sample.raw.and_then(Payload::parse) {
             Some(Payload::Interval(of)) if of.flags & flag::LOOK != 0 => {
-                let by_place = Reason::of_kernel_frames(std::iter::once(of.place.as_str()));
+                let by_place = WaitReason::of_kernel_frames(std::iter::once(of.place.as_str()));
                 let by_call =
-                    || of.syscall.and_then(|nr| Reason::of_syscall(nr, cfg!(target_arch = "x86_64")));
+                    || of.syscall.and_then(|nr| WaitReason::of_syscall(nr, cfg!(target_arch = "x86_64")));
                 let Some((_, tid)) = sample.pid_tid else { return };
                 let (state, syscall, args) = (of.state, of.syscall, of.args);
                 let told = by_place.or_else(by_call);
@@ -56,7 +56,7 @@ impl Session {
             Some(Payload::Interval(of)) => {
                 let other = self.other_of(&of.other);
                 let off_cpu = &mut self.profile.off_cpu;
-                off_cpu.source = Some(Source::Tally);
+                off_cpu.source = Some(OffCpuSource::Tally);
                 let is_backwards = is_negative(of.length_ns) || is_negative(weight_ns);
                 off_cpu.backwards += u64::from(is_backwards);
                 let (length_ns, weight_ns) = if is_backwards { (0, 0) } else { (of.length_ns, weight_ns) };
@@ -79,7 +79,7 @@ impl Session {
                 let (start_ns, end_ns, total_ns, switches) =
                     (of.start_ns, of.end_ns, of.total_ns, of.switches);
                 let off_cpu = &mut self.profile.off_cpu;
-                off_cpu.source = Some(Source::Tally);
+                off_cpu.source = Some(OffCpuSource::Tally);
                 off_cpu.totals.push(ThreadTotals { task, start_ns, end_ns, total_ns, switches });
                 off_cpu.queues.extend(of.queue.map(|queue| (task, queue)));
             }
@@ -89,7 +89,7 @@ impl Session {
                 let (since_ns, length_ns) =
                     if is_sum { (0, 0) } else { (time_ns.saturating_sub(weight_ns), weight_ns) };
                 let off_cpu = &mut self.profile.off_cpu;
-                off_cpu.source = off_cpu.source.max(Some(Source::PerfOffCpu));
+                off_cpu.source = off_cpu.source.max(Some(OffCpuSource::PerfOffCpu));
                 off_cpu.waits.push(Wait {
                     task,
                     callsite,
@@ -122,7 +122,7 @@ impl Session {
         self.has_switch_samples = true;
         let waits = &mut self.tracked_waits;
         if let Some(tid) = prev.filter(|&tid| tid != 0) {
-            let other = next.map(|tid| Other { pid: 0, tid, comm, callsite: None });
+            let other = next.map(|tid| RelatedThread { pid: 0, tid, comm, callsite: None });
             let other = other.filter(|_| state == State::Preempted);
             self.tracker.switch_out(Out { tid, task, time_ns, state, callsite, other, dies }, waits);
         }
@@ -161,9 +161,9 @@ impl Session {
     }
 
     /// Who runs at `sample`, and its stack: the one that wakes or ends another's wait.
-    fn waker_of(&mut self, sample: &Sample<'_>) -> Other {
+    fn waker_of(&mut self, sample: &Sample<'_>) -> RelatedThread {
         let (pid, tid) = ids_of(sample);
-        Other {
+        RelatedThread {
             callsite: self.off_cpu_callsite(sample),
             pid: pid.cast_unsigned(),
             tid: tid.cast_unsigned(),
@@ -251,7 +251,8 @@ impl Session {
         let tracker = std::mem::take(&mut self.tracker);
         let off_cpu = &mut self.profile.off_cpu;
         if off_cpu.source.is_none() {
-            let source = if self.has_switch_samples { Source::Tracepoints } else { Source::SwitchRecords };
+            let source =
+                if self.has_switch_samples { OffCpuSource::Tracepoints } else { OffCpuSource::SwitchRecords };
             if tracker.has_switches() {
                 off_cpu.waits = std::mem::take(&mut self.tracked_waits);
                 tracker.finish(source, off_cpu);
@@ -261,10 +262,10 @@ impl Session {
             }
             name_switches(&mut off_cpu.waits, &self.switch_sites);
         }
-        if self.profile.off_cpu.source == Some(Source::PerfOffCpu) {
+        if self.profile.off_cpu.source == Some(OffCpuSource::PerfOffCpu) {
             self.profile.off_cpu.totals = of_samples(&self.profile);
         }
-        if self.is_unfinished && self.profile.off_cpu.source == Some(Source::Tally) {
+        if self.is_unfinished && self.profile.off_cpu.source == Some(OffCpuSource::Tally) {
             let rest = of_unfinished(&self.profile);
             self.profile.off_cpu.totals.extend(rest);
         }
@@ -277,7 +278,7 @@ impl Session {
     }
 
     /// The waker, with its own chain resolved in its own process.
-    fn other_of(&mut self, of: &perfdata::off_cpu::Other) -> Option<Other> {
+    fn other_of(&mut self, of: &perfdata::off_cpu::OtherThread) -> Option<RelatedThread> {
         if of.tid == 0 && of.chain.is_empty() && of.comm.is_empty() {
             return None;
         }
@@ -293,7 +294,7 @@ impl Session {
         }
         let comm: StringId = self.profile.strings.intern(&of.comm);
         let callsite = self.profile.callsites.intern_leaf_first(&frames);
-        Some(Other { pid: of.pid, tid: of.tid, comm, callsite })
+        Some(RelatedThread { pid: of.pid, tid: of.tid, comm, callsite })
     }
 }
 

@@ -1,10 +1,10 @@
 //! Samples one by one, for views that show each of them (`script`): resolved, but not added up.
 
 use super::frames::has_recorded_user_chain;
-use super::{Session, UnwindJob, Unwound, ids_of, job};
+use super::{Session, UnwindJob, UnwoundStack, ids_of, job};
 use crate::callchain::{LeafOrigin, steps_of};
 use crate::machine::{LookupAddr, Mode};
-use crate::profile::{Extra, Sums};
+use crate::profile::{ExtraDimensions, Sums};
 use crate::table::{FrameId, StringId};
 use perfdata::Sample;
 
@@ -36,7 +36,7 @@ impl Session {
         if self.opts.callchains {
             steps_of(&Sample { ip: None, ..*sample }, call_stack_lbr, &mut self.steps);
             for at in 0..self.steps.len().min(self.opts.max_frames) {
-                frames.push(self.frame_of_step((pid, process), self.steps[at]));
+                frames.push(self.frame_of_step(pid, process, self.steps[at]));
             }
         }
         let job = self.single_job(pid, span, sample, frames.len());
@@ -62,7 +62,7 @@ impl Session {
             task,
             cpu: -1,
             sums,
-            extra: Extra::default(),
+            extra: ExtraDimensions::default(),
             frames: Vec::new(),
             leaf_origin: LeafOrigin::Chain,
             request: None,
@@ -73,7 +73,12 @@ impl Session {
     }
 
     /// Appends the frames of an unwound user part, leaf first.
-    pub fn frames_of_unwound(&mut self, job: &UnwindJob<'_>, unwound: &Unwound, frames: &mut Vec<FrameId>) {
+    pub fn frames_of_unwound(
+        &mut self,
+        job: &UnwindJob<'_>,
+        unwound: &UnwoundStack,
+        frames: &mut Vec<FrameId>,
+    ) {
         let is_exact = |at: usize| at == 0 || unwound.exact.contains(&at);
         let found = unwound.addrs.iter().enumerate();
         frames.extend(found.map(|(at, &avma)| self.frame_of_unwound(job, is_exact(at), avma)));

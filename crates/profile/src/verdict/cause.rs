@@ -1,7 +1,7 @@
 //! What the main thread's waits were for in the end: a function of another thread.
 
 use super::called;
-use crate::off_cpu::Reason;
+use crate::off_cpu::WaitReason;
 use crate::profile::Profile;
 use crate::view::blame::{BlameCause, BlameEnd, blame, causes, thread_name};
 use crate::view::wall::Part;
@@ -50,7 +50,7 @@ impl WaitCause {
 fn in_words(row: &BlameCause) -> Option<String> {
     let does = match &row.end {
         BlameEnd::Ran => "computes".to_owned(),
-        BlameEnd::Waited(Part::Blocked(Reason::Timer)) => "sleeps".to_owned(),
+        BlameEnd::Waited(Part::Blocked(WaitReason::Timer)) => "sleeps".to_owned(),
         BlameEnd::Waited(Part::Blocked(reason)) => format!("waits ({})", reason.name()),
         _ => return None,
     };

@@ -3,11 +3,11 @@
 use super::cause::WaitCause;
 use super::hot_code::{HotCode, HotFunction};
 use super::locks::{self, LockSite};
-use super::places::{Places, most_first};
-use super::running::{Entry, Running};
+use super::places::{HotStacks, most_first};
+use super::running::{EntryReason, Running};
 use super::short_lived::ShortLived;
 use crate::grow::{Grow as _, GrownSum as _, ratio};
-use crate::off_cpu::Reason;
+use crate::off_cpu::WaitReason;
 use crate::profile::{Profile, TaskId};
 use crate::view::io::Latencies;
 use crate::view::wall::{
@@ -95,16 +95,16 @@ pub struct Facts {
     /// Processes that came while recording.
     pub short_lived: ShortLived,
     /// Places of threads.
-    pub places: Places,
+    pub places: HotStacks,
     /// By reason: ns of waits that threads of the target itself ended.
-    pub ended_by_own: BTreeMap<Reason, u64>,
+    pub ended_by_own: BTreeMap<WaitReason, u64>,
     /// By reason: who ended the waits (names of threads, interrupts), with ns, most first. For futexes only those that
     /// aren't locks: conditions, joins.
-    pub enders: BTreeMap<Reason, Vec<(String, u64)>>,
+    pub enders: BTreeMap<WaitReason, Vec<(String, u64)>>,
     /// Locks inside the kernel by (lock, what wanted it): ns waited, until the thread ran again, most first.
     pub kernel_locks: Vec<((&'static str, &'static str), u64)>,
     /// By reason: ns that threads woken from such waits waited for a CPU.
-    pub queued_after: BTreeMap<Reason, u64>,
+    pub queued_after: BTreeMap<WaitReason, u64>,
     /// Share of the preempted time in which threads of other programs ran, and the program with most of it.
     pub preempted_by_others: Option<(f64, String)>,
     /// Locks that threads wait for, those that take most time first.
@@ -192,20 +192,22 @@ impl Facts {
 
     fn add_waits(&mut self, profile: &Profile, wall: &Wall, short_lived: &BTreeSet<TaskId>) {
         let waits = placed_waits(profile, &WallOpts::default());
-        self.places = Places::of(profile, wall, &waits, short_lived);
+        self.places = HotStacks::of(profile, wall, &waits, short_lived);
         let own = wall.threads.iter().map(|row| row.pid.cast_unsigned()).collect();
         self.add_enders(profile, &waits, &own);
         let mut kernel_locks: BTreeMap<(&str, &str), u64> = BTreeMap::new();
         for wait in &waits {
-            if wait.idle_for == Some(Reason::Timer) {
+            if wait.idle_for == Some(WaitReason::Timer) {
                 self.idle_asleep_ns.grow(wait.ns);
             }
             if let Some(reason) = wait.after {
                 self.queued_after.entry(reason).or_default().grow(wait.ns);
             }
-            if wait.part == Part::Blocked(Reason::KernelLock) || wait.after == Some(Reason::KernelLock) {
+            if wait.part == Part::Blocked(WaitReason::KernelLock)
+                || wait.after == Some(WaitReason::KernelLock)
+            {
                 let names = kernel_frames(profile, wait.callsite).filter_map(|frame| name_of(profile, frame));
-                let lock = Reason::kernel_lock(names).unwrap_or((Self::SOME_LOCK, ""));
+                let lock = WaitReason::kernel_lock(names).unwrap_or((Self::SOME_LOCK, ""));
                 kernel_locks.entry(lock).or_default().grow(wait.ns);
             }
         }
@@ -216,7 +218,7 @@ impl Facts {
     }
 
     fn add_enders(&mut self, profile: &Profile, waits: &[PlacedWait], own: &BTreeSet<u32>) {
-        let mut by_name: BTreeMap<Reason, BTreeMap<String, u64>> = BTreeMap::new();
+        let mut by_name: BTreeMap<WaitReason, BTreeMap<String, u64>> = BTreeMap::new();
         for wait in waits.iter().filter(|wait| !locks::is_for_lock(profile, wait)) {
             let (Part::Blocked(reason), Some(other)) = (wait.part, wait.other) else { continue };
             let name = other_name(profile, other);
@@ -236,7 +238,7 @@ impl Facts {
 
     /// Share of active thread time blocked for this reason.
     #[must_use]
-    pub fn blocked(&self, reason: Reason) -> f64 {
+    pub fn blocked(&self, reason: WaitReason) -> f64 {
         self.share(self.times.blocked_ns.get(&reason).copied().unwrap_or(0))
     }
 
@@ -284,7 +286,7 @@ impl Facts {
 
     /// Share of active thread time woken from waits for this reason, waiting for a CPU.
     #[must_use]
-    pub fn queued_after(&self, reason: Reason) -> f64 {
+    pub fn queued_after(&self, reason: WaitReason) -> f64 {
         self.share(self.queued_after.get(&reason).copied().unwrap_or(0))
     }
 
@@ -345,7 +347,7 @@ impl Facts {
 
     /// Share of running time of this kind.
     #[must_use]
-    pub fn running_by(&self, entry: Entry) -> f64 {
+    pub fn running_by(&self, entry: EntryReason) -> f64 {
         ratio(self.running.total_ns(entry), self.times.on_ns)
     }
 
@@ -373,7 +375,7 @@ pub fn running_samples(profile: &Profile) -> u64 {
 
 /// Lengths of waits in timer system calls.
 fn timers(profile: &Profile) -> Option<(f64, f64, u64)> {
-    let is_timer = |nr| Reason::of_syscall(nr, cfg!(target_arch = "x86_64")) == Some(Reason::Timer);
+    let is_timer = |nr| WaitReason::of_syscall(nr, cfg!(target_arch = "x86_64")) == Some(WaitReason::Timer);
     // Woken from it, a thread still is in the call.
     let waits = profile.off_cpu.waits.iter().filter(|wait| wait.state == State::Sleep && wait.length_ns > 0);
     let waits = waits.filter(|wait| wait.syscall.is_some_and(is_timer));

@@ -3,8 +3,8 @@
 
 use super::hot_code::line_of;
 use crate::grow::Grow as _;
-use crate::off_cpu::Other;
-use crate::off_cpu::Reason;
+use crate::off_cpu::RelatedThread;
+use crate::off_cpu::WaitReason;
 use crate::off_cpu::for_work::{
     go_lock, is_locking, java_method, waits_for_lock_by_condition, waits_for_work,
 };
@@ -87,7 +87,7 @@ pub(super) fn sites(profile: &Profile, waits: &[PlacedWait], running: &[(Callsit
     let mut sites = Sites::default();
     for wait in waits {
         match (wait.part, wait.after) {
-            (Part::Blocked(Reason::Futex), _) => {
+            (Part::Blocked(WaitReason::Futex), _) => {
                 let site = sites.of_wait(profile, wait);
                 if site.line.is_empty() {
                     site.line = own_line(profile, wait.callsite).unwrap_or_default();
@@ -95,7 +95,7 @@ pub(super) fn sites(profile: &Profile, waits: &[PlacedWait], running: &[(Callsit
                 site.wait_ns.grow(wait.ns);
                 site.waits.grow(wait.waits);
             }
-            (Part::Runnable, Some(Reason::Futex)) => {
+            (Part::Runnable, Some(WaitReason::Futex)) => {
                 sites.of_wait(profile, wait).queued_ns.grow(wait.ns);
             }
             _ => {}
@@ -126,13 +126,13 @@ fn own_line(profile: &Profile, callsite: CallsiteId) -> Option<String> {
 
 /// True for waits for a lock in user space; false for all else, and for waits for another thread's work.
 pub(super) fn is_for_lock(profile: &Profile, wait: &PlacedWait) -> bool {
-    wait.part == Part::Blocked(Reason::Futex)
+    wait.part == Part::Blocked(WaitReason::Futex)
         && (go_place(profile, wait.callsite, wait.other).is_some()
             || !Names::of(profile, wait.callsite).place(Some(expected(&wait.args))).for_work)
 }
 
 /// The lock of a Go program for which a thread had nothing to do.
-fn go_place(profile: &Profile, callsite: CallsiteId, other: Option<Other>) -> Option<Place> {
+fn go_place(profile: &Profile, callsite: CallsiteId, other: Option<RelatedThread>) -> Option<Place> {
     let waker = Names::of(profile, other?.callsite?);
     let names = Names::of(profile, callsite);
     let (holder, caller) = go_lock(names.leaf_first(), waker.leaf_first())?;
@@ -145,7 +145,7 @@ fn go_place(profile: &Profile, callsite: CallsiteId, other: Option<Other>) -> Op
 pub(crate) fn lock_behind(
     profile: &Profile,
     callsite: CallsiteId,
-    other: Option<Other>,
+    other: Option<RelatedThread>,
 ) -> Option<(String, String)> {
     let place = go_place(profile, callsite, other).or_else(|| {
         let names = Names::of(profile, callsite);

@@ -18,14 +18,14 @@ pub use facts::{Facts, SystemFacts, running_samples};
 pub use hot_code::{HotCode, HotFunction};
 pub(crate) use locks::lock_behind;
 pub use locks::{KnownLock, LockSite};
-pub use places::{PlaceList, Places};
+pub use places::{HotStacks, PlaceList};
 #[cfg(any(test, feature = "examples"))]
 pub use rules::examples;
 pub use rules::{RULES, Rule, waits_for_others};
 pub(crate) use running::entry_of;
-pub use running::{Entry, Running};
+pub use running::{EntryReason, Running};
 pub use short_lived::ShortLived;
-pub use stacks::{Stacks, Whole};
+pub use stacks::{ShareBase, TopStacks};
 
 /// One thing found.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -45,7 +45,7 @@ pub struct Finding {
     /// Numbers that show it.
     pub evidence: Vec<String>,
     /// Up to three stacks that show it, or why there is none.
-    pub stacks: Stacks,
+    pub stacks: TopStacks,
     /// Checked facts that could have contradicted it.
     pub against: Vec<String>,
     /// The command to run next, in shell syntax; the caller replaces [`INPUT`] and [`TARGET`].

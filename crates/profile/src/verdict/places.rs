@@ -3,7 +3,7 @@
 use super::locks::is_for_lock;
 use super::running::place_of;
 use crate::grow::Grow as _;
-use crate::off_cpu::Reason;
+use crate::off_cpu::WaitReason;
 use crate::profile::{Profile, TaskId};
 use crate::table::CallsiteId;
 use crate::view::wall::{Part, PlacedWait, Wall, kernel_frames, name_of, other_name, running_by_task};
@@ -14,9 +14,9 @@ pub type PlaceList = Vec<(String, u64)>;
 
 /// All places but those of running threads by what brought them there, which are in [`super::Running`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Places {
+pub struct HotStacks {
     /// Places of blocked threads, by reason.
-    pub blocked: BTreeMap<Reason, PlaceList>,
+    pub blocked: BTreeMap<WaitReason, PlaceList>,
     /// Places of idle waits.
     pub idle: PlaceList,
     /// Places of waits for locks in user space, conditions and joins left out.
@@ -48,7 +48,7 @@ pub(super) const SPINNING: &[&str] = &[
     "rwsem_optimistic",
 ];
 
-impl Places {
+impl HotStacks {
     /// `short_lived`: tasks of processes that came and went.
     pub(super) fn of(
         profile: &Profile,
@@ -85,7 +85,7 @@ impl Places {
 
 #[derive(Default)]
 struct Sums {
-    blocked: BTreeMap<Reason, BTreeMap<String, u64>>,
+    blocked: BTreeMap<WaitReason, BTreeMap<String, u64>>,
     idle: BTreeMap<String, u64>,
     locks: BTreeMap<String, u64>,
     queued: BTreeMap<String, u64>,
@@ -113,9 +113,9 @@ impl Sums {
         list.entry(place).or_default().grow(wait.ns);
     }
 
-    fn finish(self) -> Places {
+    fn finish(self) -> HotStacks {
         let blocked = self.blocked.into_iter().map(|(reason, places)| (reason, most_first(places)));
-        Places {
+        HotStacks {
             blocked: blocked.collect(),
             idle: most_first(self.idle),
             locks: most_first(self.locks),

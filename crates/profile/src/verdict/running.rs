@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 /// Ways into the code that a thread runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Entry {
+pub enum EntryReason {
     /// The program's code, its libraries'.
     User,
     /// The kernel, for a system call.
@@ -24,7 +24,7 @@ pub enum Entry {
     Other,
 }
 
-impl Entry {
+impl EntryReason {
     /// All of them.
     pub(super) const ALL: [Self; 5] = [Self::User, Self::Call, Self::Fault, Self::Interrupt, Self::Other];
 }
@@ -33,7 +33,7 @@ impl Entry {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Running {
     /// ns by place, most first.
-    pub places: BTreeMap<Entry, Vec<(String, u64)>>,
+    pub places: BTreeMap<EntryReason, Vec<(String, u64)>>,
     /// System calls with ns, most first.
     pub calls: Vec<(String, u64)>,
 }
@@ -42,7 +42,7 @@ impl Running {
     /// Breakdown of all running time that has samples.
     #[must_use]
     pub(super) fn of(profile: &Profile, wall: &Wall) -> Self {
-        let mut places: BTreeMap<Entry, BTreeMap<String, u64>> = BTreeMap::new();
+        let mut places: BTreeMap<EntryReason, BTreeMap<String, u64>> = BTreeMap::new();
         let mut calls: BTreeMap<String, u64> = BTreeMap::new();
         for (callsite, ns) in running_paths(profile, wall) {
             let names = kernel_frames(profile, callsite).map(|frame| name_of(profile, frame).unwrap_or(""));
@@ -59,7 +59,7 @@ impl Running {
 
     /// All ns of this kind.
     #[must_use]
-    pub fn total_ns(&self, entry: Entry) -> u64 {
+    pub fn total_ns(&self, entry: EntryReason) -> u64 {
         self.places.get(&entry).map_or(0, |list| list.iter().map(|(_, ns)| *ns).grown_sum())
     }
 }
@@ -89,7 +89,7 @@ pub(super) fn place_of(profile: &Profile, callsite: CallsiteId) -> String {
 }
 
 /// The way a thread entered the kernel, from its kernel functions (leaf first), and the name of a system call.
-pub(crate) fn entry_of(names: &[&str]) -> (Entry, Option<String>) {
+pub(crate) fn entry_of(names: &[&str]) -> (EntryReason, Option<String>) {
     const FAULTS: [&str; 4] =
         ["asm_exc_page_fault", "exc_page_fault", "do_mem_abort", "do_translation_fault"];
     const INTERRUPTS: [&str; 5] =
@@ -108,22 +108,22 @@ pub(crate) fn entry_of(names: &[&str]) -> (Entry, Option<String>) {
     // Work on the way in and out doesn't belong to a call.
     const PASSAGE: [&str; 3] = ["exit_to_user_mode", "syscall_", "do_notify_resume"];
     if names.is_empty() {
-        return (Entry::User, None);
+        return (EntryReason::User, None);
     }
     let begins = |name: &str, with: &[&str]| with.iter().any(|prefix| name.starts_with(prefix));
     for (at, name) in names.iter().enumerate() {
         match name {
-            _ if FAULTS.contains(name) => return (Entry::Fault, None),
-            _ if begins(name, &INTERRUPTS) => return (Entry::Interrupt, None),
+            _ if FAULTS.contains(name) => return (EntryReason::Fault, None),
+            _ if begins(name, &INTERRUPTS) => return (EntryReason::Interrupt, None),
             _ if begins(name, &GATES) => {
                 let below = at.checked_sub(1).map(|below| names[below]);
                 let call = below.filter(|name| !begins(name, &PASSAGE)).map(call_name);
-                return (Entry::Call, call.filter(|call| !call.is_empty()));
+                return (EntryReason::Call, call.filter(|call| !call.is_empty()));
             }
             _ => {}
         }
     }
-    (Entry::Other, None)
+    (EntryReason::Other, None)
 }
 
 /// The system call's name by the kernel function that begins it: `__x64_sys_writev`, `do_writev`: `writev`.
@@ -155,8 +155,8 @@ mod tests {
             let (entry, call) = entry_of(&names.split_whitespace().collect::<Vec<_>>());
             (entry, call.unwrap_or_default())
         };
-        let call = |name: &str| (Entry::Call, name.to_owned());
-        assert_eq!(of(""), (Entry::User, String::new()));
+        let call = |name: &str| (EntryReason::Call, name.to_owned());
+        assert_eq!(of(""), (EntryReason::User, String::new()));
         assert_eq!(
             of("sock_write_iter do_writev do_syscall_64 entry_SYSCALL_64_after_hwframe"),
             call("writev")
@@ -167,7 +167,7 @@ mod tests {
         assert_eq!(of("ksys_read __arm64_sys_read invoke_syscall.constprop.0 el0_svc"), call("read"));
         let fault =
             "clear_page_erms handle_mm_fault exc_page_fault asm_exc_page_fault copy_to_user do_syscall_64";
-        assert_eq!(of(fault).0, Entry::Fault);
+        assert_eq!(of(fault).0, EntryReason::Fault);
         // Work that a call's own packets cause on its way out belongs to the call.
         assert_eq!(
             of("net_rx_action handle_softirqs do_softirq tcp_sendmsg ksys_write do_syscall_64"),
@@ -175,9 +175,9 @@ mod tests {
         );
         assert_eq!(
             of("handle_softirqs sysvec_apic asm_sysvec_apic_timer_interrupt do_syscall_64").0,
-            Entry::Interrupt
+            EntryReason::Interrupt
         );
-        assert_eq!(of("worker_thread kthread ret_from_fork").0, Entry::Other);
+        assert_eq!(of("worker_thread kthread ret_from_fork").0, EntryReason::Other);
         assert_eq!(of("do_syscall_64"), call(""));
         assert_eq!(of("schedule exit_to_user_mode_loop do_syscall_64"), call(""));
     }

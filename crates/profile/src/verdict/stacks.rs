@@ -2,10 +2,10 @@
 
 use super::facts::Facts;
 use super::places::PlaceList;
-use super::running::Entry;
+use super::running::EntryReason;
 use crate::grow::ratio;
 use crate::grow::{Grow as _, GrownSum as _};
-use crate::off_cpu::Reason;
+use crate::off_cpu::WaitReason;
 use std::collections::BTreeMap;
 
 /// Most stacks of a finding.
@@ -13,7 +13,7 @@ pub const MOST: usize = 3;
 
 /// Which time a stack's share is of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Whole {
+pub enum ShareBase {
     /// Active time of all threads.
     #[default]
     Active,
@@ -29,7 +29,7 @@ pub enum Whole {
     All,
 }
 
-impl Whole {
+impl ShareBase {
     /// `thread time`.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -57,20 +57,20 @@ impl Whole {
 
 /// Stacks of a finding.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Stacks {
+pub struct TopStacks {
     /// Description: `where threads wait for the disk`.
     pub what: &'static str,
     /// Base of the shares.
-    pub of: Whole,
+    pub of: ShareBase,
     /// Shares, 0 to 1, and user functions, innermost first; most first. [`Self::missing`] if there are none.
     pub top: Vec<(f64, String)>,
     /// Why there is none.
     pub missing: &'static str,
 }
 
-impl Stacks {
+impl TopStacks {
     /// The first of these places, and the next ones as far as they matter.
-    pub(super) fn of(facts: &Facts, what: &'static str, of: Whole, places: &PlaceList) -> Self {
+    pub(super) fn of(facts: &Facts, what: &'static str, of: ShareBase, places: &PlaceList) -> Self {
         const LEAST: f64 = 0.005;
         let whole = of.ns(facts);
         let shares = places.iter().map(|(place, ns)| (ratio(*ns, whole), place.clone()));
@@ -81,16 +81,16 @@ impl Stacks {
     }
 
     /// Stacks of waits for these reasons.
-    pub(super) fn blocked(facts: &Facts, what: &'static str, reasons: &[Reason]) -> Self {
+    pub(super) fn blocked(facts: &Facts, what: &'static str, reasons: &[WaitReason]) -> Self {
         let lists = reasons.iter().filter_map(|reason| facts.places.blocked.get(reason));
-        Self::of(facts, what, Whole::Active, &merged(lists))
+        Self::of(facts, what, ShareBase::Active, &merged(lists))
             .or_missing("its waits are too short for one of them to have been taken with a stack")
     }
 
     /// Stacks of running threads that entered the code in one of these ways.
-    pub(super) fn running(facts: &Facts, what: &'static str, entries: &[Entry]) -> Self {
+    pub(super) fn running(facts: &Facts, what: &'static str, entries: &[EntryReason]) -> Self {
         let lists = entries.iter().filter_map(|entry| facts.running.places.get(entry));
-        Self::of(facts, what, Whole::Running, &merged(lists))
+        Self::of(facts, what, ShareBase::Running, &merged(lists))
             .or_missing("no sample of the target's threads fell there")
     }
 

@@ -5,7 +5,7 @@
 
 use crate::grow::Grow as _;
 use crate::profile::{Profile, Sums};
-use crate::table::{DsoId, FrameId, InlineFrame, StringId, SymbolId};
+use crate::table::{DsoId, FrameId, InlineFrame, StringId, Symbol, SymbolId};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
@@ -47,8 +47,21 @@ pub struct AnnotateAddress {
     pub sums: Vec<Sums>,
 }
 
-/// Identity of a function: its DSO and, if it has a symbol, name and range.
-type Key = (DsoId, Option<(StringId, u64, u64)>);
+/// Identity of a function.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct FunctionKey {
+    dso: DsoId,
+    /// `None`: code without a symbol.
+    named: Option<FunctionRange>,
+}
+
+/// Name and place of a symbol.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct FunctionRange {
+    name: StringId,
+    start: u64,
+    size: u64,
+}
 
 /// All functions hit that `opts` lets through, the hottest (by period, over all events, as shares of
 /// each event's total) first.
@@ -60,7 +73,7 @@ pub fn annotate(profile: &Profile, opts: &AnnotateOpts) -> Vec<AnnotateFunction>
         let frame = profile.callsites.of(key.callsite).frame;
         by_frame.entry(frame).or_insert_with(|| vec![Sums::default(); events])[key.event as usize].add(*sums);
     }
-    let mut functions: FxHashMap<Key, AnnotateFunction> = FxHashMap::default();
+    let mut functions: FxHashMap<FunctionKey, AnnotateFunction> = FxHashMap::default();
     for (frame, sums) in by_frame {
         let key = key_of(profile, frame);
         if !is_wanted(profile, frame, opts) {
@@ -77,10 +90,11 @@ pub fn annotate(profile: &Profile, opts: &AnnotateOpts) -> Vec<AnnotateFunction>
     functions
 }
 
-fn key_of(profile: &Profile, frame: FrameId) -> Key {
+fn key_of(profile: &Profile, frame: FrameId) -> FunctionKey {
     let dso = profile.frames.of(frame).dso;
     let named = profile.frame_names(frame).last().map(|inline| profile.symbols.of(inline.symbol));
-    (dso, named.map(|symbol| (symbol.name, symbol.start, symbol.size)))
+    let range = |symbol: &Symbol| FunctionRange { name: symbol.name, start: symbol.start, size: symbol.size };
+    FunctionKey { dso, named: named.map(range) }
 }
 
 fn is_wanted(profile: &Profile, frame: FrameId, opts: &AnnotateOpts) -> bool {
@@ -117,10 +131,17 @@ pub fn function_holding(profile: &Profile, symbol: SymbolId) -> Option<SymbolId>
     holders.into_iter().max_by_key(|(_, period)| *period).map(|(holder, _)| holder)
 }
 
-fn empty((dso, function): Key, events: usize) -> AnnotateFunction {
-    let (start, size) = function.map_or((0, 0), |(_, start, size)| (start, size));
+fn empty(key: FunctionKey, events: usize) -> AnnotateFunction {
+    let (start, size) = key.named.map_or((0, 0), |range| (range.start, range.size));
     let totals = vec![Sums::default(); events];
-    AnnotateFunction { dso, name: function.map(|f| f.0), start, size, totals, addresses: Vec::new() }
+    AnnotateFunction {
+        dso: key.dso,
+        name: key.named.map(|range| range.name),
+        start,
+        size,
+        totals,
+        addresses: Vec::new(),
+    }
 }
 
 /// Sorts by address; an address that was hit and returned to is one.
@@ -174,7 +195,7 @@ mod tests {
         let dso = profile.dsos.intern(dso);
         let comm = profile.strings.intern("app");
         let task = profile.intern_task(Task { pid: 1, tid: 1, process: 0, comm });
-        let extra = profile.intern_extra(crate::profile::Extra::default());
+        let extra = profile.intern_extra(crate::profile::ExtraDimensions::default());
         assert_eq!(extra, ExtraId(0));
         for &(addr, caller, count) in hits {
             let mut frame = |addr| profile.frames.intern(Frame { dso, addr, lookup: addr, first_avma: addr });

@@ -7,7 +7,7 @@ use super::wall::{
     Classes, Classified, Histogram, Part, WallOpts, kernel_frames, name_of, other_name, waker_frames,
 };
 use crate::grow::{Grow as _, GrownSum as _};
-use crate::off_cpu::{Contention, Reason};
+use crate::off_cpu::{Contention, WaitReason};
 use crate::profile::{Profile, TaskId};
 use crate::table::CallsiteId;
 use crate::verdict::lock_behind;
@@ -39,12 +39,12 @@ pub struct LockRow {
     /// The place most waited in.
     pub place: Option<CallsiteId>,
     /// Who let go most: name, thread, the place it did so (leaf-first frames start there), share of the waits.
-    pub holder: Option<Holder>,
+    pub holder: Option<LockHolder>,
 }
 
 /// A thread that ended waits for a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Holder {
+pub struct LockHolder {
     /// Its name.
     pub name: String,
     /// Its thread id.
@@ -136,7 +136,7 @@ pub fn kernel_taker(profile: &Profile, callsite: CallsiteId) -> Option<String> {
         "trace_",
     ];
     let names = || kernel_frames(profile, callsite).filter_map(|frame| name_of(profile, frame));
-    let told = Reason::kernel_lock(names()).map(|(lock, by)| format!("{by}, {lock}"));
+    let told = WaitReason::kernel_lock(names()).map(|(lock, by)| format!("{by}, {lock}"));
     told.or_else(|| {
         names().find(|name| !LOCKING.iter().any(|part| name.starts_with(part))).map(str::to_owned)
     })
@@ -146,7 +146,7 @@ pub fn kernel_taker(profile: &Profile, callsite: CallsiteId) -> Option<String> {
 fn key_of(profile: &Profile, class: &Classified<'_>, taken: &mut Vec<(String, String)>) -> Option<Key> {
     let wait = class.wait;
     match class.part {
-        Part::Blocked(Reason::Futex) => {
+        Part::Blocked(WaitReason::Futex) => {
             let behind = wait.callsite.and_then(|callsite| lock_behind(profile, callsite, wait.other));
             if let Some(lock) = behind {
                 let known = taken.iter().position(|known| *known == lock);
@@ -158,11 +158,11 @@ fn key_of(profile: &Profile, class: &Classified<'_>, taken: &mut Vec<(String, St
             }
             Some(Key::Futex(pid_of(profile, class.wait.task), class.wait.args[0]))
         }
-        Part::Blocked(Reason::FileLock) => {
+        Part::Blocked(WaitReason::FileLock) => {
             let descriptor = class.wait.syscall.map(|_| class.wait.args[0]);
             Some(Key::File(pid_of(profile, class.wait.task), descriptor))
         }
-        Part::Blocked(Reason::KernelLock) => class.wait.callsite.map(Key::Kernel),
+        Part::Blocked(WaitReason::KernelLock) => class.wait.callsite.map(Key::Kernel),
         _ => None,
     }
 }
@@ -178,7 +178,7 @@ impl Sums {
         match key {
             Key::Futex(pid, address) => (row.pid, row.address) = (pid, (address != 0).then_some(address)),
             Key::File(pid, descriptor) => {
-                (row.pid, row.descriptor, row.kind) = (pid, descriptor, Some(Reason::FileLock.name()));
+                (row.pid, row.descriptor, row.kind) = (pid, descriptor, Some(WaitReason::FileLock.name()));
             }
             Key::Taken(pid, _) => row.pid = pid,
             Key::Kernel(_) => row.kernel = true,
@@ -202,7 +202,7 @@ impl Sums {
         let most = self.places.into_iter().max_by_key(|&(callsite, ns)| (ns, Reverse(callsite)));
         let holder =
             self.holders.into_iter().max_by_key(|&((tid, callsite), (ns, _))| (ns, Reverse((tid, callsite))));
-        let holder = holder.map(|((tid, callsite), (ns, name))| Holder {
+        let holder = holder.map(|((tid, callsite), (ns, name))| LockHolder {
             name,
             tid,
             frames: callsite.map_or_else(Vec::new, |callsite| waker_frames(profile, callsite)),

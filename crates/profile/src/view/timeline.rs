@@ -101,7 +101,7 @@ fn times_by_thread(profile: &Profile, opts: &TimelineOpts, threads: &[ThreadRow]
     }
     for totals in &profile.off_cpu.totals {
         if let Some(&at) = index.get(&totals.task) {
-            times[at].lives.push((totals.start_ns, totals.end_ns));
+            times[at].lives.push(totals.start_ns..totals.end_ns);
         }
     }
     for seen in &profile.off_cpu.seen_running {
@@ -134,7 +134,7 @@ fn states_by_thread(profile: &Profile, threads: &[ThreadRow]) -> Vec<[f64; 8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::off_cpu::{Reason, RunSample, Source, ThreadTotals, Wait};
+    use crate::off_cpu::{OffCpuSource, RunSample, ThreadTotals, Wait, WaitReason};
     use crate::profile::Task;
     use crate::view::wall::Part;
     use perfdata::off_cpu::State;
@@ -165,7 +165,7 @@ mod tests {
         total_ns[usize::from(State::On.code())] = on;
         let (start_ns, end_ns) = life;
         profile.off_cpu.totals.push(ThreadTotals { task, start_ns, end_ns, total_ns, switches: 1 });
-        profile.off_cpu.source = Some(Source::Tally);
+        profile.off_cpu.source = Some(OffCpuSource::Tally);
         profile
     }
 
@@ -181,7 +181,7 @@ mod tests {
             None if column.is_empty() => ' ',
             None => '~',
             Some(Part::On) => '#',
-            Some(Part::Blocked(Reason::Disk)) => 'd',
+            Some(Part::Blocked(WaitReason::Disk)) => 'd',
             Some(Part::Blocked(_)) => 'b',
             Some(Part::Preempted) => 'p',
             Some(_) => '?',
@@ -269,7 +269,7 @@ mod tests {
             let totals = ThreadTotals { task, start_ns: 0, end_ns: 1_000_000_000, total_ns, switches: turn };
             profile.off_cpu.totals.push(totals);
         }
-        profile.off_cpu.source = Some(Source::Tally);
+        profile.off_cpu.source = Some(OffCpuSource::Tally);
         profile
     }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use perfdata::off_cpu::Totals;
+use perfdata::off_cpu::OffCpuTotals;
 use perfdata::record::Switch;
 use perfdata::stack_notes::StackNotes;
 
@@ -232,7 +232,7 @@ impl Account {
     }
 
     /// Takes a thread's totals from the off-CPU engine. They are exact and replace those from switches.
-    pub fn totals(&mut self, task: PidTid, totals: &Totals) {
+    pub fn totals(&mut self, task: PidTid, totals: &OffCpuTotals) {
         let mut samples = self.threads.remove(&task.tid).map_or(0, |watched| watched.total.samples);
         samples += self.ended.take_samples(task.tid);
         self.clocks.add(task, samples, totals);

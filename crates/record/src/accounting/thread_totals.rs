@@ -1,6 +1,6 @@
 //! Threads' lives as reported by the off-CPU engine: exact, each at its end.
 
-use perfdata::off_cpu::{State, Totals, flag};
+use perfdata::off_cpu::{OffCpuTotals, State, flag};
 
 use crate::accounting::account::EndedThreads;
 use crate::accounting::summary::{CounterValue, MoreThreads, ThreadUse};
@@ -20,7 +20,7 @@ const COUNTERS: [&str; 5] =
 
 impl Clocks {
     /// A thread's totals, and how many samples were taken in it.
-    pub fn add(&mut self, task: PidTid, samples: u64, totals: &Totals) {
+    pub fn add(&mut self, task: PidTid, samples: u64, totals: &OffCpuTotals) {
         let of = |state: State| totals.total_ns[usize::from(state.code())];
         let life_ns = totals.life_ns();
         // perf doesn't count a thread's last switch, from which it does not come back.
@@ -82,7 +82,7 @@ mod tests {
     fn totals_become_a_threads_use_and_perfs_counters() {
         let mut clocks = Clocks::default();
         assert_eq!(clocks.counters(), []);
-        let totals = Totals {
+        let totals = OffCpuTotals {
             start_ns: 100,
             end_ns: 1100,
             total_ns: [400, 50, 50, 500, 0, 0, 0, 0],
@@ -95,7 +95,7 @@ mod tests {
             comm: "worker".into(),
         };
         clocks.add(PidTid { pid: 1, tid: 2 }, 5, &totals);
-        clocks.add(PidTid { pid: 1, tid: 3 }, 0, &Totals { flags: 0, ..totals });
+        clocks.add(PidTid { pid: 1, tid: 3 }, 0, &OffCpuTotals { flags: 0, ..totals });
         let counters = clocks.counters();
         let (threads, _) = clocks.into_threads();
         let of = &threads[0];

@@ -1,7 +1,7 @@
 //! Counters over the target's whole life, in addition to the samples. The summary shows them first.
 
 use perfdata::abi::*;
-use perfdata::record::Task;
+use perfdata::record::TaskRecord;
 use perfdata::{Attr, AttrFlags};
 use rustc_hash::FxHashMap;
 
@@ -69,7 +69,7 @@ impl Totals {
     }
 
     /// Opens them also for threads that began before their parents had them. True if there were such.
-    pub fn adopt(&mut self, forks: &[Task]) -> bool {
+    pub fn adopt(&mut self, forks: &[TaskRecord]) -> bool {
         let before = self.counters.len();
         for fork in forks {
             if self.covered.contains_key(&fork.tid) {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use perfdata::live::LiveFormat;
-use perfdata::record::{Comm, Task};
+use perfdata::record::{Comm, TaskRecord};
 use perfdata::{Event, Record, SampleId, record_to_bytes};
 
 /// The pid of the kernel's own mappings.
@@ -79,7 +79,7 @@ impl Journal {
         life.threads.insert(comm.tid, comm.comm.to_vec());
     }
 
-    fn begin(&mut self, task: &Task) {
+    fn begin(&mut self, task: &TaskRecord) {
         let of_parent = self.processes.get(&task.ppid);
         let comm = of_parent.and_then(|life| life.threads.get(&task.ptid)).cloned().unwrap_or_default();
         if task.pid != task.ppid {
@@ -89,7 +89,7 @@ impl Journal {
         self.processes.entry(task.pid).or_default().threads.insert(task.tid, comm);
     }
 
-    fn end(&mut self, task: &Task) {
+    fn end(&mut self, task: &TaskRecord) {
         let Some(life) = self.processes.get_mut(&task.pid) else { return };
         life.threads.remove(&task.tid);
         if life.threads.is_empty() {
@@ -110,7 +110,7 @@ impl Journal {
         for (&pid, life) in living() {
             for &tid in life.threads.keys() {
                 let (ppid, ptid) = if tid == pid { (life.parent, life.parent) } else { (pid, pid) };
-                write(&Record::Fork(Task { pid, ppid, tid, ptid, time_ns: 0 }), pid, tid);
+                write(&Record::Fork(TaskRecord { pid, ppid, tid, ptid, time_ns: 0 }), pid, tid);
             }
         }
         for (&pid, life) in living() {
@@ -166,7 +166,7 @@ mod tests {
     }
 
     fn fork(pid: u32, ppid: u32, tid: u32, ptid: u32) -> Record<'static> {
-        Record::Fork(Task { pid, ppid, tid, ptid, time_ns: 0 })
+        Record::Fork(TaskRecord { pid, ppid, tid, ptid, time_ns: 0 })
     }
 
     /// The journal of these records as text: "fork 7<1/7", "comm 7/7 a", "map 7 1000 x".
@@ -199,7 +199,7 @@ mod tests {
             fork(7, 7, 8, 7),
             fork(9, 7, 9, 8),
             fork(10, 7, 10, 7),
-            Record::Exit(Task { pid: 10, ppid: 7, tid: 10, ptid: 7, time_ns: 0 }),
+            Record::Exit(TaskRecord { pid: 10, ppid: 7, tid: 10, ptid: 7, time_ns: 0 }),
             mmap(9, 0x5000, b"y"),
         ];
         let expected = [

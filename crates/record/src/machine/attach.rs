@@ -6,7 +6,7 @@
 use perfdata::Record;
 use perfdata::abi::PERF_RECORD_FORK;
 use perfdata::live::LiveFormat;
-use perfdata::record::Task;
+use perfdata::record::TaskRecord;
 
 use crate::open::plan::Plan;
 use crate::open::target::{Target, Whom};
@@ -40,7 +40,7 @@ pub fn adopt(opened: &mut Opened, plan: &Plan, target: &Target, places: &mut Pla
 
 /// The fork records that wait in the rings, in the order of time.
 #[must_use]
-pub fn forks(opened: &Opened, plan: &Plan) -> Vec<Task> {
+pub fn forks(opened: &Opened, plan: &Plan) -> Vec<TaskRecord> {
     let Some(tracking) = plan.tracking() else { return Vec::new() };
     let layout = LiveFormat::new(&plan.opened[tracking].attr);
     let mut forks = Vec::new();

@@ -89,10 +89,10 @@ fn suits(opts: &RecordOpts) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use perfdata::record::Task;
+    use perfdata::record::TaskRecord;
 
     fn fork(pid: u32, ppid: u32) -> Record<'static> {
-        Record::Fork(Task { pid, ppid, tid: pid, ptid: ppid, time_ns: 0 })
+        Record::Fork(TaskRecord { pid, ppid, tid: pid, ptid: ppid, time_ns: 0 })
     }
 
     #[test]
@@ -100,7 +100,13 @@ mod tests {
         let mut followed = Followed::new([10]);
         assert!(followed.concerns(&fork(11, 10)) && followed.concerns(&fork(12, 11)));
         assert!(!followed.concerns(&fork(20, 1)));
-        assert!(followed.concerns(&Record::Exit(Task { pid: 12, ppid: 11, tid: 12, ptid: 11, time_ns: 0 })));
+        assert!(followed.concerns(&Record::Exit(TaskRecord {
+            pid: 12,
+            ppid: 11,
+            tid: 12,
+            ptid: 11,
+            time_ns: 0
+        })));
         assert!(!followed.concerns(&fork(12, 1)) && !followed.concerns(&fork(13, 12)));
     }
 }

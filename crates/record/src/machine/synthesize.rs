@@ -5,7 +5,7 @@
 use std::io::{BufRead, BufReader};
 
 use dso::system_file;
-use perfdata::record::{Comm, FileId, Mmap, Namespaces, Task};
+use perfdata::record::{Comm, FileId, Mmap, Namespaces, TaskRecord};
 use perfdata::{Avma, CpuMode, Record, SampleId};
 
 use crate::machine::proc::{self, MapLine};
@@ -29,7 +29,7 @@ pub fn kernel(mut with: impl FnMut(&Record<'_>, &SampleId)) {
 /// or not ours to read.
 pub fn process(pid: u32, opts: ProcessOpts, mut with: impl FnMut(&Record<'_>, &SampleId)) -> bool {
     let Some(status) = proc::status(pid) else { return false };
-    let leader = Task { pid, ppid: status.parent, tid: pid, ptid: status.parent, time_ns: 0 };
+    let leader = TaskRecord { pid, ppid: status.parent, tid: pid, ptid: status.parent, time_ns: 0 };
     with(&Record::Fork(leader), &id_of(pid, pid));
     with(&comm(pid, pid, &status.comm), &id_of(pid, pid));
     if opts.namespaces {
@@ -38,7 +38,7 @@ pub fn process(pid: u32, opts: ProcessOpts, mut with: impl FnMut(&Record<'_>, &S
     }
     for tid in proc::threads(pid).unwrap_or_default().into_iter().filter(|&t| t != pid) {
         let Some(thread) = proc::status(tid) else { continue };
-        let task = Task { pid, ppid: pid, tid, ptid: pid, time_ns: 0 };
+        let task = TaskRecord { pid, ppid: pid, tid, ptid: pid, time_ns: 0 };
         with(&Record::Fork(task), &id_of(pid, tid));
         with(&comm(pid, tid, &thread.comm), &id_of(pid, tid));
     }

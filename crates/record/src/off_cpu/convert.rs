@@ -7,9 +7,9 @@
 use dso::Machine;
 use dso::unwind::Regs as UnwindRegs;
 use perfdata::abi::*;
-use perfdata::off_cpu::{Interval, Other, State, Totals, WaitSums, event_name, flag};
+use perfdata::off_cpu::{OffCpuInterval, OffCpuTotals, OtherThread, State, WaitSums, event_name, flag};
 use perfdata::record_to_bytes;
-use perfdata::{Attr, AttrFlags, Avma, Callchain, CpuMode, Event, Regs, Sample, SampleId, UserStack};
+use perfdata::{Attr, AttrFlags, Avma, Callchain, CpuMode, Event, Sample, SampleId, SampleRegs, UserStack};
 
 use super::layout::{self, EndRecord, Kind, OffRecord, Record, SiteRest, SiteSums};
 use super::proc_sampler::ProcSample;
@@ -118,7 +118,7 @@ impl Encoder {
     }
 
     fn encode_waker(&self, waker: &OffRecord<'_>, out: &mut Vec<u8>) {
-        let raw = Interval {
+        let raw = OffCpuInterval {
             state: State::On,
             flags: waker.flags(),
             since_ns: waker.since_ns(),
@@ -126,7 +126,7 @@ impl Encoder {
             syscall: None,
             args: [0; 3],
             sums: None,
-            other: Other {
+            other: OtherThread {
                 pid: waker.pid(),
                 tid: waker.tid(),
                 comm: String::from_utf8_lossy(waker.other_comm()).into_owned(),
@@ -162,7 +162,7 @@ impl Encoder {
 
     fn encode_sample(&self, sample: &OffRecord<'_>, out: &mut Vec<u8>) {
         let (syscall, args) = syscall_of(sample.regs());
-        let other = Other {
+        let other = OtherThread {
             pid: sample.other_pid(),
             tid: sample.other_tid(),
             comm: self.name_of_other(sample),
@@ -171,7 +171,7 @@ impl Encoder {
         let site = sample.site();
         let put = |state, (since_ns, length_ns), period, sums, out: &mut Vec<u8>| {
             let (flags, other, place) = (sample.flags(), other.clone(), String::new());
-            let raw = Interval { state, flags, since_ns, length_ns, syscall, args, sums, other, place };
+            let raw = OffCpuInterval { state, flags, since_ns, length_ns, syscall, args, sums, other, place };
             self.put(
                 &Parts {
                     event: event_of(state),
@@ -203,7 +203,7 @@ impl Encoder {
 
     /// Appends the sample of a look at a thread that waits.
     pub fn encode_look(&self, look: &ProcSample, out: &mut Vec<u8>) {
-        let raw = Interval {
+        let raw = OffCpuInterval {
             state: look.state,
             flags: flag::LOOK,
             since_ns: 0,
@@ -211,7 +211,7 @@ impl Encoder {
             syscall: look.syscall,
             args: look.args,
             sums: None,
-            other: Other::default(),
+            other: OtherThread::default(),
             place: look.place.clone(),
         };
         let bytes = layout::user_record(look.pc, look.sp, &look.stack);
@@ -236,7 +236,7 @@ impl Encoder {
         if length_ns == 0 {
             return;
         }
-        let raw = Interval {
+        let raw = OffCpuInterval {
             state,
             flags: 0,
             since_ns: time_ns.saturating_sub(length_ns),
@@ -244,7 +244,7 @@ impl Encoder {
             syscall: look.syscall,
             args: look.args,
             sums: None,
-            other: Other::default(),
+            other: OtherThread::default(),
             place: look.place.clone(),
         };
         let bytes = layout::user_record(look.pc, look.sp, &look.stack);
@@ -268,7 +268,7 @@ impl Encoder {
         let state = State::from_code(sums.kind as u8);
         let parts = [(state, sums.wait_ns), (State::Runnable, sums.runnable_ns)];
         for (at, (state, period)) in parts.into_iter().enumerate().filter(|(_, (_, ns))| *ns > 0) {
-            let raw = Interval {
+            let raw = OffCpuInterval {
                 state,
                 flags: flag::REST,
                 since_ns: sums.since_ns,
@@ -276,7 +276,7 @@ impl Encoder {
                 syscall: sums.syscall,
                 args: [sums.arg, 0, 0],
                 sums: Some(sums_of(if rest.has_stack { sums } else { &no_stack }, at == 0)),
-                other: Other::default(),
+                other: OtherThread::default(),
                 place: String::new(),
             };
             let (task, raw) = ((sums.pid, rest.tid), raw.to_bytes());
@@ -320,7 +320,7 @@ impl Encoder {
             period: Some(parts.period),
             callchain: Some(Callchain(chain.as_slice().into())),
             raw: Some(&parts.raw),
-            regs_user: values.as_deref().map(|values| Regs {
+            regs_user: values.as_deref().map(|values| SampleRegs {
                 abi: PERF_SAMPLE_REGS_ABI_64,
                 mask: self.regs_mask,
                 values: values.into(),
@@ -351,7 +351,7 @@ impl Encoder {
 pub fn end_samples(end: &EndRecord) -> Vec<(usize, u64, Vec<u8>)> {
     let states = (0u8..).map(State::from_code).zip(&end.carry_ns).skip(1);
     let rests = states.filter(|(_, rest)| **rest > 0).map(|(state, &rest)| {
-        let interval = Interval {
+        let interval = OffCpuInterval {
             state,
             flags: flag::REST,
             since_ns: end.start_ns,
@@ -359,12 +359,12 @@ pub fn end_samples(end: &EndRecord) -> Vec<(usize, u64, Vec<u8>)> {
             syscall: None,
             args: [0; 3],
             sums: None,
-            other: Other::default(),
+            other: OtherThread::default(),
             place: String::new(),
         };
         (event_of(state), rest, interval.to_bytes())
     });
-    let totals = Totals {
+    let totals = OffCpuTotals {
         start_ns: end.start_ns,
         end_ns: end.end_ns,
         total_ns: end.total_ns,

@@ -2,7 +2,7 @@
 //!
 //! Pure: events in the order of time in, ended intervals and totals out, in the same form as tier A's.
 
-use perfdata::off_cpu::{Other, State, flag};
+use perfdata::off_cpu::{OtherThread, State, flag};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::layout::EndRecord;
@@ -215,10 +215,10 @@ impl Switches {
 
     fn leave(&mut self, prev: u32, next: u32, at: Moment, switch: &Switch<'_>) {
         let Some(clock) = self.clock(prev, at.task.pid, at.time_ns, State::On) else { return };
-        clock.leave(at, switch.state, || Other {
+        clock.leave(at, switch.state, || OtherThread {
             tid: next,
             comm: String::from_utf8_lossy(switch.next_comm).into_owned(),
-            ..Other::default()
+            ..OtherThread::default()
         });
     }
 
@@ -255,9 +255,9 @@ impl Switches {
             || names.get(&waker).map_or_else(String::new, |name| String::from_utf8_lossy(name).into_owned());
         let chain = chain.to_vec();
         let by = if by_interrupt || waker == 0 {
-            Other { comm: "irq".to_owned(), chain, ..Other::default() }
+            OtherThread { comm: "irq".to_owned(), chain, ..OtherThread::default() }
         } else {
-            Other { pid, tid: waker, comm: name(), chain }
+            OtherThread { pid, tid: waker, comm: name(), chain }
         };
         clock.wake(at.time_ns, by);
     }

@@ -2,7 +2,7 @@
 //!
 //! Conservation: the totals by state add up to the thread's life; of each state, weights of samples + carry = total.
 
-use perfdata::off_cpu::{Interval, Other, QueueLengths, State, flag};
+use perfdata::off_cpu::{OffCpuInterval, OtherThread, QueueLengths, State, flag};
 use sched::{SchedInterval, StateNames, StatePart, ThreadState, ThreadTimeline};
 
 use crate::machine::pid_tid::PidTid;
@@ -45,7 +45,7 @@ pub struct ThreadClock {
     /// Process of the thread.
     pub pid: u32,
     start_ns: u64,
-    timeline: ThreadTimeline<State, Other>,
+    timeline: ThreadTimeline<State, OtherThread>,
     spot: Option<Spot>,
     total: [u64; 8],
     carry: [u64; 8],
@@ -63,7 +63,7 @@ pub struct EndedInterval {
     /// Time it represents, ns.
     pub weight_ns: u64,
     /// The interval itself.
-    pub interval: Interval,
+    pub interval: OffCpuInterval,
     /// Where; empty if no stack was taken.
     pub chain: Box<[u64]>,
 }
@@ -101,7 +101,7 @@ impl ThreadClock {
     }
 
     /// It leaves a CPU and is `state` from now on; `next` runs instead.
-    pub fn leave(&mut self, at: Moment, state: State, next: impl FnOnce() -> Other) {
+    pub fn leave(&mut self, at: Moment, state: State, next: impl FnOnce() -> OtherThread) {
         let is_preempted = state == State::Preempted;
         let ran = self.timeline.leave(at.time_ns, STATES.reported(state), is_preempted.then(next));
         self.add_time(&ran);
@@ -114,7 +114,7 @@ impl ThreadClock {
 
     /// It is woken; only the first wake-up of a wait counts, and a second report of the same one adds the waker's
     /// stack.
-    pub fn wake(&mut self, time_ns: u64, by: Other) {
+    pub fn wake(&mut self, time_ns: u64, by: OtherThread) {
         const SAME_NS: u64 = 100_000;
         match self.timeline.pending_wake() {
             Some((at, known)) if known.tid == by.tid && time_ns.saturating_sub(at) < SAME_NS => {
@@ -176,7 +176,7 @@ impl ThreadClock {
     }
 
     /// Adds time that no sample represents: running, or unknown.
-    fn add_time(&mut self, time: &SchedInterval<State, Other>) {
+    fn add_time(&mut self, time: &SchedInterval<State, OtherThread>) {
         let at = usize::from(STATES.name(time.state).code());
         self.total[at] += time.length_ns();
         self.carry[at] += if time.state == ThreadState::Running { 0 } else { time.length_ns() };
@@ -184,7 +184,7 @@ impl ThreadClock {
 
     fn end_wait(
         &mut self,
-        wait: SchedInterval<State, Other>,
+        wait: SchedInterval<State, OtherThread>,
         period_ns: u64,
         flags: u32,
     ) -> Vec<EndedInterval> {
@@ -211,7 +211,7 @@ impl ThreadClock {
         part: StatePart<State>,
         period_ns: u64,
         flags: u32,
-        other: &Other,
+        other: &OtherThread,
     ) -> Option<EndedInterval> {
         let (state, since_ns, length_ns) = (STATES.name(part.state), part.begin_ns, part.length_ns());
         let at = usize::from(state.code());
@@ -238,7 +238,7 @@ impl ThreadClock {
         let (syscall, args, other) = (spot.syscall, spot.args, other.clone());
         let place = String::new();
         let interval =
-            Interval { state, flags, since_ns, length_ns, syscall, args, sums: None, other, place };
+            OffCpuInterval { state, flags, since_ns, length_ns, syscall, args, sums: None, other, place };
         Some(EndedInterval { weight_ns, interval, chain: spot.chain })
     }
 }
@@ -255,8 +255,8 @@ mod tests {
         Moment { time_ns, cpu, task: PidTid::default() }
     }
 
-    fn waker() -> Other {
-        Other { pid: 1, tid: 2, ..Other::default() }
+    fn waker() -> OtherThread {
+        OtherThread { pid: 1, tid: 2, ..OtherThread::default() }
     }
 
     /// Weights + carry = total for each state but running, and totals = life.
@@ -275,7 +275,7 @@ mod tests {
         let mut clock = ThreadClock::new(1, 0, State::On, 0);
         let mut ended = Vec::new();
         for (since_ns, length) in [(100, 40), (200, 50), (300, 30)] {
-            clock.leave(at(since_ns, 0), State::Sleep, Other::default);
+            clock.leave(at(since_ns, 0), State::Sleep, OtherThread::default);
             clock.stands_at(spot(since_ns));
             clock.wake(since_ns + length - 10, waker());
             ended.extend(clock.enter(at(since_ns + length, 1), 70));
@@ -295,14 +295,14 @@ mod tests {
     #[test]
     fn what_a_lost_record_hides_is_unknown_and_a_second_telling_of_a_wake_up_adds_its_stack() {
         let mut clock = ThreadClock::new(1, 0, State::On, 0);
-        clock.leave(at(100, 0), State::Sleep, Other::default);
-        clock.leave(at(150, 0), State::Disk, Other::default);
+        clock.leave(at(100, 0), State::Sleep, OtherThread::default);
+        clock.leave(at(150, 0), State::Disk, OtherThread::default);
         clock.wake(160, waker());
-        clock.wake(161, Other { chain: vec![5], ..waker() });
+        clock.wake(161, OtherThread { chain: vec![5], ..waker() });
         let mut ended = clock.enter(at(180, 0), 1);
         assert_eq!(ended[0].interval.other.chain, [5]);
         clock.lost();
-        clock.leave(at(250, 0), State::Sleep, Other::default);
+        clock.leave(at(250, 0), State::Sleep, OtherThread::default);
         let (last, end) = clock.finish(7, 300, 1, flag::OPEN_RIGHT);
         ended.extend(last);
         assert_eq!(end.total_ns, [100, 20, 0, 50, 10, 0, 0, 120]);
@@ -314,7 +314,7 @@ mod tests {
         let mut waited = ThreadClock::new(1, 0, State::On, flag::OPEN_LEFT);
         assert_eq!(waited.enter(at(50, 0), 10)[0].interval.state, State::Runnable);
         let mut ran = ThreadClock::new(1, 0, State::On, flag::OPEN_LEFT);
-        ran.leave(at(50, 0), State::Sleep, Other::default);
+        ran.leave(at(50, 0), State::Sleep, OtherThread::default);
         assert_eq!(ran.finish(7, 60, 10, flag::OPEN_RIGHT).1.total_ns[0], 50);
     }
 }

@@ -1,6 +1,6 @@
 //! Adds the waker's call chain to the sample of the wait it ended.
 
-use perfdata::off_cpu::{Other, Payload};
+use perfdata::off_cpu::{OtherThread, Payload};
 use rustc_hash::FxHashMap;
 
 use crate::machine::pid_tid::PidTid;
@@ -8,7 +8,7 @@ use crate::machine::pid_tid::PidTid;
 /// Keeps the chains of wakers until the sample of the wait they ended comes by.
 #[derive(Debug, Default)]
 pub struct WakerJoin {
-    by_sleeper: FxHashMap<u32, (u64, Other)>,
+    by_sleeper: FxHashMap<u32, (u64, OtherThread)>,
 }
 
 impl WakerJoin {
@@ -17,7 +17,7 @@ impl WakerJoin {
         let Some(Payload::Interval(of)) = Payload::parse(raw) else {
             return;
         };
-        let other = Other { pid: task.pid, tid: task.tid, comm: of.other.comm, chain: chain.to_vec() };
+        let other = OtherThread { pid: task.pid, tid: task.tid, comm: of.other.comm, chain: chain.to_vec() };
         self.by_sleeper.insert(of.other.tid, (of.since_ns, other));
     }
 

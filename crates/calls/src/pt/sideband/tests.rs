@@ -81,7 +81,7 @@ fn switches_told_by_the_tracepoint_say_who_runs_and_who_waits() {
     let bytes = recording(&[(100, 0, 7), (200, 7, 8), (350, 8, 7), (400, 7, 0)]);
     let file = PerfData::open(&bytes).expect("just written");
     let side = Sideband::read(&file).expect("it has a trace");
-    let runs = |time_ns| side.running(0, time_ns).map(|(_, tid)| tid);
+    let runs = |time_ns| side.running(0, time_ns).map(|task| task.tid);
     assert_eq!([150, 250, 360, 500].map(runs), [Some(7), Some(8), Some(7), Some(0)]);
     assert_eq!(side.off_cpu_ns(7, 0, 1000), 150);
     assert_eq!(side.off_cpu_ns(7, 300, 1000), 50);

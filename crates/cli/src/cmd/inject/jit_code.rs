@@ -2,7 +2,7 @@
 
 use anyhow::Context;
 use dso::elf::code_object::{CodeObject, TEXT_OFFSET};
-use dso::{FileRule, Mmap};
+use dso::{FileRule, MappedFile};
 use perfdata::jitdump::{JitDump, JitKind};
 use perfdata::{Avma, Order, PerfData, Record, SampleId};
 use std::collections::{BTreeMap, HashMap};
@@ -65,7 +65,7 @@ pub fn write_code(file: &PerfData<'_>) -> anyhow::Result<JitMappings> {
     });
     let mut all = JitMappings { is_untimed, ..JitMappings::default() };
     for (pid, mapped) in mapped_dumps(file) {
-        let bytes = Mmap::open_by(&FileRule::up_to(MAX_DUMP_BYTES).dense(), &mapped.path);
+        let bytes = MappedFile::open_by(&FileRule::up_to(MAX_DUMP_BYTES).dense(), &mapped.path);
         let dump = match &bytes {
             Ok(bytes) => JitDump::parse(bytes).map_err(|why| why.to_string()),
             Err(why) => Err(why.to_string()),

@@ -3,7 +3,7 @@
 use super::jit_code::{JitMappings, NewMapping, is_dump};
 use anyhow::{Context, bail};
 use perfdata::file::features::BuildIdEntry;
-use perfdata::{Endian, Features, Item, Mode, Order, PerfData, Record, Writer, WriterOpts};
+use perfdata::{Endian, Features, Item, Order, PerfData, ReadMode, Record, Writer, WriterOpts};
 use std::io;
 use std::iter::Peekable;
 use std::ops::ControlFlow;
@@ -90,7 +90,7 @@ impl Copier<'_, '_> {
 }
 
 /// Records that a sorted file doesn't have, and mappings that the new ones replace.
-fn is_left_out(item: &Item<'_>, mode: Mode, added: &Added) -> bool {
+fn is_left_out(item: &Item<'_>, mode: ReadMode, added: &Added) -> bool {
     match &item.record {
         Record::FinishedRound | Record::FinishedInit => true,
         // A file has these in its header.
@@ -98,7 +98,7 @@ fn is_left_out(item: &Item<'_>, mode: Mode, added: &Added) -> bool {
         | Record::HeaderEventType { .. }
         | Record::HeaderTracingData(_)
         | Record::HeaderBuildId(_)
-        | Record::HeaderFeature { .. } => mode == Mode::Pipe,
+        | Record::HeaderFeature { .. } => mode == ReadMode::Pipe,
         Record::Mmap(map) if added.jit.processes.contains(&map.pid) => {
             is_dump(map.filename) || map.filename == b"//anon" || map.filename.starts_with(b"[anon")
         }

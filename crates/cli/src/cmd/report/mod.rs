@@ -9,7 +9,7 @@ mod records;
 pub(super) mod values;
 
 pub use flags::Args;
-pub use plan::{Plan, dimensions, reads_lines};
+pub use plan::{ReportPlan, dimensions, reads_lines};
 pub use values::{CallGraph, cpus_of, fuzz_flags, parse_call_graph, parse_fields, parse_times};
 
 use crate::reading::damage;
@@ -22,7 +22,7 @@ use crate::{
     tui,
 };
 use anyhow::bail;
-use dso::Mmap;
+use dso::MappedFile;
 use perfdata::PerfData;
 use profile::profile::{EventInfo, Profile};
 use profile::reason::{Diagnostics, Reason};
@@ -81,7 +81,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         out::text(&header::of_file(&path, &file, args.header.show_info))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut plan = Plan::new(&args, &file)?;
+    let mut plan = ReportPlan::new(&args, &file)?;
     if args.header.header {
         plan.header = Some(header::of_file(&path, &file, args.header.show_info));
     }
@@ -121,8 +121,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 /// Shows the file in the terminal while it is read; notes about it are printed afterwards.
 fn browse(
     args: &Args,
-    (path, map, file): (&Path, &Mmap, &PerfData<'_>),
-    plan: Plan,
+    (path, map, file): (&Path, &MappedFile, &PerfData<'_>),
+    plan: ReportPlan,
 ) -> anyhow::Result<ExitCode> {
     let signals = tui::Signals::wait()?;
     let theme = tui::Theme { colour: term::colours_stdout() };
@@ -164,7 +164,7 @@ fn browses(args: &Args) -> bool {
     args.tui || (!text && tui::is_usable())
 }
 
-fn print(recording: &Recording, plan: &Plan, args: &Args) -> anyhow::Result<()> {
+fn print(recording: &Recording, plan: &ReportPlan, args: &Args) -> anyhow::Result<()> {
     let profile = &recording.profile;
     let report = profile::view::report::report(profile, &plan.report);
     if let Some(why) = absent::no_rows(profile, &report, &plan.report.filter) {

@@ -9,12 +9,14 @@ use anyhow::{Context, bail};
 use perfdata::PerfData;
 use profile::session::{Dimensions, SampleFilter, SessionOpts, TraceText};
 use profile::source::Want;
-use profile::view::report::{Field, FunctionUnit, GraphKey, GraphOrder, ReportOpts, RowFilter, SortKey};
+use profile::view::report::{
+    FunctionUnit, GraphKey, GraphOrder, ReportField, ReportOpts, RowFilter, SortKey,
+};
 use regex_lite::Regex;
 use symbols::{FileFormats, LoadOpts, Recording, UnnamedCode};
 
 /// What is to be computed and shown.
-pub struct Plan {
+pub struct ReportPlan {
     /// The view.
     pub report: ReportOpts,
     /// The drawing of call graphs.
@@ -37,7 +39,7 @@ pub struct Plan {
     time_span_ns: Option<(u64, u64)>,
 }
 
-impl Plan {
+impl ReportPlan {
     /// For `file`.
     ///
     /// # Errors
@@ -221,13 +223,13 @@ fn set_columns(
     if let Some(sort) = &args.sort {
         let fields = flags::parse_fields("--sort", sort, &is_trace_field)?;
         let keys = fields.iter().filter_map(|field| match field {
-            Field::Key(key) => Some(key.clone()),
+            ReportField::Key(key) => Some(key.clone()),
             _ => None,
         });
         let before = if sort.starts_with('+') { std::mem::take(&mut report.sort) } else { Vec::new() };
         report.sort = before.iter().cloned().chain(keys).collect();
         // As perf: numbers are where they were typed.
-        report.more_fields = before.into_iter().map(Field::Key).chain(fields).collect();
+        report.more_fields = before.into_iter().map(ReportField::Key).chain(fields).collect();
     } else if args.mem_mode {
         report.sort = flags::parse_keys("--mem-mode", MEMORY_KEYS)?;
     } else if branches {

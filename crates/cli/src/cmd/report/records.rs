@@ -2,7 +2,7 @@
 
 use crate::reading::damage;
 use crate::{reading::load, terminal::out};
-use perfdata::record::{FileId, Mmap, Task as TaskRecord, type_name};
+use perfdata::record::{FileId, Mmap, TaskRecord, type_name};
 use perfdata::{Order, PerfData, Record};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -59,7 +59,7 @@ pub fn print_stats(path: &Path, file: &PerfData<'_>) -> anyhow::Result<()> {
 
 /// A thread of the recording.
 #[derive(Default)]
-struct Task {
+struct NamedTask {
     pid: u32,
     /// Process that made this one; `None` if the recording doesn't have it.
     parent: Option<u32>,
@@ -69,7 +69,7 @@ struct Task {
 /// Who ran and what was mapped, at the end of the recording.
 #[derive(Default)]
 struct Tasks {
-    by_tid: BTreeMap<u32, Task>,
+    by_tid: BTreeMap<u32, NamedTask>,
     /// By pid, in the order of their records: a line each.
     maps: BTreeMap<u32, Vec<String>>,
 }
@@ -77,7 +77,7 @@ struct Tasks {
 impl Tasks {
     fn read(path: &Path, file: &PerfData<'_>) -> Self {
         let mut tasks = Self::default();
-        tasks.by_tid.insert(0, Task { comm: "swapper".to_owned(), ..Task::default() });
+        tasks.by_tid.insert(0, NamedTask { comm: "swapper".to_owned(), ..NamedTask::default() });
         let found = file.visit(Order::Time, |item| {
             match &item.record {
                 Record::Comm(comm) => {
@@ -98,7 +98,7 @@ impl Tasks {
     fn fork(&mut self, fork: &TaskRecord) {
         let comm = self.by_tid.get(&fork.ptid).map(|parent| parent.comm.clone()).unwrap_or_default();
         let parent = (fork.pid != fork.ppid).then_some(fork.ppid);
-        self.by_tid.insert(fork.tid, Task { pid: fork.pid, parent, comm });
+        self.by_tid.insert(fork.tid, NamedTask { pid: fork.pid, parent, comm });
     }
 
     fn map(&mut self, map: &Mmap<'_>) {
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn ancestors_that_go_round_end() {
-        let task = |parent| Task { parent: Some(parent), ..Task::default() };
+        let task = |parent| NamedTask { parent: Some(parent), ..NamedTask::default() };
         let by_tid = BTreeMap::from([(1, task(2)), (2, task(1))]);
         assert_eq!(Tasks { by_tid, ..Tasks::default() }.depth(1), 2);
     }

@@ -1,10 +1,10 @@
 //! Values of `tally report`'s flags that have a grammar of their own.
 
-use crate::text::callgraph::Value;
+use crate::text::callgraph::GraphNumber;
 use anyhow::{Context, bail};
 use perfdata::PerfData;
 use perfdata::abi::PERF_SAMPLE_CPU;
-use profile::view::report::{Field, GraphKey, GraphMode, GraphOpts, GraphOrder, SortKey};
+use profile::view::report::{GraphKey, GraphMode, GraphOpts, GraphOrder, ReportField, SortKey};
 use record::event::nearest;
 
 /// Value of `-g`.
@@ -19,7 +19,7 @@ pub struct CallGraph {
     /// Entries per level; 0 is no limit.
     pub limit: usize,
     /// The numbers.
-    pub value: Value,
+    pub value: GraphNumber,
 }
 
 /// Reads `-g`'s value: words in any order, as perf takes them; the first number is the minimum, the second the limit.
@@ -28,8 +28,13 @@ pub struct CallGraph {
 /// If a word is none of perf's.
 pub fn parse_call_graph(text: &str) -> anyhow::Result<CallGraph> {
     let mut graph = GraphOpts::default();
-    let mut parsed =
-        CallGraph { graph: None, order_given: false, minimum_given: false, limit: 0, value: Value::Percent };
+    let mut parsed = CallGraph {
+        graph: None,
+        order_given: false,
+        minimum_given: false,
+        limit: 0,
+        value: GraphNumber::Percent,
+    };
     let mut numbers = 0;
     for word in text.split(',').map(str::trim).filter(|word| !word.is_empty()) {
         match word {
@@ -43,9 +48,9 @@ pub fn parse_call_graph(text: &str) -> anyhow::Result<CallGraph> {
             "function" => graph.key = GraphKey::Function,
             "address" => graph.key = GraphKey::Address,
             "srcline" => graph.key = GraphKey::SrcLine,
-            "percent" => parsed.value = Value::Percent,
-            "period" => parsed.value = Value::Period,
-            "count" => parsed.value = Value::Count,
+            "percent" => parsed.value = GraphNumber::Percent,
+            "period" => parsed.value = GraphNumber::Period,
+            "count" => parsed.value = GraphNumber::Count,
             "branch" => {}
             number => {
                 let value: f64 = number.parse().with_context(|| unknown_word(number))?;
@@ -76,18 +81,20 @@ pub fn parse_fields(
     flag: &str,
     text: &str,
     is_trace_field: &dyn Fn(&str) -> bool,
-) -> anyhow::Result<Vec<Field>> {
+) -> anyhow::Result<Vec<ReportField>> {
     let mut fields = Vec::new();
     for name in text.split(',').map(str::trim).filter(|name| !name.is_empty()) {
         let name = name.trim_start_matches('+');
-        match Field::parse(name) {
+        match ReportField::parse(name) {
             Some(field) => fields.push(field),
-            None if is_trace_field(name) => fields.push(Field::Key(SortKey::TraceField(name.to_owned()))),
-            None => match nearest(name, Field::names()).first() {
+            None if is_trace_field(name) => {
+                fields.push(ReportField::Key(SortKey::TraceField(name.to_owned())))
+            }
+            None => match nearest(name, ReportField::names()).first() {
                 Some(near) => bail!("{flag}: unknown key '{name}', did you mean '{near}'?"),
                 None => bail!(
                     "{flag}: unknown key '{name}' (known: {})",
-                    Field::names().collect::<Vec<_>>().join(" ")
+                    ReportField::names().collect::<Vec<_>>().join(" ")
                 ),
             },
         }
@@ -104,7 +111,7 @@ pub fn parse_fields(
 /// As [`parse_fields`].
 pub fn parse_keys(flag: &str, text: &str) -> anyhow::Result<Vec<SortKey>> {
     let keys = parse_fields(flag, text, &|_| false)?.into_iter().filter_map(|field| match field {
-        Field::Key(key) => Some(key),
+        ReportField::Key(key) => Some(key),
         _ => None,
     });
     Ok(keys.collect())
@@ -239,7 +246,7 @@ mod tests {
             (graph.mode, graph.min_percent, graph.order),
             (GraphMode::Fractal, 0.1, GraphOrder::Caller)
         );
-        assert_eq!((parsed.limit, parsed.value, parsed.order_given), (7, Value::Count, true));
+        assert_eq!((parsed.limit, parsed.value, parsed.order_given), (7, GraphNumber::Count, true));
         assert_eq!(parse_call_graph("none").expect("valid").graph, None);
         assert!(parse_call_graph("grpah").is_err());
     }

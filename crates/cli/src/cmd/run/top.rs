@@ -8,7 +8,7 @@ use profile::profile::Profile;
 use profile::table::{DsoId, SymbolId};
 use profile::view::flame::{Kind, Tree};
 use profile::view::hot_functions::is_start_code;
-use profile::view::report::{FunctionUnit, ReportOpts, ReportRow, Section, SortKey, Value, report};
+use profile::view::report::{FunctionUnit, ReportOpts, ReportRow, ReportSection, SortKey, SortValue, report};
 
 /// Part of its caller's time that a callee on the hot path has at least.
 const LEAST_PART: f64 = 0.4;
@@ -81,10 +81,10 @@ fn functions(
 }
 
 /// The function of a row, `None` for code without a symbol, and its file.
-fn function_of(section: &Section, row: &ReportRow) -> Option<(Option<SymbolId>, DsoId)> {
+fn function_of(section: &ReportSection, row: &ReportRow) -> Option<(Option<SymbolId>, DsoId)> {
     let at = section.keys.iter().position(|key| *key == SortKey::Symbol)?;
     match row.values[at] {
-        Value::Symbol { symbol, dso, .. } => Some((symbol, dso)),
+        SortValue::Symbol { symbol, dso, .. } => Some((symbol, dso)),
         _ => None,
     }
 }

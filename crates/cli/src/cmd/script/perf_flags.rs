@@ -1,6 +1,6 @@
 //! Flags of perf script that tally takes for nothing, or refuses.
 
-use crate::flags::perf_only::{Flag, Table, Value};
+use crate::flags::perf_only::{Flag, FlagTable, FlagValue};
 
 /// Of `tally script`.
 pub struct ScriptFlags;
@@ -13,45 +13,46 @@ const NO_FILTERS: &str =
 const NO_GUESTS: &str = "guests' symbols are not read";
 const DUMPED: &str = "`tally dump` prints every record, one a line";
 
-impl Table for ScriptFlags {
+impl FlagTable for ScriptFlags {
     const FLAGS: &'static [Flag] = &[
-        Flag::taken("all-cpus", Value::No).or('a'),
-        Flag::taken("debug-mode", Value::No).or('d'),
-        Flag::taken("verbose", Value::No).or('v'),
-        Flag::taken("demangle", Value::No),
-        Flag::taken("demangle-kernel", Value::No),
-        Flag::refused("dump-raw-trace", Value::No, DUMPED).or('D'),
-        Flag::refused("dump-unsorted-raw-trace", Value::No, DUMPED),
-        Flag::refused("show-round-events", Value::No, DUMPED),
-        Flag::refused("show-text-poke-events", Value::No, DUMPED),
-        Flag::refused("gen-script", Value::Needed, NO_SCRIPTS).or('g'),
-        Flag::refused("script", Value::Needed, NO_SCRIPTS).or('s'),
-        Flag::refused("list", Value::No, NO_SCRIPTS).or('l'),
-        Flag::refused("Latency", Value::No, "the words are in the tracepoint's own fields: -F trace").or('L'),
-        Flag::refused("dlfilter", Value::Needed, NO_FILTERS),
-        Flag::refused("dlarg", Value::Needed, NO_FILTERS),
-        Flag::refused("list-dlfilters", Value::No, NO_FILTERS),
+        Flag::taken("all-cpus", FlagValue::No).or('a'),
+        Flag::taken("debug-mode", FlagValue::No).or('d'),
+        Flag::taken("verbose", FlagValue::No).or('v'),
+        Flag::taken("demangle", FlagValue::No),
+        Flag::taken("demangle-kernel", FlagValue::No),
+        Flag::refused("dump-raw-trace", FlagValue::No, DUMPED).or('D'),
+        Flag::refused("dump-unsorted-raw-trace", FlagValue::No, DUMPED),
+        Flag::refused("show-round-events", FlagValue::No, DUMPED),
+        Flag::refused("show-text-poke-events", FlagValue::No, DUMPED),
+        Flag::refused("gen-script", FlagValue::Needed, NO_SCRIPTS).or('g'),
+        Flag::refused("script", FlagValue::Needed, NO_SCRIPTS).or('s'),
+        Flag::refused("list", FlagValue::No, NO_SCRIPTS).or('l'),
+        Flag::refused("Latency", FlagValue::No, "the words are in the tracepoint's own fields: -F trace")
+            .or('L'),
+        Flag::refused("dlfilter", FlagValue::Needed, NO_FILTERS),
+        Flag::refused("dlarg", FlagValue::Needed, NO_FILTERS),
+        Flag::refused("list-dlfilters", FlagValue::No, NO_FILTERS),
         Flag::refused(
             "show-kernel-path",
-            Value::No,
+            FlagValue::No,
             "the kernel's names come from --kallsyms or --vmlinux if given",
         ),
-        Flag::refused("stitch-lbr", Value::No, "stacks of the branch hardware are shown as recorded"),
+        Flag::refused("stitch-lbr", FlagValue::No, "stacks of the branch hardware are shown as recorded"),
         Flag::refused(
             "max-blocks",
-            Value::Needed,
+            FlagValue::Needed,
             "-F brstackinsn is not there; -F brstack shows the branches",
         ),
-        Flag::refused("call-trace", Value::Optional, TRACED),
-        Flag::refused("call-ret-trace", Value::Optional, TRACED),
-        Flag::refused("insn-trace", Value::Optional, TRACED),
-        Flag::refused("xed", Value::Optional, TRACED),
-        Flag::refused("graph-function", Value::Needed, TRACED),
-        Flag::refused("guest-code", Value::No, NO_GUESTS),
-        Flag::refused("guestmount", Value::Needed, NO_GUESTS),
-        Flag::refused("guestvmlinux", Value::Needed, NO_GUESTS),
-        Flag::refused("guestkallsyms", Value::Needed, NO_GUESTS),
-        Flag::refused("guestmodules", Value::Needed, NO_GUESTS),
+        Flag::refused("call-trace", FlagValue::Optional, TRACED),
+        Flag::refused("call-ret-trace", FlagValue::Optional, TRACED),
+        Flag::refused("insn-trace", FlagValue::Optional, TRACED),
+        Flag::refused("xed", FlagValue::Optional, TRACED),
+        Flag::refused("graph-function", FlagValue::Needed, TRACED),
+        Flag::refused("guest-code", FlagValue::No, NO_GUESTS),
+        Flag::refused("guestmount", FlagValue::Needed, NO_GUESTS),
+        Flag::refused("guestvmlinux", FlagValue::Needed, NO_GUESTS),
+        Flag::refused("guestkallsyms", FlagValue::Needed, NO_GUESTS),
+        Flag::refused("guestmodules", FlagValue::Needed, NO_GUESTS),
     ];
 }
 

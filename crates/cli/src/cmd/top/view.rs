@@ -1,7 +1,7 @@
 //! How `tally top` shows what it recorded, in perf top's flags.
 
 use perfdata::AttrFlags;
-use profile::view::report::{Field, ReportOpts, RowFilter, SortKey};
+use profile::view::report::{ReportField, ReportOpts, RowFilter, SortKey};
 use record::opts::RecordOpts;
 
 use crate::cmd::report;
@@ -67,7 +67,7 @@ impl ViewArgs {
     pub(super) fn report(&self) -> anyhow::Result<ReportOpts> {
         let fields = report::parse_fields("--sort", &self.sort, &|_| false)?;
         let keys = fields.iter().filter_map(|field| match field {
-            Field::Key(key) => Some(key.clone()),
+            ReportField::Key(key) => Some(key.clone()),
             _ => None,
         });
         let sort: Vec<SortKey> = keys.collect();
@@ -81,8 +81,8 @@ impl ViewArgs {
         Ok(ReportOpts {
             sort,
             filter,
-            show_samples: self.show_nr_samples || fields.contains(&Field::Samples),
-            show_period: self.show_total_period || fields.contains(&Field::Period),
+            show_samples: self.show_nr_samples || fields.contains(&ReportField::Samples),
+            show_period: self.show_total_period || fields.contains(&ReportField::Period),
             ..ReportOpts::default()
         })
     }

@@ -1,9 +1,9 @@
 //! Events of the scheduler in a recording, for `tally sched`.
 
-use crate::reading::tracepoints::{Hit, Sink, Tracepoints};
-use dso::Mmap;
+use crate::reading::tracepoints::{Hit, HitSink, TracepointReader};
+use dso::MappedFile;
 use perfdata::PerfData;
-use perfdata::tracepoint::Field;
+use perfdata::tracepoint::TracepointField;
 use profile::profile::Profile;
 use profile::sched_events::{SchedAction, SchedEvent, TaskState};
 use profile::session::Session;
@@ -13,7 +13,7 @@ use std::path::Path;
 
 /// A recording's events of the scheduler.
 pub struct SchedReader<'f> {
-    tracepoints: Tracepoints<'f>,
+    tracepoints: TracepointReader<'f>,
     /// What each event of the file is.
     kinds: Vec<Option<Kind>>,
 }
@@ -27,7 +27,7 @@ enum Kind {
 }
 
 /// One event with who saw it.
-pub struct Seen {
+pub struct SeenEvent {
     /// The event.
     pub event: SchedEvent,
     /// The thread on whose CPU time it was recorded.
@@ -42,7 +42,7 @@ pub trait Watcher {
     ///
     /// # Errors
     /// If it can't be printed.
-    fn seen(&mut self, seen: Seen, session: &mut Session) -> anyhow::Result<()>;
+    fn seen(&mut self, seen: SeenEvent, session: &mut Session) -> anyhow::Result<()>;
 
     /// A thread began: its parent.
     fn forked(&mut self, _tid: i32, _parent: i32) {}
@@ -62,7 +62,7 @@ impl<'f> SchedReader<'f> {
     /// # Errors
     /// If it has no switches, or not their formats.
     pub fn new(path: &'f Path, file: &'f PerfData<'f>) -> anyhow::Result<Self> {
-        let tracepoints = Tracepoints::new((path, file), ("sched:sched_switch", "tally sched record"))?;
+        let tracepoints = TracepointReader::new((path, file), ("sched:sched_switch", "tally sched record"))?;
         // Both report the same wake-up; the earlier one is where the wait for a CPU begins.
         let has_waking = tracepoints.names().any(|name| name == Some("sched_waking"));
         let kind = |name: &str| match name {
@@ -88,7 +88,7 @@ impl<'f> SchedReader<'f> {
     ///
     /// # Errors
     /// Those of the watcher.
-    pub fn read(&self, map: &Mmap, frames: usize, watcher: &mut impl Watcher) -> anyhow::Result<()> {
+    pub fn read(&self, map: &MappedFile, frames: usize, watcher: &mut impl Watcher) -> anyhow::Result<()> {
         let mut events = Events { kinds: &self.kinds, letters: FxHashMap::default(), watcher };
         self.tracepoints.read(map, frames, &mut events)
     }
@@ -102,11 +102,11 @@ struct Events<'r, W> {
     watcher: &'r mut W,
 }
 
-impl<W: Watcher> Sink for Events<'_, W> {
+impl<W: Watcher> HitSink for Events<'_, W> {
     fn hit(&mut self, hit: Hit<'_>, session: &mut Session) -> anyhow::Result<()> {
         let Some(action) = self.action(&hit) else { return Ok(()) };
         let event = SchedEvent { time_ns: hit.time_ns, cpu: hit.sample.cpu.unwrap_or(0), action };
-        self.watcher.seen(Seen { event, tid: hit.tid, frames: hit.frames }, session)
+        self.watcher.seen(SeenEvent { event, tid: hit.tid, frames: hit.frames }, session)
     }
 
     fn forked(&mut self, tid: i32, parent: i32) {
@@ -139,7 +139,7 @@ impl<W> Events<'_, W> {
 }
 
 /// A state's letter as the kernel prints it: kernels number states in different ways.
-fn letter_of(hit: &Hit<'_>, (field, value): (&Field, u64)) -> char {
+fn letter_of(hit: &Hit<'_>, (field, value): (&TracepointField, u64)) -> char {
     let mut text = String::new();
     hit.format.print(hit.raw, &mut text);
     let printed = text.split(' ').find_map(|word| word.strip_prefix(field.name.as_str())?.strip_prefix('='));

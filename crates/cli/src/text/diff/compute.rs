@@ -109,11 +109,11 @@ impl Compute {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use profile::view::diff::Comparison;
+    use profile::view::diff::ComparedValue;
 
     fn row(old: u64, new: u64, delta: f64) -> DiffRow {
         let sums = |period: u64| Sums { period, count: period.min(1), ..Sums::default() };
-        let own = Comparison { delta, ..Comparison::default() };
+        let own = ComparedValue { delta, ..ComparedValue::default() };
         DiffRow { own, sums: (sums(old), sums(new)), ..DiffRow::default() }
     }
 

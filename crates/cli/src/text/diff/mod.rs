@@ -6,7 +6,7 @@ pub use compute::Compute;
 
 use super::number;
 use crate::terminal::out::{harmless, shown};
-use profile::view::diff::{Change, Comparison, Diff, DiffPath, DiffSection, Norm};
+use profile::view::diff::{Change, ComparedValue, Diff, DiffPath, DiffSection, Norm};
 use profile::view::report::SortKey;
 use std::fmt::Write as _;
 
@@ -52,7 +52,7 @@ pub fn write(diff: &Diff, style: &DiffText) -> String {
 
 /// Did the total grow by more than `limit` percent, beyond what noise explains?
 #[must_use]
-pub fn grew(total: &Comparison, limit: f64) -> bool {
+pub fn grew(total: &ComparedValue, limit: f64) -> bool {
     let beyond = total.relative_pct().is_some_and(|percent| percent > limit);
     beyond && total.interval.is_some_and(|interval| interval.low > 0.0)
 }
@@ -119,7 +119,7 @@ fn headings(section: &DiffSection, style: &DiffText) -> Vec<String> {
     names.into_iter().map(str::to_owned).chain(keys).collect()
 }
 
-fn numbers(own: &Comparison, section: &DiffSection, style: &DiffText) -> Vec<String> {
+fn numbers(own: &ComparedValue, section: &DiffSection, style: &DiffText) -> Vec<String> {
     let half = own.interval.map(|interval| (interval.high - interval.low) / 2.0);
     let mut cells = if style.norm == Norm::Share {
         let baseline = if own.baseline == 0.0 { String::new() } else { format!("{:.2}%", own.baseline) };
@@ -287,17 +287,22 @@ fn write_paths(out: &mut String, diff: &Diff, section: &DiffSection, style: &Dif
 #[cfg(test)]
 mod tests {
     use super::*;
-    use profile::view::diff::Interval;
+    use profile::view::diff::ConfidenceInterval;
 
     #[test]
     fn growth_within_the_noise_does_not_fail() {
-        let interval = Some(Interval { low: -1.0, high: 21.0 });
-        let total =
-            Comparison { baseline: 100.0, current: 110.0, delta: 10.0, interval, ..Comparison::default() };
+        let interval = Some(ConfidenceInterval { low: -1.0, high: 21.0 });
+        let total = ComparedValue {
+            baseline: 100.0,
+            current: 110.0,
+            delta: 10.0,
+            interval,
+            ..ComparedValue::default()
+        };
         assert!(!grew(&total, 5.0));
-        assert!(!grew(&Comparison { interval: None, ..total }, 5.0), "the noise is not known");
-        let sure = Some(Interval { low: 6.0, high: 14.0 });
-        assert!(grew(&Comparison { interval: sure, ..total }, 5.0));
-        assert!(!grew(&Comparison { interval: sure, ..total }, 10.0));
+        assert!(!grew(&ComparedValue { interval: None, ..total }, 5.0), "the noise is not known");
+        let sure = Some(ConfidenceInterval { low: 6.0, high: 14.0 });
+        assert!(grew(&ComparedValue { interval: sure, ..total }, 5.0));
+        assert!(!grew(&ComparedValue { interval: sure, ..total }, 10.0));
     }
 }

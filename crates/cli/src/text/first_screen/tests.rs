@@ -1,7 +1,7 @@
 //! Screens of the same numbers at several widths.
 
 use super::*;
-use crate::verdict::first_screen::{RecordedFile, Totals};
+use crate::verdict::first_screen::{RecordedFile, RunTotals};
 use profile::view::hot_functions::HotFunctions;
 
 fn row(name: &str, dso: &str, line: Option<&str>, (own, total): (f64, f64)) -> HotFunctionRow {
@@ -25,7 +25,7 @@ fn screen() -> FirstScreen {
             ),
             finding("CPU saturation: 68 % of thread time waits for a CPU; 7 threads want 2 CPUs", "", "", 2),
         ],
-        totals: Totals {
+        totals: RunTotals {
             wall_ns: 3_300_000_000,
             cpu_ns: 6_140_000_000,
             cpus_used: 1.86,

@@ -8,7 +8,7 @@ mod layout;
 
 use super::number::seconds;
 use crate::terminal::out::harmless;
-use perfdata::{Event, Mode, PerfData, abi};
+use perfdata::{Event, PerfData, ReadMode, abi};
 use std::fmt::Write as _;
 use std::path::Path;
 use std::time::UNIX_EPOCH;
@@ -66,7 +66,7 @@ pub fn text(file: &PerfData<'_>, written: Option<u64>, full: bool) -> String {
     lines.events(file);
     lines.layout(file);
     lines.rest(file);
-    if file.mode() == Mode::File {
+    if file.mode() == ReadMode::File {
         let there: Vec<u32> = file.header().feature_numbers().collect();
         let missing = (1u32..).zip(FEATURES).filter(|(number, _)| !there.contains(number));
         let missing: String = missing.map(|(_, name)| format!("{name} ")).collect();
@@ -74,7 +74,7 @@ pub fn text(file: &PerfData<'_>, written: Option<u64>, full: bool) -> String {
             lines.line("missing features", &missing);
         }
     }
-    if file.mode() == Mode::File {
+    if file.mode() == ReadMode::File {
         lines.text.push_str(END);
     }
     lines.text
@@ -103,7 +103,7 @@ impl Lines {
         if let Some(seconds) = written {
             self.line("captured on   ", &date::utc(seconds));
         }
-        let is_file = file.mode() == Mode::File;
+        let is_file = file.mode() == ReadMode::File;
         let data = file.header().data;
         let (offset, size) = if is_file { (data.offset, data.size) } else { (0, 0) };
         self.line("header version", "1");
@@ -139,7 +139,7 @@ impl Lines {
     fn events(&mut self, file: &PerfData<'_>) {
         let described = &file.features().event_desc;
         // In a pipe, perf has no header to take them from.
-        let in_header = if file.mode() == Mode::File { file.events() } else { &[] };
+        let in_header = if file.mode() == ReadMode::File { file.events() } else { &[] };
         let events = if described.is_empty() { in_header } else { described };
         for event in events {
             self.line("event", &event_text(event));

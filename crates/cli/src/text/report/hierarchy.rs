@@ -3,7 +3,7 @@
 // Source: linux v6.1 tools/perf/ui/stdio/hist.c, hist_entry__hierarchy_fprintf() and hists__fprintf_hierarchy_headers().
 
 use super::{Column, Table};
-use profile::view::report::{Field, Level, ReportRow, SortKey, hierarchy};
+use profile::view::report::{Level, ReportField, ReportRow, SortKey, hierarchy};
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
@@ -79,17 +79,19 @@ impl Table<'_> {
         let cell = self.cell(row, column);
         let cell = cell.trim_start();
         match column.field {
-            Field::Key(SortKey::Symbol | SortKey::Pid | SortKey::Tid | SortKey::Tgid) => cell.to_owned(),
+            ReportField::Key(SortKey::Symbol | SortKey::Pid | SortKey::Tid | SortKey::Tgid) => {
+                cell.to_owned()
+            }
             _ => format!("{cell:<width$}", width = column.width),
         }
     }
 
     fn numbers(&self) -> impl Iterator<Item = &Column<'_>> {
-        self.columns.iter().filter(|column| !matches!(column.field, Field::Key(_)))
+        self.columns.iter().filter(|column| !matches!(column.field, ReportField::Key(_)))
     }
 
     fn keys(&self) -> impl Iterator<Item = &Column<'_>> {
-        self.columns.iter().filter(|column| matches!(column.field, Field::Key(_)))
+        self.columns.iter().filter(|column| matches!(column.field, ReportField::Key(_)))
     }
 
     /// What is between the numbers of the outermost level and its key.

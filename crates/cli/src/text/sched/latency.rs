@@ -1,19 +1,19 @@
 //! Waits for a CPU, a line for each program.
 
-use crate::events::sched::{Seen, Watcher};
+use crate::events::sched::{SeenEvent, Watcher};
 use crate::reading::tracepoints::name_and_pid;
 use crate::terminal::out;
 use crate::text::number::seconds;
 use profile::grow::GrownSum as _;
 use profile::sched_events::IDLE;
-use profile::sched_events::latency::{Latencies, Latency};
+use profile::sched_events::latency::{Latency, SchedLatencies};
 use profile::session::Session;
 use rustc_hash::FxHashMap;
 use std::io::Write;
 
 /// What lines are sorted by; largest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Key {
+pub enum LatencyKey {
     /// CPU time
     Runtime,
     /// How often they got a CPU
@@ -27,7 +27,7 @@ pub enum Key {
 /// Collects while the recording is read.
 pub struct LatencyTable {
     cpus: Vec<i32>,
-    latencies: Latencies,
+    latencies: SchedLatencies,
     names: FxHashMap<i32, String>,
 }
 
@@ -42,7 +42,7 @@ struct Line {
 impl LatencyTable {
     /// Of these CPUs only; of all if there is none.
     pub fn new(cpus: Vec<i32>) -> Self {
-        Self { cpus, latencies: Latencies::default(), names: FxHashMap::default() }
+        Self { cpus, latencies: SchedLatencies::default(), names: FxHashMap::default() }
     }
 
     fn lines(&self, by_thread: bool) -> Vec<Line> {
@@ -71,13 +71,13 @@ impl LatencyTable {
     ///
     /// # Errors
     /// If printing fails.
-    pub fn print(&self, by_thread: bool, keys: &[Key]) -> anyhow::Result<()> {
+    pub fn print(&self, by_thread: bool, keys: &[LatencyKey]) -> anyhow::Result<()> {
         let mut lines = self.lines(by_thread);
-        let value = |line: &Line, key: Key| match key {
-            Key::Runtime => line.latency.ran_ns,
-            Key::Switch => line.latency.count,
-            Key::Avg => line.latency.mean_ns(),
-            Key::Max => line.latency.longest_ns,
+        let value = |line: &Line, key: LatencyKey| match key {
+            LatencyKey::Runtime => line.latency.ran_ns,
+            LatencyKey::Switch => line.latency.count,
+            LatencyKey::Avg => line.latency.mean_ns(),
+            LatencyKey::Max => line.latency.longest_ns,
         };
         lines.sort_by_key(|line| {
             keys.iter().map(|&key| std::cmp::Reverse(value(line, key))).collect::<Vec<_>>()
@@ -121,7 +121,7 @@ impl Line {
 }
 
 impl Watcher for LatencyTable {
-    fn seen(&mut self, seen: Seen, session: &mut Session) -> anyhow::Result<()> {
+    fn seen(&mut self, seen: SeenEvent, session: &mut Session) -> anyhow::Result<()> {
         if !self.cpus.is_empty() && !self.cpus.contains(&seen.event.cpu.cast_signed()) {
             return Ok(());
         }

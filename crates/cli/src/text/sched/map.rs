@@ -1,6 +1,6 @@
 //! Who was on which CPU, a line for each switch.
 
-use crate::events::sched::{Seen, Watcher};
+use crate::events::sched::{SeenEvent, Watcher};
 use crate::reading::tracepoints::name_and_pid;
 use crate::terminal::out::{self, TextOutput};
 use crate::text::number::seconds;
@@ -38,7 +38,7 @@ impl MapText {
 }
 
 impl Watcher for MapText {
-    fn seen(&mut self, seen: Seen, session: &mut Session) -> anyhow::Result<()> {
+    fn seen(&mut self, seen: SeenEvent, session: &mut Session) -> anyhow::Result<()> {
         let (SchedAction::Switch { next, .. }, Ok(cpu)) = (seen.event.action, u16::try_from(seen.event.cpu))
         else {
             return Ok(());

@@ -1,7 +1,7 @@
 //! A line for each switch, and CPU times by thread.
 
 use super::millis;
-use crate::events::sched::{Seen, Watcher};
+use crate::events::sched::{SeenEvent, Watcher};
 use crate::reading::tracepoints::{function, name_and_pid};
 use crate::terminal::out::{self, TextOutput};
 use crate::text::number::seconds;
@@ -135,7 +135,7 @@ impl TimehistText {
             || opts.comms.contains(&name)
     }
 
-    fn switch(&self, seen: &Seen, task: &str, turn: Turn, session: &mut Session) -> String {
+    fn switch(&self, seen: &SeenEvent, task: &str, turn: Turn, session: &mut Session) -> String {
         let SchedAction::Switch { prev, state, next } = seen.event.action else { return String::new() };
         let mut text = self.begin(seen, task);
         for ns in [turn.wait_ns, turn.delay_ns, turn.run_ns] {
@@ -156,7 +156,7 @@ impl TimehistText {
         text
     }
 
-    fn wake_up(&mut self, seen: &Seen, tid: i32, session: &mut Session) -> String {
+    fn wake_up(&mut self, seen: &SeenEvent, tid: i32, session: &mut Session) -> String {
         let task = self.task(seen.tid, session);
         let mut text = self.begin(seen, &task);
         text.push_str(&format!(" {:9}  {:9}  {:9} ", "", "", ""));
@@ -165,7 +165,7 @@ impl TimehistText {
         text
     }
 
-    fn begin(&self, seen: &Seen, task: &str) -> String {
+    fn begin(&self, seen: &SeenEvent, task: &str) -> String {
         let (time, cpu) = (seconds(seen.event.time_ns), seen.event.cpu);
         format!("{time:>15} [{cpu:04}]  {task:width$} ", width = self.width)
     }
@@ -244,7 +244,7 @@ fn state_letter(tid: i32, state: TaskState) -> char {
 }
 
 impl Watcher for TimehistText {
-    fn seen(&mut self, seen: Seen, session: &mut Session) -> anyhow::Result<()> {
+    fn seen(&mut self, seen: SeenEvent, session: &mut Session) -> anyhow::Result<()> {
         let turn = self.timehist.push(&seen.event);
         let cpu = seen.event.cpu.cast_signed();
         let cpu_shown = self.opts.cpus.is_empty() || self.opts.cpus.contains(&cpu);

@@ -8,7 +8,7 @@ use ratatui::style::Style;
 use super::{App, View};
 use crate::terminal::out::harmless;
 use crate::text::fit::cut;
-use crate::tui::{Source, help};
+use crate::tui::{ReadState, help};
 
 /// Lines a message may take.
 const MESSAGE_LINES: usize = 3;
@@ -81,7 +81,7 @@ impl App {
         }
         match self.views.last() {
             None if self.is_reading_first() => "reading: Esc stops and shows what is there, q leaves",
-            None if matches!(self.source, Source::Live { .. }) => {
+            None if matches!(self.source, ReadState::Live { .. }) => {
                 "?:help →:open /:find a:annotate s:callers f:flame v:columns p:hold q:quit"
             }
             None => "?:help →:open /:find a:annotate s:callers f:flame t,d,z:zoom o:order q:quit",

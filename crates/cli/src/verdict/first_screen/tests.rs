@@ -1,7 +1,7 @@
 //! Headlines for programs that end in different ways, and when threads are worth a line.
 
 use super::*;
-use profile::off_cpu::Source;
+use profile::off_cpu::OffCpuSource;
 use profile::view::hot_functions::HotFunctionRow;
 use record::summary::ThreadUse;
 
@@ -9,7 +9,7 @@ fn claims(summary: &RunSummary, judgement: &Judgement, samples: u64) -> Vec<Stri
     let row = HotFunctionRow { name: "parse".into(), own: 0.41, total: 0.5, ..HotFunctionRow::default() };
     let hot = HotFunctions { samples, functions: vec![row], trunk: Vec::new() };
     let file = RecordedFile { input: " -i a.data".into(), ..RecordedFile::default() };
-    let sources = Sources { summary, judgement, cpus: 2, better: None, name_hints: &[], file };
+    let sources = ScreenSources { summary, judgement, cpus: 2, better: None, name_hints: &[], file };
     headlines(&sources, &hot).into_iter().map(|line| format!("{} [{}]", line.claim, line.why)).collect()
 }
 
@@ -17,7 +17,7 @@ fn judgement(names: &[&'static str]) -> Judgement {
     let finding =
         |&name: &&'static str| Finding { name, claim: format!("{name} it is"), ..Finding::default() };
     let mut judgement = Judgement { findings: names.iter().map(finding).collect(), ..Judgement::default() };
-    judgement.wall.source = Some(Source::Tally);
+    judgement.wall.source = Some(OffCpuSource::Tally);
     judgement
 }
 

@@ -28,8 +28,8 @@ use tree::{Unit, UnitTree};
 pub use convention::{Incoming, Passed, argument_registers};
 pub use lines::SourceLines;
 pub use place::Place;
-pub use point::{LineError, Named, Point};
-pub use signature::{Field, Parameter, Shape, Signature};
+pub use point::{LineError, Point, SourcePoint};
+pub use signature::{Parameter, RecordField, Shape, Signature};
 pub use variable::{Access, Step, TypeShape, Value, Variable};
 
 /// Why a variable cannot be had at an address.

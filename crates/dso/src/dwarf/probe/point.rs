@@ -47,7 +47,7 @@ pub enum LineError {
 
 /// A place in source terms.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Named {
+pub struct SourcePoint {
     /// The function.
     pub function: String,
     /// Lines below the function's head; 0 at its entry.
@@ -123,7 +123,7 @@ impl ProbeInfo {
     }
 
     /// What a person would call the address; `None` if no function covers it.
-    pub fn source_of(&mut self, svma: Svma) -> Option<Named> {
+    pub fn source_of(&mut self, svma: Svma) -> Option<SourcePoint> {
         let _counted = self.count();
         let point = self.point_at(svma)?;
         let tree = self.trees.get(&point.unit)?;
@@ -131,7 +131,7 @@ impl ProbeInfo {
         let head = tree.decl_line(point.frame).unwrap_or(0);
         let row = tree.line_at(svma.0).filter(|_| svma != point.function_svma);
         let file = row.and_then(|r| tree.files.get(r.file).cloned());
-        Some(Named {
+        Some(SourcePoint {
             function,
             line: row.map_or(0, |r| r.line.saturating_sub(head)),
             file: file.or_else(|| tree.decl_file(&self.dwarf, point.frame)),

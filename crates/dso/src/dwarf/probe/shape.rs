@@ -3,7 +3,7 @@
 use gimli::{AttributeValue, constants as dw};
 
 use super::convention::{Class, Way};
-use super::signature::{Field, Shape, Signatures};
+use super::signature::{RecordField, Shape, Signatures};
 use super::tree::DieId;
 use crate::Machine;
 
@@ -24,8 +24,11 @@ fn complex(name: String, bytes: u64) -> Shape {
         return Shape::Record(name);
     }
     let half = (bytes / 2) as u8;
-    let part =
-        |name: &str, offset| Field { name: name.to_owned(), offset, shape: Shape::Float { bytes: half } };
+    let part = |name: &str, offset| RecordField {
+        name: name.to_owned(),
+        offset,
+        shape: Shape::Float { bytes: half },
+    };
     Shape::Fields { bytes: 2 * half, fields: vec![part("re", 0), part("im", u32::from(half))] }
 }
 
@@ -91,7 +94,7 @@ impl Signatures<'_> {
     }
 
     /// The members of a record in their order, bases' before its own.
-    fn fields(&self, ty: DieId, depth: u8) -> Vec<Field> {
+    fn fields(&self, ty: DieId, depth: u8) -> Vec<RecordField> {
         let tree = self.tree;
         let is_field = |id: &DieId| {
             let tag = tree.dies[*id].tag();
@@ -106,7 +109,7 @@ impl Signatures<'_> {
                 Some(ty) => self.field_shape(ty, depth),
                 None => Shape::Record(String::new()),
             };
-            Field { name: tree.name(self.dwarf, id).unwrap_or_default(), offset, shape }
+            RecordField { name: tree.name(self.dwarf, id).unwrap_or_default(), offset, shape }
         };
         let members: Vec<DieId> = tree.children(ty).filter(is_field).take(MOST_MEMBERS + 1).collect();
         if members.len() > MOST_MEMBERS || !self.look_at(members.len()) {
@@ -147,7 +150,7 @@ impl Signatures<'_> {
         if !self.look_at(shape.members().saturating_mul((all / each) as usize)) {
             return None;
         }
-        let field = |at: u64| Field { name: String::new(), offset: at as u32, shape: shape.clone() };
+        let field = |at: u64| RecordField { name: String::new(), offset: at as u32, shape: shape.clone() };
         Some(Shape::Fields { bytes: all as u8, fields: (0..all).step_by(each as usize).map(field).collect() })
     }
 

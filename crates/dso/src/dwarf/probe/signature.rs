@@ -60,7 +60,7 @@ pub enum Shape {
         /// Its size; at most 64.
         bytes: u8,
         /// In order; none if they are not known.
-        fields: Vec<Field>,
+        fields: Vec<RecordField>,
     },
     /// A struct, union, array or class by value, of this name (empty if it has none).
     Record(String),
@@ -68,7 +68,7 @@ pub enum Shape {
 
 /// A member of a record, or an element of an array.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Field {
+pub struct RecordField {
     /// Its name; elements and bases have none.
     pub name: String,
     /// Bytes from the record's start.

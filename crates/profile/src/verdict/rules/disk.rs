@@ -1,14 +1,14 @@
 //! Rules about waits for a disk, and for pages that come from one.
 
 use super::{claim, grouped, pct, time};
-use crate::off_cpu::Reason;
-use crate::verdict::{Entry, Facts, Finding, Stacks, TARGET};
+use crate::off_cpu::WaitReason;
+use crate::verdict::{EntryReason, Facts, Finding, TARGET, TopStacks};
 use crate::view::io::Latencies;
 use crate::view::wall::Histogram;
 
 /// 10: > 20 % of active time waits for the disk.
 pub(super) fn disk(facts: &Facts) -> Option<Finding> {
-    let (read, sync) = (facts.blocked(Reason::Disk), facts.blocked(Reason::Fsync));
+    let (read, sync) = (facts.blocked(WaitReason::Disk), facts.blocked(WaitReason::Fsync));
     if facts.undisturbed(read + sync) <= 0.2 {
         return None;
     }
@@ -29,11 +29,12 @@ pub(super) fn disk(facts: &Facts) -> Option<Finding> {
     let refused = facts.system.disk_times_refused.as_ref();
     evidence.extend(refused.map(|why| format!("time in the queue and in the device is not known: {why}")));
     let against = vec![
-        format!("page faults that read: {}", pct(facts.blocked(Reason::PageFault))),
+        format!("page faults that read: {}", pct(facts.blocked(WaitReason::PageFault))),
         format!("running: {}", pct(facts.on())),
     ];
-    let stacks = Stacks::blocked(facts, "where threads wait for it", &[Reason::Disk, Reason::Fsync]);
-    let leaf = facts.places.blocked.get(&Reason::Disk).and_then(|places| places.first());
+    let stacks =
+        TopStacks::blocked(facts, "where threads wait for it", &[WaitReason::Disk, WaitReason::Fsync]);
+    let leaf = facts.places.blocked.get(&WaitReason::Disk).and_then(|places| places.first());
     let fix = match leaf.and_then(|(place, _)| place.split(" < ").next()) {
         _ if sync > read => "sync less often",
         Some(leaf) if leaf.contains("read") => "read ahead, or keep the data in memory",
@@ -50,17 +51,19 @@ pub(super) fn disk(facts: &Facts) -> Option<Finding> {
 pub(super) fn disk_saturated(facts: &Facts) -> Option<Finding> {
     let (name, busy) = facts.system.busiest_disk.as_ref()?;
     let ns = facts.system.disk_await_ns.unwrap_or(0);
-    let waits = facts.blocked(Reason::Disk) + facts.blocked(Reason::Fsync) + facts.blocked(Reason::PageFault);
+    let waits = facts.blocked(WaitReason::Disk)
+        + facts.blocked(WaitReason::Fsync)
+        + facts.blocked(WaitReason::PageFault);
     if *busy <= 0.7 || ns <= 10_000_000 || waits <= 0.05 {
         return None;
     }
     let text = format!("Disk {name} is saturated: busy {} of the time, {} per request", pct(*busy), time(ns));
     let evidence = facts.system.disk_times.as_ref().map(|(name, times)| queue_and_device(name, times));
-    const FOR_DISK: [Reason; 3] = [Reason::Disk, Reason::Fsync, Reason::PageFault];
+    const FOR_DISK: [WaitReason; 3] = [WaitReason::Disk, WaitReason::Fsync, WaitReason::PageFault];
     claim(waits * 0.99, text)
         .fix("make fewer and larger requests")
         .evidence(evidence.into_iter().collect())
-        .stacks(Stacks::blocked(facts, "where threads wait for it", &FOR_DISK))
+        .stacks(TopStacks::blocked(facts, "where threads wait for it", &FOR_DISK))
         .against(vec![format!("threads of the target wait for it {}", pct(waits))])
         .next(
             "tally io -a -o io.data -- sleep 10".to_owned(),
@@ -98,7 +101,7 @@ pub(super) fn memory_pressure(facts: &Facts) -> Option<Finding> {
     let major = facts.faults_per_s.1;
     let pressure = facts.system.pressure_memory.unwrap_or(0.0);
     let swapped = facts.system.swapped_pages.unwrap_or(0);
-    let waits = facts.blocked(Reason::PageFault) + facts.blocked(Reason::Memory);
+    let waits = facts.blocked(WaitReason::PageFault) + facts.blocked(WaitReason::Memory);
     // A wait for want of memory is part of the pressure. With much less pressure most waits are for files.
     let short = swapped >= MANY || pressure > 0.05 && pressure >= waits / 2.0;
     if (major <= 50.0 && !short) || waits < 0.02 {
@@ -117,9 +120,13 @@ pub(super) fn memory_pressure(facts: &Facts) -> Option<Finding> {
         ),
     };
     let evidence = vec![format!("{major:.0} major faults a second")];
-    let stacks = Stacks::blocked(facts, "where threads wait for pages", &[Reason::PageFault, Reason::Memory])
-        .or(|| Stacks::running(facts, "where threads run in page faults", &[Entry::Fault]))
-        .or_missing("no wait for a page was taken with a stack");
+    let stacks = TopStacks::blocked(
+        facts,
+        "where threads wait for pages",
+        &[WaitReason::PageFault, WaitReason::Memory],
+    )
+    .or(|| TopStacks::running(facts, "where threads run in page faults", &[EntryReason::Fault]))
+    .or_missing("no wait for a page was taken with a stack");
     let against = vec![format!("memory pressure: {}", pct(pressure)), format!("pages swapped: {swapped}")];
     let fix = match short {
         true => "use less memory, or add some",

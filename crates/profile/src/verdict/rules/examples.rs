@@ -1,7 +1,7 @@
 //! An example program for each rule: for tests, here and of the program that prints findings.
 
-use crate::off_cpu::Reason;
-use crate::verdict::{Entry, Facts, HotCode, HotFunction, LockSite};
+use crate::off_cpu::WaitReason;
+use crate::verdict::{EntryReason, Facts, HotCode, HotFunction, LockSite};
 use crate::view::wall::Times;
 
 const UNIT: u64 = 1_000_000;
@@ -16,7 +16,7 @@ pub fn calm() -> Facts {
     facts.hot_user = Some(HotCode::Function("Grid<'a>::step".into()));
     facts.hottest =
         Some(HotFunction { name: "Grid<'a>::step".into(), at: Some("grid.rs:7".into()), share: 0.41 });
-    runs(&mut facts, Entry::User, 90);
+    runs(&mut facts, EntryReason::User, 90);
     facts
 }
 
@@ -34,11 +34,11 @@ fn place(units: u64) -> Vec<(String, u64)> {
     vec![("inner < outer < main".to_owned(), units * UNIT)]
 }
 
-fn runs(facts: &mut Facts, entry: Entry, units: u64) {
+fn runs(facts: &mut Facts, entry: EntryReason, units: u64) {
     facts.running.places.insert(entry, place(units));
 }
 
-fn waits(facts: &mut Facts, reason: Reason, units: u64) {
+fn waits(facts: &mut Facts, reason: WaitReason, units: u64) {
     facts.times.blocked_ns.insert(reason, units * UNIT);
     facts.places.blocked.insert(reason, place(units));
 }
@@ -52,12 +52,12 @@ fn running(number: u8, facts: &mut Facts) {
         }
         3 => {
             facts.user = Some(0.4);
-            runs(facts, Entry::Call, 60);
+            runs(facts, EntryReason::Call, 60);
         }
         13 => {
             facts.faults_per_s = (90_000.0, 0.0);
             facts.hot_kernel = vec![("clear_page_erms".into(), 0.3)];
-            runs(facts, Entry::Fault, 30);
+            runs(facts, EntryReason::Fault, 30);
         }
         14 => {
             facts.hot_kernel = vec![("native_queued_spin_lock_slowpath".into(), 0.2)];
@@ -72,7 +72,7 @@ fn machine(number: u8, facts: &mut Facts) {
     match number {
         4 => {
             facts.system.interrupts = Some(0.2);
-            runs(facts, Entry::Interrupt, 10);
+            runs(facts, EntryReason::Interrupt, 10);
         }
         5 => facts.system.steal = Some(0.2),
         7 => {
@@ -84,11 +84,11 @@ fn machine(number: u8, facts: &mut Facts) {
         11 => {
             facts.system.busiest_disk = Some(("vda".into(), 0.95));
             facts.system.disk_await_ns = Some(20_000_000);
-            waits(facts, Reason::Disk, 50);
+            waits(facts, WaitReason::Disk, 50);
         }
         17 => {
             facts.system.listen_drops = Some(9);
-            waits(facts, Reason::Socket, 50);
+            waits(facts, WaitReason::Socket, 50);
         }
         19 => {
             facts.short_lived.processes = 60;
@@ -106,7 +106,7 @@ fn waiting(number: u8, facts: &mut Facts) {
             facts.places.queued = place(50);
         }
         8 => {
-            waits(facts, Reason::Futex, 150);
+            waits(facts, WaitReason::Futex, 150);
             facts.places.locks = place(150);
             let (taker, wait_ns) = ("inner".to_owned(), 150 * UNIT);
             facts.locks = vec![LockSite { taker, wait_ns, ..LockSite::default() }];
@@ -115,15 +115,15 @@ fn waiting(number: u8, facts: &mut Facts) {
             (facts.preemptions_per_s, facts.times.preempted_ns) = (9000.0, 5 * UNIT);
             facts.places.preempted = place(5);
         }
-        10 => waits(facts, Reason::Fsync, 80),
+        10 => waits(facts, WaitReason::Fsync, 80),
         12 => {
             facts.faults_per_s = (0.0, 500.0);
-            waits(facts, Reason::PageFault, 50);
+            waits(facts, WaitReason::PageFault, 50);
         }
-        15 => waits(facts, Reason::Socket, 900),
+        15 => waits(facts, WaitReason::Socket, 900),
         16 => {
             facts.timers = Some((5e6, 0.01, 100));
-            waits(facts, Reason::Timer, 100);
+            waits(facts, WaitReason::Timer, 100);
         }
         20 => {
             (facts.cpus_used, facts.times.idle_ns) = (0.01, 100_000 * UNIT);

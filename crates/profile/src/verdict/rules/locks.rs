@@ -1,9 +1,9 @@
 //! Rules about locks: of user space, and inside the kernel.
 
 use super::{claim, grouped, pct};
-use crate::off_cpu::Reason;
+use crate::off_cpu::WaitReason;
 use crate::verdict::places::SPINNING;
-use crate::verdict::{Facts, Finding, INPUT, LockSite, Stacks, Whole, brief, called};
+use crate::verdict::{Facts, Finding, INPUT, LockSite, ShareBase, TopStacks, brief, called};
 
 /// 8: > 15 % of active time sleeps for locks in user space, or > 20 % of running time fights for one in the kernel.
 pub(super) fn locks(facts: &Facts) -> Option<Finding> {
@@ -49,10 +49,11 @@ pub(super) fn locks(facts: &Facts) -> Option<Finding> {
             "waiting for a CPU for other reasons: {}",
             pct(facts.waiting_for_cpu() - facts.share(top.queued_ns))
         ),
-        format!("locks inside the kernel: {}", pct(facts.blocked(Reason::KernelLock))),
+        format!("locks inside the kernel: {}", pct(facts.blocked(WaitReason::KernelLock))),
     ];
-    let stacks = Stacks::of(facts, "where threads are blocked on it", Whole::Active, &facts.places.locks)
-        .or_missing("no wait for it was long enough to have been taken with a stack");
+    let stacks =
+        TopStacks::of(facts, "where threads are blocked on it", ShareBase::Active, &facts.places.locks)
+            .or_missing("no wait for it was long enough to have been taken with a stack");
     claim(share, text)
         .detail(lock_parts(facts, top, true))
         .fix(fix)
@@ -104,11 +105,11 @@ fn lock_parts(facts: &Facts, site: &LockSite, headline: bool) -> String {
 
 /// 14: > 5 % of running time spins on kernel locks, or > 5 % of active time sleeps for them.
 pub(super) fn kernel_lock(facts: &Facts) -> Option<Finding> {
-    let (spin, sleep) = (facts.in_kernel(SPINNING), facts.blocked(Reason::KernelLock));
+    let (spin, sleep) = (facts.in_kernel(SPINNING), facts.blocked(WaitReason::KernelLock));
     if spin <= 0.05 && sleep <= 0.05 {
         return None;
     }
-    let queued = facts.queued_after(Reason::KernelLock);
+    let queued = facts.queued_after(WaitReason::KernelLock);
     let share = sleep + queued + spin * facts.on();
     let (text, fix) = match facts.kernel_locks.first().filter(|((lock, _), _)| *lock != Facts::SOME_LOCK) {
         Some(((lock, _), _)) => {
@@ -135,11 +136,12 @@ pub(super) fn kernel_lock(facts: &Facts) -> Option<Finding> {
         evidence.push(format!("{} of running time spins on locks inside the kernel", pct(spin)));
     }
     let against = vec![
-        format!("locks in user space: {}", pct(facts.blocked(Reason::Futex))),
-        format!("disk: {}", pct(facts.blocked(Reason::Disk))),
+        format!("locks in user space: {}", pct(facts.blocked(WaitReason::Futex))),
+        format!("disk: {}", pct(facts.blocked(WaitReason::Disk))),
     ];
-    let spinning = || Stacks::of(facts, "where threads spin", Whole::Running, &facts.places.spinning);
-    let stacks = Stacks::blocked(facts, "where threads wait for it", &[Reason::KernelLock]).or(spinning);
+    let spinning = || TopStacks::of(facts, "where threads spin", ShareBase::Running, &facts.places.spinning);
+    let stacks =
+        TopStacks::blocked(facts, "where threads wait for it", &[WaitReason::KernelLock]).or(spinning);
     claim(share, text)
         .fix(fix)
         .evidence(evidence)

@@ -1,8 +1,8 @@
 //! Rules about the machine: things that take time from every program.
 
 use super::{claim, grouped, list, pct, time};
-use crate::off_cpu::Reason;
-use crate::verdict::{Entry, Facts, Finding, INPUT, Stacks, Whole, quoted};
+use crate::off_cpu::WaitReason;
+use crate::verdict::{EntryReason, Facts, Finding, INPUT, ShareBase, TopStacks, quoted};
 
 /// 4: interrupts take > 10 % of all CPU time, or > 50 % of one CPU.
 pub(super) fn interrupts(facts: &Facts) -> Option<Finding> {
@@ -26,10 +26,14 @@ pub(super) fn interrupts(facts: &Facts) -> Option<Finding> {
         evidence.push(format!("of the target's own running time {} is such work", pct(soft)));
     }
     let against = vec![format!("time taken by the hypervisor: {}", pct(facts.system.steal.unwrap_or(0.0)))];
-    let stacks =
-        Stacks::running(facts, "what the target ran when an interrupt came", &[Entry::Interrupt]).or_missing(
-            "no sample of the target's threads fell into an interrupt: they hit other CPUs, or others' threads",
-        );
+    let stacks = TopStacks::running(
+        facts,
+        "what the target ran when an interrupt came",
+        &[EntryReason::Interrupt],
+    )
+    .or_missing(
+        "no sample of the target's threads fell into an interrupt: they hit other CPUs, or others' threads",
+    );
     let on_one = facts.system.soft_interrupts.first().is_some_and(|(.., on_one)| *on_one > 0.8);
     claim(all.max(one / 2.0), text)
         .fix(if on_one { "spread them over the CPUs (irqbalance, RPS)" } else { "" })
@@ -63,7 +67,7 @@ pub(super) fn steal(facts: &Facts) -> Option<Finding> {
         "other programs on this machine: threads wait for a CPU {}",
         pct(facts.waiting_for_cpu())
     )];
-    let stacks = Stacks::running(facts, "what ran, slower than it looks", &Entry::ALL);
+    let stacks = TopStacks::running(facts, "what ran, slower than it looks", &EntryReason::ALL);
     let advice = "its column st, for ten seconds";
     claim(steal, text)
         .fix("use a quiet or dedicated machine")
@@ -90,7 +94,7 @@ pub(super) fn throttled(facts: &Facts) -> Option<Finding> {
         format!("CPUs used: {:.2} of {}", facts.cpus_used, facts.system.cpus),
     ];
     let file = facts.system.throttled_by.as_deref().unwrap_or("/proc/self/cgroup");
-    let stacks = Stacks::of(facts, "where threads were stopped", Whole::Queued, &facts.places.queued)
+    let stacks = TopStacks::of(facts, "where threads were stopped", ShareBase::Queued, &facts.places.queued)
         .or_missing("no wait for a CPU was long enough to have been taken with a stack");
     let advice = "the quota";
     claim(queued_by_quota(facts), text)
@@ -119,12 +123,13 @@ pub(super) fn network(facts: &Facts) -> Option<Finding> {
         again * 100.0,
         grouped(drops as f64)
     );
-    let waits = facts.blocked(Reason::Socket) + facts.blocked(Reason::Poll);
+    let waits = facts.blocked(WaitReason::Socket) + facts.blocked(WaitReason::Poll);
     let against = vec![format!(
         "the counters are the whole machine's; the target waits for sockets and poll {}",
         pct(waits)
     )];
-    let stacks = Stacks::blocked(facts, "where threads wait for it", &[Reason::Socket, Reason::Poll]);
+    let stacks =
+        TopStacks::blocked(facts, "where threads wait for it", &[WaitReason::Socket, WaitReason::Poll]);
     let fix = if drops > 0 { "accept connections faster, or raise the listen backlog" } else { "" };
     claim(waits, text).fix(fix).stacks(stacks).against(against).next(
         "ss -ti; nstat -az | grep -iE 'retrans|listen'".to_owned(),
@@ -154,7 +159,7 @@ pub(super) fn short_processes(facts: &Facts) -> Option<Finding> {
     let starting = starting + facts.in_calls(&["kernel_clone"]);
     evidence.push(format!("{} of running time is the kernel starting and ending them", pct(starting)));
     let against = vec![format!("waiting for a CPU: {}", pct(facts.waiting_for_cpu()))];
-    let stacks = Stacks::of(facts, "where they run", Whole::Running, &facts.places.short_lived)
+    let stacks = TopStacks::of(facts, "where they run", ShareBase::Running, &facts.places.short_lived)
         .or_missing("none of them was sampled while it ran: a higher frequency (-F) may");
     let claim = claim(facts.share(short.active_ns), text).fix("do the work in one process, or start fewer");
     claim

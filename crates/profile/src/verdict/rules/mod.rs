@@ -14,7 +14,7 @@ mod waiting;
 pub(super) use waiting::wait_for_each_other;
 pub use waiting::waits_for_others;
 
-use super::{Facts, Finding, Stacks};
+use super::{Facts, Finding, TopStacks};
 
 /// One rule.
 pub struct Rule {
@@ -76,7 +76,7 @@ impl Finding {
         Self { evidence, ..self }
     }
 
-    fn stacks(self, stacks: Stacks) -> Self {
+    fn stacks(self, stacks: TopStacks) -> Self {
         Self { stacks, ..self }
     }
 

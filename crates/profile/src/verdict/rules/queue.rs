@@ -3,9 +3,9 @@
 use super::locks::{kernel_lock, locks};
 use super::machine::queued_by_quota;
 use super::{claim, grouped, pct, time};
-use crate::off_cpu::Reason;
+use crate::off_cpu::WaitReason;
 use crate::verdict::places::NOT_RECORDED;
-use crate::verdict::{Entry, Facts, Finding, INPUT, Stacks, Whole};
+use crate::verdict::{EntryReason, Facts, Finding, INPUT, ShareBase, TopStacks};
 
 /// 6: > 10 % of active time waits for a CPU. Run-queue waits after a lock was released count for the lock, and waits
 /// caused by a quota count for the quota.
@@ -59,12 +59,12 @@ pub(super) fn saturation(facts: &Facts) -> Option<Finding> {
 }
 
 /// Code that others ran meanwhile, if recorded, else the places of threads that waited for the CPU.
-fn who_ran_instead(facts: &Facts) -> Stacks {
-    let ran = || Stacks::running(facts, "what ran meanwhile", &Entry::ALL);
+fn who_ran_instead(facts: &Facts) -> TopStacks {
+    let ran = || TopStacks::running(facts, "what ran meanwhile", &EntryReason::ALL);
     if !is_unseen(facts) {
-        return Stacks::of(facts, "who ran instead", Whole::Preempted, &facts.places.instead).or(ran);
+        return TopStacks::of(facts, "who ran instead", ShareBase::Preempted, &facts.places.instead).or(ran);
     }
-    Stacks::of(facts, "where threads wait for a CPU", Whole::Queued, &facts.places.queued)
+    TopStacks::of(facts, "where threads wait for a CPU", ShareBase::Queued, &facts.places.queued)
         .or_missing("no wait for a CPU was long enough to have been taken with a stack")
 }
 
@@ -93,7 +93,7 @@ fn who_has_the_cpus(facts: &Facts) -> String {
 fn queued_after_locks(facts: &Facts) -> f64 {
     let user = locks(facts).and_then(|_| facts.contended().next());
     let user = user.map_or(0.0, |site| facts.share(site.queued_ns));
-    let kernel = kernel_lock(facts).map_or(0.0, |_| facts.queued_after(Reason::KernelLock));
+    let kernel = kernel_lock(facts).map_or(0.0, |_| facts.queued_after(WaitReason::KernelLock));
     user + kernel
 }
 
@@ -111,8 +111,9 @@ pub(super) fn preemption(facts: &Facts) -> Option<Finding> {
     }
     let threads = facts.active_threads;
     let against = vec![format!("{threads} threads that do something on {} CPUs", facts.system.cpus)];
-    let stacks = Stacks::of(facts, "where it was taken off", Whole::Preempted, &facts.places.preempted)
-        .or_missing("no preemption was long enough to have been taken with a stack");
+    let stacks =
+        TopStacks::of(facts, "where it was taken off", ShareBase::Preempted, &facts.places.preempted)
+            .or_missing("no preemption was long enough to have been taken with a stack");
     let claim = claim(preempted, text).fix("have fewer runnable threads");
     claim
         .evidence(evidence)

@@ -3,10 +3,10 @@
 use super::disk::disk;
 use super::locks::locks;
 use super::{claim, grouped, list, pct};
-use crate::off_cpu::Reason;
+use crate::off_cpu::WaitReason;
 use crate::verdict::places::SPINNING;
 use crate::verdict::{
-    Entry, Facts, Finding, HotCode, HotFunction, INPUT, Stacks, TARGET, Whole, called, quoted,
+    EntryReason, Facts, Finding, HotCode, HotFunction, INPUT, ShareBase, TARGET, TopStacks, called, quoted,
 };
 
 /// 1: running ≥ 85 % of the time not spent waiting for a CPU, > 70 % of it in user code.
@@ -32,7 +32,7 @@ pub(super) fn cpu_bound(facts: &Facts) -> Option<Finding> {
     let (next, advice) = show_hottest(facts);
     claim(facts.on(), text)
         .detail(detail)
-        .stacks(Stacks::running(facts, "where it runs", &[Entry::User]))
+        .stacks(TopStacks::running(facts, "where it runs", &[EntryReason::User]))
         .against(against)
         .next(next, advice)
 }
@@ -67,10 +67,10 @@ pub(super) fn serial(facts: &Facts) -> Option<Finding> {
     };
     let text = format!("One thread does the work: {name} runs {} of its time, {rest}", pct(*busy));
     let evidence = vec![format!("{name}: {} of all running time", pct(*of_all))];
-    let stacks = Stacks::of(facts, "where that thread runs", Whole::Busiest, &facts.places.busiest)
+    let stacks = TopStacks::of(facts, "where that thread runs", ShareBase::Busiest, &facts.places.busiest)
         .or_missing("none of its samples has a stack");
     let share = if is_awaited { *of_all * facts.on() + awaited } else { *of_all * facts.on().max(0.5) };
-    let against = vec![format!("disk: {}", pct(facts.blocked(Reason::Disk)))];
+    let against = vec![format!("disk: {}", pct(facts.blocked(WaitReason::Disk)))];
     let claim = claim(share, text).fix("give its work to more threads");
     claim.evidence(evidence).stacks(stacks).against(against).next(
         format!("tally report --wall --stdio{INPUT} --thread {}", quoted(name)),
@@ -99,7 +99,7 @@ pub(super) fn system_calls(facts: &Facts) -> Option<Finding> {
     let calls = if calls.is_empty() { String::new() } else { format!(" ({calls})") };
     let bound = if facts.on() >= 0.85 * (facts.on() + blocked) { "CPU bound in system" } else { "System" };
     let text = format!("{bound} calls: {} of CPU time is in the kernel{calls}", pct(kernel));
-    let stacks = Stacks::running(facts, "where the calls are made", &[Entry::Call]);
+    let stacks = TopStacks::running(facts, "where the calls are made", &[EntryReason::Call]);
     let evidence = if stacks.top.is_empty() { top_kernel(facts) } else { Vec::new() };
     let against =
         vec![format!("page faults, spinning, fought-over locks and disk requests: {}", pct(others))];
@@ -139,7 +139,7 @@ fn top_kernel(facts: &Facts) -> Vec<String> {
 /// functions are called.
 fn handing_out_memory(facts: &Facts) -> f64 {
     const CALLS: [&str; 5] = ["mmap", "munmap", "madvise", "brk", "mremap"];
-    (facts.running_by(Entry::Fault) + facts.in_calls(&CALLS)).max(facts.in_kernel(FAULTS))
+    (facts.running_by(EntryReason::Fault) + facts.in_calls(&CALLS)).max(facts.in_kernel(FAULTS))
 }
 
 pub(super) const FAULTS: &[&str] = &[
@@ -189,8 +189,8 @@ pub(super) fn page_faults(facts: &Facts) -> Option<Finding> {
         grouped(minor),
         pct(share)
     );
-    let stacks = Stacks::running(facts, "what makes the kernel do it", &[Entry::Fault])
-        .or(|| Stacks::running(facts, "system calls", &[Entry::Call]))
+    let stacks = TopStacks::running(facts, "what makes the kernel do it", &[EntryReason::Fault])
+        .or(|| TopStacks::running(facts, "system calls", &[EntryReason::Call]))
         .or_missing("the kernel's frames don't show which page faults these are");
     let evidence = if stacks.top.is_empty() { top_kernel(facts) } else { Vec::new() };
     let against = vec![format!("major faults: {:.0} a second", facts.faults_per_s.1)];
@@ -215,7 +215,7 @@ pub(super) fn memory_bound(facts: &Facts) -> Option<Finding> {
     let against = vec![format!("time in the kernel: {}", pct(1.0 - facts.user.unwrap_or(1.0)))];
     claim(facts.on() * 0.5, text)
         .fix("make the hot data smaller or denser")
-        .stacks(Stacks::running(facts, "where it runs", &[Entry::User, Entry::Call]))
+        .stacks(TopStacks::running(facts, "where it runs", &[EntryReason::User, EntryReason::Call]))
         .against(against)
         .next(
             format!("tally record -e cache-misses -c 10000 -g -o misses.data {TARGET}"),

@@ -2,15 +2,17 @@
 
 use super::examples::{calm, firing};
 use super::*;
-use crate::off_cpu::Reason;
+use crate::off_cpu::WaitReason;
 use crate::verdict::SystemFacts;
-use crate::verdict::{Entry, LEAST_RUNNING_NS, LockSite, Places, Running, WaitCause, Whole, verdict};
+use crate::verdict::{
+    EntryReason, HotStacks, LEAST_RUNNING_NS, LockSite, Running, ShareBase, WaitCause, verdict,
+};
 use crate::view::io::Latencies;
 use crate::view::wall::{Histogram, Times};
 
 const UNIT: u64 = 1_000_000;
 
-fn blocked(facts: &mut Facts, reason: Reason, units: u64) {
+fn blocked(facts: &mut Facts, reason: WaitReason, units: u64) {
     facts.times.blocked_ns.insert(reason, units * UNIT);
 }
 
@@ -42,7 +44,7 @@ fn where_a_program_runs_is_not_said_of_a_handful_of_samples() {
 
 #[test]
 fn running_rules() {
-    check(1, calm(), with(|f| blocked(f, Reason::Disk, 100)));
+    check(1, calm(), with(|f| blocked(f, WaitReason::Disk, 100)));
     // Others have the CPU half of the time: it is bound to it all the same.
     check(1, with(|f| f.times.preempted_ns = 100 * UNIT), with(|f| f.user = None));
     let serial = |busy| {
@@ -58,8 +60,8 @@ fn running_rules() {
         with(|f| {
             f.active_threads = 2;
             f.busiest = Some(("gzip".into(), 0.95, 0.9));
-            blocked(f, Reason::Pipe, 80);
-            f.enders.insert(Reason::Pipe, vec![("gzip".into(), awaited * UNIT), ("tar".into(), UNIT)]);
+            blocked(f, WaitReason::Pipe, 80);
+            f.enders.insert(WaitReason::Pipe, vec![("gzip".into(), awaited * UNIT), ("tar".into(), UNIT)]);
         })
     };
     check(2, pipeline(78), pipeline(10));
@@ -70,7 +72,7 @@ fn running_rules() {
     let calls = with(|f| {
         f.user = Some(0.4);
         f.running.calls = vec![("write".into(), 40 * UNIT), ("read".into(), 15 * UNIT)];
-        f.running.places.insert(Entry::Call, vec![("write < copy < main".into(), 40 * UNIT)]);
+        f.running.places.insert(EntryReason::Call, vec![("write < copy < main".into(), 40 * UNIT)]);
     });
     let told = verdict(&calls);
     assert_eq!(
@@ -114,7 +116,7 @@ fn running_rules() {
         with(|f| {
             f.user = Some(0.0);
             f.functions.insert("iomap_dio_rw".into(), Times { on_ns: 80 * UNIT, ..Times::default() });
-            blocked(f, Reason::Disk, waits);
+            blocked(f, WaitReason::Disk, waits);
         })
     };
     check(3, direct(1), direct(70));
@@ -122,7 +124,7 @@ fn running_rules() {
     let faults = |rate| {
         with(|f| {
             f.faults_per_s = (rate, 0.0);
-            f.running.places.insert(Entry::Fault, vec![("fill < main".into(), 30 * UNIT)]);
+            f.running.places.insert(EntryReason::Fault, vec![("fill < main".into(), 30 * UNIT)]);
         })
     };
     check(13, faults(90_000.0), faults(100.0));
@@ -163,7 +165,7 @@ fn machine_rules() {
     let network = |drops| {
         with(|f| {
             f.system.listen_drops = Some(drops);
-            blocked(f, Reason::Socket, 50);
+            blocked(f, WaitReason::Socket, 50);
         })
     };
     check(17, network(9), network(0));
@@ -184,7 +186,7 @@ fn machine_rules() {
         with(|f| {
             f.system.busiest_disk = Some(("vda".into(), share));
             f.system.disk_await_ns = Some(20_000_000);
-            blocked(f, Reason::Disk, 50);
+            blocked(f, WaitReason::Disk, 50);
         })
     };
     check(11, busy(0.95), busy(0.2));
@@ -210,11 +212,11 @@ fn waiting_rules() {
         })
     };
     check(9, preempted(9000.0), preempted(20.0));
-    check(10, with(|f| blocked(f, Reason::Fsync, 80)), with(|f| blocked(f, Reason::Disk, 5)));
+    check(10, with(|f| blocked(f, WaitReason::Fsync, 80)), with(|f| blocked(f, WaitReason::Disk, 5)));
     let memory = |major| {
         with(|f| {
             f.faults_per_s = (0.0, major);
-            blocked(f, Reason::PageFault, 50);
+            blocked(f, WaitReason::PageFault, 50);
         })
     };
     check(12, memory(500.0), memory(1.0));
@@ -240,7 +242,7 @@ fn waiting_rules() {
     let others = |on| {
         with(|f| {
             f.times.on_ns = on * UNIT;
-            blocked(f, Reason::Socket, 90);
+            blocked(f, WaitReason::Socket, 90);
         })
     };
     check(15, others(10), others(1000));
@@ -259,7 +261,7 @@ fn waiting_rules() {
     let mut disturbed = others(10);
     disturbed.times.preempted_ns = 300 * UNIT;
     disturbed.enders.insert(
-        Reason::Socket,
+        WaitReason::Socket,
         vec![("irq:timer".into(), 500), ("redis".into(), 90), ("irq:device".into(), 30)],
     );
     let found = verdict(&disturbed);
@@ -269,10 +271,10 @@ fn waiting_rules() {
     let pipeline = |own| {
         with(|f| {
             f.times.on_ns = 10 * UNIT;
-            blocked(f, Reason::Pipe, 60);
-            blocked(f, Reason::Disk, 30);
-            f.enders.insert(Reason::Pipe, vec![("grep".into(), 60 * UNIT)]);
-            f.ended_by_own.insert(Reason::Pipe, own * UNIT);
+            blocked(f, WaitReason::Pipe, 60);
+            blocked(f, WaitReason::Disk, 30);
+            f.enders.insert(WaitReason::Pipe, vec![("grep".into(), 60 * UNIT)]);
+            f.ended_by_own.insert(WaitReason::Pipe, own * UNIT);
         })
     };
     let names = |facts: &Facts| verdict(facts).iter().map(|f| f.name).collect::<Vec<_>>();
@@ -282,18 +284,18 @@ fn waiting_rules() {
     let timers = |variation| {
         with(|f| {
             f.timers = Some((5e6, variation, 100));
-            blocked(f, Reason::Timer, 100);
+            blocked(f, WaitReason::Timer, 100);
         })
     };
     check(16, timers(0.01), timers(1.0));
     let mut one = with(|f| f.timers = Some((2e9, f64::INFINITY, 1)));
-    blocked(&mut one, Reason::Timer, 200);
+    blocked(&mut one, WaitReason::Timer, 200);
     assert_eq!(verdict(&one)[0].claim, "Sleeping: 67 % of thread time is one sleep of 2.0 s");
     // Other programs have the CPUs most of the time: a short sleep doesn't come before that.
     (one.times.preempted_ns, one.preempted_by_others) = (1000 * UNIT, Some((0.9, "make".into())));
     assert_eq!(verdict(&one)[0].name, "cpu-saturation");
     let mut mostly = timers(1.0);
-    blocked(&mut mostly, Reason::Timer, 400);
+    blocked(&mut mostly, WaitReason::Timer, 400);
     assert!(verdict(&mostly)[0].claim.starts_with("Sleeping: 80 %"), "{:?}", verdict(&mostly));
     let idle = |ns| {
         with(|f| {
@@ -321,11 +323,11 @@ fn waiting_rules() {
     let claim = &verdict(&once)[0].claim;
     assert_eq!(claim, "Sleeping: 100 % of thread time is one sleep of 1.0 s; nothing else takes time");
     let idle = &verdict(&idle(100_000))[0].stacks;
-    assert_eq!((idle.of, &idle.top[0].1[..]), (Whole::All, "epoll_wait < serve < main"));
+    assert_eq!((idle.of, &idle.top[0].1[..]), (ShareBase::All, "epoll_wait < serve < main"));
     assert!((0.99..1.0).contains(&idle.top[0].0), "{idle:?}");
     let mapping = |units| {
         with(|f| {
-            blocked(f, Reason::KernelLock, units);
+            blocked(f, WaitReason::KernelLock, units);
             f.kernel_locks = vec![(("the lock of the address space (mmap_lock)", "munmap"), units * UNIT)];
         })
     };
@@ -341,7 +343,7 @@ fn waiting_rules() {
 fn a_lock_is_named_with_its_caller() {
     let contended = |ns| {
         with(|f| {
-            blocked(f, Reason::Futex, ns);
+            blocked(f, WaitReason::Futex, ns);
             f.locks = vec![LockSite {
                 taker: "rand".into(),
                 caller: "roll".into(),
@@ -403,7 +405,7 @@ fn every_finding_has_stacks_with_shares_or_says_why_there_are_none() {
         let (share, place) = &found.top[0];
         assert!(*share > 0.0 && *share <= 1.0 && place == "inner < outer < main", "rule {number}: {found:?}");
         assert!(!found.what.is_empty(), "rule {number}");
-        (facts.places, facts.running) = (Places::default(), Running::default());
+        (facts.places, facts.running) = (HotStacks::default(), Running::default());
         let found = ask(number, &facts).stacks;
         assert!(found.top.is_empty() && found.missing.len() > 20, "rule {number}: {found:?}");
     }
@@ -425,15 +427,15 @@ fn who_ran_instead_is_told_by_stack_where_it_was_recorded() {
     facts.places.instead =
         vec![("make: not recorded".into(), 30 * UNIT), ("hog: spin < main".into(), 10 * UNIT)];
     let told = ask(6, &facts).stacks;
-    assert_eq!((told.of, told.what, told.top.len()), (Whole::Preempted, "who ran instead", 2));
+    assert_eq!((told.of, told.what, told.top.len()), (ShareBase::Preempted, "who ran instead", 2));
     facts.places.instead.pop();
     let told = ask(6, &facts).stacks;
-    assert!(told.of == Whole::Queued && told.what == "where threads wait for a CPU", "{told:?}");
+    assert!(told.of == ShareBase::Queued && told.what == "where threads wait for a CPU", "{told:?}");
     assert!(ask(6, &facts).evidence.iter().any(|line| line.contains("tally run -a")));
     // Its own threads have the CPUs: their code is what ran meanwhile.
     (facts.places.instead, facts.times.runnable_ns) = (Vec::new(), 9000 * UNIT);
     let told = ask(6, &facts).stacks;
-    assert_eq!((told.of, told.what), (Whole::Running, "what ran meanwhile"));
+    assert_eq!((told.of, told.what), (ShareBase::Running, "what ran meanwhile"));
 }
 
 #[test]

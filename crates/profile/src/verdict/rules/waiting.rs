@@ -2,14 +2,15 @@
 
 use super::{claim, list, pct, time};
 use crate::grow::{Grow as _, GrownSum as _};
-use crate::off_cpu::Reason;
+use crate::off_cpu::WaitReason;
 use crate::verdict::facts::REGULAR;
 use crate::verdict::places::PlaceList;
-use crate::verdict::{Facts, Finding, INPUT, Stacks, TARGET, WaitCause, Whole};
+use crate::verdict::{Facts, Finding, INPUT, ShareBase, TARGET, TopStacks, WaitCause};
 use std::collections::BTreeMap;
 
 /// Reasons for waits that other threads end.
-const OF_OTHERS: [Reason; 4] = [Reason::Socket, Reason::Pipe, Reason::Poll, Reason::Child];
+const OF_OTHERS: [WaitReason; 4] =
+    [WaitReason::Socket, WaitReason::Pipe, WaitReason::Poll, WaitReason::Child];
 
 /// Share of active time waiting for others: for what comes from outside, for children, for threads that work.
 fn for_others(facts: &Facts) -> f64 {
@@ -19,7 +20,7 @@ fn for_others(facts: &Facts) -> f64 {
 /// ns of waits for others with a known waker, by its name. A timer as the waker only shows that the others did not come
 /// in time.
 fn enders(facts: &Facts) -> Vec<(String, u64)> {
-    let reasons = OF_OTHERS.iter().chain([&Reason::Futex]);
+    let reasons = OF_OTHERS.iter().chain([&WaitReason::Futex]);
     let told = reasons.filter_map(|reason| facts.enders.get(reason)).flatten();
     let mut names: Vec<(String, u64)> = Vec::new();
     for (name, ns) in told.filter(|(name, _)| !name.is_empty() && name != "irq:timer") {
@@ -35,7 +36,7 @@ fn enders(facts: &Facts) -> Vec<(String, u64)> {
 /// True if threads of the target itself end most of these waits: their work meanwhile explains the wait.
 pub(in crate::verdict) fn wait_for_each_other(facts: &Facts) -> bool {
     const MOST: f64 = 0.7;
-    let reasons = OF_OTHERS.iter().chain([&Reason::Futex]);
+    let reasons = OF_OTHERS.iter().chain([&WaitReason::Futex]);
     let own: u64 = reasons.filter_map(|reason| facts.ended_by_own.get(reason).copied()).grown_sum();
     let told: u64 = enders(facts).iter().map(|(_, ns)| *ns).grown_sum();
     told > 0 && own as f64 > MOST * told as f64
@@ -74,9 +75,11 @@ pub(super) fn waiting_for_others(facts: &Facts) -> Option<Finding> {
     if !enders.is_empty() {
         evidence.push(format!("woken by: {enders}"));
     }
-    let against =
-        vec![format!("disk: {}", pct(facts.blocked(Reason::Disk))), format!("running: {}", pct(facts.on()))];
-    let reasons = [&OF_OTHERS[..], &[Reason::Futex]].concat();
+    let against = vec![
+        format!("disk: {}", pct(facts.blocked(WaitReason::Disk))),
+        format!("running: {}", pct(facts.on())),
+    ];
+    let reasons = [&OF_OTHERS[..], &[WaitReason::Futex]].concat();
     let (next, advice) = match facts.cause.is_some() {
         true => (format!("tally report --blame{INPUT}"), "the whole chain of waits"),
         false => (format!("tally flame --wakers{INPUT} -o wakers.svg"), "who ends the waits"),
@@ -84,7 +87,7 @@ pub(super) fn waiting_for_others(facts: &Facts) -> Option<Finding> {
     claim(share, text)
         .detail(detail)
         .evidence(evidence)
-        .stacks(Stacks::blocked(facts, "where threads wait", &reasons))
+        .stacks(TopStacks::blocked(facts, "where threads wait", &reasons))
         .against(against)
         .next(next, advice)
 }
@@ -107,7 +110,7 @@ fn function_of_most(places: &PlaceList) -> Option<String> {
 /// 16: timer waits of nearly one length, > 20 % of active time, or of any, > 50 %.
 pub(super) fn polling(facts: &Facts) -> Option<Finding> {
     let (length_ns, variation, count) = facts.timers?;
-    let share = facts.blocked(Reason::Timer);
+    let share = facts.blocked(WaitReason::Timer);
     let is_regular = variation < REGULAR;
     if facts.undisturbed(share) <= if is_regular { 0.2 } else { 0.5 } {
         return None;
@@ -131,12 +134,12 @@ pub(super) fn polling(facts: &Facts) -> Option<Finding> {
         format!("running: {}", pct(facts.on())),
         format!("waiting for a CPU: {}", pct(facts.waiting_for_cpu())),
     ];
-    let function = facts.places.blocked.get(&Reason::Timer).and_then(function_of_most);
+    let function = facts.places.blocked.get(&WaitReason::Timer).and_then(function_of_most);
     claim(share, text)
         .detail(function.map_or_else(String::new, |function| format!("most of it in {function}")))
         .fix(if is_regular { "wait for the event, not for a time" } else { "" })
         .evidence(evidence)
-        .stacks(Stacks::blocked(facts, "where threads sleep", &[Reason::Timer]))
+        .stacks(TopStacks::blocked(facts, "where threads sleep", &[WaitReason::Timer]))
         .against(against)
         .next(format!("tally flame --off-cpu{INPUT} -o wait.svg"), "which code sleeps")
 }
@@ -168,12 +171,12 @@ pub(super) fn idle(facts: &Facts) -> Option<Finding> {
         (true, _) => format!("Sleeping: threads sleep {} of their time; {rest}", pct(share)),
         (false, _) => format!("Idle: threads wait for work {} of their time; {rest}", pct(share)),
     };
-    let stacks =
-        Stacks::of(facts, places, Whole::All, &facts.places.idle).or_missing("its waits have no stacks");
+    let stacks = TopStacks::of(facts, places, ShareBase::All, &facts.places.idle)
+        .or_missing("its waits have no stacks");
     let against = vec![
         format!("CPUs used: {:.2}", facts.cpus_used),
-        format!("locks: {}", pct(facts.blocked(Reason::Futex))),
-        format!("disk: {}", pct(facts.blocked(Reason::Disk))),
+        format!("locks: {}", pct(facts.blocked(WaitReason::Futex))),
+        format!("disk: {}", pct(facts.blocked(WaitReason::Disk))),
     ];
     let claim = claim(share, text).stacks(stacks).against(against);
     if facts.children_left_out > 0 {

@@ -64,7 +64,7 @@ impl BlameEnd {
     #[must_use]
     pub fn lacks_evidence(&self) -> bool {
         matches!(self, Self::RanUnsampled | Self::WakerUnknown(_) | Self::TooDeep | Self::Unborn)
-            || *self == Self::Waited(Part::Blocked(crate::off_cpu::Reason::Unknown))
+            || *self == Self::Waited(Part::Blocked(crate::off_cpu::WaitReason::Unknown))
     }
 }
 

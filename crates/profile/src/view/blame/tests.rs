@@ -1,7 +1,7 @@
 //! Blame of made-up recordings.
 
 use super::*;
-use crate::off_cpu::{Other, RunSample, Source, ThreadBirth, ThreadTotals, Wait};
+use crate::off_cpu::{OffCpuSource, RelatedThread, RunSample, ThreadBirth, ThreadTotals, Wait};
 use crate::profile::Task;
 use crate::table::{Dso, DsoKind, Frame, FrameId};
 use perfdata::off_cpu::{State, WaitSums, flag};
@@ -20,7 +20,7 @@ impl Recorded {
             profile.push_task(Task { pid: 1, tid, process: 0, comm });
             profile.last_comms.insert(tid, comm);
         }
-        profile.off_cpu.source = Some(Source::Tally);
+        profile.off_cpu.source = Some(OffCpuSource::Tally);
         let dso = profile.dsos.intern(Dso {
             kind: DsoKind::File,
             path: "/app".to_owned(),
@@ -45,7 +45,7 @@ impl Recorded {
         let callsite = self.site(thread * 10 + usize::from(state.code()));
         let comm = self.profile.strings.intern("");
         let woken_from = self.site(100 + waker as usize);
-        let other = Other { pid: 1, tid: waker, comm, callsite: Some(woken_from) };
+        let other = RelatedThread { pid: 1, tid: waker, comm, callsite: Some(woken_from) };
         self.profile.off_cpu.waits.push(Wait {
             callsite: Some(callsite),
             state,
@@ -111,7 +111,7 @@ fn a_wait_is_for_what_the_thread_before_the_waker_did_meanwhile() {
     of.ran(2, 3, (5..60).map(|at| at * 10));
     of.end(1100);
     let rows = of.blamed("main");
-    let unknown = BlameEnd::WakerUnknown(Part::Blocked(crate::off_cpu::Reason::Futex));
+    let unknown = BlameEnd::WakerUnknown(Part::Blocked(crate::off_cpu::WaitReason::Futex));
     assert_eq!(
         rows,
         [

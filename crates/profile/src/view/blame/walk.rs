@@ -4,7 +4,7 @@ use super::split::split;
 use super::timelines::{SummedWaits, Timeline, Timelines};
 use super::{BlameEnd, BlameLink, BlameLinkId, BlamePath};
 use crate::grow::{Grow as _, GrownSum as _};
-use crate::off_cpu::Reason;
+use crate::off_cpu::WaitReason;
 use crate::table::CallsiteId;
 use crate::view::wall::{Part, interrupt_of, other_name};
 use perfdata::off_cpu::{State, flag};
@@ -150,7 +150,7 @@ impl<'t, 'p> Walk<'t, 'p> {
         let sampled_ns =
             sampled.iter().map(|&wait| self.lines.profile.off_cpu.waits[wait].weight_ns).grown_sum();
         let unsampled_ns = total(State::Unknown).saturating_sub(sampled_ns);
-        self.add(visit, None, BlameEnd::Waited(Part::Blocked(Reason::Unknown)), unsampled_ns);
+        self.add(visit, None, BlameEnd::Waited(Part::Blocked(WaitReason::Unknown)), unsampled_ns);
         self.visit_next(root, next);
         self.asleep.pop();
     }
@@ -346,7 +346,7 @@ fn lead(lines: &Timelines<'_>, wait: usize) -> Lead {
             }
             match lines.thread_at(other.tid, ended_ns) {
                 Some(waker) => Lead::To(waker, other.callsite),
-                None if reason == Reason::Disk => Lead::End(BlameEnd::Waited(part)),
+                None if reason == WaitReason::Disk => Lead::End(BlameEnd::Waited(part)),
                 None => Lead::End(BlameEnd::NotRecorded(other_name(profile, other))),
             }
         }
@@ -358,14 +358,14 @@ fn lead(lines: &Timelines<'_>, wait: usize) -> Lead {
 }
 
 /// Reasons that are causes by themselves, whoever ran when they ended.
-fn ends_chain(reason: Reason) -> bool {
+fn ends_chain(reason: WaitReason) -> bool {
     matches!(
         reason,
-        Reason::Timer
-            | Reason::Stopped
-            | Reason::KernelThread
-            | Reason::NoStack
-            | Reason::Earlier
-            | Reason::Unknown
+        WaitReason::Timer
+            | WaitReason::Stopped
+            | WaitReason::KernelThread
+            | WaitReason::NoStack
+            | WaitReason::Earlier
+            | WaitReason::Unknown
     )
 }

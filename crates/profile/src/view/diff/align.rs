@@ -3,7 +3,7 @@
 //! Each (event, side, run, time slice) becomes an event of the aligned profile, so that grouping
 //! keeps them separate without knowing about them.
 
-use crate::profile::{CellKey, EventInfo, Extra, ExtraId, NameState, Profile, Task, TaskId};
+use crate::profile::{CellKey, EventInfo, ExtraDimensions, ExtraId, NameState, Profile, Task, TaskId};
 use crate::table::{CallsiteId, Dso, DsoId, DsoKind, Frame, FrameId, InlineFrame, StringId, Symbol};
 
 /// Time slices per run: enough for a bootstrap, few enough to be cheap.
@@ -102,7 +102,7 @@ impl Aligned {
     }
 }
 
-fn slice_of(extra: &Extra, span: Option<(u64, u64)>) -> usize {
+fn slice_of(extra: &ExtraDimensions, span: Option<(u64, u64)>) -> usize {
     let (Some(time), Some((first, last))) = (extra.time_ns, span) else { return 0 };
     let into = u128::from(time.saturating_sub(first)) * SLICES as u128
         / (u128::from(last.saturating_sub(first)) + 1);

@@ -1,8 +1,8 @@
 //! Rows of a diff, out of the members' sums.
 
 use super::align::{Aligned, SLICES, Side};
-use super::stats::{Draws, Estimate, Interval};
-use super::{Change, Comparison, Diff, DiffOpts, DiffPath, DiffRow, DiffSection, Norm};
+use super::stats::{ConfidenceInterval, Draws, Estimate};
+use super::{Change, ComparedValue, Diff, DiffOpts, DiffPath, DiffRow, DiffSection, Norm};
 use crate::profile::{Profile, Sums};
 use crate::view::report::{ReportOpts, path_rows, report};
 
@@ -130,7 +130,7 @@ impl<'a> Context<'a> {
         Self { runs: &aligned.runs, divisors, drawn, scale, totals, per_run, share: *norm == Norm::Share }
     }
 
-    fn compare(&self, members: &[Sums]) -> Comparison {
+    fn compare(&self, members: &[Sums]) -> ComparedValue {
         let (baseline, current) =
             (self.estimate(members, Side::Baseline, true), self.estimate(members, Side::Current, true));
         let (before, after) = self.side_sums(members);
@@ -138,7 +138,7 @@ impl<'a> Context<'a> {
     }
 
     /// The section's total: the share would always be 100 %, so it is per run then.
-    fn total(&self, members: &[Sums]) -> Comparison {
+    fn total(&self, members: &[Sums]) -> ComparedValue {
         if !self.share {
             return self.compare(members);
         }
@@ -212,7 +212,7 @@ impl<'a> Context<'a> {
     }
 
     /// The half width that 95 % of the rows stay below, among rows of some weight.
-    fn noise_floor<'r>(&self, rows: impl Iterator<Item = &'r Comparison>) -> Option<f64> {
+    fn noise_floor<'r>(&self, rows: impl Iterator<Item = &'r ComparedValue>) -> Option<f64> {
         let mut halves: Vec<f64> = rows
             .filter_map(|row| row.interval)
             .map(|interval| (interval.high - interval.low) / 2.0)
@@ -240,10 +240,10 @@ fn add(sums: &mut Vec<f64>, more: Vec<f64>) {
     }
 }
 
-fn comparison(baseline: &Estimate, current: &Estimate, before: u64, after: u64) -> Comparison {
+fn comparison(baseline: &Estimate, current: &Estimate, before: u64, after: u64) -> ComparedValue {
     let delta = current.value - baseline.value;
     let noise = baseline.noise(current);
-    let interval = noise.map(|noise| Interval::around(delta, noise.half_width()));
+    let interval = noise.map(|noise| ConfidenceInterval::around(delta, noise.half_width()));
     let change = match (before, after) {
         _ if !interval.is_some_and(|interval| interval.excludes_zero()) => Change::Unclear,
         (0, 1..) => Change::New,
@@ -252,5 +252,5 @@ fn comparison(baseline: &Estimate, current: &Estimate, before: u64, after: u64) 
         _ => Change::Less,
     };
     let chance = noise.map(|noise| noise.chance_of(delta));
-    Comparison { baseline: baseline.value, current: current.value, delta, interval, chance, change }
+    ComparedValue { baseline: baseline.value, current: current.value, delta, interval, chance, change }
 }

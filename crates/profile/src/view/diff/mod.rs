@@ -12,10 +12,10 @@ mod align;
 mod build;
 mod stats;
 
-pub use stats::{Interval, t_quantile};
+pub use stats::{ConfidenceInterval, t_quantile};
 
 use crate::profile::{Profile, Sums};
-use crate::view::report::{ChainEntry, ReportOpts, SortKey, Value};
+use crate::view::report::{ChainEntry, ReportOpts, SortKey, SortValue};
 
 /// Divisor of the two sides' periods before they are compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,7 +75,7 @@ pub struct DiffSection {
     /// Paths, greatest absolute delta first; empty unless requested.
     pub paths: Vec<DiffPath>,
     /// The whole of both sides.
-    pub total: Comparison,
+    pub total: ComparedValue,
     /// Sums of each run's samples: baseline runs, current runs.
     pub runs: (Vec<Sums>, Vec<Sums>),
     /// The noise to expect in one row's delta: 95 % of unchanged rows stay below it. `None` when
@@ -114,7 +114,7 @@ impl DiffRow {
 
 /// A value on both sides.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Comparison {
+pub struct ComparedValue {
     /// Baseline, normalised.
     pub baseline: f64,
     /// Current, normalised.
@@ -122,14 +122,14 @@ pub struct Comparison {
     /// `current - baseline`.
     pub delta: f64,
     /// 95 % interval of `delta`; `None` when it can't be known.
-    pub interval: Option<Interval>,
+    pub interval: Option<ConfidenceInterval>,
     /// How likely chance alone makes a delta this great, 0 to 1; `None` when it can't be known.
     pub chance: Option<f64>,
     /// Verdict on the row.
     pub change: Change,
 }
 
-impl Comparison {
+impl ComparedValue {
     /// Does chance not explain the delta? False where the noise is not known.
     #[must_use]
     pub fn is_clear(&self) -> bool {
@@ -144,9 +144,9 @@ impl Comparison {
 
     /// The interval in percent of the baseline.
     #[must_use]
-    pub fn relative_interval_pct(&self) -> Option<Interval> {
+    pub fn relative_interval_pct(&self) -> Option<ConfidenceInterval> {
         let scale = (self.baseline > 0.0).then(|| 100.0 / self.baseline)?;
-        self.interval.map(|i| Interval { low: i.low * scale, high: i.high * scale })
+        self.interval.map(|i| ConfidenceInterval { low: i.low * scale, high: i.high * scale })
     }
 }
 
@@ -170,9 +170,9 @@ pub enum Change {
 #[derive(Clone, Debug, Default)]
 pub struct DiffRow {
     /// Values of [`DiffSection::keys`].
-    pub values: Vec<Value>,
+    pub values: Vec<SortValue>,
     /// The comparison of self values.
-    pub own: Comparison,
+    pub own: ComparedValue,
     /// Sums over all runs: baseline, current.
     pub sums: (Sums, Sums),
 }
@@ -183,7 +183,7 @@ pub struct DiffPath {
     /// Positions in [`Diff::chain_entries`], **root first**.
     pub entries: Vec<u32>,
     /// The comparison of what ends at this path.
-    pub own: Comparison,
+    pub own: ComparedValue,
     /// Sums over all runs: baseline, current.
     pub sums: (Sums, Sums),
 }

@@ -7,14 +7,14 @@ const ROUNDS: usize = 300;
 
 /// A range that holds the true value in 95 of 100 cases.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Interval {
+pub struct ConfidenceInterval {
     /// Lower end.
     pub low: f64,
     /// Upper end.
     pub high: f64,
 }
 
-impl Interval {
+impl ConfidenceInterval {
     /// Around a value.
     #[must_use]
     pub fn around(value: f64, half: f64) -> Self {

@@ -1,14 +1,14 @@
 //! Names for what a reader doesn't want in full: work of the kernel, start code, and the frames of a language runtime.
 
-use crate::verdict::{Entry, entry_of};
+use crate::verdict::{EntryReason, entry_of};
 
 /// What the kernel does, from its functions (leaf first).
 pub(super) fn kernel_work(names: &[&str]) -> String {
     let name = match entry_of(names) {
-        (Entry::Call, Some(call)) => return call_work(&call).to_owned(),
-        (Entry::Call, None) => "system call entry and exit",
-        (Entry::Fault, _) => "page fault",
-        (Entry::Interrupt, _) => "interrupt",
+        (EntryReason::Call, Some(call)) => return call_work(&call).to_owned(),
+        (EntryReason::Call, None) => "system call entry and exit",
+        (EntryReason::Fault, _) => "page fault",
+        (EntryReason::Interrupt, _) => "interrupt",
         _ if names.iter().any(|name| ["ret_from_fork_asm", "ret_from_fork", "kthread"].contains(name)) => {
             "kernel thread"
         }

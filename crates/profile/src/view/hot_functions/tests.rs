@@ -1,7 +1,7 @@
 //! Functions and trunks of small profiles.
 
 use super::*;
-use crate::profile::{CellKey, EventInfo, Extra, Sums, Task};
+use crate::profile::{CellKey, EventInfo, ExtraDimensions, Sums, Task};
 use crate::source::{DsoSource, NamedFrame, Want};
 use crate::table::{Dso, DsoKind, Frame};
 
@@ -24,7 +24,7 @@ fn profile(paths: &[(&'static str, u64)]) -> Profile {
     profile.events.push(EventInfo::default());
     let comm = profile.strings.intern("app");
     let task = profile.intern_task(Task { pid: 1, tid: 1, process: 0, comm });
-    let extra = profile.intern_extra(Extra::default());
+    let extra = profile.intern_extra(ExtraDimensions::default());
     let mut names: Vec<&'static str> = Vec::new();
     for &(path, period) in paths {
         let mut frames = Vec::new();

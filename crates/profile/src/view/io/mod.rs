@@ -17,7 +17,7 @@ pub use latency::{Latencies, LatencyRow, size_class};
 pub use submitters::Submitter;
 pub use time::{HeatRow, OverTime, Slice};
 
-use crate::block_io::{Counts, Happening, Op, Request};
+use crate::block_io::{Happening, Op, OtherEvents, Request};
 use crate::grow::Grow as _;
 use crate::profile::Profile;
 use std::collections::{BTreeMap, BTreeSet};
@@ -61,7 +61,7 @@ pub struct Io {
     /// By operation.
     pub ops: BTreeMap<Op, Amount>,
     /// Events that aren't requests of their own, from all devices and processes.
-    pub counts: Counts,
+    pub counts: OtherEvents,
     /// Requests of other processes or devices.
     pub left_out: Amount,
     /// Flushes among them: kernel threads issue them for everybody.
@@ -109,7 +109,7 @@ pub fn io(profile: &Profile, opts: &IoOpts) -> Io {
     for request in &requests {
         io.by_op.entry(request.rwbs.op).or_default().add(request);
     }
-    io.time = time::over_time(&requests, (begin_ns, end_ns), opts.slices);
+    io.time = time::over_time(&requests, begin_ns..end_ns, opts.slices);
     io.submitters = submitters::submitters(profile, &requests);
     io
 }

@@ -3,6 +3,7 @@
 use crate::block_io::Request;
 use crate::grow::Grow as _;
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// A slice of the recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -43,9 +44,9 @@ pub struct OverTime {
     pub in_flight: (f64, u64),
 }
 
-/// Cuts the time from `span.0` to `span.1` into `slices`.
-pub(super) fn over_time(requests: &[&Request], span: (u64, u64), slices: usize) -> OverTime {
-    let (begin, end) = span;
+/// Cuts a time, in ns, into `slices`.
+pub(super) fn over_time(requests: &[&Request], span: Range<u64>, slices: usize) -> OverTime {
+    let Range { start: begin, end } = span;
     let count = slices.max(1);
     let slice_ns = end.saturating_sub(begin).div_ceil(count as u64).max(1);
     let mut time = OverTime { slice_ns, slices: vec![Slice::default(); count], ..OverTime::default() };
@@ -71,7 +72,8 @@ pub(super) fn over_time(requests: &[&Request], span: (u64, u64), slices: usize) 
 }
 
 /// Goes through begins and ends in the device in their order.
-fn fly(time: &mut OverTime, requests: &[&Request], (begin, end): (u64, u64)) {
+fn fly(time: &mut OverTime, requests: &[&Request], span: Range<u64>) {
+    let Range { start: begin, end } = span;
     // A request open for longer than any finished one: its end was not recorded, it isn't still in the device.
     let longest = requests.iter().filter_map(|request| request.device_ns()).max().unwrap_or(u64::MAX);
     let mut turns: Vec<(u64, bool)> = Vec::with_capacity(requests.len() * 2);
@@ -87,7 +89,7 @@ fn fly(time: &mut OverTime, requests: &[&Request], (begin, end): (u64, u64)) {
     turns.sort_unstable();
     let (mut flying, mut since, mut whole) = (0u64, begin, 0u128);
     for (ns, begins) in turns {
-        time.spread(begin, (since, ns), flying);
+        time.spread(begin, since..ns, flying);
         whole += u128::from(ns - since) * u128::from(flying);
         if flying > 0 {
             time.busy_ns.grow(ns - since);
@@ -100,9 +102,9 @@ fn fly(time: &mut OverTime, requests: &[&Request], (begin, end): (u64, u64)) {
 }
 
 impl OverTime {
-    /// Adds that `flying` requests were in the device from `from` to `to`.
-    fn spread(&mut self, begin: u64, (from, to): (u64, u64), flying: u64) {
-        let mut from = from;
+    /// Adds that `flying` requests were in the device for a time.
+    fn spread(&mut self, begin: u64, time: Range<u64>, flying: u64) {
+        let Range { start: mut from, end: to } = time;
         while from < to && flying > 0 {
             let index = ((from - begin) / self.slice_ns) as usize;
             let slice_end = begin.saturating_add((index as u64 + 1).saturating_mul(self.slice_ns));

@@ -1,7 +1,7 @@
 //! A recording's amounts for the page: the wall clock moment by moment, and each event's samples.
 
 use super::item::{ItemSet, PageData, PageItem, PageThread, Waker};
-use crate::off_cpu::Reason;
+use crate::off_cpu::WaitReason;
 use crate::profile::{Profile, TaskId};
 use crate::table::{DsoId, DsoKind};
 use crate::view::flame::{Kind, NodeId, Tree, TreeBuilder, TreeOpts, Unit, events_shown};
@@ -169,8 +169,8 @@ impl<'p> Gather<'p> {
     fn without_stack(&mut self, part: Part) -> NodeId {
         let name = match part {
             Part::On => "[no sample]",
-            Part::Blocked(Reason::NoStack) => "[short waits]",
-            Part::Blocked(Reason::Unknown) => "[unknown]",
+            Part::Blocked(WaitReason::NoStack) => "[short waits]",
+            Part::Blocked(WaitReason::Unknown) => "[unknown]",
             _ => "[no stack]",
         };
         let name = self.builder.tree.intern(name, Kind::Unknown);

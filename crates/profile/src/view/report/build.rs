@@ -6,12 +6,12 @@
 
 use super::context::Context;
 use super::expand::PathOpts;
-use super::field::Field;
+use super::field::ReportField;
 use super::graph::{Chain, Chains, share};
 use super::order::sort_rows;
-use super::row::{Report, ReportRow, Section};
+use super::row::{Report, ReportRow, ReportSection};
 use super::rows::{Place, Rows};
-use super::section_paths::SectionPaths;
+use super::section_paths::{PathKey, SectionPaths};
 use super::{GraphMode, GraphOrder, ReportOpts};
 use crate::machine::Mode;
 use crate::profile::{CellKey, Profile, Sums};
@@ -42,7 +42,7 @@ fn event_sets(profile: &Profile, opts: &ReportOpts) -> Vec<Vec<usize>> {
 }
 
 impl<'a> Context<'a> {
-    fn section(&self, events: Vec<usize>) -> Section {
+    fn section(&self, events: Vec<usize>) -> ReportSection {
         let mut filling = Filling::new(self, events.len());
         let mut member_of = vec![usize::MAX; self.profile.events.len()];
         events.iter().enumerate().for_each(|(member, &event)| member_of[event] = member);
@@ -53,7 +53,7 @@ impl<'a> Context<'a> {
             }
         }
         filling.settle();
-        let mut section = Section {
+        let mut section = ReportSection {
             columns: self.opts.columns(),
             keys: self.keys.clone(),
             totals: std::mem::take(&mut filling.totals),
@@ -78,7 +78,7 @@ impl<'a> Context<'a> {
     }
 
     /// The call graphs of the rows that can have nodes above the minimum.
-    fn add_graphs(&self, filling: &mut Filling<'_, 'a>, section: &Section) {
+    fn add_graphs(&self, filling: &mut Filling<'_, 'a>, section: &ReportSection) {
         let Some(graph) = self.opts.graph else { return };
         let min = share(section.base_periods[0], graph.min_percent) as u64;
         let wanted = |row: &ReportRow| {
@@ -89,7 +89,7 @@ impl<'a> Context<'a> {
         let mut chains: Vec<Option<Vec<Chain>>> = rows.iter().map(|row| wanted(row).then(Vec::new)).collect();
         let all = &filling.paths;
         // Only the first event of a group has graphs.
-        for (at, path) in all.paths.iter().enumerate().filter(|(_, path)| path.member == 0) {
+        for (at, path) in all.paths.iter().enumerate().filter(|(_, path)| path.key.member == 0) {
             all.for_each_row(path, |row, skipped| {
                 if let Some(chains) = &mut chains[row as usize] {
                     let (start, len) = (path.start + skipped, path.len - skipped);
@@ -160,10 +160,10 @@ impl<'c, 'a> Filling<'c, 'a> {
         row.own[member].add(sums);
         row.by_mode[mode] = row.by_mode[mode].saturating_add(sums.period);
         self.shown[member].add(sums);
-        self.note_path((member as u32, part, own), sums);
+        self.note_path(PathKey { member: member as u32, part, own }, sums);
     }
 
-    fn note_path(&mut self, at: (u32, u32, u32), sums: Sums) {
+    fn note_path(&mut self, key: PathKey, sums: Sums) {
         let opts = self.context.opts;
         let root_first = opts.graph.map_or(opts.children, |graph| graph.order == GraphOrder::Caller);
         if root_first {
@@ -173,7 +173,7 @@ impl<'c, 'a> Filling<'c, 'a> {
             self.path.clear();
         }
         let callers = opts.children.then_some(&mut self.rows);
-        self.paths.add(at, &self.path, sums, callers);
+        self.paths.add(key, &self.path, sums, callers);
     }
 
     /// Sums up what every row has in its chains.
@@ -182,7 +182,7 @@ impl<'c, 'a> Filling<'c, 'a> {
         for path in &self.paths.paths {
             self.paths.for_each_row(path, |row, skipped| {
                 let row = &mut rows[row as usize];
-                row.children[path.member as usize].add(path.sums);
+                row.children[path.key.member as usize].add(path.sums);
                 row.max_depth = row.max_depth.max(path.len - skipped);
             });
         }
@@ -217,10 +217,10 @@ fn mode_index(mode: Mode) -> usize {
     }
 }
 
-impl Section {
+impl ReportSection {
     /// Does this section have a column for `field`?
     #[must_use]
-    pub fn has_column(&self, field: &Field) -> bool {
+    pub fn has_column(&self, field: &ReportField) -> bool {
         self.columns.contains(field)
     }
 }

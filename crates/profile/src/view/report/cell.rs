@@ -1,7 +1,7 @@
 //! Text of cells in the columns of keys, in perf's words.
 
 use super::field::{MemoryPart, SortKey};
-use super::row::Value;
+use super::row::SortValue;
 use crate::machine::file_name;
 use crate::profile::Profile;
 use crate::session::SampleWord;
@@ -15,26 +15,26 @@ const TRANSACTION_WORDS: [&str; 8] =
 impl Profile {
     /// Text of a cell of `key` as perf prints it, without padding.
     #[must_use]
-    pub fn value_text(&self, key: &SortKey, value: &Value) -> String {
+    pub fn value_text(&self, key: &SortKey, value: &SortValue) -> String {
         match value {
-            Value::None => nothing(key).to_owned(),
-            Value::Text(id) if *key == SortKey::SrcFile => file_name(self.strings.of(*id)).to_owned(),
-            Value::Text(id) => self.strings.of(*id).to_owned(),
-            Value::Dso(id) => self.dsos.of(*id).short_name.clone(),
-            Value::Symbol { dso, symbol, addr } => match key {
+            SortValue::None => nothing(key).to_owned(),
+            SortValue::Text(id) if *key == SortKey::SrcFile => file_name(self.strings.of(*id)).to_owned(),
+            SortValue::Text(id) => self.strings.of(*id).to_owned(),
+            SortValue::Dso(id) => self.dsos.of(*id).short_name.clone(),
+            SortValue::Symbol { dso, symbol, addr } => match key {
                 SortKey::SrcLine | SortKey::SrcLineFrom | SortKey::SrcLineTo => {
                     self.place_text(*dso, *symbol, *addr)
                 }
                 SortKey::AddrFrom | SortKey::AddrTo => self.exact_place_text(*dso, *symbol, *addr),
                 _ => self.symbol_text(*dso, *symbol, *addr),
             },
-            Value::Task { id, comm } => format!("{id:>7}:{}", self.strings.of(*comm)),
-            Value::Number(number) => number_text(key, *number),
-            Value::Address(addr) if *key == SortKey::Addr => format!("{addr:#x}"),
-            Value::Address(addr) => format!("[.] {addr:#018x}"),
-            Value::Line { file, line } => format!("{}:{line}", file_name(self.strings.of(*file))),
-            Value::Time(ns) => format!("{}.{:06}", ns / 1_000_000_000, ns % 1_000_000_000 / 1000),
-            Value::Flag(flag) => flag_text(key, *flag).to_owned(),
+            SortValue::Task { id, comm } => format!("{id:>7}:{}", self.strings.of(*comm)),
+            SortValue::Number(number) => number_text(key, *number),
+            SortValue::Address(addr) if *key == SortKey::Addr => format!("{addr:#x}"),
+            SortValue::Address(addr) => format!("[.] {addr:#018x}"),
+            SortValue::Line { file, line } => format!("{}:{line}", file_name(self.strings.of(*file))),
+            SortValue::Time(ns) => format!("{}.{:06}", ns / 1_000_000_000, ns % 1_000_000_000 / 1000),
+            SortValue::Flag(flag) => flag_text(key, *flag).to_owned(),
         }
     }
 

@@ -3,7 +3,7 @@
 use super::ReportOpts;
 use super::expand::Expanded;
 use super::field::SortKey;
-use super::row::{ChainEntry, Value};
+use super::row::{ChainEntry, SortValue};
 use crate::profile::{CellKey, Profile, Task};
 use crate::table::{DsoId, FrameId};
 use regex_lite::Regex;
@@ -85,61 +85,66 @@ impl<'a> Context<'a> {
 
 impl Context<'_> {
     /// The pair (grouped value, shown value) for a key that depends on the frame.
-    pub(super) fn frame_value(&self, sort: &SortKey, entry: &ChainEntry, with_dso: bool) -> (Value, Value) {
+    pub(super) fn frame_value(
+        &self,
+        sort: &SortKey,
+        entry: &ChainEntry,
+        with_dso: bool,
+    ) -> (SortValue, SortValue) {
         let profile = self.profile;
-        let same = |value: Value| (value.clone(), value);
+        let same = |value: SortValue| (value.clone(), value);
         let symbol = entry.symbol.map(|id| profile.symbols.of(id));
         match sort {
-            SortKey::Dso => (Value::Dso(self.same_dso[entry.dso.index()]), Value::Dso(entry.dso)),
+            SortKey::Dso => (SortValue::Dso(self.same_dso[entry.dso.index()]), SortValue::Dso(entry.dso)),
             SortKey::Symbol => {
                 let addr = if symbol.is_some() { 0 } else { profile.shown_addr(entry.frame) };
-                let shown = Value::Symbol { dso: entry.dso, symbol: entry.symbol, addr };
+                let shown = SortValue::Symbol { dso: entry.dso, symbol: entry.symbol, addr };
                 let dso = match (symbol.is_some(), with_dso) {
                     (true, _) => entry.dso,
                     (false, true) => self.same_dso[entry.dso.index()],
                     (false, false) => DsoId(0),
                 };
-                (Value::Symbol { dso, symbol: entry.symbol, addr }, shown)
+                (SortValue::Symbol { dso, symbol: entry.symbol, addr }, shown)
             }
             SortKey::SrcLine => same(self.line_of(entry)),
-            SortKey::Addr => same(Value::Address(profile.frames.of(entry.frame).first_avma)),
-            SortKey::SrcFile => same(entry.line.map_or(Value::None, |(file, _)| Value::Text(file))),
-            SortKey::SymbolSize => same(symbol.map_or(Value::None, |s| Value::Number(s.size as i64))),
-            _ => same(Value::None),
+            SortKey::Addr => same(SortValue::Address(profile.frames.of(entry.frame).first_avma)),
+            SortKey::SrcFile => same(entry.line.map_or(SortValue::None, |(file, _)| SortValue::Text(file))),
+            SortKey::SymbolSize => same(symbol.map_or(SortValue::None, |s| SortValue::Number(s.size as i64))),
+            _ => same(SortValue::None),
         }
     }
 
     /// The line; a function or address in the place of one that is not known.
-    fn line_of(&self, entry: &ChainEntry) -> Value {
+    fn line_of(&self, entry: &ChainEntry) -> SortValue {
         if let Some((file, line)) = entry.line {
-            return Value::Line { file, line };
+            return SortValue::Line { file, line };
         }
         let addr = self.profile.frames.of(entry.frame).addr;
-        Value::Symbol { dso: entry.dso, symbol: entry.symbol, addr }
+        SortValue::Symbol { dso: entry.dso, symbol: entry.symbol, addr }
     }
 
-    pub(super) fn branch_dso(&self, frame: FrameId) -> Value {
-        Value::Dso(self.same_dso[self.profile.frames.of(frame).dso.index()])
+    pub(super) fn branch_dso(&self, frame: FrameId) -> SortValue {
+        SortValue::Dso(self.same_dso[self.profile.frames.of(frame).dso.index()])
     }
 
     /// The very address, with its function if that has a name.
-    pub(super) fn branch_place(&self, frame: FrameId) -> Value {
+    pub(super) fn branch_place(&self, frame: FrameId) -> SortValue {
         let own = self.expanded.own(frame);
         let addr = match own.symbol {
             Some(_) => self.profile.frames.of(frame).addr,
             None => self.profile.shown_addr(frame),
         };
-        Value::Symbol { dso: own.dso, symbol: own.symbol, addr }
+        SortValue::Symbol { dso: own.dso, symbol: own.symbol, addr }
     }
 
-    pub(super) fn branch_line(&self, frame: FrameId) -> Value {
+    pub(super) fn branch_line(&self, frame: FrameId) -> SortValue {
         self.line_of(self.expanded.own(frame))
     }
 
-    pub(super) fn branch_symbol(&self, frame: FrameId) -> Value {
+    pub(super) fn branch_symbol(&self, frame: FrameId) -> SortValue {
         let own = self.expanded.own(frame);
         let addr = if own.symbol.is_some() { 0 } else { self.profile.shown_addr(frame) };
-        Value::Symbol { dso: own.dso, symbol: own.symbol, addr }
+        SortValue::Symbol { dso: own.dso, symbol: own.symbol, addr }
     }
 }
 

@@ -43,7 +43,7 @@ impl Expanded {
             let own = own_entry(profile, frame, &units);
             let from = this.flat.len();
             if opts.inlines && profile.frame_names(frame).len() > 1 {
-                this.push_inlines(profile, frame, (key, &units));
+                this.push_inlines(profile, frame, key, &units);
             } else {
                 this.push(own, key, profile);
             }
@@ -54,7 +54,7 @@ impl Expanded {
         this
     }
 
-    fn push_inlines(&mut self, profile: &Profile, frame: FrameId, (key, units): (GraphKey, &Units)) {
+    fn push_inlines(&mut self, profile: &Profile, frame: FrameId, key: GraphKey, units: &Units) {
         let base = own_entry(profile, frame, units);
         for inline in profile.frame_names(frame) {
             let line = inline.file.map(|file| (file, inline.line));

@@ -101,7 +101,7 @@ pub enum MemoryPart {
 
 /// A column (`--fields`).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Field {
+pub enum ReportField {
     /// Self period in percent of the total (`overhead`).
     Overhead,
     /// Period with the row anywhere in the chain (`overhead_children`).
@@ -172,18 +172,18 @@ const KEYS: &[(&str, SortKey)] = &[
     ("blocked", SortKey::Memory(MemoryPart::Blocked)),
 ];
 
-const NUMBERS: &[(&str, Field)] = &[
-    ("overhead", Field::Overhead),
-    ("overhead_children", Field::OverheadChildren),
-    ("overhead_sys", Field::OverheadSys),
-    ("overhead_us", Field::OverheadUs),
-    ("overhead_guest_sys", Field::OverheadGuestSys),
-    ("overhead_guest_us", Field::OverheadGuestUs),
-    ("sample", Field::Samples),
-    ("period", Field::Period),
+const NUMBERS: &[(&str, ReportField)] = &[
+    ("overhead", ReportField::Overhead),
+    ("overhead_children", ReportField::OverheadChildren),
+    ("overhead_sys", ReportField::OverheadSys),
+    ("overhead_us", ReportField::OverheadUs),
+    ("overhead_guest_sys", ReportField::OverheadGuestSys),
+    ("overhead_guest_us", ReportField::OverheadGuestUs),
+    ("sample", ReportField::Samples),
+    ("period", ReportField::Period),
 ];
 
-impl Field {
+impl ReportField {
     /// The field perf knows by `name`, which may be shortened (`sym`, `dso`, `overhead_s`): the
     /// first that begins with it. Case does not matter. `None` for an unknown name: it may be a
     /// tracepoint field, which only the caller can know.
@@ -206,7 +206,7 @@ impl Field {
         key(&exact).or_else(|| number(&exact)).or_else(|| key(&begins)).or_else(|| number(&begins))
     }
 
-    /// All names that [`Field::parse`] knows, for messages.
+    /// All names that [`ReportField::parse`] knows, for messages.
     pub fn names() -> impl Iterator<Item = &'static str> {
         KEYS.iter().map(|(name, _)| *name).chain(NUMBERS.iter().map(|(name, _)| *name))
     }
@@ -355,10 +355,10 @@ mod tests {
 
     #[test]
     fn short_and_upper_case_names_are_known() {
-        assert_eq!(Field::parse("sym"), Some(Field::Key(SortKey::Symbol)));
-        assert_eq!(Field::parse("Overhead"), Some(Field::Overhead));
-        assert_eq!(Field::parse("period"), Some(Field::Period));
-        assert_eq!(Field::parse("prev_state"), None);
+        assert_eq!(ReportField::parse("sym"), Some(ReportField::Key(SortKey::Symbol)));
+        assert_eq!(ReportField::parse("Overhead"), Some(ReportField::Overhead));
+        assert_eq!(ReportField::parse("period"), Some(ReportField::Period));
+        assert_eq!(ReportField::parse("prev_state"), None);
         assert_eq!(SortKey::Symbol.to_string(), "symbol");
     }
 }

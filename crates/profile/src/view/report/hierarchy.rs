@@ -2,7 +2,7 @@
 
 use super::ReportOpts;
 use super::order::sort_rows;
-use super::row::{ReportRow, Section, Value};
+use super::row::{ReportRow, ReportSection, SortValue};
 use crate::grow::Grow as _;
 use crate::profile::{Profile, Sums};
 use rustc_hash::FxHashMap;
@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 /// A line of the tree.
 #[derive(Clone, Debug)]
 pub struct Level {
-    /// Place of its key among [`Section::keys`]; 0 is the outermost.
+    /// Place of its key among [`ReportSection::keys`]; 0 is the outermost.
     pub depth: usize,
     /// The sums of all rows below, with the values of the keys down to this one; of the innermost level the row itself.
     pub row: ReportRow,
@@ -20,14 +20,14 @@ pub struct Level {
 
 /// The tree of a section's rows, line by line: each row before its children, and the rows of a level in order.
 #[must_use]
-pub fn hierarchy(profile: &Profile, opts: &ReportOpts, section: &Section) -> Vec<Level> {
+pub fn hierarchy(profile: &Profile, opts: &ReportOpts, section: &ReportSection) -> Vec<Level> {
     let mut levels = Vec::new();
     add_level((profile, opts, section), 0, section.rows.clone(), &mut levels);
     levels
 }
 
 fn add_level(
-    given: (&Profile, &ReportOpts, &Section),
+    given: (&Profile, &ReportOpts, &ReportSection),
     depth: usize,
     rows: Vec<ReportRow>,
     levels: &mut Vec<Level>,
@@ -37,13 +37,13 @@ fn add_level(
         levels.extend(rows.into_iter().map(|row| Level { depth, row, is_leaf: true }));
         return;
     }
-    let mut below: FxHashMap<Value, Vec<ReportRow>> = FxHashMap::default();
+    let mut below: FxHashMap<SortValue, Vec<ReportRow>> = FxHashMap::default();
     for row in rows {
         below.entry(row.values[depth].clone()).or_default().push(row);
     }
     let sums = below.values().map(|rows| sum_of(rows, depth)).collect();
     let keys = section.keys[..=depth].to_vec();
-    let mut level = Section { keys, rows: sums, ..Section::default() };
+    let mut level = ReportSection { keys, rows: sums, ..ReportSection::default() };
     sort_rows(profile, opts, &mut level);
     for row in level.rows {
         let rows = below.remove(&row.values[depth]).unwrap_or_default();

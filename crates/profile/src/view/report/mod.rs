@@ -18,10 +18,10 @@ mod row;
 mod rows;
 mod section_paths;
 
-pub use field::{Field, MemoryPart, SortKey};
+pub use field::{MemoryPart, ReportField, SortKey};
 pub use hierarchy::{Level, hierarchy};
 pub use paths::{PathRow, path_rows};
-pub use row::{ChainEntry, GraphNode, Report, ReportRow, Section, Value};
+pub use row::{ChainEntry, GraphNode, Report, ReportRow, ReportSection, SortValue};
 
 use crate::profile::Profile;
 use regex_lite::Regex;
@@ -116,7 +116,7 @@ pub struct ReportOpts {
     /// Keys, in order (`--sort`).
     pub sort: Vec<SortKey>,
     /// Columns in order (`--fields`); `None` for perf's default: overheads, then the keys.
-    pub fields: Option<Vec<Field>>,
+    pub fields: Option<Vec<ReportField>>,
     /// Count a sample at every function of its chain as well.
     pub children: bool,
     /// Call graphs; `None` for none.
@@ -142,7 +142,7 @@ pub struct ReportOpts {
     /// Leave out frames without a name.
     pub hide_unresolved: bool,
     /// Columns after the numbers that are always shown, before the other keys.
-    pub more_fields: Vec<Field>,
+    pub more_fields: Vec<ReportField>,
     /// Show the events of a group side by side.
     pub group: bool,
     /// Show all events side by side, even if they were counted separately.
@@ -188,13 +188,13 @@ impl Default for ReportOpts {
 impl ReportOpts {
     /// The columns from left to right.
     #[must_use]
-    pub fn columns(&self) -> Vec<Field> {
+    pub fn columns(&self) -> Vec<ReportField> {
         let keys = self.keys();
         let mut columns = match &self.fields {
             Some(fields) => fields.clone(),
             None => self.default_numbers(),
         };
-        for field in self.more_fields.iter().cloned().chain(keys.into_iter().map(Field::Key)) {
+        for field in self.more_fields.iter().cloned().chain(keys.into_iter().map(ReportField::Key)) {
             if !columns.contains(&field) {
                 columns.push(field);
             }
@@ -208,7 +208,7 @@ impl ReportOpts {
         let mut keys = Vec::new();
         let fields = self.fields.iter().flatten().chain(&self.more_fields);
         let of_fields = fields.filter_map(|field| match field {
-            Field::Key(key) => Some(key),
+            ReportField::Key(key) => Some(key),
             _ => None,
         });
         for key in self.sort.iter().chain(of_fields) {
@@ -221,9 +221,9 @@ impl ReportOpts {
 
     /// Sort keys of rows, first to last.
     #[must_use]
-    pub fn row_order(&self) -> Vec<Field> {
-        let keys = self.sort.iter().cloned().map(Field::Key);
-        let mut order: Vec<Field> = Vec::new();
+    pub fn row_order(&self) -> Vec<ReportField> {
+        let keys = self.sort.iter().cloned().map(ReportField::Key);
+        let mut order: Vec<ReportField> = Vec::new();
         match &self.fields {
             Some(fields) => {
                 order.extend(keys);
@@ -231,29 +231,29 @@ impl ReportOpts {
             }
             None => {
                 if self.children {
-                    order.push(Field::OverheadChildren);
+                    order.push(ReportField::OverheadChildren);
                 }
-                order.push(Field::Overhead);
+                order.push(ReportField::Overhead);
                 order.extend(keys);
             }
         }
         order
     }
 
-    fn default_numbers(&self) -> Vec<Field> {
+    fn default_numbers(&self) -> Vec<ReportField> {
         let mut columns = Vec::new();
         if self.children {
-            columns.push(Field::OverheadChildren);
+            columns.push(ReportField::OverheadChildren);
         }
-        columns.push(Field::Overhead);
+        columns.push(ReportField::Overhead);
         if self.show_modes {
-            columns.extend([Field::OverheadSys, Field::OverheadUs]);
+            columns.extend([ReportField::OverheadSys, ReportField::OverheadUs]);
         }
         if self.show_samples {
-            columns.push(Field::Samples);
+            columns.push(ReportField::Samples);
         }
         if self.show_period {
-            columns.push(Field::Period);
+            columns.push(ReportField::Period);
         }
         columns
     }

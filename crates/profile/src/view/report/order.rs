@@ -1,7 +1,7 @@
 //! The order of rows: perf's, key by key.
 
-use super::field::{Field, SortKey};
-use super::row::{ReportRow, Section, Value};
+use super::field::{ReportField, SortKey};
+use super::row::{ReportRow, ReportSection, SortValue};
 use super::{GraphOrder, ReportOpts};
 use crate::profile::SampleWord;
 use crate::profile::{Profile, Sums};
@@ -10,7 +10,7 @@ use perfdata::DataSource;
 use std::cmp::Ordering;
 
 /// Sorts the rows of a section; rows that tie in all of `--sort` keep the order of their addresses.
-pub(super) fn sort_rows(profile: &Profile, opts: &ReportOpts, section: &mut Section) {
+pub(super) fn sort_rows(profile: &Profile, opts: &ReportOpts, section: &mut ReportSection) {
     let order = opts.row_order();
     let keys = section.keys.clone();
     let caller = opts.graph.is_some_and(|graph| graph.order == GraphOrder::Caller);
@@ -18,11 +18,11 @@ pub(super) fn sort_rows(profile: &Profile, opts: &ReportOpts, section: &mut Sect
     section.rows.sort_by(|a, b| {
         for field in &order {
             let by = match field {
-                Field::Key(key) => match position(key) {
+                ReportField::Key(key) => match position(key) {
                     Some(at) => compare_values(profile, key, &a.values[at], &b.values[at]),
                     None => Ordering::Equal,
                 },
-                Field::OverheadChildren => by_children(a, b, caller, opts.graph.is_some()),
+                ReportField::OverheadChildren => by_children(a, b, caller, opts.graph.is_some()),
                 number => by_number(number, opts.group_sort, a, b),
             };
             if by != Ordering::Equal {
@@ -47,18 +47,18 @@ fn by_children(a: &ReportRow, b: &ReportRow, caller: bool, graph: bool) -> Order
 }
 
 /// By the number of the event at `first` of the group, then by those of all.
-fn by_number(field: &Field, first: usize, a: &ReportRow, b: &ReportRow) -> Ordering {
+fn by_number(field: &ReportField, first: usize, a: &ReportRow, b: &ReportRow) -> Ordering {
     let of_first = |row: &ReportRow| row.own.get(first).map_or(0, |sums| sums.period);
     match field {
-        Field::Overhead | Field::Period => {
+        ReportField::Overhead | ReportField::Period => {
             of_first(b).cmp(&of_first(a)).then_with(|| periods(&b.own).cmp(periods(&a.own)))
         }
-        Field::Samples => b.own.iter().map(|s| s.count).cmp(a.own.iter().map(|s| s.count)),
-        Field::OverheadSys => b.by_mode[0].cmp(&a.by_mode[0]),
-        Field::OverheadUs => b.by_mode[1].cmp(&a.by_mode[1]),
-        Field::OverheadGuestSys => b.by_mode[2].cmp(&a.by_mode[2]),
-        Field::OverheadGuestUs => b.by_mode[3].cmp(&a.by_mode[3]),
-        Field::OverheadChildren | Field::Key(_) => Ordering::Equal,
+        ReportField::Samples => b.own.iter().map(|s| s.count).cmp(a.own.iter().map(|s| s.count)),
+        ReportField::OverheadSys => b.by_mode[0].cmp(&a.by_mode[0]),
+        ReportField::OverheadUs => b.by_mode[1].cmp(&a.by_mode[1]),
+        ReportField::OverheadGuestSys => b.by_mode[2].cmp(&a.by_mode[2]),
+        ReportField::OverheadGuestUs => b.by_mode[3].cmp(&a.by_mode[3]),
+        ReportField::OverheadChildren | ReportField::Key(_) => Ordering::Equal,
     }
 }
 
@@ -67,9 +67,9 @@ fn periods(sums: &[Sums]) -> impl Iterator<Item = u64> + '_ {
 }
 
 /// perf's order of one key's values.
-fn compare_values(profile: &Profile, key: &SortKey, a: &Value, b: &Value) -> Ordering {
+fn compare_values(profile: &Profile, key: &SortKey, a: &SortValue, b: &SortValue) -> Ordering {
     match (key, a, b) {
-        (SortKey::Memory(part), Value::Number(a), Value::Number(b)) => {
+        (SortKey::Memory(part), SortValue::Number(a), SortValue::Number(b)) => {
             let bits = |word: i64| part.bits(DataSource(word.cast_unsigned()));
             bits(*a).cmp(&bits(*b))
         }
@@ -78,18 +78,18 @@ fn compare_values(profile: &Profile, key: &SortKey, a: &Value, b: &Value) -> Ord
         (SortKey::SrcLine | SortKey::SrcLineFrom | SortKey::SrcLineTo, _, _) => {
             profile.value_text(key, a).cmp(&profile.value_text(key, b))
         }
-        (_, Value::Symbol { symbol: a, .. }, Value::Symbol { symbol: b, .. }) => match (a, b) {
+        (_, SortValue::Symbol { symbol: a, .. }, SortValue::Symbol { symbol: b, .. }) => match (a, b) {
             (Some(a), Some(b)) => name_of(profile, *a).cmp(name_of(profile, *b)),
             (None, None) => Ordering::Equal,
             (Some(_), None) => Ordering::Less,
             (None, Some(_)) => Ordering::Greater,
         },
-        (_, Value::Task { id: a, .. }, Value::Task { id: b, .. }) => a.cmp(b),
+        (_, SortValue::Task { id: a, .. }, SortValue::Task { id: b, .. }) => a.cmp(b),
         // perf has these two the other way round.
         (SortKey::DsoFrom | SortKey::DsoTo, _, _) => {
             profile.value_text(key, b).cmp(&profile.value_text(key, a))
         }
-        (SortKey::Cycles, Value::Number(a), Value::Number(b)) => b.cmp(a),
+        (SortKey::Cycles, SortValue::Number(a), SortValue::Number(b)) => b.cmp(a),
         (
             SortKey::Weight
             | SortKey::LocalWeight
@@ -97,33 +97,38 @@ fn compare_values(profile: &Profile, key: &SortKey, a: &Value, b: &Value) -> Ord
             | SortKey::DsoSize
             | SortKey::Word(SampleWord::InstructionLatency | SampleWord::StageCycles)
             | SortKey::WordTotal(_),
-            Value::Number(a),
-            Value::Number(b),
+            SortValue::Number(a),
+            SortValue::Number(b),
         ) => b.cmp(a),
-        (_, Value::Number(a), Value::Number(b)) => a.cmp(b),
-        (_, Value::Address(a), Value::Address(b)) | (_, Value::Time(a), Value::Time(b)) => a.cmp(b),
-        (_, Value::None, Value::None) => Ordering::Equal,
-        (_, Value::None, _) => Ordering::Greater,
-        (_, _, Value::None) => Ordering::Less,
+        (_, SortValue::Number(a), SortValue::Number(b)) => a.cmp(b),
+        (_, SortValue::Address(a), SortValue::Address(b)) | (_, SortValue::Time(a), SortValue::Time(b)) => {
+            a.cmp(b)
+        }
+        (_, SortValue::None, SortValue::None) => Ordering::Equal,
+        (_, SortValue::None, _) => Ordering::Greater,
+        (_, _, SortValue::None) => Ordering::Less,
         _ => profile.value_text(key, a).cmp(&profile.value_text(key, b)),
     }
 }
 
 /// By address: the sort key of perf's input tree, and so the order of ties.
-fn compare_places(profile: &Profile, a: &Value, b: &Value) -> Ordering {
+fn compare_places(profile: &Profile, a: &SortValue, b: &SortValue) -> Ordering {
     let start = |symbol: SymbolId| {
         let symbol = profile.symbols.of(symbol);
         (symbol.start, symbol.size)
     };
     match (a, b) {
-        (Value::Symbol { symbol: Some(a), .. }, Value::Symbol { symbol: Some(b), .. }) => {
+        (SortValue::Symbol { symbol: Some(a), .. }, SortValue::Symbol { symbol: Some(b), .. }) => {
             start(*a).cmp(&start(*b))
         }
-        (Value::Symbol { symbol: None, addr: a, .. }, Value::Symbol { symbol: None, addr: b, .. }) => {
-            a.cmp(b)
+        (
+            SortValue::Symbol { symbol: None, addr: a, .. },
+            SortValue::Symbol { symbol: None, addr: b, .. },
+        ) => a.cmp(b),
+        (SortValue::Symbol { symbol: None, .. }, SortValue::Symbol { symbol: Some(_), .. }) => {
+            Ordering::Greater
         }
-        (Value::Symbol { symbol: None, .. }, Value::Symbol { symbol: Some(_), .. }) => Ordering::Greater,
-        (Value::Symbol { symbol: Some(_), .. }, Value::Symbol { symbol: None, .. }) => Ordering::Less,
+        (SortValue::Symbol { symbol: Some(_), .. }, SortValue::Symbol { symbol: None, .. }) => Ordering::Less,
         _ => Ordering::Equal,
     }
 }

@@ -1,6 +1,6 @@
 //! Rows: the contents of a report, in numbers and ids.
 
-use super::field::{Field, SortKey};
+use super::field::{ReportField, SortKey};
 use crate::machine::Mode;
 use crate::profile::{Profile, Sums};
 use crate::table::{DsoId, DsoKind, FrameId, StringId, SymbolId};
@@ -9,14 +9,14 @@ use crate::table::{DsoId, DsoKind, FrameId, StringId, SymbolId};
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// In the order of the file's events; events without samples have a section too.
-    pub sections: Vec<Section>,
+    pub sections: Vec<ReportSection>,
     /// The nodes' entries of all call graphs; [`GraphNode::entries`] are positions here.
     pub chain_entries: Vec<ChainEntry>,
 }
 
 /// The rows of one event, or of a group of events shown side by side.
 #[derive(Clone, Debug, Default)]
-pub struct Section {
+pub struct ReportSection {
     /// Indices into [`Profile::events`]; more than one only for groups.
     pub events: Vec<usize>,
     /// Sums of all samples of each event, before `--comms`, `--dsos` and `--symbols`.
@@ -25,7 +25,7 @@ pub struct Section {
     /// unless [`super::ReportOpts::relative`] is set.
     pub shown: Vec<Sums>,
     /// The columns from left to right.
-    pub columns: Vec<Field>,
+    pub columns: Vec<ReportField>,
     /// The keys of [`ReportRow::values`].
     pub keys: Vec<SortKey>,
     /// Sorted as perf sorts.
@@ -44,8 +44,8 @@ pub struct ReportRow {
     pub children: Vec<Sums>,
     /// Self period by mode: kernel, user, guest kernel, guest user.
     pub by_mode: [u64; 4],
-    /// The keys' values, in the order of [`Section::keys`].
-    pub values: Vec<Value>,
+    /// The keys' values, in the order of [`ReportSection::keys`].
+    pub values: Vec<SortValue>,
     /// The call graph's roots; empty when none was requested or all is below its minimum.
     pub graph: Vec<GraphNode>,
     /// Longest chain through the row.
@@ -56,7 +56,7 @@ pub struct ReportRow {
 
 /// The value of a key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
-pub enum Value {
+pub enum SortValue {
     /// The sample has no such thing.
     #[default]
     None,

@@ -2,8 +2,8 @@
 
 use super::context::Context;
 use super::field::SortKey;
-use super::row::{ReportRow, Value};
-use crate::profile::{CellKey, Extra, Sums};
+use super::row::{ReportRow, SortValue};
+use crate::profile::{CellKey, ExtraDimensions, Sums};
 use crate::session::SampleWord;
 use crate::table::{FrameId, StringId};
 use perfdata::DataSource;
@@ -39,13 +39,13 @@ pub(super) enum Place {
 
 #[derive(Default)]
 struct ValueTable {
-    ids: FxHashMap<Value, u32>,
-    values: Vec<Value>,
+    ids: FxHashMap<SortValue, u32>,
+    values: Vec<SortValue>,
 }
 
 impl ValueTable {
     /// The id of `group`; `shown` is what the first of its kind looks like.
-    fn intern(&mut self, group: Value, shown: Value) -> u32 {
+    fn intern(&mut self, group: SortValue, shown: SortValue) -> u32 {
         let values = &mut self.values;
         *self.ids.entry(group).or_insert_with(|| {
             values.push(shown);
@@ -148,67 +148,78 @@ impl<'c, 'a> Rows<'c, 'a> {
     }
 
     /// The pair (grouped value, shown value) for a key that depends on the sample.
-    fn sample_value(&self, sort: &SortKey, key: &CellKey, parent: Option<u32>) -> (Value, Value) {
+    fn sample_value(&self, sort: &SortKey, key: &CellKey, parent: Option<u32>) -> (SortValue, SortValue) {
         let profile = self.context.profile;
         let task = profile.task(key.task);
         let extra = profile.extra(key.extra);
-        let same = |value: Value| (value.clone(), value);
+        let same = |value: SortValue| (value.clone(), value);
         match sort {
-            SortKey::Comm => same(Value::Text(task.comm)),
+            SortKey::Comm => same(SortValue::Text(task.comm)),
             SortKey::Pid | SortKey::Tid => {
                 let comm = profile.last_comm(key.task);
-                (Value::Task { id: task.tid, comm: StringId::EMPTY }, Value::Task { id: task.tid, comm })
+                (
+                    SortValue::Task { id: task.tid, comm: StringId::EMPTY },
+                    SortValue::Task { id: task.tid, comm },
+                )
             }
             SortKey::Tgid => {
                 let comm = profile.last_comm(key.task);
-                (Value::Task { id: task.pid, comm: StringId::EMPTY }, Value::Task { id: task.pid, comm })
+                (
+                    SortValue::Task { id: task.pid, comm: StringId::EMPTY },
+                    SortValue::Task { id: task.pid, comm },
+                )
             }
-            SortKey::Cpu => same(Value::Number(i64::from(key.cpu))),
-            SortKey::Socket => same(Value::Number(profile.socket_of(key.cpu).map_or(-1, i64::from))),
+            SortKey::Cpu => same(SortValue::Number(i64::from(key.cpu))),
+            SortKey::Socket => same(SortValue::Number(profile.socket_of(key.cpu).map_or(-1, i64::from))),
             SortKey::Parent => {
                 let symbol = parent.and_then(|entry| self.context.expanded.entries[entry as usize].symbol);
-                same(symbol.map_or(Value::None, |id| Value::Text(profile.symbols.of(id).name)))
+                same(symbol.map_or(SortValue::None, |id| SortValue::Text(profile.symbols.of(id).name)))
             }
             SortKey::Memory(part) => {
                 let word = profile.word(extra, SampleWord::DataSource).unwrap_or(0);
-                (Value::Number(part.bits(DataSource(word)).cast_signed()), Value::Number(word.cast_signed()))
+                (
+                    SortValue::Number(part.bits(DataSource(word)).cast_signed()),
+                    SortValue::Number(word.cast_signed()),
+                )
             }
             _ => same(self.extra_value(sort, extra)),
         }
     }
 
-    fn extra_value(&self, sort: &SortKey, extra: &Extra) -> Value {
+    fn extra_value(&self, sort: &SortKey, extra: &ExtraDimensions) -> SortValue {
         let branch = extra.branch;
-        let number = |value: Option<u64>| value.map_or(Value::None, |n| Value::Number(n as i64));
+        let number = |value: Option<u64>| value.map_or(SortValue::None, |n| SortValue::Number(n as i64));
         match sort {
-            SortKey::Trace => extra.trace.map_or(Value::None, Value::Text),
+            SortKey::Trace => extra.trace.map_or(SortValue::None, SortValue::Text),
             SortKey::TraceField(name) => {
-                self.context.profile.trace_field(extra, name).map_or(Value::None, Value::Text)
+                self.context.profile.trace_field(extra, name).map_or(SortValue::None, SortValue::Text)
             }
             SortKey::Cgroup => number(extra.cgroup),
-            SortKey::Weight | SortKey::LocalWeight => Value::Number(extra.weight.unwrap_or(0) as i64),
-            SortKey::Time => extra.time_ns.map_or(Value::None, Value::Time),
+            SortKey::Weight | SortKey::LocalWeight => SortValue::Number(extra.weight.unwrap_or(0) as i64),
+            SortKey::Time => extra.time_ns.map_or(SortValue::None, SortValue::Time),
             SortKey::Transaction => number(extra.transaction),
-            SortKey::DataAddr => extra.data_addr.map_or(Value::None, Value::Address),
+            SortKey::DataAddr => extra.data_addr.map_or(SortValue::None, SortValue::Address),
             SortKey::Word(word) | SortKey::WordTotal(word) => {
-                Value::Number(self.context.profile.word(extra, *word).unwrap_or(0).cast_signed())
+                SortValue::Number(self.context.profile.word(extra, *word).unwrap_or(0).cast_signed())
             }
             SortKey::SampleNumber => number(extra.sample),
-            SortKey::DsoFrom => branch.map_or(Value::None, |b| self.context.branch_dso(b.from)),
-            SortKey::DsoTo => branch.map_or(Value::None, |b| self.context.branch_dso(b.to)),
-            SortKey::SymbolFrom => branch.map_or(Value::None, |b| self.context.branch_symbol(b.from)),
-            SortKey::SymbolTo => branch.map_or(Value::None, |b| self.context.branch_symbol(b.to)),
-            SortKey::AddrFrom => branch.map_or(Value::None, |b| self.context.branch_place(b.from)),
-            SortKey::AddrTo => branch.map_or(Value::None, |b| self.context.branch_place(b.to)),
-            SortKey::SrcLineFrom => branch.map_or(Value::None, |b| self.context.branch_line(b.from)),
-            SortKey::SrcLineTo => branch.map_or(Value::None, |b| self.context.branch_line(b.to)),
-            SortKey::Mispredict => branch.and_then(|b| b.mispredicted).map_or(Value::None, Value::Flag),
-            SortKey::InTx => branch.map_or(Value::None, |b| Value::Flag(b.in_tx)),
-            SortKey::Abort => branch.map_or(Value::None, |b| Value::Flag(b.abort)),
-            SortKey::Cycles => {
-                branch.filter(|b| b.cycles > 0).map_or(Value::None, |b| Value::Number(i64::from(b.cycles)))
+            SortKey::DsoFrom => branch.map_or(SortValue::None, |b| self.context.branch_dso(b.from)),
+            SortKey::DsoTo => branch.map_or(SortValue::None, |b| self.context.branch_dso(b.to)),
+            SortKey::SymbolFrom => branch.map_or(SortValue::None, |b| self.context.branch_symbol(b.from)),
+            SortKey::SymbolTo => branch.map_or(SortValue::None, |b| self.context.branch_symbol(b.to)),
+            SortKey::AddrFrom => branch.map_or(SortValue::None, |b| self.context.branch_place(b.from)),
+            SortKey::AddrTo => branch.map_or(SortValue::None, |b| self.context.branch_place(b.to)),
+            SortKey::SrcLineFrom => branch.map_or(SortValue::None, |b| self.context.branch_line(b.from)),
+            SortKey::SrcLineTo => branch.map_or(SortValue::None, |b| self.context.branch_line(b.to)),
+            SortKey::Mispredict => {
+                branch.and_then(|b| b.mispredicted).map_or(SortValue::None, SortValue::Flag)
             }
-            _ => Value::None,
+            SortKey::InTx => branch.map_or(SortValue::None, |b| SortValue::Flag(b.in_tx)),
+            SortKey::Abort => branch.map_or(SortValue::None, |b| SortValue::Flag(b.abort)),
+            SortKey::Cycles => branch
+                .filter(|b| b.cycles > 0)
+                .map_or(SortValue::None, |b| SortValue::Number(i64::from(b.cycles))),
+            _ => SortValue::None,
         }
     }
 
@@ -218,7 +229,7 @@ impl<'c, 'a> Rows<'c, 'a> {
         for row in self.rows.iter_mut().filter(|row| row.own.iter().all(|sums| sums.count == 0)) {
             let Some(frame) = row.frame else { continue };
             for value in &mut row.values {
-                if let Value::Symbol { symbol: None, addr, .. } = value {
+                if let SortValue::Symbol { symbol: None, addr, .. } = value {
                     *addr = self.context.profile.frames.of(frame).first_avma;
                 }
             }

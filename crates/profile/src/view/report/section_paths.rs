@@ -15,20 +15,26 @@ use std::hash::Hasher;
 /// No row begins here.
 const NONE: u32 = u32::MAX;
 
+/// Distinguishes paths of the same entries.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct PathKey {
+    /// The event, as position among those of the section.
+    pub member: u32,
+    /// Values that depend on the sample alone.
+    pub part: u32,
+    /// The row of the samples themselves.
+    pub own: u32,
+}
+
 /// A distinct path and what was counted on it.
 #[derive(Clone, Copy)]
 pub(super) struct SectionPath {
-    /// The event, as position among those of the section.
-    pub member: u32,
-    /// The row of the samples themselves.
-    pub own: u32,
+    pub key: PathKey,
     /// Start of its entries.
     pub start: u32,
     /// Number of entries.
     pub len: u32,
     pub sums: Sums,
-    /// Values that depend on the sample alone.
-    part: u32,
 }
 
 /// All distinct paths of a section, in order of first sight.
@@ -45,25 +51,19 @@ pub(super) struct SectionPaths {
 }
 
 impl SectionPaths {
-    /// Counts `sums` on a path of (event, part, row of its own); with `callers`, every entry has its row.
-    pub fn add(
-        &mut self,
-        (member, part, own): (u32, u32, u32),
-        entries: &[u32],
-        sums: Sums,
-        callers: Option<&mut Rows<'_, '_>>,
-    ) {
-        let hash = hash_of((member, part, own), entries);
+    /// Counts `sums` on a path; with `callers`, every entry has its row.
+    pub fn add(&mut self, key: PathKey, entries: &[u32], sums: Sums, callers: Option<&mut Rows<'_, '_>>) {
+        let hash = hash_of(key, entries);
         let (paths, all) = (&mut self.paths, &self.entries);
         let same = |&id: &u32| {
             let path = &paths[id as usize];
-            (path.member, path.part, path.own) == (member, part, own) && slice(all, path) == entries
+            path.key == key && slice(all, path) == entries
         };
         if let Some(&id) = self.ids.find(hash, same) {
             return paths[id as usize].sums.add(sums);
         }
         let (id, start) = (paths.len() as u32, all.len() as u32);
-        paths.push(SectionPath { member, own, start, len: entries.len() as u32, sums, part });
+        paths.push(SectionPath { key, start, len: entries.len() as u32, sums });
         self.entries.extend_from_slice(entries);
         if let Some(rows) = callers {
             self.note_rows(id, rows);
@@ -71,16 +71,16 @@ impl SectionPaths {
         let (paths, all) = (&self.paths, &self.entries);
         self.ids.insert_unique(hash, id, |&id| {
             let path = &paths[id as usize];
-            hash_of((path.member, path.part, path.own), slice(all, path))
+            hash_of(path.key, slice(all, path))
         });
     }
 
     /// Finds the rows of a new path's entries, each at its first place.
     fn note_rows(&mut self, id: u32, rows: &mut Rows<'_, '_>) {
         let path = self.paths[id as usize];
-        self.mark(path.own, id);
+        self.mark(path.key.own, id);
         for at in path.start..path.start + path.len {
-            let row = rows.row_of(path.part, Place::Entry(self.entries[at as usize]));
+            let row = rows.row_of(path.key.part, Place::Entry(self.entries[at as usize]));
             let row = if self.mark(row, id) { row } else { NONE };
             self.rows.push(row);
         }
@@ -96,7 +96,7 @@ impl SectionPaths {
 
     /// Calls `f` with (row, entries before the row's chain): the path's own row, then those of its callers.
     pub fn for_each_row(&self, path: &SectionPath, mut f: impl FnMut(u32, u32)) {
-        f(path.own, 0);
+        f(path.key.own, 0);
         let range = path.start as usize..(path.start + path.len) as usize;
         for (skipped, &row) in (0..).zip(self.rows.get(range).unwrap_or_default()) {
             if row != NONE {
@@ -110,7 +110,8 @@ fn slice<'e>(entries: &'e [u32], path: &SectionPath) -> &'e [u32] {
     &entries[path.start as usize..(path.start + path.len) as usize]
 }
 
-fn hash_of((member, part, own): (u32, u32, u32), entries: &[u32]) -> u64 {
+fn hash_of(key: PathKey, entries: &[u32]) -> u64 {
+    let PathKey { member, part, own } = key;
     let mut hasher = FxHasher::default();
     [member, part, own].iter().chain(entries).for_each(|&id| hasher.write_u32(id));
     hasher.finish()

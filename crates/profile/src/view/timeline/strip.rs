@@ -9,9 +9,10 @@
 
 use super::Column;
 use crate::grow::{Grow as _, GrownSum as _};
-use crate::off_cpu::Reason;
+use crate::off_cpu::WaitReason;
 use crate::view::wall::Part;
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// A wait, with the time it represents beyond its own length.
 #[derive(Clone, Copy, Debug)]
@@ -26,8 +27,8 @@ pub(super) struct Piece {
 /// All that is known of one thread's time.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ThreadTime {
-    /// First and last moments.
-    pub lives: Vec<(u64, u64)>,
+    /// Times from first to last moment.
+    pub lives: Vec<Range<u64>>,
     /// Waits by their begin.
     pub pieces: Vec<Piece>,
     /// Moments at which it was sampled on a CPU, in order.
@@ -87,14 +88,14 @@ impl Strip {
         for piece in &kept {
             self.each(piece.since_ns, piece.since_ns.saturating_add(piece.length_ns), |ns| (piece.part, ns));
         }
-        let gaps: Vec<Gap> = time.lives.iter().flat_map(|&life| gaps(life, &kept)).collect();
+        let gaps: Vec<Gap> = time.lives.iter().flat_map(|life| gaps(life, &kept)).collect();
         let sample_ns = time.on_ns / (time.seen_running.len() as u64).max(1);
         let mut rest: BTreeMap<Part, u64> = BTreeMap::new();
         let mut slots: Vec<Slot> = Vec::new();
         let mut running = 0u64;
         for gap in &gaps {
             let first = slots.len();
-            running.grow(self.place_running(gap, (&time.seen_running, sample_ns), &mut slots));
+            running.grow(self.place_running(gap, &time.seen_running, sample_ns, &mut slots));
             if let Some((part, ns)) = gap.before {
                 let poured = self.pour(&mut slots[first..], part, ns);
                 rest.entry(part).or_default().grow(ns - poured);
@@ -109,12 +110,12 @@ impl Strip {
             self.pour(&mut slots, part, ns);
         }
         // Time without any record.
-        self.pour(&mut slots, Part::Blocked(Reason::Unknown), u64::MAX);
+        self.pour(&mut slots, Part::Blocked(WaitReason::Unknown), u64::MAX);
     }
 
     /// Puts `sample_ns` of running around each sample in `gap`, appends the slots of the gap, and returns the sum of
     /// the running that found room.
-    fn place_running(&mut self, gap: &Gap, (seen, sample_ns): (&[u64], u64), slots: &mut Vec<Slot>) -> u64 {
+    fn place_running(&mut self, gap: &Gap, seen: &[u64], sample_ns: u64, slots: &mut Vec<Slot>) -> u64 {
         let inside =
             &seen[seen.partition_point(|&at| at < gap.from)..seen.partition_point(|&at| at < gap.to)];
         let (mut from, mut sum) = (gap.from, 0u64);
@@ -154,13 +155,14 @@ impl Strip {
             let here = share(passed + slot.room()) - share(passed);
             passed += slot.room();
             slot.used += here;
-            self.spread(part, (slot.from, slot.to), here);
+            self.spread(part, slot.from..slot.to, here);
         }
         ns
     }
 
     /// `ns` of a state, evenly over a time.
-    fn spread(&mut self, part: Part, (from, to): (u64, u64), ns: u64) {
+    fn spread(&mut self, part: Part, time: Range<u64>, ns: u64) {
+        let Range { start: from, end: to } = time;
         if ns == 0 || from >= to {
             return;
         }
@@ -192,7 +194,8 @@ impl Strip {
 }
 
 /// The gaps between kept waits within a life.
-fn gaps((start, end): (u64, u64), kept: &[Piece]) -> Vec<Gap> {
+fn gaps(life: &Range<u64>, kept: &[Piece]) -> Vec<Gap> {
+    let Range { start, end } = *life;
     let mut gaps = Vec::new();
     let mut since = start;
     let inside = kept.iter().filter(|p| p.since_ns >= start && p.since_ns < end.max(start.saturating_add(1)));

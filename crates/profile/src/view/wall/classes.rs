@@ -2,7 +2,7 @@
 
 use super::idle::mark_idle;
 use super::{Part, ThreadRow, WallOpts, kernel_frames, name_of, threads};
-use crate::off_cpu::{Reason, Wait, of_user_frames};
+use crate::off_cpu::{Wait, WaitReason, of_user_frames};
 use crate::profile::{Profile, TaskId};
 use crate::table::{CallsiteId, FrameId};
 use perfdata::off_cpu::{State, flag};
@@ -75,7 +75,7 @@ pub(crate) fn is_called(profile: &Profile, task: TaskId, wanted: &str) -> bool {
 /// Remembers the reason of each path.
 #[derive(Default)]
 pub(super) struct Reasons {
-    by_callsite: FxHashMap<CallsiteId, Option<Reason>>,
+    by_callsite: FxHashMap<CallsiteId, Option<WaitReason>>,
 }
 
 impl Reasons {
@@ -85,43 +85,43 @@ impl Reasons {
             State::Runnable => Part::Runnable,
             State::Preempted => Part::Preempted,
             State::Idle => Part::Idle,
-            State::Stopped => Part::Blocked(Reason::Stopped),
+            State::Stopped => Part::Blocked(WaitReason::Stopped),
             State::Sleep | State::Disk | State::Unknown => Part::Blocked(self.reason(profile, wait)),
         }
     }
 
-    pub fn reason(&mut self, profile: &Profile, wait: &Wait) -> Reason {
+    pub fn reason(&mut self, profile: &Profile, wait: &Wait) -> WaitReason {
         if wait.flags & flag::REST != 0 && wait.sums.is_none() {
             // The thread's state while records were lost: a wait that was not observed.
-            return if wait.state == State::Unknown { Reason::Unknown } else { Reason::NoStack };
+            return if wait.state == State::Unknown { WaitReason::Unknown } else { WaitReason::NoStack };
         }
         let of_path = |callsite| {
             let frames: Vec<FrameId> = kernel_frames(profile, callsite).collect();
             let names = frames.iter().filter_map(|&frame| name_of(profile, frame));
-            Reason::of_kernel_frames(names)
+            WaitReason::of_kernel_frames(names)
         };
         // For a woken thread: its reason for the wait before.
         if matches!(wait.state, State::Disk | State::Runnable)
             && let Some(leaf) = wait.callsite.and_then(|id| kernel_frames(profile, id).next())
-            && name_of(profile, leaf).is_some_and(Reason::is_lock_taker)
+            && name_of(profile, leaf).is_some_and(WaitReason::is_lock_taker)
         {
-            return Reason::KernelLock;
+            return WaitReason::KernelLock;
         }
         if let Some(told) = wait.told {
             return told;
         }
         let by_path = wait.callsite.and_then(|id| *self.by_callsite.entry(id).or_insert_with(|| of_path(id)));
-        let by_call = || wait.syscall.and_then(|nr| Reason::of_syscall(nr, cfg!(target_arch = "x86_64")));
+        let by_call = || wait.syscall.and_then(|nr| WaitReason::of_syscall(nr, cfg!(target_arch = "x86_64")));
         let by_user = || {
             let callsite =
                 wait.callsite.filter(|_| wait.state == State::Unknown && wait.syscall.is_none())?;
             of_user_frames(profile.callsites.leaf_first(callsite).filter_map(|frame| name_of(profile, frame)))
         };
         let fallback = match (wait.state, wait.callsite, wait.syscall) {
-            (State::Disk, ..) => Reason::Disk,
-            (State::Unknown, None, None) if wait.flags & flag::OPEN_LEFT != 0 => Reason::Earlier,
-            (State::Unknown, None, None) => Reason::Unknown,
-            _ => Reason::Other,
+            (State::Disk, ..) => WaitReason::Disk,
+            (State::Unknown, None, None) if wait.flags & flag::OPEN_LEFT != 0 => WaitReason::Earlier,
+            (State::Unknown, None, None) => WaitReason::Unknown,
+            _ => WaitReason::Other,
         };
         by_path.or_else(by_call).or_else(by_user).unwrap_or(fallback)
     }

@@ -6,7 +6,7 @@
 
 use super::{Classes, Part, ThreadRow, Times};
 use crate::grow::Grow as _;
-use crate::off_cpu::Reason;
+use crate::off_cpu::WaitReason;
 use crate::profile::{CellKey, Profile, TaskId};
 use crate::table::{CallsiteId, DsoId, FrameId, StringId};
 use rustc_hash::FxHashMap;
@@ -43,7 +43,7 @@ pub(super) fn rows(profile: &Profile, classes: &Classes, threads: &[ThreadRow]) 
     for class in classes.named(profile) {
         match class.wait.callsite {
             Some(callsite) => table.add_path(callsite, class.part, class.wait.weight_ns),
-            None if class.part == Part::Blocked(Reason::Unknown) => {
+            None if class.part == Part::Blocked(WaitReason::Unknown) => {
                 table.add_bracket("[unknown]", class.part, class.wait.weight_ns)
             }
             None if class.wait.is_short_rest() => {

@@ -5,7 +5,7 @@ use super::{Part, is_kernel, name_of};
 use crate::grow::Grow as _;
 use crate::off_cpu::for_work::{go_lock, waits_for_all, waits_for_lock_by_condition, waits_for_work};
 use crate::off_cpu::futex::{expected, is_lock_value};
-use crate::off_cpu::{Reason, Wait};
+use crate::off_cpu::{Wait, WaitReason};
 use crate::profile::{Profile, TaskId};
 use crate::table::CallsiteId;
 use rustc_hash::FxHashMap;
@@ -99,7 +99,7 @@ pub(super) fn mark_idle(profile: &Profile, parts: &mut [Part], reasons: &mut Rea
     for (wait, part) in profile.off_cpu.waits.iter().zip(parts) {
         let (Part::Blocked(_), Some(callsite)) = (*part, wait.callsite) else { continue };
         let reason = reasons.reason(profile, wait);
-        if reason == Reason::KernelThread {
+        if reason == WaitReason::KernelThread {
             *part = Part::Idle;
             continue;
         }
@@ -109,8 +109,9 @@ pub(super) fn mark_idle(profile: &Profile, parts: &mut [Part], reasons: &mut Rea
         let in_place = by_place.get(&(wait.task, callsite)).copied().unwrap_or(0);
         let life = lives.get(&wait.task).copied().unwrap_or(u64::MAX);
         let nearly_all = in_place.saturating_mul(100) >= life.saturating_mul(NEARLY_ALL_PCT);
-        let may_be_next = matches!(reason, Reason::Futex | Reason::Poll | Reason::Socket | Reason::Signal);
-        let no_lock = reason == Reason::Futex && is_no_lock(wait);
+        let may_be_next =
+            matches!(reason, WaitReason::Futex | WaitReason::Poll | WaitReason::Socket | WaitReason::Signal);
+        let no_lock = reason == WaitReason::Futex && is_no_lock(wait);
         let mut at_top = || {
             let is = || is_top_loop(profile, callsite, no_lock);
             may_be_next && *top_loops.entry((callsite, no_lock)).or_insert_with(is)
@@ -122,11 +123,11 @@ pub(super) fn mark_idle(profile: &Profile, parts: &mut [Part], reasons: &mut Rea
     }
 }
 
-fn is_for_work(profile: &Profile, callsite: CallsiteId, reason: Reason) -> bool {
-    if matches!(reason, Reason::Poll | Reason::Timer | Reason::Child | Reason::Signal) {
+fn is_for_work(profile: &Profile, callsite: CallsiteId, reason: WaitReason) -> bool {
+    if matches!(reason, WaitReason::Poll | WaitReason::Timer | WaitReason::Child | WaitReason::Signal) {
         return true;
     }
-    let may = matches!(reason, Reason::Futex | Reason::Socket | Reason::Aio | Reason::Ipc);
+    let may = matches!(reason, WaitReason::Futex | WaitReason::Socket | WaitReason::Aio | WaitReason::Ipc);
     let user = profile.callsites.leaf_first(callsite).filter(|&frame| !is_kernel(profile, frame));
     let names: Vec<&str> = user.take(12).map(|frame| name_of(profile, frame).unwrap_or("")).collect();
     let is_idle =

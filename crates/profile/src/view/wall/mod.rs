@@ -36,7 +36,7 @@ pub use threads::ThreadRow;
 pub use waker::{causing_frames, waker_frames};
 pub(crate) use waker::{interrupt_of, other_name};
 
-use crate::off_cpu::{Other, Reason, Source};
+use crate::off_cpu::{OffCpuSource, RelatedThread, WaitReason};
 use crate::profile::{Profile, TaskId};
 use crate::table::{CallsiteId, DsoKind, FrameId};
 use perfdata::off_cpu::State;
@@ -67,7 +67,7 @@ pub struct Times {
     /// Another thread ran instead.
     pub preempted_ns: u64,
     /// Blocked, by reason; idle waits are not in here.
-    pub blocked_ns: BTreeMap<Reason, u64>,
+    pub blocked_ns: BTreeMap<WaitReason, u64>,
     /// Waiting for work, nothing to do.
     pub idle_ns: u64,
 }
@@ -124,7 +124,7 @@ pub enum Part {
     /// Another thread ran instead.
     Preempted,
     /// Blocked.
-    Blocked(Reason),
+    Blocked(WaitReason),
     /// Waiting for work.
     Idle,
 }
@@ -133,7 +133,7 @@ pub enum Part {
 #[derive(Clone, Debug, Default)]
 pub struct Wall {
     /// Source of the waits; `None` if the recording has no data about time off the CPU.
-    pub source: Option<Source>,
+    pub source: Option<OffCpuSource>,
     /// Σ over threads.
     pub whole: Times,
     /// By time, most first; idle threads last.
@@ -145,7 +145,7 @@ pub struct Wall {
     /// Lengths of the times another thread ran instead of one that could.
     pub preempted: Histogram,
     /// Lengths of waits by reason.
-    pub waits: BTreeMap<Reason, Histogram>,
+    pub waits: BTreeMap<WaitReason, Histogram>,
     /// Waits by stack, most time first.
     pub places: Vec<WaitPlace>,
     /// The longest waits, longest first; idle ones only if requested.
@@ -165,7 +165,7 @@ impl Wall {
     pub fn is_observed(&self) -> bool {
         match self.source {
             None => false,
-            Some(Source::SwitchRecords) => self.whole.on_ns > 0,
+            Some(OffCpuSource::SwitchRecords) => self.whole.on_ns > 0,
             Some(_) => !self.threads.is_empty(),
         }
     }
@@ -226,11 +226,11 @@ pub(crate) struct PlacedWait {
     /// Number of waits of its length.
     pub waits: u64,
     /// For a woken thread that waits for a CPU: its reason for the wait before.
-    pub after: Option<Reason>,
+    pub after: Option<WaitReason>,
     /// What an idle wait is for; `None` for others.
-    pub idle_for: Option<Reason>,
+    pub idle_for: Option<WaitReason>,
     /// Who ended it, or ran instead.
-    pub other: Option<Other>,
+    pub other: Option<RelatedThread>,
     /// The first arguments of its system call.
     pub args: [u64; 3],
 }

@@ -1,7 +1,7 @@
 //! The wall clock as paths with weights, for flame graphs.
 
 use super::{Classes, Classified, Part, WallOpts, functions, other_name, threads};
-use crate::off_cpu::Reason;
+use crate::off_cpu::WaitReason;
 use crate::profile::{Profile, TaskId};
 use crate::table::CallsiteId;
 
@@ -41,7 +41,9 @@ pub fn paths(profile: &Profile, opts: &WallOpts) -> Vec<WallPath> {
         callsite: wait.callsite,
         part,
         ns: wait.weight_ns,
-        is_rest: wait.is_short_rest() && wait.callsite.is_none() && part != Part::Blocked(Reason::Unknown),
+        is_rest: wait.is_short_rest()
+            && wait.callsite.is_none()
+            && part != Part::Blocked(WaitReason::Unknown),
         waker: wait.other.map(|other| (other_name(profile, other), other.callsite)),
     });
     running.chain(waits).filter(|path| path.ns > 0).collect()

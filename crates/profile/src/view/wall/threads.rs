@@ -87,7 +87,7 @@ pub(super) fn rows(profile: &Profile, classes: &Classes) -> Vec<ThreadRow> {
         let told_ns = told_ns.entry(at).or_default();
         let untold_ns = totals.of(State::Unknown).saturating_sub(*told_ns);
         *told_ns = told_ns.saturating_sub(totals.of(State::Unknown));
-        rows[at].times.add_part(Part::Blocked(crate::off_cpu::Reason::Unknown), untold_ns);
+        rows[at].times.add_part(Part::Blocked(crate::off_cpu::WaitReason::Unknown), untold_ns);
     }
     for row in &mut rows {
         row.times.blocked_ns.retain(|_, ns| *ns > 0);

@@ -1,12 +1,12 @@
 //! Who ended a wait: a thread, or an interrupt that hit one by chance.
 
 use super::{is_kernel, name_of};
-use crate::off_cpu::Other;
+use crate::off_cpu::RelatedThread;
 use crate::profile::Profile;
 use crate::table::{CallsiteId, FrameId};
 
 /// The waker's name: "irq" for interrupts, else its kernel name, else the name its thread has in this recording.
-pub(crate) fn other_name(profile: &Profile, other: Other) -> String {
+pub(crate) fn other_name(profile: &Profile, other: RelatedThread) -> String {
     if let Some(irq) = interrupt_of(profile, other) {
         return irq;
     }
@@ -54,7 +54,7 @@ const INTERRUPTS: &[(&str, &str)] = &[
 ];
 
 /// Name of the interrupt that the wake-up came from, if any. The thread that it interrupted is unrelated.
-pub(crate) fn interrupt_of(profile: &Profile, other: Other) -> Option<String> {
+pub(crate) fn interrupt_of(profile: &Profile, other: RelatedThread) -> Option<String> {
     let by_stack = other.callsite.and_then(|callsite| {
         // Not only up to the first frame outside the kernel: our own BPF program may be unresolved.
         let frames = profile.callsites.leaf_first(callsite).filter(|&frame| is_kernel(profile, frame));

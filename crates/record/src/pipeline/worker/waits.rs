@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use perfdata::abi::*;
-use perfdata::off_cpu::{Interval, Payload, State, WaitSums, flag};
+use perfdata::off_cpu::{OffCpuInterval, Payload, State, WaitSums, flag};
 use perfdata::{Avma, CpuMode, Record, Sample, SampleId};
 
 use super::Rest;
@@ -70,7 +70,7 @@ impl Rest {
     /// The chain just made, or where it is not whole the one usual at this place.
     fn chain_at_site(&mut self, sample: &Sample<'_>, payload: Option<&Payload>, is_whole: bool) -> Vec<u64> {
         let chain = self.stacks.chain();
-        let Some(Payload::Interval(Interval { sums: Some(sums), flags, state, .. })) = payload else {
+        let Some(Payload::Interval(OffCpuInterval { sums: Some(sums), flags, state, .. })) = payload else {
             return chain.to_vec();
         };
         let (_, tid) = sample.pid_tid.unwrap_or_default();
@@ -89,7 +89,7 @@ impl Rest {
     }
 
     /// Waits of a place that no sample took along, with the stacks seen there.
-    fn rest_of_site(&mut self, file_event: usize, sample: &Sample<'_>, of: &Interval) {
+    fn rest_of_site(&mut self, file_event: usize, sample: &Sample<'_>, of: &OffCpuInterval) {
         let (_, tid) = sample.pid_tid.unwrap_or_default();
         let Some(sums) = &of.sums else { return };
         // Counts belong to the place, so only one part has them.
@@ -98,7 +98,7 @@ impl Rest {
         let parts = self.site_chains.share(SiteId::of(tid, sums), sample.period.unwrap_or(0));
         for (at, (chain, period)) in parts.into_iter().enumerate() {
             let sums = if at == 0 { of.sums.clone() } else { Some(Box::new(without_counts)) };
-            let raw = Interval { sums, ..of.clone() }.to_bytes();
+            let raw = OffCpuInterval { sums, ..of.clone() }.to_bytes();
             let (ip, callchain) = (chain.get(1).map(|&ip| Avma(ip)), perfdata::Callchain(chain.into()));
             let written = Sample {
                 ip,
@@ -233,7 +233,7 @@ impl Rest {
 fn without_place(payload: Option<&Payload>) -> Option<Vec<u8>> {
     let Some(Payload::Interval(of)) = payload else { return None };
     let has_none = of.state != State::Runnable || of.sums.is_none();
-    (!has_none).then(|| Interval { sums: None, flags: of.flags & !flag::SUMS, ..of.clone() }.to_bytes())
+    (!has_none).then(|| OffCpuInterval { sums: None, flags: of.flags & !flag::SUMS, ..of.clone() }.to_bytes())
 }
 
 /// A sample of one of the off-CPU events, but for stack and payload.
@@ -284,11 +284,14 @@ mod tests {
         let [Payload::Interval(wait), Payload::Interval(runnable)] = &payloads[..] else {
             panic!("{payloads:?}")
         };
-        let print = |of: &Interval| of.sums.as_ref().map(|sums| sums.print);
+        let print = |of: &OffCpuInterval| of.sums.as_ref().map(|sums| sums.print);
         assert_eq!((wait.state, runnable.state), (State::Sleep, State::Runnable));
         assert_eq!((print(wait), print(runnable)), (Some(99), Some(99)));
         let written = without_place(payloads.get(1)).as_deref().and_then(Payload::parse);
-        assert_eq!(written, Some(Payload::Interval(Interval { sums: None, flags: 0, ..runnable.clone() })));
+        assert_eq!(
+            written,
+            Some(Payload::Interval(OffCpuInterval { sums: None, flags: 0, ..runnable.clone() }))
+        );
         assert_eq!(without_place(payloads.first()), None);
     }
 

@@ -1,8 +1,10 @@
 //! Records as the kernel would have written them.
 
 use perfdata::abi::*;
-use perfdata::record::{Comm, Task};
-use perfdata::{Avma, Callchain, CpuMode, Event, Record, Regs, Sample, SampleId, UserStack, record_to_bytes};
+use perfdata::record::{Comm, TaskRecord};
+use perfdata::{
+    Avma, Callchain, CpuMode, Event, Record, Sample, SampleId, SampleRegs, UserStack, record_to_bytes,
+};
 use tracer::layout::slots::word;
 
 use super::{SlotEvent, event_id};
@@ -53,13 +55,13 @@ impl RecordMaker {
     /// A thread `(pid, tid)` begins; `parent` is its process or the process that forked.
     pub(super) fn fork(&self, of: PidTid, parent: u32, time_ns: u64, out: &mut Vec<u8>) {
         let PidTid { pid, tid } = of;
-        let task = Task { pid, ppid: parent, tid, ptid: parent, time_ns };
+        let task = TaskRecord { pid, ppid: parent, tid, ptid: parent, time_ns };
         self.put(&Record::Fork(task), PidTid::leader(parent), time_ns, out);
     }
 
     pub(super) fn exit(&self, of: PidTid, time_ns: u64, out: &mut Vec<u8>) {
         let PidTid { pid, tid } = of;
-        let task = Task { pid, ppid: pid, tid, ptid: pid, time_ns };
+        let task = TaskRecord { pid, ppid: pid, tid, ptid: pid, time_ns };
         self.put(&Record::Exit(task), of, time_ns, out);
     }
 
@@ -99,7 +101,11 @@ impl RecordMaker {
             cpu: Some(0),
             period: Some(weight_ns),
             callchain: Some(Callchain([].as_slice().into())),
-            regs_user: Some(Regs { abi: PERF_SAMPLE_REGS_ABI_64, mask, values: values.as_slice().into() }),
+            regs_user: Some(SampleRegs {
+                abi: PERF_SAMPLE_REGS_ABI_64,
+                mask,
+                values: values.as_slice().into(),
+            }),
             stack_user: Some(UserStack { bytes: stack, reserved: stack.len().max(16) as u64 }),
             ..Sample::default()
         };
