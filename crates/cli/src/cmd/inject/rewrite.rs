@@ -64,7 +64,7 @@ fn copy(file: &PerfData<'_>, added: &Added, writer: &mut Writer<'_>) -> anyhow::
 
 /// The copy while it is written.
 struct Copier<'a, 'w> {
-    mode: Mode,
+    mode: ReadMode,
     added: &'a Added,
     writer: &'a mut Writer<'w>,
     /// New mappings that are later than all records so far, in the order of time.
