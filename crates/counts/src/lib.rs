@@ -1,7 +1,7 @@
 //! Counts of events without samples: readings of many places summed up, related to each other, averaged, compared.
 //!
 //! [`Grouping`] sums readings up by CPU, core, socket or thread; [`metrics`] relates counts to each other; [`Average`],
-//! [`Series`] and [`Pairing`] are the statistics of several runs; [`reread`] takes counts out of a perf.data. Pure: no
+//! [`Series`] and [`Pairing`] are the statistics of several runs; [`reread()`] takes counts out of a perf.data. Pure: no
 //! event is opened here.
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]

@@ -2,7 +2,7 @@
 //!
 //! Nothing is put into the program but breakpoints, which the kernel takes away when our process ends, however it
 //! ends. A [`CallSource`] attaches and hands out events: [`CallEngine`] by one BPF link over thousands of places, `perf` by
-//! plain perf events where BPF is denied. [`Folder`] matches them to calls, thread by thread, and writes the same
+//! plain perf events where BPF is denied. [`CallFolder`] matches them to calls, thread by thread, and writes the same
 //! files that the recorder inside instrumented programs writes (`tracer::layout`).
 
 mod cost;
