@@ -14,7 +14,7 @@
 //! use perfdata::{Order, PerfData};
 //! use profile::Session;
 //! use profile::reason::StackEnd;
-//! use profile::session::Unwound;
+//! use profile::session::UnwoundStack;
 //! use profile::view::report::{ReportOpts, report};
 //! use std::ops::ControlFlow;
 //!
@@ -25,7 +25,7 @@
 //! file.visit(Order::Time, |item| {
 //!     // A job is a copied user stack. Nothing unwinds it here, so its sample keeps its kernel frames alone.
 //!     if let Some(job) = session.push(item) {
-//!         let unwound = Unwound { addrs: Vec::new(), exact: Vec::new(), end: StackEnd::NoUserStack };
+//!         let unwound = UnwoundStack { addrs: Vec::new(), exact: Vec::new(), end: StackEnd::NoUserStack };
 //!         session.complete(job, &unwound);
 //!     }
 //!     ControlFlow::Continue(())

@@ -42,7 +42,7 @@ pub const LAYOUTS: &[HelpLayout] = &[
             ("Target", "cpu"),
         ],
     ),
-    HelpLayout("io", &[("", "pid all-cpus input output device trace heat json rows"), TARGET_OF_IO]),
+    HelpLayout("io", &[("", "pid all-cpus input output device trace heat html json rows"), TARGET_OF_IO]),
     HelpLayout(
         "trace",
         &[
@@ -58,7 +58,7 @@ pub const LAYOUTS: &[HelpLayout] = &[
     HelpLayout("calls report", &[("", "input sort lines filter min slowest histogram"), CALLS_FILTERS]),
     HelpLayout("calls graph", &[("", "input filter min"), CALLS_FILTERS]),
     HelpLayout("calls replay", &[("", "input filter min kernel"), CALLS_FILTERS]),
-    HelpLayout("calls flame", &[("", "input output folded counts filter min"), CALLS_FILTERS]),
+    HelpLayout("calls flame", &[("", "input output html folded counts filter min"), CALLS_FILTERS]),
     HelpLayout("calls diff", &[("", "paths input filter min"), CALLS_FILTERS]),
     HelpLayout("calls export", &[("", "to output input event idle filter min"), CALLS_FILTERS]),
     HelpLayout("export", &[("", "to output input event idle filter min"), CALLS_FILTERS]),
