@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 
 use crate::repo::Repo;
+use crate::sampling_rate::SteadySamplingRate;
 use crate::score::{self, Score, skip};
 use crate::tests::{self, Tier};
 use crate::{bpf, cargo, fixtures, fuzz, golden, leftovers, oracle, process, setup, soak, tidy, web};
@@ -66,6 +67,7 @@ pub fn run(repo: &Repo, args: &[String]) -> Result<Score> {
         _ => bail!("cargo xtask ci [--all]"),
     };
     let begin = Instant::now();
+    let _steady = SteadySamplingRate::begin();
     let times = if depth == Depth::All { HEAVIER } else { 1 };
     let end = begin + LIMIT * times;
     leftovers::end_after(LIMIT * times);

@@ -14,6 +14,7 @@ mod leftovers;
 mod oracle;
 mod process;
 mod repo;
+mod sampling_rate;
 mod score;
 mod setup;
 mod soak;
