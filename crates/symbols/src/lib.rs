@@ -7,7 +7,7 @@
 //!
 //! ```
 //! # let path = std::path::Path::new("../../tests/golden/timeline/wait.data");
-//! let map = dso::Mmap::open(path)?;
+//! let map = dso::MappedFile::open(path)?;
 //! let file = perfdata::PerfData::open(&map)?;
 //! let opts = symbols::LoadOpts { names: symbols::NameOpts::from_env(), ..Default::default() };
 //! let profile = symbols::load(&file, opts).profile;
