@@ -56,7 +56,7 @@ pub fn fuzz_sideband(bytes: &[u8]) {
     if let Ok(side) = Sideband::read(&file) {
         for at in 0..side.buffers.len() {
             let task = side.running(at, 1 << 32);
-            let _space = task.and_then(|task| side.code(task.pid, 1 << 32));
+            let _space = task.and_then(|task| side.code(task.signed_pid(), 1 << 32));
         }
     }
 }

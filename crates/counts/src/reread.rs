@@ -34,8 +34,17 @@ pub struct Reread {
     pub problems: Vec<perfdata::Error>,
 }
 
-/// Counts since the start, by event, CPU (all ones: any) and thread.
-type Sums = BTreeMap<(usize, u32, u32), Reading>;
+/// Where a count is from.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct CpuThread {
+    /// All ones: any.
+    cpu: u32,
+    /// An index into the file's threads; all ones: all.
+    thread: u32,
+}
+
+/// Counts since the start, by event.
+type Sums = BTreeMap<(usize, CpuThread), Reading>;
 
 /// Content of a file, as far as it was read.
 struct File<'f> {
@@ -102,7 +111,7 @@ impl File<'_> {
                 let Some(event) = self.file.event_of_id(stat.id) else { return };
                 let reading =
                     Reading { value: stat.value, enabled_ns: stat.enabled_ns, running_ns: stat.running_ns };
-                self.sums.insert((event, stat.cpu, stat.thread), reading);
+                self.sums.insert((event, CpuThread { cpu: stat.cpu, thread: stat.thread }), reading);
             }
             Record::StatRound(round) => {
                 self.rounds.push((round.time_ns, round.kind == 1, self.sums.clone()));
@@ -112,11 +121,11 @@ impl File<'_> {
     }
 
     fn runs(self) -> Reread {
-        let mut at: Vec<(u32, u32)> =
-            self.rounds.iter().flat_map(|(_, _, sums)| sums.keys().map(|k| (k.1, k.2))).collect();
+        let mut at: Vec<CpuThread> =
+            self.rounds.iter().flat_map(|(_, _, sums)| sums.keys().map(|(_, at)| *at)).collect();
         at.sort_unstable();
         at.dedup();
-        let places: Vec<Place> = at.iter().map(|&place| self.place(place)).collect();
+        let places: Vec<Place> = at.iter().map(|at| self.place(*at)).collect();
         let topology = self.file.features().cpu_topology.as_ref();
         let nodes = &self.file.features().numa_topology;
         let node_of = |cpu: u32| {
@@ -137,7 +146,7 @@ impl File<'_> {
         let mut runs = Vec::new();
         for round in &rounds {
             let readings =
-                (0..self.infos.len()).map(|event| self.readings(event, &at, (&before.1, &round.1))).collect();
+                (0..self.infos.len()).map(|event| self.readings(event, &at, &before.1, &round.1)).collect();
             runs.push(CountedRun {
                 readings,
                 grouping: grouping.clone(),
@@ -153,16 +162,15 @@ impl File<'_> {
         Reread { runs, has_intervals, problems: Vec::new() }
     }
 
-    /// A CPU of all ones is any, a thread of all ones all.
-    fn place(&self, (cpu, thread): (u32, u32)) -> Place {
-        let tid = self.threads.get(thread as usize).and_then(|(tid, _)| u32::try_from(*tid).ok());
-        Place { cpu: (cpu != u32::MAX).then_some(cpu), tid }
+    fn place(&self, at: CpuThread) -> Place {
+        let tid = self.threads.get(at.thread as usize).and_then(|(tid, _)| u32::try_from(*tid).ok());
+        Place { cpu: (at.cpu != u32::MAX).then_some(at.cpu), tid }
     }
 
-    fn readings(&self, event: usize, at: &[(u32, u32)], (before, now): (&Sums, &Sums)) -> EventReadings {
+    fn readings(&self, event: usize, at: &[CpuThread], before: &Sums, now: &Sums) -> EventReadings {
         let is_there = self.file.events().get(event).is_some_and(|event| !event.ids.is_empty());
-        let reading = |&(cpu, thread): &(u32, u32)| {
-            let key = (event, cpu, thread);
+        let reading = |&at: &CpuThread| {
+            let key = (event, at);
             now.get(&key).map(|reading| reading.since(&before.get(&key).copied().unwrap_or_default()))
         };
         EventReadings {

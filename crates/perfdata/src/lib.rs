@@ -72,7 +72,7 @@ pub use file::encode::record_to_bytes;
 pub use file::features::Features;
 pub use file::reader::{Item, Order, PerfData, ReadMode};
 pub use file::writer::{Writer, WriterOpts};
-pub use record::Record;
+pub use record::{PidTid, Record};
 pub use sample::{
     Branch, BranchFlags, BranchStack, Callchain, ChainEntry, Context, CpuMode, ReadGroup, ReadValue, Sample,
     SampleFormat, SampleRegs, UserStack, Weight,

@@ -8,6 +8,7 @@ mod kernel;
 mod lost;
 mod mmap;
 mod name;
+mod pid_tid;
 mod task;
 mod user;
 
@@ -16,6 +17,7 @@ pub use kernel::{BpfEvent, CallchainDeferred, Cgroup, Ksymbol, TextPoke};
 pub use lost::{Lost, Read, Throttle};
 pub use mmap::{FileId, Mmap};
 pub use name::type_name;
+pub use pid_tid::PidTid;
 pub use task::{Comm, Namespaces, Switch, TaskRecord};
 pub(crate) use user::PERF_RECORD_MISC_BUILD_ID_SIZE;
 pub use user::{

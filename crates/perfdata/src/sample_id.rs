@@ -48,14 +48,14 @@ impl SampleId {
     #[inline]
     pub(crate) fn parse(mut w: Wire<'_>, sample_type: u64) -> Option<SampleId> {
         let has = |bit| sample_type & bit != 0;
-        Some(SampleId {
-            pid_tid: w.pair_if(has(PERF_SAMPLE_TID))?,
-            time_ns: w.u64_if(has(PERF_SAMPLE_TIME))?,
-            id: w.u64_if(has(PERF_SAMPLE_ID))?,
-            stream_id: w.u64_if(has(PERF_SAMPLE_STREAM_ID))?,
-            cpu: w.pair_if(has(PERF_SAMPLE_CPU))?.map(|(cpu, _reserved)| cpu),
-            identifier: w.u64_if(has(PERF_SAMPLE_IDENTIFIER))?,
-        })
+        let mut id = SampleId::default();
+        w.pair_if(has(PERF_SAMPLE_TID), &mut id.pid_tid)?;
+        w.u64_if(has(PERF_SAMPLE_TIME), &mut id.time_ns)?;
+        w.u64_if(has(PERF_SAMPLE_ID), &mut id.id)?;
+        w.u64_if(has(PERF_SAMPLE_STREAM_ID), &mut id.stream_id)?;
+        w.padded_u32_if(has(PERF_SAMPLE_CPU), &mut id.cpu)?;
+        w.u64_if(has(PERF_SAMPLE_IDENTIFIER), &mut id.identifier)?;
+        Some(id)
     }
 
     /// Appends the trailer; a field that is `None` though its bit is set becomes 0.

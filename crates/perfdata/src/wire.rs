@@ -2,6 +2,8 @@
 //!
 //! Knows nothing about records. A read past the end is `None`, and the caller reports what was too short.
 
+use crate::addr::Avma;
+
 /// Byte order of the machine that recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Endian {
@@ -111,16 +113,40 @@ impl<'a> Wire<'a> {
         Some(self.endian.u64(self.array()?))
     }
 
-    /// The next integer if the layout has it: `Some(None)` if not, `None` if the bytes end before it.
+    /// Reads the next integer into `field` if the layout has it; `None` if the bytes end before it.
     #[inline]
-    pub(crate) fn u64_if(&mut self, has: bool) -> Option<Option<u64>> {
-        if has { self.u64().map(Some) } else { Some(None) }
+    pub(crate) fn u64_if(&mut self, has: bool, field: &mut Option<u64>) -> Option<()> {
+        if has {
+            *field = Some(self.u64()?);
+        }
+        Some(())
     }
 
-    /// The next two 32-bit integers, in their order in the file, if the layout has them; otherwise as [`Self::u64_if`].
+    /// As [`Self::u64_if`], for an address.
     #[inline]
-    pub(crate) fn pair_if(&mut self, has: bool) -> Option<Option<(u32, u32)>> {
-        if has { Some(Some((self.u32()?, self.u32()?))) } else { Some(None) }
+    pub(crate) fn avma_if(&mut self, has: bool, field: &mut Option<Avma>) -> Option<()> {
+        if has {
+            *field = Some(Avma(self.u64()?));
+        }
+        Some(())
+    }
+
+    /// As [`Self::u64_if`], for two 32-bit integers in their order in the file.
+    #[inline]
+    pub(crate) fn pair_if(&mut self, has: bool, field: &mut Option<(u32, u32)>) -> Option<()> {
+        if has {
+            *field = Some((self.u32()?, self.u32()?));
+        }
+        Some(())
+    }
+
+    /// As [`Self::u64_if`], for a 32-bit integer before 32 reserved bits.
+    #[inline]
+    pub(crate) fn padded_u32_if(&mut self, has: bool, field: &mut Option<u32>) -> Option<()> {
+        let mut pair = None;
+        self.pair_if(has, &mut pair)?;
+        *field = pair.map(|(value, _reserved)| value);
+        Some(())
     }
 
     /// The next `len` bytes; `None` (and nothing consumed) if there are fewer.

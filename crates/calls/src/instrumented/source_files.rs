@@ -1,25 +1,28 @@
 //! Source file of a function, from debug information.
 
 use dso::{DebugSearch, LineResolver, ObjectFile, Svma};
+use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 
 /// Of one object's functions.
 pub struct SourceFiles<'a> {
     object: &'a ObjectFile,
-    lines: Option<Option<LineResolver>>,
+    /// Opened at the first use; `None` without debug information.
+    lines: OnceCell<Option<LineResolver>>,
 }
 
 impl<'a> SourceFiles<'a> {
     /// Nothing is read until a function is asked for.
     #[must_use]
     pub fn new(object: &'a ObjectFile) -> Self {
-        Self { object, lines: None }
+        Self { object, lines: OnceCell::new() }
     }
 
     /// The file of the function that starts there; `None` without debug information.
     pub fn of(&mut self, start: Svma) -> Option<PathBuf> {
         let open = || LineResolver::open(self.object, &DebugSearch::from_env()).ok().flatten();
-        let place = self.lines.get_or_insert_with(open).as_mut()?.location(start)?;
+        self.lines.get_or_init(open);
+        let place = self.lines.get_mut()?.as_mut()?.location(start)?;
         place.file.map(|file| Path::new(&*file).to_owned())
     }
 }

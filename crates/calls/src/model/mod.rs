@@ -19,7 +19,7 @@ pub use gate::{Asked, CallFilters, Filter, Gate, Passage, TimeWindow};
 pub use histogram::Histogram;
 pub use replay::{Call, End, Extra, ExtraKind, Replay, Step};
 pub use totals::FunctionTotals;
-pub use traced::{Clock, Place, RawStep, Steps, ThreadFile, TracedError};
+pub use traced::{Clock, Growth, Place, RawStep, Steps, ThreadFile, TracedError};
 pub use tree::{CallNode, CallProfile, CallStats, NodeId, SlowCall};
 pub use uftrace::{UftraceSteps, UftraceValue, UftraceValues, parse_uftrace};
 

@@ -75,14 +75,19 @@ impl<'a> ThreadFile<'a> {
     }
 
     /// Hands out the steps written since reading stopped at `place` (`None`: at the start). Unless the recording has
-    /// ended (`whole`), the last event stays: the recorder may still change it, an entry becomes the whole call of a
+    /// ended, the last event stays: the recorder may still change it, an entry becomes the whole call of a
     /// leaf. Where to go on when the file has grown.
-    pub fn read_since(&self, place: Option<Place>, whole: bool, each: &mut dyn FnMut(u64, RawStep)) -> Place {
+    pub fn read_since(
+        &self,
+        place: Option<Place>,
+        growth: Growth,
+        each: &mut dyn FnMut(u64, RawStep),
+    ) -> Place {
         let Place { words, state } =
             place.unwrap_or(Place { words: 0, state: State::at_start(&self.header) });
         let new = self.words().get(words..).unwrap_or_default();
-        let (last, written) = written(new, whole);
-        let new = &new[..if whole { written } else { last }];
+        let (last, written) = written(new, growth);
+        let new = &new[..if growth == Growth::Ended { written } else { last }];
         let mut steps = Steps { words: new.iter(), end: words + new.len(), state, unknown: 0 };
         steps.by_ref().for_each(|(tsc, step)| each(tsc, step));
         Place { words: words + new.len(), state: steps.state }
@@ -91,7 +96,7 @@ impl<'a> ThreadFile<'a> {
     /// Bytes of events written (up to the end mark).
     #[must_use]
     pub fn event_bytes(&self) -> usize {
-        written(self.words(), true).1 * layout::EVENT_BYTES
+        written(self.words(), Growth::Ended).1 * layout::EVENT_BYTES
     }
 
     fn words(&self) -> &'a [[u8; layout::EVENT_BYTES]] {
@@ -107,27 +112,36 @@ impl<'a> ThreadFile<'a> {
     }
 }
 
+/// Whether a recording may still be written to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Growth {
+    /// The program runs, and more may follow.
+    Going,
+    /// Nothing more will be written.
+    Ended,
+}
+
 /// No event.
 const NOTHING: [u8; layout::EVENT_BYTES] = [0; layout::EVENT_BYTES];
 
 /// Number of empty words at the start of `words`, before the next written one; `None` if there is none.
 ///
 /// A signal handler that interrupts a thread between reserving a place and writing its event writes after that place.
-/// If it then jumps elsewhere, the place stays empty. While the file grows (not `whole`), that is certain only once
+/// If it then jumps elsewhere, the place stays empty. While the file grows, that is certain only once
 /// more follows than a handler writes before it ends.
-fn hole(words: &[[u8; layout::EVENT_BYTES]], whole: bool) -> Option<usize> {
+fn hole(words: &[[u8; layout::EVENT_BYTES]], growth: Growth) -> Option<usize> {
     const FAR: usize = 4096;
     const LOOK: usize = 64;
-    let goes_on = whole || words.iter().skip(FAR).take(LOOK).any(|word| *word != NOTHING);
+    let goes_on = growth == Growth::Ended || words.iter().skip(FAR).take(LOOK).any(|word| *word != NOTHING);
     if goes_on { words.iter().position(|word| *word != NOTHING) } else { None }
 }
 
 /// Begin and end of the last event among `words`. Its own data may contain zeros. All words after it are zero.
-fn written(words: &[[u8; layout::EVENT_BYTES]], whole: bool) -> (usize, usize) {
+fn written(words: &[[u8; layout::EVENT_BYTES]], growth: Growth) -> (usize, usize) {
     let (mut last, mut end) = (0, 0);
     while let Some(word) = words.get(end) {
         if *word == NOTHING {
-            let Some(empty) = hole(&words[end..], whole) else { break };
+            let Some(empty) = hole(&words[end..], growth) else { break };
             end += empty;
             continue;
         }
@@ -291,7 +305,7 @@ impl Iterator for Steps<'_> {
                 RecordedEvent::Control { code, argument } => self.control(code, argument),
                 // The event missing here is counted as one lost call.
                 RecordedEvent::End => {
-                    let empty = hole(self.words.as_slice(), true)?;
+                    let empty = hole(self.words.as_slice(), Growth::Ended)?;
                     if let Some(last) = empty.checked_sub(1) {
                         let _ = self.words.nth(last);
                     }
@@ -321,10 +335,10 @@ mod tests {
         assert_eq!(steps, wanted);
         assert_eq!(file.event_bytes(), 4 * layout::EVENT_BYTES);
         let mut seen = Vec::new();
-        file.read_since(None, true, &mut |_, step| seen.push(step));
+        file.read_since(None, Growth::Ended, &mut |_, step| seen.push(step));
         assert_eq!(seen, wanted);
         // While the file grows, it may yet be written.
-        let place = file.read_since(None, false, &mut |_, _| {});
+        let place = file.read_since(None, Growth::Going, &mut |_, _| {});
         assert_eq!(place.bytes(), 0);
     }
 }

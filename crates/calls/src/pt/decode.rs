@@ -1,6 +1,7 @@
 //! One piece of trace becomes the branches of the threads that ran.
 
 use intelpt::{BlockCache, Flow, FlowEvent, FlowKind, Gap, MissingCode};
+use perfdata::PidTid;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -125,7 +126,7 @@ impl<'t, 'a, E: for<'e> From<&'e FlowEvent>> PieceDecoder<'t, 'a, E> {
                 *decoded.unfit.entry(file.to_owned()).or_default() += 1;
             }
         }
-        let tid = image.task().map_or(-1, |task| task.tid);
+        let tid = image.task().map_or(-1, PidTid::signed_tid);
         if decoded.stretches.is_empty() && event.what == FlowKind::Begin {
             decoded.begins_at = Some(event.to);
         }

@@ -5,6 +5,7 @@ use crate::pt::{CodeMapping, MadeCode, Sideband};
 use dso::unwind::UnwindInfo;
 use dso::{DebugSearch, FileOffset, Loaded, Loader, Missing as NoCode, RecordedKernel, Svma, Wanted};
 use intelpt::{Image, MissingCode};
+use perfdata::PidTid;
 use profile::machine::is_kernel_proper;
 use rustc_hash::FxHashMap;
 use std::cell::{Cell, RefCell};
@@ -14,7 +15,6 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::kernel::{KernelCode, is_kernel, module_name};
-use super::occupancy::PidTid;
 use crate::recording::function::Function;
 use crate::recording::names::Functions;
 
@@ -314,7 +314,7 @@ impl<'a> RunningImage<'a> {
     /// The code made at run time that is there.
     fn made(&self, ip: u64) -> Option<&'a MadeCode> {
         let task = self.task.get()?;
-        self.side.made_at(task.pid, ip, self.time_ns.get())
+        self.side.made_at(task.signed_pid(), ip, self.time_ns.get())
     }
 
     /// Whether a mapping's bytes are those of its file.
@@ -394,11 +394,11 @@ impl Image for RunningImage<'_> {
         let task = self.side.running(self.buffer, time_ns);
         self.task.set(task);
         self.time_ns.set(time_ns);
-        let stale_ns = task.and_then(|task| self.side.code_changes_after(task.pid, time_ns));
+        let stale_ns = task.and_then(|task| self.side.code_changes_after(task.signed_pid(), time_ns));
         self.stale_ns.set(stale_ns.unwrap_or(u64::MAX));
         self.last.replace(None);
         self.last_unit.replace(None);
-        let space = task.and_then(|task| self.side.code(task.pid, time_ns));
+        let space = task.and_then(|task| self.side.code(task.signed_pid(), time_ns));
         self.now.set(space.map(|(_, mappings)| mappings));
         space.map_or(0, |(number, _)| number)
     }

@@ -12,8 +12,8 @@ use std::io::{self, Write};
 
 use super::image::{CodeAt, ProcessMoment, TraceCode};
 use super::kinds::Kinds;
-use super::occupancy::PidTid;
 use super::walk::{Chains, SampledEvent, Walk};
+use perfdata::PidTid;
 use perfdata::text::harmless;
 
 /// The fields, in perf's order.
@@ -108,7 +108,7 @@ struct EventPlace {
 
 impl EventPlace {
     const fn moment(self) -> ProcessMoment {
-        ProcessMoment { pid: self.task.pid, time_ns: self.time_ns }
+        ProcessMoment { pid: self.task.signed_pid(), time_ns: self.time_ns }
     }
 }
 
@@ -165,7 +165,7 @@ impl<'a> Lines<'a> {
         let last = self.last_ns.entry(buffer).or_insert(0);
         let time_ns = event.tsc.map_or(*last, |tsc| self.side.setup.clock.ns_at(tsc));
         *last = time_ns;
-        let task = PidTid { pid: self.side.process_of(tid), tid };
+        let task = PidTid::from_signed(self.side.process_of(tid), tid);
         let place = EventPlace { task, buffer, time_ns };
         let chosen = self.chosen(place);
         if let Some(every) = self.wanted.kinds.instructions {
@@ -201,7 +201,7 @@ impl<'a> Lines<'a> {
 
     /// Number of the code mappings at an event.
     fn space(&self, place: EventPlace) -> u32 {
-        self.side.code(place.task.pid, place.time_ns).map_or(0, |(number, _)| number)
+        self.side.code(place.task.signed_pid(), place.time_ns).map_or(0, |(number, _)| number)
     }
 
     /// Follows the instructions up to an event: address and period of those whose turn it is.
@@ -231,7 +231,7 @@ impl<'a> Lines<'a> {
         let padding = self.line.len() - self.line.trim_start().len();
         self.line.drain(..padding);
         self.line.push('\n');
-        let callers = self.chains.callers(place.task.tid, size.saturating_sub(1));
+        let callers = self.chains.callers(place.task.signed_tid(), size.saturating_sub(1));
         for ip in std::iter::once(ip).chain(callers) {
             // In chains perf shows the offset in the file.
             let shown = self.at(spot, ip).offset.unwrap_or(ip);
@@ -247,11 +247,11 @@ impl<'a> Lines<'a> {
     }
 
     fn chosen(&self, place: EventPlace) -> bool {
-        let EventPlace { task: PidTid { pid, tid }, buffer, time_ns } = place;
-        let name = self.side.name_of(tid, time_ns).unwrap_or("");
+        let EventPlace { task, buffer, time_ns } = place;
+        let name = self.side.name_of(task.signed_tid(), time_ns).unwrap_or("");
         let wanted = self.wanted;
-        (wanted.pids.is_empty() || wanted.pids.contains(&pid.cast_unsigned()))
-            && (wanted.tids.is_empty() || wanted.tids.contains(&tid.cast_unsigned()))
+        (wanted.pids.is_empty() || wanted.pids.contains(&task.pid))
+            && (wanted.tids.is_empty() || wanted.tids.contains(&task.tid))
             && (wanted.comms.is_empty() || wanted.comms.iter().any(|comm| comm == name))
             && wanted.cpus.as_ref().is_none_or(|cpus| cpus.contains(&self.cpu(buffer)))
             && wanted.times.is_none_or(|(from, to)| (from..=to).contains(&time_ns))
@@ -259,7 +259,8 @@ impl<'a> Lines<'a> {
 
     /// Makes the line of an error; false if it is not wanted.
     fn error(&mut self, gap: Gap, place: EventPlace, ip: u64) -> bool {
-        let EventPlace { task: PidTid { pid, tid }, buffer, time_ns } = place;
+        let EventPlace { task, buffer, time_ns } = place;
+        let (pid, tid) = (task.signed_pid(), task.signed_tid());
         if !self.wanted.kinds.tells(gap) {
             return false;
         }
@@ -307,7 +308,8 @@ impl<'a> Lines<'a> {
 
     /// What is in front of the address.
     fn start(&mut self, place: EventPlace, period: u64, event: &str) {
-        let EventPlace { task: PidTid { pid, tid }, buffer, time_ns } = place;
+        let EventPlace { task, buffer, time_ns } = place;
+        let (pid, tid) = (task.signed_pid(), task.signed_tid());
         let wanted = self.wanted;
         let fields = &wanted.fields;
         if fields.has("comm") {

@@ -1,18 +1,10 @@
 //! Who ran on which CPU, and when threads were off it: from records or samples of switches, in the order of time.
 
+use perfdata::PidTid;
 use profile::grow::GrownSum as _;
 use rustc_hash::FxHashMap;
 
 use super::switch_samples::Switch;
-
-/// The kernel's numbers of a process and of a thread in it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PidTid {
-    /// Number of the process.
-    pub pid: i32,
-    /// Number of the thread.
-    pub tid: i32,
-}
 
 /// A thread came onto a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +43,7 @@ impl Occupancy {
     /// One thread left a CPU, another came.
     pub fn switched(&mut self, switch: Switch, time_ns: u64) {
         self.went_out(switch.prev, time_ns);
-        let task = PidTid { pid: self.process_of(switch.next), tid: switch.next };
+        let task = PidTid::from_signed(self.process_of(switch.next), switch.next);
         self.came_in(switch.cpu, time_ns, task);
         self.was_off(switch.next, time_ns);
     }
@@ -70,7 +62,7 @@ impl Occupancy {
 
     /// A thread has the CPU from here on; `None`: the record has no CPU.
     pub fn came_in(&mut self, cpu: Option<u32>, time_ns: u64, task: PidTid) {
-        self.belongs(task.tid, task.pid);
+        self.belongs(task.signed_tid(), task.signed_pid());
         let list = self.ins.entry(cpu.unwrap_or(u32::MAX)).or_default();
         if list.last().is_none_or(|last| last.task != task) {
             list.push(SwitchIn { time_ns, task });

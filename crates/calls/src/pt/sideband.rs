@@ -4,14 +4,14 @@ use std::ops::ControlFlow;
 
 use perfdata::jitdump::JitDump;
 use perfdata::record::{FileId, Mmap};
-use perfdata::{CpuMode, Item, Order, PerfData, Record};
+use perfdata::{CpuMode, Item, Order, PerfData, PidTid, Record};
 use rustc_hash::FxHashMap;
 
 use super::Buffer;
 use super::code::{CodeMapping, CodeSpaces, KERNEL, MadeCode};
 use super::info::{INTEL_PT, PtError, TraceSetup};
 use super::made::{Poke, made_of};
-use super::occupancy::{Occupancy, PidTid};
+use super::occupancy::Occupancy;
 use super::switch_samples::SwitchSamples;
 use profile::machine::{KERNEL_PROPER, is_kernel_proper};
 
@@ -123,7 +123,7 @@ impl<'a> Sideband<'a> {
 
     fn record(&mut self, item: &Item<'_>) {
         let time_ns = item.time_ns().unwrap_or(0);
-        let task = item.pid_tid().map(|(pid, tid)| PidTid { pid: pid as i32, tid: tid as i32 });
+        let task = item.pid_tid().map(|(pid, tid)| PidTid { pid, tid });
         match &item.record {
             Record::Mmap(mmap) => self.mapped(mmap, time_ns),
             Record::Fork(fork) => {
@@ -150,15 +150,15 @@ impl<'a> Sideband<'a> {
                 new: poke.new.to_vec(),
             }),
             Record::ItraceStart { pid, tid } => {
-                self.occupancy.came_in(item.cpu(), time_ns, PidTid { pid: *pid as i32, tid: *tid as i32 });
+                self.occupancy.came_in(item.cpu(), time_ns, PidTid { pid: *pid, tid: *tid });
             }
             Record::Switch(switch) => {
                 let Some(task) = task else { return };
                 if switch.out {
-                    self.occupancy.went_out(task.tid, time_ns);
+                    self.occupancy.went_out(task.signed_tid(), time_ns);
                 } else {
                     self.occupancy.came_in(item.cpu(), time_ns, task);
-                    self.occupancy.was_off(task.tid, time_ns);
+                    self.occupancy.was_off(task.signed_tid(), time_ns);
                 }
             }
             _ => {}
@@ -192,7 +192,7 @@ impl<'a> Sideband<'a> {
     pub fn running(&self, at: usize, time_ns: u64) -> Option<PidTid> {
         let buffer = self.buffers.get(at)?;
         if let Some(tid) = buffer.tid {
-            return Some(PidTid { pid: self.process_of(tid), tid });
+            return Some(PidTid::from_signed(self.process_of(tid), tid));
         }
         self.occupancy.on_cpu(buffer.cpu?, self.comparable(time_ns))
     }

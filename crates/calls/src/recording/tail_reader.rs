@@ -1,6 +1,7 @@
 //! Reads a recording of calls while it is being written.
 
-use crate::model::{Asked, CallProfile, Clock, FunctionId, Gate, Place, RawStep, Replay, Step};
+use crate::model::{Asked, CallProfile, Clock, FunctionId, Gate, Growth, Place, RawStep, Replay, Step};
+use perfdata::PidTid;
 use rustc_hash::FxHashMap;
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -9,7 +10,7 @@ use tracer::layout;
 
 use super::folder::{Folder, Thread};
 use super::names::{Functions, ThreadBegin};
-use crate::view::slow_call::{Holder, LastSlow, SlowWish};
+use crate::view::slow_call::{FunctionEntry, Holder, LastSlow, SlowWish};
 
 /// A thread's file, as far as it was read.
 struct Growing {
@@ -60,8 +61,7 @@ impl Tail {
         self.clock
     }
 
-    /// Reads on; all calls finished so far, added up. `at_end`: nothing more will be written, and calls still open are
-    /// counted as such.
+    /// Reads on; all calls finished so far, added up. Calls still open are counted as such once the recording has ended.
     ///
     /// # Errors
     /// If the folder can't be read.
@@ -69,19 +69,17 @@ impl Tail {
         &mut self,
         dir: &Path,
         functions: &mut Functions,
-        at_end: bool,
+        growth: Growth,
     ) -> crate::Result<CallProfile> {
         let folder = Folder::open_growing(dir)?;
         if self.clock.is_none() {
             self.clock = clock_of(&folder, self.ticks_and_ns);
         }
-        if let Some(clock) = self.clock {
-            for thread in &folder.threads {
-                self.read_thread(&folder, thread, (clock, at_end), functions);
-            }
+        for thread in &folder.threads {
+            self.read_thread(&folder, thread, growth, functions);
         }
         let mut all = CallProfile::new(0, 0);
-        if at_end {
+        if growth == Growth::Ended {
             let ended = self.threads.drain().map(|(_, thread)| thread.replay.finish(&mut |_| {}));
             ended.for_each(|profile| all.merge(&profile));
         } else {
@@ -90,14 +88,8 @@ impl Tail {
         Ok(all)
     }
 
-    fn read_thread(
-        &mut self,
-        folder: &Folder,
-        thread: &Thread,
-        (clock, at_end): (Clock, bool),
-        functions: &mut Functions,
-    ) {
-        let Some(file) = thread.file() else { return };
+    fn read_thread(&mut self, folder: &Folder, thread: &Thread, growth: Growth, functions: &mut Functions) {
+        let (Some(clock), Some(file)) = (self.clock, thread.file()) else { return };
         let growing = self.threads.entry(thread.path.clone()).or_insert_with(|| Growing {
             place: None,
             replay: Replay::new(
@@ -110,7 +102,7 @@ impl Tail {
         });
         let Growing { place, replay, numbers, given_back, holder } = growing;
         let slow = &mut self.slow;
-        let next = file.read_since(*place, at_end, &mut |tsc, raw| {
+        let next = file.read_since(*place, growth, &mut |tsc, raw| {
             let begin = ThreadBegin { pid: thread.pid, tsc: file.header.tsc };
             let number = |address: u64| {
                 let known = || functions.at(folder, begin, address);
@@ -120,12 +112,15 @@ impl Tail {
             let Some(step) = RawStep::numbered(raw, number) else { return };
             match (raw, step) {
                 (RawStep::Enter(address), Step::Enter(function)) => {
-                    holder.enter(time_ns, (function, address), slow.least_ns(function, functions));
+                    let entry = FunctionEntry { time_ns, function, address };
+                    holder.enter(entry, slow.least_ns(function, functions));
                 }
                 (_, Step::Extra(extra)) => drop(holder.step(time_ns, step, file.extra(extra))),
                 _ => {
                     let ended = holder.step(time_ns, step, &[]);
-                    ended.into_iter().for_each(|call| slow.take((thread.pid, thread.tid), call));
+                    ended
+                        .into_iter()
+                        .for_each(|call| slow.take(PidTid { pid: thread.pid, tid: thread.tid }, call));
                 }
             }
             replay.step(time_ns, step, &mut |_| {});

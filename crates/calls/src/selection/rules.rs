@@ -9,7 +9,7 @@ use tracer::layout::sleds;
 use super::pattern::Pattern;
 use super::switch::Switch;
 use super::trace_spec::TraceSpec;
-use super::trigger::{Arguments, Trigger};
+use super::trigger::{Arguments, ResultWish, Trigger};
 use super::view_spec::ViewSpec;
 
 /// Of which objects the imported functions are recorded.
@@ -56,7 +56,7 @@ impl Rules {
             at.push(values(text, all).with_context(|| format!("-A {text}"))?);
         }
         for text in &args.results {
-            let result = Trigger { result: Some(None), ..Trigger::default() };
+            let result = Trigger { result: ResultWish::AsDeclared, ..Trigger::default() };
             at.push(values(text, result).with_context(|| format!("-R {text}"))?);
         }
         let imports = match (args.no_libcall, args.nest_libcall) {
@@ -116,7 +116,7 @@ impl Rules {
         let mut trigger = Trigger::default();
         if self.every_value {
             trigger.arguments = Arguments::All;
-            trigger.result = Some(None);
+            trigger.result = ResultWish::AsDeclared;
         }
         self.at
             .iter()

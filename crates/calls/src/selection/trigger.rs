@@ -17,8 +17,20 @@ pub struct Trigger {
     pub min_ns: u32,
     /// Arguments to record.
     pub arguments: Arguments,
-    /// Whether the result is recorded; with a format, if one was given.
-    pub result: Option<Option<ValueFormat>>,
+    /// Whether the result is recorded, and how.
+    pub result: ResultWish,
+}
+
+/// How a function's result is recorded.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ResultWish {
+    /// Not at all.
+    #[default]
+    None,
+    /// As debug information describes it.
+    AsDeclared,
+    /// In this format.
+    As(ValueFormat),
 }
 
 /// Which arguments.
@@ -101,7 +113,7 @@ impl Trigger {
             None => (word, None),
         };
         if name == "retval" {
-            self.result = Some(format);
+            self.result = format.map_or(ResultWish::AsDeclared, ResultWish::As);
             return Ok(());
         }
         let (number, is_float) = match (name.strip_prefix("arg"), name.strip_prefix("fparg")) {
@@ -135,7 +147,7 @@ impl Trigger {
         if other.arguments != Arguments::None {
             self.arguments = other.arguments.clone();
         }
-        if other.result.is_some() {
+        if other.result != ResultWish::None {
             self.result.clone_from(&other.result);
         }
     }
@@ -143,7 +155,7 @@ impl Trigger {
     /// Whether arguments or results are recorded.
     #[must_use]
     pub fn has_values(&self) -> bool {
-        self.arguments != Arguments::None || self.result.is_some()
+        self.arguments != Arguments::None || self.result != ResultWish::None
     }
 }
 
@@ -163,7 +175,7 @@ mod tests {
             argument(true, 0, Some(ValueFormat::Float(8))),
         ];
         assert_eq!(trigger.arguments, Arguments::Listed(wanted));
-        assert_eq!(trigger.result, Some(Some(ValueFormat::Hex(1))));
+        assert_eq!(trigger.result, ResultWish::As(ValueFormat::Hex(1)));
         for wrong in ["arg0", "args", "depth=x", "time=5m", "speed=3", "arg1/q"] {
             assert!(Trigger::parse(wrong).is_err(), "{wrong}");
         }

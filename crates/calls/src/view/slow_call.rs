@@ -3,6 +3,7 @@
 //! Only what is open in such a call, and the last one that ended late enough, are held: nothing grows with the run.
 
 use crate::model::{Asked, CallProfile, Extra, FunctionId, Gate, Replay, Step};
+use perfdata::PidTid;
 
 use crate::recording::names::Functions;
 use crate::selection::pattern::Pattern;
@@ -36,6 +37,17 @@ pub struct Kept {
     /// What happened; of [`Step::Extra`], `at` counts words of [`SlowCall::extra`].
     pub step: Step,
     /// Of an entry: an address in the function's first bytes, in the traced process; else 0.
+    pub address: u64,
+}
+
+/// A function was entered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FunctionEntry {
+    /// ns of the recording's clock.
+    pub time_ns: u64,
+    /// The function.
+    pub function: FunctionId,
+    /// An address in the function's first bytes, in the traced process.
     pub address: u64,
 }
 
@@ -128,11 +140,11 @@ impl LastSlow {
     }
 
     /// One more of this process and thread.
-    pub fn take(&mut self, (pid, tid): (u32, u32), call: SlowCall) {
+    pub fn take(&mut self, task: PidTid, call: SlowCall) {
         self.seen += 1;
         let end_ns = |call: &SlowCall| call.start_ns.saturating_add(call.total_ns);
         if self.last.as_ref().is_none_or(|last| end_ns(last) <= end_ns(&call)) {
-            self.last = Some(SlowCall { pid, tid, ..call });
+            self.last = Some(SlowCall { pid: task.pid, tid: task.tid, ..call });
         }
     }
 }
@@ -147,8 +159,9 @@ pub struct Holder {
 }
 
 impl Holder {
-    /// A function is entered at `address`; its calls are slow from this many ns on, `None` if they are not asked for.
-    pub fn enter(&mut self, time_ns: u64, (function, address): (FunctionId, u64), least_ns: Option<u64>) {
+    /// A function is entered; its calls are slow from this many ns on, `None` if they are not selected.
+    pub fn enter(&mut self, entry: FunctionEntry, least_ns: Option<u64>) {
+        let FunctionEntry { time_ns, function, address } = entry;
         if self.open.is_empty() && least_ns.is_none() {
             return;
         }
@@ -168,9 +181,9 @@ impl Holder {
     pub fn step(&mut self, time_ns: u64, step: Step, bytes: &[u8]) -> Option<SlowCall> {
         match step {
             _ if self.open.is_empty() => None,
-            Step::Exit(below) => self.leave((time_ns, below), Some(Step::Exit)),
-            Step::Unwound(below) => self.leave((time_ns, below), Some(Step::Unwound)),
-            Step::Abandon(below) => self.leave((time_ns, below), None),
+            Step::Exit(below) => self.leave(time_ns, below, Some(Step::Exit)),
+            Step::Unwound(below) => self.leave(time_ns, below, Some(Step::Unwound)),
+            Step::Abandon(below) => self.leave(time_ns, below, None),
             Step::Extra(extra) => {
                 self.keep_extra(time_ns, extra, bytes);
                 None
@@ -194,7 +207,7 @@ impl Holder {
     }
 
     /// The call so far below the innermost one ends; `None`: it is not known how.
-    fn leave(&mut self, (time_ns, below): (u64, usize), how: Option<fn(usize) -> Step>) -> Option<SlowCall> {
+    fn leave(&mut self, time_ns: u64, below: usize, how: Option<fn(usize) -> Step>) -> Option<SlowCall> {
         let at = self.open.len().checked_sub(below + 1)?;
         let open = self.open.remove(at);
         if open.held {
@@ -243,7 +256,8 @@ mod tests {
         let mut slows = Vec::new();
         for (time_ns, step) in steps {
             if let Step::Enter(function) = *step {
-                holder.enter(*time_ns, (function, 0), (function == slow).then_some(100));
+                let entry = FunctionEntry { time_ns: *time_ns, function, address: 0 };
+                holder.enter(entry, (function == slow).then_some(100));
             } else {
                 slows.extend(holder.step(*time_ns, *step, b"abc"));
             }

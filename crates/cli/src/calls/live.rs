@@ -7,7 +7,7 @@ use ::record::calls::CallSource;
 use ::record::scratch::{PlaceRule, ScratchFolder};
 use ::record::sys::time::Clock;
 use anyhow::Context;
-use calls::model::CallProfile;
+use calls::model::{CallProfile, Growth};
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -166,7 +166,8 @@ impl RecordingObserver for Live {
         if !at_end && !self.is_time() {
             return Ok(());
         }
-        let sum = self.tail.read(dir, &mut self.functions, at_end)?;
+        let growth = if at_end { Growth::Ended } else { Growth::Going };
+        let sum = self.tail.read(dir, &mut self.functions, growth)?;
         // A thread that ends cuts its file off after the last event: nothing is lost by that.
         drop(dso::shrunken_files());
         self.keep_slow(dir)?;

@@ -27,7 +27,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use symbols::listing::{self, CodeLine, KernelCode, Listing, ListingOpts, Sources};
+use symbols::listing::{self, CodeLine, KernelCode, KernelIdentity, Listing, ListingOpts, Sources};
 use symbols::{LoadOpts, Recording, UnnamedCode};
 
 /// Show where inside functions the samples fall: source and machine code with percentages
@@ -233,10 +233,13 @@ fn kernel_code(args: &Args, recording: &Recording) -> anyhow::Result<KernelCode>
     let mut dsos = recording.profile.dsos.iter().map(|(_, dso)| dso);
     let id = dsos.find(|dso| dso.kind == DsoKind::Kernel).and_then(|dso| dso.build_id.as_deref());
     let id = id.and_then(dso::BuildId::from_bytes);
-    let is_running = recording.files.is_running_kernel();
-    let release = recording.features.os_release.as_deref();
+    let kernel = KernelIdentity {
+        release: recording.features.os_release.as_deref(),
+        build_id: id.as_ref(),
+        is_running: recording.files.is_running_kernel(),
+    };
     let given = args.vmlinux.as_deref();
-    let found = KernelCode::find(given, (release, id.as_ref()), is_running);
+    let found = KernelCode::find(given, &kernel);
     found.with_context(|| format!("-k {}", given.unwrap_or(Path::new("")).display()))
 }
 

@@ -3,6 +3,7 @@
 mod samples;
 
 use anyhow::Context;
+use perfdata::PidTid;
 use record::output_file::create_export;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -156,12 +157,12 @@ fn write_spans(mut to: impl TimelineWriter, view: &View<'_>, process: &str) -> i
     let start_ns = view.start_ns();
     let mut count = 0;
     for track in &view.tracks {
-        let thread = (track.pid.unwrap_or(track.tid), track.tid);
-        to.thread(thread.0, thread.1, track.name.as_deref().unwrap_or(process))?;
+        let task = PidTid { pid: track.pid.unwrap_or(track.tid), tid: track.tid };
+        to.thread(task, track.name.as_deref().unwrap_or(process))?;
         let mut open: Vec<Span> = Vec::new();
         for span in spans::of_track(view, track) {
             while let Some(outer) = open.pop_if(|outer| outer.depth >= span.depth) {
-                to.end(thread, outer.end_ns().saturating_sub(start_ns))?;
+                to.end(task, outer.end_ns().saturating_sub(start_ns))?;
             }
             let (name, category) = named(view, span.what);
             let number = match span.what {
@@ -170,12 +171,12 @@ fn write_spans(mut to: impl TimelineWriter, view: &View<'_>, process: &str) -> i
             };
             let arguments = &span.extras.named(view, track, span.what);
             let named = NamedSpan { number, name, category, arguments };
-            to.begin(thread, named, span.start_ns.saturating_sub(start_ns))?;
+            to.begin(task, named, span.start_ns.saturating_sub(start_ns))?;
             open.push(span);
             count += 1;
         }
         while let Some(outer) = open.pop() {
-            to.end(thread, outer.end_ns().saturating_sub(start_ns))?;
+            to.end(task, outer.end_ns().saturating_sub(start_ns))?;
         }
     }
     to.finish()?;

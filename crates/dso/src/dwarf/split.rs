@@ -1,5 +1,6 @@
 //! Split DWARF: units with most of their data in `.dwo` files, or in one `.dwp` next to the program.
 
+use std::cell::OnceCell;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,13 +13,13 @@ use crate::ObjectFile;
 
 pub(super) struct SplitFiles {
     program: Option<PathBuf>,
-    /// `None`: not looked for yet.
-    package: Option<Option<gimli::DwarfPackage<Reader>>>,
+    /// Looked for at its first use.
+    package: OnceCell<Option<gimli::DwarfPackage<Reader>>>,
 }
 
 impl SplitFiles {
     pub(super) fn new(program: Option<&Path>) -> Self {
-        Self { program: program.map(Path::to_owned), package: None }
+        Self { program: program.map(Path::to_owned), package: OnceCell::new() }
     }
 
     /// The bulk of the unit `wanted` names, `None` if it isn't to be found.
@@ -28,7 +29,7 @@ impl SplitFiles {
 
     fn find_in_package(&mut self, wanted: &SplitDwarfLoad<Reader>) -> Option<SharedDwarf> {
         let program = &self.program;
-        let package = self.package.get_or_insert_with(|| open_package(program.as_deref()?)).as_ref()?;
+        let package = self.package.get_or_init(|| open_package(program.as_deref()?)).as_ref()?;
         package.find_cu(wanted.dwo_id, &wanted.parent).ok().flatten().map(Arc::new)
     }
 

@@ -10,6 +10,7 @@
 // Source: the document "Trace Event Format" of the catapult project: times in µs.
 
 use super::{NamedSpan, TimelineWriter};
+use perfdata::PidTid;
 use rustc_hash::FxHashMap;
 use serde_json::Value;
 use std::io::{self, Write};
@@ -19,7 +20,7 @@ pub struct Chrome<W> {
     out: W,
     spelled: fn(&Value) -> String,
     first: bool,
-    threads: FxHashMap<(u32, u32), Thread>,
+    threads: FxHashMap<PidTid, Thread>,
 }
 
 /// One thread's open spans and its last event.
@@ -61,7 +62,8 @@ impl<W: Write> Chrome<W> {
 }
 
 impl<W: Write> TimelineWriter for Chrome<W> {
-    fn thread(&mut self, pid: u32, tid: u32, process: &str) -> io::Result<()> {
+    fn thread(&mut self, task: PidTid, process: &str) -> io::Result<()> {
+        let PidTid { pid, tid } = task;
         let spelled = self.spelled;
         for (kind, name) in [("process_name", process.to_owned()), ("thread_name", format!("thread {tid}"))] {
             let name = spelled(&name.into());
@@ -72,7 +74,8 @@ impl<W: Write> TimelineWriter for Chrome<W> {
         Ok(())
     }
 
-    fn begin(&mut self, (pid, tid): (u32, u32), named: NamedSpan<'_>, time_ns: u64) -> io::Result<()> {
+    fn begin(&mut self, task: PidTid, named: NamedSpan<'_>, time_ns: u64) -> io::Result<()> {
+        let PidTid { pid, tid } = task;
         let spelled = self.spelled;
         let text = |text: &str| spelled(&text.into());
         let (name, category) = (text(named.name), named.category);
@@ -80,7 +83,7 @@ impl<W: Write> TimelineWriter for Chrome<W> {
             named.arguments.iter().map(|(name, value)| format!("{}:{}", text(name), text(value))).collect();
         let args =
             if pairs.is_empty() { String::new() } else { format!(",\"args\":{{{}}}", pairs.join(",")) };
-        let thread = self.threads.entry((pid, tid)).or_default();
+        let thread = self.threads.entry(task).or_default();
         let (at, fields) = (thread.time_of(time_ns), format!("\"name\":{name}{args}"));
         let event = format!(
             "{{\"ph\":\"B\",\"cat\":\"{category}\",\"pid\":{pid},\"tid\":{tid},\"ts\":{at},{fields}}}"
@@ -89,8 +92,9 @@ impl<W: Write> TimelineWriter for Chrome<W> {
         self.event(&event)
     }
 
-    fn end(&mut self, (pid, tid): (u32, u32), time_ns: u64) -> io::Result<()> {
-        let thread = self.threads.entry((pid, tid)).or_default();
+    fn end(&mut self, task: PidTid, time_ns: u64) -> io::Result<()> {
+        let PidTid { pid, tid } = task;
+        let thread = self.threads.entry(task).or_default();
         let at = thread.time_of(time_ns);
         let fields = thread.open.pop().map_or_else(String::new, |fields| format!(",{fields}"));
         self.event(&format!("{{\"ph\":\"E\",\"pid\":{pid},\"tid\":{tid},\"ts\":{at}{fields}}}"))
@@ -106,16 +110,18 @@ impl<W: Write> TimelineWriter for Chrome<W> {
 mod tests {
     use super::*;
 
+    const TASK: PidTid = PidTid { pid: 1, tid: 2 };
+
     #[test]
     fn what_is_written_is_json_whatever_the_names() {
         let mut bytes = Vec::new();
         let mut chrome = Chrome::new(&mut bytes, Value::to_string).unwrap();
-        chrome.thread(1, 2, "a \"b\"\n").unwrap();
+        chrome.thread(TASK, "a \"b\"\n").unwrap();
         let arguments = [("s\"".to_owned(), "\"x\"".to_owned())];
         let named =
             NamedSpan { number: 1, name: "std::f<\\>\u{1b}", category: "call", arguments: &arguments };
-        chrome.begin((1, 2), named, 1_234_567).unwrap();
-        chrome.end((1, 2), 1_234_575).unwrap();
+        chrome.begin(TASK, named, 1_234_567).unwrap();
+        chrome.end(TASK, 1_234_575).unwrap();
         chrome.finish().unwrap();
         let json: Value = serde_json::from_slice(&bytes).unwrap();
         let (span, end) = (&json["traceEvents"][2], &json["traceEvents"][3]);
@@ -131,11 +137,11 @@ mod tests {
         let mut bytes = Vec::new();
         let mut chrome = Chrome::new(&mut bytes, Value::to_string).unwrap();
         let named = |name| NamedSpan { number: 1, name, category: "call", arguments: &[] };
-        chrome.begin((1, 2), named("outer"), 5).unwrap();
-        chrome.begin((1, 2), named("inner"), 5).unwrap();
-        chrome.begin((1, 3), named("other"), 5).unwrap();
-        chrome.end((1, 2), 5).unwrap();
-        chrome.end((1, 2), 6).unwrap();
+        chrome.begin(TASK, named("outer"), 5).unwrap();
+        chrome.begin(TASK, named("inner"), 5).unwrap();
+        chrome.begin(PidTid { pid: 1, tid: 3 }, named("other"), 5).unwrap();
+        chrome.end(TASK, 5).unwrap();
+        chrome.end(TASK, 6).unwrap();
         chrome.finish().unwrap();
         let json: Value = serde_json::from_slice(&bytes).unwrap();
         let of = |event: &Value| (event["name"].clone(), event["ts"].as_f64().unwrap());

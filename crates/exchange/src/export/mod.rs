@@ -10,6 +10,7 @@ pub mod pprof;
 pub mod samples;
 pub mod speedscope;
 
+use perfdata::PidTid;
 use std::io;
 
 /// A span's name with its kind, numbered by the caller.
@@ -25,18 +26,18 @@ pub struct NamedSpan<'a> {
     pub arguments: &'a [(String, String)],
 }
 
-/// A timeline of nested spans in a viewer's format. Threads are (pid, tid); times are ns since the trace's beginning.
+/// A timeline of nested spans in a viewer's format. Times are ns since the trace's beginning.
 ///
 /// # Errors
 /// Every method fails if writing fails.
 #[expect(clippy::missing_errors_doc, reason = "one section serves all methods")]
 pub trait TimelineWriter {
     /// Names a thread and its process.
-    fn thread(&mut self, pid: u32, tid: u32, process: &str) -> io::Result<()>;
+    fn thread(&mut self, task: PidTid, process: &str) -> io::Result<()>;
     /// A span of a thread begins.
-    fn begin(&mut self, thread: (u32, u32), named: NamedSpan<'_>, time_ns: u64) -> io::Result<()>;
+    fn begin(&mut self, task: PidTid, named: NamedSpan<'_>, time_ns: u64) -> io::Result<()>;
     /// The innermost open span of a thread ends.
-    fn end(&mut self, thread: (u32, u32), time_ns: u64) -> io::Result<()>;
+    fn end(&mut self, task: PidTid, time_ns: u64) -> io::Result<()>;
     /// Ends the file.
     fn finish(self) -> io::Result<()>;
 }

@@ -7,6 +7,7 @@
 
 use super::message::Message;
 use super::{NamedSpan, TimelineWriter};
+use perfdata::PidTid;
 use rustc_hash::FxHashMap;
 use std::io::{self, Write};
 
@@ -89,7 +90,8 @@ impl<W: Write> Perfetto<W> {
 }
 
 impl<W: Write> TimelineWriter for Perfetto<W> {
-    fn thread(&mut self, pid: u32, tid: u32, process: &str) -> io::Result<()> {
+    fn thread(&mut self, task: PidTid, process: &str) -> io::Result<()> {
+        let PidTid { pid, tid } = task;
         let (pid64, tid64) = (u64::from(pid), u64::from(tid));
         if !self.processes.contains(&pid) {
             self.processes.push(pid);
@@ -103,11 +105,11 @@ impl<W: Write> TimelineWriter for Perfetto<W> {
             .number(track::THREAD_PID, pid64)
             .number(track::THREAD_TID, tid64)
             .bytes(track::THREAD_NAME, format!("thread {tid}").as_bytes());
-        let uuid = Message::default().number(track::UUID, thread_uuid(pid, tid));
+        let uuid = Message::default().number(track::UUID, thread_uuid(task));
         self.descriptor(&uuid.number(track::PARENT, process_uuid(pid)).message(track::THREAD, &thread))
     }
 
-    fn begin(&mut self, thread: (u32, u32), named: NamedSpan<'_>, time_ns: u64) -> io::Result<()> {
+    fn begin(&mut self, task: PidTid, named: NamedSpan<'_>, time_ns: u64) -> io::Result<()> {
         let mut new = Message::default();
         let entry = |iid: u64, name: &str| {
             Message::default().number(interned::IID, iid).bytes(interned::NAME, name.as_bytes())
@@ -127,7 +129,7 @@ impl<W: Write> TimelineWriter for Perfetto<W> {
             .number(event::CATEGORY, category)
             .number(event::TYPE, event::BEGIN)
             .number(event::NAME, name)
-            .number(event::TRACK, thread_uuid(thread.0, thread.1));
+            .number(event::TRACK, thread_uuid(task));
         for (name, value) in named.arguments {
             let named = Message::default().bytes(annotation::NAME, name.as_bytes());
             event = event.message(event::ANNOTATIONS, &named.bytes(annotation::TEXT, value.as_bytes()));
@@ -139,9 +141,9 @@ impl<W: Write> TimelineWriter for Perfetto<W> {
         self.packet(packet.message(packet::TRACK_EVENT, &event))
     }
 
-    fn end(&mut self, (pid, tid): (u32, u32), time_ns: u64) -> io::Result<()> {
+    fn end(&mut self, task: PidTid, time_ns: u64) -> io::Result<()> {
         let event =
-            Message::default().number(event::TYPE, event::END).number(event::TRACK, thread_uuid(pid, tid));
+            Message::default().number(event::TYPE, event::END).number(event::TRACK, thread_uuid(task));
         self.packet(
             Message::default().number(packet::TIMESTAMP, time_ns).message(packet::TRACK_EVENT, &event),
         )
@@ -156,8 +158,8 @@ fn process_uuid(pid: u32) -> u64 {
     1 << 63 | u64::from(pid)
 }
 
-fn thread_uuid(pid: u32, tid: u32) -> u64 {
-    u64::from(pid & 0x7fff_ffff) << 32 | u64::from(tid)
+fn thread_uuid(task: PidTid) -> u64 {
+    u64::from(task.pid & 0x7fff_ffff) << 32 | u64::from(task.tid)
 }
 
 #[cfg(test)]
@@ -177,8 +179,8 @@ mod tests {
         let mut trace = Perfetto::new(&mut bytes);
         let named = NamedSpan { number: 7, name: "main_function", category: "call", arguments: &[] };
         for at in [10, 30] {
-            trace.begin((1, 2), named, at).unwrap();
-            trace.end((1, 2), at + 5).unwrap();
+            trace.begin(PidTid { pid: 1, tid: 2 }, named, at).unwrap();
+            trace.end(PidTid { pid: 1, tid: 2 }, at + 5).unwrap();
         }
         trace.finish().unwrap();
         let found = bytes.windows(13).filter(|window| *window == b"main_function").count();

@@ -28,15 +28,15 @@ impl<'a> Sample<'a> {
     #[inline]
     fn parse_fixed(&mut self, w: &mut Wire<'a>, bits: u64) -> Option<()> {
         let has = |bit| bits & bit != 0;
-        self.identifier = w.u64_if(has(PERF_SAMPLE_IDENTIFIER))?;
-        self.ip = w.u64_if(has(PERF_SAMPLE_IP))?.map(Avma);
-        self.pid_tid = w.pair_if(has(PERF_SAMPLE_TID))?;
-        self.time_ns = w.u64_if(has(PERF_SAMPLE_TIME))?;
-        self.addr = w.u64_if(has(PERF_SAMPLE_ADDR))?.map(Avma);
-        self.id = w.u64_if(has(PERF_SAMPLE_ID))?;
-        self.stream_id = w.u64_if(has(PERF_SAMPLE_STREAM_ID))?;
-        self.cpu = w.pair_if(has(PERF_SAMPLE_CPU))?.map(|(cpu, _)| cpu);
-        self.period = w.u64_if(has(PERF_SAMPLE_PERIOD))?;
+        w.u64_if(has(PERF_SAMPLE_IDENTIFIER), &mut self.identifier)?;
+        w.avma_if(has(PERF_SAMPLE_IP), &mut self.ip)?;
+        w.pair_if(has(PERF_SAMPLE_TID), &mut self.pid_tid)?;
+        w.u64_if(has(PERF_SAMPLE_TIME), &mut self.time_ns)?;
+        w.avma_if(has(PERF_SAMPLE_ADDR), &mut self.addr)?;
+        w.u64_if(has(PERF_SAMPLE_ID), &mut self.id)?;
+        w.u64_if(has(PERF_SAMPLE_STREAM_ID), &mut self.stream_id)?;
+        w.padded_u32_if(has(PERF_SAMPLE_CPU), &mut self.cpu)?;
+        w.u64_if(has(PERF_SAMPLE_PERIOD), &mut self.period)?;
         Some(())
     }
 
@@ -115,15 +115,15 @@ impl<'a> Sample<'a> {
         } else if has(PERF_SAMPLE_WEIGHT_STRUCT) {
             self.weight = Some(parse_weight(w.u64()?));
         }
-        self.data_src = w.u64_if(has(PERF_SAMPLE_DATA_SRC))?;
-        self.transaction = w.u64_if(has(PERF_SAMPLE_TRANSACTION))?;
+        w.u64_if(has(PERF_SAMPLE_DATA_SRC), &mut self.data_src)?;
+        w.u64_if(has(PERF_SAMPLE_TRANSACTION), &mut self.transaction)?;
         if has(PERF_SAMPLE_REGS_INTR) {
             self.regs_intr = Some(parse_regs(w, format.regs_intr)?);
         }
-        self.phys_addr = w.u64_if(has(PERF_SAMPLE_PHYS_ADDR))?;
-        self.cgroup = w.u64_if(has(PERF_SAMPLE_CGROUP))?;
-        self.data_page_size = w.u64_if(has(PERF_SAMPLE_DATA_PAGE_SIZE))?;
-        self.code_page_size = w.u64_if(has(PERF_SAMPLE_CODE_PAGE_SIZE))?;
+        w.u64_if(has(PERF_SAMPLE_PHYS_ADDR), &mut self.phys_addr)?;
+        w.u64_if(has(PERF_SAMPLE_CGROUP), &mut self.cgroup)?;
+        w.u64_if(has(PERF_SAMPLE_DATA_PAGE_SIZE), &mut self.data_page_size)?;
+        w.u64_if(has(PERF_SAMPLE_CODE_PAGE_SIZE), &mut self.code_page_size)?;
         if has(PERF_SAMPLE_AUX) {
             let size = w.u64()?;
             self.aux = Some(w.take(size)?);

@@ -4,7 +4,7 @@ use std::io::Cursor;
 
 use super::event::{default_event, parse_event};
 use super::sample::write_sample;
-use super::words::{Parsed, Words, number};
+use super::words::{Parsed, TextProblem, Words, number};
 use crate::record::{Cgroup, Comm, FileId, Ksymbol, Lost, Mmap, Switch, TaskRecord};
 use crate::{Avma, CpuMode, Features, Record, SampleId, Writer, WriterOpts};
 
@@ -14,8 +14,8 @@ use crate::{Avma, CpuMode, Features, Record, SampleId, Writer, WriterOpts};
 pub struct TextError {
     /// 1-based.
     pub line: usize,
-    /// Description of the error.
-    pub problem: String,
+    /// Its fault.
+    pub problem: TextProblem,
 }
 
 /// A whole perf.data file (file mode, this machine's byte order) out of session text.
@@ -27,7 +27,7 @@ pub fn to_perf_data(text: &str) -> Result<Vec<u8>, TextError> {
         let numbered = text.lines().enumerate().map(|(n, l)| (n + 1, l.trim()));
         numbered.filter(|(_, l)| !l.is_empty() && !l.starts_with('#'))
     };
-    let at = |line: usize| move |problem: String| TextError { line, problem };
+    let at = |line: usize| move |problem: TextProblem| TextError { line, problem };
     let mut events = Vec::new();
     for (n, line) in lines().filter(|(_, l)| l.starts_with("event ")) {
         events.push(parse_event(&Words::split(line)).map_err(at(n))?);
@@ -36,7 +36,7 @@ pub fn to_perf_data(text: &str) -> Result<Vec<u8>, TextError> {
         events.push(default_event(text));
     }
     let mut file = Cursor::new(Vec::new());
-    let broken = |e: std::io::Error| TextError { line: 0, problem: e.to_string() };
+    let broken = |e: std::io::Error| TextError { line: 0, problem: e.into() };
     let mut w = Writer::file(&mut file, WriterOpts { events, ..WriterOpts::default() }).map_err(broken)?;
     for (n, line) in lines().filter(|(_, l)| !l.starts_with("event ")) {
         write_line(&mut w, &Words::split(line)).map_err(at(n))?;
@@ -46,9 +46,8 @@ pub fn to_perf_data(text: &str) -> Result<Vec<u8>, TextError> {
 }
 
 fn write_line(w: &mut Writer<'_>, line: &Words<'_>) -> Parsed<()> {
-    let done = |result: std::io::Result<()>| result.map_err(|e| e.to_string());
     match line.kind {
-        "round" => return done(w.finish_round()),
+        "round" => return Ok(w.finish_round()?),
         "sample" => return write_sample(w, line),
         _ => {}
     }
@@ -84,9 +83,9 @@ fn write_line(w: &mut Writer<'_>, line: &Words<'_>) -> Parsed<()> {
         "cgroup" => Record::Cgroup(Cgroup { id: line.number("cgroup")?.unwrap_or(0), path: name }),
         "namespaces" => return write_namespaces(w, event, line, &id),
         "record" => return write_generic(w, line),
-        other => return Err(format!("{other} is not a record type")),
+        other => return Err(TextProblem::bad_word(other, "is not a record type")),
     };
-    done(w.write_record(event, &record, &id))
+    Ok(w.write_record(event, &record, &id)?)
 }
 
 fn write_namespaces(w: &mut Writer<'_>, event: usize, line: &Words<'_>, id: &SampleId) -> Parsed<()> {
@@ -97,18 +96,18 @@ fn write_namespaces(w: &mut Writer<'_>, event: usize, line: &Words<'_>, id: &Sam
     }
     let (pid, tid) = line.pid_tid.unwrap_or_default();
     let record = Record::Namespaces(crate::record::Namespaces::from_words(pid, tid, &words));
-    w.write_record(event, &record, id).map_err(|e| e.to_string())
+    Ok(w.write_record(event, &record, id)?)
 }
 
 /// `record type=N misc=N bytes=HEX`
 fn write_generic(w: &mut Writer<'_>, line: &Words<'_>) -> Parsed<()> {
     let payload = line.bytes("bytes")?.unwrap_or_default();
     let mut p = crate::wire::Put::new(crate::Endian::NATIVE);
-    p.u32(line.small("type")?.ok_or("a record needs its type")?);
+    p.u32(line.small("type")?.ok_or(TextProblem::BadLine("a record needs its type"))?);
     p.u16(u16::try_from(line.number("misc")?.unwrap_or(0)).unwrap_or(0));
-    p.u16(u16::try_from(payload.len() + 8).map_err(|_| "the record is too long")?);
+    p.u16(u16::try_from(payload.len() + 8).map_err(|_| TextProblem::BadLine("the record is too long"))?);
     p.raw(&payload);
-    w.write_raw(&p.bytes).map_err(|e| e.to_string())
+    Ok(w.write_raw(&p.bytes)?)
 }
 
 /// The event by `event=INDEX`, or by `id=`.
@@ -142,7 +141,7 @@ fn task(line: &Words<'_>) -> Parsed<TaskRecord> {
 
 fn mmap<'a>(line: &'a Words<'_>, build_id: Option<&'a [u8]>) -> Parsed<Mmap<'a>> {
     let (pid, tid) = line.pid_tid.unwrap_or_default();
-    let (start, end) = line.range.ok_or("a mapping needs its [start,end)")?;
+    let (start, end) = line.range.ok_or(TextProblem::BadLine("a mapping needs its [start,end)"))?;
     let hex = |t: &str| u32::from_str_radix(t, 16).ok();
     let device = line.text("dev").and_then(|d| d.split_once(':')).and_then(|(a, b)| Some((hex(a)?, hex(b)?)));
     let file_id = match (build_id, device, line.kind) {

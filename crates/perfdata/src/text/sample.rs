@@ -2,7 +2,7 @@
 
 use super::parse::{event_index, trailer};
 use super::print::CONTEXTS;
-use super::words::{Parsed, Words, number};
+use super::words::{Parsed, TextProblem, Words, number};
 use crate::abi::*;
 use crate::{
     Avma, BranchStack, Callchain, CpuMode, ReadGroup, ReadValue, Record, Sample, SampleId, SampleRegs,
@@ -35,8 +35,11 @@ fn owned(line: &Words<'_>) -> Parsed<Owned> {
         Some([number(from)?, number(to)?, number(flags)?])
     };
     let sizes = line.text("stack").map(|v| v.split_once('/').unwrap_or((v, v)));
-    let size =
-        |v: &str| number(v).filter(|n| *n <= 65_528).ok_or_else(|| format!("stack={v} is not a valid size"));
+    let size = |v: &str| {
+        number(v)
+            .filter(|n| *n <= 65_528)
+            .ok_or_else(|| TextProblem::bad_word(format!("stack={v}"), "is not a valid size"))
+    };
     let given = line.bytes("stack_bytes")?;
     let stack = match (sizes, given) {
         (Some((valid, reserved)), given) => {
@@ -76,7 +79,7 @@ fn read<'a>(
         (None, Some(text)) => {
             let mut parts = text.split(':').map(number);
             let mut next = || parts.next().flatten();
-            let value = next().ok_or("read= needs a value")?;
+            let value = next().ok_or(TextProblem::BadLine("read= needs a value"))?;
             ReadGroup::one(ReadValue { value, id: next(), lost: next() })
         }
         _ => return Ok(None),
@@ -89,7 +92,7 @@ fn read<'a>(
 fn weight(line: &Words<'_>) -> Parsed<Option<Weight>> {
     let Some(text) = line.text("weight") else { return Ok(None) };
     let parts: Vec<u64> = text.split('/').filter_map(number).collect();
-    let bad = || format!("weight={text} cannot be read");
+    let bad = || TextProblem::bad_word(format!("weight={text}"), "cannot be read");
     Ok(Some(match parts.as_slice() {
         [w] => Weight::Full(*w),
         [a, b, c] => Weight::Struct {
@@ -104,7 +107,7 @@ fn weight(line: &Words<'_>) -> Parsed<Option<Weight>> {
 /// Appends the sample of a line.
 pub(super) fn write_sample(w: &mut Writer<'_>, line: &Words<'_>) -> Parsed<()> {
     let event = event_index(w, line)?;
-    let attr = w.events().get(event).ok_or("there is no such event")?.attr;
+    let attr = w.events().get(event).ok_or(TextProblem::BadLine("there is no such event"))?.attr;
     let id = trailer(w, event, line)?;
     let o = owned(line)?;
     let first_address = o.chain.iter().flatten().copied().find(|e| *e < PERF_CONTEXT_MAX);
@@ -140,5 +143,5 @@ pub(super) fn write_sample(w: &mut Writer<'_>, line: &Words<'_>) -> Parsed<()> {
         code_page_size: line.number("code_page_size")?,
         aux: o.aux.as_deref(),
     };
-    w.write_record(event, &Record::Sample(sample), &SampleId::default()).map_err(|e| e.to_string())
+    Ok(w.write_record(event, &Record::Sample(sample), &SampleId::default())?)
 }

@@ -3,8 +3,39 @@
 use super::print::MODES;
 use crate::CpuMode;
 
-/// A value, or what is wrong with the line.
-pub(super) type Parsed<T> = Result<T, String>;
+/// Why a line of session text cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TextProblem {
+    /// A word cannot be read.
+    #[error("{word} {fault}")]
+    BadWord {
+        /// The word, or its key.
+        word: String,
+        /// The fault, as the end of a sentence that begins with the word.
+        fault: &'static str,
+    },
+    /// The line as a whole makes no record.
+    #[error("{0}")]
+    BadLine(&'static str),
+    /// The record cannot be written.
+    #[error("{0}")]
+    Unwritable(String),
+}
+
+impl TextProblem {
+    pub(super) fn bad_word(word: impl Into<String>, fault: &'static str) -> Self {
+        Self::BadWord { word: word.into(), fault }
+    }
+}
+
+impl From<std::io::Error> for TextProblem {
+    fn from(error: std::io::Error) -> Self {
+        Self::Unwritable(error.to_string())
+    }
+}
+
+/// A value, or the fault of the line.
+pub(super) type Parsed<T> = Result<T, TextProblem>;
 
 /// A line's words: kind, `PID/TID`, `KEY=VALUE` and flags, range, name.
 #[derive(Default)]
@@ -56,13 +87,19 @@ impl<'t> Words<'t> {
     }
 
     pub(super) fn number(&self, key: &str) -> Parsed<Option<u64>> {
-        self.text(key).map(|v| number(v).ok_or_else(|| format!("{key}={v} is not a number"))).transpose()
+        self.text(key)
+            .map(|v| number(v).ok_or_else(|| TextProblem::bad_word(format!("{key}={v}"), "is not a number")))
+            .transpose()
     }
 
     pub(super) fn small(&self, key: &str) -> Parsed<Option<u32>> {
         let value = self.number(key)?;
         value
-            .map(|v| u32::try_from(v).or(i64_to_u32(v)).map_err(|_| format!("{key}={v} is too large")))
+            .map(|v| {
+                u32::try_from(v)
+                    .or(i64_to_u32(v))
+                    .map_err(|_| TextProblem::bad_word(format!("{key}={v}"), "is too large"))
+            })
             .transpose()
     }
 
@@ -70,24 +107,29 @@ impl<'t> Words<'t> {
         let Some(text) = self.text(key) else { return Ok(None) };
         let items = text.split(',').filter(|i| !i.is_empty());
         items
-            .map(|i| f(i).ok_or_else(|| format!("{key}: {i} cannot be read")))
+            .map(|i| f(i).ok_or_else(|| TextProblem::bad_word(format!("{key}: {i}"), "cannot be read")))
             .collect::<Parsed<Vec<T>>>()
             .map(Some)
     }
 
     pub(super) fn bytes(&self, key: &str) -> Parsed<Option<Vec<u8>>> {
-        self.text(key).map(|v| unhex(v).ok_or_else(|| format!("{key} is not hexadecimal"))).transpose()
+        self.text(key)
+            .map(|v| unhex(v).ok_or_else(|| TextProblem::bad_word(key, "is not hexadecimal")))
+            .transpose()
     }
 
     pub(super) fn mode(&self, default: CpuMode) -> Parsed<CpuMode> {
         let Some(text) = self.text("mode") else { return Ok(default) };
         let found = MODES.iter().find(|(_, name)| *name == text);
-        found.map(|(m, _)| *m).ok_or_else(|| format!("{text} is not a CPU mode"))
+        found.map(|(m, _)| *m).ok_or_else(|| TextProblem::bad_word(text, "is not a CPU mode"))
     }
 
     pub(super) fn pair(&self, key: &str) -> Parsed<Option<(u32, u32)>> {
         self.text(key)
-            .map(|v| pid_tid(v).ok_or_else(|| format!("{key}={v} is not a valid PID/TID")))
+            .map(|v| {
+                pid_tid(v)
+                    .ok_or_else(|| TextProblem::bad_word(format!("{key}={v}"), "is not a valid PID/TID"))
+            })
             .transpose()
     }
 }

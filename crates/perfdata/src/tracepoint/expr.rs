@@ -330,21 +330,34 @@ impl Parser<'_> {
             let name = self.expression()?;
             self.expect("}")?;
             // Newer kernels end the table with `{ 0, ((void *)0) }`.
-            if let (Some(value), Expr::Text(name)) = (value, name) {
+            if let (TableKey::Number(value), Expr::Text(name)) = (value, name) {
                 table.push((value, name));
             }
         }
         Some(table)
     }
 
-    /// The value of a table's entry; inside: `None` for a name that means nothing here, whose entry cannot match.
-    fn table_value(&mut self) -> Option<Option<u64>> {
+    /// The value of a table's entry.
+    fn table_value(&mut self) -> Option<TableKey> {
         if let (Some(Token::Name(n)), Some(Token::Op(","))) = (self.peek(), self.tokens.get(self.at + 1)) {
             let value = known(n);
             self.at += 1;
-            return Some(value);
+            return Some(value.into());
         }
-        Some(super::eval::constant(&self.expression()?))
+        Some(super::eval::constant(&self.expression()?).into())
+    }
+}
+
+/// The value of an entry in a table of names.
+enum TableKey {
+    Number(u64),
+    /// Not known here: the entry cannot match.
+    Unknown,
+}
+
+impl From<Option<u64>> for TableKey {
+    fn from(value: Option<u64>) -> Self {
+        value.map_or(Self::Unknown, Self::Number)
     }
 }
 

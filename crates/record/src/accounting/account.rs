@@ -16,7 +16,7 @@ use perfdata::stack_notes::StackNotes;
 
 use crate::accounting::summary::{CounterValue, Loss, MoreThreads, StackQuality, ThreadUse};
 use crate::accounting::thread_totals::Clocks;
-use crate::machine::pid_tid::PidTid;
+use perfdata::PidTid;
 
 pub use ended_threads::EndedThreads;
 pub use stack_book::StackEnding;

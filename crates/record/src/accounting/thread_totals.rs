@@ -4,7 +4,7 @@ use perfdata::off_cpu::{OffCpuTotals, State, flag};
 
 use crate::accounting::account::EndedThreads;
 use crate::accounting::summary::{CounterValue, MoreThreads, ThreadUse};
-use crate::machine::pid_tid::PidTid;
+use perfdata::PidTid;
 
 /// The threads reported so far, and their sums.
 #[derive(Debug, Default)]

@@ -1,5 +1,6 @@
 //! Kernel functions in addition to the user's: recorded by any method the kernel allows, and merged in time order.
 
+use std::io;
 use std::time::Duration;
 
 use dso::system_file;
@@ -84,26 +85,44 @@ impl WithKernel {
     }
 
     fn start(&mut self, tracer: &'static str) -> Result<(), Vec<String>> {
-        self.graph = Some(FunctionGraph::start(tracer, &self.pids, &self.wish).map_err(|why| vec![why])?);
+        self.graph =
+            Some(FunctionGraph::start(tracer, &self.pids, &self.wish).map_err(|why| vec![why.to_string()])?);
         Ok(())
     }
+}
+
+/// Why kernel functions can't be recorded.
+#[derive(Debug, thiserror::Error)]
+pub enum NoKernelCalls {
+    /// The kernel's symbols can't be read.
+    #[error(transparent)]
+    NoSymbols(io::Error),
+    /// The kernel's symbols have no addresses.
+    #[error("/proc/kallsyms hides the addresses of functions")]
+    HiddenAddresses,
+    /// Not even the source of user functions works.
+    #[error(transparent)]
+    Source(#[from] Error),
+    /// The reason of each method.
+    #[error("{}", .0.join("; "))]
+    Refused(Vec<String>),
 }
 
 /// Tries to record a function of the kernel that we don't call: the method, or the reasons of each failure.
 ///
 /// # Errors
 /// What the kernel lacks or refuses, for each method.
-pub fn kernel_functions_by() -> Result<&'static str, String> {
+pub fn kernel_functions_by() -> Result<&'static str, NoKernelCalls> {
     /// Every kernel has it, and every one of its system calls is traced there.
     const NAME: &str = "do_sys_openat2";
-    let text = system_file::read_text("/proc/kallsyms").map_err(|error| error.to_string())?;
+    let text = system_file::read_text("/proc/kallsyms").map_err(NoKernelCalls::NoSymbols)?;
     let symbol = |line: &str| {
         let mut words = line.split_whitespace();
         let address = u64::from_str_radix(words.next()?, 16).ok()?;
         (words.nth(1) == Some(NAME)).then_some(address)
     };
     let address = text.lines().find_map(symbol).filter(|address| *address > 0);
-    let address = address.ok_or("/proc/kallsyms hides the addresses of functions")?;
+    let address = address.ok_or(NoKernelCalls::HiddenAddresses)?;
     let wish =
         KernelWish { functions: vec![super::KernelFunction { name: NAME.to_owned(), address }], depth: 1 };
     let options = super::ProbeOptions {
@@ -114,12 +133,10 @@ pub fn kernel_functions_by() -> Result<&'static str, String> {
         kernel_wish: wish,
         counted: super::CountRules::default(),
     };
-    let mut source = super::open(&[], &[], &options).map_err(|error| error.to_string())?.source;
-    source
-        .add_process(std::process::id())
-        .and_then(|()| source.attach())
-        .map_err(|error| error.to_string())?;
-    source.kernel_way().ok_or_else(|| source.kernel_refusals().join("; "))
+    let mut source = super::open(&[], &[], &options)?.source;
+    source.add_process(std::process::id())?;
+    source.attach()?;
+    source.kernel_way().ok_or_else(|| NoKernelCalls::Refused(source.kernel_refusals().to_vec()))
 }
 
 impl CallSource for WithKernel {

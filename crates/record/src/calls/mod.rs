@@ -27,7 +27,7 @@ pub use cost::{ProbeCost, cost_per_call};
 pub use engine::CallEngine;
 pub use ftrace::start_of as function_start;
 pub use gate::CallFilters;
-pub use kernel_merge::kernel_functions_by;
+pub use kernel_merge::{NoKernelCalls, kernel_functions_by};
 pub use layout::{CallEvent, CallEventKind, CallMode, FunctionSums, STRAYS};
 pub use plan::{
     CountRules, Exits, KernelFunction, KernelParts, KernelWish, Leave, ProbeOptions, ProbedFunction,

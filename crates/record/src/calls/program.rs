@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use aya::maps::{Map, MapData};
 use aya::{Btf, Ebpf, EbpfLoader};
 use aya_obj::Object;
-use aya_obj::btf::BtfKind;
+use aya_obj::btf::{BtfError, BtfKind};
 use aya_obj::generated::bpf_insn;
 
 use super::{CallMode, Error, Exits, ProbeOptions};
@@ -60,9 +60,9 @@ impl Code {
 
 /// The kernel's types: reading them lasts, and they stay the same.
 pub(super) fn kernel_types() -> Result<&'static Btf, Error> {
-    static TYPES: OnceLock<Result<Btf, String>> = OnceLock::new();
-    let types = TYPES.get_or_init(|| Btf::from_sys_fs().map_err(|error| error.to_string()));
-    types.as_ref().map_err(|reason| bpf_error::Error::NoBtf { reason: reason.clone() }.into())
+    static TYPES: OnceLock<Result<Btf, BtfError>> = OnceLock::new();
+    let types = TYPES.get_or_init(Btf::from_sys_fs);
+    types.as_ref().map_err(|reason| bpf_error::Error::NoBtf { reason: reason.to_string() }.into())
 }
 
 /// Loads the maps, sized for `functions` functions, and the uprobe programs.

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use super::CallEvent;
 use super::gate::CallFilters;
 use crate::files::output_file;
-use crate::machine::pid_tid::PidTid;
+use perfdata::PidTid;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use thread::Thread;

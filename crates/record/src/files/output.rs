@@ -9,7 +9,7 @@ use perfdata::{Event, Features, Record, SampleId, Writer, WriterOpts, record_to_
 use crate::accounting::summary::Notice;
 use crate::error::Error;
 use crate::files::output_split::Parts;
-use crate::files::part_names::PartNames;
+use crate::files::part_names::{FileFate, PartNames};
 use crate::session::opts::{Output, RecordOpts};
 
 /// Records on their way out.
@@ -157,7 +157,11 @@ impl RecordingSink {
     #[must_use]
     pub fn name_taken(&self) -> Option<Notice> {
         let names = self.names.as_ref()?;
-        names.moved().map(|now| Notice::OutputMoved(names.last().to_owned(), now))
+        match names.fate() {
+            FileFate::Kept => None,
+            FileFate::Moved(now) => Some(Notice::OutputMoved(names.last().to_owned(), Some(now))),
+            FileFate::Replaced => Some(Notice::OutputMoved(names.last().to_owned(), None)),
+        }
     }
 
     /// Samples that were recorded and then gave way to newer ones.

@@ -11,6 +11,17 @@ use crate::files::utc_time::UtcTime;
 use crate::session::opts::RecordOpts;
 use crate::sys::time::Clock;
 
+/// What became of the file made last.
+#[derive(Debug, PartialEq, Eq)]
+pub enum FileFate {
+    /// It has the name that it was given.
+    Kept,
+    /// Another recording took its name: it is here now.
+    Moved(PathBuf),
+    /// Another recording replaced it.
+    Replaced,
+}
+
 /// Names given so far, and the rule for the next.
 #[derive(Debug)]
 pub struct PartNames {
@@ -64,12 +75,14 @@ impl PartNames {
         [self.last().to_owned(), self.path.clone(), old.into()].into_iter().find(is_it)
     }
 
-    /// Where the file made last is now, if not under the name that it was given.
+    /// Whether another recording has taken the name of the file made last.
     #[must_use]
-    pub fn moved(&self) -> Option<Option<PathBuf>> {
-        let now = self.whereabouts();
-        let is_ours = |path: &PathBuf| path == self.last() || *path == self.path;
-        if now.as_ref().is_some_and(is_ours) { None } else { Some(now) }
+    pub fn fate(&self) -> FileFate {
+        match self.whereabouts() {
+            None => FileFate::Replaced,
+            Some(path) if path == self.last() || path == self.path => FileFate::Kept,
+            Some(path) => FileFate::Moved(path),
+        }
     }
 
     /// The file last completed; the plain name while there is none.
@@ -161,15 +174,15 @@ mod tests {
             (names, file)
         };
         let (first, _open) = create();
-        assert_eq!((first.whereabouts(), first.moved()), (Some(path.clone()), None));
+        assert_eq!((first.whereabouts(), first.fate()), (Some(path.clone()), FileFate::Kept));
         let (second, _open_too) = create();
-        assert_eq!((first.whereabouts(), first.moved()), (Some(old.clone()), Some(Some(old))));
-        assert_eq!((second.whereabouts(), second.moved()), (Some(path.clone()), None));
+        assert_eq!((first.whereabouts(), first.fate()), (Some(old.clone()), FileFate::Moved(old)));
+        assert_eq!((second.whereabouts(), second.fate()), (Some(path.clone()), FileFate::Kept));
         let _third = create();
-        assert_eq!((first.whereabouts(), first.moved()), (None, Some(None)));
+        assert_eq!((first.whereabouts(), first.fate()), (None, FileFate::Replaced));
         fs::remove_dir_all(&dir).expect("removed");
         let device = PartNames::new(Path::new("/dev/null"), &RecordOpts::default());
-        assert_eq!((device.whereabouts(), device.moved()), (Some("/dev/null".into()), None));
+        assert_eq!((device.whereabouts(), device.fate()), (Some("/dev/null".into()), FileFate::Kept));
     }
 
     #[test]

@@ -339,7 +339,7 @@ fn kernel_calls() -> Check {
             NAME,
             Health::Partly,
             "system calls, page faults, block requests and waits under the function that caused them",
-            short(&why),
+            short(&why.to_string()),
             "a kernel with CONFIG_FUNCTION_GRAPH_TRACER or CONFIG_FPROBE, and root".to_owned(),
         )
         .denied(mem::effective_uid() != 0),

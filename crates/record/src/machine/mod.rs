@@ -8,7 +8,6 @@ pub mod hotplug;
 pub mod named_processes;
 pub mod objects;
 pub mod pid_filter;
-pub mod pid_tid;
 pub mod proc;
 pub mod process_titles;
 pub mod process_tree;

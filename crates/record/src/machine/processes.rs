@@ -3,6 +3,7 @@
 //! Files are opened when the first sample of the process needs them, so that the thousands of short processes of a
 //! build cost nothing; those that could vanish (deleted, memfd) are opened at once.
 
+use std::cell::OnceCell;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
@@ -37,8 +38,8 @@ struct Process {
     /// The thread of the process's number has exited. Until then the process lives: where records are lost, the
     /// number of its threads is wrong.
     leader_has_exited: bool,
-    /// `/proc/PID/mem`; the inner `None` if it can't be opened.
-    memory: Option<Option<File>>,
+    /// `/proc/PID/mem`, opened at the first use; `None` if it can't be opened.
+    memory: OnceCell<Option<File>>,
     /// How often the code of each page was asked for.
     code_asked: FxHashMap<u64, u32>,
 }
@@ -189,7 +190,7 @@ impl Processes {
     /// Reads the process's memory as it is now; how many bytes could be read from `address` on.
     pub fn read_memory(&mut self, pid: u32, address: u64, into: &mut [u8]) -> usize {
         let Some(process) = self.by_pid.get_mut(&pid) else { return 0 };
-        let memory = process.memory.get_or_insert_with(|| system_file::open(format!("/proc/{pid}/mem")).ok());
+        let memory = process.memory.get_or_init(|| system_file::open(format!("/proc/{pid}/mem")).ok());
         memory.as_ref().and_then(|m| m.read_at(into, address).ok()).unwrap_or(0)
     }
 

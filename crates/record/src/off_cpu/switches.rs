@@ -8,7 +8,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::layout::EndRecord;
 use super::thread_clock::{EndedInterval, Moment, Spot, ThreadClock};
 use super::tracepoints::Switch;
-use crate::machine::pid_tid::PidTid;
+use perfdata::PidTid;
 
 /// The threads whose clocks are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,7 +5,7 @@
 use perfdata::off_cpu::{OffCpuInterval, OtherThread, QueueLengths, State, flag};
 use sched::{SchedInterval, StateNames, StatePart, ThreadState, ThreadTimeline};
 
-use crate::machine::pid_tid::PidTid;
+use perfdata::PidTid;
 
 use super::layout::EndRecord;
 

@@ -3,7 +3,7 @@
 use perfdata::off_cpu::{OtherThread, Payload};
 use rustc_hash::FxHashMap;
 
-use crate::machine::pid_tid::PidTid;
+use perfdata::PidTid;
 
 /// Keeps the chains of wakers until the sample of the wait they ended comes by.
 #[derive(Debug, Default)]

@@ -8,7 +8,7 @@
 use dso::Avma;
 use rustc_hash::FxHashMap;
 
-use crate::machine::pid_tid::PidTid;
+use perfdata::PidTid;
 
 /// Complete chains of threads with deep stacks.
 #[derive(Debug, Default)]

@@ -14,10 +14,10 @@ use perfdata::{Sample, UserStack};
 
 use crate::accounting::account::StackEnding;
 use crate::accounting::summary::StopReason;
-use crate::machine::pid_tid::PidTid;
 use crate::machine::processes::Processes;
 use crate::pipeline::chain_join::{ChainFrame, Earlier};
 use crate::runtimes::python::weave::PythonFrames;
+use perfdata::PidTid;
 
 /// More frames than this would not fit a record (65,535 bytes) with the other fields.
 const MAX_FRAMES: usize = 7_500;

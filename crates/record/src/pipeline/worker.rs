@@ -18,7 +18,6 @@ use crate::accounting::summary::StopReason;
 use crate::files::features::{self, SeenFiles};
 use crate::files::output::RecordingSink;
 use crate::machine::pid_filter::Followed;
-use crate::machine::pid_tid::PidTid;
 use crate::machine::processes::Processes;
 use crate::off_cpu::{SiteChains, Switches, Tracepoints, WakerJoin};
 use crate::open::plan::Plan;
@@ -29,6 +28,7 @@ use crate::pt::info::{self, Info};
 use crate::runtimes::python::{PythonReader, StackMoment};
 use crate::session::opts::{RecordOpts, Watch, Watched};
 use crate::sys::time::thread_cpu_ns;
+use perfdata::PidTid;
 
 pub use shared::Shared;
 

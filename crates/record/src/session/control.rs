@@ -22,13 +22,18 @@ pub struct ControlPaths {
     pub answers: Option<PathBuf>,
 }
 
+/// A text that names no pipes for commands.
+#[derive(Debug, thiserror::Error)]
+#[error("'{0}': want fd:NUMBER[,NUMBER] or fifo:FILE[,FILE]")]
+pub struct BadControlPaths(pub String);
+
 impl ControlPaths {
     /// Reads `fd:CTL[,ACK]` or `fifo:CTL[,ACK]`.
     ///
     /// # Errors
-    /// The reason why the text is invalid.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let wrong = || format!("'{text}': want fd:NUMBER[,NUMBER] or fifo:FILE[,FILE]");
+    /// The text is neither.
+    pub fn parse(text: &str) -> Result<Self, BadControlPaths> {
+        let wrong = || BadControlPaths(text.to_owned());
         let (kind, names) = text.split_once(':').ok_or_else(wrong)?;
         let path = |name: &str| match kind {
             "fd" => name.parse::<u32>().ok().map(|fd| PathBuf::from(format!("/proc/self/fd/{fd}"))),

@@ -1,12 +1,11 @@
 //! One function's listing: disassembly, hits and source brought together by address.
 
 use super::source::{ObjectSources, Sources};
-use super::{CodeLine, Line, Listing, ListingOpts, without_code};
+use super::{CodeLine, Line, ListedFunction, Listing, ListingOpts, without_code};
 use crate::svma_of;
-use dso::disasm::{self, Instruction};
+use dso::disasm::{self, Instruction, Syntax};
 use dso::{LineRow, Loaded, Machine, Missing, SourceFrame, Svma};
 use profile::profile::Sums;
-use profile::table::Dso;
 use profile::view::annotate::AnnotateFunction;
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
@@ -18,35 +17,30 @@ pub(super) const CODE_LIMIT_BYTES: u64 = 16 << 20;
 const CONTEXT_LINES: u32 = 5;
 
 pub(super) fn listing(
-    dso: &Dso,
+    of: ListedFunction<'_>,
     file: &Loaded,
     sources: &Sources,
-    name: Option<&str>,
-    function: &AnnotateFunction,
     opts: &ListingOpts,
 ) -> Listing {
-    let Some(start) = svma_of(dso, file, function.start) else {
-        return without_code(dso, name, function, Missing::OutsideSegments);
+    let Some(start) = svma_of(of.dso, file, of.function.start) else {
+        return without_code(of, Missing::OutsideSegments);
     };
-    let instructions = instructions(file, start, function.size.min(CODE_LIMIT_BYTES), opts);
-    if instructions.is_empty() {
-        return without_code(dso, name, function, Missing::OutsideSegments);
-    }
-    listing_of(instructions, dso, file, sources, (name, function), opts)
+    let instructions = instructions(file, start, of.function.size.min(CODE_LIMIT_BYTES), opts);
+    listing_of(instructions, of, file, sources, opts)
 }
 
-/// The listing of a function with this code, which is not empty.
+/// The listing of a function with this code.
 pub(super) fn listing_of(
     instructions: Vec<Instruction>,
-    dso: &Dso,
+    of: ListedFunction<'_>,
     file: &Loaded,
     sources: &Sources,
-    (name, function): (Option<&str>, &AnnotateFunction),
     opts: &ListingOpts,
 ) -> Listing {
     let Some(start) = instructions.first().map(|first| first.start) else {
-        return without_code(dso, name, function, Missing::OutsideSegments);
+        return without_code(of, Missing::OutsideSegments);
     };
+    let ListedFunction { dso, name, function } = of;
     let mut code: Vec<CodeLine> =
         instructions.into_iter().map(|i| code_line(i, function.totals.len())).collect();
     let lost = add_hits(&mut code, function, start);
@@ -86,16 +80,21 @@ fn instructions(file: &Loaded, start: Svma, size: u64, opts: &ListingOpts) -> Ve
         return text.and_then(Result::ok).unwrap_or_default();
     }
     let code = object.bytes_at(start, size as usize).unwrap_or_default();
-    disassembled(file, object.machine(), code, (start, opts))
+    disassembled(file, &CodeBytes { machine: object.machine(), start, bytes: code }, opts.syntax)
 }
 
-/// This code, which begins at `start`, with names from the file's symbols.
-pub(super) fn disassembled(
-    file: &Loaded,
-    machine: Machine,
-    code: &[u8],
-    (start, opts): (Svma, &ListingOpts),
-) -> Vec<Instruction> {
+/// Machine code, and where it begins.
+pub(super) struct CodeBytes<'a> {
+    /// Whose instructions.
+    pub machine: Machine,
+    /// Stated address of the first byte.
+    pub start: Svma,
+    /// The code.
+    pub bytes: &'a [u8],
+}
+
+/// The instructions, with names from the file's symbols.
+pub(super) fn disassembled(file: &Loaded, code: &CodeBytes<'_>, syntax: Syntax) -> Vec<Instruction> {
     let names: RefCell<FxHashMap<Svma, String>> = RefCell::default();
     let name = |at: Svma| {
         let symbol = file.symbol(at).ok()?;
@@ -106,7 +105,7 @@ pub(super) fn disassembled(
         let offset = at.0 - symbol.start.0;
         Some(if offset == 0 { text.clone() } else { format!("{text}+{offset:#x}") })
     };
-    disasm::disassemble(machine, code, start, opts.syntax, &name)
+    disasm::disassemble(code.machine, code.bytes, code.start, syntax, &name)
 }
 
 fn code_line(instruction: Instruction, events: usize) -> CodeLine {

@@ -7,7 +7,8 @@ use dso::{BuildId, DebugSearch, Loaded, Loader, Machine, Missing, ObjectFile, Sv
 use profile::table::{Dso, DsoKind};
 use profile::view::annotate::AnnotateFunction;
 
-use super::{Listing, ListingOpts, Sources, code};
+use super::code::{self, CodeBytes};
+use super::{ListedFunction, Listing, ListingOpts, Sources};
 
 /// Why a file can't serve as the kernel's code.
 #[derive(Debug, thiserror::Error)]
@@ -24,6 +25,17 @@ pub enum KernelCodeError {
     /// Its symbols can't be.
     #[error(transparent)]
     NoSymbols(#[from] Missing),
+}
+
+/// The kernel of a recording.
+#[derive(Clone, Copy, Debug)]
+pub struct KernelIdentity<'a> {
+    /// As `uname -r` prints it; `None` if it was not recorded.
+    pub release: Option<&'a str>,
+    /// `None` if it was not recorded.
+    pub build_id: Option<&'a BuildId>,
+    /// It runs on this machine, now.
+    pub is_running: bool,
 }
 
 /// Where the kernel's code comes from.
@@ -45,21 +57,18 @@ struct Vmlinux {
 }
 
 impl KernelCode {
-    /// Of the kernel of this `release` and build-id: `given`, or where distributions put it, and (with root) the
-    /// memory of the running kernel if that `is_running`.
+    /// Of this kernel: `given`, or where distributions put it, and (with root) the memory of the running kernel if it
+    /// is that one.
     ///
     /// # Errors
     /// The file given is none, or of another kernel.
-    pub fn find(
-        given: Option<&Path>,
-        (release, id): (Option<&str>, Option<&BuildId>),
-        is_running: bool,
-    ) -> Result<Self, KernelCodeError> {
+    pub fn find(given: Option<&Path>, kernel: &KernelIdentity<'_>) -> Result<Self, KernelCodeError> {
+        let id = kernel.build_id;
         let vmlinux = match given {
             Some(path) => Some(Vmlinux::open(path, id)?),
-            None => places(release).iter().find_map(|path| Vmlinux::open(path, id).ok()),
+            None => places(kernel.release).iter().find_map(|path| Vmlinux::open(path, id).ok()),
         };
-        let kcore = if is_running { Kcore::open().ok() } else { None };
+        let kcore = if kernel.is_running { Kcore::open().ok() } else { None };
         Ok(Self { vmlinux, kcore })
     }
 }
@@ -96,11 +105,12 @@ fn places(release: Option<&str>) -> Vec<PathBuf> {
 /// # Errors
 /// Why its code can't be had.
 pub(super) fn listing(
-    (dso, table): (&Dso, &Loaded),
+    of: ListedFunction<'_>,
+    table: &Loaded,
     sources: &Sources,
-    (name, function): (Option<&str>, &AnnotateFunction),
     opts: &ListingOpts,
 ) -> Result<Listing, Missing> {
+    let ListedFunction { dso, function, .. } = of;
     match dso.kind {
         DsoKind::Kernel | DsoKind::KernelModule => {}
         DsoKind::PerfMap { .. } => return Err(Missing::NoJitCode),
@@ -109,13 +119,15 @@ pub(super) fn listing(
     let kernel = opts.kernel.as_deref().ok_or(Missing::NoKernelCode)?;
     if let (Some(vmlinux), DsoKind::Kernel) = (&kernel.vmlinux, dso.kind) {
         let function = linked_as(vmlinux, dso, function);
-        return Ok(code::listing(dso, &vmlinux.file, sources, name, &function, opts));
+        let of = ListedFunction { function: &function, ..of };
+        return Ok(code::listing(of, &vmlinux.file, sources, opts));
     }
     let kcore = kernel.kcore.as_ref().ok_or(Missing::NoKernelCode)?;
     let size = usize::try_from(function.size.min(code::CODE_LIMIT_BYTES)).unwrap_or(0);
     let bytes = kcore.read(table.running(Svma(function.start)), size).ok_or(Missing::NoKernelCode)?;
-    let instructions = code::disassembled(table, Machine::host(), &bytes, (Svma(function.start), opts));
-    Ok(code::listing_of(instructions, dso, table, sources, (name, function), opts))
+    let code = CodeBytes { machine: Machine::host(), start: Svma(function.start), bytes: &bytes };
+    let instructions = code::disassembled(table, &code, opts.syntax);
+    Ok(code::listing_of(instructions, of, table, sources, opts))
 }
 
 /// The function at the addresses that vmlinux was linked to: those of the recording without what the boot added.

@@ -8,7 +8,7 @@ mod kernel;
 mod nameless;
 mod source;
 
-pub use kernel::{KernelCode, KernelCodeError};
+pub use kernel::{KernelCode, KernelCodeError, KernelIdentity};
 pub use source::{ObjectSources, SourceFile, Sources};
 
 use crate::ObjectFiles;
@@ -94,6 +94,15 @@ pub struct Listing {
     pub no_code: Option<Missing>,
 }
 
+/// The function that a listing is of.
+#[derive(Clone, Copy)]
+struct ListedFunction<'a> {
+    dso: &'a Dso,
+    /// `None` for nameless code.
+    name: Option<&'a str>,
+    function: &'a AnnotateFunction,
+}
+
 /// Makes the listings of `function`: one, or for nameless code one per piece.
 pub fn listings(
     profile: &Profile,
@@ -104,22 +113,24 @@ pub fn listings(
 ) -> Vec<Listing> {
     let dso = profile.dsos.of(function.dso);
     let name = function.name.map(|name| profile.strings.of(name));
+    let of = ListedFunction { dso, name, function };
     match files.open(dso).as_ref() {
-        Err(why) => vec![without_code(dso, name, function, *why)],
+        Err(why) => vec![without_code(of, *why)],
         Ok(file) if file.object().is_none() => {
-            let known = kernel::listing((dso, file), sources, (name, function), opts);
-            vec![known.unwrap_or_else(|why| without_code(dso, name, function, why))]
+            let known = kernel::listing(of, file, sources, opts);
+            vec![known.unwrap_or_else(|why| without_code(of, why))]
         }
         Ok(file) if name.is_none() => nameless::pieces(dso, file, function)
             .iter()
-            .map(|piece| code::listing(dso, file, sources, None, piece, opts))
+            .map(|piece| code::listing(ListedFunction { function: piece, ..of }, file, sources, opts))
             .collect(),
-        Ok(file) => vec![code::listing(dso, file, sources, name, function, opts)],
+        Ok(file) => vec![code::listing(of, file, sources, opts)],
     }
 }
 
 /// Only the addresses hit.
-fn without_code(dso: &Dso, name: Option<&str>, function: &AnnotateFunction, why: Missing) -> Listing {
+fn without_code(of: ListedFunction<'_>, why: Missing) -> Listing {
+    let ListedFunction { dso, name, function } = of;
     let line = |a: &profile::view::annotate::AnnotateAddress| {
         let (svma, sums) = (Svma(a.addr), a.sums.clone());
         Line::Code(CodeLine { svma, len: 0, text: String::new(), branch: None, sums, place: None })

@@ -196,6 +196,15 @@ impl Signatures<'_> {
     }
 }
 
+/// The compiler's statement where a parameter is at the function's entry.
+enum StatedPlace {
+    At(Passed),
+    /// The parameter isn't passed, or where nothing can be recorded.
+    Omitted,
+    /// There is no statement about the entry.
+    Unknown,
+}
+
 impl Signatures<'_> {
     fn of(&self, function: DieId, is_changed: &dyn Fn(Svma) -> bool) -> Option<Signature> {
         let tree = self.tree;
@@ -210,8 +219,13 @@ impl Signatures<'_> {
         let parameter = |id: &DieId| {
             let (shape, classes) = self.shape_of(*id);
             let by_convention = slots.take(classes, self.convention);
-            let told = self.told(*id, function, entry, &shape);
-            let passed = told.unwrap_or(if is_changed { None } else { by_convention });
+            let told = self.stated_place(*id, function, entry, &shape);
+            let passed = match told {
+                StatedPlace::At(passed) => Some(passed),
+                StatedPlace::Omitted => None,
+                StatedPlace::Unknown if is_changed => None,
+                StatedPlace::Unknown => by_convention,
+            };
             Parameter { name: tree.name(self.dwarf, *id).unwrap_or_default(), shape, passed }
         };
         let parameters = declared.iter().map(parameter).collect();
@@ -224,23 +238,24 @@ impl Signatures<'_> {
         Some(Parameter { name: String::new(), shape, passed })
     }
 
-    /// Location of a parameter at the function's entry according to the compiler: `None` if it is not given for
-    /// the entry, `Some(None)` if the parameter was left out.
-    fn told(&self, id: DieId, function: DieId, entry: u64, shape: &Shape) -> Option<Option<Passed>> {
-        let location = self.tree.attr(id, dw::DW_AT_location)?;
+    /// Location of a parameter at the function's entry according to the compiler.
+    fn stated_place(&self, id: DieId, function: DieId, entry: u64, shape: &Shape) -> StatedPlace {
+        let Some(location) = self.tree.attr(id, dw::DW_AT_location) else { return StatedPlace::Unknown };
         let is_list = !matches!(location, AttributeValue::Exprloc(_));
         let one_word = !matches!(shape, Shape::Record(_) | Shape::Fields { .. } | Shape::Slice);
         match self.tree.place(self.dwarf, self.cfi, id, function, entry) {
             Ok(Place::Register(number)) if is_list && one_word => {
-                Some(self.convention.register(number).map(Passed::one))
+                let place = self.convention.register(number);
+                place.map_or(StatedPlace::Omitted, |place| StatedPlace::At(Passed::one(place)))
             }
             // Above the frame: the caller put it there. (A place relative to the stack pointer holds after the
             // prologue.)
             Ok(Place::Memory(register, offset)) if self.is_relative_to_cfa(function) => {
-                self.convention.incoming(register, offset).map(|place| Some(Passed::one(place)))
+                let place = self.convention.incoming(register, offset);
+                place.map_or(StatedPlace::Unknown, |place| StatedPlace::At(Passed::one(place)))
             }
-            Ok(Place::Constant(_)) => Some(None),
-            _ => None,
+            Ok(Place::Constant(_)) => StatedPlace::Omitted,
+            _ => StatedPlace::Unknown,
         }
     }
 }

@@ -9,6 +9,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::super::layout::{CallEvent, CallEventKind};
 use super::super::plan::KernelWish;
+use super::error::FtraceError;
 use super::parse_page;
 
 /// Offsets of an event's fields, from its format file.
@@ -59,12 +60,12 @@ impl FtraceDecoder {
     /// For a tracer whose format files are in `formats` (`events/ftrace`).
     ///
     /// # Errors
-    /// If they are missing or have another layout, in words.
-    pub fn new(formats: &Path, tracer: &str, wish: &KernelWish) -> Result<Self, String> {
-        let read = |name: &str, function: &str| {
+    /// If they are missing or have another layout.
+    pub fn new(formats: &Path, tracer: &str, wish: &KernelWish) -> Result<Self, FtraceError> {
+        let read = |name: &str, field: &'static str| {
             let path = formats.join(name).join("format");
-            let text = system_file::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-            shape(&text, function).ok_or_else(|| format!("{} has no {function}", path.display()))
+            let text = system_file::read(&path).map_err(FtraceError::of_file(&path))?;
+            shape(&text, field).ok_or(FtraceError::NoField { path, field })
         };
         let (enter, exit) = if tracer == super::FUNCTION {
             (read("function", "ip")?, None)

@@ -3,11 +3,12 @@
 //! Limited to the selected processes, read as raw pages, in a [`TracerPlace`] to itself.
 
 mod decode;
+mod error;
 mod page;
 mod place;
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::Read;
 use std::path::Path;
 
 use super::layout::CallEvent;
@@ -18,6 +19,7 @@ use crate::sys::mem;
 use decode::FtraceDecoder;
 pub use decode::start_of;
 use dso::system_file;
+pub use error::FtraceError;
 pub use page::parse_page;
 use place::TracerPlace;
 
@@ -40,12 +42,13 @@ impl FunctionGraph {
     /// Starts the tracer for these processes and what they fork.
     ///
     /// # Errors
-    /// If the kernel lacks or refuses something, in words.
-    pub fn start(tracer: &'static str, pids: &[u32], wish: &KernelWish) -> Result<Self, String> {
+    /// If the kernel lacks or refuses something.
+    pub fn start(tracer: &'static str, pids: &[u32], wish: &KernelWish) -> Result<Self, FtraceError> {
         let root = tracefs();
-        let offered = system_file::read_text(root.join("available_tracers")).map_err(|e| said(&root, &e))?;
+        let offered =
+            system_file::read_text(root.join("available_tracers")).map_err(FtraceError::of_file(&root))?;
         if !offered.split_whitespace().any(|name| name == tracer) {
-            return Err(format!("no {tracer} tracer"));
+            return Err(FtraceError::NoTracer(tracer));
         }
         place::remove_stale(&root);
         if tracer == FUNCTION {
@@ -60,15 +63,18 @@ impl FunctionGraph {
             return Err(busy);
         }
         let alone = Self::at(TracerPlace::instance(&root)?, &root, tracer, wish)?.begin(tracer, pids, wish);
-        alone.map_err(|why| format!("{busy}; {why}"))
+        alone.map_err(|instance| FtraceError::Everywhere {
+            top_level: Box::new(busy),
+            instance: Box::new(instance),
+        })
     }
 
-    fn at(place: TracerPlace, root: &Path, tracer: &str, wish: &KernelWish) -> Result<Self, String> {
+    fn at(place: TracerPlace, root: &Path, tracer: &str, wish: &KernelWish) -> Result<Self, FtraceError> {
         let decoder = FtraceDecoder::new(&root.join("events/ftrace"), tracer, wish)?;
         Ok(Self { place, pipes: Vec::new(), decoder, page: vec![0; mem::page_bytes()] })
     }
 
-    fn begin(mut self, tracer: &str, pids: &[u32], wish: &KernelWish) -> Result<Self, String> {
+    fn begin(mut self, tracer: &str, pids: &[u32], wish: &KernelWish) -> Result<Self, FtraceError> {
         let write = |file: &str, text: &str| self.place.write(file, text);
         write("tracing_on", "0")?;
         write("trace_clock", "mono")?;
@@ -92,7 +98,7 @@ impl FunctionGraph {
         for cpu in proc::online_cpus() {
             let path = self.place.dir().join(format!("per_cpu/cpu{cpu}/trace_pipe_raw"));
             let pipe = system_file::open_without_waiting(&path);
-            self.pipes.push(pipe.map_err(|error| said(&path, &error))?);
+            self.pipes.push(pipe.map_err(FtraceError::of_file(&path))?);
         }
         write("tracing_on", "1")?;
         Ok(self)
@@ -135,10 +141,6 @@ impl Drop for FunctionGraph {
         // Before the place is given back: its tracer can't be changed while somebody reads.
         self.pipes.clear();
     }
-}
-
-fn said(path: &Path, error: &io::Error) -> String {
-    format!("{}: {error}", path.display())
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::said;
+use super::error::FtraceError;
 use crate::files::output_file::write_part;
 use crate::files::scratch;
 use dso::system_file;
@@ -43,35 +43,37 @@ impl TracerPlace {
     /// before us would read what we trace, and lose it when we are done.
     ///
     /// # Errors
-    /// If it can't be made, in words.
-    pub fn instance(root: &Path) -> Result<Self, String> {
+    /// If it can't be made.
+    pub fn instance(root: &Path) -> Result<Self, FtraceError> {
         let instances = root.join("instances");
         let name = scratch::random_name(&format!("{PREFIX}{}-", std::process::id()));
-        let dir = instances.join(name.map_err(|error| said(&instances, &error))?);
-        fs::create_dir(&dir).map_err(|error| said(&dir, &error))?;
+        let dir = instances.join(name.map_err(FtraceError::of_file(&instances))?);
+        fs::create_dir(&dir).map_err(FtraceError::of_file(&dir))?;
         Ok(Self { dir, held: Vec::new(), note: PathBuf::new() })
     }
 
     /// The tracing folder `root` itself.
     ///
     /// # Errors
-    /// If somebody traces there, or if the settings there can't be saved, in words.
-    pub fn top_level(root: &Path) -> Result<Self, String> {
-        let read =
-            |file: &str| system_file::read_text(root.join(file)).map_err(|e| said(&root.join(file), &e));
+    /// If somebody traces there, or if the settings there can't be saved.
+    pub fn top_level(root: &Path) -> Result<Self, FtraceError> {
+        let read = |file: &str| {
+            let path = root.join(file);
+            system_file::read_text(&path).map_err(FtraceError::of_file(&path))
+        };
         let tracer = read("current_tracer")?;
         if tracer.trim() != "nop" {
-            return Err(format!("the tracer {} runs in {}", tracer.trim(), root.display()));
+            return Err(FtraceError::Busy { tracer: tracer.trim().to_owned(), dir: root.to_owned() });
         }
         if !read("set_event")?.trim().is_empty() {
-            return Err(format!("events are traced in {}", root.display()));
+            return Err(FtraceError::EventsTraced(root.to_owned()));
         }
         // An option that this kernel lacks needs no putting back.
         let held = BORROWED.iter().filter_map(|file| Some((*file, to_write(&read(file).ok()?)?)));
         let held: Vec<_> = held.collect();
         let note = Path::new(NOTES).join(format!("{PREFIX}{}{NOTE}", std::process::id()));
         let lines: String = held.iter().map(|(file, text)| format!("{file}\t{text}\n")).collect();
-        write_part(&note, lines).map_err(|error| said(&note, &error))?;
+        write_part(&note, lines).map_err(FtraceError::of_file(&note))?;
         Ok(Self { dir: root.to_owned(), held, note })
     }
 
@@ -89,9 +91,9 @@ impl TracerPlace {
     ///
     /// # Errors
     /// The kernel's error, with the file's name.
-    pub fn write(&self, file: &str, text: &str) -> Result<(), String> {
+    pub fn write(&self, file: &str, text: &str) -> Result<(), FtraceError> {
         let path = self.dir.join(file);
-        system_file::write(&path, text).map_err(|error| said(&path, &error))
+        system_file::write(&path, text).map_err(FtraceError::of_file(&path))
     }
 }
 
@@ -265,7 +267,7 @@ mod tests {
             let root = top(name, tracer, events);
             let why = TracerPlace::top_level(&root).err().expect("refused");
             fs::remove_dir_all(root).expect("it is ours");
-            why
+            why.to_string()
         };
         assert!(why("tracer", "function\n", "").contains("the tracer function runs"));
         assert!(why("events", "nop\n", "sched:sched_switch\n").contains("events are traced"));

@@ -10,7 +10,7 @@ use crate::calls::gate::{CallFilters, CallGate};
 use crate::calls::stacks::{CallStacks, STEP_BYTES};
 use crate::calls::thread_file::ThreadFile;
 use crate::calls::{CallEvent, CallEventKind};
-use crate::machine::pid_tid::PidTid;
+use perfdata::PidTid;
 
 /// Bytes held at most while a call in them may have to be taken back.
 const HELD_BYTES: usize = 8 << 20;

@@ -5,8 +5,8 @@ use perfdata::record::{FileId, Mmap};
 use perfdata::{Avma, CpuMode, Record, SampleId};
 
 use super::Rest;
-use crate::machine::pid_tid::PidTid;
 use crate::runtimes::python::StackMoment;
+use perfdata::PidTid;
 
 impl Rest {
     /// Hands Python's frames of the stack that is unwound next to the unwinder.

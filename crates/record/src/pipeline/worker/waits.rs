@@ -8,12 +8,12 @@ use perfdata::{Avma, CpuMode, Record, Sample, SampleId};
 
 use super::Rest;
 use crate::accounting::account::StackEnding;
-use crate::machine::pid_tid::PidTid;
 use crate::off_cpu::switches::ClockResult;
 use crate::off_cpu::thread_clock::{EndedInterval, Moment, Spot};
 use crate::off_cpu::tracepoints::{EVENTS, SchedEvent, SchedPoint};
 use crate::off_cpu::{EndRecord, SiteId, convert, has_user_part, registers};
 use crate::runtimes::python::StackMoment;
+use perfdata::PidTid;
 
 impl Rest {
     /// A sample of the off-CPU engine: always unwound here. Wakers wait for the sample of the wait they ended.

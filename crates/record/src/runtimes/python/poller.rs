@@ -15,9 +15,9 @@ use super::layout::{CopiedAt, RING_WORDS, RawFrame, RingRecord, process_words};
 use super::stack_store::{PythonStack, StackStore};
 use super::versions::PythonVersion;
 use super::weave::PythonFrames;
-use crate::machine::pid_tid::PidTid;
 use crate::summary::Notice;
 use crate::sys::time::Clock;
+use perfdata::PidTid;
 
 /// How often the rings are looked at: code objects of short programs are read while they live.
 const TICK: Duration = Duration::from_millis(8);

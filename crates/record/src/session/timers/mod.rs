@@ -19,12 +19,12 @@ use tracer::layout::slots::{ERRNO_WORD, LOST_WORD, UNTIMED_WORD, kind, word};
 
 use crate::accounting::summary::Notice;
 use crate::files::scratch::ScratchFolder;
-use crate::machine::pid_tid::PidTid;
 use crate::machine::{proc, process_tree};
 use crate::off_cpu::Encoder;
 use crate::open::plan::Plan;
 use crate::sys::time::{self, Clock};
 use crate::sys::{SharedSlots, SlotRecord};
+use perfdata::PidTid;
 use processes::KnownProcesses;
 use records::RecordMaker;
 use stop_sampler::{StopCounts, StopSampler};

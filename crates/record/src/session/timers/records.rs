@@ -8,11 +8,11 @@ use perfdata::{
 use tracer::layout::slots::word;
 
 use super::{SlotEvent, event_id};
-use crate::machine::pid_tid::PidTid;
 use crate::machine::proc::MapLine;
 use crate::machine::synthesize;
 use crate::open::plan::Plan;
 use crate::sys::SlotRecord;
+use perfdata::PidTid;
 
 /// Numbers of the program counter and stack pointer in perf's order.
 const PC: usize = if cfg!(target_arch = "x86_64") { 8 } else { 32 };

@@ -15,12 +15,12 @@ use rustc_hash::FxHashMap;
 use tracer::layout::slots::{STACK_BYTES, kind, word};
 
 use super::waits::ThreadClocks;
-use crate::machine::pid_tid::PidTid;
 use crate::machine::proc;
 use crate::sys::SlotRecord;
 use crate::sys::stop::{self, StopAttempt, StoppedThread, StoppingThread};
 use crate::sys::time::{self, Clock};
 use dso::system_file;
+use perfdata::PidTid;
 
 /// CPU time between two samples of a thread, ns.
 pub(super) const PERIOD_NS: u64 = 10_000_000;

@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 use perfdata::off_cpu::State;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::machine::pid_tid::PidTid;
 use crate::machine::proc;
 use crate::off_cpu::convert::WaitPart;
 use crate::off_cpu::layout::{EndRecord, KIND_COUNT, Kind, flag};
 use crate::off_cpu::proc_sampler::{self as look, Memories, ProcSample, ThreadFiles};
 use crate::off_cpu::{Encoder, Record};
 use crate::sys::time::{self, Clock};
+use perfdata::PidTid;
 
 use super::Roots;
 use super::stop_sampler::StopCandidate;
