@@ -1,5 +1,7 @@
 //! Time off the CPU against programs that know how they spent theirs. What this machine can't do is skipped, visibly.
 
+#[path = "off_cpu/last_switch.rs"]
+mod last_switch;
 #[path = "off_cpu/longest.rs"]
 mod longest;
 #[path = "off_cpu/luck.rs"]

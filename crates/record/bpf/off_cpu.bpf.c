@@ -91,6 +91,8 @@ struct thread_state {
 	u32 slot; /* index + 1; 0 = none yet */
 	u32 copy_bytes;
 	u32 preemptions;
+	u32 leaving; /* counted in COUNT_LEAVING */
+	u32 handed_out; /* at the recording's end: totals went out, or are about to */
 	char other_comm[COMM_BYTES]; /* of who runs instead: of a preempted thread only */
 };
 
@@ -229,12 +231,17 @@ struct {
 	__type(value, u64);
 } counts SEC(".maps");
 
-INLINE void count(u32 which)
+INLINE void count_more(u32 which, u64 more)
 {
 	u64 *n = bpf_map_lookup_elem(&counts, &which);
 
 	if (n)
-		*n += 1;
+		*n += more;
+}
+
+INLINE void count(u32 which)
+{
+	count_more(which, 1);
 }
 
 /* One ordinary run in so many is timed. */
@@ -1130,6 +1137,8 @@ INLINE long send_end(struct thread_state *t, struct task_struct *task, u64 now, 
 {
 	struct end_record *end;
 
+	if (t->leaving)
+		count_more(COUNT_LEAVING, -1);
 	store_site(t, &t->sites[0]);
 	store_site(t, &t->sites[1]);
 	end = bpf_ringbuf_reserve(&ends, sizeof(*end), 0);
@@ -1350,6 +1359,77 @@ INLINE int switch_in(struct task_struct *next, struct control *c, u64 now, int l
 	return (wait_weight | runnable_weight) != 0;
 }
 
+/* Hands out a thread's open interval and totals as of control.end_ns. */
+INLINE int flush_thread(struct task_struct *task, int sleepable, int late)
+{
+	struct control *c = control_now();
+	struct off_record *rec;
+	struct thread_state *t;
+	u64 now, wait_weight = 0, runnable_weight = 0;
+	u32 zero = 0;
+
+	if (!c || !task || !c->end_ns)
+		return 0;
+	t = bpf_task_storage_get(&threads, task, 0, 0);
+	if (!t || t->done || !t->since_ns || t->handed_out)
+		return 0;
+	t->handed_out = 1;
+	now = c->end_ns;
+	if (now < t->since_ns)
+		now = t->since_ns;
+	if (sleepable && t->pending == PENDING_WAITS) {
+		t->pending = PENDING_NONE;
+		rec = thread_slot(t);
+		if (rec) {
+			copy_stack_now(t, task, c, rec, READ_OF_TASK);
+			send_sample(t, rec);
+		}
+	} else if (t->pending == PENDING_GOES) {
+		rec = thread_slot(t);
+		if (rec)
+			give_back(t, rec);
+	}
+	if (t->kind != KIND_ON && task->on_cpu && !late)
+		switch_in_unseen(t, task, now);
+	if (t->kind == KIND_ON) {
+		t->total[KIND_ON] += now - t->since_ns;
+	} else {
+		if (t->kind == KIND_RUNNABLE)
+			t->wake_ns = t->since_ns;
+		if (t->wake_ns > now)
+			t->wake_ns = now;
+		if (t->kind != KIND_RUNNABLE)
+			wait_weight = t->weighed ? t->wait_weight_ns
+				: weigh(t, (t->wake_ns ? t->wake_ns : now) - t->since_ns, c->period_ns, now);
+		if (t->wake_ns)
+			runnable_weight = weigh_runnable(t, now - t->wake_ns, c->period_ns);
+		count_ended(t, now);
+		rec = sleepable ? 0 : thread_slot(t);
+		if (!rec)
+			rec = bpf_map_lookup_elem(&flush_room, &zero);
+		if (rec && (wait_weight | runnable_weight)) {
+			t->flags |= FLAG_OPEN_RIGHT;
+			fill_sample(t, task, rec, now, wait_weight, runnable_weight);
+			if (sleepable)
+				copy_stack_now(t, task, c, rec, READ_OF_TASK);
+			else
+				take_kept_stack(t, task, rec);
+			send_sample(t, rec);
+		}
+	}
+	t->done = 1;
+	send_end(t, task, now, FLAG_OPEN_RIGHT);
+	return 0;
+}
+
+/* The last switch of a thread that was no longer on the list of threads at the recording's end, but on a CPU. */
+SELDOM int end_late(struct task_struct *task, u64 end_ns)
+{
+	if (!task || end_ns <= NOT_BEGUN)
+		return 0;
+	return flush_thread(task, 0, 1);
+}
+
 INLINE int switched(u64 *ctx, int later)
 {
 	struct task_struct *prev = (void *)ctx[1];
@@ -1359,12 +1439,14 @@ INLINE int switched(u64 *ctx, int later)
 	u32 state;
 	int is_long = 0;
 
-	if (is_seldom(!c || c->end_ns))
+	if (is_seldom(!c))
 		return 0;
 	if (has_prev_state)
 		state = ctx[3];
 	else
 		state = task_state(prev);
+	if (is_seldom(c->end_ns))
+		return state & TASK_DEAD_BITS ? end_late(prev, c->end_ns) : 0;
 	/* A preempted thread is runnable, whatever it was about to do. */
 	if (ctx[0] & 1)
 		state &= TASK_DEAD_BITS;
@@ -1592,6 +1674,21 @@ int on_exec(u64 *ctx)
 	return 0;
 }
 
+/*
+ * From here on the thread ends, but for its last switch: that comes milliseconds later where CPUs are scarce, and meanwhile
+ * the thread leaves the list that `flush` walks.
+ */
+INLINE void note_leaving(struct task_struct *task)
+{
+	struct thread_state *t;
+
+	t = bpf_task_storage_get(&threads, task, 0, 0);
+	if (!t || t->done || !t->since_ns || t->leaving)
+		return;
+	t->leaving = 1;
+	count(COUNT_LEAVING);
+}
+
 SEC("tp_btf/sched_process_exit")
 int on_exit(u64 *ctx)
 {
@@ -1599,7 +1696,10 @@ int on_exit(u64 *ctx)
 	struct control *c = control_now();
 	u64 key;
 
-	if (!c || whom >= WHOM_ALL)
+	if (!c)
+		return 0;
+	note_leaving(task);
+	if (whom >= WHOM_ALL)
 		return 0;
 	if (whom == WHOM_THREADS)
 		key = visible_id(task) | THREAD_KEY;
@@ -1639,68 +1739,6 @@ INLINE int seed_thread(struct task_struct *task, int sleepable)
 	return 0;
 }
 
-/* Hands out a thread's open interval and totals as of control.end_ns. */
-INLINE int flush_thread(struct task_struct *task, int sleepable)
-{
-	struct control *c = control_now();
-	struct off_record *rec;
-	struct thread_state *t;
-	u64 now, wait_weight = 0, runnable_weight = 0;
-	u32 zero = 0;
-
-	if (!c || !task || !c->end_ns)
-		return 0;
-	t = bpf_task_storage_get(&threads, task, 0, 0);
-	if (!t || t->done || !t->since_ns)
-		return 0;
-	now = c->end_ns;
-	if (now < t->since_ns)
-		now = t->since_ns;
-	if (sleepable && t->pending == PENDING_WAITS) {
-		t->pending = PENDING_NONE;
-		rec = thread_slot(t);
-		if (rec) {
-			copy_stack_now(t, task, c, rec, READ_OF_TASK);
-			send_sample(t, rec);
-		}
-	} else if (t->pending == PENDING_GOES) {
-		rec = thread_slot(t);
-		if (rec)
-			give_back(t, rec);
-	}
-	if (t->kind != KIND_ON && task->on_cpu)
-		switch_in_unseen(t, task, now);
-	if (t->kind == KIND_ON) {
-		t->total[KIND_ON] += now - t->since_ns;
-	} else {
-		if (t->kind == KIND_RUNNABLE)
-			t->wake_ns = t->since_ns;
-		if (t->wake_ns > now)
-			t->wake_ns = now;
-		if (t->kind != KIND_RUNNABLE)
-			wait_weight = t->weighed ? t->wait_weight_ns
-				: weigh(t, (t->wake_ns ? t->wake_ns : now) - t->since_ns, c->period_ns, now);
-		if (t->wake_ns)
-			runnable_weight = weigh_runnable(t, now - t->wake_ns, c->period_ns);
-		count_ended(t, now);
-		rec = sleepable ? 0 : thread_slot(t);
-		if (!rec)
-			rec = bpf_map_lookup_elem(&flush_room, &zero);
-		if (rec && (wait_weight | runnable_weight)) {
-			t->flags |= FLAG_OPEN_RIGHT;
-			fill_sample(t, task, rec, now, wait_weight, runnable_weight);
-			if (sleepable)
-				copy_stack_now(t, task, c, rec, READ_OF_TASK);
-			else
-				take_kept_stack(t, task, rec);
-			send_sample(t, rec);
-		}
-	}
-	t->done = 1;
-	send_end(t, task, now, FLAG_OPEN_RIGHT);
-	return 0;
-}
-
 SEC("iter/task")
 int seed(struct bpf_iter__task *ctx)
 {
@@ -1724,7 +1762,7 @@ INLINE int flush_and_mark(struct bpf_iter__task *ctx, int sleepable)
 	if (!task)
 		return 0;
 	bpf_seq_write(seq, &mark, sizeof(mark));
-	return flush_thread(task, sleepable);
+	return flush_thread(task, sleepable, 0);
 }
 
 SEC("iter/task")

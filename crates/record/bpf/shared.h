@@ -180,6 +180,7 @@ struct control {
 #define COUNT_FIRSTS 10       /* samples taken for a place not sampled before */
 #define COUNT_NO_SITE 11      /* no room for a place's sums: kept by thread and kind, without stack */
 #define COUNT_OWN_NS 12       /* ns that these programs ran */
+#define COUNT_LEAVING 13      /* threads on their way to their last switch: less than 0 on some CPUs, right as a sum */
 #define COUNT_MAX 16
 
 #endif

@@ -15,7 +15,8 @@ use aya::programs::{BtfTracePoint, Iter, PerfEvent, ProgramFd};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::layout::{
-    self, COUNT_NAMES, Control, EndRecord, ExecRecord, LIFE_MASK, Record, SITE_WORDS, SiteRest, SiteSums,
+    self, COUNT_LEAVING, COUNT_NAMES, Control, EndRecord, ExecRecord, LIFE_MASK, Record, SITE_WORDS,
+    SiteRest, SiteSums,
 };
 use super::pace::{Pace, Spent};
 use super::{Error, Options, Scope};
@@ -25,6 +26,9 @@ use load::TRACEPOINTS;
 
 /// Sums of the kernel side's counters, in the order of [`COUNT_NAMES`].
 pub type EngineCounts = [u64; COUNT_NAMES.len()];
+
+/// How long threads that have ended may wait for the CPU that they leave with their last switch, ns.
+const LAST_SWITCHES_NS: u64 = 200_000_000;
 
 /// The end of a life of a thread: its exit, or the exec of another program.
 struct LifeEnd {
@@ -256,8 +260,18 @@ impl Engine {
         while self.polled_bytes >= self.ring_bytes {
             self.poll(sink);
         }
+        self.wait_for_last_switches(sink);
         self.hand_out_all_rests(sink);
         Ok(self.counts())
+    }
+
+    /// A thread that ends leaves the list of threads before its CPU, and waits for one in between if they are scarce.
+    fn wait_for_last_switches(&mut self, sink: &mut dyn FnMut(Record<'_>)) {
+        let until_ns = Clock::Monotonic.now_ns() + LAST_SWITCHES_NS;
+        while self.counts()[COUNT_LEAVING] > 0 && Clock::Monotonic.now_ns() < until_ns {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+            self.poll(sink);
+        }
     }
 
     /// Counts of the kernel side so far.
@@ -267,7 +281,10 @@ impl Engine {
         let Some(map) = self.ebpf.map("counts") else { return sums };
         let Ok(map) = PerCpuArray::<_, u64>::try_from(map) else { return sums };
         for (i, sum) in (0u32..).zip(sums.iter_mut()) {
-            *sum = map.get(&i, 0).map_or(0, |values| values.iter().sum());
+            let add = |values: aya::maps::PerCpuValues<u64>| {
+                values.iter().fold(0u64, |sum, &n| sum.wrapping_add(n))
+            };
+            *sum = map.get(&i, 0).map_or(0, add);
         }
         sums
     }

@@ -79,7 +79,7 @@ const LIFE_AT: usize = QUEUE_AT + 8 + 2 * QueueLengths::BUCKETS * 4;
 /// Where the lengths of waits for a CPU begin in it.
 const QUEUE_AT: usize = 24 + KIND_COUNT * 16 + 8 + 16 + 24 + 16;
 /// Per-CPU counters, in the order of `COUNT_*`.
-pub const COUNT_NAMES: [&str; 13] = [
+pub const COUNT_NAMES: [&str; 14] = [
     "context switches not reported by the kernel: their waits are counted all the same",
     "samples",
     "wakers",
@@ -93,9 +93,12 @@ pub const COUNT_NAMES: [&str; 13] = [
     "first samples of places",
     "times no room was left for the sums of a call: its waits are counted without stack",
     "ns that the programs ran",
+    "threads still ending when the recording did: their totals are missing",
 ];
 /// Index of the programs' own time: runs that make a sample, and 64 times each of one in 64 others.
 pub const COUNT_OWN_NS: usize = 12;
+/// Index of the threads that are between their exit and their last switch.
+pub const COUNT_LEAVING: usize = 13;
 
 const REC_SAMPLE: u32 = 1;
 const REC_WAKER: u32 = 2;

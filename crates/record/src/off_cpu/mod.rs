@@ -160,8 +160,8 @@ impl OffCpu {
 
 /// Indices of [`layout::COUNT_NAMES`] that a user should hear of.
 fn losses(counts: &EngineCounts) -> impl Iterator<Item = Notice> {
-    const TOLD: [usize; 8] = [0, 4, 5, 6, 7, 8, 9, 11];
-    let lost = TOLD.map(|i| (counts[i], layout::COUNT_NAMES[i]));
+    const SHOWN: [usize; 9] = [0, 4, 5, 6, 7, 8, 9, 11, layout::COUNT_LEAVING];
+    let lost = SHOWN.map(|i| (counts[i], layout::COUNT_NAMES[i]));
     lost.into_iter().filter(|(count, _)| *count > 0).map(|(count, what)| Notice::OffCpuLost(count, what))
 }
 
