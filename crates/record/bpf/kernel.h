@@ -33,11 +33,14 @@ struct cgroup_subsys_state { struct cgroup *cgroup; struct cgroup_subsys_state *
 struct css_set { struct cgroup_subsys_state *subsys[1]; } CORE;
 enum cgroup_subsys_id { perf_event_cgrp_id = 7 };
 
-struct sched_entity { u64 sum_exec_runtime; } CORE;
+struct rq { u64 clock; } CORE;
+struct cfs_rq { struct rq *rq; } CORE; /* only where tasks are scheduled in groups */
+struct sched_entity { u64 sum_exec_runtime; struct cfs_rq *cfs_rq; } CORE;
 
 struct task_struct {
 	unsigned int flags;
 	unsigned int __state;
+	void *stack; /* the kernel's */
 	int on_cpu;
 	struct sched_entity se;
 	int pid;

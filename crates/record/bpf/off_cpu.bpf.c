@@ -224,6 +224,25 @@ struct {
 	__type(value, struct control);
 } controls SEC(".maps");
 
+/* What a CPU needs at a switch: its clock of the scheduler against CLOCK_MONOTONIC, and where registers are. */
+struct cpu_facts {
+	u64 offset_ns; /* to be added to the scheduler's */
+	u64 compared_ns; /* when they were compared, by the scheduler's; 0 = never */
+	u64 misses; /* comparisons that steady clocks do not show */
+	u64 regs_offset; /* of a thread's user registers from the start of its kernel stack; 0 = not known yet */
+	u64 late; /* comparisons in a row whose reading came late */
+	u64 least_ns; /* least offset of those */
+	u64 spare[2];
+};
+
+/* By CPU. An array of CPUs is too small for pages of its own, which a per-CPU array has: address look-ups cost as well. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 256); /* user space puts the number of CPUs here */
+	__type(key, u32);
+	__type(value, struct cpu_facts);
+} cpus SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, COUNT_MAX);
@@ -418,32 +437,30 @@ INLINE u32 kind_of(u32 state)
 
 /* --- weights ----------------------------------------------------------- */
 
-/* The bucket, of QUEUE_BUCKETS, of a length. Where there are many waits they are short: those are done at once. */
+/* `by` if `value` has more than `by` bits, else 0. Without a branch: the verifier would follow both ways from there on. */
+INLINE u64 bits_if_more(u64 value, u32 by)
+{
+	return ((s64)((1ULL << by) - 1 - value) >> 63) & by;
+}
+
+/* The bucket, of QUEUE_BUCKETS, of a length. */
 INLINE u32 length_bucket(u64 ns)
 {
-	u64 left = ns >> QUEUE_FIRST_LOG2;
-	u32 bucket = 0;
+	u64 left = ns >> QUEUE_FIRST_LOG2, bucket, bits;
 
-	if (left < 4)
-		return left >> 1;
-	if (left >> QUEUE_BUCKETS)
-		left = 1 << (QUEUE_BUCKETS - 1);
-	if (left >> 16) {
-		bucket += 16;
-		left >>= 16;
-	}
-	if (left >> 8) {
-		bucket += 8;
-		left >>= 8;
-	}
-	if (left >> 4) {
-		bucket += 4;
-		left >>= 4;
-	}
-	if (left >> 2) {
-		bucket += 2;
-		left >>= 2;
-	}
+	if (is_seldom(left >> QUEUE_BUCKETS))
+		return QUEUE_BUCKETS - 1;
+	bucket = bits_if_more(left, 16);
+	left >>= bucket;
+	bits = bits_if_more(left, 8);
+	bucket += bits;
+	left >>= bits;
+	bits = bits_if_more(left, 4);
+	bucket += bits;
+	left >>= bits;
+	bits = bits_if_more(left, 2);
+	bucket += bits;
+	left >>= bits;
 	return bucket + (left >> 1);
 }
 
@@ -696,22 +713,19 @@ SELDOM int give_back(struct thread_state *t, struct off_record *rec)
  * what must still hold is the copied stack. Callee-saved registers are left
  * out: loop counters live there.
  */
-INLINE int place_of(struct task_struct *task, struct place *place)
+INLINE void place_at(void *regs, struct place *place)
 {
-	struct pt_regs___x86 *x86;
+	struct pt_regs___x86 *x86 = regs;
 	u64 h;
 	s64 nr;
 
-	if (!has_task_pt_regs)
-		return 0;
-	x86 = (void *)bpf_task_pt_regs(task);
 	if (field_exists(x86->orig_ax)) {
 		place->ip = x86->ip;
 		place->sp = x86->sp;
 		place->arg = x86->di;
 		nr = x86->orig_ax;
 	} else {
-		struct pt_regs___arm64 *arm = (void *)x86;
+		struct pt_regs___arm64 *arm = regs;
 
 		place->ip = arm->pc;
 		place->sp = arm->sp;
@@ -726,7 +740,31 @@ INLINE int place_of(struct task_struct *task, struct place *place)
 	place->code_print = h;
 	h = ((h ^ place->arg) * 0x9e3779b97f4a7c15ULL ^ place->syscall) * 0x9e3779b97f4a7c15ULL;
 	place->print = h | 1;
+}
+
+INLINE int place_of(struct task_struct *task, struct place *place)
+{
+	if (!has_task_pt_regs)
+		return 0;
+	place_at((void *)bpf_task_pt_regs(task), place);
 	return 1;
+}
+
+/* Kernels that run on_switch_later let registers be read by their distance from the stack: without a call. */
+INLINE int place_from(struct task_struct *task, struct cpu_facts *facts, struct place *place)
+{
+	if (!stacks_later || !facts)
+		return place_of(task, place);
+	place_at(task->stack + facts->regs_offset, place);
+	return 1;
+}
+
+/* The same distance for all threads. */
+INLINE void find_registers(struct cpu_facts *facts, struct task_struct *task)
+{
+	u64 regs = (u64)bpf_task_pt_regs(task), stack = (u64)task->stack;
+
+	facts->regs_offset = regs - stack;
 }
 
 /* Of kind and place without the argument; 0 = no place in user code. */
@@ -746,7 +784,8 @@ INLINE u64 stack_print_of(struct place *place, u32 kind)
  * pointer alone is the place, one of a few. A kernel thread has one place for each kind of wait, and so has a thread
  * that has not run yet. Before the interval is opened: a waker adds to the sums at once.
  */
-INLINE void enter_site(struct thread_state *t, struct task_struct *task, u32 kind)
+INLINE void enter_site(struct thread_state *t, struct task_struct *task, u32 kind,
+		       struct cpu_facts *facts)
 {
 	struct site_sums *site = &t->sites[0];
 	struct place place = {};
@@ -759,7 +798,7 @@ INLINE void enter_site(struct thread_state *t, struct task_struct *task, u32 kin
 		site = &t->sites[1];
 	if (kind == KIND_RUNNABLE || t->flags & FLAG_KTHREAD)
 		print = 1ULL << 63;
-	else if (place_of(task, &place)) {
+	else if (place_from(task, facts, &place)) {
 		print = place.print;
 		if (kind == KIND_PREEMPTED && !place.syscall)
 			print = place.sp * 0x9e3779b97f4a7c15ULL;
@@ -1171,10 +1210,76 @@ INLINE long send_end(struct thread_state *t, struct task_struct *task, u64 now, 
 
 /* --- the clock ----------------------------------------------------------- */
 
-/* The clocks of two CPUs differ by up to a microsecond: no interval ends before it began. */
+/* The clocks of two CPUs differ by up to a microsecond: no interval ends before it began. No branch, as above. */
 INLINE u64 not_before(u64 now, u64 since)
 {
-	return now < since ? since : now;
+	s64 late = since - now;
+
+	barrier_var(late);
+	return now + (late & ~(late >> 63));
+}
+
+/* Both clocks are read again after this time. */
+#define COMPARE_EVERY_NS 2000000
+/* How much earlier than before a second reading may come after the first. */
+#define READINGS_APART_NS 20000
+#define MISSES_ALLOWED 16
+#define LATE_ALLOWED 64
+
+/*
+ * CLOCK_MONOTONIC at `raw` of the scheduler's clock. Some time lies between the scheduler's reading and ours, and more
+ * where a hypervisor stops the CPU: the least counts. The clocks drift apart by less than one in 16,384 as a rule, and by
+ * one in 2,048 while time is set right. Where they show more than that, the scheduler's is not used.
+ */
+SELDOM u64 compare_clocks(struct cpu_facts *facts, u64 raw, struct task_struct *prev)
+{
+	u64 now = bpf_ktime_get_ns();
+	s64 may_drift, more;
+
+	if (!facts || !prev)
+		return now;
+	if (stacks_later)
+		find_registers(facts, prev);
+	if (facts->misses > MISSES_ALLOWED)
+		return now;
+	if (!facts->compared_ns)
+		facts->offset_ns = now - raw;
+	may_drift = facts->compared_ns ? (s64)(raw - facts->compared_ns) >> 11 : 0;
+	more = now - raw - facts->offset_ns;
+	if (may_drift < 0 || more < -(may_drift + READINGS_APART_NS))
+		facts->misses += 1;
+	if (more <= may_drift >> 3) {
+		facts->offset_ns += more;
+		facts->late = 0;
+	} else {
+		facts->offset_ns += may_drift >> 3;
+		if (!facts->late || now - raw < facts->least_ns)
+			facts->least_ns = now - raw;
+		facts->late += 1;
+	}
+	/* So many are not late by chance. */
+	if (facts->late >= LATE_ALLOWED) {
+		facts->offset_ns = facts->least_ns;
+		facts->late = 0;
+	}
+	facts->compared_ns = facts->misses > MISSES_ALLOWED ? 0 : raw;
+	return raw + facts->offset_ns;
+}
+
+/* When this switch took place. The scheduler has just read its clock for it; to read another takes 100 ns. */
+INLINE u64 switch_time(struct cpu_facts *facts, struct task_struct *prev)
+{
+	u64 raw;
+
+	if (!field_exists(prev->se.cfs_rq) || !field_exists(prev->se.cfs_rq->rq)) {
+		if (stacks_later && is_seldom(!facts->regs_offset))
+			find_registers(facts, prev);
+		return bpf_ktime_get_ns();
+	}
+	raw = prev->se.cfs_rq->rq->clock;
+	if (is_seldom(raw - facts->compared_ns > COMPARE_EVERY_NS))
+		return compare_clocks(facts, raw, prev);
+	return raw + facts->offset_ns;
 }
 
 INLINE void open_interval(struct thread_state *t, u32 kind, u64 now)
@@ -1279,8 +1384,8 @@ SELDOM int end_thread(struct thread_state *t, struct task_struct *task, u64 now)
 	return 0;
 }
 
-INLINE void switch_out(struct task_struct *prev, struct task_struct *next, u32 state, struct control *c, u64 now,
-		       int later)
+INLINE void switch_out(struct task_struct *prev, struct task_struct *next, u32 state, struct control *c,
+		       struct cpu_facts *facts, u64 now, int later)
 {
 	u32 kind = kind_of(state);
 	struct thread_state *t;
@@ -1294,8 +1399,11 @@ INLINE void switch_out(struct task_struct *prev, struct task_struct *next, u32 s
 		return;
 	if (later && is_seldom(t->pending == PENDING_WAITS))
 		send_early(t, prev, c);
-	if (is_seldom(t->since_ns && t->kind != KIND_ON))
+	now = not_before(now, t->since_ns);
+	if (is_seldom(t->since_ns && t->kind != KIND_ON)) {
 		switch_in_unseen(t, prev, now);
+		now = not_before(now, t->since_ns);
+	}
 	if (t->since_ns)
 		t->total[KIND_ON] += now - t->since_ns;
 	t->runtime_ns = prev->se.sum_exec_runtime;
@@ -1311,7 +1419,7 @@ INLINE void switch_out(struct task_struct *prev, struct task_struct *next, u32 s
 	if (is_seldom(kind == KIND_PREEMPTED)) {
 		note_preemption(t, next);
 	}
-	enter_site(t, prev, kind);
+	enter_site(t, prev, kind, facts);
 	/* Until it is open, wakers only note that they were early. */
 	open_interval(t, kind, now);
 	if (!later)
@@ -1435,11 +1543,12 @@ INLINE int switched(u64 *ctx, int later)
 	struct task_struct *prev = (void *)ctx[1];
 	struct task_struct *next = (void *)ctx[2];
 	struct control *c = control_now();
+	u32 state, cpu = bpf_get_smp_processor_id();
+	struct cpu_facts *facts = bpf_map_lookup_elem(&cpus, &cpu);
 	u64 now;
-	u32 state;
 	int is_long = 0;
 
-	if (is_seldom(!c))
+	if (is_seldom(!c || !facts))
 		return 0;
 	if (has_prev_state)
 		state = ctx[3];
@@ -1450,9 +1559,9 @@ INLINE int switched(u64 *ctx, int later)
 	/* A preempted thread is runnable, whatever it was about to do. */
 	if (ctx[0] & 1)
 		state &= TASK_DEAD_BITS;
-	now = bpf_ktime_get_ns();
+	now = switch_time(facts, prev);
 	if (prev->pid)
-		switch_out(prev, next, state, c, now, later);
+		switch_out(prev, next, state, c, facts, now, later);
 	if (next->pid)
 		is_long = switch_in(next, c, now, later);
 	end_of_run(now, is_long);
@@ -1552,7 +1661,7 @@ int on_wakeup_new(u64 *ctx)
 	if (!t || t->since_ns)
 		return 0;
 	t->flags |= FLAG_NEW;
-	enter_site(t, task, KIND_RUNNABLE);
+	enter_site(t, task, KIND_RUNNABLE, 0);
 	open_interval(t, KIND_RUNNABLE, bpf_ktime_get_ns());
 	note_other(t, bpf_get_current_task_btf());
 	return 0;
@@ -1732,7 +1841,7 @@ INLINE int seed_thread(struct task_struct *task, int sleepable)
 		kind = KIND_ON;
 	else if (kind == KIND_PREEMPTED)
 		kind = KIND_RUNNABLE;
-	enter_site(t, task, kind);
+	enter_site(t, task, kind, 0);
 	open_interval(t, kind, bpf_ktime_get_ns());
 	if (sleepable && !stacks_later && !task->on_cpu)
 		keep_stack(t, task, c, t->since_ns, 1);

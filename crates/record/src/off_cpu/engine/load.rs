@@ -12,6 +12,9 @@ use crate::sys::bpf_error::{Denied, chain, load_error};
 /// The object of all kernels; `cargo xtask bpf` rebuilds it.
 static OBJECT: &[u8] = aya::include_bytes_aligned!("../../../bpf/off_cpu.bpf.o");
 
+/// Where the number of CPUs can't be read.
+const MOST_CPUS: u32 = 8192;
+
 /// Copies stacks as threads leave a CPU, or as they return to user mode.
 const SWITCH_PROGRAMS: [&str; 2] = ["on_switch", "on_switch_later"];
 
@@ -142,9 +145,16 @@ fn configure<'a>(loader: &mut EbpfLoader<'a>, options: &Options, form: Form, con
         .map_max_entries("slots", options.slots)
         .map_max_entries("slot_works", options.slots)
         .map_max_entries("free_slots", options.slots)
+        .map_max_entries("cpus", cpus())
         .map_max_entries("sites", options.sites)
         .map_max_entries("ring", options.ring_bytes)
         .map_max_entries("ends", options.ring_bytes);
+}
+
+/// CPUs that may come online: the programs take a CPU's number for an index.
+fn cpus() -> u32 {
+    let cpus = aya::util::nr_cpus().ok().and_then(|cpus| u32::try_from(cpus).ok());
+    cpus.unwrap_or(MOST_CPUS)
 }
 
 fn load(btf: &Btf, loader: &mut EbpfLoader<'_>, object: &[u8], form: Form) -> Result<Ebpf, Error> {
