@@ -1,4 +1,4 @@
-//! Misspelt commands and options: suggestions from the command itself and from all others.
+//! Misspelt commands and options, and options without a value: suggestions from the command itself and from all others.
 //!
 //! clap compares beginnings, so that `--sotr` is `--control` to it; and it looks among hidden options, too.
 
@@ -37,6 +37,7 @@ pub fn with_nearest(error: Error, args: &[OsString]) -> Error {
     match error.kind() {
         ErrorKind::InvalidSubcommand => with_command(error),
         ErrorKind::UnknownArgument => with_option(error, args),
+        ErrorKind::InvalidValue => with_purpose(error, args),
         _ => error,
     }
 }
@@ -65,6 +66,29 @@ fn with_option(mut error: Error, args: &[OsString]) -> Error {
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![StyledStr::from(tip)]));
     } else if let Some(near) = own {
         error.insert(ContextKind::SuggestedArg, ContextValue::String(format!("--{near}")));
+    }
+    error
+}
+
+/// For an option without its value: the option's purpose, which names the value.
+fn with_purpose(mut error: Error, args: &[OsString]) -> Error {
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.clone()),
+        _ => None,
+    };
+    let (Some(option), Some(value)) = (text(ContextKind::InvalidArg), text(ContextKind::InvalidValue)) else {
+        return error;
+    };
+    let program = Flags::command();
+    let command = args.iter().skip(1).find_map(|arg| program.find_subcommand(arg)).unwrap_or(&program);
+    let is_meant = |arg: &&Arg| {
+        let name = option.split(' ').next().and_then(|name| name.strip_prefix("--"));
+        name.is_some() && arg.get_long() == name
+    };
+    let purpose = command.get_arguments().find(is_meant).and_then(Arg::get_help);
+    if let (true, Some(purpose)) = (value.is_empty(), purpose) {
+        let tip = StyledStr::from(format!("{option}: {purpose}"));
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
     }
     error
 }
@@ -130,6 +154,12 @@ mod tests {
     fn an_option_of_another_command_names_that_command() {
         let text = error(&["tally", "report", "--flame", "x"]);
         assert!(text.contains("other commands have '--flame': tally run"), "{text}");
+    }
+
+    #[test]
+    fn an_option_without_its_value_gets_its_purpose() {
+        let text = error(&["tally", "flame", "--html"]);
+        assert!(text.contains("tip: --html <FILE>: Write these stacks as a page"), "{text}");
     }
 
     #[test]

@@ -129,7 +129,7 @@ impl Functions<'_> {
         id
     }
 
-    /// The function itself, or the runtime or file that it is only a part of.
+    /// The function itself, or the runtime that it is only a part of.
     fn in_trunk(&mut self, id: FunctionId) -> Option<FunctionId> {
         let row = &self.rows[id as usize];
         if row.dso == "[kernel]" || is_process_wide(&row.name) {
@@ -137,7 +137,6 @@ impl Functions<'_> {
         }
         let whole = match runtime_of(&row.dso) {
             Some(runtime) => format!("[{runtime}]"),
-            None if dso::is_unnamed_function(&row.name) => format!("[{}]", row.dso),
             None => return Some(id),
         };
         Some(self.id(&whole, ""))
@@ -199,9 +198,20 @@ impl Functions<'_> {
     /// The steps that a trunk shows, outermost first.
     fn trunk_steps(&self, steps: &[Step]) -> Vec<FunctionId> {
         let mut trunk: Vec<FunctionId> = Vec::with_capacity(steps.len());
-        trunk.extend(steps.iter().rev().filter_map(|(id, _)| self.rows[*id as usize].in_trunk));
+        let program = &steps[..self.inside_of_start(steps)];
+        trunk.extend(program.iter().rev().filter_map(|(id, _)| self.rows[*id as usize].in_trunk));
         trunk.dedup();
         trunk
+    }
+
+    /// Number of steps inside of libc's start code. In a stripped program neither `_start` nor `main` has a name, but
+    /// they are the functions next to libc's.
+    fn inside_of_start(&self, steps: &[Step]) -> usize {
+        let is_libc_start = |(id, _): &Step| self.rows[*id as usize].name.starts_with("__libc_start");
+        let Some(start) = steps.iter().position(is_libc_start) else { return steps.len() };
+        let calls_unnamed_main =
+            start > 0 && dso::is_unnamed_function(&self.rows[steps[start - 1].0 as usize].name);
+        if calls_unnamed_main { start - 1 } else { start }
     }
 
     /// The rows of [`Self::chosen`].

@@ -5,13 +5,14 @@ use crate::profile::{CellKey, EventInfo, ExtraDimensions, Sums, Task};
 use crate::source::{DsoSource, NamedFrame, Want};
 use crate::table::{Dso, DsoKind, Frame};
 
-/// Names an address by its index in a list.
+/// Names an address by its index in a list; `0x30` is a function without a symbol.
 struct Names(Vec<&'static str>);
 
 impl DsoSource for Names {
     fn symbolize(&self, _: &Dso, addrs: &[u64], _: Want) -> Vec<Result<Vec<NamedFrame>, dso::Missing>> {
         let named = |&addr: &u64| {
-            let name = self.0[usize::try_from(addr).expect("small")].to_owned();
+            let known = self.0[usize::try_from(addr).expect("small")];
+            let name = if known.starts_with("0x") { format!("function {known}") } else { known.to_owned() };
             Ok(vec![NamedFrame { name, ..NamedFrame::default() }])
         };
         addrs.iter().map(named).collect()
@@ -66,6 +67,13 @@ fn callers_of_all_samples_are_left_out_and_others_follow_the_hot_ones() {
     let expected = [("lex", 0.5, 0.5), ("print", 0.4, 0.4), ("read", 0.1, 0.1), ("parse", 0.0, 0.6)];
     assert_eq!(rows, expected);
     assert_eq!((hot.samples, hot.trunk.join(" ")), (100, "run parse lex".to_owned()));
+}
+
+#[test]
+fn a_path_through_a_stripped_program_names_each_function_but_start_and_main() {
+    let path = "0x10 __libc_start_main@@GLIBC_2.34 __libc_start_call_main 0x20 0x30 0x40 step";
+    let profile = profile(&[(path, 10)]);
+    assert_eq!(hot_functions(&profile, 0, 6).trunk, ["function 0x30", "function 0x40", "step"]);
 }
 
 #[test]
