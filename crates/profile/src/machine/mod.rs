@@ -4,6 +4,7 @@
 //! Knows no samples, periods or symbols. Time is only the order of calls.
 
 mod kernel;
+pub(crate) mod language_runtime;
 mod mapping;
 mod process;
 

@@ -1,6 +1,8 @@
 //! Reasons for futex waits: a lock, or another thread's work (a condition, a join, a job from a channel), found from
 //! the functions of locking libraries. All users share this list: idle threads, locks, verdict.
 
+use super::known_lock::KnownLock;
+
 /// Parts of locking libraries, by how their names begin.
 const LOCKING: &[&str] = &[
     "__lll_lock",
@@ -151,12 +153,20 @@ pub(crate) fn java_method(name: &str) -> Option<&str> {
 
 /// True if the wait is for a lock that has a condition of its own for each waiter: the futex isn't the lock.
 pub(crate) fn waits_for_lock_by_condition<'n>(names: impl IntoIterator<Item = &'n str>) -> bool {
-    let locking: Vec<&str> = names.into_iter().take_while(|name| is_locking(name)).collect();
-    is_for_lock(&locking)
+    let (locking, caller) = locking_and_caller(names);
+    is_for_lock(&locking, caller)
 }
 
-fn is_for_lock(locking: &[&str]) -> bool {
-    has_part(locking, FOR_LOCK) && !has_part(locking, LATCHES)
+/// The functions of locking libraries, leaf first, and the function that called them.
+fn locking_and_caller<'n>(names: impl IntoIterator<Item = &'n str>) -> (Vec<&'n str>, Option<&'n str>) {
+    let mut names = names.into_iter().peekable();
+    let locking = std::iter::from_fn(|| names.next_if(|name| is_locking(name))).collect();
+    (locking, names.next())
+}
+
+fn is_for_lock(locking: &[&str], caller: Option<&str>) -> bool {
+    let is_known = !locking.is_empty() && caller.is_some_and(KnownLock::is_by_condition);
+    is_known || has_part(locking, FOR_LOCK) && !has_part(locking, LATCHES)
 }
 
 /// Where a thread of a Go program is without a goroutine to run, and where it waits for one.
@@ -188,8 +198,8 @@ pub(crate) fn go_lock<'n>(
 /// function of a locking library, called by the program. `None` if the wait is for a lock, or if these functions don't
 /// show the reason.
 pub(crate) fn waits_for_work<'n>(names: impl IntoIterator<Item = &'n str>) -> Option<usize> {
-    let locking: Vec<&str> = names.into_iter().take_while(|name| is_locking(name)).collect();
-    let is_for_work = has_part(&locking, FOR_WORK) && !is_for_lock(&locking);
+    let (locking, caller) = locking_and_caller(names);
+    let is_for_work = has_part(&locking, FOR_WORK) && !is_for_lock(&locking, caller);
     is_for_work.then(|| locking.len() - 1)
 }
 
@@ -243,6 +253,16 @@ mod tests {
         assert_eq!(java_method("void Shop.sell(int, long)"), Some("Shop.sell"));
         assert_eq!(java_method("void std::sort(int *, long)"), None);
         assert!(waits_for_lock_by_condition(format!("{park}|{queued}|Interpreter").split('|')));
+    }
+
+    #[test]
+    fn the_interpreter_s_lock_is_none_of_the_program_s_conditions() {
+        let wait = "__futex_abstimed_wait_common|pthread_cond_timedwait@@GLIBC_2.3.2";
+        assert_eq!(work(&format!("{wait}|take_gil|spin (gil.py)|start_thread")), None);
+        assert!(waits_for_lock_by_condition(format!("{wait}|take_gil|spin (gil.py)").split('|')));
+        let queue = "__new_sem_wait_slow64|PyThread_acquire_lock_timed|Condition.wait (threading.py)";
+        assert!(!waits_for_lock_by_condition(queue.split('|')));
+        assert!(!waits_for_lock_by_condition("take_gil|spin (gil.py)".split('|')));
     }
 
     #[test]

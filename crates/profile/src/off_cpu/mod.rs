@@ -8,11 +8,13 @@
 mod contention;
 pub(crate) mod for_work;
 pub(crate) mod futex;
+pub(crate) mod known_lock;
 mod lives;
 mod reason;
 mod stats;
 mod tracker;
 mod user_reason;
+pub(crate) mod wait_names;
 
 pub(crate) use contention::Contenders;
 pub use contention::Contention;

@@ -36,6 +36,14 @@ pub enum DsoKind {
     Unknown,
 }
 
+impl DsoKind {
+    /// True for code that runs in the kernel of this machine.
+    #[must_use]
+    pub fn is_kernel(self) -> bool {
+        matches!(self, Self::Kernel | Self::KernelModule | Self::Bpf)
+    }
+}
+
 /// A file or pseudo-file that contains frames.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dso {

@@ -9,6 +9,8 @@ use crate::off_cpu::for_work::{
     go_lock, is_locking, java_method, waits_for_lock_by_condition, waits_for_work,
 };
 use crate::off_cpu::futex::{expected, is_lock_value};
+use crate::off_cpu::known_lock::KnownLock;
+use crate::off_cpu::wait_names::{UNNAMED, wait_names};
 use crate::profile::Profile;
 use crate::table::{CallsiteId, FrameId};
 use crate::view::wall::{Part, PlacedWait, is_kernel, is_thread_start, kernel_frames, name_of};
@@ -40,39 +42,6 @@ pub struct LockSite {
     /// Common name and cure of this lock, if it is a well-known one.
     pub known: Option<KnownLock>,
 }
-
-/// A lock of a language's runtime, recognized by the function that waits for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct KnownLock {
-    /// `Python's global interpreter lock (GIL)`.
-    pub name: &'static str,
-    /// Remedy.
-    pub cure: &'static str,
-}
-
-/// Functions that wait on a condition for such a lock, by how their names begin.
-const KNOWN: &[(&str, KnownLock)] = &[
-    ("take_gil", PYTHON),
-    ("RPyGilAcquire", PYTHON),
-    ("gvl_acquire", RUBY),
-    ("thread_sched_to_running", RUBY),
-    ("st_masterlock_acquire", OCAML),
-    ("LWLockAcquire", POSTGRES),
-    ("SharedRuntime::monitor_enter", JAVA),
-    ("SharedRuntime::complete_monitor_locking", JAVA),
-    ("Runtime1::monitorenter", JAVA),
-    ("InterpreterRuntime::monitorenter", JAVA),
-];
-const PYTHON: KnownLock = KnownLock {
-    name: "Python's global interpreter lock (GIL)",
-    cure: "use processes, or code that releases the GIL while it computes",
-};
-const RUBY: KnownLock = KnownLock { name: "Ruby's global lock (GVL)", cure: "use processes or ractors" };
-const POSTGRES: KnownLock =
-    KnownLock { name: "PostgreSQL's lightweight locks", cure: "look at pg_stat_activity.wait_event" };
-const JAVA: KnownLock =
-    KnownLock { name: "Java monitors (synchronized)", cure: "do less inside them, or lock less with each" };
-const OCAML: KnownLock = KnownLock { name: "OCaml's master lock", cure: "use processes or domains" };
 
 impl LockSite {
     /// All that the lock takes of thread time, ns.
@@ -206,9 +175,6 @@ impl Sites {
     }
 }
 
-/// A function of a stripped file, or of one that is gone.
-const UNNAMED: &str = "[no name]";
-
 /// What HotSpot's perf map calls methods that are not compiled.
 const INTERPRETED: &str = "Interpreter";
 
@@ -228,12 +194,7 @@ struct Names<'p>(Vec<(&'p str, bool)>);
 
 impl<'p> Names<'p> {
     fn of(profile: &'p Profile, callsite: CallsiteId) -> Self {
-        let frames = profile.callsites.leaf_first(callsite).filter(|&frame| !is_kernel(profile, frame));
-        let named = frames.map(|frame| {
-            let library = profile.dsos.of(profile.frames.of(frame).dso).short_name.contains(".so");
-            (name_of(profile, frame).unwrap_or(UNNAMED), library)
-        });
-        let mut named: Vec<(&str, bool)> = named.collect();
+        let mut named = wait_names(profile, callsite);
         named.dedup();
         Self(named)
     }
@@ -265,10 +226,10 @@ impl<'p> Names<'p> {
             let caller = String::new();
             return Place { taker, caller, for_work, in_library: false, is_bare, known: None };
         };
-        if let Some((_, known)) = KNOWN.iter().find(|(begin, _)| names[at].0.starts_with(begin)) {
+        if let Some(known) = KnownLock::of(names[at].0) {
             let java = names[at..].iter().find_map(|(name, _)| java_method(name));
             let (taker, caller) = (names[at].0.to_owned(), java.unwrap_or_default().to_owned());
-            let known = Some(*known);
+            let known = Some(known);
             return Place { taker, caller, for_work: false, in_library: true, is_bare: false, known };
         }
         // Java methods that aren't compiled are without a name.
@@ -306,6 +267,7 @@ impl<'p> Names<'p> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::off_cpu::known_lock::{JAVA, POSTGRES, PYTHON};
 
     /// Functions leaf first, those of libraries with a star.
     fn place(names: &'static str) -> Place {

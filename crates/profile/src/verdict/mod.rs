@@ -13,11 +13,12 @@ mod running;
 mod short_lived;
 mod stacks;
 
+pub use crate::off_cpu::known_lock::KnownLock;
 pub use cause::WaitCause;
 pub use facts::{Facts, SystemFacts, running_samples};
 pub use hot_code::{HotCode, HotFunction};
+pub use locks::LockSite;
 pub(crate) use locks::lock_behind;
-pub use locks::{KnownLock, LockSite};
 pub use places::{HotStacks, PlaceList};
 #[cfg(any(test, feature = "examples"))]
 pub use rules::examples;

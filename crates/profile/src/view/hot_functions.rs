@@ -7,11 +7,12 @@ mod folding;
 
 use crate::grow::{Grow as _, GrownSum as _};
 use crate::machine::file_name;
+use crate::machine::language_runtime::runtime_of;
 use crate::profile::Profile;
 use crate::table::{CallsiteId, FrameId, InlineFrame, StringId};
 use crate::view::wall::{is_kernel, kernel_frames, name_of, place_names};
 pub use folding::is_start_code;
-use folding::{is_process_wide, kernel_work, runtime_of};
+use folding::{is_process_wide, kernel_work};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 

@@ -114,29 +114,6 @@ pub(super) fn is_process_wide(name: &str) -> bool {
     is_start_code(base) || EXACT.contains(&base) || BEGINS.iter().any(|begin| base.starts_with(begin))
 }
 
-/// The language runtime that a file belongs to.
-pub(super) fn runtime_of(dso: &str) -> Option<&'static str> {
-    const FILES: &[(&str, &str)] = &[
-        ("libpython", "python"),
-        ("python", "python"),
-        ("libjvm.so", "JVM"),
-        ("libnode", "node"),
-        ("node", "node"),
-        ("libruby", "ruby"),
-        ("ruby", "ruby"),
-        ("libperl", "perl"),
-        ("perl", "perl"),
-        ("php", "php"),
-        ("libcoreclr.so", ".NET"),
-        ("libmono", "mono"),
-    ];
-    let rest_is_version = |rest: &str| {
-        rest.is_empty() || rest.starts_with(['.', '-']) || rest.starts_with(|c: char| c.is_ascii_digit())
-    };
-    let is = |begin: &str| dso.strip_prefix(begin).is_some_and(rest_is_version);
-    FILES.iter().find(|(begin, _)| is(begin)).map(|(_, name)| *name)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -152,10 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn runtimes_are_recognized_by_their_files() {
-        let names =
-            ["python3.11", "libjvm.so", "node", "nodepad", "libpython3.12.so.1.0", "app"].map(runtime_of);
-        assert_eq!(names, [Some("python"), Some("JVM"), Some("node"), None, Some("python"), None]);
+    fn start_code_of_programs_and_runtimes_is_process_wide() {
         assert!(
             is_process_wide("__libc_start_call_main")
                 && is_process_wide("main")

@@ -5,6 +5,7 @@ use super::{Part, is_kernel, name_of};
 use crate::grow::Grow as _;
 use crate::off_cpu::for_work::{go_lock, waits_for_all, waits_for_lock_by_condition, waits_for_work};
 use crate::off_cpu::futex::{expected, is_lock_value};
+use crate::off_cpu::wait_names::wait_names;
 use crate::off_cpu::{Wait, WaitReason};
 use crate::profile::{Profile, TaskId};
 use crate::table::CallsiteId;
@@ -128,8 +129,7 @@ fn is_for_work(profile: &Profile, callsite: CallsiteId, reason: WaitReason) -> b
         return true;
     }
     let may = matches!(reason, WaitReason::Futex | WaitReason::Socket | WaitReason::Aio | WaitReason::Ipc);
-    let user = profile.callsites.leaf_first(callsite).filter(|&frame| !is_kernel(profile, frame));
-    let names: Vec<&str> = user.take(12).map(|frame| name_of(profile, frame).unwrap_or("")).collect();
+    let names: Vec<&str> = wait_names(profile, callsite).into_iter().take(12).map(|(name, _)| name).collect();
     let is_idle =
         |name: &&str| IDLE_FUNCTIONS.iter().any(|idle| name.starts_with(idle)) || name.contains("tokio::");
     may && !waits_for_all(names.iter().copied())
@@ -138,10 +138,7 @@ fn is_for_work(profile: &Profile, callsite: CallsiteId, reason: WaitReason) -> b
 
 /// True if the futex isn't a lock's, but the wait is for a lock all the same.
 fn is_for_lock(profile: &Profile, wait: &Wait, callsite: CallsiteId) -> bool {
-    let names = |callsite| {
-        let user = profile.callsites.leaf_first(callsite).filter(|&frame| !is_kernel(profile, frame));
-        user.map(|frame| name_of(profile, frame).unwrap_or("")).collect::<Vec<&str>>()
-    };
+    let names = |callsite| wait_names(profile, callsite).into_iter().map(|(name, _)| name);
     let waker = || wait.other.and_then(|other| other.callsite);
     waits_for_lock_by_condition(names(callsite))
         || waker().is_some_and(|waker| go_lock(names(callsite), names(waker)).is_some())
@@ -161,8 +158,7 @@ fn is_bare(profile: &Profile, callsite: CallsiteId) -> bool {
 /// True if the path is a thread's top loop, waiting for the next job. Always false for a path that doesn't reach the
 /// thread's start. `no_lock`: a futex whose arguments show that it isn't a lock.
 fn is_top_loop(profile: &Profile, callsite: CallsiteId, no_lock: bool) -> bool {
-    let user = profile.callsites.leaf_first(callsite).filter(|&frame| !is_kernel(profile, frame));
-    let names: Vec<&str> = user.map(|frame| name_of(profile, frame).unwrap_or("")).collect();
+    let names: Vec<&str> = wait_names(profile, callsite).into_iter().map(|(name, _)| name).collect();
     is_top_loop_of(&names, no_lock)
 }
 

@@ -38,7 +38,7 @@ pub(crate) use waker::{interrupt_of, other_name};
 
 use crate::off_cpu::{OffCpuSource, RelatedThread, WaitReason};
 use crate::profile::{Profile, TaskId};
-use crate::table::{CallsiteId, DsoKind, FrameId};
+use crate::table::{CallsiteId, FrameId};
 use perfdata::off_cpu::State;
 use std::collections::BTreeMap;
 
@@ -273,8 +273,7 @@ pub(crate) fn kernel_frames(profile: &Profile, callsite: CallsiteId) -> impl Ite
 }
 
 pub(crate) fn is_kernel(profile: &Profile, frame: FrameId) -> bool {
-    let kind = profile.dsos.of(profile.frames.of(frame).dso).kind;
-    matches!(kind, DsoKind::Kernel | DsoKind::KernelModule | DsoKind::Bpf)
+    profile.dsos.of(profile.frames.of(frame).dso).kind.is_kernel()
 }
 
 /// The names of a frame's functions for a place of a few functions, innermost first: inlined ones from line

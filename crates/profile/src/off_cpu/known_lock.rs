@@ -1,0 +1,56 @@
+//! Locks of language runtimes and servers, recognized by the function that waits for them.
+
+/// A lock of a language's runtime, recognized by the function that waits for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct KnownLock {
+    /// `Python's global interpreter lock (GIL)`.
+    pub name: &'static str,
+    /// Remedy.
+    pub cure: &'static str,
+}
+
+/// The interpreter's function that waits for Python's lock; also the stand-in for a stripped interpreter's.
+pub(crate) const TAKE_GIL: &str = "take_gil";
+
+/// Functions that wait on a condition of their own for such a lock, by how their names begin.
+const BY_CONDITION: &[(&str, KnownLock)] = &[
+    (TAKE_GIL, PYTHON),
+    ("drop_gil", PYTHON),
+    ("RPyGilAcquire", PYTHON),
+    ("gvl_acquire", RUBY),
+    ("thread_sched_to_running", RUBY),
+    ("st_masterlock_acquire", OCAML),
+    ("LWLockAcquire", POSTGRES),
+];
+
+/// Functions that the library functions for such a lock are called from.
+const BY_CALLER: &[(&str, KnownLock)] = &[
+    ("SharedRuntime::monitor_enter", JAVA),
+    ("SharedRuntime::complete_monitor_locking", JAVA),
+    ("Runtime1::monitorenter", JAVA),
+    ("InterpreterRuntime::monitorenter", JAVA),
+];
+
+pub(crate) const PYTHON: KnownLock = KnownLock {
+    name: "Python's global interpreter lock (GIL)",
+    cure: "use processes, or code that releases the GIL while it computes",
+};
+const RUBY: KnownLock = KnownLock { name: "Ruby's global lock (GVL)", cure: "use processes or ractors" };
+pub(crate) const POSTGRES: KnownLock =
+    KnownLock { name: "PostgreSQL's lightweight locks", cure: "look at pg_stat_activity.wait_event" };
+pub(crate) const JAVA: KnownLock =
+    KnownLock { name: "Java monitors (synchronized)", cure: "do less inside them, or lock less with each" };
+const OCAML: KnownLock = KnownLock { name: "OCaml's master lock", cure: "use processes or domains" };
+
+impl KnownLock {
+    /// The lock that `function` waits for: the innermost function outside of locking libraries.
+    pub(crate) fn of(function: &str) -> Option<Self> {
+        let mut all = BY_CONDITION.iter().chain(BY_CALLER);
+        all.find(|(begin, _)| function.starts_with(begin)).map(|(_, known)| *known)
+    }
+
+    /// True if `function` waits for such a lock on a condition, so that the futex isn't the lock.
+    pub(crate) fn is_by_condition(function: &str) -> bool {
+        BY_CONDITION.iter().any(|(begin, _)| function.starts_with(begin))
+    }
+}
