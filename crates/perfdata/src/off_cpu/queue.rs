@@ -20,11 +20,16 @@ impl QueueLengths {
 
     /// One more wait.
     pub fn add(&mut self, length_ns: u64) {
-        let bucket = (length_ns >> Self::FIRST_LOG2).checked_ilog2().unwrap_or(0) as usize;
-        if let Some(count) = self.counts.get_mut(bucket.min(Self::BUCKETS - 1)) {
+        if let Some(count) = self.counts.get_mut(Self::bucket(length_ns)) {
             *count = count.saturating_add(1);
         }
         self.longest_us = self.longest_us.max(u32::try_from(length_ns.div_ceil(1000)).unwrap_or(u32::MAX));
+    }
+
+    /// The bucket of a wait of this length.
+    pub(super) fn bucket(length_ns: u64) -> usize {
+        let bucket = (length_ns >> Self::FIRST_LOG2).checked_ilog2().unwrap_or(0) as usize;
+        bucket.min(Self::BUCKETS - 1)
     }
 
     // Layout: u32 longest_us; u32 counts[20]

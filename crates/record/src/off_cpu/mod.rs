@@ -9,6 +9,7 @@ mod engine;
 pub mod later;
 pub mod layout;
 mod pace;
+pub mod place_waits;
 pub mod proc_sampler;
 pub mod registers;
 mod site_chains;

@@ -1,8 +1,12 @@
 //! A thread's registers where it left the CPU: as the kernel keeps them (`struct pt_regs`), as perf numbers them.
 
+use std::hash::BuildHasher as _;
+
 use perfdata::{Avma, Sample};
+use rustc_hash::FxBuildHasher;
 
 use super::layout::OffRecord;
+use super::place_waits::PlacePrint;
 
 /// Where the thread goes on in user mode.
 pub(super) fn user_pc(record: &OffRecord<'_>) -> Option<Avma> {
@@ -44,23 +48,43 @@ pub(super) fn syscall_of(regs: &[u8]) -> (Option<u32>, [u64; 3]) {
     (u32::try_from(number).ok(), [word(regs, 14), word(regs, 13), word(regs, 12)])
 }
 
-/// The first arguments of the system call that a thread waits in, by its registers as perf copies them; 0 outside of
-/// one. On x86 the entry code has put -ENOSYS where the number was.
+/// Numbers that perf has for the registers of the first arguments of a system call, for stack and instruction pointer.
+// Source: linux v6.18 arch/x86/include/uapi/asm/perf_regs.h, arch/arm64/include/uapi/asm/perf_regs.h
+const ARGS: [u32; 3] = if cfg!(target_arch = "x86_64") { [5, 4, 3] } else { [0, 1, 2] };
+const SP_IP: [u32; 2] = if cfg!(target_arch = "x86_64") { [7, 8] } else { [31, 32] };
+
+/// The registers that tell the places of a thread's waits from each other, as a mask of perf's numbers: those of
+/// [`call_args`] and of [`place`].
+pub(super) const PLACE_REGS: u64 =
+    1 | 1 << ARGS[0] | 1 << ARGS[1] | 1 << ARGS[2] | 1 << SP_IP[0] | 1 << SP_IP[1];
+
+/// A user register as perf copies it, by perf's number.
+fn register(sample: &Sample<'_>, bit: u32) -> Option<u64> {
+    let regs = sample.regs_user?;
+    let before = (regs.mask & ((1 << bit) - 1)).count_ones() as usize;
+    regs.values.iter().nth(before).filter(|_| regs.mask >> bit & 1 == 1)
+}
+
+/// The first arguments of the system call that a thread waits in; 0 outside of one. On x86 the entry code has put
+/// -ENOSYS where the number was.
 #[must_use]
 pub fn call_args(sample: &Sample<'_>) -> [u64; 3] {
     const NO_SYSTEM_CALL: u64 = (-38i64).cast_unsigned();
-    let Some(regs) = sample.regs_user else { return [0; 3] };
-    let values: Vec<u64> = regs.values.iter().collect();
-    let of = |bit: u32| {
-        let before = (regs.mask & ((1 << bit) - 1)).count_ones() as usize;
-        values.get(before).copied().filter(|_| regs.mask >> bit & 1 == 1)
-    };
-    let (is_call, places) = if cfg!(target_arch = "x86_64") {
-        (of(0) == Some(NO_SYSTEM_CALL), [5, 4, 3])
-    } else {
-        (true, [0, 1, 2])
-    };
-    if is_call { places.map(|bit| of(bit).unwrap_or(0)) } else { [0; 3] }
+    let is_call = !cfg!(target_arch = "x86_64") || register(sample, 0) == Some(NO_SYSTEM_CALL);
+    if is_call { ARGS.map(|bit| register(sample, bit).unwrap_or(0)) } else { [0; 3] }
+}
+
+/// Where a thread waits; `None` for those without user registers.
+#[must_use]
+pub fn place(sample: &Sample<'_>) -> Option<PlacePrint> {
+    let [sp, ip] = SP_IP.map(|bit| register(sample, bit));
+    let stack_print = print(&[sp?, ip?]);
+    Some(PlacePrint { print: print(&[stack_print, call_args(sample)[0]]), stack_print })
+}
+
+/// Never 0, which is no place.
+fn print(words: &[u64]) -> u64 {
+    FxBuildHasher.hash_one(words) | 1
 }
 
 // Layout: struct pt_regs { user_pt_regs { regs[31] sp pc pstate } orig_x0 syscallno … }; perf: X0…X29 LR SP PC

@@ -104,6 +104,13 @@ impl SiteChains {
         self.seen(site).iter().rev().max_by_key(|seen| seen.ns).map(|seen| &*seen.chain)
     }
 
+    /// The chain of a place that has but one.
+    #[must_use]
+    pub fn only(&self, site: SiteId) -> Option<&[u64]> {
+        let [seen] = self.seen(site) else { return None };
+        Some(&seen.chain)
+    }
+
     /// `ns` of a place, shared among its chains by the time each took; the first has most. Adds up to `ns`; one part
     /// without chain if none is known.
     #[must_use]

@@ -6,6 +6,8 @@ use perfdata::off_cpu::{OtherThread, State, flag};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::layout::EndRecord;
+use super::place_waits::PlaceWaits;
+use super::site_chains::SiteChains;
 use super::thread_clock::{EndedInterval, Moment, Spot, ThreadClock};
 use super::tracepoints::Switch;
 use perfdata::PidTid;
@@ -40,8 +42,8 @@ pub struct Switches {
     clocks: FxHashMap<u32, ThreadClock>,
     /// Names of all threads that were seen switching.
     names: FxHashMap<u32, Box<[u8]>>,
-    /// By CPU: who left and who came at the last switch.
-    last: FxHashMap<u32, (u32, u32)>,
+    /// By CPU.
+    last: FxHashMap<u32, LastSwitch>,
     /// In a pid namespace of our own, payloads have other ids than samples and records.
     ids: Option<Ids>,
     /// Threads that have ended; later events of them belong to their exit.
@@ -49,7 +51,31 @@ pub struct Switches {
     started_ns: Option<u64>,
     has_lost: bool,
     switches: u64,
+    /// Stacks by place, and by thread the waits without one.
+    chains: SiteChains,
+    waits: FxHashMap<u32, PlaceWaits>,
     told: Vec<ClockResult>,
+}
+
+/// The last switch of a CPU.
+#[derive(Debug)]
+struct LastSwitch {
+    /// Who left and who came.
+    pair: (u32, u32),
+    time_ns: u64,
+    /// Reported without a stack, and with one.
+    reported: [bool; 2],
+}
+
+impl LastSwitch {
+    /// Longest time between the two reports of a switch, which a stack may delay.
+    const SAME_NS: u64 = 200_000;
+
+    /// True if a report is the other one of this switch.
+    fn is_again(&self, time_ns: u64, pair: (u32, u32), has_stack: bool) -> bool {
+        let soon = time_ns.saturating_sub(self.time_ns) < Self::SAME_NS;
+        self.pair == pair && soon && !self.reported[usize::from(has_stack)]
+    }
 }
 
 /// Ids of threads in the first pid namespace, and ours.
@@ -75,6 +101,8 @@ impl Switches {
             started_ns: None,
             has_lost: false,
             switches: 0,
+            chains: SiteChains::default(),
+            waits: FxHashMap::default(),
             told: Vec::new(),
         }
     }
@@ -167,16 +195,25 @@ impl Switches {
         }
     }
 
-    /// A CPU passes from one thread to another. The same switch may be reported twice, once with a stack.
-    pub fn switched(&mut self, at: Moment, switch: &Switch<'_>, spot: Option<Spot>) {
+    /// A CPU passes from one thread to another, the first of which stands at `spot`. The same switch may be reported
+    /// twice, once with a stack.
+    pub fn switched(&mut self, at: Moment, switch: &Switch<'_>, spot: Option<Spot>, has_stack: bool) {
         let pair = (switch.prev, switch.next);
-        let is_told = self.last.insert(at.cpu, pair) == Some(pair);
+        let mut before = self.last.remove(&at.cpu);
+        let again = before.take_if(|last| last.is_again(at.time_ns, pair, has_stack));
+        let is_told = again.is_some();
+        let mut last = again.unwrap_or(LastSwitch { pair, time_ns: at.time_ns, reported: [false; 2] });
+        last.reported[usize::from(has_stack)] = true;
+        self.last.insert(at.cpu, last);
         let (prev, next) =
             if is_told { (self.own_id(switch.prev).unwrap_or(0), 0) } else { self.ids_of(at, switch) };
         if !is_told {
             self.switches += 1;
             self.name(prev, switch.prev_comm);
             self.name(next, switch.next_comm);
+            if before.is_some_and(|before| before.pair.1 == 0) {
+                self.came_unreported(prev, at);
+            }
             self.leave(prev, next, at, switch);
         }
         if let (Some(spot), Some(clock)) = (spot, self.clocks.get_mut(&prev)) {
@@ -227,7 +264,34 @@ impl Switches {
         let Some(clock) = self.clock(tid, 0, at.time_ns, State::Runnable) else { return };
         let at = Moment { task: PidTid { pid: clock.pid, tid }, ..at };
         for ended in clock.enter(at, period_ns) {
-            self.told.push(ClockResult::Interval(at, ended));
+            self.settle(at, ended);
+        }
+    }
+
+    /// A wait with a stack shows where the others of its place are. Those without are reported with it if there is no
+    /// doubt; else they wait for the thread's end.
+    fn settle(&mut self, at: Moment, mut ended: EndedInterval) {
+        let tid = at.task.tid;
+        let Some(place) = ended.place else { return self.told.push(ClockResult::Interval(at, ended)) };
+        let site = place.site(tid);
+        if ended.chain.is_empty() {
+            ended.chain = self.chains.only(site).unwrap_or_default().into();
+        } else if ended.interval.state != State::Runnable {
+            self.chains.saw(site, &ended.chain, ended.weight_ns);
+        }
+        let is_whole = ended.interval.length_ns >= self.period_ns && !ended.chain.is_empty();
+        let left = if is_whole { Some(ended) } else { self.waits.entry(tid).or_default().add(ended, place) };
+        self.told.extend(left.map(|ended| ClockResult::Interval(at, ended)));
+    }
+
+    /// A thread leaves a CPU that was idle. Some kernels don't report switches away from the idle task: then the thread
+    /// came when it was woken, for nobody was in its way.
+    fn came_unreported(&mut self, tid: u32, at: Moment) {
+        let Some(clock) = self.clocks.get_mut(&tid) else { return };
+        let Some(woken_ns) = clock.woken_ns() else { return };
+        let at = Moment { task: PidTid { pid: clock.pid, tid }, ..at };
+        for ended in clock.enter(Moment { time_ns: woken_ns, ..at }, self.period_ns) {
+            self.settle(at, ended);
         }
     }
 
@@ -281,7 +345,10 @@ impl Switches {
         let at = Moment { time_ns, cpu: 0, task: PidTid { pid: clock.pid, tid } };
         let (ended, mut end) = clock.finish(tid, time_ns, self.period_ns, how);
         end.comm = self.names.get(&tid).map_or_else(Vec::new, |name| name.to_vec());
-        self.told.extend(ended.into_iter().map(|of| ClockResult::Interval(at, of)));
+        ended.into_iter().for_each(|of| self.settle(at, of));
+        let sums = self.waits.remove(&tid).unwrap_or_default().shared(tid, &self.chains);
+        self.told.extend(sums.into_iter().map(|of| ClockResult::Interval(at, of)));
+        self.chains.forget(tid);
         self.told.push(ClockResult::End(end));
     }
 }
@@ -289,6 +356,7 @@ impl Switches {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::off_cpu::place_waits::PlacePrint;
 
     fn at(time_ns: u64, tid: u32) -> Moment {
         Moment { time_ns, cpu: 0, task: PidTid { pid: 1, tid } }
@@ -308,20 +376,21 @@ mod tests {
     #[test]
     fn a_commands_clock_begins_with_its_exec_and_ends_with_its_last_switch() {
         let mut switches = Switches::new(ClockedThreads::Command(7), 10);
-        switches.switched(at(50, 7), &switch(7, State::Sleep, 9), None);
-        switches.switched(at(60, 9), &switch(9, State::Preempted, 7), None);
+        switches.switched(at(50, 7), &switch(7, State::Sleep, 9), None, false);
+        switches.switched(at(60, 9), &switch(9, State::Preempted, 7), None, false);
         switches.exec(PidTid { pid: 7, tid: 7 }, 100);
-        switches.switched(at(150, 7), &switch(7, State::Sleep, 9), None);
+        switches.switched(at(150, 7), &switch(7, State::Sleep, 9), None, false);
         // Reported again, with its stack.
         switches.switched(
             at(151, 7),
             &switch(7, State::Sleep, 9),
             Some(Spot { chain: [1].into(), ..Spot::default() }),
+            true,
         );
         switches.woken(at(200, 9), 7, false, &[]);
-        switches.switched(at(220, 9), &switch(9, State::Preempted, 7), None);
+        switches.switched(at(220, 9), &switch(9, State::Preempted, 7), None, false);
         switches.fork(PidTid { pid: 7, tid: 8 }, 7, 230);
-        switches.switched(at(250, 7), &switch(7, State::Unknown, 8), None);
+        switches.switched(at(250, 7), &switch(7, State::Unknown, 8), None, false);
         let told: Vec<ClockResult> = switches.take_told().collect();
         let ClockResult::Interval(at @ Moment { time_ns: 220, cpu: 0, .. }, ended) = &told[0] else {
             panic!("{told:?}")
@@ -349,7 +418,7 @@ mod tests {
         switches.lost();
         switches.runs_since(100);
         switches.runs_since(120);
-        switches.switched(at(150, 7), &switch(7, State::Sleep, 9), None);
+        switches.switched(at(150, 7), &switch(7, State::Sleep, 9), None, false);
         switches.fork(PidTid { pid: 8, tid: 8 }, 7, 160);
         switches.finish(200);
         let ends = ends(&mut switches);
@@ -357,7 +426,7 @@ mod tests {
         assert_eq!((ends[0].start_ns, ends[0].total_ns), (100, [0, 0, 0, 50, 0, 0, 0, 50]));
         let mut ended = Switches::new(ClockedThreads::Command(7), 10);
         ended.lost();
-        ended.switched(at(50, 7), &switch(7, State::Unknown, 9), None);
+        ended.switched(at(50, 7), &switch(7, State::Unknown, 9), None, false);
         ended.runs_since(60);
         assert!(!ended.follows(7));
     }
@@ -367,11 +436,12 @@ mod tests {
         let mut switches = Switches::new(ClockedThreads::AllBut(5), 10);
         switches.begin(PidTid { pid: 5, tid: 5 }, 0, State::On, None);
         switches.begin(PidTid { pid: 1, tid: 20 }, 0, State::Sleep, None);
-        switches.switched(at(10, 7), &switch(7, State::Sleep, 0), None);
+        switches.switched(at(10, 7), &switch(7, State::Sleep, 0), None, false);
         switches.switched(
             Moment { task: PidTid::default(), ..at(30, 0) },
             &switch(0, State::Preempted, 7),
             None,
+            false,
         );
         switches.finish(40);
         let of: Vec<_> = ends(&mut switches).iter().map(|end| (end.tid, end.total_ns[3])).collect();
@@ -382,16 +452,17 @@ mod tests {
     fn in_a_pid_namespace_the_first_switch_out_tells_who_came_before() {
         let mut switches = Switches::new(ClockedThreads::Command(2), 10).nested(true);
         switches.exec(PidTid { pid: 2, tid: 2 }, 100);
-        switches.switched(at(150, 2), &switch(5002, State::Sleep, 9), None);
+        switches.switched(at(150, 2), &switch(5002, State::Sleep, 9), None, false);
         switches.fork(PidTid { pid: 3, tid: 3 }, 2, 150);
         switches.switched(
             Moment { task: PidTid::default(), ..at(200, 0) },
             &switch(9, State::Preempted, 5003),
             None,
+            false,
         );
         assert_eq!((switches.own_id(5002), switches.own_id(5003)), (Some(2), None));
-        switches.switched(at(230, 3), &switch(5003, State::Unknown, 5002), None);
-        switches.switched(at(250, 2), &switch(5002, State::Unknown, 9), None);
+        switches.switched(at(230, 3), &switch(5003, State::Unknown, 5002), None, false);
+        switches.switched(at(250, 2), &switch(5002, State::Unknown, 9), None, false);
         let of: Vec<_> = ends(&mut switches).iter().map(|end| (end.tid, end.total_ns)).collect();
         assert_eq!(of, [(3, [30, 50, 0, 0, 0, 0, 0, 0]), (2, [70, 0, 0, 80, 0, 0, 0, 0])]);
     }
@@ -401,8 +472,53 @@ mod tests {
         let mut switches = Switches::new(ClockedThreads::Processes, 1);
         switches.begin(PidTid { pid: 1, tid: 7 }, 0, State::Sleep, None);
         switches.woken(at(10, 3), 7, true, &[]);
-        switches.switched(at(20, 3), &switch(3, State::Preempted, 7), None);
+        switches.switched(at(20, 3), &switch(3, State::Preempted, 7), None, false);
         let Some(ClockResult::Interval(_, ended)) = switches.take_told().next() else { panic!("told") };
         assert_eq!((ended.interval.other.tid, ended.interval.other.comm.as_str()), (0, "irq"));
+    }
+
+    #[test]
+    fn a_thread_that_leaves_an_idle_cpu_came_when_it_was_woken() {
+        let mut switches = Switches::new(ClockedThreads::Processes, 10);
+        switches.begin(PidTid { pid: 1, tid: 7 }, 0, State::On, None);
+        switches.switched(at(100, 7), &switch(7, State::Sleep, 0), None, false);
+        switches.woken(at(300, 3), 7, false, &[]);
+        switches.switched(at(350, 7), &switch(7, State::Disk, 0), None, false);
+        switches.finish(400);
+        let ends = ends(&mut switches);
+        assert_eq!(ends[0].total_ns, [150, 0, 0, 200, 50, 0, 0, 0]);
+    }
+
+    #[test]
+    fn waits_without_a_stack_are_where_the_others_of_their_place_were_seen() {
+        let spot = |print, chain: &[u64]| {
+            let place = Some(PlacePrint { print, stack_print: print });
+            Some(Spot { chain: chain.into(), place, ..Spot::default() })
+        };
+        let mut switches = Switches::new(ClockedThreads::Processes, 10);
+        switches.begin(PidTid { pid: 1, tid: 7 }, 0, State::On, None);
+        // Long ones before and after the first stack, a short one, and one of another place.
+        let waits = [
+            (100, 50, 1, &[][..]),
+            (200, 40, 1, &[5]),
+            (300, 30, 1, &[]),
+            (400, 3, 1, &[]),
+            (500, 20, 2, &[]),
+        ];
+        for (since, length, print, chain) in waits {
+            switches.switched(
+                at(since, 7),
+                &switch(7, State::Sleep, 3),
+                spot(print, chain),
+                !chain.is_empty(),
+            );
+            switches.switched(at(since + length, 3), &switch(3, State::Preempted, 7), None, false);
+        }
+        switches.finish(600);
+        let told = switches.take_told().filter_map(|told| match told {
+            ClockResult::Interval(_, of) => Some((of.weight_ns, of.chain.len(), of.interval.length_ns)),
+            ClockResult::End(_) => None,
+        });
+        assert_eq!(told.collect::<Vec<_>>(), [(40, 1, 40), (30, 1, 30), (53, 1, 0), (20, 0, 0)]);
     }
 }

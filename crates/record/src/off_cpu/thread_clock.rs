@@ -8,12 +8,15 @@ use sched::{SchedInterval, StateNames, StatePart, ThreadState, ThreadTimeline};
 use perfdata::PidTid;
 
 use super::layout::EndRecord;
+use super::place_waits::PlacePrint;
 
-/// Where a thread waits: from a switch with a stack.
+/// Where a thread waits, from a switch.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Spot {
-    /// Leaf first, with perf's context markers.
+    /// Leaf first, with perf's context markers; empty if no stack was taken.
     pub chain: Box<[u64]>,
+    /// The place by its registers; `None` if they are not known.
+    pub place: Option<PlacePrint>,
     /// The system call, if known.
     pub syscall: Option<u32>,
     /// First arguments of the system call; 0 outside of one.
@@ -66,6 +69,8 @@ pub struct EndedInterval {
     pub interval: OffCpuInterval,
     /// Where; empty if no stack was taken.
     pub chain: Box<[u64]>,
+    /// The place that the wait can be summed up by; it represents itself only then.
+    pub place: Option<PlacePrint>,
 }
 
 impl ThreadClock {
@@ -93,10 +98,15 @@ impl ThreadClock {
         }
     }
 
-    /// A stack was taken at the last switch-out, or where the thread was found waiting.
+    /// Where the thread is since the last switch-out, or where it was found waiting. A second report adds the stack.
     pub fn stands_at(&mut self, spot: Spot) {
-        if self.timeline.state() != ThreadState::Running && self.spot.is_none() {
-            self.spot = Some(spot);
+        if self.timeline.state() == ThreadState::Running {
+            return;
+        }
+        match &mut self.spot {
+            Some(known) if known.chain.is_empty() => known.chain = spot.chain,
+            Some(_) => {}
+            None => self.spot = Some(spot),
         }
     }
 
@@ -125,6 +135,11 @@ impl ThreadClock {
             Some(_) => {}
             None => self.timeline.wake(time_ns, by),
         }
+    }
+
+    /// When it was woken, if it has not had a CPU since.
+    pub fn woken_ns(&mut self) -> Option<u64> {
+        self.timeline.pending_wake().map(|(time_ns, _)| time_ns)
     }
 
     /// It gets a CPU: the wait is over. Returns the intervals that are worth a sample.
@@ -204,8 +219,8 @@ impl ThreadClock {
         ended
     }
 
-    /// Adds an interval to its total. Returns it if it is long. Also returns it if it has a stack and the short
-    /// intervals since the last one returned add up to a period. Then it represents them all.
+    /// Adds an interval to its total. Returns it if it is long or its place is known. Also returns it if it has a stack
+    /// and the short intervals since the last one returned add up to a period. Then it represents them all.
     fn interval(
         &mut self,
         part: StatePart<State>,
@@ -224,22 +239,33 @@ impl ThreadClock {
         if state == State::Idle {
             return None;
         }
+        let spot = self.spot.clone().unwrap_or_default();
+        // Where another thread took the CPU is any place.
+        let place = spot.place.filter(|_| state != State::Preempted);
         let sum = self.carry[at] + length_ns;
-        let weight_ns = match &self.spot {
-            Some(_) if sum >= period_ns => sum,
-            None if length_ns >= period_ns => length_ns,
+        let weight_ns = match (place, spot.chain.is_empty()) {
+            (Some(_), _) => length_ns,
+            (None, false) if sum >= period_ns => sum,
+            (None, true) if length_ns >= period_ns => length_ns,
             _ => {
                 self.carry[at] = sum;
                 return None;
             }
         };
         self.carry[at] = sum - weight_ns;
-        let spot = self.spot.clone().unwrap_or_default();
         let (syscall, args, other) = (spot.syscall, spot.args, other.clone());
-        let place = String::new();
-        let interval =
-            OffCpuInterval { state, flags, since_ns, length_ns, syscall, args, sums: None, other, place };
-        Some(EndedInterval { weight_ns, interval, chain: spot.chain })
+        let interval = OffCpuInterval {
+            state,
+            flags,
+            since_ns,
+            length_ns,
+            syscall,
+            args,
+            sums: None,
+            other,
+            place: String::new(),
+        };
+        (weight_ns > 0).then_some(EndedInterval { weight_ns, interval, chain: spot.chain, place })
     }
 }
 

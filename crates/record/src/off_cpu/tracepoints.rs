@@ -1,13 +1,15 @@
 //! Tier B's events: `sched_switch` and `sched_waking` of whole CPUs, and the parsing of their payloads.
 //!
-//! Each is opened twice: once for every hit, bare, so that times are exact; once with stacks, at a rate that is
-//! affordable. The kernel takes a sample whenever the last is long ago, so rare switches have stacks always.
+//! Each is opened twice: once for every hit, without stacks, so that times are exact; once with stacks, at a rate that
+//! is affordable. The kernel takes a sample whenever the last is long ago, so rare switches have stacks always. The
+//! others have the registers that tell places from each other.
 
 use perfdata::abi::*;
 use perfdata::off_cpu::State;
 use perfdata::tracepoint::Format;
 use perfdata::{Attr, AttrFlags, Endian};
 
+use super::registers::PLACE_REGS;
 use crate::event::EventSource;
 
 /// Stacks a second of each thread's (or CPU's) switches, and of each CPU's wake-ups: each costs about 20 µs to take
@@ -129,6 +131,10 @@ impl Tracepoints {
         let mut attr = Attr { type_: PERF_TYPE_TRACEPOINT, config, sample_period: 1, ..*common };
         attr.flags.set(AttrFlags::INHERIT, false);
         attr.sample_type |= PERF_SAMPLE_CPU | PERF_SAMPLE_RAW;
+        if point == SchedPoint::Switch {
+            attr.sample_type |= PERF_SAMPLE_REGS_USER;
+            attr.sample_regs_user = PLACE_REGS;
+        }
         if has_stacks {
             attr.sample_period = STACKS_HZ[point as usize];
             attr.flags = attr.flags.with(AttrFlags::FREQ | AttrFlags::EXCLUDE_CALLCHAIN_USER);

@@ -191,8 +191,8 @@ impl std::fmt::Display for Notice {
             Self::ByTracepoints(why) => write!(
                 f,
                 "off the CPU (tier B): by the scheduler's tracepoints on all CPUs; times are exact unless records are \
-                 lost, each switch costs the machine about 3 µs, and of each thread's switches up to 200 a second have \
-                 stacks: {why}"
+                 lost, each switch costs the machine about 3 µs; up to 200 switches a second of each thread have stacks, \
+                 other waits get those of their place: {why}"
             ),
             Self::ByTimers(why, remedy) => write!(
                 f,

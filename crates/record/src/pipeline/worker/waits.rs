@@ -34,7 +34,8 @@ impl Rest {
             && of.flags & flag::LOOK != 0
             && let Some((switches, _)) = &mut self.switches
         {
-            let spot = Spot { chain: self.stacks.chain().into(), syscall: of.syscall, args: of.args };
+            let chain = self.stacks.chain().into();
+            let spot = Spot { chain, place: None, syscall: of.syscall, args: of.args };
             let spot = Some(spot).filter(|spot| !spot.chain.is_empty());
             return switches.begin(task, time_ns, of.state, spot);
         }
@@ -129,9 +130,12 @@ impl Rest {
             SchedPoint::Switch => {
                 let Some(switch) = points.switch(raw) else { return };
                 let follows = switches.follows(task.tid);
-                let spot = if has_stacks && follows { Some(self.spot(sample, time_ns)) } else { None };
+                let chain =
+                    if has_stacks && follows { self.waiting_chain(sample, time_ns) } else { [].into() };
+                let (place, args) = (registers::place(sample), registers::call_args(sample));
+                let spot = follows.then_some(Spot { chain, place, syscall: None, args });
                 let Some((switches, _)) = &mut self.switches else { return };
-                switches.switched(at, &switch, spot);
+                switches.switched(at, &switch, spot, has_stacks);
             }
             SchedPoint::Waking => {
                 let Some((tid, by_interrupt)) = points.woken(raw).filter(|(tid, _)| switches.follows(*tid))
@@ -149,15 +153,15 @@ impl Rest {
         self.tell();
     }
 
-    /// Where the thread that leaves its CPU waits.
-    fn spot(&mut self, sample: &Sample<'_>, time_ns: u64) -> Spot {
+    /// The stack of the thread that leaves its CPU.
+    fn waiting_chain(&mut self, sample: &Sample<'_>, time_ns: u64) -> Box<[u64]> {
         let (pid, tid) = sample.pid_tid.unwrap_or_default();
         let unwound = self.stacks.unwind(sample, &mut self.processes);
         if let Some(ending) = unwound.ending {
             let ending = self.with_dso(pid, sample, ending);
             self.account.stack(tid, time_ns, ending);
         }
-        Spot { chain: self.stacks.chain().into(), syscall: None, args: registers::call_args(sample) }
+        self.stacks.chain().into()
     }
 
     /// Passes records to the threads' clocks.
