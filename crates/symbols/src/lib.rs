@@ -24,6 +24,7 @@
 
 pub mod archive;
 pub mod data_symbols;
+pub mod inject;
 mod jit_names;
 pub mod listing;
 mod name_opts;

@@ -1,18 +1,13 @@
 //! `tally inject`: a copy of a recording with mappings of JIT code or build-ids, for tools that don't find these.
 
-mod build_ids;
-mod jit_code;
-mod rewrite;
-
 use crate::reading::load;
 use crate::terminal::out;
 use crate::text::number::count_of;
 use anyhow::bail;
-use build_ids::missing_build_ids;
-use jit_code::{JitMappings, write_code};
-use rewrite::{Added, rewrite};
+use record::output_file::{create_export, create_recording};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use symbols::inject::{Added, JitMappings, missing_build_ids, rewrite, write_code};
 
 /// Copy a recording and add the names of JIT code or build-ids, for perf and other tools
 #[derive(clap::Args)]
@@ -57,10 +52,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let map = load::open(&args.input)?;
     let file = load::parse(&args.input, &map)?;
-    let jit = if args.jit { write_code(&file)? } else { JitMappings::default() };
+    let jit = if args.jit { write_code(&file, &create_export)? } else { JitMappings::default() };
     let build_ids = if args.build_ids { missing_build_ids(&file) } else { Vec::new() };
     let added = Added { jit, build_ids };
-    rewrite(&file, &added, &args.output)?;
+    rewrite(&file, &added, &args.output, &create_recording)?;
     note_result(&args, &added);
     Ok(ExitCode::SUCCESS)
 }

@@ -1,16 +1,17 @@
 //! Copies a recording in order of time, with new mappings at their time.
 
 use super::jit_code::{JitMappings, NewMapping, is_dump};
-use anyhow::{Context, bail};
+use super::{CreateFile, InjectError};
 use perfdata::file::features::BuildIdEntry;
 use perfdata::{Endian, Features, Item, Order, PerfData, ReadMode, Record, Writer, WriterOpts};
+use std::fs::File;
 use std::io;
 use std::iter::Peekable;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::slice;
 
-/// What a copy has in addition.
+/// Records and features that a copy has in addition.
 #[derive(Default)]
 pub struct Added {
     /// Mappings of JIT code.
@@ -23,22 +24,40 @@ pub struct Added {
 ///
 /// # Errors
 /// It can't be written, or the recording is of a kind that can't be copied.
-pub fn rewrite(file: &PerfData<'_>, added: &Added, output: &Path) -> anyhow::Result<()> {
+pub fn rewrite(
+    file: &PerfData<'_>,
+    added: &Added,
+    output: &Path,
+    create: CreateFile<'_>,
+) -> Result<(), InjectError> {
     if file.endian() != Endian::NATIVE {
-        bail!("the recording is from a machine of the other byte order, which can't be rewritten here");
+        return Err(InjectError::OtherByteOrder);
     }
-    let sink = record::output_file::create_recording(output)
-        .with_context(|| format!("can't write {}", output.display()))?;
+    if has_trace(file) {
+        return Err(InjectError::ProcessorTrace);
+    }
+    create(output).and_then(|sink| write(file, added, sink)).map_err(InjectError::at(output))
+}
+
+fn write(file: &PerfData<'_>, added: &Added, sink: File) -> io::Result<()> {
     let opts = WriterOpts { events: file.events().to_vec(), ..WriterOpts::default() };
     let mut writer = Writer::file(sink, opts)?;
     copy(file, added, &mut writer)?;
     let mut features = Features { compressed: None, ..file.features().clone() };
     features.build_ids.extend(added.build_ids.iter().cloned());
-    writer.finish(&features, file.appendix().unwrap_or_default())?;
-    Ok(())
+    writer.finish(&features, file.appendix().unwrap_or_default())
 }
 
-fn copy(file: &PerfData<'_>, added: &Added, writer: &mut Writer<'_>) -> anyhow::Result<()> {
+fn has_trace(file: &PerfData<'_>) -> bool {
+    let mut has_trace = false;
+    file.visit(Order::File, |item| {
+        has_trace = matches!(item.record, Record::Auxtrace(_));
+        if has_trace { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    has_trace
+}
+
+fn copy(file: &PerfData<'_>, added: &Added, writer: &mut Writer<'_>) -> io::Result<()> {
     let mut copier = Copier {
         mode: file.mode(),
         added,
@@ -47,19 +66,11 @@ fn copy(file: &PerfData<'_>, added: &Added, writer: &mut Writer<'_>) -> anyhow::
         last: std::ptr::null(),
     };
     let mut result: io::Result<()> = Ok(());
-    let mut has_trace = false;
     file.visit(Order::Time, |item| {
-        has_trace |= matches!(item.record, Record::Auxtrace(_));
-        if has_trace {
-            return ControlFlow::Break(());
-        }
         result = copier.copy(item);
         if result.is_err() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
-    if has_trace {
-        bail!("recordings with a processor trace can't be rewritten");
-    }
-    result.context("can't write the copy")
+    result
 }
 
 /// The copy while it is written.

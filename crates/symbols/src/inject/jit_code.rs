@@ -1,6 +1,6 @@
 //! Code in the jitdump files of a recording: an ELF file for each function, and a mapping for each.
 
-use anyhow::Context;
+use super::{CreateFile, InjectError};
 use dso::elf::code_object::{CodeObject, TEXT_OFFSET};
 use dso::{FileRule, MappedFile};
 use perfdata::jitdump::{JitDump, JitKind};
@@ -59,7 +59,7 @@ pub struct JitMappings {
 ///
 /// # Errors
 /// A file can't be written.
-pub fn write_code(file: &PerfData<'_>) -> anyhow::Result<JitMappings> {
+pub fn write_code(file: &PerfData<'_>, create: CreateFile<'_>) -> Result<JitMappings, InjectError> {
     let is_untimed = !file.events().first().is_some_and(|event| {
         event.attr.flags.has(perfdata::AttrFlags::USE_CLOCKID) && event.attr.clockid == MONOTONIC
     });
@@ -72,7 +72,7 @@ pub fn write_code(file: &PerfData<'_>) -> anyhow::Result<JitMappings> {
         };
         match dump {
             Ok(dump) => {
-                write_dump(&mapped, &dump, &mut all)?;
+                write_dump(&mapped, &dump, create, &mut all)?;
                 all.processes.push(pid);
             }
             Err(why) => all.unreadable.push((mapped.path, why)),
@@ -113,7 +113,12 @@ pub(super) fn is_dump(path: &[u8]) -> bool {
     number.is_some_and(|number| !number.is_empty() && number.iter().all(u8::is_ascii_digit))
 }
 
-fn write_dump(mapped: &MappedDump, dump: &JitDump<'_>, all: &mut JitMappings) -> anyhow::Result<()> {
+fn write_dump(
+    mapped: &MappedDump,
+    dump: &JitDump<'_>,
+    create: CreateFile<'_>,
+    all: &mut JitMappings,
+) -> Result<(), InjectError> {
     let pid = mapped.pid;
     let machine = u16::try_from(dump.machine).unwrap_or(0);
     let folder = mapped.path.parent().unwrap_or(Path::new("."));
@@ -124,7 +129,9 @@ fn write_dump(mapped: &MappedDump, dump: &JitDump<'_>, all: &mut JitMappings) ->
             JitKind::Load { addr, name, code } => {
                 let path = folder.join(format!("jitted-{pid}-{number}.so"));
                 let build_id = build_id_of(code, pid, number);
-                write_function(&path, &CodeObject { machine, name, code, build_id })?;
+                let object = CodeObject { machine, name, code, build_id };
+                let written = create(&path).and_then(|mut file| file.write_all(&object.to_bytes()));
+                written.map_err(InjectError::at(&path))?;
                 (addr, code.len() as u64, path)
             }
             JitKind::Move { from, to, bytes } => match files.get(&from.0) {
@@ -148,11 +155,6 @@ fn write_dump(mapped: &MappedDump, dump: &JitDump<'_>, all: &mut JitMappings) ->
     }
     all.is_untimed |= dump.is_tsc;
     Ok(())
-}
-
-fn write_function(path: &Path, function: &CodeObject<'_>) -> anyhow::Result<()> {
-    let write = || record::output_file::create_export(path)?.write_all(&function.to_bytes());
-    write().with_context(|| format!("can't write {}", path.display()))
 }
 
 /// Differs for each function of a recording, and is the same when it is written again: FNV-1a of the code, then
