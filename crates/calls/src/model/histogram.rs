@@ -74,6 +74,20 @@ impl Histogram {
         }
     }
 
+    /// Counts by powers of two: the lower end of each, and its durations.
+    #[must_use]
+    pub fn by_powers_of_two(&self) -> Vec<(u64, u64)> {
+        let mut rows: Vec<(u64, u64)> = Vec::new();
+        for ((from, _), count) in self.buckets() {
+            let low = if from < 2 { from } else { 1 << from.ilog2() };
+            match rows.last_mut() {
+                Some((last, sum)) if *last == low => sum.grow(count),
+                _ => rows.push((low, count)),
+            }
+        }
+        rows
+    }
+
     /// Number of durations counted.
     #[must_use]
     pub const fn count(&self) -> u64 {

@@ -3,11 +3,10 @@
 use super::about::About;
 use crate::terminal::foreign::xml;
 use crate::text::number::{duration_ns, grouped};
-use profile::grow::{Grow as _, GrownSum as _};
-use profile::view::flame::{NodeId, Tree, Unit};
-use profile::view::page::{ItemSet, PageData};
+use profile::grow::GrownSum as _;
+use profile::view::flame::Unit;
+use profile::view::page::{ItemSet, NameSum, PageData, StateSums, name_sums, state_sums};
 use serde_json::Value;
-use std::cmp::Reverse;
 use std::fmt::Write as _;
 
 /// Rows of a table.
@@ -42,20 +41,12 @@ fn changes(data: &PageData, set: &ItemSet, sentences: &Value) -> String {
     let Unit::Event(unit) = &set.unit else { return html };
     let (scale, unit) = unit.split_once(' ').unwrap_or(("1", unit));
     let one: f64 = scale.parse().unwrap_or(1.0);
-    let mut rows = vec![[0u64; 2]; data.name_files.len()];
-    for item in &set.items {
-        let name = data.tree.node(item.node).name.index();
-        rows[name][usize::from(item.state & 1)].grow(item.amount);
-    }
-    let mut rows: Vec<_> = data.tree.names().zip(rows).collect();
-    rows.retain(|row| row.1 != [0, 0]);
-    rows.sort_by_key(|row| Reverse(row.1[0].abs_diff(row.1[1])));
     let heading = format!("{}: change of own amounts, {unit}", set.name);
     let _ = write!(html, "<table><caption>{}</caption>", xml(&heading));
     html += "<tr><th>before</th><th>after</th><th>change</th><th>function</th></tr>";
-    for ((name, _), [before, after]) in rows.into_iter().take(ROWS) {
+    for StateSums { name, own: [before, after] } in state_sums(data, set).into_iter().take(ROWS) {
         let (before, after) = (before as f64 / one, after as f64 / one);
-        let (change, name) = (after - before, xml(name));
+        let (change, name) = (after - before, xml(&name));
         let _ = write!(
             html,
             "<tr><td>{before:.2}</td><td>{after:.2}</td><td>{change:+.2}</td><td>{name}</td></tr>"
@@ -71,7 +62,7 @@ fn table(data: &PageData, set: &ItemSet) -> String {
         xml(&set.name),
         amount(&set.unit, whole)
     );
-    for (name, own, total) in functions(data, set).into_iter().take(ROWS) {
+    for NameSum { name, own, total } in name_sums(data, set).into_iter().take(ROWS) {
         let percent = |part: u64| part as f64 * 100.0 / whole.max(1) as f64;
         let _ = write!(
             html,
@@ -88,29 +79,4 @@ fn table(data: &PageData, set: &ItemSet) -> String {
 
 fn amount(unit: &Unit, value: u64) -> String {
     if *unit == Unit::Nanoseconds { duration_ns(value) } else { grouped(value) }
-}
-
-/// Name, own and total amount; most own first.
-fn functions(data: &PageData, set: &ItemSet) -> Vec<(String, u64, u64)> {
-    let tree = &data.tree;
-    let mut own = vec![0u64; tree.len()];
-    set.items.iter().for_each(|item| own[item.node.index()].grow(item.amount));
-    let mut rows = vec![(0u64, 0u64); data.name_files.len()];
-    let mut seen = vec![usize::MAX; data.name_files.len()];
-    for at in (0..tree.len()).filter(|&at| own[at] > 0) {
-        let mut node = NodeId::from_index(at);
-        rows[tree.node(node).name.index()].0.grow(own[at]);
-        while node != Tree::ROOT {
-            let name = tree.node(node).name.index();
-            if std::mem::replace(&mut seen[name], at) != at {
-                rows[name].1.grow(own[at]);
-            }
-            node = tree.node(node).parent;
-        }
-    }
-    let names = tree.names().map(|(name, _)| name.to_owned());
-    let mut rows: Vec<_> = names.zip(rows).map(|(name, (own, total))| (name, own, total)).collect();
-    rows.retain(|row| row.1 > 0);
-    rows.sort_by_key(|row| Reverse(row.1));
-    rows
 }

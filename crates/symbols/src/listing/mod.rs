@@ -4,10 +4,12 @@
 //! them together into plain [`Listing`]s for text and screen.
 
 mod code;
+mod hottest;
 mod kernel;
 mod nameless;
 mod source;
 
+pub use hottest::{Excerpt, HottestCode};
 pub use kernel::{KernelCode, KernelCodeError, KernelIdentity};
 pub use source::{ObjectSources, SourceFile, Sources};
 

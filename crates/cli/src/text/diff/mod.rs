@@ -6,7 +6,7 @@ pub use compute::Compute;
 
 use super::number;
 use crate::terminal::out::{harmless, shown};
-use profile::view::diff::{Change, ComparedValue, Diff, DiffPath, DiffSection, Norm};
+use profile::view::diff::{Change, ComparedValue, Diff, DiffPath, DiffSection, Norm, is_time};
 use profile::view::report::SortKey;
 use std::fmt::Write as _;
 
@@ -145,12 +145,6 @@ pub(crate) fn word(change: Change) -> &'static str {
         Change::New => "new",
         Change::Vanished => "gone",
     }
-}
-
-/// Events counted in ns: clocks and off-CPU times.
-pub(crate) fn is_time(event: &str) -> bool {
-    let base = event.split(':').next().unwrap_or_default();
-    ["cpu-clock", "task-clock", "offcpu-time", "runnable-time"].contains(&base)
 }
 
 fn value_text(value: f64, section: &DiffSection, style: &DiffText) -> String {

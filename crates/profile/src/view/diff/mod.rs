@@ -194,3 +194,10 @@ pub struct DiffPath {
 pub fn diff(baseline: &[Profile], current: &[Profile], opts: &DiffOpts) -> Diff {
     build::build(baseline, current, opts)
 }
+
+/// Whether an event is counted in ns: clocks and off-CPU times.
+#[must_use]
+pub fn is_time(event: &str) -> bool {
+    let base = event.split(':').next().unwrap_or_default();
+    ["cpu-clock", "task-clock", "offcpu-time", "runnable-time"].contains(&base)
+}

@@ -236,8 +236,7 @@ impl<'p> Gather<'p> {
 }
 
 /// Short names of files, the first of which is empty, and by name of the tree the index of its file.
-#[must_use]
-pub fn files(builder: &TreeBuilder<'_>) -> (Vec<String>, Vec<u32>) {
+pub(super) fn files(builder: &TreeBuilder<'_>) -> (Vec<String>, Vec<u32>) {
     let mut files = vec![String::new()];
     let mut index: FxHashMap<DsoId, u32> = FxHashMap::default();
     let file_of = |name| {

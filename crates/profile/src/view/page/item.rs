@@ -1,5 +1,6 @@
 //! The amounts on the page: each belongs to a thread, a place, a state and a time.
 
+use crate::profile::Sums;
 use crate::view::flame::{NodeId, Tree, Unit};
 
 /// An amount in one place and state.
@@ -21,6 +22,15 @@ pub struct PageItem {
     pub count: u64,
     /// Index in [`PageData::wakers`], plus 1; 0 if not known.
     pub waker: u32,
+}
+
+impl PageItem {
+    /// A sum over all threads and times.
+    #[must_use]
+    pub fn of_sum(node: NodeId, state: u8, sum: Sums) -> Self {
+        let Sums { count, period: amount, .. } = sum;
+        Self { thread: 0, node, state, since: None, length: 0, amount, count, waker: 0 }
+    }
 }
 
 /// All amounts of one event, or of the wall clock.
@@ -100,8 +110,7 @@ impl PageData {
     pub fn of_tree(tree: Tree, name: &str) -> Self {
         let item = |node: NodeId| {
             let of = tree.node(node);
-            let (amount, count) = (of.own, of.samples);
-            PageItem { thread: 0, node, state: 0, since: None, length: 0, amount, count, waker: 0 }
+            PageItem::of_sum(node, 0, Sums { count: of.samples, period: of.own, ..Sums::default() })
         };
         let items = tree.leaves().map(item).collect();
         let set = ItemSet { name: name.to_owned(), unit: tree.unit.clone(), is_wall: false, items };
@@ -117,5 +126,13 @@ impl PageData {
             ticks: 0,
             columns: 0,
         }
+    }
+
+    /// A page of time spent, by place and state, without threads and times.
+    #[must_use]
+    pub fn of_time(tree: Tree, states: &[&str], name: &str, items: Vec<PageItem>) -> Self {
+        let set = ItemSet { name: name.to_owned(), unit: Unit::Nanoseconds, is_wall: true, items };
+        let states = states.iter().map(|&state| state.to_owned()).collect();
+        Self { states, sets: vec![set], ..Self::of_tree(tree, "") }
     }
 }
