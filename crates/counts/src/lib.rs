@@ -1,11 +1,12 @@
 //! Counts of events without samples: readings of many places summed up, related to each other, averaged, compared.
 //!
 //! [`Grouping`] sums readings up by CPU, core, socket or thread; [`metrics`] relates counts to each other; [`Average`],
-//! [`Series`] and [`Pairing`] are the statistics of several runs; [`reread()`] takes counts out of a perf.data. Pure: no
+//! [`Series`] and [`Pairing`] are the statistics of several runs; [`CountWriter`] puts counts into a perf.data, [`reread()`] takes them out. Pure: no
 //! event is opened here.
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
+mod count_writer;
 mod cpu_list;
 mod frame;
 #[doc(hidden)]
@@ -18,6 +19,7 @@ mod run;
 mod series;
 mod total;
 
+pub use count_writer::{CountFileOpts, CountWriter};
 pub use cpu_list::parse_cpu_list;
 pub use frame::{Aggregation, Block, Cell, Count, CountRole, EventInfo, Frame, Key};
 pub use metric::{Metric, metrics};

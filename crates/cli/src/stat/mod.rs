@@ -7,7 +7,6 @@ pub mod metric_only;
 pub mod outcome;
 pub mod output;
 pub mod print;
-pub mod recorded;
 pub mod run;
 #[cfg(test)]
 mod tests;

@@ -4,10 +4,11 @@ use super::Args;
 use crate::reading::damage;
 use crate::reading::load;
 use crate::stat::outcome::{Total, Whose};
-use crate::stat::recorded::Recorder;
 use crate::stat::run::{Outcome, RunOpts};
-use anyhow::ensure;
-use counts::{Aggregation, reread};
+use anyhow::{Context as _, ensure};
+use counts::{Aggregation, CountFileOpts, CountWriter, reread};
+use record::opts::RecordOpts;
+use record::{features, output_file};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -47,23 +48,40 @@ pub fn spelled_out(mut args: Vec<OsString>) -> Vec<OsString> {
 pub struct ToFile<'a> {
     opts: &'a RunOpts,
     path: Option<PathBuf>,
-    recorder: Option<Recorder>,
+    writer: Option<CountWriter>,
 }
 
 impl ToFile<'_> {
-    /// As [`Recorder::push`].
+    /// As [`CountWriter::push`]; an existing file becomes FILE.old.
     pub fn push(&mut self, outcome: &Outcome, is_end: bool) -> anyhow::Result<()> {
         let Some(path) = &self.path else { return Ok(()) };
-        let recorder = match &mut self.recorder {
-            Some(recorder) => recorder,
-            none => none.insert(Recorder::create(path, self.opts, outcome)?),
+        let writer = match &mut self.writer {
+            Some(writer) => writer,
+            none => {
+                let file = output_file::create_recording(path)
+                    .with_context(|| format!("cannot write {}", path.display()))?;
+                none.insert(CountWriter::new(file, file_opts(self.opts), &outcome.run)?)
+            }
         };
-        recorder.push(outcome, is_end)
+        Ok(writer.push(&outcome.run, is_end)?)
     }
 
-    /// As [`Recorder::finish`].
+    /// As [`CountWriter::finish`].
     pub fn finish(self) -> anyhow::Result<()> {
-        self.recorder.map_or(Ok(()), Recorder::finish)
+        let Some(writer) = self.writer else { return Ok(()) };
+        let command_line = std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect();
+        let about = RecordOpts { command_line, ..RecordOpts::default() };
+        Ok(writer.finish(|events| features::of_machine(&about, events))?)
+    }
+}
+
+/// Tool events are counted by tally itself and aren't in the file.
+fn file_opts(opts: &RunOpts) -> CountFileOpts {
+    let events = opts.events.iter().enumerate().filter(|(_, event)| event.tool.is_none());
+    CountFileOpts {
+        attrs: events.map(|(at, event)| (at, event.attr)).collect(),
+        interval_ms: opts.interval.map_or(0, |interval| interval.as_millis() as u64),
+        unscaled: opts.unscaled,
     }
 }
 
@@ -71,13 +89,13 @@ impl Args {
     /// Where counts go besides the screen.
     pub(super) fn to_file<'a>(&self, opts: &'a RunOpts) -> anyhow::Result<ToFile<'a>> {
         if !self.file.record {
-            return Ok(ToFile { opts, path: None, recorder: None });
+            return Ok(ToFile { opts, path: None, writer: None });
         }
         ensure!(self.repeat == 1, "stat record keeps one run: leave out -r");
         ensure!(self.vs.is_none(), "stat record keeps one run: leave out --vs");
         let path = self.output.clone().unwrap_or_else(|| PathBuf::from("perf.data"));
         ensure!(path.as_os_str() != "-", "stat record writes a file: name one by -o FILE");
-        Ok(ToFile { opts, path: Some(path), recorder: None })
+        Ok(ToFile { opts, path: Some(path), writer: None })
     }
 
     /// `stat report`.
