@@ -1,12 +1,22 @@
 //! This crate's parsers as plain functions over bytes, for `cargo test` and libFuzzer alike.
 
 use crate::export::folded::to_text;
-use crate::import::{folded, perf_script};
+use crate::import::{folded, perf_config, perf_script};
 
 /// Every fuzz target with its name.
 #[expect(clippy::type_complexity, reason = "every crate with parsers offers this same type")]
-pub const TARGETS: &[(&str, fn(&[u8]))] =
-    &[("perf_script_text", perf_script_text), ("folded_text", folded_text)];
+pub const TARGETS: &[(&str, fn(&[u8]))] = &[
+    ("perf_script_text", perf_script_text),
+    ("folded_text", folded_text),
+    ("perf_config_text", perf_config_text),
+];
+
+/// Reads any bytes as perf's settings: every name has a section.
+fn perf_config_text(data: &[u8]) {
+    if let Ok(settings) = perf_config::parse_settings(&String::from_utf8_lossy(data)) {
+        assert!(settings.iter().all(|(name, _)| name.contains('.')), "{settings:?}");
+    }
+}
 
 /// Reads any bytes as `perf script` text in every mode.
 fn perf_script_text(data: &[u8]) {

@@ -1,4 +1,4 @@
-//! Formats of other profilers: [`export`] writes profiles and timelines, [`import`] reads stacks; [`page`] packs the data
+//! Formats of other profilers: [`export`] writes profiles and timelines, [`import`] reads stacks and settings; [`page`] packs the data
 //! of our own page.
 //!
 //! Bytes ⇄ [`profile`]'s model: no file is opened here.

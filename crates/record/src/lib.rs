@@ -26,7 +26,7 @@ pub use accounting::summary::RunSummary;
 pub use accounting::{disk_watch, summary, system};
 pub use error::Error;
 pub use files::{features, output, output_file, scratch};
-pub use machine::{cgroups, doctor, named_processes, proc, process_tree};
+pub use machine::{cgroups, container_names, doctor, named_processes, proc, process_tree};
 pub use open::target::{Target, Whom};
 pub use open::{plan, target};
 pub use pipeline::{queue, ring_reader, worker};

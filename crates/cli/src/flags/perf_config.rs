@@ -6,9 +6,9 @@
 
 pub mod defaults;
 pub mod keys;
-mod parse;
 
 use crate::terminal::out;
+use exchange::import::perf_config::parse_settings;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -95,7 +95,7 @@ fn read_file(path: &Path) -> Vec<Setting> {
         }
     };
     let text = String::from_utf8_lossy(&bytes);
-    match parse::settings(&text) {
+    match parse_settings(&text) {
         Ok(pairs) => {
             let setting = |(name, value)| Setting { name, value, file: path.to_owned() };
             pairs.into_iter().map(setting).collect()

@@ -1,6 +1,7 @@
-//! Stacks that others wrote: the text of `perf script`, and folded stacks.
+//! Text that others wrote: stacks of `perf script`, folded stacks, and perf's settings.
 
 pub mod folded;
+pub mod perf_config;
 pub mod perf_script;
 
 use profile::view::flame::Tree;

@@ -95,7 +95,7 @@ mod tests {
     fn a_cpu_that_went_is_opened_again_once_it_is_back() {
         let mut watch = CpuWatch::new(&[0, 1, 3], true);
         assert_eq!((watch.compare(&[0, 1, 3]), told(&watch)), (vec![], vec![]));
-        assert_eq!(watch.compare(&[0, 3]), []);
+        assert!(watch.compare(&[0, 3]).is_empty());
         assert_eq!(told(&watch), [Notice::CpusWent(vec![1])]);
         // Until its events are open it has none.
         assert_eq!((watch.compare(&[0, 1, 3]), watch.compare(&[0, 1, 3])), (vec![1], vec![1]));
@@ -110,8 +110,8 @@ mod tests {
         assert_eq!(watch.compare(&[0, 1]), [1]);
         watch.opened(1);
         assert_eq!(told(&watch), [Notice::CpusNew(vec![1])]);
-        assert_eq!(CpuWatch::new(&[0], false).compare(&[0, 1]), []);
+        assert!(CpuWatch::new(&[0], false).compare(&[0, 1]).is_empty());
         // Events of tasks are on all CPUs anyway.
-        assert_eq!(CpuWatch::new(&[], true).compare(&[0, 1]), []);
+        assert!(CpuWatch::new(&[], true).compare(&[0, 1]).is_empty());
     }
 }

@@ -3,6 +3,7 @@
 pub mod attach;
 pub mod capabilities;
 pub mod cgroups;
+pub mod container_names;
 pub mod doctor;
 pub mod hotplug;
 pub mod named_processes;

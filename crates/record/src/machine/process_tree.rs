@@ -61,7 +61,7 @@ mod tests {
         assert_eq!(below(&[10], &parents, 999), [11, 12, 13, 14, 15]);
         assert_eq!(below(&[10], &parents, 14), [11, 12, 13], "a shell that started tally");
         assert_eq!(below(&[10, 12], &parents, 999), [11, 13, 14, 15], "a root is no descendant");
-        assert_eq!(below(&[20], &parents, 999), []);
+        assert!(below(&[20], &parents, 999).is_empty());
     }
 
     #[test]

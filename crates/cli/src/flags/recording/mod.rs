@@ -1,6 +1,5 @@
 //! The flags of every command that records, and what they mean to `record`.
 
-mod container_names;
 mod events;
 mod process_arg;
 mod sampling;

@@ -4,10 +4,11 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use record::cgroups::{self, NoOneCgroup};
+use record::container_names;
 use record::named_processes;
 use record::target::{Target, Whom, online_cpu_list};
 
-use super::{ProcessArg, container_names};
+use super::ProcessArg;
 
 /// Flags that select the recorded tasks.
 #[derive(clap::Args, Clone, Debug, Default)]

@@ -1,10 +1,10 @@
-//! Text of a settings file: `[section]`, `[section "subsection"]` and `key = value`, as in git.
+//! Text of perf's settings file: `[section]`, `[section "subsection"]` and `key = value`, as in git.
 
 /// Names with their values, in the order of the file.
 ///
 /// # Errors
 /// The number of the first line that is neither a section, a setting nor a comment.
-pub(super) fn settings(text: &str) -> Result<Vec<(String, String)>, usize> {
+pub fn parse_settings(text: &str) -> Result<Vec<(String, String)>, usize> {
     let mut section = String::new();
     let mut list = Vec::new();
     let mut lines = text.lines().enumerate();
@@ -89,14 +89,14 @@ mod tests {
             pair("script.a b.run", "perf # x"),
             pair("call-graph.order", "caller"),
         ];
-        assert_eq!(settings(text), Ok(expected));
+        assert_eq!(parse_settings(text), Ok(expected));
     }
 
     #[test]
     fn a_damaged_line_is_reported_by_its_number() {
-        assert_eq!(settings("[report]\n= 5\n"), Err(2));
-        assert_eq!(settings("[report\n"), Err(1));
-        assert_eq!(settings("key = 1\n"), Err(1));
-        assert_eq!(settings(""), Ok(Vec::new()));
+        assert_eq!(parse_settings("[report]\n= 5\n"), Err(2));
+        assert_eq!(parse_settings("[report\n"), Err(1));
+        assert_eq!(parse_settings("key = 1\n"), Err(1));
+        assert_eq!(parse_settings(""), Ok(Vec::new()));
     }
 }

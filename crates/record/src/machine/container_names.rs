@@ -8,8 +8,8 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::cgroups::ContainerIds;
 use dso::untrusted_file::FileRule;
-use record::cgroups::ContainerIds;
 use serde_json::Value;
 
 /// Longest file of a manager's state that is read, in bytes.
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn names_are_read_as_each_manager_writes_them() {
-        let root = record::scratch::ScratchFolder::private("container-names").expect("a folder of our own");
+        let root = crate::scratch::ScratchFolder::private("container-names").expect("a folder of our own");
         let write = |path: &str, text: &str| {
             let path = root.path().join(path);
             std::fs::create_dir_all(path.parent().expect("has a folder")).expect("ours");
