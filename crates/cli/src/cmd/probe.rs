@@ -12,12 +12,12 @@ use dso::{FileOffset, ObjectFile};
 use record::event::glob;
 
 use crate::events::probe::show;
-use crate::events::probe::tracefs::{
-    Installed, check_definition, check_kernel_probes, install, installed, remove,
-};
 use crate::terminal::out;
 use calls::probing::definition::spec::{At, Place, ProbeSpec};
 use calls::probing::definition::{Definition, Program};
+use record::event::probe_list::{
+    Installed, check_definition, check_kernel_probes, install, installed, remove,
+};
 
 /// Put events on functions, lines and returns of programs, with values of their variables
 #[derive(clap::Args)]
@@ -139,7 +139,9 @@ impl Args {
         let mut program = self.program()?;
         let definitions = specs.iter().map(|spec| {
             let found = program.define(spec, !self.no_inlines)?;
-            found.iter().try_for_each(check_definition)?;
+            for place in &found {
+                check_definition(&place.path, &place.to_string())?;
+            }
             if found.len() > self.max_probes {
                 bail!("it matches {} places, more than --max-probes {}", found.len(), self.max_probes);
             }

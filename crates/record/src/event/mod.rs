@@ -13,6 +13,7 @@ mod modifier;
 mod name;
 mod parse;
 mod pmu;
+pub mod probe_list;
 mod source;
 mod term;
 #[cfg(test)]

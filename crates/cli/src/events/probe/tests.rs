@@ -4,11 +4,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use dso::dwarf::probe::{Access, Step};
-use record::event::EventSource;
 
-use super::tracefs::{Installed, check_definition, install, tracepoints_like};
 use calls::probing::definition::spec::{Arg, At, Place, ProbeSpec, SpecError, What};
 use calls::probing::definition::{Definition, Program};
+use record::event::probe_list::{check_definition, install};
 
 fn spec(text: &str) -> ProbeSpec {
     ProbeSpec::parse(text).unwrap_or_else(|e| panic!("{text}: {e}"))
@@ -71,50 +70,6 @@ fn arguments_are_variables_registers_and_all_that_is_there() {
     }
     assert_eq!(ProbeSpec::parse("add l-"), Err(SpecError::Access("l-".to_owned())));
     assert_eq!(ProbeSpec::parse("add l[x]"), Err(SpecError::Access("l[x]".to_owned())));
-}
-
-#[test]
-fn the_kernels_list_is_read_back() {
-    let line = "p:probe_p0/add /tmp/p0:0x0000000000001143 a=-20(%bp):s32 b=%si:s32";
-    let probe = Installed::parse(line, false).expect("a uprobe");
-    assert_eq!((probe.name().as_str(), probe.program()), ("probe_p0:add", Some(("/tmp/p0", 0x1143))));
-    assert_eq!((probe.args.as_slice(), probe.is_return), (&["a".to_owned(), "b".to_owned()][..], false));
-    assert!(
-        Installed::parse("r:g/e /x:0x1(0x20)", false)
-            .is_some_and(|p| p.is_return && p.program() == Some(("/x", 1)))
-    );
-    assert_eq!(Installed::parse("nonsense", false), None);
-}
-
-/// Three tracepoints.
-struct Kernel;
-
-impl EventSource for Kernel {
-    fn read_pmu(&self, _: &str) -> std::io::Result<String> {
-        Err(std::io::ErrorKind::NotFound.into())
-    }
-    fn list_pmu(&self, _: &str) -> std::io::Result<Vec<String>> {
-        Ok(Vec::new())
-    }
-    fn read_tracefs(&self, _: &str) -> std::io::Result<String> {
-        Ok("1".to_owned())
-    }
-    fn list_tracefs(&self, path: &str) -> std::io::Result<Vec<String>> {
-        let names: &[&str] = match path {
-            "" => &["block", "syscalls", "tcp"],
-            "syscalls" => &["sys_enter_read", "sys_exit_read"],
-            "tcp" => &["tcp_probe", "tcp_send_reset"],
-            _ => &["block_rq_issue"],
-        };
-        Ok(names.iter().map(|n| (*n).to_owned()).collect())
-    }
-}
-
-#[test]
-fn tracepoints_stand_in_for_kernel_probes() {
-    assert_eq!(tracepoints_like("vfs_read", &Kernel), ["syscalls:sys_enter_read", "syscalls:sys_exit_read"]);
-    assert_eq!(tracepoints_like("tcp_send_ack", &Kernel), ["tcp:tcp_send_reset", "tcp:tcp_probe"]);
-    assert_eq!(tracepoints_like("submit_bio", &Kernel), ["block:block_rq_issue"]);
 }
 
 const SOURCE: &str = r#"
@@ -279,9 +234,10 @@ fn a_definition_is_one_line_of_words() {
         args: Vec::new(),
         place: "main".to_owned(),
     };
-    assert!(check_definition(&of("/usr/bin/größe:1")).is_ok());
+    let check = |definition: Definition| check_definition(&definition.path, &definition.to_string());
+    assert!(check(of("/usr/bin/größe:1")).is_ok());
     for path in ["/tmp/a:0x1\np:second/main", "/tmp/a b", "/tmp/a#b", "/tmp/a\tb"] {
-        let refused = check_definition(&of(path)).expect_err(path).to_string();
+        let refused = check(of(path)).expect_err(path).to_string();
         assert!(
             refused.contains("contains '")
                 && refused.ends_with("without it") | refused.ends_with("to the file"),
