@@ -9,5 +9,6 @@ pub mod io;
 pub mod locks;
 pub mod page;
 pub mod report;
+pub mod selected;
 pub mod timeline;
 pub mod wall;
