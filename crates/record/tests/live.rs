@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use perfdata::stack_notes::StackNotes;
 use perfdata::{Endian, Order, PerfData, Record};
-use record::opts::{CallGraph, KeepFiles, Output, RecordOpts};
+use record::opts::{CallGraph, FileOpts, KeepFiles, Output, RecordOpts, StackOpts};
 use record::sys::{Counter, CounterPlace};
 use record::{RunSummary, Target, Whom};
 
@@ -46,10 +46,13 @@ fn recorded(name: &str, command: &[&str], change: impl FnOnce(&mut RecordOpts)) 
     let path = output(name);
     let mut opts = RecordOpts {
         target: Target { command: command.iter().map(Into::into).collect(), ..Target::default() },
-        call_graph: CallGraph::Live,
-        output: Output::File(path.clone()),
+        stacks: StackOpts { call_graph: CallGraph::Live, ..StackOpts::default() },
+        file: FileOpts {
+            output: Output::File(path.clone()),
+            keep_files: KeepFiles::None,
+            ..FileOpts::default()
+        },
         summary: true,
-        keep_files: KeepFiles::None,
         ..RecordOpts::default()
     };
     change(&mut opts);
@@ -127,7 +130,7 @@ fn a_command_that_cannot_run_leaves_no_file_and_the_shells_status() {
     let path = output("none");
     let opts = RecordOpts {
         target: Target { command: vec!["/no/such/program".into()], ..Target::default() },
-        output: Output::File(path.clone()),
+        file: FileOpts { output: Output::File(path.clone()), ..FileOpts::default() },
         ..RecordOpts::default()
     };
     let error = record::record(&opts).expect_err("it can't run");
@@ -139,7 +142,7 @@ fn a_command_that_cannot_run_leaves_no_file_and_the_shells_status() {
 #[ignore = "live: records on this machine"]
 fn a_size_limit_ends_the_recording_but_not_the_command() {
     let command = ["sh", "-c", &format!("{BURN}; {BURN}; exit 5")];
-    let limit = |opts: &mut RecordOpts| opts.max_size_bytes = Some(4096);
+    let limit = |opts: &mut RecordOpts| opts.file.max_size_bytes = Some(4096);
     let Some(Recorded { summary, bytes }) = recorded("limit", &command, limit) else { return };
     assert_eq!(summary.exit.map(|e| e.shell_code()), Some(5));
     PerfData::open(&bytes).expect("a whole file");
@@ -165,15 +168,15 @@ fn each_of_several_files_begins_with_what_is_mapped_and_together_they_hold_all_s
     std::fs::create_dir_all(&parts).expect("a folder for the files");
     let several = |opts: &mut RecordOpts| {
         let size_bytes = Some(8 << 10);
-        opts.output = Output::File(parts.join("p.data"));
-        opts.switch_output = Some(record::opts::SwitchOutput { size_bytes, ..Default::default() });
+        opts.file.output = Output::File(parts.join("p.data"));
+        opts.file.switch_output = Some(record::opts::SwitchOutput { size_bytes, ..Default::default() });
     };
     let command = ["sh", "-c", &format!("{BURN}; {BURN}")];
     let opts_of = |change: &dyn Fn(&mut RecordOpts)| {
         let mut opts = RecordOpts {
             target: Target { command: command.iter().map(Into::into).collect(), ..Target::default() },
-            call_graph: CallGraph::Live,
-            keep_files: KeepFiles::None,
+            stacks: StackOpts { call_graph: CallGraph::Live, ..StackOpts::default() },
+            file: FileOpts { keep_files: KeepFiles::None, ..FileOpts::default() },
             ..RecordOpts::default()
         };
         change(&mut opts);
@@ -202,7 +205,7 @@ fn each_of_several_files_begins_with_what_is_mapped_and_together_they_hold_all_s
 #[ignore = "live: records on this machine"]
 fn an_overwritten_recording_holds_its_end() {
     let keeps_the_end = |opts: &mut RecordOpts| {
-        opts.overwrite = true;
+        opts.file.overwrite = true;
         opts.ring_pages = Some(1);
     };
     let Some(run) = recorded("window", &["sh", "-c", BURN], keeps_the_end) else { return };
@@ -214,7 +217,7 @@ fn an_overwritten_recording_holds_its_end() {
 #[test]
 #[ignore = "live: records on this machine"]
 fn snapshots_go_to_the_file_in_dwarf_mode() {
-    let dwarf = |opts: &mut RecordOpts| opts.call_graph = CallGraph::Dwarf(4096);
+    let dwarf = |opts: &mut RecordOpts| opts.stacks.call_graph = CallGraph::Dwarf(4096);
     let Some(Recorded { summary, bytes }) = recorded("dwarf", &["sh", "-c", BURN], dwarf) else { return };
     let mut with_stack = 0;
     let file = PerfData::open(&bytes).expect("our own file");

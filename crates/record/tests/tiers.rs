@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use perfdata::off_cpu::{OffCpuTotals, Payload, State, flag};
 use perfdata::{Order, PerfData, Record};
 use record::off_cpu::{Options, Tier};
-use record::opts::{CallGraph, KeepFiles, Output, RecordOpts};
+use record::opts::{CallGraph, FileOpts, KeepFiles, Output, RecordOpts, StackOpts};
 use record::summary::Notice;
 use record::{RunSummary, Target};
 
@@ -60,10 +60,13 @@ fn recorded(best: Tier) -> Option<(RunSummary, Told)> {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("tiers-{}.data", std::process::id()));
     let opts = RecordOpts {
         target: Target { command: ["sh", "-c", SCRIPT].map(Into::into).to_vec(), ..Target::default() },
-        call_graph: CallGraph::Live,
-        output: Output::File(path.clone()),
+        stacks: StackOpts { call_graph: CallGraph::Live, ..StackOpts::default() },
+        file: FileOpts {
+            output: Output::File(path.clone()),
+            keep_files: KeepFiles::None,
+            ..FileOpts::default()
+        },
         summary: true,
-        keep_files: KeepFiles::None,
         off_cpu: Some(Options { best, ..Options::default() }),
         ..RecordOpts::default()
     };

@@ -6,28 +6,27 @@
 
 mod events;
 mod lifetime;
+mod parts;
 mod reported;
 mod return_hooks;
 mod ruled;
 pub mod signal_toggle;
 mod slow_filter;
+mod slow_half;
 mod stack;
 mod stack_regions;
 pub mod thread_exit;
 mod values;
 
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::AtomicU32;
 
 use crate::entry::addresses;
 use crate::frame::{OpenCall, ReturnAddress, SIGNED, SIGNED_B, SILENT, UNCOUNTED};
-use crate::gate::Gate;
 use crate::instrumented_fn::Site;
-use crate::layout as l;
 use crate::layout::sleds;
-use crate::process::recording_folder::{self, ThreadFile};
 use crate::registers::{Registers, Results};
 use crate::sys;
-use crate::thread::slow_filter::SlowCalls;
+use crate::thread::parts::{SlowHalf, ThreadRules, TraceFile};
 use crate::thread::stack_regions::StackRegions;
 
 /// Frames of one thread; the memory is reserved, not used.
@@ -80,22 +79,8 @@ pub struct ThreadState {
     pub base: *mut OpenCall,
     /// Address and time of calls whose entries are not written (yet), frame by frame; null if not needed.
     pub unwritten: *mut [u64; 2],
-    /// The file's chunk that is mapped …
-    pub chunk: *mut u8,
-    /// … and its bytes.
-    pub chunk_bytes: usize,
-    /// The one before, mapped yet; null: none.
-    pub old: *mut u8,
-    /// Its bytes.
-    pub old_bytes: usize,
-    /// Bytes of the file so far.
-    pub file_bytes: u64,
-    /// The file's descriptor, unless the program has closed it.
-    pub fd: i32,
-    /// Location of the file, if there is one.
-    pub file: Option<ThreadFile>,
-    /// Which it is: [`sys::identity`].
-    pub file_identity: [u64; 2],
+    /// Where events are written to.
+    pub file: TraceFile,
     /// `FRESH`, `LIVE`, `OFF` or `UNABLE`.
     pub state: u32,
     /// Calls not recorded since the last event with a count of lost calls; a handler may add to it at any
@@ -103,108 +88,16 @@ pub struct ThreadState {
     lost: AtomicU32,
     /// Reported entries that were not recorded and whose exits are to come.
     refused: u32,
-    busy: u32,
-    /// Where on the stack the slow half runs that shut the fast half out.
-    holder: u64,
-    /// Signals are held back; `mask` is what was blocked before.
-    held: u32,
-    mask: u64,
+    slow_half: SlowHalf,
     /// Bounds of the thread's own stack.
     pub stack: (u64, u64),
-    /// Value of `limit` while calls are recorded.
-    pub depth_limit: *mut OpenCall,
-    gate: Gate,
-    /// Only calls that lead to a function of `sleds::CALLER` are written.
-    callers_only: bool,
-    /// Bytes that the file keeps; 0: all.
-    pub keep_bytes: u64,
-    /// Open calls that are dropped unless they are slow.
-    pub slow: SlowCalls,
-    /// Signals that switch recording, as far as this thread has followed them.
-    seen: u32,
+    /// Which calls are written.
+    pub rules: ThreadRules,
     /// Known stacks of coroutines; null: none.
     pub apart: *mut StackRegions,
-    /// Why nothing more can be written, an errno; 0: it can.
-    pub refusal: i32,
 }
 
 impl ThreadState {
-    /// Shuts the fast half out; false when the slow half already runs on this thread (a signal handler).
-    pub fn lock(&mut self) -> bool {
-        if self.busy != 0 {
-            self.lose();
-            return false;
-        }
-        let here = 0u8;
-        self.holder = &raw const here as u64;
-        self.busy = 1;
-        self.limit = core::ptr::null_mut();
-        true
-    }
-
-    /// A handler continues at `sp`, on the thread's own stack. If that is above the slow half it interrupted,
-    /// the slow half will not resume. (The slow half works step by step, so its data stays consistent; while it
-    /// holds signals back, none arrives.)
-    pub fn left_slow_half(&mut self, sp: u64) {
-        // Before the thread's first call is recorded its stack is not known.
-        let is_own = |at: u64| self.stack == (0, 0) || self.is_own(at);
-        if self.busy != 0 && self.held == 0 && self.holder < sp && is_own(self.holder) && is_own(sp) {
-            self.unlock();
-        }
-    }
-
-    /// Whether the slow half runs on this thread.
-    pub const fn is_busy(&self) -> bool {
-        self.busy != 0
-    }
-
-    /// A call is not recorded.
-    pub fn lose(&self) {
-        if self.chunk.is_null() && self.refusal != 0 {
-            return recording_folder::lose(self.refusal);
-        }
-        let _ = self.lost.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |lost| lost.checked_add(1));
-    }
-
-    /// Writes how many calls were lost since the last such event, if there is room: a process may end without
-    /// another event.
-    pub fn tell_lost(&mut self) {
-        match self.lost.load(Ordering::Relaxed) {
-            0 => {}
-            _ if self.has_room() => {
-                let lost = self.lost.swap(0, Ordering::Relaxed);
-                self.word(l::control_word(l::CONTROL_LOST, u64::from(lost)));
-            }
-            lost => self.show_lost(lost),
-        }
-    }
-
-    /// Lets the fast half in again.
-    pub fn unlock(&mut self) {
-        self.tell_lost();
-        // While the rules record nothing, every entry comes here and is looked at.
-        if self.gate.is_open() && !self.callers_only {
-            self.limit = self.depth_limit.min(self.last_frame());
-        }
-        if signal_toggle::is_news(self.seen) {
-            self.limit = core::ptr::null_mut();
-        }
-        let held = core::mem::take(&mut self.held);
-        let mask = self.mask;
-        self.busy = 0;
-        if held != 0 {
-            sys::restore_signals(mask);
-        }
-    }
-
-    /// Signals wait until `unlock`: what is done now takes long, and their handlers' calls would be lost.
-    pub fn hold_signals(&mut self) {
-        if self.held == 0 {
-            self.mask = sys::block_signals();
-            self.held = 1;
-        }
-    }
-
     /// A function was entered that returns to `address`. True when it was recorded and a sled's stub is to call
     /// it; otherwise `place` has the address that it returns to.
     pub fn enter(
@@ -250,15 +143,15 @@ impl ThreadState {
         // SAFETY: the assembly put the site of the stub there, and sites are never unmapped.
         let site = more.map(|registers| unsafe { &*(registers.site as *const Site) });
         let rules = site.map_or(0, |site| site.rules);
-        if let Some(on) = signal_toggle::news(&mut self.seen) {
-            self.gate.switch(on);
+        if let Some(on) = signal_toggle::news(&mut self.rules.seen) {
+            self.rules.gate.switch(on);
         }
-        let was_open = self.gate.is_open();
-        self.gate.enter(rules);
+        let was_open = self.rules.gate.is_open();
+        self.rules.gate.enter(rules);
         let frame = frame.with_site(site);
-        let is_open = self.gate.is_open();
+        let is_open = self.rules.gate.is_open();
         let may_be_written = is_open && rules & sleds::OFF == 0;
-        let writes = may_be_written && (!self.callers_only || rules & sleds::CALLER != 0);
+        let writes = may_be_written && (!self.rules.callers_only || rules & sleds::CALLER != 0);
         // Muted by this very call: its end must be seen, to go on. Others are kept for what may be asked of them.
         let stays = was_open && rules & sleds::NOT != 0 || !self.unwritten.is_null();
         let mut offset = 0;
@@ -273,7 +166,7 @@ impl ThreadState {
             stays && self.push_silent(addr, frame, may_be_written)
         };
         if !opened {
-            self.gate.leave(rules);
+            self.rules.gate.leave(rules);
             return EntryOutcome::Refused;
         }
         if let (Some(site), Some(registers)) = (site, more) {
@@ -297,7 +190,7 @@ impl ThreadState {
         frame.slot |= SILENT;
         if !may_be_written {
             frame.slot |= UNCOUNTED;
-            self.depth_limit = self.depth_limit.wrapping_add(1);
+            self.rules.depth_limit = self.rules.depth_limit.wrapping_add(1);
         }
         if !self.unwritten.is_null() {
             let written = if may_be_written { [addr, sys::ticks()] } else { [addr, 0] };

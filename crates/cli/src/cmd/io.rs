@@ -16,7 +16,7 @@ use profile::block_io::Request;
 use profile::session::{Dimensions, SessionOpts};
 use profile::source::Want;
 use profile::view::io::{IoOpts, io};
-use record::opts::{EndsBy, RecordOpts, Watch};
+use record::opts::{EndsBy, RecordOpts, SampleWatch};
 use record::summary::{Notice, RunSummary};
 use record::sys::SignalReader;
 use std::collections::BTreeSet;
@@ -116,7 +116,7 @@ fn record_it(
     dev: Option<u32>,
     mut opts: RecordOpts,
 ) -> anyhow::Result<Result<RunSummary, record::Error>> {
-    opts.tell = |line| out::note(line);
+    opts.observers.tell = |line| out::note(line);
     if !args.trace {
         let _status = StatusLine::of(&opts.target);
         return Ok(record::record(&opts));
@@ -127,8 +127,8 @@ fn record_it(
         pids => trace::Whose::Of(pids.iter().copied().collect()),
     };
     let (sender, handed) = channel();
-    opts.watch = Some(Watch(sender));
-    opts.ends_by = EndsBy::SignalsAndStdout;
+    opts.observers.watch = Some(SampleWatch(sender));
+    opts.span.ends_by = EndsBy::SignalsAndStdout;
     let printer = std::thread::spawn(move || {
         let _blocked = SignalReader::leave_to_recording();
         trace::Live::new(whose, dev).run(&handed, &mut out::stdout())

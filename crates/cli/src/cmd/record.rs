@@ -179,21 +179,21 @@ impl Args {
         let mut opts = RecordOpts { target: self.target.target()?, ..RecordOpts::default() };
         self.sampling.apply(&mut opts)?;
         if self.quiet {
-            opts.on_catch_up = |_| {};
+            opts.observers.on_catch_up = |_| {};
         }
         self.tracing.apply(&mut opts)?;
-        opts.no_samples = self.no_samples;
-        opts.output =
+        opts.sampling.no_samples = self.no_samples;
+        opts.file.output =
             if self.output.as_os_str() == "-" { Output::Stdout } else { Output::File(self.output.clone()) };
-        opts.compression = self.compression_level;
-        opts.max_size_bytes = self.max_size;
+        opts.file.compression = self.compression_level;
+        opts.file.max_size_bytes = self.max_size;
         self.several_files(&mut opts)?;
-        opts.control = self.control.clone();
-        opts.tell = |line| out::note(line);
-        opts.no_build_ids = self.no_buildid;
-        opts.keep_files = if self.no_buildid_cache { KeepFiles::None } else { KeepFiles::All };
-        opts.command_line = std::env::args_os().map(|a| a.to_string_lossy().into_owned()).collect();
-        (opts.realtime, opts.exclude_self) = (self.realtime, self.exclude_perf);
+        opts.span.control = self.control.clone();
+        opts.observers.tell = |line| out::note(line);
+        opts.file.no_build_ids = self.no_buildid;
+        opts.file.keep_files = if self.no_buildid_cache { KeepFiles::None } else { KeepFiles::All };
+        opts.file.command_line = std::env::args_os().map(|a| a.to_string_lossy().into_owned()).collect();
+        (opts.realtime, opts.sampling.exclude_self) = (self.realtime, self.exclude_perf);
         if let Some(list) = &self.user_regs {
             opts.extra.regs_user = registers::parse("--user-regs", list)?;
         }
@@ -227,7 +227,7 @@ impl Args {
 impl Args {
     /// The flags that make several files of one recording.
     fn several_files(&self, opts: &mut RecordOpts) -> anyhow::Result<()> {
-        if opts.output == Output::Stdout && (self.switch_output.is_some() || self.overwrite) {
+        if opts.file.output == Output::Stdout && (self.switch_output.is_some() || self.overwrite) {
             anyhow::bail!("--switch-output and --overwrite write files: name one by -o FILE");
         }
         if opts.traces() && (self.switch_output.is_some() || self.overwrite) {
@@ -235,9 +235,9 @@ impl Args {
                 "--switch-output and --overwrite are for samples; of a trace -S keeps the newest part"
             );
         }
-        opts.overwrite = self.overwrite;
-        opts.timestamp_filename = self.timestamp_filename;
-        opts.switch_output = self
+        opts.file.overwrite = self.overwrite;
+        opts.file.timestamp_filename = self.timestamp_filename;
+        opts.file.switch_output = self
             .switch_output
             .clone()
             .map(|several| SwitchOutput { most_files: self.switch_max_files.map(usize::from), ..several });

@@ -120,14 +120,14 @@ fn record_opts(args: &Args) -> anyhow::Result<RecordOpts> {
         !opts.traces(),
         "tally run shows samples; a processor's trace is recorded by tally record -e intel_pt/cyc/u"
     );
-    opts.output = Output::File(args.output.clone());
+    opts.file.output = Output::File(args.output.clone());
     if !args.no_off_cpu && opts.clock == Clock::Monotonic && opts.off_cpu.is_none() {
         opts.off_cpu = Some(record::off_cpu::Options::default());
     }
     opts.summary = true;
-    opts.tell = |line| out::note(line);
-    opts.keep_files = KeepFiles::Unreachable;
-    opts.command_line = std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect();
+    opts.observers.tell = |line| out::note(line);
+    opts.file.keep_files = KeepFiles::Unreachable;
+    opts.file.command_line = std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect();
     Ok(opts)
 }
 

@@ -135,13 +135,13 @@ impl Args {
             );
             opts.target.whom = Whom::System;
         }
-        opts.ends_after = Some(Duration::from_secs(self.refresh.into()));
-        opts.ends_by = EndsBy::Caller;
-        opts.keep_files = KeepFiles::Unreachable;
+        opts.span.ends_after = Some(Duration::from_secs(self.refresh.into()));
+        opts.span.ends_by = EndsBy::Caller;
+        opts.file.keep_files = KeepFiles::Unreachable;
         // The screen is the view's; and a slice that is unwound late is shown late.
-        opts.on_catch_up = |_| {};
+        opts.observers.on_catch_up = |_| {};
         if self.stdio && self.sampling.call_graph.is_none() {
-            opts.call_graph = CallGraph::None;
+            opts.stacks.call_graph = CallGraph::None;
         }
         self.view.leave_out(&mut opts);
         Ok(opts)
@@ -168,7 +168,7 @@ impl SliceFile {
 
     /// Records into it.
     fn record(&self, opts: &mut RecordOpts) -> anyhow::Result<()> {
-        opts.output = Output::File(self.path());
+        opts.file.output = Output::File(self.path());
         let summary = record::record(opts)?;
         let stop = summary.notices.iter().find_map(|notice| match notice {
             Notice::WriteStopped(why) => Some(why),

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use intelpt::Packets;
 use perfdata::{Attr, AttrFlags, Event, Features, WriterOpts};
-use record::opts::{EventRequest, Output, RecordOpts};
+use record::opts::{EventRequest, FileOpts, Output, RecordOpts};
 use record::output::RecordingSink;
 use record::plan::{Offer, Plan, plan};
 use record::pt::info::Info;
@@ -96,7 +96,10 @@ fn opts(options: &Options, how: How, output: &Path) -> RecordOpts {
     RecordOpts {
         events: vec![event],
         clock: Clock::Perf,
-        output: if to_stdout { Output::Stdout } else { Output::File(output.to_owned()) },
+        file: FileOpts {
+            output: if to_stdout { Output::Stdout } else { Output::File(output.to_owned()) },
+            ..FileOpts::default()
+        },
         trace: TraceOptions { per_thread: options.per_thread, snapshot, ..TraceOptions::default() },
         ..RecordOpts::default()
     }

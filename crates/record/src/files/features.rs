@@ -33,7 +33,7 @@ pub fn of_machine(opts: &RecordOpts, events: &[Event]) -> Features {
         cpu_desc: cpu_field(&cpuinfo, "model name").map(str::to_owned),
         cpu_id: cpu_id(&cpuinfo),
         total_mem_kib: read("/proc/meminfo").and_then(|t| mem_total_kib(&t)),
-        cmdline: (!opts.command_line.is_empty()).then(|| opts.command_line.clone()),
+        cmdline: (!opts.file.command_line.is_empty()).then(|| opts.file.command_line.clone()),
         event_desc: events.to_vec(),
         cpu_topology: Some(cpu_topology(&cpus)),
         numa_topology: numa_nodes(),
@@ -70,7 +70,7 @@ pub fn at_end(
 ) -> Features {
     let mut features = of_machine(opts, events);
     features.sample_time_ns = sample_time_ns;
-    if !opts.no_build_ids {
+    if !opts.file.no_build_ids {
         features.build_ids = build_ids(seen);
     }
     features

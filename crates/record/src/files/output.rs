@@ -41,11 +41,11 @@ impl RecordingSink {
             opts: writer,
             failed: None,
             complete_bytes: 0,
-            max_bytes: opts.max_size_bytes,
+            max_bytes: opts.file.max_size_bytes,
             samples: 0,
             safe_samples: 0,
         };
-        match &opts.output {
+        match &opts.file.output {
             Output::Discard => {}
             Output::File(path) => {
                 let fail = |source| Error::Output { path: path.clone(), source };

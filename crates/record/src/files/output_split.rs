@@ -20,13 +20,13 @@ impl Parts {
     /// `None` unless the options ask for several files or for a window; `first` is the file's first event.
     #[must_use]
     pub fn wanted(opts: &RecordOpts, first: Option<&Event>, window_bytes: usize) -> Option<Self> {
-        let several = opts.switch_output.as_ref();
-        if several.is_none() && !opts.overwrite {
+        let several = opts.file.switch_output.as_ref();
+        if several.is_none() && !opts.file.overwrite {
             return None;
         }
         Some(Self {
             journal: Journal::new(first?.clone()),
-            window: opts.overwrite.then(|| PartWindow::new(window_bytes)),
+            window: opts.file.overwrite.then(|| PartWindow::new(window_bytes)),
             most_bytes: several.and_then(|several| several.size_bytes),
             overwritten: 0,
         })

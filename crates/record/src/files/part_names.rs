@@ -40,14 +40,14 @@ impl PartNames {
     /// With `path` as the plain name. A device or pipe keeps it.
     #[must_use]
     pub fn new(path: &Path, opts: &RecordOpts) -> Self {
-        let several = opts.switch_output.as_ref();
-        let is_asked = opts.timestamp_filename || several.is_some();
+        let several = opts.file.switch_output.as_ref();
+        let is_asked = opts.file.timestamp_filename || several.is_some();
         Self {
             path: path.to_owned(),
             stamped: is_asked && !output_file::is_stream(path),
             most_files: several.and_then(|several| several.most_files),
             complete: VecDeque::new(),
-            tell: opts.tell,
+            tell: opts.observers.tell,
             identity: None,
         }
     }
@@ -138,6 +138,7 @@ fn stamp(ns: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::session::opts::{FileOpts, SwitchOutput};
 
     #[test]
     fn a_stamp_is_the_date_in_digits() {
@@ -151,7 +152,10 @@ mod tests {
     fn files_completed_within_a_hundredth_of_a_second_do_not_replace_each_other() {
         let dir = std::env::temp_dir().join(format!("tally-parts-at-once-{}", std::process::id()));
         fs::create_dir_all(&dir).expect("a folder for the test");
-        let opts = RecordOpts { timestamp_filename: true, ..RecordOpts::default() };
+        let opts = RecordOpts {
+            file: FileOpts { timestamp_filename: true, ..FileOpts::default() },
+            ..RecordOpts::default()
+        };
         let mut names = PartNames::new(&dir.join("p.data"), &opts);
         for _ in 0..20 {
             names.create().expect("room");
@@ -190,10 +194,10 @@ mod tests {
         let dir = std::env::temp_dir().join(format!("tally-parts-{}", std::process::id()));
         fs::create_dir_all(&dir).expect("a folder for the test");
         let opts = RecordOpts {
-            switch_output: Some(crate::session::opts::SwitchOutput {
-                most_files: Some(2),
-                ..Default::default()
-            }),
+            file: FileOpts {
+                switch_output: Some(SwitchOutput { most_files: Some(2), ..SwitchOutput::default() }),
+                ..FileOpts::default()
+            },
             ..RecordOpts::default()
         };
         let path = dir.join("p.data");

@@ -83,7 +83,7 @@ fn suits(opts: &RecordOpts) -> bool {
     });
     let target = &opts.target;
     let whole = target.whom != Whom::System && target.cpus.is_none() && target.cgroup.is_none();
-    whole && samples_time && !opts.extra.switches && !opts.no_inherit && !opts.extra.stat
+    whole && samples_time && !opts.extra.switches && !opts.sampling.no_inherit && !opts.extra.stat
 }
 
 #[cfg(test)]

@@ -86,13 +86,13 @@ impl Attempt {
             proc::sysctl("kernel/perf_event_max_sample_rate").and_then(|r| u64::try_from(r).ok());
         let max_rate_hz = max_rate_hz.unwrap_or(100_000);
         let mut notices = Vec::new();
-        let asked = match opts.rate {
+        let asked = match opts.sampling.rate {
             Rate::Hz(hz) => Some(hz),
             Rate::Usual => Some(Rate::usual_hz(opts.off_cpu.is_some())),
             Rate::MaxHz | Rate::Period(_) => None,
         };
         if let Some(asked) = asked.filter(|hz| *hz > max_rate_hz) {
-            if opts.strict_rate {
+            if opts.sampling.strict_rate {
                 return Err(Error::RateTooHigh { asked, limit: max_rate_hz });
             }
             notices.push(Notice::LowerFrequency(asked, max_rate_hz));
@@ -159,8 +159,8 @@ impl Attempt {
                 use_clock(event);
                 // A period in occurrences isn't valid for an event that counts nanoseconds.
                 event.own_rate = false;
-                if matches!(self.opts.rate, Rate::Period(_)) {
-                    self.opts.rate = Rate::default();
+                if matches!(self.opts.sampling.rate, Rate::Period(_)) {
+                    self.opts.sampling.rate = Rate::default();
                 }
                 self.notices.push(Notice::NoHardwareCounters(name, "cpu-clock"));
             }
@@ -234,7 +234,10 @@ impl Attempt {
     /// Stacks are had in another way than was asked.
     fn replace(&mut self, from: CallGraph, to: CallGraph) {
         let modes = self.events.iter_mut().filter_map(|event| event.call_graph.as_mut());
-        modes.chain([&mut self.opts.call_graph]).filter(|mode| **mode == from).for_each(|mode| *mode = to);
+        modes
+            .chain([&mut self.opts.stacks.call_graph])
+            .filter(|mode| **mode == from)
+            .for_each(|mode| *mode = to);
     }
 
     /// The rings were too large for the locked-memory limit: half of it.
@@ -275,7 +278,7 @@ fn default_pages(cpus: usize) -> usize {
 /// Snapshot sizes for these rings, no larger than was asked for.
 fn steps(opts: &RecordOpts, pages: usize, cpus: usize) -> [u32; 2] {
     let [small, large] = snapshot_steps(pages, cpus, opts.target.is_system_wide());
-    opts.snapshot_bytes.map_or([small, large], |[first, most]| [small.min(first), large.min(most)])
+    opts.stacks.snapshot_bytes.map_or([small, large], |[first, most]| [small.min(first), large.min(most)])
 }
 
 /// Snapshot sizes so that at least a dozen samples fit a ring.
@@ -324,6 +327,7 @@ pub(crate) fn cpu_clock() -> EventRequest {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::session::opts::StackOpts;
 
     #[test]
     fn snapshots_fit_a_dozen_times_into_the_ring() {
@@ -332,7 +336,10 @@ mod tests {
         let small = snapshot_steps((128 << 10) / page, 2, false);
         assert!(small[1] as usize * 12 <= 128 << 10 && small[0] == small[1]);
         assert_eq!(snapshot_steps((8 << 20) / page, 64, false), [65_528; 2]);
-        let asked = RecordOpts { snapshot_bytes: Some([4 << 10, 24 << 10]), ..RecordOpts::default() };
+        let asked = RecordOpts {
+            stacks: StackOpts { snapshot_bytes: Some([4 << 10, 24 << 10]), ..StackOpts::default() },
+            ..RecordOpts::default()
+        };
         assert_eq!(steps(&asked, (8 << 20) / page, 2), [4 << 10, 24 << 10]);
         assert_eq!(steps(&RecordOpts::default(), (8 << 20) / page, 2), [24 << 10, 65_528]);
     }

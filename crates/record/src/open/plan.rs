@@ -86,7 +86,7 @@ pub struct Plan {
 /// Makes the plan. `events` are the user's, or the default one; never empty.
 #[must_use]
 pub fn plan(opts: &RecordOpts, events: &[EventRequest], offer: &Offer) -> Plan {
-    let may_live = !opts.without_user_chains && !opts.no_samples && offer.unwind_regs != 0;
+    let may_live = !opts.stacks.without_user_chains && !opts.sampling.no_samples && offer.unwind_regs != 0;
     let is_live = |event: &EventRequest| may_live && !event.aux && mode_of(event, opts) == CallGraph::Live;
     let live = events.iter().any(is_live);
     let traces = events.iter().any(|event| event.aux);
@@ -105,7 +105,7 @@ pub fn plan(opts: &RecordOpts, events: &[EventRequest], offer: &Offer) -> Plan {
     }
     // For tasks that already run, forks are followed from the first moment on, before any event samples. The same
     // applies when sampling starts later or is switched off for a while, because mappings are needed all the same.
-    let switched = opts.delay != Delay::None || opts.control.is_some();
+    let switched = opts.span.delay != Delay::None || opts.span.control.is_some();
     let tracks_apart = live || switched || opts.target.is_attached() || traces;
     if tracks_apart {
         made.opened.push(tracking_event(opts, &common, offer));
@@ -249,7 +249,7 @@ impl Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::opts::{Extra, Rate};
+    use crate::session::opts::{Rate, SampleExtras, SamplingOpts, SpanOpts, StackOpts};
 
     fn offer() -> Offer {
         Offer {
@@ -266,8 +266,15 @@ mod tests {
         EventRequest::plain("e", Attr { type_: PERF_TYPE_SOFTWARE, config, ..Attr::default() })
     }
 
+    fn sampled_at(rate: Rate, opts: RecordOpts) -> RecordOpts {
+        RecordOpts { sampling: SamplingOpts { rate, ..opts.sampling }, ..opts }
+    }
+
     fn live() -> RecordOpts {
-        RecordOpts { call_graph: CallGraph::Live, ..RecordOpts::default() }
+        RecordOpts {
+            stacks: StackOpts { call_graph: CallGraph::Live, ..StackOpts::default() },
+            ..RecordOpts::default()
+        }
     }
 
     #[test]
@@ -322,7 +329,7 @@ mod tests {
     #[test]
     fn an_event_that_the_kernel_counts_has_no_period_in_its_samples_if_it_is_to_wait_for_a_hundred() {
         let of = |config, rate| {
-            let attr = plan(&RecordOpts { rate, ..live() }, &[event(config)], &offer()).file[0].attr;
+            let attr = plan(&sampled_at(rate, live()), &[event(config)], &offer()).file[0].attr;
             (attr.sample_period, attr.samples(PERF_SAMPLE_PERIOD))
         };
         assert_eq!(of(PERF_COUNT_SW_PAGE_FAULTS, Rate::Period(100)), (100, false));
@@ -333,7 +340,11 @@ mod tests {
 
     #[test]
     fn without_samples_events_only_tell_of_processes() {
-        let plan = plan(&RecordOpts { no_samples: true, ..live() }, &[event(0)], &offer());
+        let plan = plan(
+            &RecordOpts { sampling: SamplingOpts { no_samples: true, ..SamplingOpts::default() }, ..live() },
+            &[event(0)],
+            &offer(),
+        );
         assert!(plan.opened.iter().all(|e| e.attr.sample_period == 0 && e.attr.sample_stack_user == 0));
         assert!(plan.opened[0].attr.flags.has(AttrFlags::MMAP2));
     }
@@ -346,7 +357,10 @@ mod tests {
             plan.opened.iter().all(|e| e.attr.read_format == PERF_FORMAT_LOST)
         };
         assert!(counts(&live(), event(0)));
-        let stat = RecordOpts { extra: Extra { stat: true, ..Extra::default() }, ..RecordOpts::default() };
+        let stat = RecordOpts {
+            extra: SampleExtras { stat: true, ..SampleExtras::default() },
+            ..RecordOpts::default()
+        };
         assert!(!counts(&stat, event(0)));
         assert!(!counts(&RecordOpts::default(), EventRequest { leader_samples: true, ..event(0) }));
     }
@@ -360,7 +374,7 @@ mod tests {
             (plan.file[0].attr.sample_period, plan.file[0].attr.is_freq())
         };
         let off_cpu = || RecordOpts { off_cpu: Some(crate::off_cpu::Options::default()), ..live() };
-        let asked = |opts, hz| RecordOpts { rate: Rate::Hz(hz), ..opts };
+        let asked = |opts, hz| sampled_at(Rate::Hz(hz), opts);
         assert_eq!(rate(&event(0), live()), (997, true));
         assert_eq!(rate(&event(0), off_cpu()), (499, true));
         assert_eq!(rate(&event(0), asked(off_cpu(), 997)), (997, true));
@@ -370,14 +384,20 @@ mod tests {
 
     #[test]
     fn mappings_are_told_while_sampling_waits() {
-        let opts = RecordOpts { delay: Delay::Off, ..RecordOpts::default() };
+        let opts = RecordOpts {
+            span: SpanOpts { delay: Delay::Off, ..SpanOpts::default() },
+            ..RecordOpts::default()
+        };
         assert_eq!(plan(&opts, &[event(0)], &offer()).tracking(), Some(0));
         assert_eq!(plan(&RecordOpts::default(), &[event(0)], &offer()).tracking(), None);
     }
 
     #[test]
     fn dwarf_mode_copies_what_was_asked_into_the_file() {
-        let opts = RecordOpts { call_graph: CallGraph::Dwarf(8192), ..RecordOpts::default() };
+        let opts = RecordOpts {
+            stacks: StackOpts { call_graph: CallGraph::Dwarf(8192), ..StackOpts::default() },
+            ..RecordOpts::default()
+        };
         let plan = plan(&opts, &[event(0)], &offer());
         assert_eq!(plan.opened.len(), 1);
         assert_eq!(plan.file[0].attr.sample_stack_user, 8192);

@@ -26,7 +26,7 @@ use crate::pipeline::ring_reader::{LEFT_OUT_BYTES, Layouts};
 use crate::pipeline::stacks::LiveUnwinder;
 use crate::pt::info::{self, Info};
 use crate::runtimes::python::{PythonReader, StackMoment};
-use crate::session::opts::{RecordOpts, Watch, Watched};
+use crate::session::opts::{RecordOpts, SampleWatch, Watched};
 use crate::sys::time::thread_cpu_ns;
 use perfdata::PidTid;
 
@@ -78,7 +78,7 @@ struct Rest {
     first_tracepoint: usize,
     /// Only records of these processes count; `None` if the kernel sends no others.
     followed: Option<Followed>,
-    watch: Option<Watch>,
+    watch: Option<SampleWatch>,
     header: HeaderOpts,
     traced: TraceAmounts,
     /// Reads Python's frames, and the processes that have their mapping in the file.
@@ -159,7 +159,7 @@ impl Worker {
             switches: None,
             first_tracepoint: plan.first_tracepoint(),
             followed: None,
-            watch: header.opts.watch.clone(),
+            watch: header.opts.observers.watch.clone(),
             header,
             traced: TraceAmounts::default(),
             python: None,
@@ -342,7 +342,7 @@ impl Rest {
             // The record is of another process on a CPU that is watched as a whole.
             return;
         }
-        if self.header.opts.exclude_self && pid == std::process::id() {
+        if self.header.opts.sampling.exclude_self && pid == std::process::id() {
             // Asked for by --exclude-perf.
             return;
         }
@@ -382,7 +382,7 @@ impl Rest {
         let seen = SeenFiles { objects: &seen, with_kernel: self.header.samples_kernel };
         let features = features::at_end(opts, self.sink.events(), seen, self.sample_times.take());
         // With a window it is unknown which stacks are still in it.
-        let notes = self.account.notes().filter(|_| !opts.overwrite);
+        let notes = self.account.notes().filter(|_| !opts.file.overwrite);
         let mut appendix = notes.map_or_else(Vec::new, |notes| notes.to_bytes(Endian::NATIVE));
         appendix.extend(self.processes.jit_maps().to_bytes(Endian::NATIVE));
         appendix.extend(self.python.iter().flat_map(|python| python.functions().to_bytes(Endian::NATIVE)));

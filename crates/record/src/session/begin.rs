@@ -21,7 +21,7 @@ use crate::sys::Child;
 pub(super) fn places_of(opts: &RecordOpts, child: Option<&Child>) -> Result<(Places, Start), Error> {
     let cpus = if opts.trace.per_thread { Vec::new() } else { opts.target.cpus() };
     let cgroup = opts.target.cgroup.as_ref().map(|name| open_cgroup(name)).transpose()?;
-    let by_exec = opts.delay == Delay::None;
+    let by_exec = opts.span.delay == Delay::None;
     match (&opts.target.whom, child) {
         (Whom::Command, None) => Err(Error::NoTarget),
         (Whom::Command, Some(child)) => {
@@ -74,7 +74,7 @@ pub(super) fn writer_opts(opts: &RecordOpts, setup: &Setup) -> WriterOpts {
         .map(|(event, ids)| Event { attr: event.attr, ids, name: event.name.clone() })
         .collect();
     let pipe_features = features::of_machine(opts, &events);
-    WriterOpts { events, zstd_level: opts.compression, early_names: true, pipe_features }
+    WriterOpts { events, zstd_level: opts.file.compression, early_names: true, pipe_features }
 }
 
 /// Passes to the worker the description of a processor's trace, and the kernel's mappings.

@@ -47,7 +47,7 @@ impl Recording<'_> {
         while !self.worker.is_finished() {
             if told.elapsed() >= Duration::from_secs(1) {
                 told = Instant::now();
-                (self.opts.on_catch_up)(self.shared.queue.waiting_bytes());
+                (self.opts.observers.on_catch_up)(self.shared.queue.waiting_bytes());
             }
             std::thread::sleep(pause);
             self.signals.take(None).map_err(Error::system("signalfd"))?;
@@ -82,10 +82,11 @@ impl Recording<'_> {
         let seen = finished.processes.objects().seen();
         let seen = SeenFiles { objects: &seen, with_kernel: setup.kernel };
         let features = features::at_end(opts, finished.sink.events(), seen, finished.sample_times);
-        if !opts.no_build_ids && opts.output != Output::Discard {
-            build_id_cache::default_root().map(|root| build_id_cache::keep(&root, seen, opts.keep_files));
+        if !opts.file.no_build_ids && opts.file.output != Output::Discard {
+            build_id_cache::default_root()
+                .map(|root| build_id_cache::keep(&root, seen, opts.file.keep_files));
         }
-        let appendix = finished.account.notes().filter(|_| !opts.overwrite);
+        let appendix = finished.account.notes().filter(|_| !opts.file.overwrite);
         let mut appendix = appendix.map_or_else(Vec::new, |n| n.to_bytes(Endian::NATIVE));
         appendix.extend(finished.processes.jit_maps().to_bytes(Endian::NATIVE));
         appendix.extend(python.iter().flat_map(|python| python.functions().to_bytes(Endian::NATIVE)));

@@ -63,7 +63,7 @@ pub fn record(opts: &RecordOpts) -> Result<RunSummary, Error> {
     let child = if command.is_empty() {
         None
     } else {
-        let stdout_to_stderr = opts.output == Output::Stdout;
+        let stdout_to_stderr = opts.file.output == Output::Stdout;
         let command = support.as_ref().map_or_else(|| command.clone(), |of| of.command(command));
         let mut variables: Vec<_> = support.iter().filter_map(|of| of.variable.clone()).collect();
         variables.extend(preparation.iter().flat_map(timers::Preparation::variables));
@@ -129,13 +129,13 @@ pub fn record(opts: &RecordOpts) -> Result<RunSummary, Error> {
 /// Signals that end the recording or request a snapshot.
 fn signals_of(opts: &RecordOpts) -> io::Result<StopSignals> {
     // Only who takes snapshots asks for that signal; else it does what it always does.
-    let minds_usr2 = opts.takes_snapshots() || opts.switch_output.is_some();
+    let minds_usr2 = opts.takes_snapshots() || opts.file.switch_output.is_some();
     let others: &[i32] = if minds_usr2 { &[SIGUSR2] } else { &[] };
-    if opts.ends_by == EndsBy::Caller {
+    if opts.span.ends_by == EndsBy::Caller {
         return StopSignals::none();
     }
     let mut signals = StopSignals::new(others)?;
-    if opts.ends_by == EndsBy::SignalsAndStdout || opts.output == Output::Stdout {
+    if opts.span.ends_by == EndsBy::SignalsAndStdout || opts.file.output == Output::Stdout {
         signals.watch_stdout();
     }
     Ok(signals)
@@ -274,11 +274,11 @@ impl<'o> Recording<'o> {
         setup.notices.extend(left_out.map(Notice::ChildrenLeftOut));
         let is_filtered = followed.is_some();
         let is_by_cpu = followed.is_some() || opts.target.is_system_wide();
-        let shared = Shared::new(spill_queue(&opts.output));
+        let shared = Shared::new(spill_queue(&opts.file.output));
         let ids = setup.opened.counters.iter().map(|c| (c.id, c.event));
         let ids = ids.chain(setup.opened.made.iter().copied());
         let layouts = Layouts::new(&setup.plan, ids);
-        let control = opts.control.as_ref().map(Control::open).transpose();
+        let control = opts.span.control.as_ref().map(Control::open).transpose();
         let control = control.map_err(Error::system("--control"))?;
         let sink = RecordingSink::create(opts, begin::writer_opts(opts, &setup), setup.opened.ring_bytes())?;
         let mut header = HeaderOpts { opts: opts.clone(), samples_kernel: setup.kernel };
@@ -362,7 +362,7 @@ impl<'o> Recording<'o> {
         let begin = Instant::now();
         let suspended_ns = time::suspended_ns();
         let cpu_ns = mem::own_use().cpu_ns();
-        if start == Start::ByHand && self.opts.delay == Delay::None {
+        if start == Start::ByHand && self.opts.span.delay == Delay::None {
             self.enable()?;
         } else if start == Start::OnExec {
             self.begin_clocks();
@@ -416,7 +416,7 @@ impl<'o> Recording<'o> {
             self.opts.target.command.first().map_or_else(String::new, |c| c.to_string_lossy().into_owned());
         self.shared.queue.close();
         let _ = self.worker.join();
-        if let Output::File(path) = &self.opts.output {
+        if let Output::File(path) = &self.opts.file.output {
             output_file::remove_recording(path);
         }
         Err(Error::Exec { command, source })

@@ -22,13 +22,13 @@ use super::begin;
 /// What the command's runtime is asked to do for us.
 pub(super) fn support_of(opts: &RecordOpts) -> Option<RuntimeSupport> {
     let own = |name: &str| std::env::var_os(name);
-    let is_wanted = opts.runtimes && opts.target.whom == Whom::Command && !opts.traces();
+    let is_wanted = opts.stacks.runtimes && opts.target.whom == Whom::Command && !opts.traces();
     if is_wanted { of_command(&opts.target.command, &own, is_possible()) } else { None }
 }
 
 /// That JVMs among the watched processes will be asked; `None` if there are none.
 pub(super) fn java_notice(opts: &RecordOpts, places: &Places) -> Option<Notice> {
-    let is_wanted = opts.runtimes && opts.target.is_attached() && !opts.traces();
+    let is_wanted = opts.stacks.runtimes && opts.target.is_attached() && !opts.traces();
     let has_jvm = is_wanted && begin::processes_of(&places.tids).into_iter().any(is_jvm);
     has_jvm.then_some(Notice::RuntimeSupport("Java", "Compiler.perfmap, at the end"))
 }
@@ -39,7 +39,8 @@ pub(super) struct Loading(Option<JoinHandle<Option<PythonEngine>>>);
 impl Loading {
     /// Begins to load them, where stacks are unwound here and its clock is theirs.
     pub(super) fn begin(opts: &RecordOpts) -> Self {
-        let is_wanted = opts.runtimes && is_possible() && opts.clock == Clock::Monotonic && !opts.traces();
+        let is_wanted =
+            opts.stacks.runtimes && is_possible() && opts.clock == Clock::Monotonic && !opts.traces();
         if !is_wanted {
             return Self(None);
         }

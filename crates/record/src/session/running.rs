@@ -25,12 +25,12 @@ const TICKS: [Duration; 3] = [Duration::from_millis(50), Duration::from_millis(4
 impl Recording<'_> {
     /// The main loop: until the target ends or a stop is requested.
     pub(super) fn wait(&mut self, begin: Instant) -> Result<(), Error> {
-        let mut delayed = match self.opts.delay {
+        let mut delayed = match self.opts.span.delay {
             Delay::After(delay) => Some(delay),
             Delay::None | Delay::Off => None,
         };
         let mut recording = true;
-        let every = self.opts.switch_output.as_ref().and_then(|several| several.every);
+        let every = self.opts.file.switch_output.as_ref().and_then(|several| several.every);
         let mut next_file = every.map(|every| begin + every);
         loop {
             if let (Some(at), Some(every)) = (next_file, every)
@@ -73,7 +73,7 @@ impl Recording<'_> {
             let targets_gone = self.child.is_none() && self.are_targets_gone();
             let is_stopped = self.is_told_to_end
                 || self.signals.came().is_some()
-                || self.opts.ends_after.is_some_and(|most| begin.elapsed() >= most);
+                || self.opts.span.ends_after.is_some_and(|most| begin.elapsed() >= most);
             if self.ending.is_some() || targets_gone || (is_stopped && self.child.is_none()) {
                 return Ok(());
             }
@@ -98,7 +98,7 @@ impl Recording<'_> {
             }
         }
         if let Some(hint) = self.signals.hint(command) {
-            (self.opts.tell)(&hint);
+            (self.opts.observers.tell)(&hint);
         }
         Ok(())
     }

@@ -1,9 +1,10 @@
 //! Clocks, read as nanoseconds.
 
 /// A clock of the kernel; the numbers are those of `attr.clockid`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Clock {
     /// `CLOCK_MONOTONIC`: what records are stamped with by default.
+    #[default]
     Monotonic,
     /// `CLOCK_MONOTONIC_RAW`.
     MonotonicRaw,

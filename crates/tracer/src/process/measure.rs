@@ -146,7 +146,7 @@ fn offset() -> u64 {
 fn is_recording() -> bool {
     // SAFETY: as above.
     let thread = unsafe { &*entry::thread() };
-    thread.is_live() && thread.refusal == 0
+    thread.is_live() && thread.file.refusal == 0
 }
 
 /// One argument, the first, of 8 bytes.

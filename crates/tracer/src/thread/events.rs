@@ -21,71 +21,73 @@ impl ThreadState {
         let made = self.try_make_file();
         if let Err(errno) = made {
             self.drop_file();
-            if let Some(file) = self.file.take() {
+            if let Some(file) = self.file.place.take() {
                 file.remove();
             }
-            self.refusal = errno;
+            self.file.refusal = errno;
         }
         made
     }
 
     fn try_make_file(&mut self) -> Result<(), i32> {
         let (file, fd) = ThreadFile::new()?;
-        (self.fd, self.file) = (fd, Some(file));
-        self.file_identity = sys::identity(fd).ok_or(EBADF)?;
-        self.chunk_bytes = l::CHUNK_BYTES_MIN / 2;
-        if self.keep_bytes > 0 {
+        (self.file.fd, self.file.place) = (fd, Some(file));
+        self.file.identity = sys::identity(fd).ok_or(EBADF)?;
+        self.file.chunk_bytes = l::CHUNK_BYTES_MIN / 2;
+        if self.file.keep_bytes > 0 {
             // Chunks of one size, so that each begins at a multiple of it.
-            self.chunk_bytes = self.chunk_bytes_max() / 2;
+            self.file.chunk_bytes = self.chunk_bytes_max() / 2;
         }
         self.hold_signals();
-        self.map_chunk(self.chunk_bytes * 2)?;
+        self.map_chunk(self.file.chunk_bytes * 2)?;
         let (tsc, monotonic_ns) = sys::moment();
         let header = l::ThreadHeader { pid: sys::pid(), tid: sys::tid(), tsc, monotonic_ns, first: 0 };
         // SAFETY: the chunk is at least CHUNK_BYTES_MIN long, the header shorter.
-        unsafe { core::ptr::copy_nonoverlapping(header.to_bytes().as_ptr(), self.chunk, l::HEADER_BYTES) };
+        unsafe {
+            core::ptr::copy_nonoverlapping(header.to_bytes().as_ptr(), self.file.chunk, l::HEADER_BYTES)
+        };
         // SAFETY: within the chunk.
-        self.pos = unsafe { self.chunk.add(l::HEADER_BYTES) }.cast();
+        self.pos = unsafe { self.file.chunk.add(l::HEADER_BYTES) }.cast();
         (self.tsc_high, self.addr_high) = (u32::MAX, u32::MAX);
         Ok(())
     }
 
     /// Lets go of the file: it is another process's, or complete.
     pub fn drop_file(&mut self) {
-        if !self.chunk.is_null() {
-            sys::unmap(self.chunk, self.chunk_bytes);
+        if !self.file.chunk.is_null() {
+            sys::unmap(self.file.chunk, self.file.chunk_bytes);
         }
         self.unmap_old();
         if self.is_open() {
-            sys::close(self.fd);
+            sys::close(self.file.fd);
         }
         (self.pos, self.end) = (core::ptr::null_mut(), core::ptr::null_mut());
-        (self.chunk, self.chunk_bytes, self.file_bytes) = (core::ptr::null_mut(), 0, 0);
+        (self.file.chunk, self.file.chunk_bytes, self.file.bytes) = (core::ptr::null_mut(), 0, 0);
     }
 
     /// Whether the descriptor is the file's yet: programs close all they know nothing of, and its number is then another's.
     fn is_open(&self) -> bool {
-        sys::identity(self.fd) == Some(self.file_identity)
+        sys::identity(self.file.fd) == Some(self.file.identity)
     }
 
     /// The same, after opening it once more if need be.
     pub fn reopened(&mut self) -> bool {
         if !self.is_open() {
-            self.fd = self.file.and_then(ThreadFile::again).unwrap_or(-1);
+            self.file.fd = self.file.place.and_then(ThreadFile::again).unwrap_or(-1);
         }
         self.is_open()
     }
 
     /// Moves on to the file's next chunk; false when there is no more space, for good.
     fn next_chunk(&mut self) -> bool {
-        if self.refusal != 0 || sys::is_restricted() {
+        if self.file.refusal != 0 || sys::is_restricted() {
             return false;
         }
         self.hold_signals();
-        let mut chunk_bytes = (self.chunk_bytes * 2).min(self.chunk_bytes_max());
+        let mut chunk_bytes = (self.file.chunk_bytes * 2).min(self.chunk_bytes_max());
         while let Err(errno) = self.map_chunk(chunk_bytes) {
             // There may be space for less; all chunks of a flight tracer are of one size.
-            if chunk_bytes <= l::CHUNK_BYTES_MIN || self.keep_bytes > 0 {
+            if chunk_bytes <= l::CHUNK_BYTES_MIN || self.file.keep_bytes > 0 {
                 self.stop(errno);
                 return false;
             }
@@ -96,10 +98,10 @@ impl ThreadState {
 
     /// From here on nothing of this thread is recorded, which its file notes; its calls are counted.
     fn stop(&mut self, errno: i32) {
-        self.refusal = errno;
-        let stop = self.chunk as usize + self.chunk_bytes;
+        self.file.refusal = errno;
+        let stop = self.file.chunk as usize + self.file.chunk_bytes;
         // Space is kept for this, and for the count that follows.
-        if !self.chunk.is_null() && (self.pos as usize) + 2 * l::EVENT_BYTES <= stop {
+        if !self.file.chunk.is_null() && (self.pos as usize) + 2 * l::EVENT_BYTES <= stop {
             self.word(l::control_word(l::CONTROL_STOPPED, errno as u64));
         }
     }
@@ -119,17 +121,17 @@ impl ThreadState {
         if !self.reopened() {
             return Err(EBADF);
         }
-        allocate(self.fd, self.file_bytes, chunk_bytes as u64)?;
-        let chunk = sys::map_file(self.fd, chunk_bytes, self.file_bytes)?;
-        if !self.chunk.is_null() {
+        allocate(self.file.fd, self.file.bytes, chunk_bytes as u64)?;
+        let chunk = sys::map_file(self.file.fd, chunk_bytes, self.file.bytes)?;
+        if !self.file.chunk.is_null() {
             self.fill_chunk();
             // The fast half may have been interrupted between taking a place there and writing it.
             self.unmap_old();
-            (self.old, self.old_bytes) = (self.chunk, self.chunk_bytes);
+            (self.file.old, self.file.old_bytes) = (self.file.chunk, self.file.chunk_bytes);
         }
         self.forget_entries();
-        (self.chunk, self.chunk_bytes) = (chunk, chunk_bytes);
-        self.file_bytes += chunk_bytes as u64;
+        (self.file.chunk, self.file.chunk_bytes) = (chunk, chunk_bytes);
+        self.file.bytes += chunk_bytes as u64;
         self.drop_oldest();
         // SAFETY: both are within the chunk just mapped.
         unsafe {
@@ -140,16 +142,16 @@ impl ThreadState {
     }
 
     fn unmap_old(&mut self) {
-        if !self.old.is_null() {
-            sys::unmap(self.old, self.old_bytes);
-            self.old = core::ptr::null_mut();
+        if !self.file.old.is_null() {
+            sys::unmap(self.file.old, self.file.old_bytes);
+            self.file.old = core::ptr::null_mut();
         }
     }
 
     /// An eighth of what is kept, so that no more than that is kept beyond what was asked for.
     fn chunk_bytes_max(&self) -> usize {
-        let part = (self.keep_bytes as usize / 8).next_power_of_two();
-        if self.keep_bytes == 0 {
+        let part = (self.file.keep_bytes as usize / 8).next_power_of_two();
+        if self.file.keep_bytes == 0 {
             l::CHUNK_BYTES_MAX
         } else {
             part.clamp(l::CHUNK_BYTES_MIN, l::CHUNK_BYTES_MAX)
@@ -158,21 +160,21 @@ impl ThreadState {
 
     /// Frees the space of chunks that are not kept. Every chunk then begins with its own high parts.
     fn drop_oldest(&mut self) {
-        if self.keep_bytes == 0 {
+        if self.file.keep_bytes == 0 {
             return;
         }
         (self.tsc_high, self.addr_high) = (u32::MAX, u32::MAX);
-        let size = self.chunk_bytes as u64;
-        let full = self.file_bytes - size;
-        let first = full.saturating_sub(self.keep_bytes) / size * size;
-        if first > 0 && write_all_at(self.fd, &first.to_le_bytes(), l::HEADER_FIRST as u64).is_ok() {
-            sys::punch(self.fd, l::PAGE_BYTES, first);
+        let size = self.file.chunk_bytes as u64;
+        let full = self.file.bytes - size;
+        let first = full.saturating_sub(self.file.keep_bytes) / size * size;
+        if first > 0 && write_all_at(self.file.fd, &first.to_le_bytes(), l::HEADER_FIRST as u64).is_ok() {
+            sys::punch(self.file.fd, l::PAGE_BYTES, first);
         }
     }
 
     /// Fills what is left of the old chunk with empty control events, so that no 0 ends the file early.
     fn fill_chunk(&mut self) {
-        let stop = self.chunk as usize + self.chunk_bytes;
+        let stop = self.file.chunk as usize + self.file.chunk_bytes;
         while (self.pos as usize) < stop {
             // SAFETY: pos is below the end of the mapped chunk.
             unsafe { *self.pos = l::control_word(l::CONTROL_LOST, 0) };
@@ -184,8 +186,8 @@ impl ThreadState {
     /// Writes the number of calls lost so far at the next event's place, even if the chunk is full, because no
     /// other event may follow. Space for it is reserved after the last event.
     pub fn show_lost(&mut self, lost: u32) {
-        let stop = self.chunk as usize + self.chunk_bytes;
-        if self.state == LIVE && !self.chunk.is_null() && (self.pos as usize) < stop {
+        let stop = self.file.chunk as usize + self.file.chunk_bytes;
+        if self.state == LIVE && !self.file.chunk.is_null() && (self.pos as usize) < stop {
             // SAFETY: within the mapped chunk, as just checked.
             unsafe { *self.pos = l::control_word(l::CONTROL_LOST, u64::from(lost)) };
         }
@@ -251,7 +253,7 @@ impl ThreadState {
 
     /// Writes an entry and opens the call; false if it is too deep, or lost for want of room.
     pub fn push(&mut self, addr: u64, mut frame: OpenCall) -> bool {
-        if self.top >= self.depth_limit || self.top >= self.last_frame() {
+        if self.top >= self.rules.depth_limit || self.top >= self.last_frame() {
             return false;
         }
         if !self.make_room() {

@@ -18,7 +18,7 @@ impl ThreadState {
             self.begin();
         }
         if self.state == UNABLE {
-            recording_folder::lose(self.refusal);
+            recording_folder::lose(self.file.refusal);
         }
         self.state == LIVE
     }
@@ -29,7 +29,7 @@ impl ThreadState {
         if sys::is_restricted() {
             return;
         }
-        (self.state, self.refusal) = (UNABLE, ENOMEM);
+        (self.state, self.file.refusal) = (UNABLE, ENOMEM);
         let Some(frames) = sys::map_memory(0, FRAMES_BYTES) else { return };
         if options.callers_only || options.keeps_silent {
             let Some(unwritten) = sys::map_memory(0, MAX_FRAMES * size_of::<[u64; 2]>()) else {
@@ -37,7 +37,7 @@ impl ThreadState {
             };
             self.unwritten = unwritten.cast();
         }
-        self.refusal = 0;
+        self.file.refusal = 0;
         let bottom = frames.cast::<OpenCall>();
         // SAFETY: fresh memory of MAX_FRAMES + 1 frames; the lowest is a sentinel that no slot passes.
         unsafe { *bottom = OpenCall::new(0, u64::MAX) };
@@ -45,9 +45,9 @@ impl ThreadState {
         self.base = unsafe { bottom.add(1) };
         self.top = self.base;
         self.stack = own_stack::own_stack(&raw const *self as u64);
-        self.gate = Gate::new(options.any_only, options.starts_off);
-        self.callers_only = options.callers_only;
-        self.keep_bytes = options.keep_bytes;
+        self.rules.gate = Gate::new(options.any_only, options.starts_off);
+        self.rules.callers_only = options.callers_only;
+        self.file.keep_bytes = options.keep_bytes;
         self.find_limits();
         if self.make_file().is_err() {
             return;
@@ -70,9 +70,10 @@ impl ThreadState {
         self.tell_lost();
         // Reserved space that was not used is given back: programs may have thousands of threads.
         let shown = u64::from(self.lost.load(Ordering::Relaxed) > 0) * l::EVENT_BYTES as u64;
-        let unused = (self.chunk as u64 + self.chunk_bytes as u64 - self.pos as u64).saturating_sub(shown);
+        let unused =
+            (self.file.chunk as u64 + self.file.chunk_bytes as u64 - self.pos as u64).saturating_sub(shown);
         if self.reopened() {
-            sys::truncate(self.fd, self.file_bytes - unused);
+            sys::truncate(self.file.fd, self.file.bytes - unused);
         }
         self.drop_file();
         sys::unmap(self.base.wrapping_sub(1).cast(), FRAMES_BYTES);
@@ -81,7 +82,8 @@ impl ThreadState {
             sys::unmap(self.unwritten.cast(), MAX_FRAMES * size_of::<[u64; 2]>());
         }
         let none = core::ptr::null_mut();
-        (self.base, self.top, self.depth_limit, self.unwritten) = (none, none, none, core::ptr::null_mut());
+        (self.base, self.top, self.rules.depth_limit, self.unwritten) =
+            (none, none, none, core::ptr::null_mut());
     }
 
     /// After fork, in the child: a file of its own, with the parent's open calls.
@@ -90,14 +92,14 @@ impl ThreadState {
             return;
         }
         self.drop_file();
-        self.slow.clear();
+        self.rules.slow.clear();
         // Calls lost before the fork are counted in the parent's file.
         self.lost.store(0, Ordering::Relaxed);
         let open = (0..self.depth()).filter(|at| self.frame(*at).is_some_and(|frame| !frame.is_silent()));
         let open = open.count();
         // Without a file calls are still followed: the return addresses of open ones are known here alone.
         if self.make_file().is_ok() {
-            self.refusal = 0;
+            self.file.refusal = 0;
             self.control(l::CONTROL_FORKED, open as u64);
         }
     }

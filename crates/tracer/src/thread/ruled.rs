@@ -28,7 +28,7 @@ impl ThreadState {
     /// Depth and least duration from the innermost open call that sets them.
     pub fn find_limits(&mut self) {
         let Some(options) = options::options() else { return };
-        self.depth_limit = self.base.wrapping_add(options.depth.min(MAX_FRAMES));
+        self.rules.depth_limit = self.base.wrapping_add(options.depth.min(MAX_FRAMES));
         self.min_ticks = options.min_ticks;
         let mut at = self.base;
         while at < self.top {
@@ -36,10 +36,10 @@ impl ThreadState {
             let frame = unsafe { &*at };
             let site = frame.site();
             if let Some(site) = site.filter(|site| site.has(sleds::DEPTH)) {
-                self.depth_limit = at.wrapping_add((site.depth as usize).min(MAX_FRAMES));
+                self.rules.depth_limit = at.wrapping_add((site.depth as usize).min(MAX_FRAMES));
             }
             if frame.is_uncounted() {
-                self.depth_limit = self.depth_limit.wrapping_add(1);
+                self.rules.depth_limit = self.rules.depth_limit.wrapping_add(1);
             }
             if let Some(site) = site.filter(|site| site.has(sleds::TIME)) {
                 self.min_ticks = site.min_ticks;
@@ -91,7 +91,7 @@ impl ThreadState {
 
     /// A rule of a call that ended no longer holds.
     pub fn leave_site(&mut self, site: &Site) {
-        self.gate.leave(site.rules);
+        self.rules.gate.leave(site.rules);
         if site.has(sleds::DEPTH | sleds::TIME) {
             self.find_limits();
         }

@@ -37,39 +37,40 @@ impl SlowCalls {
 impl ThreadState {
     /// Where in the file the next event goes.
     pub fn offset(&self) -> u64 {
-        self.file_bytes - self.chunk_bytes as u64 + (self.pos as u64 - self.chunk as u64)
+        self.file.bytes - self.file.chunk_bytes as u64 + (self.pos as u64 - self.file.chunk as u64)
     }
 
     /// The call just opened may have to be dropped; its entry was written at `offset`.
     pub fn note_began(&mut self, offset: u64) {
         let depth = self.depth() - 1;
         // Those that were left without returning are not open any more.
-        while self.slow.count > 0 && self.slow.open[self.slow.count - 1].depth >= depth {
-            self.slow.count -= 1;
+        while self.rules.slow.count > 0 && self.rules.slow.open[self.rules.slow.count - 1].depth >= depth {
+            self.rules.slow.count -= 1;
         }
         let began = Began { depth, offset, tsc: sys::ticks() };
-        if let Some(place) = self.slow.open.get_mut(self.slow.count) {
+        if let Some(place) = self.rules.slow.open.get_mut(self.rules.slow.count) {
             *place = began;
-            self.slow.count += 1;
+            self.rules.slow.count += 1;
         }
     }
 
     /// The call at nesting `depth` ends. True if it is dropped: then no end is written.
     pub fn drop_if_quick(&mut self, site: &Site, depth: usize) -> bool {
-        let Some(began) = self.slow.count.checked_sub(1).and_then(|last| self.slow.open.get(last)).copied()
+        let Some(began) =
+            self.rules.slow.count.checked_sub(1).and_then(|last| self.rules.slow.open.get(last)).copied()
         else {
             return false;
         };
         if !site.has(SLOW) || began.depth != depth {
             return false;
         }
-        self.slow.count -= 1;
-        let first = self.file_bytes - self.chunk_bytes as u64;
+        self.rules.slow.count -= 1;
+        let first = self.file.bytes - self.file.chunk_bytes as u64;
         // A call that began in an earlier chunk is kept: it has many calls inside.
         if sys::ticks().wrapping_sub(began.tsc) >= site.min_ticks || began.offset < first {
             return false;
         }
-        self.take_back(self.chunk.wrapping_add((began.offset - first) as usize).cast());
+        self.take_back(self.file.chunk.wrapping_add((began.offset - first) as usize).cast());
         // The high parts may have been in the dropped events.
         (self.tsc_high, self.addr_high) = (u32::MAX, u32::MAX);
         true
@@ -96,7 +97,7 @@ impl ThreadState {
     /// When the call of a frame was entered, if nothing was written since but what belongs to its entry.
     fn entered_last(&self, frame: &OpenCall) -> Option<u64> {
         let start = frame.at as *mut u64;
-        if (start as u64) < self.chunk as u64 || start >= self.pos {
+        if (start as u64) < self.file.chunk as u64 || start >= self.pos {
             return None;
         }
         // SAFETY: within what was written of the mapped chunk.

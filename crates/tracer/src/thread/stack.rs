@@ -24,7 +24,7 @@ impl ThreadState {
 
     /// A call opens; false when it is too deep.
     pub fn push_frame(&mut self, frame: OpenCall) -> bool {
-        if self.top >= self.depth_limit || self.top >= self.last_frame() {
+        if self.top >= self.rules.depth_limit || self.top >= self.last_frame() {
             return false;
         }
         // SAFETY: top < last_frame, so the frame is ours.
@@ -171,7 +171,7 @@ impl ThreadState {
             self.top = self.top.sub(1);
         }
         if frame.is_uncounted() {
-            self.depth_limit = self.depth_limit.wrapping_sub(1);
+            self.rules.depth_limit = self.rules.depth_limit.wrapping_sub(1);
         }
         if !self.unwritten.is_null() && below > 0 {
             let depth = self.depth();

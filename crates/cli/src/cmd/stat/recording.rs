@@ -7,7 +7,7 @@ use crate::stat::outcome::{Total, Whose};
 use crate::stat::run::{Outcome, RunOpts};
 use anyhow::{Context as _, ensure};
 use counts::{Aggregation, CountFileOpts, CountWriter, reread};
-use record::opts::RecordOpts;
+use record::opts::{FileOpts, RecordOpts};
 use record::{features, output_file};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -70,7 +70,8 @@ impl ToFile<'_> {
     pub fn finish(self) -> anyhow::Result<()> {
         let Some(writer) = self.writer else { return Ok(()) };
         let command_line = std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect();
-        let about = RecordOpts { command_line, ..RecordOpts::default() };
+        let about =
+            RecordOpts { file: FileOpts { command_line, ..FileOpts::default() }, ..RecordOpts::default() };
         Ok(writer.finish(|events| features::of_machine(&about, events))?)
     }
 }

@@ -94,8 +94,8 @@ impl ViewArgs {
             (_, true) => AttrFlags::EXCLUDE_USER,
             _ => return,
         };
-        opts.all_user |= self.hide_kernel;
-        opts.all_kernel |= self.hide_user;
+        opts.sampling.all_user |= self.hide_kernel;
+        opts.sampling.all_kernel |= self.hide_user;
         for event in &mut opts.events {
             event.attr.flags = event.attr.flags.with(flags);
         }

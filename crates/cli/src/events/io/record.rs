@@ -3,7 +3,7 @@
 use crate::flags::event_args::EventArgs;
 use profile::block_io::Happening;
 use record::event::{EventSource, SystemSource};
-use record::opts::{CallGraph, EventRequest, KeepFiles, Output, RecordOpts};
+use record::opts::{CallGraph, EventRequest, FileOpts, KeepFiles, Output, RecordOpts, StackOpts};
 use record::{Target, Whom};
 use std::path::Path;
 
@@ -32,12 +32,18 @@ pub fn options(target: Target, output: &Path) -> anyhow::Result<RecordOpts> {
     Ok(RecordOpts {
         target: Target { whom, ..target },
         events: events()?,
-        call_graph: CallGraph::Live,
+        stacks: StackOpts {
+            call_graph: CallGraph::Live,
+            snapshot_bytes: Some(SNAPSHOTS),
+            ..StackOpts::default()
+        },
         ring_pages: Some(pages),
-        snapshot_bytes: Some(SNAPSHOTS),
-        output: Output::File(output.to_path_buf()),
-        keep_files: KeepFiles::None,
-        command_line: std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect(),
+        file: FileOpts {
+            output: Output::File(output.to_path_buf()),
+            keep_files: KeepFiles::None,
+            command_line: std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect(),
+            ..FileOpts::default()
+        },
         ..RecordOpts::default()
     })
 }

@@ -2,7 +2,7 @@
 
 use perfdata::abi::*;
 use record::off_cpu::Tier;
-use record::opts::{CallGraph, Delay, Extra, Rate, RecordOpts};
+use record::opts::{CallGraph, Delay, Rate, RecordOpts, SampleExtras};
 use record::sys::time::Clock;
 
 use super::events;
@@ -102,23 +102,23 @@ impl SamplingArgs {
             }
         }
         opts.timers = Some(super::TIMERS);
-        opts.on_catch_up = super::on_catch_up;
-        opts.runtimes = !self.no_runtimes;
-        opts.all_user = self.all_user;
-        opts.all_kernel = self.all_kernel;
-        opts.rate = self.rate()?;
-        opts.strict_rate = self.strict_freq;
-        opts.call_graph = self.call_graph.unwrap_or(CallGraph::Live);
-        opts.without_user_chains = self.kernel_callchains;
-        opts.without_kernel_chains = self.user_callchains;
+        opts.observers.on_catch_up = super::on_catch_up;
+        opts.stacks.runtimes = !self.no_runtimes;
+        opts.sampling.all_user = self.all_user;
+        opts.sampling.all_kernel = self.all_kernel;
+        opts.sampling.rate = self.rate()?;
+        opts.sampling.strict_rate = self.strict_freq;
+        opts.stacks.call_graph = self.call_graph.unwrap_or(CallGraph::Live);
+        opts.stacks.without_user_chains = self.kernel_callchains;
+        opts.stacks.without_kernel_chains = self.user_callchains;
         let sizes = self.mmap_pages.unwrap_or_default();
         opts.ring_pages = sizes.pages;
         opts.trace.area_bytes = sizes.area_pages.map(|pages| pages * record::sys::mem::page_bytes());
-        opts.no_inherit = self.no_inherit;
+        opts.sampling.no_inherit = self.no_inherit;
         opts.clock = self.clock(opts.traces())?;
-        opts.delay = self.delay.unwrap_or_default();
+        opts.span.delay = self.delay.unwrap_or_default();
         let (switches, namespaces, cgroups) = (self.switch_events, self.namespaces, self.all_cgroups);
-        opts.extra = Extra { switches, namespaces, cgroups, ..opts.extra };
+        opts.extra = SampleExtras { switches, namespaces, cgroups, ..opts.extra };
         if self.off_cpu || self.off_cpu_period.is_some() || self.off_cpu_tier.is_some() {
             opts.off_cpu = Some(self.off_cpu_options(opts.clock)?);
         }

@@ -4,7 +4,7 @@ use perfdata::abi::*;
 use perfdata::{Attr, AttrFlags};
 
 use super::{MAX_SNAPSHOT_BYTES, Offer, OpenedEvent};
-use crate::session::opts::{CallGraph, EventRequest, Extra, Rate, RecordOpts};
+use crate::session::opts::{CallGraph, EventRequest, Rate, RecordOpts, SampleExtras};
 use crate::sys::time::Clock;
 
 /// The part shared by all attributes of a recording, so that all records end with the same fields.
@@ -20,7 +20,7 @@ pub(super) fn common_attr(opts: &RecordOpts, several: bool) -> Attr {
     sample_type |= opts.extra.sample_type & PERF_SAMPLE_CPU;
     let mut flags = AttrFlags::SAMPLE_ID_ALL;
     // The kernel has no rings for inherited events that are on no certain CPU.
-    let inherits = !opts.no_inherit && !opts.trace.per_thread;
+    let inherits = !opts.sampling.no_inherit && !opts.trace.per_thread;
     flags.set(AttrFlags::INHERIT, inherits && !opts.target.is_system_wide());
     let has_clock = opts.clock != Clock::Perf;
     flags.set(AttrFlags::USE_CLOCKID, has_clock);
@@ -29,14 +29,14 @@ pub(super) fn common_attr(opts: &RecordOpts, several: bool) -> Attr {
 
 /// Adds the records that describe processes, mappings and other requested data.
 pub(super) fn track(attr: &mut Attr, opts: &RecordOpts, offer: &Offer) {
-    let Extra { data_maps, switches, namespaces, cgroups, .. } = opts.extra;
+    let SampleExtras { data_maps, switches, namespaces, cgroups, .. } = opts.extra;
     attr.flags = attr.flags.with(AttrFlags::MMAP | AttrFlags::MMAP2 | AttrFlags::COMM | AttrFlags::COMM_EXEC);
     attr.flags = attr.flags.with(AttrFlags::TASK);
     attr.flags.set(AttrFlags::MMAP_DATA, data_maps);
     attr.flags.set(AttrFlags::CONTEXT_SWITCH, switches || opts.counts_switches);
     attr.flags.set(AttrFlags::NAMESPACES, namespaces);
     attr.flags.set(AttrFlags::CGROUP, cgroups);
-    attr.flags.set(AttrFlags::BUILD_ID, offer.build_id_records && !opts.no_build_ids);
+    attr.flags.set(AttrFlags::BUILD_ID, offer.build_id_records && !opts.file.no_build_ids);
     let whole = offer.kernel && opts.target.is_system_wide();
     attr.flags.set(AttrFlags::KSYMBOL | AttrFlags::BPF_EVENT, whole);
     let kernel_code = opts.events.iter().any(|e| e.aux && !e.attr.flags.has(AttrFlags::EXCLUDE_KERNEL));
@@ -117,17 +117,17 @@ fn tracing_attr(opts: &RecordOpts, event: &EventRequest, common: &Attr, offer: &
 
 /// Leaves out the user's side or the kernel's, where that is wanted or not allowed.
 fn set_levels(attr: &mut Attr, opts: &RecordOpts, offer: &Offer) {
-    if opts.all_kernel {
+    if opts.sampling.all_kernel {
         attr.flags = attr.flags.with(AttrFlags::EXCLUDE_USER);
     }
-    if !offer.kernel || opts.all_user {
+    if !offer.kernel || opts.sampling.all_user {
         attr.flags = attr.flags.with(AttrFlags::EXCLUDE_KERNEL | AttrFlags::EXCLUDE_HV);
     }
 }
 
 fn set_rate(attr: &mut Attr, opts: &RecordOpts, event: &EventRequest, offer: &Offer) {
     let member_of_sampling_leader = event.leader_samples && event.leader.is_some();
-    if member_of_sampling_leader || opts.no_samples {
+    if member_of_sampling_leader || opts.sampling.no_samples {
         attr.sample_period = 0;
         attr.flags.set(AttrFlags::FREQ, false);
         return;
@@ -151,7 +151,7 @@ fn is_counted_by_kernel(attr: &Attr) -> bool {
 
 fn set_period(attr: &mut Attr, opts: &RecordOpts, offer: &Offer) {
     let usual_hz = Rate::usual_hz(opts.off_cpu.is_some()).min(offer.max_rate_hz.max(1));
-    let (period, is_frequency) = match opts.rate {
+    let (period, is_frequency) = match opts.sampling.rate {
         Rate::Usual if attr.type_ == PERF_TYPE_TRACEPOINT => (1, false),
         Rate::Usual => (usual_hz, true),
         Rate::Hz(hz) => (hz.min(offer.max_rate_hz.max(1)), true),
@@ -174,7 +174,7 @@ fn set_group_reads(attr: &mut Attr, event: &EventRequest) {
 /// How the stacks of one event are had.
 #[must_use]
 pub fn mode_of(event: &EventRequest, opts: &RecordOpts) -> CallGraph {
-    event.call_graph.unwrap_or(opts.call_graph)
+    event.call_graph.unwrap_or(opts.stacks.call_graph)
 }
 
 fn set_call_graph(attr: &mut Attr, opts: &RecordOpts, event: &EventRequest, offer: &Offer) {
@@ -183,10 +183,10 @@ fn set_call_graph(attr: &mut Attr, opts: &RecordOpts, event: &EventRequest, offe
         return;
     }
     attr.sample_type |= PERF_SAMPLE_CALLCHAIN;
-    attr.flags.set(AttrFlags::EXCLUDE_CALLCHAIN_KERNEL, opts.without_kernel_chains);
-    attr.flags.set(AttrFlags::EXCLUDE_CALLCHAIN_USER, opts.without_user_chains);
+    attr.flags.set(AttrFlags::EXCLUDE_CALLCHAIN_KERNEL, opts.stacks.without_kernel_chains);
+    attr.flags.set(AttrFlags::EXCLUDE_CALLCHAIN_USER, opts.stacks.without_user_chains);
     match mode {
-        CallGraph::Dwarf(bytes) if !opts.without_user_chains => {
+        CallGraph::Dwarf(bytes) if !opts.stacks.without_user_chains => {
             attr.sample_type |= PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER;
             attr.sample_regs_user |= offer.unwind_regs;
             attr.sample_stack_user = bytes.next_multiple_of(8).clamp(8, MAX_SNAPSHOT_BYTES);

@@ -120,10 +120,10 @@ fn can_replace(opts: &RecordOpts) -> bool {
     };
     opts.target.whom != Whom::System
         && opts.target.cpus.is_none()
-        && opts.delay == Delay::None
-        && opts.control.is_none()
+        && opts.span.delay == Delay::None
+        && opts.span.control.is_none()
         && opts.clock == Clock::Monotonic
-        && !opts.no_samples
+        && !opts.sampling.no_samples
         && opts.events.len() <= 1
         && opts.events.iter().all(is_time)
 }
@@ -146,9 +146,9 @@ fn can_hold(path: &Path) -> bool {
 pub fn setup(opts: &RecordOpts, preparation: &Preparation) -> (RecordOpts, Setup) {
     let mut opts = opts.clone();
     let period_ns = if preparation.preloaded.is_some() { PERIOD_NS } else { stop_sampler::PERIOD_NS };
-    opts.rate = Rate::Hz(1_000_000_000 / period_ns);
-    if matches!(opts.call_graph, CallGraph::FramePointer | CallGraph::Lbr) {
-        opts.call_graph = CallGraph::Live;
+    opts.sampling.rate = Rate::Hz(1_000_000_000 / period_ns);
+    if matches!(opts.stacks.call_graph, CallGraph::FramePointer | CallGraph::Lbr) {
+        opts.stacks.call_graph = CallGraph::Live;
     }
     (opts.summary, opts.counts_switches, opts.extra.switches) = (opts.summary, false, false);
     let offer = Offer {

@@ -1,0 +1,48 @@
+//! Who is informed while a recording goes on.
+
+use std::sync::mpsc::Sender;
+
+/// Who is informed while a recording goes on.
+#[derive(Debug, Clone)]
+pub struct Observers {
+    /// Also hands samples on while recording.
+    pub watch: Option<SampleWatch>,
+    /// Called each second after the end with the number of bytes that the unwinder still has to process.
+    pub on_catch_up: fn(u64),
+    /// Called with a line for the user while the recording goes on.
+    pub tell: fn(&str),
+}
+
+impl Default for Observers {
+    fn default() -> Self {
+        Self { watch: None, on_catch_up: |_| {}, tell: |_| {} }
+    }
+}
+
+/// Where tracepoint samples are handed on, in time order, to be shown at once. When nobody listens any more, the
+/// recording ends.
+#[derive(Debug, Clone)]
+pub struct SampleWatch(pub Sender<Watched>);
+
+/// Data that is handed on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Watched {
+    /// A tracepoint was hit.
+    Sample {
+        /// ns of the recording's clock.
+        time_ns: u64,
+        /// Process that ran.
+        pid: u32,
+        /// Thread that ran.
+        tid: u32,
+        /// The tracepoint's payload, which begins with its id.
+        raw: Vec<u8>,
+    },
+    /// A process or thread was born.
+    Fork {
+        /// Its process.
+        pid: u32,
+        /// Its parent's.
+        ppid: u32,
+    },
+}
