@@ -19,7 +19,7 @@ use std::collections::BTreeSet;
 /// Version of the JSON. It grows when a field changes or goes, not when one is added.
 pub const SCHEMA_VERSION: u32 = 1;
 
-/// From this percentage on, idle time is one of the states.
+/// From this percentage on, idle time is one of the states, unless findings have shares of the rest.
 const MOSTLY_IDLE: f64 = 90.0;
 
 /// The whole screen.
@@ -116,8 +116,11 @@ impl FirstScreen {
         let whole = &judgement.wall.whole;
         let idle_percent = whole.idle_ns as f64 * 100.0 / whole.total_ns().max(1) as f64;
         let states = match judgement.wall.source {
-            // Hardly anything but waits for work: shares of the rest would mislead.
-            Some(_) if whole.total_ns() > 0 => crate::text::wall::shares(whole, idle_percent >= MOSTLY_IDLE),
+            Some(_) if whole.total_ns() > 0 => {
+                // Findings and states have shares of the same time.
+                let of_rest = judgement.findings.first().is_some_and(|finding| finding.name != "idle");
+                crate::text::wall::shares(whole, idle_percent >= MOSTLY_IDLE && !of_rest)
+            }
             _ => Vec::new(),
         };
         Self {

@@ -71,15 +71,40 @@ pub fn quoted(arg: &str) -> String {
 /// A function's name no longer than a line has room for.
 fn brief(name: &str) -> String {
     const LONGEST: usize = 48;
+    let name = started_by(name);
     match name.char_indices().nth(LONGEST) {
         Some((cut, _)) => format!("{}…", &name[..name[..cut].char_indices().last().map_or(0, |(at, _)| at)]),
         None => name.to_owned(),
     }
 }
 
+/// What a thread or a query of Rust runs, for the function that only starts it and that the rest may be inlined into:
+/// `jobserver::spawn_helper` of `std::sys::backtrace::__rust_begin_short_backtrace::<jobserver::spawn_helper, ()>`.
+fn started_by(name: &str) -> &str {
+    const STARTER: &str = "__rust_begin_short_backtrace";
+    let Some((before, after)) = name.split_once(STARTER) else { return name };
+    let Some(types) = after.strip_prefix("::<") else {
+        return before.strip_suffix("::invoke_provider_fn::").unwrap_or(name);
+    };
+    let mut depth = 0usize;
+    let end = types.char_indices().find(|&(at, c)| {
+        let is_arrow = types[..at].ends_with('-');
+        match c {
+            '<' | '(' | '[' => depth += 1,
+            '>' if is_arrow => {}
+            ',' | '>' if depth == 0 => return true,
+            '>' | ')' | ']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        false
+    });
+    end.map_or(name, |(at, _)| &types[..at])
+}
+
 /// A function in a sentence: `parse()`, without parameters and without Python's file. Names that aren't those of functions stay as they are: `[libc.so.6]`,
 /// `<module>`, `function 0x5d80`.
 fn called(name: &str) -> String {
+    let name = started_by(name);
     if let Some(function) = dso::v8_function(name) {
         let name = if function.name.is_empty() { "(anonymous)" } else { function.name };
         return format!("{name}() ({}:{})", function.file, function.line);
@@ -164,6 +189,17 @@ fn put_causes_first(found: &mut Vec<Finding>, facts: &Facts) {
 #[cfg(test)]
 mod tests {
     use super::called;
+
+    #[test]
+    fn a_function_that_starts_a_thread_of_rust_has_the_name_of_what_it_starts() {
+        let thread = "std::sys::backtrace::__rust_begin_short_backtrace::<jobserver::helper<(u8, u8)>::{closure#1}, ()>";
+        assert_eq!(called(thread), "jobserver::helper<(u8, u8)>::{closure#1}()");
+        let query = "rustc_query_impl::optimized_mir::invoke_provider_fn::__rust_begin_short_backtrace";
+        assert_eq!(called(query), "rustc_query_impl::optimized_mir()");
+        let pointer = "std::sys::backtrace::__rust_begin_short_backtrace::<fn(&str) -> Vec<u8>, ()>";
+        assert_eq!(called(pointer), "fn(&str) -> Vec<u8>()");
+        assert_eq!(called("__rust_begin_short_backtrace"), "__rust_begin_short_backtrace()");
+    }
 
     #[test]
     fn a_function_in_a_sentence_has_one_pair_of_brackets() {

@@ -120,7 +120,8 @@ impl Reasons {
         let fallback = match (wait.state, wait.callsite, wait.syscall) {
             (State::Disk, ..) => WaitReason::Disk,
             (State::Unknown, None, None) if wait.flags & flag::OPEN_LEFT != 0 => WaitReason::Earlier,
-            (State::Unknown, None, None) => WaitReason::Unknown,
+            // Neither a stack nor a system call: nothing shows the reason.
+            (_, None, None) => WaitReason::Unknown,
             _ => WaitReason::Other,
         };
         by_path.or_else(by_call).or_else(by_user).unwrap_or(fallback)
