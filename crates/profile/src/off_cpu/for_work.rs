@@ -194,6 +194,16 @@ pub(crate) fn go_lock<'n>(
     Some((holder, outer.find(|name| !name.starts_with("runtime.")).unwrap_or("")))
 }
 
+/// Functions that sleep by waiting on a condition that nobody fulfils, by how their names begin.
+const SLEEPS: &[&str] = &["JavaThread::sleep"];
+
+/// True if the wait is a sleep.
+pub(crate) fn is_sleep<'n>(names: impl IntoIterator<Item = &'n str>) -> bool {
+    let (locking, caller) = locking_and_caller(names);
+    let sleeps = |name: &str| SLEEPS.iter().any(|begin| name.starts_with(begin));
+    !locking.is_empty() && caller.is_some_and(sleeps)
+}
+
 /// Position of the function, innermost first, in which the wait for another thread's work begins: the outermost
 /// function of a locking library, called by the program. `None` if the wait is for a lock, or if these functions don't
 /// show the reason.
@@ -234,6 +244,8 @@ mod tests {
             work(&format!("{park}|ObjectMonitor::ReenterI|ObjectMonitor::wait|JVM_MonitorWait")),
             None
         );
+        assert!(is_sleep(format!("{park}|JavaThread::sleep(long)|JVM_Sleep").split('|')));
+        assert!(!is_sleep(format!("{park}|ObjectMonitor::wait|JVM_MonitorWait").split('|')));
         let inside = "pthread_cond_timedwait|os::PlatformMonitor::wait|Monitor::wait|CompileQueue::get";
         assert_eq!(work(inside), Some(2));
     }

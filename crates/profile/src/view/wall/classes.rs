@@ -2,6 +2,8 @@
 
 use super::idle::mark_idle;
 use super::{Part, ThreadRow, WallOpts, kernel_frames, name_of, threads};
+use crate::off_cpu::for_work::is_sleep;
+use crate::off_cpu::wait_names::wait_names;
 use crate::off_cpu::{Wait, WaitReason, of_user_frames};
 use crate::profile::{Profile, TaskId};
 use crate::table::{CallsiteId, FrameId};
@@ -95,10 +97,14 @@ impl Reasons {
             // The thread's state while records were lost: a wait that was not observed.
             return if wait.state == State::Unknown { WaitReason::Unknown } else { WaitReason::NoStack };
         }
+        let user_names = |callsite| wait_names(profile, callsite).into_iter().map(|(name, _)| name);
         let of_path = |callsite| {
             let frames: Vec<FrameId> = kernel_frames(profile, callsite).collect();
             let names = frames.iter().filter_map(|&frame| name_of(profile, frame));
-            WaitReason::of_kernel_frames(names)
+            match WaitReason::of_kernel_frames(names) {
+                Some(WaitReason::Futex) if is_sleep(user_names(callsite)) => Some(WaitReason::Timer),
+                reason => reason,
+            }
         };
         // For a woken thread: its reason for the wait before.
         if matches!(wait.state, State::Disk | State::Runnable)
