@@ -1,7 +1,8 @@
 //! Fuzz entry points: ordinary functions that must return, whatever the bytes.
 
 use crate::model::{
-    Asked, CallProfile, FunctionId, Gate, RawStep, Replay, Step, ThreadFile, UftraceValue, parse_uftrace,
+    Asked, CallProfile, FunctionId, RawStep, Replay, ReplayGate, Step, ThreadFile, UftraceValue,
+    parse_uftrace,
 };
 use crate::pt::Sideband;
 use perfdata::PerfData;
@@ -23,7 +24,7 @@ pub fn fuzz_thread_file(bytes: &[u8]) {
     let mut file = header.to_bytes().to_vec();
     file.extend(bytes);
     let Ok(file) = ThreadFile::parse(&file) else { return };
-    let mut replay = Replay::new(CallProfile::new(0, 3), Gate::new(None, Asked::default()));
+    let mut replay = Replay::new(CallProfile::new(0, 3), ReplayGate::new(None, Asked::default()));
     let mut entered = 0;
     for (tsc, raw) in file.steps() {
         entered += u64::from(matches!(raw, RawStep::Enter(_)));

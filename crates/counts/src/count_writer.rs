@@ -15,8 +15,8 @@ use perfdata::abi::{PERF_FORMAT_TOTAL_TIME_ENABLED, PERF_FORMAT_TOTAL_TIME_RUNNI
 use perfdata::record::{CpuMap, EventUpdate, Stat, StatRound, ThreadMapEntry, UpdateKind};
 use perfdata::{Attr, Event, Features, Record, SampleId, Writer, WriterOpts};
 
-use crate::frame::Key;
-use crate::reading::{Place, Reading, Support};
+use crate::frame::CountKey;
+use crate::reading::{CountPlace, Reading, Support};
 use crate::reread::AGGREGATIONS;
 use crate::run::CountedRun;
 
@@ -40,7 +40,7 @@ pub struct CountWriter {
     /// As they are in the file.
     events: Vec<Event>,
     opts: CountFileOpts,
-    places: Vec<Place>,
+    places: Vec<CountPlace>,
     threads: Vec<u32>,
     /// Counts since the start, by event and place.
     sums: Vec<Vec<Option<Reading>>>,
@@ -97,7 +97,7 @@ impl CountWriter {
     fn put_threads(&mut self, first: &CountedRun) -> io::Result<()> {
         let comm_of = |tid: u32| {
             first.grouping.keys().iter().find_map(|key| match key {
-                Key::Thread(id, comm) if *id == tid => Some(comm.as_bytes()),
+                CountKey::Thread(id, comm) if *id == tid => Some(comm.as_bytes()),
                 _ => None,
             })
         };
@@ -205,7 +205,7 @@ mod tests {
 
     /// One event on the CPUs 0 and 1 with these values.
     fn run(values: [u64; 2], at_ns: u64) -> CountedRun {
-        let places = vec![Place { cpu: Some(0), tid: None }, Place { cpu: Some(1), tid: None }];
+        let places = vec![CountPlace { cpu: Some(0), tid: None }, CountPlace { cpu: Some(1), tid: None }];
         let cpu_place = |_| CpuPlace::default();
         let topology = Topology { cpu_place: &cpu_place, comm: &|_| String::new() };
         let reading = |value| Some(Reading { value, enabled_ns: 10, running_ns: 5 });

@@ -114,7 +114,7 @@ pub enum Aggregation {
 
 /// One unit of aggregation.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Key {
+pub enum CountKey {
     /// Everything.
     Global,
     /// This logical CPU.
@@ -135,7 +135,7 @@ pub enum Key {
 #[derive(Debug, Clone)]
 pub struct Block {
     /// Which unit.
-    pub key: Key,
+    pub key: CountKey,
     /// How many CPUs (or threads) were summed up.
     pub places: usize,
     /// One per event.
@@ -144,7 +144,7 @@ pub struct Block {
 
 /// Everything to print at once.
 #[derive(Debug)]
-pub struct Frame<'a> {
+pub struct CountFrame<'a> {
     /// The events in order.
     pub events: &'a [EventInfo],
     /// The units in order.
@@ -157,7 +157,7 @@ pub struct Frame<'a> {
     pub at_ns: Option<u64>,
 }
 
-impl Frame<'_> {
+impl CountFrame<'_> {
     /// (block, event) in the order of printing: CPU by CPU within an event, threads so as well, in falling order of their
     /// counts; otherwise unit by unit.
     pub fn order(&self) -> Vec<(usize, usize)> {

@@ -21,10 +21,10 @@ mod total;
 
 pub use count_writer::{CountFileOpts, CountWriter};
 pub use cpu_list::parse_cpu_list;
-pub use frame::{Aggregation, Block, Cell, Count, CountRole, EventInfo, Frame, Key};
+pub use frame::{Aggregation, Block, Cell, Count, CountFrame, CountKey, CountRole, EventInfo};
 pub use metric::{Metric, metrics};
 pub use pairing::Pairing;
-pub use reading::{CpuPlace, Place, Reading, Support};
+pub use reading::{CountPlace, CpuPlace, Reading, Support};
 pub use reread::{AGGREGATIONS, Reread, aggregation_of, reread};
 pub use run::CountedRun;
 pub use series::Series;

@@ -2,7 +2,7 @@
 
 /// One tid and one CPU to count on; at least one of them is set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct CountPlace {
     /// Only this CPU; `None`: wherever the task runs.
     pub cpu: Option<u32>,
     /// Only this thread (and what it will start, if that is counted); `None`: all tasks.

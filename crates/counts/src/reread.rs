@@ -9,7 +9,7 @@ use perfdata::{Order, PerfData, Record};
 
 use crate::cpu_list::parse_cpu_list;
 use crate::frame::{Aggregation, EventInfo};
-use crate::reading::{CpuPlace, Place, Reading, Support};
+use crate::reading::{CountPlace, CpuPlace, Reading, Support};
 use crate::run::CountedRun;
 use crate::total::{EventReadings, Grouping, Topology};
 
@@ -125,7 +125,7 @@ impl File<'_> {
             self.rounds.iter().flat_map(|(_, _, sums)| sums.keys().map(|(_, at)| *at)).collect();
         at.sort_unstable();
         at.dedup();
-        let places: Vec<Place> = at.iter().map(|at| self.place(*at)).collect();
+        let places: Vec<CountPlace> = at.iter().map(|at| self.place(*at)).collect();
         let topology = self.file.features().cpu_topology.as_ref();
         let nodes = &self.file.features().numa_topology;
         let node_of = |cpu: u32| {
@@ -162,9 +162,9 @@ impl File<'_> {
         Reread { runs, has_intervals, problems: Vec::new() }
     }
 
-    fn place(&self, at: CpuThread) -> Place {
+    fn place(&self, at: CpuThread) -> CountPlace {
         let tid = self.threads.get(at.thread as usize).and_then(|(tid, _)| u32::try_from(*tid).ok());
-        Place { cpu: (at.cpu != u32::MAX).then_some(at.cpu), tid }
+        CountPlace { cpu: (at.cpu != u32::MAX).then_some(at.cpu), tid }
     }
 
     fn readings(&self, event: usize, at: &[CpuThread], before: &Sums, now: &Sums) -> EventReadings {

@@ -1,7 +1,7 @@
 //! What was counted in one run or interval.
 
 use crate::frame::EventInfo;
-use crate::reading::Place;
+use crate::reading::CountPlace;
 use crate::total::{EventReadings, Grouping};
 
 /// Counts of one run, or of one interval of it.
@@ -12,7 +12,7 @@ pub struct CountedRun {
     /// How places group.
     pub grouping: Grouping,
     /// Where the counters of each event are.
-    pub places: Vec<Place>,
+    pub places: Vec<CountPlace>,
     /// The events as counted.
     pub infos: Vec<EventInfo>,
     /// Length, in ns.

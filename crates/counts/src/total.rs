@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::frame::{Aggregation, Block, Cell, Count, Key};
+use super::frame::{Aggregation, Block, Cell, Count, CountKey};
 use super::series::Series;
-use crate::reading::{CpuPlace, Place, Reading, Support};
+use crate::reading::{CountPlace, CpuPlace, Reading, Support};
 
 /// What was read of one event.
 #[derive(Debug, Clone)]
@@ -22,7 +22,7 @@ pub struct EventReadings {
 pub struct Grouping {
     by: Aggregation,
     /// The group of each place.
-    keys: Vec<Key>,
+    keys: Vec<CountKey>,
     /// The places that count one task on one CPU each, by task.
     spread: Vec<Vec<usize>>,
     /// Groups without any count are left out, the biggest come first.
@@ -33,7 +33,7 @@ pub struct Grouping {
 
 impl Grouping {
     /// Finds the group of each place.
-    pub fn new(by: Aggregation, places: &[Place], of: Topology<'_>) -> Self {
+    pub fn new(by: Aggregation, places: &[CountPlace], of: Topology<'_>) -> Self {
         let mut spread: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
         for (index, place) in places.iter().enumerate().filter(|(_, p)| p.cpu.is_some()) {
             if let Some(tid) = place.tid {
@@ -75,7 +75,7 @@ impl Grouping {
     }
 
     /// The group of each place.
-    pub fn keys(&self) -> &[Key] {
+    pub fn keys(&self) -> &[CountKey] {
         &self.keys
     }
 
@@ -86,14 +86,14 @@ impl Grouping {
 
     /// Sums readings up by group.
     pub fn blocks(&self, events: &[EventReadings]) -> Vec<Block> {
-        let mut places: BTreeMap<&Key, usize> = BTreeMap::new();
+        let mut places: BTreeMap<&CountKey, usize> = BTreeMap::new();
         for key in &self.keys {
             *places.entry(key).or_default() += 1;
         }
         if places.is_empty() {
-            places.insert(&Key::Global, 1);
+            places.insert(&CountKey::Global, 1);
         }
-        let block = |(key, count): (&Key, usize)| Block {
+        let block = |(key, count): (&CountKey, usize)| Block {
             key: key.clone(),
             places: count,
             cells: events.iter().map(|e| self.cell(e, key)).collect(),
@@ -107,7 +107,7 @@ impl Grouping {
         blocks
     }
 
-    fn cell(&self, event: &EventReadings, key: &Key) -> Cell {
+    fn cell(&self, event: &EventReadings, key: &CountKey) -> Cell {
         if let Support::None(_) = event.support {
             return Cell::NotSupported;
         }
@@ -150,19 +150,19 @@ pub struct Topology<'m> {
     pub comm: &'m dyn Fn(u32) -> String,
 }
 
-fn key_of(by: Aggregation, place: Place, of: Topology<'_>) -> Key {
+fn key_of(by: Aggregation, place: CountPlace, of: Topology<'_>) -> CountKey {
     let cpu = place.cpu.unwrap_or(0);
     let at = || (of.cpu_place)(cpu);
     match by {
-        Aggregation::Global => Key::Global,
-        Aggregation::Cpu => Key::Cpu(cpu),
-        Aggregation::Core => Key::Core(at().socket, at().die, at().core),
-        Aggregation::Die => Key::Die(at().socket, at().die),
-        Aggregation::Socket => Key::Socket(at().socket),
-        Aggregation::Node => Key::Node(at().node),
+        Aggregation::Global => CountKey::Global,
+        Aggregation::Cpu => CountKey::Cpu(cpu),
+        Aggregation::Core => CountKey::Core(at().socket, at().die, at().core),
+        Aggregation::Die => CountKey::Die(at().socket, at().die),
+        Aggregation::Socket => CountKey::Socket(at().socket),
+        Aggregation::Node => CountKey::Node(at().node),
         Aggregation::Thread => {
             let tid = place.tid.unwrap_or(0);
-            Key::Thread(tid, (of.comm)(tid).trim_end().to_owned())
+            CountKey::Thread(tid, (of.comm)(tid).trim_end().to_owned())
         }
     }
 }

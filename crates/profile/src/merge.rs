@@ -2,7 +2,7 @@
 
 use crate::grow::Grow as _;
 use crate::profile::{BranchEnds, CellKey, ExtraDimensions, NameState, Profile, Task, TaskId};
-use crate::table::{CallsiteId, DsoId, Frame, FrameId, InlineFrame, StringId, Symbol};
+use crate::table::{CallsiteId, DsoId, Frame, FrameId, InlineFrame, StringId, SymbolRange};
 
 /// Ids of the other profile mapped to ids of this one.
 struct Translation {
@@ -106,8 +106,11 @@ impl Profile {
 
     fn translate_inline(&mut self, other: &Self, inline: &InlineFrame, ids: &Translation) -> InlineFrame {
         let symbol = other.symbols.of(inline.symbol);
-        let symbol =
-            Symbol { dso: ids.dsos[symbol.dso.index()], name: ids.strings[symbol.name.index()], ..*symbol };
+        let symbol = SymbolRange {
+            dso: ids.dsos[symbol.dso.index()],
+            name: ids.strings[symbol.name.index()],
+            ..*symbol
+        };
         InlineFrame {
             symbol: self.symbols.intern(symbol),
             file: inline.file.map(|id| ids.strings[id.index()]),

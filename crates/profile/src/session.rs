@@ -31,7 +31,7 @@ use self::frames::has_recorded_user_chain;
 use self::runtimes::Runtimes;
 use crate::block_io::{Happening, Join};
 use crate::callchain::{ChainStep, LeafOrigin, steps_of};
-use crate::machine::{Machine, TaskSpanId};
+use crate::machine::{MachineState, TaskSpanId};
 use crate::off_cpu::{Contenders, EventKind, RunSample, Stats, Tracker, Wait};
 use crate::profile::{BranchEnds, CellKey, EventInfo, ExtraDimensions, Profile, Sums, Task, TaskId};
 use crate::reason::{Reason, StackEnd};
@@ -43,7 +43,7 @@ use rustc_hash::FxHashMap;
 
 /// Takes the records of one recording.
 pub struct Session {
-    machine: Machine,
+    machine: MachineState,
     profile: Profile,
     opts: SessionOpts,
     endian: Endian,
@@ -88,7 +88,7 @@ impl Session {
         profile.block_io.recorded = happenings.iter().flatten().copied().collect();
         let clock_event = profile.clock_event().filter(|_| opts.dimensions.seen_running);
         Self {
-            machine: Machine::default(),
+            machine: MachineState::default(),
             profile,
             endian,
             call_stack_lbr: events.iter().map(is_call_stack_lbr).collect(),
@@ -268,7 +268,7 @@ impl Session {
 
     /// The machine as it is now.
     #[must_use]
-    pub fn machine(&self) -> &Machine {
+    pub fn machine(&self) -> &MachineState {
         &self.machine
     }
 

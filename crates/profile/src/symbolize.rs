@@ -7,7 +7,7 @@
 
 use crate::profile::{NameState, Profile};
 use crate::source::{DsoSource, NamedFrame, Want};
-use crate::table::{DsoId, FrameId, InlineFrame, Symbol};
+use crate::table::{DsoId, FrameId, InlineFrame, SymbolRange};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The frames of one DSO that still lack the requested names.
@@ -119,7 +119,7 @@ impl Profile {
             u32::try_from(self.names.inlines.len()).expect("invariant: fewer than 2^32 inline frames");
         for frame in named {
             let name = self.strings.intern(&frame.name);
-            let symbol = Symbol {
+            let symbol = SymbolRange {
                 dso: request.dso,
                 name,
                 start: frame.start,

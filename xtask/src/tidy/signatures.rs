@@ -8,7 +8,7 @@ use crate::repo::File;
 const TUPLE_PARAMETERS: usize = 30;
 
 /// Most public types whose name is one word that another public type has too.
-const SHARED_WORDS: usize = 61;
+const SHARED_WORDS: usize = 6;
 
 /// A count so far below its limit asks for a lower limit.
 const SLACK: usize = 5;

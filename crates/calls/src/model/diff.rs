@@ -11,7 +11,7 @@ use super::{CallProfile, CallStats, FunctionId, NodeId};
 
 /// One side's numbers for a row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sums {
+pub struct CallSums {
     /// Calls, those still open at the end included.
     pub count: u64,
     /// Time in them and in all they called, ns.
@@ -22,7 +22,7 @@ pub struct Sums {
     pub self_off_ns: u64,
 }
 
-impl Sums {
+impl CallSums {
     fn add(&mut self, stats: &CallStats) {
         self.count.grow(stats.calls());
         self.total_ns.grow(stats.total_ns);
@@ -49,9 +49,9 @@ pub struct DiffRow {
     /// Names on the path, outermost first; of a function: its own alone.
     pub path: Vec<String>,
     /// Before.
-    pub baseline: Sums,
+    pub baseline: CallSums,
     /// After.
-    pub current: Sums,
+    pub current: CallSums,
 }
 
 impl DiffRow {
@@ -89,7 +89,7 @@ pub type Side<'a> = (&'a CallProfile, &'a dyn Fn(FunctionId) -> String);
 /// Compares two sides, by path when `paths`. Largest change of self time first, then by name.
 #[must_use]
 pub fn diff(baseline: Side<'_>, current: Side<'_>, paths: bool) -> Vec<DiffRow> {
-    let mut rows: BTreeMap<Vec<String>, [Sums; 2]> = BTreeMap::new();
+    let mut rows: BTreeMap<Vec<String>, [CallSums; 2]> = BTreeMap::new();
     for (side, (profile, name)) in [baseline, current].into_iter().enumerate() {
         if paths {
             for (id, node) in (0..).map(NodeId).zip(profile.nodes()) {
@@ -115,13 +115,13 @@ pub fn diff(baseline: Side<'_>, current: Side<'_>, paths: bool) -> Vec<DiffRow> 
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Asked, Gate, Replay, Step};
+    use super::super::{Asked, Replay, ReplayGate, Step};
     use super::*;
 
     /// `a` calls `b` this often, each call taking this many ns.
     fn profile(calls: u64, ns: u64, numbers: [u32; 2]) -> CallProfile {
         let [a, b] = numbers.map(FunctionId);
-        let mut replay = Replay::new(CallProfile::new(0, 0), Gate::new(None, Asked::default()));
+        let mut replay = Replay::new(CallProfile::new(0, 0), ReplayGate::new(None, Asked::default()));
         let mut steps = vec![(0, Step::Enter(a))];
         for i in 0..calls {
             steps.extend([(i * ns, Step::Enter(b)), ((i + 1) * ns, Step::Exit(0))]);
@@ -155,6 +155,6 @@ mod tests {
             true,
         );
         let gone = both.iter().find(|row| row.path == ["a", "b"]).expect("a row");
-        assert_eq!((gone.baseline.count, gone.current), (1, Sums::default()));
+        assert_eq!((gone.baseline.count, gone.current), (1, CallSums::default()));
     }
 }

@@ -67,7 +67,7 @@ struct Scope {
 }
 
 /// One thread's open calls and the filters' decisions about them.
-pub struct Gate<'a> {
+pub struct ReplayGate<'a> {
     filter: Option<&'a dyn Filter>,
     asked: Asked,
     /// No call is left out as it begins: the usual case, and the fast one.
@@ -108,7 +108,7 @@ impl Passage {
     }
 }
 
-impl<'a> Gate<'a> {
+impl<'a> ReplayGate<'a> {
     /// Gate of a thread without open calls.
     #[must_use]
     pub fn new(filter: Option<&'a dyn Filter>, asked: Asked) -> Self {
@@ -217,7 +217,7 @@ mod tests {
         let mut table = vec![CallFilters::default(); 4];
         table[at as usize] = filters;
         let table = Table(table);
-        let mut replay = Replay::new(CallProfile::new(1, 0), Gate::new(Some(&table), asked));
+        let mut replay = Replay::new(CallProfile::new(1, 0), ReplayGate::new(Some(&table), asked));
         let enter = |function| Step::Enter(FunctionId(function));
         let out = Step::Exit(0);
         let steps =

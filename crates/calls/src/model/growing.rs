@@ -3,7 +3,7 @@
 use profile::grow::Grow as _;
 use rustc_hash::FxHashMap;
 
-use super::histogram::{Histogram, bucket};
+use super::histogram::{DurationHistogram, bucket};
 use super::{Call, CallNode, CallStats, End, FunctionId, NodeId};
 
 /// The place above all paths. A node's place is its [`NodeId`] and one more.
@@ -248,7 +248,7 @@ impl Growing {
             finished_ns: node.finished_ns,
             min_ns: called.then_some(node.min_ns),
             max_ns: called.then_some(node.max_ns),
-            histogram: Histogram::of_buckets(first.into(), counts),
+            histogram: DurationHistogram::of_buckets(first.into(), counts),
         };
         CallNode {
             parent: node.parent.checked_sub(1).map(NodeId),
@@ -281,7 +281,7 @@ mod tests {
     fn histograms_of_nodes_are_those_of_their_calls_however_they_grew() {
         let mut tree = Growing::new();
         let nodes = [1, 2].map(|function| tree.child(ROOT, FunctionId(function)));
-        let mut plain = [Histogram::default(), Histogram::default()];
+        let mut plain = [DurationHistogram::default(), DurationHistogram::default()];
         let mut ns = 1u64;
         for round in 0..4000u64 {
             ns = ns.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(round | 1);

@@ -10,13 +10,13 @@ const SUB_BITS: u32 = 4;
 
 /// Counts of durations in ns.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Histogram {
+pub struct DurationHistogram {
     first: usize,
     counts: Vec<u64>,
     total: u64,
 }
 
-impl Histogram {
+impl DurationHistogram {
     /// A histogram with these counts in the buckets from number `first` on.
     pub(super) fn of_buckets(first: usize, counts: &[u64]) -> Self {
         let used = |count: &u64| *count > 0;
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn quantiles_are_within_a_sixteenth() {
-        let mut h = Histogram::default();
+        let mut h = DurationHistogram::default();
         (1..=1000).for_each(|ns| h.add(ns * 1000));
         for (q, exact) in [(0.5, 500_000.0), (0.9, 900_000.0), (0.99, 990_000.0)] {
             let got = h.quantile(q).unwrap() as f64;
@@ -162,7 +162,8 @@ mod tests {
 
     #[test]
     fn merging_is_adding() {
-        let (mut a, mut b, mut both) = (Histogram::default(), Histogram::default(), Histogram::default());
+        let (mut a, mut b, mut both) =
+            (DurationHistogram::default(), DurationHistogram::default(), DurationHistogram::default());
         for ns in [5, 70, 900, 70] {
             a.add(ns);
             both.add(ns);

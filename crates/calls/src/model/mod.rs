@@ -14,12 +14,12 @@ mod traced;
 mod tree;
 mod uftrace;
 
-pub use diff::{DiffRow, Sums, diff};
-pub use gate::{Asked, CallFilters, Filter, Gate, Passage, TimeWindow};
-pub use histogram::Histogram;
+pub use diff::{CallSums, DiffRow, diff};
+pub use gate::{Asked, CallFilters, Filter, Passage, ReplayGate, TimeWindow};
+pub use histogram::DurationHistogram;
 pub use replay::{Call, End, Extra, ExtraKind, Replay, Step};
 pub use totals::FunctionTotals;
-pub use traced::{Clock, Growth, Place, RawStep, Steps, ThreadFile, TracedError};
+pub use traced::{FileGrowth, RawStep, ReadPlace, Steps, ThreadFile, TracedError, TscClock};
 pub use tree::{CallNode, CallProfile, CallStats, NodeId, SlowCall};
 pub use uftrace::{UftraceSteps, UftraceValue, UftraceValues, parse_uftrace};
 

@@ -1,6 +1,6 @@
 //! A thread's entries and exits, replayed into finished calls.
 
-use super::gate::{Gate, Passage};
+use super::gate::{Passage, ReplayGate};
 use super::growing::{Growing, ROOT};
 use super::{CallProfile, FunctionId, NodeId};
 use profile::grow::Grow as _;
@@ -109,7 +109,7 @@ struct Open {
 pub struct Replay<'a> {
     profile: CallProfile,
     tree: Growing,
-    gate: Gate<'a>,
+    gate: ReplayGate<'a>,
     /// Calls as slow as this may be among the slowest, ns.
     slow_from_ns: u64,
     open: Vec<Open>,
@@ -119,7 +119,7 @@ pub struct Replay<'a> {
 impl<'a> Replay<'a> {
     /// A thread with no open call. `profile` is empty and has the settings for kept data, `gate` the filters.
     #[must_use]
-    pub fn new(profile: CallProfile, gate: Gate<'a>) -> Self {
+    pub fn new(profile: CallProfile, gate: ReplayGate<'a>) -> Self {
         let slow_from_ns = profile.slow_from_ns();
         Self { profile, tree: Growing::new(), gate, slow_from_ns, open: Vec::new(), last_ns: 0 }
     }

@@ -1,6 +1,6 @@
 //! Sums by function from a tracer that doesn't record single calls.
 
-use super::{CallStats, Histogram};
+use super::{CallStats, DurationHistogram};
 
 /// Sums of one function.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub struct FunctionTotals {
     pub unwound: u64,
     /// Begun and not finished.
     pub open: u64,
-    /// Calls by duration, as [`Histogram`] numbers its buckets: (bucket, calls); none if no call was timed.
+    /// Calls by duration, as [`DurationHistogram`] numbers its buckets: (bucket, calls); none if no call was timed.
     pub buckets: Vec<(usize, u64)>,
 }
 
@@ -29,7 +29,7 @@ impl FunctionTotals {
     /// The sums as the views have them; `None` if a bucket is invalid.
     #[must_use]
     pub fn into_stats(self) -> Option<CallStats> {
-        let mut histogram = Histogram::default();
+        let mut histogram = DurationHistogram::default();
         for (bucket, calls) in &self.buckets {
             histogram.add_bucket(*bucket, *calls)?;
         }
@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn sums_by_bucket_give_the_quantiles_of_the_calls() {
-        let mut calls = Histogram::default();
+        let mut calls = DurationHistogram::default();
         [100, 200, 5000].into_iter().for_each(|ns| calls.add(ns));
         // 100 ns: power 6, part 9 of 16; 200: power 7; 5000: power 12, part 3.
         let buckets = vec![((6 - 3) << 4 | 9, 1), ((7 - 3) << 4 | 9, 1), ((12 - 3) << 4 | 3, 1)];

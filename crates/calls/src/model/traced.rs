@@ -15,7 +15,7 @@ pub enum TracedError {
 
 /// Relation of the time stamp counter to `CLOCK_MONOTONIC`.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Clock {
+pub struct TscClock {
     /// A counter value …
     pub tsc: u64,
     /// … and the time at that moment, ns.
@@ -24,7 +24,7 @@ pub struct Clock {
     pub ns_per_tick: f64,
 }
 
-impl Clock {
+impl TscClock {
     /// Where the counter is the clock.
     pub const OF_NS: Self = Self { tsc: 0, ns: 0, ns_per_tick: 1.0 };
 
@@ -79,24 +79,24 @@ impl<'a> ThreadFile<'a> {
     /// leaf. Where to go on when the file has grown.
     pub fn read_since(
         &self,
-        place: Option<Place>,
-        growth: Growth,
+        place: Option<ReadPlace>,
+        growth: FileGrowth,
         each: &mut dyn FnMut(u64, RawStep),
-    ) -> Place {
-        let Place { words, state } =
-            place.unwrap_or(Place { words: 0, state: State::at_start(&self.header) });
+    ) -> ReadPlace {
+        let ReadPlace { words, state } =
+            place.unwrap_or(ReadPlace { words: 0, state: State::at_start(&self.header) });
         let new = self.words().get(words..).unwrap_or_default();
         let (last, written) = written(new, growth);
-        let new = &new[..if growth == Growth::Ended { written } else { last }];
+        let new = &new[..if growth == FileGrowth::Ended { written } else { last }];
         let mut steps = Steps { words: new.iter(), end: words + new.len(), state, unknown: 0 };
         steps.by_ref().for_each(|(tsc, step)| each(tsc, step));
-        Place { words: words + new.len(), state: steps.state }
+        ReadPlace { words: words + new.len(), state: steps.state }
     }
 
     /// Bytes of events written (up to the end mark).
     #[must_use]
     pub fn event_bytes(&self) -> usize {
-        written(self.words(), Growth::Ended).1 * layout::EVENT_BYTES
+        written(self.words(), FileGrowth::Ended).1 * layout::EVENT_BYTES
     }
 
     fn words(&self) -> &'a [[u8; layout::EVENT_BYTES]] {
@@ -114,7 +114,7 @@ impl<'a> ThreadFile<'a> {
 
 /// Whether a recording may still be written to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Growth {
+pub enum FileGrowth {
     /// The program runs, and more may follow.
     Going,
     /// Nothing more will be written.
@@ -129,15 +129,16 @@ const NOTHING: [u8; layout::EVENT_BYTES] = [0; layout::EVENT_BYTES];
 /// A signal handler that interrupts a thread between reserving a place and writing its event writes after that place.
 /// If it then jumps elsewhere, the place stays empty. While the file grows, that is certain only once
 /// more follows than a handler writes before it ends.
-fn hole(words: &[[u8; layout::EVENT_BYTES]], growth: Growth) -> Option<usize> {
+fn hole(words: &[[u8; layout::EVENT_BYTES]], growth: FileGrowth) -> Option<usize> {
     const FAR: usize = 4096;
     const LOOK: usize = 64;
-    let goes_on = growth == Growth::Ended || words.iter().skip(FAR).take(LOOK).any(|word| *word != NOTHING);
+    let goes_on =
+        growth == FileGrowth::Ended || words.iter().skip(FAR).take(LOOK).any(|word| *word != NOTHING);
     if goes_on { words.iter().position(|word| *word != NOTHING) } else { None }
 }
 
 /// Begin and end of the last event among `words`. Its own data may contain zeros. All words after it are zero.
-fn written(words: &[[u8; layout::EVENT_BYTES]], growth: Growth) -> (usize, usize) {
+fn written(words: &[[u8; layout::EVENT_BYTES]], growth: FileGrowth) -> (usize, usize) {
     let (mut last, mut end) = (0, 0);
     while let Some(word) = words.get(end) {
         if *word == NOTHING {
@@ -198,12 +199,12 @@ impl State {
 
 /// Where reading of a growing file stopped.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
+pub struct ReadPlace {
     words: usize,
     state: State,
 }
 
-impl Place {
+impl ReadPlace {
     /// Bytes of events read so far.
     #[must_use]
     pub const fn bytes(&self) -> usize {
@@ -305,7 +306,7 @@ impl Iterator for Steps<'_> {
                 RecordedEvent::Control { code, argument } => self.control(code, argument),
                 // The event missing here is counted as one lost call.
                 RecordedEvent::End => {
-                    let empty = hole(self.words.as_slice(), Growth::Ended)?;
+                    let empty = hole(self.words.as_slice(), FileGrowth::Ended)?;
                     if let Some(last) = empty.checked_sub(1) {
                         let _ = self.words.nth(last);
                     }
@@ -335,10 +336,10 @@ mod tests {
         assert_eq!(steps, wanted);
         assert_eq!(file.event_bytes(), 4 * layout::EVENT_BYTES);
         let mut seen = Vec::new();
-        file.read_since(None, Growth::Ended, &mut |_, step| seen.push(step));
+        file.read_since(None, FileGrowth::Ended, &mut |_, step| seen.push(step));
         assert_eq!(seen, wanted);
         // While the file grows, it may yet be written.
-        let place = file.read_since(None, Growth::Going, &mut |_, _| {});
+        let place = file.read_since(None, FileGrowth::Going, &mut |_, _| {});
         assert_eq!(place.bytes(), 0);
     }
 }

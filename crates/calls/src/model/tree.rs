@@ -3,7 +3,7 @@
 use profile::grow::{Grow as _, GrownSum as _};
 use rustc_hash::FxHashMap;
 
-use super::{Call, End, FunctionId, Histogram};
+use super::{Call, DurationHistogram, End, FunctionId};
 
 /// A path of calls: a node of the tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -33,7 +33,7 @@ pub struct CallStats {
     /// Longest finished call, ns; `None` without one.
     pub max_ns: Option<u64>,
     /// All finished calls' durations.
-    pub histogram: Histogram,
+    pub histogram: DurationHistogram,
 }
 
 impl CallStats {

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use super::decode::{DecodedPiece, PieceDecoder, locked};
 use super::pieces::{self, Piece};
 use super::threads::{Takes, Threads, TraceThread};
-use super::{Outcome, Trace, stream};
+use super::{Trace, TraceOutcome, stream};
 use crate::recording::names::Functions;
 
 /// Where a stretch of a thread's branches comes from.
@@ -58,7 +58,7 @@ const HELD_PIECES: usize = 32;
 impl<'t, 'a> Indexed<'t, 'a> {
     /// Decodes everything once, and keeps where each thread ran and what functions there are.
     #[must_use]
-    pub fn new(trace: &'t Trace<'a>) -> (Self, Functions, Outcome) {
+    pub fn new(trace: &'t Trace<'a>) -> (Self, Functions, TraceOutcome) {
         let side = &trace.side;
         let (pieces, unused) = pieces::cut(side);
         let mut ways: BTreeMap<i32, Vec<Place>> = BTreeMap::new();

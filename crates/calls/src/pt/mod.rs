@@ -37,4 +37,4 @@ pub use indexed::Indexed;
 pub use info::{PtError, Timing, TraceSetup, TscClock};
 pub use made::Poke;
 pub use sideband::Sideband;
-pub use trace::{Note, Outcome, Resolution, Summed, Trace, TraceSelection};
+pub use trace::{Note, Resolution, Summed, Trace, TraceOutcome, TraceSelection};

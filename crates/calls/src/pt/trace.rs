@@ -6,7 +6,7 @@ use super::image::TraceCode;
 use super::stream::{self, Tally};
 use super::threads::{Odd, Takes, Threads};
 use super::{Move, PtError, Sideband, Timing, jit, lines, pieces};
-use crate::model::{CallProfile, Gate, Replay};
+use crate::model::{CallProfile, Replay, ReplayGate};
 use intelpt::{FlowEvent, FlowKind};
 use perfdata::PerfData;
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,7 +38,7 @@ pub struct Summed {
     /// The threads seen.
     pub tids: Vec<i32>,
     /// What decoding came across.
-    pub outcome: Outcome,
+    pub outcome: TraceOutcome,
 }
 
 /// A recording opened.
@@ -51,7 +51,7 @@ pub struct Trace<'a> {
 
 /// What decoding came across.
 #[derive(Debug, Default)]
-pub struct Outcome {
+pub struct TraceOutcome {
     /// Instructions executed.
     pub instructions: u64,
     /// Bytes of trace.
@@ -122,7 +122,7 @@ impl<'a> Trace<'a> {
         self.side.problems()
     }
 
-    pub(super) fn outcome(&self, tally: Tally, odd: Odd, unused: u64) -> Outcome {
+    pub(super) fn outcome(&self, tally: Tally, odd: Odd, unused: u64) -> TraceOutcome {
         let mut gaps = BTreeMap::new();
         for (gap, count) in &tally.gaps {
             *gaps.entry(decode::reason(*gap)).or_default() += count;
@@ -140,7 +140,7 @@ impl<'a> Trace<'a> {
         if !errata.is_empty() {
             notes.push(Note::Errata(errata));
         }
-        Outcome {
+        TraceOutcome {
             instructions: tally.instructions,
             trace_bytes: self.side.buffers.iter().map(crate::pt::Buffer::len).sum(),
             gaps,
@@ -168,7 +168,7 @@ impl<'a> Trace<'a> {
         &self,
         make: impl FnMut(i32) -> Option<T> + Send,
         mut before_each: impl FnMut() + Send,
-    ) -> (Vec<(i32, T)>, u64, Outcome) {
+    ) -> (Vec<(i32, T)>, u64, TraceOutcome) {
         let (pieces, unused) = pieces::cut(&self.side);
         let decoder: PieceDecoder<'_, '_, Move> = PieceDecoder::new(&self.code, &self.side);
         let mut threads = Threads::new(make);
@@ -193,7 +193,7 @@ impl<'a> Trace<'a> {
             |tid| {
                 let chosen = wanted.tids.is_empty() || wanted.tids.contains(&(tid as u32));
                 let asked = filter.is_any().then_some(&filter as &dyn crate::model::Filter);
-                let gate = Gate::new(asked, filter.asked());
+                let gate = ReplayGate::new(asked, filter.asked());
                 let profile = CallProfile::new(tid as u32, wanted.slowest);
                 chosen.then(|| Replay::new(profile, gate))
             },

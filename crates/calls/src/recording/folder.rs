@@ -1,7 +1,7 @@
 //! A recording of calls: its folder, opened.
 
 use crate::error::{Context, bail};
-use crate::model::{Clock, ExtraKind, RawStep, Step, ThreadFile};
+use crate::model::{ExtraKind, RawStep, Step, ThreadFile, TscClock};
 use dso::MapLine;
 use dso::{MappedFile, Svma};
 use rayon::prelude::*;
@@ -18,7 +18,7 @@ use crate::values::{self, FunctionFormats};
 pub const DEFAULT: &str = "tally.calls";
 
 /// One thread's file.
-pub struct Thread {
+pub struct RecordedThread {
     /// Process id, as the process saw it.
     pub pid: u32,
     /// Thread id, likewise.
@@ -28,7 +28,7 @@ pub struct Thread {
     bytes: MappedFile,
 }
 
-impl Thread {
+impl RecordedThread {
     /// The file's events.
     #[must_use]
     pub fn file(&self) -> Option<ThreadFile<'_>> {
@@ -53,7 +53,7 @@ pub struct Folder {
     /// The lines of its `info`.
     pub info: BTreeMap<String, String>,
     /// Its threads, by process, thread and number.
-    pub threads: Vec<Thread>,
+    pub threads: Vec<RecordedThread>,
     /// Its maps, by process and time.
     pub maps: Vec<Maps>,
     /// Names of the kernel's parts, by address (recordings by uprobes).
@@ -180,7 +180,7 @@ impl Folder {
     }
 
     /// The recorder writes whole events only; a file that was cut later on may end within one.
-    fn add_thread(&mut self, thread: Thread) {
+    fn add_thread(&mut self, thread: RecordedThread) {
         let rest = thread.bytes.len() % tracer::layout::EVENT_BYTES;
         if rest > 0 {
             self.damaged.push(format!("{}: {rest} bytes at its end are no event", thread.path.display()));
@@ -197,7 +197,7 @@ impl Folder {
     ///
     /// # Errors
     /// If the recording holds no two moments.
-    pub fn clock(&self) -> crate::Result<Clock> {
+    pub fn clock(&self) -> crate::Result<TscClock> {
         let headers = self.threads.iter().filter_map(|thread| thread.file()).map(|file| file.header);
         let moments: Vec<(u64, u64)> = headers
             .map(|header| (header.tsc, header.monotonic_ns))
@@ -206,18 +206,18 @@ impl Folder {
             .collect();
         if !moments.is_empty() && moments.iter().all(|(counter, ns)| counter == ns) {
             // By uprobes the counter is the clock.
-            return Ok(Clock::OF_NS);
+            return Ok(TscClock::OF_NS);
         }
         let first = moments.iter().min().copied().unwrap_or_default();
         let last = moments.iter().max().copied().unwrap_or_default();
-        Clock::between(first, last)
+        TscClock::between(first, last)
             .with_context(|| format!("{}: the speed of its clock is unknown", self.path.display()))
     }
 
     /// Counts what is there.
     #[must_use]
     pub fn summary(&self) -> Summary {
-        let files = self.threads.par_iter().filter_map(Thread::file).map(|file| summary_of(&file));
+        let files = self.threads.par_iter().filter_map(RecordedThread::file).map(|file| summary_of(&file));
         let sum = files.reduce(Summary::default, Summary::plus);
         Summary { lost: sum.lost + self.unfiled, ..sum }
     }
@@ -278,10 +278,10 @@ fn parse_info(text: &str) -> BTreeMap<String, String> {
     text.lines().filter_map(|line| line.split_once(' ')).map(|(k, v)| (k.to_owned(), v.to_owned())).collect()
 }
 
-fn read_thread(path: &Path, map: fn(&Path) -> io::Result<MappedFile>) -> crate::Result<Thread> {
+fn read_thread(path: &Path, map: fn(&Path) -> io::Result<MappedFile>) -> crate::Result<RecordedThread> {
     let bytes = map(path)?;
     let header = ThreadFile::parse(&bytes)?.header;
-    Ok(Thread { pid: header.pid, tid: header.tid, path: path.to_owned(), bytes })
+    Ok(RecordedThread { pid: header.pid, tid: header.tid, path: path.to_owned(), bytes })
 }
 
 fn read_maps(path: &Path) -> crate::Result<Maps> {

@@ -1,6 +1,8 @@
 //! Reads a recording of calls while it is being written.
 
-use crate::model::{Asked, CallProfile, Clock, FunctionId, Gate, Growth, Place, RawStep, Replay, Step};
+use crate::model::{
+    Asked, CallProfile, FileGrowth, FunctionId, RawStep, ReadPlace, Replay, ReplayGate, Step, TscClock,
+};
 use perfdata::PidTid;
 use rustc_hash::FxHashMap;
 use std::fs::{File, OpenOptions};
@@ -8,13 +10,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 use tracer::layout;
 
-use super::folder::{Folder, Thread};
+use super::folder::{Folder, RecordedThread};
 use super::names::{Functions, ThreadBegin};
 use crate::view::slow_call::{FunctionEntry, Holder, LastSlow, SlowWish};
 
 /// A thread's file, as far as it was read.
 struct Growing {
-    place: Option<Place>,
+    place: Option<ReadPlace>,
     replay: Replay<'static>,
     numbers: FxHashMap<u64, FunctionId>,
     given_back: u64,
@@ -30,7 +32,7 @@ pub type GiveBack = fn(&File, u64, u64) -> io::Result<()>;
 /// The threads of a growing recording.
 pub struct Tail {
     threads: FxHashMap<PathBuf, Growing>,
-    clock: Option<Clock>,
+    clock: Option<TscClock>,
     /// Gives back the room of what was read; `None`: it stays.
     give_back: Option<GiveBack>,
     ticks_and_ns: TicksAndNs,
@@ -57,7 +59,7 @@ impl Tail {
 
     /// How the recording's counter values become times; `None` before its first call.
     #[must_use]
-    pub const fn clock(&self) -> Option<Clock> {
+    pub const fn clock(&self) -> Option<TscClock> {
         self.clock
     }
 
@@ -69,7 +71,7 @@ impl Tail {
         &mut self,
         dir: &Path,
         functions: &mut Functions,
-        growth: Growth,
+        growth: FileGrowth,
     ) -> crate::Result<CallProfile> {
         let folder = Folder::open_growing(dir)?;
         if self.clock.is_none() {
@@ -79,7 +81,7 @@ impl Tail {
             self.read_thread(&folder, thread, growth, functions);
         }
         let mut all = CallProfile::new(0, 0);
-        if growth == Growth::Ended {
+        if growth == FileGrowth::Ended {
             let ended = self.threads.drain().map(|(_, thread)| thread.replay.finish(&mut |_| {}));
             ended.for_each(|profile| all.merge(&profile));
         } else {
@@ -88,13 +90,19 @@ impl Tail {
         Ok(all)
     }
 
-    fn read_thread(&mut self, folder: &Folder, thread: &Thread, growth: Growth, functions: &mut Functions) {
+    fn read_thread(
+        &mut self,
+        folder: &Folder,
+        thread: &RecordedThread,
+        growth: FileGrowth,
+        functions: &mut Functions,
+    ) {
         let (Some(clock), Some(file)) = (self.clock, thread.file()) else { return };
         let growing = self.threads.entry(thread.path.clone()).or_insert_with(|| Growing {
             place: None,
             replay: Replay::new(
                 CallProfile::new(thread.tid, 0),
-                Gate::new(None, Asked { min_ns: self.min_ns, ..Asked::default() }),
+                ReplayGate::new(None, Asked { min_ns: self.min_ns, ..Asked::default() }),
             ),
             numbers: FxHashMap::default(),
             given_back: layout::PAGE_BYTES,
@@ -138,11 +146,11 @@ impl Tail {
 }
 
 /// From the first thread's start to now.
-fn clock_of(folder: &Folder, ticks_and_ns: TicksAndNs) -> Option<Clock> {
+fn clock_of(folder: &Folder, ticks_and_ns: TicksAndNs) -> Option<TscClock> {
     let headers = folder.threads.iter().filter_map(|thread| Some(thread.file()?.header));
     let (tsc, monotonic_ns) = headers.map(|header| (header.tsc, header.monotonic_ns)).min()?;
     if tsc == monotonic_ns {
-        return Some(Clock::OF_NS);
+        return Some(TscClock::OF_NS);
     }
-    Clock::between((tsc, monotonic_ns), ticks_and_ns()?)
+    TscClock::between((tsc, monotonic_ns), ticks_and_ns()?)
 }

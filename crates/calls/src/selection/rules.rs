@@ -7,7 +7,7 @@ use std::path::Path;
 use tracer::layout::sleds;
 
 use super::pattern::Pattern;
-use super::switch::Switch;
+use super::switch::TraceSwitch;
 use super::trace_spec::TraceSpec;
 use super::trigger::{Arguments, ResultWish, Trigger};
 use super::view_spec::ViewSpec;
@@ -38,7 +38,7 @@ pub struct Rules {
     /// Even if the object is not instrumented.
     pub imports_anyway: bool,
     /// Signals that begin or stop recording.
-    pub signals: Vec<Switch>,
+    pub signals: Vec<TraceSwitch>,
 }
 
 impl Rules {
@@ -64,7 +64,8 @@ impl Rules {
             (_, true) => Imports::All,
             _ => Imports::Program,
         };
-        let signals = args.signal.iter().map(|text| Switch::parse(text)).collect::<crate::Result<_>>()?;
+        let signals =
+            args.signal.iter().map(|text| TraceSwitch::parse(text)).collect::<crate::Result<_>>()?;
         let wanted = Pattern::of_words(patch)?;
         Ok(Self { wanted, at, every_value: args.auto_args, imports, imports_anyway: args.libcall, signals })
     }

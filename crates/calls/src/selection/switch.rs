@@ -4,7 +4,7 @@ use crate::error::bail;
 
 /// A signal and what it does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Switch {
+pub struct TraceSwitch {
     number: u32,
     on: bool,
 }
@@ -25,7 +25,7 @@ const NAMES: [(&str, u32); 12] = [
     ("IO", 29),
 ];
 
-impl Switch {
+impl TraceSwitch {
     /// Reads `SIGNAL@WHAT`.
     ///
     /// # Errors
@@ -56,15 +56,15 @@ impl Switch {
 
 #[cfg(test)]
 mod tests {
-    use super::Switch;
+    use super::TraceSwitch;
 
     #[test]
     fn signals_are_names_or_numbers() {
-        let usr1 = Switch::parse("SIGUSR1@trace_on").unwrap();
-        assert_eq!((usr1, usr1.word()), (Switch { number: 10, on: true }, "21".to_owned()));
-        assert_eq!(Switch::parse("34@trace_off").unwrap(), Switch { number: 34, on: false });
+        let usr1 = TraceSwitch::parse("SIGUSR1@trace_on").unwrap();
+        assert_eq!((usr1, usr1.word()), (TraceSwitch { number: 10, on: true }, "21".to_owned()));
+        assert_eq!(TraceSwitch::parse("34@trace_off").unwrap(), TraceSwitch { number: 34, on: false });
         for wrong in ["SIGUSR1", "SIGUSR1@depth=1", "SIGNONE@trace_on", "65@trace_on"] {
-            assert!(Switch::parse(wrong).is_err(), "{wrong}");
+            assert!(TraceSwitch::parse(wrong).is_err(), "{wrong}");
         }
     }
 }

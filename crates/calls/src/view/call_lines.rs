@@ -1,6 +1,6 @@
 //! Every call in order, nested, with its duration: the lines of `tally calls replay`.
 
-use crate::model::{End, Extra, ExtraKind, FunctionId, Gate, Passage, Step};
+use crate::model::{End, Extra, ExtraKind, FunctionId, Passage, ReplayGate, Step};
 use rayon::prelude::*;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -54,7 +54,7 @@ impl Plan {
 }
 
 /// A line of the log.
-pub struct Line {
+pub struct CallLine {
     /// Calls shown around it.
     pub depth: usize,
     /// Its content.
@@ -103,7 +103,7 @@ struct Open {
 
 /// A thread's open calls, as its steps are walked.
 struct Walk<'a> {
-    gate: Gate<'a>,
+    gate: ReplayGate<'a>,
     open: Vec<Open>,
     entered: usize,
     now_ns: u64,
@@ -187,7 +187,7 @@ struct Lines<'a> {
     plan: &'a Plan,
     walk: Walk<'a>,
     /// Lines to come before any other.
-    ready: VecDeque<Line>,
+    ready: VecDeque<CallLine>,
 }
 
 impl<'a> Lines<'a> {
@@ -195,7 +195,7 @@ impl<'a> Lines<'a> {
         Self { steps: track.steps().peekable(), track, plan, walk: Walk::new(view), ready: VecDeque::new() }
     }
 
-    fn line(&mut self, step: Step) -> Option<Line> {
+    fn line(&mut self, step: Step) -> Option<CallLine> {
         match step {
             Step::Enter(function) => self.begin(function),
             Step::TailJump(function) => {
@@ -210,13 +210,13 @@ impl<'a> Lines<'a> {
                 self.walk.result = Some(extra);
                 None
             }
-            Step::Lost(calls) => Some(Line { depth: self.walk.open.len(), what: LineKind::Lost(calls) }),
+            Step::Lost(calls) => Some(CallLine { depth: self.walk.open.len(), what: LineKind::Lost(calls) }),
             _ => None,
         }
     }
 
     /// The call `below` the innermost ends.
-    fn end(&mut self, below: usize, end: End) -> Option<Line> {
+    fn end(&mut self, below: usize, end: End) -> Option<CallLine> {
         let result = self.walk.result.take();
         let (call, _) = self.walk.leave(below)?;
         let what = LineKind::End {
@@ -226,13 +226,13 @@ impl<'a> Lines<'a> {
             result,
             end,
         };
-        self.plan.kept.is_set(call.number).then_some(Line { depth: call.passage.depth(), what })
+        self.plan.kept.is_set(call.number).then_some(CallLine { depth: call.passage.depth(), what })
     }
 
     /// Names what is open around the call that begins.
     fn around(&mut self, passage: Passage, functions: Vec<FunctionId>) {
         if !functions.is_empty() {
-            self.ready.push_back(Line { depth: passage.depth(), what: LineKind::Around(functions) });
+            self.ready.push_back(CallLine { depth: passage.depth(), what: LineKind::Around(functions) });
         }
     }
 
@@ -246,7 +246,7 @@ impl<'a> Lines<'a> {
     }
 
     /// A call begins; what was recorded of its entry follows at once.
-    fn begin(&mut self, function: FunctionId) -> Option<Line> {
+    fn begin(&mut self, function: FunctionId) -> Option<CallLine> {
         let (number, passage) = self.walk.enter(function);
         let (kept, has_inner) = (self.plan.kept.is_set(number), self.plan.has_inner.is_set(number));
         while let Some((_, Step::Extra(extra))) = self
@@ -263,14 +263,14 @@ impl<'a> Lines<'a> {
             self.around(passage, self.not_shown());
         }
         let named = self.walk.open.last()?.named;
-        let line = Line { depth: passage.depth(), what: LineKind::Begin(named) };
+        let line = CallLine { depth: passage.depth(), what: LineKind::Begin(named) };
         self.ready.extend((kept && has_inner).then_some(line));
         self.ready.pop_front()
     }
 }
 
 impl Iterator for Lines<'_> {
-    type Item = (u64, Line);
+    type Item = (u64, CallLine);
 
     fn next(&mut self) -> Option<Self::Item> {
         if let Some(line) = self.ready.pop_front() {
@@ -293,12 +293,12 @@ impl Iterator for Lines<'_> {
 /// The first error of `take`, which ends the walk.
 pub fn each_line<E>(
     view: &View<'_>,
-    take: &mut dyn FnMut(&Track<'_>, &Line) -> Result<(), E>,
+    take: &mut dyn FnMut(&Track<'_>, &CallLine) -> Result<(), E>,
 ) -> Result<(), E> {
     let plans: Vec<Plan> = view.tracks.par_iter().map(|track| plan(view, track)).collect();
     let mut threads: Vec<Lines<'_>> =
         view.tracks.iter().zip(&plans).map(|(track, plan)| Lines::new(view, track, plan)).collect();
-    let mut next: Vec<Option<Line>> = Vec::new();
+    let mut next: Vec<Option<CallLine>> = Vec::new();
     let mut order: BinaryHeap<Reverse<(u64, usize)>> = BinaryHeap::new();
     for at in 0..threads.len() {
         next.push(None);
@@ -316,7 +316,7 @@ pub fn each_line<E>(
 /// Takes thread `at`'s next line and puts it in its place among the others.
 fn advance(
     threads: &mut [Lines<'_>],
-    next: &mut [Option<Line>],
+    next: &mut [Option<CallLine>],
     order: &mut BinaryHeap<Reverse<(u64, usize)>>,
     at: usize,
 ) {

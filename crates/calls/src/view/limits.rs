@@ -1,7 +1,7 @@
 //! How many calls of a recording would be left if short or deep ones had been left out.
 
 use crate::model::{RawStep, Step, ThreadFile};
-use crate::recording::folder::{Folder, Thread};
+use crate::recording::folder::{Folder, RecordedThread};
 use rayon::prelude::*;
 
 /// Times and depths whose use as a limit is looked at.
@@ -53,7 +53,7 @@ impl CallsLeft {
     #[must_use]
     pub fn of_recording(folder: &Folder) -> Option<Self> {
         let clock = folder.clock().ok()?;
-        let of = |thread: &Thread| Some(Self::of(&thread.file()?, clock.ns_per_tick));
+        let of = |thread: &RecordedThread| Some(Self::of(&thread.file()?, clock.ns_per_tick));
         Some(folder.threads.par_iter().filter_map(of).reduce(Self::default, |a, b| a.plus(&b)))
     }
 

@@ -10,15 +10,16 @@ pub mod track;
 use crate::error::Context;
 use crate::error::ensure;
 use crate::model::{
-    Asked, CallProfile, CallStats, ExtraKind, Filter, FunctionId, Gate, RawStep, Replay, Step, TimeWindow,
+    Asked, CallProfile, CallStats, ExtraKind, Filter, FunctionId, RawStep, Replay, ReplayGate, Step,
+    TimeWindow,
 };
 use rayon::prelude::*;
 use rustc_hash::FxHashSet;
 use std::sync::{Mutex, PoisonError};
 use tracer::layout;
 
-use crate::pt::{Indexed, Outcome, Summed, Trace, TraceSelection};
-use crate::recording::folder::{Folder, Thread};
+use crate::pt::{Indexed, Summed, Trace, TraceOutcome, TraceSelection};
+use crate::recording::folder::{Folder, RecordedThread};
 use crate::recording::names::{Functions, ThreadBegin};
 use crate::selection::function_filter::FunctionFilter;
 use crate::selection::view_filter::ViewFilter;
@@ -53,7 +54,7 @@ impl<'a> View<'a> {
         }
         ensure!(!folder.threads.is_empty(), "{}: no call was recorded", folder.path.display());
         let clock = folder.clock()?;
-        let threads: Vec<&Thread> =
+        let threads: Vec<&RecordedThread> =
             folder.threads.iter().filter(|thread| spec.means(thread.tid, Some(thread.pid))).collect();
         let called: Vec<Vec<u64>> = threads.par_iter().map(|thread| addresses(thread)).collect();
         let mut functions = Functions::new();
@@ -142,7 +143,11 @@ impl<'a> View<'a> {
     ///
     /// # Errors
     /// If a filter means no function.
-    pub fn of_sum(trace: Trace<'_>, spec: &'a ViewSpec, slowest: usize) -> crate::Result<(Self, Outcome)> {
+    pub fn of_sum(
+        trace: Trace<'_>,
+        spec: &'a ViewSpec,
+        slowest: usize,
+    ) -> crate::Result<(Self, TraceOutcome)> {
         let Summed { profile, functions, start_ns, tids, outcome } =
             trace.sum(&TraceSelection { chosen: ViewFilter::new(spec)?, tids: spec.tid.clone(), slowest })?;
         ensure!(!tids.is_empty(), "no thread to show");
@@ -196,9 +201,9 @@ impl<'a> View<'a> {
 
     /// The filters and the depth, to be asked call by call of one thread.
     #[must_use]
-    pub fn gate(&self) -> Gate<'_> {
+    pub fn gate(&self) -> ReplayGate<'_> {
         let filter = self.filter.is_any().then_some(&self.filter as &dyn Filter);
-        Gate::new(filter, Asked { window: self.window.clone(), ..self.filter.asked.clone() })
+        ReplayGate::new(filter, Asked { window: self.window.clone(), ..self.filter.asked.clone() })
     }
 
     /// Time from the first step to the last one, ns.
@@ -262,7 +267,7 @@ fn start_ns(tracks: &[Track<'_>]) -> u64 {
 }
 
 /// The distinct addresses a thread called, sorted; those of backtraces among them.
-fn addresses(thread: &Thread) -> Vec<u64> {
+fn addresses(thread: &RecordedThread) -> Vec<u64> {
     let Some(file) = thread.file() else { return Vec::new() };
     let mut distinct = FxHashSet::default();
     let mut last = None;

@@ -2,7 +2,7 @@
 //!
 //! Only what is open in such a call, and the last one that ended late enough, are held: nothing grows with the run.
 
-use crate::model::{Asked, CallProfile, Extra, FunctionId, Gate, Replay, Step};
+use crate::model::{Asked, CallProfile, Extra, FunctionId, Replay, ReplayGate, Step};
 use perfdata::PidTid;
 
 use crate::recording::names::Functions;
@@ -83,7 +83,7 @@ impl SlowCall {
     /// It and what was called in it, summed up.
     #[must_use]
     pub fn sum(&self) -> CallProfile {
-        let mut replay = Replay::new(CallProfile::new(self.tid, 0), Gate::new(None, Asked::default()));
+        let mut replay = Replay::new(CallProfile::new(self.tid, 0), ReplayGate::new(None, Asked::default()));
         self.steps.iter().for_each(|kept| replay.step(kept.time_ns, kept.step, &mut |_| {}));
         replay.finish(&mut |_| {})
     }

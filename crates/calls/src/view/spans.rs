@@ -7,7 +7,7 @@ use crate::view::track::Track;
 
 /// What a span represents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum SpanKind {
     /// A call.
     Call(FunctionId),
     /// The thread was off the CPU.
@@ -18,7 +18,7 @@ pub enum What {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     /// What it represents.
-    pub what: What,
+    pub what: SpanKind,
     /// ns of the recording's clock.
     pub start_ns: u64,
     /// ns.
@@ -39,8 +39,8 @@ pub struct Extras {
 impl Extras {
     /// Names and values, as text; the result is called `return`.
     #[must_use]
-    pub fn named(&self, view: &View<'_>, track: &Track<'_>, what: What) -> Vec<(String, String)> {
-        let What::Call(function) = what else { return Vec::new() };
+    pub fn named(&self, view: &View<'_>, track: &Track<'_>, what: SpanKind) -> Vec<(String, String)> {
+        let SpanKind::Call(function) = what else { return Vec::new() };
         let Some(formats) = view.functions.values(function) else { return Vec::new() };
         let arguments =
             self.arguments.into_iter().flat_map(|extra| formats.named_arguments(track.extra(extra)));
@@ -97,7 +97,7 @@ pub fn of_track(view: &View<'_>, track: &Track<'_>) -> Vec<Span> {
     let mut open = Open::default();
     let take = |spans: &mut Vec<Span>, call: &Call, extras: Extras| {
         let (start_ns, length_ns, depth) = (call.start_ns, call.total_ns, call.depth);
-        spans.push(Span { what: What::Call(call.function), start_ns, length_ns, depth, extras });
+        spans.push(Span { what: SpanKind::Call(call.function), start_ns, length_ns, depth, extras });
     };
     // What the thread waited for before its first call is no part of the timeline, which begins with that.
     let is_wait = |step: &(u64, Step)| matches!(step.1, Step::OffCpu(_));
@@ -106,7 +106,7 @@ pub fn of_track(view: &View<'_>, track: &Track<'_>) -> Vec<Span> {
             let start_ns = time_ns.saturating_sub(length_ns);
             if view.window().contains(&start_ns) && length_ns >= view.min_ns() {
                 let (depth, extras) = (replay.depth(), Extras::default());
-                spans.push(Span { what: What::OffCpu, start_ns, length_ns, depth, extras });
+                spans.push(Span { what: SpanKind::OffCpu, start_ns, length_ns, depth, extras });
             }
         }
         let extras = open.step(step);

@@ -1,6 +1,6 @@
 //! A thread of a recording and where its steps come from.
 
-use crate::model::{Clock, Extra, FunctionId, Step, ThreadFile};
+use crate::model::{Extra, FunctionId, Step, ThreadFile, TscClock};
 use rustc_hash::FxHashMap;
 use tracer::layout;
 
@@ -21,7 +21,7 @@ pub struct Track<'a> {
 /// Where a thread's steps come from.
 pub(super) enum Source<'a> {
     /// Read from the file that the thread wrote itself.
-    File { file: ThreadFile<'a>, numbers: FxHashMap<u64, FunctionId>, clock: Clock, off: &'a [Off] },
+    File { file: ThreadFile<'a>, numbers: FxHashMap<u64, FunctionId>, clock: TscClock, off: &'a [Off] },
     /// Known already.
     DecodedThread { steps: Vec<(u64, Step)>, values: Vec<u8> },
     /// Decoded from a processor's trace whenever asked for.

@@ -1,6 +1,6 @@
 //! Two recordings of calls compared: absolute times and counts.
 
-use calls::model::{DiffRow, FunctionId, Sums, diff};
+use calls::model::{CallSums, DiffRow, FunctionId, diff};
 use profile::grow::GrownSum as _;
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -87,7 +87,7 @@ fn write(out: &mut impl Write, rows: &[DiffRow]) -> io::Result<()> {
             split(
                 &number::duration_ns(baseline.self_on_ns()),
                 &number::duration_ns(current.self_on_ns()),
-                &factor(baseline, current, Sums::self_on_ns),
+                &factor(baseline, current, CallSums::self_on_ns),
             ),
             number::duration_ns(current.total_ns),
             signed(row.total_delta_ns(), number::duration_ns),
@@ -98,14 +98,14 @@ fn write(out: &mut impl Write, rows: &[DiffRow]) -> io::Result<()> {
             harmless(&path.join(" > "))
         )?;
     }
-    let sum = |side: fn(&DiffRow) -> Sums, of: fn(&Sums) -> u64| {
+    let sum = |side: fn(&DiffRow) -> CallSums, of: fn(&CallSums) -> u64| {
         number::duration_ns(rows.iter().map(|row| of(&side(row))).grown_sum())
     };
     let both = |of| (sum(|row| row.baseline, of), sum(|row| row.current, of));
     let (before, after) = both(|sums| sums.self_ns);
     write!(out, "\nall calls: {before} before, {after} now")?;
     if is_split {
-        let (before, after) = both(Sums::self_on_ns);
+        let (before, after) = both(CallSums::self_on_ns);
         write!(out, "; on the CPU {before} before, {after} now")?;
     }
     writeln!(out)
@@ -126,7 +126,7 @@ fn signed(value: i64, text: fn(u64) -> String) -> String {
 }
 
 /// How many times as long: `x0.42`; `new` and `gone` where one side has none.
-fn factor(baseline: &Sums, current: &Sums, of: fn(&Sums) -> u64) -> String {
+fn factor(baseline: &CallSums, current: &CallSums, of: fn(&CallSums) -> u64) -> String {
     match (baseline.count, current.count) {
         (0, _) => "new".to_owned(),
         (_, 0) => "gone".to_owned(),
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     fn table(off_ns: [u64; 2]) -> String {
-        let side = |self_ns, self_off_ns| Sums { count: 2, total_ns: self_ns, self_ns, self_off_ns };
+        let side = |self_ns, self_off_ns| CallSums { count: 2, total_ns: self_ns, self_ns, self_off_ns };
         let [before, now] = off_ns;
         let (baseline, current) = (side(1_000_000, before), side(1_200_000, now));
         let row = DiffRow { path: vec!["fill".to_owned()], baseline, current };

@@ -18,7 +18,7 @@ use super::record_spec::RecordSpec;
 use super::switches;
 use crate::terminal::out;
 use calls::selection::rules::Rules;
-use calls::selection::switch::Switch;
+use calls::selection::switch::TraceSwitch;
 use tracer::layout::{self, sleds as list};
 
 /// How a run ended, and what it took.
@@ -137,7 +137,7 @@ fn options(args: &RecordSpec, rules: &Rules) -> Variables {
         options.push((layout::BACKTRACE_VARIABLE, "1".into()));
     }
     if !rules.signals.is_empty() {
-        let signals: Vec<String> = rules.signals.iter().map(Switch::word).collect();
+        let signals: Vec<String> = rules.signals.iter().map(TraceSwitch::word).collect();
         options.push((layout::SIGNALS_VARIABLE, signals.join(",").into()));
     }
     let start = match (!rules.has(list::ONLY), args.trace.disable) {

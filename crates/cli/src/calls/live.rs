@@ -7,7 +7,7 @@ use ::record::calls::CallSource;
 use ::record::scratch::{PlaceRule, ScratchFolder};
 use ::record::sys::time::Clock;
 use anyhow::Context;
-use calls::model::{CallProfile, Growth};
+use calls::model::{CallProfile, FileGrowth};
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -166,7 +166,7 @@ impl RecordingObserver for Live {
         if !at_end && !self.is_time() {
             return Ok(());
         }
-        let growth = if at_end { Growth::Ended } else { Growth::Going };
+        let growth = if at_end { FileGrowth::Ended } else { FileGrowth::Going };
         let sum = self.tail.read(dir, &mut self.functions, growth)?;
         // A thread that ends cuts its file off after the last event: nothing is lost by that.
         drop(dso::shrunken_files());

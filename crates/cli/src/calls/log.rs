@@ -7,7 +7,7 @@ use crate::terminal::out::harmless;
 use crate::text::number;
 use calls::recording::kernel;
 use calls::view::View;
-use calls::view::call_lines::{Line, LineKind, NamedCall, each_line};
+use calls::view::call_lines::{CallLine, LineKind, NamedCall, each_line};
 use calls::view::track::Track;
 
 /// Prints all threads' calls, merged by time.
@@ -19,7 +19,7 @@ pub fn write(out: &mut impl Write, view: &View<'_>) -> io::Result<()> {
     each_line(view, &mut |track, line| write_line(out, view, track, line))
 }
 
-fn write_line(out: &mut impl Write, view: &View<'_>, track: &Track<'_>, line: &Line) -> io::Result<()> {
+fn write_line(out: &mut impl Write, view: &View<'_>, track: &Track<'_>, line: &CallLine) -> io::Result<()> {
     let (took, text) = match &line.what {
         LineKind::Begin(named) => (String::new(), format!("{} {{", call(view, track, *named))),
         LineKind::End { named, .. } if kernel::is_moment(view.functions.of(named.function)) => {

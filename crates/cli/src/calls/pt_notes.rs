@@ -1,12 +1,12 @@
 //! What decoding an Intel PT trace came across, in words.
 
-use calls::pt::{Note, Outcome, Resolution};
+use calls::pt::{Note, Resolution, TraceOutcome};
 
 use crate::text::number;
 
 /// The lines to be shown next to the numbers.
 #[must_use]
-pub fn lines(outcome: &Outcome) -> Vec<String> {
+pub fn lines(outcome: &TraceOutcome) -> Vec<String> {
     let (instructions, bytes) = (number::grouped(outcome.instructions), number::bytes(outcome.trace_bytes));
     let mut lines = vec![format!("decoded {instructions} instructions from {bytes} of trace")];
     let told = |(why, count): (&&str, &u64)| format!("  {} × {why}", number::grouped(*count));

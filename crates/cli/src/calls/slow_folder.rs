@@ -2,7 +2,7 @@
 
 use ::record::output_file::write_part;
 use anyhow::Context;
-use calls::model::{Clock, ExtraKind, Step};
+use calls::model::{ExtraKind, Step, TscClock};
 use std::path::Path;
 use tracer::layout::{self, ThreadHeader};
 
@@ -20,7 +20,7 @@ const BESIDE: [&str; 3] = [function_list::NAME, kernel::NAMES, values::NAME];
 ///
 /// # Errors
 /// If `dir` holds something else than a recording, or can't be written.
-pub fn write(dir: &Path, call: &SlowCall, from: (&Folder, Clock), info: &str) -> anyhow::Result<()> {
+pub fn write(dir: &Path, call: &SlowCall, from: (&Folder, TscClock), info: &str) -> anyhow::Result<()> {
     own_folder::prepare(dir)?;
     let (folder, clock) = from;
     let written = |name: &str, bytes: &[u8]| {
@@ -42,7 +42,7 @@ pub fn write(dir: &Path, call: &SlowCall, from: (&Folder, Clock), info: &str) ->
 }
 
 /// Maps as a recording has them whose counter is the clock.
-fn bytes_of_maps(maps: &Maps, clock: Clock) -> Vec<u8> {
+fn bytes_of_maps(maps: &Maps, clock: TscClock) -> Vec<u8> {
     let mut bytes = format!("tsc {0} monotonic_ns {0}\n", clock.ns_at(maps.moment.0)).into_bytes();
     for line in &maps.lines {
         // Of the other fields nothing is asked here.

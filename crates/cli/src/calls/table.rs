@@ -1,6 +1,6 @@
 //! `tally calls report`: one line per function.
 
-use calls::model::{CallProfile, CallStats, FunctionId, Histogram};
+use calls::model::{CallProfile, CallStats, DurationHistogram, FunctionId};
 use profile::grow::GrownSum as _;
 use std::cmp::Reverse;
 use std::io::{self, Write};
@@ -188,7 +188,7 @@ pub fn write_slowest(
 ///
 /// # Errors
 /// If writing fails.
-pub fn write_histogram(out: &mut impl Write, name: &str, histogram: &Histogram) -> io::Result<()> {
+pub fn write_histogram(out: &mut impl Write, name: &str, histogram: &DurationHistogram) -> io::Result<()> {
     const BAR: usize = 40;
     let mut rows: Vec<(u64, u64)> = Vec::new();
     for ((from, _), count) in histogram.buckets() {

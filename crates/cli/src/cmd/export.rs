@@ -16,7 +16,7 @@ use crate::terminal::out;
 use crate::text::number;
 use calls::recording::folder::DEFAULT;
 use calls::view::View;
-use calls::view::spans::{self, Span, What};
+use calls::view::spans::{self, Span, SpanKind};
 use exchange::export::chrome::Chrome;
 use exchange::export::perfetto::Perfetto;
 use exchange::export::{NamedSpan, TimelineWriter};
@@ -145,10 +145,10 @@ fn write(out: impl Write, view: &View<'_>, notes: &Notes, chrome: bool) -> anyho
 }
 
 /// Name and category of a span.
-fn named<'a>(view: &'a View<'_>, what: What) -> (&'a str, &'static str) {
+fn named<'a>(view: &'a View<'_>, what: SpanKind) -> (&'a str, &'static str) {
     match what {
-        What::Call(function) => (&view.functions.of(function).name, "call"),
-        What::OffCpu => ("[off CPU]", "off-cpu"),
+        SpanKind::Call(function) => (&view.functions.of(function).name, "call"),
+        SpanKind::OffCpu => ("[off CPU]", "off-cpu"),
     }
 }
 
@@ -166,8 +166,8 @@ fn write_spans(mut to: impl TimelineWriter, view: &View<'_>, process: &str) -> i
             }
             let (name, category) = named(view, span.what);
             let number = match span.what {
-                What::Call(function) => u64::from(function.0),
-                What::OffCpu => u64::MAX,
+                SpanKind::Call(function) => u64::from(function.0),
+                SpanKind::OffCpu => u64::MAX,
             };
             let arguments = &span.extras.named(view, track, span.what);
             let named = NamedSpan { number, name, category, arguments };

@@ -245,7 +245,7 @@ fn read(map: &MappedFile, args: &Args) -> anyhow::Result<Drawn> {
 }
 
 /// What was not read, one line each.
-fn left_out(notes: &import::Notes) -> Vec<String> {
+fn left_out(notes: &import::ImportNotes) -> Vec<String> {
     let mut lines = Vec::new();
     if !notes.other_events.is_empty() {
         let others: Vec<String> = notes.other_events.iter().map(|(e, n)| format!("{e} ({n})")).collect();

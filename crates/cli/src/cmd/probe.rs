@@ -13,7 +13,7 @@ use record::event::glob;
 
 use crate::events::probe::show;
 use crate::terminal::out;
-use calls::probing::definition::spec::{At, Place, ProbeSpec};
+use calls::probing::definition::spec::{At, ProbePlace, ProbeSpec};
 use calls::probing::definition::{Definition, Program};
 use record::event::probe_list::{
     Installed, check_definition, check_kernel_probes, install, installed, remove,
@@ -99,7 +99,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     } else if !args.del.is_empty() {
         return delete(&args.del, args.quiet);
     } else if let Some(place) = &args.vars {
-        let place = Place::parse(place.trim())?;
+        let place = ProbePlace::parse(place.trim())?;
         show::variables(&mut args.program()?, &place, args.externs, &mut out)?;
     } else if let Some(range) = &args.line {
         show::lines(&mut args.program()?, range, &mut out)?;
@@ -228,7 +228,7 @@ impl Args {
     /// A function of the kernel, by its symbol.
     fn add_to_kernel(&self, text: &str) -> anyhow::Result<()> {
         let spec = ProbeSpec::parse(text).with_context(|| format!("probe '{text}'"))?;
-        let Place::Function { name, at, .. } = &spec.place else {
+        let ProbePlace::Function { name, at, .. } = &spec.place else {
             bail!("lines and addresses of programs are probed with -x FILE");
         };
         check_kernel_probes(name)?;

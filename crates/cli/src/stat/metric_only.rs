@@ -6,12 +6,12 @@
 use std::io::{self, Write};
 
 use super::print::{Form, bare_number, json_text, key_name, text_prefix};
-use counts::{Block, Frame, Metric, metrics};
+use counts::{Block, CountFrame, Metric, metrics};
 
 const COLUMN: usize = 20;
 
 /// The metrics of one unit of aggregation, with their headings.
-fn of_block(frame: &Frame<'_>, block: &Block) -> Vec<(String, Metric)> {
+fn of_block(frame: &CountFrame<'_>, block: &Block) -> Vec<(String, Metric)> {
     let events = frame.events.iter().enumerate();
     let all = events.flat_map(|(nth, event)| {
         let found = metrics(frame.events, &block.cells, nth, frame.wall_ns).into_iter();
@@ -32,7 +32,7 @@ fn heading(event: &str, unit: &str) -> String {
 }
 
 /// Prints the metrics of `frame`; a line with the reason if there are none.
-pub fn print(form: &Form, frame: &Frame<'_>, out: &mut dyn Write) -> io::Result<()> {
+pub fn print(form: &Form, frame: &CountFrame<'_>, out: &mut dyn Write) -> io::Result<()> {
     let blocks: Vec<(&Block, Vec<(String, Metric)>)> =
         frame.blocks.iter().map(|block| (block, of_block(frame, block))).collect();
     let Some((_, columns)) = blocks.iter().find(|(_, metrics)| !metrics.is_empty()) else {
@@ -54,7 +54,7 @@ pub fn print(form: &Form, frame: &Frame<'_>, out: &mut dyn Write) -> io::Result<
 
 type Rows<'a> = [(&'a Block, Vec<(String, Metric)>)];
 
-fn text(frame: &Frame<'_>, names: &[&str], blocks: &Rows<'_>, out: &mut dyn Write) -> io::Result<()> {
+fn text(frame: &CountFrame<'_>, names: &[&str], blocks: &Rows<'_>, out: &mut dyn Write) -> io::Result<()> {
     let prefix = |block: &Block| text_prefix(frame.at_ns, &block.key, block.places);
     let first = blocks.first().map_or(0, |(block, _)| prefix(block).chars().count());
     write!(out, "{:first$}", "")?;

@@ -9,7 +9,7 @@ use record::Whom;
 use super::print::{Form, Style};
 use super::run::{Outcome, RunOpts};
 use crate::terminal::out;
-use counts::{Average, CountedRun, Frame, Series};
+use counts::{Average, CountFrame, CountedRun, Series};
 
 /// What all runs gave together.
 pub struct Total {
@@ -57,7 +57,7 @@ impl Total {
     /// # Errors
     /// `out` can't be written.
     pub fn print_interval(&self, interval: &CountedRun, out: &mut dyn Write) -> anyhow::Result<()> {
-        let frame = Frame {
+        let frame = CountFrame {
             events: &interval.infos,
             blocks: interval.grouping.blocks(&interval.readings),
             by: interval.grouping.by(),
@@ -74,7 +74,7 @@ impl Total {
     /// `out` can't be written.
     pub fn print(&self, whose: &Whose, out: &mut dyn Write) -> anyhow::Result<()> {
         let Some(last) = &self.last else { return Ok(()) };
-        let frame = Frame {
+        let frame = CountFrame {
             events: &last.run.infos,
             blocks: self.average.blocks(),
             by: last.run.grouping.by(),

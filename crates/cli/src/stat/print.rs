@@ -6,7 +6,7 @@ use std::io::{self, Write};
 
 use super::metric_only;
 use crate::terminal::foreign::{harmless, json};
-use counts::{Aggregation, Cell, Count, EventInfo, Frame, Key, Metric, metrics};
+use counts::{Aggregation, Cell, Count, CountFrame, CountKey, EventInfo, Metric, metrics};
 
 /// Width of the metric column, ` # ` included.
 const METRIC_COLUMNS: usize = 35;
@@ -39,7 +39,7 @@ pub enum Form {
 
 impl Style {
     /// Prints every value of `frame`, one a line (metrics that need a line of their own below).
-    pub fn print(&self, frame: &Frame<'_>, out: &mut dyn Write) -> io::Result<()> {
+    pub fn print(&self, frame: &CountFrame<'_>, out: &mut dyn Write) -> io::Result<()> {
         if self.metric_only {
             return metric_only::print(&self.form, frame, out);
         }
@@ -81,8 +81,8 @@ impl Style {
 /// One value with all that is on its line.
 struct Line<'a> {
     style: &'a Style,
-    frame: &'a Frame<'a>,
-    key: &'a Key,
+    frame: &'a CountFrame<'a>,
+    key: &'a CountKey,
     places: usize,
     event: &'a EventInfo,
     cell: &'a Cell,
@@ -199,9 +199,9 @@ impl Line<'_> {
             self.frame.at_ns.map(|ns| format!("{:>6}.{:09}{sep}", ns / 1_000_000_000, ns % 1_000_000_000));
         let places = self.places;
         let key = match self.key {
-            Key::Global => String::new(),
-            Key::Cpu(cpu) => format!("CPU{cpu}{sep}"),
-            Key::Thread(tid, comm) => format!("{}-{tid}{sep}", harmless(comm)),
+            CountKey::Global => String::new(),
+            CountKey::Cpu(cpu) => format!("CPU{cpu}{sep}"),
+            CountKey::Thread(tid, comm) => format!("{}-{tid}{sep}", harmless(comm)),
             key => format!("{}{sep}{places}{sep}", key_name(key)),
         };
         let mark = || if self.style.summary { format!("{:>16}{sep}", "summary") } else { String::new() };
@@ -257,29 +257,29 @@ impl Line<'_> {
             format!("\"{what}\" : \"{}\", \"aggregate-number\" : {}, ", key_name(self.key), self.places)
         };
         let key = match self.key {
-            Key::Global => String::new(),
-            Key::Cpu(cpu) => format!("\"cpu\" : \"{cpu}\", "),
-            Key::Core(..) => aggregate("core"),
-            Key::Die(..) => aggregate("die"),
-            Key::Socket(_) => aggregate("socket"),
-            Key::Node(_) => aggregate("node"),
-            Key::Thread(tid, comm) => format!("\"thread\" : {}, ", json_text(&format!("{comm}-{tid}"))),
+            CountKey::Global => String::new(),
+            CountKey::Cpu(cpu) => format!("\"cpu\" : \"{cpu}\", "),
+            CountKey::Core(..) => aggregate("core"),
+            CountKey::Die(..) => aggregate("die"),
+            CountKey::Socket(_) => aggregate("socket"),
+            CountKey::Node(_) => aggregate("node"),
+            CountKey::Thread(tid, comm) => format!("\"thread\" : {}, ", json_text(&format!("{comm}-{tid}"))),
         };
         at.unwrap_or_default() + &key
     }
 }
 
 /// What is before a value: the time of the interval, and whose value it is.
-pub(super) fn text_prefix(at_ns: Option<u64>, key: &Key, places: usize) -> String {
+pub(super) fn text_prefix(at_ns: Option<u64>, key: &CountKey, places: usize) -> String {
     let at = at_ns.map(|ns| format!("{:>6}.{:09} ", ns / 1_000_000_000, ns % 1_000_000_000));
     let key = match key {
-        Key::Global => String::new(),
-        Key::Cpu(cpu) => format!("CPU{cpu:<7} "),
-        Key::Core(socket, die, core) => format!("S{socket}-D{die}-C{core:<8} {places:>4} "),
-        Key::Die(socket, die) => format!("S{socket}-D{die:<8} {places:>4} "),
-        Key::Socket(socket) => format!("S{socket:<5} {places:>4} "),
-        Key::Node(node) => format!("N{node:<5} {places:>4} "),
-        Key::Thread(tid, comm) => format!("{:>16}-{tid:<8} ", harmless(comm)),
+        CountKey::Global => String::new(),
+        CountKey::Cpu(cpu) => format!("CPU{cpu:<7} "),
+        CountKey::Core(socket, die, core) => format!("S{socket}-D{die}-C{core:<8} {places:>4} "),
+        CountKey::Die(socket, die) => format!("S{socket}-D{die:<8} {places:>4} "),
+        CountKey::Socket(socket) => format!("S{socket:<5} {places:>4} "),
+        CountKey::Node(node) => format!("N{node:<5} {places:>4} "),
+        CountKey::Thread(tid, comm) => format!("{:>16}-{tid:<8} ", harmless(comm)),
     };
     at.unwrap_or_default() + &key
 }
@@ -294,15 +294,15 @@ pub(super) fn bare_number(text: &str) -> &str {
     text.trim().trim_end_matches(['%', ' '])
 }
 
-pub(super) fn key_name(key: &Key) -> String {
+pub(super) fn key_name(key: &CountKey) -> String {
     match key {
-        Key::Global => String::new(),
-        Key::Cpu(cpu) => format!("CPU{cpu}"),
-        Key::Core(socket, die, core) => format!("S{socket}-D{die}-C{core}"),
-        Key::Die(socket, die) => format!("S{socket}-D{die}"),
-        Key::Socket(socket) => format!("S{socket}"),
-        Key::Node(node) => format!("N{node}"),
-        Key::Thread(tid, comm) => format!("{comm}-{tid}"),
+        CountKey::Global => String::new(),
+        CountKey::Cpu(cpu) => format!("CPU{cpu}"),
+        CountKey::Core(socket, die, core) => format!("S{socket}-D{die}-C{core}"),
+        CountKey::Die(socket, die) => format!("S{socket}-D{die}"),
+        CountKey::Socket(socket) => format!("S{socket}"),
+        CountKey::Node(node) => format!("N{node}"),
+        CountKey::Thread(tid, comm) => format!("{comm}-{tid}"),
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use record::control::{Command, Control, ControlPaths};
-use record::count::{CountOpts, Counters, Place, Reading};
+use record::count::{CountOpts, CountPlace, Counters, Reading};
 use record::event::EventSpec;
 use record::opts::Delay;
 use record::stop_signals::{RunningCommand, SignalRole, StopSignals};
@@ -82,7 +82,7 @@ struct Run<'a> {
     child: Option<Child>,
     tids: Vec<u32>,
     counters: Counters,
-    places: Vec<Place>,
+    places: Vec<CountPlace>,
     grouping: Grouping,
     infos: Vec<EventInfo>,
     start_ns: u64,
@@ -316,17 +316,17 @@ impl<'a> Run<'a> {
 }
 
 /// One counter for each thread, each CPU, or each thread on each CPU.
-fn places(opts: &RunOpts, tids: &[u32]) -> Vec<Place> {
+fn places(opts: &RunOpts, tids: &[u32]) -> Vec<CountPlace> {
     let by_cpu = !matches!(opts.by, Aggregation::Global | Aggregation::Thread) || opts.target.cpus.is_some();
     let needs_cpu = opts.events.iter().any(|e| e.cpus.is_some());
     if opts.target.is_system_wide() {
-        return opts.target.cpus().into_iter().map(|c| Place { cpu: Some(c), tid: None }).collect();
+        return opts.target.cpus().into_iter().map(|c| CountPlace { cpu: Some(c), tid: None }).collect();
     }
     if !by_cpu && !needs_cpu {
-        return tids.iter().map(|&t| Place { cpu: None, tid: Some(t) }).collect();
+        return tids.iter().map(|&t| CountPlace { cpu: None, tid: Some(t) }).collect();
     }
     let cpus = opts.target.cpus();
-    tids.iter().flat_map(|&t| cpus.iter().map(move |&c| Place { cpu: Some(c), tid: Some(t) })).collect()
+    tids.iter().flat_map(|&t| cpus.iter().map(move |&c| CountPlace { cpu: Some(c), tid: Some(t) })).collect()
 }
 
 fn info(spec: &EventSpec, support: Support) -> EventInfo {
@@ -353,7 +353,7 @@ pub fn info_of(spec: &EventSpec) -> EventInfo {
 }
 
 /// Where each place of this machine belongs.
-pub fn grouping_here(by: Aggregation, places: &[Place]) -> Grouping {
+pub fn grouping_here(by: Aggregation, places: &[CountPlace]) -> Grouping {
     let comm = |tid: u32| dso::system_file::read_text(format!("/proc/{tid}/comm")).unwrap_or_default();
     Grouping::new(by, places, Topology { cpu_place: &record::count::cpu_place, comm: &comm })
 }

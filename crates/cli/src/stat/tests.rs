@@ -6,8 +6,8 @@ use super::compare::split_command;
 use super::print::{Form, Style, with_commas};
 use super::run::{grouping_here, info_of};
 use counts::{
-    Aggregation, Average, Block, Cell, Count, EventInfo, EventReadings, Frame, Key, Pairing, Place, Reading,
-    Series, Support,
+    Aggregation, Average, Block, Cell, Count, CountFrame, CountKey, CountPlace, EventInfo, EventReadings,
+    Pairing, Reading, Series, Support,
 };
 
 /// No PMUs, no tracepoints.
@@ -38,14 +38,14 @@ fn count(value: f64) -> Cell {
 
 fn print(events: &str, blocks: Vec<Block>, by: Aggregation, style: &Style, at_ns: Option<u64>) -> String {
     let events = infos(events);
-    let frame = Frame { events: &events, blocks, by, wall_ns: 134_945_558.0, at_ns };
+    let frame = CountFrame { events: &events, blocks, by, wall_ns: 134_945_558.0, at_ns };
     let mut out = Vec::new();
     style.print(&frame, &mut out).expect("writes to memory");
     String::from_utf8(out).expect("text")
 }
 
 fn global(cells: Vec<Cell>) -> Vec<Block> {
-    vec![Block { key: Key::Global, places: 1, cells }]
+    vec![Block { key: CountKey::Global, places: 1, cells }]
 }
 
 fn text() -> Style {
@@ -120,28 +120,28 @@ fn csv_and_json_are_perfs() {
 
 #[test]
 fn units_of_aggregation_stand_before_the_values() {
-    let block = |key: Key, places| Block { key, places, cells: vec![count(26.0)] };
+    let block = |key: CountKey, places| Block { key, places, cells: vec![count(26.0)] };
     let line = |by, key, at| print("cs", vec![block(key, 2)], by, &text(), at).trim_end().to_owned();
     let value = "                26      cs";
     for (by, key, prefix) in [
-        (Aggregation::Core, Key::Core(0, 0, 1), "S0-D0-C1           2 "),
-        (Aggregation::Die, Key::Die(0, 0), "S0-D0           2 "),
-        (Aggregation::Socket, Key::Socket(0), "S0        2 "),
-        (Aggregation::Node, Key::Node(0), "N0        2 "),
-        (Aggregation::Cpu, Key::Cpu(1), "CPU1       "),
-        (Aggregation::Thread, Key::Thread(28340, "sleep".to_owned()), "           sleep-28340    "),
+        (Aggregation::Core, CountKey::Core(0, 0, 1), "S0-D0-C1           2 "),
+        (Aggregation::Die, CountKey::Die(0, 0), "S0-D0           2 "),
+        (Aggregation::Socket, CountKey::Socket(0), "S0        2 "),
+        (Aggregation::Node, CountKey::Node(0), "N0        2 "),
+        (Aggregation::Cpu, CountKey::Cpu(1), "CPU1       "),
+        (Aggregation::Thread, CountKey::Thread(28340, "sleep".to_owned()), "           sleep-28340    "),
     ] {
         assert_eq!(line(by, key.clone(), None), format!("{prefix}{value}"));
         assert_eq!(line(by, key, Some(1_000_000_005)), format!("     1.000000005 {prefix}{value}"));
     }
     let csv = Style { form: Form::Csv(";".to_owned()), ..text() };
-    let core = print("cs", vec![block(Key::Core(0, 0, 1), 1)], Aggregation::Core, &csv, None);
+    let core = print("cs", vec![block(CountKey::Core(0, 0, 1), 1)], Aggregation::Core, &csv, None);
     assert_eq!(core, "S0-D0-C1;1;26;;cs;1000000;100.00;;\n");
 }
 
 #[test]
 fn readings_are_scaled_place_by_place_and_summed_up() {
-    let place = |cpu| Place { cpu: Some(cpu), tid: None };
+    let place = |cpu| CountPlace { cpu: Some(cpu), tid: None };
     let reading = |value, enabled_ns, running_ns| Some(Reading { value, enabled_ns, running_ns });
     let events = [
         EventReadings {
@@ -168,7 +168,7 @@ fn readings_are_scaled_place_by_place_and_summed_up() {
 
 #[test]
 fn a_task_that_moves_between_cpus_is_not_scaled_for_being_elsewhere() {
-    let place = |cpu| Place { cpu: Some(cpu), tid: Some(7) };
+    let place = |cpu| CountPlace { cpu: Some(cpu), tid: Some(7) };
     let reading = |value, running_ns| Some(Reading { value, enabled_ns: 100, running_ns });
     let event = |places| [EventReadings { support: Support::Full, places, tool_ns: None }];
     let grouping = grouping_here(Aggregation::Cpu, &[place(0), place(1)]);
@@ -249,7 +249,7 @@ fn a_cgroup_is_named_behind_its_event_and_events_of_others_are_not_related_to_it
         .collect();
     let blocks = || global(vec![Cell::NotCounted { enabled_ns: 0.0 }, count(5e6)]);
     let frame =
-        |blocks| Frame { events: &events, blocks, by: Aggregation::Global, wall_ns: 1e9, at_ns: None };
+        |blocks| CountFrame { events: &events, blocks, by: Aggregation::Global, wall_ns: 1e9, at_ns: None };
     let mut out = Vec::new();
     text().print(&frame(blocks()), &mut out).expect("writes to memory");
     let first = format!("     <not counted>      {:<25} a{:35}", "cs", "");

@@ -9,7 +9,7 @@ pub use colour::Palette;
 use crate::terminal::foreign::{harmless, xml};
 use crate::terminal::palette::StateClass;
 use crate::text::number;
-use profile::view::flame::{Cell, Kind, Layout, LayoutOpts, NodeId, Tree, Unit};
+use profile::view::flame::{FlameCell, Kind, Layout, LayoutOpts, NodeId, Tree, Unit};
 use std::io::{self, Write};
 
 /// The script in every graph: plain JavaScript without dependencies, see `assets/flame.js`.
@@ -144,7 +144,7 @@ impl Page<'_> {
         )
     }
 
-    fn frame(&self, out: &mut impl Write, cell: &Cell) -> io::Result<()> {
+    fn frame(&self, out: &mut impl Write, cell: &FlameCell) -> io::Result<()> {
         let node = self.tree.node(cell.node);
         let (name, kind) = (harmless(self.tree.name(node.name)), self.tree.kind(node.name));
         let x = SIDE + cell.start as f64 * self.scale;
@@ -172,7 +172,7 @@ impl Page<'_> {
     }
 
     /// `1.234 s, 1,234 samples, 12.34 %`.
-    fn amount(&self, cell: &Cell) -> String {
+    fn amount(&self, cell: &FlameCell) -> String {
         let percent = cell.value as f64 * 100.0 / self.total as f64;
         if let Some(details) = self.tree.details(cell.node) {
             return format!("{details}, {percent:.2} %");

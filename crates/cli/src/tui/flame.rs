@@ -5,7 +5,7 @@ use crate::terminal::out::harmless;
 use crate::text::fit::cut;
 use crate::text::number;
 use crossterm::event::{KeyCode, KeyEvent};
-use profile::view::flame::{Cell, Layout, LayoutOpts, NodeId, Tree, Unit};
+use profile::view::flame::{FlameCell, Layout, LayoutOpts, NodeId, Tree, Unit};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
@@ -82,7 +82,7 @@ impl FlameView {
     /// To the next frame of the same depth.
     fn move_to_neighbour(&mut self, right: bool) {
         let Some(depth) = self.layout.cells.get(self.cursor).map(|cell| cell.depth) else { return };
-        let is_neighbour = |cell: &Cell| cell.depth == depth;
+        let is_neighbour = |cell: &FlameCell| cell.depth == depth;
         let found = if right {
             let after = &self.layout.cells[self.cursor + 1..];
             after.iter().position(is_neighbour).map(|at| at + self.cursor + 1)
@@ -135,7 +135,7 @@ impl FlameView {
         area: Rect,
         tree: &Tree,
         theme: Theme,
-        (i, cell): (usize, &Cell),
+        (i, cell): (usize, &FlameCell),
     ) {
         let column = |value: u64| {
             (value as f64 * f64::from(area.width) / self.layout.total.max(1) as f64).round() as u16
@@ -164,7 +164,7 @@ impl FlameView {
         buffer.set_stringn(place.x, y, format!("{text:<room$}"), room, style);
     }
 
-    fn details(&self, tree: &Tree, cell: &Cell) -> String {
+    fn details(&self, tree: &Tree, cell: &FlameCell) -> String {
         let percent = cell.value as f64 * 100.0 / self.all.max(1) as f64;
         let value = match &tree.unit {
             Unit::Nanoseconds => format!("{}, ", number::duration_ns(cell.value)),

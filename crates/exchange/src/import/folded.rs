@@ -1,12 +1,12 @@
 //! Folded stacks: one line per path, `root;caller;leaf COUNT`.
 
-use super::{Notes, Stacks};
+use super::{ImportNotes, Stacks};
 use profile::view::flame::{Kind, NameId, Tree, Unit};
 
 /// Reads folded text. A count may have a fraction (some tools scale), of which the whole part is taken.
 pub fn read(text: &[u8]) -> Stacks {
     let mut tree = Tree::new(Unit::Samples);
-    let mut notes = Notes::default();
+    let mut notes = ImportNotes::default();
     let mut path = Vec::new();
     for line in text.split(|&b| b == b'\n') {
         let line = String::from_utf8_lossy(line);

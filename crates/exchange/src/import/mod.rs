@@ -8,7 +8,7 @@ use profile::view::flame::Tree;
 
 /// What reading an input found besides the stacks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Notes {
+pub struct ImportNotes {
     /// Lines that are neither of the format nor empty nor comments.
     pub odd_lines: u64,
     /// Samples of other events than the one that was read, per event in the order of their first sight.
@@ -42,5 +42,5 @@ pub struct Stacks {
     /// The stacks.
     pub tree: Tree,
     /// What else was found.
-    pub notes: Notes,
+    pub notes: ImportNotes,
 }

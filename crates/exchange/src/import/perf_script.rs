@@ -5,7 +5,7 @@
 //
 // Source: what perf 3.x to 6.x print, and shared samples with their folded results (tests below).
 
-use super::{Notes, Stacks};
+use super::{ImportNotes, Stacks};
 use profile::view::flame::{Kind, NameId, NodeId, Tree, Unit};
 use rustc_hash::FxHashMap;
 
@@ -60,7 +60,7 @@ pub fn is_header(line: &str) -> bool {
 struct Reader<'o> {
     opts: &'o CollapseOpts,
     tree: Tree,
-    notes: Notes,
+    notes: ImportNotes,
     /// The event being read, once known.
     event: Option<String>,
     /// The open sample: its process at the root, and its period; `None` outside or if it is left out.
@@ -77,7 +77,7 @@ impl<'o> Reader<'o> {
         Self {
             opts,
             tree: Tree::new(Unit::Samples),
-            notes: Notes::default(),
+            notes: ImportNotes::default(),
             event: opts.event.clone(),
             sample: None,
             java: false,

@@ -75,7 +75,7 @@ pub struct MmapSpec<'a> {
 
 /// Processes, threads and mappings at one moment.
 #[derive(Clone, Debug, Default)]
-pub struct Machine {
+pub struct MachineState {
     processes: Vec<Process>,
     threads: Vec<Thread>,
     spans: Vec<TaskSpan>,
@@ -88,7 +88,7 @@ pub struct Machine {
     kernel_version: u64,
 }
 
-impl Machine {
+impl MachineState {
     /// A build id from the file header, for DSOs whose mapping records carry none.
     pub fn set_build_id(&mut self, path: &str, build_id: &[u8], dsos: &mut DsoTable) {
         self.build_ids.insert(path.to_owned(), build_id.to_vec());

@@ -13,7 +13,7 @@ pub use callsite::{Callsite, CallsiteId, CallsiteTable};
 pub use dso::{Dso, DsoId, DsoKind, DsoTable};
 pub use frame::{Frame, FrameId, FrameTable};
 pub use string::{StringId, StringTable};
-pub use symbol::{InlineFrame, Symbol, SymbolId, SymbolTable};
+pub use symbol::{InlineFrame, SymbolId, SymbolRange, SymbolTable};
 
 /// Defines a dense id: a `u32` index into one table.
 macro_rules! dense_id {

@@ -10,7 +10,7 @@ dense_id! {
 
 /// A name with its range in a DSO.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Symbol {
+pub struct SymbolRange {
     /// The DSO that defines it.
     pub dso: DsoId,
     /// The demangled name.
@@ -38,13 +38,13 @@ pub struct InlineFrame {
 /// All distinct symbols.
 #[derive(Clone, Debug, Default)]
 pub struct SymbolTable {
-    entries: Vec<Symbol>,
-    ids: FxHashMap<Symbol, SymbolId>,
+    entries: Vec<SymbolRange>,
+    ids: FxHashMap<SymbolRange, SymbolId>,
 }
 
 impl SymbolTable {
     /// The id of this symbol, new or known.
-    pub fn intern(&mut self, symbol: Symbol) -> SymbolId {
+    pub fn intern(&mut self, symbol: SymbolRange) -> SymbolId {
         *self.ids.entry(symbol).or_insert_with(|| {
             self.entries.push(symbol);
             SymbolId::from_index(self.entries.len() - 1)
@@ -53,7 +53,7 @@ impl SymbolTable {
 
     /// The symbol of an id of this table.
     #[must_use]
-    pub fn of(&self, id: SymbolId) -> &Symbol {
+    pub fn of(&self, id: SymbolId) -> &SymbolRange {
         &self.entries[id.index()]
     }
 

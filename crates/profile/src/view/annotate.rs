@@ -5,7 +5,7 @@
 
 use crate::grow::Grow as _;
 use crate::profile::{Profile, Sums};
-use crate::table::{DsoId, FrameId, InlineFrame, StringId, Symbol, SymbolId};
+use crate::table::{DsoId, FrameId, InlineFrame, StringId, SymbolId, SymbolRange};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
@@ -93,7 +93,8 @@ pub fn annotate(profile: &Profile, opts: &AnnotateOpts) -> Vec<AnnotateFunction>
 fn key_of(profile: &Profile, frame: FrameId) -> FunctionKey {
     let dso = profile.frames.of(frame).dso;
     let named = profile.frame_names(frame).last().map(|inline| profile.symbols.of(inline.symbol));
-    let range = |symbol: &Symbol| FunctionRange { name: symbol.name, start: symbol.start, size: symbol.size };
+    let range =
+        |symbol: &SymbolRange| FunctionRange { name: symbol.name, start: symbol.start, size: symbol.size };
     FunctionKey { dso, named: named.map(range) }
 }
 

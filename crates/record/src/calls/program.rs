@@ -53,7 +53,7 @@ impl Code {
         let instructions: Vec<u8> = instructions.iter().flat_map(encoded).collect();
         let infos = function.func_info.func_info_bytes();
         let types = self.types.as_ref().map(|types| (types.as_fd(), infos.as_slice()));
-        let code = bpf::Code { name, instructions: &instructions, types };
+        let code = bpf::BpfCode { name, instructions: &instructions, types };
         bpf::load_program(&code, attach).map_err(|error| load_error(name, &error).into())
     }
 }

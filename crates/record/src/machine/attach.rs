@@ -10,7 +10,7 @@ use perfdata::record::TaskRecord;
 
 use crate::open::plan::Plan;
 use crate::open::target::{Target, Whom};
-use crate::open::{Opened, Places, Refused, Start};
+use crate::open::{OpenedEvents, Places, RefusedEvent, Start};
 
 /// Looks at the list of threads, each time for those that began since. A program that starts threads faster than
 /// this many looks is followed from where we are.
@@ -18,7 +18,12 @@ const LOOKS: usize = 10;
 
 /// Opens the plan's events for threads of `target` that began since `places` were listed and inherited nothing.
 /// They are added to `places`.
-pub fn adopt(opened: &mut Opened, plan: &Plan, target: &Target, places: &mut Places) -> Result<(), Refused> {
+pub fn adopt(
+    opened: &mut OpenedEvents,
+    plan: &Plan,
+    target: &Target,
+    places: &mut Places,
+) -> Result<(), RefusedEvent> {
     if !matches!(target.whom, Whom::Processes(_) | Whom::Trees(_) | Whom::User(_)) {
         return Ok(());
     }
@@ -40,7 +45,7 @@ pub fn adopt(opened: &mut Opened, plan: &Plan, target: &Target, places: &mut Pla
 
 /// The fork records that wait in the rings, in the order of time.
 #[must_use]
-pub fn forks(opened: &Opened, plan: &Plan) -> Vec<TaskRecord> {
+pub fn forks(opened: &OpenedEvents, plan: &Plan) -> Vec<TaskRecord> {
     let Some(tracking) = plan.tracking() else { return Vec::new() };
     let layout = LiveFormat::new(&plan.opened[tracking].attr);
     let mut forks = Vec::new();

@@ -15,7 +15,7 @@ use aya::programs::{BtfTracePoint, Iter, PerfEvent, ProgramFd};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::layout::{
-    self, COUNT_LEAVING, COUNT_NAMES, Control, EndRecord, ExecRecord, LIFE_MASK, Record, SITE_WORDS,
+    self, COUNT_LEAVING, COUNT_NAMES, EndRecord, ExecRecord, LIFE_MASK, OffCpuControl, Record, SITE_WORDS,
     SiteRest, SiteSums,
 };
 use super::pace::{Pace, Spent};
@@ -58,7 +58,7 @@ pub struct Engine {
     sites: HashMap<MapData, [u64; 2], [u64; SITE_WORDS]>,
     /// Places of each thread whose sums may be in `sites`.
     prints: FxHashMap<u32, FxHashSet<u64>>,
-    control: Control,
+    control: OffCpuControl,
     /// It follows what the map `targets` lists, and not all there is.
     follows_list: bool,
     copies_in_iterators: bool,
@@ -85,7 +85,7 @@ impl Engine {
     /// Loads and attaches. Later children of the targets are followed from here on; no clock runs yet.
     pub fn load(scope: &Scope, options: &Options) -> Result<Self, Error> {
         let (mut ebpf, copies_in_iterators, on_switch) = load::load_for(scope, options)?;
-        let control = Control {
+        let control = OffCpuControl {
             period_ns: options.period_ns.max(1),
             end_ns: layout::NOT_BEGUN,
             start_at_exec: if let Scope::Command(pid) = scope { *pid } else { 0 },
@@ -358,7 +358,7 @@ where
     ebpf.program_mut(name).ok_or_else(missing)?.try_into().map_err(|_| missing())
 }
 
-fn set_control(ebpf: &mut Ebpf, control: Control) -> Result<(), Error> {
+fn set_control(ebpf: &mut Ebpf, control: OffCpuControl) -> Result<(), Error> {
     let map =
         ebpf.map_mut("controls").ok_or_else(|| Error::Map { map: "controls", reason: "missing".into() })?;
     let mut map = Array::<_, [u64; 3]>::try_from(map).map_err(|error| map_error("controls", &error))?;

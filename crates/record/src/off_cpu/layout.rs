@@ -11,7 +11,7 @@ mod tests;
 
 use perfdata::off_cpu::QueueLengths;
 
-pub use control::{Control, NOT_BEGUN, Whom};
+pub use control::{ClockScope, NOT_BEGUN, OffCpuControl};
 use site::{EXEC_BYTES, SITE_BYTES, SITE_RECORD_BYTES};
 pub use site::{ExecRecord, LIFE_MASK, SITE_WORDS, SiteRecord, SiteRest, SiteSums};
 

@@ -9,7 +9,7 @@ use super::layout::EndRecord;
 use super::place_waits::PlaceWaits;
 use super::site_chains::SiteChains;
 use super::thread_clock::{EndedInterval, Moment, Spot, ThreadClock};
-use super::tracepoints::Switch;
+use super::tracepoints::SwitchPayload;
 use perfdata::PidTid;
 
 /// The threads whose clocks are kept.
@@ -197,7 +197,7 @@ impl Switches {
 
     /// A CPU passes from one thread to another, the first of which stands at `spot`. The same switch may be reported
     /// twice, once with a stack.
-    pub fn switched(&mut self, at: Moment, switch: &Switch<'_>, spot: Option<Spot>, has_stack: bool) {
+    pub fn switched(&mut self, at: Moment, switch: &SwitchPayload<'_>, spot: Option<Spot>, has_stack: bool) {
         let pair = (switch.prev, switch.next);
         let mut before = self.last.remove(&at.cpu);
         let again = before.take_if(|last| last.is_again(at.time_ns, pair, has_stack));
@@ -230,7 +230,7 @@ impl Switches {
 
     /// Our ids of the thread that leaves and of the one that comes; 0 where there is none. In another namespace, a
     /// thread's id becomes known at its first switch-out; its first switch-in is assigned to it then.
-    fn ids_of(&mut self, at: Moment, switch: &Switch<'_>) -> (u32, u32) {
+    fn ids_of(&mut self, at: Moment, switch: &SwitchPayload<'_>) -> (u32, u32) {
         let Some(ids) = &mut self.ids else { return (switch.prev, switch.next) };
         let visible = Some(at.task.tid).filter(|&tid| tid != 0 && tid != u32::MAX);
         let prev = visible.or_else(|| ids.own.get(&switch.prev).copied()).unwrap_or(0);
@@ -250,7 +250,7 @@ impl Switches {
         (prev, next)
     }
 
-    fn leave(&mut self, prev: u32, next: u32, at: Moment, switch: &Switch<'_>) {
+    fn leave(&mut self, prev: u32, next: u32, at: Moment, switch: &SwitchPayload<'_>) {
         let Some(clock) = self.clock(prev, at.task.pid, at.time_ns, State::On) else { return };
         clock.leave(at, switch.state, || OtherThread {
             tid: next,
@@ -362,8 +362,8 @@ mod tests {
         Moment { time_ns, cpu: 0, task: PidTid { pid: 1, tid } }
     }
 
-    fn switch(prev: u32, state: State, next: u32) -> Switch<'static> {
-        Switch { prev, prev_comm: b"p", state, dies: state == State::Unknown, next, next_comm: b"n" }
+    fn switch(prev: u32, state: State, next: u32) -> SwitchPayload<'static> {
+        SwitchPayload { prev, prev_comm: b"p", state, dies: state == State::Unknown, next, next_comm: b"n" }
     }
 
     fn ends(switches: &mut Switches) -> Vec<EndRecord> {

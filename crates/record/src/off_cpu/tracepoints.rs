@@ -83,7 +83,7 @@ const IN_INTERRUPT: u64 = 0x08 | 0x10;
 
 /// Payload of a `sched_switch`. Ids are those of the initial pid namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Switch<'a> {
+pub struct SwitchPayload<'a> {
     /// The thread that leaves the CPU.
     pub prev: u32,
     /// Its name.
@@ -147,9 +147,9 @@ impl Tracepoints {
 
     /// A switch's payload.
     #[must_use]
-    pub fn switch<'a>(&self, raw: &'a [u8]) -> Option<Switch<'a>> {
+    pub fn switch<'a>(&self, raw: &'a [u8]) -> Option<SwitchPayload<'a>> {
         let bits = number(raw, self.prev_state)?;
-        Some(Switch {
+        Some(SwitchPayload {
             prev: number(raw, self.prev_pid)? as u32,
             prev_comm: text(raw, self.prev_comm),
             state: state_of_bits(bits),

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::os::fd::BorrowedFd;
 
-use super::{Opened, Places, Refused, Start};
+use super::{OpenedEvents, Places, RefusedEvent, Start};
 use crate::open::plan::Plan;
 use crate::sys::Ring;
 
@@ -30,10 +30,10 @@ pub struct Again {
     pub aliases: Vec<(u64, u64)>,
 }
 
-impl Opened {
+impl OpenedEvents {
     /// Opens the events of this CPU again, in place of those that the kernel has closed. Those of tasks go on by
     /// themselves. `None` if the CPU is gone again, or its events write traces, which end with it.
-    pub fn open_again(&mut self, cpu: u32, like: &Like<'_>) -> Result<Option<Again>, Refused> {
+    pub fn open_again(&mut self, cpu: u32, like: &Like<'_>) -> Result<Option<Again>, RefusedEvent> {
         if like.plan.opened.iter().any(|event| event.aux) {
             return Ok(None);
         }
@@ -47,7 +47,7 @@ impl Opened {
         // They have their own for the threads, which stay.
         new.counters
             .retain(|counter| !like.plan.opened[counter.event].of_tasks || self.are_of_cpus(counter.event));
-        let refuse = |source| Refused { event: None, place: format!(" on CPU {cpu}"), source };
+        let refuse = |source| RefusedEvent { event: None, place: format!(" on CPU {cpu}"), source };
         if let Some(filter) = like.filter {
             new.set_bpf(like.plan, filter).map_err(refuse)?;
         }

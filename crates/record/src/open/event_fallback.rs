@@ -11,7 +11,7 @@ use crate::event::SystemSource;
 use crate::machine::attach;
 use crate::machine::proc;
 use crate::open::plan::{MAX_SNAPSHOT_BYTES, Offer, Plan, mode_of, plan};
-use crate::open::{Opened, Places, Refused, Start};
+use crate::open::{OpenedEvents, Places, RefusedEvent, Start};
 use crate::pt;
 use crate::pt::info::Info;
 use crate::pt::pmu::PtPmu;
@@ -29,7 +29,7 @@ pub struct Setup {
     /// The events.
     pub plan: Plan,
     /// Their descriptors and rings.
-    pub opened: Opened,
+    pub opened: OpenedEvents,
     /// Notices about options that were changed.
     pub notices: Vec<Notice>,
     /// The events as they were finally requested from the kernel.
@@ -45,7 +45,7 @@ pub fn open(opts: &RecordOpts, places: &mut Places, start: Start) -> Result<Setu
     let mut attempt = Attempt::new(opts, places)?;
     loop {
         let plan = plan(&attempt.opts, &attempt.events, &attempt.offer);
-        let opened = Opened::open(&plan, places, start, attempt.pages)
+        let opened = OpenedEvents::open(&plan, places, start, attempt.pages)
             .and_then(|o| filled(o, places))
             .and_then(|mut o| attach::adopt(&mut o, &plan, &opts.target, places).map(|()| o));
         match opened {
@@ -62,11 +62,11 @@ pub fn open(opts: &RecordOpts, places: &mut Places, start: Start) -> Result<Setu
 }
 
 /// A recording without any ring would never end.
-fn filled(opened: Opened, places: &Places) -> Result<Opened, Refused> {
+fn filled(opened: OpenedEvents, places: &Places) -> Result<OpenedEvents, RefusedEvent> {
     if opened.rings.is_empty() {
         let place = places.tids.first().map_or_else(String::new, |t| format!(" for thread {t}"));
         let source = std::io::Error::from_raw_os_error(libc::ESRCH);
-        return Err(Refused { event: Some(0), place, source });
+        return Err(RefusedEvent { event: Some(0), place, source });
     }
     Ok(opened)
 }
@@ -120,7 +120,7 @@ impl Attempt {
     }
 
     /// Changes one wish so that the refusal won't come again, or gives up with an error that has the remedy.
-    fn give_way(&mut self, plan: &Plan, refused: Refused, places: &Places) -> Result<(), Error> {
+    fn give_way(&mut self, plan: &Plan, refused: RefusedEvent, places: &Places) -> Result<(), Error> {
         let errno = refused.source.raw_os_error().unwrap_or(0);
         let Some(event) = refused.event else { return self.shrink(refused, places) };
         let opened = &plan.opened[event];
@@ -195,7 +195,7 @@ impl Attempt {
     }
 
     /// Maps the areas of a processor's trace and gathers its description for the file; `None` if none is taken.
-    fn map_areas(&mut self, plan: &Plan, opened: &mut Opened) -> Result<Option<Info>, Error> {
+    fn map_areas(&mut self, plan: &Plan, opened: &mut OpenedEvents) -> Result<Option<Info>, Error> {
         let Some(event) = plan.opened.iter().find(|event| event.aux) else { return Ok(None) };
         let options = self.opts.trace;
         let asked = options.area_bytes();
@@ -241,7 +241,7 @@ impl Attempt {
     }
 
     /// The rings were too large for the locked-memory limit: half of it.
-    fn shrink(&mut self, refused: Refused, places: &Places) -> Result<(), Error> {
+    fn shrink(&mut self, refused: RefusedEvent, places: &Places) -> Result<(), Error> {
         let smallest = 2;
         if refused.source.raw_os_error() != Some(libc::EPERM)
             && refused.source.raw_os_error() != Some(libc::ENOMEM)

@@ -41,7 +41,7 @@ pub struct Places {
 pub enum Start {
     /// By the command's exec.
     OnExec,
-    /// By [`Opened::enable`].
+    /// By [`OpenedEvents::enable`].
     ByHand,
 }
 
@@ -73,7 +73,7 @@ pub struct Dropped {
 
 /// All descriptors and rings of a recording.
 #[derive(Debug)]
-pub struct Opened {
+pub struct OpenedEvents {
     /// Every event in every place.
     pub counters: Vec<OpenCounter>,
     /// The rings, in the order of the places.
@@ -92,7 +92,7 @@ pub struct Opened {
 
 /// An event that the kernel refused, and where.
 #[derive(Debug)]
-pub struct Refused {
+pub struct RefusedEvent {
     /// Index of the plan's opened event; `None` if it was the mapping of a ring.
     pub event: Option<usize>,
     /// " on CPU 3", " for thread 77".
@@ -155,7 +155,7 @@ impl Places {
     }
 }
 
-impl Opened {
+impl OpenedEvents {
     /// No event of the kernel's: records come from elsewhere, with these ids of the plan's opened events.
     #[must_use]
     pub fn without_events(made: Vec<(u64, usize)>) -> Self {
@@ -172,7 +172,7 @@ impl Opened {
 
     /// Opens all, maps rings of `pages` data pages each. Threads that have ended meanwhile are left out, CPUs that
     /// went offline as well, unless nothing remains.
-    pub fn open(plan: &Plan, places: &Places, start: Start, pages: usize) -> Result<Self, Refused> {
+    pub fn open(plan: &Plan, places: &Places, start: Start, pages: usize) -> Result<Self, RefusedEvent> {
         let mut opened = Self {
             counters: Vec::new(),
             rings: Vec::new(),
@@ -190,7 +190,12 @@ impl Opened {
     }
 
     /// Opens all in more places. Returns an event that was refused because its task is gone, if there was one.
-    pub fn add(&mut self, plan: &Plan, places: &Places, start: Start) -> Result<Option<Refused>, Refused> {
+    pub fn add(
+        &mut self,
+        plan: &Plan,
+        places: &Places,
+        start: Start,
+    ) -> Result<Option<RefusedEvent>, RefusedEvent> {
         let mut gone = None;
         let ring_bytes = self.pages * crate::sys::mem::page_bytes();
         let attrs: Vec<Vec<u8>> =
@@ -431,11 +436,11 @@ fn is_gone(error: &io::Error, cpu: Cpu) -> bool {
     }
 }
 
-fn refused(event: Option<usize>, at: OpenAt, source: io::Error) -> Refused {
+fn refused(event: Option<usize>, at: OpenAt, source: io::Error) -> RefusedEvent {
     let place = match (at.tid, at.cpu) {
         (-1, Cpu::One(n)) => format!(" on CPU {n}"),
         (-1 | 0, _) => String::new(),
         (tid, _) => format!(" for thread {tid}"),
     };
-    Refused { event, place, source }
+    RefusedEvent { event, place, source }
 }

@@ -8,7 +8,7 @@ use super::{CONTROL, Recording, SIGNALS};
 use crate::error::Error;
 use crate::machine::proc;
 use crate::off_cpu::OffCpu;
-use crate::open::Opened;
+use crate::open::OpenedEvents;
 use crate::open::again::Like;
 use crate::open::target::Whom;
 use crate::pipeline::queue::Room;
@@ -113,7 +113,7 @@ impl Recording<'_> {
 
     /// The trace must be stopped.
     pub(super) fn take_snapshot(&mut self) {
-        let Opened { rings, owners, .. } = &mut self.setup.opened;
+        let OpenedEvents { rings, owners, .. } = &mut self.setup.opened;
         for (idx, (ring, owner)) in rings.iter_mut().zip(owners.iter()).enumerate() {
             if let Some(piece) = pieces::take_snapshot(ring, idx as u32, *owner) {
                 self.shared.queue.push(piece);
@@ -152,7 +152,7 @@ impl Recording<'_> {
         }
         self.shared.queue.push(bytes);
         if self.setup.trace.is_some() {
-            let Opened { rings, owners, .. } = &mut self.setup.opened;
+            let OpenedEvents { rings, owners, .. } = &mut self.setup.opened;
             for (idx, (ring, owner)) in rings.iter_mut().zip(owners.iter()).enumerate() {
                 let piece = pieces::take(ring, idx as u32, *owner);
                 piece.into_iter().for_each(|piece| self.shared.queue.push(piece));

@@ -227,7 +227,7 @@ pub fn read_array(map: BorrowedFd<'_>, count: usize, bytes: usize) -> io::Result
 
 /// A program to be loaded.
 #[derive(Clone, Copy, Debug)]
-pub struct Code<'a> {
+pub struct BpfCode<'a> {
     /// Its name, of which the kernel keeps 15 bytes.
     pub name: &'a str,
     /// [`INSTRUCTION_BYTES`] each.
@@ -244,7 +244,7 @@ const FUNC_INFO_BYTES: usize = 8;
 ///
 /// # Errors
 /// The kernel's errno, with the end of the verifier's log in the message.
-pub fn load_program(code: &Code<'_>, attach: Attach) -> io::Result<OwnedFd> {
+pub fn load_program(code: &BpfCode<'_>, attach: Attach) -> io::Result<OwnedFd> {
     let first = load_with_log(code, attach, &mut []);
     let Err(error) = first else { return first };
     let mut log = vec![0; 1 << 20];
@@ -257,7 +257,7 @@ pub fn load_program(code: &Code<'_>, attach: Attach) -> io::Result<OwnedFd> {
     again.map_err(|_| io::Error::new(error.kind(), said))
 }
 
-fn load_with_log(code: &Code<'_>, attach: Attach, log: &mut [u8]) -> io::Result<OwnedFd> {
+fn load_with_log(code: &BpfCode<'_>, attach: Attach, log: &mut [u8]) -> io::Result<OwnedFd> {
     let license = c"GPL";
     let mut prog_name = [0; 16];
     code.name.bytes().take(15).zip(&mut prog_name).for_each(|(byte, place)| *place = byte);

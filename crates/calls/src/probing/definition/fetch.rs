@@ -1,7 +1,7 @@
 //! From variables as written to the kernel's fetch language.
 
 use crate::error::Context;
-use dso::dwarf::probe::{Access, Place as Storage, TypeShape, Value, Variable};
+use dso::dwarf::probe::{Access, TypeShape, Value, Variable, VariablePlace as Storage};
 use dso::{Machine, Svma};
 
 use super::spec::{Arg, What};
@@ -88,13 +88,13 @@ impl Program {
 }
 
 fn written(access: &Access) -> String {
-    use dso::dwarf::probe::Step;
+    use dso::dwarf::probe::AccessStep;
     let mut text = access.variable.clone();
     for step in &access.steps {
         match step {
-            Step::Member(name) => text += &format!(".{name}"),
-            Step::Arrow(name) => text += &format!("->{name}"),
-            Step::Index(index) => text += &format!("[{index}]"),
+            AccessStep::Member(name) => text += &format!(".{name}"),
+            AccessStep::Arrow(name) => text += &format!("->{name}"),
+            AccessStep::Index(index) => text += &format!("[{index}]"),
         }
     }
     text

@@ -6,7 +6,7 @@ use dso::{DebugSearch, Svma, SymbolTable};
 use perfdata::text::glob;
 
 use super::Program;
-use super::spec::{At, Place, ProbeSpec};
+use super::spec::{At, ProbePlace, ProbeSpec};
 
 /// A point found, with or without debug information.
 pub(super) struct Found {
@@ -20,19 +20,19 @@ pub(super) struct Found {
 impl Program {
     pub(super) fn find(&mut self, spec: &ProbeSpec) -> crate::Result<Vec<Found>> {
         let found = match &spec.place {
-            Place::Address(address) => return self.find_address(*address),
-            Place::Pattern { of, pattern } => return self.find_matching(of, pattern),
-            Place::Line(file, line) => {
+            ProbePlace::Address(address) => return self.find_address(*address),
+            ProbePlace::Pattern { of, pattern } => return self.find_matching(of, pattern),
+            ProbePlace::Line(file, line) => {
                 let points = self.info()?.file_line_points(file, *line);
                 by_debug_info(points.with_context(|| format!("{file}:{line}"))?)
             }
-            Place::Function { name, file, at: At::Line(line) } => {
+            ProbePlace::Function { name, file, at: At::Line(line) } => {
                 let fits = |n: &str| fits(name, n);
                 let points = self.info()?.function_line_points(&fits, file.as_deref(), *line);
                 let points = points.with_context(|| format!("{name}:{line}"))?;
                 by_debug_info(points)
             }
-            Place::Function { name, file, at } => self.find_function(name, file.as_deref(), *at, spec),
+            ProbePlace::Function { name, file, at } => self.find_function(name, file.as_deref(), *at, spec),
         };
         if found.is_empty() {
             return Err(crate::Error::new(self.not_found(&spec.place)));
@@ -78,9 +78,11 @@ impl Program {
         found.collect()
     }
 
-    fn not_found(&mut self, place: &Place) -> String {
+    fn not_found(&mut self, place: &ProbePlace) -> String {
         let path = self.path.display();
-        let Place::Function { name, .. } = place else { return format!("nothing to probe there in {path}") };
+        let ProbePlace::Function { name, .. } = place else {
+            return format!("nothing to probe there in {path}");
+        };
         let mut text = format!("there is no function '{name}' in {path}");
         let names = self.function_names();
         let near: Vec<&String> = names.iter().filter(|n| is_near(name, n)).take(4).collect();

@@ -16,7 +16,7 @@ use perfdata::text::glob;
 
 use find::{Found, by_debug_info};
 
-use self::spec::{At, Place, ProbeSpec};
+use self::spec::{At, ProbePlace, ProbeSpec};
 
 /// One definition to give to the kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,7 +81,7 @@ impl Program {
         if !inlines {
             found.retain(|f| !f.inlined);
         }
-        if let Place::Function { name, at: At::Return, .. } = &spec.place {
+        if let ProbePlace::Function { name, at: At::Return, .. } = &spec.place {
             found.retain(|f| !f.inlined);
             if found.is_empty() {
                 bail!("'{name}' is inlined everywhere: it has no return to probe");
@@ -91,7 +91,7 @@ impl Program {
     }
 
     /// Addresses of the place, for `--vars`.
-    pub fn points(&mut self, place: &Place) -> crate::Result<Vec<Point>> {
+    pub fn points(&mut self, place: &ProbePlace) -> crate::Result<Vec<Point>> {
         self.info()?;
         let spec = ProbeSpec { group: None, event: None, place: place.clone(), args: Vec::new() };
         Ok(self.find(&spec)?.into_iter().filter_map(|f| f.point).collect())
@@ -100,7 +100,7 @@ impl Program {
     fn definition(&mut self, spec: &ProbeSpec, found: &Found) -> crate::Result<Definition> {
         let offset = self.object.file_offset_of(found.svma);
         let FileOffset(offset) = offset.with_context(|| format!("{:#x} is not in the file", found.svma.0))?;
-        let is_return = matches!(spec.place, Place::Function { at: At::Return, .. });
+        let is_return = matches!(spec.place, ProbePlace::Function { at: At::Return, .. });
         let mut args = Vec::new();
         for arg in &spec.args {
             self.fetch(arg, found, offset, &mut args)?;
@@ -129,10 +129,10 @@ fn event_name(spec: &ProbeSpec, function: &str, is_return: bool) -> String {
         return event.clone();
     }
     let base = match &spec.place {
-        Place::Function { name, at: At::Line(line), .. } if !glob::is_glob(name) => {
+        ProbePlace::Function { name, at: At::Line(line), .. } if !glob::is_glob(name) => {
             format!("{}_L{line}", bare(name))
         }
-        Place::Function { name, .. } if !glob::is_glob(name) => bare(name).to_owned(),
+        ProbePlace::Function { name, .. } if !glob::is_glob(name) => bare(name).to_owned(),
         _ => bare(function).to_owned(),
     };
     let mut name: String =
@@ -150,12 +150,12 @@ fn bare(name: &str) -> &str {
     &name[..end]
 }
 
-fn place_words(place: &Place) -> String {
+fn place_words(place: &ProbePlace) -> String {
     match place {
-        Place::Address(address) => format!("{address:#x}"),
-        Place::Line(file, line) => format!("{file}:{line}"),
-        Place::Pattern { of, pattern } => format!("{of};{pattern}"),
-        Place::Function { name, file, at } => {
+        ProbePlace::Address(address) => format!("{address:#x}"),
+        ProbePlace::Line(file, line) => format!("{file}:{line}"),
+        ProbePlace::Pattern { of, pattern } => format!("{of};{pattern}"),
+        ProbePlace::Function { name, file, at } => {
             let at = match at {
                 At::Entry => String::new(),
                 At::Offset(offset) => format!("+{offset}"),

@@ -1,6 +1,6 @@
 //! What the user wrote: `[[GROUP:]EVENT=]PLACE [ARG …]`, in `perf probe`'s grammar.
 
-use dso::dwarf::probe::{Access, Step};
+use dso::dwarf::probe::{Access, AccessStep};
 
 /// A probe as written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -10,14 +10,14 @@ pub struct ProbeSpec {
     /// `EVENT=`.
     pub event: Option<String>,
     /// Where.
-    pub place: Place,
+    pub place: ProbePlace,
     /// What to fetch there, in order.
     pub args: Vec<Arg>,
 }
 
 /// A place in a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum ProbePlace {
     /// `FUNC[@FILE][:LINE|+OFFSET|%return]`
     Function {
         /// Its name, or a pattern of names.
@@ -114,7 +114,7 @@ impl ProbeSpec {
             None => (None, None),
         };
         let args = words.map(Arg::parse).collect::<Result<_, _>>()?;
-        Ok(Self { group, event, place: Place::parse(place)?, args })
+        Ok(Self { group, event, place: ProbePlace::parse(place)?, args })
     }
 
     /// Does it name variables of the program, so that parameters must be in their places?
@@ -123,7 +123,7 @@ impl ProbeSpec {
     }
 }
 
-impl Place {
+impl ProbePlace {
     /// Reads a place without event name and arguments.
     pub fn parse(text: &str) -> Result<Self, SpecError> {
         if text.is_empty() {
@@ -216,8 +216,8 @@ impl Arg {
         }
         let What::Variable(access) = &self.what else { return None };
         let member = access.steps.iter().rev().find_map(|step| match step {
-            Step::Member(name) | Step::Arrow(name) => Some(name.clone()),
-            Step::Index(_) => None,
+            AccessStep::Member(name) | AccessStep::Arrow(name) => Some(name.clone()),
+            AccessStep::Index(_) => None,
         });
         match (member, &self.kind) {
             (Some(member), _) => Some(member),
@@ -238,7 +238,7 @@ fn parse_access(text: &str) -> Option<Access> {
     while !rest.is_empty() {
         if let Some(inside) = rest.strip_prefix('[') {
             let (index, after) = inside.split_once(']')?;
-            steps.push(Step::Index(index.parse().ok()?));
+            steps.push(AccessStep::Index(index.parse().ok()?));
             rest = after;
             continue;
         }
@@ -251,7 +251,7 @@ fn parse_access(text: &str) -> Option<Access> {
             return None;
         }
         let name = after[..end].to_owned();
-        steps.push(if arrow { Step::Arrow(name) } else { Step::Member(name) });
+        steps.push(if arrow { AccessStep::Arrow(name) } else { AccessStep::Member(name) });
         rest = &after[end..];
     }
     (!variable.is_empty()).then_some(Access { variable, steps })

@@ -9,12 +9,12 @@ use dso::{Refused, SourceAccess};
 
 use crate::terminal::out::harmless;
 use calls::probing::definition::Program;
-use calls::probing::definition::spec::{At, Place};
+use calls::probing::definition::spec::{At, ProbePlace};
 
 /// Prints the variables at each address of `place`, sorted by type.
 pub fn variables(
     program: &mut Program,
-    place: &Place,
+    place: &ProbePlace,
     globals: bool,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
@@ -101,13 +101,13 @@ fn parse_range(text: &str) -> anyhow::Result<(u32, Option<u32>)> {
     Ok((number(text)?, None))
 }
 
-fn place_text(place: &Place) -> String {
+fn place_text(place: &ProbePlace) -> String {
     match place {
-        Place::Function { name, at: At::Line(line), .. } => format!("{name}:{line}"),
-        Place::Function { name, at: At::Offset(offset), .. } => format!("{name}+{offset}"),
-        Place::Function { name, .. } => name.clone(),
-        Place::Line(file, line) => format!("{file}:{line}"),
-        Place::Pattern { of, pattern } => format!("{of};{pattern}"),
-        Place::Address(address) => format!("{address:#x}"),
+        ProbePlace::Function { name, at: At::Line(line), .. } => format!("{name}:{line}"),
+        ProbePlace::Function { name, at: At::Offset(offset), .. } => format!("{name}+{offset}"),
+        ProbePlace::Function { name, .. } => name.clone(),
+        ProbePlace::Line(file, line) => format!("{file}:{line}"),
+        ProbePlace::Pattern { of, pattern } => format!("{of};{pattern}"),
+        ProbePlace::Address(address) => format!("{address:#x}"),
     }
 }

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use dso::dwarf::probe::{Access, Step};
+use dso::dwarf::probe::{Access, AccessStep};
 
-use calls::probing::definition::spec::{Arg, At, Place, ProbeSpec, SpecError, What};
+use calls::probing::definition::spec::{Arg, At, ProbePlace, ProbeSpec, SpecError, What};
 use calls::probing::definition::{Definition, Program};
 use record::event::probe_list::{check_definition, install};
 
@@ -13,8 +13,8 @@ fn spec(text: &str) -> ProbeSpec {
     ProbeSpec::parse(text).unwrap_or_else(|e| panic!("{text}: {e}"))
 }
 
-fn function(name: &str, file: Option<&str>, at: At) -> Place {
-    Place::Function { name: name.to_owned(), file: file.map(str::to_owned), at }
+fn function(name: &str, file: Option<&str>, at: At) -> ProbePlace {
+    ProbePlace::Function { name: name.to_owned(), file: file.map(str::to_owned), at }
 }
 
 #[test]
@@ -28,17 +28,17 @@ fn places_are_functions_lines_and_addresses() {
         ("add@a.c", function("add", Some("a.c"), At::Entry)),
         ("add@src/a.c:3", function("add", Some("src/a.c"), At::Line(3))),
         ("a::b:3", function("a::b", None, At::Line(3))),
-        ("a.c:34", Place::Line("a.c".to_owned(), 34)),
-        ("src/main.rs:7", Place::Line("src/main.rs".to_owned(), 7)),
-        ("0x1139", Place::Address(0x1139)),
+        ("a.c:34", ProbePlace::Line("a.c".to_owned(), 34)),
+        ("src/main.rs:7", ProbePlace::Line("src/main.rs".to_owned(), 7)),
+        ("0x1139", ProbePlace::Address(0x1139)),
     ] {
-        assert_eq!(Place::parse(text), Ok(expected), "{text}");
+        assert_eq!(ProbePlace::parse(text), Ok(expected), "{text}");
     }
-    assert_eq!(Place::parse("add%retrun"), Err(SpecError::Percent("retrun".to_owned())));
-    assert_eq!(Place::parse("add:x"), Err(SpecError::Number("x".to_owned())));
+    assert_eq!(ProbePlace::parse("add%retrun"), Err(SpecError::Percent("retrun".to_owned())));
+    assert_eq!(ProbePlace::parse("add:x"), Err(SpecError::Number("x".to_owned())));
     let of = "add".to_owned();
-    assert_eq!(Place::parse("add;a=*"), Ok(Place::Pattern { of, pattern: "a=*".to_owned() }));
-    assert_eq!(Place::parse("add;"), Err(SpecError::Lazy("add;".to_owned())));
+    assert_eq!(ProbePlace::parse("add;a=*"), Ok(ProbePlace::Pattern { of, pattern: "a=*".to_owned() }));
+    assert_eq!(ProbePlace::parse("add;"), Err(SpecError::Lazy("add;".to_owned())));
     assert_eq!(ProbeSpec::parse(" "), Err(SpecError::Empty));
 }
 
@@ -53,7 +53,7 @@ fn events_and_groups_can_be_named() {
 #[test]
 fn arguments_are_variables_registers_and_all_that_is_there() {
     let arg = |text: &str| spec(&format!("add {text}")).args.remove(0);
-    let variable = |name: &str, steps: &[Step]| {
+    let variable = |name: &str, steps: &[AccessStep]| {
         What::Variable(Access { variable: name.to_owned(), steps: steps.to_vec() })
     };
     assert_eq!(arg("$vars").what, What::AllVariables);
@@ -62,7 +62,8 @@ fn arguments_are_variables_registers_and_all_that_is_there() {
         arg("n=%ax:u32"),
         Arg { name: Some("n".to_owned()), what: What::Raw("%ax".to_owned()), kind: Some("u32".to_owned()) }
     );
-    let steps = [Step::Arrow("at".to_owned()), Step::Member("x".to_owned()), Step::Index(2)];
+    let steps =
+        [AccessStep::Arrow("at".to_owned()), AccessStep::Member("x".to_owned()), AccessStep::Index(2)];
     assert_eq!(arg("list->at.x[2]").what, variable("list", &steps));
     for (text, name) in [("a", "a"), ("a:x32", "a_x32"), ("l->at.x", "x"), ("v[0]:string", "v"), ("q=a", "q")]
     {

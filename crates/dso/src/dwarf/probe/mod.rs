@@ -27,10 +27,10 @@ use tree::{Unit, UnitTree};
 
 pub use convention::{Incoming, Passed, argument_registers};
 pub use lines::SourceLines;
-pub use place::Place;
+pub use place::VariablePlace;
 pub use point::{LineError, Point, SourcePoint};
 pub use signature::{Parameter, RecordField, Shape, Signature};
-pub use variable::{Access, Step, TypeShape, Value, Variable};
+pub use variable::{Access, AccessStep, TypeShape, Value, Variable};
 
 /// Why a variable cannot be had at an address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

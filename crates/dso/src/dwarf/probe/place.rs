@@ -10,7 +10,7 @@ use crate::dwarf::resolver::Reader;
 
 /// A variable's place at one address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum VariablePlace {
     /// In this register (DWARF's number).
     Register(u16),
     /// In memory, at a register's value plus an offset in bytes.
@@ -30,10 +30,10 @@ impl UnitTree {
         id: DieId,
         function: DieId,
         address: u64,
-    ) -> Result<Place, Unavailable> {
+    ) -> Result<VariablePlace, Unavailable> {
         if let Some(value) = self.attr(id, dw::DW_AT_const_value) {
             let constant = value.sdata_value().or_else(|| value.udata_value().map(u64::cast_signed));
-            return constant.map(Place::Constant).ok_or(Unavailable::Computed);
+            return constant.map(VariablePlace::Constant).ok_or(Unavailable::Computed);
         }
         let location = self.attr(id, dw::DW_AT_location).ok_or(Unavailable::OptimizedOut)?;
         let expression = self.expression(dwarf, location, address).ok_or(Unavailable::NotHere)?;
@@ -64,27 +64,31 @@ impl UnitTree {
         dwarf: &Dwarf<Reader>,
         expression: &Expression<Reader>,
         frame_base: impl FnOnce() -> Result<(u16, i64), Unavailable>,
-    ) -> Result<Place, Unavailable> {
+    ) -> Result<VariablePlace, Unavailable> {
         let mut ops = expression.operations(self.unit.encoding());
         let mut all = Vec::new();
         while let Some(op) = ops.next().map_err(|_| Unavailable::Damaged)? {
             all.push(op);
         }
         match all.as_slice() {
-            [Operation::Register { register }] => Ok(Place::Register(register.0)),
-            [Operation::RegisterOffset { register, offset, .. }] => Ok(Place::Memory(register.0, *offset)),
+            [Operation::Register { register }] => Ok(VariablePlace::Register(register.0)),
+            [Operation::RegisterOffset { register, offset, .. }] => {
+                Ok(VariablePlace::Memory(register.0, *offset))
+            }
             [Operation::FrameOffset { offset }] => {
                 let (register, base) = frame_base()?;
-                Ok(Place::Memory(register, base.wrapping_add(*offset)))
+                Ok(VariablePlace::Memory(register, base.wrapping_add(*offset)))
             }
-            [Operation::Address { address }] => Ok(Place::Static(*address)),
+            [Operation::Address { address }] => Ok(VariablePlace::Static(*address)),
             [Operation::AddressIndex { index }] => {
-                dwarf.address(&self.unit, *index).map(Place::Static).map_err(|_| Unavailable::Damaged)
+                dwarf.address(&self.unit, *index).map(VariablePlace::Static).map_err(|_| Unavailable::Damaged)
             }
             [Operation::UnsignedConstant { value }, Operation::StackValue] => {
-                Ok(Place::Constant(value.cast_signed()))
+                Ok(VariablePlace::Constant(value.cast_signed()))
             }
-            [Operation::SignedConstant { value }, Operation::StackValue] => Ok(Place::Constant(*value)),
+            [Operation::SignedConstant { value }, Operation::StackValue] => {
+                Ok(VariablePlace::Constant(*value))
+            }
             [] => Err(Unavailable::OptimizedOut),
             [.., Operation::Piece { .. }] => Err(Unavailable::InPieces),
             _ => Err(Unavailable::Computed),

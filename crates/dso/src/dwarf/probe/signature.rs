@@ -9,7 +9,7 @@ use std::cell::Cell;
 use gimli::{AttributeValue, constants as dw};
 
 use super::convention::{Convention, Passed, Slots};
-use super::place::Place;
+use super::place::VariablePlace;
 use super::tree::{DieId, UnitTree};
 use super::{Cfi, ProbeInfo};
 use crate::bounds::justified_by;
@@ -244,17 +244,17 @@ impl Signatures<'_> {
         let is_list = !matches!(location, AttributeValue::Exprloc(_));
         let one_word = !matches!(shape, Shape::Record(_) | Shape::Fields { .. } | Shape::Slice);
         match self.tree.place(self.dwarf, self.cfi, id, function, entry) {
-            Ok(Place::Register(number)) if is_list && one_word => {
+            Ok(VariablePlace::Register(number)) if is_list && one_word => {
                 let place = self.convention.register(number);
                 place.map_or(StatedPlace::Omitted, |place| StatedPlace::At(Passed::one(place)))
             }
             // Above the frame: the caller put it there. (A place relative to the stack pointer holds after the
             // prologue.)
-            Ok(Place::Memory(register, offset)) if self.is_relative_to_cfa(function) => {
+            Ok(VariablePlace::Memory(register, offset)) if self.is_relative_to_cfa(function) => {
                 let place = self.convention.incoming(register, offset);
                 place.map_or(StatedPlace::Unknown, |place| StatedPlace::At(Passed::one(place)))
             }
-            Ok(Place::Constant(_)) => StatedPlace::Omitted,
+            Ok(VariablePlace::Constant(_)) => StatedPlace::Omitted,
             _ => StatedPlace::Unknown,
         }
     }

@@ -2,7 +2,7 @@
 
 use gimli::constants as dw;
 
-use super::place::Place;
+use super::place::VariablePlace;
 use super::point::Point;
 use super::tree::{DieId, UnitTree};
 use super::{ProbeInfo, Unavailable};
@@ -22,7 +22,7 @@ pub struct Variable {
 
 /// One step from a variable into it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Step {
+pub enum AccessStep {
     /// `.member`
     Member(String),
     /// `->member`
@@ -37,7 +37,7 @@ pub struct Access {
     /// The variable's name.
     pub variable: String,
     /// From the outside in.
-    pub steps: Vec<Step>,
+    pub steps: Vec<AccessStep>,
 }
 
 /// How wide a value is and how to read it.
@@ -62,7 +62,7 @@ pub enum TypeShape {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Value {
     /// Where to begin.
-    pub place: Place,
+    pub place: VariablePlace,
     /// Offsets to load from, one after the other, in bytes: `+8(+0(place))` is `[0, 8]`.
     pub loads: Vec<i64>,
     /// Shape of the value found.
@@ -86,7 +86,9 @@ impl ProbeInfo {
                 name: tree.name(&self.dwarf, id)?,
                 type_name: tree.type_name(&self.dwarf, id),
                 is_parameter: tree.dies[id].tag() == dw::DW_TAG_formal_parameter,
-                is_available: self.place_of(tree, id, point).is_ok_and(|p| !matches!(p, Place::Constant(_))),
+                is_available: self
+                    .place_of(tree, id, point)
+                    .is_ok_and(|p| !matches!(p, VariablePlace::Constant(_))),
             })
         };
         ids.iter().filter_map(describe).collect()
@@ -115,7 +117,7 @@ impl ProbeInfo {
         }))
     }
 
-    fn place_of(&self, tree: &UnitTree, id: DieId, point: &Point) -> Result<Place, Unavailable> {
+    fn place_of(&self, tree: &UnitTree, id: DieId, point: &Point) -> Result<VariablePlace, Unavailable> {
         tree.place(&self.dwarf, &self.cfi, id, point.frame, point.svma.0)
     }
 
@@ -144,7 +146,7 @@ struct Walk<'a> {
     at: DieId,
     /// Set after `[n]`: the element's type, since DWARF has no entry for an element.
     element: Option<DieId>,
-    place: Place,
+    place: VariablePlace,
     loads: Vec<i64>,
 }
 
@@ -153,12 +155,12 @@ impl<'a> Walk<'a> {
         dwarf: &'a gimli::Dwarf<crate::dwarf::resolver::Reader>,
         tree: &'a UnitTree,
         at: DieId,
-        place: Place,
+        place: VariablePlace,
     ) -> Self {
         // A place in memory is an address to load from once.
         let (place, loads) = match place {
-            Place::Memory(register, offset) => (Place::Register(register), vec![offset]),
-            Place::Static(_) => (place, vec![0]),
+            VariablePlace::Memory(register, offset) => (VariablePlace::Register(register), vec![offset]),
+            VariablePlace::Static(_) => (place, vec![0]),
             other => (other, Vec::new()),
         };
         Self { dwarf, tree, at, element: None, place, loads }
@@ -168,13 +170,13 @@ impl<'a> Walk<'a> {
         let mut said = access.variable.clone();
         for step in &access.steps {
             match step {
-                Step::Member(name) | Step::Arrow(name) => self.member(name, &said)?,
-                Step::Index(index) => self.index(*index, &said)?,
+                AccessStep::Member(name) | AccessStep::Arrow(name) => self.member(name, &said)?,
+                AccessStep::Index(index) => self.index(*index, &said)?,
             }
             match step {
-                Step::Member(name) => said = format!("{said}.{name}"),
-                Step::Arrow(name) => said = format!("{said}->{name}"),
-                Step::Index(index) => said = format!("{said}[{index}]"),
+                AccessStep::Member(name) => said = format!("{said}.{name}"),
+                AccessStep::Arrow(name) => said = format!("{said}->{name}"),
+                AccessStep::Index(index) => said = format!("{said}[{index}]"),
             }
         }
         let shape = if as_text { self.text()? } else { self.shape() };

@@ -4,7 +4,7 @@
 //! keeps them separate without knowing about them.
 
 use crate::profile::{CellKey, EventInfo, ExtraDimensions, ExtraId, NameState, Profile, Task, TaskId};
-use crate::table::{CallsiteId, Dso, DsoId, DsoKind, Frame, FrameId, InlineFrame, StringId, Symbol};
+use crate::table::{CallsiteId, Dso, DsoId, DsoKind, Frame, FrameId, InlineFrame, StringId, SymbolRange};
 
 /// Time slices per run: enough for a bootstrap, few enough to be cheap.
 pub(super) const SLICES: usize = 40;
@@ -160,8 +160,13 @@ fn aligned_frame(
         .map(|inline| {
             let symbol = run.symbols.of(inline.symbol);
             let name = strings[symbol.name.index()];
-            let symbol =
-                Symbol { dso: dsos[symbol.dso.index()], name, start: 0, size: 0, inlined: symbol.inlined };
+            let symbol = SymbolRange {
+                dso: dsos[symbol.dso.index()],
+                name,
+                start: 0,
+                size: 0,
+                inlined: symbol.inlined,
+            };
             InlineFrame {
                 symbol: into.symbols.intern(symbol),
                 file: inline.file.map(|id| strings[id.index()]),

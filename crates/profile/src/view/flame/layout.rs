@@ -4,7 +4,7 @@ use super::{NodeId, Tree};
 
 /// One drawn frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Cell {
+pub struct FlameCell {
     /// The node.
     pub node: NodeId,
     /// 0 is the root.
@@ -30,7 +30,7 @@ pub struct LayoutOpts {
 #[derive(Clone, Debug)]
 pub struct Layout {
     /// The frames.
-    pub cells: Vec<Cell>,
+    pub cells: Vec<FlameCell>,
     /// Rows the graph has.
     pub rows: u32,
     /// Value of the whole graph.
@@ -81,7 +81,7 @@ impl Layout {
             }
             drawn_at.truncate(depth as usize);
             drawn_at.push(layout.cells.len());
-            layout.cells.push(Cell { node, depth, start, value, samples });
+            layout.cells.push(FlameCell { node, depth, start, value, samples });
             layout.rows = layout.rows.max(depth + 1);
             // Pushed from right to left, so that the leftmost is laid out next.
             let mut end = start.saturating_add(value).saturating_sub(tree.node(node).own);

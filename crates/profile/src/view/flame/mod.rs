@@ -7,7 +7,7 @@ mod of_blame;
 mod of_profile;
 mod of_wall;
 
-pub use layout::{Cell, Layout, LayoutOpts, Small};
+pub use layout::{FlameCell, Layout, LayoutOpts, Small};
 pub use of_profile::{TreeBuilder, TreeOpts, events_shown, unit_of};
 pub use of_wall::WallTree;
 

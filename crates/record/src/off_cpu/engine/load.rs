@@ -4,7 +4,7 @@ use aya::programs::{BtfTracePoint, Iter};
 use aya::{Btf, Ebpf, EbpfLoader, Endianness};
 use dso::system_file;
 
-use super::super::layout::Whom;
+use super::super::layout::ClockScope;
 use super::super::{Error, Options, REGS_BYTES, Scope, later, own_pid_namespace};
 use super::program_of;
 use crate::sys::bpf_error::{Denied, chain, load_error};
@@ -45,7 +45,7 @@ impl KernelTypes {
 /// Constants of the programs, set before they are loaded.
 struct Constants {
     pid_namespace: u32,
-    /// [`Whom`].
+    /// [`ClockScope`].
     whom: u32,
     self_pid: u32,
 }
@@ -53,10 +53,10 @@ struct Constants {
 impl Constants {
     fn of(scope: &Scope) -> Self {
         let whom = match scope {
-            Scope::System => Whom::All,
-            Scope::Cgroup(_) => Whom::Cgroup,
-            Scope::Threads(_) => Whom::Threads,
-            Scope::Command(_) | Scope::Processes(_) => Whom::Processes,
+            Scope::System => ClockScope::All,
+            Scope::Cgroup(_) => ClockScope::Cgroup,
+            Scope::Threads(_) => ClockScope::Threads,
+            Scope::Command(_) | Scope::Processes(_) => ClockScope::Processes,
         };
         Self { pid_namespace: own_pid_namespace(), whom: whom as u32, self_pid: std::process::id() }
     }

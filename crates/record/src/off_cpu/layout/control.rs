@@ -7,7 +7,7 @@ pub const NOT_BEGUN: u64 = 1;
 
 /// `WHOM_*`: which threads have a clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Whom {
+pub enum ClockScope {
     /// The processes in the map `targets` and what they fork.
     Processes = 0,
     /// The threads in the map `targets`.
@@ -20,7 +20,7 @@ pub enum Whom {
 
 /// `struct control`, as the words the map holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Control {
+pub struct OffCpuControl {
     /// Off-CPU ns per sample of a thread.
     pub period_ns: u64,
     /// Not 0: nothing counts after this moment, or [`NOT_BEGUN`].
@@ -31,7 +31,7 @@ pub struct Control {
     pub stack_bytes: u32,
 }
 
-impl Control {
+impl OffCpuControl {
     /// In the map's form.
     #[must_use]
     pub fn to_words(self) -> [u64; 3] {

@@ -18,7 +18,7 @@ use crate::open::target::open_cgroup;
 use crate::sys::mem::raise_open_files;
 use crate::sys::{Counter, CounterPlace, Cpu};
 
-pub use counts::{CpuPlace, Place, Reading, Support};
+pub use counts::{CountPlace, CpuPlace, Reading, Support};
 pub use topology::cpu_place;
 
 /// How to open the counters.
@@ -48,7 +48,7 @@ struct Slot {
 /// Opens the event for a moment, on our own task or (PMUs that count no tasks) on its CPU: does this machine have it?
 /// `Err` is a refusal for want of permission or the like.
 pub fn probe(event: &EventSpec) -> Result<Support, Error> {
-    let own = Place { cpu: None, tid: Some(std::process::id()) };
+    let own = CountPlace { cpu: None, tid: Some(std::process::id()) };
     let opts = CountOpts { inherit: false, enable_on_exec: false };
     let mut alone = event.clone();
     alone.group = None;
@@ -57,7 +57,7 @@ pub fn probe(event: &EventSpec) -> Result<Support, Error> {
         return Ok(on_task);
     }
     let cpu = event.cpus.as_ref().and_then(|cpus| cpus.first().copied()).unwrap_or(0);
-    let on_cpu = Place { cpu: Some(cpu), tid: None };
+    let on_cpu = CountPlace { cpu: Some(cpu), tid: None };
     Ok(Counters::open(&[alone], &[on_cpu], opts)?.support(0))
 }
 
@@ -70,7 +70,7 @@ enum Refusal {
 
 impl Counters {
     /// Opens each event at each place. Events the machine lacks are marked, not errors; so are tool events.
-    pub fn open(events: &[EventSpec], places: &[Place], opts: CountOpts) -> Result<Self, Error> {
+    pub fn open(events: &[EventSpec], places: &[CountPlace], opts: CountOpts) -> Result<Self, Error> {
         let mut all = Self { slots: Vec::with_capacity(events.len()), user_only: false };
         for (index, event) in events.iter().enumerate() {
             let slot = all.open_event(event, event.leader_of(index), places, opts)?;
@@ -88,7 +88,7 @@ impl Counters {
         &mut self,
         events: &[EventSpec],
         last: usize,
-        places: &[Place],
+        places: &[CountPlace],
         opts: CountOpts,
     ) -> Result<(), Error> {
         let first = events[last].leader_of(last).unwrap_or(last);
@@ -104,7 +104,7 @@ impl Counters {
         &mut self,
         event: &EventSpec,
         leader: Option<usize>,
-        places: &[Place],
+        places: &[CountPlace],
         opts: CountOpts,
     ) -> Result<Slot, Error> {
         let mut slot =
@@ -204,7 +204,12 @@ struct Beside<'a> {
 }
 
 /// Opens one counter, giving way where the kernel refuses only a detail; `attr` keeps what was given up.
-fn open_at(attr: &mut Attr, event: &EventSpec, place: Place, beside: Beside<'_>) -> Result<Counter, Refusal> {
+fn open_at(
+    attr: &mut Attr,
+    event: &EventSpec,
+    place: CountPlace,
+    beside: Beside<'_>,
+) -> Result<Counter, Refusal> {
     let tid = place.tid.map_or(-1, |t| i32::try_from(t).unwrap_or(i32::MAX));
     let (leader, cgroup) = (beside.leader, beside.cgroup.map(AsFd::as_fd));
     let at = CounterPlace { tid, cpu: place.cpu.map_or(Cpu::Any, Cpu::One), leader, cgroup };
@@ -230,13 +235,13 @@ fn open_at(attr: &mut Attr, event: &EventSpec, place: Place, beside: Beside<'_>)
     }
 }
 
-fn open_error(event: &EventSpec, place: Place, source: io::Error) -> Error {
+fn open_error(event: &EventSpec, place: CountPlace, source: io::Error) -> Error {
     let system_wide = place.tid.is_none();
     let remedy = remedy_of_open(&source, proc::sysctl("kernel/perf_event_paranoid"), system_wide);
     let place = match place {
-        Place { cpu: Some(cpu), tid: None } => format!(" on CPU {cpu}"),
-        Place { tid: Some(tid), .. } => format!(" for thread {tid}"),
-        Place { .. } => String::new(),
+        CountPlace { cpu: Some(cpu), tid: None } => format!(" on CPU {cpu}"),
+        CountPlace { tid: Some(tid), .. } => format!(" for thread {tid}"),
+        CountPlace { .. } => String::new(),
     };
     Error::Open { event: event.name.clone(), place, source, remedy }
 }

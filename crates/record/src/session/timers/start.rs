@@ -18,7 +18,7 @@ use crate::files::output_file;
 use crate::files::scratch::{PlaceRule, ScratchFolder};
 use crate::machine::capabilities::Rights;
 use crate::machine::proc;
-use crate::open::Opened;
+use crate::open::OpenedEvents;
 use crate::open::event_fallback::{self as setup, Setup};
 use crate::open::plan::{Offer, plan};
 use crate::open::target::Whom;
@@ -161,7 +161,7 @@ pub fn setup(opts: &RecordOpts, preparation: &Preparation) -> (RecordOpts, Setup
     };
     let events = if opts.events.is_empty() { vec![setup::cpu_clock()] } else { opts.events.clone() };
     let plan = plan(&opts, &events, &offer);
-    let opened = Opened::without_events((0..plan.opened.len()).map(|at| (event_id(at), at)).collect());
+    let opened = OpenedEvents::without_events((0..plan.opened.len()).map(|at| (event_id(at), at)).collect());
     let notices = vec![preparation.notice.clone()];
     (opts, Setup { plan, opened, notices, events, kernel: false, trace: None })
 }
