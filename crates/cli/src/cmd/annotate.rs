@@ -1,9 +1,8 @@
 //! `tally annotate`: functions as source and machine code, each line with its share of the samples.
 
-mod perf_flags;
-
 use crate::cmd::report;
 use crate::flags::name_args::NameArgs;
+use crate::flags::perf_only::{AnnotateFlags, PerfOnly};
 use crate::reading::load;
 use crate::text::annotate::{self as text, AnnotateText, PercentType, Shows};
 use crate::{
@@ -13,7 +12,6 @@ use crate::{
 use anyhow::{Context, bail};
 use dso::disasm::Syntax;
 use dso::{Missing, ObjectFile};
-use perf_flags::PerfFlags;
 use perfdata::PerfData;
 use profile::profile::Profile;
 use profile::session::{SampleFilter, SessionOpts};
@@ -116,7 +114,7 @@ pub struct Args {
     pub prefix_strip: Option<usize>,
     /// What perf has and we don't.
     #[command(flatten)]
-    pub perf: PerfFlags,
+    pub perf: PerfOnly<AnnotateFlags>,
     /// Only these CPUs, such as 0-3,5
     #[arg(short = 'C', long, value_name = "CPUS")]
     pub cpu: Option<String>,

@@ -1,10 +1,9 @@
 //! `tally diff`: what a change did, and what of it is only noise.
 
-mod perf_flags;
-
 use super::report::{cpus_of, parse_fields, parse_times};
 use crate::calls::{self, view_args::ViewArgs};
 use crate::flags::name_args::NameArgs;
+use crate::flags::perf_only::{DiffFlags, PerfOnly};
 use crate::html;
 use crate::reading::damage;
 use crate::reading::load::{self, Progress};
@@ -155,7 +154,7 @@ pub struct Args {
 
     /// What perf has and we don't.
     #[command(flatten)]
-    perf: perf_flags::PerfFlags,
+    perf: PerfOnly<DiffFlags>,
 }
 
 /// Runs the command.

@@ -1,7 +1,5 @@
 //! `tally probe`: put events on functions, lines and returns of programs.
 
-mod perf_flags;
-
 use std::collections::{BTreeSet, HashMap};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -12,6 +10,7 @@ use dso::{FileOffset, ObjectFile};
 use record::event::glob;
 
 use crate::events::probe::show;
+use crate::flags::perf_only::{PerfOnly, ProbeFlags};
 use crate::terminal::out;
 use calls::probing::definition::spec::{At, ProbePlace, ProbeSpec};
 use calls::probing::definition::{Definition, Program};
@@ -81,7 +80,7 @@ pub struct Args {
     max_probes: usize,
     /// What perf has and we don't.
     #[command(flatten)]
-    perf: perf_flags::PerfFlags,
+    perf: PerfOnly<ProbeFlags>,
     /// The probe to add, as with --add
     #[arg(value_name = "PROBE")]
     probe: Vec<String>,

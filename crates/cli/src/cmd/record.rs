@@ -1,6 +1,5 @@
 //! `tally record`: samples into perf.data.
 
-mod perf_flags;
 mod registers;
 mod tracing;
 
@@ -12,10 +11,10 @@ use record::control::ControlPaths;
 use record::opts::{KeepFiles, Output, RecordOpts, SwitchOutput};
 use record::summary::{RunSummary, StackQuality};
 
+use crate::flags::perf_only::{PerfOnly, RecordFlags};
 use crate::flags::recording::{self, SamplingArgs, TargetArgs, parse_bytes, parse_switch_output};
 use crate::terminal::out;
 use crate::terminal::status_line::StatusLine;
-use perf_flags::PerfFlags;
 use tracing::TracingArgs;
 pub use tracing::spelled_out;
 
@@ -140,7 +139,7 @@ pub struct Args {
     pub tracing: TracingArgs,
     /// What perf has and we don't.
     #[command(flatten)]
-    pub perf: PerfFlags,
+    pub perf: PerfOnly<RecordFlags>,
     /// Print no summary at the end
     #[arg(short, long)]
     pub quiet: bool,

@@ -3,7 +3,6 @@
 mod branches;
 mod flags;
 mod per_event;
-mod perf_flags;
 
 pub use flags::{Args, spelled_out};
 
@@ -44,7 +43,7 @@ const PIECE: usize = 128;
 /// If the file can't be read, or a field is asked for that its events lack.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     args.perf.check()?;
-    perf_flags::refuse_words(&args.words)?;
+    flags::refuse_words(&args.words)?;
     args.names.check()?;
     let map = load::open(&args.input)?;
     let file = load::parse(&args.input, &map)?;

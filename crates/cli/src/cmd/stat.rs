@@ -1,7 +1,6 @@
 //! `tally stat`: count events over a run.
 
 mod events;
-mod perf_flags;
 mod recording;
 
 use ::record::output_file::{append_export, create_export};
@@ -23,6 +22,7 @@ use record::target::online_cpu_list;
 use record::{Target, Whom};
 
 use crate::flags::event_args::{EventArgs, explain};
+use crate::flags::perf_only::{PerfOnly, StatFlags};
 use crate::flags::recording::parse_delay;
 use crate::stat::compare::{run_pairs, split_command};
 use crate::stat::outcome::{Total, Whose, joined};
@@ -147,7 +147,7 @@ pub struct Args {
     file: recording::FileArgs,
     /// What perf has and we don't.
     #[command(flatten)]
-    perf: perf_flags::PerfFlags,
+    perf: PerfOnly<StatFlags>,
     /// Count nothing, only take the time
     #[arg(short, long)]
     null: bool,
@@ -206,7 +206,8 @@ pub struct Args {
 /// # Errors
 /// What cannot be opened, run or written.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    args.perf.check(&args.command)?;
+    args.perf.check()?;
+    recording::refuse_words(&args.command)?;
     if args.file.report {
         return args.report();
     }

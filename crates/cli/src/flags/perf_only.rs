@@ -1,5 +1,11 @@
 //! Flags of perf that mean nothing here: taken, so that its command lines work, or refused with what to do instead.
 
+mod table;
+
+pub use table::{
+    AnnotateFlags, DiffFlags, NO_SCRIPTS, ProbeFlags, RecordFlags, ReportFlags, ScriptFlags, StatFlags,
+};
+
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
 use std::marker::PhantomData;
@@ -26,6 +32,8 @@ pub enum FlagValue {
     Needed,
     /// After an equals sign.
     Optional,
+    /// Always; with this one the flag changes nothing.
+    Unless(&'static str),
 }
 
 impl Flag {
@@ -44,6 +52,14 @@ impl Flag {
         Self { short: Some(short), ..self }
     }
 
+    /// `--gtk`, `-M (--metrics)`: the user may have typed either.
+    fn spelled(&self) -> String {
+        match self.short {
+            Some(short) => format!("-{short} (--{})", self.long),
+            None => format!("--{}", self.long),
+        }
+    }
+
     fn arg(&self) -> Arg {
         let arg = Arg::new(self.long).long(self.long).hide(true);
         let arg = match self.short {
@@ -52,20 +68,32 @@ impl Flag {
         };
         match self.value {
             FlagValue::No => arg.action(ArgAction::Count),
-            FlagValue::Needed => arg.action(ArgAction::Append).allow_hyphen_values(true),
+            FlagValue::Needed | FlagValue::Unless(_) => {
+                arg.action(ArgAction::Append).allow_hyphen_values(true)
+            }
             FlagValue::Optional => arg.action(ArgAction::Append).num_args(0..=1).require_equals(true),
         }
     }
 }
 
+impl Flag {
+    /// Whether all values given are the one that changes nothing.
+    fn has_no_effect(&self, matches: &ArgMatches) -> bool {
+        let FlagValue::Unless(usual) = self.value else { return false };
+        matches.get_many::<String>(self.long).into_iter().flatten().all(|value| value == usual)
+    }
+}
+
 /// The flags of one command.
 pub trait FlagTable {
+    /// The command, for messages: `tally stat`.
+    const COMMAND: &'static str;
     /// All of them.
     const FLAGS: &'static [Flag];
 }
 
 /// Which flags of a table were given; to be flattened into a command's own.
-#[derive(Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct PerfOnly<T> {
     given: Vec<Flag>,
     table: PhantomData<T>,
@@ -77,8 +105,8 @@ impl<T: FlagTable> PerfOnly<T> {
     /// # Errors
     /// One of the refused flags was given.
     pub fn check(&self) -> anyhow::Result<()> {
-        match self.given.iter().find_map(|flag| Some((flag.long, flag.instead?))) {
-            Some((long, instead)) => anyhow::bail!("--{long} is not for tally: {instead}"),
+        match self.given.iter().find_map(|flag| Some((flag.spelled(), flag.instead?))) {
+            Some((flag, instead)) => anyhow::bail!("{flag} is not for {}: {instead}", T::COMMAND),
             None => Ok(()),
         }
     }
@@ -86,7 +114,10 @@ impl<T: FlagTable> PerfOnly<T> {
 
 impl<T: FlagTable> FromArgMatches for PerfOnly<T> {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let is_given = |flag: &&Flag| matches.value_source(flag.long) == Some(ValueSource::CommandLine);
+        let is_given = |flag: &&Flag| {
+            let is_typed = matches.value_source(flag.long) == Some(ValueSource::CommandLine);
+            is_typed && !flag.has_no_effect(matches)
+        };
         Ok(Self { given: T::FLAGS.iter().filter(is_given).copied().collect(), table: PhantomData })
     }
 
@@ -111,11 +142,14 @@ mod tests {
     use super::*;
     use clap::Parser;
 
+    #[derive(Clone, Debug, Default)]
     struct Some2;
     impl FlagTable for Some2 {
+        const COMMAND: &'static str = "tally x";
         const FLAGS: &'static [Flag] = &[
             Flag::taken("asm-raw", FlagValue::No),
             Flag::refused("gtk", FlagValue::Optional, "use --html").or('k'),
+            Flag::refused("percentage", FlagValue::Unless("absolute"), "shares are of all samples"),
         ];
     }
 
@@ -132,7 +166,9 @@ mod tests {
         };
         assert!(check(&["x"]).is_ok() && check(&["x", "--asm-raw", "--asm-raw"]).is_ok());
         let error = check(&["x", "--gtk=3"]).expect_err("refused").to_string();
-        assert_eq!(error, "--gtk is not for tally: use --html");
+        assert_eq!(error, "-k (--gtk) is not for tally x: use --html");
         assert!(check(&["x", "-k"]).is_err());
+        assert!(check(&["x", "--percentage", "absolute"]).is_ok());
+        assert!(check(&["x", "--percentage", "relative"]).is_err());
     }
 }

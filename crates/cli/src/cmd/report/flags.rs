@@ -1,9 +1,8 @@
 //! The flags of `tally report`, in perf's spelling.
 
-use super::perf_flags::ReportFlags;
 use crate::flags::header_args::HeaderArgs;
 use crate::flags::name_args::NameArgs;
-use crate::flags::perf_only::PerfOnly;
+use crate::flags::perf_only::{PerfOnly, ReportFlags};
 use crate::flags::switch_args::SwitchArgs;
 use crate::terminal::term::Colour;
 use std::path::PathBuf;

@@ -3,7 +3,6 @@
 mod absent;
 mod counts;
 mod flags;
-mod perf_flags;
 mod plan;
 mod records;
 pub(super) mod values;

@@ -1,9 +1,8 @@
 //! The flags of `tally script`.
 
-use super::perf_flags::ScriptFlags;
 use crate::flags::header_args::HeaderArgs;
 use crate::flags::name_args::NameArgs;
-use crate::flags::perf_only::PerfOnly;
+use crate::flags::perf_only::{NO_SCRIPTS, PerfOnly, ScriptFlags};
 use crate::flags::switch_args::SwitchArgs;
 use crate::script::Shown;
 use std::ffi::OsString;
@@ -161,6 +160,14 @@ impl Args {
             lost: self.show_lost_events,
             bpf: self.show_bpf_events,
         }
+    }
+}
+
+/// What perf's first words after `script` mean there.
+pub(super) fn refuse_words(words: &[String]) -> anyhow::Result<()> {
+    match words.first() {
+        Some(word) => anyhow::bail!("script {word}: {NO_SCRIPTS} (a file is named by -i)"),
+        None => Ok(()),
     }
 }
 

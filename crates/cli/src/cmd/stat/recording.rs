@@ -5,7 +5,7 @@ use crate::reading::damage;
 use crate::reading::load;
 use crate::stat::outcome::{Total, Whose};
 use crate::stat::run::{Outcome, RunOpts};
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, bail, ensure};
 use counts::{Aggregation, CountFileOpts, CountWriter, reread};
 use record::opts::{FileOpts, RecordOpts};
 use record::{features, output_file};
@@ -42,6 +42,21 @@ pub fn spelled_out(mut args: Vec<OsString>) -> Vec<OsString> {
         _ => {}
     }
     args
+}
+
+/// perf takes the words `record` and `report` for commands of its own wherever they are.
+///
+/// # Errors
+/// The command to run begins with one of them.
+pub fn refuse_words(command: &[OsString]) -> anyhow::Result<()> {
+    match command.first().and_then(|word| word.to_str()) {
+        Some(word @ ("record" | "report")) => {
+            bail!(
+                "{word} must be the first word after stat: tally stat {word} … (a program of that name is run by ./{word})"
+            )
+        }
+        _ => Ok(()),
+    }
 }
 
 /// A file that begins with the first counts; or none.
