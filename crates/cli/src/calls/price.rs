@@ -12,128 +12,45 @@ use super::record_spec::RecordSpec;
 use super::recorder::Recorder;
 use crate::terminal::out;
 use crate::text::number;
+use calls::instrumented::price::{LEAF_BYTES, Price, SpentTime, measured_methods};
 use calls::instrumented::sleds::Instrumented;
 use calls::recording::folder::Summary;
 use tracer::layout;
 
-/// What a call costs here.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Cost {
-    /// CPU time of entry and exit, if the call makes no other, ns.
-    pub leaf_ns: f64,
-    /// The same in a tree of calls half of which make others.
-    pub tree_ns: f64,
-    /// Of a recording, in that tree.
-    pub tree_bytes: f64,
+/// Measures it, with the recorder and into the file system of the recording. `None` where the recorder can't be
+/// loaded into tally itself, or can't measure (aarch64).
+fn measure(args: &RecordSpec, recorder: &Recorder, ways: &str) -> Option<Price> {
+    let folder = own_folder::make_measured(&args.output.canonicalize().ok()?).ok()?;
+    let mut command = Command::new(std::env::current_exe().ok()?);
+    command.arg("--version").stdin(Stdio::null()).stderr(Stdio::null());
+    command.env("LD_PRELOAD", recorder.path()).env(layout::DIR_VARIABLE, &folder);
+    command.env(layout::MEASURE_VARIABLE, ways);
+    if let Some(ns) = args.min_ns {
+        command.env(layout::MIN_VARIABLE, ns.to_string());
+    }
+    if let Some(bytes) = args.max_bytes {
+        command.env(layout::KEEP_VARIABLE, bytes.to_string());
+    }
+    let told = command.output();
+    own_folder::remove_measured(&folder);
+    Price::parse(&String::from_utf8_lossy(&told.ok()?.stdout))
 }
 
-impl Cost {
-    fn mean(self, other: Self) -> Self {
-        let mean = |a: f64, b: f64| f64::midpoint(a, b);
-        Self {
-            leaf_ns: mean(self.leaf_ns, other.leaf_ns),
-            tree_ns: mean(self.tree_ns, other.tree_ns),
-            tree_bytes: mean(self.tree_bytes, other.tree_bytes),
-        }
-    }
-
-    /// Of a call of this many bytes: those that make no other take [`LEAF_BYTES`], the others twice that. Where short calls are
-    /// dropped nothing distinguishes them.
-    fn ns(&self, bytes: f64) -> f64 {
-        let of_tree = self.tree_bytes - LEAF_BYTES;
-        if of_tree <= 0.0 {
-            return self.tree_ns;
-        }
-        let slope = (self.tree_ns - self.leaf_ns).max(0.0) / of_tree;
-        self.leaf_ns + slope * (bytes.clamp(LEAF_BYTES, 2.0 * LEAF_BYTES) - LEAF_BYTES)
-    }
-}
-
-/// Bytes of a call that makes no other.
-const LEAF_BYTES: f64 = layout::EVENT_BYTES as f64;
-
-/// What recorded calls cost on this machine.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Price {
-    /// A call.
-    pub call: Cost,
-    /// One of whose arguments one is recorded; `None` where no values are.
-    pub valued: Option<Cost>,
-}
-
-impl Price {
-    /// Measures it, with the recorder and into the file system of the recording. `None` where the recorder can't be
-    /// loaded into tally itself, or can't measure (aarch64).
-    #[must_use]
-    pub fn measure(args: &RecordSpec, recorder: &Recorder, ways: &str) -> Option<Self> {
-        let folder = own_folder::make_measured(&args.output.canonicalize().ok()?).ok()?;
-        let mut command = Command::new(std::env::current_exe().ok()?);
-        command.arg("--version").stdin(Stdio::null()).stderr(Stdio::null());
-        command.env("LD_PRELOAD", recorder.path()).env(layout::DIR_VARIABLE, &folder);
-        command.env(layout::MEASURE_VARIABLE, ways);
-        if let Some(ns) = args.min_ns {
-            command.env(layout::MIN_VARIABLE, ns.to_string());
-        }
-        if let Some(bytes) = args.max_bytes {
-            command.env(layout::KEEP_VARIABLE, bytes.to_string());
-        }
-        let told = command.output();
-        own_folder::remove_measured(&folder);
-        Self::parse(&String::from_utf8_lossy(&told.ok()?.stdout))
-    }
-
-    /// Between this and another.
-    fn mean(self, other: Self) -> Self {
-        let valued = self.valued.zip(other.valued).map(|(a, b)| a.mean(b));
-        Self { call: self.call.mean(other.call), valued }
-    }
-
-    fn parse(told: &str) -> Option<Self> {
-        let costs = told.lines().map_while(|line| {
-            let mut words = line.split(' ');
-            let way = words.next().and_then(|word| word.bytes().next())?;
-            let mut thousandth = || words.next()?.parse::<f64>().ok().map(|value| value / 1e3);
-            Some((way, Cost { leaf_ns: thousandth()?, tree_ns: thousandth()?, tree_bytes: thousandth()? }))
-        });
-        let costs: Vec<_> = costs.collect();
-        let is_valued = |way: u8| way == layout::MEASURE_VALUES;
-        let call = costs.iter().find(|(way, _)| !is_valued(*way))?.1;
-        let valued = costs.iter().find(|(way, _)| is_valued(*way)).map(|(_, cost)| *cost);
-        Some(Self { call, valued })
-    }
-
-    /// The line before the program runs.
-    #[must_use]
-    pub fn before(&self, found: &Instrumented) -> String {
-        let cost = self.call;
-        let values = self.valued.map_or(String::new(), |valued| {
-            format!(" (with a value recorded {:.0} ns, {:.0} bytes)", valued.tree_ns, valued.tree_bytes)
-        });
-        format!(
-            "tally calls: {}; a call costs about {:.0} ns and 8 bytes here, {:.0} ns and 16 bytes if it makes others{values}: \
+/// The line before the program runs.
+fn before(price: &Price, found: &Instrumented) -> String {
+    let cost = price.call;
+    let values = price.valued.map_or(String::new(), |valued| {
+        format!(" (with a value recorded {:.0} ns, {:.0} bytes)", valued.tree_ns, valued.tree_bytes)
+    });
+    format!(
+        "tally calls: {}; a call costs about {:.0} ns and 8 bytes here, {:.0} ns and 16 bytes if it makes others{values}: \
              1,000,000 calls/s would take {:.1} % of a CPU and {}/s",
-            functions(found),
-            cost.leaf_ns,
-            cost.ns(2.0 * LEAF_BYTES),
-            cost.tree_ns / 10.0,
-            number::bytes((cost.tree_bytes * 1e6) as u64)
-        )
-    }
-}
-
-/// How the functions found are recorded, as the recorder has it.
-fn letters(found: &Instrumented) -> String {
-    let is_reported = found.reports();
-    let way = match (is_reported, found.wanted_calls > 0) {
-        (true, _) => layout::MEASURE_REPORTED,
-        (false, true) => layout::MEASURE_CALLED,
-        (false, false) => layout::MEASURE_SLED,
-    };
-    let mut letters = String::from(char::from(way));
-    if found.valued > 0 {
-        letters.push(char::from(layout::MEASURE_VALUES));
-    }
-    letters
+        functions(found),
+        cost.leaf_ns,
+        cost.ns(2.0 * LEAF_BYTES),
+        cost.tree_ns / 10.0,
+        number::bytes((cost.tree_bytes * 1e6) as u64)
+    )
 }
 
 fn functions(found: &Instrumented) -> String {
@@ -158,16 +75,16 @@ impl Told {
     /// Measures the price, and prints the estimate.
     #[must_use]
     pub fn now(args: &RecordSpec, recorder: &Recorder, found: &Instrumented) -> Option<Self> {
-        let ways = letters(found);
-        let price = Price::measure(args, recorder, &ways)?;
-        out::note(&price.before(found));
+        let ways = measured_methods(found);
+        let price = measure(args, recorder, &ways)?;
+        out::note(&before(&price, found));
         Some(Self { price, ways })
     }
 
     /// The price of the run: the machine's speed changes, so it is measured again, and is between the two.
     #[must_use]
     pub fn of_run(&self, args: &RecordSpec, recorder: &Recorder) -> Price {
-        Price::measure(args, recorder, &self.ways).map_or(self.price, |after| self.price.mean(after))
+        measure(args, recorder, &self.ways).map_or(self.price, |after| self.price.mean(after))
     }
 }
 
@@ -202,11 +119,7 @@ pub fn after(price: Option<Price>, summary: &Summary, used: Used, drops: bool) -
         number::bytes((summary.bytes as f64 * 1e9 / used.wall_ns as f64) as u64)
     );
     let Some(price) = price else { return Some(format!("cost {rate}; what a call costs is not known here")) };
-    let valued_ns =
-        price.valued.map_or(0.0, |valued| valued.tree_ns - price.call.tree_ns) * summary.valued as f64;
-    let bytes = summary.bytes as f64 / summary.calls as f64;
-    let spent_ns = summary.calls as f64 * price.call.ns(bytes) + valued_ns;
-    let each_ns = spent_ns / summary.calls as f64;
+    let SpentTime { all_ns: spent_ns, each_ns } = price.spent(summary);
     let mut line = format!(
         "cost {rate}; {} calls at about {each_ns:.0} ns are {}",
         number::grouped(summary.calls),
@@ -230,23 +143,6 @@ mod tests {
     use super::*;
 
     const PRICE: &str = "s 30000 40000 12000\nv 110000 120500 40000\n";
-
-    #[test]
-    fn the_price_is_read_as_the_recorder_tells_it() {
-        let price = Price::parse(PRICE).expect("a price");
-        assert_eq!(price.call, Cost { leaf_ns: 30.0, tree_ns: 40.0, tree_bytes: 12.0 });
-        assert_eq!(price.valued.map(|valued| valued.tree_ns), Some(120.5));
-        assert_eq!(Price::parse("tally 0.1.0\n"), None);
-        assert_eq!(Price::parse("s 40000 12000"), None);
-    }
-
-    #[test]
-    fn calls_cost_as_much_as_their_bytes_say_that_they_make_others() {
-        let cost = Price::parse(PRICE).expect("a price").call;
-        assert_eq!([8.0, 12.0, 16.0, 99.0].map(|bytes| cost.ns(bytes)), [30.0, 40.0, 50.0, 50.0]);
-        let dropped = Cost { tree_bytes: 0.04, ..cost };
-        assert_eq!([8.0, 16.0].map(|bytes| dropped.ns(bytes)), [40.0, 40.0], "with -t");
-    }
 
     #[test]
     fn calls_with_values_are_counted_at_their_own_price() {
