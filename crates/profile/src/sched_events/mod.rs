@@ -5,8 +5,11 @@
 //! [`crate::off_cpu`], which has stacks and reasons as well.
 
 pub mod cpu_map;
+mod decode;
 pub mod latency;
 pub mod timehist;
+
+pub use decode::SchedDecoder;
 
 /// The idle thread of every CPU.
 pub const IDLE: i32 = 0;
