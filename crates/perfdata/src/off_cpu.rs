@@ -176,6 +176,9 @@ pub struct OffCpuTotals {
     /// Waits for a CPU that have ended, by length: once woken, and preempted; `None` in older files without
     /// this field.
     pub queue: Option<Box<[QueueLengths; 2]>>,
+    /// The title that the process gave itself (`postgres: checkpointer`), of its first thread if it still lived at the
+    /// end; else empty, and in older files.
+    pub title: String,
 }
 
 /// Either payload.
@@ -223,8 +226,7 @@ fn parse_interval(mut read: Bytes<'_>) -> Option<OffCpuInterval> {
     let comm = if ends_here { String::new() } else { read.comm()? };
     let frames = if ends_here { 0 } else { usize::try_from(read.u64()?).ok()? };
     let chain = (0..frames).map_while(|_| read.u64()).collect();
-    let place = read.u64().and_then(|len| read.0.get(..usize::try_from(len).ok()?)).unwrap_or_default();
-    let place = String::from_utf8_lossy(place).into_owned();
+    let place = read.text();
     Some(OffCpuInterval {
         state,
         flags: flags & !flag::SUMS,
@@ -240,7 +242,8 @@ fn parse_interval(mut read: Bytes<'_>) -> Option<OffCpuInterval> {
 
 // Layout: u32 magic "tOT1"; u32 flags; u64 start_ns; u64 end_ns; u64 switches; u64 total_ns[8]; char comm[16];
 //         in later files also u32 preemptions; u64 migrations; u64 minor_faults; u64 major_faults;
-//         in still later ones QueueLengths of waits once woken; QueueLengths of preemptions
+//         in still later ones QueueLengths of waits once woken; QueueLengths of preemptions;
+//         from here on only with a title: u64 bytes; char title[bytes]
 fn parse_totals(mut read: Bytes<'_>) -> Option<OffCpuTotals> {
     let flags = read.u32()?;
     let (start_ns, end_ns, switches) = (read.u64()?, read.u64()?, read.u64()?);
@@ -258,7 +261,8 @@ fn parse_totals(mut read: Bytes<'_>) -> Option<OffCpuTotals> {
     let both =
         |read: &mut Bytes<'_>| Some(Box::new([QueueLengths::parse(read)?, QueueLengths::parse(read)?]));
     let queue = both(&mut read);
-    Some(OffCpuTotals { preemptions, migrations, faults, queue, ..totals })
+    let title = read.text();
+    Some(OffCpuTotals { preemptions, migrations, faults, queue, title, ..totals })
 }
 
 impl OffCpuInterval {
@@ -306,6 +310,10 @@ impl OffCpuTotals {
         out.extend(self.preemptions.to_le_bytes());
         [self.migrations, self.faults[0], self.faults[1]].iter().for_each(|n| out.extend(n.to_le_bytes()));
         self.queue.iter().flat_map(|of| of.iter()).for_each(|lengths| lengths.write(&mut out));
+        if !self.title.is_empty() && self.queue.is_some() {
+            out.extend((self.title.len() as u64).to_le_bytes());
+            out.extend(self.title.as_bytes());
+        }
         pad(out)
     }
 
@@ -345,6 +353,11 @@ impl<'a> Bytes<'a> {
     }
     fn u64(&mut self) -> Option<u64> {
         self.take().map(|bytes| u64::from_le_bytes(*bytes))
+    }
+    /// A length and a text; empty if there is none.
+    fn text(&mut self) -> String {
+        let text = self.u64().and_then(|len| self.0.get(..usize::try_from(len).ok()?));
+        String::from_utf8_lossy(text.unwrap_or_default()).into_owned()
     }
     fn comm(&mut self) -> Option<String> {
         let bytes = self.take::<COMM_BYTES>()?;
@@ -405,6 +418,7 @@ mod tests {
             migrations: 2,
             faults: [70, 1],
             queue: None,
+            title: String::new(),
         };
         let mut lengths = QueueLengths::default();
         lengths.add(5000);
@@ -412,7 +426,13 @@ mod tests {
             let totals = OffCpuTotals { queue, ..totals.clone() };
             let raw = totals.to_bytes();
             assert_eq!((raw.len() + 4) % 8, 0);
-            assert_eq!(Payload::parse(&raw), Some(Payload::Totals(totals)));
+            assert_eq!(Payload::parse(&raw), Some(Payload::Totals(totals.clone())));
+            if totals.queue.is_some() {
+                let titled = OffCpuTotals { title: "postgres: checkpointer".into(), ..totals };
+                let raw = titled.to_bytes();
+                assert_eq!((raw.len() + 4) % 8, 0);
+                assert_eq!(Payload::parse(&raw), Some(Payload::Totals(titled)));
+            }
         }
     }
 

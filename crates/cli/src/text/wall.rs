@@ -185,7 +185,7 @@ impl Printer<'_> {
         for row in busy.iter().take(self.opts.rows) {
             let whole = self.base_ns(&row.times);
             let idle = format!("{:.1}%", pct(row.times.idle_ns, row.times.total_ns()));
-            let name = harmless(&row.comm).into_owned();
+            let name = harmless(row.title.as_deref().unwrap_or(&row.comm)).into_owned();
             writeln!(out, "{}  {idle:>7}  {name} {}", self.cells(&row.times, whole), row.tid)?;
         }
         if busy.len() > self.opts.rows {

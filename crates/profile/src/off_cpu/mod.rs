@@ -193,6 +193,8 @@ pub struct OffCpu {
     pub totals: Vec<ThreadTotals>,
     /// Queue lengths for threads whose every wait for a CPU was counted: after wake-ups, and after preemptions.
     pub queues: Vec<(TaskId, Box<[QueueLengths; 2]>)>,
+    /// Titles that processes gave themselves, of their first threads.
+    pub titles: Vec<(TaskId, String)>,
     /// Waits for kernel locks from the `lock:contention_*` events, in the order of their ends.
     pub contentions: Vec<Contention>,
     /// Number of ends without begin and begins without end in these events.

@@ -91,6 +91,7 @@ mod tests {
             migrations: 2,
             faults: [7, 1],
             queue: None,
+            title: String::new(),
             flags: flag::EXITED,
             comm: "worker".into(),
         };

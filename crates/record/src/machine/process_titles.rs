@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::accounting::summary::ThreadUse;
 use crate::machine::proc;
+use crate::off_cpu::EndRecord;
 use dso::system_file;
+use perfdata::off_cpu::flag;
 
 /// Adds titles to the first threads of processes that live and have their name in common with others.
 pub fn add(threads: &mut [ThreadUse]) {
@@ -16,11 +18,30 @@ pub fn add(threads: &mut [ThreadUse]) {
         thread.tid == thread.pid && processes.get(&thread.comm).is_some_and(|pids| pids.len() > 1)
     };
     for thread in threads.iter_mut().filter(is_shared) {
-        // The number may be another process's by now.
-        let is_it = proc::status(thread.pid).is_some_and(|status| status.comm == thread.comm.as_bytes());
-        let cmdline = is_it.then(|| system_file::read(format!("/proc/{}/cmdline", thread.pid)).ok());
-        thread.title = cmdline.flatten().and_then(|cmdline| title_of(&cmdline));
+        thread.title = cmdline(thread.pid, thread.comm.as_bytes()).and_then(|cmdline| title_of(&cmdline));
     }
+}
+
+/// The title that a living process gave itself, of its first thread. Arguments of others aren't kept in a recording:
+/// they may be nobody else's business.
+#[must_use]
+pub fn own_title(end: &EndRecord) -> Option<String> {
+    let is_first = end.pid == end.tid && end.flags & (flag::OPEN_RIGHT | flag::KTHREAD) == flag::OPEN_RIGHT;
+    let cmdline = is_first.then(|| cmdline(end.pid, &end.comm)).flatten()?;
+    is_own_title(&cmdline).then(|| title_of(&cmdline)).flatten()
+}
+
+/// True if the arguments are one text of several words: a program has written over them.
+fn is_own_title(cmdline: &[u8]) -> bool {
+    let mut args = cmdline.split(|&byte| byte == 0).filter(|arg| !arg.is_empty());
+    args.next().is_some_and(|first| first.trim_ascii().contains(&b' ')) && args.next().is_none()
+}
+
+/// The arguments of a process of this name.
+fn cmdline(pid: u32, comm: &[u8]) -> Option<Vec<u8>> {
+    // The number may be another process's by now.
+    let is_it = proc::status(pid).is_some_and(|status| status.comm == comm);
+    is_it.then(|| system_file::read(format!("/proc/{pid}/cmdline")).ok()).flatten()
 }
 
 /// The arguments as one line; `None` if there are none.
@@ -45,6 +66,10 @@ mod tests {
         assert_eq!(title(b"nginx: worker process").as_deref(), Some("nginx: worker process"));
         assert_eq!(title(b"python3\0serve.py\0--port\080\0").as_deref(), Some("python3 serve.py --port 80"));
         assert_eq!((title(b""), title(b"\0\0")), (None, None));
+        assert!(
+            is_own_title(b"postgres: checkpointer \0\0\0\0") && !is_own_title(b"python3\0serve.py --key x\0")
+        );
+        assert!(!is_own_title(b"redis-server\0") && !is_own_title(b""));
         assert!(title(&[b'a'; 5000]).is_some_and(|title| title.len() == 400));
     }
 

@@ -11,6 +11,8 @@ use perfdata::off_cpu::{OffCpuInterval, OffCpuTotals, OtherThread, State, WaitSu
 use perfdata::record_to_bytes;
 use perfdata::{Attr, AttrFlags, Avma, Callchain, CpuMode, Event, Sample, SampleId, SampleRegs, UserStack};
 
+use crate::machine::process_titles;
+
 use super::layout::{self, EndRecord, Kind, OffRecord, Record, SiteRest, SiteSums};
 use super::proc_sampler::ProcSample;
 use super::registers::{pt_regs_index, syscall_of, user_pc, word};
@@ -255,7 +257,7 @@ impl Encoder {
     }
 
     fn encode_end(&self, end: &EndRecord, out: &mut Vec<u8>) {
-        for (event, period, raw) in end_samples(end) {
+        for (event, period, raw) in end_samples(end, process_titles::own_title(end)) {
             let (task, time_ns) = ((end.pid, end.tid), end.end_ns);
             self.put(&Parts { event, record: None, task, time_ns, cpu: 0, period, raw }, out);
         }
@@ -345,10 +347,10 @@ impl Encoder {
     }
 }
 
-/// The samples made at a thread's end: time not represented by any sample, by state, and its totals. Each has an
-/// event, a period and a payload.
+/// The samples made at a thread's end: time not represented by any sample, by state, and its totals with the process's
+/// title. Each has an event, a period and a payload.
 #[must_use]
-pub fn end_samples(end: &EndRecord) -> Vec<(usize, u64, Vec<u8>)> {
+pub fn end_samples(end: &EndRecord, title: Option<String>) -> Vec<(usize, u64, Vec<u8>)> {
     let states = (0u8..).map(State::from_code).zip(&end.carry_ns).skip(1);
     let rests = states.filter(|(_, rest)| **rest > 0).map(|(state, &rest)| {
         let interval = OffCpuInterval {
@@ -375,6 +377,7 @@ pub fn end_samples(end: &EndRecord) -> Vec<(usize, u64, Vec<u8>)> {
         migrations: end.migrations,
         faults: end.faults,
         queue: Some(end.queue.clone()),
+        title: title.unwrap_or_default(),
     };
     let totals = (event_of(State::On), end.total_ns[Kind::On as usize], totals.to_bytes());
     rests.chain([totals]).collect()

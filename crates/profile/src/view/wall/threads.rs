@@ -16,6 +16,8 @@ pub struct ThreadRow {
     pub tid: i32,
     /// Its last name.
     pub comm: String,
+    /// The title that its process gave itself, of the first thread.
+    pub title: Option<String>,
     /// From its first to its last moment.
     pub life_ns: u64,
     /// Times by state; they add up to `life_ns` where the source is complete.
@@ -49,6 +51,7 @@ pub(super) fn rows(profile: &Profile, classes: &Classes) -> Vec<ThreadRow> {
                 pid: of.pid,
                 tid: of.tid,
                 comm: profile.strings.of(profile.last_comm(task)).to_owned(),
+                title: None,
                 life_ns: 0,
                 times: Times::default(),
                 switches: 0,
@@ -72,6 +75,10 @@ pub(super) fn rows(profile: &Profile, classes: &Classes) -> Vec<ThreadRow> {
         row.times.add_part(Part::On, totals.of(State::On));
         row.times.add_part(Part::Idle, totals.of(State::Idle));
         row.kernel_idle_ns.grow(totals.of(State::Idle));
+    }
+    for (task, title) in profile.off_cpu.titles.iter().filter(|(task, _)| classes.shows(*task)) {
+        let at = row_of(*task, &mut rows);
+        rows[at].title = Some(title.clone());
     }
     let mut told_ns: FxHashMap<usize, u64> = FxHashMap::default();
     for class in classes.iter(profile).filter(|c| c.wait.state != State::Idle) {

@@ -8,6 +8,7 @@ use perfdata::{Avma, CpuMode, Record, Sample, SampleId};
 
 use super::Rest;
 use crate::accounting::account::StackEnding;
+use crate::machine::process_titles;
 use crate::off_cpu::switches::ClockResult;
 use crate::off_cpu::thread_clock::{EndedInterval, Moment, Spot};
 use crate::off_cpu::tracepoints::{EVENTS, SchedEvent, SchedPoint};
@@ -221,7 +222,7 @@ impl Rest {
 
     fn tell_end(&mut self, end: &EndRecord) {
         let task = PidTid { pid: end.pid, tid: end.tid };
-        for (event, period, raw) in convert::end_samples(end) {
+        for (event, period, raw) in convert::end_samples(end, process_titles::own_title(end)) {
             let chain = perfdata::Callchain([].as_slice().into());
             let sample = waits_sample(event, task, end.end_ns, period);
             let sample = Sample { callchain: Some(chain), raw: Some(&raw), ..sample };
