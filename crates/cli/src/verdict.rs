@@ -65,7 +65,7 @@ pub fn judge(profile: &Profile, summary: &RunSummary, machine: &MachineChange, t
     facts.system.disk_times = machine.disks.as_ref().and_then(disk_times);
     facts.system.disk_times_refused = machine.disks.as_ref().and_then(|seen| seen.refused.clone());
     // Following all waits takes a while: only for the rule that names the cause.
-    facts.cause = if waits_for_others(&facts) { WaitCause::of(profile) } else { None };
+    facts.waits.cause = if waits_for_others(&facts) { WaitCause::of(profile) } else { None };
     let mut findings = verdict(&facts);
     for finding in &mut findings {
         finding.next = finding.next.replace(TARGET, target);
@@ -88,13 +88,13 @@ fn withheld(profile: &Profile, view: &Wall, wall_ns: u64) -> Option<String> {
 fn add_counters(facts: &mut Facts, summary: &RunSummary) {
     let seconds = (summary.wall_ns as f64 / 1e9).max(1e-9);
     let rate = |name: &str| summary.counter(name).map_or(0.0, |counter| counter.value as f64 / seconds);
-    facts.faults_per_s = (rate("minor-faults"), rate("major-faults"));
+    facts.rates.faults_per_s = (rate("minor-faults"), rate("major-faults"));
     let listed: u64 = summary.threads.iter().map(|thread| thread.involuntary_switches).sum();
     let preempted = listed + summary.more_threads.involuntary_switches;
-    facts.preemptions_per_s = preempted as f64 / seconds;
+    facts.rates.preemptions_per_s = preempted as f64 / seconds;
     facts.cpus_used = summary.cpus_used();
     let hardware = summary.counter("cycles").zip(summary.counter("instructions"));
-    facts.ipc = hardware.filter(|(c, _)| c.value > 0).map(|(c, i)| i.value as f64 / c.value as f64);
+    facts.rates.ipc = hardware.filter(|(c, _)| c.value > 0).map(|(c, i)| i.value as f64 / c.value as f64);
 }
 
 /// The disk of which requests took most time, and where they spent it.

@@ -28,8 +28,9 @@ impl WaitSums {
     pub fn add(&mut self, length_ns: u64) {
         self.longest_ns = self.longest_ns.max(length_ns);
         self.count = self.count.saturating_add(1);
-        let length = &mut self.lengths[QueueLengths::bucket(length_ns)];
-        *length = length.saturating_add(1);
+        if let Some(length) = self.lengths.get_mut(QueueLengths::bucket(length_ns)) {
+            *length = length.saturating_add(1);
+        }
     }
 
     // Layout: u64 print; u64 stack_print; u64 since_ns; u64 longest_ns; u32 count; u32 bits; for each bit set, lowest first: u32 lengths[bit]

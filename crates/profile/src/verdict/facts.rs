@@ -1,6 +1,7 @@
 //! Facts that the rules judge by. Shares are of active thread time (idle left out), 0 to 1.
 
-use super::cause::WaitCause;
+mod parts;
+
 use super::hot_code::{HotCode, HotFunction};
 use super::locks::{self, LockSite};
 use super::places::{HotStacks, most_first};
@@ -9,58 +10,12 @@ use super::short_lived::ShortLived;
 use crate::grow::{Grow as _, GrownSum as _, ratio};
 use crate::off_cpu::WaitReason;
 use crate::profile::{Profile, TaskId};
-use crate::view::io::Latencies;
 use crate::view::wall::{
     Part, PlacedWait, Times, Wall, WallOpts, kernel_frames, name_of, other_name, placed_waits, running_paths,
 };
+pub use parts::{CodeFacts, QueueFacts, RateFacts, SystemFacts, WaitFacts};
 use perfdata::off_cpu::State;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Numbers of the system while the target ran, from /proc; `None` where it could not be read.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct SystemFacts {
-    /// Online CPUs.
-    pub cpus: u32,
-    /// Share of all CPU time stolen by the hypervisor.
-    pub steal: Option<f64>,
-    /// Share of all CPU time in hard and soft interrupts.
-    pub interrupts: Option<f64>,
-    /// Share of one CPU's time in interrupts, of the CPU with most.
-    pub interrupts_of_one_cpu: Option<f64>,
-    /// Share of all CPU time idle while a disk request waits.
-    pub iowait: Option<f64>,
-    /// Share of the time some task waited for a CPU (PSI).
-    pub pressure_cpu: Option<f64>,
-    /// The same for I/O.
-    pub pressure_io: Option<f64>,
-    /// The same for memory.
-    pub pressure_memory: Option<f64>,
-    /// Pages swapped in and out.
-    pub swapped_pages: Option<u64>,
-    /// Share of the cgroup's periods that were throttled.
-    pub throttled: Option<f64>,
-    /// Time throttled, ns.
-    pub throttled_ns: Option<u64>,
-    /// The file with the cgroup's CPU limit.
-    pub throttled_by: Option<String>,
-    /// Share of one CPU's time stolen, of the CPU with most.
-    pub steal_of_one_cpu: Option<f64>,
-    /// Soft interrupts by name with how many there were a second, and the share of them on the CPU with most; most
-    /// first.
-    pub soft_interrupts: Vec<(String, f64, f64)>,
-    /// TCP segments sent again, share of those sent.
-    pub tcp_retransmitted: Option<f64>,
-    /// Connections refused for a full backlog.
-    pub listen_drops: Option<u64>,
-    /// Busiest disk: name and share of the time it was busy.
-    pub busiest_disk: Option<(String, f64)>,
-    /// Its mean time per request, ns.
-    pub disk_await_ns: Option<u64>,
-    /// Where the requests of the disk with most time spent it; `None` if that was not looked at.
-    pub disk_times: Option<(String, Latencies)>,
-    /// Why it could not be looked at.
-    pub disk_times_refused: Option<String>,
-}
 
 /// Everything the rules look at.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -82,57 +37,20 @@ pub struct Facts {
     /// The thread with most running time: name, share of its life, waits for a CPU left out, on the CPU, share of all
     /// running time.
     pub busiest: Option<(String, f64, f64)>,
-    /// Share of running time in user code; the rest in the kernel. `None` without samples.
-    pub user: Option<f64>,
-    /// Code of the program or its libraries with most own running time.
-    pub hot_user: Option<HotCode>,
-    /// The function with most own running time, for a sentence.
-    pub hottest: Option<HotFunction>,
-    /// Kernel functions by own running time, the same.
-    pub hot_kernel: Vec<(String, f64)>,
     /// Where threads run.
     pub running: Running,
     /// Processes that came while recording.
     pub short_lived: ShortLived,
     /// Places of threads.
     pub places: HotStacks,
-    /// By reason: ns of waits that threads of the target itself ended.
-    pub ended_by_own: BTreeMap<WaitReason, u64>,
-    /// By reason: who ended the waits (names of threads, interrupts), with ns, most first. For futexes only those that
-    /// aren't locks: conditions, joins.
-    pub enders: BTreeMap<WaitReason, Vec<(String, u64)>>,
-    /// Locks inside the kernel by (lock, what wanted it): ns waited, until the thread ran again, most first.
-    pub kernel_locks: Vec<((&'static str, &'static str), u64)>,
-    /// By reason: ns that threads woken from such waits waited for a CPU.
-    pub queued_after: BTreeMap<WaitReason, u64>,
-    /// Share of the preempted time in which threads of other programs ran, and the program with most of it.
-    pub preempted_by_others: Option<(f64, String)>,
-    /// Locks that threads wait for, those that take most time first.
-    pub locks: Vec<LockSite>,
-    /// By function: all its time, own and called, running and waiting; for the share of a lock's function.
-    pub functions: BTreeMap<String, Times>,
-    /// What the main thread's waits were for in the end, if one function has a large share. The caller adds it where
-    /// [`super::waits_for_others`].
-    pub cause: Option<WaitCause>,
-    /// Idle time in which threads only let time pass, ns: sleeps and timers.
-    pub idle_asleep_ns: u64,
-    /// p50, p99 and longest wait for a CPU, ns.
-    pub run_queue_ns: (u64, u64, u64),
-    /// Timer waits: median length in ns, spread of the lengths, number of waits.
-    ///
-    /// For irregular waits the length is the one with half of the waits' time above it. The spread is the coefficient
-    /// of variation of a normal distribution whose middle half is as wide as that of the lengths.
-    pub timers: Option<(f64, f64, u64)>,
-    /// Times threads left a CPU, a second.
-    pub switches_per_s: f64,
-    /// Involuntary context switches per second, those of threads that could have continued.
-    pub preemptions_per_s: f64,
-    /// Minor and major page faults a second.
-    pub faults_per_s: (f64, f64),
-    /// Instructions per cycle; `None` without hardware counters.
-    pub ipc: Option<f64>,
-    /// Lost samples or records, share.
-    pub lost: f64,
+    /// Code that runs.
+    pub code: CodeFacts,
+    /// What threads wait for, and who ends the waits.
+    pub waits: WaitFacts,
+    /// Threads that wait for a CPU.
+    pub queue: QueueFacts,
+    /// Counts of events, related to time.
+    pub rates: RateFacts,
     /// The machine.
     pub system: SystemFacts,
 }
@@ -156,17 +74,17 @@ impl Facts {
         });
         facts.cpus_used = ratio(wall.whole.on_ns, wall.wall_ns);
         let queue = &wall.run_queue;
-        facts.run_queue_ns = (queue.percentile_ns(50.0), queue.percentile_ns(99.0), queue.max_ns());
+        facts.queue.run_queue_ns = (queue.percentile_ns(50.0), queue.percentile_ns(99.0), queue.max_ns());
         facts.samples = Some(running_samples(profile));
         facts.add_running(wall);
         facts.running = Running::of(profile, wall);
-        facts.hot_user = HotCode::of(profile, wall);
-        facts.hottest = HotFunction::of(profile);
+        facts.code.hot_user = HotCode::of(profile, wall);
+        facts.code.hottest = HotFunction::of(profile);
         let (short_lived, its_tasks) = ShortLived::of(profile, wall);
         facts.short_lived = short_lived;
         facts.add_waits(profile, wall, &its_tasks);
-        facts.preempted_by_others = preempted_by_others(profile, wall);
-        facts.switches_per_s = wall.switches as f64 / facts.wall_s.max(1e-9);
+        facts.queue.preempted_by_others = preempted_by_others(profile, wall);
+        facts.rates.switches_per_s = wall.switches as f64 / facts.wall_s.max(1e-9);
         facts
     }
 
@@ -180,14 +98,15 @@ impl Facts {
         };
         let (user, kernel) = (on(false), on(true));
         let whole = user.saturating_add(kernel);
-        self.user = (whole > 0).then(|| ratio(user, whole));
+        self.code.user = (whole > 0).then(|| ratio(user, whole));
         let mut rows: Vec<_> = wall.functions.iter().filter(|row| row.own.on_ns > 0).collect();
         rows.sort_by_key(|row| std::cmp::Reverse(row.own.on_ns));
         let share = |row: &&crate::view::wall::FunctionRow| {
             (row.name.clone(), ratio(row.own.on_ns, wall.whole.on_ns))
         };
-        self.hot_kernel = rows.iter().filter(|row| row.kernel).take(40).map(share).collect();
-        self.functions = wall.functions.iter().map(|row| (row.name.clone(), row.children.clone())).collect();
+        self.code.hot_kernel = rows.iter().filter(|row| row.kernel).take(40).map(share).collect();
+        self.code.functions =
+            wall.functions.iter().map(|row| (row.name.clone(), row.children.clone())).collect();
     }
 
     fn add_waits(&mut self, profile: &Profile, wall: &Wall, short_lived: &BTreeSet<TaskId>) {
@@ -198,10 +117,10 @@ impl Facts {
         let mut kernel_locks: BTreeMap<(&str, &str), u64> = BTreeMap::new();
         for wait in &waits {
             if wait.idle_for == Some(WaitReason::Timer) {
-                self.idle_asleep_ns.grow(wait.ns);
+                self.waits.idle_asleep_ns.grow(wait.ns);
             }
             if let Some(reason) = wait.after {
-                self.queued_after.entry(reason).or_default().grow(wait.ns);
+                self.queue.queued_after.entry(reason).or_default().grow(wait.ns);
             }
             if wait.part == Part::Blocked(WaitReason::KernelLock)
                 || wait.after == Some(WaitReason::KernelLock)
@@ -211,10 +130,10 @@ impl Facts {
                 kernel_locks.entry(lock).or_default().grow(wait.ns);
             }
         }
-        self.kernel_locks = kernel_locks.into_iter().collect();
-        self.kernel_locks.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
-        self.timers = timers(profile);
-        self.locks = locks::sites(profile, &waits, &running_paths(profile, wall));
+        self.waits.kernel_locks = kernel_locks.into_iter().collect();
+        self.waits.kernel_locks.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
+        self.waits.timers = timers(profile);
+        self.waits.locks = locks::sites(profile, &waits, &running_paths(profile, wall));
     }
 
     fn add_enders(&mut self, profile: &Profile, waits: &[PlacedWait], own: &BTreeSet<u32>) {
@@ -223,11 +142,11 @@ impl Facts {
             let (Part::Blocked(reason), Some(other)) = (wait.part, wait.other) else { continue };
             let name = other_name(profile, other);
             if own.contains(&other.pid) && !name.starts_with("irq") {
-                self.ended_by_own.entry(reason).or_default().grow(wait.ns);
+                self.waits.ended_by_own.entry(reason).or_default().grow(wait.ns);
             }
             by_name.entry(reason).or_default().entry(name).or_default().grow(wait.ns);
         }
-        self.enders = by_name.into_iter().map(|(reason, names)| (reason, most_first(names))).collect();
+        self.waits.enders = by_name.into_iter().map(|(reason, names)| (reason, most_first(names))).collect();
     }
 
     /// Share of active thread time.
@@ -275,7 +194,7 @@ impl Facts {
     pub fn others_have_the_cpus(&self) -> bool {
         /// Of the waits for a CPU; fewer preemptions show too little of who had it.
         const ENOUGH: f64 = 0.1;
-        let by_others = self.preempted_by_others.as_ref().map(|(share, _)| *share);
+        let by_others = self.queue.preempted_by_others.as_ref().map(|(share, _)| *share);
         let preempted = self.share(self.times.preempted_ns);
         // Threads that want a CPU at the same moments wait for each other, even if they need less than one on average.
         let is_by_own =
@@ -287,19 +206,19 @@ impl Facts {
     /// Share of active thread time woken from waits for this reason, waiting for a CPU.
     #[must_use]
     pub fn queued_after(&self, reason: WaitReason) -> f64 {
-        self.share(self.queued_after.get(&reason).copied().unwrap_or(0))
+        self.share(self.queue.queued_after.get(&reason).copied().unwrap_or(0))
     }
 
     /// Share of active time blocked until a thread of this name ended it.
     #[must_use]
     pub fn blocked_by(&self, name: &str) -> f64 {
-        let ended = self.enders.values().flatten().filter(|(ender, _)| ender == name);
+        let ended = self.waits.enders.values().flatten().filter(|(ender, _)| ender == name);
         self.share(ended.map(|(_, ns)| *ns).grown_sum())
     }
 
     /// Locks in user space that threads wait for: no conditions, no joins. Those that take most time first.
     pub fn contended(&self) -> impl Iterator<Item = &LockSite> {
-        self.locks.iter().filter(|site| !site.for_work)
+        self.waits.locks.iter().filter(|site| !site.for_work)
     }
 
     /// Context switches a second that would be left without the waits for this lock: those of other waits, and at
@@ -307,14 +226,14 @@ impl Facts {
     #[must_use]
     pub fn calm_switches_per_s(&self, site: &LockSite) -> f64 {
         let waits_per_s = site.waits as f64 / self.wall_s.max(1e-9);
-        (self.switches_per_s - waits_per_s).max(self.preemptions_per_s).max(1.0)
+        (self.rates.switches_per_s - waits_per_s).max(self.rates.preemptions_per_s).max(1.0)
     }
 
     /// Share of running time in kernel functions whose names begin with one of these.
     #[must_use]
     pub fn in_kernel(&self, prefixes: &[&str]) -> f64 {
         let is = |name: &str| prefixes.iter().any(|prefix| name.starts_with(prefix));
-        self.hot_kernel.iter().filter(|(name, _)| is(name)).fold(0.0, |sum, (_, share)| sum + share)
+        self.code.hot_kernel.iter().filter(|(name, _)| is(name)).fold(0.0, |sum, (_, share)| sum + share)
     }
 
     /// Share of running time inside the kernel's futex call: threads that fight over a lock rather than sleep.
@@ -342,7 +261,7 @@ impl Facts {
 
     /// Share of running time in a function and all it calls.
     pub(super) fn running_in(&self, name: &str) -> f64 {
-        ratio(self.functions.get(name).map_or(0, |times| times.on_ns), self.times.on_ns)
+        ratio(self.code.functions.get(name).map_or(0, |times| times.on_ns), self.times.on_ns)
     }
 
     /// Share of running time of this kind.
@@ -361,7 +280,7 @@ impl Facts {
     /// ns of waits for other threads' work: conditions, joins, semaphores.
     #[must_use]
     pub fn for_work_ns(&self) -> u64 {
-        self.locks.iter().filter(|site| site.for_work).map(|site| site.wait_ns).grown_sum()
+        self.waits.locks.iter().filter(|site| site.for_work).map(|site| site.wait_ns).grown_sum()
     }
 }
 

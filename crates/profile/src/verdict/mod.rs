@@ -15,7 +15,7 @@ mod stacks;
 
 pub use crate::off_cpu::known_lock::KnownLock;
 pub use cause::WaitCause;
-pub use facts::{Facts, SystemFacts, running_samples};
+pub use facts::{CodeFacts, Facts, QueueFacts, RateFacts, SystemFacts, WaitFacts, running_samples};
 pub use hot_code::{HotCode, HotFunction};
 pub use locks::LockSite;
 pub(crate) use locks::lock_behind;

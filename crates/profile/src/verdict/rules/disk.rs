@@ -98,7 +98,7 @@ fn queue_and_device(name: &str, times: &Latencies) -> String {
 pub(super) fn memory_pressure(facts: &Facts) -> Option<Finding> {
     /// Pages. A busy machine swaps some at any time.
     const MANY: u64 = 256;
-    let major = facts.faults_per_s.1;
+    let major = facts.rates.faults_per_s.1;
     let pressure = facts.system.pressure_memory.unwrap_or(0.0);
     let swapped = facts.system.swapped_pages.unwrap_or(0);
     let waits = facts.blocked(WaitReason::PageFault) + facts.blocked(WaitReason::Memory);

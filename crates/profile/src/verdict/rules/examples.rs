@@ -9,12 +9,12 @@ const UNIT: u64 = 1_000_000;
 /// 100 ms of a program that computes on one of two CPUs.
 #[must_use]
 pub fn calm() -> Facts {
-    let mut facts =
-        Facts { wall_s: 1.0, cpus_used: 1.0, user: Some(0.9), active_threads: 1, ..Facts::default() };
+    let mut facts = Facts { wall_s: 1.0, cpus_used: 1.0, active_threads: 1, ..Facts::default() };
+    facts.code.user = Some(0.9);
     facts.times = Times { on_ns: 100 * UNIT, ..Times::default() };
     facts.system.cpus = 2;
-    facts.hot_user = Some(HotCode::Function("Grid<'a>::step".into()));
-    facts.hottest =
+    facts.code.hot_user = Some(HotCode::Function("Grid<'a>::step".into()));
+    facts.code.hottest =
         Some(HotFunction { name: "Grid<'a>::step".into(), at: Some("grid.rs:7".into()), share: 0.41 });
     runs(&mut facts, EntryReason::User, 90);
     facts
@@ -51,19 +51,19 @@ fn running(number: u8, facts: &mut Facts) {
             facts.places.busiest = place(90);
         }
         3 => {
-            facts.user = Some(0.4);
+            facts.code.user = Some(0.4);
             runs(facts, EntryReason::Call, 60);
         }
         13 => {
-            facts.faults_per_s = (90_000.0, 0.0);
-            facts.hot_kernel = vec![("clear_page_erms".into(), 0.3)];
+            facts.rates.faults_per_s = (90_000.0, 0.0);
+            facts.code.hot_kernel = vec![("clear_page_erms".into(), 0.3)];
             runs(facts, EntryReason::Fault, 30);
         }
         14 => {
-            facts.hot_kernel = vec![("native_queued_spin_lock_slowpath".into(), 0.2)];
+            facts.code.hot_kernel = vec![("native_queued_spin_lock_slowpath".into(), 0.2)];
             facts.places.spinning = place(20);
         }
-        18 => facts.ipc = Some(0.3),
+        18 => facts.rates.ipc = Some(0.3),
         _ => {}
     }
 }
@@ -109,20 +109,20 @@ fn waiting(number: u8, facts: &mut Facts) {
             waits(facts, WaitReason::Futex, 150);
             facts.places.locks = place(150);
             let (taker, wait_ns) = ("inner".to_owned(), 150 * UNIT);
-            facts.locks = vec![LockSite { taker, wait_ns, ..LockSite::default() }];
+            facts.waits.locks = vec![LockSite { taker, wait_ns, ..LockSite::default() }];
         }
         9 => {
-            (facts.preemptions_per_s, facts.times.preempted_ns) = (9000.0, 5 * UNIT);
+            (facts.rates.preemptions_per_s, facts.times.preempted_ns) = (9000.0, 5 * UNIT);
             facts.places.preempted = place(5);
         }
         10 => waits(facts, WaitReason::Fsync, 80),
         12 => {
-            facts.faults_per_s = (0.0, 500.0);
+            facts.rates.faults_per_s = (0.0, 500.0);
             waits(facts, WaitReason::PageFault, 50);
         }
         15 => waits(facts, WaitReason::Socket, 900),
         16 => {
-            facts.timers = Some((5e6, 0.01, 100));
+            facts.waits.timers = Some((5e6, 0.01, 100));
             waits(facts, WaitReason::Timer, 100);
         }
         20 => {

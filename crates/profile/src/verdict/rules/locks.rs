@@ -22,7 +22,7 @@ pub(super) fn locks(facts: &Facts) -> Option<Finding> {
         (None, true) => format!("the lock inside {place}"),
         (None, false) => format!("the lock taken in {place}"),
     };
-    let (now, calm) = (facts.switches_per_s, facts.calm_switches_per_s(top));
+    let (now, calm) = (facts.rates.switches_per_s, facts.calm_switches_per_s(top));
     let fix = match top.known {
         Some(known) => known.cure,
         None if top.taker.starts_with("rand") => "give each thread its own generator",
@@ -111,23 +111,27 @@ pub(super) fn kernel_lock(facts: &Facts) -> Option<Finding> {
     }
     let queued = facts.queued_after(WaitReason::KernelLock);
     let share = sleep + queued + spin * facts.on();
-    let (text, fix) = match facts.kernel_locks.first().filter(|((lock, _), _)| *lock != Facts::SOME_LOCK) {
-        Some(((lock, _), _)) => {
-            let told = |((of, _), ns): &&((&str, &str), u64)| of == lock && facts.share(*ns) >= 0.01;
-            let by = facts.kernel_locks.iter().filter(told).take(3);
-            let by: Vec<String> =
-                by.map(|((_, what), ns)| format!("{what} {}", pct(facts.share(*ns)))).collect();
-            let text =
-                format!("Kernel lock: {} of thread time waits for {lock}, in {}", pct(share), by.join(", "));
-            let maps = lock.contains("address space");
-            (text, if maps { "map files once and keep them, or read() into own buffers" } else { "" })
-        }
-        None => {
-            let text =
-                format!("Kernel lock: {} of thread time waits for locks inside the kernel", pct(share));
-            (text, "")
-        }
-    };
+    let (text, fix) =
+        match facts.waits.kernel_locks.first().filter(|((lock, _), _)| *lock != Facts::SOME_LOCK) {
+            Some(((lock, _), _)) => {
+                let told = |((of, _), ns): &&((&str, &str), u64)| of == lock && facts.share(*ns) >= 0.01;
+                let by = facts.waits.kernel_locks.iter().filter(told).take(3);
+                let by: Vec<String> =
+                    by.map(|((_, what), ns)| format!("{what} {}", pct(facts.share(*ns)))).collect();
+                let text = format!(
+                    "Kernel lock: {} of thread time waits for {lock}, in {}",
+                    pct(share),
+                    by.join(", ")
+                );
+                let maps = lock.contains("address space");
+                (text, if maps { "map files once and keep them, or read() into own buffers" } else { "" })
+            }
+            None => {
+                let text =
+                    format!("Kernel lock: {} of thread time waits for locks inside the kernel", pct(share));
+                (text, "")
+            }
+        };
     let mut evidence = Vec::new();
     if queued > 0.01 {
         evidence.push(format!("blocked {}, runnable after wake-up {}", pct(sleep), pct(queued)));

@@ -25,13 +25,13 @@ pub(super) fn saturation(facts: &Facts) -> Option<Finding> {
         false => "run fewer threads at a time, or use more CPUs",
     };
     let mut evidence = Vec::new();
-    let (p50, p99, max) = facts.run_queue_ns;
+    let (p50, p99, max) = facts.queue.run_queue_ns;
     if max > 0 {
         let (p50, p99, max) = (time(p50), time(p99), time(max));
         evidence.push(format!("wait for a CPU after wake-up: p50 {p50}, p99 {p99}, longest {max}"));
     }
     if facts.share(facts.times.preempted_ns) > 0.02 {
-        let by = facts.preempted_by_others.as_ref().filter(|(share, _)| *share > 0.01);
+        let by = facts.queue.preempted_by_others.as_ref().filter(|(share, _)| *share > 0.01);
         let by = by.map_or_else(String::new, |(share, most)| {
             let most = if most.is_empty() { String::new() } else { format!(" (most for {most})") };
             format!("; {} of that for other programs{most}", pct(*share))
@@ -99,14 +99,14 @@ fn queued_after_locks(facts: &Facts) -> f64 {
 
 /// 9: > 1,000 preemptions a second and core used.
 pub(super) fn preemption(facts: &Facts) -> Option<Finding> {
-    let rate = facts.preemptions_per_s / facts.cpus_used.max(0.1);
+    let rate = facts.rates.preemptions_per_s / facts.cpus_used.max(0.1);
     if rate <= 1000.0 {
         return None;
     }
     let preempted = facts.share(facts.times.preempted_ns);
     let text = format!("Preemption: threads lose their CPU {} times a second per CPU used", grouped(rate));
     let mut evidence = vec![format!("preempted: {} of thread time", pct(preempted))];
-    if let Some((share, most)) = facts.preempted_by_others.as_ref().filter(|(share, _)| *share > 0.01) {
+    if let Some((share, most)) = facts.queue.preempted_by_others.as_ref().filter(|(share, _)| *share > 0.01) {
         evidence.push(format!("{} of that for other programs, most for {most}", pct(*share)));
     }
     let threads = facts.active_threads;

@@ -11,13 +11,13 @@ use crate::verdict::{
 
 /// 1: running ≥ 85 % of the time not spent waiting for a CPU, > 70 % of it in user code.
 pub(super) fn cpu_bound(facts: &Facts) -> Option<Finding> {
-    let user = facts.user?;
+    let user = facts.code.user?;
     let blocked = facts.share(facts.times.blocked_total_ns());
     if facts.on() < 0.85 * (facts.on() + blocked) || facts.on() == 0.0 || user <= 0.7 {
         return None;
     }
     let waiting = facts.waiting_for_cpu();
-    let text = match &facts.hottest {
+    let text = match &facts.code.hottest {
         Some(hot) if hot.share >= 0.1 => {
             format!("CPU bound in {}, {} of CPU time", called_at(hot), pct(hot.share))
         }
@@ -39,7 +39,7 @@ pub(super) fn cpu_bound(facts: &Facts) -> Option<Finding> {
 
 /// The command that shows the hottest code, and a description of its result.
 fn show_hottest(facts: &Facts) -> (String, &'static str) {
-    let function = match &facts.hot_user {
+    let function = match &facts.code.hot_user {
         Some(HotCode::Jit) => {
             let next = format!("tally flame --on-cpu{INPUT} -o hot.svg");
             return (next, "who calls the hottest functions; JIT code has no lines to show");
@@ -84,7 +84,7 @@ pub(super) const ENOUGH_NS: u64 = 50_000_000;
 /// 3: the kernel takes > 30 % of running time, and it is neither page faults nor locks, nor disk requests that
 /// threads then wait for.
 pub(super) fn system_calls(facts: &Facts) -> Option<Finding> {
-    let kernel = 1.0 - facts.user?;
+    let kernel = 1.0 - facts.code.user?;
     let disk = disk(facts).map_or(0.0, |_| facts.in_disk_requests());
     // Without threads that wait for locks the futex call is a call like any.
     let futex = locks(facts).map_or(0.0, |_| facts.in_futex());
@@ -131,7 +131,7 @@ fn called_at(hot: &HotFunction) -> String {
 
 /// Kernel functions by own running time.
 fn top_kernel(facts: &Facts) -> Vec<String> {
-    let top = facts.hot_kernel.iter().take(3);
+    let top = facts.code.hot_kernel.iter().take(3);
     top.map(|(name, share)| format!("{:.1} % of running time  {name}", share * 100.0)).collect()
 }
 
@@ -180,7 +180,7 @@ pub(super) const FAULTS: &[&str] = &[
 
 /// 13: > 20,000 minor faults a second, > 10 % of running time in the memory manager.
 pub(super) fn page_faults(facts: &Facts) -> Option<Finding> {
-    let (minor, share) = (facts.faults_per_s.0, handing_out_memory(facts));
+    let (minor, share) = (facts.rates.faults_per_s.0, handing_out_memory(facts));
     if minor <= 20_000.0 || share <= 0.1 {
         return None;
     }
@@ -193,7 +193,7 @@ pub(super) fn page_faults(facts: &Facts) -> Option<Finding> {
         .or(|| TopStacks::running(facts, "system calls", &[EntryReason::Call]))
         .or_missing("the kernel's frames don't show which page faults these are");
     let evidence = if stacks.top.is_empty() { top_kernel(facts) } else { Vec::new() };
-    let against = vec![format!("major faults: {:.0} a second", facts.faults_per_s.1)];
+    let against = vec![format!("major faults: {:.0} a second", facts.rates.faults_per_s.1)];
     let claim =
         claim(share * facts.on(), text).fix("reuse memory instead of giving it back, or use huge pages");
     claim.evidence(evidence).stacks(stacks).against(against).next(
@@ -204,7 +204,7 @@ pub(super) fn page_faults(facts: &Facts) -> Option<Finding> {
 
 /// 18: needs hardware counters: fewer than 0.7 instructions per cycle while running most of the time.
 pub(super) fn memory_bound(facts: &Facts) -> Option<Finding> {
-    let ipc = facts.ipc.filter(|&ipc| ipc < 0.7)?;
+    let ipc = facts.rates.ipc.filter(|&ipc| ipc < 0.7)?;
     if facts.on() < 0.5 || facts.times.on_ns < ENOUGH_NS {
         return None;
     }
@@ -212,7 +212,7 @@ pub(super) fn memory_bound(facts: &Facts) -> Option<Finding> {
         "Memory bound, probably: {ipc:.2} instructions per cycle; the CPU waits for memory (or, less often, \
          for mispredicted branches)"
     );
-    let against = vec![format!("time in the kernel: {}", pct(1.0 - facts.user.unwrap_or(1.0)))];
+    let against = vec![format!("time in the kernel: {}", pct(1.0 - facts.code.user.unwrap_or(1.0)))];
     claim(facts.on() * 0.5, text)
         .fix("make the hot data smaller or denser")
         .stacks(TopStacks::running(facts, "where it runs", &[EntryReason::User, EntryReason::Call]))

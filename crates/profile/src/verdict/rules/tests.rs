@@ -46,7 +46,7 @@ fn where_a_program_runs_is_not_said_of_a_handful_of_samples() {
 fn running_rules() {
     check(1, calm(), with(|f| blocked(f, WaitReason::Disk, 100)));
     // Others have the CPU half of the time: it is bound to it all the same.
-    check(1, with(|f| f.times.preempted_ns = 100 * UNIT), with(|f| f.user = None));
+    check(1, with(|f| f.times.preempted_ns = 100 * UNIT), with(|f| f.code.user = None));
     let serial = |busy| {
         with(|f| {
             f.system.cpus = 8;
@@ -61,7 +61,9 @@ fn running_rules() {
             f.active_threads = 2;
             f.busiest = Some(("gzip".into(), 0.95, 0.9));
             blocked(f, WaitReason::Pipe, 80);
-            f.enders.insert(WaitReason::Pipe, vec![("gzip".into(), awaited * UNIT), ("tar".into(), UNIT)]);
+            f.waits
+                .enders
+                .insert(WaitReason::Pipe, vec![("gzip".into(), awaited * UNIT), ("tar".into(), UNIT)]);
         })
     };
     check(2, pipeline(78), pipeline(10));
@@ -70,7 +72,7 @@ fn running_rules() {
         "One thread does the work: gzip runs 95 % of its time, others wait for it 43 % of thread time"
     );
     let calls = with(|f| {
-        f.user = Some(0.4);
+        f.code.user = Some(0.4);
         f.running.calls = vec![("write".into(), 40 * UNIT), ("read".into(), 15 * UNIT)];
         f.running.places.insert(EntryReason::Call, vec![("write < copy < main".into(), 40 * UNIT)]);
     });
@@ -84,13 +86,13 @@ fn running_rules() {
     check(3, calls, calm());
     // Futex calls that find nobody waiting are system calls as any.
     let futexes = with(|f| {
-        f.user = Some(0.5);
-        f.functions.insert("do_futex".into(), Times { on_ns: 45 * UNIT, ..Times::default() });
+        f.code.user = Some(0.5);
+        f.code.functions.insert("do_futex".into(), Times { on_ns: 45 * UNIT, ..Times::default() });
     });
     check(3, futexes, calm());
     // Sixteen threads that read on two CPUs wait for a CPU most of the time: system calls are what they want it for.
     let mut crowded = with(|f| {
-        f.user = Some(0.1);
+        f.code.user = Some(0.1);
         f.active_threads = 16;
         f.times.preempted_ns = 5000 * UNIT;
     });
@@ -104,26 +106,26 @@ fn running_rules() {
     one_by_one.active_threads = 1000;
     // Bursts: its own threads ran in place of those that were preempted.
     let mut bursts = one_by_one.clone();
-    (bursts.times.preempted_ns, bursts.preempted_by_others) = (30 * UNIT, Some((0.05, "sh".into())));
+    (bursts.times.preempted_ns, bursts.queue.preempted_by_others) = (30 * UNIT, Some((0.05, "sh".into())));
     let claims = verdict(&bursts).into_iter().map(|f| f.claim).collect::<Vec<_>>();
     assert!(claims.iter().any(|claim| claim.contains("its own threads have them")), "{claims:?}");
     assert!(verdict(&one_by_one).iter().any(|f| f.claim.contains("other programs have them")));
     // Where other programs run instead, the program comes first.
-    crowded.preempted_by_others = Some((0.9, "make".into()));
+    crowded.queue.preempted_by_others = Some((0.9, "make".into()));
     assert_eq!(names(&crowded), ["system-calls", "cpu-saturation"]);
     // Asking the disk takes time too: who waits for it for long waits for the disk.
     let direct = |waits| {
         with(|f| {
-            f.user = Some(0.0);
-            f.functions.insert("iomap_dio_rw".into(), Times { on_ns: 80 * UNIT, ..Times::default() });
+            f.code.user = Some(0.0);
+            f.code.functions.insert("iomap_dio_rw".into(), Times { on_ns: 80 * UNIT, ..Times::default() });
             blocked(f, WaitReason::Disk, waits);
         })
     };
     check(3, direct(1), direct(70));
-    check(14, with(|f| f.hot_kernel = vec![("native_queued_spin_lock_slowpath".into(), 0.2)]), calm());
+    check(14, with(|f| f.code.hot_kernel = vec![("native_queued_spin_lock_slowpath".into(), 0.2)]), calm());
     let faults = |rate| {
         with(|f| {
-            f.faults_per_s = (rate, 0.0);
+            f.rates.faults_per_s = (rate, 0.0);
             f.running.places.insert(EntryReason::Fault, vec![("fill < main".into(), 30 * UNIT)]);
         })
     };
@@ -131,9 +133,9 @@ fn running_rules() {
     assert_eq!(verdict(&faults(90_000.0))[1].stacks.top, [stack(0.3, "fill < main")]);
     // The kernel's half of the time is page faults: no system calls to speak of.
     let mut compiler = faults(90_000.0);
-    compiler.user = Some(0.5);
+    compiler.code.user = Some(0.5);
     assert_eq!(verdict(&compiler).iter().map(|f| f.name).collect::<Vec<_>>(), ["page-faults"]);
-    check(18, with(|f| f.ipc = Some(0.3)), with(|f| f.ipc = None));
+    check(18, with(|f| f.rates.ipc = Some(0.3)), with(|f| f.rates.ipc = None));
 }
 
 #[test]
@@ -207,7 +209,7 @@ fn waiting_rules() {
     check(6, with(|f| f.times.runnable_ns = 50 * UNIT), with(|f| f.times.runnable_ns = 2 * UNIT));
     let preempted = |rate| {
         with(|f| {
-            f.preemptions_per_s = rate;
+            f.rates.preemptions_per_s = rate;
             f.times.preempted_ns = 5 * UNIT;
         })
     };
@@ -215,7 +217,7 @@ fn waiting_rules() {
     check(10, with(|f| blocked(f, WaitReason::Fsync, 80)), with(|f| blocked(f, WaitReason::Disk, 5)));
     let memory = |major| {
         with(|f| {
-            f.faults_per_s = (0.0, major);
+            f.rates.faults_per_s = (0.0, major);
             blocked(f, WaitReason::PageFault, 50);
         })
     };
@@ -251,7 +253,9 @@ fn waiting_rules() {
         text: "feeder computes in crunch() (chain.c:31)".into(),
         share: 0.52,
     };
-    let explained = &verdict(&Facts { cause: Some(cause), ..others(10) })[0];
+    let mut explained = others(10);
+    explained.waits.cause = Some(cause);
+    let explained = &verdict(&explained)[0];
     assert_eq!(
         explained.detail,
         "because feeder computes in crunch() (chain.c:31): 52 % of the time of main"
@@ -260,7 +264,7 @@ fn waiting_rules() {
     // The same program where others have the CPUs nearly all the time.
     let mut disturbed = others(10);
     disturbed.times.preempted_ns = 300 * UNIT;
-    disturbed.enders.insert(
+    disturbed.waits.enders.insert(
         WaitReason::Socket,
         vec![("irq:timer".into(), 500), ("redis".into(), 90), ("irq:device".into(), 30)],
     );
@@ -273,8 +277,8 @@ fn waiting_rules() {
             f.times.on_ns = 10 * UNIT;
             blocked(f, WaitReason::Pipe, 60);
             blocked(f, WaitReason::Disk, 30);
-            f.enders.insert(WaitReason::Pipe, vec![("grep".into(), 60 * UNIT)]);
-            f.ended_by_own.insert(WaitReason::Pipe, own * UNIT);
+            f.waits.enders.insert(WaitReason::Pipe, vec![("grep".into(), 60 * UNIT)]);
+            f.waits.ended_by_own.insert(WaitReason::Pipe, own * UNIT);
         })
     };
     let names = |facts: &Facts| verdict(facts).iter().map(|f| f.name).collect::<Vec<_>>();
@@ -283,16 +287,16 @@ fn waiting_rules() {
     assert!(verdict(&pipeline(58))[1].claim.starts_with("Its threads wait for each other: 60 %"));
     let timers = |variation| {
         with(|f| {
-            f.timers = Some((5e6, variation, 100));
+            f.waits.timers = Some((5e6, variation, 100));
             blocked(f, WaitReason::Timer, 100);
         })
     };
     check(16, timers(0.01), timers(1.0));
-    let mut one = with(|f| f.timers = Some((2e9, f64::INFINITY, 1)));
+    let mut one = with(|f| f.waits.timers = Some((2e9, f64::INFINITY, 1)));
     blocked(&mut one, WaitReason::Timer, 200);
     assert_eq!(verdict(&one)[0].claim, "Sleeping: 67 % of thread time is one sleep of 2.0 s");
     // Other programs have the CPUs most of the time: a short sleep doesn't come before that.
-    (one.times.preempted_ns, one.preempted_by_others) = (1000 * UNIT, Some((0.9, "make".into())));
+    (one.times.preempted_ns, one.queue.preempted_by_others) = (1000 * UNIT, Some((0.9, "make".into())));
     assert_eq!(verdict(&one)[0].name, "cpu-saturation");
     let mut mostly = timers(1.0);
     blocked(&mut mostly, WaitReason::Timer, 400);
@@ -317,9 +321,11 @@ fn waiting_rules() {
     );
     assert_eq!(next, "tally run {target}");
     assert!(parent_only(1).0.contains("1 child process was not recorded"));
-    let asleep = Facts { idle_asleep_ns: 100_000 * UNIT, ..idle(100_000) };
+    let mut asleep = idle(100_000);
+    asleep.waits.idle_asleep_ns = 100_000 * UNIT;
     assert!(verdict(&asleep)[0].claim.starts_with("Sleeping: threads sleep "), "{:?}", verdict(&asleep));
-    let once = Facts { timers: Some((1e9, f64::INFINITY, 1)), ..asleep };
+    let mut once = asleep;
+    once.waits.timers = Some((1e9, f64::INFINITY, 1));
     let claim = &verdict(&once)[0].claim;
     assert_eq!(claim, "Sleeping: 100 % of thread time is one sleep of 1.0 s; nothing else takes time");
     let idle = &verdict(&idle(100_000))[0].stacks;
@@ -328,7 +334,8 @@ fn waiting_rules() {
     let mapping = |units| {
         with(|f| {
             blocked(f, WaitReason::KernelLock, units);
-            f.kernel_locks = vec![(("the lock of the address space (mmap_lock)", "munmap"), units * UNIT)];
+            f.waits.kernel_locks =
+                vec![(("the lock of the address space (mmap_lock)", "munmap"), units * UNIT)];
         })
     };
     check(14, mapping(60), mapping(1));
@@ -344,7 +351,7 @@ fn a_lock_is_named_with_its_caller() {
     let contended = |ns| {
         with(|f| {
             blocked(f, WaitReason::Futex, ns);
-            f.locks = vec![LockSite {
+            f.waits.locks = vec![LockSite {
                 taker: "rand".into(),
                 caller: "roll".into(),
                 wait_ns: ns * UNIT,
@@ -358,8 +365,8 @@ fn a_lock_is_named_with_its_caller() {
                 known: None,
             }];
             f.times.runnable_ns = 50 * UNIT;
-            f.switches_per_s = 4000.0;
-            f.preemptions_per_s = 30.0;
+            f.rates.switches_per_s = 4000.0;
+            f.rates.preemptions_per_s = 30.0;
         })
     };
     check(8, contended(150), contended(3));
@@ -379,14 +386,15 @@ fn a_lock_is_named_with_its_caller() {
     let fought = |on| {
         with(|f| {
             f.times.on_ns = 1000 * UNIT;
-            f.functions.insert("do_futex".into(), Times { on_ns: on * UNIT, ..Times::default() });
+            f.code.functions.insert("do_futex".into(), Times { on_ns: on * UNIT, ..Times::default() });
             let run_ns = on * UNIT;
-            f.locks = vec![LockSite { taker: "rand".into(), wait_ns: UNIT, run_ns, ..LockSite::default() }];
+            f.waits.locks =
+                vec![LockSite { taker: "rand".into(), wait_ns: UNIT, run_ns, ..LockSite::default() }];
         })
     };
     check(8, fought(400), fought(50));
     let for_work = with(|f| {
-        f.locks = vec![LockSite { wait_ns: 500 * UNIT, for_work: true, ..LockSite::default() }];
+        f.waits.locks = vec![LockSite { wait_ns: 500 * UNIT, for_work: true, ..LockSite::default() }];
     });
     assert_eq!(verdict(&for_work).iter().filter(|f| f.rule == 8).count(), 0);
 }
@@ -455,6 +463,6 @@ fn of_a_handful_of_samples_it_is_not_said_where_a_program_runs() {
 fn code_of_a_jit_compiler_is_not_to_be_annotated() {
     let mut facts = firing(1);
     assert!(ask(1, &facts).next.starts_with("tally annotate"));
-    facts.hot_user = Some(crate::verdict::HotCode::Jit);
+    facts.code.hot_user = Some(crate::verdict::HotCode::Jit);
     assert!(ask(1, &facts).next.starts_with("tally flame --on-cpu"));
 }

@@ -21,7 +21,7 @@ fn for_others(facts: &Facts) -> f64 {
 /// in time.
 fn enders(facts: &Facts) -> Vec<(String, u64)> {
     let reasons = OF_OTHERS.iter().chain([&WaitReason::Futex]);
-    let told = reasons.filter_map(|reason| facts.enders.get(reason)).flatten();
+    let told = reasons.filter_map(|reason| facts.waits.enders.get(reason)).flatten();
     let mut names: Vec<(String, u64)> = Vec::new();
     for (name, ns) in told.filter(|(name, _)| !name.is_empty() && name != "irq:timer") {
         match names.iter_mut().find(|(known, _)| known == name) {
@@ -37,7 +37,7 @@ fn enders(facts: &Facts) -> Vec<(String, u64)> {
 pub(in crate::verdict) fn wait_for_each_other(facts: &Facts) -> bool {
     const MOST: f64 = 0.7;
     let reasons = OF_OTHERS.iter().chain([&WaitReason::Futex]);
-    let own: u64 = reasons.filter_map(|reason| facts.ended_by_own.get(reason).copied()).grown_sum();
+    let own: u64 = reasons.filter_map(|reason| facts.waits.ended_by_own.get(reason).copied()).grown_sum();
     let told: u64 = enders(facts).iter().map(|(_, ns)| *ns).grown_sum();
     told > 0 && own as f64 > MOST * told as f64
 }
@@ -67,9 +67,9 @@ pub(super) fn waiting_for_others(facts: &Facts) -> Option<Finding> {
         if wait_for_each_other(facts) { "Its threads wait for each other" } else { "Waiting for others" };
     let text = format!("{who}: {} of thread time ({parts})", pct(share));
     let woken = if enders.is_empty() { String::new() } else { format!("woken by {enders}") };
-    let detail = facts.cause.as_ref().map_or(woken, WaitCause::because);
+    let detail = facts.waits.cause.as_ref().map_or(woken, WaitCause::because);
     let mut evidence = Vec::new();
-    if let Some(cause) = &facts.cause {
+    if let Some(cause) = &facts.waits.cause {
         evidence.push(format!("{} of the time of {}: {}", pct(cause.share), cause.root, cause.text));
     }
     if !enders.is_empty() {
@@ -80,7 +80,7 @@ pub(super) fn waiting_for_others(facts: &Facts) -> Option<Finding> {
         format!("running: {}", pct(facts.on())),
     ];
     let reasons = [&OF_OTHERS[..], &[WaitReason::Futex]].concat();
-    let (next, advice) = match facts.cause.is_some() {
+    let (next, advice) = match facts.waits.cause.is_some() {
         true => (format!("tally report --blame{INPUT}"), "the whole chain of waits"),
         false => (format!("tally flame --wakers{INPUT} -o wakers.svg"), "who ends the waits"),
     };
@@ -109,7 +109,7 @@ fn function_of_most(places: &PlaceList) -> Option<String> {
 
 /// 16: timer waits of nearly one length, > 20 % of active time, or of any, > 50 %.
 pub(super) fn polling(facts: &Facts) -> Option<Finding> {
-    let (length_ns, variation, count) = facts.timers?;
+    let (length_ns, variation, count) = facts.waits.timers?;
     let share = facts.blocked(WaitReason::Timer);
     let is_regular = variation < REGULAR;
     if facts.undisturbed(share) <= if is_regular { 0.2 } else { 0.5 } {
@@ -152,7 +152,7 @@ pub(super) fn idle(facts: &Facts) -> Option<Finding> {
         return None;
     }
     // Half of it, so that one sleeping thread among pools that wait for work changes nothing.
-    let is_asleep = facts.idle_asleep_ns > facts.times.idle_ns / 2;
+    let is_asleep = facts.waits.idle_asleep_ns > facts.times.idle_ns / 2;
     let places = if is_asleep { "where threads sleep" } else { "where threads wait for work" };
     let rest = match facts.children_left_out {
         0 if is_asleep => "nothing else takes time".to_owned(),
@@ -160,7 +160,7 @@ pub(super) fn idle(facts: &Facts) -> Option<Finding> {
         1 => "1 child process was not recorded".to_owned(),
         more => format!("{more} child processes were not recorded"),
     };
-    let text = match (is_asleep, facts.timers) {
+    let text = match (is_asleep, facts.waits.timers) {
         (true, Some((length_ns, _, 1))) => {
             format!(
                 "Sleeping: {} of thread time is one sleep of {}; {rest}",
