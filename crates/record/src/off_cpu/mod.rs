@@ -51,6 +51,9 @@ pub struct OffCpu {
 /// Looks at a ring that fills quickly, until the period has grown.
 const PRESSED_INTERVAL: Duration = Duration::from_millis(4);
 
+/// Waits shorter than this aren't looked at where tracepoints have most stacks.
+const LONG_WAIT: Duration = Duration::from_millis(50);
+
 /// Feedback from the unwinding thread to the source.
 #[derive(Debug, Default)]
 pub struct Feedback {
@@ -65,10 +68,20 @@ pub struct Feedback {
 pub enum Source {
     /// BPF programs: exact. Tier A.
     Engine(Box<Engine>),
-    /// Tracepoints in perf's rings: here only the threads that live already are reported, once. Tier B.
-    Tracepoints(Option<Scope>),
+    /// Tracepoints in perf's rings: here only the threads that live already are reported, once, and looks at long waits,
+    /// of which the kernel may have taken no stack. Tier B.
+    Tracepoints(Option<Scope>, Option<ProcSampler>),
     /// Looks at /proc, in addition to switch records. Tier C.
     ProcSampler(ProcSampler),
+}
+
+impl Source {
+    /// Tracepoints in perf's rings, for the threads of `scope`.
+    #[must_use]
+    pub fn by_tracepoints(scope: &Scope) -> Self {
+        let looker = ProcSampler::new(scope).map(|looker| looker.of_long_waits(LONG_WAIT));
+        Self::Tracepoints(Some(scope.clone()), looker)
+    }
 }
 
 impl OffCpu {
@@ -83,7 +96,7 @@ impl OffCpu {
         let encoder = &self.encoder;
         match &mut self.source {
             Source::Engine(engine) => engine.begin(&mut |record| encoder.encode(&record, out)),
-            Source::Tracepoints(scope) => {
+            Source::Tracepoints(scope, _) => {
                 if let Some(scope) = scope.take() {
                     proc_sampler::everyone(&scope, &mut |look| encoder.encode_look(look, out));
                 }
@@ -110,7 +123,7 @@ impl OffCpu {
         match &self.source {
             Source::Engine(engine) => engine.is_pressed().then_some(PRESSED_INTERVAL),
             // Rings fill quickly: hundreds of bytes a switch, whoever switches.
-            Source::Tracepoints(_) => Some(Duration::from_millis(10)),
+            Source::Tracepoints(..) => Some(Duration::from_millis(10)),
             Source::ProcSampler(looker) => Some(looker.interval()),
         }
     }
@@ -120,8 +133,10 @@ impl OffCpu {
         let encoder = &self.encoder;
         let engine = match &mut self.source {
             Source::Engine(engine) => engine,
-            Source::ProcSampler(looker) => return looker.poll(&mut |look| encoder.encode_look(look, out)),
-            Source::Tracepoints(_) => return,
+            Source::ProcSampler(looker) | Source::Tracepoints(_, Some(looker)) => {
+                return looker.poll(&mut |look| encoder.encode_look(look, out));
+            }
+            Source::Tracepoints(_, None) => return,
         };
         let before_ns = thread_cpu_ns();
         engine.poll(&mut |record| encoder.encode(&record, out));

@@ -17,7 +17,7 @@ use super::Scope;
 use crate::machine::proc;
 use crate::sys::time::Clock;
 
-/// No two rounds of looks are nearer.
+/// No two rounds of looks are nearer, unless asked for.
 pub const MIN_INTERVAL: Duration = Duration::from_millis(8);
 /// The pause after a round is this many times as long as the round: one percent of a CPU.
 const REST_TIMES: u32 = 100;
@@ -85,6 +85,8 @@ pub struct ProcSampler {
     searched: Option<Instant>,
     looked: Option<Instant>,
     interval: Duration,
+    /// No two rounds are nearer.
+    least: Duration,
 }
 
 /// `/proc/PID/mem` of processes; `None` where it can't be opened.
@@ -98,6 +100,8 @@ pub(crate) struct ThreadFiles {
     syscall: File,
     /// Times it had run at the last look.
     runs: Option<u64>,
+    /// The same at the last round.
+    before: Option<u64>,
 }
 
 impl ProcSampler {
@@ -118,7 +122,14 @@ impl ProcSampler {
             searched: None,
             looked: None,
             interval: MIN_INTERVAL,
+            least: MIN_INTERVAL,
         })
+    }
+
+    /// The same, but for waits at least this long.
+    #[must_use]
+    pub fn of_long_waits(self, least: Duration) -> Self {
+        Self { interval: least, least, ..self }
     }
 
     /// A round of looks, if it is time for one; hands out the threads found in a wait not seen before.
@@ -134,10 +145,13 @@ impl ProcSampler {
             self.search();
         }
         let since_last_ns = u64::try_from(since_last.as_nanos()).unwrap_or(u64::MAX);
-        let memories = &mut self.memories;
+        let (memories, takes_all) = (&mut self.memories, self.least == MIN_INTERVAL);
         self.threads.retain(|&tid, thread| {
             let Some(runs) = thread.runs_now() else { return false };
+            let is_long = takes_all || thread.before == Some(runs);
+            thread.before = Some(runs);
             if thread.runs != Some(runs)
+                && is_long
                 && let Some(mut look) = look(tid, thread, runs, memories)
             {
                 thread.runs = Some(runs);
@@ -146,7 +160,7 @@ impl ProcSampler {
             }
             true
         });
-        self.interval = (begin.elapsed() * REST_TIMES).clamp(MIN_INTERVAL, Duration::from_secs(2));
+        self.interval = (begin.elapsed() * REST_TIMES).clamp(self.least, Duration::from_secs(2));
     }
 
     /// The time between two rounds now.
@@ -192,7 +206,7 @@ impl ThreadFiles {
     /// `None` if it is gone, or not ours to look at.
     pub(crate) fn open(pid: u32, tid: u32) -> Option<Self> {
         let open = |file: &str| system_file::open(format!("/proc/{pid}/task/{tid}/{file}")).ok();
-        Some(Self { pid, schedstat: open("schedstat")?, syscall: open("syscall")?, runs: None })
+        Some(Self { pid, schedstat: open("schedstat")?, syscall: open("syscall")?, runs: None, before: None })
     }
 
     /// Time on a CPU and in the run queue so far, ns, and how often the thread has got a CPU; `None` if it is gone.

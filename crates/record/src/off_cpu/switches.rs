@@ -140,10 +140,11 @@ impl Switches {
         self.switches
     }
 
-    /// A thread that lived before was found in this state. If it has a clock already, only its stack is new.
+    /// A thread was found in this state: one that lived before, or in a long wait. If it has a clock already, only its stack is new.
     pub fn begin(&mut self, task: PidTid, time_ns: u64, state: State, spot: Option<Spot>) {
         let PidTid { pid, tid } = task;
-        if tid == 0 || self.gone.contains(&tid) || self.whose == ClockedThreads::AllBut(pid) {
+        let is_early = matches!(self.whose, ClockedThreads::Command(_)) && !self.clocks.contains_key(&tid);
+        if tid == 0 || is_early || self.gone.contains(&tid) || self.whose == ClockedThreads::AllBut(pid) {
             return;
         }
         let clock =
@@ -487,6 +488,29 @@ mod tests {
         switches.finish(400);
         let ends = ends(&mut switches);
         assert_eq!(ends[0].total_ns, [150, 0, 0, 200, 50, 0, 0, 0]);
+    }
+
+    #[test]
+    fn a_look_at_a_long_wait_adds_its_stack_and_starts_no_clock_of_a_command_before_its_exec() {
+        let look = || Some(Spot { chain: [5].into(), syscall: Some(202), ..Spot::default() });
+        let mut switches = Switches::new(ClockedThreads::Command(7), 10);
+        let task = PidTid { pid: 7, tid: 7 };
+        switches.begin(task, 50, State::Sleep, look());
+        switches.exec(task, 100);
+        let place = Some(PlacePrint { print: 1, stack_print: 1 });
+        switches.switched(
+            at(110, 7),
+            &switch(7, State::Sleep, 0),
+            Some(Spot { place, ..Spot::default() }),
+            false,
+        );
+        switches.begin(task, 160, State::Sleep, look());
+        switches.woken(at(200, 3), 7, false, &[]);
+        switches.finish(200);
+        let told: Vec<ClockResult> = switches.take_told().collect();
+        let [ClockResult::Interval(_, ended), ClockResult::End(end)] = &told[..] else { panic!("{told:?}") };
+        assert_eq!((ended.weight_ns, ended.chain.len(), ended.interval.syscall), (90, 1, Some(202)));
+        assert_eq!((end.start_ns, end.total_ns[3], end.carry_ns), (100, 90, [0; 8]));
     }
 
     #[test]

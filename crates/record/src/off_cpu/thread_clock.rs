@@ -104,7 +104,7 @@ impl ThreadClock {
             return;
         }
         match &mut self.spot {
-            Some(known) if known.chain.is_empty() => known.chain = spot.chain,
+            Some(known) if known.chain.is_empty() => *known = spot,
             Some(_) => {}
             None => self.spot = Some(spot),
         }

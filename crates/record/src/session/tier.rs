@@ -136,7 +136,7 @@ fn open_tracepoints(
         Scope::Processes(_) => ClockedThreads::Processes,
         Scope::Threads(_) => ClockedThreads::Threads,
     };
-    let mut opened = by_cpu(opts, setup, places, Source::Tracepoints(Some(scope.clone())));
+    let mut opened = by_cpu(opts, setup, places, Source::by_tracepoints(scope));
     let switches = Switches::new(whose, period_ns).nested(off_cpu::is_nested());
     opened.switches = Some((switches, points));
     opened.setup.notices.push(Notice::ByTracepoints(why.short()));
