@@ -32,6 +32,8 @@ fn build(sources: &Path, name: &str, cfg: &str) {
         .args(["--cfg", cfg, "--target", &variable("TARGET")])
         .args(["-C", "opt-level=3", "-C", "panic=abort", "-C", "strip=symbols", "-C", "codegen-units=1"])
         .args(["-C", "force-unwind-tables=yes", "-A", "missing_docs"])
+        // No path of this machine in messages: two builds have the same bytes.
+        .arg(format!("--remap-path-prefix={}=tracer", sources.display()))
         // There the hooks ask where a frame begins.
         .args(if machine == "aarch64" { &["-C", "force-frame-pointers=yes"][..] } else { &[] })
         .arg("-o")

@@ -8,7 +8,9 @@ use crate::repo::Repo;
 use crate::sampling_rate::SteadySamplingRate;
 use crate::score::{self, Score, skip};
 use crate::tests::{self, Tier};
-use crate::{bpf, cargo, fixtures, fuzz, golden, leftovers, oracle, process, setup, soak, tidy, web};
+use crate::{
+    bpf, cargo, fixtures, fuzz, golden, leftovers, oracle, package, process, setup, soak, tidy, web,
+};
 
 /// The amount of checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +43,10 @@ const STEPS: &[Step] = &[
 ];
 
 /// Steps of the heavier checks alone.
-const HEAVY_STEPS: &[Step] = &[Step("soak", 4, |repo, _| soak::run(repo, &[]))];
+const HEAVY_STEPS: &[Step] = &[
+    Step("soak", 4, |repo, _| soak::run(repo, &[])),
+    Step("package", 60, |repo, _| package::run(repo, &["--twice".to_owned()])),
+];
 
 /// If no more comparisons of the oracle fail, the parts they belong to are compared once more. One sample that the two
 /// programs name differently shows in four reports and in the script.

@@ -12,6 +12,7 @@ mod fuzz;
 mod golden;
 mod leftovers;
 mod oracle;
+mod package;
 mod process;
 mod repo;
 mod sampling_rate;
@@ -49,6 +50,8 @@ cargo xtask CHORE [ARGS]
   bench [NAME]       perf and tally side by side (heavy)
   cross              cargo check for aarch64
   man                write manual pages and completions to target/man
+  package [--twice]  a static program, tarball and .deb in target/package, tried alone;
+                     --twice: built a second time, the bytes compared
   bpf [--check]      rebuild (or compare) the BPF object
   web [--check]      build the page's script (or compare it, and try the page in a browser)
 ";
@@ -79,6 +82,7 @@ fn run(args: &[String]) -> Result<Score> {
         "doc" => cargo::doc(&repo),
         "cross" => cargo::cross(&repo),
         "man" => cargo::man(&repo),
+        "package" => package::run(&repo, rest),
         "test" => tests::run_args(&repo, rest),
         "tidy" => tidy::run(&repo),
         "golden" => golden::run(&repo, rest),

@@ -23,7 +23,7 @@ const STYLES: Styles = Styles::styled()
 
 /// Accounts for every nanosecond of a program: a sampling profiler that speaks perf's files and commands.
 #[derive(Parser)]
-#[command(name = "tally", version, styles = STYLES, max_term_width = 80, disable_help_subcommand = false)]
+#[command(name = "tally", version = VERSION, styles = STYLES, max_term_width = 80, disable_help_subcommand = false)]
 // perf takes any unambiguous beginning of a long option, and its users type them (--no-child).
 #[command(infer_long_args = true)]
 #[command(after_help = "\
@@ -45,9 +45,15 @@ pub struct Flags {
     pub command: Command,
 }
 
+/// The version; of a packaged program (`cargo xtask package`) also commit, machine and C library.
+const VERSION: &str = match option_env!("TALLY_BUILD") {
+    Some(build) => build,
+    None => env!("CARGO_PKG_VERSION"),
+};
+
 /// What `tally --version` prints, without the line end.
 pub fn version_line() -> String {
-    format!("tally {}", env!("CARGO_PKG_VERSION"))
+    format!("tally {VERSION}")
 }
 
 #[cfg(test)]
