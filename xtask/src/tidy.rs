@@ -32,6 +32,8 @@ const RULES: &[Rule] = &[
     ("a crate has few modules at its root", structure::roots_are_small),
     ("crates that only wire are small", structure::thin_crates_stay_thin),
     ("parameters have names", signatures::parameters_have_names),
+    ("modes are enums", signatures::modes_are_enums),
+    ("errors and options have types", signatures::outcomes_are_typed),
     ("types of one word have it to themselves", signatures::short_names_are_unique),
     ("no host or path of a single machine", text::no_machine_names),
     ("ARCHITECTURE.md is short", text::architecture_is_short),

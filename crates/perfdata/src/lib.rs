@@ -74,8 +74,8 @@ pub use file::reader::{Item, Order, PerfData, ReadMode};
 pub use file::writer::{Writer, WriterOpts};
 pub use record::{PidTid, Record};
 pub use sample::{
-    Branch, BranchFlags, BranchStack, Callchain, ChainEntry, Context, CpuMode, ReadGroup, ReadValue, Sample,
-    SampleFormat, SampleRegs, UserStack, Weight,
+    Branch, BranchFlags, BranchStack, Callchain, ChainEntry, Context, CpuMode, GroupLayout, ReadGroup,
+    ReadValue, Sample, SampleFormat, SampleRegs, UserStack, Weight,
 };
 pub use sample_id::SampleId;
 pub use wire::{Endian, U64s};

@@ -20,7 +20,7 @@ mod weight;
 pub use branch::{Branch, BranchFlags, BranchStack};
 pub use chain::{Callchain, ChainEntry, Context};
 pub use machine::{SampleRegs, UserStack};
-pub use read::{ReadGroup, ReadValue};
+pub use read::{GroupLayout, ReadGroup, ReadValue};
 pub use weight::Weight;
 
 /// What decides the layout of an event's samples; made from its [`Attr`].

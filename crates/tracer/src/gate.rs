@@ -12,12 +12,20 @@ pub struct Gate {
     muted: u32,
 }
 
+/// What the rules of all functions mean for the beginning of a recording.
+#[derive(Clone, Copy, Debug)]
+pub struct GateStart {
+    /// Some function has the rule `ONLY`.
+    pub any_only: bool,
+    /// Nothing is recorded before a function of the rule `START`.
+    pub starts_off: bool,
+}
+
 impl Gate {
-    /// As recording begins; `any_only`: some function has the rule `ONLY`; `starts_off`: nothing is recorded before one
-    /// of `START`.
+    /// As recording begins.
     #[must_use]
-    pub const fn new(any_only: bool, starts_off: bool) -> Self {
-        Self { any_only, stopped: starts_off, inside: 0, muted: 0 }
+    pub const fn new(start: GateStart) -> Self {
+        Self { any_only: start.any_only, stopped: start.starts_off, inside: 0, muted: 0 }
     }
 
     /// Whether calls are recorded.

@@ -10,6 +10,10 @@ const TUPLE_PARAMETERS: usize = 30;
 /// Most public types whose name is one word that another public type has too.
 const SHARED_WORDS: usize = 6;
 
+/// Most parameters of a library's public functions that are a `bool`: a format or mode is an enum. What is only a yes
+/// or no stays.
+const BOOL_PARAMETERS: usize = 53;
+
 /// A count so far below its limit asks for a lower limit.
 const SLACK: usize = 5;
 
@@ -61,32 +65,60 @@ fn pieces(text: &str) -> Vec<&str> {
     found
 }
 
-/// Parameters of functions that are tuple patterns.
-fn tuple_parameters(text: &str) -> usize {
-    let code: String =
-        text.lines().map(|line| line.split("//").next().unwrap_or_default().to_owned() + "\n").collect();
+/// A function of a source text.
+struct FunctionHead<'t> {
+    is_public: bool,
+    /// Each with its pattern and type.
+    parameters: Vec<&'t str>,
+}
+
+/// The text without comments.
+fn code_of(text: &str) -> String {
+    text.lines().map(|line| line.split("//").next().unwrap_or_default().to_owned() + "\n").collect()
+}
+
+/// The functions that a text without comments defines.
+fn functions(code: &str) -> impl Iterator<Item = FunctionHead<'_>> {
     let starts = code
         .match_indices("fn ")
         .filter(|(at, _)| code[..*at].chars().next_back().is_none_or(|before| before.is_whitespace()));
-    starts
-        .map(|(at, _)| {
-            let rest = &code[at + 3..];
-            let name_end = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
-            let rest = &rest[name_end..];
-            // Generics may hold parentheses of their own.
-            let open = if rest.starts_with('<') { after_generics(rest) } else { 0 };
-            let list = rest
-                .get(open..)
-                .map_or("", |rest| if rest.starts_with('(') { within_parentheses(rest) } else { "" });
-            pieces(list)
-                .iter()
-                .filter(|piece| {
-                    piece.trim_start().starts_with(['(', '&'])
-                        && piece.trim_start().trim_start_matches('&').starts_with('(')
-                })
-                .count()
-        })
-        .sum()
+    starts.map(|(at, _)| {
+        let rest = &code[at + 3..];
+        let name_end = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
+        let rest = &rest[name_end..];
+        // Generics may hold parentheses of their own.
+        let open = if rest.starts_with('<') { after_generics(rest) } else { 0 };
+        let list = rest
+            .get(open..)
+            .map_or("", |rest| if rest.starts_with('(') { within_parentheses(rest) } else { "" });
+        let before = code[..at].rsplit('\n').next().unwrap_or_default().trim_start();
+        FunctionHead {
+            is_public: before.starts_with("pub "),
+            parameters: pieces(list).into_iter().map(str::trim).filter(|one| !one.is_empty()).collect(),
+        }
+    })
+}
+
+/// Parameters of functions that are tuple patterns.
+fn tuple_parameters(text: &str) -> usize {
+    let is_tuple = |one: &&&str| one.trim_start_matches('&').starts_with('(');
+    functions(&code_of(text)).map(|function| function.parameters.iter().filter(is_tuple).count()).sum()
+}
+
+fn is_bool(parameter: &str) -> bool {
+    parameter.split_once(':').is_some_and(|(_, type_)| type_.trim() == "bool")
+}
+
+/// Parameters of public functions that are a `bool`.
+fn bool_parameters(text: &str) -> usize {
+    let bools = |function: FunctionHead<'_>| function.parameters.iter().filter(|one| is_bool(one)).count();
+    functions(&code_of(text)).filter(|function| function.is_public).map(bools).sum()
+}
+
+/// Whether a function has two `bool` parameters next to each other: a call can swap them.
+fn has_bools_in_a_row(text: &str) -> bool {
+    functions(&code_of(text))
+        .any(|function| function.parameters.windows(2).any(|two| two.iter().all(|one| is_bool(one))))
 }
 
 /// The position after `<…>`.
@@ -108,6 +140,47 @@ fn after_generics(text: &str) -> usize {
 pub fn parameters_have_names(files: &[File]) -> Vec<String> {
     let count = product(files).map(|file| tuple_parameters(file.product())).sum();
     above(count, TUPLE_PARAMETERS, "parameters are tuple patterns", ": give the pair a struct")
+}
+
+fn libraries(files: &[File]) -> impl Iterator<Item = &File> {
+    product(files).filter(|file| !file.path.starts_with("crates/cli/"))
+}
+
+/// Modes of libraries are enums: public functions have no more `bool` parameters than their limit, none two in a row.
+pub fn modes_are_enums(files: &[File]) -> Vec<String> {
+    let count = libraries(files).map(|file| bool_parameters(file.product())).sum();
+    let what = "bool parameters of public functions";
+    let mut faults = above(count, BOOL_PARAMETERS, what, ": a format or mode is an enum");
+    let in_a_row = libraries(files).filter(|file| has_bools_in_a_row(file.product()));
+    faults.extend(in_a_row.map(|file| format!("{}: two bool parameters in a row", file.path)));
+    faults
+}
+
+/// Whether a line has a `Result` whose error is text, or an `Option` in an `Option`.
+fn is_untyped(line: &str) -> bool {
+    let code = line.split("//").next().unwrap_or_default();
+    code.contains("Option<Option<") || has_text_error(code)
+}
+
+/// Whether the last argument of a `Result` is `String`.
+fn has_text_error(code: &str) -> bool {
+    code.match_indices("Result<").any(|(at, name)| {
+        let generics = &code[at + name.len() - 1..];
+        let arguments = generics.get(1..after_generics(generics).saturating_sub(1)).unwrap_or_default();
+        matches!(pieces(arguments).as_slice(), [_, error] if error.trim() == "String")
+    })
+}
+
+/// Libraries' errors are types, and no option is in another: an enum names what the outer `None` means.
+pub fn outcomes_are_typed(files: &[File]) -> Vec<String> {
+    let faults = |file: &File| {
+        let untyped = file.product().lines().enumerate().filter(|(_, line)| is_untyped(line));
+        let path = &file.path;
+        untyped
+            .map(|(at, _)| format!("{path}:{}: Result<_, String> or Option<Option<_>>", at + 1))
+            .collect::<Vec<_>>()
+    };
+    libraries(files).flat_map(faults).collect()
 }
 
 /// Names of public types in a source text.
@@ -151,6 +224,21 @@ mod tests {
         assert_eq!(tuple_parameters("fn f<F: Fn((u8, u8)) -> u8>(f: F, &(a, b): &(u8, u8)) {}"), 1);
         assert_eq!(tuple_parameters("let f = |(a, b): (u8, u8)| a; // fn g((a, b): T)"), 0);
         assert_eq!(tuple_parameters("fn f(a: Vec<(u8, u8)>, b: fn(u8) -> u8, (c, d): T)"), 1);
+    }
+
+    #[test]
+    fn bools_are_counted_in_public_functions() {
+        let text = "    pub const fn f(&self, a: bool, b: u8, c: bool) {}\nfn g(a: bool) {}\npub fn h(d: &[(u8, bool)]) {}";
+        assert_eq!((bool_parameters(text), has_bools_in_a_row(text)), (2, false));
+        assert!(has_bools_in_a_row("fn f(\n    a: bool, // why\n    b: bool,\n) {}"));
+    }
+
+    #[test]
+    fn errors_of_text_and_nested_options_are_found() {
+        assert!(is_untyped("fn f() -> Result<Vec<(u8, u8)>, String> {"));
+        assert!(is_untyped("    a: Option<Option<u8>>,"));
+        assert!(!is_untyped("fn f() -> Result<HashMap<u8, String>, Error> { // Option<Option<u8>>"));
+        assert!(!is_untyped("fn f() -> io::Result<String>;"));
     }
 
     #[test]

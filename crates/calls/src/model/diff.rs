@@ -86,12 +86,21 @@ fn delta(before: u64, after: u64) -> i64 {
 /// A side: its calls and its functions' names.
 pub type Side<'a> = (&'a CallProfile, &'a dyn Fn(FunctionId) -> String);
 
-/// Compares two sides, by path when `paths`. Largest change of self time first, then by name.
+/// What the rows of a comparison are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DiffUnit {
+    /// Functions, wherever they are called.
+    Functions,
+    /// Paths of calls.
+    Paths,
+}
+
+/// Compares two sides. Largest change of self time first, then by name.
 #[must_use]
-pub fn diff(baseline: Side<'_>, current: Side<'_>, paths: bool) -> Vec<DiffRow> {
+pub fn diff(baseline: Side<'_>, current: Side<'_>, unit: DiffUnit) -> Vec<DiffRow> {
     let mut rows: BTreeMap<Vec<String>, [CallSums; 2]> = BTreeMap::new();
     for (side, (profile, name)) in [baseline, current].into_iter().enumerate() {
-        if paths {
+        if unit == DiffUnit::Paths {
             for (id, node) in (0..).map(NodeId).zip(profile.nodes()) {
                 let path = profile.path(id).into_iter().map(name).collect();
                 rows.entry(path).or_default()[side].add(&node.stats);
@@ -138,7 +147,7 @@ mod tests {
         let rows = diff(
             (&before, &|id| ["a", "b"][id.0 as usize].to_owned()),
             (&after, &|id| ["b", "a"][id.0 as usize].to_owned()),
-            false,
+            DiffUnit::Functions,
         );
         let shown: Vec<_> = rows
             .iter()
@@ -152,7 +161,7 @@ mod tests {
         let both = diff(
             (&profile(1, 10, [0, 1]), &|id| ["a", "b"][id.0 as usize].to_owned()),
             (&profile(0, 10, [0, 1]), &|id| ["a", "b"][id.0 as usize].to_owned()),
-            true,
+            DiffUnit::Paths,
         );
         let gone = both.iter().find(|row| row.path == ["a", "b"]).expect("a row");
         assert_eq!((gone.baseline.count, gone.current), (1, CallSums::default()));

@@ -2,6 +2,7 @@
 //!
 //! The rules of functions are those of a recording (`tracer::layout::sleds`) and mean the same.
 
+use tracer::gate::GateStart;
 use tracer::layout::sleds;
 
 use super::FunctionId;
@@ -116,7 +117,8 @@ impl<'a> ReplayGate<'a> {
             && !(asked.any_only || asked.callers_only || asked.starts_off)
             && asked.max_depth == usize::MAX
             && asked.window == (0..u64::MAX);
-        let rules = tracer::gate::Gate::new(asked.any_only, asked.starts_off);
+        let rules =
+            tracer::gate::Gate::new(GateStart { any_only: asked.any_only, starts_off: asked.starts_off });
         Self { filter, asked, passes_all, rules, counted: 0, scopes: Vec::new(), scopes_seen: 0 }
     }
 

@@ -14,7 +14,7 @@ mod traced;
 mod tree;
 mod uftrace;
 
-pub use diff::{CallSums, DiffRow, diff};
+pub use diff::{CallSums, DiffRow, DiffUnit, diff};
 pub use gate::{Asked, CallFilters, Filter, Passage, ReplayGate, TimeWindow};
 pub use histogram::DurationHistogram;
 pub use replay::{Call, End, Extra, ExtraKind, Replay, Step};

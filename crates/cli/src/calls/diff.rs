@@ -1,6 +1,6 @@
 //! Two recordings of calls compared: absolute times and counts.
 
-use calls::model::{CallSums, DiffRow, FunctionId, diff};
+use calls::model::{CallSums, DiffRow, DiffUnit, FunctionId, diff};
 use profile::grow::GrownSum as _;
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -45,7 +45,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
                 |id: FunctionId| before.functions.of(id).name.clone(),
                 |id: FunctionId| after.functions.of(id).name.clone(),
             );
-            Ok(diff((&old, &before), (&new, &after), args.paths))
+            let unit = if args.paths { DiffUnit::Paths } else { DiffUnit::Functions };
+            Ok(diff((&old, &before), (&new, &after), unit))
         })
     })?;
     let mut to = out::stdout();

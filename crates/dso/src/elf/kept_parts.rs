@@ -7,7 +7,7 @@ mod dwarf;
 mod ranges;
 mod symbols;
 
-use crate::{Bytes, ObjectFile};
+use crate::ObjectFile;
 pub use ranges::KeptRanges;
 use std::ops::Range;
 
@@ -72,7 +72,7 @@ pub fn kept_parts(object: &ObjectFile, needed: Needed<'_>) -> KeptParts {
         kept.add(0..object.bytes().len() as u64);
         return kept.copied_from(object.bytes());
     }
-    headers(object.bytes(), object.is_64(), object.is_little_endian()).into_iter().for_each(|r| kept.add(r));
+    headers(object).into_iter().for_each(|r| kept.add(r));
     let pruned = match needed {
         Needed::Code(used) => {
             let mut pruned = symbols::add_used(object, used, &mut kept);
@@ -111,15 +111,16 @@ fn code_in_file(object: &ObjectFile, code: &Range<u64>) -> Option<Range<u64>> {
 }
 
 /// The ELF header, and the tables of segments and sections.
-fn headers(bytes: &Bytes, is_64: bool, is_little_endian: bool) -> Vec<Range<u64>> {
+fn headers(object: &ObjectFile) -> Vec<Range<u64>> {
+    let bytes = object.bytes();
     let read = |at: usize, len: usize| -> u64 {
         let field = bytes.get(at..at + len).unwrap_or_default();
         let join = |value: u64, byte: &u8| value << 8 | u64::from(*byte);
-        if is_little_endian { field.iter().rev().fold(0, join) } else { field.iter().fold(0, join) }
+        if object.is_little_endian() { field.iter().rev().fold(0, join) } else { field.iter().fold(0, join) }
     };
     // Offsets, sizes and counts of the two tables: System V ABI, "ELF Header".
     let (header, word, at, sizes) =
-        if is_64 { (64, 8, [0x20, 0x28], 0x36) } else { (52, 4, [0x1c, 0x20], 0x2a) };
+        if object.is_64() { (64, 8, [0x20, 0x28], 0x36) } else { (52, 4, [0x1c, 0x20], 0x2a) };
     let table = |which: usize| {
         let start = read(at[which], word);
         let (entry, count) = (read(sizes + which * 4, 2), read(sizes + which * 4 + 2, 2));
@@ -140,7 +141,7 @@ mod tests {
     }
 
     fn restored(parts: &KeptParts, len: u64) -> ObjectFile {
-        ObjectFile::parse(Bytes::sparse(len, &parts.pieces, &parts.content).unwrap()).unwrap()
+        ObjectFile::parse(crate::Bytes::sparse(len, &parts.pieces, &parts.content).unwrap()).unwrap()
     }
 
     fn frames(object: &ObjectFile, at: Svma) -> Vec<SourceFrame> {

@@ -7,8 +7,8 @@ use crate::file::encode::to_bytes;
 use crate::record::{Comm, FileId, Lost, Mmap, Switch, TaskRecord};
 use crate::wire::Put;
 use crate::{
-    Attr, AttrFlags, Avma, BranchStack, Callchain, CpuMode, Endian, Order, PerfData, ReadGroup, Record,
-    Sample, SampleFormat, SampleId, SampleRegs, UserStack, Weight,
+    Attr, AttrFlags, Avma, BranchStack, Callchain, CpuMode, Endian, GroupLayout, Order, PerfData, ReadGroup,
+    Record, Sample, SampleFormat, SampleId, SampleRegs, UserStack, Weight,
 };
 
 const ID: u64 = 0x0102_0304_0506_0708;
@@ -69,7 +69,7 @@ fn a_file_of_either_byte_order_reads_the_same() {
         time_ns: Some(9),
         id: Some(ID),
         cpu: Some(3),
-        read: Some(ReadGroup::group(&[5, ID], true, false)),
+        read: Some(ReadGroup::group(&[5, ID], GroupLayout { has_id: true, has_lost: false })),
         callchain: Some(Callchain([PERF_CONTEXT_USER, 0x1010, 0x1020].as_slice().into())),
         raw: Some(b"abcd"),
         branches: Some(BranchStack::from_words(None, &[1, 2, 0b10 | 77 << 4], None)),

@@ -21,7 +21,7 @@ pub struct ReadGroup<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Values<'a> {
     One(ReadValue),
-    Group { words: U64s<'a>, has_id: bool, has_lost: bool },
+    Group { words: U64s<'a>, layout: GroupLayout },
 }
 
 impl Default for Values<'_> {
@@ -48,11 +48,10 @@ impl<'a> ReadGroup<'a> {
         ReadGroup { values: Values::One(value), ..ReadGroup::default() }
     }
 
-    /// A group's values: flat words, for each counter its value, then its id if `has_id`, then its lost
-    /// samples if `has_lost`.
+    /// A group's values: flat words, for each counter its value, then what `layout` adds.
     #[must_use]
-    pub fn group(words: &'a [u64], has_id: bool, has_lost: bool) -> Self {
-        ReadGroup { values: Values::Group { words: words.into(), has_id, has_lost }, ..ReadGroup::default() }
+    pub fn group(words: &'a [u64], layout: GroupLayout) -> Self {
+        ReadGroup { values: Values::Group { words: words.into(), layout }, ..ReadGroup::default() }
     }
 
     /// Whether the layout was that of `PERF_FORMAT_GROUP`.
@@ -66,7 +65,7 @@ impl<'a> ReadGroup<'a> {
     pub fn len(&self) -> usize {
         match self.values {
             Values::One(_) => 1,
-            Values::Group { words, has_id, has_lost } => words.len() / stride(has_id, has_lost),
+            Values::Group { words, layout } => words.len() / layout.stride(),
         }
     }
 
@@ -81,8 +80,9 @@ impl<'a> ReadGroup<'a> {
     pub fn get(&self, index: usize) -> Option<ReadValue> {
         match self.values {
             Values::One(value) => (index == 0).then_some(value),
-            Values::Group { words, has_id, has_lost } => {
-                let at = index.checked_mul(stride(has_id, has_lost))?;
+            Values::Group { words, layout } => {
+                let GroupLayout { has_id, has_lost } = layout;
+                let at = index.checked_mul(layout.stride())?;
                 let id = if has_id { Some(words.get(at + 1)?) } else { None };
                 let lost = if has_lost { Some(words.get(at + 1 + usize::from(has_id))?) } else { None };
                 Some(ReadValue { value: words.get(at)?, id, lost })
@@ -103,8 +103,9 @@ impl<'a> ReadGroup<'a> {
         let time_enabled_ns = if has(PERF_FORMAT_TOTAL_TIME_ENABLED) { Some(w.u64()?) } else { None };
         let time_running_ns = if has(PERF_FORMAT_TOTAL_TIME_RUNNING) { Some(w.u64()?) } else { None };
         let values = if has(PERF_FORMAT_GROUP) {
-            let count = head.checked_mul(stride(has_id, has_lost) as u64)?;
-            Values::Group { words: w.u64s(count)?, has_id, has_lost }
+            let layout = GroupLayout { has_id, has_lost };
+            let count = head.checked_mul(layout.stride() as u64)?;
+            Values::Group { words: w.u64s(count)?, layout }
         } else {
             let id = if has_id { Some(w.u64()?) } else { None };
             let lost = if has_lost { Some(w.u64()?) } else { None };
@@ -137,7 +138,18 @@ impl<'a> ReadGroup<'a> {
     }
 }
 
-/// Words per counter of a group.
-fn stride(has_id: bool, has_lost: bool) -> usize {
-    1 + usize::from(has_id) + usize::from(has_lost)
+/// What follows each counter's value in a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct GroupLayout {
+    /// The counter's id.
+    pub has_id: bool,
+    /// The number of its lost samples.
+    pub has_lost: bool,
+}
+
+impl GroupLayout {
+    /// Words per counter.
+    fn stride(self) -> usize {
+        1 + usize::from(self.has_id) + usize::from(self.has_lost)
+    }
 }

@@ -5,8 +5,8 @@ use super::print::CONTEXTS;
 use super::words::{Parsed, TextProblem, Words, number};
 use crate::abi::*;
 use crate::{
-    Avma, BranchStack, Callchain, CpuMode, ReadGroup, ReadValue, Record, Sample, SampleId, SampleRegs,
-    UserStack, Weight, Writer,
+    Avma, BranchStack, Callchain, CpuMode, GroupLayout, ReadGroup, ReadValue, Record, Sample, SampleId,
+    SampleRegs, UserStack, Weight, Writer,
 };
 
 /// A chain entry: an address, or a context by name.
@@ -75,7 +75,10 @@ fn read<'a>(
 ) -> Parsed<Option<ReadGroup<'a>>> {
     let has = |bit| read_format & bit != 0;
     let mut out = match (group, line.text("read")) {
-        (Some(words), _) => ReadGroup::group(words, has(PERF_FORMAT_ID), has(PERF_FORMAT_LOST)),
+        (Some(words), _) => ReadGroup::group(
+            words,
+            GroupLayout { has_id: has(PERF_FORMAT_ID), has_lost: has(PERF_FORMAT_LOST) },
+        ),
         (None, Some(text)) => {
             let mut parts = text.split(':').map(number);
             let mut next = || parts.next().flatten();

@@ -1,5 +1,6 @@
 //! Which of the calls that probes see are written: inside some functions, not inside others, from one on or up to one.
 
+use tracer::gate::GateStart;
 use tracer::layout::sleds;
 
 /// The requested filters.
@@ -52,7 +53,10 @@ impl CallGate {
     #[must_use]
     pub fn new(filters: &CallFilters) -> Self {
         let depth = if filters.depth == 0 { usize::MAX } else { filters.depth };
-        let rules = tracer::gate::Gate::new(filters.any_only(), filters.starts_off);
+        let rules = tracer::gate::Gate::new(GateStart {
+            any_only: filters.any_only(),
+            starts_off: filters.starts_off,
+        });
         Self { rules, written: 0, depth }
     }
 

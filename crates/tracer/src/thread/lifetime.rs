@@ -4,7 +4,7 @@ use core::sync::atomic::Ordering;
 
 use super::{FRAMES_BYTES, FRESH, LIVE, MAX_FRAMES, OFF, ThreadState, UNABLE, signal_toggle, thread_exit};
 use crate::frame::OpenCall;
-use crate::gate::Gate;
+use crate::gate::{Gate, GateStart};
 use crate::layout as l;
 use crate::process::{options, own_stack, recording_folder};
 use crate::sys;
@@ -45,7 +45,7 @@ impl ThreadState {
         self.base = unsafe { bottom.add(1) };
         self.top = self.base;
         self.stack = own_stack::own_stack(&raw const *self as u64);
-        self.rules.gate = Gate::new(options.any_only, options.starts_off);
+        self.rules.gate = Gate::new(GateStart { any_only: options.any_only, starts_off: options.starts_off });
         self.rules.callers_only = options.callers_only;
         self.file.keep_bytes = options.keep_bytes;
         self.find_limits();

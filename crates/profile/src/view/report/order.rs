@@ -13,7 +13,7 @@ use std::cmp::Ordering;
 pub(super) fn sort_rows(profile: &Profile, opts: &ReportOpts, section: &mut ReportSection) {
     let order = opts.row_order();
     let keys = section.keys.clone();
-    let caller = opts.graph.is_some_and(|graph| graph.order == GraphOrder::Caller);
+    let graph = opts.graph.map(|graph| graph.order);
     let position = |key: &SortKey| keys.iter().position(|k| k == key);
     section.rows.sort_by(|a, b| {
         for field in &order {
@@ -22,7 +22,7 @@ pub(super) fn sort_rows(profile: &Profile, opts: &ReportOpts, section: &mut Repo
                     Some(at) => compare_values(profile, key, &a.values[at], &b.values[at]),
                     None => Ordering::Equal,
                 },
-                ReportField::OverheadChildren => by_children(a, b, caller, opts.graph.is_some()),
+                ReportField::OverheadChildren => by_children(a, b, graph),
                 number => by_number(number, opts.group_sort, a, b),
             };
             if by != Ordering::Equal {
@@ -38,12 +38,13 @@ pub(super) fn sort_rows(profile: &Profile, opts: &ReportOpts, section: &mut Repo
 ///
 /// perf does so only for rows first seen in the same thread. That isn't an order: a before b before c before a is
 /// possible, and the result depends on how its tree was balanced. tally does it for all rows.
-fn by_children(a: &ReportRow, b: &ReportRow, caller: bool, graph: bool) -> Ordering {
+fn by_children(a: &ReportRow, b: &ReportRow, graph: Option<GraphOrder>) -> Ordering {
     let by = periods(&b.children).cmp(periods(&a.children));
-    if by != Ordering::Equal || !graph {
-        return by;
-    }
-    if caller { b.max_depth.cmp(&a.max_depth) } else { a.max_depth.cmp(&b.max_depth) }
+    by.then_with(|| match graph {
+        None => Ordering::Equal,
+        Some(GraphOrder::Caller) => b.max_depth.cmp(&a.max_depth),
+        Some(_) => a.max_depth.cmp(&b.max_depth),
+    })
 }
 
 /// By the number of the event at `first` of the group, then by those of all.
