@@ -2,6 +2,11 @@
 //! of our own page.
 //!
 //! Bytes ⇄ [`profile`]'s model: no file is opened here.
+//!
+//! ```
+//! let stacks = exchange::import::folded::read(b"main;parse 2\nmain;work 5\nmain;parse 1\n");
+//! assert_eq!(exchange::export::folded::to_text(&stacks.tree), "main;parse 3\nmain;work 5\n");
+//! ```
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 

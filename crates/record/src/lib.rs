@@ -4,6 +4,15 @@
 //! recording, and writes the perf.data file. It doesn't resolve symbols, aggregate or print.
 //!
 //! `unsafe` is allowed under [`sys`] only.
+//!
+//! ```
+//! use record::event::{SystemSource, parse};
+//!
+//! let events = parse("cpu-clock:u,context-switches", &SystemSource::new())?;
+//! assert_eq!(events.len(), 2);
+//! assert!(parse("cpu-clok", &SystemSource::new()).is_err());
+//! # Ok::<(), record::event::Error>(())
+//! ```
 
 pub mod accounting;
 pub mod calls;

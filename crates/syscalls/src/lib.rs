@@ -2,6 +2,11 @@
 //!
 //! [`table`] knows the arguments of each call, [`layout`] reads the records of the kernel side, [`decode`] turns a
 //! record into text. Nothing here makes a system call or reads a file.
+//!
+//! ```
+//! let futex = (0..512).find(|&number| syscalls::numbers::name(number) == Some("futex"));
+//! assert!(futex.is_some());
+//! ```
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 

@@ -7,6 +7,19 @@
 //! Three builds of one source: as an ordinary library it is only [`layout`] and [`gate`], which others need; with
 //! `--cfg tally_preload` (the cli's build script) it is the shared object that is preloaded; with `--cfg tally_timers` it
 //! is another one, which takes samples by timers where the kernel gives no events.
+//!
+//! ```
+//! use tracer::gate::Gate;
+//! use tracer::layout::sleds::ONLY;
+//!
+//! // Only calls within a function that has the rule ONLY are recorded.
+//! let mut gate = Gate::new(true, false);
+//! assert!(!gate.is_open());
+//! gate.enter(ONLY);
+//! assert!(gate.is_open());
+//! gate.leave(ONLY);
+//! assert!(!gate.is_open());
+//! ```
 #![cfg_attr(any(tally_preload, tally_timers), no_std)]
 // The timers use a part of the system calls and layouts only.
 #![cfg_attr(tally_timers, allow(dead_code))]
