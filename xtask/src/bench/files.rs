@@ -97,15 +97,15 @@ fn full_debug_tally(bench: &Bench) -> Result<PathBuf> {
 /// `annotate` of one function: of a small program, and the hottest of a big one.
 pub fn annotate(bench: &Bench) -> Result<()> {
     let small = big(bench)?.to_string_lossy().into_owned();
-    one_function(bench, ("a small program", &small, "step<31>"))?;
+    one_function(bench, "a small program", &small, "step<31>")?;
     let large = full_debug(bench)?;
     let args = ["report", "--stdio", "--no-children", "-g", "none", "-s", "sym", "-d", "tally", "-i", &large];
     let text = process::capture(&mut bench.command("perf", &args), LIMIT)?.text();
     let hottest = text.lines().find_map(|line| Some(line.split_once("[.] ")?.1.trim().to_owned()));
-    one_function(bench, ("a big program", &large, &hottest.context("no row of tally itself")?))
+    one_function(bench, "a big program", &large, &hottest.context("no row of tally itself")?)
 }
 
-fn one_function(bench: &Bench, (what, path, symbol): (&str, &str, &str)) -> Result<()> {
+fn one_function(bench: &Bench, what: &str, path: &str, symbol: &str) -> Result<()> {
     let args = ["annotate", "--stdio", "-i", path, "-s", symbol];
     let tally = bench.best(2, &bench.tally, &args)?;
     let perf = bench.best(1, "perf", &args)?;

@@ -96,7 +96,7 @@ pub fn compare(repo: &Repo, pair: &Pair) -> Result<Score> {
     let worker = &|cpu: usize| -> Result<Score> {
         let mut score = Score::default();
         while let Some(subject) = next() {
-            score += one(pair, (&stepper, cpu), subject)?;
+            score += one(pair, Stepper { program: &stepper, cpu }, subject)?;
         }
         Ok(score)
     };
@@ -113,8 +113,15 @@ pub fn compare(repo: &Repo, pair: &Pair) -> Result<Score> {
     Ok(score)
 }
 
+/// The stepper, and the CPU it has to itself.
+#[derive(Clone, Copy)]
+struct Stepper<'p> {
+    program: &'p Path,
+    cpu: usize,
+}
+
 /// Steps one subject and compares it in every way.
-fn one(pair: &Pair, stepper: (&Path, usize), subject: &Subject) -> Result<Score> {
+fn one(pair: &Pair, stepper: Stepper<'_>, subject: &Subject) -> Result<Score> {
     let start = Instant::now();
     let name = format!("{} {}", subject.program, subject.args.join(" "));
     let Some(path) = find(pair, subject.program) else {
@@ -178,10 +185,10 @@ fn find(pair: &Pair, program: &str) -> Option<PathBuf> {
 }
 
 /// Steps the program once on the stepper's own CPU and encodes it in every way. Returns its output.
-fn step((stepper, cpu): (&Path, usize), subject: &Subject, path: &Path, folder: &Path) -> Result<String> {
+fn step(stepper: Stepper<'_>, subject: &Subject, path: &Path, folder: &Path) -> Result<String> {
     std::fs::create_dir_all(folder)?;
-    let mut command = Command::new(stepper);
-    command.args(["--quantum", "500", "--on-cpu", &cpu.to_string(), "--every-way"]).arg(folder);
+    let mut command = Command::new(stepper.program);
+    command.args(["--quantum", "500", "--on-cpu", &stepper.cpu.to_string(), "--every-way"]).arg(folder);
     if !subject.counts {
         command.args(["--most", MOST_STEPS]);
     }
@@ -216,16 +223,17 @@ fn every_way(pair: &Pair, subject: &Subject, folder: &Path, printed: &str) -> Re
         }
     }
     for (way, part) in RECORDED {
-        score += recorded(pair, subject, (folder, way), part)?;
+        score += recorded(pair, subject, &folder.join(way), part)?;
     }
     Ok(score)
 }
 
-/// Whether tally and perf read the recorder's files correctly.
-fn recorded(pair: &Pair, subject: &Subject, (folder, way): (&Path, &str), part: Part) -> Result<Score> {
+/// Whether tally and perf read the recorder's files `base.truth` and `base.data` correctly.
+fn recorded(pair: &Pair, subject: &Subject, base: &Path, part: Part) -> Result<Score> {
+    let way = base.file_name().unwrap_or_default().display();
     let what = format!("pt {} {way}", subject.program);
-    let truth = lists(&std::fs::read_to_string(folder.join(format!("{way}.truth")))?);
-    let path = folder.join(format!("{way}.data")).to_string_lossy().into_owned();
+    let truth = lists(&std::fs::read_to_string(base.with_extension("truth"))?);
+    let path = base.with_extension("data").to_string_lossy().into_owned();
     let ours = lists(&pair.tally(&["calls", "branches", "-i", &path])?.text());
     let perf = pair.perf(&["script", "--itrace=cr", "--ns", FIELDS, "-i", &path])?;
     let perf = lists_of_perf(&perf.text());
@@ -295,7 +303,7 @@ fn lists(text: &str) -> Lists {
     for line in text.lines() {
         let words: Vec<&str> = line.split(' ').collect();
         let [tid, _, kind @ ("call" | "return"), from, to] = words[..] else { continue };
-        add(&mut lists, (tid, kind), from, to);
+        lists.entry(tid.parse().unwrap_or(0)).or_default().push(branch(kind, from, to));
     }
     lists
 }
@@ -309,15 +317,15 @@ fn lists_of_perf(text: &str) -> Lists {
         let kind = words.iter().position(|word| matches!(*word, "call" | "return"));
         let from = kind.and_then(|at| Some((words[at], *words.get(at + 1)?)));
         let (Some((kind, from)), Some(to)) = (from, to.split_whitespace().next()) else { continue };
-        add(&mut lists, (words[0], kind), from, to);
+        lists.entry(words[0].parse().unwrap_or(0)).or_default().push(branch(kind, from, to));
     }
     lists
 }
 
-fn add(lists: &mut Lists, (tid, kind): (&str, &str), from: &str, to: &str) {
+/// A branch by its kind and hexadecimal addresses.
+fn branch(kind: &str, from: &str, to: &str) -> (String, u64, u64) {
     let hex = |text: &str| u64::from_str_radix(text, 16).unwrap_or(0);
-    let entry = (kind.to_owned(), hex(from), hex(to));
-    lists.entry(tid.parse().unwrap_or(0)).or_default().push(entry);
+    (kind.to_owned(), hex(from), hex(to))
 }
 
 /// Whether `tally calls` has the counts that the program printed: lines `FUNCTION COUNT`.

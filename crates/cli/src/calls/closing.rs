@@ -20,7 +20,8 @@ use calls::recording::folder::{Folder, Summary};
 pub fn tell(
     args: &RecordSpec,
     recorder: &Recorder,
-    (ended, told): (&Ended, Option<&Told>),
+    ended: &Ended,
+    told: Option<&Told>,
 ) -> anyhow::Result<()> {
     let folder = Folder::open(&args.output)?;
     let summary = folder.summary();

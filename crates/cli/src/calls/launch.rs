@@ -69,7 +69,7 @@ pub fn run(
         }
         look(false)
     };
-    let end = wait((&mut child, role), &mut signals, &mut each)?.shell_code();
+    let end = wait(&mut child, role, &mut signals, &mut each)?.shell_code();
     look(true)?;
     let (tsc, ns) = record::sys::time::ticks_and_ns().unwrap_or_default();
     let used = Used { wall_ns: Clock::Monotonic.now_ns() - started_ns, cpu_ns: cpu_ns() - used_before_ns };
@@ -152,7 +152,8 @@ fn options(args: &RecordSpec, rules: &Rules) -> Variables {
 
 /// Waits for the end of the program.
 fn wait(
-    (child, role): (&mut Child, SignalRole),
+    child: &mut Child,
+    role: SignalRole,
     signals: &mut StopSignals,
     look: &mut dyn FnMut() -> anyhow::Result<()>,
 ) -> anyhow::Result<ExitKind> {

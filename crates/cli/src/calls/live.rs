@@ -243,7 +243,7 @@ impl Live {
         let mut to = out::raw_stdout();
         let width = if self.on_terminal { term::width() } else { usize::MAX };
         let on_screen = self.on_terminal && !at_end;
-        let slow = self.slow_lines((on_screen, at_end), width);
+        let slow = self.slow_lines(at_end, width);
         let room = term::height().saturating_sub(FRAME_LINES + slow.len());
         let screen = if on_screen { room } else { LINES };
         let after = self.begun.map_or(0, |begun| begun.elapsed().as_nanos() as u64);
@@ -258,7 +258,7 @@ impl Live {
             false => table::footer_within(sum, width.saturating_sub(begin.chars().count() + ends.len())),
         };
         writeln!(to, "{begin}{told}{ends}")?;
-        table::write_within(&mut to, (sum, &self.functions), (self.key, rows), width)?;
+        table::write_within(&mut to, sum, &self.functions, table::TableOpts { key: self.key, rows, width })?;
         slow.iter().try_for_each(|line| writeln!(to, "{line}"))?;
         if !self.on_terminal {
             writeln!(to)?;
@@ -267,17 +267,17 @@ impl Live {
     }
 
     /// What is shown of the last slow call, an empty line before it: at most half of a screen.
-    fn slow_lines(&self, (on_screen, at_end): (bool, bool), width: usize) -> Vec<String> {
+    fn slow_lines(&self, at_end: bool, width: usize) -> Vec<String> {
         if !self.wants_calls() {
             return Vec::new();
         }
-        let most = match (on_screen, at_end) {
-            (true, _) => term::height() / 2,
+        let most = match (at_end, self.on_terminal) {
+            (true, _) => SLOW_LINES_AT_END,
+            (false, true) => term::height() / 2,
             (false, false) => LINES,
-            (false, true) => SLOW_LINES_AT_END,
         };
         let since = self.begun_ns;
-        let mut lines = slow_pane::lines(&self.tail.slow, &self.functions, (since, most.saturating_sub(1)));
+        let mut lines = slow_pane::lines(&self.tail.slow, &self.functions, since, most.saturating_sub(1));
         if let (true, Some(dir), Some(_)) = (at_end, &self.keep_slow, &self.tail.slow.last) {
             lines.push(format!(
                 "kept in {0}: `tally calls replay -i {0}` prints it call by call",

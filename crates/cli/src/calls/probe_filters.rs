@@ -20,11 +20,7 @@ const RULES: u32 = sleds::NOT | sleds::ONLY | sleds::START | sleds::STOP | sleds
 ///
 /// # Errors
 /// If a flag can't be followed by uprobes, or means none of the functions.
-pub fn of(
-    args: &RecordSpec,
-    chosen: &ProbePlan,
-    (mode, why): (CallMode, &str),
-) -> anyhow::Result<CallFilters> {
+pub fn of(args: &RecordSpec, chosen: &ProbePlan, mode: CallMode, why: &str) -> anyhow::Result<CallFilters> {
     if let Some(flag) = args.trace.first_for_recorder() {
         bail!("{why}: by uprobes there is no {flag}; choose functions with -P");
     }

@@ -1,6 +1,6 @@
 //! `tally calls record` on any binary: uprobes put in by the kernel, nothing loaded into the program.
 
-use record::calls::{CallMode, CountRules, Exits, ProbeOptions};
+use record::calls::{CallMode, CountRules, ProbeOptions};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -9,7 +9,7 @@ use super::observer::RecordingObserver;
 use super::probe_filters;
 use super::probe_selection::selection;
 use super::record_spec::RecordSpec;
-use super::scripts::{self, Became};
+use super::scripts::{self, Became, ChosenProbes};
 use super::session::Session;
 use calls::probing::ProbePlan;
 use calls::probing::searched_files::searched_files;
@@ -29,7 +29,7 @@ pub fn run(
 ) -> anyhow::Result<ExitCode> {
     let wish = selection(args, program)?;
     let chosen = ProbePlan::from(&searched_files(&args.probes.pid, program, &wish)?, &wish)?;
-    start(args, (chosen, wish.exits), why, None, live)
+    start(args, ChosenProbes { plan: chosen, exits: wish.exits }, why, None, live)
 }
 
 /// The same of a script: what it becomes is recorded.
@@ -44,11 +44,12 @@ pub fn run_script(args: &RecordSpec, live: Option<&mut dyn RecordingObserver>) -
 
 fn start(
     args: &RecordSpec,
-    (chosen, exits): (ProbePlan, Exits),
+    probes: ChosenProbes,
     why: &str,
     became: Option<Became>,
     live: Option<&mut dyn RecordingObserver>,
 ) -> anyhow::Result<ExitCode> {
+    let ChosenProbes { plan: chosen, exits } = probes;
     let wants_calls = live.as_ref().is_some_and(|live| live.wants_calls());
     let sums = args.probes.counts || args.probes.entries || live.is_some() && !wants_calls;
     let mode = match (sums, args.min_ns) {
@@ -56,7 +57,7 @@ fn start(
         (false, Some(min_ns)) => CallMode::Slow(min_ns),
         (false, None) => CallMode::Events,
     };
-    let mut filters = probe_filters::of(args, &chosen, (mode, why))?;
+    let mut filters = probe_filters::of(args, &chosen, mode, why)?;
     if live.is_some() {
         filters.forget_slow();
     }

@@ -137,7 +137,7 @@ pub fn run_with(args: &RecordSpec, live: Option<&mut dyn RecordingObserver>) -> 
     let opened = Opened::new(&args.output.canonicalize()?, &program, &rules)?;
     let ended = launch::run(args, recorder.environment(&found), opened, live)?;
     if tells {
-        closing::tell(args, &recorder, (&ended, told.as_ref()))?;
+        closing::tell(args, &recorder, &ended, told.as_ref())?;
     }
     Ok(ExitCode::from(ended.status))
 }

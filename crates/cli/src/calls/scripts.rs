@@ -20,6 +20,14 @@ use calls::probing::searched_files::searched_files;
 /// Passed over unless -P means a function of theirs.
 const SHELLS: &[&str] = &["sh", "bash", "dash", "ash", "ksh", "zsh", "busybox", "env"];
 
+/// The functions to probe, and which of their ends.
+pub struct ChosenProbes {
+    /// The functions.
+    pub plan: ProbePlan,
+    /// How their ends are seen.
+    pub exits: Exits,
+}
+
 /// A command that is before its first instruction.
 pub struct Became {
     /// To be asked for signals: made before the fork, which undoes their mask.
@@ -40,7 +48,7 @@ pub fn is_one(program: &Path) -> bool {
 ///
 /// # Errors
 /// If it ends before that, with the programs that it was.
-pub fn follow(args: &RecordSpec) -> anyhow::Result<(Became, PathBuf, (ProbePlan, Exits))> {
+pub fn follow(args: &RecordSpec) -> anyhow::Result<(Became, PathBuf, ChosenProbes)> {
     let shown = args.command[0].display();
     const PAUSE: Duration = Duration::from_millis(20);
     let mut signals = StopSignals::new(&[]).context("can't wait for signals")?;
@@ -73,7 +81,7 @@ pub fn follow(args: &RecordSpec) -> anyhow::Result<(Became, PathBuf, (ProbePlan,
 }
 
 /// The selected functions of what the script is now.
-fn chosen(args: &RecordSpec, program: &Path) -> anyhow::Result<(ProbePlan, Exits)> {
+fn chosen(args: &RecordSpec, program: &Path) -> anyhow::Result<ChosenProbes> {
     let name = program.file_name().unwrap_or_default().to_string_lossy();
     if args.patch.is_empty() && SHELLS.contains(&&*name) {
         bail!("{name} is passed over without -P");
@@ -84,5 +92,5 @@ fn chosen(args: &RecordSpec, program: &Path) -> anyhow::Result<(ProbePlan, Exits
     if SHELLS.contains(&&*name) && !chosen.functions.iter().any(|function| function.object == 0) {
         bail!("{name} has no function that matches");
     }
-    Ok((chosen, wish.exits))
+    Ok(ChosenProbes { plan: chosen, exits: wish.exits })
 }

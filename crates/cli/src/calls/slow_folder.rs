@@ -64,7 +64,7 @@ fn bytes_of(call: &SlowCall) -> Vec<u8> {
     };
     let mut words = Words { bytes: header.to_bytes().to_vec(), time_high: call.start_ns >> 32, addr_high: 0 };
     for kept in &call.steps {
-        words.step(kept.time_ns, (kept.step, kept.address), &call.extra);
+        words.step(kept.time_ns, kept.step, kept.address, &call.extra);
     }
     if call.left_out > 0 {
         words.control(layout::CONTROL_LOST, call.left_out);
@@ -80,7 +80,7 @@ struct Words {
 }
 
 impl Words {
-    fn step(&mut self, time_ns: u64, (step, address): (Step, u64), extra: &[u8]) {
+    fn step(&mut self, time_ns: u64, step: Step, address: u64, extra: &[u8]) {
         if time_ns >> 32 != self.time_high {
             self.time_high = time_ns >> 32;
             self.control(layout::CONTROL_TIME_HIGH, self.time_high);

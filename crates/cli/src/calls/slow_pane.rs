@@ -9,7 +9,7 @@ use calls::view::slow_call::LastSlow;
 /// At most this many lines: the call, and the tree of what it called, the largest total first. `since_ns`: the start, on
 /// the recording's clock.
 #[must_use]
-pub fn lines(slow: &LastSlow, functions: &Functions, (since_ns, most): (u64, usize)) -> Vec<String> {
+pub fn lines(slow: &LastSlow, functions: &Functions, since_ns: u64, most: usize) -> Vec<String> {
     let mut lines = vec![head(slow, functions, Some(since_ns))];
     let Some(call) = &slow.last else { return lines };
     let mut tree = Vec::new();

@@ -107,9 +107,21 @@ pub fn write(
     out: &mut impl Write,
     sum: &CallProfile,
     functions: &Functions,
-    order: (Key, Option<usize>),
+    key: Key,
+    rows: Option<usize>,
 ) -> io::Result<()> {
-    write_within(out, (sum, functions), order, usize::MAX)
+    write_within(out, sum, functions, TableOpts { key, rows, width: usize::MAX })
+}
+
+/// Order and size of a table.
+#[derive(Clone, Copy, Debug)]
+pub struct TableOpts {
+    /// Highest first.
+    pub key: Key,
+    /// Only the first rows; `None`: all.
+    pub rows: Option<usize>,
+    /// Columns of the screen.
+    pub width: usize,
 }
 
 /// The columns of times for which this width has room; the least useful ones go first.
@@ -131,10 +143,11 @@ fn fitting(mut left: Vec<Column>, width: usize) -> (Vec<Column>, Vec<Column>) {
 /// If writing fails.
 pub fn write_within(
     out: &mut impl Write,
-    (sum, functions): (&CallProfile, &Functions),
-    (key, rows): (Key, Option<usize>),
-    width: usize,
+    sum: &CallProfile,
+    functions: &Functions,
+    opts: TableOpts,
 ) -> io::Result<()> {
+    let TableOpts { key, rows, width } = opts;
     let mut lines: Vec<(FunctionId, &CallStats)> = sum.functions().collect();
     lines.sort_by_cached_key(|(id, stats)| (Reverse(rank(stats, key)), functions.of(*id).name.clone()));
     lines.truncate(rows.unwrap_or(usize::MAX));

@@ -162,7 +162,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let map = load::open(&input)?;
     let file = load::parse(&input, &map)?;
     let mut progress = load::Progress::on_stderr(&input, &map);
-    let mut recording = load::load_file((&input, &file), load_opts(&args, &file)?, &mut progress)?;
+    let mut recording = load::load_file(&input, &file, load_opts(&args, &file)?, &mut progress)?;
     listing_opts.kernel = Some(Arc::new(kernel_code(&args, &recording)?));
     let symbols = args.symbol.iter().chain(&args.function).map(|name| dso::demangle(name).into_owned());
     let mut opts = AnnotateOpts { dsos: args.dsos.clone(), symbols: symbols.collect(), inlined: false };

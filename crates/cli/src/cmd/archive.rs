@@ -78,7 +78,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 fn read(path: &Path, file: &PerfData<'_>, opts: LoadOpts) -> anyhow::Result<Recording> {
-    load::load_file((path, file), opts, &mut Progress::silent())
+    load::load_file(path, file, opts, &mut Progress::silent())
 }
 
 fn opts(dimensions: Dimensions, names: &NameArgs) -> LoadOpts {

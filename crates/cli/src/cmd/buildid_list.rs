@@ -105,7 +105,7 @@ fn hit_files(path: &Path, file: &PerfData<'_>) -> anyhow::Result<Vec<HitFile>> {
     let session = SessionOpts { callchains: false, ..SessionOpts::default() };
     let opts =
         LoadOpts { session, want: Want::Names, names: NameOpts::from_env(), unnamed: UnnamedCode::Addresses };
-    let profile = load::load_file((path, file), opts, &mut Progress::silent())?.profile;
+    let profile = load::load_file(path, file, opts, &mut Progress::silent())?.profile;
     let leaves = profile.cells().iter().map(|(key, _)| profile.callsites.of(key.callsite).frame);
     let ids: BTreeSet<DsoId> = leaves.map(|frame| profile.frames.of(frame).dso).collect();
     let dsos = ids.into_iter().map(|id| profile.dsos.of(id)).filter(|dso| !dso.is_unknown());

@@ -227,7 +227,7 @@ fn report(args: &ReportArgs, view: &View<'_>, notes: &Notes) -> anyhow::Result<(
     } else if args.slowest.is_some() {
         table::write_slowest(&mut to, &sum, &view.functions, view.start_ns())?;
     } else {
-        table::write(&mut to, &sum, &view.functions, (args.sort, args.lines))?;
+        table::write(&mut to, &sum, &view.functions, args.sort, args.lines)?;
         write_footer(&mut to, &sum, notes)?;
     }
     Ok(to.flush()?)

@@ -330,7 +330,7 @@ fn load_all(files: &[PathBuf], args: &Args) -> anyhow::Result<Vec<Profile>> {
             names: NameArgs { symfs: args.symfs.clone(), force: args.force, ..NameArgs::default() }.opts(),
             unnamed: UnnamedCode::Functions,
         };
-        let profile = load::load_file((path, &file), opts, &mut Progress::on_stderr(path, &map))?.profile;
+        let profile = load::load_file(path, &file, opts, &mut Progress::on_stderr(path, &map))?.profile;
         if profile.diagnostics.samples_attributed == 0 {
             return Err(damage::lacks(path, "no samples in it", "nothing was sampled while it was recorded"));
         }

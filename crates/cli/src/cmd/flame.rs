@@ -269,7 +269,7 @@ fn read_recording(map: &MappedFile, args: &Args) -> anyhow::Result<Drawn> {
     let (mut session, names) = (SessionOpts::default(), NameOpts::from_env());
     session.dimensions.seen_running = args.blame;
     let opts = LoadOpts { session, want, names, unnamed: UnnamedCode::Functions };
-    let recording = load::load_file((path, &file), opts, &mut Progress::on_stderr(path, map))?;
+    let recording = load::load_file(path, &file, opts, &mut Progress::on_stderr(path, map))?;
     let is_of_waits = args.blame || args.wall_tree().is_some();
     if is_of_waits && recording.profile.off_cpu.source.is_none() {
         let record = "record with tally record --off-cpu";

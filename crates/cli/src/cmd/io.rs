@@ -147,7 +147,7 @@ fn show(args: &Args, dev: Option<u32>, path: &Path, summary: Option<&RunSummary>
     let session = SessionOpts { dimensions, ..SessionOpts::default() };
     let opts =
         LoadOpts { session, want: Want::Names, names: NameOpts::from_env(), unnamed: UnnamedCode::Functions };
-    let recording = load::load_file((path, &file), opts, &mut Progress::on_stderr(path, &map))?;
+    let recording = load::load_file(path, &file, opts, &mut Progress::on_stderr(path, &map))?;
     if recording.profile.block_io.recorded.is_empty() {
         return Err(damage::lacks(path, "no events of the block layer in it", "record with tally io -a"));
     }
@@ -210,7 +210,8 @@ fn trace_file(recording: &Recording, dev: Option<u32>, pids: Option<&BTreeSet<i3
     trace::heading(&mut out)?;
     for request in done {
         let comm = profile.strings.of(profile.last_comm(request.task));
-        trace::line(&mut out, request, &format!("{comm} {}", pid(request)), (begin_ns, here))?;
+        let who = format!("{comm} {}", pid(request));
+        trace::line(&mut out, request, trace::LinePlace { who: &who, begin_ns, here })?;
     }
     Ok(out.flush()?)
 }

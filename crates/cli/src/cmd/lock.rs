@@ -1,7 +1,7 @@
 //! `tally lock`: waits for the kernel's own locks, recorded and shown as perf lock does.
 
 use crate::cmd::sched::RecordWords;
-use crate::reading::tracepoints::TracepointReader;
+use crate::reading::tracepoints::{NeededTracepoint, TracepointReader};
 use crate::text::lock::{LockKey, LockTable, LockUnit};
 use crate::{reading::load, terminal::pager};
 use std::path::PathBuf;
@@ -94,7 +94,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 fn contention(args: &ContentionArgs) -> anyhow::Result<ExitCode> {
     let (path, map) = (&args.input, load::open(&args.input)?);
     let file = load::parse(path, &map)?;
-    let tracepoints = TracepointReader::new((path, &file), ("lock:contention_begin", "tally lock record"))?;
+    let needed = NeededTracepoint { name: "lock:contention_begin", record: "tally lock record" };
+    let tracepoints = TracepointReader::new(path, &file, needed)?;
     let unit = match (args.threads, args.lock_addr) {
         (true, _) => LockUnit::Thread,
         (_, true) => LockUnit::Address,

@@ -10,7 +10,7 @@ use self::per_event::PerEvent;
 use crate::cmd::report::values::{cpus_of, parse_times};
 use crate::flags::name_args::NameArgs;
 use crate::reading::damage;
-use crate::reading::load;
+use crate::reading::load::{self, OpenRecording};
 use crate::script::{
     Fields, FrameTexts, KernelNames, LineStyle, Picks, Row, RowMaker, ScriptField, TimeZero, write_json,
     write_row,
@@ -20,7 +20,6 @@ use crate::{
     text,
 };
 use anyhow::Context;
-use dso::MappedFile;
 use perfdata::abi::PERF_SAMPLE_STACK_USER;
 use perfdata::tracepoint::TracepointFormats;
 use perfdata::{Order, PerfData, Sample};
@@ -118,7 +117,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         },
         named: 0,
     };
-    print(&args, (&map, &file), &mut style, &mut maker)
+    let input = OpenRecording { path: &args.input, map: &map, file: &file };
+    print(&args, &input, &mut style, &mut maker)
 }
 
 /// `-S 0x…` names an address.
@@ -146,10 +146,11 @@ fn passes(args: &Args, sample: &Sample<'_>, comm: &str) -> bool {
 
 fn print(
     args: &Args,
-    (map, file): (&MappedFile, &PerfData<'_>),
+    input: &OpenRecording<'_>,
     style: &mut LineStyle<'_>,
     maker: &mut RowMaker<'_>,
 ) -> anyhow::Result<ExitCode> {
+    let OpenRecording { map, file, .. } = *input;
     let mut session = new_session(args, file, maker.callchains);
     pager::start();
     let mut writer = Writer::new(args, file)?;
@@ -159,7 +160,7 @@ fn print(
         let rows = maker.rows(&mut session, items);
         style.kernel.mappings.clone_from(session.machine().kernel());
         style.texts.grow(session.profile());
-        match writer.write(&rows, (&*style, session.profile())) {
+        match writer.write(&rows, &*style, session.profile()) {
             Ok(()) => progress.at(items.last().map_or(0, |item| item.offset)),
             Err(error) => {
                 failed = Some(error);
@@ -181,9 +182,12 @@ fn new_session(args: &Args, file: &PerfData<'_>, callchains: bool) -> Session {
     session_of(file, opts)
 }
 
+type WriteRow = fn(&mut String, &LineStyle<'_>, &Profile, &Row<'_>);
+
 /// Where rows go.
 struct Writer {
-    json: bool,
+    /// Appends one row as text or JSON.
+    write_row: WriteRow,
     out: out::TextOutput,
     per_event: Option<PerEvent>,
     /// Used again for every batch: their memory costs more than what is written into it.
@@ -194,21 +198,27 @@ impl Writer {
     fn new(args: &Args, file: &PerfData<'_>) -> anyhow::Result<Self> {
         let per_event =
             args.per_event_dump.then(|| PerEvent::create(&args.input, file.events())).transpose()?;
-        Ok(Self { json: args.json, out: out::stdout(), per_event, texts: Vec::new() })
+        let write_row: WriteRow = if args.json { write_json } else { write_row };
+        Ok(Self { write_row, out: out::stdout(), per_event, texts: Vec::new() })
     }
 
-    fn write(&mut self, rows: &[Row<'_>], with: (&LineStyle<'_>, &Profile)) -> anyhow::Result<()> {
+    fn write(&mut self, rows: &[Row<'_>], style: &LineStyle<'_>, profile: &Profile) -> anyhow::Result<()> {
+        let write_row = self.write_row;
+        let write_rows = |text: &mut String, rows: &[Row<'_>]| {
+            text.clear();
+            rows.iter().for_each(|row| write_row(text, style, profile, row));
+        };
         let pieces = rows.len().div_ceil(PIECE);
         self.texts.resize_with(self.texts.len().max(pieces).max(1), String::new);
         if let Some(files) = &mut self.per_event {
             let text = &mut self.texts[0];
             return rows.iter().try_for_each(|row| {
-                write_rows(text, std::slice::from_ref(row), with, self.json);
+                write_rows(text, std::slice::from_ref(row));
                 files.write(row.event, text)
             });
         }
         let work = rows.par_chunks(PIECE).zip(self.texts.par_iter_mut());
-        work.for_each(|(rows, text)| write_rows(text, rows, with, self.json));
+        work.for_each(|(rows, text)| write_rows(text, rows));
         self.texts[..pieces].iter().try_for_each(|text| self.out.write_all(text.as_bytes()))?;
         Ok(())
     }
@@ -217,10 +227,4 @@ impl Writer {
         self.out.flush()?;
         self.per_event.map_or(Ok(()), PerEvent::finish)
     }
-}
-
-fn write_rows(text: &mut String, rows: &[Row<'_>], (style, profile): (&LineStyle<'_>, &Profile), json: bool) {
-    text.clear();
-    let write = if json { write_json } else { write_row };
-    rows.iter().for_each(|row| write(text, style, profile, row));
 }

@@ -211,7 +211,7 @@ fn read_slice(path: &Path, keys: &[SortKey]) -> anyhow::Result<Recording> {
     let file = load::parse(path, &map)?;
     let want = if report::reads_lines(keys) { Want::Lines } else { Want::Names };
     let opts = LoadOpts { session, want, names: NameOpts::from_env(), unnamed: UnnamedCode::Functions };
-    load::load_file((path, &file), opts, &mut load::Progress::silent())
+    load::load_file(path, &file, opts, &mut load::Progress::silent())
 }
 
 /// Heading and rows of each event, at most `rows` lines.

@@ -93,7 +93,7 @@ fn pick(findings: &[Value], number: usize, path: &Path) -> anyhow::Result<Value>
 /// Findings of a recording that `tally run` didn't make: without counters, and without what the machine did.
 fn judged_now(path: &Path, file: &PerfData<'_>) -> anyhow::Result<Value> {
     let mut progress = load::Progress::silent();
-    let recording = load::load_file((path, file), wall::load_opts_with_runs(), &mut progress)?;
+    let recording = load::load_file(path, file, wall::load_opts_with_runs(), &mut progress)?;
     judge(&recording).ok_or_else(|| {
         let record = "record with tally run, or tally record --off-cpu";
         crate::reading::damage::lacks(path, "no time off the CPU in it", record)

@@ -57,7 +57,7 @@ pub fn name_of(path: &Path) -> String {
 pub fn load(path: &Path, opts: LoadOpts) -> anyhow::Result<Recording> {
     let map = open(path)?;
     let file = parse(path, &map)?;
-    load_file((path, &file), opts, &mut Progress::on_stderr(path, &map))
+    load_file(path, &file, opts, &mut Progress::on_stderr(path, &map))
 }
 
 /// The same for a file already open, which was found at the path.
@@ -65,7 +65,8 @@ pub fn load(path: &Path, opts: LoadOpts) -> anyhow::Result<Recording> {
 /// # Errors
 /// None today.
 pub fn load_file(
-    (path, file): (&Path, &PerfData<'_>),
+    path: &Path,
+    file: &PerfData<'_>,
     opts: LoadOpts,
     progress: &mut Progress<'_>,
 ) -> anyhow::Result<Recording> {
@@ -105,6 +106,16 @@ pub fn describe(recording: &Recording) -> Vec<String> {
         profile.missing_names().iter().map(|(why, count)| format!("frames without name, {why}: {count}")),
     );
     lines
+}
+
+/// A recording that is open.
+pub struct OpenRecording<'a> {
+    /// Its path.
+    pub path: &'a Path,
+    /// Its bytes.
+    pub map: &'a MappedFile,
+    /// Its content.
+    pub file: &'a PerfData<'a>,
 }
 
 /// Progress of reading: shows on standard error how far it is, from one second on and only on a terminal, and

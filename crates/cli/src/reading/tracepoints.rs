@@ -23,6 +23,15 @@ use symbols::{NameOpts, ObjectFiles, session_of, symbolize_from};
 /// Records whose functions are named at once.
 const BATCH: usize = 4096;
 
+/// A tracepoint that a recording must have.
+#[derive(Clone, Copy, Debug)]
+pub struct NeededTracepoint {
+    /// `system:name`.
+    pub name: &'static str,
+    /// The command that records it.
+    pub record: &'static str,
+}
+
 /// A recording with the formats of its tracepoints.
 pub struct TracepointReader<'f> {
     path: &'f Path,
@@ -77,14 +86,12 @@ pub trait HitSink {
 }
 
 impl<'f> TracepointReader<'f> {
-    /// The tracepoints of `file`, which was found at `path`. `needed` is one it must have, `record` how to record it.
+    /// The tracepoints of `file`, which was found at `path`.
     ///
     /// # Errors
     /// If it lacks that tracepoint, formats, or times.
-    pub fn new(
-        (path, file): (&'f Path, &'f PerfData<'f>),
-        (needed, record): (&str, &str),
-    ) -> anyhow::Result<Self> {
+    pub fn new(path: &'f Path, file: &'f PerfData<'f>, needed: NeededTracepoint) -> anyhow::Result<Self> {
+        let NeededTracepoint { name: needed, record } = needed;
         let lacks = || damage::lacks(path, &format!("no {needed} in it"), &format!("record with {record}"));
         let formats = file.features().tracing_data.as_ref().map(TracepointFormats::new).ok_or_else(lacks)?;
         let tracepoints = Self { path, file, formats };

@@ -1,7 +1,7 @@
 //! The wall clock of a recording: flags shared by the commands that show it, and reading it.
 
 use crate::reading::damage;
-use crate::reading::load::{self, Progress};
+use crate::reading::load::{self, OpenRecording, Progress};
 use crate::terminal::foreign::json_lines;
 use crate::terminal::{out, pager, term};
 use crate::text::blame::{self as blame_text, BlameTextOpts};
@@ -144,19 +144,9 @@ pub fn report(
     Ok(ExitCode::SUCCESS)
 }
 
-/// A recording that is open.
-pub struct OpenRecording<'a> {
-    /// Its path.
-    pub path: &'a Path,
-    /// Its bytes.
-    pub map: &'a MappedFile,
-    /// Its content.
-    pub file: &'a PerfData<'a>,
-}
-
 /// Reads a recording with the times of its samples.
 fn read_with_runs(of: &OpenRecording<'_>) -> anyhow::Result<Recording> {
-    load::load_file((of.path, of.file), load_opts_with_runs(), &mut Progress::on_stderr(of.path, of.map))
+    load::load_file(of.path, of.file, load_opts_with_runs(), &mut Progress::on_stderr(of.path, of.map))
 }
 
 /// Prints the critical path of a recording, or of the span between two functions.
@@ -235,7 +225,7 @@ impl FollowedView<'_> {
 /// # Errors
 /// If it can't be read.
 pub fn read(path: &Path, map: &MappedFile, file: &PerfData<'_>) -> anyhow::Result<Recording> {
-    load::load_file((path, file), load_opts(), &mut Progress::on_stderr(path, map))
+    load::load_file(path, file, load_opts(), &mut Progress::on_stderr(path, map))
 }
 
 /// All that waits need.

@@ -42,15 +42,9 @@ impl FrameTexts {
         }
     }
 
-    /// Appends a call chain: a line for each frame and, but for the first `plain` frames, for each function inlined
-    /// into it.
-    pub fn write_chain(
-        &self,
-        out: &mut String,
-        profile: &Profile,
-        fields: FieldSet,
-        (chain, plain): (&[FrameId], usize),
-    ) {
+    /// Appends a call chain: a line for each frame and, but for plain frames, for each function inlined into it.
+    pub fn write_chain(&self, out: &mut String, profile: &Profile, fields: FieldSet, chain: ShownChain<'_>) {
+        let ShownChain { frames: chain, plain } = chain;
         let (first, rest) = chain.split_at(plain.min(chain.len()));
         for (frames, plain) in [(first, true), (rest, false)] {
             let look = Look { fields, plain };
@@ -66,18 +60,27 @@ impl FrameTexts {
     }
 }
 
+/// A call chain to be shown.
+#[derive(Clone, Copy, Debug)]
+pub struct ShownChain<'c> {
+    /// Leaf first.
+    pub frames: &'c [FrameId],
+    /// Number of frames at the leaf that are shown without inlined functions.
+    pub plain: usize,
+}
+
 /// The lines of one frame, innermost function first.
 fn lines(profile: &Profile, look: Look, frame: FrameId) -> String {
     let mut out = String::new();
     let all = profile.frame_names(frame);
     let names = if look.plain { all.get(all.len().saturating_sub(1)..).unwrap_or(&[]) } else { all };
     if names.is_empty() {
-        write_chain_line(&mut out, look.fields, (profile, frame), None);
+        write_chain_line(&mut out, look.fields, profile, frame, None);
     }
     for name in names {
         // The address is in the innermost function's line, also where only the outermost is named.
         let line = if look.plain { all.first().unwrap_or(name) } else { name };
-        write_chain_line(&mut out, look.fields, (profile, frame), Some((name, line)));
+        write_chain_line(&mut out, look.fields, profile, frame, Some((name, line)));
     }
     out
 }
@@ -91,7 +94,8 @@ pub fn own_name(profile: &Profile, frame: FrameId) -> Option<&InlineFrame> {
 fn write_chain_line(
     out: &mut String,
     fields: FieldSet,
-    (profile, frame): (&Profile, FrameId),
+    profile: &Profile,
+    frame: FrameId,
     name: Option<(&InlineFrame, &InlineFrame)>,
 ) {
     let (name, line) = name.unzip();

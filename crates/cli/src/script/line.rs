@@ -6,7 +6,7 @@
 use super::branches::write_branches;
 use super::digits;
 use super::fields::{FieldSet, ScriptField};
-use super::frame::{FrameTexts, own_name, write_names, write_srcline};
+use super::frame::{FrameTexts, ShownChain, own_name, write_names, write_srcline};
 use super::row::Row;
 use crate::terminal::foreign::{harmless, harmless_lines};
 use perfdata::abi::*;
@@ -110,7 +110,7 @@ pub fn write_row(out: &mut String, style: &LineStyle<'_>, profile: &Profile, row
             Some(chain) => {
                 let plain = if style.inline { 0 } else { row.recorded };
                 out.push('\n');
-                style.texts.write_chain(out, profile, fields, (chain, plain));
+                style.texts.write_chain(out, profile, fields, ShownChain { frames: chain, plain });
             }
             None => write_leaf(out, fields, profile, row),
         }

@@ -36,11 +36,13 @@ pub fn write(out: &mut impl Write, time: &OverTime, title: &str) -> io::Result<(
     cells(out, time)?;
     let flying: Vec<f64> = time.slices.iter().map(|slice| slice.in_flight).collect();
     let top = TOP + map + 30.0;
-    strip(out, (top, "in flight"), &flying, |value| format!("{value:.2} requests"))?;
+    let flight = Strip { top, name: "in flight", values: &flying };
+    flight.write(out, |value| format!("{value:.2} requests"))?;
     let second = 1e9 / time.slice_ns.max(1) as f64;
     let moved: Vec<f64> = time.slices.iter().map(|slice| slice.bytes as f64 * second).collect();
     let top = top + STRIP + 30.0;
-    strip(out, (top, "bytes"), &moved, |value| format!("{}/s", bytes(value as u64)))?;
+    let rate = Strip { top, name: "bytes", values: &moved };
+    rate.write(out, |value| format!("{}/s", bytes(value as u64)))?;
     let (y, right) = (top + STRIP + 18.0, LEFT + WIDTH);
     let end = duration_ns(time.slice_ns.saturating_mul(time.slices.len() as u64));
     writeln!(
@@ -86,30 +88,40 @@ fn heat(n: u64, most: u64) -> String {
     format!("#{:02x}{:02x}{:02x}", mix(253.0, 120.0), mix(205.0, 10.0), mix(150.0, 20.0))
 }
 
-fn strip(
-    out: &mut impl Write,
-    (top, name): (f64, &str),
-    values: &[f64],
-    show: impl Fn(f64) -> String,
-) -> io::Result<()> {
-    let most = values.iter().copied().fold(0.0, f64::max);
-    let width = WIDTH / values.len().max(1) as f64;
-    let (label_x, bottom) = (LEFT - 8.0, top + STRIP);
-    writeln!(out, "<text class=\"left\" x=\"{label_x}\" y=\"{bottom}\">{name}</text>")?;
-    writeln!(out, "<text x=\"{LEFT}\" y=\"{:.1}\">up to {}</text>", top - 4.0, xml(&show(most)))?;
-    writeln!(out, "<rect x=\"{LEFT}\" y=\"{top}\" width=\"{WIDTH}\" height=\"{STRIP}\" fill=\"#f1eee6\"/>")?;
-    for (slice, &value) in values.iter().enumerate().filter(|(_, value)| **value > 0.0) {
-        let height = value / most * STRIP;
+/// A strip of bars, one for each column of time.
+struct Strip<'v> {
+    /// Upper edge.
+    top: f64,
+    name: &'v str,
+    /// By column.
+    values: &'v [f64],
+}
+
+impl Strip<'_> {
+    fn write(&self, out: &mut impl Write, show: impl Fn(f64) -> String) -> io::Result<()> {
+        let &Self { top, name, values } = self;
+        let most = values.iter().copied().fold(0.0, f64::max);
+        let width = WIDTH / values.len().max(1) as f64;
+        let (label_x, bottom) = (LEFT - 8.0, top + STRIP);
+        writeln!(out, "<text class=\"left\" x=\"{label_x}\" y=\"{bottom}\">{name}</text>")?;
+        writeln!(out, "<text x=\"{LEFT}\" y=\"{:.1}\">up to {}</text>", top - 4.0, xml(&show(most)))?;
         writeln!(
             out,
-            "<rect x=\"{:.2}\" y=\"{:.2}\" width=\"{:.2}\" height=\"{height:.2}\" fill=\"#4f81bd\"><title>{}</title></rect>",
-            LEFT + slice as f64 * width,
-            bottom - height,
-            width.max(0.5),
-            xml(&show(value))
+            "<rect x=\"{LEFT}\" y=\"{top}\" width=\"{WIDTH}\" height=\"{STRIP}\" fill=\"#f1eee6\"/>"
         )?;
+        for (slice, &value) in values.iter().enumerate().filter(|(_, value)| **value > 0.0) {
+            let height = value / most * STRIP;
+            writeln!(
+                out,
+                "<rect x=\"{:.2}\" y=\"{:.2}\" width=\"{:.2}\" height=\"{height:.2}\" fill=\"#4f81bd\"><title>{}</title></rect>",
+                LEFT + slice as f64 * width,
+                bottom - height,
+                width.max(0.5),
+                xml(&show(value))
+            )?;
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -73,7 +73,7 @@ fn read(request: &SampleRequest<'_>) -> anyhow::Result<Recording> {
     let names = NameOpts::from_env();
     let opts = LoadOpts { session, want: Want::Lines, names, unnamed: UnnamedCode::Functions };
     let progress = &mut Progress::on_stderr(request.input, &map);
-    load::load_file((request.input, &file), opts, progress)
+    load::load_file(request.input, &file, opts, progress)
 }
 
 /// The kind of value of this name; the first without a name.

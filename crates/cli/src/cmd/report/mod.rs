@@ -13,7 +13,7 @@ pub use values::{CallGraph, cpus_of, fuzz_flags, parse_call_graph, parse_fields,
 
 use crate::reading::damage;
 use crate::reading::load;
-use crate::reading::wall::OpenRecording;
+use crate::reading::load::OpenRecording;
 use crate::text::{header, report as stdio};
 use crate::{
     html,
@@ -21,8 +21,6 @@ use crate::{
     tui,
 };
 use anyhow::bail;
-use dso::MappedFile;
-use perfdata::PerfData;
 use profile::profile::{EventInfo, Profile};
 use profile::reason::{Diagnostics, Reason};
 use profile::table::DsoKind;
@@ -89,14 +87,14 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         plan.show_functions(&args);
     }
     if browses {
-        return browse(&args, (&path, &map, &file), plan);
+        return browse(&args, &input, plan);
     }
     let mut progress = load::Progress::on_stderr(&path, &map);
     let mut opts = plan.load_opts(&args, &file)?;
     if args.html.is_some() {
         html::keep_times(&mut opts);
     }
-    let mut recording = load::load_file((&path, &file), opts, &mut progress)?;
+    let mut recording = load::load_file(&path, &file, opts, &mut progress)?;
     if args.group {
         group_all(&mut recording.profile);
     }
@@ -118,11 +116,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 /// Shows the file in the terminal while it is read; notes about it are printed afterwards.
-fn browse(
-    args: &Args,
-    (path, map, file): (&Path, &MappedFile, &PerfData<'_>),
-    plan: ReportPlan,
-) -> anyhow::Result<ExitCode> {
+fn browse(args: &Args, input: &OpenRecording<'_>, plan: ReportPlan) -> anyhow::Result<ExitCode> {
+    let OpenRecording { path, map, file } = *input;
     let signals = tui::Signals::wait()?;
     let theme = tui::Theme { colour: term::colours_stdout() };
     let opts = plan.load_opts(args, file)?;

@@ -60,16 +60,23 @@ pub fn heading(out: &mut dyn Write) -> io::Result<()> {
     )
 }
 
-/// Prints one request that is done; `begin_ns` is what times are counted from.
+/// What a line shows besides its request.
+#[derive(Clone, Copy, Debug)]
+pub struct LinePlace<'n> {
+    /// The thread, as `comm pid`.
+    pub who: &'n str,
+    /// Times are counted from here, ns.
+    pub begin_ns: u64,
+    /// The devices are those of this machine.
+    pub here: bool,
+}
+
+/// Prints one request that is done.
 ///
 /// # Errors
 /// Standard output can't be written.
-pub fn line(
-    out: &mut dyn Write,
-    request: &Request,
-    who: &str,
-    (begin_ns, here): (u64, bool),
-) -> io::Result<()> {
+pub fn line(out: &mut dyn Write, request: &Request, place: LinePlace<'_>) -> io::Result<()> {
+    let LinePlace { who, begin_ns, here } = place;
     let Some(done) = request.complete_ns else { return Ok(()) };
     let part = |ns: Option<u64>| ns.map_or_else(|| "·".to_owned(), brief_ns);
     let failed = if request.error == 0 { String::new() } else { format!("error {} ", request.error) };
@@ -155,6 +162,6 @@ impl Live {
         if self.dev.is_some_and(|dev| dev != request.dev) || !self.whose.has(pid) {
             return Ok(());
         }
-        line(out, &request, &format!("{comm} {pid}"), (begin_ns, true))
+        line(out, &request, LinePlace { who: &format!("{comm} {pid}"), begin_ns, here: true })
     }
 }

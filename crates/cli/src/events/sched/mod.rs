@@ -1,6 +1,6 @@
 //! Events of the scheduler in a recording, for `tally sched`.
 
-use crate::reading::tracepoints::{Hit, HitSink, TracepointReader};
+use crate::reading::tracepoints::{Hit, HitSink, NeededTracepoint, TracepointReader};
 use dso::MappedFile;
 use perfdata::PerfData;
 use profile::profile::Profile;
@@ -51,7 +51,8 @@ impl<'f> SchedReader<'f> {
     /// # Errors
     /// If it has no switches, or not their formats.
     pub fn new(path: &'f Path, file: &'f PerfData<'f>) -> anyhow::Result<Self> {
-        let tracepoints = TracepointReader::new((path, file), ("sched:sched_switch", "tally sched record"))?;
+        let needed = NeededTracepoint { name: "sched:sched_switch", record: "tally sched record" };
+        let tracepoints = TracepointReader::new(path, file, needed)?;
         let decoder = SchedDecoder::new(&tracepoints.names().collect::<Vec<_>>());
         Ok(Self { tracepoints, decoder })
     }
