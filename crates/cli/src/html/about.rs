@@ -80,10 +80,7 @@ impl About {
     pub fn of(source: PageSource<'_>, wall: &Wall, opts: &WallOpts) -> Self {
         let profile = &source.recording.profile;
         let features = &source.recording.features;
-        let note = findings_note::read(source.bytes);
-        let note = note.and_then(|text| serde_json::from_slice::<Value>(text).ok());
-        let judged = || crate::cmd::why::judge(source.recording).filter(|_| wall.is_observed());
-        let note = note.or_else(judged).unwrap_or_default();
+        let note = note_of(&source, wall);
         let (quality, is_good) = quality(source.recording);
         let begin = profile.time_span_ns.map_or(0, |(begin, _)| begin);
         let input = input(source.path);
@@ -128,6 +125,22 @@ impl About {
             "sources": code, "no_code": self.code.missing, "calls": self.calls, "io": self.io, "compare": self.compare,
         })
     }
+}
+
+/// The findings with which the recording was made, else those of judging it now.
+fn note_of(source: &PageSource<'_>, wall: &Wall) -> Value {
+    let note = findings_note::read(source.bytes);
+    let note = note.and_then(|text| serde_json::from_slice::<Value>(text).ok());
+    let judged = || crate::cmd::why::judge(source.recording).filter(|_| wall.is_observed());
+    note.or_else(judged).unwrap_or_default()
+}
+
+/// The head of a recording and its findings, for other views than the page.
+#[must_use]
+pub fn head(source: &PageSource<'_>, wall: &Wall) -> (String, Vec<Value>) {
+    let note = note_of(source, wall);
+    let title = format!("{}   {}", title(source, &note), whole(source.recording, wall));
+    (title, findings(&note, &input(source.path)))
 }
 
 /// The recorded command, without tally's own options.

@@ -14,7 +14,7 @@ mod of_io;
 mod page_file;
 mod plain;
 
-pub use about::{About, PageSource};
+pub use about::{About, PageSource, head};
 pub use code::{Code, code};
 pub use exchange::page::{Encoded, encode};
 pub use of_calls::{SLOWEST, of_calls};

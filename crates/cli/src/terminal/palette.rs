@@ -88,6 +88,12 @@ impl StateClass {
         }
     }
 
+    /// The nearest colour of a terminal's 256: of its cube of six steps each, or its greys.
+    #[must_use]
+    pub fn indexed(self) -> u8 {
+        nearest_of_256(rgb(self.light()))
+    }
+
     /// Ink on its light colour is white.
     #[must_use]
     pub fn has_light_ink(self) -> bool {
@@ -109,6 +115,25 @@ impl StateClass {
             Self::Idle => "idle",
         }
     }
+}
+
+/// `#rrggbb` as numbers.
+fn rgb(hex: &str) -> [u8; 3] {
+    let channel = |at: usize| u8::from_str_radix(hex.get(at..at + 2).unwrap_or("0"), 16).unwrap_or(0);
+    [channel(1), channel(3), channel(5)]
+}
+
+/// Layout: 16 to 231 is a cube of red, green and blue in six steps, 232 to 255 are greys.
+/// Source: xterm 256colres.pl.
+fn nearest_of_256(wanted: [u8; 3]) -> u8 {
+    const STEPS: [u8; 6] = [0, 95, 135, 175, 215, 255];
+    let cube =
+        (0..216u8).map(|at| (at + 16, [at / 36, at / 6 % 6, at % 6].map(|step| STEPS[usize::from(step)])));
+    let greys = (0..24u8).map(|at| (at + 232, [8 + at * 10; 3]));
+    let distance = |(_, of): &(u8, [u8; 3])| -> u32 {
+        of.iter().zip(wanted).map(|(&a, b)| u32::from(a.abs_diff(b)).pow(2)).sum()
+    };
+    cube.chain(greys).min_by_key(distance).map_or(15, |(at, _)| at)
 }
 
 #[cfg(test)]
@@ -135,6 +160,13 @@ mod tests {
             let row = format!("| {} | `{}` | {} |", class.word(), class.letter(), class.light());
             assert!(text.contains(&row), "{row} in docs/palette.md");
         }
+    }
+
+    #[test]
+    fn terminals_have_a_colour_of_its_own_for_each_class_near_the_page_s() {
+        let all = StateClass::ALL.map(StateClass::indexed);
+        assert!(all.iter().enumerate().all(|(at, index)| !all[at + 1..].contains(index)), "{all:?}");
+        assert_eq!([nearest_of_256([255, 0, 0]), nearest_of_256([128, 128, 128])], [196, 244]);
     }
 
     #[test]

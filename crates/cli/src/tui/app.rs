@@ -4,12 +4,13 @@ mod draw;
 
 use super::annotate::Annotate;
 use super::data::Data;
+use super::explorer::{Explorer, ExplorerStep};
 use super::flame::FlameView;
 use super::prompt::{TextPrompt, Typed};
 use super::sandwich::{Sandwich, SandwichStep};
 use super::table::TreeTable;
 use super::{News, ReadState, Theme, help};
-use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseEvent, MouseEventKind};
 use profile::view::annotate::AnnotateFunction;
 use profile::view::report::{SortKey, SortValue};
 use std::sync::Arc;
@@ -41,6 +42,11 @@ pub struct App {
     /// The user wants no more of the file.
     stop: Arc<AtomicBool>,
     quit: bool,
+    /// Covers all else as long as it is on top.
+    explorer: Option<Explorer>,
+    is_exploring: bool,
+    /// The code of a function was asked for there: Esc goes back there.
+    is_visiting: bool,
 }
 
 impl App {
@@ -64,7 +70,15 @@ impl App {
             pending: None,
             stop: Arc::default(),
             quit: false,
+            explorer: None,
+            is_exploring: false,
+            is_visiting: false,
         }
+    }
+
+    /// Opens the tabs of a wall-clock recording on the table.
+    pub fn explore(&mut self, explorer: Explorer) {
+        (self.explorer, self.is_exploring) = (Some(explorer), true);
     }
 
     /// Opens the listing of a function on the table.
@@ -132,12 +146,58 @@ impl App {
     /// Takes a key.
     pub fn key(&mut self, key: KeyEvent) {
         self.message = None;
+        if self.is_exploring {
+            return self.explorer_key(key);
+        }
         if self.prompt.is_some() {
             self.prompt_key(key);
         } else {
             self.plain_key(key);
         }
         self.show_pending();
+        if self.is_visiting && self.views.is_empty() {
+            (self.is_exploring, self.is_visiting) = (true, false);
+        }
+    }
+
+    /// Takes the mouse: the wheel moves as keys do; clicks are for the tabs.
+    pub fn mouse(&mut self, event: MouseEvent) {
+        if let (true, Some(explorer)) = (self.is_exploring, &mut self.explorer) {
+            return explorer.mouse(event);
+        }
+        let code = match event.kind {
+            MouseEventKind::ScrollDown => KeyCode::Down,
+            MouseEventKind::ScrollUp => KeyCode::Up,
+            _ => return,
+        };
+        self.key(KeyEvent::new(code, KeyModifiers::NONE));
+    }
+
+    fn explorer_key(&mut self, key: KeyEvent) {
+        let Some(explorer) = &mut self.explorer else { return };
+        match explorer.key(key) {
+            ExplorerStep::Stay => {}
+            ExplorerStep::Quit => self.quit = true,
+            ExplorerStep::Events => self.is_exploring = false,
+            ExplorerStep::Annotate(name) => self.visit(&name),
+        }
+    }
+
+    /// Shows the code of a function.
+    fn visit(&mut self, name: &str) {
+        let profile = self.data.profile();
+        let symbol = profile.symbols.iter().find(|(_, symbol)| profile.strings.of(symbol.name) == name);
+        let view = symbol.ok_or_else(|| "it has no name".to_owned());
+        match view.and_then(|(symbol, _)| Annotate::new(&self.data, symbol)) {
+            Ok(view) => {
+                self.views.push(View::Annotate(view));
+                (self.is_exploring, self.is_visiting) = (false, true);
+            }
+            Err(why) => {
+                let why = format!("can't show the code of {name}: {why}");
+                self.explorer.iter_mut().for_each(|explorer| explorer.show_message(&why));
+            }
+        }
     }
 
     fn plain_key(&mut self, key: KeyEvent) {
@@ -195,6 +255,7 @@ impl App {
             None if self.data.unzoom() => self.table.reset(&self.data),
             None => match self.source {
                 ReadState::Reading(percent) => self.stop_reading(percent),
+                _ if self.explorer.is_some() => self.is_exploring = true,
                 _ => self.quit = true,
             },
         }

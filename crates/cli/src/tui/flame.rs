@@ -5,7 +5,7 @@ use crate::terminal::out::harmless;
 use crate::text::fit::cut;
 use crate::text::number;
 use crossterm::event::{KeyCode, KeyEvent};
-use profile::view::flame::{FlameCell, Layout, LayoutOpts, NodeId, Tree, Unit};
+use profile::view::flame::{FlameCell, Kind, Layout, LayoutOpts, NodeId, Tree, Unit};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
@@ -19,6 +19,8 @@ pub struct FlameView {
     /// First depth shown.
     top: u32,
     find: String,
+    /// Columns of the last picture.
+    width: u16,
     /// Value of all stacks.
     all: u64,
 }
@@ -32,7 +34,7 @@ impl FlameView {
     fn at(tree: &Tree, root: NodeId, find: String) -> Self {
         let layout = Layout::new(tree, LayoutOpts { root, min_value: 1 });
         let all = if root == Tree::ROOT { layout.total } else { tree.totals()[0].0 };
-        Self { root, layout, cursor: 0, top: 0, find, all }
+        Self { root, layout, cursor: 0, top: 0, find, width: 0, all }
     }
 
     /// Marks frames that contain `text`.
@@ -54,6 +56,8 @@ impl FlameView {
             KeyCode::Right | KeyCode::Char('l') => self.move_to_neighbour(true),
             KeyCode::Left | KeyCode::Char('h') => self.move_to_neighbour(false),
             KeyCode::Home | KeyCode::Char('g') => self.cursor = 0,
+            KeyCode::Char('n') => self.to_hit(tree, true),
+            KeyCode::Char('N') => self.to_hit(tree, false),
             KeyCode::Enter => self.zoom(tree),
             KeyCode::Backspace | KeyCode::Char('u') => self.unzoom(tree),
             _ => {}
@@ -105,6 +109,60 @@ impl FlameView {
         self.cursor = self.layout.cells.iter().position(|cell| Some(cell.node) == node).unwrap_or(0);
     }
 
+    fn is_hit(&self, name: &str) -> bool {
+        !self.find.is_empty() && name.to_lowercase().contains(&self.find)
+    }
+
+    /// To the next frame that is found, or the one before.
+    fn to_hit(&mut self, tree: &Tree, forward: bool) {
+        let count = self.layout.cells.len();
+        let step = |step: usize| (self.cursor + if forward { step } else { count - step }) % count;
+        let is_hit = |at: &usize| self.is_hit(tree.name(tree.node(self.layout.cells[*at].node).name));
+        if let Some(at) = (1..count).map(step).find(is_hit) {
+            self.cursor = at;
+        }
+    }
+
+    /// `found 12.3 % in 4 places`, of all stacks whatever is zoomed into; empty without a search.
+    pub fn found_share(&self, tree: &Tree) -> String {
+        if self.find.is_empty() {
+            return String::new();
+        }
+        let hits: Vec<bool> = tree.names().map(|(name, _)| self.is_hit(name)).collect();
+        let totals = tree.totals();
+        let mut inside = vec![false; tree.len()];
+        let (mut sum, mut places) = (0u64, 0u64);
+        for (node, parent) in tree.nodes_with_parents() {
+            let is_hit = hits[tree.node(node).name.index()];
+            inside[node.index()] = inside[parent.index()] || is_hit;
+            if is_hit && !inside[parent.index()] {
+                sum = sum.saturating_add(totals[node.index()].0);
+                places += 1;
+            }
+        }
+        let percent = sum as f64 * 100.0 / self.all.max(1) as f64;
+        format!("found {percent:.2} % in {}", number::count_of(places, "place", "places"))
+    }
+
+    /// Moves the cursor to the frame at a place of the last picture; at the same frame it is zoomed into.
+    pub fn click(&mut self, x: u16, line: u32, tree: &Tree) {
+        let depth = line + self.top;
+        let column = |value: u64| self.column(value, self.width);
+        let is_there = |cell: &FlameCell| {
+            let end = column(cell.start.saturating_add(cell.value));
+            cell.depth == depth && column(cell.start) <= x && x < end
+        };
+        match self.layout.cells.iter().position(is_there) {
+            Some(at) if at == self.cursor => self.zoom(tree),
+            Some(at) => self.cursor = at,
+            None => {}
+        }
+    }
+
+    fn column(&self, value: u64, width: u16) -> u16 {
+        (value as f64 * f64::from(width) / self.layout.total.max(1) as f64).round() as u16
+    }
+
     /// True if less than everything fills the width.
     pub fn is_zoomed(&self) -> bool {
         self.root != Tree::ROOT
@@ -119,6 +177,7 @@ impl FlameView {
     pub fn draw(&mut self, buffer: &mut Buffer, area: Rect, tree: &Tree, theme: Theme) {
         let rows = u32::from(area.height.saturating_sub(1));
         let Some(&at) = self.layout.cells.get(self.cursor) else { return };
+        self.width = area.width;
         self.top = self.top.max((at.depth + 1).saturating_sub(rows)).min(at.depth);
         for (i, cell) in self.layout.cells.iter().enumerate() {
             if cell.depth >= self.top && cell.depth - self.top < rows {
@@ -137,9 +196,7 @@ impl FlameView {
         theme: Theme,
         (i, cell): (usize, &FlameCell),
     ) {
-        let column = |value: u64| {
-            (value as f64 * f64::from(area.width) / self.layout.total.max(1) as f64).round() as u16
-        };
+        let column = |value: u64| self.column(value, area.width);
         let (from, to) = (column(cell.start), column(cell.start.saturating_add(cell.value)));
         // The frame under the cursor is seen even if it is narrower than a column.
         let width = (to - from).max(u16::from(i == self.cursor)).min(area.width - from.min(area.width));
@@ -154,8 +211,11 @@ impl FlameView {
         // A bar at the left separates neighbours on any terminal.
         let text = if room >= 4 { format!("│{}", cut(&name, room - 1)) } else { "│".to_owned() };
         let odd = cell.start.count_ones() % 2 == 1;
-        let mut style = theme.frame(tree.kind(name_id), odd && theme.colour);
-        if !self.find.is_empty() && name.to_lowercase().contains(&self.find) {
+        let mut style = match tree.kind(name_id) {
+            Kind::Waiting => theme.state_frame(&name),
+            kind => theme.frame(kind, odd && theme.colour),
+        };
+        if self.is_hit(&name) {
             style = style.patch(theme.hit());
         }
         if i == self.cursor {

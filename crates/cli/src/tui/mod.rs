@@ -2,13 +2,15 @@
 //! graph. Keys in, screen out; what is shown is computed in `profile`.
 //!
 //! ```text
-//!   keys ─→ App ─→ views (table, sandwich, flame, annotate, help) ─→ a ratatui buffer
+//!   keys ─→ App ─┬→ views (table, sandwich, flame, annotate, help) ─┬─→ a ratatui buffer
+//!                └→ Explorer: tabs of a wall-clock recording ───────┘
 //! ```
 
 mod annotate;
 mod app;
 mod arrows;
 mod data;
+mod explorer;
 mod flame;
 mod help;
 mod news;
@@ -23,6 +25,7 @@ mod tree;
 
 pub use app::App;
 pub use data::Data;
+pub use explorer::{Explorer, ExplorerText};
 pub use news::{News, ReadState};
 pub use read::read;
 pub use signals::Signals;

@@ -1,5 +1,6 @@
 //! Colours, with a plain form for terminals without.
 
+use crate::terminal::palette::StateClass;
 use profile::view::flame::Kind;
 use ratatui::style::{Color, Modifier, Style};
 
@@ -58,6 +59,30 @@ impl Theme {
             p if p >= 0.5 => Style::new().fg(Color::Green),
             _ => Style::new(),
         }
+    }
+
+    /// A word or letter about a state.
+    pub fn state(self, class: StateClass) -> Style {
+        if self.colour { Style::new().fg(Color::Indexed(class.indexed())) } else { Style::new() }
+    }
+
+    /// A piece of a state's bar, with its letter in it.
+    pub fn state_block(self, class: StateClass) -> Style {
+        if !self.colour {
+            return Style::new();
+        }
+        let ink = if class.has_light_ink() { Color::White } else { Color::Black };
+        Style::new().fg(ink).bg(Color::Indexed(class.indexed()))
+    }
+
+    /// A block of one state before another.
+    pub fn two_states(self, front: StateClass, back: StateClass) -> Style {
+        Style::new().fg(Color::Indexed(front.indexed())).bg(Color::Indexed(back.indexed()))
+    }
+
+    /// A state's frame of the flame graph; without colour its name and the bar at its left tell it apart.
+    pub fn state_frame(self, name: &str) -> Style {
+        self.state_block(StateClass::of(name))
     }
 
     /// A frame of the flame graph; `odd` separates neighbours without colour.

@@ -3,7 +3,8 @@
 use super::{App, News, Signals};
 use crate::terminal::term;
 use anyhow::Context;
-use crossterm::event::{self, Event, KeyEventKind};
+use crossterm::event::{self, DisableMouseCapture, EnableMouseCapture, Event, KeyEventKind};
+use crossterm::execute;
 use ratatui::DefaultTerminal;
 use ratatui::buffer::Buffer;
 use std::io::{self, IsTerminal};
@@ -25,11 +26,30 @@ pub fn is_usable() -> bool {
 /// every way out, a panic included.
 pub fn run(app: &mut App, news: Option<&Receiver<News>>, signals: &Signals) -> anyhow::Result<ExitCode> {
     let mut terminal = ratatui::try_init().context("can't use the terminal (--stdio prints text)")?;
+    let mouse = Mouse::capture();
     let result = events(&mut terminal, app, news, signals);
+    drop(mouse);
     ratatui::restore();
     result?;
     let signal = signals.came().and_then(|number| u8::try_from(128 + number).ok());
     Ok(signal.map_or(ExitCode::SUCCESS, ExitCode::from))
+}
+
+/// The terminal reports the mouse until this is dropped.
+struct Mouse(());
+
+impl Mouse {
+    fn capture() -> Self {
+        // A terminal without a mouse ignores it.
+        let _ = execute!(io::stdout(), EnableMouseCapture);
+        Self(())
+    }
+}
+
+impl Drop for Mouse {
+    fn drop(&mut self) {
+        let _ = execute!(io::stdout(), DisableMouseCapture);
+    }
 }
 
 fn events(
@@ -54,10 +74,10 @@ fn events(
             changed = true;
             wait = Duration::ZERO;
             // A new size is drawn by the next turn, as is anything else.
-            if let Event::Key(key) = event::read()?
-                && key.kind != KeyEventKind::Release
-            {
-                app.key(key);
+            match event::read()? {
+                Event::Key(key) if key.kind != KeyEventKind::Release => app.key(key),
+                Event::Mouse(mouse) => app.mouse(mouse),
+                _ => {}
             }
             if app.wants_to_quit() {
                 return Ok(());

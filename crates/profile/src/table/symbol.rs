@@ -57,6 +57,11 @@ impl SymbolTable {
         &self.entries[id.index()]
     }
 
+    /// All symbols with their ids.
+    pub fn iter(&self) -> impl Iterator<Item = (SymbolId, &SymbolRange)> {
+        self.entries.iter().enumerate().map(|(at, symbol)| (SymbolId::from_index(at), symbol))
+    }
+
     /// Number of distinct symbols.
     #[must_use]
     pub fn len(&self) -> usize {

@@ -2,6 +2,7 @@
 
 mod absent;
 mod counts;
+mod explore;
 mod flags;
 mod plan;
 mod records;
@@ -71,7 +72,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if args.blame {
         return crate::reading::wall::report_blame(&input, &args.wall_args, args.json);
     }
-    if args.wall && args.html.is_none() {
+    let explores = browses(&args) && explore::is_wanted(&args, &file);
+    if args.wall && args.html.is_none() && !explores {
         return crate::reading::wall::report(&path, &map, &file, &args.wall_args);
     }
     if args.header.header_only {
@@ -85,6 +87,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let browses = browses(&args);
     if browses || args.html.is_some() {
         plan.show_functions(&args);
+    }
+    if explores {
+        return explore::run(&args, &input, plan);
     }
     if browses {
         return browse(&args, &input, plan);

@@ -28,6 +28,9 @@ impl App {
             }
             return;
         }
+        if let (true, Some(explorer)) = (self.is_exploring, &mut self.explorer) {
+            return explorer.draw(buffer, area, self.theme);
+        }
         self.bars(buffer, area);
         let inner = Rect { y: area.y + 1, height: area.height - 2, ..area };
         let theme = self.theme;

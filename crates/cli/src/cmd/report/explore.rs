@@ -1,0 +1,61 @@
+//! A wall-clock recording in the terminal.
+
+use super::{Args, ReportPlan, has_no_samples, tell_problems};
+use crate::html;
+use crate::reading::damage;
+use crate::reading::load::{self, OpenRecording};
+use crate::terminal::term;
+use crate::tui::{self, App, Data, Explorer, ExplorerText};
+use perfdata::PerfData;
+use profile::off_cpu::is_off_cpu;
+use profile::view::page::gather;
+use profile::view::wall::{WallOpts, wall};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+/// True for a recording with time off the CPU, unless a flag asks for a table or a part of the samples.
+pub fn is_wanted(args: &Args, file: &PerfData<'_>) -> bool {
+    let has_waits = |name: &str| is_off_cpu(name) || name == "sched:sched_switch";
+    let is_filtered = [&args.comms, &args.dsos, &args.symbols].iter().any(|names| !names.is_empty())
+        || !(args.pid.is_empty() && args.tid.is_empty())
+        || args.cpu.is_some()
+        || args.time.is_some()
+        || args.input_and_filter().1.is_some();
+    let is_shaped = args.sort.is_some()
+        || args.fields.is_some()
+        || args.call_graph.is_some()
+        || args.branch_stack
+        || args.mem_mode
+        || args.parent.is_some();
+    let is_part = args.wall_args.waits.thread.is_some() || args.wall_args.waits.min_block.is_some();
+    !is_filtered && !is_shaped && !is_part && file.events().iter().any(|event| has_waits(&event.name))
+}
+
+/// Reads the whole recording, then shows it until the user leaves. Notes about it are printed afterwards.
+///
+/// # Errors
+/// If it can't be read, or the terminal can't be used.
+pub fn run(args: &Args, input: &OpenRecording<'_>, plan: ReportPlan) -> anyhow::Result<ExitCode> {
+    let mut opts = plan.load_opts(args, input.file)?;
+    html::keep_times(&mut opts);
+    let mut progress = load::Progress::on_stderr(input.path, input.map);
+    let recording = Arc::new(load::load_file(input.path, input.file, opts, &mut progress)?);
+    let shown = WallOpts { never_empty: true, ..WallOpts::default() };
+    let view = wall(&recording.profile, &shown);
+    let theme = tui::Theme { colour: term::colours_stdout() };
+    let mut app = App::new(Data::new(Arc::clone(&recording), plan.report), theme);
+    if view.is_observed() {
+        let source =
+            html::PageSource { path: input.path, bytes: input.map, file: input.file, recording: &recording };
+        let (title, findings) = html::head(&source, &view);
+        let page = gather(&recording.profile, &view, &shown);
+        app.explore(Explorer::new(Arc::clone(&recording), page, ExplorerText { title, findings }));
+    }
+    drop(progress);
+    let signals = tui::Signals::wait()?;
+    let code = tui::run(&mut app, None, &signals)?;
+    damage::tell(input.path, &recording.diagnostics.problems);
+    tell_problems(&recording, args.verbose);
+    has_no_samples(input.path, &recording);
+    Ok(code)
+}
