@@ -109,6 +109,8 @@ struct thread_state {
 /* The part of a print that is the thread's life. */
 #define LIFE_MASK 0xff
 
+#define LARGEST_KERNEL_STACK 65536
+
 /* Where a thread is in its user code. */
 struct place {
 	u64 ip;
@@ -753,18 +755,25 @@ INLINE int place_of(struct task_struct *task, struct place *place)
 /* Kernels that run on_switch_later let registers be read by their distance from the stack: without a call. */
 INLINE int place_from(struct task_struct *task, struct cpu_facts *facts, struct place *place)
 {
-	if (!stacks_later || !facts)
+	if (!stacks_later || !facts || is_seldom(!facts->regs_offset))
 		return place_of(task, place);
 	place_at(task->stack + facts->regs_offset, place);
 	return 1;
 }
 
-/* The same distance for all threads. */
+/*
+ * The same distance for all threads with user code. Not for a CPU's idle task: its registers were seen outside of its
+ * stack.
+ */
 INLINE void find_registers(struct cpu_facts *facts, struct task_struct *task)
 {
-	u64 regs = (u64)bpf_task_pt_regs(task), stack = (u64)task->stack;
+	u64 distance;
 
-	facts->regs_offset = regs - stack;
+	if (facts->regs_offset || !task->pid || task->flags & PF_KTHREAD)
+		return;
+	distance = (u64)bpf_task_pt_regs(task) - (u64)task->stack;
+	if (distance < LARGEST_KERNEL_STACK)
+		facts->regs_offset = distance;
 }
 
 /* Of kind and place without the argument; 0 = no place in user code. */
@@ -1272,7 +1281,7 @@ INLINE u64 switch_time(struct cpu_facts *facts, struct task_struct *prev)
 	u64 raw;
 
 	if (!field_exists(prev->se.cfs_rq) || !field_exists(prev->se.cfs_rq->rq)) {
-		if (stacks_later && is_seldom(!facts->regs_offset))
+		if (stacks_later)
 			find_registers(facts, prev);
 		return bpf_ktime_get_ns();
 	}
