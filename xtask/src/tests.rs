@@ -273,7 +273,10 @@ fn try_again(repo: &Repo, failures: &[Failure<'_>], failed: u32) -> u32 {
 }
 
 fn doctests(repo: &Repo) -> Result<Score> {
-    let run = process::capture(&mut cargo(repo, &["test", "--quiet", "--workspace", "--doc"]), BUILD_LIMIT)?;
+    let run = process::capture(
+        &mut cargo(repo, &["test", "--quiet", "--workspace", "--doc", "--no-fail-fast"]),
+        BUILD_LIMIT,
+    )?;
     if !run.ok() {
         println!("{}", run.tail(60));
     }

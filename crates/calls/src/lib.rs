@@ -10,10 +10,10 @@
 //! Replay a thread's steps into counts and times:
 //!
 //! ```
-//! use calls::model::{Asked, CallProfile, FunctionId, Gate, Replay, Step};
+//! use calls::model::{Asked, CallProfile, FunctionId, Replay, ReplayGate, Step};
 //!
 //! let (main, work) = (FunctionId(0), FunctionId(1));
-//! let mut replay = Replay::new(CallProfile::new(1, 0), Gate::new(None, Asked::default()));
+//! let mut replay = Replay::new(CallProfile::new(1, 0), ReplayGate::new(None, Asked::default()));
 //! for (time_ns, step) in [
 //!     (100, Step::Enter(main)),
 //!     (110, Step::Enter(work)),

@@ -9,11 +9,11 @@
 //! is another one, which takes samples by timers where the kernel gives no events.
 //!
 //! ```
-//! use tracer::gate::Gate;
+//! use tracer::gate::{Gate, GateStart};
 //! use tracer::layout::sleds::ONLY;
 //!
 //! // Only calls within a function that has the rule ONLY are recorded.
-//! let mut gate = Gate::new(true, false);
+//! let mut gate = Gate::new(GateStart { any_only: true, starts_off: false });
 //! assert!(!gate.is_open());
 //! gate.enter(ONLY);
 //! assert!(gate.is_open());
