@@ -1,6 +1,6 @@
 //! The brain: records to machine model to aggregated profile to view rows.
 //!
-//! **Duties.** Apply state records to a [`machine::Machine`], resolve samples against the state of
+//! **Duties.** Apply state records to a [`machine::MachineState`], resolve samples against the state of
 //! their moment, intern frames and paths, sum periods in a [`profile::Profile`], and answer views
 //! with rows.
 //!

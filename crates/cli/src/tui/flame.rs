@@ -56,8 +56,8 @@ impl FlameView {
             KeyCode::Right | KeyCode::Char('l') => self.move_to_neighbour(true),
             KeyCode::Left | KeyCode::Char('h') => self.move_to_neighbour(false),
             KeyCode::Home | KeyCode::Char('g') => self.cursor = 0,
-            KeyCode::Char('n') => self.to_hit(tree, true),
-            KeyCode::Char('N') => self.to_hit(tree, false),
+            KeyCode::Char('n') => self.go_to_hit(tree, true),
+            KeyCode::Char('N') => self.go_to_hit(tree, false),
             KeyCode::Enter => self.zoom(tree),
             KeyCode::Backspace | KeyCode::Char('u') => self.unzoom(tree),
             _ => {}
@@ -114,7 +114,7 @@ impl FlameView {
     }
 
     /// To the next frame that is found, or the one before.
-    fn to_hit(&mut self, tree: &Tree, forward: bool) {
+    fn go_to_hit(&mut self, tree: &Tree, forward: bool) {
         let count = self.layout.cells.len();
         let step = |step: usize| (self.cursor + if forward { step } else { count - step }) % count;
         let is_hit = |at: &usize| self.is_hit(tree.name(tree.node(self.layout.cells[*at].node).name));

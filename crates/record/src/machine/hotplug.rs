@@ -1,5 +1,5 @@
 //! CPUs that go offline while recording, and come. The kernel closes the events of a CPU that goes for good; when it
-//! is back they are opened again ([`crate::open::Opened::open_again`]).
+//! is back they are opened again ([`crate::open::OpenedEvents::open_again`]).
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};

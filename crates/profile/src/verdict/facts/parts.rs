@@ -82,7 +82,7 @@ pub struct WaitFacts {
     /// Locks that threads wait for, those that take most time first.
     pub locks: Vec<LockSite>,
     /// What the main thread's waits were for in the end, if one function has a large share. The caller adds it where
-    /// [`super::waits_for_others`].
+    /// the rule `waits_for_others` holds.
     pub cause: Option<WaitCause>,
     /// Timer waits: median length in ns, spread of the lengths, number of waits.
     ///
