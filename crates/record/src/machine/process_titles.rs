@@ -81,10 +81,11 @@ mod tests {
         let of =
             |pid: u32, comm: &str| ThreadUse { pid, tid: pid, comm: comm.to_owned(), ..ThreadUse::default() };
         let ours = std::process::id();
-        while children
-            .iter()
-            .any(|child| proc::status(child.id()).is_none_or(|status| status.comm != b"sleep"))
-        {
+        // The kernel sets a program's name before its arguments.
+        let is_ready = |child: &std::process::Child| {
+            cmdline(child.id(), b"sleep").is_some_and(|cmdline| !cmdline.is_empty())
+        };
+        while !children.iter().all(is_ready) {
             std::thread::yield_now();
         }
         let mut threads =
