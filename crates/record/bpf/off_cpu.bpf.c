@@ -1522,7 +1522,10 @@ INLINE int flush_thread(struct task_struct *task, int sleepable, int late)
 			runnable_weight = weigh_runnable(t, now - t->wake_ns, c->period_ns);
 		count_ended(t, now);
 		rec = sleepable ? 0 : thread_slot(t);
-		if (!rec)
+		/* The iterator may be at work, and another CPU at such a switch. */
+		if (!rec && late)
+			rec = bpf_map_lookup_elem(&scratch, &zero);
+		else if (!rec)
 			rec = bpf_map_lookup_elem(&flush_room, &zero);
 		if (rec && (wait_weight | runnable_weight)) {
 			t->flags |= FLAG_OPEN_RIGHT;
