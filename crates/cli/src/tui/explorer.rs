@@ -132,7 +132,7 @@ impl Explorer {
         Selected::of(&self.page, self.set(), &self.selection)
     }
 
-    /// Everything that depends on the selection is computed anew.
+    /// Everything that depends on the selection is computed again.
     fn forget(&mut self) {
         (self.rows, self.strips, self.flame, self.sandwich) = (None, None, None, None);
     }

@@ -125,22 +125,17 @@ impl Explorer {
         }
         parts.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
         let mut words: Vec<Span<'static>> = vec![Span::raw("  ")];
-        let mut bar: Vec<Span<'static>> = vec![Span::raw("  ")];
-        let room = width.saturating_sub(4);
-        let (mut before, mut sum, mut used) = (0, 0u64, 2);
-        for (name, ns) in parts {
+        let mut used = 2;
+        for &(name, ns) in &parts {
             let class = StateClass::of(name);
             let word = format!("{} {name} {:.1} %   ", class.letter(), percent(ns, selected.whole));
             used += word.chars().count();
             if used <= width {
                 words.push(Span::styled(word, theme.state(class)));
             }
-            sum = sum.saturating_add(ns);
-            let end = (percent(sum, selected.whole) / 100.0 * room as f64).round() as usize;
-            let columns = end.saturating_sub(before);
-            before = before.max(end);
-            bar.push(Span::styled(class.letter().to_string().repeat(columns), theme.state_block(class)));
         }
+        let mut bar: Vec<Span<'static>> = vec![Span::raw("  ")];
+        bar.extend(state_bar(&parts, selected.whole, width.saturating_sub(4), theme));
         for spans in [words, bar] {
             rows.push(Row { line: Line::from(spans), pick: None, details: String::new() });
         }
@@ -241,7 +236,7 @@ impl Explorer {
 
     fn functions(&self, rows: &mut Vec<Row>, theme: Theme) {
         /// Columns of a bar.
-        const BAR: u64 = 16;
+        const BAR: usize = 16;
         let selected = self.selected();
         let head = format!("{:>10} {:>10} {:>6}  {:<16}  FUNCTION", "self", "total", "", "total by state");
         rows.push(plain(head, theme.heading()));
@@ -254,19 +249,13 @@ impl Explorer {
             let numbers =
                 format!("{:>10} {:>10} {share:>5.1}%  ", duration_ns(row.own), duration_ns(row.total));
             let mut spans = vec![Span::raw(numbers)];
-            let (mut sum, mut before) = (0u64, 0u64);
-            let mut states: Vec<(usize, u64)> = row.states.iter().copied().enumerate().collect();
+            let states = self.page.states.iter().map(String::as_str).zip(row.states.iter().copied());
+            let mut states: Vec<(&str, u64)> = states.filter(|(_, ns)| *ns > 0).collect();
             states.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
-            for (at, ns) in states.into_iter().filter(|(_, ns)| *ns > 0) {
-                let class = StateClass::of(&self.page.states[at]);
-                sum = sum.saturating_add(ns);
-                let end = (percent(sum, selected.total) / 100.0 * BAR as f64).round() as u64;
-                let columns = end.saturating_sub(before) as usize;
-                before = before.max(end);
-                spans
-                    .push(Span::styled(class.letter().to_string().repeat(columns), theme.state_block(class)));
-            }
-            let pad = " ".repeat(BAR.saturating_sub(before) as usize);
+            let bar = state_bar(&states, selected.total, BAR, theme);
+            let drawn: usize = bar.iter().map(|part| part.content.chars().count()).sum();
+            spans.extend(bar);
+            let pad = " ".repeat(BAR.saturating_sub(drawn));
             let file = self.page.name_files.get(row.name.index()).map_or(0, |&at| at as usize);
             let file = self.page.files.get(file).map_or("", String::as_str);
             let shown = harmless(name).into_owned();
@@ -280,6 +269,20 @@ impl Explorer {
     fn is_found(&self, text: &str) -> bool {
         self.find.is_empty() || text.to_lowercase().contains(&self.find)
     }
+}
+
+/// The states side by side, each as long as its share of `whole`; together they are as long as their sum's.
+fn state_bar(states: &[(&str, u64)], whole: u64, columns: usize, theme: Theme) -> Vec<Span<'static>> {
+    let (mut sum, mut before) = (0u64, 0usize);
+    let part = |&(name, ns): &(&str, u64)| {
+        let class = StateClass::of(name);
+        sum = sum.saturating_add(ns);
+        let end = (percent(sum, whole) / 100.0 * columns as f64).round() as usize;
+        let long = end.saturating_sub(before);
+        before = before.max(end);
+        Span::styled(class.letter().to_string().repeat(long), theme.state_block(class))
+    };
+    states.iter().map(part).collect()
 }
 
 fn plain(text: String, style: Style) -> Row {
