@@ -60,14 +60,19 @@ pub fn man(repo: &Repo) -> Result<Score> {
     Ok(Score::of(process::passed_on(command.arg(repo.target().join("man")), LIMIT)?))
 }
 
-/// Checks that the workspace compiles for 64-bit ARM.
-pub fn cross(repo: &Repo) -> Result<Score> {
+/// True if the compiler has a standard library for this target.
+pub fn has_library(target: &str) -> Result<bool> {
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let found = process::capture(
-        Command::new(rustc).args(["--print", "target-libdir", "--target", ARM]),
+        Command::new(rustc).args(["--print", "target-libdir", "--target", target]),
         Duration::from_secs(30),
     )?;
-    if !std::path::Path::new(found.text().trim()).is_dir() {
+    Ok(std::path::Path::new(found.text().trim()).is_dir())
+}
+
+/// Checks that the workspace compiles for 64-bit ARM.
+pub fn cross(repo: &Repo) -> Result<Score> {
+    if !has_library(ARM)? {
         return Ok(skip("cargo check for aarch64", "this compiler has no standard library for it"));
     }
     let mut command = cargo(repo, &["check", "--quiet", "--workspace", "--target", ARM]);

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
+use crate::cargo;
 use crate::process;
 use crate::repo::Repo;
 use crate::score::{self, Score, skip};
@@ -37,7 +38,7 @@ impl Release {
     fn of(repo: &Repo) -> Result<Self> {
         let machine = std::env::consts::ARCH;
         let musl = format!("{machine}-unknown-linux-musl");
-        let has_musl = has_library(&musl)? && process::find("musl-gcc").is_some();
+        let has_musl = cargo::has_library(&musl)? && process::find("musl-gcc").is_some();
         let target = if has_musl { musl } else { format!("{machine}-unknown-linux-gnu") };
         let commit = git(repo, &["rev-parse", "--short=12", "HEAD"]);
         let epoch = Some(git(repo, &["log", "-1", "--format=%ct"])).filter(|time| !time.is_empty());
@@ -132,13 +133,6 @@ fn is_the_same_again(repo: &Repo, release: &Release, program: &Path) -> Result<S
         );
     }
     Ok(Score::of(same))
-}
-
-fn has_library(target: &str) -> Result<bool> {
-    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
-    let mut print = Command::new(rustc);
-    let found = process::capture(print.args(["--print", "target-libdir", "--target", target]), TOOL_LIMIT)?;
-    Ok(Path::new(found.text().trim()).is_dir())
 }
 
 fn version(repo: &Repo) -> Result<String> {

@@ -6,6 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::apt::Apt;
+use crate::cargo;
 use crate::process;
 use crate::score::{Score, skip};
 
@@ -94,8 +95,7 @@ fn packages() -> Score {
 }
 
 fn may_install() -> Result<(), &'static str> {
-    let id = process::capture(Command::new("id").arg("-u"), Duration::from_secs(5));
-    if !id.is_ok_and(|id| id.text().trim() == "0") {
+    if !process::is_root() {
         return Err("not root, so nothing is installed");
     }
     process::find("apt-get").map(|_| ()).ok_or("no apt-get on this machine")
@@ -103,11 +103,7 @@ fn may_install() -> Result<(), &'static str> {
 
 /// The standard library for the cross check.
 fn arm_target() -> Score {
-    let libdir = process::capture(
-        Command::new("rustc").args(["--print", "target-libdir", "--target", ARM]),
-        Duration::from_secs(30),
-    );
-    if libdir.is_ok_and(|run| std::path::Path::new(run.text().trim()).is_dir()) {
+    if cargo::has_library(ARM).unwrap_or(false) {
         return Score::PASS;
     }
     if process::find("rustup").is_none() {
