@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use super::site_chains::{SiteChains, SiteId};
 use super::thread_clock::EndedInterval;
 
-/// A place where a thread waits, told from others by its user registers. It costs a few words of a switch record, where
+/// A place where a thread waits, known by its user registers. It costs a few words of a switch record, where
 /// a stack costs thousands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PlacePrint {

@@ -196,7 +196,7 @@ impl Switches {
         }
     }
 
-    /// A CPU passes from one thread to another, the first of which stands at `spot`. The same switch may be reported
+    /// A CPU passes from one thread, which is at `spot`, to another. The same switch may be reported
     /// twice, once with a stack.
     pub fn switched(&mut self, at: Moment, switch: &SwitchPayload<'_>, spot: Option<Spot>, has_stack: bool) {
         let pair = (switch.prev, switch.next);

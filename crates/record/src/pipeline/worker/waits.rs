@@ -133,8 +133,12 @@ impl Rest {
                 let follows = switches.follows(task.tid);
                 let chain =
                     if has_stacks && follows { self.waiting_chain(sample, time_ns) } else { [].into() };
-                let (place, args) = (registers::place(sample), registers::call_args(sample));
-                let spot = follows.then_some(Spot { chain, place, syscall: None, args });
+                let spot = follows.then(|| Spot {
+                    chain,
+                    place: registers::place(sample),
+                    syscall: None,
+                    args: registers::call_args(sample),
+                });
                 let Some((switches, _)) = &mut self.switches else { return };
                 switches.switched(at, &switch, spot, has_stacks);
             }
