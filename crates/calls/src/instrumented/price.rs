@@ -71,8 +71,8 @@ impl Price {
 
     /// Reads it from the recorder's lines: method, ns of a leaf and of a tree, bytes, in thousandths.
     #[must_use]
-    pub fn parse(told: &str) -> Option<Self> {
-        let costs = told.lines().map_while(|line| {
+    pub fn parse(printed: &str) -> Option<Self> {
+        let costs = printed.lines().map_while(|line| {
             let mut words = line.split(' ');
             let way = words.next().and_then(|word| word.bytes().next())?;
             let mut thousandth = || words.next()?.parse::<f64>().ok().map(|value| value / 1e3);

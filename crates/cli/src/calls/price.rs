@@ -31,9 +31,9 @@ fn measure(args: &RecordSpec, recorder: &Recorder, ways: &str) -> Option<Price> 
     if let Some(bytes) = args.max_bytes {
         command.env(layout::KEEP_VARIABLE, bytes.to_string());
     }
-    let told = command.output();
+    let printed = command.output();
     own_folder::remove_measured(&folder);
-    Price::parse(&String::from_utf8_lossy(&told.ok()?.stdout))
+    Price::parse(&String::from_utf8_lossy(&printed.ok()?.stdout))
 }
 
 /// The line before the program runs.

@@ -100,7 +100,7 @@ pub struct Listing {
 #[derive(Clone, Copy)]
 struct ListedFunction<'a> {
     dso: &'a Dso,
-    /// `None` for nameless code.
+    /// `None` for code without a name.
     name: Option<&'a str>,
     function: &'a AnnotateFunction,
 }
