@@ -1148,8 +1148,13 @@ SELDOM int send_later(struct thread_state *t, struct task_struct *task, u64 now,
 		work = bpf_map_lookup_elem(&slot_works, &index);
 		if (work && !bpf_task_work_at_user(task, &work->work, &slot_works, at_return_to_user, 0))
 			return 0;
+		/* The thread that had the slot is still leaving its callback. Filled once: the sums are in it. */
 		t->pending = PENDING_NONE;
+		rec->flags |= FLAG_NO_SLOT;
+		count(COUNT_NO_SLOT);
+		send_sample(t, rec);
 		free_slot(t);
+		return 0;
 	}
 	t->flags &= ~FLAG_NO_SLOT;
 	rec = bpf_map_lookup_elem(&scratch, &cpu_room);
