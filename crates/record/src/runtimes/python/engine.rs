@@ -20,6 +20,8 @@ pub struct PythonEngine {
     processes: HashMap<MapData, u32, [u64; PROCESS_WORDS]>,
     rings: SharedMap,
     cpus: usize,
+    /// The program of switches is loaded, but no switch runs it yet.
+    is_idle_at_switches: bool,
 }
 
 impl std::fmt::Debug for PythonEngine {
@@ -35,7 +37,7 @@ pub fn is_possible() -> bool {
 }
 
 impl PythonEngine {
-    /// Loads the programs, attaches the one of switches if `waits` are wanted.
+    /// Loads the programs; the one of switches if `waits` are wanted.
     ///
     /// # Errors
     /// The kernel's, mostly for missing rights.
@@ -50,8 +52,6 @@ impl PythonEngine {
         if waits {
             let program: &mut BtfTracePoint = program_of(&mut ebpf, "on_leave")?;
             program.load("sched_switch", &btf).map_err(|error| load_error("on_leave", &error))?;
-            let attached = program.attach();
-            attached.map_err(|error| Error::Attach { program: "on_leave", reason: chain(&error) })?;
         }
         let missing = |map: &'static str| Error::Map { map, reason: "missing".to_owned() };
         let processes = ebpf.take_map("processes").ok_or_else(|| missing("processes"))?;
@@ -59,7 +59,7 @@ impl PythonEngine {
         let Some(Map::Array(rings)) = ebpf.map("rings") else { return Err(missing("rings")) };
         let rings = SharedMap::map(rings.fd().as_fd(), cpus * RING_BYTES / 8);
         let rings = rings.map_err(|error| Error::Map { map: "rings", reason: error.to_string() })?;
-        Ok(Self { ebpf, processes, rings, cpus })
+        Ok(Self { ebpf, processes, rings, cpus, is_idle_at_switches: waits })
     }
 
     /// The program to run at samples ([`crate::sys::Counter::set_bpf`]).
@@ -73,6 +73,17 @@ impl PythonEngine {
     pub fn watch(&mut self, pid: u32, words: [u64; PROCESS_WORDS]) {
         // A full table leaves it with its native frames.
         let _ = self.processes.insert(pid, words, 0);
+        if self.is_idle_at_switches {
+            self.is_idle_at_switches = false;
+            self.attach_to_switches();
+        }
+    }
+
+    /// Only where there is Python: each switch of the machine pays for it.
+    fn attach_to_switches(&mut self) {
+        let program: Result<&mut BtfTracePoint, Error> = program_of(&mut self.ebpf, "on_leave");
+        // Without it waits have their native frames only.
+        let _ = program.map(BtfTracePoint::attach);
     }
 
     /// The process runs something else, or has ended.
