@@ -8,7 +8,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use cli::reading::load;
-use cli::tui::{App, Data, Theme};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use profile::session::SessionOpts;
 use profile::source::Want;
@@ -16,6 +15,7 @@ use profile::view::report::{GraphOpts, ReportOpts};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use symbols::{LoadOpts, NameOpts, UnnamedCode};
+use tui::{App, Data, Theme};
 
 use crate::Target;
 use crate::parcel::Parcel;

@@ -1,5 +1,6 @@
 //! The command line: one entry per flag, from which parser and help come.
 
+pub mod colour_arg;
 pub mod event_args;
 pub mod header_args;
 pub mod id_lists;
@@ -11,9 +12,9 @@ pub mod recording;
 pub mod switch_args;
 
 use crate::cmd::Command;
-use crate::terminal::term::Colour;
 use clap::Parser;
 use clap::builder::styling::{AnsiColor, Styles};
+use colour_arg::ColourArg;
 
 const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Yellow.on_default().bold())
@@ -34,9 +35,9 @@ Examples:
   tally flame -o out.svg         flame graph of perf.data or of folded stacks")]
 pub struct Flags {
     /// When to use colours; NO_COLOR in the environment means never
-    #[arg(long, global = true, value_enum, default_value_t = Colour::Auto)]
+    #[arg(long, global = true, value_enum, default_value_t = ColourArg::Auto)]
     #[arg(value_name = "auto|always|never", hide_possible_values = true, hide_default_value = true)]
-    pub color: Colour,
+    pub color: ColourArg,
     /// Print long text straight to the terminal (TALLY_PAGER or PAGER name the pager, else less)
     #[arg(long, global = true)]
     pub no_pager: bool,

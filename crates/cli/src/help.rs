@@ -11,9 +11,10 @@ mod topics;
 pub use spelling::with_nearest;
 
 use crate::flags::Flags;
-use crate::terminal::{out, pager, term};
-use crate::text::number::count_of;
+use crate::terminal::{out, pager};
 use clap::{Arg, Command, CommandFactory};
+use display::number::count_of;
+use display::term;
 use layout::{GLOBAL, Group, HelpLayout, LAYOUTS};
 use std::ffi::OsString;
 use std::process::ExitCode;

@@ -20,7 +20,6 @@ pub mod svg;
 pub mod terminal;
 pub mod text;
 pub mod trace;
-pub mod tui;
 pub mod verdict;
 
 use clap::Parser;
@@ -54,7 +53,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(flags) => {
             record::sys::signal::survive_file_size_limit();
             leave_out_expected_panics();
-            terminal::term::set_colour(flags.color);
+            display::term::set_colour(flags.color.into());
             terminal::pager::set_off(flags.no_pager);
             let code = finish(under_memory_limit().and_then(|()| flags.command.run()));
             tell_refusals();

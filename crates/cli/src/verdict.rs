@@ -4,7 +4,7 @@ pub mod first_screen;
 
 use crate::events::io::block_events_here;
 use crate::events::io::device;
-use crate::text::number::duration_ns;
+use display::number::duration_ns;
 use profile::Profile;
 use profile::block_io::{BlockIo, Join};
 use profile::verdict::{

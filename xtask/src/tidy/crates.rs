@@ -14,13 +14,15 @@ const EDGES: &[(&str, &[&str])] = &[
     ("symbols", &["perfdata", "dso", "profile"]),
     ("calls", &["perfdata", "dso", "intelpt", "tracer", "profile", "symbols"]),
     ("counts", &["perfdata"]),
+    ("display", &[]),
+    ("tui", &["display", "perfdata", "profile", "symbols"]),
     ("exchange", &["perfdata", "profile"]),
     ("record", &["perfdata", "counts", "dso", "sched", "syscalls", "tracer"]),
     (
         "cli",
         &[
-            "perfdata", "dso", "intelpt", "calls", "counts", "exchange", "profile", "record", "symbols",
-            "syscalls", "tracer",
+            "perfdata", "dso", "intelpt", "calls", "counts", "display", "exchange", "profile", "record",
+            "symbols", "syscalls", "tracer", "tui",
         ],
     ),
 ];

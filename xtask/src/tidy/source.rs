@@ -15,6 +15,8 @@ const PURE: &[&str] = &[
     "crates/syscalls/src/lib.rs",
     "crates/exchange/src/lib.rs",
     "crates/counts/src/lib.rs",
+    "crates/display/src/lib.rs",
+    "crates/tui/src/lib.rs",
 ];
 
 /// Files with unsafe code: the boundaries between safe code and the kernel, the CPU or foreign memory.

@@ -9,9 +9,9 @@ use super::price::{self, Told};
 use super::record_spec::RecordSpec;
 use super::recorder::Recorder;
 use crate::terminal::out;
-use crate::text::number;
 use crate::text::run_screen::signal_name;
 use calls::recording::folder::{Folder, Summary};
+use display::number;
 
 /// Reports what was recorded, what it cost, and how the program ended; and notes the cost in the folder.
 ///

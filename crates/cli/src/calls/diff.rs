@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use super::open::{Need, with_view};
 use super::view_args::ViewArgs;
 use crate::terminal::out::{self, harmless};
-use crate::text::number;
+use display::number;
 
 /// Compare two recordings of calls: absolute times and counts, by function or by path
 #[derive(clap::Args, Clone, Debug)]

@@ -8,9 +8,9 @@ use std::path::PathBuf;
 use super::open::{Need, Notes, with_view};
 use super::table;
 use super::view_args::ViewArgs;
-use crate::text::number;
 use crate::{html, svg, terminal::out};
 use calls::view::View;
+use display::number;
 use exchange::export;
 use profile::view::flame::{Kind, NodeId, Tree, Unit};
 

@@ -6,9 +6,9 @@ use std::cmp::Reverse;
 use std::io::{self, Write};
 
 use crate::terminal::out::harmless;
-use crate::text::number;
 use calls::recording::kernel;
 use calls::recording::names::Functions;
+use display::number;
 
 /// The tree's children by node, the largest total first; and the roots.
 struct Children {

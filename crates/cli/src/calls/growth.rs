@@ -8,9 +8,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::record_spec::RecordSpec;
-use crate::text::number;
 use calls::recording::folder::Folder;
 use calls::view::limits::CallsLeft;
+use display::number;
 
 /// Recordings of this many bytes are large.
 const LARGE_BYTES: u64 = 256 << 20;

@@ -8,9 +8,9 @@ use std::path::Path;
 use super::open::{Need, with_view};
 use super::view_args::ViewArgs;
 use crate::terminal::out::{self, harmless};
-use crate::text::number;
 use calls::recording::folder::Folder;
 use calls::uftrace;
+use display::number;
 
 /// Prints it.
 ///

@@ -8,6 +8,7 @@ use ::record::scratch::{PlaceRule, ScratchFolder};
 use ::record::sys::time::Clock;
 use anyhow::Context;
 use calls::model::{CallProfile, FileGrowth};
+use display::term;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -18,8 +19,7 @@ use super::own_folder;
 use super::record as recording;
 use super::record_spec::RecordSpec;
 use super::{slow_folder, slow_pane, table};
-use crate::terminal::{out, term};
-use crate::text::number;
+use crate::terminal::out;
 use calls::probing::ProbePlan;
 use calls::recording::folder::Folder;
 use calls::recording::function::Function;
@@ -27,6 +27,7 @@ use calls::recording::names::Functions;
 use calls::recording::tail_reader::Tail;
 use calls::selection::rules::Rules;
 use calls::view::slow_call::SlowWish;
+use display::number;
 
 /// Lines that a screen keeps for what is around the table.
 const FRAME_LINES: usize = 4;

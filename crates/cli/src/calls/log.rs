@@ -4,11 +4,11 @@ use calls::model::{End, Extra, FunctionId};
 use std::io::{self, Write};
 
 use crate::terminal::out::harmless;
-use crate::text::number;
 use calls::recording::kernel;
 use calls::view::View;
 use calls::view::call_lines::{CallLine, LineKind, NamedCall, each_line};
 use calls::view::track::Track;
+use display::number;
 
 /// Prints all threads' calls, merged by time.
 ///

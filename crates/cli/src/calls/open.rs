@@ -11,7 +11,7 @@ use super::pt_notes;
 use super::view_args::ViewArgs;
 use crate::cmd::report::parse_times;
 use crate::reading::{damage, load};
-use crate::text::number;
+use display::number;
 
 /// Notes besides the numbers.
 #[derive(Default)]

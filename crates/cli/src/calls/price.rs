@@ -11,10 +11,10 @@ use super::own_folder;
 use super::record_spec::RecordSpec;
 use super::recorder::Recorder;
 use crate::terminal::out;
-use crate::text::number;
 use calls::instrumented::price::{LEAF_BYTES, Price, SpentTime, measured_methods};
 use calls::instrumented::sleds::Instrumented;
 use calls::recording::folder::Summary;
+use display::number;
 use tracer::layout;
 
 /// Measures it, with the recorder and into the file system of the recording. `None` where the recorder can't be

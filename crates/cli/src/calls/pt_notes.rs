@@ -2,7 +2,7 @@
 
 use calls::pt::{Note, Resolution, TraceOutcome};
 
-use crate::text::number;
+use display::number;
 
 /// The lines to be shown next to the numbers.
 #[must_use]

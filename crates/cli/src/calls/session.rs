@@ -22,8 +22,8 @@ use super::scripts::Became;
 use super::watch::Watch;
 use super::{kernel, totals};
 use crate::terminal::out;
-use crate::text::number;
 use calls::probing::ProbePlan;
+use display::number;
 
 /// How often what the kernel wrote is read.
 const PAUSE: Duration = Duration::from_millis(4);

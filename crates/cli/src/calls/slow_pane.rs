@@ -2,9 +2,9 @@
 
 use super::graph;
 use crate::terminal::out::harmless;
-use crate::text::number;
 use calls::recording::names::Functions;
 use calls::view::slow_call::LastSlow;
+use display::number;
 
 /// At most this many lines: the call, and the tree of what it called, the largest total first. `since_ns`: the start, on
 /// the recording's clock.

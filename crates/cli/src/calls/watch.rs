@@ -4,7 +4,7 @@ use record::calls::{CallSource, WatchedCounts, WrittenCalls};
 use rustc_hash::FxHashMap;
 use std::time::{Duration, Instant};
 
-use crate::text::number;
+use display::number;
 
 /// How often rates are looked at.
 const EVERY: Duration = Duration::from_millis(250);

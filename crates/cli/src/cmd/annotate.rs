@@ -4,12 +4,10 @@ use crate::cmd::report;
 use crate::flags::name_args::NameArgs;
 use crate::flags::perf_only::{AnnotateFlags, PerfOnly};
 use crate::reading::load;
+use crate::terminal::{end_signals, out, pager};
 use crate::text::annotate::{self as text, AnnotateText, PercentType, Shows};
-use crate::{
-    terminal::{out, pager, term},
-    tui,
-};
 use anyhow::{Context, bail};
+use display::term;
 use dso::disasm::Syntax;
 use dso::{Missing, ObjectFile};
 use perfdata::PerfData;
@@ -215,8 +213,8 @@ fn browse(
     if app.open_listing(hottest, (opts, &sources(args))).is_err() {
         return Ok(None);
     }
-    let signals = tui::Signals::wait()?;
-    tui::run(&mut app, None, &signals).map(Some)
+    let signal = end_signals::wait()?;
+    Ok(Some(tui::run(&mut app, None, &signal)?))
 }
 
 fn sources(args: &Args) -> Sources {

@@ -3,8 +3,8 @@
 use crate::flags::name_args::NameArgs;
 use crate::reading::load::{self, Progress};
 use crate::terminal::out;
-use crate::text::number::bytes;
 use anyhow::{Context, bail};
+use display::number::bytes;
 use perfdata::PerfData;
 use perfdata::appendix::archive;
 use profile::session::{Dimensions, SessionOpts};

@@ -1,9 +1,10 @@
 //! `tally doctor`: what works on this machine, and how to get the rest.
 
 use crate::terminal::foreign::json_lines;
-use crate::terminal::term::{Paint, paint};
-use crate::terminal::{out, term};
-use crate::text::fit::wrap;
+use crate::terminal::out;
+use display::fit::wrap;
+use display::term;
+use display::term::{Paint, paint};
 use record::doctor::{Check, DoctorSection, Health, best_remedy, examine};
 use serde_json::json;
 use std::io::Write;

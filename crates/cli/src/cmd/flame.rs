@@ -9,9 +9,9 @@ use exchange::import::{self, TextFormat};
 use profile::view::flame::{Tree, TreeOpts, WallTree};
 
 use crate::svg::{self, Palette, SvgOpts};
-use crate::text::number::count_of;
 use crate::{html, reading::wall, terminal::out};
 use anyhow::Context;
+use display::number::count_of;
 use dso::MappedFile;
 use profile::profile::Profile;
 use profile::session::SessionOpts;

@@ -2,8 +2,8 @@
 
 use crate::reading::load;
 use crate::terminal::out;
-use crate::text::number::count_of;
 use anyhow::bail;
+use display::number::count_of;
 use record::output_file::{create_export, create_recording};
 use std::path::PathBuf;
 use std::process::ExitCode;

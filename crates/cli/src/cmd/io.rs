@@ -6,11 +6,9 @@ use crate::reading::damage;
 use crate::reading::load::{self, Progress};
 use crate::terminal::status_line::StatusLine;
 use crate::text::io::{self as text, IoTextOpts};
-use crate::{
-    html, svg,
-    terminal::{out, term},
-};
+use crate::{html, svg, terminal::out};
 use anyhow::Context;
+use display::term;
 use perfdata::PerfData;
 use profile::block_io::Request;
 use profile::session::{Dimensions, SessionOpts};

@@ -2,13 +2,11 @@
 
 use crate::reading::damage;
 use crate::reading::wall::{self, WaitArgs};
-use crate::text::fit::cut;
-use crate::text::number::{count_of, duration_ns, grouped};
 use crate::text::wall::place;
-use crate::{
-    reading::load,
-    terminal::{out, term},
-};
+use crate::{reading::load, terminal::out};
+use display::fit::cut;
+use display::number::{count_of, duration_ns, grouped};
+use display::term;
 use profile::Profile;
 use profile::table::FrameId;
 use profile::view::locks::{LockHolder, LockRow, contended, kernel_taker, locks};

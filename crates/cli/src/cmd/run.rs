@@ -17,11 +17,12 @@ use crate::verdict::first_screen::{FirstScreen, RecordedFile, ScreenSources};
 use crate::{
     html,
     reading::{name_hints, wall},
-    terminal::{out, term},
+    terminal::out,
     text,
     verdict::first_screen,
 };
 use anyhow::{Context, bail};
+use display::term;
 use profile::profile::Profile;
 use profile::view::flame::{Tree, TreeOpts};
 use profile::view::hot_functions::main_event;
@@ -256,7 +257,7 @@ fn processes(pids: &[u32], summary: &RunSummary) -> String {
 
 fn files(args: &Args, path: &Path, summary: &RunSummary) -> Vec<(String, String)> {
     let input = input(path);
-    let size = text::number::bytes(summary.recorder.file_bytes);
+    let size = display::number::bytes(summary.recorder.file_bytes);
     let mut files = vec![(path.display().to_string(), format!("{size}; browse: tally report{input}"))];
     match &args.flame {
         Some(flame) => files.push((flame.display().to_string(), "flame graph, for a browser".to_owned())),

@@ -5,11 +5,9 @@ use crate::reading::damage;
 use crate::reading::wall::{self, WaitArgs};
 use crate::terminal::foreign::json_lines;
 use crate::text::timeline::{self as text, TimelineTextOpts};
-use crate::{
-    reading::load,
-    terminal::{out, term},
-};
+use crate::{reading::load, terminal::out};
 use anyhow::bail;
+use display::term;
 use profile::view::timeline::{TimelineOpts, timeline};
 use std::io::Write;
 use std::path::PathBuf;

@@ -5,6 +5,7 @@
 
 mod view;
 
+use display::term;
 use std::fs::File;
 use std::io::{IsTerminal, Write};
 use std::os::fd::{AsFd as _, AsRawFd};
@@ -32,13 +33,10 @@ use record::sys::signal::SIGPIPE;
 use crate::cmd::report;
 use crate::flags::recording::{SamplingArgs, TargetArgs};
 use crate::reading::load;
-use crate::text::report::{StdioOpts, section_name, write};
-use crate::tui::News;
-use crate::{
-    terminal::{out, term},
-    tui,
-};
+use crate::terminal::{end_signals, out};
+use crate::text::report::{StdioOpts, write};
 use symbols::{LoadOpts, NameOpts, Recording, UnnamedCode};
+use tui::News;
 use view::ViewArgs;
 
 /// Show what runs now: functions by their share, refreshed every few seconds
@@ -88,7 +86,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         signals.watch_stdout();
         return print_tables(&args, &start(opts, keys), signals);
     }
-    let signals = tui::Signals::wait()?;
+    let signal = end_signals::wait()?;
     let view = args.view.report()?;
     let slices = start(opts, view.keys());
     let view = ReportOpts {
@@ -101,7 +99,11 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     data.turn_order();
     let theme = tui::Theme { colour: term::colours_stdout() };
     let mut app = tui::App::fed(data, theme, tui::ReadState::Live { held: false });
-    tui::run(&mut app, Some(&news_of(slices, args.iterations)), &signals)
+    match tui::run(&mut app, Some(&news_of(slices, args.iterations)), &signal) {
+        // As it was raised: the exit status depends on its type.
+        Err(tui::Error::Source(error)) => Err(anyhow::Error::from_boxed(error)),
+        result => Ok(result?),
+    }
 }
 
 /// Slices as news, this many at most.
@@ -109,7 +111,10 @@ fn news_of(slices: Receiver<Slice>, most: Option<u32>) -> Receiver<News> {
     let (sender, news) = sync_channel(1);
     std::thread::spawn(move || {
         for slice in slices.into_iter().take(most.map_or(usize::MAX, |n| n as usize)) {
-            let item = slice.map_or_else(News::Failed, |recording| News::Recording(Arc::new(recording)));
+            let item = match slice {
+                Ok(recording) => News::Recording(Arc::new(recording)),
+                Err(error) => News::Failed(error.into_boxed_dyn_error()),
+            };
             if sender.send(item).is_err() {
                 return;
             }
@@ -229,7 +234,7 @@ fn lines(recording: &Recording, view: &ViewArgs) -> anyhow::Result<Vec<String>> 
 
 fn table(profile: &Profile, section: &ReportSection, view: &ViewArgs) -> anyhow::Result<Vec<String>> {
     let samples: u64 = section.totals.iter().map(|t| t.count).sum();
-    let head = format!("{samples} samples of {}", section_name(profile, section).1);
+    let head = format!("{samples} samples of {}", section.event_names(profile));
     let mut text = Vec::new();
     let style = StdioOpts { quiet: true, min_percent: view.percent_limit, ..StdioOpts::default() };
     let one = Report { sections: vec![section.clone()], ..Report::default() };

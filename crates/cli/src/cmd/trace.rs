@@ -2,12 +2,12 @@
 
 use crate::flags::recording::{ProcessArg, TargetArgs};
 use crate::terminal::out;
-use crate::text::number::grouped;
 use crate::trace::follow::TracedThreads;
 use crate::trace::printer::{CallPrinter, ShownCalls, key_of};
 use crate::trace::session::{TraceEnd, TraceSession};
 use crate::trace::summary::CallSummary;
 use anyhow::Context;
+use display::number::grouped;
 use record::sys::time::Clock;
 use record::syscalls::{SyscallEngine, SyscallOptions, SyscallScope};
 use std::io::{BufWriter, Write};

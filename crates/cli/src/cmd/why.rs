@@ -5,9 +5,10 @@ use crate::verdict::first_screen::SCHEMA_VERSION;
 use crate::verdict::{self, MachineChange};
 use crate::{
     reading::{load, wall},
-    terminal::{out, pager, term},
+    terminal::{out, pager},
 };
 use anyhow::bail;
+use display::term;
 use perfdata::{PerfData, findings_note};
 use profile::verdict::{INPUT, quoted};
 use record::summary::RunSummary;

@@ -2,10 +2,10 @@
 
 use super::about::About;
 use crate::terminal::foreign::harmless;
-use crate::text::number::{count_of, duration_ns};
 use calls::model::{CallProfile, CallStats, FunctionId, SlowCall};
 use calls::view::View;
 use calls::view::page::page_data;
+use display::number::{count_of, duration_ns};
 use profile::grow::GrownSum as _;
 use profile::view::page::PageData;
 use serde_json::{Value, json};

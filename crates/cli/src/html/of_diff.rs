@@ -4,7 +4,7 @@ use super::about::About;
 use crate::reading::load;
 use crate::terminal::foreign::harmless;
 use crate::text::diff::{DiffText, sentences, word};
-use crate::text::number::{count_of, grouped};
+use display::number::{count_of, grouped};
 use profile::grow::GrownSum as _;
 use profile::profile::{Profile, Sums};
 use profile::view::diff::{Diff, DiffRow, DiffSection, Norm};

@@ -1,7 +1,7 @@
 //! The page of requests to disks: time in the queue and in the device by the functions that cause them.
 
 use super::about::About;
-use crate::text::number::{bytes, count_of, duration_ns};
+use display::number::{bytes, count_of, duration_ns};
 use profile::view::io::Io;
 use profile::view::page::{PageData, of_requests};
 use serde_json::Value;

@@ -2,7 +2,7 @@
 
 use super::about::About;
 use crate::terminal::foreign::xml;
-use crate::text::number::{duration_ns, grouped};
+use display::number::{duration_ns, grouped};
 use profile::grow::GrownSum as _;
 use profile::view::flame::Unit;
 use profile::view::page::{ItemSet, NameSum, PageData, StateSums, name_sums, state_sums};

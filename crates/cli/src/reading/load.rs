@@ -2,8 +2,8 @@
 
 use crate::reading::damage;
 use crate::terminal::out;
-use crate::terminal::term;
 use anyhow::{Context, bail};
+use display::term;
 use dso::MappedFile;
 use perfdata::PerfData;
 use std::io::{IsTerminal, Read, Write};

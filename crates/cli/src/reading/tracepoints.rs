@@ -1,12 +1,12 @@
 //! Reads the tracepoints of a recording one by one, with the names of threads at that moment and call chains.
 
 use crate::script::own_name;
-use crate::text::number::count_of;
 use crate::{
     reading::{damage, load},
     terminal::out,
 };
 use anyhow::bail;
+use display::number::count_of;
 use dso::MappedFile;
 use perfdata::abi::{PERF_SAMPLE_TIME, PERF_TYPE_TRACEPOINT};
 use perfdata::tracepoint::{Format, TracepointFormats};

@@ -3,12 +3,13 @@
 use crate::reading::damage;
 use crate::reading::load::{self, OpenRecording, Progress};
 use crate::terminal::foreign::json_lines;
-use crate::terminal::{out, pager, term};
+use crate::terminal::{out, pager};
 use crate::text::blame::{self as blame_text, BlameTextOpts};
 use crate::text::critical;
-use crate::text::number::{count_of, duration_ns};
 use crate::text::present;
 use crate::text::wall::{self as text, WallTextOpts};
+use display::number::{count_of, duration_ns};
+use display::term;
 use dso::MappedFile;
 use perfdata::PerfData;
 use profile::profile::Profile;

@@ -1,6 +1,6 @@
 //! Colours of frames: the hue shows the kind of code, the shade separates neighbours.
 
-use crate::terminal::palette::StateClass;
+use display::palette::StateClass;
 use profile::view::flame::Kind;
 
 /// Meaning of colours.

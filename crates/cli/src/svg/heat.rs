@@ -1,7 +1,7 @@
 //! The heat map of latencies over time as one SVG file.
 
 use crate::terminal::foreign::xml;
-use crate::text::number::{bytes, duration_ns, grouped};
+use display::number::{bytes, duration_ns, grouped};
 use profile::view::io::OverTime;
 use std::io::{self, Write};
 

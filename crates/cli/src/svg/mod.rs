@@ -7,8 +7,8 @@ mod small;
 pub use colour::Palette;
 
 use crate::terminal::foreign::{harmless, xml};
-use crate::terminal::palette::StateClass;
-use crate::text::number;
+use display::number;
+use display::palette::StateClass;
 use profile::view::flame::{FlameCell, Kind, Layout, LayoutOpts, NodeId, Tree, Unit};
 use std::io::{self, Write};
 

@@ -1,7 +1,7 @@
 //! Text that others wrote: names of events, threads, files, functions and fields, messages that quote them. It may hold
 //! what steers a terminal, ends an element or turns a line around. There is one function for each place it goes to.
 
-use crate::terminal::term;
+use display::term;
 pub use perfdata::text::harmless;
 use perfdata::text::{is_unseen as is_harmful, spell, spelled};
 use serde_json::Value;

@@ -1,10 +1,8 @@
-//! What reaches a terminal: output, its pager and colours, lines about progress; text of others made harmless;
-//! the colours and letters of states.
+//! Output to a terminal: the pager, lines about progress, signals that end a view; text of others made harmless.
 
+pub mod end_signals;
 pub mod foreign;
 pub mod interrupts_off;
 pub mod out;
 pub mod pager;
-pub mod palette;
 pub mod status_line;
-pub mod term;

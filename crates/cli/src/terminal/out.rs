@@ -4,8 +4,9 @@
 //! a message, while a full disk is an error. Text of others is made harmless on its way ([`crate::terminal::foreign`]).
 
 use crate::terminal::foreign::{Net, harmless_lines, json_lines};
-use crate::terminal::{status_line, term};
+use crate::terminal::status_line;
 use anyhow::Context;
+use display::term;
 use record::output_file::write_export;
 use std::borrow::Cow;
 use std::io::{self, BufWriter, IsTerminal as _, Stderr, Stdout, StdoutLock, Write};

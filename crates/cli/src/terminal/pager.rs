@@ -1,6 +1,6 @@
 //! Long text on a terminal goes through a pager, as that of perf and git does.
 
-use crate::terminal::term;
+use display::term;
 use record::sys::redirect;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;

@@ -18,7 +18,7 @@ impl StatusLine {
     pub fn of(target: &Target) -> Self {
         if target.command.is_empty() && target.whom != Whom::Command && std::io::stderr().is_terminal() {
             let line = format!("recording {} … Ctrl-C ends", crate::terminal::out::harmless(&whom(target)));
-            let line = crate::text::fit::cut(&line, crate::terminal::term::width().saturating_sub(1));
+            let line = display::fit::cut(&line, display::term::width().saturating_sub(1));
             IS_SHOWN.store(write!(std::io::stderr(), "\r{line}").is_ok(), Ordering::Relaxed);
         }
         Self(())
@@ -34,7 +34,7 @@ impl Drop for StatusLine {
 /// Takes the line away, if there is one: something else is printed.
 pub fn clear() {
     if IS_SHOWN.swap(false, Ordering::Relaxed) {
-        let width = crate::terminal::term::width().saturating_sub(1);
+        let width = display::term::width().saturating_sub(1);
         let _ = write!(std::io::stderr(), "\r{:width$}\r", "");
     }
 }

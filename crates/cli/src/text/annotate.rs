@@ -1,9 +1,9 @@
 //! `annotate --stdio`: listings in perf's form.
 
 use crate::terminal::out::{harmless, shown};
-use crate::terminal::term::{Paint, paint};
-use crate::text::number::count_of;
 use anyhow::bail;
+use display::number::count_of;
+use display::term::{Paint, paint};
 use profile::profile::Sums;
 use rustc_hash::FxHashMap;
 use std::fmt::Write;

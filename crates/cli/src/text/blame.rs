@@ -1,9 +1,9 @@
 //! Blame as text and JSON: what a thread's wall-clock time went to, in other threads too.
 
-use super::fit::cut;
-use super::number::{count_of, duration_ns};
 use crate::terminal::out::harmless;
-use crate::terminal::term::{Paint, paint};
+use display::fit::cut;
+use display::number::{count_of, duration_ns};
+use display::term::{Paint, paint};
 use profile::Profile;
 use profile::view::blame::{Blame, BlameCause, causes, wait_edges};
 use serde_json::{Value, json};

@@ -1,8 +1,8 @@
 //! The critical path as text and JSON.
 
 use super::blame::{Amounts, BlameTextOpts, place_words, state_words, thread_name};
-use super::number::{count_of, duration_ns};
 use crate::terminal::out::harmless;
+use display::number::{count_of, duration_ns};
 use profile::Profile;
 use profile::view::blame::{
     BlameEnd, BlamedFunction, CriticalPath, CriticalPiece, blamed_functions, causes, end_function,

@@ -1,9 +1,9 @@
 //! Findings with all their evidence, as text: numbers, stacks with shares, checks, the next command.
 
-use super::fit::wrap;
 use crate::terminal::out::harmless;
-use crate::terminal::term::{Paint, paint};
 use crate::verdict::Judgement;
+use display::fit::wrap;
+use display::term::{Paint, paint};
 use serde_json::Value;
 use std::fmt::Write as _;
 

@@ -1,12 +1,12 @@
 //! The first screen of `tally run` as text: the answer, where the time goes, how sure, what next. At most 28 lines of 80
 //! columns.
 
-use super::bar::{eighths, heat, of_eighths};
-use super::fit::{cut, wrap};
-use super::number::{count_of, duration_ns};
 use crate::terminal::out::harmless;
-use crate::terminal::term::{self, Paint, paint};
 use crate::verdict::first_screen::{FirstScreen, Headline};
+use display::bar::{eighths, heat, of_eighths};
+use display::fit::{cut, wrap};
+use display::number::{count_of, duration_ns};
+use display::term::{self, Paint, paint};
 use profile::verdict::FEW_SAMPLES;
 use profile::view::hot_functions::HotFunctionRow;
 

@@ -1,7 +1,7 @@
 //! Histograms in powers of two as bars.
 
-use super::bar::of_eighths;
-use super::number::grouped;
+use display::bar::of_eighths;
+use display::number::grouped;
 use profile::view::wall::Histogram;
 use std::io::{self, Write};
 

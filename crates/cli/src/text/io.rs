@@ -1,11 +1,11 @@
 //! Block I/O as text: sums, latencies, histograms, a heat map, and who caused it.
 
-use super::fit::cut;
 use super::histogram::{range, write_pair};
-use super::number::{brief_ns, bytes, duration_ns, grouped, size_1024};
 use crate::events::io::device;
 use crate::terminal::out::harmless;
-use crate::terminal::term::{Paint, paint};
+use display::fit::cut;
+use display::number::{brief_ns, bytes, duration_ns, grouped, size_1024};
+use display::term::{Paint, paint};
 use profile::block_io::Op;
 use profile::view::io::{Amount, Io, Latencies, LatencyRow, Submitter};
 use profile::view::wall::Histogram;

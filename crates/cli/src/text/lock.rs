@@ -3,7 +3,7 @@
 use crate::reading::tracepoints::{Hit, HitSink, function, name_and_pid};
 use crate::script::own_name;
 use crate::terminal::out;
-use crate::text::number::count_of;
+use display::number::count_of;
 use profile::lock_events::{LockKind, LockWaiter, LockWaits, OpenWaits};
 use profile::profile::Profile;
 use profile::session::Session;

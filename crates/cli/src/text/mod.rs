@@ -1,19 +1,16 @@
 //! Text output: numbers, and the views that are printed.
 
 pub mod annotate;
-pub mod bar;
 pub mod blame;
 pub mod callgraph;
 pub mod critical;
 pub mod diff;
 pub mod findings;
 pub mod first_screen;
-pub mod fit;
 pub mod header;
 pub mod histogram;
 pub mod io;
 pub mod lock;
-pub mod number;
 pub mod present;
 pub mod report;
 pub mod run_screen;

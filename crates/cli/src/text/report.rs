@@ -7,7 +7,7 @@ mod hierarchy;
 
 use super::callgraph::{self, ChainBase, GraphStyle};
 use crate::terminal::out::{harmless, shown};
-use crate::terminal::term::{Paint, paint};
+use display::term::{Paint, paint};
 use profile::profile::{Profile, Sums};
 use profile::view::report::{
     Report, ReportField, ReportOpts, ReportRow, ReportSection, SortKey, SortValue as Cell,
@@ -100,28 +100,14 @@ fn write_section_head(
     let sums = if opts.relative { &section.shown } else { &section.totals };
     let count = sums.iter().map(|sums| sums.count).sum();
     let period = sums.iter().fold(0u64, |sum, next| sum.wrapping_add(next.period));
-    let (plural, name) = section_name(profile, section);
+    let plural = if section.events.len() > 1 { "s" } else { "" };
+    let name = section.event_names(profile);
     let members = name.strip_prefix("anon group { ").and_then(|name| name.strip_suffix(" }"));
     let name = members.filter(|_| opts.forced_group).unwrap_or(&name);
     writeln!(out, "# Samples: {} of event{plural} '{}'", rounded_count(count), harmless(name))?;
     match &opts.memory_keys {
         Some(keys) => writeln!(out, "# Total weight : {period}\n# Sort order   : {keys}\n#"),
         None => writeln!(out, "# Event count (approx.): {period}\n#"),
-    }
-}
-
-/// The name of the event, or of the group with its members; with the plural `s` if there are several.
-pub fn section_name(profile: &Profile, section: &ReportSection) -> (&'static str, String) {
-    let names: Vec<&str> = section.events.iter().map(|&event| profile.events[event].name.as_str()).collect();
-    match names.as_slice() {
-        [one] => ("", (*one).to_owned()),
-        several => {
-            let [leader, member] = [section.events[0], section.events[1]];
-            let names = several.join(", ");
-            let group = profile.events[leader].group_name.as_deref().unwrap_or("anon group");
-            let counted_together = profile.events[member].leader == leader;
-            ("s", if counted_together { format!("{group} {{ {names} }}") } else { names })
-        }
     }
 }
 

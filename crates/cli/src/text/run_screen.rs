@@ -7,12 +7,12 @@ mod words;
 
 pub use words::signal_name;
 
-use super::bar::{eighths, heat, of_eighths};
-use super::fit::{cut, wrap};
-use super::number::{count_of, duration_ns, grouped};
 use crate::terminal::interrupts_off::{FOOTNOTE, enables_interrupts};
 use crate::terminal::out::harmless;
-use crate::terminal::term::{Paint, paint};
+use display::bar::{eighths, heat, of_eighths};
+use display::fit::{cut, wrap};
+use display::number::{count_of, duration_ns, grouped};
+use display::term::{Paint, paint};
 use record::summary::{MoreThreads, RunSummary, ThreadUse};
 use std::fmt::Write as _;
 use thread_rows::ThreadRow;

@@ -1,10 +1,10 @@
 //! Threads over time as strips of letters: one where a state took three quarters of a column, a block as high as the
 //! share on the CPU where none did.
 
-use super::fit::cut;
-use super::number::{count_of, duration_ns};
 use crate::terminal::out::harmless;
-use crate::terminal::term::{Paint, paint};
+use display::fit::cut;
+use display::number::{count_of, duration_ns};
+use display::term::{Paint, paint};
 use perfdata::off_cpu::State;
 use profile::off_cpu::WaitReason;
 use profile::view::timeline::{Column, Timeline, TimelineRow};

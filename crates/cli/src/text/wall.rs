@@ -1,10 +1,10 @@
 //! The wall-clock view as text: where all threads' time went, on the CPU and off it.
 
-use super::fit::cut;
 use super::histogram::write_pair;
-use super::number::{brief_ns, count_of, duration_ns, grouped, noun};
 use crate::terminal::out::harmless;
-use crate::terminal::term::{Paint, paint};
+use display::fit::cut;
+use display::number::{brief_ns, count_of, duration_ns, grouped, noun};
+use display::term::{Paint, paint};
 use perfdata::off_cpu::flag;
 use profile::Profile;
 use profile::grow::Grow as _;

@@ -1,7 +1,7 @@
 //! Sums of system calls: of all threads, and of each.
 
 use super::follow::TracedThreads;
-use crate::text::number::{count_of, grouped};
+use display::number::{count_of, grouped};
 use profile::grow::{Grow, GrownSum};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashMap};

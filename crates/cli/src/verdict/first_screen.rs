@@ -4,9 +4,9 @@
 
 mod quality;
 
-use crate::text::number::duration_ns;
 use crate::text::run_screen::{signal_name, thread_rows};
 use crate::verdict::Judgement;
+use display::number::duration_ns;
 use profile::off_cpu::OffCpuSource;
 use profile::profile::Profile;
 use profile::verdict::{FEW_SAMPLES, Finding};

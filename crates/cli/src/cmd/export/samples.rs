@@ -3,8 +3,8 @@
 use crate::cmd::export::ExportFormat;
 use crate::reading::load::{self, Progress};
 use crate::terminal::out;
-use crate::text::number::{count_of, duration_ns, grouped};
 use anyhow::Context;
+use display::number::{count_of, duration_ns, grouped};
 use exchange::export::samples::{SampleSet, ValueKind, ValueUnit};
 use exchange::export::{callgrind, firefox, pprof, speedscope};
 use profile::session::{Dimensions, SessionOpts};

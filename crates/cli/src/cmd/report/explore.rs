@@ -4,14 +4,17 @@ use super::{Args, ReportPlan, has_no_samples, tell_problems};
 use crate::html;
 use crate::reading::damage;
 use crate::reading::load::{self, OpenRecording};
-use crate::terminal::term;
-use crate::tui::{self, App, Data, Explorer, ExplorerText};
+use crate::terminal::end_signals;
+use crate::text::findings;
+use display::term;
 use perfdata::PerfData;
 use profile::off_cpu::is_off_cpu;
 use profile::view::page::gather;
 use profile::view::wall::{WallOpts, wall};
+use serde_json::Value;
 use std::process::ExitCode;
 use std::sync::Arc;
+use tui::{App, Data, Explorer, ExplorerFinding, ExplorerText};
 
 /// True for a recording with time off the CPU, unless a flag asks for a table or a part of the samples.
 pub fn is_wanted(args: &Args, file: &PerfData<'_>) -> bool {
@@ -49,13 +52,27 @@ pub fn run(args: &Args, input: &OpenRecording<'_>, plan: ReportPlan) -> anyhow::
             html::PageSource { path: input.path, bytes: input.map, file: input.file, recording: &recording };
         let (title, findings) = html::head(&source, &view);
         let page = gather(&recording.profile, &view, &shown);
+        let findings =
+            findings.iter().enumerate().map(|(at, finding)| explorer_finding(at, finding)).collect();
         app.explore(Explorer::new(Arc::clone(&recording), page, ExplorerText { title, findings }));
     }
     drop(progress);
-    let signals = tui::Signals::wait()?;
-    let code = tui::run(&mut app, None, &signals)?;
+    let signal = end_signals::wait()?;
+    let code = tui::run(&mut app, None, &signal)?;
     damage::tell(input.path, &recording.diagnostics.problems);
     tell_problems(&recording, args.verbose);
     has_no_samples(input.path, &recording);
     Ok(code)
+}
+
+/// The finding at this place of `tally why --json`, with its evidence as text.
+fn explorer_finding(at: usize, finding: &Value) -> ExplorerFinding {
+    let text = |key: &str| finding[key].as_str().unwrap_or_default().to_owned();
+    ExplorerFinding {
+        name: text("name"),
+        claim: text("claim"),
+        detail: text("detail"),
+        fix: text("fix"),
+        evidence: findings::draw(std::slice::from_ref(finding), at + 1, 100, false),
+    }
 }

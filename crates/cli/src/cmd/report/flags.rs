@@ -1,10 +1,10 @@
 //! The flags of `tally report`, in perf's spelling.
 
+use crate::flags::colour_arg::ColourArg;
 use crate::flags::header_args::HeaderArgs;
 use crate::flags::name_args::NameArgs;
 use crate::flags::perf_only::{PerfOnly, ReportFlags};
 use crate::flags::switch_args::SwitchArgs;
-use crate::terminal::term::Colour;
 use std::path::PathBuf;
 
 /// Show where the samples of a recording fall: in the terminal to browse, or as text
@@ -58,7 +58,7 @@ pub struct Args {
     pub stdio: bool,
     /// As --color, in perf's spelling
     #[arg(long, value_enum, hide = true)]
-    pub stdio_color: Option<Colour>,
+    pub stdio_color: Option<ColourArg>,
     /// A tree with a level for each sort key, as text
     #[arg(long, conflicts_with_all = ["fields", "tui"])]
     pub hierarchy: bool,

@@ -18,10 +18,10 @@ use crate::reading::load::OpenRecording;
 use crate::text::{header, report as stdio};
 use crate::{
     html,
-    terminal::{interrupts_off, out, pager, term},
-    tui,
+    terminal::{end_signals, interrupts_off, out, pager},
 };
 use anyhow::bail;
+use display::term;
 use profile::profile::{EventInfo, Profile};
 use profile::reason::{Diagnostics, Reason};
 use profile::table::DsoKind;
@@ -39,7 +39,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     args.perf.check()?;
     args.names.check()?;
     if let Some(colour) = args.stdio_color {
-        term::set_colour(colour);
+        term::set_colour(colour.into());
     }
     let (path, _) = args.input_and_filter();
     if args.dump_raw_trace {
@@ -123,12 +123,15 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 /// Shows the file in the terminal while it is read; notes about it are printed afterwards.
 fn browse(args: &Args, input: &OpenRecording<'_>, plan: ReportPlan) -> anyhow::Result<ExitCode> {
     let OpenRecording { path, map, file } = *input;
-    let signals = tui::Signals::wait()?;
+    let signal = end_signals::wait()?;
     let theme = tui::Theme { colour: term::colours_stdout() };
     let opts = plan.load_opts(args, file)?;
     let mut progress = load::Progress::releasing(map);
-    let shown = (&mut progress, &signals, theme);
-    let (code, recording) = tui::read((file, map.len() as u64), opts, plan.report, shown)?;
+    let mut on_read = |offset| {
+        let _ = progress.at(offset);
+    };
+    let shown = tui::FileInput { file, bytes: map.len() as u64, opts, on_read: &mut on_read };
+    let (code, recording) = tui::read(shown, plan.report, &signal, theme)?;
     damage::tell(path, &recording.diagnostics.problems);
     tell_problems(&recording, args.verbose);
     has_no_samples(path, &recording);

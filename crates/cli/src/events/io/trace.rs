@@ -3,7 +3,7 @@
 use super::block_events_here;
 use super::device;
 use crate::terminal::out::harmless;
-use crate::text::number::{brief_ns, bytes};
+use display::number::{brief_ns, bytes};
 use profile::block_io::BlockEvents;
 use profile::block_io::{BlockIo, Happening, Join, Request};
 use record::opts::Watched;

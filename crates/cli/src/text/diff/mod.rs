@@ -4,8 +4,8 @@ mod compute;
 
 pub use compute::Compute;
 
-use super::number;
 use crate::terminal::out::{harmless, shown};
+use display::number;
 use profile::view::diff::{Change, ComparedValue, Diff, DiffPath, DiffSection, Norm, is_time};
 use profile::view::report::SortKey;
 use std::fmt::Write as _;

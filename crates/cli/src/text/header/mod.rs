@@ -6,8 +6,8 @@ pub mod attr;
 pub mod date;
 mod layout;
 
-use super::number::seconds;
 use crate::terminal::out::harmless;
+use display::number::seconds;
 use perfdata::{Event, PerfData, ReadMode, abi};
 use std::fmt::Write as _;
 use std::path::Path;

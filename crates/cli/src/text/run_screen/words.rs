@@ -6,7 +6,7 @@ use record::summary::{RunSummary, StackQuality, StopReason, StoppedStacks, Threa
 use record::sys::ExitKind;
 
 use crate::terminal::out::harmless;
-use crate::text::number::{bytes, count_of, duration_ns, grouped};
+use display::number::{bytes, count_of, duration_ns, grouped};
 
 pub(super) fn time_text(summary: &RunSummary) -> String {
     let wall = duration_ns(summary.wall_ns);

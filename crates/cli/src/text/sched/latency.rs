@@ -3,7 +3,7 @@
 use crate::events::sched::{SeenEvent, Watcher};
 use crate::reading::tracepoints::name_and_pid;
 use crate::terminal::out;
-use crate::text::number::seconds;
+use display::number::seconds;
 use profile::grow::GrownSum as _;
 use profile::sched_events::IDLE;
 use profile::sched_events::latency::{Latency, SchedLatencies};

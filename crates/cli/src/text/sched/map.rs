@@ -3,7 +3,7 @@
 use crate::events::sched::{SeenEvent, Watcher};
 use crate::reading::tracepoints::name_and_pid;
 use crate::terminal::out::{self, TextOutput};
-use crate::text::number::seconds;
+use display::number::seconds;
 use profile::sched_events::SchedAction;
 use profile::sched_events::cpu_map::CpuMap;
 use profile::session::Session;

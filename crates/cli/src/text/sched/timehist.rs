@@ -4,7 +4,7 @@ use super::millis;
 use crate::events::sched::{SeenEvent, Watcher};
 use crate::reading::tracepoints::{function, name_and_pid};
 use crate::terminal::out::{self, TextOutput};
-use crate::text::number::seconds;
+use display::number::seconds;
 use profile::grow::GrownSum as _;
 use profile::profile::Profile;
 use profile::sched_events::timehist::{RunStats, ThreadKey, Timehist, Turn};

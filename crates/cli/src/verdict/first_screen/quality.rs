@@ -1,6 +1,6 @@
 //! How far the numbers can be trusted, in one line, and what to do if they can't.
 
-use crate::text::number::{count_of, duration_ns, grouped};
+use display::number::{count_of, duration_ns, grouped};
 use record::summary::{Notice, RunSummary};
 
 /// Samples, stacks, losses, cost.

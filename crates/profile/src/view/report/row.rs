@@ -34,6 +34,20 @@ pub struct ReportSection {
     pub base_periods: Vec<u64>,
 }
 
+impl ReportSection {
+    /// The name of the section's event; of several the names between commas, in braces after their group's name if they
+    /// were counted together.
+    #[must_use]
+    pub fn event_names(&self, profile: &Profile) -> String {
+        let names: Vec<&str> = self.events.iter().map(|&event| profile.events[event].name.as_str()).collect();
+        let [leader, member, ..] = self.events[..] else { return names.concat() };
+        let names = names.join(", ");
+        let group = profile.events[leader].group_name.as_deref().unwrap_or("anon group");
+        let counted_together = profile.events[member].leader == leader;
+        if counted_together { format!("{group} {{ {names} }}") } else { names }
+    }
+}
+
 /// One row.
 #[derive(Clone, Debug, Default)]
 pub struct ReportRow {

@@ -1,0 +1,394 @@
+//! The program in the terminal: views on top of each other, keys to the topmost.
+
+mod draw;
+
+use super::annotate::Annotate;
+use super::data::Data;
+use super::explorer::{Explorer, ExplorerStep};
+use super::flame::FlameView;
+use super::prompt::{TextPrompt, Typed};
+use super::sandwich::{Sandwich, SandwichStep};
+use super::table::TreeTable;
+use super::{Error, News, ReadState, Theme, help};
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseEvent, MouseEventKind};
+use profile::view::annotate::AnnotateFunction;
+use profile::view::report::{SortKey, SortValue};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use symbols::Recording;
+use symbols::listing::{ListingOpts, Sources};
+
+/// A view that covers the table.
+enum View {
+    Sandwich(Sandwich),
+    Flame(FlameView),
+    Annotate(Annotate),
+    Help(usize),
+}
+
+/// All state.
+pub struct App {
+    data: Data,
+    table: TreeTable,
+    /// Topmost last.
+    views: Vec<View>,
+    prompt: Option<TextPrompt>,
+    /// One line that goes with the next key.
+    message: Option<String>,
+    theme: Theme,
+    source: ReadState,
+    /// News that came while a view covered the table; shown when that is left.
+    pending: Option<Arc<Recording>>,
+    /// The user wants no more of the file.
+    stop: Arc<AtomicBool>,
+    quit: bool,
+    /// Covers all else as long as it is on top.
+    explorer: Option<Explorer>,
+    is_exploring: bool,
+    /// The code of a function was asked for there: Esc goes back there.
+    is_visiting: bool,
+}
+
+impl App {
+    /// Shows `data`, all there is.
+    pub fn new(data: Data, theme: Theme) -> Self {
+        Self::fed(data, theme, ReadState::Whole)
+    }
+
+    /// Shows `data`, and what comes by [`Self::take`].
+    pub fn fed(data: Data, theme: Theme, source: ReadState) -> Self {
+        let mut table = TreeTable::default();
+        table.refresh(&data);
+        Self {
+            data,
+            table,
+            views: Vec::new(),
+            prompt: None,
+            message: None,
+            theme,
+            source,
+            pending: None,
+            stop: Arc::default(),
+            quit: false,
+            explorer: None,
+            is_exploring: false,
+            is_visiting: false,
+        }
+    }
+
+    /// Opens the tabs of a wall-clock recording on the table.
+    pub fn explore(&mut self, explorer: Explorer) {
+        (self.explorer, self.is_exploring) = (Some(explorer), true);
+    }
+
+    /// Opens the listing of a function on the table.
+    ///
+    /// # Errors
+    /// Why there is nothing to show, in a few words.
+    pub fn open_listing(
+        &mut self,
+        function: &AnnotateFunction,
+        how: (&ListingOpts, &Sources),
+    ) -> Result<(), String> {
+        self.views.push(View::Annotate(Annotate::of_function(&self.data, function, how)?));
+        Ok(())
+    }
+
+    /// Becomes true when nothing more shall be read.
+    pub fn stop(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.stop)
+    }
+
+    /// Takes news.
+    ///
+    /// # Errors
+    /// The failure, if the news is one.
+    pub fn take(&mut self, news: News) -> Result<(), Error> {
+        match (news, self.source) {
+            (News::Failed(error), _) => return Err(Error::Source(error)),
+            (News::Progress(percent), ReadState::Reading(_)) => self.source = ReadState::Reading(percent),
+            (News::Whole, ReadState::Reading(_)) => self.source = ReadState::Whole,
+            (News::Whole, ReadState::Live { .. }) => self.quit = true,
+            (News::Recording(_), ReadState::Live { held: true }) | (News::Progress(_) | News::Whole, _) => {}
+            (News::Recording(recording), _) => self.pending = Some(recording),
+        }
+        self.show_pending();
+        Ok(())
+    }
+
+    /// No more news will come: without the last one, the sender has failed.
+    pub fn end_of_news(&mut self) {
+        self.quit |= matches!(self.source, ReadState::Reading(_) | ReadState::Live { .. });
+    }
+
+    /// Shows what came last, unless the user is in the middle of something.
+    fn show_pending(&mut self) {
+        if self.views.is_empty()
+            && self.prompt.is_none()
+            && let Some(recording) = self.pending.take()
+        {
+            self.table.carry(&mut self.data, |data| data.replace(recording));
+        }
+    }
+
+    /// The user wants no more of the file: what is read is shown.
+    fn stop_reading(&mut self, percent: f64) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.source = ReadState::Stopped(percent);
+        self.message = Some("stopped: what was read is shown".to_owned());
+    }
+
+    /// Has the user left?
+    pub fn wants_to_quit(&self) -> bool {
+        self.quit
+    }
+
+    /// Takes a key.
+    pub fn key(&mut self, key: KeyEvent) {
+        self.message = None;
+        if self.is_exploring {
+            return self.explorer_key(key);
+        }
+        if self.prompt.is_some() {
+            self.prompt_key(key);
+        } else {
+            self.plain_key(key);
+        }
+        self.show_pending();
+        if self.is_visiting && self.views.is_empty() {
+            (self.is_exploring, self.is_visiting) = (true, false);
+        }
+    }
+
+    /// Takes the mouse: the wheel moves as keys do; clicks are for the tabs.
+    pub fn mouse(&mut self, event: MouseEvent) {
+        if let (true, Some(explorer)) = (self.is_exploring, &mut self.explorer) {
+            return explorer.mouse(event);
+        }
+        let code = match event.kind {
+            MouseEventKind::ScrollDown => KeyCode::Down,
+            MouseEventKind::ScrollUp => KeyCode::Up,
+            _ => return,
+        };
+        self.key(KeyEvent::new(code, KeyModifiers::NONE));
+    }
+
+    fn explorer_key(&mut self, key: KeyEvent) {
+        let Some(explorer) = &mut self.explorer else { return };
+        match explorer.key(key) {
+            ExplorerStep::Stay => {}
+            ExplorerStep::Quit => self.quit = true,
+            ExplorerStep::Events => self.is_exploring = false,
+            ExplorerStep::Annotate(name) => self.visit(&name),
+        }
+    }
+
+    /// Shows the code of a function.
+    fn visit(&mut self, name: &str) {
+        let profile = self.data.profile();
+        let symbol = profile.symbols.iter().find(|(_, symbol)| profile.strings.of(symbol.name) == name);
+        let view = symbol.ok_or_else(|| "it has no name".to_owned());
+        match view.and_then(|(symbol, _)| Annotate::new(&self.data, symbol)) {
+            Ok(view) => {
+                self.views.push(View::Annotate(view));
+                (self.is_exploring, self.is_visiting) = (false, true);
+            }
+            Err(why) => {
+                let why = format!("can't show the code of {name}: {why}");
+                self.explorer.iter_mut().for_each(|explorer| explorer.show_message(&why));
+            }
+        }
+    }
+
+    fn plain_key(&mut self, key: KeyEvent) {
+        let control = key.modifiers.contains(KeyModifiers::CONTROL);
+        match key.code {
+            KeyCode::Char('c') if control => self.quit = true,
+            KeyCode::Char('z' | 'l' | 'd' | 'u') if control => {}
+            _ if matches!(self.views.last(), Some(View::Help(_))) => self.help_key(key),
+            KeyCode::Char('q') if self.is_reading_first() => self.quit = true,
+            KeyCode::Char('q') | KeyCode::Esc => self.back(),
+            KeyCode::Char('?') | KeyCode::F(1) => self.views.push(View::Help(0)),
+            KeyCode::Char('/') => self.prompt = Some(TextPrompt::default()),
+            KeyCode::Char('f') => self.show_flame(),
+            KeyCode::Char('s') => self.show_sandwich(),
+            KeyCode::Tab => self.next_event(true),
+            KeyCode::BackTab => self.next_event(false),
+            _ => self.view_key(key),
+        }
+    }
+
+    fn help_key(&mut self, key: KeyEvent) {
+        let Some(View::Help(scroll)) = self.views.last_mut() else { return };
+        match key.code {
+            KeyCode::Down | KeyCode::Char('j') => *scroll = (*scroll + 1).min(help::len().saturating_sub(1)),
+            KeyCode::Up | KeyCode::Char('k') => *scroll = scroll.saturating_sub(1),
+            _ => drop(self.views.pop()),
+        }
+    }
+
+    fn prompt_key(&mut self, key: KeyEvent) {
+        let Some(prompt) = &mut self.prompt else { return };
+        let typed = prompt.key(key);
+        let text = if typed == Typed::Cancelled { String::new() } else { prompt.text.clone() };
+        if typed != Typed::Going {
+            self.prompt = None;
+        }
+        match self.views.last_mut() {
+            None => self.table.find(&text, &self.data),
+            Some(View::Flame(flame)) => flame.find(&text),
+            Some(_) => self.message = Some("nothing to find here".to_owned()),
+        }
+    }
+
+    /// One step back: out of a function, a view, a search, a zoom, the program.
+    fn back(&mut self) {
+        match self.views.last_mut() {
+            Some(View::Sandwich(sandwich)) => {
+                if !sandwich.back(self.data.tree()) {
+                    self.views.pop();
+                }
+            }
+            Some(View::Flame(flame)) if flame.is_zoomed() => flame.leave_zoom(self.data.tree()),
+            Some(_) => drop(self.views.pop()),
+            None if !self.table.search().is_empty() => self.table.find("", &self.data),
+            None if self.data.unzoom() => self.table.reset(&self.data),
+            None => match self.source {
+                ReadState::Reading(percent) => self.stop_reading(percent),
+                _ if self.explorer.is_some() => self.is_exploring = true,
+                _ => self.quit = true,
+            },
+        }
+    }
+
+    /// The file is still being read, and nothing covers the table.
+    fn is_reading_first(&self) -> bool {
+        matches!(self.source, ReadState::Reading(_)) && self.views.is_empty()
+    }
+
+    /// Keeps the shown moment, or goes on with the next.
+    fn turn_hold(&mut self) {
+        if let ReadState::Live { held } = self.source {
+            self.source = ReadState::Live { held: !held };
+        }
+    }
+
+    fn next_event(&mut self, forward: bool) {
+        self.data.next_event(forward);
+        self.table.reset(&self.data);
+        self.views.retain(|view| !matches!(view, View::Annotate(_)));
+        let function = self.views.iter().find_map(|view| match view {
+            View::Sandwich(sandwich) => Some(sandwich.name().to_owned()),
+            _ => None,
+        });
+        if self.views.is_empty() {
+            return;
+        }
+        let tree = self.data.tree();
+        self.views.retain_mut(|view| match view {
+            View::Flame(flame) => {
+                *flame = FlameView::new(tree);
+                true
+            }
+            View::Sandwich(sandwich) => match Sandwich::new(tree, function.as_deref().unwrap_or_default()) {
+                Some(other) => {
+                    *sandwich = other;
+                    true
+                }
+                None => false,
+            },
+            _ => true,
+        });
+    }
+
+    fn view_key(&mut self, key: KeyEvent) {
+        match self.views.last_mut() {
+            None => self.table_key(key),
+            Some(View::Sandwich(sandwich)) => {
+                if let SandwichStep::Go(name) = sandwich.key(key) {
+                    sandwich.go(self.data.tree(), &name);
+                }
+            }
+            Some(View::Flame(flame)) => flame.key(key, self.data.tree()),
+            Some(View::Annotate(annotate)) => annotate.key(key),
+            Some(View::Help(_)) => {}
+        }
+    }
+
+    fn table_key(&mut self, key: KeyEvent) {
+        if self.table.key(key, &self.data) {
+            return;
+        }
+        match key.code {
+            KeyCode::Char('a') | KeyCode::Enter => self.annotate(),
+            KeyCode::Char('o') => {
+                self.data.turn_order();
+                self.table.refresh(&self.data);
+            }
+            KeyCode::Char('v') => {
+                self.data.next_columns();
+                self.table.reset(&self.data);
+            }
+            KeyCode::Char('p') => self.turn_hold(),
+            KeyCode::Char('t') => self.zoom(&SortKey::Comm),
+            KeyCode::Char('d') => self.zoom(&SortKey::Dso),
+            KeyCode::Char('z') => self.zoom(&SortKey::Symbol),
+            _ => {}
+        }
+    }
+
+    /// Only samples with the value of `key` in the row under the cursor.
+    fn zoom(&mut self, key: &SortKey) {
+        let Some(row) = self.table.row(&self.data) else { return };
+        let value = match key {
+            SortKey::Symbol => self.data.function(row),
+            key => self.data.value(row, key),
+        };
+        let Some(value) = value else {
+            self.message = Some("this row has no such value".to_owned());
+            return;
+        };
+        let key = key.clone();
+        self.data.zoom(value.clone(), move |opts| {
+            let list = match key {
+                SortKey::Comm => &mut opts.filter.comms,
+                SortKey::Dso => &mut opts.filter.dsos,
+                _ => &mut opts.filter.symbols,
+            };
+            *list = vec![value];
+        });
+        self.table.reset(&self.data);
+    }
+
+    fn show_flame(&mut self) {
+        if !matches!(self.views.last(), Some(View::Flame(_))) {
+            self.views.push(View::Flame(FlameView::new(self.data.tree())));
+        }
+    }
+
+    fn show_sandwich(&mut self) {
+        let name = match self.views.last() {
+            None => self.table.function(&self.data),
+            Some(View::Flame(flame)) => flame.function(self.data.tree()).map(str::to_owned),
+            Some(View::Annotate(annotate)) => Some(annotate.name().to_owned()),
+            Some(_) => return,
+        };
+        match name.and_then(|name| Sandwich::new(self.data.tree(), &name)) {
+            Some(sandwich) => self.views.push(View::Sandwich(sandwich)),
+            None => self.message = Some("this row has no function with a name".to_owned()),
+        }
+    }
+
+    fn annotate(&mut self) {
+        let Some(row) = self.table.row(&self.data) else { return };
+        let symbol = row.values.iter().find_map(|value| match value {
+            SortValue::Symbol { symbol, .. } => *symbol,
+            _ => None,
+        });
+        let view = symbol.ok_or_else(|| "this row has no function with a name".to_owned());
+        match view.and_then(|symbol| Annotate::new(&self.data, symbol)) {
+            Ok(view) => self.views.push(View::Annotate(view)),
+            Err(why) => self.message = Some(format!("can't annotate: {why}")),
+        }
+    }
+}

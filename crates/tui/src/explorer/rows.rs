@@ -1,0 +1,313 @@
+//! The lines of the tabs.
+
+use super::{Explorer, Tab};
+use crate::Theme;
+use display::fit::{cut, wrap};
+use display::number::{count_of, duration_ns, grouped};
+use display::palette::StateClass;
+use perfdata::text::harmless;
+use profile::view::selected::{Selected, WaitGroup};
+use profile::view::timeline::Column;
+use profile::view::wall::part_name;
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+
+/// What a line is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Pick {
+    /// Index of a finding.
+    Finding(usize),
+    /// Index of a thread.
+    Thread(u32),
+    /// A wait by its state, and a function that only its stacks have.
+    Wait {
+        /// The state's name.
+        state: String,
+        /// The function's.
+        function: String,
+    },
+    /// A function by its name.
+    Function(String),
+}
+
+/// One line.
+pub(super) struct Row {
+    pub(super) line: Line<'static>,
+    /// `None` for headings.
+    pub(super) pick: Option<Pick>,
+    /// In full, for the line at the foot.
+    pub(super) details: String,
+}
+
+/// Columns of the screen, and lines a list may have.
+#[derive(Clone, Copy)]
+struct Room {
+    width: usize,
+    most: usize,
+}
+
+/// Threads and waits of the overview.
+const MOST_THREADS: usize = 10;
+const MOST_WAITS: usize = 8;
+/// From this width on, waits have their lengths.
+const WIDE: usize = 100;
+/// Columns of a thread's name, and of its amounts.
+const NAME: usize = 18;
+const AMOUNTS: usize = 18;
+/// A mixed column: eighths of the time of its first state.
+const EIGHTHS: [char; 8] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇'];
+
+/// The function a line is about.
+pub(super) fn function_name(pick: Pick) -> Option<String> {
+    match pick {
+        Pick::Function(name) | Pick::Wait { function: name, .. } => Some(name),
+        Pick::Finding(_) | Pick::Thread(_) => None,
+    }
+}
+
+fn percent(part: u64, whole: u64) -> f64 {
+    part as f64 * 100.0 / whole.max(1) as f64
+}
+
+impl Explorer {
+    /// The lines of the shown tab.
+    pub(super) fn make_rows(&mut self, width: usize, theme: Theme) {
+        if self.rows.as_ref().is_some_and(|(of, _)| *of == width) {
+            return;
+        }
+        let mut rows = Vec::new();
+        match self.tab {
+            Tab::Overview => {
+                self.findings(&mut rows, width, theme);
+                self.states(&mut rows, width, theme);
+                self.threads(&mut rows, Room { width, most: MOST_THREADS }, theme);
+                self.waits(&mut rows, Room { width, most: MOST_WAITS }, theme);
+            }
+            Tab::Functions => self.functions(&mut rows, theme),
+            Tab::Waits => self.waits(&mut rows, Room { width, most: usize::MAX }, theme),
+            Tab::Timeline => self.threads(&mut rows, Room { width, most: usize::MAX }, theme),
+            Tab::Flame => {}
+        }
+        let place = &mut self.places[self.tab as usize];
+        let is_target = |row: &Row| row.pick.is_some();
+        if !rows.get(place.0).is_some_and(is_target) {
+            place.0 = rows.iter().position(is_target).unwrap_or(0);
+        }
+        self.rows = Some((width, rows));
+    }
+
+    fn findings(&self, rows: &mut Vec<Row>, width: usize, theme: Theme) {
+        for (at, finding) in self.text.findings.iter().enumerate() {
+            for (line, part) in
+                wrap(&harmless(&finding.claim), width.saturating_sub(2)).into_iter().enumerate()
+            {
+                let pick = (line == 0).then_some(Pick::Finding(at));
+                let details = format!("{}   w: evidence", harmless(&finding.detail));
+                let line = Line::styled(format!("  {part}"), theme.heading());
+                rows.push(Row { line, pick, details });
+            }
+            if !finding.fix.is_empty() {
+                rows.push(plain(format!("  → {}", harmless(&finding.fix)), Style::new()));
+            }
+        }
+        if !rows.is_empty() {
+            rows.push(plain(String::new(), Style::new()));
+        }
+    }
+
+    /// Words and shares, and a bar of all.
+    fn states(&self, rows: &mut Vec<Row>, width: usize, theme: Theme) {
+        let selected = self.selected();
+        let mut parts: Vec<(&str, u64)> = Vec::new();
+        for (name, &ns) in self.page.states.iter().zip(&selected.states) {
+            if ns > 0 && (name != "idle" || self.selection.with_idle) {
+                parts.push((name, ns));
+            }
+        }
+        parts.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
+        let mut words: Vec<Span<'static>> = vec![Span::raw("  ")];
+        let mut used = 2;
+        for &(name, ns) in &parts {
+            let class = StateClass::of(name);
+            let word = format!("{} {name} {:.1} %   ", class.letter(), percent(ns, selected.whole));
+            used += word.chars().count();
+            if used <= width {
+                words.push(Span::styled(word, theme.state(class)));
+            }
+        }
+        let mut bar: Vec<Span<'static>> = vec![Span::raw("  ")];
+        bar.extend(state_bar(&parts, selected.whole, width.saturating_sub(4), theme));
+        for spans in [words, bar] {
+            rows.push(Row { line: Line::from(spans), pick: None, details: String::new() });
+        }
+        rows.push(plain(String::new(), Style::new()));
+    }
+
+    fn threads(&mut self, rows: &mut Vec<Row>, room: Room, theme: Theme) {
+        let Room { width, most } = room;
+        let columns = width.saturating_sub(NAME + AMOUNTS + 4).max(8);
+        let (sums, whole) = {
+            let selected = self.selected();
+            (selected.threads, selected.whole)
+        };
+        let on_cpu = self.on_cpu();
+        let chosen = self.selection.threads.clone();
+        let with_idle = self.selection.with_idle;
+        let view = self.strips(columns);
+        let span = duration_ns(view.span_ns.1.saturating_sub(view.span_ns.0));
+        let head = format!("THREADS over {span}");
+        let mut lines = Vec::new();
+        let mut hidden = 0;
+        for (at, row) in view.rows.iter().enumerate() {
+            if (row.is_idle && !with_idle) || lines.len() >= most {
+                hidden += 1;
+                continue;
+            }
+            let sum = sums.get(at).copied().unwrap_or(0);
+            let share = format!("{:.1}%", percent(on_cpu.get(at).copied().unwrap_or(0), sum));
+            let mark = if chosen.contains(&(at as u32)) { '▸' } else { ' ' };
+            let name = format!("{} {}", cut(&harmless(&row.comm), NAME - 8), row.tid);
+            let mut spans = vec![Span::raw(format!("{mark} {name:<NAME$} "))];
+            spans.extend(row.columns.iter().map(|column| cell(column, theme)));
+            spans.push(Span::raw(format!("{:>10}{share:>7}", duration_ns(sum))));
+            let details = format!(
+                "{} of {name}, {share} of it on CPU; {:.1} % of all",
+                duration_ns(sum),
+                percent(sum, whole)
+            );
+            lines.push(Row { line: Line::from(spans), pick: Some(Pick::Thread(at as u32)), details });
+        }
+        let room = NAME + columns + 3;
+        let head = format!("{head:<room$}{:>10}{:>7}", "selected", "on CPU");
+        rows.push(plain(head, theme.heading()));
+        rows.append(&mut lines);
+        if hidden > 0 {
+            let more = count_of(hidden, "more thread", "more threads");
+            rows.push(plain(format!("  {more}, idle or less busy (i: idle, 5: all)"), theme.dim()));
+        }
+        rows.push(plain(String::new(), Style::new()));
+    }
+
+    /// By thread: the selected time on a CPU.
+    fn on_cpu(&self) -> Vec<u64> {
+        let mut selection = self.selection.clone();
+        selection.states.retain(|state| state == "on CPU");
+        if selection.states.len() != self.selection.states.len().min(1) {
+            return vec![0; self.page.threads.len()];
+        }
+        selection.states = vec!["on CPU".to_owned()];
+        Selected::of(&self.page, self.set(), &selection).threads
+    }
+
+    fn waits(&self, rows: &mut Vec<Row>, room: Room, theme: Theme) {
+        let Room { width, most } = room;
+        let is_wide = width >= WIDE;
+        let selected = self.selected();
+        let waits = selected.waits();
+        let lengths = if is_wide { format!(" {:>9} {:>9}", "p50", "longest") } else { String::new() };
+        let head = format!("{:>10} {:>6} {:>9}{lengths}  where", "WAITS", "", "count");
+        rows.push(plain(head, theme.heading()));
+        let is_shown = |wait: &&WaitGroup| self.is_found(&wait.label);
+        for wait in waits.iter().filter(is_shown).take(most) {
+            let state = self.page.states[usize::from(wait.state)].clone();
+            let class = StateClass::of(&state);
+            let share = percent(wait.total, selected.whole);
+            let (label, known) = (harmless(&wait.label).into_owned(), wait.count > 0);
+            let number = |text: String| if known { text } else { "·".to_owned() };
+            let length = |ns: u64| format!(" {:>9}", number(duration_ns(ns)));
+            let lengths = if is_wide { length(wait.p50_ns) + &length(wait.max_ns) } else { String::new() };
+            let count = number(grouped(wait.count));
+            let numbers = format!("{:>10} {share:>5.1}% {count:>9}{lengths}  ", duration_ns(wait.total));
+            let mark = Span::styled(format!("{} {state}", class.letter()), theme.state(class));
+            let line = Line::from(vec![Span::raw(numbers), mark, Span::raw(format!("  {label}"))]);
+            let wakers: Vec<String> = (wait.wakers.iter().take(3))
+                .map(|(name, ns)| format!("{} {:.0} %", harmless(name), percent(*ns, wait.total)))
+                .collect();
+            let ended =
+                if wakers.is_empty() { String::new() } else { format!(" · ended by {}", wakers.join(", ")) };
+            let details = format!("{} · {share:.1} %{ended} · {state}: {label}", duration_ns(wait.total));
+            let function = wait.distinct.clone();
+            rows.push(Row { line, pick: Some(Pick::Wait { state, function }), details });
+        }
+        if waits.len() > most {
+            let more = count_of((waits.len() - most) as u64, "more place", "more places");
+            rows.push(plain(format!("  {more} (4)"), theme.dim()));
+        }
+    }
+
+    fn functions(&self, rows: &mut Vec<Row>, theme: Theme) {
+        /// Columns of a bar.
+        const BAR: usize = 16;
+        let selected = self.selected();
+        let head = format!("{:>10} {:>10} {:>6}  {:<16}  FUNCTION", "self", "total", "", "total by state");
+        rows.push(plain(head, theme.heading()));
+        for row in selected.functions() {
+            let name = self.page.tree.name(row.name);
+            if !self.is_found(name) {
+                continue;
+            }
+            let share = percent(row.total, selected.total);
+            let numbers =
+                format!("{:>10} {:>10} {share:>5.1}%  ", duration_ns(row.own), duration_ns(row.total));
+            let mut spans = vec![Span::raw(numbers)];
+            let states = self.page.states.iter().map(String::as_str).zip(row.states.iter().copied());
+            let mut states: Vec<(&str, u64)> = states.filter(|(_, ns)| *ns > 0).collect();
+            states.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
+            let bar = state_bar(&states, selected.total, BAR, theme);
+            let drawn: usize = bar.iter().map(|part| part.content.chars().count()).sum();
+            spans.extend(bar);
+            let pad = " ".repeat(BAR.saturating_sub(drawn));
+            let file = self.page.name_files.get(row.name.index()).map_or(0, |&at| at as usize);
+            let file = self.page.files.get(file).map_or("", String::as_str);
+            let shown = harmless(name).into_owned();
+            spans.push(Span::raw(format!("{pad}  {shown}  ")));
+            spans.push(Span::styled(harmless(file).into_owned(), theme.dim()));
+            let details = format!("{} · {share:.1} % · {shown}  {}", duration_ns(row.total), harmless(file));
+            rows.push(Row { line: Line::from(spans), pick: Some(Pick::Function(name.to_owned())), details });
+        }
+    }
+
+    fn is_found(&self, text: &str) -> bool {
+        self.find.is_empty() || text.to_lowercase().contains(&self.find)
+    }
+}
+
+/// The states side by side, each as long as its share of `whole`; together they are as long as their sum's.
+fn state_bar(states: &[(&str, u64)], whole: u64, columns: usize, theme: Theme) -> Vec<Span<'static>> {
+    let (mut sum, mut before) = (0u64, 0usize);
+    let part = |&(name, ns): &(&str, u64)| {
+        let class = StateClass::of(name);
+        sum = sum.saturating_add(ns);
+        let end = (percent(sum, whole) / 100.0 * columns as f64).round() as usize;
+        let long = end.saturating_sub(before);
+        before = before.max(end);
+        Span::styled(class.letter().to_string().repeat(long), theme.state_block(class))
+    };
+    states.iter().map(part).collect()
+}
+
+fn plain(text: String, style: Style) -> Row {
+    Row { line: Line::styled(text, style), pick: None, details: String::new() }
+}
+
+/// A column of a strip: the letter of the state that took three quarters of it; else a block as high as the share of
+/// its first state, before the colour of its second.
+fn cell(column: &Column, theme: Theme) -> Span<'static> {
+    if column.is_empty() {
+        return Span::raw(" ");
+    }
+    if let Some(part) = column.main() {
+        let class = StateClass::of(part_name(part));
+        return Span::styled(class.letter().to_string(), theme.state_block(class));
+    }
+    let parts = column.parts();
+    let class =
+        |at: usize| parts.get(at).map_or(StateClass::Other, |(part, _)| StateClass::of(part_name(*part)));
+    let eighths = (percent(parts[0].1, column.total_ns()) / 12.5).round() as usize;
+    if theme.colour {
+        let block = EIGHTHS[eighths.min(7)].to_string();
+        return Span::styled(block, theme.two_states(class(0), class(1)));
+    }
+    // Without colour a lower mixture has the letter of its first state, too.
+    Span::raw(class(0).letter().to_string())
+}

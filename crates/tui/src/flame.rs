@@ -1,0 +1,237 @@
+//! The flame graph in the terminal: roots at the top, one line per depth.
+
+use super::Theme;
+use crossterm::event::{KeyCode, KeyEvent};
+use display::fit::cut;
+use display::number;
+use perfdata::text::harmless;
+use profile::view::flame::{FlameCell, Kind, Layout, LayoutOpts, NodeId, Tree, Unit};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+
+/// A flame graph with a cursor.
+pub struct FlameView {
+    /// What fills the width.
+    root: NodeId,
+    layout: Layout,
+    /// Position in the layout's cells.
+    cursor: usize,
+    /// First depth shown.
+    top: u32,
+    find: String,
+    /// Columns of the last picture.
+    width: u16,
+    /// Value of all stacks.
+    all: u64,
+}
+
+impl FlameView {
+    /// Of all stacks of `tree`.
+    pub fn new(tree: &Tree) -> Self {
+        Self::at(tree, Tree::ROOT, String::new())
+    }
+
+    fn at(tree: &Tree, root: NodeId, find: String) -> Self {
+        let layout = Layout::new(tree, LayoutOpts { root, min_value: 1 });
+        let all = if root == Tree::ROOT { layout.total } else { tree.totals()[0].0 };
+        Self { root, layout, cursor: 0, top: 0, find, width: 0, all }
+    }
+
+    /// Marks frames that contain `text`.
+    pub fn find(&mut self, text: &str) {
+        self.find = text.to_lowercase();
+    }
+
+    /// The function under the cursor.
+    pub fn function<'t>(&self, tree: &'t Tree) -> Option<&'t str> {
+        let cell = self.layout.cells.get(self.cursor)?;
+        Some(tree.name(tree.node(cell.node).name))
+    }
+
+    /// Takes a key.
+    pub fn key(&mut self, key: KeyEvent, tree: &Tree) {
+        match key.code {
+            KeyCode::Up | KeyCode::Char('k') => self.move_to_caller(tree),
+            KeyCode::Down | KeyCode::Char('j') => self.move_to_callee(tree),
+            KeyCode::Right | KeyCode::Char('l') => self.move_to_neighbour(true),
+            KeyCode::Left | KeyCode::Char('h') => self.move_to_neighbour(false),
+            KeyCode::Home | KeyCode::Char('g') => self.cursor = 0,
+            KeyCode::Char('n') => self.go_to_hit(tree, true),
+            KeyCode::Char('N') => self.go_to_hit(tree, false),
+            KeyCode::Enter => self.zoom(tree),
+            KeyCode::Backspace | KeyCode::Char('u') => self.unzoom(tree),
+            _ => {}
+        }
+    }
+
+    fn move_to_caller(&mut self, tree: &Tree) {
+        let Some(cell) = self.layout.cells.get(self.cursor) else { return };
+        let parent = tree.node(cell.node).parent;
+        if let Some(at) = self.layout.cells[..self.cursor].iter().rposition(|cell| cell.node == parent) {
+            self.cursor = at;
+        }
+    }
+
+    /// To the biggest callee.
+    fn move_to_callee(&mut self, tree: &Tree) {
+        let Some(&from) = self.layout.cells.get(self.cursor) else { return };
+        let below = self.layout.cells.iter().enumerate().skip(self.cursor + 1);
+        let below = below.take_while(|(_, cell)| cell.depth > from.depth);
+        let callees = below.filter(|(_, cell)| tree.node(cell.node).parent == from.node);
+        if let Some((at, _)) = callees.max_by_key(|(at, cell)| (cell.value, std::cmp::Reverse(*at))) {
+            self.cursor = at;
+        }
+    }
+
+    /// To the next frame of the same depth.
+    fn move_to_neighbour(&mut self, right: bool) {
+        let Some(depth) = self.layout.cells.get(self.cursor).map(|cell| cell.depth) else { return };
+        let is_neighbour = |cell: &FlameCell| cell.depth == depth;
+        let found = if right {
+            let after = &self.layout.cells[self.cursor + 1..];
+            after.iter().position(is_neighbour).map(|at| at + self.cursor + 1)
+        } else {
+            self.layout.cells[..self.cursor].iter().rposition(is_neighbour)
+        };
+        self.cursor = found.unwrap_or(self.cursor);
+    }
+
+    fn zoom(&mut self, tree: &Tree) {
+        if let Some(cell) = self.layout.cells.get(self.cursor) {
+            *self = Self::at(tree, cell.node, std::mem::take(&mut self.find));
+        }
+    }
+
+    /// Back to everything, with the cursor where it was.
+    fn unzoom(&mut self, tree: &Tree) {
+        let node = self.layout.cells.get(self.cursor).map(|cell| cell.node);
+        *self = Self::at(tree, Tree::ROOT, std::mem::take(&mut self.find));
+        self.cursor = self.layout.cells.iter().position(|cell| Some(cell.node) == node).unwrap_or(0);
+    }
+
+    fn is_hit(&self, name: &str) -> bool {
+        !self.find.is_empty() && name.to_lowercase().contains(&self.find)
+    }
+
+    /// To the next frame that is found, or the one before.
+    fn go_to_hit(&mut self, tree: &Tree, forward: bool) {
+        let count = self.layout.cells.len();
+        let step = |step: usize| (self.cursor + if forward { step } else { count - step }) % count;
+        let is_hit = |at: &usize| self.is_hit(tree.name(tree.node(self.layout.cells[*at].node).name));
+        if let Some(at) = (1..count).map(step).find(is_hit) {
+            self.cursor = at;
+        }
+    }
+
+    /// `found 12.3 % in 4 places`, of all stacks whatever is zoomed into; empty without a search.
+    pub fn found_share(&self, tree: &Tree) -> String {
+        if self.find.is_empty() {
+            return String::new();
+        }
+        let hits: Vec<bool> = tree.names().map(|(name, _)| self.is_hit(name)).collect();
+        let totals = tree.totals();
+        let mut inside = vec![false; tree.len()];
+        let (mut sum, mut places) = (0u64, 0u64);
+        for (node, parent) in tree.nodes_with_parents() {
+            let is_hit = hits[tree.node(node).name.index()];
+            inside[node.index()] = inside[parent.index()] || is_hit;
+            if is_hit && !inside[parent.index()] {
+                sum = sum.saturating_add(totals[node.index()].0);
+                places += 1;
+            }
+        }
+        let percent = sum as f64 * 100.0 / self.all.max(1) as f64;
+        format!("found {percent:.2} % in {}", number::count_of(places, "place", "places"))
+    }
+
+    /// Moves the cursor to the frame at a place of the last picture; at the same frame it is zoomed into.
+    pub fn click(&mut self, x: u16, line: u32, tree: &Tree) {
+        let depth = line + self.top;
+        let column = |value: u64| self.column(value, self.width);
+        let is_there = |cell: &FlameCell| {
+            let end = column(cell.start.saturating_add(cell.value));
+            cell.depth == depth && column(cell.start) <= x && x < end
+        };
+        match self.layout.cells.iter().position(is_there) {
+            Some(at) if at == self.cursor => self.zoom(tree),
+            Some(at) => self.cursor = at,
+            None => {}
+        }
+    }
+
+    fn column(&self, value: u64, width: u16) -> u16 {
+        (value as f64 * f64::from(width) / self.layout.total.max(1) as f64).round() as u16
+    }
+
+    /// True if less than everything fills the width.
+    pub fn is_zoomed(&self) -> bool {
+        self.root != Tree::ROOT
+    }
+
+    /// Takes the zoom back.
+    pub fn leave_zoom(&mut self, tree: &Tree) {
+        self.unzoom(tree);
+    }
+
+    /// Draws the graph with a line about the frame under the cursor at the foot.
+    pub fn draw(&mut self, buffer: &mut Buffer, area: Rect, tree: &Tree, theme: Theme) {
+        let rows = u32::from(area.height.saturating_sub(1));
+        let Some(&at) = self.layout.cells.get(self.cursor) else { return };
+        self.width = area.width;
+        self.top = self.top.max((at.depth + 1).saturating_sub(rows)).min(at.depth);
+        for (i, cell) in self.layout.cells.iter().enumerate() {
+            if cell.depth >= self.top && cell.depth - self.top < rows {
+                self.draw_cell(buffer, area, tree, theme, (i, cell));
+            }
+        }
+        let foot = Rect { y: area.bottom() - 1, height: 1, ..area };
+        buffer.set_stringn(foot.x, foot.y, self.details(tree, &at), usize::from(foot.width), theme.heading());
+    }
+
+    fn draw_cell(
+        &self,
+        buffer: &mut Buffer,
+        area: Rect,
+        tree: &Tree,
+        theme: Theme,
+        (i, cell): (usize, &FlameCell),
+    ) {
+        let column = |value: u64| self.column(value, area.width);
+        let (from, to) = (column(cell.start), column(cell.start.saturating_add(cell.value)));
+        // The frame under the cursor is seen even if it is narrower than a column.
+        let width = (to - from).max(u16::from(i == self.cursor)).min(area.width - from.min(area.width));
+        if width == 0 {
+            return;
+        }
+        let name_id = tree.node(cell.node).name;
+        let name = harmless(tree.name(name_id));
+        let y = area.y + (cell.depth - self.top) as u16;
+        let place = Rect { x: area.x + from, y, width, height: 1 };
+        let room = usize::from(width);
+        // A bar at the left separates neighbours on any terminal.
+        let text = if room >= 4 { format!("│{}", cut(&name, room - 1)) } else { "│".to_owned() };
+        let odd = cell.start.count_ones() % 2 == 1;
+        let mut style = match tree.kind(name_id) {
+            Kind::Waiting => theme.state_frame(&name),
+            kind => theme.frame(kind, odd && theme.colour),
+        };
+        if self.is_hit(&name) {
+            style = style.patch(theme.hit());
+        }
+        if i == self.cursor {
+            style = style.patch(theme.selected());
+        }
+        buffer.set_stringn(place.x, y, format!("{text:<room$}"), room, style);
+    }
+
+    fn details(&self, tree: &Tree, cell: &FlameCell) -> String {
+        let percent = cell.value as f64 * 100.0 / self.all.max(1) as f64;
+        let value = match &tree.unit {
+            Unit::Nanoseconds => format!("{}, ", number::duration_ns(cell.value)),
+            _ => String::new(),
+        };
+        let name = harmless(tree.name(tree.node(cell.node).name));
+        let samples = number::grouped(cell.samples);
+        format!("{percent:.2}%  {value}{samples} samples  {name}")
+    }
+}

@@ -1,0 +1,82 @@
+//! The keys.
+
+use super::Theme;
+use display::palette::StateClass;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+
+const KEYS: &[(&str, &str)] = &[
+    ("", "Everywhere"),
+    ("?", "this help; any key leaves it"),
+    ("q  Esc", "back; leaves the program from the first view"),
+    ("/", "find: rows or frames whose name contains the text"),
+    ("Tab", "next event (Shift-Tab: the one before)"),
+    ("", "Table"),
+    ("↑ ↓ j k", "move; also PgUp PgDn Home End"),
+    ("→ + Space", "open the call graph; ← - close it"),
+    ("e E", "open all below the row; of all rows (c C: close)"),
+    ("a Enter", "annotate the function"),
+    ("s", "callers and callees of the function"),
+    ("f", "flame graph"),
+    ("t d z", "only this thread name; file; function (Esc: back)"),
+    ("o v", "order by own time or with callees; other columns"),
+    ("p", "tally top: hold what is shown, go on"),
+    ("", "Callers and callees"),
+    ("↑ ↓ Enter", "move; go to that function"),
+    ("", "Annotated function"),
+    ("h o", "hottest line, then the next; source on or off"),
+    ("Enter", "follow the jump (Backspace: back)"),
+    ("", "Flame graph"),
+    ("↑ ↓ ← →", "caller; hottest callee; neighbours"),
+    ("Enter", "zoom in (Backspace or u: out)"),
+    ("n N", "next frame that is found; the one before"),
+];
+
+const EXPLORER_KEYS: &[(&str, &str)] = &[
+    ("", "Everywhere"),
+    ("1-6 Tab", "tabs: overview, functions, flame graph, waits, timeline, events"),
+    ("↑ ↓ j k", "move; also PgUp PgDn Home End, the wheel"),
+    ("Enter click", "select what is under the cursor: all tabs show only that"),
+    ("Esc", "back: the selection before; leaves the program from the overview"),
+    ("S", "select one state after the other, then all"),
+    ("i", "idle time: counted, left out"),
+    ("/", "find: lines or frames whose name contains the text"),
+    ("w", "evidence of the finding"),
+    ("s a", "callers and callees of the function; its code"),
+    ("e q", "events as a table; leave"),
+    ("", "Flame graph"),
+    ("o F", "state first, by caller, inverted; the kernel in one frame or in full"),
+    ("n N", "next frame that is found; the one before"),
+    ("Enter u", "zoom in; out"),
+    ("", "Timeline"),
+    ("← → v", "move in time; v and Enter select from there to here"),
+    ("", "States"),
+];
+
+/// The keys of a wall-clock recording, and the letters of states.
+pub fn explorer_lines() -> Vec<String> {
+    let key = |(key, text): &(&str, &str)| match *key {
+        "" => (*text).to_owned(),
+        key => format!("  {key:<13}{text}"),
+    };
+    let states = StateClass::ALL.iter().map(|class| format!("  {:<13}{}", class.letter(), class.word()));
+    EXPLORER_KEYS.iter().map(key).chain(states).collect()
+}
+
+/// Draws the help over `area`; `scroll` lines are above.
+pub fn draw(buffer: &mut Buffer, area: Rect, theme: Theme, scroll: usize) {
+    for (y, (key, text)) in (area.y..area.bottom()).zip(KEYS.iter().skip(scroll)) {
+        if key.is_empty() {
+            buffer.set_stringn(area.x, y, text, usize::from(area.width), theme.heading());
+        } else {
+            let line = format!("  {key:<12}{text}");
+            buffer.set_stringn(area.x, y, line, usize::from(area.width), Style::new());
+        }
+    }
+}
+
+/// Lines of help.
+pub fn len() -> usize {
+    KEYS.len()
+}

@@ -1,0 +1,40 @@
+//! Profiles browsed in the terminal: a table of functions with call graphs, callers and callees of one function, a flame
+//! graph, annotated code, and the overview of a wall-clock recording. Keys in, screen out; what is shown is computed in
+//! `profile` and `symbols`. Neither flags nor files are known here: the caller passes recordings, or a file to read.
+//!
+//! ```text
+//!   keys ─→ App ─┬→ views (table, sandwich, flame, annotate, help) ─┬─→ a ratatui buffer
+//!                └→ Explorer: tabs of a wall-clock recording ───────┘
+//! ```
+
+#![forbid(unsafe_code)]
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
+mod annotate;
+mod app;
+mod data;
+mod end_signal;
+mod error;
+mod explorer;
+mod flame;
+mod help;
+mod news;
+mod prompt;
+mod read;
+mod sandwich;
+mod style;
+mod table;
+mod terminal;
+
+pub use app::App;
+pub use data::Data;
+pub use end_signal::EndSignal;
+pub use error::Error;
+pub use explorer::{Explorer, ExplorerFinding, ExplorerText};
+pub use news::{News, ReadState};
+pub use read::{FileInput, read};
+pub use style::Theme;
+pub use terminal::{is_usable, restore_within, run};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,46 @@
+//! What comes to a running view from outside.
+
+use std::error::Error;
+use std::sync::Arc;
+use symbols::Recording;
+
+/// One piece of news.
+pub enum News {
+    /// So much of the file is read, in percent.
+    Progress(f64),
+    /// What is to be shown from now on: more of the same file, or the next moment.
+    Recording(Arc<Recording>),
+    /// All is read: the last recording is whole.
+    Whole,
+    /// What it was to come from has failed.
+    Failed(Box<dyn Error + Send + Sync>),
+}
+
+/// Where the view's data comes from, and how far that is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum ReadState {
+    /// All is here.
+    Whole,
+    /// A file is being read: this many percent by now.
+    Reading(f64),
+    /// Reading was stopped by the user at this many percent.
+    Stopped(f64),
+    /// One moment after the other is shown; not the next one while held.
+    Live {
+        /// The shown moment stays.
+        held: bool,
+    },
+}
+
+impl ReadState {
+    /// For the headline.
+    pub fn text(self) -> String {
+        match self {
+            Self::Whole => String::new(),
+            Self::Reading(percent) => format!("[reading {percent:.0}%] "),
+            Self::Stopped(percent) => format!("[only the first {percent:.0}%] "),
+            Self::Live { held: true } => "[held] ".to_owned(),
+            Self::Live { held: false } => "[live] ".to_owned(),
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Colours, with a plain form for terminals without.
+
+use display::palette::StateClass;
+use profile::view::flame::Kind;
+use ratatui::style::{Color, Modifier, Style};
+
+/// How things look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Theme {
+    /// With colours?
+    pub colour: bool,
+}
+
+impl Theme {
+    /// Headings.
+    pub fn heading(self) -> Style {
+        Style::new().add_modifier(Modifier::BOLD)
+    }
+
+    /// The line above and the line below: reversed, so that they are visible without colour, too.
+    pub fn bar(self) -> Style {
+        if self.colour {
+            Style::new().fg(Color::Black).bg(Color::Gray)
+        } else {
+            Style::new().add_modifier(Modifier::REVERSED)
+        }
+    }
+
+    /// The line under the cursor.
+    pub fn selected(self) -> Style {
+        Style::new().add_modifier(Modifier::REVERSED)
+    }
+
+    /// What matters less.
+    pub fn dim(self) -> Style {
+        Style::new().add_modifier(Modifier::DIM)
+    }
+
+    /// A jump's line; `selected`: it begins or ends under the cursor.
+    pub fn jump(self, selected: bool) -> Style {
+        match (self.colour, selected) {
+            (true, true) => Style::new().fg(Color::Cyan).add_modifier(Modifier::BOLD),
+            (false, true) => Style::new().add_modifier(Modifier::BOLD),
+            (_, false) => self.dim(),
+        }
+    }
+
+    /// What a search found.
+    pub fn hit(self) -> Style {
+        let style = Style::new().add_modifier(Modifier::BOLD | Modifier::UNDERLINED);
+        if self.colour { style.fg(Color::Magenta) } else { style }
+    }
+
+    /// A share of the total: perf's colours.
+    pub fn percent(self, percent: f64) -> Style {
+        match percent {
+            _ if !self.colour => Style::new(),
+            p if p >= 5.0 => Style::new().fg(Color::Red),
+            p if p >= 0.5 => Style::new().fg(Color::Green),
+            _ => Style::new(),
+        }
+    }
+
+    /// A word or letter about a state.
+    pub fn state(self, class: StateClass) -> Style {
+        if self.colour { Style::new().fg(Color::Indexed(class.indexed())) } else { Style::new() }
+    }
+
+    /// A piece of a state's bar, with its letter in it.
+    pub fn state_block(self, class: StateClass) -> Style {
+        if !self.colour {
+            return Style::new();
+        }
+        let ink = if class.has_light_ink() { Color::White } else { Color::Black };
+        Style::new().fg(ink).bg(Color::Indexed(class.indexed()))
+    }
+
+    /// A block of one state before another.
+    pub fn two_states(self, front: StateClass, back: StateClass) -> Style {
+        Style::new().fg(Color::Indexed(front.indexed())).bg(Color::Indexed(back.indexed()))
+    }
+
+    /// A state's frame of the flame graph; without colour its name and the bar at its left tell it apart.
+    pub fn state_frame(self, name: &str) -> Style {
+        self.state_block(StateClass::of(name))
+    }
+
+    /// A frame of the flame graph; `odd` separates neighbours without colour.
+    pub fn frame(self, kind: Kind, odd: bool) -> Style {
+        if !self.colour {
+            return if odd { Style::new().add_modifier(Modifier::REVERSED) } else { Style::new() };
+        }
+        let (even, other) = match kind {
+            Kind::Task => (252, 250),
+            Kind::Program => (216, 209),
+            Kind::Library => (222, 221),
+            Kind::Kernel => (183, 177),
+            Kind::Jit => (157, 156),
+            Kind::Python => (117, 111),
+            Kind::Inlined => (158, 122),
+            Kind::Waiting => (153, 117),
+            Kind::Unknown => (254, 251),
+        };
+        Style::new().fg(Color::Black).bg(Color::Indexed(if odd { other } else { even }))
+    }
+}

@@ -1,0 +1,348 @@
+//! The table of functions with their call graphs.
+
+mod tree;
+
+use super::Theme;
+use super::data::{Data, period};
+use crossterm::event::{KeyCode, KeyEvent};
+use display::fit::cut;
+use perfdata::text::harmless;
+use profile::view::report::{ReportRow, SortKey};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use tree::{OpenPlaces, TreeLine};
+
+/// The table's state: where the cursor is, what is open, what is searched for.
+#[derive(Default)]
+pub struct TreeTable {
+    open: OpenPlaces,
+    lines: Vec<TreeLine>,
+    cursor: usize,
+    /// First line shown.
+    top: usize,
+    /// Rows without this text are left out; lower case.
+    find: String,
+    /// Lines the last picture had room for.
+    height: usize,
+}
+
+/// Widest column of a key but the last.
+const KEY_WIDTH: usize = 20;
+/// Where keys would have less than this each, the first ones are left out: the last, the function, matters most.
+const LEAST_KEY_WIDTH: usize = 18;
+
+impl TreeTable {
+    /// Rebuilds the lines, after the data or the search changed. The cursor stays in its place.
+    pub fn refresh(&mut self, data: &Data) {
+        let find = self.find.clone();
+        let keep = |row: &ReportRow| find.is_empty() || contains(data, row, &find);
+        self.lines = tree::lines(data, &self.open, &keep);
+        self.cursor = self.cursor.min(self.lines.len().saturating_sub(1));
+    }
+
+    /// Changes the data for other of the same kind. What was open stays so, and the cursor stays in its line; at
+    /// the first line it stays at the first.
+    pub fn carry(&mut self, data: &mut Data, change: impl FnOnce(&mut Data)) {
+        let line = self.lines.get(self.cursor).filter(|_| self.cursor > 0);
+        let line = line.and_then(|line| Some((tree::names_of(data, &line.place)?, line.entry.is_some())));
+        let open = self.open.names(data);
+        let below_top = self.cursor - self.top.min(self.cursor);
+        change(data);
+        self.open = OpenPlaces::of_names(data, &open);
+        self.refresh(data);
+        let Some((names, entry)) = line else { return };
+        let at = tree::places_of(data, [&names].into_iter()).pop();
+        let same = |line: &TreeLine| Some(&line.place) == at.as_ref() && line.entry.is_some() == entry;
+        if let Some(at) = self.lines.iter().position(same) {
+            (self.cursor, self.top) = (at, at.saturating_sub(below_top));
+        }
+    }
+
+    /// Forgets what was open: the rows are others.
+    pub fn reset(&mut self, data: &Data) {
+        self.open.clear();
+        (self.cursor, self.top) = (0, 0);
+        self.refresh(data);
+    }
+
+    /// Searches for `text`.
+    pub fn find(&mut self, text: &str, data: &Data) {
+        self.find = text.to_lowercase();
+        (self.cursor, self.top) = (0, 0);
+        self.refresh(data);
+    }
+
+    /// What is searched for.
+    pub fn search(&self) -> &str {
+        &self.find
+    }
+
+    /// The row under the cursor, or the one whose graph the cursor is in.
+    pub fn row<'d>(&self, data: &'d Data) -> Option<&'d ReportRow> {
+        data.row(*self.lines.get(self.cursor)?.place.first()? as usize)
+    }
+
+    /// The function under the cursor: the row's, or the graph entry's.
+    pub fn function(&self, data: &Data) -> Option<String> {
+        let line = self.lines.get(self.cursor)?;
+        match line.entry {
+            Some(entry) => {
+                let symbol = data.report().chain_entries.get(entry as usize)?.symbol?;
+                let name = data.profile().symbols.of(symbol).name;
+                Some(data.profile().strings.of(name).to_owned())
+            }
+            None => data.function(self.row(data)?),
+        }
+    }
+
+    /// Takes a key that moves, opens or closes; false if it is none of these.
+    pub fn key(&mut self, key: KeyEvent, data: &Data) -> bool {
+        let last = self.lines.len().saturating_sub(1);
+        let page = self.height.max(2) - 1;
+        match key.code {
+            KeyCode::Down | KeyCode::Char('j') => self.cursor = (self.cursor + 1).min(last),
+            KeyCode::Up | KeyCode::Char('k') => self.cursor = self.cursor.saturating_sub(1),
+            KeyCode::PageDown => self.cursor = (self.cursor + page).min(last),
+            KeyCode::PageUp => self.cursor = self.cursor.saturating_sub(page),
+            KeyCode::Home | KeyCode::Char('g') => self.cursor = 0,
+            KeyCode::End | KeyCode::Char('G') => self.cursor = last,
+            KeyCode::Right | KeyCode::Char('+' | ' ' | 'l') => self.open_line(data),
+            KeyCode::Left | KeyCode::Char('-' | 'h') => self.close_line(data),
+            KeyCode::Char('e') => self.open_row(data),
+            KeyCode::Char('E') => self.open_all(data),
+            KeyCode::Char('c') => self.close_row(data),
+            KeyCode::Char('C') => self.close_all(data),
+            _ => return false,
+        }
+        true
+    }
+
+    fn open_line(&mut self, data: &Data) {
+        let Some(line) = self.lines.get(self.cursor) else { return };
+        let open = self.open.contains(&line.place);
+        let place = line.place.clone();
+        let openable = self.lines.iter().any(|other| other.place == place && other.open.is_some());
+        match (openable, open) {
+            (true, false) => {
+                self.open_single(&place, data);
+                self.refresh(data);
+            }
+            // Once open, the same key goes on down.
+            (true, true) => self.cursor = (self.cursor + 1).min(self.lines.len().saturating_sub(1)),
+            (false, _) => {}
+        }
+    }
+
+    /// Opens a place, and below it whatever has a single way on.
+    fn open_single(&mut self, place: &[u32], data: &Data) {
+        let Some(row) = data.row(place[0] as usize) else { return };
+        let mut nodes = row.graph.as_slice();
+        for &step in &place[1..] {
+            let Some(node) = nodes.get(step as usize) else { return };
+            nodes = &node.children;
+        }
+        let mut place = place.to_vec();
+        self.open.open(place.clone());
+        while let [only] = nodes {
+            place.push(0);
+            if only.children.is_empty() {
+                break;
+            }
+            self.open.open(place.clone());
+            nodes = &only.children;
+        }
+    }
+
+    /// Closes what is open under the cursor, else goes to the line above it in the tree.
+    fn close_line(&mut self, data: &Data) {
+        let Some(line) = self.lines.get(self.cursor) else { return };
+        let place = line.place.clone();
+        if self.open.contains(&place) {
+            self.open.close(&place);
+            self.refresh(data);
+        }
+        let target = if line_is_open(&self.lines, &place) || place.len() == 1 {
+            &place[..]
+        } else {
+            &place[..place.len() - 1]
+        };
+        if let Some(at) = self.lines.iter().position(|line| line.place == target) {
+            self.cursor = at;
+        }
+    }
+
+    fn open_row(&mut self, data: &Data) {
+        let Some(at) = self.lines.get(self.cursor).map(|line| line.place[0] as usize) else { return };
+        if let Some(row) = data.row(at) {
+            self.open.open_row(at, row);
+            self.refresh(data);
+        }
+    }
+
+    fn open_all(&mut self, data: &Data) {
+        for (at, row) in data.rows() {
+            self.open.open_row(at, row);
+        }
+        self.keep_row(data);
+    }
+
+    fn close_row(&mut self, data: &Data) {
+        let Some(row) = self.lines.get(self.cursor).map(|line| line.place[0]) else { return };
+        self.open.close(&[row]);
+        self.keep_row(data);
+    }
+
+    fn close_all(&mut self, data: &Data) {
+        self.open.clear();
+        self.keep_row(data);
+    }
+
+    /// Rebuilds the lines with the cursor on the row it was in.
+    fn keep_row(&mut self, data: &Data) {
+        let row = self.lines.get(self.cursor).map(|line| line.place[0]);
+        self.refresh(data);
+        let at = self.lines.iter().position(|line| line.depth == 0 && Some(line.place[0]) == row);
+        self.cursor = at.unwrap_or(self.cursor);
+    }
+
+    /// Draws headings and lines.
+    pub fn draw(&mut self, buffer: &mut Buffer, area: Rect, data: &Data, theme: Theme) {
+        let columns = Columns::new(data, usize::from(area.width));
+        let width = usize::from(area.width);
+        buffer.set_stringn(area.x, area.y, columns.heading(data), width, theme.heading());
+        let height = usize::from(area.height.saturating_sub(1));
+        self.height = height;
+        self.top = self.top.max((self.cursor + 1).saturating_sub(height)).min(self.cursor);
+        for (i, line) in self.lines.iter().enumerate().skip(self.top).take(height) {
+            let y = area.y + 1 + (i - self.top) as u16;
+            self.draw_line(buffer, Rect { y, height: 1, ..area }, data, theme, (&columns, line));
+            if i == self.cursor {
+                buffer.set_style(Rect { y, height: 1, ..area }, theme.selected());
+            }
+        }
+        if self.lines.is_empty() {
+            let text = match (self.find.is_empty(), data.profile().events.is_empty()) {
+                (true, true) => "the first samples are on their way",
+                (true, false) => "no rows",
+                (false, _) => "nothing found (/ changes the search)",
+            };
+            buffer.set_stringn(area.x, area.y + 2, text, width, theme.dim());
+        }
+    }
+
+    fn draw_line(
+        &self,
+        buffer: &mut Buffer,
+        area: Rect,
+        data: &Data,
+        theme: Theme,
+        (columns, line): (&Columns, &TreeLine),
+    ) {
+        let width = usize::from(area.width);
+        let Some(row) = data.row(line.place[0] as usize) else { return };
+        if let Some(entry) = line.entry {
+            let (text, style) = graph_line(data, line, entry, theme);
+            buffer.set_stringn(area.x, area.y, text, width, style);
+            return;
+        }
+        let percent = percent(tree::main_period(data, row), data.base());
+        let text = columns.row(data, row, line.open);
+        buffer.set_stringn(area.x, area.y, text, width, ratatui::style::Style::new());
+        let numbers = Rect { width: area.width.min(columns.numbers as u16), ..area };
+        buffer.set_style(numbers, theme.percent(percent));
+    }
+}
+
+fn line_is_open(lines: &[TreeLine], place: &[u32]) -> bool {
+    lines.iter().any(|line| line.place == place && line.open == Some(true))
+}
+
+fn contains(data: &Data, row: &ReportRow, find: &str) -> bool {
+    data.keys().iter().filter_map(|key| data.value(row, key)).any(|text| text.to_lowercase().contains(find))
+}
+
+fn graph_line(data: &Data, line: &TreeLine, entry: u32, theme: Theme) -> (String, ratatui::style::Style) {
+    let mark = match line.open {
+        Some(true) => '-',
+        Some(false) => '+',
+        None => ' ',
+    };
+    let name = data.profile().chain_entry_text(&data.report().chain_entries[entry as usize]);
+    let share = line.period.map(|period| percent(period, data.base()));
+    let number = share.map_or(String::new(), |share| format!("{share:.2}% "));
+    // Deep graphs would leave the screen to the right: beyond twelve levels the number replaces the blanks.
+    let indent = if line.depth <= 12 {
+        "  ".repeat(line.depth)
+    } else {
+        format!("{:<24}", format!("{}:", line.depth))
+    };
+    let text = format!("      {indent}{mark} {number}{}", harmless(&name));
+    (text, share.map_or(theme.dim(), |share| theme.percent(share)))
+}
+
+/// Where the columns are.
+struct Columns {
+    keys: Vec<(SortKey, usize)>,
+    /// Width of the numbers in front.
+    numbers: usize,
+}
+
+impl Columns {
+    fn new(data: &Data, width: usize) -> Self {
+        let numbers = if data.has_children() { 20 } else { 11 };
+        let mut keys: Vec<(SortKey, usize)> = data.keys().into_iter().map(|key| (key, 0)).collect();
+        let mut left = width.saturating_sub(numbers);
+        let room = (left / LEAST_KEY_WIDTH).max(1);
+        keys.drain(..keys.len().saturating_sub(room));
+        let count = keys.len();
+        for (i, (key, room)) in keys.iter_mut().enumerate() {
+            let most = if i + 1 == count { left.saturating_sub(1) } else { KEY_WIDTH.min(left / 2) };
+            // A look at the first rows is enough: the others are rarely seen.
+            let longest = data.rows().take(200).filter_map(|(_, row)| data.value(row, key));
+            let longest = longest.map(|text| text.chars().count()).max().unwrap_or(0);
+            *room = longest.max(key.heading().trim().chars().count()).min(most);
+            left = left.saturating_sub(*room + 2);
+        }
+        Self { keys, numbers }
+    }
+
+    fn heading(&self, data: &Data) -> String {
+        let numbers = match (data.has_children(), data.is_by_own()) {
+            (true, true) => "  Children    ▼Self ",
+            (true, false) => " ▼Children     Self ",
+            (false, _) => "     ▼Self ",
+        };
+        let keys = self.keys.iter().map(|(key, width)| (key.heading().trim().to_owned(), *width));
+        numbers.to_owned() + &joined(keys)
+    }
+
+    fn row(&self, data: &Data, row: &ReportRow, open: Option<bool>) -> String {
+        let mark = match open {
+            Some(true) => "-",
+            Some(false) => "+",
+            None => " ",
+        };
+        let own = percent(period(&row.own), data.base());
+        let numbers = if data.has_children() {
+            let children = percent(period(&row.children), data.base());
+            format!("{mark} {children:>7.2}% {own:>7.2}% ")
+        } else {
+            format!("{mark} {own:>7.2}% ")
+        };
+        let value = |(key, width): &(SortKey, usize)| (data.value(row, key).unwrap_or_default(), *width);
+        numbers + &joined(self.keys.iter().map(value))
+    }
+}
+
+/// Texts cut and padded to their widths, two blanks between.
+fn joined(columns: impl Iterator<Item = (String, usize)>) -> String {
+    let mut line = String::new();
+    for (text, width) in columns {
+        line.push_str(&format!(" {:<width$} ", cut(&text, width)));
+    }
+    line
+}
+
+fn percent(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 * 100.0 / whole as f64 }
+}
