@@ -53,6 +53,13 @@ pub fn draw(screen: &FirstScreen, width: usize, colour: bool) -> String {
     text
 }
 
+/// One state with its bar, or the note about all of them. `columns`: without colours.
+struct StatePart {
+    columns: usize,
+    is_large: bool,
+    text: String,
+}
+
 /// Without the columns at the left.
 struct Pen {
     width: usize,
@@ -101,53 +108,62 @@ impl Pen {
 
     /// Parts on as few lines as have room for them.
     fn fitting(&self, parts: &[String], between: &str) -> Vec<String> {
-        let mut lines: Vec<String> = Vec::new();
-        for part in parts {
-            let more = between.chars().count() + part.chars().count();
-            match lines.last_mut().filter(|line| line.chars().count() + more <= self.width) {
-                Some(line) => *line += &format!("{between}{part}"),
-                None => lines.push(cut(part, self.width)),
-            }
-        }
-        lines
+        let parts = parts.iter().map(|part| cut(part, self.width));
+        self.lines_of(parts.map(|part| (part.chars().count(), part)), between)
     }
 
-    /// One bar for all states in one line: as long as they all have room, else without those with least time. On a
-    /// narrow screen the bars are short, so that the first two states have room.
-    fn states(&self, screen: &FirstScreen) -> Option<String> {
+    /// Parts, each with its columns, on as few lines as have room for them.
+    fn lines_of(&self, parts: impl Iterator<Item = (usize, String)>, between: &str) -> Vec<String> {
+        let mut lines: Vec<(usize, String)> = Vec::new();
+        for (columns, part) in parts {
+            let more = between.chars().count() + columns;
+            match lines.last_mut().filter(|(taken, _)| *taken + more <= self.width) {
+                Some((taken, line)) => (*taken, *line) = (*taken + more, format!("{line}{between}{part}")),
+                None => lines.push((columns, part)),
+            }
+        }
+        lines.into_iter().map(|(_, line)| line).collect()
+    }
+
+    /// One bar for all states. In one line as long as the large states have room there, without the small ones that
+    /// have none. Else the states and the notes about them take several lines.
+    fn states(&self, screen: &FirstScreen) -> Vec<String> {
         /// Columns of the bars of all states together.
         const LENGTHS: [f64; 3] = [20.0, 14.0, 9.0];
         const SHORTEST: f64 = 3.0;
-        let is_state = screen.states.iter().any(|(name, _)| *name == "idle");
-        let left_out = Some(screen.idle_percent).filter(|percent| *percent >= 0.5 && !is_state);
-        let left_out = left_out.map(|percent| format!("idle {percent:.0} % left out"));
-        let estimated = screen.are_reasons_estimated.then(|| "reasons estimated".to_owned());
-        let notes: Vec<String> = estimated.into_iter().chain(left_out).collect();
-        let idle = if notes.is_empty() { String::new() } else { format!("({})", notes.join("; ")) };
+        /// Percent from which a state always has room.
+        const LARGE: f64 = 5.0;
         let shown = screen.states.iter().filter(|(name, percent)| *percent >= 0.5 || *name == "on CPU");
         let draw = |length: f64| {
             let parts = shown.clone().map(|(name, percent)| {
                 let (text, bar) = (format!("{name} {percent:.0} %"), bar(*percent, length));
-                let columns = text.chars().count() + 1 + bar.chars().count() + 2;
-                (columns, format!("{text} {}", self.paint(&bar, state_paint(name))))
+                StatePart {
+                    columns: text.chars().count() + 1 + bar.chars().count(),
+                    is_large: *percent >= LARGE,
+                    text: format!("{text} {}", self.paint(&bar, state_paint(name))),
+                }
             });
-            parts.collect::<Vec<_>>()
+            // Wider than a narrow screen: on two lines.
+            let notes = states_note(screen).into_iter().flat_map(|note| wrap(&note, self.width));
+            let notes = notes.map(|note| StatePart {
+                columns: note.chars().count(),
+                is_large: true,
+                text: self.paint(&note, Paint::Dim),
+            });
+            parts.chain(notes).collect::<Vec<_>>()
         };
-        let mut room =
-            (self.width + 2).saturating_sub(if idle.is_empty() { 0 } else { idle.chars().count() + 2 });
-        let fits = |length: &f64| draw(*length).iter().map(|(columns, _)| columns).sum::<usize>() <= room;
-        let fit_two =
-            |length: &f64| draw(*length).iter().take(2).map(|(columns, _)| columns).sum::<usize>() <= room;
-        let longest = LENGTHS.into_iter().find(fits).or_else(|| Some(LENGTHS[2]).filter(fit_two));
-        let length = longest.unwrap_or(SHORTEST);
-        let mut parts = Vec::new();
-        for (columns, part) in draw(length) {
-            let Some(left) = room.checked_sub(columns) else { break };
-            room = left;
-            parts.push(part);
-        }
-        parts.extend(Some(self.paint(&idle, Paint::Dim)).filter(|_| !idle.is_empty()));
-        Some(parts.join("  ")).filter(|line| !line.is_empty())
+        let fits =
+            |parts: &[StatePart]| parts.iter().map(|part| part.columns + 2).sum::<usize>() <= self.width + 2;
+        let mut lengths = LENGTHS.into_iter().map(draw);
+        let parts = lengths.find(|parts| fits(parts)).unwrap_or_else(|| {
+            let shortest = draw(SHORTEST).into_iter().filter(|part| part.is_large).collect::<Vec<_>>();
+            let mut parts = if fits(&shortest) { draw(SHORTEST) } else { draw(LENGTHS[1]) };
+            while let Some(last) = parts.iter().rposition(|part| !part.is_large).filter(|_| !fits(&parts)) {
+                parts.remove(last);
+            }
+            parts
+        });
+        self.lines_of(parts.into_iter().map(|part| (part.columns, part.text)), "  ")
     }
 
     fn threads(&self, threads: &[(String, f64)]) -> Option<String> {
@@ -281,6 +297,16 @@ fn brief_bytes(count: u64) -> String {
         Some((unit, size)) => format!("{:.0} {unit}", count as f64 / size),
         None => format!("{count} bytes"),
     }
+}
+
+/// Idle time that the states don't include, and whether the reasons are exact. `None`: nothing to note.
+fn states_note(screen: &FirstScreen) -> Option<String> {
+    let is_state = screen.states.iter().any(|(name, _)| *name == "idle");
+    let idle = Some(screen.idle_percent).filter(|percent| *percent >= 0.5 && !is_state);
+    let idle = idle.map(|percent| format!("idle {percent:.0} % left out"));
+    let estimated = screen.are_reasons_estimated.then(|| "reasons estimated".to_owned());
+    let notes: Vec<String> = estimated.into_iter().chain(idle).collect();
+    Some(format!("({})", notes.join("; "))).filter(|_| !notes.is_empty())
 }
 
 fn totals(screen: &FirstScreen) -> Vec<String> {

@@ -149,6 +149,34 @@ fn the_two_largest_states_have_room_on_a_narrow_screen() {
 }
 
 #[test]
+fn no_state_with_a_large_share_is_left_out() {
+    let mut waiting = screen();
+    waiting.states =
+        vec![("on CPU", 7.0), ("timer", 38.0), ("pipe read", 31.0), ("futex", 20.0), ("disk", 4.0)];
+    waiting.are_reasons_estimated = true;
+    waiting.idle_percent = 28.0;
+    for width in [40, 60, 80] {
+        let text = draw(&waiting, width, false);
+        for part in ["on CPU 7 %", "timer 38 %", "pipe read 31 %", "futex 20 %", "idle 28 %"] {
+            assert!(text.contains(part), "{width} {part}: {text}");
+        }
+        assert!(width < 80 || text.lines().count() <= LINES, "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= width), "{width}: {text}");
+    }
+}
+
+#[test]
+fn small_states_make_room_for_the_note() {
+    let mut waiting = screen();
+    waiting.states =
+        vec![("on CPU", 41.0), ("timer", 36.0), ("pipe read", 21.0), ("futex", 1.4), ("disk", 1.3)];
+    waiting.idle_percent = 28.0;
+    let text = draw(&waiting, 80, false);
+    assert!(text.contains("pipe read 21 %") && !text.contains("disk 1 %"), "{text}");
+    assert!(text.lines().any(|line| line.contains("on CPU") && line.ends_with("left out)")), "{text}");
+}
+
+#[test]
 fn a_remedy_of_up_to_four_lines_is_whole() {
     let mut java = screen();
     let options = "-XX:+PreserveFramePointer -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit";
