@@ -169,7 +169,8 @@ fn is_shown(arg: &Arg, layout: Option<&HelpLayout>, extent: Extent) -> bool {
     extent == Extent::All || is_common || arg.is_hide_set() || name == "help"
 }
 
-fn is_in((_, names): &Group, name: &str) -> bool {
+fn is_in(group: &Group, name: &str) -> bool {
+    let (_, names) = group;
     names.split_whitespace().any(|word| word == name)
 }
 

@@ -25,6 +25,31 @@ struct Line {
     target: Option<u64>,
 }
 
+impl Line {
+    /// One row: the share, the jumps next to it, the text.
+    fn draw(&self, buffer: &mut Buffer, area: Rect, theme: Theme, arrows: &[ArrowCell]) {
+        let width = usize::from(area.width);
+        let percent = if self.percent > 0.0 { format!("{:>6.2} ", self.percent) } else { " ".repeat(7) };
+        buffer.set_stringn(area.x, area.y, &percent, width, theme.percent(self.percent));
+        let mut x = area.x + 7;
+        buffer.set_stringn(x, area.y, "│", width.saturating_sub(7), Style::new());
+        for cell in arrows {
+            x += 1;
+            let room = usize::from(area.right().saturating_sub(x));
+            buffer.set_stringn(
+                x,
+                area.y,
+                cell.symbol.encode_utf8(&mut [0; 4]),
+                room,
+                theme.jump(cell.selected),
+            );
+        }
+        let style = if self.address.is_some() { Style::new() } else { theme.dim() };
+        let text = format!(" {}", self.text);
+        buffer.set_stringn(x + 1, area.y, text, usize::from(area.right().saturating_sub(x + 1)), style);
+    }
+}
+
 /// The listing.
 pub struct Annotate {
     name: String,
@@ -62,7 +87,7 @@ impl Annotate {
         let function = functions.iter().find(|f| f.dso == wanted.dso && f.start == wanted.start);
         let function = function.ok_or("no sample ends in this function; look at what it calls")?;
         let opts = ListingOpts { source: true, ..ListingOpts::default() };
-        Self::of_function(data, function, (&opts, &Sources::new(None)))
+        Self::of_function(data, function, &opts, &Sources::new(None))
     }
 
     /// Of a function that was hit, for the event shown.
@@ -72,7 +97,8 @@ impl Annotate {
     pub fn of_function(
         data: &Data,
         function: &AnnotateFunction,
-        (opts, sources): (&ListingOpts, &Sources),
+        opts: &ListingOpts,
+        sources: &Sources,
     ) -> Result<Self, String> {
         let profile = data.profile();
         let dso = profile.dsos.of(function.dso);
@@ -175,7 +201,7 @@ impl Annotate {
         }
         for (y, (row, &i)) in (area.y..area.bottom()).zip(visible.iter().enumerate().skip(self.top)) {
             let area = Rect { y, height: 1, ..area };
-            self.draw_line(buffer, area, theme, (i, &self.arrows.row(row, at)));
+            self.lines[i].draw(buffer, area, theme, &self.arrows.row(row, at));
             if i == self.cursor {
                 buffer.set_style(area, theme.selected());
             }
@@ -192,29 +218,6 @@ impl Annotate {
             rows().filter_map(|(row, line)| Some((line.address?, row))).collect();
         let jump = |(row, line): (usize, &Line)| Some((row, *row_of.get(&line.target?)?));
         self.arrows = Arrows::new(rows().filter_map(jump), lanes);
-    }
-
-    fn draw_line(&self, buffer: &mut Buffer, area: Rect, theme: Theme, (at, arrows): (usize, &[ArrowCell])) {
-        let line = &self.lines[at];
-        let width = usize::from(area.width);
-        let percent = if line.percent > 0.0 { format!("{:>6.2} ", line.percent) } else { " ".repeat(7) };
-        buffer.set_stringn(area.x, area.y, &percent, width, theme.percent(line.percent));
-        let mut x = area.x + 7;
-        buffer.set_stringn(x, area.y, "│", width.saturating_sub(7), Style::new());
-        for cell in arrows {
-            x += 1;
-            let room = usize::from(area.right().saturating_sub(x));
-            buffer.set_stringn(
-                x,
-                area.y,
-                cell.symbol.encode_utf8(&mut [0; 4]),
-                room,
-                theme.jump(cell.selected),
-            );
-        }
-        let style = if line.address.is_some() { Style::new() } else { theme.dim() };
-        let text = format!(" {}", line.text);
-        buffer.set_stringn(x + 1, area.y, text, usize::from(area.right().saturating_sub(x + 1)), style);
     }
 }
 

@@ -88,9 +88,10 @@ impl App {
     pub fn open_listing(
         &mut self,
         function: &AnnotateFunction,
-        how: (&ListingOpts, &Sources),
+        opts: &ListingOpts,
+        sources: &Sources,
     ) -> Result<(), String> {
-        self.views.push(View::Annotate(Annotate::of_function(&self.data, function, how)?));
+        self.views.push(View::Annotate(Annotate::of_function(&self.data, function, opts, sources)?));
         Ok(())
     }
 

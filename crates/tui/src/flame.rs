@@ -1,12 +1,11 @@
 //! The flame graph in the terminal: roots at the top, one line per depth.
 
-use super::Theme;
+use super::canvas::Canvas;
 use crossterm::event::{KeyCode, KeyEvent};
 use display::fit::cut;
 use display::number;
 use perfdata::text::harmless;
 use profile::view::flame::{FlameCell, Kind, Layout, LayoutOpts, NodeId, Tree, Unit};
-use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 /// A flame graph with a cursor.
@@ -174,32 +173,27 @@ impl FlameView {
     }
 
     /// Draws the graph with a line about the frame under the cursor at the foot.
-    pub fn draw(&mut self, buffer: &mut Buffer, area: Rect, tree: &Tree, theme: Theme) {
+    pub fn draw(&mut self, canvas: &mut Canvas<'_>, tree: &Tree) {
+        let area = canvas.area;
         let rows = u32::from(area.height.saturating_sub(1));
         let Some(&at) = self.layout.cells.get(self.cursor) else { return };
         self.width = area.width;
         self.top = self.top.max((at.depth + 1).saturating_sub(rows)).min(at.depth);
         for (i, cell) in self.layout.cells.iter().enumerate() {
             if cell.depth >= self.top && cell.depth - self.top < rows {
-                self.draw_cell(buffer, area, tree, theme, (i, cell));
+                self.draw_cell(canvas, tree, i);
             }
         }
-        let foot = Rect { y: area.bottom() - 1, height: 1, ..area };
-        buffer.set_stringn(foot.x, foot.y, self.details(tree, &at), usize::from(foot.width), theme.heading());
+        canvas.text(area.height - 1, self.details(tree, &at), canvas.theme.heading());
     }
 
-    fn draw_cell(
-        &self,
-        buffer: &mut Buffer,
-        area: Rect,
-        tree: &Tree,
-        theme: Theme,
-        (i, cell): (usize, &FlameCell),
-    ) {
+    /// Draws the frame at this place of the layout.
+    fn draw_cell(&self, canvas: &mut Canvas<'_>, tree: &Tree, at: usize) {
+        let (area, theme, cell) = (canvas.area, canvas.theme, &self.layout.cells[at]);
         let column = |value: u64| self.column(value, area.width);
         let (from, to) = (column(cell.start), column(cell.start.saturating_add(cell.value)));
         // The frame under the cursor is seen even if it is narrower than a column.
-        let width = (to - from).max(u16::from(i == self.cursor)).min(area.width - from.min(area.width));
+        let width = (to - from).max(u16::from(at == self.cursor)).min(area.width - from.min(area.width));
         if width == 0 {
             return;
         }
@@ -218,10 +212,10 @@ impl FlameView {
         if self.is_hit(&name) {
             style = style.patch(theme.hit());
         }
-        if i == self.cursor {
+        if at == self.cursor {
             style = style.patch(theme.selected());
         }
-        buffer.set_stringn(place.x, y, format!("{text:<room$}"), room, style);
+        canvas.buffer.set_stringn(place.x, y, format!("{text:<room$}"), room, style);
     }
 
     fn details(&self, tree: &Tree, cell: &FlameCell) -> String {

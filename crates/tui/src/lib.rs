@@ -12,8 +12,8 @@
 
 mod annotate;
 mod app;
+mod canvas;
 mod data;
-mod end_signal;
 mod error;
 mod explorer;
 mod flame;
@@ -28,13 +28,12 @@ mod terminal;
 
 pub use app::App;
 pub use data::Data;
-pub use end_signal::EndSignal;
 pub use error::Error;
 pub use explorer::{Explorer, ExplorerFinding, ExplorerText};
 pub use news::{News, ReadState};
 pub use read::{FileInput, read};
 pub use style::Theme;
-pub use terminal::{is_usable, restore_within, run};
+pub use terminal::{EndSignal, is_usable, restore_within, run};
 
 #[cfg(test)]
 mod tests;

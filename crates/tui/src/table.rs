@@ -3,12 +3,12 @@
 mod tree;
 
 use super::Theme;
+use super::canvas::Canvas;
 use super::data::{Data, period};
 use crossterm::event::{KeyCode, KeyEvent};
 use display::fit::cut;
 use perfdata::text::harmless;
 use profile::view::report::{ReportRow, SortKey};
-use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use tree::{OpenPlaces, TreeLine};
 
@@ -206,18 +206,19 @@ impl TreeTable {
     }
 
     /// Draws headings and lines.
-    pub fn draw(&mut self, buffer: &mut Buffer, area: Rect, data: &Data, theme: Theme) {
+    pub fn draw(&mut self, canvas: &mut Canvas<'_>, data: &Data) {
+        let (area, theme) = (canvas.area, canvas.theme);
         let columns = Columns::new(data, usize::from(area.width));
-        let width = usize::from(area.width);
-        buffer.set_stringn(area.x, area.y, columns.heading(data), width, theme.heading());
+        canvas.text(0, columns.heading(data), theme.heading());
         let height = usize::from(area.height.saturating_sub(1));
         self.height = height;
         self.top = self.top.max((self.cursor + 1).saturating_sub(height)).min(self.cursor);
         for (i, line) in self.lines.iter().enumerate().skip(self.top).take(height) {
-            let y = area.y + 1 + (i - self.top) as u16;
-            self.draw_line(buffer, Rect { y, height: 1, ..area }, data, theme, (&columns, line));
+            let place = canvas.row(1 + (i - self.top) as u16);
+            let mut row = Canvas { buffer: &mut *canvas.buffer, area: place, theme };
+            columns.draw_line(&mut row, data, line);
             if i == self.cursor {
-                buffer.set_style(Rect { y, height: 1, ..area }, theme.selected());
+                canvas.buffer.set_style(place, theme.selected());
             }
         }
         if self.lines.is_empty() {
@@ -226,30 +227,8 @@ impl TreeTable {
                 (true, false) => "no rows",
                 (false, _) => "nothing found (/ changes the search)",
             };
-            buffer.set_stringn(area.x, area.y + 2, text, width, theme.dim());
+            canvas.text(2, text, theme.dim());
         }
-    }
-
-    fn draw_line(
-        &self,
-        buffer: &mut Buffer,
-        area: Rect,
-        data: &Data,
-        theme: Theme,
-        (columns, line): (&Columns, &TreeLine),
-    ) {
-        let width = usize::from(area.width);
-        let Some(row) = data.row(line.place[0] as usize) else { return };
-        if let Some(entry) = line.entry {
-            let (text, style) = graph_line(data, line, entry, theme);
-            buffer.set_stringn(area.x, area.y, text, width, style);
-            return;
-        }
-        let percent = percent(tree::main_period(data, row), data.base());
-        let text = columns.row(data, row, line.open);
-        buffer.set_stringn(area.x, area.y, text, width, ratatui::style::Style::new());
-        let numbers = Rect { width: area.width.min(columns.numbers as u16), ..area };
-        buffer.set_style(numbers, theme.percent(percent));
     }
 }
 
@@ -288,6 +267,20 @@ struct Columns {
 }
 
 impl Columns {
+    /// Draws a line of the table, or of an open call graph, on a canvas of one row.
+    fn draw_line(&self, canvas: &mut Canvas<'_>, data: &Data, line: &TreeLine) {
+        let Some(row) = data.row(line.place[0] as usize) else { return };
+        if let Some(entry) = line.entry {
+            let (text, style) = graph_line(data, line, entry, canvas.theme);
+            canvas.text(0, text, style);
+            return;
+        }
+        let percent = percent(tree::main_period(data, row), data.base());
+        canvas.text(0, self.row(data, row, line.open), ratatui::style::Style::new());
+        let numbers = Rect { width: canvas.area.width.min(self.numbers as u16), ..canvas.area };
+        canvas.buffer.set_style(numbers, canvas.theme.percent(percent));
+    }
+
     fn new(data: &Data, width: usize) -> Self {
         let numbers = if data.has_children() { 20 } else { 11 };
         let mut keys: Vec<(SortKey, usize)> = data.keys().into_iter().map(|key| (key, 0)).collect();

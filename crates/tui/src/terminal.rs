@@ -1,6 +1,10 @@
 //! The real terminal: raw mode, the loop of keys, news and pictures, and an end that leaves it as it was.
 
-use super::{App, EndSignal, Error, News};
+mod end_signal;
+
+pub use end_signal::EndSignal;
+
+use super::{App, Error, News};
 use crossterm::event::{self, DisableMouseCapture, EnableMouseCapture, Event, KeyEventKind};
 use crossterm::execute;
 use display::term;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::repo::File;
 
 /// Most parameters that are patterns of tuples, `(pid, tid): (i32, i32)`: each is a small struct that has no name.
-const TUPLE_PARAMETERS: usize = 10;
+const TUPLE_PARAMETERS: usize = 1;
 
 /// Most public types whose name is one word that another public type has too.
 const SHARED_WORDS: usize = 6;

@@ -94,12 +94,12 @@ impl Arrows {
                 }
                 continue;
             };
-            draw(&mut light, line.span(), (column, row), line.touches(row));
+            draw(&mut light, column, strokes(line.span(), row), line.touches(row));
             // From the target all its jumps are seen, from a jump only that one.
             let at_end = line.touches(row) && (line.target == cursor || line.target == row || row == cursor);
             let selected = selected_span(line, cursor).filter(|&(first, last)| first <= row && row <= last);
             if let Some(span) = selected {
-                draw(&mut heavy, span, (column, row), at_end);
+                draw(&mut heavy, column, strokes(span, row), at_end);
             }
             let is_selected = selected.is_some() && at_end;
             if line.target == row {
@@ -139,12 +139,17 @@ fn selected_span(line: &Arrow, cursor: usize) -> Option<(usize, usize)> {
     line.sources.contains(&cursor).then(|| (cursor.min(line.target), cursor.max(line.target)))
 }
 
-/// Adds what a line between the rows of a span has in `row`; with `at_end` the way to the code as well.
-fn draw(cells: &mut [u8], (first, last): (usize, usize), (column, row): (usize, usize), at_end: bool) {
-    if row < first || row > last {
-        return;
-    }
-    cells[column] |= if row > first { UP } else { 0 } | if row < last { DOWN } else { 0 };
+/// What a vertical line from the first to the last row of `span` has in `row`; nothing outside.
+fn strokes(span: (usize, usize), row: usize) -> u8 {
+    let (first, last) = span;
+    let up = if first < row && row <= last { UP } else { 0 };
+    let down = if first <= row && row < last { DOWN } else { 0 };
+    up | down
+}
+
+/// Adds the strokes of a line to its column; with `at_end` the way to the code as well.
+fn draw(cells: &mut [u8], column: usize, strokes: u8, at_end: bool) {
+    cells[column] |= strokes;
     if at_end {
         cells[column] |= RIGHT;
         let end = cells.len() - 1;

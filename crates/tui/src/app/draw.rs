@@ -6,6 +6,7 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 
 use super::{App, View};
+use crate::canvas::Canvas;
 use crate::{ReadState, help};
 use display::fit::cut;
 use perfdata::text::harmless;
@@ -35,9 +36,11 @@ impl App {
         let inner = Rect { y: area.y + 1, height: area.height - 2, ..area };
         let theme = self.theme;
         match self.views.last_mut() {
-            None => self.table.draw(buffer, inner, &self.data, theme),
+            None => self.table.draw(&mut Canvas { buffer, area: inner, theme }, &self.data),
             Some(View::Sandwich(sandwich)) => sandwich.draw(buffer, inner, theme),
-            Some(View::Flame(flame)) => flame.draw(buffer, inner, self.data.tree(), theme),
+            Some(View::Flame(flame)) => {
+                flame.draw(&mut Canvas { buffer, area: inner, theme }, self.data.tree())
+            }
             Some(View::Annotate(annotate)) => annotate.draw(buffer, inner, theme),
             Some(View::Help(scroll)) => help::draw(buffer, inner, theme, *scroll),
         }

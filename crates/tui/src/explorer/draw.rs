@@ -2,6 +2,7 @@
 
 use super::{Explorer, Tab};
 use crate::Theme;
+use crate::canvas::Canvas;
 use display::fit::cut;
 use perfdata::text::harmless;
 use ratatui::buffer::Buffer;
@@ -97,7 +98,7 @@ impl Explorer {
             self.make_flame();
             let order = self.order.name();
             let (tree, view) = self.flame.as_mut().expect("invariant: made above");
-            view.draw(buffer, area, tree, theme);
+            view.draw(&mut Canvas { buffer, area, theme }, tree);
             return format!("{order}   {}", view.found_share(tree));
         }
         self.make_rows(usize::from(area.width), theme);
