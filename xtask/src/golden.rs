@@ -23,11 +23,15 @@ const FORGIVEN: usize = 2;
 /// A case that takes longer is reported.
 const SLOW: Duration = Duration::from_secs(15);
 
-/// Checks every case, or rewrites the expected output (`--update`). A name selects the cases that contain it.
+/// Checks every case, or rewrites the expected output (`--update`). Names select the cases that contain one of them.
 pub fn run(repo: &Repo, args: &[String]) -> Result<Score> {
     let update = args.iter().any(|arg| arg == "--update");
-    let filter = args.iter().find(|arg| !arg.starts_with("--")).map_or("", String::as_str);
-    let cases = cases(&repo.root.join("tests/golden"), filter);
+    let (flags, names): (Vec<&str>, Vec<&str>) =
+        args.iter().map(String::as_str).partition(|arg| arg.starts_with("--"));
+    if let Some(flag) = flags.iter().find(|&&flag| flag != "--update") {
+        bail!("unknown flag {flag}: cargo xtask golden [--update] [CASE ...]");
+    }
+    let cases = selected(cases(&repo.root.join("tests/golden")), &names)?;
     if cases.is_empty() {
         return Ok(skip("golden", "no case"));
     }
@@ -68,12 +72,23 @@ fn build_tally(repo: &Repo, profile: &str) -> Result<PathBuf> {
     Ok(repo.target().join(folder).join("tally"))
 }
 
-fn cases(dir: &Path, filter: &str) -> Vec<PathBuf> {
+/// The cases that contain one of `names`, all without names.
+///
+/// # Errors
+/// If a name selects no case.
+fn selected(cases: Vec<PathBuf>, names: &[&str]) -> Result<Vec<PathBuf>> {
+    if let Some(name) = names.iter().find(|name| !cases.iter().any(|case| name_of(case).contains(**name))) {
+        bail!("no golden case has {name} in its name");
+    }
+    let is_selected =
+        |case: &PathBuf| names.is_empty() || names.iter().any(|name| name_of(case).contains(name));
+    Ok(cases.into_iter().filter(is_selected).collect())
+}
+
+fn cases(dir: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
-    let mut cases: Vec<PathBuf> = entries
-        .map(|entry| entry.path())
-        .filter(|path| path.join("cmd").is_file() && name_of(path).contains(filter))
-        .collect();
+    let mut cases: Vec<PathBuf> =
+        entries.map(|entry| entry.path()).filter(|path| path.join("cmd").is_file()).collect();
     cases.sort();
     cases
 }
@@ -187,4 +202,19 @@ fn difference(what: &str, expected: &[u8], got: &[u8]) -> Option<String> {
         }
     }
     Some(format!("{what} differs in line ends"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn several_names_select_the_cases_of_each_and_an_unknown_name_is_refused() {
+        let cases = || ["calls", "report-callers", "stat"].map(PathBuf::from).to_vec();
+        let named = |names: &[&str]| selected(cases(), names).map(|found| found.len());
+        assert_eq!(named(&["stat", "report"]).expect("both exist"), 2);
+        assert_eq!(named(&["call"]).expect("two contain it"), 2);
+        assert_eq!(named(&[]).expect("all"), 3);
+        assert!(named(&["stat", "sta-t"]).is_err());
+    }
 }

@@ -40,7 +40,7 @@ cargo xtask CHORE [ARGS]
   test [TIER] [FILTER]   tests of the workspace: default, live, machine or heavy;
                      without TIER default and live. Failed live tests are tried again alone
   tidy               the house rules
-  golden [--update] [CASE]   run commands, compare their output
+  golden [--update] [CASE...]   run commands, compare their output
   fixtures [--record]   build tests/programs into target/fixtures;
                      --record: make the recordings of tests/recordings again
   fuzz [SECONDS]     every fuzz target on this compiler, SECONDS each
