@@ -4,7 +4,7 @@ use crate::events::io::{descendants, device, json, record as recorder, trace};
 use crate::flags::recording::{self, TargetArgs};
 use crate::reading::damage;
 use crate::reading::load::{self, Progress};
-use crate::terminal::status_line::StatusLine;
+use crate::terminal::status_line::{self, StatusLine};
 use crate::text::io::{self as text, IoTextOpts};
 use crate::{html, svg, terminal::out};
 use anyhow::Context;
@@ -115,6 +115,7 @@ fn record_it(
     mut opts: RecordOpts,
 ) -> anyhow::Result<Result<RunSummary, record::Error>> {
     opts.observers.tell = |line| out::note(line);
+    opts.observers.on_progress = status_line::advance;
     if !args.trace {
         let _status = StatusLine::of(&opts.target);
         return Ok(record::record(&opts));

@@ -14,7 +14,7 @@ use record::summary::{RunSummary, StackQuality};
 use crate::flags::perf_only::{PerfOnly, RecordFlags};
 use crate::flags::recording::{self, SamplingArgs, TargetArgs, parse_bytes, parse_switch_output};
 use crate::terminal::out;
-use crate::terminal::status_line::StatusLine;
+use crate::terminal::status_line::{self, StatusLine};
 use tracing::TracingArgs;
 pub use tracing::spelled_out;
 
@@ -189,6 +189,7 @@ impl Args {
         self.several_files(&mut opts)?;
         opts.span.control = self.control.clone();
         opts.observers.tell = |line| out::note(line);
+        opts.observers.on_progress = status_line::advance;
         opts.file.no_build_ids = self.no_buildid;
         opts.file.keep_files = if self.no_buildid_cache { KeepFiles::None } else { KeepFiles::All };
         opts.file.command_line = std::env::args_os().map(|a| a.to_string_lossy().into_owned()).collect();

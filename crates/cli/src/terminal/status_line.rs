@@ -1,25 +1,39 @@
-//! The line on a terminal that shows what is being recorded, as long as nothing else is printed there.
+//! The line on a terminal that shows what is being recorded, for how long and with how many samples.
 
+use display::term;
 use record::{Target, Whom, proc, process_tree};
 use std::io::{IsTerminal, Write};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
-/// Whether the line is on the terminal now.
-static IS_SHOWN: AtomicBool = AtomicBool::new(false);
+/// The line of the recording that goes on.
+static LINE: Mutex<Option<Progress>> = Mutex::new(None);
+
+/// A recording whose line is on the terminal.
+#[derive(Debug)]
+struct Progress {
+    whom: String,
+    begin: Instant,
+    /// The terminal has the line now, and not the text of something else.
+    is_drawn: bool,
+}
 
 /// Shows the line until it is dropped.
 #[derive(Debug)]
 pub struct StatusLine(());
 
 impl StatusLine {
-    /// For a recording of `target`. Nothing is shown where standard error is no terminal, and not while a command runs, which may
-    /// write to the terminal itself.
+    /// For a recording of `target`. Nothing is shown where standard error is no terminal that can erase a line, nor
+    /// for a command that may write to the same terminal.
     #[must_use]
     pub fn of(target: &Target) -> Self {
-        if target.command.is_empty() && target.whom != Whom::Command && std::io::stderr().is_terminal() {
-            let line = format!("recording {} … Ctrl-C ends", crate::terminal::out::harmless(&whom(target)));
-            let line = display::fit::cut(&line, display::term::width().saturating_sub(1));
-            IS_SHOWN.store(write!(std::io::stderr(), "\r{line}").is_ok(), Ordering::Relaxed);
+        let writes = !target.command.is_empty() && std::io::stdout().is_terminal();
+        let can_erase = std::env::var_os("TERM").is_none_or(|name| name != "dumb");
+        if std::io::stderr().is_terminal() && can_erase && !writes {
+            let whom = crate::terminal::out::harmless(&whom(target)).into_owned();
+            let progress = Progress { whom, begin: Instant::now(), is_drawn: false };
+            *line() = Some(progress);
+            advance(0);
         }
         Self(())
     }
@@ -28,15 +42,40 @@ impl StatusLine {
 impl Drop for StatusLine {
     fn drop(&mut self) {
         clear();
+        *line() = None;
+    }
+}
+
+fn line() -> std::sync::MutexGuard<'static, Option<Progress>> {
+    LINE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// Draws the line again, if there is one.
+pub fn advance(samples: u64) {
+    if let Some(progress) = line().as_mut() {
+        let text = text(&progress.whom, progress.begin.elapsed(), samples, term::width().saturating_sub(1));
+        // The command may have left the cursor anywhere, and the last line may have been longer.
+        progress.is_drawn = write!(std::io::stderr(), "\r{text}\x1b[K").is_ok();
     }
 }
 
 /// Takes the line away, if there is one: something else is printed.
 pub fn clear() {
-    if IS_SHOWN.swap(false, Ordering::Relaxed) {
-        let width = display::term::width().saturating_sub(1);
-        let _ = write!(std::io::stderr(), "\r{:width$}\r", "");
+    if let Some(progress) = line().as_mut().filter(|progress| progress.is_drawn) {
+        progress.is_drawn = false;
+        let _ = write!(std::io::stderr(), "\r\x1b[K");
     }
+}
+
+/// `recording redis-server (2002)  2.1 s, 1,903 samples   Ctrl-C ends`: a long name makes room for the numbers.
+fn text(whom: &str, elapsed: Duration, samples: u64, width: usize) -> String {
+    let samples = display::number::count_of(samples, "sample", "samples");
+    let numbers = format!("  {:.1} s, {samples}   Ctrl-C ends", elapsed.as_secs_f64());
+    let whom = format!("recording {whom}");
+    display::fit::cut(
+        &(display::fit::cut(&whom, width.saturating_sub(numbers.chars().count())) + &numbers),
+        width,
+    )
 }
 
 /// `redis-server (2002)`, `postgres (812) and 5 child processes`.
@@ -46,7 +85,10 @@ fn whom(target: &Target) -> String {
         Whom::Trees(pids) => with_children(&named(pids), process_tree::descendants(pids).len()),
         Whom::Threads(tids) => named(tids),
         Whom::User(uid) => format!("the processes of user {uid}"),
-        Whom::System | Whom::Command => "the whole machine".to_owned(),
+        Whom::Command => {
+            target.command.first().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+        }
+        Whom::System => "the whole machine".to_owned(),
     }
 }
 
@@ -86,6 +128,17 @@ mod tests {
         assert_eq!(with_children("postgres (812)", 0), "postgres (812)");
         assert_eq!(with_children("postgres (812)", 1), "postgres (812) and 1 child process");
         assert_eq!(with_children("postgres (812)", 5), "postgres (812) and 5 child processes");
+    }
+
+    #[test]
+    fn the_line_has_time_and_samples_whatever_the_names_length() {
+        let elapsed = Duration::from_millis(2140);
+        let redis = text("redis-server (2002)", elapsed, 1903, 79);
+        assert_eq!(redis, "recording redis-server (2002)  2.1 s, 1,903 samples   Ctrl-C ends");
+        for width in [20, 40, 79] {
+            assert!(text(&"x".repeat(200), elapsed, 1903, width).chars().count() <= width);
+        }
+        assert!(text(&"x".repeat(200), elapsed, 1903, 50).ends_with("…  2.1 s, 1,903 samples   Ctrl-C ends"));
     }
 
     fn whom_of(whom: Whom) -> String {

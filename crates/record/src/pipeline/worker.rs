@@ -348,6 +348,7 @@ impl Rest {
         }
         self.account.sample(pid, tid, time_ns);
         self.sink.note_sample();
+        self.shared.samples.fetch_add(1, Ordering::Relaxed);
         let first = self.sample_times.map_or(time_ns, |(first, _)| first);
         self.sample_times = Some((first, time_ns));
         if let Some(raw) = sample.raw {

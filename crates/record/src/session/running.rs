@@ -22,6 +22,9 @@ use crate::sys::signal::{self, SIGTERM, SIGUSR2};
 /// while stacks are deeper than their copies, so that memory still holds what was copied.
 const TICKS: [Duration; 3] = [Duration::from_millis(50), Duration::from_millis(4), Duration::from_millis(1)];
 
+/// Time between two calls of the observer of progress.
+const PROGRESS: Duration = Duration::from_millis(500);
+
 impl Recording<'_> {
     /// The main loop: until the target ends or a stop is requested.
     pub(super) fn wait(&mut self, begin: Instant) -> Result<(), Error> {
@@ -31,6 +34,7 @@ impl Recording<'_> {
         };
         let mut recording = true;
         let every = self.opts.file.switch_output.as_ref().and_then(|several| several.every);
+        let mut next_progress = begin + PROGRESS;
         let mut next_file = every.map(|every| begin + every);
         loop {
             if let (Some(at), Some(every)) = (next_file, every)
@@ -38,6 +42,10 @@ impl Recording<'_> {
             {
                 next_file = Some(at + every);
                 self.next_file();
+            }
+            if Instant::now() >= next_progress {
+                next_progress += PROGRESS;
+                (self.opts.observers.on_progress)(self.shared.samples.load(Ordering::Relaxed));
             }
             if delayed.is_some_and(|delay| begin.elapsed() >= delay) {
                 delayed = None;

@@ -33,6 +33,8 @@ pub struct Shared {
     pub hurry: Arc<AtomicUsize>,
     /// Feedback for the off-CPU engine.
     pub off_cpu: Arc<Feedback>,
+    /// Samples that reached the output so far.
+    pub samples: Arc<AtomicU64>,
     /// Writing has failed or reached its limit: recording should end.
     pub must_stop: Arc<AtomicBool>,
     /// Records received so far become a file of their own.
@@ -57,6 +59,7 @@ impl Shared {
             wanted_step: Arc::default(),
             hurry: Arc::default(),
             off_cpu: Arc::default(),
+            samples: Arc::default(),
             must_stop: Arc::default(),
             snapshot: Arc::default(),
             dropped: Arc::default(),

@@ -11,11 +11,13 @@ pub struct Observers {
     pub on_catch_up: fn(u64),
     /// Called with a line for the user while the recording goes on.
     pub tell: fn(&str),
+    /// Called twice a second while the target runs, with the number of samples so far.
+    pub on_progress: fn(u64),
 }
 
 impl Default for Observers {
     fn default() -> Self {
-        Self { watch: None, on_catch_up: |_| {}, tell: |_| {} }
+        Self { watch: None, on_catch_up: |_| {}, tell: |_| {}, on_progress: |_| {} }
     }
 }
 
