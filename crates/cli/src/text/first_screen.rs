@@ -220,7 +220,8 @@ impl Pen {
     fn hot_path(&self, trunk: &[String]) -> Vec<String> {
         /// Shown at most, from the inside.
         const STEPS: usize = 8;
-        let names: Vec<String> = trunk.iter().map(|name| cut(&harmless(&brief(name)), 32)).collect();
+        let names: Vec<String> =
+            without_nameless(trunk).iter().map(|name| cut(&harmless(&brief(name)), 32)).collect();
         if names.len() < 2 {
             return Vec::new();
         }
@@ -268,6 +269,17 @@ impl Pen {
         ];
         self.fitting(&parts, "   ")
     }
+}
+
+/// Names, with runs of functions that have none in one step: their addresses help nobody.
+fn without_nameless(trunk: &[String]) -> Vec<String> {
+    let is_nameless = |name: &String| name.starts_with("function 0x");
+    let runs = trunk.chunk_by(|one, next| is_nameless(one) && is_nameless(next));
+    runs.map(|run| match run.len() {
+        1 => run[0].clone(),
+        count => format!("{count} functions without a symbol"),
+    })
+    .collect()
 }
 
 /// The text as it gets to a terminal that knows only ASCII, so that its columns can be counted.

@@ -191,6 +191,16 @@ fn a_remedy_of_up_to_four_lines_is_whole() {
 }
 
 #[test]
+fn functions_without_a_symbol_are_one_step_of_the_hot_path() {
+    let mut git = screen();
+    let trunk = ["main", "function 0x10", "function 0x20", "inflate", "function 0x30"];
+    git.hot.trunk = trunk.map(str::to_owned).to_vec();
+    let text = draw(&git, 80, false);
+    let path = "hot path: main → 2 functions without a symbol → inflate → function 0x30\n";
+    assert!(text.contains(path), "{text}");
+}
+
+#[test]
 fn colours_add_nothing_but_colours() {
     let plain = draw(&screen(), 80, false);
     let mut coloured = draw(&screen(), 80, true);
