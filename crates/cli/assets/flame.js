@@ -8,7 +8,8 @@
   var byId = function (id) { return document.getElementById(id); };
   var details = byId("details"), reset = byId("reset"), search = byId("search"), entry = null;
   // In a narrow window the note about frames that are not drawn would be over the legend.
-  var note = document.querySelector(".right"), rest = note ? note.textContent : " ";
+  var note = document.querySelector(".right");
+  var rest = [details.textContent.trim(), note ? note.textContent : ""].filter(Boolean).join(" \u00b7 ") || " ";
   if (note) note.parentNode.removeChild(note);
   details.textContent = rest;
   var pattern = "", wrong = "", zoomed = null, hits = [], hit = -1, cursor = null;
@@ -19,7 +20,7 @@
     var frame = {
       g: g, rect: g.querySelector("rect"), text: g.querySelector("text"), at: at,
       start: +g.dataset.s, value: +g.dataset.v, depth: +g.dataset.d,
-      name: title.slice(0, cut), amount: title.slice(cut + 1)
+      sign: g.dataset.p || "", name: title.slice(0, cut), amount: title.slice(cut + 1)
     };
     g.addEventListener("mouseover", function () { show(frame); });
     g.addEventListener("mouseout", function () { show(cursor); });
@@ -47,7 +48,8 @@
   }
 
   function label(frame, x, w) {
-    var shown = shorten(frame.name, Math.floor((w - 6) / charWidth));
+    var shown = shorten(frame.name, Math.floor((w - 6) / charWidth) - frame.sign.length);
+    if (shown) shown = frame.sign + shown;
     if (!frame.text) {
       if (!shown) return;
       frame.text = document.createElementNS("http://www.w3.org/2000/svg", "text");

@@ -1,5 +1,7 @@
 //! `tally flame`: stacks in, flame graph (SVG) or folded stacks out.
 
+mod compare;
+
 use crate::calls::{self, flame::FlameOpts, view_args::ViewArgs};
 use crate::reading::damage;
 use crate::reading::load::{self, Progress};
@@ -34,6 +36,7 @@ Examples:
   tally flame --off-cpu -o wait.svg           where threads wait, and why
   tally flame --blame -o blame.svg            what the main thread's waits were for
   tally flame --calls -o calls.svg            traced calls: exact wall-clock time, count, avg, p99
+  tally flame --diff old.data new.data -o change.svg   what became slower, and what faster
   tally flame --reverse --icicle -o who.svg   who calls the functions that run")]
 pub struct Args {
     /// The input; `-` is standard input
@@ -42,6 +45,14 @@ pub struct Args {
     /// The same as FILE, in perf's spelling
     #[arg(short = 'i', long = "input", value_name = "FILE", conflicts_with = "input")]
     pub perf_input: Option<PathBuf>,
+    /// Draw AFTER coloured by its change since BEFORE: orange is more, blue is less
+    ///
+    /// Frames keep grey where chance explains their change. --folded prints stacks with the values of both.
+    #[arg(long, num_args = 2, value_names = ["BEFORE", "AFTER"], conflicts_with_all = ["input", "perf_input", "html", "calls", "palette"])]
+    pub diff: Vec<PathBuf>,
+    /// With --diff: compare shares of each side's total, or values per run
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t, requires = "diff")]
+    pub norm: svg::ChangeNorm,
     /// Write here instead of standard output
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
@@ -185,31 +196,46 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         calls::flame::draw(&ViewArgs::all_of(args.source()), &args.calls_opts())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let map = load::open(args.source())?;
-    let (tree, subtitle, notes) = read(&map, &args)?;
-    for note in notes {
-        out::note(&format!("tally flame: {note}"));
+    if let [before, after] = args.diff.as_slice() {
+        let compared = compare::read(before, after, &args)?;
+        return put(&args, |out| compared.write(out, &args)).map(|()| ExitCode::SUCCESS);
     }
-    if tree.is_empty() {
-        anyhow::bail!("{}: no stacks in it{}", args.source().display(), remedy(&args));
-    }
+    let (tree, subtitle) = read_stacks(args.source(), &args)?;
     if let Some(target) = &args.html {
         write_page(target, tree, subtitle, &args)?;
         return Ok(ExitCode::SUCCESS);
     }
+    put(&args, |out| write(out, tree, subtitle, &args))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The stacks of a file and their subtitle if it isn't their amount; its notes are printed.
+fn read_stacks(path: &Path, args: &Args) -> anyhow::Result<(Tree, Option<String>)> {
+    let map = load::open(path)?;
+    let (tree, subtitle, notes) = read(path, &map, args)?;
+    for note in notes {
+        out::note(&format!("tally flame: {note}"));
+    }
+    if tree.is_empty() {
+        anyhow::bail!("{}: no stacks in it{}", path.display(), remedy(args));
+    }
+    Ok((tree, subtitle))
+}
+
+/// Writes the result to the file asked for, to standard output, or as a picture where that is a terminal.
+fn put(args: &Args, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> anyhow::Result<()> {
     let picture =
         if args.folded || args.output.is_some() { None } else { out::picture_for_terminal("flame") };
     match args.output.as_ref().or(picture.as_ref()) {
         Some(path) => {
             let file = create_export(path).with_context(|| format!("can't write {}", path.display()))?;
-            write(BufWriter::new(file), tree, subtitle, &args)
-                .with_context(|| format!("can't write {}", path.display()))?;
+            write(&mut BufWriter::new(file)).with_context(|| format!("can't write {}", path.display()))?;
         }
-        None if args.folded => write(out::stdout(), tree, subtitle, &args)?,
-        None => write(out::raw_stdout(), tree, subtitle, &args)?,
+        None if args.folded => write(&mut out::stdout())?,
+        None => write(&mut out::raw_stdout())?,
     }
     picture.iter().for_each(|path| out::note_picture(path));
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 fn write_page(target: &Path, tree: Tree, subtitle: Option<String>, args: &Args) -> anyhow::Result<()> {
@@ -233,9 +259,9 @@ fn remedy(args: &Args) -> &'static str {
 type Drawn = (Tree, Option<String>, Vec<String>);
 
 /// The stacks of the input.
-fn read(map: &MappedFile, args: &Args) -> anyhow::Result<Drawn> {
+fn read(path: &Path, map: &MappedFile, args: &Args) -> anyhow::Result<Drawn> {
     if map.starts_with(b"PERFILE2") || map.starts_with(b"2ELIFREP") {
-        return read_recording(map, args);
+        return read_recording(path, map, args);
     }
     let stacks = match import::text_format(map) {
         TextFormat::PerfScript => import::perf_script::read(map, &args.collapse_opts()),
@@ -262,8 +288,7 @@ fn left_out(notes: &import::ImportNotes) -> Vec<String> {
     lines
 }
 
-fn read_recording(map: &MappedFile, args: &Args) -> anyhow::Result<Drawn> {
-    let path = args.source();
+fn read_recording(path: &Path, map: &MappedFile, args: &Args) -> anyhow::Result<Drawn> {
     let file = load::parse(path, map)?;
     let want = if args.no_inline { Want::Names } else { Want::Lines };
     let (mut session, names) = (SessionOpts::default(), NameOpts::from_env());
@@ -321,7 +346,7 @@ fn choose_event(profile: &Profile, asked: Option<&str>) -> anyhow::Result<(usize
     Ok((event, vec![note]))
 }
 
-fn write(mut out: impl Write, tree: Tree, subtitle: Option<String>, args: &Args) -> io::Result<()> {
+fn write(mut out: &mut dyn Write, tree: Tree, subtitle: Option<String>, args: &Args) -> io::Result<()> {
     let tree = if args.reverse { tree.reversed() } else { tree };
     if args.folded {
         out.write_all(export::folded::to_text(&tree).as_bytes())?;

@@ -53,6 +53,20 @@ fn base(kind: Kind) -> (f64, f64, f64) {
     }
 }
 
+/// Changes smaller than this are drawn as none.
+pub(super) const LEAST_CHANGE: f64 = 0.005;
+
+/// Blue for less, orange for more, stronger for greater changes: `by` is from -1 (gone) to 1 (new). The page's
+/// `diffColour` is the same.
+pub(super) fn of_change(by: f64) -> String {
+    let size = by.abs().min(1.0);
+    if size < LEAST_CHANGE {
+        return "#d9dce1".to_owned();
+    }
+    let lightness = 0.90 - 0.32 * size;
+    if by > 0.0 { hex(24.0, 0.85, lightness) } else { hex(212.0, 0.75, lightness) }
+}
+
 /// The word for `kind` in the legend.
 pub fn word(kind: Kind) -> &'static str {
     match kind {
@@ -94,6 +108,15 @@ mod tests {
         let of = |state| Palette::Kind.colour(state, Kind::Waiting);
         let all = ["[runnable]", "[futex]", "[disk]", "[poll]"].map(of);
         assert!(all.iter().enumerate().all(|(i, a)| all[i + 1..].iter().all(|b| a != b)), "{all:?}");
+    }
+
+    #[test]
+    fn changes_have_the_colours_of_the_page() {
+        let page = include_str!("../../../../web/src/palette.ts");
+        for part in ["size < 0.005", "90 - 32 * size", "hsl(24 85%", "hsl(212 75%", "\"#d9dce1\""] {
+            assert!(page.contains(part), "{part} in web/src/palette.ts");
+        }
+        assert_eq!([of_change(0.0), of_change(1.0), of_change(-1.0)], ["#d9dce1", "#ef8239", "#448fe4"]);
     }
 
     #[test]

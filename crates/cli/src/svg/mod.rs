@@ -1,15 +1,18 @@
 //! The flame graph as one SVG file: readable as it is, and with zoom, search and details where scripts run.
 
+mod change;
 mod colour;
 pub mod heat;
 mod small;
 
+pub use change::{ChangeNorm, ChangeOpts};
 pub use colour::Palette;
 
 use crate::terminal::foreign::{harmless, xml};
+use change::ChangeLook;
 use display::number;
 use display::palette::StateClass;
-use profile::view::flame::{FlameCell, Kind, Layout, LayoutOpts, NodeId, Tree, Unit};
+use profile::view::flame::{ComparedTree, FlameCell, Kind, Layout, LayoutOpts, NodeId, Tree, Unit};
 use std::io::{self, Write};
 
 /// The script in every graph: plain JavaScript without dependencies, see `assets/flame.js`.
@@ -58,12 +61,29 @@ const CHAR: f64 = 7.2;
 /// # Errors
 /// `out` can't be written.
 pub fn write(out: &mut impl Write, tree: &Tree, opts: &SvgOpts) -> io::Result<()> {
+    draw(out, tree, opts, None)
+}
+
+/// Writes the current side of `compared` as SVG, with the change of each frame.
+///
+/// # Errors
+/// `out` can't be written.
+pub fn write_compared(
+    out: &mut impl Write,
+    compared: &ComparedTree,
+    opts: &SvgOpts,
+    change: ChangeOpts,
+) -> io::Result<()> {
+    draw(out, &compared.tree, opts, Some(ChangeLook::new(compared, change)))
+}
+
+fn draw(out: &mut impl Write, tree: &Tree, opts: &SvgOpts, change: Option<ChangeLook<'_>>) -> io::Result<()> {
     let total = tree.totals()[0].0;
     let inner = f64::from(opts.width) - 2.0 * SIDE;
     let min_value = (opts.min_width / inner * total as f64).ceil() as u64;
     let layout = Layout::new(tree, LayoutOpts { root: Tree::ROOT, min_value });
-    let page =
-        Page { tree, opts, rows: layout.rows, total: total.max(1), scale: inner / total.max(1) as f64 };
+    let (rows, scale) = (layout.rows, inner / total.max(1) as f64);
+    let page = Page { tree, opts, change, rows, total: total.max(1), scale };
     page.head(out)?;
     for cell in &layout.cells {
         page.frame(out, cell)?;
@@ -85,6 +105,15 @@ pub fn amount(tree: &Tree) -> String {
     }
 }
 
+/// `1.234 s`, `1,234 cycles`, `12 samples`.
+pub fn value_of(unit: &Unit, value: u64) -> String {
+    match unit {
+        Unit::Nanoseconds => number::duration_ns(value),
+        Unit::Event(name) => format!("{} {name}", number::grouped(value)),
+        Unit::Samples => samples_of(value),
+    }
+}
+
 fn samples_of(count: u64) -> String {
     number::count_of(count, "sample", "samples")
 }
@@ -92,6 +121,8 @@ fn samples_of(count: u64) -> String {
 struct Page<'a> {
     tree: &'a Tree,
     opts: &'a SvgOpts,
+    /// In a graph of two recordings.
+    change: Option<ChangeLook<'a>>,
     rows: u32,
     total: u64,
     /// px per value.
@@ -151,12 +182,17 @@ impl Page<'_> {
         let width = cell.value as f64 * self.scale;
         let row = if self.opts.icicle { cell.depth } else { self.rows - 1 - cell.depth };
         let y = TOP + row * ROW;
-        let fill = self.opts.palette.colour(&name, kind);
+        let fill = match &self.change {
+            Some(change) => change.fill(cell.node),
+            None => self.opts.palette.colour(&name, kind),
+        };
+        let sign = self.change.as_ref().map_or_else(String::new, |change| change.sign(cell.node));
+        let signed = if sign.is_empty() { String::new() } else { format!(" data-p=\"{sign}\"") };
         write!(
             out,
-            "<g class=\"{}\" data-s=\"{}\" data-v=\"{}\" data-d=\"{}\"><title>{}\n{}</title>\
+            "<g class=\"{}\"{signed} data-s=\"{}\" data-v=\"{}\" data-d=\"{}\"><title>{}\n{}</title>\
              <rect x=\"{x:.2}\" y=\"{y}\" width=\"{:.2}\" height=\"{}\" fill=\"{fill}\"/>",
-            class_of(&name, kind, self.opts.palette),
+            if self.change.is_some() { "f" } else { class_of(&name, kind, self.opts.palette) },
             cell.start,
             cell.value,
             cell.depth,
@@ -165,24 +201,27 @@ impl Page<'_> {
             (width - 0.4).max(0.2),
             ROW - 1,
         )?;
-        if let Some(label) = fitting(&name, width) {
-            write!(out, "<text x=\"{:.2}\" y=\"{}\">{}</text>", x + 3.0, y + 12, xml(&label))?;
+        let room = width - CHAR * sign.chars().count() as f64;
+        if let Some(label) = fitting(&name, room) {
+            write!(out, "<text x=\"{:.2}\" y=\"{}\">{sign}{}</text>", x + 3.0, y + 12, xml(&label))?;
         }
         writeln!(out, "</g>")
     }
 
     /// `1.234 s, 1,234 samples, 12.34 %`.
     fn amount(&self, cell: &FlameCell) -> String {
+        if let Some(change) = &self.change {
+            return change.amount(cell.node);
+        }
         let percent = cell.value as f64 * 100.0 / self.total as f64;
         if let Some(details) = self.tree.details(cell.node) {
             return format!("{details}, {percent:.2} %");
         }
-        let value = match &self.tree.unit {
-            Unit::Nanoseconds => format!("{}, ", number::duration_ns(cell.value)),
-            Unit::Event(name) => format!("{} {name}, ", number::grouped(cell.value)),
-            Unit::Samples => String::new(),
-        };
-        format!("{value}{}, {percent:.2} %", samples_of(cell.samples))
+        let samples = samples_of(cell.samples);
+        if self.tree.unit == Unit::Samples {
+            return format!("{samples}, {percent:.2} %");
+        }
+        format!("{}, {samples}, {percent:.2} %", value_of(&self.tree.unit, cell.value))
     }
 
     fn foot(&self, out: &mut impl Write, layout: &Layout) -> io::Result<()> {
@@ -192,7 +231,8 @@ impl Page<'_> {
             out,
             "<g id=\"status\"><rect class=\"back\" y=\"{y}\" width=\"100%\" height=\"{BOTTOM}\" fill=\"#fbfaf7\"/>"
         )?;
-        writeln!(out, "<text id=\"details\" x=\"{SIDE}\" y=\"{}\"> </text>", y + 16)?;
+        let rest = self.change.as_ref().and_then(ChangeLook::gone).unwrap_or_else(|| " ".to_owned());
+        writeln!(out, "<text id=\"details\" x=\"{SIDE}\" y=\"{}\">{}</text>", y + 16, xml(&rest))?;
         self.legend(out, layout, y + 34)?;
         writeln!(out, "</g>")?;
         small::write(out, self.tree, layout)?;
@@ -201,6 +241,9 @@ impl Page<'_> {
 
     /// Colours with what they mean, of those that are drawn.
     fn marks(&self, layout: &Layout) -> Vec<(String, &'static str)> {
+        if let Some(change) = &self.change {
+            return change.legend().into();
+        }
         let palette = self.opts.palette;
         let mut marks = Vec::new();
         for kind in kinds(self.tree, layout) {
@@ -265,7 +308,11 @@ fn class_of(name: &str, kind: Kind, palette: Palette) -> &'static str {
 /// As much of `name` as `width` px hold; `None` if that is less than three characters. Template arguments are left out
 /// first, then the middle: the last part tells names of one template apart.
 fn fitting(name: &str, width: f64) -> Option<String> {
-    let room = ((width - 6.0) / CHAR).max(0.0) as usize;
+    shortened(name, ((width - 6.0) / CHAR).max(0.0) as usize)
+}
+
+/// As much of `name` as `room` characters hold.
+fn shortened(name: &str, room: usize) -> Option<String> {
     let length = |text: &str| text.chars().count();
     if length(name) <= room {
         return Some(name.to_owned());

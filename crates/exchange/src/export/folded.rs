@@ -1,27 +1,51 @@
 //! Folded stacks, written: one line per path, sorted, `root;caller;leaf COUNT`.
 
 use perfdata::text::harmless;
-use profile::view::flame::Tree;
+use profile::grow::Grow as _;
+use profile::view::flame::{ComparedTree, NodeId, Tree};
 use std::fmt::Write as _;
 
 /// The stacks of `tree` as folded text. Paths are sorted by their text (byte order); equal ones are one line.
 pub fn to_text(tree: &Tree) -> String {
-    let mut lines: Vec<(String, u64)> = Vec::new();
-    for leaf in tree.leaves().filter(|&leaf| leaf != Tree::ROOT && tree.node(leaf).own > 0) {
+    let leaves = tree.leaves().filter(|&leaf| tree.node(leaf).own > 0);
+    let lines = sorted_lines(tree, leaves.map(|leaf| (leaf, [tree.node(leaf).own])));
+    let mut text = String::new();
+    for (path, [count]) in lines {
+        let _ = writeln!(text, "{path} {count}");
+    }
+    text
+}
+
+/// The stacks of two recordings, `root;caller;leaf BEFORE AFTER`, as difffolded.pl prints them.
+pub fn to_text_of_both(compared: &ComparedTree) -> String {
+    let tree = &compared.tree;
+    let nodes = (0..tree.len()).map(NodeId::from_index);
+    let both = nodes.map(|node| (node, [compared.own_before(node).value, tree.node(node).own]));
+    let lines = sorted_lines(tree, both.filter(|(_, sides)| *sides != [0, 0]));
+    let mut text = String::new();
+    for (path, [before, after]) in lines {
+        let _ = writeln!(text, "{path} {before} {after}");
+    }
+    text
+}
+
+/// Paths with their values, each path once.
+fn sorted_lines<const N: usize>(
+    tree: &Tree,
+    leaves: impl Iterator<Item = (NodeId, [u64; N])>,
+) -> Vec<(String, [u64; N])> {
+    let mut lines: Vec<(String, [u64; N])> = Vec::new();
+    for (leaf, values) in leaves.filter(|(leaf, _)| *leaf != Tree::ROOT) {
         let names: Vec<&str> = tree.path(leaf).into_iter().map(|name| tree.name(name)).collect();
-        lines.push((harmless(&names.join(";")).into_owned(), tree.node(leaf).own));
+        lines.push((harmless(&names.join(";")).into_owned(), values));
     }
     lines.sort();
     lines.dedup_by(|next, kept| {
         let equal = next.0 == kept.0;
         if equal {
-            kept.1 = kept.1.saturating_add(next.1);
+            kept.1.iter_mut().zip(next.1).for_each(|(sum, more)| sum.grow(more));
         }
         equal
     });
-    let mut text = String::new();
-    for (path, count) in lines {
-        let _ = writeln!(text, "{path} {count}");
-    }
-    text
+    lines
 }

@@ -67,7 +67,7 @@ impl Layout {
         while let Some((node, depth, start, inside)) = open.pop() {
             let (value, samples) = totals[node.0 as usize];
             if inside.is_some() || value < opts.min_value.max(1) {
-                layout.hidden += usize::from(inside.is_none());
+                layout.hidden += usize::from(inside.is_none() && value > 0);
                 let (cell, drawn_depth) = inside.unwrap_or_else(|| {
                     let caller = depth.saturating_sub(1);
                     (drawn_at.get(caller as usize).copied().unwrap_or(0), caller)

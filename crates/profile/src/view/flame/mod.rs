@@ -2,11 +2,13 @@
 //!
 //! A node is a function on a path from the root; equal paths share a node. Values are added, never scaled.
 
+mod compared;
 mod layout;
 mod of_blame;
 mod of_profile;
 mod of_wall;
 
+pub use compared::{BothSides, ComparedTree, Side};
 pub use layout::{FlameCell, Layout, LayoutOpts, Small};
 pub use of_profile::{TreeBuilder, TreeOpts, events_shown, unit_of};
 pub use of_wall::WallTree;
