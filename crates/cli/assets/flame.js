@@ -35,16 +35,29 @@
 
   // Template arguments first, then the middle: the last part tells names of one template apart.
   function shorten(name, room) {
-    if (name.length <= room) return name;
+    if (columns(name) <= room) return name;
     if (room < 3) return "";
     var plain = name.replace(/<[^<>]*>/g, "<>");
     while (/<[^<>]+<>[^<>]*>/.test(plain)) plain = plain.replace(/<[^<>]*<>[^<>]*>/g, "<>");
     plain = plain.replace(/<>/g, "<\u2026>");
-    if (plain.length <= room) return plain;
+    if (columns(plain) <= room) return plain;
     var last = plain.lastIndexOf("::"), tail = last > 0 ? "\u2026" + plain.slice(last) : "";
-    if (tail && tail.length <= room) return tail;
-    var from = tail || plain, keep = room - 1;
-    return from.slice(0, Math.ceil(keep / 2)) + "\u2026" + from.slice(from.length - Math.floor(keep / 2));
+    if (tail && columns(tail) <= room) return tail;
+    var letters = Array.from(tail || plain), keep = room - 1;
+    return taken(letters, Math.ceil(keep / 2)).join("") + "\u2026" + taken(letters.reverse(), Math.floor(keep / 2)).reverse().join("");
+  }
+
+  // East Asian characters and emoji take two columns.
+  var wide = /[\u1100-\u115f\u2e80-\u303e\u3041-\u4dbf\u4e00-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff01-\uff60\uffe0-\uffe6]|[\ud83c-\ud83e][\udc00-\udfff]/;
+  function columns(text) {
+    if (!/[^\x00-\u10ff]/.test(text)) return text.length;
+    return Array.from(text).reduce(function (sum, letter) { return sum + (wide.test(letter) ? 2 : 1); }, 0);
+  }
+
+  function taken(letters, room) {
+    var at = 0;
+    while (at < letters.length && (room -= columns(letters[at])) >= 0) at++;
+    return letters.slice(0, at);
   }
 
   function label(frame, x, w) {

@@ -1,4 +1,5 @@
 //! How numbers, names and states look in every view: [`number`] formats counts, times and sizes, [`fit`] cuts and wraps text,
+//! [`shorten`] names of functions,
 //! [`bar`] draws shares, [`palette`] gives a thread's states their colours and letters, [`term`] reports what the
 //! terminal can show.
 //!
@@ -18,4 +19,5 @@ pub mod bar;
 pub mod fit;
 pub mod number;
 pub mod palette;
+pub mod shorten;
 pub mod term;

@@ -51,8 +51,8 @@ pub struct Args {
     #[arg(long, num_args = 2, value_names = ["BEFORE", "AFTER"], conflicts_with_all = ["input", "perf_input", "html", "calls", "palette"])]
     pub diff: Vec<PathBuf>,
     /// With --diff: compare shares of each side's total, or values per run
-    #[arg(long, value_enum, value_name = "WHAT", default_value_t, requires = "diff")]
-    pub norm: svg::ChangeNorm,
+    #[arg(long, value_name = "WHAT", default_value = "share", value_parser = ["share", "run"], requires = "diff")]
+    pub norm: String,
     /// Write here instead of standard output
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,

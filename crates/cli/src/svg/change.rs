@@ -3,26 +3,8 @@
 use super::colour;
 use crate::terminal::foreign::harmless;
 use display::number;
-use profile::view::flame::{BothSides, ComparedTree, NodeId, Side, Unit};
-
-/// Divisor of the two sides' values before they are compared.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum)]
-pub enum ChangeNorm {
-    /// The side's total: changes are percentage points.
-    #[default]
-    Share,
-    /// Nothing: changes are those of the values themselves.
-    Run,
-}
-
-/// How two recordings are compared.
-#[derive(Clone, Copy, Debug)]
-pub struct ChangeOpts {
-    /// Divisor of the values.
-    pub norm: ChangeNorm,
-    /// Values are of samples taken at random, so that chance explains small changes.
-    pub is_sampled: bool,
-}
+use display::shorten::shorten;
+use profile::view::flame::{BothSides, ChangeOpts, ChangeScale, ComparedTree, NodeId, SideSum, Unit};
 
 /// Functions named as gone at most.
 const GONE: usize = 3;
@@ -51,7 +33,7 @@ impl<'a> ChangeLook<'a> {
     /// Colours with their meaning.
     pub(super) fn legend(&self) -> [(String, &'static str); 4] {
         let mark = |size, word| (colour::of_change(size), word);
-        let is_judged = self.opts.is_sampled && self.opts.norm == ChangeNorm::Share;
+        let is_judged = self.opts.is_sampled && self.opts.scale == ChangeScale::Share;
         let same = if is_judged { "no change beyond chance" } else { "no change" };
         [mark(-0.6, "less"), mark(0.0, same), mark(0.5, "more"), mark(1.0, "new")]
     }
@@ -77,13 +59,17 @@ impl<'a> ChangeLook<'a> {
             (0, _) => "new".to_owned(),
             (_, 0) => "gone".to_owned(),
             _ if before == after => "no change".to_owned(),
-            _ if self.opts.norm == ChangeNorm::Share => {
+            _ if self.opts.scale == ChangeScale::Share => {
                 format!("{sign}{}", self.of_value((after - before).abs()))
             }
             _ => format!("{sign}{:.1} %", (after - before).abs() * 100.0 / before),
         };
-        let chance = if before != after && self.is_chance(both) { ", chance explains it" } else { "" };
-        if self.opts.norm == ChangeNorm::Run {
+        let chance = if before != after && self.opts.is_chance(both, self.sides[0]) {
+            ", chance explains it"
+        } else {
+            ""
+        };
+        if self.opts.scale == ChangeScale::Run {
             return format!("{values} ({change}{chance})");
         }
         format!("{before:.2} % → {after:.2} % ({change}{chance}), {values}")
@@ -93,9 +79,9 @@ impl<'a> ChangeLook<'a> {
     pub(super) fn gone(&self) -> Option<String> {
         let gone = self.compared.gone();
         let name = |(name, own): &(&str, u64)| {
-            let (before, _) =
-                self.values(BothSides { before: Side { value: *own, samples: 0 }, ..BothSides::default() });
-            let name = super::shortened(&harmless(name), GONE_NAME).unwrap_or_default();
+            let (before, _) = self
+                .values(BothSides { before: SideSum { value: *own, samples: 0 }, ..BothSides::default() });
+            let name = shorten(&harmless(name), GONE_NAME).unwrap_or_default();
             format!("{name} −{}", self.of_value(before))
         };
         let named: Vec<String> = gone.iter().take(GONE).map(name).collect();
@@ -104,45 +90,25 @@ impl<'a> ChangeLook<'a> {
         (!gone.is_empty()).then(|| format!("gone: {}{rest}", named.join(", ")))
     }
 
-    /// From -1 (gone) to 1 (new); 0 where chance explains the change.
     fn size(&self, node: NodeId) -> f64 {
-        let both = self.sides[node.index()];
-        if self.is_chance(both) {
-            return 0.0;
-        }
-        let (before, after) = self.values(both);
-        let (whole_before, whole_after) = self.values(self.sides[0]);
-        let least = whole_before.max(whole_after) * 0.01;
-        let most = before.max(after).max(least);
-        if most > 0.0 { (after - before) / most } else { 0.0 }
+        self.opts.size(self.sides[node.index()], self.sides[0])
     }
 
-    fn is_chance(&self, both: BothSides) -> bool {
-        self.opts.is_sampled && self.opts.norm == ChangeNorm::Share && both.is_chance(&self.sides[0])
-    }
-
-    /// Before and after, as compared: percent, or the unit of the tree.
     fn values(&self, both: BothSides) -> (f64, f64) {
-        let whole = self.sides[0];
-        let value = |side: Side, whole: Side| match self.opts.norm {
-            ChangeNorm::Share if whole.value == 0 => 0.0,
-            ChangeNorm::Share => side.value as f64 * 100.0 / whole.value as f64,
-            ChangeNorm::Run => side.value as f64,
-        };
-        (value(both.before, whole.before), value(both.after, whole.after))
+        self.opts.values(both, self.sides[0])
     }
 
     /// A value as compared.
     fn of_value(&self, value: f64) -> String {
-        match (self.opts.norm, &self.compared.tree.unit) {
-            (ChangeNorm::Share, _) if value < 0.095 => format!("{value:.2} points"),
-            (ChangeNorm::Share, _) => format!("{value:.1} points"),
-            (ChangeNorm::Run, Unit::Nanoseconds) => number::duration_ns(value as u64),
-            (ChangeNorm::Run, _) => number::grouped(value as u64),
+        match (self.opts.scale, &self.compared.tree.unit) {
+            (ChangeScale::Share, _) if value < 0.095 => format!("{value:.2} points"),
+            (ChangeScale::Share, _) => format!("{value:.1} points"),
+            (ChangeScale::Run, Unit::Nanoseconds) => number::duration_ns(value as u64),
+            (ChangeScale::Run, _) => number::grouped(value as u64),
         }
     }
 
-    fn of_side(&self, side: Side) -> String {
+    fn of_side(&self, side: SideSum) -> String {
         super::value_of(&self.compared.tree.unit, side.value)
     }
 }

@@ -5,14 +5,16 @@ mod colour;
 pub mod heat;
 mod small;
 
-pub use change::{ChangeNorm, ChangeOpts};
 pub use colour::Palette;
 
 use crate::terminal::foreign::{harmless, xml};
 use change::ChangeLook;
 use display::number;
 use display::palette::StateClass;
-use profile::view::flame::{ComparedTree, FlameCell, Kind, Layout, LayoutOpts, NodeId, Tree, Unit};
+use display::shorten::{columns, shorten};
+use profile::view::flame::{
+    ChangeOpts, ComparedTree, FlameCell, Kind, Layout, LayoutOpts, NodeId, Tree, Unit,
+};
 use std::io::{self, Write};
 
 /// The script in every graph: plain JavaScript without dependencies, see `assets/flame.js`.
@@ -201,7 +203,7 @@ impl Page<'_> {
             (width - 0.4).max(0.2),
             ROW - 1,
         )?;
-        let room = width - CHAR * sign.chars().count() as f64;
+        let room = width - CHAR * columns(&sign) as f64;
         if let Some(label) = fitting(&name, room) {
             write!(out, "<text x=\"{:.2}\" y=\"{}\">{sign}{}</text>", x + 3.0, y + 12, xml(&label))?;
         }
@@ -305,65 +307,9 @@ fn class_of(name: &str, kind: Kind, palette: Palette) -> &'static str {
     }
 }
 
-/// As much of `name` as `width` px hold; `None` if that is less than three characters. Template arguments are left out
-/// first, then the middle: the last part tells names of one template apart.
+/// As much of `name` as `width` px hold; `None` if that is less than three characters.
 fn fitting(name: &str, width: f64) -> Option<String> {
-    shortened(name, ((width - 6.0) / CHAR).max(0.0) as usize)
-}
-
-/// As much of `name` as `room` characters hold.
-fn shortened(name: &str, room: usize) -> Option<String> {
-    let length = |text: &str| text.chars().count();
-    if length(name) <= room {
-        return Some(name.to_owned());
-    }
-    if room < 3 {
-        return None;
-    }
-    let plain = without_arguments(name);
-    if length(&plain) <= room {
-        return Some(plain);
-    }
-    let tail = plain.rfind("::").filter(|&at| at > 0).map(|at| format!("…{}", &plain[at..]));
-    match tail {
-        Some(tail) if length(&tail) <= room => Some(tail),
-        tail => Some(middle(&tail.unwrap_or(plain), room)),
-    }
-}
-
-/// Both ends of a text that is longer than `room` characters.
-fn middle(text: &str, room: usize) -> String {
-    let letters: Vec<char> = text.chars().collect();
-    let keep = room - 1;
-    let (head, tail) = (keep.div_ceil(2), keep / 2);
-    let ends = letters[..head].iter().chain(&['…']).chain(&letters[letters.len() - tail..]);
-    ends.collect()
-}
-
-/// `std::map<…>::find` for a name with template arguments; the name itself if its brackets don't match.
-fn without_arguments(name: &str) -> String {
-    let (mut depth, mut text, mut before) = (0usize, String::new(), ' ');
-    for (at, letter) in name.char_indices() {
-        match letter {
-            // Not the arrows and shifts of operators.
-            '<' if at > 0 && before != '<' && !name[..at].ends_with("operator") => {
-                if depth == 0 {
-                    text += "<…";
-                }
-                depth += 1;
-            }
-            '>' if depth > 0 && before != '-' => {
-                depth -= 1;
-                if depth == 0 {
-                    text.push('>');
-                }
-            }
-            letter if depth == 0 => text.push(letter),
-            _ => {}
-        }
-        before = letter;
-    }
-    if depth == 0 { text } else { name.to_owned() }
+    shorten(name, ((width - 6.0) / CHAR).max(0.0) as usize)
 }
 
 #[cfg(test)]
@@ -410,16 +356,6 @@ mod tests {
         };
         assert_eq!(y_of_all(&svg("a;b;c 1\n", true)), TOP);
         assert_eq!(y_of_all(&svg("a;b;c 1\n", false)), TOP + 3 * ROW);
-    }
-
-    #[test]
-    fn names_are_shortened_where_they_are_least_told_apart() {
-        let name = "std::map<int, std::vector<char>>::find";
-        let of = |room: u32| fitting(name, f64::from(room) * CHAR + 6.5).unwrap_or_default();
-        assert_eq!([of(60), of(20), of(10), of(2)], [name, "std::map<…>::find", "…::find", ""]);
-        assert_eq!(of(5), "…:…nd");
-        assert_eq!(without_arguments("operator<<"), "operator<<");
-        assert_eq!(without_arguments("a<b"), "a<b");
     }
 
     #[test]

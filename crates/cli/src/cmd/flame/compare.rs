@@ -2,9 +2,9 @@
 
 use super::{Args, read_stacks, svg_opts};
 use crate::reading::load;
-use crate::svg::{self, ChangeNorm, ChangeOpts};
+use crate::svg;
 use exchange::export;
-use profile::view::flame::{ComparedTree, Tree};
+use profile::view::flame::{ChangeOpts, ChangeScale, ComparedTree, Tree};
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -44,9 +44,10 @@ impl Compared {
         if args.folded {
             out.write_all(export::folded::to_text_of_both(&self.tree).as_bytes())?;
         } else {
-            let mut opts = svg_opts(&self.tree.tree, Some(self.subtitle(args.norm)), args);
+            let scale = if args.norm == "run" { ChangeScale::Run } else { ChangeScale::Share };
+            let mut opts = svg_opts(&self.tree.tree, Some(self.subtitle(scale)), args);
             opts.title = args.title.clone().unwrap_or_else(|| self.heading(args));
-            let change = ChangeOpts { norm: args.norm, is_sampled: self.is_sampled };
+            let change = ChangeOpts { scale, is_sampled: self.is_sampled };
             svg::write_compared(&mut out, &self.tree, &opts, change)?;
         }
         out.flush()
@@ -59,11 +60,11 @@ impl Compared {
         format!("{what}: {before} → {after}")
     }
 
-    fn subtitle(&self, norm: ChangeNorm) -> String {
+    fn subtitle(&self, scale: ChangeScale) -> String {
         let (before, after) = &self.amounts;
-        let compared = match norm {
-            ChangeNorm::Share => "compared as shares of each side",
-            ChangeNorm::Run => "compared per run",
+        let compared = match scale {
+            ChangeScale::Share => "compared as shares of each side",
+            ChangeScale::Run => "compared per run",
         };
         format!("{before} → {after} · widths of {} · {compared}", self.names.1)
     }

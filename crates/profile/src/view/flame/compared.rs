@@ -11,12 +11,12 @@ pub struct ComparedTree {
     /// The current side's values. Stacks of the baseline alone are in it, with the value 0.
     pub tree: Tree,
     /// By node: what ends there in the baseline.
-    before: Vec<Side>,
+    before: Vec<SideSum>,
 }
 
 /// Value and samples of one side.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Side {
+pub struct SideSum {
     /// In the tree's unit.
     pub value: u64,
     /// Number of samples; 0 if unknown.
@@ -27,9 +27,9 @@ pub struct Side {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct BothSides {
     /// In the baseline.
-    pub before: Side,
+    pub before: SideSum,
     /// In the current recording.
-    pub after: Side,
+    pub after: SideSum,
 }
 
 impl ComparedTree {
@@ -39,14 +39,14 @@ impl ComparedTree {
         let mut tree = after;
         let kinds: FxHashMap<String, NameId> =
             tree.name_ids().map(|id| (tree.name(id).to_owned(), id)).collect();
-        let mut before_own = vec![Side::default(); tree.len()];
+        let mut before_own = vec![SideSum::default(); tree.len()];
         let names: Vec<NameId> = (before.names())
             .map(|(name, kind)| kinds.get(name).copied().unwrap_or_else(|| tree.intern(name, kind)))
             .collect();
         for leaf in before.leaves() {
             let path = before.path(leaf);
             let node = path.iter().fold(Tree::ROOT, |node, name| tree.child(node, names[name.index()]));
-            before_own.resize(tree.len(), Side::default());
+            before_own.resize(tree.len(), SideSum::default());
             let Node { own, samples, .. } = *before.node(leaf);
             let sum = &mut before_own[node.index()];
             sum.value.grow(own);
@@ -57,7 +57,7 @@ impl ComparedTree {
 
     /// What ends in `node` in the baseline.
     #[must_use]
-    pub fn own_before(&self, node: NodeId) -> Side {
+    pub fn own_before(&self, node: NodeId) -> SideSum {
         self.before[node.index()]
     }
 
@@ -67,12 +67,12 @@ impl ComparedTree {
         let after = self.tree.totals().into_iter();
         let mut before = self.before.clone();
         for at in (1..before.len()).rev() {
-            let Side { value, samples } = before[at];
+            let SideSum { value, samples } = before[at];
             let parent = &mut before[self.tree.parent_index(at)];
             parent.value.grow(value);
             parent.samples.grow(samples);
         }
-        let side = |(value, samples)| Side { value, samples };
+        let side = |(value, samples)| SideSum { value, samples };
         before
             .into_iter()
             .zip(after)
@@ -98,12 +98,62 @@ impl ComparedTree {
     }
 }
 
+/// Divisor of both sides' values before they are compared.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum ChangeScale {
+    /// The side's total: values are percent.
+    #[default]
+    Share,
+    /// Nothing: values are in the tree's unit.
+    Run,
+}
+
+/// How values of both sides are compared.
+#[derive(Clone, Copy, Debug)]
+pub struct ChangeOpts {
+    /// Divisor of the values.
+    pub scale: ChangeScale,
+    /// Values are of samples taken at random, so that chance explains small changes of shares.
+    pub is_sampled: bool,
+}
+
+impl ChangeOpts {
+    /// Before and after, as compared.
+    #[must_use]
+    pub fn values(&self, both: BothSides, whole: BothSides) -> (f64, f64) {
+        let value = |side: SideSum, whole: SideSum| match self.scale {
+            ChangeScale::Share if whole.value == 0 => 0.0,
+            ChangeScale::Share => side.value as f64 * 100.0 / whole.value as f64,
+            ChangeScale::Run => side.value as f64,
+        };
+        (value(both.before, whole.before), value(both.after, whole.after))
+    }
+
+    /// From -1 (gone) to 1 (new), fainter for changes under 1 % of the whole; 0 where chance explains the change.
+    #[must_use]
+    pub fn size(&self, both: BothSides, whole: BothSides) -> f64 {
+        if self.is_chance(both, whole) {
+            return 0.0;
+        }
+        let (before, after) = self.values(both, whole);
+        let (whole_before, whole_after) = self.values(whole, whole);
+        let most = before.max(after).max(whole_before.max(whole_after) * 0.01);
+        if most > 0.0 { (after - before) / most } else { 0.0 }
+    }
+
+    /// Whether chance explains the change. False where values are not compared as shares of samples.
+    #[must_use]
+    pub fn is_chance(&self, both: BothSides, whole: BothSides) -> bool {
+        self.is_sampled && self.scale == ChangeScale::Share && both.is_chance(&whole)
+    }
+}
+
 impl BothSides {
     /// Whether chance alone explains the difference of the shares: fewer than two standard deviations of the samples'
     /// numbers. False where the samples are not known.
     #[must_use]
     pub fn is_chance(&self, whole: &Self) -> bool {
-        let share = |side: Side, all: Side| side.samples as f64 / all.samples as f64;
+        let share = |side: SideSum, all: SideSum| side.samples as f64 / all.samples as f64;
         let (all_before, all_after) = (whole.before.samples as f64, whole.after.samples as f64);
         if all_before < 1.0 || all_after < 1.0 || self.before.samples + self.after.samples == 0 {
             return false;
@@ -158,8 +208,8 @@ mod tests {
     #[test]
     fn few_samples_are_chance_and_many_are_not() {
         let both = |before, after| BothSides {
-            before: Side { value: before, samples: before },
-            after: Side { value: after, samples: after },
+            before: SideSum { value: before, samples: before },
+            after: SideSum { value: after, samples: after },
         };
         let whole = both(1000, 1000);
         assert!(both(5, 9).is_chance(&whole) && !both(50, 90).is_chance(&whole));

@@ -8,7 +8,7 @@ mod of_blame;
 mod of_profile;
 mod of_wall;
 
-pub use compared::{BothSides, ComparedTree, Side};
+pub use compared::{BothSides, ChangeOpts, ChangeScale, ComparedTree, SideSum};
 pub use layout::{FlameCell, Layout, LayoutOpts, Small};
 pub use of_profile::{TreeBuilder, TreeOpts, events_shown, unit_of};
 pub use of_wall::WallTree;

@@ -1,0 +1,105 @@
+//! Names of functions made to fit a frame, and the columns that text takes.
+
+/// As much of `name` as `room` columns hold; `None` if that is less than three. Template arguments are left out first,
+/// then the middle: the last part tells names of one template apart.
+#[must_use]
+pub fn shorten(name: &str, room: usize) -> Option<String> {
+    if columns(name) <= room {
+        return Some(name.to_owned());
+    }
+    if room < 3 {
+        return None;
+    }
+    let plain = without_arguments(name);
+    if columns(&plain) <= room {
+        return Some(plain);
+    }
+    let tail = plain.rfind("::").filter(|&at| at > 0).map(|at| format!("…{}", &plain[at..]));
+    match tail {
+        Some(tail) if columns(&tail) <= room => Some(tail),
+        tail => Some(both_ends(&tail.unwrap_or(plain), room)),
+    }
+}
+
+/// Columns of a text in a font of equal widths: East Asian characters and emoji take two.
+#[must_use]
+pub fn columns(text: &str) -> usize {
+    text.chars().map(|letter| if is_wide(letter) { 2 } else { 1 }).sum()
+}
+
+/// Layout: the blocks of wide and full-width characters, without single ones between narrow ones.
+/// Source: Unicode Standard Annex 11, EastAsianWidth.txt.
+fn is_wide(letter: char) -> bool {
+    matches!(u32::from(letter),
+        0x1100..=0x115f | 0x2e80..=0x303e | 0x3041..=0x4dbf | 0x4e00..=0xa4cf | 0xa960..=0xa97c | 0xac00..=0xd7a3
+        | 0xf900..=0xfaff | 0xfe30..=0xfe6f | 0xff01..=0xff60 | 0xffe0..=0xffe6 | 0x1_f300..=0x1_f64f
+        | 0x1_f680..=0x1_f6ff | 0x1_f900..=0x1_f9ff | 0x2_0000..=0x3_fffd)
+}
+
+/// Both ends of a text that has more than `room` columns.
+fn both_ends(text: &str, room: usize) -> String {
+    let keep = room - 1;
+    let head = taken(text.chars(), keep.div_ceil(2));
+    let mut tail = taken(text.chars().rev(), keep / 2);
+    tail.reverse();
+    head.into_iter().chain(['…']).chain(tail).collect()
+}
+
+/// The first letters that fit in `room` columns.
+fn taken(letters: impl Iterator<Item = char>, room: usize) -> Vec<char> {
+    let mut left = room;
+    let fits = |letter: &char| {
+        let width = if is_wide(*letter) { 2 } else { 1 };
+        let fits = width <= left;
+        left = left.saturating_sub(width);
+        fits
+    };
+    letters.take_while(fits).collect()
+}
+
+/// `std::map<…>::find` for a name with template arguments; the name itself if its brackets don't match.
+fn without_arguments(name: &str) -> String {
+    let (mut depth, mut text, mut before) = (0usize, String::new(), ' ');
+    for (at, letter) in name.char_indices() {
+        match letter {
+            // Not the arrows and shifts of operators.
+            '<' if at > 0 && before != '<' && !name[..at].ends_with("operator") => {
+                if depth == 0 {
+                    text += "<…";
+                }
+                depth += 1;
+            }
+            '>' if depth > 0 && before != '-' => {
+                depth -= 1;
+                if depth == 0 {
+                    text.push('>');
+                }
+            }
+            letter if depth == 0 => text.push(letter),
+            _ => {}
+        }
+        before = letter;
+    }
+    if depth == 0 { text } else { name.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_shortened_where_they_are_least_told_apart() {
+        let name = "std::map<int, std::vector<char>>::find";
+        let of = |room| shorten(name, room).unwrap_or_default();
+        assert_eq!([of(60), of(20), of(10), of(2)], [name, "std::map<…>::find", "…::find", ""]);
+        assert_eq!(of(5), "…:…nd");
+        assert_eq!(without_arguments("operator<<"), "operator<<");
+        assert_eq!(without_arguments("a<b"), "a<b");
+    }
+
+    #[test]
+    fn wide_characters_take_two_columns() {
+        assert_eq!([columns("main"), columns("関数"), columns("a🙂")], [4, 4, 3]);
+        assert_eq!(shorten("計算する関数", 7).as_deref(), Some("計…数"));
+    }
+}
