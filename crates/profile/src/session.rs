@@ -36,6 +36,7 @@ use crate::off_cpu::{Contenders, EventKind, RunSample, Stats, Tracker, Wait};
 use crate::profile::{BranchEnds, CellKey, EventInfo, ExtraDimensions, Profile, Sums, Task, TaskId};
 use crate::reason::{Reason, StackEnd};
 use crate::table::{CallsiteId, FrameId};
+use perfdata::appendix::descriptors::NamedDescriptors;
 use perfdata::off_cpu::NO_TIME_NS;
 use perfdata::stack_notes::StackNotes;
 use perfdata::{Endian, Event, Item, Record, Sample};
@@ -143,6 +144,11 @@ impl Session {
         if !self.opts.runtime_frames {
             self.runtimes = Runtimes::of(files);
         }
+    }
+
+    /// Makes known what the descriptors were that threads waited for.
+    pub fn set_descriptors(&mut self, descriptors: NamedDescriptors) {
+        self.profile.off_cpu.descriptors = descriptors;
     }
 
     /// Makes known that `members` events from `leader` on are a group (as `GROUP_DESC` has them).

@@ -1,6 +1,7 @@
 //! From the records of a file to a profile with names: reading in time order, unwinding, symbolizing.
 
 use crate::{FileFormats, NameOpts, ObjectFiles, StackUnwinder, UnnamedCode, name_unnamed, symbolize};
+use perfdata::appendix::descriptors::NamedDescriptors;
 use perfdata::appendix::python_functions::PythonFunctions;
 use perfdata::stack_notes::StackNotes;
 use perfdata::{Features, Order, PerfData};
@@ -125,6 +126,9 @@ fn session_of_profile(file: &PerfData<'_>, mut opts: SessionOpts) -> Session {
     if let Some(python) = file.appendix().and_then(|appendix| PythonFunctions::read(appendix, file.endian()))
     {
         session.set_runtimes(&python.runtimes);
+    }
+    if let Some(names) = file.appendix().and_then(|appendix| NamedDescriptors::read(appendix, file.endian())) {
+        session.set_descriptors(names);
     }
     for group in &file.features().groups {
         session.set_group(group.leader as usize, group.members as usize, group.given_name());

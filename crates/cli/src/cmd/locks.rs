@@ -137,6 +137,10 @@ fn what(profile: &Profile, row: &LockRow, name: Option<&str>) -> String {
         (None, _, Some(taker)) => format!("{kind}: {taker}"),
         (None, _, _) if row.kernel => kind.to_owned(),
         (None, ..) if row.kind.is_some() => match row.descriptor {
+            Some(descriptor) if row.file.is_some() => {
+                let file = row.file.as_deref().unwrap_or_default();
+                format!("{kind} of {file} (descriptor {descriptor} of process {})", row.pid)
+            }
             Some(descriptor) => format!("{kind}, descriptor {descriptor} of process {}", row.pid),
             None => format!("{kind}s of process {}", row.pid),
         },

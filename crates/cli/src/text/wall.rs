@@ -42,6 +42,7 @@ pub fn write(out: &mut dyn Write, profile: &Profile, wall: &Wall, opts: WallText
     printer.histograms(out)?;
     printer.run_queue(out)?;
     printer.places(out)?;
+    printer.targets(out)?;
     printer.longest(out)
 }
 
@@ -276,6 +277,28 @@ impl Printer<'_> {
         Ok(())
     }
 
+    /// Waits by what they were for.
+    fn targets(&self, out: &mut dyn Write) -> io::Result<()> {
+        if self.wall.targets.is_empty() {
+            return Ok(());
+        }
+        self.heading(out, "WAITED FOR   files, sockets and pipes, most time first")?;
+        writeln!(out, "{:>10} {:>8} {:>9} {:>9} {:>9}", "total", "count", "p50", "p99", "max")?;
+        for row in self.wall.targets.iter().take(self.opts.rows) {
+            let [p50, p99] = [50.0, 99.0].map(|pct| brief_ns(row.lengths.percentile_ns(pct)));
+            let (total, max) = (duration_ns(row.total_ns), brief_ns(row.lengths.max_ns()));
+            let count = grouped(row.lengths.count());
+            let what = format!("{} waits for {}", row.thread, row.name);
+            let line = format!("{total:>10} {count:>8} {p50:>9} {p99:>9} {max:>9}  {}", harmless(&what));
+            writeln!(out, "{}", cut(&line, self.opts.width.max(100)))?;
+        }
+        let rest = self.wall.targets.len().saturating_sub(self.opts.rows);
+        if rest > 0 {
+            writeln!(out, "{rest:>10} more (--rows)")?;
+        }
+        Ok(())
+    }
+
     fn longest(&self, out: &mut dyn Write) -> io::Result<()> {
         if self.wall.longest.is_empty() {
             return Ok(());
@@ -291,6 +314,7 @@ impl Printer<'_> {
         let task = self.profile.task(wait.task);
         let comm = self.profile.strings.of(self.profile.last_comm(wait.task));
         let place = wait.callsite.map_or_else(|| "[no stack]".to_owned(), |id| place(self.profile, id));
+        let target = wait.target.as_ref().map_or_else(String::new, |target| format!("  for {target}"));
         let at = format!("+{:.6} s", wait.at_ns as f64 / 1e9);
         let open = if wait.open { " (open)" } else { "" };
         let waker = match &wait.waker {
@@ -303,7 +327,7 @@ impl Printer<'_> {
         let waker =
             if wait.part == Part::Preempted { waker.replace("woken by", "instead ran") } else { waker };
         format!(
-            "{:>10}{open} {:<11} at {at:<14} {comm} {}  {place}{waker}",
+            "{:>10}{open} {:<11} at {at:<14} {comm} {}  {place}{target}{waker}",
             duration_ns(wait.length_ns),
             part_name(wait.part),
             task.tid

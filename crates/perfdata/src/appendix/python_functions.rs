@@ -77,7 +77,18 @@ impl PythonFunctions {
     #[must_use]
     pub fn read(appendix: &[u8], endian: Endian) -> Option<Self> {
         let before = JitMaps::bytes_of(appendix, endian);
-        let mut w = Wire::new(appendix.get(before..)?, endian);
+        Self::read_from(&mut Wire::new(appendix.get(before..)?, endian))
+    }
+
+    /// How many bytes of an appendix the functions and all before them take.
+    #[must_use]
+    pub(crate) fn bytes_of(appendix: &[u8], endian: Endian) -> usize {
+        let before = JitMaps::bytes_of(appendix, endian);
+        let mut w = Wire::new(appendix.get(before..).unwrap_or_default(), endian);
+        if Self::read_from(&mut w).is_some() { appendix.len() - w.len() } else { before }
+    }
+
+    fn read_from(w: &mut Wire<'_>) -> Option<Self> {
         if w.array::<4>()? != MAGIC {
             return None;
         }
@@ -87,11 +98,11 @@ impl PythonFunctions {
         let mut all = Self { counts, ..Self::default() };
         for _ in 0..runtimes {
             let (len, _padding) = (w.u32()?, w.u32()?);
-            all.runtimes.push(text(&mut w, len)?);
+            all.runtimes.push(text(w, len)?);
         }
         for _ in 0..functions {
             let (name, file, first_line, _padding) = (w.u32()?, w.u32()?, w.u32()?, w.u32()?);
-            let (name, file) = (text(&mut w, name)?, text(&mut w, file)?);
+            let (name, file) = (text(w, name)?, text(w, file)?);
             all.functions.push(PythonFunction { name, file, first_line });
         }
         Some(all)

@@ -26,6 +26,7 @@ pub(crate) use user_reason::of_user_frames;
 
 use crate::profile::TaskId;
 use crate::table::{CallsiteId, StringId};
+use perfdata::appendix::descriptors::NamedDescriptors;
 use perfdata::off_cpu::{QueueLengths, State, WaitSums, event_name};
 
 /// One interval off the CPU, or the sum of short ones that were not recorded one by one.
@@ -201,6 +202,8 @@ pub struct OffCpu {
     pub half_contentions: u64,
     /// Samples of the CPU's clock with their times, if asked for ([`crate::session::Dimensions::seen_running`]).
     pub seen_running: Vec<RunSample>,
+    /// What descriptors were that threads waited for.
+    pub descriptors: NamedDescriptors,
     /// Births of threads, in order of time.
     pub births: Vec<ThreadBirth>,
     /// Waits that ended before they began, for two CPUs read the clock a little differently: taken to be 0 long.

@@ -4,7 +4,8 @@
 //! The waker of a wait for a lock is the thread that held it. Its stack shows where it released the lock.
 
 use super::wall::{
-    Classes, Classified, Histogram, Part, WallOpts, kernel_frames, name_of, other_name, waker_frames,
+    Classes, Classified, Histogram, Part, WallOpts, kernel_frames, name_of, other_name, target_of,
+    waker_frames,
 };
 use crate::grow::{Grow as _, GrownSum as _};
 use crate::off_cpu::{Contention, WaitReason};
@@ -12,6 +13,7 @@ use crate::profile::{Profile, TaskId};
 use crate::table::CallsiteId;
 use crate::verdict::lock_behind;
 use rustc_hash::FxHashMap;
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
@@ -24,6 +26,8 @@ pub struct LockRow {
     pub pid: i32,
     /// Descriptor of the locked file, in the process.
     pub descriptor: Option<u64>,
+    /// Path of the locked file; `None` if it was not named.
+    pub file: Option<String>,
     /// Address of the lock; `None` if the source doesn't record it.
     pub address: Option<u64>,
     /// Kind of a kernel lock whose contention was recorded: `mutex`, `rwsem, to write` …
@@ -179,6 +183,7 @@ impl Sums {
             Key::Futex(pid, address) => (row.pid, row.address) = (pid, (address != 0).then_some(address)),
             Key::File(pid, descriptor) => {
                 (row.pid, row.descriptor, row.kind) = (pid, descriptor, Some(WaitReason::FileLock.name()));
+                row.file = row.file.take().or_else(|| target_of(profile, wait).map(Cow::into_owned));
             }
             Key::Taken(pid, _) => row.pid = pid,
             Key::Kernel(_) => row.kernel = true,

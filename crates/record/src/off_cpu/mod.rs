@@ -5,6 +5,7 @@
 //! others.
 
 pub mod convert;
+mod descriptors;
 mod engine;
 pub mod later;
 pub mod layout;
@@ -23,6 +24,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use perfdata::appendix::descriptors::NamedDescriptors;
 use rustc_hash::FxHashMap;
 
 use crate::accounting::summary::Notice;
@@ -30,6 +32,7 @@ use crate::sys::time::thread_cpu_ns;
 
 pub use crate::sys::bpf_error::Error;
 pub use convert::Encoder;
+use descriptors::Descriptors;
 pub use engine::{Engine, EngineCounts};
 pub use layout::{EndRecord, Kind, OffRecord, Record, SiteRest, SiteSums};
 pub use proc_sampler::ProcSampler;
@@ -43,6 +46,7 @@ pub use waker_join::WakerJoin;
 pub struct OffCpu {
     source: Source,
     encoder: Encoder,
+    descriptors: Descriptors,
     grown: FxHashMap<u32, u32>,
     /// CPU time taken to empty the ring so far, ns.
     spent_ns: u64,
@@ -88,7 +92,8 @@ impl OffCpu {
     /// Around a started source; samples come in the layout of `attr` ([`convert::snapshot_attr`]).
     #[must_use]
     pub fn new(source: Source, attr: perfdata::Attr) -> Self {
-        Self { source, encoder: Encoder::new(attr), grown: FxHashMap::default(), spent_ns: 0 }
+        let (encoder, descriptors) = (Encoder::new(attr), Descriptors::default());
+        Self { source, encoder, descriptors, grown: FxHashMap::default(), spent_ns: 0 }
     }
 
     /// The clocks of what lives already start now.
@@ -130,16 +135,22 @@ impl OffCpu {
 
     /// Appends what waits in the ring as sample records, and grows the copies of processes whose stacks were cut.
     pub fn poll(&mut self, feedback: &Feedback, out: &mut Vec<u8>) {
-        let encoder = &self.encoder;
+        let (encoder, descriptors) = (&self.encoder, &mut self.descriptors);
         let engine = match &mut self.source {
             Source::Engine(engine) => engine,
             Source::ProcSampler(looker) | Source::Tracepoints(_, Some(looker)) => {
-                return looker.poll(&mut |look| encoder.encode_look(look, out));
+                return looker.poll(&mut |look| {
+                    descriptors.note_look(look);
+                    encoder.encode_look(look, out);
+                });
             }
             Source::Tracepoints(_, None) => return,
         };
         let before_ns = thread_cpu_ns();
-        engine.poll(&mut |record| encoder.encode(&record, out));
+        engine.poll(&mut |record| {
+            descriptors.note(&record);
+            encoder.encode(&record, out);
+        });
         let cut =
             std::mem::take(&mut *feedback.cut_processes.lock().expect("invariant: no panic while held"));
         for pid in cut {
@@ -160,17 +171,21 @@ impl OffCpu {
         if let Source::Engine(engine) = &self.source { engine.counts()[layout::COUNT_OWN_NS] } else { 0 }
     }
 
-    /// Ends all clocks; the last samples and every thread's totals.
-    pub fn finish(self, notices: &mut Vec<Notice>) -> Vec<u8> {
+    /// Ends all clocks; the last samples and every thread's totals, and names of what the threads waited for.
+    pub fn finish(self, notices: &mut Vec<Notice>) -> (Vec<u8>, NamedDescriptors) {
         let mut out = Vec::new();
-        let encoder = &self.encoder;
-        let Source::Engine(engine) = self.source else { return out };
+        let Self { source, encoder, mut descriptors, .. } = self;
+        let Source::Engine(engine) = source else { return (out, descriptors.finish()) };
         notices.extend(engine.period_grown_to().map(Notice::OffCpuPeriod));
-        match engine.finish(&mut |record| encoder.encode(&record, &mut out)) {
+        let ended = engine.finish(&mut |record| {
+            descriptors.note(&record);
+            encoder.encode(&record, &mut out);
+        });
+        match ended {
             Ok(counts) => notices.extend(losses(&counts)),
             Err(error) => notices.push(Notice::NoOffCpu(error.to_string())),
         }
-        out
+        (out, descriptors.finish())
     }
 }
 

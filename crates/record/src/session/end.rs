@@ -63,7 +63,7 @@ impl Recording<'_> {
         self.shared.queue.close();
         self.catch_up()?;
         let is_unread = self.signals.came() == Some(SIGPIPE);
-        let Self { opts, child, setup, worker, ending, shared, attached, python, .. } = self;
+        let Self { opts, child, setup, worker, ending, shared, attached, python, descriptors, .. } = self;
         let mut finished = worker.join().map_err(|_| Error::Worker)?;
         let wall_ns = shared.recorded_ns(&opts.target.whom, end.time_ns).unwrap_or(end.wall_ns);
         python.iter().for_each(PythonReader::end);
@@ -90,6 +90,7 @@ impl Recording<'_> {
         let mut appendix = appendix.map_or_else(Vec::new, |n| n.to_bytes(Endian::NATIVE));
         appendix.extend(finished.processes.jit_maps().to_bytes(Endian::NATIVE));
         appendix.extend(python.iter().flat_map(|python| python.functions().to_bytes(Endian::NATIVE)));
+        appendix.extend(descriptors.to_bytes(Endian::NATIVE));
         if let Err(error) = finished.sink.finish(&features, &appendix)
             && !notices.iter().any(|n| matches!(n, Notice::WriteStopped(_)))
         {

@@ -21,6 +21,8 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Instant;
 
+use perfdata::appendix::descriptors::NamedDescriptors;
+
 use crate::accounting::summary::{Notice, RunSummary};
 use crate::accounting::totals::{Counted, Totals};
 use crate::error::Error;
@@ -248,6 +250,8 @@ struct Recording<'o> {
     is_filtered: bool,
     /// Reads Python's frames.
     python: Option<PythonReader>,
+    /// What threads waited for, once recording has ended.
+    descriptors: NamedDescriptors,
 }
 
 impl<'o> Recording<'o> {
@@ -344,6 +348,7 @@ impl<'o> Recording<'o> {
             cgroup: places.cgroup,
             is_filtered,
             python,
+            descriptors: NamedDescriptors::default(),
         };
         (0..recording.watched.len()).for_each(|ring| recording.watch_next(ring, 0));
         Ok(recording)
@@ -394,7 +399,9 @@ impl<'o> Recording<'o> {
             self.setup.opened.dropped(&self.setup.plan);
         let programs_ns = self.off_cpu.as_ref().map_or(0, |off_cpu| off_cpu.programs_ns());
         if let Some(off_cpu) = self.off_cpu.take() {
-            self.shared.queue.push(off_cpu.finish(&mut self.setup.notices));
+            let (bytes, descriptors) = off_cpu.finish(&mut self.setup.notices);
+            self.shared.queue.push(bytes);
+            self.descriptors = descriptors;
         }
         if let Some(timers) = self.timers.take() {
             let mut bytes = Vec::new();

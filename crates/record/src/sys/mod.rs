@@ -22,6 +22,7 @@ pub mod ring_index;
 pub mod shared_map;
 pub mod signal;
 pub mod slots;
+pub mod socket_diag;
 pub mod stop;
 pub mod time;
 

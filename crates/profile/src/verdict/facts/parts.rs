@@ -77,6 +77,8 @@ pub struct WaitFacts {
     /// By reason: who ended the waits (names of threads, interrupts), with ns, most first. For futexes only those that
     /// aren't locks: conditions, joins.
     pub enders: BTreeMap<WaitReason, Vec<(String, u64)>>,
+    /// What waits were for that others end: sockets, pipes and files by name, with ns, most first.
+    pub targets: Vec<(String, u64)>,
     /// Locks inside the kernel by (lock, what wanted it): ns waited, until the thread ran again, most first.
     pub kernel_locks: Vec<((&'static str, &'static str), u64)>,
     /// Locks that threads wait for, those that take most time first.

@@ -11,7 +11,7 @@ mod running;
 mod tests;
 mod waiting;
 
-pub(super) use waiting::wait_for_each_other;
+pub(super) use waiting::{targets, wait_for_each_other};
 pub use waiting::waits_for_others;
 
 use super::{Facts, Finding, TopStacks};

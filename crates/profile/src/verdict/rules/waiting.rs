@@ -5,7 +5,8 @@ use crate::grow::{Grow as _, GrownSum as _};
 use crate::off_cpu::WaitReason;
 use crate::verdict::facts::REGULAR;
 use crate::verdict::places::PlaceList;
-use crate::verdict::{Facts, Finding, INPUT, ShareBase, TARGET, TopStacks, WaitCause};
+use crate::verdict::{Facts, Finding, INPUT, ShareBase, TARGET, TopStacks};
+use crate::view::wall::{Part, Wall};
 use std::collections::BTreeMap;
 
 /// Reasons for waits that other threads end.
@@ -48,6 +49,24 @@ pub fn waits_for_others(facts: &Facts) -> bool {
     facts.undisturbed(facts.on()) < 0.5 && facts.undisturbed(for_others(facts)) > 0.4
 }
 
+/// What the waits for others were for, by name, in ns, most first.
+pub(in crate::verdict) fn targets(wall: &Wall) -> Vec<(String, u64)> {
+    let of_others = |part| OF_OTHERS.iter().any(|&reason| part == Part::Blocked(reason));
+    let mut names: BTreeMap<&str, u64> = BTreeMap::new();
+    for target in wall.targets.iter().filter(|target| of_others(target.part)) {
+        names.entry(&target.name).or_default().grow(target.total_ns);
+    }
+    let mut names: Vec<(String, u64)> = names.into_iter().map(|(name, ns)| (name.to_owned(), ns)).collect();
+    names.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
+    names
+}
+
+/// The name of what most of the waits for others were for; `None` where nothing has the larger half of them.
+fn target_of_most(facts: &Facts) -> Option<&str> {
+    let (name, ns) = facts.waits.targets.first()?;
+    (facts.share(*ns) > for_others(facts) / 2.0).then_some(name.as_str())
+}
+
 /// 15: threads wait for others most of the time.
 pub(super) fn waiting_for_others(facts: &Facts) -> Option<Finding> {
     if !waits_for_others(facts) {
@@ -67,10 +86,18 @@ pub(super) fn waiting_for_others(facts: &Facts) -> Option<Finding> {
         if wait_for_each_other(facts) { "Its threads wait for each other" } else { "Waiting for others" };
     let text = format!("{who}: {} of thread time ({parts})", pct(share));
     let woken = if enders.is_empty() { String::new() } else { format!("woken by {enders}") };
-    let detail = facts.waits.cause.as_ref().map_or(woken, WaitCause::because);
+    let detail = match (&facts.waits.cause, target_of_most(facts)) {
+        (Some(cause), _) => cause.because(),
+        (None, Some(target)) => format!("most of it for {target}"),
+        (None, None) => woken,
+    };
     let mut evidence = Vec::new();
     if let Some(cause) = &facts.waits.cause {
         evidence.push(format!("{} of the time of {}: {}", pct(cause.share), cause.root, cause.text));
+    }
+    if !facts.waits.targets.is_empty() {
+        let whole = facts.waits.targets.iter().map(|(_, ns)| *ns).grown_sum();
+        evidence.push(format!("waited for: {}", list(&facts.waits.targets, whole)));
     }
     if !enders.is_empty() {
         evidence.push(format!("woken by: {enders}"));

@@ -1,10 +1,11 @@
 //! The longest waits, each with its moment and who ended it.
 
-use super::{Classes, Classified, Part, WallOpts, other_name};
+use super::{Classes, Classified, Part, WallOpts, other_name, target_of};
 use crate::off_cpu::Wait;
 use crate::profile::{Profile, TaskId};
 use crate::table::CallsiteId;
 use perfdata::off_cpu::flag;
+use std::borrow::Cow;
 
 /// One of the longest waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +20,8 @@ pub struct LongWait {
     pub length_ns: u64,
     /// Where.
     pub callsite: Option<CallsiteId>,
+    /// What it was for; `None` if that has no name.
+    pub target: Option<String>,
     /// Waker's name and thread id, if known.
     pub waker: Option<(String, u32)>,
     /// It began before the recording, or did not end in it.
@@ -40,6 +43,7 @@ pub(super) fn longest(profile: &Profile, classes: &Classes, begin_ns: u64, opts:
         at_ns: c.wait.since_ns.saturating_sub(begin_ns),
         length_ns: c.wait.length_ns,
         callsite: c.wait.callsite,
+        target: target_of(profile, c.wait).map(Cow::into_owned),
         waker: waker(c.wait),
         open: c.wait.flags & (flag::OPEN_LEFT | flag::OPEN_RIGHT) != 0,
     };

@@ -16,6 +16,7 @@ mod moments;
 mod names;
 mod paths;
 mod places;
+mod targets;
 mod threads;
 mod waker;
 
@@ -32,6 +33,7 @@ pub use moments::{WallMoment, moments};
 pub use names::{part_name, state_frame};
 pub use paths::{WallPath, paths};
 pub use places::WaitPlace;
+pub use targets::{WaitTarget, target_of};
 pub use threads::ThreadRow;
 pub use waker::{causing_frames, waker_frames};
 pub(crate) use waker::{interrupt_of, other_name};
@@ -148,6 +150,8 @@ pub struct Wall {
     pub waits: BTreeMap<WaitReason, Histogram>,
     /// Waits by stack, most time first.
     pub places: Vec<WaitPlace>,
+    /// Waits by what they were for, most time first; those for no descriptor are left out.
+    pub targets: Vec<WaitTarget>,
     /// The longest waits, longest first; idle ones only if requested.
     pub longest: Vec<LongWait>,
     /// Times threads left a CPU.
@@ -196,6 +200,7 @@ pub fn wall(profile: &Profile, opts: &WallOpts) -> Wall {
     }
     exact_queues(&mut wall, profile);
     wall.places = places::places(profile, &classes, opts);
+    wall.targets = targets::targets(profile, &classes, opts);
     wall.longest = longest::longest(profile, &classes, wall.begin_ns, opts);
     wall
 }

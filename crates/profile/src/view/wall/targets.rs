@@ -1,0 +1,59 @@
+//! Waits by what they were for: files, sockets with their peers, pipes with their other ends.
+
+use super::{Classes, Histogram, Part, WallOpts};
+use crate::grow::Grow as _;
+use crate::off_cpu::Wait;
+use crate::profile::Profile;
+use rustc_hash::FxHashMap;
+use std::borrow::Cow;
+use std::cmp::Reverse;
+
+/// All waits of threads of one name for one thing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WaitTarget {
+    /// Their part of the wall clock.
+    pub part: Part,
+    /// Name of the threads that waited.
+    pub thread: String,
+    /// What they waited for.
+    pub name: String,
+    /// ns waited.
+    pub total_ns: u64,
+    /// How long each took.
+    pub lengths: Histogram,
+}
+
+/// What a wait was for; `None` if it was for no descriptor, or the descriptor was not named.
+///
+/// A sum of waits for a number that a program uses for one file after the other was for several.
+#[must_use]
+pub fn target_of<'p>(profile: &'p Profile, wait: &Wait) -> Option<Cow<'p, str>> {
+    let pid = profile.task(wait.task).pid.cast_unsigned();
+    let names = &profile.off_cpu.descriptors;
+    let (name, has_others) = names.name_at(pid, wait.syscall?, wait.args[0], wait.since_ns)?;
+    let is_one = !has_others || wait.stands_for() == 1;
+    Some(if is_one { Cow::Borrowed(name) } else { Cow::Owned(format!("several, one of them {name}")) })
+}
+
+/// Blocked threads only (and idle ones if requested), most time first.
+pub(super) fn targets(profile: &Profile, classes: &Classes, opts: &WallOpts) -> Vec<WaitTarget> {
+    let mut index: FxHashMap<(Part, &str, Cow<'_, str>), usize> = FxHashMap::default();
+    let mut targets: Vec<WaitTarget> = Vec::new();
+    for class in classes.named(profile) {
+        let part = class.part;
+        if !(matches!(part, Part::Blocked(_)) || (part == Part::Idle && opts.with_idle)) {
+            continue;
+        }
+        let Some(name) = target_of(profile, class.wait) else { continue };
+        let thread = profile.strings.of(profile.last_comm(class.wait.task));
+        let at = *index.entry((part, thread, name)).or_insert_with_key(|(_, _, name)| {
+            let (thread, name) = (thread.to_owned(), name.clone().into_owned());
+            targets.push(WaitTarget { part, thread, name, total_ns: 0, lengths: Histogram::default() });
+            targets.len() - 1
+        });
+        targets[at].total_ns.grow(class.wait.weight_ns);
+        targets[at].lengths.add_wait(class.wait);
+    }
+    targets.sort_by(|a, b| (Reverse(a.total_ns), &a.name).cmp(&(Reverse(b.total_ns), &b.name)));
+    targets
+}

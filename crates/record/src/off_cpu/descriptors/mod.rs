@@ -1,0 +1,190 @@
+//! Names of the descriptors that threads wait for: files, sockets with their peers, pipes with their other ends.
+//!
+//! What a descriptor refers to is read when a wait for it becomes a sample, within milliseconds of its end. Finding
+//! the process at the other end takes a look at all processes; a thread of its own does that, seldom.
+
+mod other_ends;
+mod sockets;
+
+use perfdata::appendix::descriptors::{NamedDescriptor, NamedDescriptors};
+use rustc_hash::FxHashMap;
+use syscalls::table::CallTable;
+
+use super::layout::Record;
+use super::proc_sampler::ProcSample;
+use super::registers::syscall_of;
+use other_ends::OtherEnds;
+
+/// More descriptors than these stay without name: a program that opens files all the time has no end of them.
+const MOST_NAMES: usize = 20_000;
+
+/// The descriptors of one recording.
+#[derive(Debug)]
+pub struct Descriptors {
+    /// Of the system calls whose first argument is a descriptor.
+    calls: Vec<u32>,
+    /// By process and number: what it was at the last look.
+    current: FxHashMap<(u32, u32), OpenFile>,
+    seen: Vec<SeenDescriptor>,
+    other_ends: OtherEnds,
+}
+
+/// What a link in `/proc/PID/fd` shows, and for epoll how many descriptors it is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct OpenFile {
+    link: String,
+    /// `None` for all but epoll.
+    members: Option<EpollMembers>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct EpollMembers {
+    count: usize,
+    /// What the only one is; `None` if there are more.
+    only: Option<String>,
+}
+
+#[derive(Debug)]
+struct SeenDescriptor {
+    pid: u32,
+    number: u32,
+    since_ns: u64,
+    file: OpenFile,
+}
+
+impl Default for Descriptors {
+    fn default() -> Self {
+        let table = CallTable::of_this_processor();
+        let takes_descriptor = |nr: &u16| {
+            let signature = table.of(*nr);
+            signature.and_then(|signature| signature.arguments.first()).is_some_and(|first| first.is_fd())
+        };
+        let calls = table.names().map(|(nr, _)| nr).filter(takes_descriptor).map(u32::from).collect();
+        Self {
+            calls,
+            current: FxHashMap::default(),
+            seen: Vec::new(),
+            other_ends: OtherEnds::default(),
+        }
+    }
+}
+
+impl Descriptors {
+    /// A record of the engine: looks at the descriptor that its wait was for.
+    pub fn note(&mut self, record: &Record<'_>) {
+        match record {
+            Record::Sample(sample) => {
+                let (syscall, args) = syscall_of(sample.regs());
+                self.look_at(sample.pid(), (syscall, args[0]), sample.since_ns());
+            }
+            Record::Rest(rest) => {
+                self.look_at(rest.sums.pid, (rest.sums.syscall, rest.sums.arg), rest.sums.since_ns);
+            }
+            _ => {}
+        }
+    }
+
+    /// A thread that was seen waiting.
+    pub fn note_look(&mut self, look: &ProcSample) {
+        self.look_at(look.pid, (look.syscall, look.args[0]), look.time_ns);
+    }
+
+    fn look_at(&mut self, pid: u32, (syscall, argument): (Option<u32>, u64), since_ns: u64) {
+        let Some(number) = u32::try_from(argument).ok().filter(|number| *number < 1 << 20) else { return };
+        let takes_one = syscall.is_some_and(|syscall| self.calls.contains(&syscall));
+        if !takes_one || pid == 0 || self.seen.len() >= MOST_NAMES {
+            return;
+        }
+        // Closed since, or the process has ended: what was seen before still holds for the time before.
+        let Some(file) = open_file(pid, number) else { return };
+        if self.current.get(&(pid, number)) == Some(&file) {
+            return;
+        }
+        for link in [Some(&file.link), file.members.as_ref().and_then(|of| of.only.as_ref())] {
+            link.into_iter().for_each(|link| self.other_ends.want(pid, link));
+        }
+        self.current.insert((pid, number), file.clone());
+        self.seen.push(SeenDescriptor { pid, number, since_ns, file });
+    }
+
+    /// All names, once recording has ended.
+    #[must_use]
+    pub fn finish(self) -> NamedDescriptors {
+        let Self { calls, seen, other_ends, .. } = self;
+        let ends = other_ends.finish();
+        let name = |seen: SeenDescriptor| NamedDescriptor {
+            pid: seen.pid,
+            number: seen.number,
+            since_ns: seen.since_ns,
+            name: name_of(&seen.file, &|link| ends.name(seen.pid, link)),
+        };
+        let mut all: Vec<_> = seen.into_iter().map(name).collect();
+        all.sort_by_key(|named| (named.pid, named.number, named.since_ns));
+        NamedDescriptors { calls, all }
+    }
+}
+
+fn name_of(file: &OpenFile, of_link: &dyn Fn(&str) -> String) -> String {
+    match &file.members {
+        None => of_link(&file.link),
+        Some(EpollMembers { only: Some(only), .. }) => format!("epoll of {}", of_link(only)),
+        Some(EpollMembers { count, .. }) => format!("epoll of {count} descriptors"),
+    }
+}
+
+/// What a descriptor refers to now; `None` if it is closed or the process may not be looked at.
+fn open_file(pid: u32, number: u32) -> Option<OpenFile> {
+    let link = link_of(pid, number)?;
+    let members = (link == "anon_inode:[eventpoll]").then(|| epoll_members(pid, number));
+    Some(OpenFile { link, members })
+}
+
+fn link_of(pid: u32, number: u32) -> Option<String> {
+    let link = std::fs::read_link(format!("/proc/{pid}/fd/{number}")).ok()?;
+    Some(link.to_string_lossy().into_owned())
+}
+
+// Source: linux v6.18 fs/eventpoll.c, ep_show_fdinfo: a line `tfd: N …` for each descriptor.
+fn epoll_members(pid: u32, number: u32) -> EpollMembers {
+    let info = dso::system_file::read_text(format!("/proc/{pid}/fdinfo/{number}")).unwrap_or_default();
+    let member = |line: &str| line.strip_prefix("tfd:")?.split_ascii_whitespace().next()?.parse().ok();
+    let members: Vec<u32> = info.lines().filter_map(member).collect();
+    let only = match members[..] {
+        [only] => link_of(pid, only),
+        _ => None,
+    };
+    EpollMembers { count: members.len(), only }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_epoll_of_one_descriptor_is_named_after_it() {
+        let of_link = |link: &str| format!("<{link}>");
+        let epoll = |count, only: Option<&str>| OpenFile {
+            link: "anon_inode:[eventpoll]".to_owned(),
+            members: Some(EpollMembers { count, only: only.map(str::to_owned) }),
+        };
+        assert_eq!(name_of(&epoll(1, Some("pipe:[7]")), &of_link), "epoll of <pipe:[7]>");
+        assert_eq!(name_of(&epoll(3, None), &of_link), "epoll of 3 descriptors");
+        let file = OpenFile { link: "/tmp/a".to_owned(), members: None };
+        assert_eq!(name_of(&file, &of_link), "</tmp/a>");
+    }
+
+    #[test]
+    fn reading_takes_a_descriptor_and_waiting_for_a_child_does_not() {
+        let descriptors = Descriptors::default();
+        let nr = |wanted: &str| {
+            let table = CallTable::of_this_processor();
+            table.names().find(|(_, name)| *name == wanted).map(|(nr, _)| u32::from(nr)).expect("it exists")
+        };
+        for call in ["read", "epoll_pwait", "accept4", "recvfrom", "flock"] {
+            assert!(descriptors.calls.contains(&nr(call)), "{call}");
+        }
+        for call in ["wait4", "futex", "clock_nanosleep"] {
+            assert!(!descriptors.calls.contains(&nr(call)), "{call}");
+        }
+    }
+}
