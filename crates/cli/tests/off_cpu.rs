@@ -6,6 +6,8 @@ mod last_switch;
 mod longest;
 #[path = "off_cpu/luck.rs"]
 mod luck;
+#[path = "off_cpu/targets.rs"]
+mod targets;
 #[path = "off_cpu/waits.rs"]
 mod waits;
 

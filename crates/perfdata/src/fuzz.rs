@@ -103,6 +103,10 @@ pub fn fuzz_stack_notes(bytes: &[u8]) {
     if let Some(functions) = crate::appendix::python_functions::PythonFunctions::read(bytes, Endian::Little) {
         std::hint::black_box(functions.to_bytes(Endian::Little));
     }
+    if let Some(names) = crate::appendix::descriptors::NamedDescriptors::read(bytes, Endian::Little) {
+        std::hint::black_box(names.name_at(1, 0, 3, 5));
+        std::hint::black_box(names.to_bytes(Endian::Little));
+    }
     if let Some(notes) = crate::stack_notes::StackNotes::read(bytes, Endian::Little) {
         let first = notes.stops.first().map(|s| (s.time_ns, s.tid));
         let _ = first.and_then(|(time_ns, tid)| notes.end_of(time_ns, tid));

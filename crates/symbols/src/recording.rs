@@ -127,7 +127,8 @@ fn session_of_profile(file: &PerfData<'_>, mut opts: SessionOpts) -> Session {
     {
         session.set_runtimes(&python.runtimes);
     }
-    if let Some(names) = file.appendix().and_then(|appendix| NamedDescriptors::read(appendix, file.endian())) {
+    if let Some(names) = file.appendix().and_then(|appendix| NamedDescriptors::read(appendix, file.endian()))
+    {
         session.set_descriptors(names);
     }
     for group in &file.features().groups {

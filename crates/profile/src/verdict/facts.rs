@@ -133,6 +133,7 @@ impl Facts {
         self.waits.kernel_locks = kernel_locks.into_iter().collect();
         self.waits.kernel_locks.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
         self.waits.targets = super::rules::targets(wall);
+        self.waits.files = super::rules::files(wall);
         self.waits.timers = timers(profile);
         self.waits.locks = locks::sites(profile, &waits, &running_paths(profile, wall));
     }

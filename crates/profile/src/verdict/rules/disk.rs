@@ -1,6 +1,7 @@
 //! Rules about waits for a disk, and for pages that come from one.
 
-use super::{claim, grouped, pct, time};
+use super::{claim, grouped, list, pct, time};
+use crate::grow::GrownSum as _;
 use crate::off_cpu::WaitReason;
 use crate::verdict::{EntryReason, Facts, Finding, TARGET, TopStacks};
 use crate::view::io::Latencies;
@@ -22,6 +23,10 @@ pub(super) fn disk(facts: &Facts) -> Option<Finding> {
         }
     );
     let mut evidence = Vec::new();
+    if !facts.waits.files.is_empty() {
+        let whole = facts.waits.files.iter().map(|(_, ns)| *ns).grown_sum();
+        evidence.push(format!("files: {}", list(&facts.waits.files, whole)));
+    }
     if let (Some((name, busy)), Some(ns)) = (&facts.system.busiest_disk, facts.system.disk_await_ns) {
         evidence.push(format!("{name}: busy {} of the time, {} a request", pct(*busy), time(ns)));
     }

@@ -11,8 +11,8 @@ mod running;
 mod tests;
 mod waiting;
 
-pub(super) use waiting::{targets, wait_for_each_other};
 pub use waiting::waits_for_others;
+pub(super) use waiting::{files, targets, wait_for_each_other};
 
 use super::{Facts, Finding, TopStacks};
 

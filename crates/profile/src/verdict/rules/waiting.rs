@@ -51,9 +51,18 @@ pub fn waits_for_others(facts: &Facts) -> bool {
 
 /// What the waits for others were for, by name, in ns, most first.
 pub(in crate::verdict) fn targets(wall: &Wall) -> Vec<(String, u64)> {
-    let of_others = |part| OF_OTHERS.iter().any(|&reason| part == Part::Blocked(reason));
+    targets_of(wall, &OF_OTHERS)
+}
+
+/// The same for waits for the disk.
+pub(in crate::verdict) fn files(wall: &Wall) -> Vec<(String, u64)> {
+    targets_of(wall, &[WaitReason::Disk, WaitReason::Fsync])
+}
+
+fn targets_of(wall: &Wall, reasons: &[WaitReason]) -> Vec<(String, u64)> {
+    let is_meant = |part| reasons.iter().any(|&reason| part == Part::Blocked(reason));
     let mut names: BTreeMap<&str, u64> = BTreeMap::new();
-    for target in wall.targets.iter().filter(|target| of_others(target.part)) {
+    for target in wall.targets.iter().filter(|target| is_meant(target.part)) {
         names.entry(&target.name).or_default().grow(target.total_ns);
     }
     let mut names: Vec<(String, u64)> = names.into_iter().map(|(name, ns)| (name.to_owned(), ns)).collect();

@@ -1,11 +1,10 @@
 //! The longest waits, each with its moment and who ended it.
 
-use super::{Classes, Classified, Part, WallOpts, other_name, target_of};
+use super::{Classes, Classified, Part, Target, WallOpts, other_name};
 use crate::off_cpu::Wait;
 use crate::profile::{Profile, TaskId};
 use crate::table::CallsiteId;
 use perfdata::off_cpu::flag;
-use std::borrow::Cow;
 
 /// One of the longest waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,7 +42,7 @@ pub(super) fn longest(profile: &Profile, classes: &Classes, begin_ns: u64, opts:
         at_ns: c.wait.since_ns.saturating_sub(begin_ns),
         length_ns: c.wait.length_ns,
         callsite: c.wait.callsite,
-        target: target_of(profile, c.wait).map(Cow::into_owned),
+        target: Target::of(profile, c.wait).map(Target::text),
         waker: waker(c.wait),
         open: c.wait.flags & (flag::OPEN_LEFT | flag::OPEN_RIGHT) != 0,
     };

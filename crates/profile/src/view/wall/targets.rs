@@ -5,7 +5,6 @@ use crate::grow::Grow as _;
 use crate::off_cpu::Wait;
 use crate::profile::Profile;
 use rustc_hash::FxHashMap;
-use std::borrow::Cow;
 use std::cmp::Reverse;
 
 /// All waits of threads of one name for one thing.
@@ -15,7 +14,7 @@ pub struct WaitTarget {
     pub part: Part,
     /// Name of the threads that waited.
     pub thread: String,
-    /// What they waited for.
+    /// What they waited for: [`Target::text`].
     pub name: String,
     /// ns waited.
     pub total_ns: u64,
@@ -23,31 +22,50 @@ pub struct WaitTarget {
     pub lengths: Histogram,
 }
 
-/// What a wait was for; `None` if it was for no descriptor, or the descriptor was not named.
-///
-/// A sum of waits for a number that a program uses for one file after the other was for several.
-#[must_use]
-pub fn target_of<'p>(profile: &'p Profile, wait: &Wait) -> Option<Cow<'p, str>> {
-    let pid = profile.task(wait.task).pid.cast_unsigned();
-    let names = &profile.off_cpu.descriptors;
-    let (name, has_others) = names.name_at(pid, wait.syscall?, wait.args[0], wait.since_ns)?;
-    let is_one = !has_others || wait.stands_for() == 1;
-    Some(if is_one { Cow::Borrowed(name) } else { Cow::Owned(format!("several, one of them {name}")) })
+/// What a wait was for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target<'p> {
+    /// This.
+    One(&'p str),
+    /// This and others: a sum of waits for a number that a program uses for one file after the other.
+    OneOfSeveral(&'p str),
+}
+
+impl<'p> Target<'p> {
+    /// Of a wait; `None` if it was for no descriptor, or the descriptor was not named.
+    #[must_use]
+    pub fn of(profile: &'p Profile, wait: &Wait) -> Option<Self> {
+        let pid = profile.task(wait.task).pid.cast_unsigned();
+        let names = &profile.off_cpu.descriptors;
+        let (name, has_others) = names.name_at(pid, wait.syscall?, wait.args[0], wait.since_ns)?;
+        Some(if has_others && wait.stands_for() > 1 { Self::OneOfSeveral(name) } else { Self::One(name) })
+    }
+
+    /// As a user reads it.
+    #[must_use]
+    pub fn text(self) -> String {
+        match self {
+            Self::One(name) => name.to_owned(),
+            Self::OneOfSeveral(name) => format!("several files, one of them {name}"),
+        }
+    }
 }
 
 /// Blocked threads only (and idle ones if requested), most time first.
 pub(super) fn targets(profile: &Profile, classes: &Classes, opts: &WallOpts) -> Vec<WaitTarget> {
-    let mut index: FxHashMap<(Part, &str, Cow<'_, str>), usize> = FxHashMap::default();
+    let mut index: FxHashMap<(Part, &str, Option<&str>), usize> = FxHashMap::default();
     let mut targets: Vec<WaitTarget> = Vec::new();
     for class in classes.named(profile) {
         let part = class.part;
         if !(matches!(part, Part::Blocked(_)) || (part == Part::Idle && opts.with_idle)) {
             continue;
         }
-        let Some(name) = target_of(profile, class.wait) else { continue };
+        let Some(target) = Target::of(profile, class.wait) else { continue };
+        // Those for several files are one row.
+        let one = if let Target::One(name) = target { Some(name) } else { None };
         let thread = profile.strings.of(profile.last_comm(class.wait.task));
-        let at = *index.entry((part, thread, name)).or_insert_with_key(|(_, _, name)| {
-            let (thread, name) = (thread.to_owned(), name.clone().into_owned());
+        let at = *index.entry((part, thread, one)).or_insert_with(|| {
+            let (thread, name) = (thread.to_owned(), target.text());
             targets.push(WaitTarget { part, thread, name, total_ns: 0, lengths: Histogram::default() });
             targets.len() - 1
         });

@@ -17,6 +17,10 @@ use other_ends::OtherEnds;
 
 /// More descriptors than these stay without name: a program that opens files all the time has no end of them.
 const MOST_NAMES: usize = 20_000;
+/// Of an epoll's descriptors so many are looked at.
+const MOST_MEMBERS: usize = 64;
+/// Of so many the other ends are looked for.
+const MOST_MEMBERS_FOLLOWED: usize = 8;
 
 /// The descriptors of one recording.
 #[derive(Debug)]
@@ -40,8 +44,8 @@ struct OpenFile {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct EpollMembers {
     count: usize,
-    /// What the only one is; `None` if there are more.
-    only: Option<String>,
+    /// Links of the first of them, by number.
+    links: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -60,12 +64,7 @@ impl Default for Descriptors {
             signature.and_then(|signature| signature.arguments.first()).is_some_and(|first| first.is_fd())
         };
         let calls = table.names().map(|(nr, _)| nr).filter(takes_descriptor).map(u32::from).collect();
-        Self {
-            calls,
-            current: FxHashMap::default(),
-            seen: Vec::new(),
-            other_ends: OtherEnds::default(),
-        }
+        Self { calls, current: FxHashMap::default(), seen: Vec::new(), other_ends: OtherEnds::default() }
     }
 }
 
@@ -100,8 +99,9 @@ impl Descriptors {
         if self.current.get(&(pid, number)) == Some(&file) {
             return;
         }
-        for link in [Some(&file.link), file.members.as_ref().and_then(|of| of.only.as_ref())] {
-            link.into_iter().for_each(|link| self.other_ends.want(pid, link));
+        let members = file.members.iter().flat_map(|members| &members.links);
+        for link in std::iter::once(&file.link).chain(members.take(MOST_MEMBERS_FOLLOWED)) {
+            self.other_ends.want(pid, link);
         }
         self.current.insert((pid, number), file.clone());
         self.seen.push(SeenDescriptor { pid, number, since_ns, file });
@@ -125,11 +125,24 @@ impl Descriptors {
 }
 
 fn name_of(file: &OpenFile, of_link: &dyn Fn(&str) -> String) -> String {
-    match &file.members {
-        None => of_link(&file.link),
-        Some(EpollMembers { only: Some(only), .. }) => format!("epoll of {}", of_link(only)),
-        Some(EpollMembers { count, .. }) => format!("epoll of {count} descriptors"),
+    let Some(EpollMembers { count, links }) = &file.members else { return of_link(&file.link) };
+    let mut names: Vec<String> = links.iter().map(|link| of_link(link)).collect();
+    names.sort_by_key(|name| rank(name));
+    let connected = names.iter().filter(|name| rank(name) == 0).count();
+    match (names.first(), count) {
+        (None, _) => format!("epoll of {count} descriptors"),
+        (Some(only), 1) => format!("epoll of {only}"),
+        (Some(_), _) if connected > 1 => format!("epoll of {count} descriptors, most of them sockets"),
+        (Some(first), _) => format!("epoll of {first} and {} more", count - 1),
     }
+}
+
+/// Connections say most about what an event loop waits for, its own alarms and wake-ups least.
+fn rank(name: &str) -> usize {
+    const KINDS: [&str; 3] = ["socket", "connections", "pipe"];
+    const LAST: [&str; 4] = ["eventfd", "timerfd", "signalfd", "inotify"];
+    let kind = KINDS.iter().position(|kind| name.starts_with(kind));
+    kind.unwrap_or(if LAST.contains(&name) { KINDS.len() + 1 } else { KINDS.len() })
 }
 
 /// What a descriptor refers to now; `None` if it is closed or the process may not be looked at.
@@ -149,11 +162,8 @@ fn epoll_members(pid: u32, number: u32) -> EpollMembers {
     let info = dso::system_file::read_text(format!("/proc/{pid}/fdinfo/{number}")).unwrap_or_default();
     let member = |line: &str| line.strip_prefix("tfd:")?.split_ascii_whitespace().next()?.parse().ok();
     let members: Vec<u32> = info.lines().filter_map(member).collect();
-    let only = match members[..] {
-        [only] => link_of(pid, only),
-        _ => None,
-    };
-    EpollMembers { count: members.len(), only }
+    let links = members.iter().take(MOST_MEMBERS).filter_map(|&member| link_of(pid, member)).collect();
+    EpollMembers { count: members.len(), links }
 }
 
 #[cfg(test)]
@@ -161,16 +171,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_epoll_of_one_descriptor_is_named_after_it() {
-        let of_link = |link: &str| format!("<{link}>");
-        let epoll = |count, only: Option<&str>| OpenFile {
+    fn an_epoll_is_named_after_the_connection_among_its_descriptors() {
+        let of_link = str::to_owned;
+        let epoll = |links: &[&str]| OpenFile {
             link: "anon_inode:[eventpoll]".to_owned(),
-            members: Some(EpollMembers { count, only: only.map(str::to_owned) }),
+            members: Some(EpollMembers {
+                count: links.len(),
+                links: links.iter().map(|link| (*link).to_owned()).collect(),
+            }),
         };
-        assert_eq!(name_of(&epoll(1, Some("pipe:[7]")), &of_link), "epoll of <pipe:[7]>");
-        assert_eq!(name_of(&epoll(3, None), &of_link), "epoll of 3 descriptors");
+        let name = |links: &[&str]| name_of(&epoll(links), &of_link);
+        assert_eq!(name(&["pipe:[7]"]), "epoll of pipe:[7]");
+        assert_eq!(name(&[]), "epoll of 0 descriptors");
+        assert_eq!(
+            name(&["eventfd", "pipe from sh 1", "socket to a 2"]),
+            "epoll of socket to a 2 and 2 more"
+        );
+        assert_eq!(name(&["eventfd", "/dev/null"]), "epoll of /dev/null and 1 more");
+        let many = ["eventfd", "socket to a 2", "socket to b 3"];
+        assert_eq!(name(&many), "epoll of 3 descriptors, most of them sockets");
         let file = OpenFile { link: "/tmp/a".to_owned(), members: None };
-        assert_eq!(name_of(&file, &of_link), "</tmp/a>");
+        assert_eq!(name_of(&file, &of_link), "/tmp/a");
     }
 
     #[test]

@@ -152,9 +152,8 @@ impl Found {
 
     /// The sockets of the network namespace of `pid`, and which are peers of each other.
     fn read_tables(&mut self, pid: u32) {
-        let read = |table: &str| {
-            dso::system_file::read_text(format!("/proc/{pid}/net/{table}")).unwrap_or_default()
-        };
+        let read =
+            |table: &str| dso::system_file::read_text(format!("/proc/{pid}/net/{table}")).unwrap_or_default();
         let sockets: Vec<InetSocket> = TABLES.iter().flat_map(|table| parse_inet(&read(table))).collect();
         let by_ends: FxHashMap<_, u64> = sockets.iter().map(|of| ((of.local, of.remote), of.inode)).collect();
         for socket in sockets.into_iter().filter(|socket| socket.inode != 0) {

@@ -1,0 +1,62 @@
+//! What threads wait for has a name: files, sockets with their peers, pipes with their other ends.
+
+use super::{TALLY, folder, has_bpf, output_of};
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::process::Command;
+use std::time::Duration;
+
+#[test]
+#[ignore = "live: records on this machine"]
+fn a_pipe_that_is_waited_for_is_named_after_its_writer() {
+    if !has_bpf() {
+        return;
+    }
+    let data = folder("targets").join("pipe.data");
+    let pipeline = "for i in 1 2 3 4 5 6 7 8; do sleep 0.05; echo $i; done | cat";
+    let mut record = Command::new(TALLY);
+    record.args(["record", "-q", "--off-cpu", "-o"]).arg(&data).args(["--", "sh", "-c", pipeline]);
+    output_of(record);
+    let wall = wall_of(&data);
+    assert!(wall.contains("cat waits for pipe from sh "), "{wall}");
+}
+
+#[test]
+#[ignore = "live: records on this machine"]
+fn a_socket_that_is_waited_for_is_named_after_its_peer() {
+    if !has_bpf() {
+        return;
+    }
+    let data = folder("targets").join("socket.data");
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("it is bound").port();
+    let server = std::thread::spawn(move || serve(&listener));
+    let client =
+        format!("exec 3<>/dev/tcp/127.0.0.1/{port}; for i in 1 2 3 4 5 6 7 8; do read -r x <&3; done");
+    let mut record = Command::new(TALLY);
+    record.args(["record", "-q", "--off-cpu", "-o"]).arg(&data).args(["--", "bash", "-c", &client]);
+    output_of(record);
+    server.join().expect("no panic");
+    let wall = wall_of(&data);
+    // The server is this test.
+    let expected = format!("bash waits for socket to 127.0.0.1:{port} (off_cpu");
+    assert!(wall.contains(&expected), "{wall}");
+}
+
+/// Eight lines to whoever comes, with pauses.
+fn serve(listener: &TcpListener) {
+    let (mut stream, _): (TcpStream, _) = listener.accept().expect("the client comes");
+    for _ in 0..8 {
+        std::thread::sleep(Duration::from_millis(60));
+        if stream.write_all(b"line\n").is_err() {
+            return;
+        }
+    }
+    let _ = stream.read(&mut [0]);
+}
+
+fn wall_of(data: &std::path::Path) -> String {
+    let mut report = Command::new(TALLY);
+    report.args(["report", "--wall", "--stdio", "-i"]).arg(data).env("COLUMNS", "200");
+    output_of(report)
+}
