@@ -4,8 +4,10 @@ use std::io;
 
 use crate::event::{EventSource, parse};
 use crate::machine::proc;
+use crate::off_cpu::descriptors::sockets::{parse_inet, parse_unix};
 use crate::off_cpu::{later, proc_sampler};
 use crate::runtimes::python::{Offsets, parse_record, read_code};
+use crate::sys::socket_diag::parse_answer;
 
 /// Every fuzz target with its name.
 #[expect(clippy::type_complexity, reason = "every crate with parsers offers this same type")]
@@ -20,6 +22,7 @@ pub const TARGETS: &[(&str, fn(&[u8]))] = &[
     ("trace_page", trace_page),
     ("control", control),
     ("python_frames", python_frames),
+    ("socket_tables", socket_tables),
 ];
 
 /// The first line is an event text, the rest the contents of each file of sysfs and tracefs.
@@ -53,6 +56,13 @@ fn python_frames(data: &[u8]) {
             [-1, 0, 6, 400].into_iter().for_each(|position| _ = code.line_of(position));
         }
     }
+}
+
+/// The kernel's tables of sockets, and an answer of its socket monitor.
+fn socket_tables(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    std::hint::black_box((parse_inet(&text), parse_unix(&text)));
+    let _ = parse_answer(data, &mut Vec::new());
 }
 
 /// Where commands come from, and the commands.

@@ -136,13 +136,12 @@ fn what(profile: &Profile, row: &LockRow, name: Option<&str>) -> String {
         (Some(address), None, _) if row.kernel => format!("{kind} {address:#x}"),
         (None, _, Some(taker)) => format!("{kind}: {taker}"),
         (None, _, _) if row.kernel => kind.to_owned(),
-        (None, ..) if row.kind.is_some() => match row.descriptor {
-            Some(descriptor) if row.file.is_some() => {
-                let file = row.file.as_deref().unwrap_or_default();
+        (None, ..) if row.kind.is_some() => match (row.descriptor, &row.file) {
+            (Some(descriptor), Some(file)) => {
                 format!("{kind} of {file} (descriptor {descriptor} of process {})", row.pid)
             }
-            Some(descriptor) => format!("{kind}, descriptor {descriptor} of process {}", row.pid),
-            None => format!("{kind}s of process {}", row.pid),
+            (Some(descriptor), None) => format!("{kind}, descriptor {descriptor} of process {}", row.pid),
+            (None, _) => format!("{kind}s of process {}", row.pid),
         },
         (Some(address), None, _) => format!("futex {address:#x} of process {}", row.pid),
         (None, ..) => format!("futexes of process {}", row.pid),

@@ -257,46 +257,47 @@ impl Printer<'_> {
 
     /// The same by stack, with the time each makes up.
     fn places(&self, out: &mut dyn Write) -> io::Result<()> {
-        if self.wall.places.is_empty() {
-            return Ok(());
-        }
-        self.heading(out, "WAITS        by stack, most time first")?;
-        writeln!(out, "{:>10} {:>8} {:>9} {:>9} {:>9}", "total", "count", "p50", "p99", "max")?;
-        for row in self.wall.places.iter().take(self.opts.rows) {
-            let [p50, p99] = [50.0, 99.0].map(|pct| brief_ns(row.lengths.percentile_ns(pct)));
-            let (total, max) = (duration_ns(row.total_ns), brief_ns(row.lengths.max_ns()));
-            let count = grouped(row.lengths.count());
+        let rows = self.wall.places.iter().map(|row| {
             let what = format!("{}: {}", part_name(row.part), place(self.profile, row.callsite));
-            let line = format!("{total:>10} {count:>8} {p50:>9} {p99:>9} {max:>9}  {}", harmless(&what));
-            writeln!(out, "{}", cut(&line, self.opts.width.max(80)))?;
-        }
-        let rest = self.wall.places.len().saturating_sub(self.opts.rows);
-        if rest > 0 {
-            writeln!(out, "{rest:>10} more {} (--rows)", noun(rest as u64, "stack", "stacks"))?;
-        }
-        Ok(())
+            (row.total_ns, &row.lengths, what)
+        });
+        self.waits_by(out, "WAITS        by stack, most time first", ["stack", "stacks"], rows)
     }
 
     /// Waits by what they were for.
     fn targets(&self, out: &mut dyn Write) -> io::Result<()> {
-        if self.wall.targets.is_empty() {
+        let rows = self.wall.targets.iter().map(|row| {
+            let what = format!("{} waits for {}", row.thread, row.name);
+            (row.total_ns, &row.lengths, what)
+        });
+        let title = "WAITED FOR   files, sockets and pipes, most time first";
+        self.waits_by(out, title, ["thing", "things"], rows)
+    }
+
+    /// Rows of ns waited, lengths of the waits, and what they have in common; `kinds` are one and more of these.
+    fn waits_by<'w>(
+        &self,
+        out: &mut dyn Write,
+        title: &str,
+        kinds: [&str; 2],
+        mut rows: impl ExactSizeIterator<Item = (u64, &'w Histogram, String)>,
+    ) -> io::Result<()> {
+        if rows.len() == 0 {
             return Ok(());
         }
-        self.heading(out, "WAITED FOR   files, sockets and pipes, most time first")?;
+        self.heading(out, title)?;
         writeln!(out, "{:>10} {:>8} {:>9} {:>9} {:>9}", "total", "count", "p50", "p99", "max")?;
-        for row in self.wall.targets.iter().take(self.opts.rows) {
-            let [p50, p99] = [50.0, 99.0].map(|pct| brief_ns(row.lengths.percentile_ns(pct)));
-            let (total, max) = (duration_ns(row.total_ns), brief_ns(row.lengths.max_ns()));
-            let count = grouped(row.lengths.count());
-            let what = format!("{} waits for {}", row.thread, row.name);
+        for (total_ns, lengths, what) in rows.by_ref().take(self.opts.rows) {
+            let [p50, p99] = [50.0, 99.0].map(|pct| brief_ns(lengths.percentile_ns(pct)));
+            let (total, max) = (duration_ns(total_ns), brief_ns(lengths.max_ns()));
+            let count = grouped(lengths.count());
             let line = format!("{total:>10} {count:>8} {p50:>9} {p99:>9} {max:>9}  {}", harmless(&what));
-            writeln!(out, "{}", cut(&line, self.opts.width.max(100)))?;
+            writeln!(out, "{}", cut(&line, self.opts.width.max(80)))?;
         }
-        let rest = self.wall.targets.len().saturating_sub(self.opts.rows);
-        if rest > 0 {
-            writeln!(out, "{rest:>10} more (--rows)")?;
+        match rows.len() {
+            0 => Ok(()),
+            rest => writeln!(out, "{rest:>10} more {} (--rows)", noun(rest as u64, kinds[0], kinds[1])),
         }
-        Ok(())
     }
 
     fn longest(&self, out: &mut dyn Write) -> io::Result<()> {

@@ -4,7 +4,8 @@
 //! The waker of a wait for a lock is the thread that held it. Its stack shows where it released the lock.
 
 use super::wall::{
-    Classes, Classified, Histogram, Part, Target, WallOpts, kernel_frames, name_of, other_name, waker_frames,
+    Classes, Classified, Histogram, NamedTarget, Part, WallOpts, kernel_frames, name_of, other_name,
+    waker_frames,
 };
 use crate::grow::{Grow as _, GrownSum as _};
 use crate::off_cpu::{Contention, WaitReason};
@@ -181,7 +182,7 @@ impl Sums {
             Key::Futex(pid, address) => (row.pid, row.address) = (pid, (address != 0).then_some(address)),
             Key::File(pid, descriptor) => {
                 (row.pid, row.descriptor, row.kind) = (pid, descriptor, Some(WaitReason::FileLock.name()));
-                row.file = row.file.take().or_else(|| Target::of(profile, wait).map(Target::text));
+                row.file = row.file.take().or_else(|| NamedTarget::of(profile, wait).map(NamedTarget::text));
             }
             Key::Taken(pid, _) => row.pid = pid,
             Key::Kernel(_) => row.kernel = true,

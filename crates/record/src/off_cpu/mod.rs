@@ -5,7 +5,7 @@
 //! others.
 
 pub mod convert;
-mod descriptors;
+pub(crate) mod descriptors;
 mod engine;
 pub mod later;
 pub mod layout;

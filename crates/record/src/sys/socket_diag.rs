@@ -69,7 +69,10 @@ fn receive(socket: &OwnedFd, into: &mut [u8]) -> io::Result<usize> {
 }
 
 /// Appends the peers of an answer; true if another follows.
-fn parse_answer(mut bytes: &[u8], peers: &mut Vec<(u32, u32)>) -> io::Result<bool> {
+///
+/// # Errors
+/// The one in the answer.
+pub(crate) fn parse_answer(mut bytes: &[u8], peers: &mut Vec<(u32, u32)>) -> io::Result<bool> {
     while let Some(len) = u32_at(bytes, 0).map(|len| len as usize).filter(|len| *len >= HEAD_BYTES) {
         let Some(message) = bytes.get(..len) else { break };
         match u16_at(message, 4).map(i32::from) {

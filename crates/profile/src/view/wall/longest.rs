@@ -1,6 +1,6 @@
 //! The longest waits, each with its moment and who ended it.
 
-use super::{Classes, Classified, Part, Target, WallOpts, other_name};
+use super::{Classes, Classified, NamedTarget, Part, WallOpts, other_name};
 use crate::off_cpu::Wait;
 use crate::profile::{Profile, TaskId};
 use crate::table::CallsiteId;
@@ -42,7 +42,7 @@ pub(super) fn longest(profile: &Profile, classes: &Classes, begin_ns: u64, opts:
         at_ns: c.wait.since_ns.saturating_sub(begin_ns),
         length_ns: c.wait.length_ns,
         callsite: c.wait.callsite,
-        target: Target::of(profile, c.wait).map(Target::text),
+        target: NamedTarget::of(profile, c.wait).map(NamedTarget::text),
         waker: waker(c.wait),
         open: c.wait.flags & (flag::OPEN_LEFT | flag::OPEN_RIGHT) != 0,
     };

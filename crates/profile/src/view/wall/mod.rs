@@ -33,7 +33,7 @@ pub use moments::{WallMoment, moments};
 pub use names::{part_name, state_frame};
 pub use paths::{WallPath, paths};
 pub use places::WaitPlace;
-pub use targets::{Target, WaitTarget};
+pub use targets::{NamedTarget, WaitTarget};
 pub use threads::ThreadRow;
 pub use waker::{causing_frames, waker_frames};
 pub(crate) use waker::{interrupt_of, other_name};

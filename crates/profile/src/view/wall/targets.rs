@@ -14,7 +14,7 @@ pub struct WaitTarget {
     pub part: Part,
     /// Name of the threads that waited.
     pub thread: String,
-    /// What they waited for: [`Target::text`].
+    /// What they waited for: [`NamedTarget::text`].
     pub name: String,
     /// ns waited.
     pub total_ns: u64,
@@ -24,14 +24,14 @@ pub struct WaitTarget {
 
 /// What a wait was for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Target<'p> {
+pub enum NamedTarget<'p> {
     /// This.
     One(&'p str),
     /// This and others: a sum of waits for a number that a program uses for one file after the other.
     OneOfSeveral(&'p str),
 }
 
-impl<'p> Target<'p> {
+impl<'p> NamedTarget<'p> {
     /// Of a wait; `None` if it was for no descriptor, or the descriptor was not named.
     #[must_use]
     pub fn of(profile: &'p Profile, wait: &Wait) -> Option<Self> {
@@ -60,9 +60,9 @@ pub(super) fn targets(profile: &Profile, classes: &Classes, opts: &WallOpts) -> 
         if !(matches!(part, Part::Blocked(_)) || (part == Part::Idle && opts.with_idle)) {
             continue;
         }
-        let Some(target) = Target::of(profile, class.wait) else { continue };
+        let Some(target) = NamedTarget::of(profile, class.wait) else { continue };
         // Those for several files are one row.
-        let one = if let Target::One(name) = target { Some(name) } else { None };
+        let one = if let NamedTarget::One(name) = target { Some(name) } else { None };
         let thread = profile.strings.of(profile.last_comm(class.wait.task));
         let at = *index.entry((part, thread, one)).or_insert_with(|| {
             let (thread, name) = (thread.to_owned(), target.text());

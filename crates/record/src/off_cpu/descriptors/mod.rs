@@ -4,13 +4,13 @@
 //! the process at the other end takes a look at all processes; a thread of its own does that, seldom.
 
 mod other_ends;
-mod sockets;
+pub(crate) mod sockets;
 
 use perfdata::appendix::descriptors::{NamedDescriptor, NamedDescriptors};
 use rustc_hash::FxHashMap;
 use syscalls::table::CallTable;
 
-use super::layout::Record;
+use super::layout::{Record, SiteSums};
 use super::proc_sampler::ProcSample;
 use super::registers::syscall_of;
 use other_ends::OtherEnds;
@@ -56,6 +56,15 @@ struct SeenDescriptor {
     file: OpenFile,
 }
 
+/// The system call that a thread waited in.
+struct WaitingCall {
+    pid: u32,
+    syscall: Option<u32>,
+    /// Its first.
+    argument: u64,
+    since_ns: u64,
+}
+
 impl Default for Descriptors {
     fn default() -> Self {
         let table = CallTable::of_this_processor();
@@ -74,10 +83,12 @@ impl Descriptors {
         match record {
             Record::Sample(sample) => {
                 let (syscall, args) = syscall_of(sample.regs());
-                self.look_at(sample.pid(), (syscall, args[0]), sample.since_ns());
+                let (pid, since_ns) = (sample.pid(), sample.since_ns());
+                self.look_at(&WaitingCall { pid, syscall, argument: args[0], since_ns });
             }
             Record::Rest(rest) => {
-                self.look_at(rest.sums.pid, (rest.sums.syscall, rest.sums.arg), rest.sums.since_ns);
+                let SiteSums { pid, syscall, arg: argument, since_ns, .. } = rest.sums;
+                self.look_at(&WaitingCall { pid, syscall, argument, since_ns });
             }
             _ => {}
         }
@@ -85,10 +96,12 @@ impl Descriptors {
 
     /// A thread that was seen waiting.
     pub fn note_look(&mut self, look: &ProcSample) {
-        self.look_at(look.pid, (look.syscall, look.args[0]), look.time_ns);
+        let ProcSample { pid, syscall, args, time_ns: since_ns, .. } = *look;
+        self.look_at(&WaitingCall { pid, syscall, argument: args[0], since_ns });
     }
 
-    fn look_at(&mut self, pid: u32, (syscall, argument): (Option<u32>, u64), since_ns: u64) {
+    fn look_at(&mut self, call: &WaitingCall) {
+        let WaitingCall { pid, syscall, argument, since_ns } = *call;
         let Some(number) = u32::try_from(argument).ok().filter(|number| *number < 1 << 20) else { return };
         let takes_one = syscall.is_some_and(|syscall| self.calls.contains(&syscall));
         if !takes_one || pid == 0 || self.seen.len() >= MOST_NAMES {
