@@ -14,19 +14,31 @@
   details.textContent = rest;
   var pattern = "", wrong = "", zoomed = null, hits = [], hit = -1, cursor = null;
 
+  // Names, and frames too small to draw, in preorder below the drawn frame `at`: name's number, depth below it, value.
+  var small = { names: [], at: [], below: [] }, left = byId("small");
+  if (left) small = JSON.parse(left.textContent);
+
   // One entry per frame: its element and its place in value units.
   var frames = Array.prototype.map.call(document.querySelectorAll("g.f"), function (g, at) {
-    var title = g.querySelector("title").textContent, cut = title.lastIndexOf("\n");
+    var title = g.querySelector("title"), words = title && title.textContent, cut = words && words.lastIndexOf("\n");
     var frame = {
       g: g, rect: g.querySelector("rect"), text: g.querySelector("text"), at: at,
       start: +g.dataset.s, value: +g.dataset.v, depth: +g.dataset.d,
-      sign: g.dataset.p || "", name: title.slice(0, cut), amount: title.slice(cut + 1)
+      sign: g.dataset.p || "", name: title ? words.slice(0, cut) : small.names[+g.dataset.n], amount: title ? words.slice(cut + 1) : g.dataset.a
     };
-    g.addEventListener("mouseover", function () { show(frame); });
+    g.addEventListener("mouseover", function () { show(frame); hint(frame); });
     g.addEventListener("mouseout", function () { show(cursor); });
     g.addEventListener("click", function () { zoom(frame, true); });
     return frame;
   });
+
+  // Frames too narrow for a label have no title of their own in the file.
+  function hint(frame) {
+    if (frame.g.querySelector("title")) return;
+    var title = document.createElementNS("http://www.w3.org/2000/svg", "title");
+    title.textContent = frame.name + "\n" + frame.amount;
+    frame.g.insertBefore(title, frame.g.firstChild);
+  }
 
   // The amount first: names may be long.
   function show(frame) {
@@ -94,10 +106,6 @@
     reset.classList.toggle("hide", whole);
     remember(isStep);
   }
-
-  // Frames too small to draw, in preorder below the drawn frame `at`: its name's number, depth below it, value.
-  var small = { names: [], at: [], below: [] }, left = byId("small");
-  if (left) small = JSON.parse(left.textContent);
 
   // The value that matches stand for, drawn or not; a match inside a match counts once.
   function share(found, test) {

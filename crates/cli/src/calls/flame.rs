@@ -33,7 +33,7 @@ pub struct FlameOpts {
     /// px.
     pub width: u32,
     /// px.
-    pub min_width: f64,
+    pub min_width: Option<f64>,
     /// Root at the top.
     pub icicle: bool,
     /// Functions that ran at the root, callers above.
@@ -49,7 +49,7 @@ impl Default for FlameOpts {
             counts: false,
             title: None,
             width: 1200,
-            min_width: 0.1,
+            min_width: None,
             icicle: false,
             reverse: false,
         }
@@ -87,7 +87,7 @@ fn write(tree: &Tree, sum: &CallProfile, notes: &Notes, opts: &FlameOpts) -> any
             title: opts.title.clone().unwrap_or_else(|| format!("Calls of {}", notes.title)),
             subtitle: format!("{} of calls, exact; {}", amount_ns(tree), calls_of(calls)),
             width: opts.width,
-            min_width: opts.min_width.max(0.0),
+            min_width: opts.min_width,
             icicle: opts.icicle,
             palette: svg::Palette::Kind,
         };

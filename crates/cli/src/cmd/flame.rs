@@ -112,9 +112,9 @@ pub struct Args {
     /// Width of the graph in px
     #[arg(long, default_value_t = 1200, value_name = "PX", value_parser = clap::value_parser!(u32).range(200..100_000))]
     pub width: u32,
-    /// Leave out frames narrower than this
-    #[arg(long, default_value_t = 0.1, value_name = "PX", alias = "minwidth")]
-    pub min_width: f64,
+    /// Leave out frames narrower than this; without it, than 0.1 px, or as many as keep the file below 3 MB
+    #[arg(long, value_name = "PX", alias = "minwidth")]
+    pub min_width: Option<f64>,
     /// Add the process id to the process name
     #[arg(long)]
     pub pid: bool,
@@ -361,7 +361,7 @@ fn svg_opts(tree: &Tree, subtitle: Option<String>, args: &Args) -> SvgOpts {
         title: args.title.clone().unwrap_or_else(|| args.heading().to_owned()),
         subtitle: subtitle.unwrap_or_else(|| svg::amount(tree)),
         width: args.width,
-        min_width: args.min_width.max(0.0),
+        min_width: args.min_width.map(|px| px.max(0.0)),
         icicle: args.icicle,
         palette: args.palette.unwrap_or(Palette::Kind),
     }

@@ -274,7 +274,7 @@ fn write_flame(path: &Path, tree: &Tree, title: &str) -> anyhow::Result<()> {
             title: title.to_owned(),
             subtitle: svg::amount(tree),
             width: 1200,
-            min_width: 0.1,
+            min_width: None,
             icicle: false,
             palette: Palette::Kind,
         };

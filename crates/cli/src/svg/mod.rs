@@ -15,6 +15,7 @@ use display::shorten::{columns, shorten};
 use profile::view::flame::{
     ChangeOpts, ComparedTree, FlameCell, Kind, Layout, LayoutOpts, NodeId, Tree, Unit,
 };
+use small::NameTable;
 use std::io::{self, Write};
 
 /// The script in every graph: plain JavaScript without dependencies, see `assets/flame.js`.
@@ -29,8 +30,8 @@ pub struct SvgOpts {
     pub subtitle: String,
     /// Width in px.
     pub width: u32,
-    /// Frames narrower than this many px are left out.
-    pub min_width: f64,
+    /// Frames narrower than this many px are left out; `None`: than 0.1 px, or than more where there are many frames.
+    pub min_width: Option<f64>,
     /// Root at the top instead of the bottom.
     pub icicle: bool,
     /// Meaning of colours.
@@ -82,15 +83,32 @@ pub fn write_compared(
 fn draw(out: &mut impl Write, tree: &Tree, opts: &SvgOpts, change: Option<ChangeLook<'_>>) -> io::Result<()> {
     let total = tree.totals()[0].0;
     let inner = f64::from(opts.width) - 2.0 * SIDE;
-    let min_value = (opts.min_width / inner * total as f64).ceil() as u64;
+    let min_value = least_value(tree, opts, inner / total.max(1) as f64);
     let layout = Layout::new(tree, LayoutOpts { root: Tree::ROOT, min_value });
     let (rows, scale) = (layout.rows, inner / total.max(1) as f64);
-    let page = Page { tree, opts, change, rows, total: total.max(1), scale };
+    let least = min_value as f64 * scale;
+    let page = Page { tree, opts, change, rows, total: total.max(1), scale, least };
+    let mut names = NameTable::new(tree);
     page.head(out)?;
     for cell in &layout.cells {
-        page.frame(out, cell)?;
+        page.frame(out, cell, &mut names)?;
     }
-    page.foot(out, &layout)
+    page.foot(out, &layout, names)
+}
+
+/// Frames drawn at most, where no width was asked for: the file has 3 MB then.
+const MOST_FRAMES: usize = 12_000;
+
+/// The value of the smallest frame to draw, at `scale` px a value.
+fn least_value(tree: &Tree, opts: &SvgOpts, scale: f64) -> u64 {
+    let least = |px: f64| (px / scale).ceil() as u64;
+    if let Some(px) = opts.min_width {
+        return least(px);
+    }
+    let mut values: Vec<u64> = tree.totals().into_iter().map(|(value, _)| value).collect();
+    values.sort_unstable_by_key(|value| std::cmp::Reverse(*value));
+    let too_many = values.get(MOST_FRAMES).map_or(0, |value| value.saturating_add(1));
+    least(0.1).max(too_many)
 }
 
 /// How much a graph shows, for the line below its heading: `1.234 s, 1,234 samples`.
@@ -129,6 +147,8 @@ struct Page<'a> {
     total: u64,
     /// px per value.
     scale: f64,
+    /// px of the narrowest frame that is drawn.
+    least: f64,
 }
 
 impl Page<'_> {
@@ -177,37 +197,46 @@ impl Page<'_> {
         )
     }
 
-    fn frame(&self, out: &mut impl Write, cell: &FlameCell) -> io::Result<()> {
+    fn frame(&self, out: &mut impl Write, cell: &FlameCell, names: &mut NameTable<'_>) -> io::Result<()> {
         let node = self.tree.node(cell.node);
         let (name, kind) = (harmless(self.tree.name(node.name)), self.tree.kind(node.name));
         let x = SIDE + cell.start as f64 * self.scale;
         let width = cell.value as f64 * self.scale;
         let row = if self.opts.icicle { cell.depth } else { self.rows - 1 - cell.depth };
         let y = TOP + row * ROW;
+        let sign = self.change.as_ref().map_or_else(String::new, |change| change.sign(cell.node));
+        let label = fitting(&name, width - CHAR * columns(&sign) as f64);
+        self.open_group(out, cell, &sign)?;
+        let amount = self.amount(cell);
+        let amount = xml(&amount);
+        match label {
+            Some(_) => write!(out, "><title>{}\n{amount}</title>", xml(&name))?,
+            None => write!(out, " data-n=\"{}\" data-a=\"{amount}\">", names.number(node.name))?,
+        }
         let fill = match &self.change {
             Some(change) => change.fill(cell.node),
             None => self.opts.palette.colour(&name, kind),
         };
-        let sign = self.change.as_ref().map_or_else(String::new, |change| change.sign(cell.node));
-        let signed = if sign.is_empty() { String::new() } else { format!(" data-p=\"{sign}\"") };
-        write!(
-            out,
-            "<g class=\"{}\"{signed} data-s=\"{}\" data-v=\"{}\" data-d=\"{}\"><title>{}\n{}</title>\
-             <rect x=\"{x:.2}\" y=\"{y}\" width=\"{:.2}\" height=\"{}\" fill=\"{fill}\"/>",
-            if self.change.is_some() { "f" } else { class_of(&name, kind, self.opts.palette) },
-            cell.start,
-            cell.value,
-            cell.depth,
-            xml(&name),
-            xml(&self.amount(cell)),
-            (width - 0.4).max(0.2),
-            ROW - 1,
-        )?;
-        let room = width - CHAR * columns(&sign) as f64;
-        if let Some(label) = fitting(&name, room) {
+        let (wide, high) = ((width - 0.4).max(0.2), ROW - 1);
+        write!(out, "<rect x=\"{x:.2}\" y=\"{y}\" width=\"{wide:.2}\" height=\"{high}\" fill=\"{fill}\"/>")?;
+        if let Some(label) = label {
             write!(out, "<text x=\"{:.2}\" y=\"{}\">{sign}{}</text>", x + 3.0, y + 12, xml(&label))?;
         }
         writeln!(out, "</g>")
+    }
+
+    /// The group of a frame with its place in value units, without the `>`.
+    fn open_group(&self, out: &mut impl Write, cell: &FlameCell, sign: &str) -> io::Result<()> {
+        let name = self.tree.node(cell.node).name;
+        let class = match &self.change {
+            Some(_) => "f",
+            None => class_of(self.tree.name(name), self.tree.kind(name), self.opts.palette),
+        };
+        write!(out, "<g class=\"{class}\"")?;
+        if !sign.is_empty() {
+            write!(out, " data-p=\"{sign}\"")?;
+        }
+        write!(out, " data-s=\"{}\" data-v=\"{}\" data-d=\"{}\"", cell.start, cell.value, cell.depth)
     }
 
     /// `1.234 s, 1,234 samples, 12.34 %`.
@@ -226,7 +255,7 @@ impl Page<'_> {
         format!("{}, {samples}, {percent:.2} %", value_of(&self.tree.unit, cell.value))
     }
 
-    fn foot(&self, out: &mut impl Write, layout: &Layout) -> io::Result<()> {
+    fn foot(&self, out: &mut impl Write, layout: &Layout, names: NameTable<'_>) -> io::Result<()> {
         let y = TOP + self.rows * ROW;
         self.heading(out)?;
         writeln!(
@@ -237,7 +266,7 @@ impl Page<'_> {
         writeln!(out, "<text id=\"details\" x=\"{SIDE}\" y=\"{}\">{}</text>", y + 16, xml(&rest))?;
         self.legend(out, layout, y + 34)?;
         writeln!(out, "</g>")?;
-        small::write(out, self.tree, layout)?;
+        names.write(out, layout)?;
         writeln!(out, "<script type=\"text/javascript\"><![CDATA[\n{SCRIPT}]]></script>\n</svg>")
     }
 
@@ -262,6 +291,15 @@ impl Page<'_> {
         marks
     }
 
+    /// The width asked for, or that of the narrowest frame if there are too many.
+    fn least_px(&self) -> String {
+        match self.opts.min_width {
+            Some(px) => px.to_string(),
+            None if self.scale >= 0.1 || self.least < 0.1 + self.scale => "0.1".to_owned(),
+            None => format!("{:.2}", self.least),
+        }
+    }
+
     /// A square and a word per kind of code (and of waits) in the graph, and how much was too small to draw.
     fn legend(&self, out: &mut impl Write, layout: &Layout, y: u32) -> io::Result<()> {
         let mut x = SIDE;
@@ -281,7 +319,7 @@ impl Page<'_> {
         }
         let right = f64::from(self.opts.width) - SIDE;
         let hidden = number::count_of(layout.hidden as u64, "frame", "frames");
-        let text = format!("{hidden} under {} px not drawn", self.opts.min_width);
+        let text = format!("{hidden} under {} px not drawn", self.least_px());
         // Where the words of the legend reach so far, it is above them.
         let begins = right - 6.5 * text.len() as f64;
         let y = if x > begins { y - 18 } else { y };
@@ -322,7 +360,7 @@ mod tests {
             title: "T & t".to_owned(),
             subtitle: String::new(),
             width: 1000,
-            min_width: 0.1,
+            min_width: None,
             icicle,
             palette: Palette::Kind,
         };
@@ -356,6 +394,17 @@ mod tests {
         };
         assert_eq!(y_of_all(&svg("a;b;c 1\n", true)), TOP);
         assert_eq!(y_of_all(&svg("a;b;c 1\n", false)), TOP + 3 * ROW);
+    }
+
+    #[test]
+    fn of_very_many_frames_the_widest_are_drawn() {
+        let chain = |at: usize| (0..100).map(|depth| format!(";f{at}_{depth}")).collect::<String>();
+        let stacks: String = (0..300).map(|at| format!("a{} {}\n", chain(at), 100 + at)).collect();
+        let svg = svg(&stacks, false);
+        // All frames of 119 of the 300 chains, with the two frames below them.
+        assert_eq!(svg.matches("<g class=\"f\"").count(), 11_902);
+        assert!(svg.contains("181 frames under 3.68 px not drawn"), "the note");
+        assert!(svg.len() < 3_000_000);
     }
 
     #[test]
