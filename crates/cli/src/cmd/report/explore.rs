@@ -19,17 +19,18 @@ use tui::{App, Data, Explorer, ExplorerFinding, ExplorerText};
 /// True for a recording with time off the CPU, unless a flag asks for a table or a part of the samples.
 pub fn is_wanted(args: &Args, file: &PerfData<'_>) -> bool {
     let has_waits = |name: &str| is_off_cpu(name) || name == "sched:sched_switch";
-    let is_filtered = [&args.comms, &args.dsos, &args.symbols].iter().any(|names| !names.is_empty())
-        || !(args.pid.is_empty() && args.tid.is_empty())
-        || args.cpu.is_some()
-        || args.time.is_some()
-        || args.input_and_filter().1.is_some();
-    let is_shaped = args.sort.is_some()
-        || args.fields.is_some()
-        || args.call_graph.is_some()
-        || args.branch_stack
-        || args.mem_mode
-        || args.parent.is_some();
+    let is_filtered =
+        [&args.only.comms, &args.only.dsos, &args.only.symbols].iter().any(|names| !names.is_empty())
+            || !(args.only.pid.is_empty() && args.only.tid.is_empty())
+            || args.only.cpu.is_some()
+            || args.only.time.is_some()
+            || args.input_and_filter().1.is_some();
+    let is_shaped = args.columns.sort.is_some()
+        || args.columns.fields.is_some()
+        || args.stacks.call_graph.is_some()
+        || args.stacks.branch_stack
+        || args.columns.mem_mode
+        || args.stacks.parent.is_some();
     let is_part = args.wall_args.waits.thread.is_some() || args.wall_args.waits.min_block.is_some();
     !is_filtered && !is_shaped && !is_part && file.events().iter().any(|event| has_waits(&event.name))
 }

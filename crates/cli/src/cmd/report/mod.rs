@@ -38,15 +38,15 @@ use symbols::Recording;
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     args.perf.check()?;
     args.names.check()?;
-    if let Some(colour) = args.stdio_color {
+    if let Some(colour) = args.output.stdio_color {
         term::set_colour(colour.into());
     }
     let (path, _) = args.input_and_filter();
-    if args.dump_raw_trace {
+    if args.lists.dump_raw_trace {
         bail!("{}", records::NO_DUMP);
     }
-    if args.stats || args.tasks || args.mmaps {
-        records::print(&path, args.stats, args.mmaps)?;
+    if args.lists.stats || args.lists.tasks || args.lists.mmaps {
+        records::print(&path, args.lists.stats, args.lists.mmaps)?;
         return Ok(ExitCode::SUCCESS);
     }
     if args.itrace.as_deref().is_some_and(|how| !how.is_empty()) {
@@ -57,23 +57,23 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let map = load::open(&path)?;
     let file = load::parse(&path, &map)?;
-    if args.json && !(args.blame || args.critical_path) {
+    if args.causes.json && !(args.causes.blame || args.causes.critical_path) {
         bail!("--json: with --blame or --critical-path (tally script --json prints samples)");
     }
     let input = OpenRecording { path: &path, map: &map, file: &file };
-    if args.critical_path {
+    if args.causes.critical_path {
         let span = CriticalOpts {
             thread: args.wall_args.waits.thread.clone(),
-            from: args.from.clone(),
-            to: args.to.clone(),
+            from: args.causes.from.clone(),
+            to: args.causes.to.clone(),
         };
-        return crate::reading::wall::report_critical(&input, &args.wall_args, &span, args.json);
+        return crate::reading::wall::report_critical(&input, &args.wall_args, &span, args.causes.json);
     }
-    if args.blame {
-        return crate::reading::wall::report_blame(&input, &args.wall_args, args.json);
+    if args.causes.blame {
+        return crate::reading::wall::report_blame(&input, &args.wall_args, args.causes.json);
     }
     let explores = browses(&args) && explore::is_wanted(&args, &file);
-    if args.wall && args.html.is_none() && !explores {
+    if args.wall && args.output.html.is_none() && !explores {
         return crate::reading::wall::report(&path, &map, &file, &args.wall_args);
     }
     if args.header.header_only {
@@ -85,7 +85,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         plan.header = Some(header::of_file(&path, &file, args.header.show_info));
     }
     let browses = browses(&args);
-    if browses || args.html.is_some() {
+    if browses || args.output.html.is_some() {
         plan.show_functions(&args);
     }
     if explores {
@@ -96,26 +96,26 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let mut progress = load::Progress::on_stderr(&path, &map);
     let mut opts = plan.load_opts(&args, &file)?;
-    if args.html.is_some() {
+    if args.output.html.is_some() {
         html::keep_times(&mut opts);
     }
     let mut recording = load::load_file(&path, &file, opts, &mut progress)?;
-    if args.group {
+    if args.columns.group {
         group_all(&mut recording.profile);
     }
     tell_problems(&recording, args.verbose);
     if has_no_samples(&path, &recording) {
         return Ok(ExitCode::SUCCESS);
     }
-    if let Some(target) = &args.html {
+    if let Some(target) = &args.output.html {
         let source = html::PageSource { path: &path, bytes: &map, file: &file, recording: &recording };
         let (data, about) = html::of_recording(source, &args.wall_args.waits.opts(0));
         html::write_file(target, &data, &about)?;
         return Ok(ExitCode::SUCCESS);
     }
     print(&recording, &plan, &args)?;
-    if args.threads {
-        out::text(&counts::table(&file, args.pretty.as_deref())?)?;
+    if args.lists.threads {
+        out::text(&counts::table(&file, args.lists.pretty.as_deref())?)?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -156,14 +156,14 @@ fn has_no_samples(path: &Path, recording: &Recording) -> bool {
 
 /// On a terminal a report is browsed, unless text is asked for.
 fn browses(args: &Args) -> bool {
-    let text = args.html.is_some()
-        || args.threads
-        || args.stdio
-        || args.quiet
+    let text = args.output.html.is_some()
+        || args.lists.threads
+        || args.output.stdio
+        || args.output.quiet
         || args.header.header
-        || args.hierarchy
-        || args.field_separator.is_some();
-    args.tui || (!text && tui::is_usable())
+        || args.columns.hierarchy
+        || args.output.field_separator.is_some();
+    args.output.tui || (!text && tui::is_usable())
 }
 
 fn print(recording: &Recording, plan: &ReportPlan, args: &Args) -> anyhow::Result<()> {

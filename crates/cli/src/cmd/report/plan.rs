@@ -46,24 +46,24 @@ impl ReportPlan {
     /// If a flag's value makes no sense.
     pub fn new(args: &Args, file: &PerfData<'_>) -> anyhow::Result<Self> {
         let has_chains = file.events().iter().any(has_chain);
-        if args.branch_stack && !file.events().iter().any(has_branch_stack) {
+        if args.stacks.branch_stack && !file.events().iter().any(has_branch_stack) {
             bail!(
                 "-b: the file has no branch stacks; record with -b (tally record -b) on a CPU that has them"
             );
         }
         let recorded = file.events().iter().any(has_branches);
-        let branches = args.branch_stack || (!args.no_branch_stack && recorded);
-        let mut call_graph = flags::parse_call_graph(args.call_graph.as_deref().unwrap_or(""))?;
-        let by_callers = has_chains && !args.no_children && !branches;
+        let branches = args.stacks.branch_stack || (!args.stacks.no_branch_stack && recorded);
+        let mut call_graph = flags::parse_call_graph(args.stacks.call_graph.as_deref().unwrap_or(""))?;
+        let by_callers = has_chains && !args.stacks.no_children && !branches;
         // As perf: a tree of keys has no room for callees.
-        let children = by_callers && !args.hierarchy;
+        let children = by_callers && !args.columns.hierarchy;
         let callchains = has_chains && (call_graph.graph.is_some() || children);
         if let Some(graph) = &mut call_graph.graph {
             // As perf: the limit of rows is that of their graphs, too, unless -g gives another.
-            if args.percent_limit > 0.0 && !call_graph.minimum_given {
-                graph.min_percent = args.percent_limit;
+            if args.output.percent_limit > 0.0 && !call_graph.minimum_given {
+                graph.min_percent = args.output.percent_limit;
             }
-            let root_first = args.inverted || (by_callers && !call_graph.order_given);
+            let root_first = args.stacks.inverted || (by_callers && !call_graph.order_given);
             if root_first {
                 graph.order = GraphOrder::Caller;
             }
@@ -72,9 +72,9 @@ impl ReportPlan {
         report.graph = call_graph.graph.filter(|_| callchains && !branches);
         set_columns(&mut report, args, file, branches)?;
         set_filters(&mut report, args)?;
-        report.inlines = callchains && !args.no_inline;
+        report.inlines = callchains && !args.stacks.no_inline;
         let unnamed = UnnamedCode::for_filters(names_asked_for(args));
-        let (sort_given, fields_given) = (args.sort.clone(), args.fields.is_some());
+        let (sort_given, fields_given) = (args.columns.sort.clone(), args.columns.fields.is_some());
         let time_span_ns = file.features().sample_time_ns;
         Ok(Self {
             report,
@@ -94,7 +94,7 @@ impl ReportPlan {
     /// names for functions without a symbol.
     pub fn show_functions(&mut self, args: &Args) {
         self.unnamed = UnnamedCode::Functions;
-        self.report.inlines = !args.no_inline;
+        self.report.inlines = !args.stacks.no_inline;
         if self.report.inlines {
             self.report.unit = FunctionUnit::Inlined;
         }
@@ -106,12 +106,12 @@ impl ReportPlan {
     /// If a filter's value makes no sense.
     pub fn load_opts(&self, args: &Args, file: &PerfData<'_>) -> anyhow::Result<LoadOpts> {
         let filter = SampleFilter {
-            times_ns: match &args.time {
+            times_ns: match &args.only.time {
                 Some(text) => flags::parse_times(text, self.time_span_ns)?,
                 None => Vec::new(),
             },
-            cpus: flags::cpus_of(args.cpu.as_deref(), file)?,
-            switch: args.switch.of(file.events())?,
+            cpus: flags::cpus_of(args.only.cpu.as_deref(), file)?,
+            switch: args.only.switch.of(file.events())?,
             ..SampleFilter::default()
         };
         let keys = self.report.keys();
@@ -120,17 +120,17 @@ impl ReportPlan {
         }
         let by_line =
             reads_lines(&keys) || self.report.graph.is_some_and(|graph| graph.key == GraphKey::SrcLine);
-        let max_frames = args.max_stack.unwrap_or(usize::MAX);
+        let max_frames = args.stacks.max_stack.unwrap_or(usize::MAX);
         let callchains = self.callchains || keys.contains(&SortKey::Parent);
         let mut dimensions = Dimensions { branches: self.branches, ..dimensions(&keys) };
-        dimensions.cpu |= args.socket_filter.is_some();
-        if let Some(quantum) = &args.time_quantum {
+        dimensions.cpu |= args.only.socket_filter.is_some();
+        if let Some(quantum) = &args.columns.time_quantum {
             let slice = flags::parse_quantum(quantum)?;
             dimensions.time_slice_ns = dimensions.time_slice_ns.map(|_| slice);
         }
-        let raw = args.raw_trace.then(|| FileFormats::of(file)).flatten();
+        let raw = args.columns.raw_trace.then(|| FileFormats::of(file)).flatten();
         let trace_text = raw.map(|formats| Box::new(formats.by_field()) as Box<dyn TraceText>);
-        let cost_as_period = args.mem_mode && !self.branches;
+        let cost_as_period = args.columns.mem_mode && !self.branches;
         Ok(LoadOpts {
             session: SessionOpts {
                 dimensions,
@@ -157,20 +157,21 @@ impl ReportPlan {
             skip_first: by_symbol && !self.fields_given,
         };
         StdioOpts {
-            separator: args.field_separator,
-            tree: args.hierarchy.then(|| self.report.clone()),
+            separator: args.output.field_separator,
+            tree: args.columns.hierarchy.then(|| self.report.clone()),
             graph: self.report.graph.map(style),
-            min_percent: args.percent_limit,
-            quiet: args.quiet,
+            min_percent: args.output.percent_limit,
+            quiet: args.output.quiet,
             memory_keys: args
+                .columns
                 .mem_mode
                 .then(|| self.sort_given.clone().unwrap_or_else(|| MEMORY_KEYS.to_owned())),
-            widths: args.column_widths.iter().map(|width| usize::from(*width)).collect(),
+            widths: args.output.column_widths.iter().map(|width| usize::from(*width)).collect(),
             colour,
             elided: self.elided(),
             relative: self.report.relative,
-            show_empty: args.no_skip_empty,
-            forced_group: args.group && recording.features.groups.is_empty(),
+            show_empty: args.output.no_skip_empty,
+            forced_group: args.columns.group && recording.features.groups.is_empty(),
             children: self.report.children,
             lost_samples: recording.profile.diagnostics.lost_samples,
             header: self.header.clone(),
@@ -192,8 +193,8 @@ impl ReportPlan {
 
 /// The filters by functions' names.
 fn names_asked_for(args: &Args) -> impl Iterator<Item = &String> {
-    let filter = [&args.symbol_filter, &args.what, &args.parent, &args.ignore_callees];
-    args.symbols.iter().chain(filter.into_iter().flatten())
+    let filter = [&args.only.symbol_filter, &args.what, &args.stacks.parent, &args.stacks.ignore_callees];
+    args.only.symbols.iter().chain(filter.into_iter().flatten())
 }
 
 /// perf's keys for memory accesses; what the latency of the pipeline's last stage is, only PowerPC reports.
@@ -220,7 +221,7 @@ fn set_columns(
     branches: bool,
 ) -> anyhow::Result<()> {
     let is_trace_field = |name: &str| is_trace_field(file, name);
-    if let Some(sort) = &args.sort {
+    if let Some(sort) = &args.columns.sort {
         let fields = flags::parse_fields("--sort", sort, &is_trace_field)?;
         let keys = fields.iter().filter_map(|field| match field {
             ReportField::Key(key) => Some(key.clone()),
@@ -230,7 +231,7 @@ fn set_columns(
         report.sort = before.iter().cloned().chain(keys).collect();
         // As perf: numbers are where they were typed.
         report.more_fields = before.into_iter().map(ReportField::Key).chain(fields).collect();
-    } else if args.mem_mode {
+    } else if args.columns.mem_mode {
         report.sort = flags::parse_keys("--mem-mode", MEMORY_KEYS)?;
     } else if branches {
         report.sort =
@@ -238,27 +239,27 @@ fn set_columns(
     } else if !file.events().is_empty() && file.events().iter().all(is_tracepoint) {
         report.sort = vec![SortKey::Trace];
     }
-    if let Some(fields) = &args.fields {
+    if let Some(fields) = &args.columns.fields {
         let columns = flags::parse_fields("-F", fields, &is_trace_field)?;
         if fields.starts_with('+') {
             report.more_fields = columns;
         } else {
             report.fields = Some(columns);
             report.more_fields = Vec::new();
-            if args.sort.is_none() {
+            if args.columns.sort.is_none() {
                 report.sort = Vec::new();
             }
         }
     }
-    if args.parent.is_some() && !report.sort.contains(&SortKey::Parent) {
+    if args.stacks.parent.is_some() && !report.sort.contains(&SortKey::Parent) {
         report.sort.push(SortKey::Parent);
     }
-    report.show_samples |= args.show_nr_samples;
-    report.show_period |= args.show_total_period;
-    report.show_modes = args.showcpuutilization;
-    report.group_sort = args.group_sort_idx;
-    report.one_group = args.group && file.features().groups.is_empty();
-    report.group = args.group || (!args.no_group && !file.features().groups.is_empty());
+    report.show_samples |= args.columns.show_nr_samples;
+    report.show_period |= args.columns.show_total_period;
+    report.show_modes = args.columns.showcpuutilization;
+    report.group_sort = args.columns.group_sort_idx;
+    report.one_group = args.columns.group && file.features().groups.is_empty();
+    report.group = args.columns.group || (!args.columns.no_group && !file.features().groups.is_empty());
     Ok(())
 }
 
@@ -273,16 +274,16 @@ fn is_trace_field(file: &PerfData<'_>, _name: &str) -> bool {
 
 fn set_filters(report: &mut ReportOpts, args: &Args) -> anyhow::Result<()> {
     report.filter = RowFilter {
-        comms: args.comms.clone(),
-        dsos: args.dsos.clone(),
-        symbols: args.symbols.clone(),
+        comms: args.only.comms.clone(),
+        dsos: args.only.dsos.clone(),
+        symbols: args.only.symbols.clone(),
         symbol_contains: args.input_and_filter().1,
-        pids: args.pid.clone(),
-        tids: args.tid.clone(),
+        pids: args.only.pid.clone(),
+        tids: args.only.tid.clone(),
         cpus: Vec::new(),
-        socket: args.socket_filter,
+        socket: args.only.socket_filter,
     };
-    report.relative = match args.percentage.as_deref() {
+    report.relative = match args.only.percentage.as_deref() {
         None | Some("absolute") => false,
         Some("relative") => true,
         Some(other) => bail!("--percentage: '{other}' is neither absolute nor relative"),
@@ -291,11 +292,11 @@ fn set_filters(report: &mut ReportOpts, args: &Args) -> anyhow::Result<()> {
         Some(text) => Regex::new(text).map(Some).with_context(|| format!("{flag}: no regular expression")),
         None => Ok(None),
     };
-    report.parent = regex("--parent", &args.parent)?;
-    report.ignore_callees = regex("--ignore-callees", &args.ignore_callees)?;
-    report.exclude_other = args.exclude_other;
-    report.hide_unresolved = args.hide_unresolved;
-    report.max_stack = args.max_stack.unwrap_or(usize::MAX);
+    report.parent = regex("--parent", &args.stacks.parent)?;
+    report.ignore_callees = regex("--ignore-callees", &args.stacks.ignore_callees)?;
+    report.exclude_other = args.stacks.exclude_other;
+    report.hide_unresolved = args.only.hide_unresolved;
+    report.max_stack = args.stacks.max_stack.unwrap_or(usize::MAX);
     Ok(())
 }
 

@@ -1,0 +1,25 @@
+//! Flags of `tally report` about causes of waiting: one thread's blame, the critical path.
+
+/// Causes of waiting.
+#[derive(clap::Args)]
+pub struct CauseArgs {
+    /// One thread's time, with what other threads did while it waited for them
+    ///
+    /// (the main thread's, or of --thread; record with --off-cpu)
+    #[arg(long, conflicts_with_all = ["wall", "html", "tui"])]
+    pub blame: bool,
+    /// What the run waited for at each moment, backwards from the main thread's end
+    ///
+    /// (or the end of --thread), and how much shorter it could be at most without each function
+    #[arg(long, conflicts_with_all = ["wall", "blame", "html", "tui"])]
+    pub critical_path: bool,
+    /// With --critical-path: from when this function is first seen
+    #[arg(long, value_name = "FUNC", requires = "critical_path")]
+    pub from: Option<String>,
+    /// With --critical-path: to when this function is last seen
+    #[arg(long, value_name = "FUNC", requires = "critical_path")]
+    pub to: Option<String>,
+    /// With --blame, --critical-path: as JSON
+    #[arg(long)]
+    pub json: bool,
+}
