@@ -20,7 +20,7 @@ const FEW_MODULES: usize = 15;
 const ROOT_MODULES: &[(&str, usize)] = &[("dso", 42), ("perfdata", 23), ("profile", 19)];
 
 /// Most lines of code of crates that only wire and render, without blank lines, comments and tests.
-const LINES: &[(&str, usize)] = &[("cli", 23_300)];
+const LINES: &[(&str, usize)] = &[("cli", 24_000)];
 
 /// The limit of a crate.
 fn limit(list: &[(&str, usize)], krate: &str, usual: usize) -> usize {
