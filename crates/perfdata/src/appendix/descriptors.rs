@@ -81,12 +81,18 @@ impl NamedDescriptors {
         p.bytes
     }
 
+    /// Whether the first argument of a system call is a descriptor.
+    #[must_use]
+    pub fn takes_descriptor(&self, syscall: u32) -> bool {
+        self.calls.contains(&syscall)
+    }
+
     /// What the first argument of a system call was at a moment (ns of the recording's clock), and whether the number
     /// was something else at another; `None` if the call has no descriptor there, or it was never named. One that was
     /// first seen later is taken to have been the same.
     #[must_use]
     pub fn name_at(&self, pid: u32, syscall: u32, argument: u64, time_ns: u64) -> Option<(&str, bool)> {
-        let number = u32::try_from(argument).ok().filter(|_| self.calls.contains(&syscall))?;
+        let number = u32::try_from(argument).ok().filter(|_| self.takes_descriptor(syscall))?;
         let of = |named: &NamedDescriptor| (named.pid, named.number);
         let first = self.all.partition_point(|named| of(named) < (pid, number));
         let same = self.all.get(first..)?.iter().take_while(|named| of(named) == (pid, number));

@@ -6,7 +6,7 @@ use crate::off_cpu::WaitReason;
 use crate::verdict::facts::REGULAR;
 use crate::verdict::places::PlaceList;
 use crate::verdict::{Facts, Finding, INPUT, ShareBase, TARGET, TopStacks};
-use crate::view::wall::{Part, Wall};
+use crate::view::wall::{CLOSED, Part, Wall};
 use std::collections::BTreeMap;
 
 /// Reasons for waits that other threads end.
@@ -73,7 +73,7 @@ fn targets_of(wall: &Wall, reasons: &[WaitReason]) -> Vec<(String, u64)> {
 /// The name of what most of the waits for others were for; `None` where nothing has the larger half of them.
 fn target_of_most(facts: &Facts) -> Option<&str> {
     let (name, ns) = facts.waits.targets.first()?;
-    (facts.share(*ns) > for_others(facts) / 2.0).then_some(name.as_str())
+    (name != CLOSED && facts.share(*ns) > for_others(facts) / 2.0).then_some(name.as_str())
 }
 
 /// 15: threads wait for others most of the time.

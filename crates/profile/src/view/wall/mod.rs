@@ -33,6 +33,7 @@ pub use moments::{WallMoment, moments};
 pub use names::{part_name, state_frame};
 pub use paths::{WallPath, paths};
 pub use places::WaitPlace;
+pub(crate) use targets::CLOSED;
 pub use targets::{NamedTarget, WaitTarget};
 pub use threads::ThreadRow;
 pub use waker::{causing_frames, waker_frames};

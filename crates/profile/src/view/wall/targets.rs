@@ -22,6 +22,9 @@ pub struct WaitTarget {
     pub lengths: Histogram,
 }
 
+/// Text of [`NamedTarget::Closed`].
+pub(crate) const CLOSED: &str = "something that was closed before it was looked at";
+
 /// What a wait was for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NamedTarget<'p> {
@@ -29,16 +32,27 @@ pub enum NamedTarget<'p> {
     One(&'p str),
     /// This and others: a sum of waits for a number that a program uses for one file after the other.
     OneOfSeveral(&'p str),
+    /// A descriptor that was closed, or whose process had ended, before it was looked at.
+    Closed,
 }
 
 impl<'p> NamedTarget<'p> {
-    /// Of a wait; `None` if it was for no descriptor, or the descriptor was not named.
+    /// Of a wait; `None` if it was for no descriptor, or no descriptor of the recording has a name.
     #[must_use]
     pub fn of(profile: &'p Profile, wait: &Wait) -> Option<Self> {
         let pid = profile.task(wait.task).pid.cast_unsigned();
         let names = &profile.off_cpu.descriptors;
-        let (name, has_others) = names.name_at(pid, wait.syscall?, wait.args[0], wait.since_ns)?;
+        let syscall = wait.syscall.filter(|&syscall| names.takes_descriptor(syscall))?;
+        let Some((name, has_others)) = names.name_at(pid, syscall, wait.args[0], wait.since_ns) else {
+            return Some(Self::Closed);
+        };
         Some(if has_others && wait.stands_for() > 1 { Self::OneOfSeveral(name) } else { Self::One(name) })
+    }
+
+    /// The name; `None` where it was closed.
+    #[must_use]
+    pub fn known(self) -> Option<String> {
+        (self != Self::Closed).then(|| self.text())
     }
 
     /// As a user reads it.
@@ -47,6 +61,7 @@ impl<'p> NamedTarget<'p> {
         match self {
             Self::One(name) => name.to_owned(),
             Self::OneOfSeveral(name) => format!("several files, one of them {name}"),
+            Self::Closed => CLOSED.to_owned(),
         }
     }
 }
@@ -62,7 +77,11 @@ pub(super) fn targets(profile: &Profile, classes: &Classes, opts: &WallOpts) -> 
         }
         let Some(target) = NamedTarget::of(profile, class.wait) else { continue };
         // Those for several files are one row.
-        let one = if let NamedTarget::One(name) = target { Some(name) } else { None };
+        let one = match target {
+            NamedTarget::One(name) => Some(name),
+            NamedTarget::OneOfSeveral(_) => None,
+            NamedTarget::Closed => Some(CLOSED),
+        };
         let thread = profile.strings.of(profile.last_comm(class.wait.task));
         let at = *index.entry((part, thread, one)).or_insert_with(|| {
             let (thread, name) = (thread.to_owned(), target.text());
