@@ -9,6 +9,7 @@ use super::open::{Need, Notes, with_view};
 use super::table;
 use super::view_args::ViewArgs;
 use crate::{html, svg, terminal::out};
+use calls::recording::function::Function;
 use calls::view::View;
 use display::number;
 use exchange::export;
@@ -26,7 +27,7 @@ pub struct FlameOpts {
     pub html: Option<PathBuf>,
     /// Folded stacks instead of SVG.
     pub folded: bool,
-    /// Names as `func:(count),avg:ns`.
+    /// Names as `func:(count),avg:TIME`.
     pub counts: bool,
     /// Heading, when not made from the command.
     pub title: Option<String>,
@@ -125,9 +126,10 @@ fn tree(sum: &CallProfile, view: &View<'_>, counts: bool) -> Tree {
     let off = tree.intern(OFF_CPU, Kind::Waiting);
     let mut drawn: Vec<NodeId> = Vec::with_capacity(sum.nodes().len());
     for CallNode { parent, function, stats, .. } in sum.nodes() {
-        let name = &view.functions.of(*function).name;
+        let function = view.functions.of(*function);
+        let name = &function.name;
         let shown = if counts { labelled(name, stats) } else { name.clone() };
-        let id = tree.intern(&shown, Kind::Program);
+        let id = tree.intern(&shown, kind_of(function));
         let parent = parent.map_or(Tree::ROOT, |calls::model::NodeId(id)| drawn[id as usize]);
         let here = tree.child(parent, id);
         tree.add(here, stats.self_on_ns(), stats.calls());
@@ -146,10 +148,16 @@ fn tree(sum: &CallProfile, view: &View<'_>, counts: bool) -> Tree {
     tree
 }
 
-/// `func:(count),avg:ns`.
+/// Functions that a library has, or that are called in one, look like a library's.
+fn kind_of(function: &Function) -> Kind {
+    let is_library = function.imported || function.dso.contains(".so");
+    if is_library { Kind::Library } else { Kind::Program }
+}
+
+/// `func:(count),avg:1.68s`.
 fn labelled(name: &str, stats: &CallStats) -> String {
     let count = stats.calls();
-    let avg = table::average(stats).map_or_else(String::new, |ns| format!(",avg:{ns}"));
+    let avg = table::average(stats).map_or_else(String::new, |ns| format!(",avg:{}", number::brief_ns(ns)));
     format!("{name}:({count}){avg}")
 }
 

@@ -141,7 +141,7 @@ pub struct FlameArgs {
     /// Print folded stacks instead of SVG
     #[arg(long)]
     folded: bool,
-    /// Names with count and mean: func:(count),avg:ns
+    /// Names with count and mean: func:(count),avg:TIME
     #[arg(long)]
     counts: bool,
 }

@@ -85,7 +85,7 @@ pub struct Args {
     /// Traced calls (`tally calls record`, Intel PT): width is wall-clock time, on and off the CPU coloured
     #[arg(long, conflicts_with_all = ["wall", "off_cpu", "on_cpu", "wakers", "blame", "event", "samples"])]
     pub calls: bool,
-    /// With --calls: names as func:(count),avg:ns
+    /// With --calls: names as func:(count),avg:TIME
     #[arg(long, requires = "calls")]
     pub counts: bool,
     /// Which waits.
