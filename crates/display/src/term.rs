@@ -99,9 +99,19 @@ fn wants_colour(terminal: bool) -> bool {
     }
 }
 
+/// Columns that lines with names may take on standard output: COLUMNS if set, a terminal's, else without limit, so that
+/// files and pipes get whole names.
+pub fn names_width() -> usize {
+    if std::io::stdout().is_terminal() || asked_width().is_some() { width() } else { usize::MAX }
+}
+
+fn asked_width() -> Option<usize> {
+    std::env::var("COLUMNS").ok().and_then(|v| v.parse().ok())
+}
+
 /// Columns of the terminal: COLUMNS if set, else the terminal's, else 80.
 pub fn width() -> usize {
-    let asked = std::env::var("COLUMNS").ok().and_then(|v| v.parse().ok());
+    let asked = asked_width();
     let told = || crossterm::terminal::size().ok().map(|(columns, _)| usize::from(columns));
     asked.or_else(told).filter(|&columns| columns > 0).unwrap_or(80)
 }

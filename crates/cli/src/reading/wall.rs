@@ -131,10 +131,12 @@ pub fn report(
         let record = "record with tally record --off-cpu (or -e sched:sched_switch)";
         return Err(damage::lacks(path, "nothing about time off the CPU in it", record));
     }
+    let names_width = term::names_width();
     pager::start();
     let mut out = out::stdout();
     let opts = WallTextOpts {
         width: term::width(),
+        names_width,
         colour: term::colours_stdout(),
         rows: args.rows,
         with_idle: args.waits.idle,

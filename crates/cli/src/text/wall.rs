@@ -20,6 +20,8 @@ use std::io::{self, Write};
 pub struct WallTextOpts {
     /// Columns.
     pub width: usize,
+    /// Columns of lines that end in a name.
+    pub names_width: usize,
     /// With colours.
     pub colour: bool,
     /// Rows per list.
@@ -225,7 +227,7 @@ impl Printer<'_> {
         let dso = if row.dso.is_empty() { String::new() } else { format!("  {}", row.dso) };
         let text = format!("{}{dso}", row.name);
         let numbers = NUMBERS + self.reasons.iter().map(|r| columns_of(*r) + 1).sum::<usize>() + 2;
-        cut(&harmless(&text), self.opts.width.saturating_sub(numbers).max(NAME))
+        cut(&harmless(&text), self.opts.names_width.saturating_sub(numbers).max(NAME))
     }
 
     fn histograms(&self, out: &mut dyn Write) -> io::Result<()> {
@@ -292,7 +294,7 @@ impl Printer<'_> {
             let (total, max) = (duration_ns(total_ns), brief_ns(lengths.max_ns()));
             let count = grouped(lengths.count());
             let line = format!("{total:>10} {count:>8} {p50:>9} {p99:>9} {max:>9}  {}", harmless(&what));
-            writeln!(out, "{}", cut(&line, self.opts.width.max(80)))?;
+            writeln!(out, "{}", cut(&line, self.opts.names_width.max(80)))?;
         }
         match rows.len() {
             0 => Ok(()),
@@ -307,7 +309,7 @@ impl Printer<'_> {
         self.heading(out, "LONGEST WAITS")?;
         self.wall.longest.iter().try_for_each(|wait| {
             let line = self.long_wait(wait);
-            writeln!(out, "{}", cut(&harmless(&line), self.opts.width.max(100)))
+            writeln!(out, "{}", cut(&harmless(&line), self.opts.names_width.max(100)))
         })
     }
 
