@@ -23,9 +23,9 @@ const MOST_MEMBERS: usize = 64;
 const MOST_MEMBERS_FOLLOWED: usize = 8;
 
 /// The descriptors of one recording.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Descriptors {
-    /// Of the system calls whose first argument is a descriptor.
+    /// [`calls_with_descriptor`], from the first wait on.
     calls: Vec<u32>,
     /// By process and number: what it was at the last look.
     current: FxHashMap<(u32, u32), OpenFile>,
@@ -65,16 +65,15 @@ struct WaitingCall {
     since_ns: u64,
 }
 
-impl Default for Descriptors {
-    fn default() -> Self {
-        let table = CallTable::of_this_processor();
-        let takes_descriptor = |nr: &u16| {
-            let signature = table.of(*nr);
-            signature.and_then(|signature| signature.arguments.first()).is_some_and(|first| first.is_fd())
-        };
-        let calls = table.names().map(|(nr, _)| nr).filter(takes_descriptor).map(u32::from).collect();
-        Self { calls, current: FxHashMap::default(), seen: Vec::new(), other_ends: OtherEnds::default() }
-    }
+/// Numbers of the system calls whose first argument is a descriptor. The table of all calls takes a ms to read: not before
+/// it is needed.
+fn calls_with_descriptor() -> Vec<u32> {
+    let table = CallTable::of_this_processor();
+    let takes_descriptor = |nr: &u16| {
+        let signature = table.of(*nr);
+        signature.and_then(|signature| signature.arguments.first()).is_some_and(|first| first.is_fd())
+    };
+    table.names().map(|(nr, _)| nr).filter(takes_descriptor).map(u32::from).collect()
 }
 
 impl Descriptors {
@@ -103,6 +102,9 @@ impl Descriptors {
     fn look_at(&mut self, call: &WaitingCall) {
         let WaitingCall { pid, syscall, argument, since_ns } = *call;
         let Some(number) = u32::try_from(argument).ok().filter(|number| *number < 1 << 20) else { return };
+        if self.calls.is_empty() {
+            self.calls = calls_with_descriptor();
+        }
         let takes_one = syscall.is_some_and(|syscall| self.calls.contains(&syscall));
         if !takes_one || pid == 0 || self.seen.len() >= MOST_NAMES {
             return;
@@ -209,16 +211,16 @@ mod tests {
 
     #[test]
     fn reading_takes_a_descriptor_and_waiting_for_a_child_does_not() {
-        let descriptors = Descriptors::default();
+        let calls = calls_with_descriptor();
         let nr = |wanted: &str| {
             let table = CallTable::of_this_processor();
             table.names().find(|(_, name)| *name == wanted).map(|(nr, _)| u32::from(nr)).expect("it exists")
         };
         for call in ["read", "epoll_pwait", "accept4", "recvfrom", "flock"] {
-            assert!(descriptors.calls.contains(&nr(call)), "{call}");
+            assert!(calls.contains(&nr(call)), "{call}");
         }
         for call in ["wait4", "futex", "clock_nanosleep"] {
-            assert!(!descriptors.calls.contains(&nr(call)), "{call}");
+            assert!(!calls.contains(&nr(call)), "{call}");
         }
     }
 }
