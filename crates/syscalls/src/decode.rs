@@ -60,7 +60,7 @@ pub fn write_call(
     to.push(')');
 }
 
-/// A mode is an argument only where a file may be made.
+/// An argument that the call does not read: a mode where no file is made, a timeout that no operation has.
 fn is_left_out(signature: &CallSignature, record: &CallRecord<'_>, at: usize) -> bool {
     const O_CREAT: u64 = 0o100;
     const O_TMPFILE: u64 = 0o20_000_000;
@@ -68,7 +68,18 @@ fn is_left_out(signature: &CallSignature, record: &CallRecord<'_>, at: usize) ->
         ("open", 2) => record.args[1] & (O_CREAT | O_TMPFILE) == 0,
         ("openat", 3) => record.args[2] & (O_CREAT | O_TMPFILE) == 0,
         ("fcntl", 2) => matches!(record.args[1], 1 | 3 | 9 | 11 | 1032 | 1034),
+        ("futex", 3..) => at >= futex_arguments(record.args[1]),
         _ => false,
+    }
+}
+
+/// Number of arguments of this operation on a futex.
+fn futex_arguments(operation: u64) -> usize {
+    match operation & 0x7f {
+        7 | 8 => 2,
+        1 => 3,
+        0 | 6 | 13 => 4,
+        _ => 6,
     }
 }
 
@@ -375,6 +386,10 @@ mod tests {
         assert_eq!(
             shown("mmap", [0, 4096, 3, 0x22, 0xffff_ffff, 0], 0x7f00_0000_0000, [b"", b""]),
             "mmap(NULL, 4096, PROT_READ|PROT_WRITE, MAP_PRIVATE|MAP_ANONYMOUS, -1, 0x0) = 0x7f0000000000"
+        );
+        assert_eq!(
+            shown("futex", [0x10, 0x81, 7, 0, 5, 9], 0, [b"", b""]),
+            "futex(0x10, FUTEX_WAKE|FUTEX_PRIVATE_FLAG, 7) = 0"
         );
         assert_eq!(shown("kill", [0xffff_ffff, 15, 0, 0, 0, 0], 0, [b"", b""]), "kill(-1, SIGTERM) = 0");
         assert_eq!(

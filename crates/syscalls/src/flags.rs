@@ -210,6 +210,109 @@ static NAMES: &[FlagNames] = &[
         bits: &[(0x80, "FUTEX_PRIVATE_FLAG"), (0x100, "FUTEX_CLOCK_REALTIME")],
     },
     FlagNames {
+        word: "ioctl",
+        mask: ALL,
+        values: &[
+            (0x5401, "TCGETS"),
+            (0x5402, "TCSETS"),
+            (0x5403, "TCSETSW"),
+            (0x5404, "TCSETSF"),
+            (0x540e, "TIOCSCTTY"),
+            (0x540f, "TIOCGPGRP"),
+            (0x5410, "TIOCSPGRP"),
+            (0x5413, "TIOCGWINSZ"),
+            (0x5414, "TIOCSWINSZ"),
+            (0x541b, "FIONREAD"),
+            (0x5421, "FIONBIO"),
+            (0x5450, "FIONCLEX"),
+            (0x5451, "FIOCLEX"),
+            (0x5452, "FIOASYNC"),
+            (0x8004_5430, "TIOCGPTN"),
+            (0x4004_5431, "TIOCSPTLCK"),
+            (0x4004_9409, "FICLONE"),
+            (0xc020_660b, "FS_IOC_FIEMAP"),
+            (0x8008_6601, "FS_IOC_GETFLAGS"),
+            (0x8008_1272, "BLKGETSIZE64"),
+            (0x2400, "PERF_EVENT_IOC_ENABLE"),
+            (0x2401, "PERF_EVENT_IOC_DISABLE"),
+            (0x2403, "PERF_EVENT_IOC_RESET"),
+            (0xae80, "KVM_RUN"),
+        ],
+        bits: &[],
+    },
+    FlagNames {
+        word: "sol",
+        mask: ALL,
+        values: &[
+            (0, "SOL_IP"),
+            (1, "SOL_SOCKET"),
+            (6, "SOL_TCP"),
+            (17, "SOL_UDP"),
+            (41, "SOL_IPV6"),
+            (263, "SOL_PACKET"),
+            (270, "SOL_NETLINK"),
+            (282, "SOL_TLS"),
+        ],
+        bits: &[],
+    },
+    FlagNames {
+        word: "rlimit",
+        mask: ALL,
+        values: &[
+            (0, "RLIMIT_CPU"),
+            (1, "RLIMIT_FSIZE"),
+            (2, "RLIMIT_DATA"),
+            (3, "RLIMIT_STACK"),
+            (4, "RLIMIT_CORE"),
+            (5, "RLIMIT_RSS"),
+            (6, "RLIMIT_NPROC"),
+            (7, "RLIMIT_NOFILE"),
+            (8, "RLIMIT_MEMLOCK"),
+            (9, "RLIMIT_AS"),
+            (10, "RLIMIT_LOCKS"),
+            (11, "RLIMIT_SIGPENDING"),
+            (12, "RLIMIT_MSGQUEUE"),
+            (13, "RLIMIT_NICE"),
+            (14, "RLIMIT_RTPRIO"),
+            (15, "RLIMIT_RTTIME"),
+        ],
+        bits: &[],
+    },
+    FlagNames {
+        word: "archprctl",
+        mask: ALL,
+        values: &[
+            (0x1001, "ARCH_SET_GS"),
+            (0x1002, "ARCH_SET_FS"),
+            (0x1003, "ARCH_GET_FS"),
+            (0x1004, "ARCH_GET_GS"),
+            (0x1011, "ARCH_GET_CPUID"),
+            (0x1012, "ARCH_SET_CPUID"),
+            (0x5001, "ARCH_SHSTK_ENABLE"),
+            (0x5002, "ARCH_SHSTK_DISABLE"),
+        ],
+        bits: &[],
+    },
+    FlagNames {
+        word: "advice",
+        mask: ALL,
+        values: &[
+            (0, "POSIX_FADV_NORMAL"),
+            (1, "POSIX_FADV_RANDOM"),
+            (2, "POSIX_FADV_SEQUENTIAL"),
+            (3, "POSIX_FADV_WILLNEED"),
+            (4, "POSIX_FADV_DONTNEED"),
+            (5, "POSIX_FADV_NOREUSE"),
+        ],
+        bits: &[],
+    },
+    FlagNames {
+        word: "random",
+        mask: 0,
+        values: &[],
+        bits: &[(1, "GRND_NONBLOCK"), (2, "GRND_RANDOM"), (4, "GRND_INSECURE")],
+    },
+    FlagNames {
         word: "family",
         mask: ALL,
         values: &[
@@ -490,5 +593,9 @@ mod tests {
         assert_eq!(written("seek", 77), "0x4d");
         assert_eq!(written("clone", 0x120_0011), "SIGCHLD|CLONE_CHILD_CLEARTID|CLONE_CHILD_SETTID");
         assert_eq!(written("sig", 9), "SIGKILL");
+        assert_eq!(written("ioctl", 0x5413), "TIOCGWINSZ");
+        assert_eq!(written("ioctl", 0x1_2345), "0x12345");
+        assert_eq!(written("rlimit", 7), "RLIMIT_NOFILE");
+        assert_eq!(written("random", 3), "GRND_NONBLOCK|GRND_RANDOM");
     }
 }

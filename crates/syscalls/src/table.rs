@@ -24,7 +24,7 @@ brk p = p
 rt_sigaction sig p p u
 rt_sigprocmask sighow sigset p u
 rt_sigreturn
-ioctl fd x x
+ioctl fd ioctl x
 pread64 fd out u d
 pwrite64 fd in2 u d
 readv fd iov2 d
@@ -62,8 +62,8 @@ listen fd d
 getsockname fd addrout2 p
 getpeername fd addrout2 p
 socketpair family socktype d fds3
-setsockopt fd d d p d
-getsockopt fd d d p p
+setsockopt fd sol d p d
+getsockopt fd sol d p p
 clone clone p p p p
 fork
 vfork
@@ -105,7 +105,7 @@ fchown fd d d
 lchown path d d
 umask mode = mode
 gettimeofday p p
-getrlimit d p
+getrlimit rlimit p
 getrusage d p
 sysinfo p
 times p
@@ -166,9 +166,9 @@ modify_ldt d p u
 pivot_root path path
 _sysctl p
 prctl prctl x x x x
-arch_prctl x p
+arch_prctl archprctl p
 adjtimex p
-setrlimit d p
+setrlimit rlimit p
 chroot path
 sync
 acct path
@@ -216,7 +216,7 @@ getdents64 fd p u
 set_tid_address p
 restart_syscall
 semtimedop d p u timespec
-fadvise64 fd d u d
+fadvise64 fd d u advice
 timer_create clock p p
 timer_settime d x p p
 timer_gettime d p
@@ -296,7 +296,7 @@ perf_event_open p d d fd x = fd
 recvmmsg fd p u msgflags timespec
 fanotify_init x x = fd
 fanotify_mark fd x x dirfd path
-prlimit64 d d p p
+prlimit64 d rlimit p p
 name_to_handle_at dirfd path p p atflags
 open_by_handle_at fd p O = fd
 clock_adjtime clock p
@@ -312,7 +312,7 @@ sched_setattr d p x
 sched_getattr d p u x
 renameat2 dirfd path dirfd path x
 seccomp x x p
-getrandom p u x
+getrandom p u random
 memfd_create str x = fd
 kexec_file_load fd fd u p x
 bpf d p u
