@@ -111,7 +111,7 @@ const TOP: &[Group] = &[
 ];
 
 const REPORT: &[Group] = &[
-    ("", "input stdio html wall blame critical-path sort call-graph no-children comms dsos percent-limit"),
+    ("", "input stdio html wall blame sort call-graph no-children comms dsos"),
     (
         "Filters",
         "symbols symbol-filter pid tid cpu time socket-filter hide-unresolved switch-on switch-off \
@@ -119,11 +119,14 @@ const REPORT: &[Group] = &[
     ),
     (
         "Rows and columns",
-        "fields hierarchy percentage show-nr-samples show-total-period showcpuutilization group no-group \
+        "percent-limit fields hierarchy percentage show-nr-samples show-total-period showcpuutilization group no-group \
          group-sort-idx column-widths time-quantum raw-trace mem-mode branch-stack no-branch-stack no-skip-empty",
     ),
     ("Call graphs", "inverted children max-stack parent exclude-other ignore-callees inline no-inline"),
-    ("Waiting time (with --wall, --blame, --critical-path)", "thread min-block idle rows from to json"),
+    (
+        "Waiting time (with --wall, --blame, --critical-path)",
+        "critical-path thread min-block idle rows from to json",
+    ),
     ("Other content of the file", "threads pretty stats tasks mmaps header header-only show-info"),
     ("Form", "tui field-separator quiet verbose"),
     SYMBOLS,
@@ -145,6 +148,7 @@ const FLAME: &[Group] = &[
     ("Waiting time", "on-cpu thread min-block idle samples"),
     ("Drawing", "icicle palette width min-width no-inline"),
     ("Names", "pid tid kernel jit all addrs counts"),
+    ("Two recordings", "diff norm"),
 ];
 
 const SCRIPT: &[Group] = &[

@@ -53,10 +53,7 @@ fn is_there(words: &str) -> bool {
 fn spawn(words: &str) -> io::Result<Child> {
     let mut shell = Command::new("/bin/sh");
     shell.arg("-c").arg(words).stdin(Stdio::piped());
-    // One screen is left as it is, colours pass, and nothing is cleared at the end.
-    if std::env::var_os("LESS").is_none() {
-        shell.env("LESS", "FRX");
-    }
+    shell.env("LESS", less_options(std::env::var("LESS").ok()));
     let mut child = shell.spawn()?;
     let to = child.stdin.take().ok_or(io::ErrorKind::BrokenPipe)?;
     if io::stderr().is_terminal() {
@@ -66,6 +63,12 @@ fn spawn(words: &str) -> io::Result<Child> {
     redirect::leave_interrupts();
     term::set_paged();
     Ok(child)
+}
+
+/// The user's options of less, in which colours always pass. Without any, one screen is left as it is, too, and nothing
+/// is cleared at the end.
+fn less_options(of_user: Option<String>) -> String {
+    of_user.map_or_else(|| "FRX".to_owned(), |options| format!("-R {options}"))
 }
 
 /// Ends the text and waits until the user has left the pager.
@@ -82,6 +85,13 @@ pub fn finish() {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn colours_pass_through_less_whatever_options_the_user_has() {
+        assert_eq!(less_options(None), "FRX");
+        assert_eq!(less_options(Some("-N".to_owned())), "-R -N");
+        assert_eq!(less_options(Some("iM".to_owned())), "-R iM");
+    }
 
     #[test]
     fn the_pager_is_tallys_the_users_or_less() {
