@@ -56,7 +56,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             display::term::set_colour(flags.color.into());
             terminal::pager::set_off(flags.no_pager);
             let code = finish(under_memory_limit().and_then(|()| flags.command.run()));
-            tell_refusals();
+            warn_of_refusals();
             terminal::pager::finish();
             code
         }
@@ -188,7 +188,7 @@ fn is_for_lack_of_memory(error: &anyhow::Error) -> bool {
 }
 
 /// Parts of object files that were not read because they ask for too much: names or lines may lack for that.
-fn tell_refusals() {
+fn warn_of_refusals() {
     for refusal in dso::bounds::refusals() {
         let file =
             refusal.file.as_deref().map_or("a file in memory".into(), std::path::Path::to_string_lossy);

@@ -104,7 +104,7 @@ impl Passage {
 
     /// Whether the calls around it that are not shown are to be named.
     #[must_use]
-    pub const fn tells_callers(&self) -> bool {
+    pub const fn shows_callers(&self) -> bool {
         self.rules & sleds::BACKTRACE != 0
     }
 }

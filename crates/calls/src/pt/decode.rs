@@ -98,7 +98,7 @@ impl<'t, 'a, E: for<'e> From<&'e FlowEvent>> PieceDecoder<'t, 'a, E> {
         decoded.instructions = flow.instructions();
         decoded.at_end = flow.standing_at();
         if piece.behind_hole {
-            self.tell_hole(&image, &mut decoded);
+            self.add_hole(&image, &mut decoded);
         }
         locked(&self.caches).push(cache);
         decoded
@@ -142,7 +142,7 @@ impl<'t, 'a, E: for<'e> From<&'e FlowEvent>> PieceDecoder<'t, 'a, E> {
     }
 
     /// What was before this piece was not saved.
-    fn tell_hole(&self, image: &RunningImage<'_>, decoded: &mut DecodedPiece<E>) {
+    fn add_hole(&self, image: &RunningImage<'_>, decoded: &mut DecodedPiece<E>) {
         let what = FlowKind::Gap(Gap::NotSaved);
         let hole = FlowEvent { tsc: None, what, from: 0, next: 0, to: 0, unit: 0, at_start: false, bits: 64 };
         if let Some(first) = decoded.stretches.first_mut() {

@@ -259,7 +259,7 @@ impl<'a> Lines<'a> {
                 self.around(passage, self.track.backtrace(extra));
             }
         }
-        if kept && passage.tells_callers() {
+        if kept && passage.shows_callers() {
             self.around(passage, self.not_shown());
         }
         let named = self.walk.open.last()?.named;

@@ -17,7 +17,7 @@ use display::number;
 ///
 /// # Errors
 /// If the folder can't be read.
-pub fn tell(
+pub fn print_summary(
     args: &RecordSpec,
     recorder: &Recorder,
     ended: &Ended,
@@ -37,7 +37,7 @@ pub fn tell(
     for line in growth::smaller(&folder, summary.bytes, args) {
         out::note(&format!("tally calls: {line}"));
     }
-    tell_end(ended.status);
+    note_exit_status(ended.status);
     Ok(())
 }
 
@@ -64,7 +64,7 @@ fn unfiled(folder: &Folder) -> Option<String> {
 }
 
 /// Reports that the program was ended by a signal, if it was: it did not do all that it would have.
-pub fn tell_end(status: u8) {
+pub fn note_exit_status(status: u8) {
     let Some(number) = i32::from(status).checked_sub(128).filter(|number| (1..=64).contains(number)) else {
         return;
     };

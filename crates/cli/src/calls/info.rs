@@ -20,7 +20,7 @@ pub fn print(path: &Path) -> anyhow::Result<()> {
     let mut to = out::stdout();
     if Folder::is_one(path) || !path.exists() || path.is_dir() && !uftrace::is_one(path) {
         let folder = Folder::open(path)?;
-        super::open::tell_damage(&folder);
+        super::open::warn_of_damage(&folder);
         of_folder(&mut to, &folder)?;
     } else {
         of_other(&mut to, path)?;

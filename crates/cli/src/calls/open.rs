@@ -52,7 +52,7 @@ pub fn with_view<R>(
     }
     if !args.input.is_file() && args.input.as_os_str() != "-" {
         let folder = Folder::open(&args.input)?;
-        tell_damage(&folder);
+        warn_of_damage(&folder);
         let title = folder.info.get("command").cloned().unwrap_or_default();
         let notes = Notes { title, lines: folder.notes().cloned().collect() };
         return show(&within(View::of_folder(&folder, &spec)?, time)?, &notes);
@@ -94,21 +94,21 @@ fn within<'v>(mut view: View<'v>, time: Option<&str>) -> anyhow::Result<View<'v>
 /// If it holds no trace.
 pub fn open_trace<'a>(path: &Path, file: &PerfData<'a>) -> anyhow::Result<Trace<'a>> {
     let trace = Trace::open(file).map_err(|why| {
-        damage::tell_records(path, file);
+        damage::warn_of_records(path, file);
         if matches!(why, PtError::NoTrace) && damage::is_named(path) {
             return damage::lacks(path, "no processor trace in it", "");
         }
         anyhow::Error::new(why).context(load::name_of(path))
     })?;
-    damage::tell(path, trace.problems());
+    damage::warn(path, trace.problems());
     Ok(trace)
 }
 
 /// Names the recording on standard error if it is unfinished, or if files of it could not be read.
-pub fn tell_damage(folder: &Folder) {
-    damage::tell_folder(&folder.path, &folder.damaged);
+pub fn warn_of_damage(folder: &Folder) {
+    damage::warn_of_folder(&folder.path, &folder.damaged);
     if !folder.info.contains_key("wall_ns") {
-        damage::tell_unfinished(&folder.path, "was killed, ran out of space or still runs");
+        damage::warn_unfinished(&folder.path, "was killed, ran out of space or still runs");
     }
 }
 
@@ -127,7 +127,7 @@ fn notes_of_uftrace(dir: &Path, notes: UftraceNotes) -> Notes {
     let lines = counts.into_iter().filter(|(count, _)| *count > 0);
     let lines = lines.map(|(count, what)| format!("{} {what}", number::grouped(count))).collect();
     if notes.unread_bytes > 0 {
-        damage::tell_folder(dir, &[format!("{} bytes not read", number::grouped(notes.unread_bytes))]);
+        damage::warn_of_folder(dir, &[format!("{} bytes not read", number::grouped(notes.unread_bytes))]);
     }
     Notes { title: notes.command, lines }
 }

@@ -68,7 +68,7 @@ fn start(
     let options = ProbeOptions { mode, exits, ring_bytes: RING_BYTES, kernel, kernel_wish, counted };
     let mut session = Session::start(args, chosen, options, became)?;
     if !args.quiet {
-        session.tell_before(why);
+        session.print_plan(why);
     }
     let end = session.run(args, filters, live)?;
     let finished = session.finish(args, end);

@@ -35,7 +35,7 @@ pub fn write(to: &mut impl Write, path: &Path, file: &PerfData<'_>) -> anyhow::R
     if let Some(error) = failed {
         return Err(error.into());
     }
-    damage::tell(path, &found.problems);
+    damage::warn(path, &found.problems);
     if pieces == 0 {
         return Err(damage::lacks(path, "no Intel PT trace in it", "no AUXTRACE record"));
     }

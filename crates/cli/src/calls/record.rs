@@ -137,7 +137,7 @@ pub fn run_with(args: &RecordSpec, live: Option<&mut dyn RecordingObserver>) -> 
     let opened = Opened::new(&args.output.canonicalize()?, &program, &rules)?;
     let ended = launch::run(args, recorder.environment(&found), opened, live)?;
     if tells {
-        closing::tell(args, &recorder, &ended, told.as_ref())?;
+        closing::print_summary(args, &recorder, &ended, told.as_ref())?;
     }
     Ok(ExitCode::from(ended.status))
 }
@@ -176,7 +176,7 @@ fn check(program: &Path, found: &Instrumented, rules: &Rules) -> anyhow::Result<
         }
         out::note(&format!("tally calls: {none}; they may mean some of the libraries that it opens"));
     }
-    tell_read_imports(&found.read_imports, program);
+    warn_of_read_imports(&found.read_imports, program);
     if found.untold > 0 {
         out::note(&format!(
             "tally calls: at {} calls of __cyg_profile_func_enter no arguments or results are recorded: of functions inlined \
@@ -208,7 +208,7 @@ fn check(program: &Path, found: &Instrumented, rules: &Rules) -> anyhow::Result<
 }
 
 /// Reports which imported functions are not recorded, because pointers to them are taken.
-fn tell_read_imports(names: &[String], program: &Path) {
+fn warn_of_read_imports(names: &[String], program: &Path) {
     const SHOWN: usize = 8;
     if names.is_empty() {
         return;

@@ -146,7 +146,7 @@ impl Session {
     }
 
     /// What will be done, and what it will cost.
-    pub fn tell_before(&self, why: &str) {
+    pub fn print_plan(&self, why: &str) {
         let functions = number::grouped(self.chosen.functions.len() as u64);
         let mut line = format!(
             "tally calls: {why}: {functions} functions by {} ({} places, attached in {})",
@@ -313,7 +313,7 @@ impl Session {
             _ => self.watch.written.calls,
         };
         let mut notes = self.notes(entries, wall_ns);
-        notes.extend(self.told_depth(&sums));
+        notes.extend(self.depth_notice(&sums));
         let command = args.command_text();
         let mut info = format!("command {command}\nstatus {status}\nwall_ns {wall_ns}\nback_end uprobes\n");
         for (at, note) in notes.iter().enumerate() {
@@ -330,7 +330,7 @@ impl Session {
             // Detached functions were reported when it happened.
             let new = notes.iter().skip(self.watch.detached.len());
             new.for_each(|note| out::note(&format!("tally calls: {note}")));
-            super::closing::tell_end(status);
+            super::closing::note_exit_status(status);
         }
         Ok(())
     }
@@ -362,7 +362,7 @@ impl Session {
     /// What the kernel's limit of return probes did to deep recursion, if it may have.
     //
     // Source: linux v6.18 include/linux/uprobes.h: MAX_URETPROBE_DEPTH; kernel/events/uprobes.c: prepare_uretprobe()
-    fn told_depth(&self, sums: &[(u32, FunctionSums)]) -> Option<String> {
+    fn depth_notice(&self, sums: &[(u32, FunctionSums)]) -> Option<String> {
         const MOST_RETURNS: usize = 64;
         let was_left = sums.iter().any(|(_, sums)| sums.unwound > 0);
         let is_deep = self.watch.written.deepest > MOST_RETURNS;

@@ -65,7 +65,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let file = load::parse(&args.input, &map)?;
-    damage::tell_described(&args.input, &file);
+    damage::warn_of_features(&args.input, &file);
     let has_table = !file.features().build_ids.is_empty();
     let hit = (args.with_hits || !has_table).then(|| hit_files(&args.input, &file)).transpose()?;
     out::text(&match hit {

@@ -80,7 +80,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         return Err(e.into());
     }
     out.flush()?;
-    damage::tell(path, &diagnostics.problems);
+    damage::warn(path, &diagnostics.problems);
     complain(&file, &diagnostics);
     Ok(ExitCode::SUCCESS)
 }

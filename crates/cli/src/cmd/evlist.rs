@@ -42,7 +42,7 @@ pub struct Args {
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let map = load::open(&args.input)?;
     let file = load::parse(&args.input, &map)?;
-    damage::tell_described(&args.input, &file);
+    damage::warn_of_features(&args.input, &file);
     for line in lines(&file, &args) {
         out::line(&out::harmless(&line))?;
     }

@@ -114,7 +114,7 @@ fn record_it(
     dev: Option<u32>,
     mut opts: RecordOpts,
 ) -> anyhow::Result<Result<RunSummary, record::Error>> {
-    opts.observers.tell = |line| out::note(line);
+    opts.observers.on_notice = |line| out::note(line);
     opts.observers.on_progress = status_line::advance;
     if !args.trace {
         let _status = StatusLine::of(&opts.target);

@@ -85,7 +85,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     match recorded {
         Ok(summary) => {
             if !args.quiet {
-                summary::tell(&summary, args.verbose);
+                summary::print_summary(&summary, args.verbose);
             }
             Ok(recording::exit_code(&summary))
         }
@@ -109,7 +109,7 @@ impl Args {
         self.file.apply(&mut opts)?;
         self.content.apply(&mut opts)?;
         opts.span.control = self.control.clone();
-        opts.observers.tell = |line| out::note(line);
+        opts.observers.on_notice = |line| out::note(line);
         opts.observers.on_progress = status_line::advance;
         opts.file.command_line = std::env::args_os().map(|a| a.to_string_lossy().into_owned()).collect();
         opts.realtime = self.realtime;

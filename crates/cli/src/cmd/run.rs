@@ -126,7 +126,7 @@ fn record_opts(args: &Args) -> anyhow::Result<RecordOpts> {
         opts.off_cpu = Some(record::off_cpu::Options::default());
     }
     opts.summary = true;
-    opts.observers.tell = |line| out::note(line);
+    opts.observers.on_notice = |line| out::note(line);
     opts.observers.on_progress = status_line::advance;
     opts.file.keep_files = KeepFiles::Unreachable;
     opts.file.command_line = std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect();

@@ -172,7 +172,7 @@ fn print(
         return Err(error);
     }
     writer.finish()?;
-    damage::tell(&args.input, &diagnostics.problems);
+    damage::warn(&args.input, &diagnostics.problems);
     Ok(ExitCode::SUCCESS)
 }
 

@@ -13,41 +13,41 @@ use crate::{reading::load, terminal::out};
 static NAMED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
 /// Names an open recording if it is unfinished, or if its header is damaged or describes more than there is.
-pub fn tell_header(path: &Path, file: &PerfData<'_>) {
+pub fn warn_of_header(path: &Path, file: &PerfData<'_>) {
     if file.is_unfinished() {
-        tell_unfinished(path, "was killed or ran out of space");
+        warn_unfinished(path, "was killed or ran out of space");
     } else {
-        tell(path, file.problems());
+        warn(path, file.problems());
     }
 }
 
 /// Names an open recording of which only the header is wanted. That of a pipe is its records, so they are all read.
-pub fn tell_described(path: &Path, file: &PerfData<'_>) {
+pub fn warn_of_features(path: &Path, file: &PerfData<'_>) {
     if file.mode() == ReadMode::Pipe {
-        tell_records(path, file);
+        warn_of_records(path, file);
     }
 }
 
 /// Reads every record, and names the recording if one of them is damaged.
-pub fn tell_records(path: &Path, file: &PerfData<'_>) {
-    tell(path, &file.visit(Order::File, |_| ControlFlow::Continue(())).problems);
+pub fn warn_of_records(path: &Path, file: &PerfData<'_>) {
+    warn(path, &file.visit(Order::File, |_| ControlFlow::Continue(())).problems);
 }
 
 /// Names a recording if reading it came across `problems`.
-pub fn tell(path: &Path, problems: &[Error]) {
+pub fn warn(path: &Path, problems: &[Error]) {
     let Some(first) = problems.first() else { return };
     note(path, &format!("is damaged: {first}; what could be read is shown"));
 }
 
 /// Names a folder of calls of which `files` could not be read, each with the reason.
-pub fn tell_folder(path: &Path, files: &[String]) {
+pub fn warn_of_folder(path: &Path, files: &[String]) {
     let Some(first) = files.first() else { return };
     let more = if files.len() > 1 { format!(" (and {} more)", files.len() - 1) } else { String::new() };
     note(path, &format!("is damaged: {first}{more}; what could be read is shown"));
 }
 
 /// Names a recording whose recorder did not end it: it `did` something else.
-pub fn tell_unfinished(path: &Path, did: &str) {
+pub fn warn_unfinished(path: &Path, did: &str) {
     note(path, &format!("is unfinished: its recorder {did}; it holds only what was written until then"));
 }
 

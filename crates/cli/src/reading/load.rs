@@ -41,7 +41,7 @@ pub fn open(path: &Path) -> anyhow::Result<MappedFile> {
 /// If it is no perf.data file.
 pub fn parse<'a>(path: &Path, map: &'a MappedFile) -> anyhow::Result<PerfData<'a>> {
     let file = PerfData::open(map).with_context(|| format!("can't read {}", name_of(path)))?;
-    damage::tell_header(path, &file);
+    damage::warn_of_header(path, &file);
     Ok(file)
 }
 
@@ -72,7 +72,7 @@ pub fn load_file(
 ) -> anyhow::Result<Recording> {
     let recording = symbols::load_watched(file, opts, &mut |reading| progress.at(reading.offset));
     progress.end();
-    damage::tell(path, &recording.diagnostics.problems);
+    damage::warn(path, &recording.diagnostics.problems);
     Ok(recording)
 }
 

@@ -143,7 +143,7 @@ impl<'f> TracepointReader<'f> {
             if failed.is_some() { ControlFlow::Break(()) } else { progress.at(at) }
         });
         progress.end();
-        damage::tell(self.path, &diagnostics.problems);
+        damage::warn(self.path, &diagnostics.problems);
         let lost = diagnostics.lost_total();
         let lost = lost.records + lost.samples;
         if lost > 0 {

@@ -114,7 +114,7 @@ impl LinePool {
     fn resolver(&self) -> Result<LineResolver, Error> {
         let mut meter = Meter::of(self.bytes);
         let context = meter.run(|| Context::from_arc_dwarf(Arc::clone(&self.dwarf))).map_err(Error::Dwarf);
-        tell_spent(&meter, self.program.as_deref());
+        refuse_if_spent(&meter, self.program.as_deref());
         let (split, program) = (SplitFiles::new(self.program.as_deref()), self.program.clone());
         Ok(LineResolver { context: context?, split, scoped: ScopedNames::default(), meter, program })
     }
@@ -153,7 +153,7 @@ impl LineResolver {
             }
             Ok(found)
         });
-        tell_spent(meter, program.as_deref());
+        refuse_if_spent(meter, program.as_deref());
         let found: Vec<Found> = found?;
         let is_empty = found.is_empty();
         out.extend(found.into_iter().map(|found| found.frame));
@@ -165,7 +165,7 @@ impl LineResolver {
         let Self { context, meter, program, .. } = self;
         let find = || context.find_location(svma.0).ok()?.map(|l| source_frame(None, Some(l)));
         let found = meter.run(|| asked(find));
-        tell_spent(meter, program.as_deref());
+        refuse_if_spent(meter, program.as_deref());
         found.flatten()
     }
 
@@ -180,13 +180,13 @@ impl LineResolver {
         let Self { context, meter, program, .. } = self;
         let find = || Some(context.find_location_range(low.0, high.0).ok()?.map(row).collect());
         let rows = meter.run(|| asked(find));
-        tell_spent(meter, program.as_deref());
+        refuse_if_spent(meter, program.as_deref());
         rows.flatten().unwrap_or_default()
     }
 }
 
 /// Notes that reading the debug information of `program` stopped short.
-fn tell_spent(meter: &Meter, program: Option<&Path>) {
+fn refuse_if_spent(meter: &Meter, program: Option<&Path>) {
     if meter.is_spent() {
         bounds::refuse(program, "debug information");
     }

@@ -190,7 +190,7 @@ impl RecordingSink {
             return;
         }
         if let Some(parts) = self.parts.take() {
-            parts.tell_state(|record| self.with(|w| w.write_raw(record)));
+            parts.write_state(|record| self.with(|w| w.write_raw(record)));
             self.parts = Some(parts);
             self.finish_round();
         }

@@ -69,7 +69,7 @@ impl Parts {
     /// Hands out what is held back: the state before it, then all of it.
     pub fn release(&mut self, mut with: impl FnMut(&[u8])) {
         let Some(window) = &mut self.window else { return };
-        self.journal.tell(&mut with);
+        self.journal.replay(&mut with);
         self.overwritten += window.take(|record| {
             if !is_sample(record) {
                 self.journal.take(record);
@@ -79,9 +79,9 @@ impl Parts {
     }
 
     /// Hands out what a new file must begin with; nothing while records are held back, which do so themselves.
-    pub fn tell_state(&self, with: impl FnMut(&[u8])) {
+    pub fn write_state(&self, with: impl FnMut(&[u8])) {
         if !self.holds_back() {
-            self.journal.tell(with);
+            self.journal.replay(with);
         }
     }
 }

@@ -47,7 +47,7 @@ impl PartNames {
             stamped: is_asked && !output_file::is_stream(path),
             most_files: several.and_then(|several| several.most_files),
             complete: VecDeque::new(),
-            tell: opts.observers.tell,
+            tell: opts.observers.on_notice,
             identity: None,
         }
     }

@@ -99,7 +99,7 @@ impl Journal {
 
     /// Hands out the whole state as records of time 0, in the file's layout. Forks come first, so that no child
     /// inherits later mappings of its parent.
-    pub fn tell(&self, mut with: impl FnMut(&[u8])) {
+    pub fn replay(&self, mut with: impl FnMut(&[u8])) {
         let mut write = |record: &Record<'_>, pid: u32, tid: u32| {
             let id = SampleId { pid_tid: Some((pid, tid)), time_ns: Some(0), ..SampleId::default() };
             if let Some(bytes) = record_to_bytes(&self.event, record, &id) {
@@ -177,7 +177,7 @@ mod tests {
             journal.take(&bytes);
         }
         let mut all = Vec::new();
-        journal.tell(|bytes| {
+        journal.replay(|bytes| {
             let (record, id) = LiveFormat::new(&event().attr).parse(bytes).expect("whole");
             assert_eq!(id.time_ns, Some(0));
             let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();

@@ -130,7 +130,7 @@ impl Switches {
     }
 
     /// Results since the last call.
-    pub fn take_told(&mut self) -> std::vec::Drain<'_, ClockResult> {
+    pub fn take_finished(&mut self) -> std::vec::Drain<'_, ClockResult> {
         self.told.drain(..)
     }
 

@@ -127,7 +127,7 @@ pub fn plan(opts: &RecordOpts, events: &[EventRequest], offer: &Offer) -> Plan {
         }
     }
     if traces {
-        made.tell_tracking_apart(opts);
+        made.add_tracking_event(opts);
     }
     if offer.lost_counts {
         made.opened.iter_mut().for_each(count_losses);
@@ -172,7 +172,7 @@ impl Plan {
     }
 
     /// Readers of processor traces look for the switches at an event of its own, as perf writes it.
-    fn tell_tracking_apart(&mut self, opts: &RecordOpts) {
+    fn add_tracking_event(&mut self, opts: &RecordOpts) {
         let Some(event) = self.opened.first_mut() else { return };
         event.attr.flags.set(AttrFlags::CONTEXT_SWITCH, !opts.trace.per_thread || opts.extra.switches);
         event.file_event = self.file.len();

@@ -243,7 +243,7 @@ impl Worker {
         }
         order.emit_all(|time_ns, record| rest.take(time_ns, record));
         rest.finish_clocks();
-        rest.tell_dropped();
+        rest.write_dropped();
         rest.sink.finish_round();
         let Rest { account, sink, processes, sample_times, sample_bytes, traced, switches, .. } = rest;
         let switches = switches.map(|(switches, _)| switches.seen());
@@ -391,7 +391,7 @@ impl Rest {
     }
 
     /// Writes perf's record of each event's total losses, and counts losses not reported by any record of a ring.
-    fn tell_dropped(&mut self) {
+    fn write_dropped(&mut self) {
         let dropped =
             std::mem::take(&mut *self.shared.dropped.lock().expect("invariant: no panic while held"));
         let time_ns = Some(self.shared.ended_ns.load(Ordering::Acquire));

@@ -69,7 +69,7 @@ impl Recording<'_> {
         python.iter().for_each(PythonReader::end);
         let mut notices = setup.notices;
         notices.extend(python.as_ref().and_then(PythonReader::notice));
-        notices.extend(told_of(shared.queue.spilled()));
+        notices.extend(spill_notices(shared.queue.spilled()));
         let sample_bytes = finished.sample_bytes;
         let trace_bytes = finished.traced.bytes;
         notices.extend(of_trace(opts, &finished));
@@ -160,7 +160,7 @@ fn counted(mut told: Vec<CounterValue>, by_events: Vec<CounterValue>) -> Vec<Cou
 }
 
 /// Notices about stacks that waited on disk.
-fn told_of(spilled: Spilled) -> Vec<Notice> {
+fn spill_notices(spilled: Spilled) -> Vec<Notice> {
     let mut notices = Vec::new();
     if spilled.bytes > 0 {
         notices.push(Notice::Spilled(spilled.bytes));

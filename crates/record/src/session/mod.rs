@@ -243,7 +243,7 @@ struct Recording<'o> {
     attached: (usize, usize),
     ending: Option<ExitKind>,
     /// The end was requested by --control.
-    is_told_to_end: bool,
+    is_stop_requested: bool,
     cpus: CpuWatch,
     cgroup: Option<File>,
     /// Samples of whole CPUs are chosen by the off-CPU engine.
@@ -343,7 +343,7 @@ impl<'o> Recording<'o> {
             roots,
             attached,
             ending: None,
-            is_told_to_end: false,
+            is_stop_requested: false,
             cpus,
             cgroup: places.cgroup,
             is_filtered,

@@ -19,7 +19,7 @@ impl Recording<'_> {
     /// Completes a file with the records until now.
     pub(super) fn next_file(&mut self) {
         if self.opts.file.switch_output.is_none() {
-            return (self.opts.observers.tell)(
+            return (self.opts.observers.on_notice)(
                 "tally: snapshot: files are written one after another with --switch-output only",
             );
         }
@@ -38,7 +38,7 @@ impl Recording<'_> {
                 Command::Disable(name) => self.switch(false, name.as_deref())?,
                 Command::Snapshot => self.keep_now()?,
                 Command::List => {
-                    self.setup.plan.file.iter().for_each(|event| (self.opts.observers.tell)(&event.name))
+                    self.setup.plan.file.iter().for_each(|event| (self.opts.observers.on_notice)(&event.name))
                 }
                 Command::Ping => {}
                 Command::Stop => {
@@ -46,7 +46,7 @@ impl Recording<'_> {
                     return Ok(true);
                 }
                 Command::Unknown(text) => {
-                    (self.opts.observers.tell)(&format!("tally: --control: '{text}' is no command"));
+                    (self.opts.observers.on_notice)(&format!("tally: --control: '{text}' is no command"));
                     continue;
                 }
             }
@@ -63,7 +63,7 @@ impl Recording<'_> {
         let file = &self.setup.plan.file;
         if name.is_some_and(|name| file.iter().all(|event| event.name != name)) {
             let name = name.unwrap_or_default();
-            (self.opts.observers.tell)(&format!("tally: --control: no event '{name}' is recorded"));
+            (self.opts.observers.on_notice)(&format!("tally: --control: no event '{name}' is recorded"));
         }
         let chosen = |event: usize| name.is_none_or(|name| file[event].name == name);
         if on && !self.has_enabled {

@@ -59,7 +59,7 @@ impl Recording<'_> {
             let ready = self.poller.wait(Some(timeout)).map_err(Error::system("epoll_wait"))?;
             self.take_signals()?;
             if ready.iter().any(|r| r.token == CONTROL) && self.obey()? {
-                self.is_told_to_end = true;
+                self.is_stop_requested = true;
                 if let Some(child) = &self.child {
                     let _ = signal::send(child.pid(), SIGTERM);
                 }
@@ -79,7 +79,7 @@ impl Recording<'_> {
                 self.ending = child.try_wait().map_err(Error::system("waitpid"))?;
             }
             let targets_gone = self.child.is_none() && self.are_targets_gone();
-            let is_stopped = self.is_told_to_end
+            let is_stopped = self.is_stop_requested
                 || self.signals.came().is_some()
                 || self.opts.span.ends_after.is_some_and(|most| begin.elapsed() >= most);
             if self.ending.is_some() || targets_gone || (is_stopped && self.child.is_none()) {
@@ -106,7 +106,7 @@ impl Recording<'_> {
             }
         }
         if let Some(hint) = self.signals.hint(command) {
-            (self.opts.observers.tell)(&hint);
+            (self.opts.observers.on_notice)(&hint);
         }
         Ok(())
     }

@@ -260,7 +260,7 @@ impl ThreadState {
             self.lose();
             return false;
         }
-        self.tell_lost();
+        self.write_lost();
         let (tsc, before) = (self.now(), self.last_time());
         let entry = self.write_entry(addr, tsc);
         frame.set_written(entry as u64, before);

@@ -67,7 +67,7 @@ impl ThreadState {
         if sys::is_restricted() {
             return;
         }
-        self.tell_lost();
+        self.write_lost();
         // Reserved space that was not used is given back: programs may have thousands of threads.
         let shown = u64::from(self.lost.load(Ordering::Relaxed) > 0) * l::EVENT_BYTES as u64;
         let unused =

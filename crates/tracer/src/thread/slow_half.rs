@@ -52,7 +52,7 @@ impl ThreadState {
 
     /// Writes how many calls were lost since the last such event, if there is room: a process may end without
     /// another event.
-    pub fn tell_lost(&mut self) {
+    pub fn write_lost(&mut self) {
         match self.lost.load(Ordering::Relaxed) {
             0 => {}
             _ if self.has_room() => {
@@ -65,7 +65,7 @@ impl ThreadState {
 
     /// Lets the fast half in again.
     pub fn unlock(&mut self) {
-        self.tell_lost();
+        self.write_lost();
         // While the rules record nothing, every entry comes here and is looked at.
         if self.rules.gate.is_open() && !self.rules.callers_only {
             self.limit = self.rules.depth_limit.min(self.last_frame());

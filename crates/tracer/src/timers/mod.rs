@@ -68,13 +68,13 @@ extern "C" fn start() {
         return;
     }
     threads::prepare();
-    slots::tell_program(kind::EXEC);
+    slots::record_program(kind::EXEC);
     threads::begin();
 }
 
 extern "C" fn end() {
     if Slots::of_process().is_some() {
-        slots::tell_program(kind::LAST);
+        slots::record_program(kind::LAST);
     }
 }
 

@@ -135,7 +135,7 @@ fn stamp_queue(slot: &mut Slot) {
 }
 
 /// A record with the program's name and mappings.
-pub fn tell_program(kind: u64) {
+pub fn record_program(kind: u64) {
     let Some(mut slot) = Slots::of_process().and_then(Slots::claim) else { return };
     slot.stamp(kind);
     slot.set(word::PARENT, u64::from(timer::parent()));

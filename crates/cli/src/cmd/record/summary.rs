@@ -4,7 +4,7 @@ use crate::terminal::out;
 use record::summary::{RunSummary, StackQuality};
 
 /// Prints them; `verbose` adds details and what the recorder itself used.
-pub fn tell(summary: &RunSummary, verbose: bool) {
+pub fn print_summary(summary: &RunSummary, verbose: bool) {
     for notice in &summary.notices {
         let text = if verbose { notice.to_string() } else { notice.brief() };
         out::note(&format!("tally: {text}"));

@@ -1,6 +1,6 @@
 //! A wall-clock recording in the terminal.
 
-use super::{Args, ReportPlan, has_no_samples, tell_problems};
+use super::{Args, ReportPlan, has_no_samples, warn_of_problems};
 use crate::html;
 use crate::reading::damage;
 use crate::reading::load::{self, OpenRecording};
@@ -60,8 +60,8 @@ pub fn run(args: &Args, input: &OpenRecording<'_>, plan: ReportPlan) -> anyhow::
     drop(progress);
     let signal = end_signals::wait()?;
     let code = tui::run(&mut app, None, &signal)?;
-    damage::tell(input.path, &recording.diagnostics.problems);
-    tell_problems(&recording, args.verbose);
+    damage::warn(input.path, &recording.diagnostics.problems);
+    warn_of_problems(&recording, args.verbose);
     has_no_samples(input.path, &recording);
     Ok(code)
 }

@@ -103,7 +103,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if args.columns.group {
         group_all(&mut recording.profile);
     }
-    tell_problems(&recording, args.verbose);
+    warn_of_problems(&recording, args.verbose);
     if has_no_samples(&path, &recording) {
         return Ok(ExitCode::SUCCESS);
     }
@@ -132,8 +132,8 @@ fn browse(args: &Args, input: &OpenRecording<'_>, plan: ReportPlan) -> anyhow::R
     };
     let shown = tui::FileInput { file, bytes: map.len() as u64, opts, on_read: &mut on_read };
     let (code, recording) = tui::read(shown, plan.report, &signal, theme)?;
-    damage::tell(path, &recording.diagnostics.problems);
-    tell_problems(&recording, args.verbose);
+    damage::warn(path, &recording.diagnostics.problems);
+    warn_of_problems(&recording, args.verbose);
     has_no_samples(path, &recording);
     Ok(code)
 }
@@ -180,7 +180,7 @@ fn print(recording: &Recording, plan: &ReportPlan, args: &Args) -> anyhow::Resul
 }
 
 /// How many stacks don't reach their root, if that is more than one in a hundred.
-fn tell_cut_stacks(found: &Diagnostics) {
+fn warn_of_cut_stacks(found: &Diagnostics) {
     let cut: Vec<_> = found.stack_ends.iter().filter(|(end, _)| !end.is_complete()).collect();
     let sum: u64 = cut.iter().map(|(_, count)| **count).sum();
     if sum * 100 <= found.samples_attributed {
@@ -195,7 +195,7 @@ fn tell_cut_stacks(found: &Diagnostics) {
 const NAMED_FILES: usize = 3;
 
 /// Files that are not the ones recorded: names taken from them would be wrong.
-fn tell_changed_files(profile: &Profile) {
+fn warn_of_changed_files(profile: &Profile) {
     let mut changed = profile.dsos_missing_names(dso::Missing::BuildIdMismatch);
     // Another kernel's vdso is no file that anybody keeps.
     changed.retain(|&id| profile.dsos.of(id).kind == DsoKind::File);
@@ -214,7 +214,7 @@ fn tell_changed_files(profile: &Profile) {
 }
 
 /// Files that are there and were not opened or not read, because of what they are.
-fn tell_refused_files(profile: &Profile) {
+fn warn_of_refused_files(profile: &Profile) {
     use dso::Missing::{ForeignOwner, NotRegular, TooLarge};
     for why in [NotRegular, TooLarge, ForeignOwner] {
         let files = profile.dsos_missing_names(why);
@@ -228,9 +228,9 @@ fn tell_refused_files(profile: &Profile) {
 }
 
 /// Damage and losses go to standard error, one line each.
-fn tell_problems(recording: &Recording, verbose: bool) {
-    tell_changed_files(&recording.profile);
-    tell_refused_files(&recording.profile);
+fn warn_of_problems(recording: &Recording, verbose: bool) {
+    warn_of_changed_files(&recording.profile);
+    warn_of_refused_files(&recording.profile);
     let lost = &recording.profile.diagnostics;
     if lost.lost_records > 0 {
         let times =
@@ -249,7 +249,7 @@ fn tell_problems(recording: &Recording, verbose: bool) {
             lost.merged_frames
         ));
     }
-    tell_cut_stacks(lost);
+    warn_of_cut_stacks(lost);
     if let Some(note) = interrupts_off::note(&recording.profile) {
         out::note(&format!("tally report: {note}"));
     }

@@ -37,7 +37,7 @@ pub fn print_stats(path: &Path, file: &PerfData<'_>) -> anyhow::Result<()> {
         }
         ControlFlow::Continue(())
     });
-    damage::tell(path, &found.problems);
+    damage::warn(path, &found.problems);
     let total = found.record_count();
     let mut text = String::from("\nAggregated stats:\n");
     let _ = writeln!(text, "{:>16} events: {total:10}", "TOTAL");
@@ -91,7 +91,7 @@ impl Tasks {
             }
             ControlFlow::Continue(())
         });
-        damage::tell(path, &found.problems);
+        damage::warn(path, &found.problems);
         tasks
     }
 

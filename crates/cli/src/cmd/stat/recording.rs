@@ -120,13 +120,13 @@ impl Args {
         let map = load::open(&path)?;
         let file = load::parse(&path, &map)?;
         if !file.features().is_stat {
-            damage::tell_records(&path, &file);
+            damage::warn_of_records(&path, &file);
             let record = "they are kept by tally stat record (samples are shown by tally report)";
             return Err(damage::lacks(&path, "no counts in it", record));
         }
         let by = self.aggregation();
         let counts = reread(&file, (by != Aggregation::Global).then_some(by));
-        damage::tell(&path, &counts.problems);
+        damage::warn(&path, &counts.problems);
         let mut total = Total::new(self.style(), false, false);
         let mut out = self.open_output(None)?;
         if let Some(first) = counts.runs.first().filter(|_| counts.has_intervals) {

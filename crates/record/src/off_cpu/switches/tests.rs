@@ -13,7 +13,7 @@ fn switch(prev: u32, state: State, next: u32) -> SwitchPayload<'static> {
 
 fn ends(switches: &mut Switches) -> Vec<EndRecord> {
     let told = switches
-        .take_told()
+        .take_finished()
         .filter_map(|told| if let ClockResult::End(end) = told { Some(end) } else { None });
     told.collect()
 }
@@ -36,7 +36,7 @@ fn a_commands_clock_begins_with_its_exec_and_ends_with_its_last_switch() {
     switches.switched(at(220, 9), &switch(9, State::Preempted, 7), None, false);
     switches.fork(PidTid { pid: 7, tid: 8 }, 7, 230);
     switches.switched(at(250, 7), &switch(7, State::Unknown, 8), None, false);
-    let told: Vec<ClockResult> = switches.take_told().collect();
+    let told: Vec<ClockResult> = switches.take_finished().collect();
     let ClockResult::Interval(at @ Moment { time_ns: 220, cpu: 0, .. }, ended) = &told[0] else {
         panic!("{told:?}")
     };
@@ -118,7 +118,7 @@ fn interrupts_are_no_threads() {
     switches.begin(PidTid { pid: 1, tid: 7 }, 0, State::Sleep, None);
     switches.woken(at(10, 3), 7, true, &[]);
     switches.switched(at(20, 3), &switch(3, State::Preempted, 7), None, false);
-    let Some(ClockResult::Interval(_, ended)) = switches.take_told().next() else { panic!("told") };
+    let Some(ClockResult::Interval(_, ended)) = switches.take_finished().next() else { panic!("told") };
     assert_eq!((ended.interval.other.tid, ended.interval.other.comm.as_str()), (0, "irq"));
 }
 
@@ -151,7 +151,7 @@ fn a_look_at_a_long_wait_adds_its_stack_and_starts_no_clock_of_a_command_before_
     switches.begin(task, 160, State::Sleep, look());
     switches.woken(at(200, 3), 7, false, &[]);
     switches.finish(200);
-    let told: Vec<ClockResult> = switches.take_told().collect();
+    let told: Vec<ClockResult> = switches.take_finished().collect();
     let [ClockResult::Interval(_, ended), ClockResult::End(end)] = &told[..] else { panic!("{told:?}") };
     assert_eq!((ended.weight_ns, ended.chain.len(), ended.interval.syscall), (90, 1, Some(202)));
     assert_eq!((end.start_ns, end.total_ns[3], end.carry_ns), (100, 90, [0; 8]));
@@ -173,7 +173,7 @@ fn waits_without_a_stack_are_where_the_others_of_their_place_were_seen() {
         switches.switched(at(since + length, 3), &switch(3, State::Preempted, 7), None, false);
     }
     switches.finish(600);
-    let told = switches.take_told().filter_map(|told| match told {
+    let told = switches.take_finished().filter_map(|told| match told {
         ClockResult::Interval(_, of) => Some((of.weight_ns, of.chain.len(), of.interval.length_ns)),
         ClockResult::End(_) => None,
     });

@@ -155,7 +155,7 @@ impl Rest {
                 switches.woken(at, tid, by_interrupt, chain);
             }
         }
-        self.tell();
+        self.write_finished();
     }
 
     /// The stack of the thread that leaves its CPU.
@@ -196,21 +196,21 @@ impl Rest {
             switches.runs_since(runs_ns);
         }
         switches.finish(ended_ns);
-        self.tell();
+        self.write_finished();
     }
 
     /// Writes the results of the clocks.
-    fn tell(&mut self) {
+    fn write_finished(&mut self) {
         let Some((switches, _)) = &mut self.switches else { return };
-        for told in switches.take_told().collect::<Vec<_>>() {
+        for told in switches.take_finished().collect::<Vec<_>>() {
             match told {
-                ClockResult::Interval(at, ended) => self.tell_interval(at, &ended),
-                ClockResult::End(end) => self.tell_end(&end),
+                ClockResult::Interval(at, ended) => self.write_interval(at, &ended),
+                ClockResult::End(end) => self.write_end_samples(&end),
             }
         }
     }
 
-    fn tell_interval(&mut self, at: Moment, ended: &EndedInterval) {
+    fn write_interval(&mut self, at: Moment, ended: &EndedInterval) {
         let Moment { time_ns, cpu, task } = at;
         let event = convert::event_of(ended.interval.state);
         let sample = Sample { cpu: Some(cpu), ..waits_sample(event, task, time_ns, ended.weight_ns) };
@@ -224,7 +224,7 @@ impl Rest {
         self.sink.record(self.first_off_cpu + event, &Record::Sample(sample), &SampleId::default());
     }
 
-    fn tell_end(&mut self, end: &EndRecord) {
+    fn write_end_samples(&mut self, end: &EndRecord) {
         let task = PidTid { pid: end.pid, tid: end.tid };
         for (event, period, raw) in convert::end_samples(end, process_titles::own_title(end)) {
             let chain = perfdata::Callchain([].as_slice().into());

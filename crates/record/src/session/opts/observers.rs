@@ -10,14 +10,14 @@ pub struct Observers {
     /// Called each second after the end with the number of bytes that the unwinder still has to process.
     pub on_catch_up: fn(u64),
     /// Called with a line for the user while the recording goes on.
-    pub tell: fn(&str),
+    pub on_notice: fn(&str),
     /// Called twice a second while the target runs, with the number of samples so far.
     pub on_progress: fn(u64),
 }
 
 impl Default for Observers {
     fn default() -> Self {
-        Self { watch: None, on_catch_up: |_| {}, tell: |_| {}, on_progress: |_| {} }
+        Self { watch: None, on_catch_up: |_| {}, on_notice: |_| {}, on_progress: |_| {} }
     }
 }
 
