@@ -5,6 +5,7 @@
 use super::argument::ArgKind;
 use crate::layout::{CallCopy, CallSpec, SPECS};
 use crate::numbers;
+use std::collections::HashMap;
 
 /// A line for each system call: its name, its arguments ([`ArgKind::parse`]), and after `=` what it returns.
 const CALLS: &str = "\
@@ -426,12 +427,9 @@ impl CallTable {
     /// The table of the processor that this runs on.
     #[must_use]
     pub fn of_this_processor() -> Self {
-        let known = |name: &'static str| {
-            CALLS.lines().find_map(|line| {
-                let rest = line.strip_prefix(name)?;
-                (rest.is_empty() || rest.starts_with(' ')).then(|| signature(name, rest))
-            })
-        };
+        let arguments: HashMap<&str, &str> =
+            CALLS.lines().map(|line| line.split_once(' ').unwrap_or((line, ""))).collect();
+        let known = |name: &'static str| arguments.get(name).map(|rest| signature(name, rest));
         let hex = || vec![ArgKind::Hex; 6];
         let of = |number| {
             let name = numbers::name(number)?;

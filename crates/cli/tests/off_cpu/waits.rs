@@ -127,11 +127,8 @@ fn each_of_twenty_five_kinds_of_waits_is_counted_as_often_as_it_happened() {
         assert!(thread.by_length.abs_diff(thread.count) <= 3, "{name}: {thread:?}");
         assert!(thread.longest_ns * 2 >= truth.ns / truth.count.max(1), "{name}: {thread:?}, {truth:?}");
     }
-    for (name, lock) in [
-        ("mutex", "mutex in waits"),
-        ("flock", "file lock, descriptor "),
-        ("fcntl", "file lock, descriptor "),
-    ] {
+    for (name, lock) in [("mutex", "mutex in waits"), ("flock", "file lock of "), ("fcntl", "file lock of ")]
+    {
         kinds.get(name).into_iter().for_each(|truth| check_lock(&file, name, lock, truth));
     }
 }

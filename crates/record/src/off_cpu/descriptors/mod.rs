@@ -23,9 +23,9 @@ const MOST_MEMBERS: usize = 64;
 const MOST_MEMBERS_FOLLOWED: usize = 8;
 
 /// The descriptors of one recording.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Descriptors {
-    /// [`calls_with_descriptor`], from the first wait on.
+    /// Numbers of the system calls whose first argument is a descriptor.
     calls: Vec<u32>,
     /// By process and number: what it was at the last look.
     current: FxHashMap<(u32, u32), OpenFile>,
@@ -65,8 +65,18 @@ struct WaitingCall {
     since_ns: u64,
 }
 
-/// Numbers of the system calls whose first argument is a descriptor. The table of all calls takes a ms to read: not before
-/// it is needed.
+impl Default for Descriptors {
+    /// Reads the table of calls: not while threads are looked at, whose looks are the rarer the longer they take.
+    fn default() -> Self {
+        Self {
+            calls: calls_with_descriptor(),
+            current: FxHashMap::default(),
+            seen: Vec::new(),
+            other_ends: OtherEnds::default(),
+        }
+    }
+}
+
 fn calls_with_descriptor() -> Vec<u32> {
     let table = CallTable::of_this_processor();
     let takes_descriptor = |nr: &u16| {
@@ -102,9 +112,6 @@ impl Descriptors {
     fn look_at(&mut self, call: &WaitingCall) {
         let WaitingCall { pid, syscall, argument, since_ns } = *call;
         let Some(number) = u32::try_from(argument).ok().filter(|number| *number < 1 << 20) else { return };
-        if self.calls.is_empty() {
-            self.calls = calls_with_descriptor();
-        }
         let takes_one = syscall.is_some_and(|syscall| self.calls.contains(&syscall));
         if !takes_one || pid == 0 || self.seen.len() >= MOST_NAMES {
             return;
