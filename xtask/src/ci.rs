@@ -30,7 +30,7 @@ const STEPS: &[Step] = &[
     Step("tidy", 4, |repo, _| tidy::run(repo)),
     Step("clippy", 8, |repo, _| cargo::clippy(repo)),
     Step("fixtures", 4, |repo, _| fixtures::run(repo)),
-    Step("test", 22, |repo, depth| {
+    Step("test", 27, |repo, depth| {
         tests::run(repo, None, if depth == Depth::All { Tier::ALL } else { Tier::GATE })
     }),
     Step("golden", 6, |repo, _| golden::run(repo, &[])),
@@ -52,8 +52,9 @@ const HEAVY_STEPS: &[Step] = &[
 /// programs name differently shows in four reports and in the script.
 const FORGIVEN: u32 = 6;
 
-/// Time limit of the gate, even if something hangs.
-const LIMIT: Duration = Duration::from_secs(39 * 60);
+/// Time limit of the gate, even if something hangs. It takes about 30 minutes on two free cores, and half as much again on
+/// cores that are shared: what begins before [`LATE`] is to reach its end.
+const LIMIT: Duration = Duration::from_secs(64 * 60);
 /// After this time, the steps of `MAY_BE_LATE` are skipped, so that a slow machine gets a result.
 const LATE: Duration = Duration::from_secs(28 * 60);
 const MAY_BE_LATE: &[&str] = &["fuzz", "oracle", "aarch64"];
