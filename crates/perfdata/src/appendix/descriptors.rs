@@ -95,15 +95,11 @@ impl NamedDescriptors {
         let number = u32::try_from(argument).ok().filter(|_| self.takes_descriptor(syscall))?;
         let of = |named: &NamedDescriptor| (named.pid, named.number);
         let first = self.all.partition_point(|named| of(named) < (pid, number));
-        let same = self.all.get(first..)?.iter().take_while(|named| of(named) == (pid, number));
-        let (mut found, mut names): (Option<&NamedDescriptor>, usize) = (None, 0);
-        for named in same {
-            names += 1;
-            if found.is_none() || named.since_ns <= time_ns {
-                found = Some(named);
-            }
-        }
-        found.map(|named| (named.name.as_str(), names > 1))
+        let after = self.all.partition_point(|named| of(named) <= (pid, number));
+        let same = self.all.get(first..after)?;
+        let until = same.partition_point(|named| named.since_ns <= time_ns);
+        let named = same.get(until.saturating_sub(1))?;
+        Some((named.name.as_str(), same.len() > 1))
     }
 }
 
