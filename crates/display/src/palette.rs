@@ -100,6 +100,12 @@ impl StateClass {
         matches!(self, Self::Preempted | Self::Lock | Self::Disk | Self::Timer)
     }
 
+    /// Black or white of a terminal's 256 colours, for text on its colour.
+    #[must_use]
+    pub fn indexed_ink(self) -> u8 {
+        if self.has_light_ink() { 231 } else { 16 }
+    }
+
     /// The words of a legend.
     #[must_use]
     pub fn word(self) -> &'static str {
@@ -167,6 +173,33 @@ mod tests {
         let all = StateClass::ALL.map(StateClass::indexed);
         assert!(all.iter().enumerate().all(|(at, index)| !all[at + 1..].contains(index)), "{all:?}");
         assert_eq!([nearest_of_256([255, 0, 0]), nearest_of_256([128, 128, 128])], [196, 244]);
+    }
+
+    /// Layout: see `nearest_of_256`.
+    fn rgb_of(index: u8) -> [u8; 3] {
+        const STEPS: [u8; 6] = [0, 95, 135, 175, 215, 255];
+        match index {
+            232.. => [8 + (index - 232) * 10; 3],
+            _ => [(index - 16) / 36, (index - 16) / 6 % 6, (index - 16) % 6].map(|at| STEPS[usize::from(at)]),
+        }
+    }
+
+    /// Source: WCAG 2.1, relative luminance.
+    fn luminance(colour: [u8; 3]) -> f64 {
+        let linear = |channel: u8| match f64::from(channel) / 255.0 {
+            c if c <= 0.040_45 => c / 12.92,
+            c => ((c + 0.055) / 1.055).powf(2.4),
+        };
+        let [red, green, blue] = colour.map(linear);
+        0.2126 * red + 0.7152 * green + 0.0722 * blue
+    }
+
+    #[test]
+    fn letters_on_a_terminal_s_colours_can_be_read() {
+        for class in StateClass::ALL {
+            let [a, b] = [class.indexed(), class.indexed_ink()].map(|index| luminance(rgb_of(index)) + 0.05);
+            assert!(a.max(b) / a.min(b) >= 4.5, "{class:?}: {:.1}", a.max(b) / a.min(b));
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What the terminal is: its width, its characters, and whether it wants colours.
 
+use crate::palette::StateClass;
 use std::io::IsTerminal;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -123,7 +124,7 @@ pub fn height() -> usize {
     asked.or_else(told).filter(|&lines| lines > 0).unwrap_or(24)
 }
 
-/// An SGR colour of the small set that reads well on dark and light grounds.
+/// How text is painted: a colour of the small set that reads well on dark and light grounds, or a state's of the palette.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Paint {
     /// Headings.
@@ -138,6 +139,12 @@ pub enum Paint {
     Green,
     /// Names of files and commands to type.
     Cyan,
+    /// A bar or word about a state, in its colour.
+    State(StateClass),
+    /// A state's letter on its colour.
+    Block(StateClass),
+    /// A piece of a bar: the share of the first state before the second.
+    Mixed(StateClass, StateClass),
 }
 
 /// `text` in `paint` if `on`.
@@ -146,12 +153,15 @@ pub fn paint(text: &str, paint: Paint, on: bool) -> String {
         return text.to_owned();
     }
     let code = match paint {
-        Paint::Bold => "1",
-        Paint::Dim => "2",
-        Paint::Red => "31",
-        Paint::Yellow => "33",
-        Paint::Green => "32",
-        Paint::Cyan => "36",
+        Paint::Bold => "1".to_owned(),
+        Paint::Dim => "2".to_owned(),
+        Paint::Red => "31".to_owned(),
+        Paint::Yellow => "33".to_owned(),
+        Paint::Green => "32".to_owned(),
+        Paint::Cyan => "36".to_owned(),
+        Paint::State(class) => format!("38;5;{}", class.indexed()),
+        Paint::Block(class) => format!("38;5;{};48;5;{}", class.indexed_ink(), class.indexed()),
+        Paint::Mixed(front, back) => format!("38;5;{};48;5;{}", front.indexed(), back.indexed()),
     };
     format!("\x1b[{code}m{text}\x1b[0m")
 }

@@ -6,6 +6,7 @@ use crate::verdict::first_screen::{FirstScreen, Headline};
 use display::bar::{eighths, heat, of_eighths};
 use display::fit::{cut, wrap};
 use display::number::{count_of, duration_ns};
+use display::palette::StateClass;
 use display::term::{self, Paint, paint};
 use profile::verdict::FEW_SAMPLES;
 use profile::view::hot_functions::HotFunctionRow;
@@ -140,7 +141,7 @@ impl Pen {
                 StatePart {
                     columns: text.chars().count() + 1 + bar.chars().count(),
                     is_large: *percent >= LARGE,
-                    text: format!("{text} {}", self.paint(&bar, state_paint(name))),
+                    text: format!("{text} {}", self.paint(&bar, Paint::State(StateClass::of(name)))),
                 }
             });
             // Wider than a narrow screen: on two lines.
@@ -395,14 +396,6 @@ fn brief(name: &str) -> String {
         }
     }
     text + &inner
-}
-
-fn state_paint(state: &str) -> Paint {
-    match state {
-        "on CPU" => Paint::Green,
-        "runnable" | "preempted" => Paint::Yellow,
-        _ => Paint::Red,
-    }
 }
 
 /// `columns` for 100 percent; at least the thinnest line.

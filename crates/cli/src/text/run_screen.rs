@@ -12,6 +12,7 @@ use crate::terminal::out::harmless;
 use display::bar::{eighths, heat, of_eighths};
 use display::fit::{cut, wrap};
 use display::number::{count_of, duration_ns, grouped};
+use display::palette::StateClass;
 use display::term::{Paint, paint};
 use record::summary::{MoreThreads, RunSummary, ThreadUse};
 use std::fmt::Write as _;
@@ -183,7 +184,7 @@ impl Pen {
 
     fn thread(&mut self, row: &ThreadRow, room: usize) {
         let on = share(row.on_ns, row.all_life_ns);
-        let bar = format!("  {}", self.paint(&bar(on), Paint::Green));
+        let bar = format!("  {}", self.paint(&bar(on), Paint::State(StateClass::On)));
         let bar = if self.has_bars() { bar.as_str() } else { "" };
         let _ = writeln!(
             self.text,

@@ -1,14 +1,14 @@
-//! Threads over time as strips of letters: one where a state took three quarters of a column, a block as high as the
-//! share on the CPU where none did.
+//! Threads over time as strips of letters: one where a class of states took three quarters of a column, a block as high
+//! as the share on the CPU where none did.
 
 use crate::terminal::out::harmless;
 use display::fit::cut;
 use display::number::{count_of, duration_ns};
+use display::palette::StateClass;
 use display::term::{Paint, paint};
 use perfdata::off_cpu::State;
-use profile::off_cpu::WaitReason;
 use profile::view::timeline::{Column, Timeline, TimelineRow};
-use profile::view::wall::{Part, part_name};
+use profile::view::wall::part_name;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -136,64 +136,64 @@ fn cells(row: &TimelineRow, colour: bool) -> String {
 /// A mixed column: eighths of its time on the CPU.
 const MIXED: [char; 8] = ['+', '▁', '▂', '▃', '▄', '▅', '▆', '▇'];
 
+/// The classes of a column's states with their ns, most time first.
+fn classes_of(column: &Column) -> Vec<(StateClass, u64)> {
+    let mut sums: Vec<(StateClass, u64)> = Vec::new();
+    for (part, ns) in column.parts() {
+        let class = StateClass::of(part_name(part));
+        match sums.iter_mut().find(|(of, _)| *of == class) {
+            Some((_, sum)) => *sum = sum.saturating_add(ns),
+            None => sums.push((class, ns)),
+        }
+    }
+    sums.sort_by_key(|&(_, ns)| std::cmp::Reverse(ns));
+    sums
+}
+
+/// The class that took three quarters of a column.
+fn main_class(column: &Column) -> Option<StateClass> {
+    let &(class, ns) = classes_of(column).first()?;
+    (u128::from(ns) * 4 >= u128::from(column.total_ns()) * 3).then_some(class)
+}
+
 fn look_of_column(column: &Column) -> (char, Option<Paint>) {
-    if let Some(part) = column.main() {
-        return look(part);
+    if let Some(class) = main_class(column) {
+        return look(class);
     }
-    if column.is_empty() {
+    let classes = classes_of(column);
+    let Some(&(most, _)) = classes.iter().find(|(class, _)| *class != StateClass::On) else {
         return (' ', None);
-    }
-    let eighths = (column.ns(Part::On) as f64 * 8.0 / column.total_ns() as f64).round() as usize;
-    (MIXED[eighths.min(7)], Some(Paint::Yellow))
-}
-
-/// Letter and colour of a part: running is solid, idle a dot, waits are letters.
-fn look(part: Part) -> (char, Option<Paint>) {
-    let red = Some(Paint::Red);
-    let cyan = Some(Paint::Cyan);
-    match part {
-        Part::On => ('█', Some(Paint::Green)),
-        Part::Runnable => ('r', Some(Paint::Yellow)),
-        Part::Preempted => ('p', Some(Paint::Yellow)),
-        Part::Idle => ('·', Some(Paint::Dim)),
-        Part::Blocked(reason) => match reason {
-            WaitReason::Futex => ('f', red),
-            WaitReason::KernelLock => ('k', red),
-            WaitReason::FileLock => ('l', red),
-            WaitReason::Disk => ('d', cyan),
-            WaitReason::Fsync => ('y', cyan),
-            WaitReason::PageFault => ('g', cyan),
-            WaitReason::Memory => ('m', cyan),
-            WaitReason::Socket => ('n', None),
-            WaitReason::Pipe => ('i', None),
-            WaitReason::Poll => ('e', None),
-            WaitReason::Timer => ('t', None),
-            WaitReason::Child => ('c', None),
-            WaitReason::Aio => ('a', cyan),
-            WaitReason::Tty => ('u', None),
-            WaitReason::Signal => ('s', None),
-            WaitReason::Ipc => ('q', None),
-            WaitReason::Stopped => ('x', None),
-            WaitReason::KernelThread => ('w', None),
-            WaitReason::Other => ('o', None),
-            WaitReason::NoStack | WaitReason::Earlier => ('-', None),
-            WaitReason::Unknown => ('?', None),
-        },
+    };
+    let on_ns = classes.iter().find(|(class, _)| *class == StateClass::On).map_or(0, |(_, ns)| *ns);
+    match (on_ns as f64 * 8.0 / column.total_ns() as f64).round() as usize {
+        0 => (MIXED[0], Some(Paint::Block(most))),
+        eighths => (MIXED[eighths.min(7)], Some(Paint::Mixed(StateClass::On, most))),
     }
 }
 
-/// What the letters met mean.
+/// Running is a full block, any other class its letter.
+fn look(class: StateClass) -> (char, Option<Paint>) {
+    match class {
+        StateClass::On => ('█', Some(Paint::State(class))),
+        class => (class.letter(), Some(Paint::Block(class))),
+    }
+}
+
+/// The letters met, each with its states.
 fn legend(view: &Timeline, colour: bool) -> Vec<String> {
     let columns = || view.rows.iter().flat_map(|row| &row.columns);
-    let parts: BTreeSet<Part> = columns().filter_map(Column::main).collect();
-    let word = |part: &Part| {
-        let (letter, hue) = look(*part);
+    let words = |class: StateClass| {
+        let of_class = columns().filter(|column| main_class(column) == Some(class));
+        let names = of_class.flat_map(Column::parts).map(|(part, _)| part_name(part));
+        let names: BTreeSet<&str> = names.filter(|name| StateClass::of(name) == class).collect();
+        let (letter, hue) = look(class);
         let letter = hue.map_or_else(|| letter.to_string(), |hue| paint(&letter.to_string(), hue, colour));
-        format!("{letter} {}", part_name(*part))
+        let names = Vec::from_iter(names).join(", ");
+        Some(format!("{letter} {names}")).filter(|_| !names.is_empty())
     };
-    let mut words: Vec<String> = parts.iter().map(word).collect();
-    if columns().any(|column| column.main().is_none() && !column.is_empty()) {
-        let blocks = paint("+▁▂▃▄▅▆▇", Paint::Yellow, colour);
+    let mut words: Vec<String> = StateClass::ALL.into_iter().filter_map(words).collect();
+    if columns().any(|column| main_class(column).is_none() && !column.is_empty()) {
+        let blocks = paint("+▁▂▃▄▅▆▇", Paint::State(StateClass::On), colour);
         words.push(format!("{blocks} mixed: eighths on CPU"));
     }
     words.chunks(6).map(|line| line.join("   ")).collect()
@@ -202,6 +202,8 @@ fn legend(view: &Timeline, colour: bool) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use profile::off_cpu::WaitReason;
+    use profile::view::wall::Part;
 
     fn view() -> Timeline {
         let columns = |cells: &[&[(Part, u64)]]| cells.iter().map(|parts| Column::of(parts)).collect();
@@ -256,15 +258,28 @@ mod tests {
     #[test]
     fn states_are_letters_and_idle_threads_one_line() {
         let plain = text(false, false);
-        assert!(plain.contains("worker 8             │ █ff▂p│ 25.0% 25.0% 50.0%     ·"), "{plain}");
+        assert!(plain.contains("worker 8             │ █LL▂p│ 25.0% 25.0% 50.0%     ·"), "{plain}");
         assert!(plain.contains("mixed: eighths on CPU"), "{plain}");
-        assert!(plain.contains("f futex") && plain.contains("1 idle thread not shown"), "{plain}");
+        assert!(plain.contains("L futex") && plain.contains("1 idle thread not shown"), "{plain}");
         assert!(!plain.contains('\x1b') && !plain.contains("sleeper"));
-        assert!(text(false, true).contains("sleeper 8            │······│"));
+        assert!(text(false, true).contains("sleeper 8            │......│"));
     }
 
     #[test]
-    fn a_run_of_one_state_is_painted_once() {
-        assert!(text(true, false).contains("\x1b[31mff\x1b[0m\x1b[33m▂p\x1b[0m"));
+    fn a_run_of_one_state_is_painted_once_in_the_palette_s_colours() {
+        let painted = text(true, false);
+        let lock = paint("LL", Paint::Block(StateClass::Lock), true);
+        let mixed = paint("▂", Paint::Mixed(StateClass::On, StateClass::Preempted), true);
+        assert!(painted.contains(&(lock + &mixed)), "{painted}");
+    }
+
+    #[test]
+    fn states_of_one_class_share_its_letter_and_make_a_column_together() {
+        let two = Column::of(&[
+            (Part::Blocked(WaitReason::Disk), 500),
+            (Part::Blocked(WaitReason::Fsync), 400),
+            (Part::On, 100),
+        ]);
+        assert_eq!(look_of_column(&two), ('d', Some(Paint::Block(StateClass::Disk))));
     }
 }
