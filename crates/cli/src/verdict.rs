@@ -6,7 +6,7 @@ use crate::events::io::block_events_here;
 use crate::events::io::device;
 use display::number::duration_ns;
 use profile::Profile;
-use profile::block_io::{BlockIo, Join};
+use profile::tracepoints::block_io::{BlockIo, Join};
 use profile::verdict::{
     Facts, Finding, INPUT, SystemFacts, TARGET, TopStacks, WaitCause, running_samples, verdict,
     waits_for_others,
@@ -186,7 +186,7 @@ pub fn to_note(judgement: &Judgement, command: &str) -> Value {
 /// Bytes of a note for the end of the recording.
 #[must_use]
 pub fn note_bytes(note: &Value) -> Vec<u8> {
-    perfdata::findings_note::to_bytes(note.to_string().as_bytes())
+    perfdata::appendix::findings_note::to_bytes(note.to_string().as_bytes())
 }
 
 #[cfg(test)]

@@ -3,8 +3,14 @@
 //! Knows one file only: its debug file is found by `find`. Any class and byte order is read; damaged tables
 //! give fewer sections, never a panic.
 
+pub mod build_id;
 pub mod code_object;
+pub(crate) mod exported;
 pub mod kept_parts;
+pub mod plt;
+pub mod property;
+pub mod sdt;
+pub(crate) mod unpack;
 
 use std::fs::File;
 use std::ops::Range;
@@ -14,10 +20,8 @@ use object::read::elf::{FileHeader, ProgramHeader};
 use object::{Object, ObjectSection, elf};
 
 use crate::bounds::Allowance;
-use crate::{
-    BuildId, Bytes, Error, FileIdentity, FileOffset, FileRule, MappedFile, Svma, build_id, system_file,
-    unpack,
-};
+use crate::files::system_file;
+use crate::{BuildId, Bytes, Error, FileIdentity, FileOffset, FileRule, MappedFile, Svma};
 
 /// Larger object files are refused. The largest debug files built are a tenth of it; it is mapped, not read.
 const MAX_BYTES: u64 = 64 << 30;

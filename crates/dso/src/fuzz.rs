@@ -5,12 +5,14 @@
 
 use std::sync::{Arc, OnceLock};
 
-use crate::kallsyms::Kallsyms;
+use crate::code::disasm;
+use crate::elf::build_id;
+use crate::elf::plt;
+use crate::kernel::kallsyms::Kallsyms;
+use crate::kernel::vdso;
+use crate::symtab::perf_map;
 use crate::unwind::{AddressSpace, Regs, Stack, UnwindInfo, Unwinder};
-use crate::{
-    Avma, BuildId, Bytes, FileOffset, Machine, ObjectFile, Svma, SymbolTable, build_id, demangle, disasm,
-    perf_map, plt, vdso,
-};
+use crate::{Avma, BuildId, Bytes, FileOffset, Machine, ObjectFile, Svma, SymbolTable, demangle};
 
 /// One target.
 pub type FuzzTarget = fn(&[u8]);
@@ -100,7 +102,7 @@ pub fn fuzz_eh_frame(bytes: &[u8]) {
 
 /// A program with probes of its authors.
 pub fn fuzz_sdt(bytes: &[u8]) {
-    crate::sdt::fuzz(bytes);
+    crate::elf::sdt::fuzz(bytes);
 }
 
 /// kallsyms text.

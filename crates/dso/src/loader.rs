@@ -1,17 +1,21 @@
 //! Entry point for symbolizing: loads a DSO named by a recording, so that addresses can be looked up in it.
 
+pub(crate) mod debug_search;
+
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use crate::dwarf::LinePool;
-use crate::find::KernelNames;
-use crate::index::TableKey;
-use crate::kallsyms::Kallsyms;
-use crate::modules;
-use crate::recorded_kernel::RecordedKernel;
+use crate::kernel::kallsyms::Kallsyms;
+use crate::kernel::modules;
+use crate::kernel::recorded_kernel::RecordedKernel;
+use crate::kernel::vdso;
+use crate::loader::debug_search::KernelNames;
+use crate::symtab::index::TableKey;
+use crate::symtab::perf_map;
 use crate::{
     ArchivedDebugFiles, BuildId, DebugSearch, FileOffset, LineResolver, Missing, ObjectFile, SourceFrame,
-    Svma, Symbol, SymbolIndex, SymbolTable, perf_map, vdso,
+    Svma, Symbol, SymbolIndex, SymbolTable,
 };
 
 /// A DSO as a recording names it.

@@ -2,7 +2,7 @@
 //!
 //! `None` means that the process is gone, or that its folder in /proc isn't ours to read.
 
-use crate::system_file;
+use crate::files::system_file;
 use std::os::unix::fs::MetadataExt;
 
 /// Bit of [`MapLine::prot`]: readable.

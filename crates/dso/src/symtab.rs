@@ -12,6 +12,12 @@
 //         all little-endian
 // Source: ours, this file.
 
+mod elf_symbols;
+pub mod index;
+pub(crate) mod pclntab;
+pub mod perf_map;
+pub(crate) mod unnamed;
+
 use std::cmp::Ordering;
 use std::fmt;
 

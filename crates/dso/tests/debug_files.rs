@@ -221,7 +221,7 @@ fn plt_stubs_have_the_names_objdump_gives_them() {
     {
         let Some(folder) = Folder::with_program("plt", flags) else { continue };
         let theirs = stubs_by_objdump(&folder.path("prog"));
-        let ours = dso::plt::stubs(&folder.open("prog"));
+        let ours = dso::elf::plt::stubs(&folder.open("prog"));
         for (address, name) in theirs.iter().filter(|(_, name)| !name.starts_with('*')) {
             let stub = ours.iter().find(|s| s.start.0 == *address);
             assert_eq!(stub.map(|s| s.name.as_str()), Some(format!("{name}@plt").as_str()), "{flags:?}");

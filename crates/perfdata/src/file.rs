@@ -1,5 +1,7 @@
 //! The perf.data container: header, features, reader and writer, in file and pipe mode.
 
+pub(crate) mod compress;
+pub(crate) mod diagnostics;
 pub(crate) mod encode;
 pub mod features;
 mod frames;
@@ -10,6 +12,7 @@ mod open;
 mod read_split;
 pub mod reader;
 mod sink;
+pub(crate) mod sorter;
 pub mod tracing;
 mod visit;
 pub mod writer;

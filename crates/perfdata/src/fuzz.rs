@@ -94,8 +94,8 @@ pub fn fuzz_stack_notes(bytes: &[u8]) {
     {
         std::hint::black_box(file.unpack());
     }
-    if let Some(text) = crate::findings_note::read(bytes) {
-        std::hint::black_box(crate::findings_note::to_bytes(text));
+    if let Some(text) = crate::appendix::findings_note::read(bytes) {
+        std::hint::black_box(crate::appendix::findings_note::to_bytes(text));
     }
     if let Some(maps) = crate::appendix::jit_maps::JitMaps::read(bytes, Endian::Little) {
         std::hint::black_box(maps.to_bytes(Endian::Little));
@@ -107,7 +107,7 @@ pub fn fuzz_stack_notes(bytes: &[u8]) {
         std::hint::black_box(names.name_at(1, 0, 3, 5));
         std::hint::black_box(names.to_bytes(Endian::Little));
     }
-    if let Some(notes) = crate::stack_notes::StackNotes::read(bytes, Endian::Little) {
+    if let Some(notes) = crate::appendix::stack_notes::StackNotes::read(bytes, Endian::Little) {
         let first = notes.stops.first().map(|s| (s.time_ns, s.tid));
         let _ = first.and_then(|(time_ns, tid)| notes.end_of(time_ns, tid));
         let _ = notes.to_bytes(Endian::Little);

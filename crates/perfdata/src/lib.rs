@@ -43,41 +43,33 @@ mod addr;
 pub mod appendix;
 mod attr;
 mod bounds;
-mod compress;
-mod data_src;
-mod diagnostics;
 mod error;
 pub mod file;
-pub mod findings_note;
 #[doc(hidden)]
 pub mod fuzz;
 pub mod jitdump;
-pub mod live;
 pub mod off_cpu;
 pub mod record;
 mod sample;
-mod sample_id;
-mod sorter;
-pub mod stack_notes;
 pub mod text;
 pub mod tracepoint;
 mod wire;
 
 pub use addr::Avma;
 pub use attr::{Attr, AttrFlags};
-pub use data_src::DataSource;
-pub use diagnostics::{FileDiagnostics, LostCount, LostKey};
 pub use error::Error;
+pub use file::diagnostics::{FileDiagnostics, LostCount, LostKey};
 pub use file::encode::record_to_bytes;
 pub use file::features::Features;
 pub use file::reader::{Item, Order, PerfData, ReadMode};
 pub use file::writer::{Writer, WriterOpts};
+pub use record::sample_id::SampleId;
 pub use record::{PidTid, Record};
+pub use sample::data_src::DataSource;
 pub use sample::{
     Branch, BranchFlags, BranchStack, Callchain, ChainEntry, Context, CpuMode, GroupLayout, ReadGroup,
     ReadValue, Sample, SampleFormat, SampleRegs, UserStack, Weight,
 };
-pub use sample_id::SampleId;
 pub use wire::{Endian, U64s};
 
 /// One configured event of a recording: what was counted, under which ids its records come, and its name.

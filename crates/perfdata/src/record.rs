@@ -5,10 +5,12 @@
 
 mod aux;
 mod kernel;
+pub mod live;
 mod lost;
 mod mmap;
 mod name;
 mod pid_tid;
+pub(crate) mod sample_id;
 mod task;
 mod user;
 

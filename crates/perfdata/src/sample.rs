@@ -12,6 +12,7 @@ use crate::wire::{Endian, Put, Wire};
 
 mod branch;
 mod chain;
+pub(crate) mod data_src;
 mod layout;
 mod machine;
 mod read;

@@ -7,6 +7,8 @@
 //!            or [KERNEL] k0 k1 + branches               u0 … come from the LBR's call stack
 //! ```
 
+pub mod precise;
+
 use crate::machine::{LookupAddr, Mode};
 use perfdata::{ChainEntry, Context, CpuMode, Sample};
 

@@ -42,24 +42,20 @@
 //! ```
 #![forbid(unsafe_code)]
 
-pub mod block_io;
 pub mod bounds;
 pub mod callchain;
 #[doc(hidden)]
 pub mod fuzz;
 pub mod grow;
-pub mod lock_events;
 pub mod machine;
-mod merge;
 pub mod off_cpu;
-pub mod precise;
 pub mod profile;
 pub mod reason;
-pub mod sched_events;
 pub mod session;
 pub mod source;
 pub mod symbolize;
 pub mod table;
+pub mod tracepoints;
 pub mod verdict;
 pub mod view;
 

@@ -12,6 +12,7 @@ use crate::table::{
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 
+mod merge;
 mod sample_word;
 
 pub use sample_word::SampleWord;
@@ -186,7 +187,7 @@ pub struct Profile {
     /// Time off the CPU: waits and per-thread totals.
     pub off_cpu: crate::off_cpu::OffCpu,
     /// Requests to disks, if requested by the session's options.
-    pub block_io: crate::block_io::BlockIo,
+    pub block_io: crate::tracepoints::block_io::BlockIo,
     pub(crate) tasks: Vec<Task>,
     task_ids: FxHashMap<Task, TaskId>,
     cells: Vec<(CellKey, Sums)>,

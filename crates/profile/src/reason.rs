@@ -8,7 +8,7 @@ use crate::grow::Grow as _;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use perfdata::stack_notes::{self, StopReason};
+use perfdata::appendix::stack_notes::{self, StopReason};
 
 /// Why a sample was not attributed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

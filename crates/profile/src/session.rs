@@ -29,16 +29,16 @@ pub use switch::EventSwitch;
 use self::cache::ResolveCache;
 use self::frames::has_recorded_user_chain;
 use self::runtimes::Runtimes;
-use crate::block_io::{Happening, Join};
 use crate::callchain::{ChainStep, LeafOrigin, steps_of};
 use crate::machine::{MachineState, TaskSpanId};
 use crate::off_cpu::{Contenders, EventKind, RunSample, Stats, Tracker, Wait};
 use crate::profile::{BranchEnds, CellKey, EventInfo, ExtraDimensions, Profile, Sums, Task, TaskId};
 use crate::reason::{Reason, StackEnd};
 use crate::table::{CallsiteId, FrameId};
+use crate::tracepoints::block_io::{Happening, Join};
 use perfdata::appendix::descriptors::NamedDescriptors;
+use perfdata::appendix::stack_notes::StackNotes;
 use perfdata::off_cpu::NO_TIME_NS;
-use perfdata::stack_notes::StackNotes;
 use perfdata::{Endian, Event, Item, Record, Sample};
 use rustc_hash::FxHashMap;
 

@@ -5,8 +5,8 @@ mod exec;
 #[path = "model/inlined.rs"]
 mod inlined;
 
+use perfdata::appendix::stack_notes::{StackCause, StackEnd, StackNotes, StackStop, StopReason};
 use perfdata::record::{Comm, FileId, Mmap, TaskRecord};
-use perfdata::stack_notes::{StackCause, StackEnd, StackNotes, StackStop, StopReason};
 use perfdata::{Avma, Callchain, CpuMode, Endian, Event, Item, Record, Sample};
 use profile::Profile;
 use profile::machine::file_name;

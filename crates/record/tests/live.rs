@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use perfdata::stack_notes::StackNotes;
+use perfdata::appendix::stack_notes::StackNotes;
 use perfdata::{Endian, Order, PerfData, Record};
 use record::opts::{CallGraph, FileOpts, KeepFiles, Output, RecordOpts, StackOpts};
 use record::sys::{Counter, CounterPlace};

@@ -4,7 +4,8 @@
 
 use crate::object_files::{ObjectFiles, svma_of};
 use dso::elf::kept_parts::{KeptParts, Needed, kept_parts};
-use dso::{ArchivedDebugFiles, Bytes, Loaded, Missing, ObjectFile, perf_map};
+use dso::symtab::perf_map;
+use dso::{ArchivedDebugFiles, Bytes, Loaded, Missing, ObjectFile};
 use perfdata::PerfData;
 use perfdata::appendix::archive::{Archived, ArchivedKey, ArchivedRole, KeptPiece, NewArchived};
 use profile::profile::Profile;

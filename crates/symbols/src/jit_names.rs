@@ -1,7 +1,8 @@
 //! Where the names of JIT code come from: a map kept with the recording, `/tmp/perf-PID.map`, the same file as a process in a container sees it, and the
 //! `jit-PID.dump` that the process has mapped.
 
-use dso::{FileRule, Loaded, Loader, MappedFile, Missing, Wanted, perf_map};
+use dso::symtab::perf_map;
+use dso::{FileRule, Loaded, Loader, MappedFile, Missing, Wanted};
 use perfdata::PerfData;
 use perfdata::appendix::jit_maps::JitMaps;
 use perfdata::jitdump::{JitDump, JitKind};

@@ -289,7 +289,7 @@ pub fn svma_of(dso: &Dso, file: &Loaded, addr: u64) -> Option<Svma> {
 
 #[cfg(test)]
 mod tests {
-    use dso::kallsyms::Kallsyms;
+    use dso::kernel::kallsyms::Kallsyms;
 
     use super::*;
 

@@ -3,7 +3,7 @@
 use crate::{FileFormats, NameOpts, ObjectFiles, StackUnwinder, UnnamedCode, name_unnamed, symbolize};
 use perfdata::appendix::descriptors::NamedDescriptors;
 use perfdata::appendix::python_functions::PythonFunctions;
-use perfdata::stack_notes::StackNotes;
+use perfdata::appendix::stack_notes::StackNotes;
 use perfdata::{Features, Order, PerfData};
 use profile::profile::Profile;
 use profile::session::{Session, SessionOpts};

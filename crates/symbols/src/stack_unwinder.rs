@@ -4,7 +4,7 @@ use crate::object_files::ObjectFiles;
 use dso::unwind::{AddressSpace, Regs, Stack, Stop, UnwindInfo, Unwinder};
 use dso::{Avma, FileOffset, Machine};
 use perfdata::Item;
-use perfdata::stack_notes::StopReason;
+use perfdata::appendix::stack_notes::StopReason;
 use profile::machine::Mappings;
 use profile::reason::StackEnd;
 use profile::session::{Session, UnwindJob, UnwoundStack};

@@ -6,10 +6,10 @@ use crate::repo::File;
 /// `dso::untrusted_file` for files that another party can name or write, `dso::system_file` for fixed places of the
 /// system, `dso::named_file` for files that the user named.
 const OPENERS: &[(&str, &str)] = &[
-    ("crates/dso/src/untrusted_file.rs", "the designated module"),
-    ("crates/dso/src/system_file.rs", "the designated module"),
-    ("crates/dso/src/named_file.rs", "the designated module"),
-    ("crates/dso/src/private_folder.rs", "a folder, opened as a place only"),
+    ("crates/dso/src/files/untrusted_file.rs", "the designated module"),
+    ("crates/dso/src/files/system_file.rs", "the designated module"),
+    ("crates/dso/src/files/named_file.rs", "the designated module"),
+    ("crates/dso/src/files/private_folder.rs", "a folder, opened as a place only"),
     ("crates/record/src/session/control.rs", "pipes that the user named, for reading and writing"),
     ("crates/record/src/files/output_file.rs", "a recording of our own, for reading and writing"),
     ("crates/record/src/files/scratch.rs", "an unnamed file of our own, for reading and writing"),
@@ -24,9 +24,9 @@ const CREATORS: &[(&str, &str)] = &[
     ("crates/record/src/files/output_file.rs", "the designated module"),
     ("crates/record/src/files/scratch.rs", "the designated module"),
     ("crates/cli/src/calls/own_folder.rs", "the designated module"),
-    ("crates/dso/src/system_file.rs", "the designated module; nothing is created"),
-    ("crates/dso/src/private_folder.rs", "a folder of this user's that others can't enter"),
-    ("crates/dso/src/index.rs", "files in such a folder"),
+    ("crates/dso/src/files/system_file.rs", "the designated module; nothing is created"),
+    ("crates/dso/src/files/private_folder.rs", "a folder of this user's that others can't enter"),
+    ("crates/dso/src/symtab/index.rs", "files in such a folder"),
     ("crates/record/src/files/build_id_cache.rs", "~/.debug, unless it is another user's"),
     ("crates/record/src/calls/ftrace/place.rs", "an instance of tracefs, always a new one"),
     ("crates/record/src/runtimes/hotspot.rs", "an empty file in a JVM's folder, always a new one"),
@@ -42,7 +42,7 @@ const CREATORS: &[(&str, &str)] = &[
 /// Files that read a file named on the command line, each with the flag.
 const NAMED: &[(&str, &str)] = &[
     ("crates/record/src/runtimes/command_variable.rs", "the command"),
-    ("crates/dso/src/kallsyms.rs", "--kallsyms"),
+    ("crates/dso/src/kernel/kallsyms.rs", "--kallsyms"),
     ("crates/cli/src/flags/recording/process_arg.rs", "-p FILE"),
     ("crates/cli/src/flags/name_args.rs", "--vmlinux, --kallsyms"),
     ("crates/calls/src/selection/pattern.rs", "calls -P @FILE"),
@@ -136,7 +136,7 @@ mod tests {
         let faults = |path, text| lines_outside(&[file(path, text)], OPENERS, OPENS).len();
         let text = "let a = File::open(p)?;\nlet b = std::fs::read(p)?;\nlet c = ObjectFile::open(p)?; // File::open(\n";
         assert_eq!(faults("crates/cli/src/a.rs", text), 2);
-        assert_eq!(faults("crates/dso/src/named_file.rs", text), 0);
+        assert_eq!(faults("crates/dso/src/files/named_file.rs", text), 0);
         assert_eq!(faults("crates/cli/src/a/tests.rs", text), 0);
         let created = |path, text| lines_outside(&[file(path, text)], CREATORS, CREATES).len();
         let text = "std::fs::write(p, b)?;\nlet f = File::options().append(true);\nfs::rename(a, b)?; // fs::write(\n";

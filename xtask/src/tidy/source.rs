@@ -21,8 +21,8 @@ const PURE: &[&str] = &[
 
 /// Files with unsafe code: the boundaries between safe code and the kernel, the CPU or foreign memory.
 const UNSAFE: &[&str] = &[
-    "crates/dso/src/mmap.rs",
-    "crates/dso/src/mmap/",
+    "crates/dso/src/files/mmap.rs",
+    "crates/dso/src/files/mmap/",
     "crates/record/examples/pt_step/step.rs",
     "crates/record/src/sys/",
     "crates/tracer/",

@@ -1,7 +1,7 @@
 //! Functions that report themselves (`-finstrument-functions`): the calls at which more is done than recording them.
 
+use dso::code::value_tracking::{Copy, EntryReport, Held, MovedArguments, Reports};
 use dso::dwarf::probe::Incoming;
-use dso::value_tracking::{Copy, EntryReport, Held, MovedArguments, Reports};
 use dso::{ObjectFile, Svma, SymbolTable};
 use std::collections::HashMap;
 use tracer::layout::moved::{self, PLACES, STACK};

@@ -144,7 +144,7 @@ pub fn look(path: &Path, rules: &Rules, with_imports: bool) -> crate::Result<Ins
     let object = ObjectFile::open(path).with_context(|| format!("can't read {}", path.display()))?;
     let mut found =
         Instrumented { is_static: object.section(".interp").is_none(), ..Instrumented::default() };
-    found.allows_shadow_stack = dso::property::allows_shadow_stack(&object);
+    found.allows_shadow_stack = dso::elf::property::allows_shadow_stack(&object);
     found.calls = compiled_in(&object);
     found.needs_asan = needs_asan(&object);
     // Most libraries have nothing to patch: nothing more is read of them.
@@ -159,7 +159,7 @@ pub fn look(path: &Path, rules: &Rules, with_imports: bool) -> crate::Result<Ins
     } else {
         DescribedFunctions::nothing(object.machine())
     };
-    found.opens_libraries = with_imports && dso::plt::referenced(&object).contains("dlopen");
+    found.opens_libraries = with_imports && dso::elf::plt::referenced(&object).contains("dlopen");
     if may_have {
         look_at_functions(&object, rules, &described, &mut found);
     }
@@ -204,7 +204,7 @@ fn compiled_in(object: &ObjectFile) -> Vec<&'static str> {
         return Vec::new();
     }
     // The C library has these names, too, but calls none of them.
-    let referenced = dso::plt::referenced(object);
+    let referenced = dso::elf::plt::referenced(object);
     let mut calls: Vec<&str> =
         CALLS.iter().filter(|(name, _)| referenced.contains(*name)).map(|(_, option)| *option).collect();
     calls.dedup();

@@ -1,7 +1,7 @@
 //! Which functions of a program are probed, and where they are left.
 
 use crate::error::{Context, bail};
-use dso::flow::{Exits, Leave, ProbedFunction, ProbedObject};
+use dso::code::flow::{Exits, Leave, ProbedFunction, ProbedObject};
 use dso::unwind::UnwindInfo;
 use dso::{DebugSearch, FunctionFlow, Loader, ObjectFile, Svma, SymbolTable, Wanted};
 use rustc_hash::{FxHashMap, FxHashSet};

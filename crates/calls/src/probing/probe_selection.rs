@@ -1,6 +1,6 @@
 //! Functions to probe, from the command line.
 
-use dso::flow::Exits;
+use dso::code::flow::Exits;
 use rustc_hash::FxHashSet;
 use std::collections::BTreeSet;
 

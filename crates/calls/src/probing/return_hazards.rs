@@ -4,7 +4,8 @@
 //! is not caught, clean-ups are not run, a backtrace ends there. Who changes stacks meanwhile returns to the wrong place.
 
 use crate::error::{Context, bail};
-use dso::{DebugSearch, Loader, ObjectFile, SymbolTable, Wanted, plt};
+use dso::elf::plt;
+use dso::{DebugSearch, Loader, ObjectFile, SymbolTable, Wanted};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 

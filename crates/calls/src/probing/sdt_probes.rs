@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use crate::error::{Context, bail};
-use dso::sdt::probes;
+use dso::elf::sdt::probes;
 use dso::{FileRule, ObjectFile};
 use perfdata::text::glob;
 

@@ -1,7 +1,8 @@
 //! The kernel's code as it was when it ran: its memory, with what it changed in itself put back by time.
 
 use crate::pt::{CodeMapping, Poke};
-use dso::{Avma, kcore::Kcore};
+use dso::Avma;
+use dso::kernel::kcore::Kcore;
 use std::sync::OnceLock;
 use symbols::unbracketed;
 

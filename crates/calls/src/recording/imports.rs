@@ -1,7 +1,7 @@
 //! Calls of library functions: which of those that an object imports can be recorded.
 
-use dso::got_usage::{SlotUse, slot_uses};
-use dso::plt::{self, Import};
+use dso::code::got_usage::{SlotUse, slot_uses};
+use dso::elf::plt::{self, Import};
 use dso::{ObjectFile, Svma};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::path::Path;

@@ -8,7 +8,7 @@ use crate::terminal::{end_signals, out, pager};
 use crate::text::annotate::{self as text, AnnotateText, PercentType, Shows};
 use anyhow::{Context, bail};
 use display::term;
-use dso::disasm::Syntax;
+use dso::code::disasm::Syntax;
 use dso::{Missing, ObjectFile};
 use perfdata::PerfData;
 use profile::profile::Profile;

@@ -53,7 +53,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     if args.kernel {
         let notes = dso::system_file::read("/sys/kernel/notes")?;
-        let Some(id) = dso::build_id::parse_notes(&notes) else { bail!("/sys/kernel/notes has no build-id") };
+        let Some(id) = dso::elf::build_id::parse_notes(&notes) else {
+            bail!("/sys/kernel/notes has no build-id")
+        };
         out::line(&hex(id.as_bytes()))?;
         return Ok(ExitCode::SUCCESS);
     }

@@ -3,7 +3,7 @@
 use crate::terminal::out;
 use anyhow::bail;
 use dso::Symbol;
-use dso::kallsyms::Kallsyms;
+use dso::kernel::kallsyms::Kallsyms;
 use std::path::PathBuf;
 use std::process::ExitCode;
 

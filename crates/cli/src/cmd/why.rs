@@ -9,7 +9,8 @@ use crate::{
 };
 use anyhow::bail;
 use display::term;
-use perfdata::{PerfData, findings_note};
+use perfdata::PerfData;
+use perfdata::appendix::findings_note;
 use profile::verdict::{INPUT, quoted};
 use record::summary::RunSummary;
 use record::system::SystemChange;

@@ -6,7 +6,7 @@ use crate::terminal::out::harmless;
 use display::fit::cut;
 use display::number::{brief_ns, bytes, duration_ns, grouped, size_1024};
 use display::term::{Paint, paint};
-use profile::block_io::Op;
+use profile::tracepoints::block_io::Op;
 use profile::view::io::{Amount, Io, Latencies, LatencyRow, Submitter};
 use profile::view::wall::Histogram;
 use std::io::{self, Write};

@@ -4,10 +4,10 @@ use crate::reading::tracepoints::{Hit, HitSink, function, name_and_pid};
 use crate::script::own_name;
 use crate::terminal::out;
 use display::number::count_of;
-use profile::lock_events::{LockKind, LockWaiter, LockWaits, OpenWaits};
 use profile::profile::Profile;
 use profile::session::Session;
 use profile::table::FrameId;
+use profile::tracepoints::lock_events::{LockKind, LockWaiter, LockWaits, OpenWaits};
 use rustc_hash::FxHashMap;
 use std::io::Write;
 

@@ -12,7 +12,7 @@ use super::SourceFrame;
 use super::metered::{Meter, Metered, grant};
 use super::scopes::ScopedNames;
 use super::split::SplitFiles;
-use crate::mmap::has_any_shrunk;
+use crate::files::mmap::has_any_shrunk;
 use crate::{DebugSearch, Error, Missing, ObjectFile, Svma, bounds};
 
 pub(super) type Reader = Metered;

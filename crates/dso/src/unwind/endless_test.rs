@@ -6,7 +6,8 @@ use super::rule::{Cfa, Restore, Row, Rule, Step};
 use super::sigreturn;
 use super::walk::Unwinder;
 use super::{AddressSpace, Regs, Stack, Stop, UnwindInfo, X86_64};
-use crate::{Avma, Machine, Svma, vdso};
+use crate::kernel::vdso;
+use crate::{Avma, Machine, Svma};
 
 const RBP: u8 = 6;
 const RSP: u8 = 7;

@@ -8,7 +8,7 @@
 use std::ops::Range;
 
 use super::rule::{Rule, Step};
-use crate::pclntab::{GoFunction, Pclntab};
+use crate::symtab::pclntab::{GoFunction, Pclntab};
 use crate::{Machine, ObjectFile, Svma};
 
 /// Functions that nothing returns to: the start of a thread or of a goroutine, and of the scheduler's own work, for
@@ -86,7 +86,7 @@ impl GoRuntime {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pclntab::tests::table;
+    use crate::symtab::pclntab::tests::table;
 
     fn runtime(machine: Machine) -> GoRuntime {
         GoRuntime::of_table(machine, table(&["main.main", "runtime.goexit.abi0", "runtime.systemstack"]))

@@ -4,7 +4,7 @@
 //
 // Layout: docs/formats/jit-maps.md. In the byte order of the file.
 
-use crate::stack_notes::StackNotes;
+use crate::appendix::stack_notes::StackNotes;
 use crate::wire::{Endian, Put, Wire};
 
 const MAGIC: [u8; 4] = *b"tJM1";

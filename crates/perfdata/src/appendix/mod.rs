@@ -1,6 +1,9 @@
-//! Parts that tally adds to a recording: its appendix, after the stack notes, and archived files at the file's end.
+//! Parts that tally adds to a recording: how stacks ended and more, after the last feature section; archived files and
+//! findings at the file's end.
 
 pub mod archive;
 pub mod descriptors;
+pub mod findings_note;
 pub mod jit_maps;
 pub mod python_functions;
+pub mod stack_notes;

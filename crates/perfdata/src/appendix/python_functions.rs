@@ -151,7 +151,7 @@ fn text(w: &mut Wire<'_>, len: u32) -> Option<String> {
 mod tests {
     use super::*;
     use crate::appendix::jit_maps::JitMap;
-    use crate::stack_notes::StackNotes;
+    use crate::appendix::stack_notes::StackNotes;
 
     fn functions() -> PythonFunctions {
         let function = |name: &str, first_line| PythonFunction {

@@ -8,7 +8,7 @@ use self::inflated::Inflated;
 use crate::abi::*;
 use crate::file::frames::{Frame, Frames, Step};
 use crate::file::read_split::ReadSplitter;
-use crate::sorter::{Key, Sorter};
+use crate::file::sorter::{Key, Sorter};
 use crate::{Error, FileDiagnostics, Item, LostKey, Order, PerfData, Record};
 
 type Sink<'f> = dyn FnMut(&[Item<'_>]) -> ControlFlow<()> + 'f;

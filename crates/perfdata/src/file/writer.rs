@@ -11,7 +11,7 @@ mod stream;
 use std::io::{self, SeekFrom, Write};
 
 use crate::abi::PERF_RECORD_SAMPLE;
-use crate::compress::Deflater;
+use crate::file::compress::Deflater;
 use crate::file::encode::{attr_size, put_attrs, record_to_bytes, to_record};
 use crate::file::features::{APPENDIX_MAGIC, Compressed};
 use crate::file::header::{FILE_HEADER_SIZE, FileHeader, FileSection, PIPE_HEADER_SIZE};

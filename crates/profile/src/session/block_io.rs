@@ -1,8 +1,8 @@
 //! Samples of the block layer's tracepoints, on their way to requests.
 
 use super::Session;
-use crate::block_io::{BlockEvent, Happening, Rwbs, SECTOR_BYTES};
 use crate::profile::TaskId;
+use crate::tracepoints::block_io::{BlockEvent, Happening, Rwbs, SECTOR_BYTES};
 use perfdata::Sample;
 
 impl Session {

@@ -9,7 +9,7 @@
 //! that want a tree make the part of it they show.
 //!
 //! The path of a precise sample (see [`crate::callchain::LeafOrigin`]) is kept as recorded. Once its functions are
-//! known, the path without skid replaces it: see [`crate::precise`].
+//! known, the path without skid replaces it: see [`crate::callchain::precise`].
 
 use super::{FrameId, dense_id};
 use hashbrown::HashTable;

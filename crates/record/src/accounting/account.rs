@@ -10,9 +10,9 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+use perfdata::appendix::stack_notes::StackNotes;
 use perfdata::off_cpu::OffCpuTotals;
 use perfdata::record::Switch;
-use perfdata::stack_notes::StackNotes;
 
 use crate::accounting::summary::{CounterValue, Loss, MoreThreads, StackQuality, ThreadUse};
 use crate::accounting::thread_totals::Clocks;

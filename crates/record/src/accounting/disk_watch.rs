@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use perfdata::abi::{PERF_SAMPLE_RAW, PERF_SAMPLE_TID, PERF_SAMPLE_TIME, PERF_TYPE_TRACEPOINT};
-use perfdata::live::LiveFormat;
+use perfdata::record::live::LiveFormat;
 use perfdata::{Attr, Record};
 
 use crate::accounting::system;

@@ -8,7 +8,7 @@ mod notice;
 mod stack_quality;
 
 pub use notice::Notice;
-pub use perfdata::stack_notes::StopReason;
+pub use perfdata::appendix::stack_notes::StopReason;
 pub use stack_quality::{StackQuality, StoppedStacks};
 
 use crate::sys::ExitKind;

@@ -4,7 +4,7 @@ use tracer::layout::sleds;
 
 use super::layout::{self, CallMode};
 
-pub use dso::flow::{Exits, Leave, ProbedFunction, ProbedObject};
+pub use dso::code::flow::{Exits, Leave, ProbedFunction, ProbedObject};
 
 /// Bits for the attach cookie of the probe of an instruction by which a function is left.
 pub(super) fn leave_cookie(leave: Leave) -> u64 {

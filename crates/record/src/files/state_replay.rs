@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use perfdata::live::LiveFormat;
+use perfdata::record::live::LiveFormat;
 use perfdata::record::{Comm, TaskRecord};
 use perfdata::{Event, Record, SampleId, record_to_bytes};
 

@@ -5,8 +5,8 @@
 
 use perfdata::Record;
 use perfdata::abi::PERF_RECORD_FORK;
-use perfdata::live::LiveFormat;
 use perfdata::record::TaskRecord;
+use perfdata::record::live::LiveFormat;
 
 use crate::open::plan::Plan;
 use crate::open::target::{Target, Whom};

@@ -4,7 +4,7 @@
 //! has room for more, the stacks are left out as well: the sample stays, its loss of depth is counted.
 
 use perfdata::abi::PERF_RECORD_SAMPLE;
-use perfdata::live::{LiveFormat, Snapshot, shorten_snapshot};
+use perfdata::record::live::{LiveFormat, Snapshot, shorten_snapshot};
 use rustc_hash::FxHashMap;
 
 use crate::off_cpu::convert;

@@ -12,7 +12,7 @@
 use std::ops::Range;
 use std::path::Path;
 
-use dso::kallsyms::Kallsyms;
+use dso::kernel::kallsyms::Kallsyms;
 use dso::{DebugSearch, Loader, Svma, Wanted};
 
 /// Why a filter can't be followed.

@@ -3,7 +3,7 @@
 use super::source::{ObjectSources, Sources};
 use super::{CodeLine, Line, ListedFunction, Listing, ListingOpts, without_code};
 use crate::svma_of;
-use dso::disasm::{self, Instruction, Syntax};
+use dso::code::disasm::{self, Instruction, Syntax};
 use dso::{LineRow, Loaded, Machine, Missing, SourceFrame, Svma};
 use profile::profile::Sums;
 use profile::view::annotate::AnnotateFunction;

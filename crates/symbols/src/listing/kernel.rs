@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use dso::kcore::Kcore;
+use dso::kernel::kcore::Kcore;
 use dso::{BuildId, DebugSearch, Loaded, Loader, Machine, Missing, ObjectFile, Svma, Wanted};
 use profile::table::{Dso, DsoKind};
 use profile::view::annotate::AnnotateFunction;

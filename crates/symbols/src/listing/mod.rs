@@ -14,7 +14,7 @@ pub use kernel::{KernelCode, KernelCodeError, KernelIdentity};
 pub use source::{ObjectSources, SourceFile, Sources};
 
 use crate::ObjectFiles;
-use dso::disasm::{Branch, Syntax};
+use dso::code::disasm::{Branch, Syntax};
 use dso::{Missing, Svma};
 use profile::profile::{Profile, Sums};
 use profile::table::Dso;

@@ -1,7 +1,7 @@
 //! Block I/O as JSON: the text's numbers, all of them; times in ns.
 
 use super::device;
-use profile::block_io::Op;
+use profile::tracepoints::block_io::Op;
 use profile::view::io::{Amount, HeatRow, Io, Latencies, LatencyRow, Slice, Submitter};
 use profile::view::wall::Histogram;
 use serde_json::{Value, json};

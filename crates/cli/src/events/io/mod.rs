@@ -7,7 +7,7 @@ pub mod trace;
 
 use ::record::event::{EventSource as _, SystemSource};
 use perfdata::{Order, PerfData, Record};
-use profile::block_io::BlockEvents;
+use profile::tracepoints::block_io::BlockEvents;
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 

@@ -1,7 +1,7 @@
 //! Which events describe block I/O, and how they are recorded.
 
 use crate::flags::event_args::EventArgs;
-use profile::block_io::Happening;
+use profile::tracepoints::block_io::Happening;
 use record::event::{EventSource, SystemSource};
 use record::opts::{CallGraph, EventRequest, FileOpts, KeepFiles, Output, RecordOpts, StackOpts};
 use record::{Target, Whom};

@@ -4,9 +4,9 @@ use crate::reading::tracepoints::{Hit, HitSink, NeededTracepoint, TracepointRead
 use dso::MappedFile;
 use perfdata::PerfData;
 use profile::profile::Profile;
-use profile::sched_events::{SchedDecoder, SchedEvent};
 use profile::session::Session;
 use profile::table::FrameId;
+use profile::tracepoints::sched_events::{SchedDecoder, SchedEvent};
 use std::path::Path;
 
 /// A recording's events of the scheduler.

@@ -5,9 +5,9 @@ use crate::reading::tracepoints::name_and_pid;
 use crate::terminal::out;
 use display::number::seconds;
 use profile::grow::GrownSum as _;
-use profile::sched_events::IDLE;
-use profile::sched_events::latency::{Latency, SchedLatencies};
 use profile::session::Session;
+use profile::tracepoints::sched_events::IDLE;
+use profile::tracepoints::sched_events::latency::{Latency, SchedLatencies};
 use rustc_hash::FxHashMap;
 use std::io::Write;
 
@@ -140,7 +140,7 @@ impl Watcher for LatencyTable {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use profile::sched_events::{SchedAction, SchedEvent, TaskState};
+    use profile::tracepoints::sched_events::{SchedAction, SchedEvent, TaskState};
 
     #[test]
     fn threads_of_one_name_are_one_line_unless_asked_for() {

@@ -4,9 +4,9 @@ use crate::events::sched::{SeenEvent, Watcher};
 use crate::reading::tracepoints::name_and_pid;
 use crate::terminal::out::{self, TextOutput};
 use display::number::seconds;
-use profile::sched_events::SchedAction;
-use profile::sched_events::cpu_map::CpuMap;
 use profile::session::Session;
+use profile::tracepoints::sched_events::SchedAction;
+use profile::tracepoints::sched_events::cpu_map::CpuMap;
 use rustc_hash::FxHashMap;
 use std::io::Write;
 

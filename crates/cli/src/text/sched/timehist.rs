@@ -7,10 +7,10 @@ use crate::terminal::out::{self, TextOutput};
 use display::number::seconds;
 use profile::grow::GrownSum as _;
 use profile::profile::Profile;
-use profile::sched_events::timehist::{RunStats, ThreadKey, Timehist, Turn};
-use profile::sched_events::{IDLE, SchedAction, TaskState};
 use profile::session::Session;
 use profile::table::FrameId;
+use profile::tracepoints::sched_events::timehist::{RunStats, ThreadKey, Timehist, Turn};
+use profile::tracepoints::sched_events::{IDLE, SchedAction, TaskState};
 use rustc_hash::FxHashMap;
 use std::io::Write;
 

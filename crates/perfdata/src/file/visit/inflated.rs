@@ -5,9 +5,9 @@ use std::ops::ControlFlow;
 
 use super::Pass;
 use crate::bounds::{Expansion, HELD_BYTES};
-use crate::compress::Inflater;
+use crate::file::compress::Inflater;
 use crate::file::frames::{Frame, Frames, Step};
-use crate::sorter::Key;
+use crate::file::sorter::Key;
 use crate::{Error, Item, Order, Record};
 
 /// A decompressed piece: whole records only, in the order they came.

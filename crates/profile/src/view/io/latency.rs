@@ -1,7 +1,7 @@
 //! How long requests took, by operation and size.
 
-use crate::block_io::{Op, Request};
 use crate::grow::Grow as _;
+use crate::tracepoints::block_io::{Op, Request};
 use crate::view::wall::Histogram;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

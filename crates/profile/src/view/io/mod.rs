@@ -17,9 +17,9 @@ pub use latency::{Latencies, LatencyRow, size_class};
 pub use submitters::Submitter;
 pub use time::{HeatRow, OverTime, Slice};
 
-use crate::block_io::{Happening, Op, OtherEvents, Request};
 use crate::grow::Grow as _;
 use crate::profile::Profile;
+use crate::tracepoints::block_io::{Happening, Op, OtherEvents, Request};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Which requests, and how finely.

@@ -2,9 +2,9 @@
 
 use super::Latencies;
 use super::cause::cause;
-use crate::block_io::{Op, Request};
 use crate::profile::Profile;
 use crate::table::{CallsiteId, FrameId};
+use crate::tracepoints::block_io::{Op, Request};
 use crate::view::wall::{is_kernel, name_of};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;

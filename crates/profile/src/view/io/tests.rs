@@ -1,8 +1,8 @@
 //! The view, computed from a few requests.
 
 use super::*;
-use crate::block_io::Rwbs;
 use crate::profile::{Task, TaskId};
+use crate::tracepoints::block_io::Rwbs;
 
 /// Process, letters, bytes, and when it was inserted, issued and done.
 type Told = (usize, &'static str, u64, [Option<u64>; 3]);

@@ -1,7 +1,7 @@
 //! Requests over time: latency as a heat map, requests in flight, bytes.
 
-use crate::block_io::Request;
 use crate::grow::Grow as _;
+use crate::tracepoints::block_io::Request;
 use std::collections::BTreeMap;
 use std::ops::Range;
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use perfdata::stack_notes::{StackCause, StackEnd, StackNotes, StackStop};
+use perfdata::appendix::stack_notes::{StackCause, StackEnd, StackNotes, StackStop};
 
 use crate::accounting::summary::{StackQuality, StopReason, StoppedStacks};
 

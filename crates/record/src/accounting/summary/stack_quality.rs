@@ -1,6 +1,6 @@
 //! How complete the user stacks of a recording are, and why some end early.
 
-use perfdata::stack_notes::StopReason;
+use perfdata::appendix::stack_notes::StopReason;
 
 /// How complete the user stacks are. Conservation: `complete + joined + Σ stopped = stacks`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Records of the rings → events of calls, in the order of their times.
 
 use perfdata::abi::*;
-use perfdata::live::LiveFormat;
+use perfdata::record::live::LiveFormat;
 use perfdata::{Attr, AttrFlags, Record, Sample};
 use rustc_hash::{FxHashMap, FxHashSet};
 

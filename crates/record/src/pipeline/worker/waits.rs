@@ -261,7 +261,7 @@ fn waits_sample(event: usize, task: PidTid, time_ns: u64, period: u64) -> Sample
 
 #[cfg(test)]
 mod tests {
-    use perfdata::live::LiveFormat;
+    use perfdata::record::live::LiveFormat;
 
     use super::*;
     use crate::off_cpu::layout::{self, Record as OffCpuRecord};

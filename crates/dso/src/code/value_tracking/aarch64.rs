@@ -2,7 +2,7 @@
 
 use super::EntryReport;
 use crate::Svma;
-use crate::regs_aarch64::{RegValue, TrackedRegs};
+use crate::code::regs_aarch64::{RegValue, TrackedRegs};
 
 /// Where a call leads, and what a slot of the table of addresses is for.
 pub struct Names<'a> {

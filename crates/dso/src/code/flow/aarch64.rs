@@ -2,7 +2,7 @@
 
 use super::FunctionFlow;
 use crate::Svma;
-use crate::disasm::aarch64_branch;
+use crate::code::disasm::aarch64_branch;
 
 /// Bytes of an instruction.
 const STEP: u64 = 4;

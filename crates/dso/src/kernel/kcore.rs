@@ -12,7 +12,8 @@ use object::Endianness;
 use object::elf::{self, FileHeader64};
 use object::read::elf::{FileHeader, ProgramHeader};
 
-use crate::{Avma, Error, system_file};
+use crate::files::system_file;
+use crate::{Avma, Error};
 
 /// Headers are read up to here; the kernel writes one program header for each stretch of memory.
 const HEADER_BYTES: usize = 64 << 10;

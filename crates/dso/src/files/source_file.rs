@@ -15,8 +15,8 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use crate::own_rights::OwnRights;
-use crate::untrusted_file::{FileRule, Refused};
+use crate::files::own_rights::OwnRights;
+use crate::files::untrusted_file::{FileRule, Refused};
 
 /// Larger files are not source.
 pub const MAX_BYTES: u64 = 64 << 20;

@@ -3,7 +3,7 @@
 //!
 //! Their paths consist of fixed words, of numbers, and of names that the kernel listed. Those that the kernel makes up
 //! state no size or a wrong one, so they are read to their end, which the kernel's own tables bound. A path that another
-//! party can choose is the business of [`crate::untrusted_file`]; that includes paths below `/proc/PID/root` and
+//! party can choose is the business of [`crate::files::untrusted_file`]; that includes paths below `/proc/PID/root` and
 //! `/proc/PID/cwd`.
 
 use std::fs::{self, File};

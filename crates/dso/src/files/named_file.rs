@@ -1,7 +1,7 @@
 //! The room for files that the user of this program named on its command line.
 //!
 //! Whoever runs the program may name a pipe (`<(zcat kallsyms.gz)`), a file of /proc or a device, and waits for it if
-//! it makes them wait. Paths from any other source are the business of [`crate::untrusted_file`].
+//! it makes them wait. Paths from any other source are the business of [`crate::files::untrusted_file`].
 
 use std::fs::{self, File};
 use std::io;

@@ -2,7 +2,8 @@
 
 use std::io::{Read, Seek, SeekFrom};
 
-use crate::{Bytes, Error, ObjectFile, system_file};
+use crate::files::system_file;
+use crate::{Bytes, Error, ObjectFile};
 
 /// A vdso is two pages in practice; a mapping larger than this is not one.
 const LIMIT: u64 = 1 << 20;
@@ -27,7 +28,8 @@ pub fn own() -> Result<ObjectFile, Error> {
 
 #[cfg(test)]
 mod tests {
-    use crate::{SymbolTable, vdso};
+    use crate::SymbolTable;
+    use crate::kernel::vdso;
 
     #[test]
     fn our_vdso_has_clock_gettime() {

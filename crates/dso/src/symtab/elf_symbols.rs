@@ -6,9 +6,11 @@ use object::read::elf::{ElfFile, FileHeader, SectionHeader, Sym};
 use object::{Endianness, elf};
 
 use crate::bounds::{self, Allowance};
-use crate::pclntab::Pclntab;
+use crate::elf::plt;
+use crate::elf::unpack;
+use crate::symtab::pclntab::Pclntab;
 use crate::symtab::{Binding, SymbolSource, SymbolTable, SymbolTableBuilder};
-use crate::{Machine, ObjectFile, Svma, plt, unpack};
+use crate::{Machine, ObjectFile, Svma};
 
 /// Further entries of a table are not read: a sparse file can claim billions. The largest browsers have 4 million.
 const MAX_SYMBOLS: usize = 1 << 25;

@@ -105,7 +105,7 @@ pub enum Refused {
         /// The users who may own it.
         allowed: Vec<u32>,
     },
-    /// Only our privileges make it readable, and whoever named it may lack them: see [`crate::source_file`].
+    /// Only our privileges make it readable, and whoever named it may lack them: see [`crate::files::source_file`].
     #[error("file of user {owner} that not every user may read")]
     Private {
         /// The owner's user id.

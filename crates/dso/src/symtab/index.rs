@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::SystemTime;
 
-use crate::private_folder::PrivateFolder;
+use crate::files::private_folder::PrivateFolder;
 use crate::{BuildId, Bytes, FileIdentity, FileRule, MappedFile, ObjectFile, SymbolSource, SymbolTable};
 
 /// What the folder may hold by default.

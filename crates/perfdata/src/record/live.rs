@@ -4,9 +4,9 @@
 
 use crate::abi::*;
 use crate::attr::Attr;
+use crate::record::sample_id::SampleId;
 use crate::record::{Context, Header, Record};
 use crate::sample::{Sample, SampleFormat};
-use crate::sample_id::SampleId;
 use crate::wire::{Endian, Wire};
 
 /// How the records of one opened event are laid out.

@@ -5,8 +5,10 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
 use crate::error::missing_of_io;
+use crate::files::named_file;
+use crate::files::system_file;
 use crate::symtab::{Binding, SymbolSource, SymbolTable, SymbolTableBuilder};
-use crate::{FileRule, Missing, Svma, named_file, system_file};
+use crate::{FileRule, Missing, Svma};
 
 /// The running kernel's.
 const RUNNING: &str = "/proc/kallsyms";

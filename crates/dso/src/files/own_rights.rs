@@ -1,6 +1,6 @@
 //! Which user this program acts for, and whether it may read what that user could not: from /proc/self/status.
 
-use crate::system_file;
+use crate::files::system_file;
 
 /// `CAP_DAC_OVERRIDE` and `CAP_DAC_READ_SEARCH` of `linux/capability.h`: reading regardless of a file's mode.
 const READ_EVERYTHING: u64 = 1 << 1 | 1 << 2;

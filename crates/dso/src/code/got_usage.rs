@@ -4,7 +4,7 @@
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction};
 use rustc_hash::FxHashMap;
 
-use crate::regs_aarch64::{RegValue, TrackedRegs};
+use crate::code::regs_aarch64::{RegValue, TrackedRegs};
 use crate::{ElfSection, Machine, ObjectFile, Svma};
 
 /// How the code uses a slot.
@@ -111,7 +111,7 @@ mod tests {
         let built = Command::new("gcc").args(flags).arg(&library).arg(&source).status();
         if cfg!(target_arch = "x86_64") && built.is_ok_and(|status| status.success()) {
             let object = ObjectFile::open(&library).unwrap();
-            let names = crate::plt::slot_names(&object);
+            let names = crate::elf::plt::slot_names(&object);
             let uses = slot_uses(&object, &|slot| names.contains_key(&slot));
             let of = |name: &str| {
                 names.iter().find(|(_, known)| *known == name).map(|(slot, _)| uses[slot]).unwrap()

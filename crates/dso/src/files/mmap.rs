@@ -17,8 +17,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::bounds::Room;
-use crate::file_identity::FileIdentity;
-use crate::untrusted_file::{FileRule, Refused};
+use crate::files::file_identity::FileIdentity;
+use crate::files::untrusted_file::{FileRule, Refused};
 
 /// Files up to this many bytes are copied instead of mapped.
 pub const COPY_LIMIT: u64 = 128 * 1024;

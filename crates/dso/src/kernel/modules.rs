@@ -5,7 +5,7 @@ use crate::addr::Avma;
 /// Where a module of the running kernel begins, by its name without brackets. `None` if it is not
 /// loaded, or its address is not shown to us.
 pub fn start_of_running(name: &str) -> Option<Avma> {
-    parse_start(&crate::system_file::read_text("/proc/modules").ok()?, name)
+    parse_start(&crate::files::system_file::read_text("/proc/modules").ok()?, name)
 }
 
 /// Layout: `ext4 999424 1 - Live 0xffffffffc0400000`, with `(OE)` after it for tainting ones.

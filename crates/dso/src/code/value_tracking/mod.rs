@@ -12,7 +12,8 @@ use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, Instruct
 use rustc_hash::FxHashMap;
 
 use crate::dwarf::probe::Incoming;
-use crate::{Machine, ObjectFile, Svma, SymbolTable, plt};
+use crate::elf::plt;
+use crate::{Machine, ObjectFile, Svma, SymbolTable};
 use abstract_state::AbstractState;
 
 /// The function called.

@@ -1,8 +1,8 @@
 //! The kernel of a recording: is it the one that runs here?
 
 use crate::addr::Svma;
-use crate::build_id::BuildId;
-use crate::kallsyms::Kallsyms;
+use crate::elf::build_id::BuildId;
+use crate::kernel::kallsyms::Kallsyms;
 use std::ops::Range;
 
 /// The kernel of a recording. The running kernel's names, modules and vdso are used only if this is that
@@ -34,7 +34,7 @@ impl RecordedKernel {
 }
 
 fn running_release() -> Option<String> {
-    let text = crate::system_file::read_text("/proc/sys/kernel/osrelease").ok()?;
+    let text = crate::files::system_file::read_text("/proc/sys/kernel/osrelease").ok()?;
     Some(text.trim_end().to_owned())
 }
 

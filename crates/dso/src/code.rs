@@ -1,0 +1,8 @@
+//! Machine code that is read: as text for a listing, and for facts about a function (its ends, its calls, where its
+//! arguments are).
+
+pub mod disasm;
+pub mod flow;
+pub mod got_usage;
+mod regs_aarch64;
+pub mod value_tracking;

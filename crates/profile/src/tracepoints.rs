@@ -1,0 +1,6 @@
+//! What the kernel's own tracepoints report, put together: requests to disks, waits for locks in the kernel, the
+//! scheduler's events one by one.
+
+pub mod block_io;
+pub mod lock_events;
+pub mod sched_events;
