@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
+use crate::oracle::Effort;
 use crate::repo::Repo;
 use crate::sampling_rate::SteadySamplingRate;
 use crate::score::{self, Score, skip};
@@ -35,7 +36,10 @@ const STEPS: &[Step] = &[
     }),
     Step("golden", 6, |repo, _| golden::run(repo, &[])),
     Step("fuzz", 8, |repo, depth| fuzz::run(repo, if depth == Depth::All { 60 } else { 3 })),
-    Step("oracle", 16, |repo, _| oracle::run_with_second_try(repo, FORGIVEN)),
+    Step("oracle", 16, |repo, depth| {
+        let effort = if depth == Depth::All { Effort::Whole } else { Effort::Gate };
+        oracle::run_with_second_try(repo, effort, FORGIVEN)
+    }),
     Step("web", 6, |repo, _| web::check(repo)),
     Step("bpf", 3, |repo, _| bpf::run(repo, true)),
     Step("doc", 6, |repo, _| cargo::doc(repo)),

@@ -11,6 +11,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 
 use crate::cargo::cargo;
+use crate::parallel;
 use crate::process::{self, Finished};
 use crate::repo::Repo;
 use crate::score::{self, Score, skip};
@@ -41,8 +42,8 @@ pub fn run(repo: &Repo, args: &[String]) -> Result<Score> {
     }
     let mut score = Score::default();
     let mut failed = Vec::new();
-    for case in &cases {
-        let part = check(repo, &tally, case, update)?;
+    for (case, part) in cases.iter().zip(parallel::map(&cases, |case| check(repo, &tally, case, update))) {
+        let part = part?;
         failed.extend((part.failed > 0).then_some(case));
         score += part;
     }

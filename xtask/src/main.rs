@@ -13,6 +13,7 @@ mod golden;
 mod leftovers;
 mod oracle;
 mod package;
+mod parallel;
 mod process;
 mod repo;
 mod sampling_rate;
@@ -89,7 +90,7 @@ fn run(args: &[String]) -> Result<Score> {
         "fixtures" => fixtures::run_args(&repo, rest),
         "fuzz" => fuzz::run_args(&repo, rest),
         "soak" => soak::run(&repo, rest),
-        "oracle" => oracle::run(&repo, rest.first().map(String::as_str)),
+        "oracle" => oracle::run(&repo, rest.first().map(String::as_str), oracle::Effort::Whole),
         "bench" => bench::run(&repo, rest.first().map(String::as_str)),
         "bpf" => bpf::run(&repo, rest.iter().any(|arg| arg == "--check")),
         "web" if rest.iter().any(|arg| arg == "--check") => web::check(&repo),

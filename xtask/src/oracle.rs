@@ -30,13 +30,23 @@ use anyhow::{Result, bail};
 use crate::process::{self, Finished};
 use crate::repo::Repo;
 use crate::score::{self, Score, skip};
-use crate::{fixtures, golden};
+use crate::{fixtures, golden, parallel};
 
 const LIMIT: Duration = Duration::from_secs(120);
+
+/// How much of the longest comparisons is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effort {
+    /// What a change has to wait for.
+    Gate,
+    /// All.
+    Whole,
+}
 
 /// The two programs that answer the same question.
 pub struct Pair {
     tally: PathBuf,
+    effort: Effort,
     /// Folder of recordings and caches.
     dir: PathBuf,
     /// Folder of the built test programs.
@@ -107,46 +117,75 @@ const PARTS: &[&str] = &[
     "off-cpu", "blame",
 ];
 
-/// The score of one part, by its name.
-type PartScore = (&'static str, Score);
+/// The score of one part.
+struct PartScore {
+    name: &'static str,
+    score: Score,
+    /// Names of the cases that failed, with their scores. Empty for a part that has no cases of its own.
+    failed: Vec<(String, Score)>,
+}
+
+impl PartScore {
+    fn new(name: &'static str, score: Score) -> Self {
+        Self { name, score, failed: Vec::new() }
+    }
+}
 
 /// Compares over every recorded file and fresh recording, or over those whose name (or comparison) contains `filter`.
 /// Builds the programs to record first.
-pub fn run(repo: &Repo, filter: Option<&str>) -> Result<Score> {
-    let parts = run_parts(repo, filter)?;
+pub fn run(repo: &Repo, filter: Option<&str>, effort: Effort) -> Result<Score> {
+    let parts = run_parts(repo, filter, effort)?;
     Ok(sum(&parts))
 }
 
 /// Compares everything. If up to `forgiven` comparisons fail, their parts are compared once more, with new recordings:
 /// a recording may have caught a moment that one of the programs cannot name.
-pub fn run_with_second_try(repo: &Repo, forgiven: u32) -> Result<Score> {
-    let mut parts = run_parts(repo, None)?;
+pub fn run_with_second_try(repo: &Repo, effort: Effort, forgiven: u32) -> Result<Score> {
+    let mut parts = run_parts(repo, None, effort)?;
     let first = sum(&parts);
     if first.failed > forgiven {
         return Ok(first);
     }
-    for (name, score) in parts.iter_mut().filter(|(_, score)| score.failed > 0) {
-        println!("oracle: second try of {name}, after {score}");
-        *score = run(repo, Some(name))?;
+    for part in parts.iter_mut().filter(|part| part.score.failed > 0) {
+        println!("oracle: second try of {}, after {}", part.name, part.score);
+        if part.failed.is_empty() {
+            part.score = run(repo, Some(part.name), effort)?;
+        } else {
+            try_cases_again(repo, part, effort)?;
+        }
     }
     Ok(sum(&parts))
 }
 
+/// Compares only the failed cases of a part, recorded again where they were recorded here.
+fn try_cases_again(repo: &Repo, part: &mut PartScore, effort: Effort) -> Result<()> {
+    let pair = pair(repo, effort)?;
+    let Some(comparison) = COMPARISONS.iter().find(|(name, _)| *name == part.name) else { return Ok(()) };
+    for (name, score) in std::mem::take(&mut part.failed) {
+        let mut cases: Vec<Case> = recorded(repo).into_iter().filter(|case| case.name == name).collect();
+        recordings::make(&pair, &mut cases, Some(&name))?;
+        cases.retain(|case| case.name == name);
+        part.score -= score;
+        part.score += compare_all(&pair, *comparison, &cases).score;
+    }
+    Ok(())
+}
+
 fn sum(parts: &[PartScore]) -> Score {
     let mut score = Score::default();
-    parts.iter().for_each(|(_, part)| score += *part);
+    parts.iter().for_each(|part| score += part.score);
     score
 }
 
-fn run_parts(repo: &Repo, filter: Option<&str>) -> Result<Vec<PartScore>> {
+fn run_parts(repo: &Repo, filter: Option<&str>, effort: Effort) -> Result<Vec<PartScore>> {
     if process::find("perf").is_none() {
-        return Ok(vec![("oracle", skip("oracle", "no perf on this machine"))]);
+        return Ok(vec![PartScore::new("oracle", skip("oracle", "no perf on this machine"))]);
     }
     let built = fixtures::run(repo)?;
     if built.failed > 0 {
         bail!("{} of the programs to record do not build", built.failed);
     }
-    let parts = compare(repo, filter)?;
+    let parts = compare(repo, filter, effort)?;
     let score = sum(&parts);
     if score.passed + score.failed == 0 {
         bail!("not one comparison was made{}", filter.map_or(String::new(), |name| format!(" for '{name}'")));
@@ -154,21 +193,22 @@ fn run_parts(repo: &Repo, filter: Option<&str>) -> Result<Vec<PartScore>> {
     Ok(parts)
 }
 
-fn compare(repo: &Repo, filter: Option<&str>) -> Result<Vec<PartScore>> {
-    let pair = pair(repo)?;
+fn compare(repo: &Repo, filter: Option<&str>, effort: Effort) -> Result<Vec<PartScore>> {
+    let pair = pair(repo, effort)?;
     let is_chosen = |part: &str| filter.is_none_or(|filter| filter == part);
     let name = filter.filter(|filter| !PARTS.contains(filter));
     let mut cases = recorded(repo);
     let mut parts = Vec::new();
     if cases.is_empty() {
-        parts.push(("recorded files", skip("oracle over recorded files", "their folder is not there")));
+        let score = skip("oracle over recorded files", "their folder is not there");
+        parts.push(PartScore::new("recorded files", score));
     }
     if name.is_some() || OF_RECORDINGS.iter().any(|part| is_chosen(part)) {
-        parts.push(("recordings", recordings::make(&pair, &mut cases)?));
+        parts.push(PartScore::new("recordings", recordings::make(&pair, &mut cases, name)?));
         cases.retain(|case| name.is_none_or(|name| case.name.contains(name)));
     }
-    for (command, compare) in COMPARISONS.iter().filter(|(command, _)| name.is_some() || is_chosen(command)) {
-        parts.push((command, compare_all(&pair, (command, *compare), &cases)));
+    for comparison in COMPARISONS.iter().filter(|(command, _)| name.is_some() || is_chosen(command)) {
+        parts.push(compare_all(&pair, *comparison, &cases));
     }
     for part in PARTS.iter().filter(|part| is_chosen(part)) {
         let score = match *part {
@@ -182,25 +222,31 @@ fn compare(repo: &Repo, filter: Option<&str>) -> Result<Vec<PartScore>> {
             "blame" if pair.is_tally() => blame::compare(&pair)?,
             _ => continue,
         };
-        parts.push((part, score));
+        parts.push(PartScore::new(part, score));
     }
     Ok(parts)
 }
 
-/// One comparison over all files.
-fn compare_all(pair: &Pair, (command, compare): Comparison, cases: &[Case]) -> Score {
+/// One comparison over all files, on all CPUs: each reads files only.
+fn compare_all(pair: &Pair, (command, compare): Comparison, cases: &[Case]) -> PartScore {
     if !pair.knows(command) {
-        return skip(&format!("oracle {command}"), "tally has no such command yet");
+        return PartScore::new(command, skip(&format!("oracle {command}"), "tally has no such command yet"));
     }
-    let mut score = Score::default();
-    for case in cases {
-        score += compare(pair, case).unwrap_or_else(|error| {
+    let scores = parallel::map(cases, |case| {
+        compare(pair, case).unwrap_or_else(|error| {
             score::fault(&format!("{command} {}: {error:#}", case.name));
             Score::FAIL
-        });
+        })
+    });
+    let mut part = PartScore::new(command, Score::default());
+    for (case, score) in cases.iter().zip(scores) {
+        part.score += score;
+        if score.failed > 0 {
+            part.failed.push((case.name.clone(), score));
+        }
     }
-    println!("{command}: {score}");
-    score
+    println!("{command}: {}", part.score);
+    part
 }
 
 fn stat_of(pair: &Pair) -> Result<Score> {
@@ -209,14 +255,14 @@ fn stat_of(pair: &Pair) -> Result<Score> {
     Ok(score)
 }
 
-fn pair(repo: &Repo) -> Result<Pair> {
+fn pair(repo: &Repo, effort: Effort) -> Result<Pair> {
     let tally = match std::env::var_os("TALLY_ORACLE_SUBJECT") {
         Some(other) => PathBuf::from(other),
         None => golden::tally(repo)?,
     };
     let dir = repo.target().join("oracle");
     std::fs::create_dir_all(&dir)?;
-    Ok(Pair { tally, dir, programs: fixtures::dir(repo) })
+    Ok(Pair { tally, effort, dir, programs: fixtures::dir(repo) })
 }
 
 fn recorded(repo: &Repo) -> Vec<Case> {

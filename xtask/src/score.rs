@@ -1,6 +1,6 @@
 //! Counts of passed, failed and skipped checks.
 
-use std::ops::AddAssign;
+use std::ops::{AddAssign, SubAssign};
 use std::sync::{Mutex, PoisonError};
 
 /// Failures so far, for the summary: a reader of only the end of the output must see them.
@@ -50,6 +50,14 @@ impl AddAssign for Score {
         self.passed += other.passed;
         self.failed += other.failed;
         self.skipped += other.skipped;
+    }
+}
+
+impl SubAssign for Score {
+    fn sub_assign(&mut self, other: Self) {
+        self.passed -= other.passed;
+        self.failed -= other.failed;
+        self.skipped -= other.skipped;
     }
 }
 

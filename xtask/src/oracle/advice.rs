@@ -14,6 +14,7 @@ use anyhow::{Context, Result};
 
 use self::subjects::{SUBJECTS, Subject};
 use super::Pair;
+use crate::parallel;
 use crate::process::Finished;
 use crate::repo::Repo;
 use crate::score::{self, Score, skip};
@@ -26,25 +27,27 @@ const BUDGET: Duration = Duration::from_secs(240);
 
 /// Runs each subject, then each command of its screen.
 pub fn compare(pair: &Pair) -> Result<Score> {
-    let mut score = Score::default();
     let begin = Instant::now();
-    for subject in SUBJECTS {
+    let scores = parallel::map(SUBJECTS, |subject| {
         let what = format!("advice for {}", subject.name);
-        score += match subject.missing() {
+        match subject.missing() {
             Some(program) => skip(&what, &format!("no {program} on this machine")),
             None if begin.elapsed() > BUDGET => skip(&what, "no time is left on this busy machine"),
             None => of_one(pair, subject).unwrap_or_else(|error| {
                 score::fault(&format!("{what}: {error:#}"));
                 Score::FAIL
             }),
-        };
-    }
+        }
+    });
+    let mut score = Score::default();
+    scores.into_iter().for_each(|part| score += part);
     println!("advice: {score}");
     Ok(score)
 }
 
 fn of_one(pair: &Pair, subject: &Subject) -> Result<Score> {
-    let folder = pair.dir.join("advice");
+    let letters = |name: &str| name.chars().filter(char::is_ascii_alphanumeric).collect::<String>();
+    let folder = pair.dir.join("advice").join(letters(subject.name));
     subject.make_folder(&folder)?;
     let shell = Shell { pair, folder: &folder, subject };
     let prepared = shell.run(if subject.before.is_empty() { "true" } else { subject.before })?;

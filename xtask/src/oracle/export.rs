@@ -1,6 +1,7 @@
 //! `export`: what other programs read from tally's files has the sums that perf counts in the recording.
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
@@ -60,7 +61,7 @@ fn sorted(sums: impl Iterator<Item = u64>) -> Vec<u64> {
 /// Sums of every second value: the ones between them count samples. The wall clock's two are left out.
 fn by_pprof(pair: &Pair, file: &str) -> Result<Option<Vec<u64>>> {
     let Some(go) = process::find("go") else { return Ok(None) };
-    let out = pair.dir.join("export.pb.gz").to_string_lossy().into_owned();
+    let out = scratch(pair, file, "pb.gz").to_string_lossy().into_owned();
     pair.tally(&["export", "--to", "pprof", "-i", file, "-o", &out])?;
     let raw = pair.run(&go, &["tool", "pprof", "-raw", &out])?;
     let text = String::from_utf8_lossy(&raw.stdout).into_owned();
@@ -82,11 +83,17 @@ fn by_pprof(pair: &Pair, file: &str) -> Result<Option<Vec<u64>>> {
 /// The total of the first event, found among the sums.
 fn by_callgrind(pair: &Pair, file: &str) -> Result<Option<Vec<u64>>> {
     let Some(annotate) = process::find("callgrind_annotate") else { return Ok(None) };
-    let out = pair.dir.join("export.callgrind").to_string_lossy().into_owned();
+    let out = scratch(pair, file, "callgrind").to_string_lossy().into_owned();
     pair.tally(&["export", "--to", "callgrind", "-i", file, "-o", &out])?;
     let read = pair.run(&annotate, &[&out])?;
     let text = String::from_utf8_lossy(&read.stdout).into_owned();
     let total = text.lines().find(|line| line.ends_with("PROGRAM TOTALS")).unwrap_or_default();
     let digits = total.split_whitespace().next().unwrap_or_default().replace(',', "");
     Ok(Some(digits.parse().into_iter().collect()))
+}
+
+/// A file for what is exported of `file`: several recordings are compared at a time.
+fn scratch(pair: &Pair, file: &str, ending: &str) -> PathBuf {
+    let name = Path::new(file).file_name().unwrap_or_default().to_string_lossy().into_owned();
+    pair.dir.join(format!("export-{name}.{ending}"))
 }

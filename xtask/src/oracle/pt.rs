@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use super::Pair;
 use super::pt_text::{same_lines, same_packets, same_samples};
+use super::{Effort, Pair};
 use crate::cargo::cargo;
 use crate::process;
 use crate::repo::Repo;
@@ -21,7 +21,12 @@ use crate::score::{Score, skip};
 const BUILD_LIMIT: Duration = Duration::from_secs(20 * 60);
 const STEP_LIMIT: Duration = Duration::from_secs(600);
 /// Maximum number of instructions; of longer programs only the start is compared.
-const MOST_STEPS: &str = "400000";
+const fn most_steps(effort: Effort) -> &'static str {
+    match effort {
+        Effort::Gate => "120000",
+        Effort::Whole => "400000",
+    }
+}
 /// Encodings of each run, by the stepper's names.
 const WAYS: [&str; 7] = ["cycles", "uncompressed", "crystal", "tsc", "two-cpus", "per-thread", "overflows"];
 
@@ -91,12 +96,13 @@ pub fn compare(repo: &Repo, pair: &Pair) -> Result<Score> {
         bail!("the stepper does not build");
     }
     let stepper = repo.target().join("debug/examples/pt_step");
+    let most_steps = most_steps(pair.effort);
     let queue = Mutex::new(SUBJECTS.iter());
     let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
     let worker = &|cpu: usize| -> Result<Score> {
         let mut score = Score::default();
         while let Some(subject) = next() {
-            score += one(pair, Stepper { program: &stepper, cpu }, subject)?;
+            score += one(pair, Stepper { program: &stepper, cpu, most_steps }, subject)?;
         }
         Ok(score)
     };
@@ -118,6 +124,7 @@ pub fn compare(repo: &Repo, pair: &Pair) -> Result<Score> {
 struct Stepper<'p> {
     program: &'p Path,
     cpu: usize,
+    most_steps: &'static str,
 }
 
 /// Steps one subject and compares it in every way.
@@ -190,7 +197,7 @@ fn step(stepper: Stepper<'_>, subject: &Subject, path: &Path, folder: &Path) -> 
     let mut command = Command::new(stepper.program);
     command.args(["--quantum", "500", "--on-cpu", &stepper.cpu.to_string(), "--every-way"]).arg(folder);
     if !subject.counts {
-        command.args(["--most", MOST_STEPS]);
+        command.args(["--most", stepper.most_steps]);
     }
     command.arg("--").arg(path).args(subject.args).env("LC_ALL", "C.UTF-8");
     let run = process::capture(&mut command, STEP_LIMIT)?;

@@ -45,11 +45,18 @@ const BY_TALLY: &[Recording] = &[
     ("live-zstd", &["-F", "997", "-z", "-e", "cpu-clock"], "knapsack-old", &["200"]),
 ];
 
-/// Records each and appends it to `cases`.
-pub fn make(pair: &Pair, cases: &mut Vec<Case>) -> Result<Score> {
-    let mut score = record(pair, cases, RECORDINGS, &["record", "-q", "-N"], Pair::perf)?;
+/// Records those whose names contain `filter` (`None`: all), and appends them to `cases`.
+pub fn make(pair: &Pair, cases: &mut Vec<Case>, filter: Option<&str>) -> Result<Score> {
+    let chosen = |recordings: &[Recording]| -> Vec<Recording> {
+        recordings
+            .iter()
+            .filter(|(name, ..)| filter.is_none_or(|word| name.contains(word)))
+            .copied()
+            .collect()
+    };
+    let mut score = record(pair, cases, &chosen(RECORDINGS), &["record", "-q", "-N"], Pair::perf)?;
     if pair.knows("record") {
-        score += record(pair, cases, BY_TALLY, &["record", "-q"], Pair::tally)?;
+        score += record(pair, cases, &chosen(BY_TALLY), &["record", "-q"], Pair::tally)?;
     }
     Ok(score)
 }

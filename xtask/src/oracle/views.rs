@@ -10,13 +10,14 @@ mod locks;
 mod read;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use anyhow::{Context, Result};
 
 use super::{Case, Pair};
-use crate::process;
 use crate::repo::Repo;
 use crate::score::{self, Score, skip};
+use crate::{parallel, process};
 use read::{Page, Shares};
 
 /// Files recorded on other machines, with names and stacks, each of another kind.
@@ -40,19 +41,20 @@ const ROUNDED_WALL: f64 = 0.15;
 
 /// Compares the views of the listed cases, and of fresh runs.
 pub fn compare(repo: &Repo, pair: &Pair, cases: &[Case]) -> Result<Score> {
-    let mut score = Score::default();
-    for case in cases {
-        if FOREIGN.contains(&case.name.as_str()) || MADE.contains(&case.name.as_str()) {
-            score += samples(repo, pair, &case.name, &case.file.to_string_lossy())?;
-        }
-    }
-    for (program, args) in RUN {
+    let is_compared = |case: &&Case| [FOREIGN, MADE].iter().any(|names| names.contains(&case.name.as_str()));
+    let compared: Vec<&Case> = cases.iter().filter(is_compared).collect();
+    let of_samples =
+        parallel::map(&compared, |case| samples(repo, pair, &case.name, &case.file.to_string_lossy()));
+    let of_runs = parallel::map(RUN, |(program, args)| {
         let built = pair.programs.join(program);
         if !built.is_file() {
-            score += skip(&format!("views of {program}"), "it is not built");
-            continue;
+            return Ok(skip(&format!("views of {program}"), "it is not built"));
         }
-        score += wall(repo, pair, program, &built.to_string_lossy(), args)?;
+        wall(repo, pair, program, &built.to_string_lossy(), args)
+    });
+    let mut score = Score::default();
+    for part in of_samples.into_iter().chain(of_runs) {
+        score += part?;
     }
     println!("views: {score}");
     Ok(score)
@@ -65,13 +67,17 @@ fn text_of(pair: &Pair, args: &[&str]) -> Result<String> {
     Ok(run.text())
 }
 
+/// The page of a recording.
+fn html(pair: &Pair, file: &str) -> Result<String> {
+    let name = Path::new(file).file_name().unwrap_or_default().to_string_lossy();
+    let html = pair.dir.join(format!("views-{name}.html"));
+    text_of(pair, &["report", "--html", &html.to_string_lossy(), "-i", file])?;
+    std::fs::read_to_string(&html).context("the page")
+}
+
 /// The page's data, event by event.
 fn page(pair: &Pair, file: &str) -> Result<Vec<Page>> {
-    let html = pair.dir.join("views.html");
-    let html = html.to_string_lossy();
-    text_of(pair, &["report", "--html", &html, "-i", file])?;
-    let text = std::fs::read_to_string(&*html).context("the page")?;
-    read::pages(&text)
+    read::pages(&html(pair, file)?)
 }
 
 /// The views of the first event's samples.
@@ -118,8 +124,7 @@ fn browsed(repo: &Repo, pair: &Pair, name: &str, file: &str, page: &Page) -> Res
     }
     let walk = repo.root.join("tests/golden/tmux-walk.sh");
     let line = format!("{} report -i {file}", pair.tally.display());
-    let screen =
-        pair.run(std::path::Path::new("sh"), &[&walk.to_string_lossy(), "400x300", &line, EVENTS_TAB, "q"])?;
+    let screen = pair.run(Path::new("sh"), &[&walk.to_string_lossy(), "400x300", &line, EVENTS_TAB, "q"])?;
     let screen = read::screen(&screen.text());
     let what = format!("views {name}: the browsing table");
     // Where neither symbols nor unwind tables name a function, the table has addresses and the page the file.
@@ -140,7 +145,7 @@ fn browsed(repo: &Repo, pair: &Pair, name: &str, file: &str, page: &Page) -> Res
 fn wall(repo: &Repo, pair: &Pair, name: &str, program: &str, args: &[&str]) -> Result<Score> {
     let file = pair.dir.join(format!("views-{name}.data"));
     let file = file.to_string_lossy();
-    let json = pair.dir.join("views.json");
+    let json = pair.dir.join(format!("views-{name}.json"));
     let option = format!("--json={}", json.display());
     let mut line = vec!["run", "-F", "199", &option, "-o", &file, "--", program];
     line.extend(args);
@@ -187,7 +192,7 @@ fn wall(repo: &Repo, pair: &Pair, name: &str, program: &str, args: &[&str]) -> R
 fn wide(pair: &Pair, args: &[&str]) -> Result<String> {
     let tally = pair.tally.to_string_lossy();
     let line = [&["COLUMNS=2000", &tally], args].concat();
-    let run = pair.run(std::path::Path::new("env"), &line)?;
+    let run = pair.run(Path::new("env"), &line)?;
     anyhow::ensure!(run.ok(), "tally {}: {}: {}", args.join(" "), run.how(), run.tail(3));
     Ok(run.text())
 }

@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 
 use super::read::{self, Run};
-use super::{Pair, ROWS, equal, text_of, wide};
+use super::{Pair, ROWS, equal, html, text_of, wide};
 use crate::score::{self, Score};
 
 /// Reasons of waits that `locks` shows, as other views name them.
@@ -77,10 +77,7 @@ fn is_count(text: &str) -> bool {
 }
 
 fn of_page(pair: &Pair, file: &str) -> Result<Vec<Lock>> {
-    let html = pair.dir.join("views.html");
-    let html = html.to_string_lossy();
-    text_of(pair, &["report", "--html", &html, "-i", file])?;
-    let about = read::about(&std::fs::read_to_string(&*html).context("the page")?)?;
+    let about = read::about(&html(pair, file)?)?;
     let locks = about["locks"].as_array().context("the page has no locks")?;
     let lock = |value: &Value| {
         Some(Lock {

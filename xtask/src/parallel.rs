@@ -1,0 +1,41 @@
+//! The same work for each of many things, on all CPUs.
+
+use std::num::NonZero;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+/// Calls `work` for each item, with as many threads as there are CPUs; the results are in the items' order.
+pub fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let next = AtomicUsize::new(0);
+    let take_turns = || {
+        let mut done = Vec::new();
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(item) = items.get(at) else { return done };
+            done.push((at, work(item)));
+        }
+    };
+    let cpus = thread::available_parallelism().map_or(1, NonZero::get);
+    let mut results: Vec<(usize, R)> = thread::scope(|scope| {
+        let workers: Vec<_> = (0..cpus.min(items.len())).map(|_| scope.spawn(take_turns)).collect();
+        workers.into_iter().flat_map(|worker| worker.join().expect("a worker panicked")).collect()
+    });
+    results.sort_by_key(|(at, _)| *at);
+    results.into_iter().map(|(_, result)| result).collect()
+}
+
+#[cfg(test)]
+mod unit_tests {
+    use super::*;
+
+    #[test]
+    fn results_are_in_the_order_of_the_items() {
+        let items: Vec<u64> = (0..100).collect();
+        let slow_first = |item: &u64| {
+            thread::sleep(std::time::Duration::from_micros(100 - item));
+            item * 2
+        };
+        assert_eq!(map(&items, slow_first), (0..200).step_by(2).collect::<Vec<u64>>());
+        assert_eq!(map(&[], slow_first), Vec::<u64>::new());
+    }
+}
