@@ -5,6 +5,7 @@
 mod examples;
 mod layout;
 mod overview;
+mod short_form;
 mod spelling;
 mod topics;
 
@@ -145,7 +146,9 @@ fn arranged(command: Command, path: &str, extent: Extent) -> Command {
     let after = command.get_after_long_help().filter(|_| is_all).or(command.get_after_help()).cloned();
     let before = command.get_before_long_help().filter(|_| is_all).cloned();
     let after = after.map_or(String::new(), |text| text.to_string());
-    let mut after = examples::wrapped(&if is_all { after } else { examples::shortened(&after) });
+    // The list of subcommands takes the room of an example.
+    let most = examples::SHORT - usize::from(command.has_subcommands());
+    let mut after = examples::wrapped(&if is_all { after } else { examples::shortened(&after, most) });
     if hidden > 0 {
         let more =
             format!("`{name} --help` lists {}.", count_of(hidden as u64, "more option", "more options"));
@@ -158,12 +161,16 @@ fn arranged(command: Command, path: &str, extent: Extent) -> Command {
     if let Some(before) = before {
         command = command.before_help(before);
     }
-    command.mut_args(|arg| placed(arg, layout, extent))
+    let command = command.mut_args(|arg| placed(arg, layout, extent));
+    if is_all { command } else { short_form::with_one_line_each(command) }
 }
 
 /// True for options that help of this extent shows, and for those that are never shown.
 fn is_shown(arg: &Arg, layout: Option<&HelpLayout>, extent: Extent) -> bool {
     let Some(name) = arg.get_long() else { return true };
+    if is_in(&GLOBAL, name) {
+        return extent == Extent::All;
+    }
     let Some(HelpLayout(_, groups)) = layout else { return true };
     let is_common = groups.first().is_some_and(|group| is_in(group, name));
     extent == Extent::All || is_common || arg.is_hide_set() || name == "help"

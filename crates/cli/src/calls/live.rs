@@ -38,7 +38,7 @@ const SLOW_LINES_AT_END: usize = 100;
 /// Puts the cursor into the first corner and clears what is below it.
 const CLEAR: &str = "\x1b[H\x1b[J";
 
-/// Print the table of functions every few seconds while a program runs, and the whole at its end
+/// Print the table of functions every few seconds, and the whole at the end
 #[derive(clap::Args)]
 #[group(skip)]
 #[command(after_help = "\

@@ -19,7 +19,7 @@ pub struct ProbeArgs {
     /// calls, read off the code)
     #[arg(long, value_name = "N|FUNC[:N]")]
     pub callees: Option<Callees>,
-    /// No single calls, only counts and times by function, summed up in the kernel
+    /// Only counts and times by function: the kernel sums up, single calls are not kept
     #[arg(long)]
     pub counts: bool,
     /// Only how often functions are called, no times: about half the price, and nothing is done where they end

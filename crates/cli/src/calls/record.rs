@@ -61,7 +61,7 @@ pub struct Args {
     /// Drop calls that took less, unless one in them was kept: 10us, 1ms (without a unit: ns)
     #[arg(short = 't', long = "min", visible_alias = "time-filter", value_name = "TIME", value_parser = calls::selection::duration_ns_of)]
     pub min_ns: Option<u64>,
-    /// Flight recorder: keep only the last SIZE of each thread: 512k, 16M, 1G (8 to 16 bytes a call)
+    /// Keep only the last SIZE of each thread: 512k, 16M, 1G (8 to 16 bytes a call)
     #[arg(long, value_name = "SIZE", value_parser = crate::flags::recording::value::parse_bytes)]
     pub max_bytes: Option<u64>,
     /// For programs that record themselves.

@@ -14,7 +14,7 @@ use calls::recording::kernel;
 use calls::selection::pattern::Pattern;
 use calls::view::View;
 
-/// Record and show every call of an instrumented program: exact counts, times, paths
+/// Record and show every call of a program: exact counts, times, paths
 #[derive(clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 #[command(after_help = "\

@@ -56,7 +56,7 @@ pub struct Args {
     #[arg(long, value_name = "EVENT", conflicts_with = "norm")]
     per: Option<String>,
 
-    /// Divide by: share (of the side's total), time (recorded), run
+    /// Divide by share, time or run: the side's total, the recorded time, the number of runs
     #[arg(long, value_name = "WHAT", default_value = "share")]
     norm: String,
 
@@ -75,7 +75,7 @@ pub struct Args {
     #[arg(long, conflicts_with_all = ["per", "fail_above"])]
     calls: bool,
 
-    /// Exit with status 3 if the total grew by more than this (percent) and noise does not explain it:
+    /// Exit with status 3 if the total grew by more (percent), and noise doesn't explain it:
     /// needs two or more runs a side
     #[arg(long, value_name = "PERCENT")]
     fail_above: Option<String>,
@@ -124,7 +124,7 @@ pub struct Args {
     #[arg(short, long)]
     period: bool,
 
-    /// Rows whose change and baseline are both smaller are left out, in percent of the total
+    /// Leave out rows with less change and baseline (percent of the total)
     #[arg(long, value_name = "PERCENT", default_value_t = 0.0)]
     percent_limit: f64,
 

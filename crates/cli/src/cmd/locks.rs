@@ -102,7 +102,7 @@ fn write_row(
         let place = user_names(profile, &holder.frames).join(" < ");
         let thread = if holder.tid == 0 { String::new() } else { format!(" {}", holder.tid) };
         let text =
-            format!("{:>10}  let go by    {}{thread} ({} %)  {place}", "", holder.name, holder.percent);
+            format!("{:>10}  released by  {}{thread} ({} %)  {place}", "", holder.name, holder.percent);
         writeln!(out, "{}", line(text))?;
     }
     Ok(())

@@ -57,7 +57,7 @@ pub struct Args {
     /// With -V, global variables too
     #[arg(long, requires = "vars")]
     externs: bool,
-    /// Print the lines of FUNC or FILE[:FROM-TO] and mark those that can be probed
+    /// Print lines and mark those that can be probed: FUNC or FILE[:FROM-TO]
     #[arg(short = 'L', long, value_name = "RANGE")]
     line: Option<String>,
     /// Print the functions that can be probed

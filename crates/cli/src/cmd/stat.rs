@@ -70,7 +70,7 @@ pub struct Args {
     /// Count in these threads
     #[arg(short, long, value_name = "TID", value_delimiter = ',', conflicts_with_all = ["all", "cpu", "pid"])]
     tid: Vec<u32>,
-    /// Run the command N times and print means with their spread and 95 % intervals; 0: repeat until Ctrl-C
+    /// Run the command N times and print means: with spread and 95 % intervals; 0: repeat until Ctrl-C
     #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32))]
     repeat: u32,
     /// Print counts every MS milliseconds
@@ -106,7 +106,7 @@ pub struct Args {
     /// Sums for each memory node
     #[arg(long)]
     per_node: bool,
-    /// Sums for each thread of -p, -t or (with -a) of all processes
+    /// Sums for each thread: of -p, -t or, with -a, all processes
     #[arg(long)]
     per_thread: bool,
     /// Don't count in the command's children

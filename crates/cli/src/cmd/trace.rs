@@ -36,7 +36,7 @@ pub struct Args {
     /// Whom.
     #[command(flatten)]
     pub target: TraceTargetArgs,
-    /// Only these calls: names, patterns (epoll_*), groups (%file, %network), ! for all others
+    /// Only these calls: names, patterns like epoll_*, groups like %file and %network, ! for all others
     #[arg(short = 'e', long, alias = "expr", alias = "event", value_name = "CALL,…")]
     pub filter: Vec<String>,
     /// Only calls that last at least MS milliseconds

@@ -3,19 +3,19 @@
 use super::WIDTH;
 
 /// Examples that `-h` shows.
-const SHORT: usize = 5;
+pub(super) const SHORT: usize = 3;
 /// Columns before a comment that has a line to itself.
 const INDENT: usize = 6;
 
-/// The first examples of a text, without its other paragraphs.
-pub(super) fn shortened(text: &str) -> String {
+/// The first `most` examples of a text, without its other paragraphs.
+pub(super) fn shortened(text: &str, most: usize) -> String {
     let Some(examples) = text.split("\n\n").find(|paragraph| paragraph.starts_with("Examples:")) else {
         return String::new();
     };
     let mut count = 0;
     let kept = examples.lines().enumerate().take_while(|(at, line)| {
         count += usize::from(line.starts_with("  ") && !line.starts_with("   "));
-        *at == 0 || (count <= SHORT && line.starts_with(' '))
+        *at == 0 || (count <= most && line.starts_with(' '))
     });
     kept.map(|(_, line)| line).collect::<Vec<_>>().join("\n")
 }
@@ -60,8 +60,8 @@ mod tests {
     fn short_help_has_the_first_examples_only() {
         let text = format!("Before.\n\nExamples:\n{}After.", "  tally run\n".repeat(9));
         assert_eq!(
-            shortened(&text),
-            format!("Examples:\n{}", "  tally run\n".repeat(5).trim_end_matches('\n'))
+            shortened(&text, 3),
+            format!("Examples:\n{}", "  tally run\n".repeat(3).trim_end_matches('\n'))
         );
     }
 }

@@ -54,7 +54,7 @@ pub const LAYOUTS: &[HelpLayout] = &[
     HelpLayout("probe", PROBE),
     HelpLayout("calls record", CALLS_RECORD),
     HelpLayout("calls live", CALLS_LIVE),
-    HelpLayout("calls", &[("", "input sort lines filter min slowest histogram graph replay"), CALLS_FILTERS]),
+    HelpLayout("calls", &[("", "input filter slowest"), CALLS_FORM, CALLS_FILTERS]),
     HelpLayout("calls report", &[("", "input sort lines filter min slowest histogram"), CALLS_FILTERS]),
     HelpLayout("calls graph", &[("", "input filter min"), CALLS_FILTERS]),
     HelpLayout("calls replay", &[("", "input filter min kernel"), CALLS_FILTERS]),
@@ -66,6 +66,8 @@ pub const LAYOUTS: &[HelpLayout] = &[
 
 const CALLS_FILTERS: Group =
     ("Filters", "notrace caller-filter trigger disable depth tid pid hide no-libcall dso time");
+
+const CALLS_FORM: Group = ("Form", "sort min lines histogram graph replay");
 
 const TARGET_OF_IO: Group = ("Target", "tid uid cpu cgroup container unit children no-children");
 
@@ -144,9 +146,9 @@ const ANNOTATE: &[Group] = &[
 ];
 
 const FLAME: &[Group] = &[
-    ("", "input output folded html event wall off-cpu wakers blame calls reverse title"),
+    ("", "input output folded html event wall off-cpu wakers blame calls reverse"),
     ("Waiting time", "on-cpu thread min-block idle samples"),
-    ("Drawing", "icicle palette width min-width no-inline"),
+    ("Drawing", "title icicle palette width min-width no-inline"),
     ("Names", "pid tid kernel jit all addrs counts"),
     ("Two recordings", "diff norm"),
 ];

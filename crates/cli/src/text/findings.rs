@@ -47,6 +47,18 @@ pub fn wall_clock(judgement: &Judgement, width: usize, colour: bool) -> String {
     text
 }
 
+/// A stack for people, innermost first: a function that calls itself appears once.
+fn without_repetition(stack: &str) -> String {
+    let frames: Vec<&str> = stack.split(" < ").collect();
+    let runs = frames.chunk_by(|one, next| one == next);
+    let one = |run: &[&str]| match run {
+        [one] => (*one).to_owned(),
+        [first, ..] => format!("{first} (recursive)"),
+        [] => String::new(),
+    };
+    runs.map(one).collect::<Vec<_>>().join(" ← ")
+}
+
 struct Pen {
     text: String,
     width: usize,
@@ -70,7 +82,7 @@ impl Pen {
         self.stacks(finding);
         let against: Vec<&str> = list("checked_against").collect();
         if !against.is_empty() {
-            self.lines("", &format!("checked against: {}", against.join("; ")), None);
+            self.lines("", &format!("also checked: {}", against.join("; ")), None);
         }
         // In one line, however long: it is there to be copied.
         let next = harmless(text("next"));
@@ -88,7 +100,7 @@ impl Pen {
         self.lines("  ·", &format!("{}, share of {}:", text(first, "what"), text(first, "of")), None);
         for stack in stacks {
             let share = stack["share"].as_f64().unwrap_or_default();
-            let path = text(stack, "stack").replace(" < ", " ← ");
+            let path = without_repetition(&text(stack, "stack"));
             self.lines("", &format!("  {:>5.1} %  {path}", share * 100.0), None);
         }
     }
@@ -103,5 +115,16 @@ impl Pen {
             let line = with.map_or_else(|| line.clone(), |with| paint(line, with, self.colour));
             let _ = writeln!(self.text, "{label:<INDENT$}{:hang$}{line}", "");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_function_that_calls_itself_appears_once_in_a_stack() {
+        assert_eq!(without_repetition("fib < fib < fib < main"), "fib (recursive) ← main");
+        assert_eq!(without_repetition("leaf < main"), "leaf ← main");
     }
 }

@@ -221,8 +221,7 @@ impl Pen {
     fn hot_path(&self, trunk: &[String]) -> Vec<String> {
         /// Shown at most, from the inside.
         const STEPS: usize = 8;
-        let names: Vec<String> =
-            without_nameless(trunk).iter().map(|name| cut(&harmless(&brief(name)), 32)).collect();
+        let names: Vec<String> = in_steps(trunk).iter().map(|name| cut(&harmless(name), 32)).collect();
         if names.len() < 2 {
             return Vec::new();
         }
@@ -268,17 +267,22 @@ impl Pen {
             format!("graph: tally flame{} -o out.svg", file.input),
             "more: tally run -v".to_owned(),
         ];
-        self.fitting(&parts, "   ")
+        // A cut command is of no use: one that is too long for the screen gets a line to itself.
+        self.lines_of(parts.into_iter().map(|part| (part.chars().count(), part)), "   ")
     }
 }
 
-/// Names, with runs of functions that have none in one step: their addresses help nobody.
-fn without_nameless(trunk: &[String]) -> Vec<String> {
+/// Short names, with runs of functions that have none in one step, because their addresses help nobody. A function that calls
+/// itself is one step, too.
+fn in_steps(trunk: &[String]) -> Vec<String> {
     let is_nameless = |name: &String| name.starts_with("function 0x");
-    let runs = trunk.chunk_by(|one, next| is_nameless(one) && is_nameless(next));
-    runs.map(|run| match run.len() {
-        1 => run[0].clone(),
-        count => format!("{count} functions without a symbol"),
+    let names: Vec<String> = trunk.iter().map(|name| brief(name)).collect();
+    let runs = names.chunk_by(|one, next| one == next || (is_nameless(one) && is_nameless(next)));
+    runs.map(|run| match run {
+        [one] => one.clone(),
+        [first, ..] if is_nameless(first) => format!("{} functions without a symbol", run.len()),
+        [first, ..] => format!("{first} (recursive)"),
+        [] => String::new(),
     })
     .collect()
 }

@@ -204,7 +204,7 @@ impl Printer<'_> {
     fn functions(&self, out: &mut dyn Write) -> io::Result<()> {
         let whole = self.base_ns(&self.wall.whole);
         let shown = |row: &&FunctionRow| !row.kernel;
-        self.heading(out, "FUNCTIONS    with what they call; share of all thread time")?;
+        self.heading(out, "FUNCTIONS    with the functions they call; share of all thread time")?;
         writeln!(out, "{}  function", self.columns())?;
         for row in self.wall.functions.iter().filter(shown).take(self.opts.rows) {
             writeln!(out, "{}  {}", self.cells(&row.children, whole), self.function(row))?;

@@ -166,7 +166,11 @@ fn headlines(sources: &ScreenSources<'_>, hot: &HotFunctions) -> Vec<Headline> {
     match judgement.findings.as_slice() {
         // The signal is the whole answer.
         [] if !lines.is_empty() && judgement.withheld.is_some() => {}
-        [] => lines.push(Headline { claim: without_finding(judgement, hot), ..Headline::default() }),
+        [] => {
+            let fix = judgement.withheld.as_ref().map_or("", |_| "give it more work, or repeat it in a loop");
+            let claim = without_finding(judgement, hot);
+            lines.push(Headline { claim, fix: fix.to_owned(), ..Headline::default() });
+        }
         [only] if is_calm(only) => {
             let mut line = headline(0, only, &file.input);
             line.claim = format!("Nothing stands out: {}", line.claim);

@@ -259,7 +259,7 @@ fn a_real_recording_tells_where_its_threads_stood_in_each_state() {
             "goes to the lock taken in a function without a name",
             "where threads are blocked on it, share of thread time:",
             "23.5 % __GI___lll_lock_wait ← pthread_mutex_lock@@GLIBC_2.2.5 ← [app]",
-            "what the others ran was not recorded: tally run -a does",
+            "the code of other programs was not recorded; tally run -a records it",
             "where threads wait for a CPU, share of the time waiting for a CPU:",
             "clock_gettime@@GLIBC_2.17 ← [app]",
         ],

@@ -201,6 +201,15 @@ fn functions_without_a_symbol_are_one_step_of_the_hot_path() {
 }
 
 #[test]
+fn a_function_that_calls_itself_is_one_step_of_the_hot_path() {
+    let mut node = screen();
+    node.hot.trunk =
+        ["main", "JS:~fib a.js:1:1", "JS:*fib a.js:1:1", "JS:*fib a.js:1:1"].map(str::to_owned).to_vec();
+    let text = draw(&node, 80, false);
+    assert!(text.contains("hot path: main → fib (recursive)\n"), "{text}");
+}
+
+#[test]
 fn colours_add_nothing_but_colours() {
     let plain = draw(&screen(), 80, false);
     let coloured = draw(&screen(), 80, true);

@@ -9,7 +9,7 @@ pub(super) fn parts(summary: &RunSummary, samples: u64) -> Vec<String> {
     let mut parts = vec![format!("{}{rate}", count_of(samples, "sample", "samples"))];
     let quality = &summary.quality;
     let whole = (quality.complete.saturating_add(quality.joined)).saturating_mul(100);
-    let whole = whole.checked_div(quality.stacks);
+    let whole = whole.checked_div(quality.stacks).filter(|_| samples > 0);
     parts.extend(whole.map(|percent| format!("{percent} % complete stacks")));
     let lost = summary.lost.lost_records + summary.lost.lost_samples;
     parts.push(format!("{} lost", grouped(lost)));

@@ -120,7 +120,7 @@ pub(super) fn memory_pressure(facts: &Facts) -> Option<Finding> {
             grouped(swapped as f64)
         ),
         false => format!(
-            "Cold files: {} of thread time waits for pages of mapped files and programs to be read from the disk",
+            "Cold files: {} of thread time waits until parts of programs and mapped files are read from the disk",
             pct(waits)
         ),
     };

@@ -14,11 +14,8 @@ pub(super) fn saturation(facts: &Facts) -> Option<Finding> {
     if waiting <= 0.1 {
         return None;
     }
-    let text = format!(
-        "CPU saturation: {} of thread time waits for a CPU; {}",
-        pct(waiting),
-        who_has_the_cpus(facts)
-    );
+    let text =
+        format!("CPU saturation: {} of thread time waits for {}", pct(waiting), who_has_the_cpus(facts));
     let detail = if wants_nothing_else(facts) { "its threads are CPU bound" } else { "" };
     let fix = match facts.others_have_the_cpus() {
         true => "take other load off this machine",
@@ -44,10 +41,10 @@ pub(super) fn saturation(facts: &Facts) -> Option<Finding> {
     let mut against = vec![format!("cgroup throttling: {}", pct(facts.system.throttled.unwrap_or(0.0)))];
     let after_locks = queued_after_locks(facts);
     if after_locks > 0.01 {
-        against.push(format!("of it right after a wait for a lock: {}", pct(after_locks)));
+        against.push(format!("waits for a CPU right after a lock: {}", pct(after_locks)));
     }
     if is_unseen(facts) {
-        evidence.push("what the others ran was not recorded: tally run -a does".to_owned());
+        evidence.push("the code of other programs was not recorded; tally run -a records it".to_owned());
     }
     claim(waiting - after_locks, text)
         .detail(detail.to_owned())
@@ -82,10 +79,10 @@ fn wants_nothing_else(facts: &Facts) -> bool {
 fn who_has_the_cpus(facts: &Facts) -> String {
     let (wants, cpus) = (facts.wants_cpus(), facts.system.cpus);
     match (wants > f64::from(cpus), facts.others_have_the_cpus()) {
-        (true, false) => format!("{wants:.0} threads want {cpus} CPUs"),
-        (true, true) => format!("{wants:.0} threads want {cpus} CPUs, as do other programs"),
-        (false, true) => "other programs have them".to_owned(),
-        (false, false) => "its own threads have them, all at the same moments".to_owned(),
+        (true, false) => format!("a CPU; {wants:.0} threads want {cpus} CPUs"),
+        (true, true) => format!("a CPU; {wants:.0} threads want {cpus} CPUs, as do other programs"),
+        (false, true) => "CPUs that other programs use".to_owned(),
+        (false, false) => "a CPU; its threads run in bursts".to_owned(),
     }
 }
 

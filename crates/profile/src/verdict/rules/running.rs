@@ -185,7 +185,7 @@ pub(super) fn page_faults(facts: &Facts) -> Option<Finding> {
         return None;
     }
     let text = format!(
-        "Page faults: {} a second; {} of CPU time is the kernel giving out memory and taking it back",
+        "Page faults: {} a second; {} of CPU time goes to handing out memory and taking it back",
         grouped(minor),
         pct(share)
     );

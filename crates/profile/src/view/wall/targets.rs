@@ -60,7 +60,7 @@ impl<'p> NamedTarget<'p> {
     pub fn text(self) -> String {
         match self {
             Self::One(name) => name.to_owned(),
-            Self::OneOfSeveral(name) => format!("several files, one of them {name}"),
+            Self::OneOfSeveral(name) => format!("{name} and others"),
             Self::Closed => CLOSED.to_owned(),
         }
     }

@@ -314,7 +314,7 @@ impl std::fmt::Display for Notice {
                 "no snapshot was asked for: kill -USR2 takes one while recording, -Se one at the end"
             ),
             Self::RuntimeSupport(runtime, variable) => {
-                write!(f, "{runtime} was asked to name its code ({variable}); --no-runtimes leaves that out")
+                write!(f, "{runtime} was asked to name its code ({variable}); --no-runtimes turns that off")
             }
             Self::UnknownPython(versions) => {
                 let names: Vec<_> =

@@ -154,8 +154,8 @@ fn name_of(file: &OpenFile, of_link: &dyn Fn(&str) -> String) -> String {
     match (names.first(), count) {
         (None, _) => format!("epoll of {count} descriptors"),
         (Some(only), 1) => format!("epoll of {only}"),
-        (Some(_), _) if connected > 1 => format!("epoll of {count} descriptors, most of them sockets"),
-        (Some(first), _) => format!("epoll of {first} and {} more", count - 1),
+        (Some(_), _) if connected > 1 => format!("epoll of {count} descriptors (mostly sockets)"),
+        (Some(first), _) => format!("epoll of {first} (and {} more)", count - 1),
     }
 }
 
@@ -207,11 +207,11 @@ mod tests {
         assert_eq!(name(&[]), "epoll of 0 descriptors");
         assert_eq!(
             name(&["eventfd", "pipe from sh 1", "socket to a 2"]),
-            "epoll of socket to a 2 and 2 more"
+            "epoll of socket to a 2 (and 2 more)"
         );
-        assert_eq!(name(&["eventfd", "/dev/null"]), "epoll of /dev/null and 1 more");
+        assert_eq!(name(&["eventfd", "/dev/null"]), "epoll of /dev/null (and 1 more)");
         let many = ["eventfd", "socket to a 2", "socket to b 3"];
-        assert_eq!(name(&many), "epoll of 3 descriptors, most of them sockets");
+        assert_eq!(name(&many), "epoll of 3 descriptors (mostly sockets)");
         let file = OpenFile { link: "/tmp/a".to_owned(), members: None };
         assert_eq!(name_of(&file, &of_link), "/tmp/a");
     }

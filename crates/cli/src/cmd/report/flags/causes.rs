@@ -3,7 +3,7 @@
 /// Causes of waiting.
 #[derive(clap::Args)]
 pub struct CauseArgs {
-    /// One thread's time, with what other threads did while it waited for them
+    /// One thread's time, through its waits for others
     ///
     /// (the main thread's, or of --thread; record with --off-cpu)
     #[arg(long, conflicts_with_all = ["wall", "html", "tui"])]
