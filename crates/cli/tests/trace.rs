@@ -108,3 +108,35 @@ fn the_call_that_a_running_process_waits_in_is_shown_at_once() {
         "{lines}"
     );
 }
+
+#[test]
+fn sums_by_calling_function_name_the_callers_and_estimate_their_calls() {
+    let folder = std::env::temp_dir().join(format!("tally-callers-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let source = "#include <unistd.h>\n#include <time.h>\n\
+        __attribute__((noinline)) void often(void) { for (int i = 0; i < 5800; i++) write(3, \"x\", 1); }\n\
+        __attribute__((noinline)) void rest(void) { struct timespec t = {0, 100000000}; nanosleep(&t, 0); }\n\
+        int main(void) { often(); rest(); return 0; }\n";
+    std::fs::write(folder.join("callers.c"), source).expect("written");
+    let program = folder.join("callers");
+    let built = Command::new("cc").args(["-O1", "-o"]).arg(&program).arg(folder.join("callers.c")).status();
+    if !built.is_ok_and(|status| status.success()) {
+        return println!("skipped: no C compiler");
+    }
+    let program = program.to_string_lossy().into_owned();
+    let output = trace(&["-s", "--by", "function", "--json", "--", &program]);
+    std::fs::remove_dir_all(&folder).expect("removed");
+    let Some(output) = output else { return };
+    let Ok(sums) = serde_json::from_slice::<serde_json::Value>(&output.stdout) else {
+        return println!("skipped: {}", text(&output.stderr));
+    };
+    let sum = |function: &str, field: &str| {
+        let rows = sums["callers"].as_array().expect("rows");
+        let mine =
+            rows.iter().filter(|row| row["function"].as_str().is_some_and(|name| name.starts_with(function)));
+        mine.filter_map(|row| row[field].as_u64()).sum::<u64>()
+    };
+    // Every 29th of all calls of the process is taken: one more or less of those of this function.
+    assert!((5742..=5858).contains(&sum("often", "calls_estimate")), "{sums}");
+    assert!(sum("rest", "off_cpu_ns") >= 99_000_000, "{sums}");
+}

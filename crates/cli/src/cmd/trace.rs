@@ -1,13 +1,16 @@
 //! `tally trace`: system calls as they happen, or their sums.
 
-use crate::flags::recording::{ProcessArg, TargetArgs};
+use crate::flags::recording::{self, ProcessArg, TargetArgs};
 use crate::terminal::out;
+use crate::trace::by_function::{self, CallerSums};
 use crate::trace::follow::TracedThreads;
 use crate::trace::printer::{CallPrinter, ShownCalls, key_of};
 use crate::trace::session::{TraceEnd, TraceSession};
 use crate::trace::summary::CallSummary;
 use anyhow::Context;
 use display::number::grouped;
+use record::Target;
+use record::scratch::ScratchFolder;
 use record::sys::time::Clock;
 use record::syscalls::{SyscallEngine, SyscallOptions, SyscallScope};
 use std::io::{BufWriter, Write};
@@ -27,6 +30,7 @@ Examples:
   tally trace -- ./app               every call of a command and its children
   tally trace -p 1234                of a running process; Ctrl-C ends it
   tally trace -s -- git status       only sums, by thread and call
+  tally trace -s --by function -- ./app   only sums, by calling function
   tally trace -e %file -- ./app      only calls that name files
   tally trace -d 10 -p 1234          only calls that last 10 ms or more
   tally trace -e '!futex' -a         of all processes, all but futex
@@ -51,7 +55,12 @@ pub struct Args {
     /// Sums after the lines
     #[arg(short = 'S', long, conflicts_with = "summary")]
     pub with_summary: bool,
-    /// Threads in the sums
+    /// With -s: sum up by thread or by calling function
+    ///
+    /// (function: the stack of every 29th call is recorded, which costs 0.25 us per call; -s alone costs 0.15 us)
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t = SummedBy::Thread, requires = "summary")]
+    pub by: SummedBy,
+    /// Threads or functions in the sums
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub rows: usize,
     /// Write to this file
@@ -66,6 +75,15 @@ pub struct Args {
     /// Memory for calls that are not printed yet, as 64M
     #[arg(short, long, value_name = "SIZE", default_value = "32M", value_parser = crate::flags::recording::parse_bytes)]
     pub mmap_pages: u64,
+}
+
+/// What the sums are for.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SummedBy {
+    /// Each thread.
+    Thread,
+    /// Each function that makes system calls.
+    Function,
 }
 
 /// Flags that select the traced tasks.
@@ -119,6 +137,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let table = CallTable::of_this_processor();
     let filter = CallFilter::parse(&args.filter, &table).map_err(|error| unknown(&error, &table))?;
     let target = args.target.of_recording().target_with_children()?;
+    if args.by == SummedBy::Function {
+        return add_up_by_function(&args, target, &filter, &table);
+    }
     let specs = table.specs(&|nr| filter.wants(nr), args.strsize.min(512));
     let options = SyscallOptions {
         min_ns: (args.duration.max(0.0) * 1e6) as u64,
@@ -196,6 +217,28 @@ fn add_up(args: &Args, session: &mut TraceSession, table: &CallTable) -> anyhow:
     to.write_all(text.as_bytes())?;
     to.flush()?;
     Ok(end)
+}
+
+/// Records stacks into a file of its own, and sums them up.
+fn add_up_by_function(
+    args: &Args,
+    target: Target,
+    filter: &CallFilter,
+    table: &CallTable,
+) -> anyhow::Result<ExitCode> {
+    anyhow::ensure!(args.duration <= 0.0, "--by function knows no duration of single calls: leave out -d");
+    let folder = ScratchFolder::private("trace").context("no place for the stacks")?;
+    let path = folder.path().join("perf.data");
+    let summary = match record::record(&by_function::options(target, &path)?) {
+        Ok(summary) => summary,
+        Err(error) => return Ok(recording::failed(&error)),
+    };
+    let sums = CallerSums::read(&path, filter)?;
+    let text = if args.json { format!("{}\n", sums.json(table)) } else { sums.text(table, args.rows) };
+    let mut to = output(args)?;
+    to.write_all(text.as_bytes())?;
+    to.flush()?;
+    Ok(recording::exit_code(&summary))
 }
 
 /// What is missing in the results.

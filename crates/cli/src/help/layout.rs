@@ -46,7 +46,7 @@ pub const LAYOUTS: &[HelpLayout] = &[
     HelpLayout(
         "trace",
         &[
-            ("", "pid all-cpus filter duration failed summary with-summary rows output json"),
+            ("", "pid all-cpus filter duration failed summary by with-summary rows output json"),
             ("Target", "tid no-children"),
             ("Details", "strsize mmap-pages"),
         ],

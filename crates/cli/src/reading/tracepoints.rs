@@ -18,7 +18,7 @@ use profile::table::FrameId;
 use profile::tracepoints::sched_events::IDLE;
 use std::ops::ControlFlow;
 use std::path::Path;
-use symbols::{NameOpts, ObjectFiles, session_of, symbolize_from};
+use symbols::{NameOpts, ObjectFiles, UnnamedCode, name_unnamed, session_of, symbolize_from};
 
 /// Records whose functions are named at once.
 const BATCH: usize = 4096;
@@ -37,6 +37,7 @@ pub struct TracepointReader<'f> {
     path: &'f Path,
     file: &'f PerfData<'f>,
     formats: TracepointFormats,
+    unnamed: UnnamedCode,
 }
 
 /// One sample of a tracepoint.
@@ -94,7 +95,7 @@ impl<'f> TracepointReader<'f> {
         let NeededTracepoint { name: needed, record } = needed;
         let lacks = || damage::lacks(path, &format!("no {needed} in it"), &format!("record with {record}"));
         let formats = file.features().tracing_data.as_ref().map(TracepointFormats::new).ok_or_else(lacks)?;
-        let tracepoints = Self { path, file, formats };
+        let tracepoints = Self { path, file, formats, unnamed: UnnamedCode::Addresses };
         if !tracepoints.names().any(|name| name.is_some_and(|name| needed.ends_with(name))) {
             return Err(lacks());
         }
@@ -102,6 +103,13 @@ impl<'f> TracepointReader<'f> {
             bail!("{}: its events have no times: record with {record}", load::name_of(path));
         }
         Ok(tracepoints)
+    }
+
+    /// The same, with this form of names for code without a symbol.
+    #[must_use]
+    pub fn with_unnamed(mut self, unnamed: UnnamedCode) -> Self {
+        self.unnamed = unnamed;
+        self
     }
 
     /// Names of the tracepoints without their system, by event; `None` for other events.
@@ -134,6 +142,9 @@ impl<'f> TracepointReader<'f> {
             if let Some(files) = &files {
                 symbolize_from(session.profile_mut(), named, files, Want::Names);
                 named = session.profile().frames.len();
+                if self.unnamed == UnnamedCode::Functions {
+                    name_unnamed(session.profile_mut(), files);
+                }
             }
             sink.named(session.profile())
         };

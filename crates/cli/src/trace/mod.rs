@@ -2,6 +2,7 @@
 //!
 //! The crate `syscalls` knows the arguments and turns a record into text; [`session`] runs it all.
 
+pub mod by_function;
 pub mod follow;
 pub mod printer;
 pub mod session;

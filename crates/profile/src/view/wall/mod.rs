@@ -293,7 +293,8 @@ pub fn place_names(profile: &Profile, frame: FrameId) -> impl Iterator<Item = &s
 }
 
 /// True for a C library's file, by its short name.
-pub(crate) fn is_c_library(short_name: &str) -> bool {
+#[must_use]
+pub fn is_c_library(short_name: &str) -> bool {
     const C_LIBRARY: [&str; 5] = ["libc.so", "libc-2.", "libpthread", "ld-linux", "ld-musl"];
     C_LIBRARY.iter().any(|begin| short_name.starts_with(begin))
 }
