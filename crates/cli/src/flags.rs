@@ -9,6 +9,7 @@ pub mod perf_commands;
 pub mod perf_config;
 pub mod perf_only;
 pub mod recording;
+pub mod shown_names;
 pub mod switch_args;
 
 use crate::cmd::Command;
@@ -41,6 +42,9 @@ pub struct Flags {
     /// Print long text straight to the terminal (TALLY_PAGER or PAGER name the pager, else less)
     #[arg(long, global = true)]
     pub no_pager: bool,
+    /// Names of functions with their template arguments, where these are left out
+    #[arg(long, global = true)]
+    pub full_names: bool,
     /// What to do.
     #[command(subcommand)]
     pub command: Command,

@@ -55,6 +55,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             leave_out_expected_panics();
             display::term::set_colour(flags.color.into());
             terminal::pager::set_off(flags.no_pager);
+            flags::shown_names::set_whole(flags.full_names);
             let code = finish(under_memory_limit().and_then(|()| flags.command.run()));
             warn_of_refusals();
             terminal::pager::finish();

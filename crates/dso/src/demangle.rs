@@ -3,8 +3,10 @@
 //! Rust names go without their hash (`h0123456789abcdef`, `[disambiguator]`), C++ names with their
 //! parameters as perf shows them. Names that don't parse come back as they are.
 
+mod brief;
 mod v8_names;
 
+pub use brief::brief;
 pub use v8_names::{V8Function, v8_function};
 
 use std::borrow::Cow;

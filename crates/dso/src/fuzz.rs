@@ -53,7 +53,7 @@ pub fn fuzz_demangle(bytes: &[u8]) {
     let name = String::from_utf8_lossy(bytes);
     for prefix in ["", "_ZN", "_R", "_Z"] {
         let name = format!("{prefix}{name}");
-        demangle(&name);
+        let _ = (crate::brief(&demangle(&name)), crate::brief(&name));
         crate::demangle_with_parameters(&name);
     }
 }

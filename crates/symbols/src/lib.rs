@@ -35,7 +35,7 @@ mod stack_unwinder;
 mod tracepoint_format;
 mod unnamed_code;
 
-pub use name_opts::NameOpts;
+pub use name_opts::{NameForm, NameOpts};
 pub use object_files::{ObjectFiles, function_around, svma_of, symbolize, symbolize_from, unbracketed};
 pub use recorded_kernel::kernel_of;
 pub use recording::{LoadOpts, ReadProgress, Recording, load, load_watched, name_all, session_of};

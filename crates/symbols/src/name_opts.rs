@@ -2,13 +2,25 @@
 
 use dso::DebugSearch;
 
+/// The form in which names of functions are shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NameForm {
+    /// As they are in the symbol table.
+    Mangled,
+    /// Demangled, as perf prints them.
+    #[default]
+    Whole,
+    /// Without template arguments and the suffixes of parts of functions, so that their instances have one name.
+    Brief,
+}
+
 /// Where object files are looked for, and how their names are shown.
 #[derive(Clone, Debug, Default)]
 pub struct NameOpts {
     /// Where to look; by default only at the recorded paths.
     pub search: DebugSearch,
-    /// Names are shown as they are in the symbol tables.
-    pub mangled: bool,
+    /// How names are shown.
+    pub form: NameForm,
     /// Perf maps of any user are read.
     pub any_owner: bool,
     /// The frames of interpreters are kept between those of their language.

@@ -2,7 +2,7 @@
 
 use crate::archive::ArchivedFiles;
 use crate::jit_names::RecordedNames;
-use crate::name_opts::NameOpts;
+use crate::name_opts::{NameForm, NameOpts};
 use crate::recorded_kernel::kernel_of;
 use dso::unwind::UnwindInfo;
 use dso::{DebugSearch, FileOffset, Loaded, Loader, Missing, SourceFrame, Svma, Symbol, SymbolIndex, Wanted};
@@ -27,8 +27,8 @@ pub(crate) type Names = Vec<Result<Vec<NamedFrame>, Missing>>;
 /// Object files, each opened once and kept.
 pub struct ObjectFiles {
     loader: Loader,
-    /// Names are shown as they are in the symbol tables.
-    mangled: bool,
+    /// How names are shown.
+    form: NameForm,
     /// Perf maps of any user are read.
     any_owner: bool,
     opened: Mutex<FxHashMap<Key, Arc<Result<Loaded, Missing>>>>,
@@ -53,7 +53,7 @@ impl ObjectFiles {
         let loader = Loader::new(search).with_index(SymbolIndex::from_env());
         Self {
             loader,
-            mangled: false,
+            form: NameForm::default(),
             any_owner: false,
             opened: Mutex::default(),
             jit: Mutex::default(),
@@ -70,7 +70,7 @@ impl ObjectFiles {
         let python = file.appendix().and_then(|appendix| PythonFunctions::read(appendix, file.endian()));
         let python = python.unwrap_or_default();
         let archived = ArchivedFiles::of_recording(file);
-        Self { mangled: names.mangled, any_owner: names.any_owner, loader, jit, python, archived, ..files }
+        Self { form: names.form, any_owner: names.any_owner, loader, jit, python, archived, ..files }
     }
 
     /// Is the recorded kernel the running one?
@@ -79,7 +79,14 @@ impl ObjectFiles {
     }
 
     fn shown_name<'n>(&self, name: &'n str) -> Cow<'n, str> {
-        if self.mangled { Cow::Borrowed(name) } else { dso::demangle(name) }
+        match self.form {
+            NameForm::Mangled => Cow::Borrowed(name),
+            NameForm::Whole => dso::demangle(name),
+            NameForm::Brief => match dso::demangle(name) {
+                Cow::Borrowed(name) => dso::brief(name),
+                Cow::Owned(name) => Cow::Owned(dso::brief(&name).into_owned()),
+            },
+        }
     }
 
     /// The file of `dso`, opened at the first call; `Err` has the reason why there is none.

@@ -8,7 +8,7 @@ use arrows::{ArrowCell, Arrows};
 use crossterm::event::{KeyCode, KeyEvent};
 use perfdata::text::harmless;
 use profile::table::SymbolId;
-use profile::view::annotate::{AnnotateFunction, AnnotateOpts, annotate, function_holding};
+use profile::view::annotate::{AnnotateFunction, AnnotateOpts, NameMatch, annotate, function_holding};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -82,7 +82,8 @@ impl Annotate {
         let wanted = *profile.symbols.of(symbol);
         let dso = profile.dsos.of(wanted.dso);
         let name = profile.strings.of(wanted.name).to_owned();
-        let opts = AnnotateOpts { dsos: vec![dso.path.clone()], symbols: vec![name.clone()], inlined: false };
+        let opts =
+            AnnotateOpts { dsos: vec![dso.path.clone()], symbols: vec![name.clone()], names: NameMatch::Own };
         let functions = annotate(profile, &opts);
         let function = functions.iter().find(|f| f.dso == wanted.dso && f.start == wanted.start);
         let function = function.ok_or("no sample ends in this function; look at what it calls")?;

@@ -60,9 +60,12 @@ pub fn compare(repo: &Repo, pair: &Pair, cases: &[Case]) -> Result<Score> {
     Ok(score)
 }
 
+/// perf's forms have whole names.
+const WHOLE_NAMES: &str = "--full-names";
+
 /// Output of `tally` with these arguments; an error if it fails.
 fn text_of(pair: &Pair, args: &[&str]) -> Result<String> {
-    let run = pair.tally(args)?;
+    let run = pair.tally(&[&[WHOLE_NAMES], args].concat())?;
     anyhow::ensure!(run.ok(), "tally {}: {}: {}", args.join(" "), run.how(), run.tail(3));
     Ok(run.text())
 }
@@ -123,7 +126,7 @@ fn browsed(repo: &Repo, pair: &Pair, name: &str, file: &str, page: &Page) -> Res
         return Ok(skip(&format!("views of {name} in a terminal"), "no tmux on this machine"));
     }
     let walk = repo.root.join("tests/golden/tmux-walk.sh");
-    let line = format!("{} report -i {file}", pair.tally.display());
+    let line = format!("{} {WHOLE_NAMES} report -i {file}", pair.tally.display());
     let screen = pair.run(Path::new("sh"), &[&walk.to_string_lossy(), "400x300", &line, EVENTS_TAB, "q"])?;
     let screen = read::screen(&screen.text());
     let what = format!("views {name}: the browsing table");
@@ -191,7 +194,7 @@ fn wall(repo: &Repo, pair: &Pair, name: &str, program: &str, args: &[&str]) -> R
 /// Output of `tally` with these arguments, without cut names; an error if it fails.
 fn wide(pair: &Pair, args: &[&str]) -> Result<String> {
     let tally = pair.tally.to_string_lossy();
-    let line = [&["COLUMNS=2000", &tally], args].concat();
+    let line = [&["COLUMNS=2000", &tally, WHOLE_NAMES], args].concat();
     let run = pair.run(Path::new("env"), &line)?;
     anyhow::ensure!(run.ok(), "tally {}: {}: {}", args.join(" "), run.how(), run.tail(3));
     Ok(run.text())

@@ -15,7 +15,7 @@ use profile::profile::Profile;
 use profile::session::{SampleFilter, SessionOpts};
 use profile::source::Want;
 use profile::table::DsoKind;
-use profile::view::annotate::{AnnotateFunction, AnnotateOpts};
+use profile::view::annotate::{AnnotateFunction, AnnotateOpts, NameMatch};
 use profile::view::report::{ReportOpts, SortKey};
 use rayon::prelude::*;
 use std::collections::BTreeSet;
@@ -163,13 +163,18 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut recording = load::load_file(&input, &file, load_opts(&args, &file)?, &mut progress)?;
     listing_opts.kernel = Some(Arc::new(kernel_code(&args, &recording)?));
     let symbols = args.symbol.iter().chain(&args.function).map(|name| dso::demangle(name).into_owned());
-    let mut opts = AnnotateOpts { dsos: args.dsos.clone(), symbols: symbols.collect(), inlined: false };
+    let mut opts =
+        AnnotateOpts { dsos: args.dsos.clone(), symbols: symbols.collect(), names: NameMatch::Own };
     let mut functions = profile::view::annotate::annotate(&recording.profile, &opts);
     if functions.is_empty() && !opts.symbols.is_empty() {
         // Other views name inlined functions as well.
         symbols::name_all(&mut recording.profile, &recording.files, Want::Lines, UnnamedCode::Functions);
-        opts.inlined = true;
-        functions = profile::view::annotate::annotate(&recording.profile, &opts);
+        for names in [NameMatch::Inlined, NameMatch::Brief] {
+            if functions.is_empty() {
+                opts.names = names;
+                functions = profile::view::annotate::annotate(&recording.profile, &opts);
+            }
+        }
     }
     let (functions, refused) = refuse_changed(&recording, functions);
     if !args.quiet {

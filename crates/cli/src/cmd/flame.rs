@@ -3,6 +3,7 @@
 mod compare;
 
 use crate::calls::{self, flame::FlameOpts, view_args::ViewArgs};
+use crate::flags::shown_names;
 use crate::reading::damage;
 use crate::reading::load::{self, Progress};
 use exchange::export;
@@ -23,7 +24,7 @@ use record::output_file::create_export;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use symbols::{LoadOpts, NameOpts, UnnamedCode};
+use symbols::{LoadOpts, UnnamedCode};
 
 /// Draw a flame graph (SVG), or print folded stacks, from perf.data, `perf script` text or folded text
 #[derive(clap::Args)]
@@ -291,7 +292,7 @@ fn left_out(notes: &import::ImportNotes) -> Vec<String> {
 fn read_recording(path: &Path, map: &MappedFile, args: &Args) -> anyhow::Result<Drawn> {
     let file = load::parse(path, map)?;
     let want = if args.no_inline { Want::Names } else { Want::Lines };
-    let (mut session, names) = (SessionOpts::default(), NameOpts::from_env());
+    let (mut session, names) = (SessionOpts::default(), shown_names::opts());
     session.dimensions.seen_running = args.blame;
     let opts = LoadOpts { session, want, names, unnamed: UnnamedCode::Functions };
     let recording = load::load_file(path, &file, opts, &mut Progress::on_stderr(path, map))?;

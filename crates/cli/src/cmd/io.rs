@@ -2,6 +2,7 @@
 
 use crate::events::io::{descendants, device, json, record as recorder, trace};
 use crate::flags::recording::{self, TargetArgs};
+use crate::flags::shown_names;
 use crate::reading::damage;
 use crate::reading::load::{self, Progress};
 use crate::terminal::status_line::{self, StatusLine};
@@ -22,7 +23,7 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::mpsc::channel;
-use symbols::{LoadOpts, NameOpts, Recording, UnnamedCode};
+use symbols::{LoadOpts, Recording, UnnamedCode};
 
 /// Show requests to disks: how long they wait in the queue and in the device, when, and who causes them
 ///
@@ -145,7 +146,7 @@ fn show(args: &Args, dev: Option<u32>, path: &Path, summary: Option<&RunSummary>
     let dimensions = Dimensions { block_io: true, ..Dimensions::default() };
     let session = SessionOpts { dimensions, ..SessionOpts::default() };
     let opts =
-        LoadOpts { session, want: Want::Names, names: NameOpts::from_env(), unnamed: UnnamedCode::Functions };
+        LoadOpts { session, want: Want::Names, names: shown_names::opts(), unnamed: UnnamedCode::Functions };
     let recording = load::load_file(path, &file, opts, &mut Progress::on_stderr(path, &map))?;
     if recording.profile.block_io.recorded.is_empty() {
         return Err(damage::lacks(path, "no events of the block layer in it", "record with tally io -a"));

@@ -32,10 +32,11 @@ use record::sys::signal::SIGPIPE;
 
 use crate::cmd::report;
 use crate::flags::recording::{SamplingArgs, TargetArgs};
+use crate::flags::shown_names;
 use crate::reading::load;
 use crate::terminal::{end_signals, out};
 use crate::text::report::{StdioOpts, write};
-use symbols::{LoadOpts, NameOpts, Recording, UnnamedCode};
+use symbols::{LoadOpts, Recording, UnnamedCode};
 use tui::News;
 use view::ViewArgs;
 
@@ -215,7 +216,7 @@ fn read_slice(path: &Path, keys: &[SortKey]) -> anyhow::Result<Recording> {
     let map = load::open(path)?;
     let file = load::parse(path, &map)?;
     let want = if report::reads_lines(keys) { Want::Lines } else { Want::Names };
-    let opts = LoadOpts { session, want, names: NameOpts::from_env(), unnamed: UnnamedCode::Functions };
+    let opts = LoadOpts { session, want, names: shown_names::opts(), unnamed: UnnamedCode::Functions };
     load::load_file(path, &file, opts, &mut load::Progress::silent())
 }
 

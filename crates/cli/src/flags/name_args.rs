@@ -2,7 +2,7 @@
 
 use dso::{DebugSearch, KernelNames};
 use std::path::PathBuf;
-use symbols::NameOpts;
+use symbols::{NameForm, NameOpts};
 
 /// For commands that name what was sampled.
 #[derive(clap::Args, Clone, Debug, Default)]
@@ -34,7 +34,7 @@ impl NameArgs {
     pub fn opts(&self) -> NameOpts {
         NameOpts {
             search: self.search(),
-            mangled: self.no_demangle,
+            form: if self.no_demangle { NameForm::Mangled } else { NameForm::Whole },
             any_owner: self.force,
             runtime_frames: self.runtime_frames,
         }

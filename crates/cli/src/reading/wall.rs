@@ -1,5 +1,6 @@
 //! The wall clock of a recording: flags shared by the commands that show it, and reading it.
 
+use crate::flags::shown_names;
 use crate::reading::damage;
 use crate::reading::load::{self, OpenRecording, Progress};
 use crate::terminal::foreign::json_lines;
@@ -21,7 +22,7 @@ use serde_json::Value;
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
-use symbols::{LoadOpts, NameOpts, Recording, UnnamedCode};
+use symbols::{LoadOpts, Recording, UnnamedCode};
 
 /// Whose waits, and which.
 #[derive(clap::Args, Clone, Debug, Default)]
@@ -236,7 +237,7 @@ pub fn load_opts() -> LoadOpts {
     LoadOpts {
         session: SessionOpts::default(),
         want: Want::Lines,
-        names: NameOpts::from_env(),
+        names: shown_names::opts(),
         unnamed: UnnamedCode::Functions,
     }
 }

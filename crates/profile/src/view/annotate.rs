@@ -9,6 +9,19 @@ use crate::table::{DsoId, FrameId, InlineFrame, StringId, SymbolId, SymbolRange}
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
+/// Names that a wanted one is compared with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NameMatch {
+    /// Those of functions in the symbol tables.
+    #[default]
+    Own,
+    /// Those of inlined functions as well (needs [`crate::source::Want::Lines`]): of the functions that hold them the
+    /// samples that hit them.
+    Inlined,
+    /// The same without template arguments and the suffixes of parts, as [`dso::brief`] has them.
+    Brief,
+}
+
 /// Function and samples to annotate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AnnotateOpts {
@@ -16,9 +29,8 @@ pub struct AnnotateOpts {
     pub dsos: Vec<String>,
     /// Only functions of these names, or ending in `::NAME`; empty is all.
     pub symbols: Vec<String>,
-    /// Names of inlined functions count as well (needs [`crate::source::Want::Lines`]): of the functions that hold them
-    /// the samples that hit them.
-    pub inlined: bool,
+    /// What these names are compared with.
+    pub names: NameMatch,
 }
 
 /// One function, or the nameless code of one DSO.
@@ -102,10 +114,12 @@ fn is_wanted(profile: &Profile, frame: FrameId, opts: &AnnotateOpts) -> bool {
     let dso = profile.dsos.of(profile.frames.of(frame).dso);
     let in_dso = opts.dsos.is_empty() || opts.dsos.iter().any(|d| *d == dso.short_name || *d == dso.path);
     let functions = profile.frame_names(frame);
-    let functions = if opts.inlined { functions } else { &functions[functions.len().saturating_sub(1)..] };
+    let own_from = if opts.names == NameMatch::Own { functions.len().saturating_sub(1) } else { 0 };
+    let functions = &functions[own_from..];
     let is_named = |name: &str| {
+        let name = if opts.names == NameMatch::Brief { dso::brief(name) } else { name.into() };
         let is = |wanted: &String| {
-            name == wanted || name.strip_suffix(wanted.as_str()).is_some_and(|s| s.ends_with("::"))
+            name == *wanted || name.strip_suffix(wanted.as_str()).is_some_and(|s| s.ends_with("::"))
         };
         opts.symbols.iter().any(is)
     };
@@ -225,7 +239,11 @@ mod tests {
         let profile = profile(&[(0x30, None, 2)]);
         let with = |dsos: &[&str], symbols: &[&str]| {
             let own = |list: &[&str]| list.iter().map(|s| (*s).to_owned()).collect();
-            annotate(&profile, &AnnotateOpts { dsos: own(dsos), symbols: own(symbols), inlined: false }).len()
+            annotate(
+                &profile,
+                &AnnotateOpts { dsos: own(dsos), symbols: own(symbols), names: NameMatch::Own },
+            )
+            .len()
         };
         assert_eq!(
             [with(&["app"], &[]), with(&["/bin/app"], &[]), with(&["other"], &[]), with(&[], &["f"])],

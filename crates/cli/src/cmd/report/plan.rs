@@ -3,6 +3,7 @@
 use super::flags::Args;
 use super::values::{self as flags, CallGraph};
 use crate::flags::name_args::NameArgs;
+use crate::flags::shown_names;
 use crate::text::callgraph::GraphStyle;
 use crate::text::report::StdioOpts;
 use anyhow::{Context, bail};
@@ -13,7 +14,7 @@ use profile::view::report::{
     FunctionUnit, GraphKey, GraphOrder, ReportField, ReportOpts, RowFilter, SortKey,
 };
 use regex_lite::Regex;
-use symbols::{FileFormats, LoadOpts, Recording, UnnamedCode};
+use symbols::{FileFormats, LoadOpts, NameForm, NameOpts, Recording, UnnamedCode};
 
 /// What is to be computed and shown.
 pub struct ReportPlan {
@@ -31,6 +32,8 @@ pub struct ReportPlan {
     fields_given: bool,
     /// What code without a symbol is called.
     unnamed: UnnamedCode,
+    /// The form of names.
+    name_form: NameForm,
     /// One row entry per branch of the branch stacks.
     branches: bool,
     /// Some event was recorded with call chains.
@@ -84,6 +87,7 @@ impl ReportPlan {
             sort_given,
             fields_given,
             unnamed,
+            name_form: NameForm::Whole,
             branches,
             has_chains,
             time_span_ns,
@@ -94,10 +98,22 @@ impl ReportPlan {
     /// names for functions without a symbol.
     pub fn show_functions(&mut self, args: &Args) {
         self.unnamed = UnnamedCode::Functions;
+        self.name_form = shown_names::form();
+        if self.name_form == NameForm::Brief {
+            let wanted = &mut self.report.filter.symbols;
+            wanted.iter_mut().for_each(|name| *name = dso::brief(name).into_owned());
+        }
         self.report.inlines = !args.stacks.no_inline;
         if self.report.inlines {
             self.report.unit = FunctionUnit::Inlined;
         }
+    }
+
+    /// A view of our own has brief names, unless others are wanted.
+    fn names(&self, args: &Args) -> NameOpts {
+        let names = NameArgs { force: args.force, ..args.names.clone() }.opts();
+        let form = if names.form == NameForm::Whole { self.name_form } else { names.form };
+        NameOpts { form, ..names }
     }
 
     /// What has to be read for it.
@@ -142,7 +158,7 @@ impl ReportPlan {
                 ..SessionOpts::default()
             },
             want: if by_line || self.report.inlines { Want::Lines } else { Want::Names },
-            names: NameArgs { force: args.force, ..args.names.clone() }.opts(),
+            names: self.names(args),
             unnamed: self.unnamed,
         })
     }
