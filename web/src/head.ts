@@ -69,7 +69,7 @@ function card(finding: Finding, at: number, all: number, data: Data, store: Stor
     el("ul", {}, ...facts.map((fact) => el("li", { text: fact })),
       stack ? el("li", { class: "stack-line", title: stack.stack }, `${percent(stack.share, 1)} ${stack.what}: `, el("code", { text: stack.stack })) : null,
       finding.fix ? el("li", { class: "fix", text: `fix: ${finding.fix}` }) : null,
-      finding.checked_against.length ? el("li", { class: "dim", text: `checked against: ${finding.checked_against.join(" · ")}` }) : null));
+      finding.checked_against.length ? el("li", { class: "dim", text: `also checked: ${finding.checked_against.join(" · ")}` }) : null));
   if (finding.next) box.append(el("p", { class: "next" }, el("code", { text: finding.next, title: finding.advice }), copyButton(finding.next)));
   return box;
 }

@@ -68,7 +68,7 @@ pub struct Args {
     /// Read this event; without it, the first
     #[arg(short, long, value_name = "NAME")]
     pub event: Option<String>,
-    /// The wall clock: running and waiting time on one scale (record with --off-cpu)
+    /// Running and waiting time on one scale (record with --off-cpu)
     #[arg(long, conflicts_with_all = ["event", "samples"])]
     pub wall: bool,
     /// Time off the CPU: blocked by reason, runnable, preempted
@@ -77,10 +77,10 @@ pub struct Args {
     /// Time on the CPU, to the exact length of each thread's
     #[arg(long, conflicts_with_all = ["wall", "off_cpu", "event", "samples"])]
     pub on_cpu: bool,
-    /// Blocked time with the wakers' stacks on top of the sleepers'
+    /// Blocked time: the wakers' stacks on top of the sleepers'
     #[arg(long, conflicts_with_all = ["wall", "off_cpu", "on_cpu", "event", "samples"])]
     pub wakers: bool,
-    /// One thread's time, with what other threads did while it waited for them (the main thread's; --thread)
+    /// One thread's time, through its waits for others (the main thread's; --thread)
     #[arg(long, conflicts_with_all = ["wall", "off_cpu", "on_cpu", "wakers", "event", "samples", "min_block", "idle"])]
     pub blame: bool,
     /// Traced calls (`tally calls record`, Intel PT): width is wall-clock time, on and off the CPU coloured

@@ -106,7 +106,8 @@ impl Pen {
     }
 
     fn lines(&mut self, label: &str, text: &str, with: Option<Paint>) {
-        let text = harmless(text);
+        // A number stays with its sign.
+        let text = harmless(text).replace(" %", "\u{a0}%");
         let inner = text.len() - text.trim_start().len();
         let room = self.width.saturating_sub(INDENT + inner).max(16);
         for (at, line) in wrap(text.trim_start(), room).iter().enumerate() {

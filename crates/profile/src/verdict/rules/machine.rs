@@ -153,7 +153,8 @@ pub(super) fn short_processes(facts: &Facts) -> Option<Finding> {
         pct(of_running)
     );
     let whole: u64 = short.names.iter().map(|(_, count)| count).sum();
-    let mut evidence = vec![format!("{} of them: {}", short.processes, list(&short.names, whole))];
+    let mut evidence =
+        vec![format!("{} such processes, by program: {}", short.processes, list(&short.names, whole))];
     let starting =
         facts.in_calls(&["execve", "execveat", "exit_group", "exit", "clone", "clone3", "vfork", "fork"]);
     let starting = starting + facts.in_calls(&["kernel_clone"]);

@@ -101,8 +101,7 @@ pub(super) fn system_calls(facts: &Facts) -> Option<Finding> {
     let text = format!("{bound} calls: {} of CPU time is in the kernel{calls}", pct(kernel));
     let stacks = TopStacks::running(facts, "where the calls are made", &[EntryReason::Call]);
     let evidence = if stacks.top.is_empty() { top_kernel(facts) } else { Vec::new() };
-    let against =
-        vec![format!("page faults, spinning, fought-over locks and disk requests: {}", pct(others))];
+    let against = vec![format!("page faults, spinning, contended locks and disk requests: {}", pct(others))];
     claim(kernel * facts.on(), text)
         .fix(if moves_bytes(facts) { "move more bytes with each call" } else { "" })
         .evidence(evidence)
@@ -110,7 +109,7 @@ pub(super) fn system_calls(facts: &Facts) -> Option<Finding> {
         .against(against)
         .next(
             format!("tally flame --on-cpu{INPUT} -o calls.svg"),
-            "who makes the calls and what they cost (strace -c counts them)",
+            "who makes the calls and what they cost (tally trace -s --by function counts them)",
         )
 }
 

@@ -60,6 +60,10 @@ impl<'p> NamedTarget<'p> {
     pub fn text(self) -> String {
         match self {
             Self::One(name) => name.to_owned(),
+            // The same epoll, with other descriptors at other times.
+            Self::OneOfSeveral(name) if name.starts_with("epoll of ") => {
+                "epoll of changing descriptors".to_owned()
+            }
             Self::OneOfSeveral(name) => format!("{name} and others"),
             Self::Closed => CLOSED.to_owned(),
         }
