@@ -107,7 +107,7 @@ fn record(program: &Path, words: &[&str], options: &[&str]) -> Option<(Counts, C
 
 #[cfg(target_arch = "x86_64")]
 #[test]
-#[ignore = "live: records on this machine"]
+#[ignore = "heavy: many builds and recordings"]
 fn every_way_of_instrumenting_for_aarch64_counts_what_the_program_counts() {
     for (name, flags) in WAYS {
         for level in ["-O0", "-O2"] {
@@ -129,7 +129,7 @@ fn every_way_of_instrumenting_for_aarch64_counts_what_the_program_counts() {
 
 #[cfg(target_arch = "x86_64")]
 #[test]
-#[ignore = "live: records on this machine"]
+#[ignore = "heavy: many builds and recordings"]
 fn signals_exceptions_jumps_and_coroutines_on_aarch64_are_counted_right() {
     for (name, flags) in &WAYS[..FIRST_WAYS] {
         for level in ["-O0", "-O2"] {
@@ -187,7 +187,7 @@ fn handlers_that_jump_out_of_the_recorder_end_no_recording_on_aarch64() {
 
 #[cfg(target_arch = "x86_64")]
 #[test]
-#[ignore = "live: records on this machine"]
+#[ignore = "heavy: many builds and recordings"]
 fn constructors_of_libraries_that_the_program_opens_are_recorded_on_aarch64() {
     let ways = [
         ("patchable", "-fpatchable-function-entry=2"),

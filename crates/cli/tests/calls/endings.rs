@@ -82,7 +82,7 @@ fn functions_left_without_a_return_are_counted_right() {
 /// become others, ends deep inside, another root, all files closed.
 #[cfg(target_arch = "x86_64")]
 #[test]
-#[ignore = "live: records on this machine"]
+#[ignore = "heavy: many builds and recordings"]
 fn programs_that_do_odd_things_are_counted_right() {
     let ways: [(&str, &[&str]); 3] = [
         ("pg", &["-pg"]),
@@ -133,7 +133,7 @@ fn programs_that_do_odd_things_are_counted_right() {
 /// Of what it interrupts, the recorder as well, nothing is gone on with: what comes later is recorded all the same.
 #[cfg(target_arch = "x86_64")]
 #[test]
-#[ignore = "live: records on this machine"]
+#[ignore = "heavy: many builds and recordings"]
 fn handlers_that_jump_out_of_the_recorder_end_no_recording() {
     for (name, compiler, flags) in builds(false) {
         let Some(program) = build("escapes.c", &format!("escapes-{name}"), compiler, &flags) else {
