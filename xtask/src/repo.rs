@@ -71,7 +71,12 @@ impl File {
 
     /// The text before the inline test module.
     pub fn product(&self) -> &str {
-        let cut = self.text.find("#[cfg(test)]\nmod ").unwrap_or(self.text.len());
+        const TESTS: &str = "#[cfg(test)]\nmod ";
+        // Not a declaration such as `mod tests;`: the rest of the file is product too.
+        let is_inline = |(at, _): &(usize, &str)| {
+            self.text[at + TESTS.len()..].lines().next().is_some_and(|line| line.ends_with('{'))
+        };
+        let cut = self.text.match_indices(TESTS).find(is_inline).map_or(self.text.len(), |(at, _)| at);
         &self.text[..cut]
     }
 }

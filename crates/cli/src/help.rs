@@ -2,21 +2,21 @@
 //!
 //! The parser knows all options in the order of their declaration. This module only arranges them for printing.
 
+mod did_you_mean;
 mod examples;
 mod layout;
 mod overview;
 mod short_form;
-mod spelling;
 mod topics;
 
-pub use spelling::with_nearest;
+pub use did_you_mean::with_nearest;
 
 use crate::flags::Flags;
 use crate::terminal::{out, pager};
 use clap::{Arg, Command, CommandFactory};
 use display::number::count_of;
 use display::term;
-use layout::{GLOBAL, Group, HelpLayout, LAYOUTS};
+use layout::{GLOBAL, HelpGroup, HelpLayout, LAYOUTS};
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -176,7 +176,7 @@ fn is_shown(arg: &Arg, layout: Option<&HelpLayout>, extent: Extent) -> bool {
     extent == Extent::All || is_common || arg.is_hide_set() || name == "help"
 }
 
-fn is_in(group: &Group, name: &str) -> bool {
+fn is_in(group: &HelpGroup, name: &str) -> bool {
     let (_, names) = group;
     names.split_whitespace().any(|word| word == name)
 }

@@ -3,10 +3,13 @@
 //! Knows one file only: its debug file is found by `find`. Any class and byte order is read; damaged tables
 //! give fewer sections, never a panic.
 
+mod addresses;
 pub mod build_id;
 pub mod code_object;
+mod debug_links;
 pub(crate) mod exported;
 pub mod kept_parts;
+mod machine;
 pub mod plt;
 pub mod property;
 pub mod sdt;
@@ -16,12 +19,15 @@ use std::fs::File;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use object::elf;
 use object::read::elf::{FileHeader, ProgramHeader};
-use object::{Object, ObjectSection, elf};
+use object::{Object, ObjectSection};
 
 use crate::bounds::Allowance;
 use crate::files::system_file;
-use crate::{BuildId, Bytes, Error, FileIdentity, FileOffset, FileRule, MappedFile, Svma};
+use crate::{BuildId, Bytes, Error, FileIdentity, FileRule, MappedFile, Svma};
+pub use debug_links::{AltLink, DebugLink};
+pub use machine::Machine;
 
 /// Larger object files are refused. The largest debug files built are a tenth of it; it is mapped, not read.
 const MAX_BYTES: u64 = 64 << 30;
@@ -29,49 +35,6 @@ const MAX_BYTES: u64 = 64 << 30;
 /// Which files are opened as object files, whoever named them.
 pub fn file_rule() -> FileRule {
     FileRule::up_to(MAX_BYTES).dense()
-}
-
-/// The processor an object file is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Machine {
-    /// AMD64.
-    X86_64,
-    /// i386 and later, 32 bit.
-    X86,
-    /// ARM 64 bit.
-    Aarch64,
-    /// ARM 32 bit.
-    Arm,
-    /// RISC-V, either width.
-    RiscV,
-    /// Another, by its ELF `e_machine`.
-    Other(u16),
-}
-
-impl Machine {
-    /// From ELF's `e_machine`.
-    pub fn from_elf(e_machine: u16) -> Self {
-        match e_machine {
-            62 => Self::X86_64,
-            3 => Self::X86,
-            183 => Self::Aarch64,
-            40 => Self::Arm,
-            243 => Self::RiscV,
-            other => Self::Other(other),
-        }
-    }
-
-    /// The machine this program runs on.
-    pub fn host() -> Self {
-        match std::env::consts::ARCH {
-            "x86_64" => Self::X86_64,
-            "x86" => Self::X86,
-            "aarch64" => Self::Aarch64,
-            "arm" => Self::Arm,
-            "riscv64" => Self::RiscV,
-            _ => Self::Other(0),
-        }
-    }
 }
 
 /// A loadable segment (`PT_LOAD`).
@@ -98,24 +61,6 @@ pub struct ElfSection {
     pub executable: bool,
     /// `SHF_COMPRESSED`, or a `.zdebug_` name.
     pub compressed: bool,
-}
-
-/// `.gnu_debuglink`: the debug file's name and checksum.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DebugLink {
-    /// File name without folder.
-    pub name: String,
-    /// CRC-32 of the debug file's bytes.
-    pub crc: u32,
-}
-
-/// `.gnu_debugaltlink`: the file dwz moved common DWARF to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AltLink {
-    /// Path, absolute or relative to the file with the link.
-    pub path: PathBuf,
-    /// The build-id it must have.
-    pub build_id: Option<BuildId>,
 }
 
 /// One ELF file, its tables read, its bytes at hand. Cheap to clone parts of, `Send` and `Sync`.
@@ -256,62 +201,6 @@ impl ObjectFile {
         self.sections.iter().find(|s| s.name == name)
     }
 
-    /// The stated address of the byte at `offset`: what a sample's (address − mapping start + pgoff) is turned into.
-    /// For the start of a mapping itself see [`Self::svma_of_mapping`].
-    /// Executable segments are asked first, as two segments may share a page of the file.
-    /// `None` if no segment loads that byte. For a `.ko` sections take the segments' place.
-    pub fn svma_of(&self, offset: FileOffset) -> Option<Svma> {
-        let of = |s: &Segment| {
-            s.file.contains(&offset.0).then(|| s.svma.start.wrapping_add(offset.0 - s.file.start))
-        };
-        let by_segment = |x: bool| self.segments.iter().filter(|s| s.executable == x).find_map(of);
-        by_segment(true).or_else(|| by_segment(false)).or_else(|| self.svma_in_last_page(offset)).map(Svma)
-    }
-
-    /// The stated address of the first byte of an executable mapping of `size` bytes from `offset` on. A
-    /// mapping covers whole pages and so may start before its segment, in bytes that belong to another one:
-    /// [`Self::svma_of`] would answer for that one. `None` if the mapping has no executable segment.
-    pub fn svma_of_mapping(&self, offset: FileOffset, size: u64) -> Option<Svma> {
-        let end = offset.0.saturating_add(size);
-        let overlap = |s: &&Segment| s.file.end.min(end).saturating_sub(s.file.start.max(offset.0));
-        let segment =
-            self.segments.iter().filter(|s| s.executable).max_by_key(overlap).filter(|s| overlap(s) > 0)?;
-        Some(Svma(segment.svma.start.wrapping_add(offset.0.wrapping_sub(segment.file.start))))
-    }
-
-    /// A mapping covers whole pages: bytes up to the page's end after a segment belong to it too.
-    fn svma_in_last_page(&self, offset: FileOffset) -> Option<u64> {
-        let near = |s: &&Segment| {
-            s.executable
-                && s.file.start & !0xfff <= offset.0
-                && offset.0 < s.file.end.saturating_add(0xfff) & !0xfff
-        };
-        let s = self.segments.iter().find(near)?;
-        Some(s.svma.start.wrapping_add(offset.0.wrapping_sub(s.file.start)))
-    }
-
-    /// File offset of the byte at `svma`; `None` outside all segments or in .bss.
-    pub fn file_offset_of(&self, svma: Svma) -> Option<FileOffset> {
-        let of = |s: &Segment| {
-            let at = svma.0.checked_sub(s.svma.start)?;
-            (at < s.file.end - s.file.start).then(|| FileOffset(s.file.start + at))
-        };
-        self.segments.iter().find_map(of)
-    }
-
-    /// Whether `svma` is in an executable segment.
-    pub fn is_code(&self, svma: Svma) -> bool {
-        self.segments.iter().any(|s| s.executable && s.svma.contains(&svma.0))
-    }
-
-    /// Up to `len` bytes of memory image from `svma` on: fewer at the end of the segment; `None` outside.
-    pub fn bytes_at(&self, svma: Svma, len: usize) -> Option<&[u8]> {
-        let offset = self.file_offset_of(svma)?.0;
-        let end = self.segments.iter().find(|s| s.file.contains(&offset))?.file.end;
-        let end = end.min(offset.saturating_add(len as u64)).min(self.bytes.len() as u64);
-        self.bytes.get(offset as usize..end as usize)
-    }
-
     /// The content of the section of that name, decompressed (`SHF_COMPRESSED` zlib and zstd, and old
     /// `.zdebug_*`). `Ok(None)` if there is none or it has no bytes in the file; `Err(TooLarge)` if it asks for more
     /// memory than [`crate::bounds`] allows.
@@ -327,21 +216,6 @@ impl ObjectFile {
             Some(bytes) => Ok(Some(bytes)),
             None => Ok(self.bytes.slice(range.start as usize..range.end as usize)),
         }
-    }
-
-    /// `.gnu_debuglink`, `None` if there is none or it is damaged.
-    pub fn debug_link(&self) -> Option<DebugLink> {
-        let file = object::File::parse(&*self.bytes).ok()?;
-        let (name, crc) = file.gnu_debuglink().ok()??;
-        Some(DebugLink { name: String::from_utf8_lossy(name).into_owned(), crc })
-    }
-
-    /// `.gnu_debugaltlink`, `None` if there is none or it is damaged.
-    pub fn alt_link(&self) -> Option<AltLink> {
-        use std::os::unix::ffi::OsStrExt;
-        let file = object::File::parse(&*self.bytes).ok()?;
-        let (path, id) = file.gnu_debugaltlink().ok()??;
-        Some(AltLink { path: std::ffi::OsStr::from_bytes(path).into(), build_id: BuildId::from_bytes(id) })
     }
 
     /// Whether it has DWARF of its own for lines.
@@ -415,6 +289,7 @@ fn section_of(s: &object::Section<'_, '_>, names: &mut Allowance) -> ElfSection 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::FileOffset;
 
     fn own() -> ObjectFile {
         ObjectFile::open(&std::env::current_exe().unwrap()).unwrap()

@@ -37,7 +37,7 @@ fn visit(bytes: &[u8], order: Order) {
     file.events().iter().for_each(|e| crate::text::write_event(&mut text, e));
     file.visit(order, |item| {
         text.clear();
-        crate::text::write_item(&mut text, &file, item, false);
+        crate::text::write_item(&mut text, &file, item, crate::text::StackText::Size);
         ControlFlow::Continue(())
     });
 }

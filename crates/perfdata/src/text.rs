@@ -29,5 +29,5 @@ mod words;
 
 pub use foreign::{harmless, spell, spelled};
 pub use parse::{TextError, to_perf_data};
-pub use print::{is_unseen, write_event, write_item};
+pub use print::{StackText, is_unseen, write_event, write_item};
 pub use words::TextProblem;

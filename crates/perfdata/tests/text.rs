@@ -15,7 +15,7 @@ fn dump(bytes: &[u8]) -> String {
         out.push('\n');
     }
     let d = file.visit(Order::File, |item| {
-        write_item(&mut out, &file, item, true);
+        write_item(&mut out, &file, item, perfdata::text::StackText::Bytes);
         out.push('\n');
         ControlFlow::Continue(())
     });

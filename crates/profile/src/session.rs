@@ -8,8 +8,10 @@
 
 mod block_io;
 mod cache;
+mod event_switch;
 mod filter;
 mod frames;
+mod inputs;
 mod job;
 mod measure;
 mod off_cpu;
@@ -17,26 +19,24 @@ mod opts;
 mod runtimes;
 mod single;
 mod state;
-mod switch;
 
 pub use crate::profile::SampleWord;
+pub use event_switch::EventSwitch;
 pub use filter::SampleFilter;
 pub use job::{UnwindJob, UnwoundStack};
 pub use opts::{Dimensions, SessionOpts, TraceText};
 pub use single::SingleSample;
-pub use switch::EventSwitch;
 
 use self::cache::ResolveCache;
 use self::frames::has_recorded_user_chain;
 use self::runtimes::Runtimes;
-use crate::callchain::{ChainStep, LeafOrigin, steps_of};
+use crate::callchain::{ChainStep, LeafOrigin};
 use crate::machine::{MachineState, TaskSpanId};
 use crate::off_cpu::{Contenders, EventKind, RunSample, Stats, Tracker, Wait};
 use crate::profile::{BranchEnds, CellKey, EventInfo, ExtraDimensions, Profile, Sums, Task, TaskId};
 use crate::reason::{Reason, StackEnd};
 use crate::table::{CallsiteId, FrameId};
-use crate::tracepoints::block_io::{Happening, Join};
-use perfdata::appendix::descriptors::NamedDescriptors;
+use crate::tracepoints::block_io::{BlockTracepoint, Join};
 use perfdata::appendix::stack_notes::StackNotes;
 use perfdata::off_cpu::NO_TIME_NS;
 use perfdata::{Endian, Event, Item, Record, Sample};
@@ -51,7 +51,7 @@ pub struct Session {
     call_stack_lbr: Vec<bool>,
     fixed_periods: Vec<u64>,
     off_cpu_kinds: Vec<EventKind>,
-    happenings: Vec<Option<Happening>>,
+    happenings: Vec<Option<BlockTracepoint>>,
     block_join: Join,
     /// The event that samples running time, where its moments are kept.
     clock_event: Option<usize>,
@@ -84,7 +84,7 @@ impl Session {
         profile.trace_fields.clone_from(&opts.dimensions.trace_fields);
         profile.words.clone_from(&opts.dimensions.words);
         profile.intern_extra(ExtraDimensions::default());
-        let wanted = |event: &Event| Happening::of(&event.name).filter(|_| opts.dimensions.block_io);
+        let wanted = |event: &Event| BlockTracepoint::of(&event.name).filter(|_| opts.dimensions.block_io);
         let happenings: Vec<_> = events.iter().map(wanted).collect();
         profile.block_io.recorded = happenings.iter().flatten().copied().collect();
         let clock_event = profile.clock_event().filter(|_| opts.dimensions.seen_running);
@@ -114,50 +114,6 @@ impl Session {
             stack_notes: None,
             runtimes: Runtimes::default(),
             opts,
-        }
-    }
-
-    /// Makes the build ids of the file's header known.
-    pub fn set_build_ids<'b>(&mut self, build_ids: impl Iterator<Item = (&'b str, &'b [u8])>) {
-        for (path, build_id) in build_ids {
-            self.machine.set_build_id(path, build_id, &mut self.profile.dsos);
-        }
-    }
-
-    /// Keeps no more distinct frames than an input of `bytes` justifies ([`crate::bounds::distinct_frames`]).
-    pub fn set_input_bytes(&mut self, bytes: usize) {
-        self.most_frames = crate::bounds::distinct_frames(bytes);
-    }
-
-    /// The recorder was cut off: threads without totals of their time off the CPU get totals of their recorded times.
-    pub fn set_unfinished(&mut self) {
-        self.is_unfinished = true;
-    }
-
-    /// Makes known how the chains ended that were unwound while recording.
-    pub fn set_stack_notes(&mut self, notes: StackNotes) {
-        self.stack_notes = Some(notes);
-    }
-
-    /// Makes known the files of interpreters: their frames are left out of stacks with frames of their language.
-    pub fn set_runtimes(&mut self, files: &[String]) {
-        if !self.opts.runtime_frames {
-            self.runtimes = Runtimes::of(files);
-        }
-    }
-
-    /// Makes known what the descriptors were that threads waited for.
-    pub fn set_descriptors(&mut self, descriptors: NamedDescriptors) {
-        self.profile.off_cpu.descriptors = descriptors;
-    }
-
-    /// Makes known that `members` events from `leader` on are a group (as `GROUP_DESC` has them).
-    pub fn set_group(&mut self, leader: usize, members: usize, name: Option<&str>) {
-        for info in self.profile.events.iter_mut().skip(leader).take(members) {
-            info.leader = leader;
-        }
-        if let Some(info) = self.profile.events.get_mut(leader) {
-            info.group_name = name.map(str::to_owned);
         }
     }
 

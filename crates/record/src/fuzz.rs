@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::event::{EventSource, parse};
+use crate::event::{EventSource, Opt, parse, parse_opts};
 use crate::machine::proc;
 use crate::off_cpu::descriptors::sockets::{parse_inet, parse_unix};
 use crate::off_cpu::{later, proc_sampler};
@@ -29,9 +29,11 @@ pub const TARGETS: &[(&str, fn(&[u8]))] = &[
 fn event_spec(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let (spec, files) = text.split_once('\n').unwrap_or((&text, ""));
-    if let Err(error) = parse(spec, &Said(files)) {
+    let source = Said(files);
+    if let Err(error) = parse(spec, &source) {
         let _ = (error.caret(), error.to_string());
     }
+    let _ = parse_opts(&[Opt::Events(spec), Opt::Filter(spec), Opt::Events(spec)], &source);
 }
 
 /// A ring of copied frames, and a process's memory that a code object of each version is read from.

@@ -244,7 +244,7 @@ fn with_the_off_cpu_engine_all_samples_and_records_are_the_commands_and_its_chil
     let inner = format!("{BURN} & {BURN}; wait; sleep 0.05");
     let run = recorded("followed", &["sh", "-c", &inner], |opts| {
         opts.summary = false;
-        opts.off_cpu = Some(record::off_cpu::Options::default());
+        opts.off_cpu = Some(record::off_cpu::OffCpuOpts::default());
     });
     rival.kill().expect("ours to kill");
     rival.wait().expect("ours to wait for");
@@ -358,7 +358,7 @@ fn children_that_live_already_are_recorded_with_their_parent_or_reported_as_left
         let recorded_with = |name: &str, whom: Whom| {
             recorded(name, &["true"], |opts| {
                 opts.target.whom = whom;
-                opts.off_cpu = with_off_cpu.then(record::off_cpu::Options::default);
+                opts.off_cpu = with_off_cpu.then(record::off_cpu::OffCpuOpts::default);
             })
         };
         let Some(tree) = recorded_with("tree", Whom::Trees(vec![pid])) else { return };

@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
-use record::off_cpu::{EndRecord, Engine, EngineCounts, Kind, Options, Record, Scope, SiteSums};
+use record::off_cpu::{
+    EndRecord, Engine, EngineCounts, OffCpuOpts, OffCpuRecord, OffCpuRecordKind, Scope, SiteSums,
+};
 
 /// Sums of one thread's samples, by kind.
 #[derive(Debug, Default)]
@@ -22,7 +24,7 @@ struct Sums {
 impl Sums {
     fn take_site(&mut self, site: &SiteSums) {
         assert_eq!(u64::from(site.count), site.lengths.iter().map(|&many| u64::from(many)).sum::<u64>());
-        if site.kind == Kind::Sleep {
+        if site.kind == OffCpuRecordKind::Sleep {
             self.sleeps += u64::from(site.count);
             self.longest_sleep_ns = self.longest_sleep_ns.max(site.longest_ns);
         }
@@ -37,25 +39,25 @@ struct Recorded {
 }
 
 impl Recorded {
-    fn take(&mut self, record: Record<'_>) {
+    fn take(&mut self, record: OffCpuRecord<'_>) {
         match record {
-            Record::Sample(sample) => {
+            OffCpuRecord::Sample(sample) => {
                 let sums = self.sums.entry(sample.tid()).or_default();
                 sums.weight_ns[sample.kind() as usize] += sample.wait_weight_ns();
-                sums.weight_ns[Kind::Runnable as usize] += sample.runnable_weight_ns();
+                sums.weight_ns[OffCpuRecordKind::Runnable as usize] += sample.runnable_weight_ns();
                 sums.samples += 1;
                 sample.site().iter().for_each(|site| sums.take_site(site));
                 sums.with_stack += u64::from(sample.stack().len() > 64 && sample.kernel_chain().count() > 1);
             }
-            Record::Waker(waker) => self.sums.entry(waker.tid()).or_default().wakers += 1,
-            Record::Rest(rest) => {
+            OffCpuRecord::Waker(waker) => self.sums.entry(waker.tid()).or_default().wakers += 1,
+            OffCpuRecord::Rest(rest) => {
                 let sums = self.sums.entry(rest.tid).or_default();
                 sums.weight_ns[rest.sums.kind as usize] += rest.sums.wait_ns;
-                sums.weight_ns[Kind::Runnable as usize] += rest.sums.runnable_ns;
+                sums.weight_ns[OffCpuRecordKind::Runnable as usize] += rest.sums.runnable_ns;
                 sums.take_site(&rest.sums);
             }
-            Record::Exec(_) | Record::Site(_) => {}
-            Record::End(end) => {
+            OffCpuRecord::Exec(_) | OffCpuRecord::Site(_) => {}
+            OffCpuRecord::End(end) => {
                 self.ends.insert(end.tid, *end);
             }
         }
@@ -91,10 +93,10 @@ fn run_to_end(threads: Vec<Held>) {
 }
 
 fn record_threads(scope: &Scope, during: impl FnOnce()) -> Option<Recorded> {
-    record_with(&Options::default(), scope, during)
+    record_with(&OffCpuOpts::default(), scope, during)
 }
 
-fn record_with(options: &Options, scope: &Scope, during: impl FnOnce()) -> Option<Recorded> {
+fn record_with(options: &OffCpuOpts, scope: &Scope, during: impl FnOnce()) -> Option<Recorded> {
     record_reading(Reading::Always, options, scope, during)
 }
 
@@ -108,7 +110,7 @@ enum Reading {
 
 fn record_reading(
     reading: Reading,
-    options: &Options,
+    options: &OffCpuOpts,
     scope: &Scope,
     during: impl FnOnce(),
 ) -> Option<Recorded> {
@@ -176,7 +178,7 @@ fn weights_and_carries_add_up_to_each_threads_lifetime() {
     }
     let nap = &recorded.ends[&tids[0]];
     // Sixty naps of 5 ms; how long it waits for a CPU after each is the machine's affair.
-    assert!(nap.total_ns[Kind::Sleep as usize] >= 298_000_000, "{nap:?}");
+    assert!(nap.total_ns[OffCpuRecordKind::Sleep as usize] >= 298_000_000, "{nap:?}");
 }
 
 fn check_conservation(recorded: &Recorded, tid: u32) {
@@ -208,7 +210,7 @@ fn a_thread_blocked_before_and_after_recording_is_counted_whole() {
     };
     check_conservation(&recorded, tid);
     let end = &recorded.ends[&tid];
-    assert!(end.total_ns[Kind::Sleep as usize] >= 190_000_000, "{end:?}");
+    assert!(end.total_ns[OffCpuRecordKind::Sleep as usize] >= 190_000_000, "{end:?}");
     assert_eq!(recorded.sums[&tid].with_stack, 1, "{recorded:?}");
     run_to_end(vec![sleeper]);
 }
@@ -240,7 +242,7 @@ fn every_short_wait_is_counted_and_the_longest_is_known() {
     });
     let tid = napper.tid;
     // A few samples only: nearly all is known as sums.
-    let rarely = Options { period_ns: 100_000_000, ..Options::default() };
+    let rarely = OffCpuOpts { period_ns: 100_000_000, ..OffCpuOpts::default() };
     let Some(recorded) = record_with(&rarely, &Scope::Threads(vec![tid]), || run_to_end(vec![napper])) else {
         return;
     };
@@ -258,7 +260,7 @@ fn a_ring_that_is_full_costs_stacks_and_never_time() {
     let threads: Vec<Held> =
         (0..8).map(|_| hold(|| (0..60).for_each(|_| std::thread::sleep(Duration::from_millis(2))))).collect();
     let tids: Vec<u32> = threads.iter().map(|held| held.tid).collect();
-    let tiny = Options { ring_bytes: 4096, ..Options::default() };
+    let tiny = OffCpuOpts { ring_bytes: 4096, ..OffCpuOpts::default() };
     let scope = Scope::Threads(tids.clone());
     let Some(recorded) = record_reading(Reading::AtEnd, &tiny, &scope, || run_to_end(threads)) else {
         return;
@@ -278,7 +280,7 @@ fn without_room_to_keep_stacks_times_stay_whole_and_the_lack_is_counted() {
         .map(|_| hold(|| (0..30).for_each(|_| std::thread::sleep(Duration::from_millis(3)))))
         .collect();
     let tids: Vec<u32> = threads.iter().map(|held| held.tid).collect();
-    let one = Options { slots: 1, ..Options::default() };
+    let one = OffCpuOpts { slots: 1, ..OffCpuOpts::default() };
     let Some(recorded) = record_with(&one, &Scope::Threads(tids.clone()), || run_to_end(threads)) else {
         return;
     };

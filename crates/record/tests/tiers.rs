@@ -8,7 +8,7 @@ use std::sync::Mutex;
 
 use perfdata::off_cpu::{OffCpuTotals, Payload, State, flag};
 use perfdata::{Order, PerfData, Record};
-use record::off_cpu::{Options, Tier};
+use record::off_cpu::{OffCpuOpts, Tier};
 use record::opts::{CallGraph, FileOpts, KeepFiles, Output, RecordOpts, StackOpts};
 use record::summary::Notice;
 use record::{RunSummary, Target};
@@ -67,7 +67,7 @@ fn recorded(best: Tier) -> Option<(RunSummary, Told)> {
             ..FileOpts::default()
         },
         summary: true,
-        off_cpu: Some(Options { best, ..Options::default() }),
+        off_cpu: Some(OffCpuOpts { best, ..OffCpuOpts::default() }),
         ..RecordOpts::default()
     };
     let summary = match record::record(&opts) {

@@ -4,10 +4,10 @@
 //! anything is out of the ordinary: the thread's first call, a full chunk, a change of the high parts of time
 //! or address, a frame that was left without returning, a function with a rule.
 
+mod cyg_profile;
 mod events;
 mod lifetime;
 mod parts;
-mod reported;
 mod return_hooks;
 mod ruled;
 pub mod signal_toggle;

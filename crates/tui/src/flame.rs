@@ -5,7 +5,7 @@ use crossterm::event::{KeyCode, KeyEvent};
 use display::fit::cut;
 use display::number;
 use perfdata::text::harmless;
-use profile::view::flame::{FlameCell, Kind, Layout, LayoutOpts, NodeId, Tree, Unit};
+use profile::view::flame::{FlameCell, FrameKind, Layout, LayoutOpts, NodeId, Tree, Unit};
 use ratatui::layout::Rect;
 
 /// A flame graph with a cursor.
@@ -206,7 +206,7 @@ impl FlameView {
         let text = if room >= 4 { format!("│{}", cut(&name, room - 1)) } else { "│".to_owned() };
         let odd = cell.start.count_ones() % 2 == 1;
         let mut style = match tree.kind(name_id) {
-            Kind::Waiting => theme.state_frame(&name),
+            FrameKind::Waiting => theme.state_frame(&name),
             kind => theme.frame(kind, odd && theme.colour),
         };
         if self.is_hit(&name) {

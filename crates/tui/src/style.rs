@@ -1,7 +1,7 @@
 //! Colours, with a plain form for terminals without.
 
 use display::palette::StateClass;
-use profile::view::flame::Kind;
+use profile::view::flame::FrameKind;
 use ratatui::style::{Color, Modifier, Style};
 
 /// How things look.
@@ -86,20 +86,20 @@ impl Theme {
     }
 
     /// A frame of the flame graph; `odd` separates neighbours without colour.
-    pub fn frame(self, kind: Kind, odd: bool) -> Style {
+    pub fn frame(self, kind: FrameKind, odd: bool) -> Style {
         if !self.colour {
             return if odd { Style::new().add_modifier(Modifier::REVERSED) } else { Style::new() };
         }
         let (even, other) = match kind {
-            Kind::Task => (252, 250),
-            Kind::Program => (216, 209),
-            Kind::Library => (222, 221),
-            Kind::Kernel => (183, 177),
-            Kind::Jit => (157, 156),
-            Kind::Python => (117, 111),
-            Kind::Inlined => (158, 122),
-            Kind::Waiting => (153, 117),
-            Kind::Unknown => (254, 251),
+            FrameKind::Task => (252, 250),
+            FrameKind::Program => (216, 209),
+            FrameKind::Library => (222, 221),
+            FrameKind::Kernel => (183, 177),
+            FrameKind::Jit => (157, 156),
+            FrameKind::Python => (117, 111),
+            FrameKind::Inlined => (158, 122),
+            FrameKind::Waiting => (153, 117),
+            FrameKind::Unknown => (254, 251),
         };
         Style::new().fg(Color::Black).bg(Color::Indexed(if odd { other } else { even }))
     }

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use crate::repo::File;
 
 /// Most parameters that are patterns of tuples, `(pid, tid): (i32, i32)`: each is a small struct that has no name.
-const TUPLE_PARAMETERS: usize = 1;
+const TUPLE_PARAMETERS: usize = 0;
 
 /// Most public types whose name is one word that another public type has too.
-const SHARED_WORDS: usize = 6;
+const SHARED_WORDS: usize = 0;
 
 /// Most parameters of a library's public functions that are a `bool`: a format or mode is an enum. What is only a yes
 /// or no stays.
-const BOOL_PARAMETERS: usize = 53;
+const BOOL_PARAMETERS: usize = 44;
 
 /// A count so far below its limit asks for a lower limit.
 const SLACK: usize = 5;

@@ -5,9 +5,9 @@ use dso::{Machine, ObjectFile, Svma};
 use std::collections::HashSet;
 use std::path::Path;
 
-use super::reported;
+use super::cyg_profile;
+use super::entry_hook::{EntryHook, start_of};
 use super::source_files::SourceFiles;
-use super::starts::{EntryHook, start_of};
 use crate::recording::imports::ImportSlots;
 use crate::selection::rules::Rules;
 use crate::selection::trigger::{Arguments, Trigger};
@@ -165,7 +165,7 @@ pub fn look(path: &Path, rules: &Rules, with_imports: bool) -> crate::Result<Ins
     }
     let chooses = rules.any() || rules.any_values() || !rules.wanted.is_empty();
     if chooses && found.reports() {
-        reported::look(&object, rules, &described, &mut found);
+        cyg_profile::look(&object, rules, &described, &mut found);
     }
     if with_imports && (found.is_instrumented() || rules.imports_anyway) {
         let sleds = std::mem::take(&mut found.sleds);

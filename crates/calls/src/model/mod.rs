@@ -5,19 +5,19 @@
 //! Knows no addresses and no symbols: functions are numbers given by the caller.
 
 mod diff;
-mod gate;
-mod growing;
 mod histogram;
 mod replay;
+mod replay_gate;
 mod totals;
 mod traced;
 mod tree;
+mod tree_builder;
 mod uftrace;
 
 pub use diff::{CallSums, DiffRow, DiffUnit, diff};
-pub use gate::{Asked, CallFilters, Filter, Passage, ReplayGate, TimeWindow};
 pub use histogram::DurationHistogram;
 pub use replay::{Call, End, Extra, ExtraKind, Replay, Step};
+pub use replay_gate::{Asked, CallFilters, Filter, Passage, ReplayGate, TimeWindow};
 pub use totals::FunctionTotals;
 pub use traced::{FileGrowth, RawStep, ReadPlace, Steps, ThreadFile, TracedError, TscClock};
 pub use tree::{CallNode, CallProfile, CallStats, NodeId, SlowCall};

@@ -1,7 +1,7 @@
 //! A thread's entries and exits, replayed into finished calls.
 
-use super::gate::{Passage, ReplayGate};
-use super::growing::{Growing, ROOT};
+use super::replay_gate::{Passage, ReplayGate};
+use super::tree_builder::{ROOT, TreeBuilder};
 use super::{CallProfile, FunctionId, NodeId};
 use profile::grow::Grow as _;
 
@@ -108,7 +108,7 @@ struct Open {
 /// Replays one thread.
 pub struct Replay<'a> {
     profile: CallProfile,
-    tree: Growing,
+    tree: TreeBuilder,
     gate: ReplayGate<'a>,
     /// Calls as slow as this may be among the slowest, ns.
     slow_from_ns: u64,
@@ -121,7 +121,7 @@ impl<'a> Replay<'a> {
     #[must_use]
     pub fn new(profile: CallProfile, gate: ReplayGate<'a>) -> Self {
         let slow_from_ns = profile.slow_from_ns();
-        Self { profile, tree: Growing::new(), gate, slow_from_ns, open: Vec::new(), last_ns: 0 }
+        Self { profile, tree: TreeBuilder::new(), gate, slow_from_ns, open: Vec::new(), last_ns: 0 }
     }
 
     /// Number of open calls.

@@ -11,11 +11,11 @@ use super::decode::{DecodedPiece, PieceDecoder, locked};
 use super::pieces::{self, Piece};
 use super::threads::{Takes, Threads, TraceThread};
 use super::{Trace, TraceOutcome, stream};
-use crate::recording::names::Functions;
+use crate::recording::functions::Functions;
 
 /// Where a stretch of a thread's branches comes from.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct StretchOrigin {
     piece: u32,
     /// Its number among the stretches that the piece decodes to.
     stretch: u32,
@@ -42,7 +42,7 @@ pub struct Indexed<'t, 'a> {
     decoder: PieceDecoder<'t, 'a, Move>,
     pieces: Vec<Piece>,
     /// Each thread's way through the trace.
-    ways: BTreeMap<i32, Vec<Place>>,
+    ways: BTreeMap<i32, Vec<StretchOrigin>>,
     spans: BTreeMap<i32, Span>,
     /// The number by name of each function's number while decoding.
     order: Vec<FunctionId>,
@@ -61,13 +61,13 @@ impl<'t, 'a> Indexed<'t, 'a> {
     pub fn new(trace: &'t Trace<'a>) -> (Self, Functions, TraceOutcome) {
         let side = &trace.side;
         let (pieces, unused) = pieces::cut(side);
-        let mut ways: BTreeMap<i32, Vec<Place>> = BTreeMap::new();
+        let mut ways: BTreeMap<i32, Vec<StretchOrigin>> = BTreeMap::new();
         let decoder: PieceDecoder<'t, 'a, Move> = PieceDecoder::new(&trace.code, side);
         let mut threads = Threads::new(|_| Some(Span::default()));
         let tally = stream::run(&decoder, &pieces, |stretches| {
             for stretch in &stretches {
                 let (piece, number) = stretch.place;
-                let place = Place { piece, stretch: number, joined: stretch.joined };
+                let place = StretchOrigin { piece, stretch: number, joined: stretch.joined };
                 ways.entry(stretch.tid).or_default().push(place);
             }
             threads.take(side, &stretches);
@@ -107,7 +107,7 @@ impl<'t, 'a> Indexed<'t, 'a> {
     }
 
     /// The piece of the first of these places; those needed after it are decoded at the same time, on other cores.
-    fn piece(&self, places: &[Place]) -> Option<Arc<DecodedPiece<Move>>> {
+    fn piece(&self, places: &[StretchOrigin]) -> Option<Arc<DecodedPiece<Move>>> {
         let held = |lately: &Lately, number: u32| {
             lately.iter().find(|(held, _)| *held == number).map(|(_, decoded)| Arc::clone(decoded))
         };
@@ -146,7 +146,7 @@ pub struct IndexedSteps<'i, 't, 'a> {
     indexed: &'i Indexed<'t, 'a>,
     tid: i32,
     /// Where the next come from.
-    places: &'i [Place],
+    places: &'i [StretchOrigin],
     thread: TraceThread<Vec<(u64, Step)>>,
     /// The first of the steps at hand that was not reported yet.
     at: usize,

@@ -3,99 +3,21 @@
 //
 // Source: linux v6.18 tools/perf/builtin-script.c perf_sample__fprintf_start(), perf_sample__fprintf_bts();
 
-use crate::error::bail;
+mod columns;
+mod selection;
+
 use crate::pt::Sideband;
-use intelpt::{FlowEvent, FlowKind, Gap, branch_word};
+use intelpt::{FlowEvent, FlowKind, Gap};
 use rustc_hash::FxHashMap;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-use super::image::{CodeAt, ProcessMoment, TraceCode};
-use super::kinds::Kinds;
+use super::image::{ProcessMoment, TraceCode};
 use super::walk::{Chains, SampledEvent, Walk};
+use columns::{BRANCHES, INSTRUCTIONS};
 use perfdata::PidTid;
 use perfdata::text::harmless;
-
-/// The fields, in perf's order.
-const FIELDS: [&str; 13] =
-    ["comm", "pid", "tid", "cpu", "time", "period", "event", "flags", "ip", "sym", "symoff", "dso", "addr"];
-/// Those printed unless asked otherwise.
-const USUAL: [&str; 10] = ["comm", "tid", "cpu", "time", "period", "event", "ip", "sym", "symoff", "dso"];
-
-/// Which fields.
-#[derive(Clone, Debug)]
-struct Fields(Vec<&'static str>);
-
-impl Fields {
-    fn parse(texts: &[String]) -> crate::Result<Self> {
-        let mut fields = Self(USUAL.into_iter().chain(["addr"]).collect());
-        for text in texts {
-            let text = text.strip_prefix("hw:").unwrap_or(text);
-            if !text.starts_with(['+', '-']) {
-                fields.0.clear();
-            }
-            for word in text.split(',').filter(|word| !word.is_empty()) {
-                let (on, name) = match word.strip_prefix('-') {
-                    Some(name) => (false, name),
-                    None => (true, word.strip_prefix('+').unwrap_or(word)),
-                };
-                let Some(known) = FIELDS.iter().find(|known| **known == name) else {
-                    bail!("-F {name}: branches of a trace have {}", FIELDS.join(", "));
-                };
-                fields.0.retain(|field| field != known);
-                if on {
-                    fields.0.push(known);
-                }
-            }
-        }
-        Ok(fields)
-    }
-
-    fn has(&self, name: &str) -> bool {
-        self.0.contains(&name)
-    }
-}
-
-/// What is to be printed.
-#[derive(Clone, Debug)]
-pub struct LineSelection {
-    /// Which events.
-    pub kinds: Kinds,
-    fields: Fields,
-    nanoseconds: bool,
-    /// Only these processes, threads, names, CPUs, times; all if empty.
-    pub pids: Vec<u32>,
-    /// See `pids`.
-    pub tids: Vec<u32>,
-    /// See `pids`.
-    pub comms: Vec<String>,
-    /// See `pids`.
-    pub cpus: Option<Vec<i32>>,
-    /// First and last, ns.
-    pub times: Option<(u64, u64)>,
-    /// Width of the longest event's name in the file.
-    pub name_width: usize,
-}
-
-impl LineSelection {
-    /// All threads and times.
-    ///
-    /// # Errors
-    /// Unknown letters or fields.
-    pub fn new(kinds: &str, fields: &[String], nanoseconds: bool) -> crate::Result<Self> {
-        Ok(Self {
-            kinds: Kinds::parse(kinds)?,
-            fields: Fields::parse(fields)?,
-            nanoseconds,
-            pids: Vec::new(),
-            tids: Vec::new(),
-            comms: Vec::new(),
-            cpus: None,
-            times: None,
-            name_width: 0,
-        })
-    }
-}
+pub use selection::{LineSelection, TimeDigits};
 
 /// Where and when an event happened.
 #[derive(Clone, Copy)]
@@ -327,9 +249,9 @@ impl<'a> Lines<'a> {
         }
         if fields.has("time") {
             let (seconds, ns) = (time_ns / 1_000_000_000, time_ns % 1_000_000_000);
-            let _ = match wanted.nanoseconds {
-                true => write!(self.line, "{seconds:>5}.{ns:09}: "),
-                false => write!(self.line, "{seconds:>5}.{:06}: ", ns / 1000),
+            let _ = match wanted.digits {
+                TimeDigits::Nanos => write!(self.line, "{seconds:>5}.{ns:09}: "),
+                TimeDigits::Micros => write!(self.line, "{seconds:>5}.{:06}: ", ns / 1000),
             };
         }
         if fields.has("period") {
@@ -338,99 +260,5 @@ impl<'a> Lines<'a> {
         if fields.has("event") {
             let _ = write!(self.line, "{event:>0$}: ", wanted.name_width.max(wanted.kinds.longest_name()));
         }
-    }
-
-    fn address(&mut self, spot: CodeSpot, ip: u64) {
-        let _ = write!(self.line, "{ip:>16x}");
-        self.names(spot, ip);
-    }
-
-    /// Symbol and file, as far as asked for.
-    fn names(&mut self, spot: CodeSpot, ip: u64) {
-        let (space, fields) = (spot.space, &self.wanted.fields);
-        if let Some(known) = self.names.get(&(space, ip)) {
-            return self.line.push_str(known);
-        }
-        let at = self.at(spot, ip);
-        let mut text = String::new();
-        if fields.has("sym") {
-            match at.symbol {
-                Some((name, offset)) => {
-                    text.push(' ');
-                    text.push_str(&harmless(&dso::demangle(name)));
-                    if fields.has("symoff") {
-                        let _ = write!(text, "+{offset:#x}");
-                    }
-                }
-                None => text.push_str(" [unknown]"),
-            }
-        }
-        if fields.has("dso") {
-            let _ = write!(text, " ({})", harmless(at.file.unwrap_or("[unknown]")));
-        }
-        self.line.push_str(&text);
-        self.names.insert((space, ip), text.into());
-    }
-
-    fn at(&self, spot: CodeSpot, ip: u64) -> CodeAt<'a> {
-        self.code.at(self.side, spot.moment, ip)
-    }
-
-    /// perf's word for what happened.
-    fn flags(&mut self, spot: CodeSpot, event: &FlowEvent) -> &'static str {
-        match event.what {
-            FlowKind::Call => "call",
-            FlowKind::Return => "return",
-            FlowKind::Begin => "tr strt",
-            FlowKind::EndAsync => "tr end  async",
-            FlowKind::Interrupt => "hw int",
-            FlowKind::Abort => "tx abrt",
-            FlowKind::Jump | FlowKind::Far => self.word(spot, event),
-            FlowKind::End => match self.word(spot, event) {
-                "syscall" => "tr end  syscall",
-                "int" => "tr end  int",
-                "iret" => "tr end  iret",
-                "sysret" => "tr end  sysret",
-                "call" => "tr end  call",
-                "return" => "tr end  return",
-                "jcc" => "tr end  jcc",
-                "jmp" => "tr end  jmp",
-                _ => "tr end",
-            },
-            FlowKind::Gap(_) => "",
-        }
-    }
-
-    /// The kind of the event's branch.
-    fn word(&mut self, spot: CodeSpot, event: &FlowEvent) -> &'static str {
-        let ip = event.from;
-        let key = (spot.space, ip);
-        if let Some(known) = self.words.get(&key) {
-            return known;
-        }
-        let word = branch_word(self.at(spot, ip).code, event.bits.into()).unwrap_or("");
-        self.words.insert(key, word);
-        word
-    }
-}
-
-/// What perf calls the events it makes of branches and instructions in user mode.
-const BRANCHES: &str = "branches:u";
-const INSTRUCTIONS: &str = "instructions:u";
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn fields_are_added_taken_away_and_set() {
-        let has = |texts: &[&str], name| {
-            let texts: Vec<String> = texts.iter().map(|text| (*text).to_owned()).collect();
-            Fields::parse(&texts).unwrap().has(name)
-        };
-        assert!(has(&[], "addr") && !has(&[], "flags"));
-        assert!(has(&["-event,+flags"], "flags") && !has(&["-event,+flags"], "event"));
-        assert!(!has(&["tid,ip"], "time"));
-        assert!(Fields::parse(&["brstack".to_owned()]).is_err());
     }
 }

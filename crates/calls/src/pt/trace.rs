@@ -12,7 +12,7 @@ use perfdata::PerfData;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
-use crate::recording::names::Functions;
+use crate::recording::functions::Functions;
 use crate::selection::view_filter::ViewFilter;
 use symbols::kernel_of;
 

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use tracer::layout;
 
 use super::folder::{Folder, RecordedThread};
-use super::names::{Functions, ThreadBegin};
+use super::functions::{Functions, ThreadBegin};
 use crate::view::slow_call::{FunctionEntry, Holder, LastSlow, SlowWish};
 
 /// A thread's file, as far as it was read.

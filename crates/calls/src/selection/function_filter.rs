@@ -4,7 +4,7 @@ use crate::model::{Asked, CallFilters, Filter, FunctionId};
 
 use super::view_filter::ViewFilter;
 use super::view_spec::ViewSpec;
-use crate::recording::names::Functions;
+use crate::recording::functions::Functions;
 
 /// Which functions are filtered, decided once each; by default none.
 #[derive(Default)]

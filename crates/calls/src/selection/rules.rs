@@ -7,8 +7,8 @@ use std::path::Path;
 use tracer::layout::sleds;
 
 use super::pattern::Pattern;
-use super::switch::TraceSwitch;
 use super::trace_spec::TraceSpec;
+use super::trace_switch::TraceSwitch;
 use super::trigger::{Arguments, ResultWish, Trigger};
 use super::view_spec::ViewSpec;
 

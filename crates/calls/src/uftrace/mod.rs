@@ -10,10 +10,10 @@ use std::rc::Rc;
 
 use crate::recording::folder_file;
 use crate::recording::function::Function;
-use crate::recording::names::Functions;
+use crate::recording::functions::Functions;
 use crate::selection::view_spec::ViewSpec;
 use crate::view::View;
-use crate::view::track::DecodedThread;
+use crate::view::thread_track::DecodedThread;
 use specs::{DebugSpecs, NamedSymbol, Specs, ValueSpecs};
 
 /// Whether `path` is such a folder.

@@ -7,7 +7,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::iter::Peekable;
 
 use super::View;
-use super::track::Track;
+use super::thread_track::ThreadTrack;
 
 /// What is shown of a thread's calls, by the order in which they were entered: two bits each, for there may be many.
 #[derive(Default)]
@@ -146,7 +146,7 @@ impl<'a> Walk<'a> {
 }
 
 /// Walks a thread once to learn which calls are shown and which of them hold others.
-fn plan(view: &View<'_>, track: &Track<'_>) -> Plan {
+fn plan(view: &View<'_>, track: &ThreadTrack<'_>) -> Plan {
     let (mut walk, mut plan) = (Walk::new(view), Plan::default());
     let ended = |walk: &mut Walk<'_>, plan: &mut Plan, below| {
         let Some((call, is_shown)) = walk.leave(below) else { return };
@@ -183,7 +183,7 @@ fn plan(view: &View<'_>, track: &Track<'_>) -> Plan {
 /// The lines of one thread in time order.
 struct Lines<'a> {
     steps: Peekable<Box<dyn Iterator<Item = (u64, Step)> + 'a>>,
-    track: &'a Track<'a>,
+    track: &'a ThreadTrack<'a>,
     plan: &'a Plan,
     walk: Walk<'a>,
     /// Lines to come before any other.
@@ -191,7 +191,7 @@ struct Lines<'a> {
 }
 
 impl<'a> Lines<'a> {
-    fn new(view: &'a View<'_>, track: &'a Track<'_>, plan: &'a Plan) -> Self {
+    fn new(view: &'a View<'_>, track: &'a ThreadTrack<'_>, plan: &'a Plan) -> Self {
         Self { steps: track.steps().peekable(), track, plan, walk: Walk::new(view), ready: VecDeque::new() }
     }
 
@@ -293,7 +293,7 @@ impl Iterator for Lines<'_> {
 /// The first error of `take`, which ends the walk.
 pub fn each_line<E>(
     view: &View<'_>,
-    take: &mut dyn FnMut(&Track<'_>, &CallLine) -> Result<(), E>,
+    take: &mut dyn FnMut(&ThreadTrack<'_>, &CallLine) -> Result<(), E>,
 ) -> Result<(), E> {
     let plans: Vec<Plan> = view.tracks.par_iter().map(|track| plan(view, track)).collect();
     let mut threads: Vec<Lines<'_>> =

@@ -5,7 +5,7 @@ pub mod limits;
 pub mod page;
 pub mod slow_call;
 pub mod spans;
-pub mod track;
+pub mod thread_track;
 
 use crate::error::Context;
 use crate::error::ensure;
@@ -20,11 +20,11 @@ use tracer::layout;
 
 use crate::pt::{Indexed, Summed, Trace, TraceOutcome, TraceSelection};
 use crate::recording::folder::{Folder, RecordedThread};
-use crate::recording::names::{Functions, ThreadBegin};
+use crate::recording::functions::{Functions, ThreadBegin};
 use crate::selection::function_filter::FunctionFilter;
 use crate::selection::view_filter::ViewFilter;
 use crate::selection::view_spec::ViewSpec;
-use track::{DecodedThread, Source, Track};
+use thread_track::{DecodedThread, Source, ThreadTrack};
 
 /// A recording made ready for any view.
 pub struct View<'a> {
@@ -33,7 +33,7 @@ pub struct View<'a> {
     /// The filters.
     pub filter: FunctionFilter,
     /// The threads chosen.
-    pub tracks: Vec<Track<'a>>,
+    pub tracks: Vec<ThreadTrack<'a>>,
     window: TimeWindow,
     totals: Vec<(FunctionId, CallStats)>,
     spec: &'a ViewSpec,
@@ -65,7 +65,7 @@ impl<'a> View<'a> {
             let numbers = addresses.iter().map(|at| (*at, functions.at(folder, begin, *at))).collect();
             let off = folder.off.get(&thread.tid).map_or(&[][..], Vec::as_slice);
             let source = Source::File { file, numbers, clock, off };
-            tracks.push(Track { tid: thread.tid, pid: Some(thread.pid), name: None, source });
+            tracks.push(ThreadTrack { tid: thread.tid, pid: Some(thread.pid), name: None, source });
         }
         let all: Vec<String> = folder.threads.iter().map(|thread| thread.tid.to_string()).collect();
         // Whose they are is not known.
@@ -111,7 +111,7 @@ impl<'a> View<'a> {
         let track = |tid: i32| {
             let (pid, name) = indexed.names(tid);
             let (tid, pid) = (tid.cast_unsigned(), Some(pid.cast_unsigned()));
-            Track { tid, pid, name, source: Source::Traced(indexed) }
+            ThreadTrack { tid, pid, name, source: Source::Traced(indexed) }
         };
         let tracks = indexed.tids().map(track).filter(|track| spec.means(track.tid, track.pid)).collect();
         Self::new(functions, tracks, spec, &all)
@@ -131,7 +131,7 @@ impl<'a> View<'a> {
             .into_iter()
             .map(|DecodedThread { tid, pid, name, steps, values }| {
                 let source = Source::DecodedThread { steps, values };
-                Track { tid, pid, name, source }
+                ThreadTrack { tid, pid, name, source }
             })
             .filter(|track| spec.means(track.tid, track.pid))
             .collect();
@@ -167,7 +167,7 @@ impl<'a> View<'a> {
 
     fn new(
         functions: Functions,
-        tracks: Vec<Track<'a>>,
+        tracks: Vec<ThreadTrack<'a>>,
         spec: &'a ViewSpec,
         all: &[String],
     ) -> crate::Result<Self> {
@@ -262,8 +262,8 @@ impl<'a> View<'a> {
     }
 }
 
-fn start_ns(tracks: &[Track<'_>]) -> u64 {
-    tracks.iter().filter_map(Track::first_ns).min().unwrap_or(0)
+fn start_ns(tracks: &[ThreadTrack<'_>]) -> u64 {
+    tracks.iter().filter_map(ThreadTrack::first_ns).min().unwrap_or(0)
 }
 
 /// The distinct addresses a thread called, sorted; those of backtraces among them.

@@ -1,9 +1,9 @@
 //! A sum of calls as the data of the page: exact time by path, on and off the CPU.
 
 use crate::model::{CallNode, CallProfile, CallStats, NodeId as CallNodeId};
-use crate::recording::names::Functions;
+use crate::recording::functions::Functions;
 use profile::profile::Sums;
-use profile::view::flame::{Kind, NodeId, Tree, Unit};
+use profile::view::flame::{FrameKind, NodeId, Tree, Unit};
 use profile::view::page::{PageData, PageItem};
 
 /// States of the page's amounts.
@@ -16,7 +16,7 @@ pub fn page_data(sum: &CallProfile, functions: &Functions) -> PageData {
     let mut places: Vec<NodeId> = Vec::with_capacity(sum.nodes().len());
     let mut items = Vec::new();
     for CallNode { parent, function, stats } in sum.nodes() {
-        let name = tree.intern(&functions.of(*function).name, Kind::Program);
+        let name = tree.intern(&functions.of(*function).name, FrameKind::Program);
         let above = parent.map_or(Tree::ROOT, |CallNodeId(id)| places[id as usize]);
         let node = tree.child(above, name);
         places.push(node);

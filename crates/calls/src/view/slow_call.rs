@@ -5,7 +5,7 @@
 use crate::model::{Asked, CallProfile, Extra, FunctionId, Replay, ReplayGate, Step};
 use perfdata::PidTid;
 
-use crate::recording::names::Functions;
+use crate::recording::functions::Functions;
 use crate::selection::pattern::Pattern;
 
 /// Steps held of one call at most (40 bytes each); of what follows only the ends of calls that are held.

@@ -3,7 +3,7 @@
 use crate::model::{Call, CallProfile, Extra, ExtraKind, FunctionId, Replay, Step};
 
 use crate::view::View;
-use crate::view::track::Track;
+use crate::view::thread_track::ThreadTrack;
 
 /// What a span represents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +39,7 @@ pub struct Extras {
 impl Extras {
     /// Names and values, as text; the result is called `return`.
     #[must_use]
-    pub fn named(&self, view: &View<'_>, track: &Track<'_>, what: SpanKind) -> Vec<(String, String)> {
+    pub fn named(&self, view: &View<'_>, track: &ThreadTrack<'_>, what: SpanKind) -> Vec<(String, String)> {
         let SpanKind::Call(function) = what else { return Vec::new() };
         let Some(formats) = view.functions.values(function) else { return Vec::new() };
         let arguments =
@@ -91,7 +91,7 @@ impl Span {
 
 /// The spans of a thread that the filters let pass, by start, outer before inner.
 #[must_use]
-pub fn of_track(view: &View<'_>, track: &Track<'_>) -> Vec<Span> {
+pub fn of_track(view: &View<'_>, track: &ThreadTrack<'_>) -> Vec<Span> {
     let mut spans: Vec<Span> = Vec::new();
     let mut replay = Replay::new(CallProfile::new(track.tid, 0), view.gate());
     let mut open = Open::default();

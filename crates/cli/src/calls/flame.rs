@@ -13,7 +13,7 @@ use calls::recording::function::Function;
 use calls::view::View;
 use display::number;
 use exchange::export;
-use profile::view::flame::{Kind, NodeId, Tree, Unit};
+use profile::view::flame::{FrameKind, NodeId, Tree, Unit};
 
 /// The frame of a call's own time off the CPU.
 const OFF_CPU: &str = "[off CPU]";
@@ -123,7 +123,7 @@ fn calls_of(count: u64) -> String {
 /// The calls as a tree to draw: a frame's width is its total ns, its own time off the CPU a frame on it.
 fn tree(sum: &CallProfile, view: &View<'_>, counts: bool) -> Tree {
     let mut tree = Tree::new(Unit::Nanoseconds);
-    let off = tree.intern(OFF_CPU, Kind::Waiting);
+    let off = tree.intern(OFF_CPU, FrameKind::Waiting);
     let mut drawn: Vec<NodeId> = Vec::with_capacity(sum.nodes().len());
     for CallNode { parent, function, stats, .. } in sum.nodes() {
         let function = view.functions.of(*function);
@@ -149,9 +149,9 @@ fn tree(sum: &CallProfile, view: &View<'_>, counts: bool) -> Tree {
 }
 
 /// Functions that a library has, or that are called in one, look like a library's.
-fn kind_of(function: &Function) -> Kind {
+fn kind_of(function: &Function) -> FrameKind {
     let is_library = function.imported || function.dso.contains(".so");
-    if is_library { Kind::Library } else { Kind::Program }
+    if is_library { FrameKind::Library } else { FrameKind::Program }
 }
 
 /// `func:(count),avg:1.68s`.

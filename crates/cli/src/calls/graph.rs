@@ -6,8 +6,8 @@ use std::cmp::Reverse;
 use std::io::{self, Write};
 
 use crate::terminal::out::harmless;
+use calls::recording::functions::Functions;
 use calls::recording::kernel;
-use calls::recording::names::Functions;
 use display::number;
 
 /// The tree's children by node, the largest total first; and the roots.

@@ -10,15 +10,15 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use super::growth::Growth;
+use super::late_objects::LateObjects;
 use super::observer::RecordingObserver;
-use super::opened::Opened;
-use super::price::Used;
+use super::overhead::ResourceUse;
 use super::record_spec::RecordSpec;
+use super::size_watchdog::SizeWatchdog;
 use super::switches;
 use crate::terminal::out;
 use calls::selection::rules::Rules;
-use calls::selection::switch::TraceSwitch;
+use calls::selection::trace_switch::TraceSwitch;
 use tracer::layout::{self, sleds as list};
 
 /// How a run ended, and what it took.
@@ -26,7 +26,7 @@ pub struct Ended {
     /// Its status as a shell shows it.
     pub status: u8,
     /// Time and CPU.
-    pub used: Used,
+    pub used: ResourceUse,
     /// Kept until the last message: one Ctrl-C too many does not end that.
     _signals: StopSignals,
 }
@@ -39,7 +39,7 @@ pub struct Ended {
 pub fn run(
     args: &RecordSpec,
     preloading: Vec<(&'static str, OsString)>,
-    mut opened: Opened<'_>,
+    mut opened: LateObjects<'_>,
     mut live: Option<&mut dyn RecordingObserver>,
 ) -> anyhow::Result<Ended> {
     let dir = args.output.canonicalize()?;
@@ -61,7 +61,7 @@ pub fn run(
     let mut child = Child::fork_with(&command, signals.reader(), &surroundings).context("can't fork")?;
     child.exec().with_context(|| format!("can't start {}", args.command[0].display()))?;
     let mut look = |at_end: bool| live.as_mut().map_or(Ok(()), |live| live.look_at_folder(&dir, at_end));
-    let mut growth = Growth::new(args.quiet || is_live);
+    let mut growth = SizeWatchdog::new(args.quiet || is_live);
     let mut each = || {
         opened.answer();
         if let Some(line) = growth.look(&dir, args) {
@@ -72,7 +72,8 @@ pub fn run(
     let end = wait(&mut child, role, &mut signals, &mut each)?.shell_code();
     look(true)?;
     let (tsc, ns) = record::sys::time::ticks_and_ns().unwrap_or_default();
-    let used = Used { wall_ns: Clock::Monotonic.now_ns() - started_ns, cpu_ns: cpu_ns() - used_before_ns };
+    let used =
+        ResourceUse { wall_ns: Clock::Monotonic.now_ns() - started_ns, cpu_ns: cpu_ns() - used_before_ns };
     let info = format!(
         "command {}\nstatus {end}\nwall_ns {}\nend tsc {tsc} monotonic_ns {ns}\n",
         args.command_text(),

@@ -23,7 +23,7 @@ use crate::terminal::out;
 use calls::probing::ProbePlan;
 use calls::recording::folder::Folder;
 use calls::recording::function::Function;
-use calls::recording::names::Functions;
+use calls::recording::functions::Functions;
 use calls::recording::tail_reader::Tail;
 use calls::selection::rules::Rules;
 use calls::view::slow_call::SlowWish;
@@ -68,7 +68,7 @@ pub struct Args {
 }
 
 /// What is shown, and when next.
-pub struct Live {
+pub struct LiveCalls {
     every: Duration,
     key: table::Key,
     lines: Option<usize>,
@@ -118,7 +118,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         record.output = folder.path().join("calls");
     }
     record.no_switches = true;
-    let mut live = Live {
+    let mut live = LiveCalls {
         every: Duration::from_secs_f64(interval),
         key: sort,
         lines,
@@ -158,7 +158,7 @@ fn check_slow(wish: &SlowWish, record: &RecordSpec) -> anyhow::Result<()> {
     Ok(())
 }
 
-impl RecordingObserver for Live {
+impl RecordingObserver for LiveCalls {
     fn wants_calls(&self) -> bool {
         self.tail.slow.wish().is_any()
     }
@@ -199,7 +199,7 @@ impl RecordingObserver for Live {
     }
 }
 
-impl Live {
+impl LiveCalls {
     /// Writes the last slow call where it is to be kept, if it is a new one.
     fn keep_slow(&mut self, from: &Path) -> anyhow::Result<()> {
         let seen = self.tail.slow.seen;

@@ -7,7 +7,7 @@ use crate::terminal::out::harmless;
 use calls::recording::kernel;
 use calls::view::View;
 use calls::view::call_lines::{CallLine, LineKind, NamedCall, each_line};
-use calls::view::track::Track;
+use calls::view::thread_track::ThreadTrack;
 use display::number;
 
 /// Prints all threads' calls, merged by time.
@@ -19,7 +19,12 @@ pub fn write(out: &mut impl Write, view: &View<'_>) -> io::Result<()> {
     each_line(view, &mut |track, line| write_line(out, view, track, line))
 }
 
-fn write_line(out: &mut impl Write, view: &View<'_>, track: &Track<'_>, line: &CallLine) -> io::Result<()> {
+fn write_line(
+    out: &mut impl Write,
+    view: &View<'_>,
+    track: &ThreadTrack<'_>,
+    line: &CallLine,
+) -> io::Result<()> {
     let (took, text) = match &line.what {
         LineKind::Begin(named) => (String::new(), format!("{} {{", call(view, track, *named))),
         LineKind::End { named, .. } if kernel::is_moment(view.functions.of(named.function)) => {
@@ -53,7 +58,7 @@ fn write_line(out: &mut impl Write, view: &View<'_>, track: &Track<'_>, line: &C
 }
 
 /// A call as the source would write it.
-fn call(view: &View<'_>, track: &Track<'_>, named: NamedCall) -> String {
+fn call(view: &View<'_>, track: &ThreadTrack<'_>, named: NamedCall) -> String {
     let formats = view.functions.values(named.function);
     let shown = named.arguments.and_then(|extra| Some(formats?.show_arguments(track.extra(extra))));
     name(view, named.function, &shown.unwrap_or_default())
@@ -71,7 +76,7 @@ fn name(view: &View<'_>, function: FunctionId, arguments: &str) -> String {
 
 fn result_of(
     view: &View<'_>,
-    track: &Track<'_>,
+    track: &ThreadTrack<'_>,
     function: FunctionId,
     result: Option<Extra>,
 ) -> Option<String> {

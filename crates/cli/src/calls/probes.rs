@@ -9,8 +9,8 @@ use super::observer::RecordingObserver;
 use super::probe_filters;
 use super::probe_selection::selection;
 use super::record_spec::RecordSpec;
-use super::scripts::{self, Became, ChosenProbes};
-use super::session::Session;
+use super::script_follower::{self, ChosenProbes, FollowedScript};
+use super::session::ProbeSession;
 use calls::probing::ProbePlan;
 use calls::probing::searched_files::searched_files;
 
@@ -37,7 +37,7 @@ pub fn run(
 /// # Errors
 /// If it becomes nothing in which a function is selected.
 pub fn run_script(args: &RecordSpec, live: Option<&mut dyn RecordingObserver>) -> anyhow::Result<ExitCode> {
-    let (became, program, chosen) = scripts::follow(args)?;
+    let (became, program, chosen) = script_follower::follow(args)?;
     let why = format!("{} is a script that became {}", args.command[0].display(), program.display());
     start(args, chosen, &why, Some(became), live)
 }
@@ -46,7 +46,7 @@ fn start(
     args: &RecordSpec,
     probes: ChosenProbes,
     why: &str,
-    became: Option<Became>,
+    became: Option<FollowedScript>,
     live: Option<&mut dyn RecordingObserver>,
 ) -> anyhow::Result<ExitCode> {
     let ChosenProbes { plan: chosen, exits } = probes;
@@ -66,7 +66,7 @@ fn start(
     let counted =
         if mode == CallMode::Totals { probe_filters::counted(args, &filters) } else { CountRules::default() };
     let options = ProbeOptions { mode, exits, ring_bytes: RING_BYTES, kernel, kernel_wish, counted };
-    let mut session = Session::start(args, chosen, options, became)?;
+    let mut session = ProbeSession::start(args, chosen, options, became)?;
     if !args.quiet {
         session.print_plan(why);
     }

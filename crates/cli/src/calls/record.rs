@@ -8,18 +8,18 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use super::closing;
 use super::kernel;
+use super::late_objects::LateObjects;
 use super::launch;
 use super::observer::RecordingObserver;
-use super::opened::Opened;
+use super::overhead::OverheadEstimate;
 use super::own_folder;
-use super::price::Told;
 use super::probe_args::ProbeArgs;
 use super::probes;
 use super::record_spec::RecordSpec;
 use super::recorder::Recorder;
-use super::scripts;
+use super::script_follower;
+use super::summary;
 use super::trace_args::TraceArgs;
 use crate::terminal::out;
 use calls::instrumented::sleds::{self, Instrumented};
@@ -118,7 +118,7 @@ pub fn run_with(args: &RecordSpec, live: Option<&mut dyn RecordingObserver>) -> 
     }
     let Some(name) = args.command.first() else { return probes::run(args, None, "attached", live) };
     let program = find_program(name)?;
-    if scripts::is_one(&program) {
+    if script_follower::is_one(&program) {
         return probes::run_script(args, live);
     }
     let mut rules = Rules::new(&args.patch, &args.trace)?;
@@ -133,11 +133,11 @@ pub fn run_with(args: &RecordSpec, live: Option<&mut dyn RecordingObserver>) -> 
     check(&program, &found, &rules)?;
     let recorder = prepare(&args.output, &program, &found)?;
     let tells = !args.quiet && live.is_none();
-    let told = if tells { Told::now(args, &recorder, &found) } else { None };
-    let opened = Opened::new(&args.output.canonicalize()?, &program, &rules)?;
+    let told = if tells { OverheadEstimate::now(args, &recorder, &found) } else { None };
+    let opened = LateObjects::new(&args.output.canonicalize()?, &program, &rules)?;
     let ended = launch::run(args, recorder.environment(&found), opened, live)?;
     if tells {
-        closing::print_summary(args, &recorder, &ended, told.as_ref())?;
+        summary::print_summary(args, &recorder, &ended, told.as_ref())?;
     }
     Ok(ExitCode::from(ended.status))
 }

@@ -19,11 +19,11 @@ const BYTES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libtally_calls.so
 /// The recorder in a file.
 pub struct Recorder {
     path: PathBuf,
-    place: Place,
+    place: TracerFolder,
 }
 
 /// Whose folder it is in.
-enum Place {
+enum TracerFolder {
     /// The recording's own, which others may search as long as this lives.
     Recording(PathBuf),
     /// Made only for it, and removed with it.
@@ -45,10 +45,14 @@ impl Recorder {
     /// If it can't be written, or there is no folder that the loader can read.
     pub fn write(dir: &Path) -> anyhow::Result<Self> {
         let is_fit = can_be_listed(dir) && scratch::unguarded_part(dir).is_none();
-        let place = if is_fit { Place::Recording(dir.to_owned()) } else { Place::Apart(folder_apart(dir)?) };
+        let place = if is_fit {
+            TracerFolder::Recording(dir.to_owned())
+        } else {
+            TracerFolder::Apart(folder_apart(dir)?)
+        };
         let path = place.path().join(own_folder::RECORDER);
         write_for_all(&path).with_context(|| format!("can't write {}", path.display()))?;
-        if let Place::Recording(dir) = &place {
+        if let TracerFolder::Recording(dir) = &place {
             own_folder::set_searchable(dir, true).with_context(|| format!("can't open {}", dir.display()))?;
         }
         Ok(Self { path, place })
@@ -81,7 +85,7 @@ fn joined(first: Option<OsString>, second: Option<OsString>) -> OsString {
     lists.join(OsStr::new(":"))
 }
 
-impl Place {
+impl TracerFolder {
     fn path(&self) -> &Path {
         match self {
             Self::Recording(dir) => dir,
@@ -92,7 +96,7 @@ impl Place {
 
 impl Drop for Recorder {
     fn drop(&mut self) {
-        if let Place::Recording(dir) = &self.place {
+        if let TracerFolder::Recording(dir) = &self.place {
             // What is recorded there is its owner's alone, whether it succeeds or not.
             let _ = own_folder::set_searchable(dir, false);
         }

@@ -1,29 +1,30 @@
 //! A recording by uprobes, from attach to the folder written.
 
 mod cut_short;
+mod notices;
 
 use anyhow::Context;
 use record::calls::{
     CallAddresses, CallEvent, CallEventKind, CallFilters, CallFolder, CallMode, CountRules, Exits,
-    FunctionRules, FunctionSums, KernelParts, KernelWish, OpenedSource, ProbeOptions, ProbedObject, STRAYS,
+    FunctionRules, KernelParts, KernelWish, OpenedSource, ProbeOptions,
 };
 use record::output_file::write_part;
 use record::stop_signals::{RunningCommand, SignalRole, StopSignals};
 use record::sys::Child;
 use record::sys::time::Clock;
 use std::collections::BTreeSet;
-use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::observer::RecordingObserver;
+use super::rate_limiter::RateLimiter;
 use super::record_spec::RecordSpec;
-use super::scripts::Became;
-use super::watch::Watch;
+use super::script_follower::FollowedScript;
 use super::{kernel, totals};
 use crate::terminal::out;
 use calls::probing::ProbePlan;
 use display::number;
+use notices::{other_program, refusal, short};
 
 /// How often what the kernel wrote is read.
 const PAUSE: Duration = Duration::from_millis(4);
@@ -31,13 +32,9 @@ const PAUSE: Duration = Duration::from_millis(4);
 const FLUSH: Duration = Duration::from_millis(250);
 /// How long the rate of calls is looked at before an attach.
 const LOOK: Duration = Duration::from_millis(200);
-/// CPU time may be tick-based; below a few ticks it is meaningless.
-const SEVERAL_TICKS_NS: u64 = 40_000_000;
-/// A program whose time in the kernel is this many times what its probes cost spends most of it otherwise.
-const MOSTLY_OWN: f64 = 4.0;
 
 /// A running recording.
-pub struct Session {
+pub struct ProbeSession {
     engine: Box<dyn record::calls::CallSource>,
     chosen: ProbePlan,
     options: ProbeOptions,
@@ -50,7 +47,7 @@ pub struct Session {
     /// What came later is left out; the highest number while it runs.
     stopped_ns: u64,
     attach: Duration,
-    watch: Watch,
+    watch: RateLimiter,
     /// What recorded processes became, of which nothing is probed.
     became: BTreeSet<String>,
     /// The command was seen to start.
@@ -59,7 +56,7 @@ pub struct Session {
     cut_short: Option<String>,
 }
 
-impl Session {
+impl ProbeSession {
     /// Opens and attaches; a command is forked but does not run yet.
     ///
     /// # Errors
@@ -68,7 +65,7 @@ impl Session {
         args: &RecordSpec,
         chosen: ProbePlan,
         options: ProbeOptions,
-        became: Option<Became>,
+        became: Option<FollowedScript>,
     ) -> anyhow::Result<Self> {
         let cost_ns =
             record::calls::cost_per_call(options.mode, options.exits).map_err(|why| refusal(&why))?;
@@ -77,7 +74,7 @@ impl Session {
             record::calls::open(&chosen.objects, &chosen.functions, &options).map_err(|why| refusal(&why))?;
         let is_script = became.is_some();
         let (signals, child) = match became {
-            Some(Became { signals, child }) => (signals, Some(child)),
+            Some(FollowedScript { signals, child }) => (signals, Some(child)),
             None => {
                 let signals = StopSignals::new(&[]).context("can't wait for signals")?;
                 let child = (!args.command.is_empty()).then(|| Child::fork(&args.command, signals.reader()));
@@ -87,7 +84,8 @@ impl Session {
         for pid in args.probes.pid.iter().copied().chain(child.as_ref().map(Child::pid)) {
             engine.add_process(pid)?;
         }
-        let watch = Watch::new(args.probes.max_rate.unwrap_or_else(|| Watch::usual_rate(cost_ns)));
+        let watch =
+            RateLimiter::new(args.probes.max_rate.unwrap_or_else(|| RateLimiter::usual_rate(cost_ns)));
         // A script's starts were seen before.
         let started = !args.command.is_empty() && is_script;
         let addresses = super::addresses::of(&chosen, options.kernel);
@@ -145,50 +143,6 @@ impl Session {
         Ok(())
     }
 
-    /// What will be done, and what it will cost.
-    pub fn print_plan(&self, why: &str) {
-        let functions = number::grouped(self.chosen.functions.len() as u64);
-        let mut line = format!(
-            "tally calls: {why}: {functions} functions by {} ({} places, attached in {})",
-            self.engine.name(),
-            number::grouped(self.engine.probes() as u64),
-            number::duration_ns(self.attach.as_nanos() as u64)
-        );
-        if let Some(cost) = self.cost_ns {
-            line += &format!("; a call costs about {} here", number::duration_ns(cost as u64));
-            if let Some(rate) = self.watch.expected_per_s {
-                line += &format!(
-                    ", at now {} calls/s {:.1} % of a CPU",
-                    number::grouped(rate as u64),
-                    rate * cost / 1e7
-                );
-            }
-        }
-        out::note(&line);
-        if let Some(why) = &self.why_no_bpf {
-            out::note(&format!(
-                "tally calls: without BPF, which is cheaper ({why}): every call comes out of the kernel as records"
-            ));
-        }
-        if let Some(line) = kernel::told(&*self.engine, &self.options.kernel_wish) {
-            out::note(&format!("tally calls: {line}"));
-        }
-        let left = self.chosen.left_out.iter().map(|(why, count)| (*why, *count));
-        let refused =
-            Some(("that the kernel can't probe", self.engine.refused().len())).filter(|(_, n)| *n > 0);
-        for (why, count) in left.chain(refused) {
-            let functions = if count == 1 { "function" } else { "functions" };
-            out::note(&format!("tally calls: left out: {count} {functions} {why}"));
-        }
-        if !self.chosen.unmet.is_empty() {
-            let unmet = self.chosen.unmet.join(", ");
-            out::note(&format!(
-                "tally calls: -P {unmet}: matches no function (`nm -C` and `nm -CD` list them)"
-            ));
-        }
-        self.engine.missing().iter().for_each(|why| out::note(&format!("tally calls: not recorded: {why}")));
-    }
-
     /// Runs it to its end; its exit status.
     ///
     /// # Errors
@@ -219,7 +173,7 @@ impl Session {
             FunctionRules { addresses: self.addresses.clone(), filters },
             self.start_ns,
         );
-        super::named::write(&args.output, &self.addresses, &self.chosen)?;
+        super::function_list::write(&args.output, &self.addresses, &self.chosen)?;
         self.name_kernel(args)?;
         let mut flushed = Instant::now();
         let end_at = args.probes.duration.map(|seconds| Instant::now() + Duration::from_secs_f64(seconds));
@@ -330,7 +284,7 @@ impl Session {
             // Detached functions were reported when it happened.
             let new = notes.iter().skip(self.watch.detached.len());
             new.for_each(|note| out::note(&format!("tally calls: {note}")));
-            super::closing::note_exit_status(status);
+            super::summary::note_exit_status(status);
         }
         Ok(())
     }
@@ -340,95 +294,4 @@ impl Session {
         let functions = self.engine.kernel_functions();
         kernel::write_names(&args.output, &self.addresses, self.options.kernel, &functions)
     }
-
-    /// What the calls really cost a command that was run: its time in the kernel, where the probes are; it made system
-    /// calls of its own there, too. `None` where those are most of it, or too little was used to measure.
-    fn measured(&self, entries: u64) -> Option<String> {
-        let used = self.child.as_ref()?.used();
-        let each_ns = used.system_ns.checked_div(entries)?;
-        let expected_ns = entries as f64 * self.cost_ns?;
-        let tells = used.system_ns >= SEVERAL_TICKS_NS && expected_ns * MOSTLY_OWN > used.system_ns as f64;
-        tells.then(|| {
-            format!(
-                "measured: the program used {} of CPU by itself and {} in the kernel, where the probes run: {} a call, its own \
-                 system calls included",
-                number::duration_ns(used.user_ns),
-                number::duration_ns(used.system_ns),
-                number::duration_ns(each_ns)
-            )
-        })
-    }
-
-    /// What the kernel's limit of return probes did to deep recursion, if it may have.
-    //
-    // Source: linux v6.18 include/linux/uprobes.h: MAX_URETPROBE_DEPTH; kernel/events/uprobes.c: prepare_uretprobe()
-    fn depth_notice(&self, sums: &[(u32, FunctionSums)]) -> Option<String> {
-        const MOST_RETURNS: usize = 64;
-        let was_left = sums.iter().any(|(_, sums)| sums.unwound > 0);
-        let is_deep = self.watch.written.deepest > MOST_RETURNS;
-        (self.options.exits == Exits::Return && (was_left || is_deep)).then(|| {
-            format!(
-                "by return probes the kernel sees no more than {MOST_RETURNS} open calls of a thread return: deeper ones end \
-                 with those around them and are told as left; without --return-probes there is no such limit"
-            )
-        })
-    }
-
-    /// What is to be known besides the numbers.
-    fn notes(&self, entries: u64, wall_ns: u64) -> Vec<String> {
-        let mut notes = self.watch.detached.clone();
-        notes.extend(self.cut_short.clone());
-        if let Some(cost) = self.cost_ns {
-            let spent_ns = entries as f64 * cost;
-            notes.push(format!(
-                "cost: {} calls at about {} each, {:.1} % of a CPU over {}",
-                number::grouped(entries),
-                number::duration_ns(cost as u64),
-                spent_ns * 100.0 / wall_ns.max(1) as f64,
-                number::duration_ns(wall_ns)
-            ));
-        }
-        notes.extend(self.measured(entries));
-        notes.extend(self.became.iter().map(|program| {
-            format!(
-                "a process became {program}, whose functions are not probed; record it under its own name"
-            )
-        }));
-        let losses = self.engine.losses();
-        let strays = (self.watch.written.strays, STRAYS);
-        let losses = losses.into_iter().chain([strays]).filter(|(count, _)| *count > 0);
-        notes.extend(losses.map(|(count, name)| {
-            let why = match (name == STRAYS, &self.child) {
-                (true, None) => ", as of calls that were open when tally attached",
-                _ => "",
-            };
-            format!("{} {name}{why}", number::grouped(count))
-        }));
-        notes
-    }
-}
-
-/// The program that a process runs now, if none of its functions is probed.
-fn other_program(pid: u32, objects: &[ProbedObject]) -> Option<String> {
-    let Ok(program) = fs::read_link(format!("/proc/{pid}/exe")) else {
-        return Some("another program (it ended before its name was read)".to_owned());
-    };
-    let is_probed = |object: &ProbedObject| object.path.canonicalize().is_ok_and(|path| path == program);
-    (!objects.iter().any(is_probed)).then(|| program.display().to_string())
-}
-
-/// The kernel's error, and the alternatives.
-fn refusal(why: &record::calls::Error) -> anyhow::Error {
-    anyhow::anyhow!(
-        "uprobes are refused: {}; run as root, or setcap cap_perfmon,cap_bpf,cap_sys_ptrace=ep tally; in docker \
-         --cap-add PERFMON --cap-add BPF. Without: build with -pg or -fpatchable-function-entry=5 and run \
-         `tally calls record -- CMD`",
-        short(why)
-    )
-}
-
-/// Without the verifier's log.
-fn short(why: &record::calls::Error) -> String {
-    let text = why.to_string();
-    text.split(" | ").next().unwrap_or(&text).to_owned()
 }

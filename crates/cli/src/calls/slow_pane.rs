@@ -2,7 +2,7 @@
 
 use super::graph;
 use crate::terminal::out::harmless;
-use calls::recording::names::Functions;
+use calls::recording::functions::Functions;
 use calls::view::slow_call::LastSlow;
 use display::number;
 

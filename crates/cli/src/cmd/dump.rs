@@ -6,7 +6,7 @@ use crate::{
     terminal::out,
 };
 use anyhow::Context;
-use perfdata::text::{write_event, write_item};
+use perfdata::text::{StackText, write_event, write_item};
 use perfdata::{FileDiagnostics, Order, PerfData};
 use std::io::Write;
 use std::ops::ControlFlow;
@@ -60,13 +60,14 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         writeln!(out, "{line}")?;
     }
     let order = if args.time { Order::Time } else { Order::File };
+    let stacks = if args.stacks { StackText::Bytes } else { StackText::Size };
     let mut failed = None;
     let diagnostics = file.visit(order, |item| {
         line.clear();
         if args.offsets {
             line.push_str(&format!("{:#x} ", item.offset));
         }
-        write_item(&mut line, &file, item, args.stacks);
+        write_item(&mut line, &file, item, stacks);
         line.push('\n');
         match out.write_all(line.as_bytes()) {
             Ok(()) => ControlFlow::Continue(()),

@@ -106,19 +106,31 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     export_calls(&args)
 }
 
+/// Forms of a timeline of calls.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum TimelineFormat {
+    /// JSON.
+    Chrome,
+    /// Binary.
+    Perfetto,
+}
+
 fn export_calls(args: &Args) -> anyhow::Result<ExitCode> {
-    let is_chrome = args.chrome || args.to == Some(ExportFormat::Chrome);
+    let format = match args.chrome || args.to == Some(ExportFormat::Chrome) {
+        true => TimelineFormat::Chrome,
+        false => TimelineFormat::Perfetto,
+    };
     with_view(&args.view, Need::Steps, |view, notes| {
         view.check_calls()?;
         let spans = match &args.output {
             Some(path) => {
                 let file = create_export(path).with_context(|| format!("can't write {}", path.display()))?;
-                write(BufWriter::new(file), view, notes, is_chrome)?
+                write(BufWriter::new(file), view, notes, format)?
             }
-            None if is_chrome => write(out::raw_stdout(), view, notes, true)?,
+            None if format == TimelineFormat::Chrome => write(out::raw_stdout(), view, notes, format)?,
             None => {
                 out::refuse_terminal("a binary timeline", "-o calls.pftrace")?;
-                write(out::raw_stdout(), view, notes, false)?
+                write(out::raw_stdout(), view, notes, format)?
             }
         };
         out::note(&summary(args, spans));
@@ -134,13 +146,12 @@ fn summary(args: &Args, spans: u64) -> String {
     format!("tally export: {} spans{where_to}{many}", number::grouped(spans))
 }
 
-fn write(out: impl Write, view: &View<'_>, notes: &Notes, chrome: bool) -> anyhow::Result<u64> {
+fn write(out: impl Write, view: &View<'_>, notes: &Notes, format: TimelineFormat) -> anyhow::Result<u64> {
     let program = notes.title.split(' ').next().unwrap_or_default();
     let process = program.rsplit('/').next().unwrap_or_default();
-    Ok(if chrome {
-        write_spans(Chrome::new(out, foreign::json)?, view, process)?
-    } else {
-        write_spans(Perfetto::new(out), view, process)?
+    Ok(match format {
+        TimelineFormat::Chrome => write_spans(Chrome::new(out, foreign::json)?, view, process)?,
+        TimelineFormat::Perfetto => write_spans(Perfetto::new(out), view, process)?,
     })
 }
 

@@ -12,10 +12,10 @@ use record::event::glob;
 use crate::events::probe::show;
 use crate::flags::perf_only::{PerfOnly, ProbeFlags};
 use crate::terminal::out;
-use calls::probing::definition::spec::{At, ProbePlace, ProbeSpec};
+use calls::probing::definition::spec::{ProbePlace, ProbePoint, ProbeSpec};
 use calls::probing::definition::{Definition, Program};
 use record::event::probe_list::{
-    Installed, check_definition, check_kernel_probes, install, installed, remove,
+    Installed, ProbeSpace, check_definition, check_kernel_probes, install, installed, remove,
 };
 
 /// Put events on functions, lines and returns of programs, with values of their variables
@@ -173,7 +173,7 @@ impl Args {
         for definition in &mut definitions {
             definition.event.clone_from(&name);
             if !self.dry_run {
-                install(&definition.to_string(), false)?;
+                install(&definition.to_string(), ProbeSpace::User)?;
             }
         }
         let Some(first) = definitions.first() else { return Ok(()) };
@@ -231,14 +231,14 @@ impl Args {
             bail!("lines and addresses of programs are probed with -x FILE");
         };
         check_kernel_probes(name)?;
-        if spec.wants_variables() || matches!(at, At::Line(_)) {
+        if spec.wants_variables() || matches!(at, ProbePoint::Line(_)) {
             bail!(
                 "variables and lines of kernel functions need the kernel's debug information; registers (%di) and $retval work"
             );
         }
         let (kind, offset, suffix) = match at {
-            At::Return => ('r', String::new(), "__return"),
-            At::Offset(offset) => ('p', format!("+{offset}"), ""),
+            ProbePoint::Return => ('r', String::new(), "__return"),
+            ProbePoint::Offset(offset) => ('p', format!("+{offset}"), ""),
             _ => ('p', "+0".to_owned(), ""),
         };
         let group = spec.group.clone().unwrap_or_else(|| "probe".to_owned());
@@ -246,7 +246,7 @@ impl Args {
         let args: Vec<&str> = text.split_whitespace().skip(1).collect();
         let definition = format!("{kind}:{group}/{event} {name}{offset} {}", args.join(" "));
         if !self.dry_run {
-            install(definition.trim_end(), true)?;
+            install(definition.trim_end(), ProbeSpace::Kernel)?;
         }
         let full = format!("{group}:{event}");
         self.report(&[format!("  {full:<20} (on {name}{offset})")], &full);

@@ -123,7 +123,7 @@ fn record_opts(args: &Args) -> anyhow::Result<RecordOpts> {
     );
     opts.file.output = Output::File(args.output.clone());
     if !args.no_off_cpu && opts.clock == Clock::Monotonic && opts.off_cpu.is_none() {
-        opts.off_cpu = Some(record::off_cpu::Options::default());
+        opts.off_cpu = Some(record::off_cpu::OffCpuOpts::default());
     }
     opts.summary = true;
     opts.observers.on_notice = |line| out::note(line);

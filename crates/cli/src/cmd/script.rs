@@ -20,6 +20,7 @@ use crate::{
     text,
 };
 use anyhow::Context;
+use calls::pt::lines::TimeDigits;
 use perfdata::abi::PERF_SAMPLE_STACK_USER;
 use perfdata::tracepoint::TracepointFormats;
 use perfdata::{Order, PerfData, Sample};
@@ -72,7 +73,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         events: file.events(),
         fields: by_event.clone(),
         name_width: file.events().iter().map(|e| e.name.len()).max().unwrap_or(0),
-        nanoseconds: args.ns,
+        digits: TimeDigits::of_flag(args.ns),
         inline: args.inline,
         callchains,
         texts: FrameTexts::new(&by_event),

@@ -4,18 +4,18 @@
 //! A test checks that each option of such a command is in exactly one group.
 
 /// A heading, and the long names of its options.
-pub type Group = (&'static str, &'static str);
+pub type HelpGroup = (&'static str, &'static str);
 
 /// The words of a command (`calls record`) and its groups.
-pub struct HelpLayout(pub &'static str, pub &'static [Group]);
+pub struct HelpLayout(pub &'static str, pub &'static [HelpGroup]);
 
 /// Options that every command has.
-pub const GLOBAL: Group = ("Output", "color no-pager");
+pub const GLOBAL: HelpGroup = ("Output", "color no-pager");
 
-const TARGET: Group = ("Target", "tid uid cpu cgroup container unit children no-children no-inherit");
-const WAITS: Group = ("Waiting time", "min-block idle");
-const SYMBOLS: Group = ("Files and symbols", "symfs vmlinux kallsyms no-demangle runtime-frames force");
-const EVENT_DETAILS: Group = (
+const TARGET: HelpGroup = ("Target", "tid uid cpu cgroup container unit children no-children no-inherit");
+const WAITS: HelpGroup = ("Waiting time", "min-block idle");
+const SYMBOLS: HelpGroup = ("Files and symbols", "symfs vmlinux kallsyms no-demangle runtime-frames force");
+const EVENT_DETAILS: HelpGroup = (
     "Events",
     "filter count strict-freq clockid delay off-cpu-period kernel-callchains user-callchains no-runtimes all-kernel all-user \
      switch-events namespaces all-cgroups mmap-pages",
@@ -64,14 +64,14 @@ pub const LAYOUTS: &[HelpLayout] = &[
     HelpLayout("export", &[("", "to output input event idle filter min"), CALLS_FILTERS]),
 ];
 
-const CALLS_FILTERS: Group =
+const CALLS_FILTERS: HelpGroup =
     ("Filters", "notrace caller-filter trigger disable depth tid pid hide no-libcall dso time");
 
-const CALLS_FORM: Group = ("Form", "sort min lines histogram graph replay");
+const CALLS_FORM: HelpGroup = ("Form", "sort min lines histogram graph replay");
 
-const TARGET_OF_IO: Group = ("Target", "tid uid cpu cgroup container unit children no-children");
+const TARGET_OF_IO: HelpGroup = ("Target", "tid uid cpu cgroup container unit children no-children");
 
-const RUN: &[Group] = &[
+const RUN: &[HelpGroup] = &[
     ("", "pid all-cpus output flame html json rows event freq no-off-cpu verbose"),
     TARGET,
     ("Stacks", "call-graph"),
@@ -79,7 +79,7 @@ const RUN: &[Group] = &[
     EVENT_DETAILS,
 ];
 
-const RECORD: &[Group] = &[
+const RECORD: &[HelpGroup] = &[
     ("", "pid all-cpus cpu event freq count off-cpu call-graph output overwrite"),
     ("Target", "tid uid cgroup container unit children no-children no-inherit"),
     (
@@ -100,7 +100,7 @@ const RECORD: &[Group] = &[
     ("Control", "control realtime quiet verbose"),
 ];
 
-const TOP: &[Group] = &[
+const TOP: &[HelpGroup] = &[
     ("", "pid all-cpus sort comms dsos symbols stdio refresh freq event"),
     TARGET,
     ("Stacks", "call-graph"),
@@ -112,7 +112,7 @@ const TOP: &[Group] = &[
     ),
 ];
 
-const REPORT: &[Group] = &[
+const REPORT: &[HelpGroup] = &[
     ("", "input stdio html wall blame sort call-graph no-children comms dsos"),
     (
         "Filters",
@@ -134,7 +134,7 @@ const REPORT: &[Group] = &[
     SYMBOLS,
 ];
 
-const ANNOTATE: &[Group] = &[
+const ANNOTATE: &[HelpGroup] = &[
     ("", "input stdio symbol dsos source no-source print-line asm-raw percent-limit all"),
     ("Filters", "cpu skip-missing"),
     (
@@ -145,7 +145,7 @@ const ANNOTATE: &[Group] = &[
     ("Form", "quiet"),
 ];
 
-const FLAME: &[Group] = &[
+const FLAME: &[HelpGroup] = &[
     ("", "input output folded html event wall off-cpu wakers blame calls reverse"),
     ("Waiting time", "on-cpu thread min-block idle samples"),
     ("Drawing", "title icicle palette width min-width no-inline"),
@@ -153,7 +153,7 @@ const FLAME: &[Group] = &[
     ("Two recordings", "diff norm"),
 ];
 
-const SCRIPT: &[Group] = &[
+const SCRIPT: &[HelpGroup] = &[
     ("", "input fields comms pid tid cpu time symbols max-stack json"),
     ("Filters", "addr-range dsos switch-on switch-off show-on-off-events"),
     ("Form", "ns reltime deltatime hide-call-graph stop-bt inline no-inline full-source-path per-event-dump"),
@@ -166,7 +166,7 @@ const SCRIPT: &[Group] = &[
     SYMBOLS,
 ];
 
-const STAT: &[Group] = &[
+const STAT: &[HelpGroup] = &[
     ("", "event pid all-cpus repeat detailed interval-print per-thread vs json-output field-separator"),
     ("Target", "tid cpu cgroup for-each-cgroup no-inherit timeout delay"),
     ("Events", "filter group no-scale all-user all-kernel null"),
@@ -176,7 +176,7 @@ const STAT: &[Group] = &[
     ("Form", "metric-only big-num no-big-num output append log-fd quiet"),
 ];
 
-const DIFF: &[Group] = &[
+const DIFF: &[HelpGroup] = &[
     ("", "html sort paths norm per calls fail-above percent-limit comms dsos symbols"),
     ("Filters", "pid tid cpu time baseline-only"),
     ("Columns", "compute formula order period"),
@@ -184,19 +184,19 @@ const DIFF: &[Group] = &[
     ("Files and symbols", "symfs"),
 ];
 
-const PROBE: &[Group] = &[
+const PROBE: &[HelpGroup] = &[
     ("", "exec add del list vars line funcs definition dry-run force"),
     ("Other", "externs no-inlines max-probes quiet"),
 ];
 
-const CALLS_RECORD: &[Group] = &[
+const CALLS_RECORD: &[HelpGroup] = &[
     ("", "output patch pid duration filter min depth auto-args counts max-bytes"),
     CALLS_SELECTION,
     INSTRUMENTED,
     UPROBES,
 ];
 
-const CALLS_LIVE: &[Group] = &[
+const CALLS_LIVE: &[HelpGroup] = &[
     ("", "interval sort lines patch pid duration filter min depth output"),
     CALLS_SELECTION,
     (
@@ -206,9 +206,9 @@ const CALLS_LIVE: &[Group] = &[
     ("Only uprobes (any program, running ones)", "counts uprobes callees entries max-rate return-probes"),
 ];
 
-const CALLS_SELECTION: Group =
+const CALLS_SELECTION: HelpGroup =
     ("Selection and detail", "notrace caller-filter trigger disable kernel-depth no-switches quiet");
-const INSTRUMENTED: Group =
+const INSTRUMENTED: HelpGroup =
     ("Only instrumented programs", "argument retval no-libcall libcall nest-libcall signal");
-const UPROBES: Group =
+const UPROBES: HelpGroup =
     ("Only uprobes (any program, running ones)", "uprobes callees entries max-rate return-probes");

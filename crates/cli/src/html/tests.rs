@@ -30,7 +30,7 @@ fn pruning_keeps_every_sum() {
             .map(|part| {
                 tree.intern(
                     &format!("f{}", part.wrapping_mul(0x9e37_79b9_7f4a_7c15)),
-                    profile::view::flame::Kind::Program,
+                    profile::view::flame::FrameKind::Program,
                 )
             })
             .collect();

@@ -12,12 +12,12 @@ use std::sync::OnceLock;
 /// The lines of frames in call chains. They are the same in every chain, and so made once.
 #[derive(Default)]
 pub struct FrameTexts {
-    by_look: Vec<(Look, Vec<OnceLock<Box<str>>>)>,
+    by_look: Vec<(FrameFields, Vec<OnceLock<Box<str>>>)>,
 }
 
 /// What the lines of a frame depend on.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Look {
+struct FrameFields {
     fields: FieldSet,
     /// Without the functions inlined into the frame's.
     plain: bool,
@@ -26,8 +26,9 @@ struct Look {
 impl FrameTexts {
     /// Room for the lines of events with these fields.
     pub fn new(fields: &[FieldSet]) -> Self {
-        let mut by_look: Vec<(Look, _)> = Vec::new();
-        for look in fields.iter().flat_map(|&fields| [false, true].map(|plain| Look { fields, plain })) {
+        let mut by_look: Vec<(FrameFields, _)> = Vec::new();
+        for look in fields.iter().flat_map(|&fields| [false, true].map(|plain| FrameFields { fields, plain }))
+        {
             if by_look.iter().all(|(known, _)| *known != look) {
                 by_look.push((look, Vec::new()));
             }
@@ -47,7 +48,7 @@ impl FrameTexts {
         let ShownChain { frames: chain, plain } = chain;
         let (first, rest) = chain.split_at(plain.min(chain.len()));
         for (frames, plain) in [(first, true), (rest, false)] {
-            let look = Look { fields, plain };
+            let look = FrameFields { fields, plain };
             let known = self.by_look.iter().find(|(known, _)| *known == look);
             let texts = known.map_or(&[][..], |(_, texts)| texts.as_slice());
             for &frame in frames {
@@ -70,7 +71,7 @@ pub struct ShownChain<'c> {
 }
 
 /// The lines of one frame, innermost function first.
-fn lines(profile: &Profile, look: Look, frame: FrameId) -> String {
+fn lines(profile: &Profile, look: FrameFields, frame: FrameId) -> String {
     let mut out = String::new();
     let all = profile.frame_names(frame);
     let names = if look.plain { all.get(all.len().saturating_sub(1)..).unwrap_or(&[]) } else { all };

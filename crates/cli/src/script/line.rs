@@ -9,6 +9,7 @@ use super::fields::{FieldSet, ScriptField};
 use super::frame::{FrameTexts, ShownChain, own_name, write_names, write_srcline};
 use super::row::Row;
 use crate::terminal::foreign::{harmless, harmless_lines};
+use calls::pt::lines::TimeDigits;
 use perfdata::abi::*;
 use perfdata::tracepoint::TracepointFormats;
 use perfdata::{CpuMode, DataSource, Event, SampleRegs, Weight};
@@ -26,8 +27,8 @@ pub struct LineStyle<'a> {
     pub fields: Vec<FieldSet>,
     /// Width of the longest event name of the file.
     pub name_width: usize,
-    /// Time with nine digits instead of six.
-    pub nanoseconds: bool,
+    /// Digits of times.
+    pub digits: TimeDigits,
     /// Call chains are shown at all.
     pub callchains: bool,
     /// Functions inlined into recorded frames are shown as well; perf 6.1 shows only those of unwound ones.
@@ -168,18 +169,17 @@ fn write_start(out: &mut String, style: &LineStyle<'_>, profile: &Profile, row: 
         let _ = write!(out, "{mode:<6}");
     }
     if fields.has(ScriptField::Time) {
-        write_time(out, row.sample.time_ns.unwrap_or(0), style.nanoseconds);
+        write_time(out, row.sample.time_ns.unwrap_or(0), style.digits);
     }
 }
 
-fn write_time(out: &mut String, time_ns: u64, nanoseconds: bool) {
+fn write_time(out: &mut String, time_ns: u64, digits: TimeDigits) {
     let (secs, nanos) = (time_ns / 1_000_000_000, time_ns % 1_000_000_000);
     digits::decimal(out, secs, 5);
     out.push('.');
-    if nanoseconds {
-        digits::zeros(out, nanos, 9);
-    } else {
-        digits::zeros(out, nanos / 1000, 6);
+    match digits {
+        TimeDigits::Nanos => digits::zeros(out, nanos, 9),
+        TimeDigits::Micros => digits::zeros(out, nanos / 1000, 6),
     }
     out.push_str(": ");
 }

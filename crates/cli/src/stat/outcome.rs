@@ -72,7 +72,7 @@ impl Total {
     ///
     /// # Errors
     /// `out` can't be written.
-    pub fn print(&self, whose: &Whose, out: &mut dyn Write) -> anyhow::Result<()> {
+    pub fn print(&self, whose: &CountedCommand, out: &mut dyn Write) -> anyhow::Result<()> {
         let Some(last) = &self.last else { return Ok(()) };
         let frame = CountFrame {
             events: &last.run.infos,
@@ -90,7 +90,12 @@ impl Total {
         self.print_footer(last, whose, out)
     }
 
-    fn print_footer(&self, last: &Outcome, whose: &Whose, out: &mut dyn Write) -> anyhow::Result<()> {
+    fn print_footer(
+        &self,
+        last: &Outcome,
+        whose: &CountedCommand,
+        out: &mut dyn Write,
+    ) -> anyhow::Result<()> {
         let seconds = self.wall.mean() / 1e9;
         if !last.run.infos.is_empty() {
             writeln!(out)?;
@@ -149,14 +154,14 @@ impl Total {
 }
 
 /// Whom the numbers are of.
-pub struct Whose {
+pub struct CountedCommand {
     /// As in perf's heading.
     text: String,
     /// The CPU time of a command is known.
     has_cpu_time: bool,
 }
 
-impl Whose {
+impl CountedCommand {
     /// Of a run.
     pub fn of(opts: &RunOpts) -> Self {
         Self { text: subject(opts), has_cpu_time: opts.target.whom == Whom::Command }

@@ -1,12 +1,14 @@
 //! One counted run: start the command or watch what runs, wait, read.
 
+mod orders;
+
 use std::ffi::OsString;
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use record::control::{Command, Control, ControlPaths};
+use record::control::{Control, ControlPaths};
 use record::count::{CountOpts, CountPlace, Counters, Reading};
 use record::event::EventSpec;
 use record::opts::Delay;
@@ -150,48 +152,6 @@ impl<'a> Run<'a> {
         }
         self.last_ns = self.start_ns;
         Ok(())
-    }
-
-    /// Switches on what was to wait so long; from then on time counts.
-    fn start_late(&mut self, now: u64) -> anyhow::Result<()> {
-        if self.starts_at.is_some_and(|at| now >= at) {
-            self.starts_at = None;
-            self.counters.enable().context("cannot switch the counters on")?;
-            (self.start_ns, self.last_ns) = (now, now);
-        }
-        Ok(())
-    }
-
-    /// Carries out what came by --control; true if the run shall end.
-    fn obey(&mut self, on_interval: &mut dyn FnMut(&Outcome) -> anyhow::Result<()>) -> anyhow::Result<bool> {
-        let commands = self.control.as_mut().map(Control::commands).unwrap_or_default();
-        for command in commands {
-            match &command {
-                Command::Enable(name) => self.switch(true, name.as_deref())?,
-                Command::Disable(name) => self.switch(false, name.as_deref())?,
-                Command::List => self.infos.iter().for_each(|info| out::note(&info.name)),
-                Command::Unknown(text) => {
-                    out::complain(&format!("--control: '{text}' is no command"));
-                    continue;
-                }
-                Command::Stop => return self.end_child().map(|()| true),
-                Command::Ping | Command::Snapshot => {}
-            }
-            if matches!(command, Command::Enable(_) | Command::Disable(_)) && self.opts.interval.is_some() {
-                // So that an interval is all on or all off, as in perf.
-                on_interval(&self.interval(Clock::Monotonic.now_ns())?)?;
-            }
-            self.control.iter_mut().for_each(Control::answer);
-        }
-        Ok(false)
-    }
-
-    fn switch(&self, on: bool, name: Option<&str>) -> anyhow::Result<()> {
-        let chosen = |event: usize| name.is_none_or(|name| self.opts.events[event].name == name);
-        if !(0..self.opts.events.len()).any(chosen) {
-            out::complain(&format!("--control: no event '{}'", name.unwrap_or_default()));
-        }
-        self.counters.switch(on, chosen).context("cannot switch the counters")
     }
 
     /// Waits for the end.

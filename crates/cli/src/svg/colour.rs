@@ -1,7 +1,7 @@
 //! Colours of frames: the hue shows the kind of code, the shade separates neighbours.
 
 use display::palette::StateClass;
-use profile::view::flame::Kind;
+use profile::view::flame::FrameKind;
 
 /// Meaning of colours.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
@@ -16,8 +16,8 @@ pub enum Palette {
 
 impl Palette {
     /// The colour of frame `name` as `#rrggbb`; equal names have equal colours.
-    pub fn colour(self, name: &str, kind: Kind) -> String {
-        if self == Self::Kind && kind == Kind::Waiting {
+    pub fn colour(self, name: &str, kind: FrameKind) -> String {
+        if self == Self::Kind && kind == FrameKind::Waiting {
             return StateClass::of(name).light().to_owned();
         }
         let (hue, saturation, lightness) = self.tone(kind);
@@ -29,7 +29,7 @@ impl Palette {
         hex(hue + shift, saturation, lightness + shade)
     }
 
-    fn tone(self, kind: Kind) -> (f64, f64, f64) {
+    fn tone(self, kind: FrameKind) -> (f64, f64, f64) {
         match self {
             Self::Kind => base(kind),
             Self::Hot => (24.0, 0.90, 0.64),
@@ -39,17 +39,17 @@ impl Palette {
 }
 
 /// Hue in degrees, saturation and lightness from 0 to 1.
-fn base(kind: Kind) -> (f64, f64, f64) {
+fn base(kind: FrameKind) -> (f64, f64, f64) {
     match kind {
-        Kind::Task => (220.0, 0.12, 0.84),
-        Kind::Program => (14.0, 0.88, 0.69),
-        Kind::Library => (46.0, 0.85, 0.66),
-        Kind::Kernel => (272.0, 0.50, 0.78),
-        Kind::Jit => (110.0, 0.45, 0.70),
-        Kind::Python => (207.0, 0.55, 0.72),
-        Kind::Inlined => (172.0, 0.42, 0.70),
-        Kind::Waiting => (207.0, 0.62, 0.72),
-        Kind::Unknown => (40.0, 0.03, 0.80),
+        FrameKind::Task => (220.0, 0.12, 0.84),
+        FrameKind::Program => (14.0, 0.88, 0.69),
+        FrameKind::Library => (46.0, 0.85, 0.66),
+        FrameKind::Kernel => (272.0, 0.50, 0.78),
+        FrameKind::Jit => (110.0, 0.45, 0.70),
+        FrameKind::Python => (207.0, 0.55, 0.72),
+        FrameKind::Inlined => (172.0, 0.42, 0.70),
+        FrameKind::Waiting => (207.0, 0.62, 0.72),
+        FrameKind::Unknown => (40.0, 0.03, 0.80),
     }
 }
 
@@ -68,17 +68,17 @@ pub(super) fn of_change(by: f64) -> String {
 }
 
 /// The word for `kind` in the legend.
-pub fn word(kind: Kind) -> &'static str {
+pub fn word(kind: FrameKind) -> &'static str {
     match kind {
-        Kind::Task => "process",
-        Kind::Program => "program",
-        Kind::Library => "library",
-        Kind::Kernel => "kernel",
-        Kind::Jit => "run-time code",
-        Kind::Python => "Python",
-        Kind::Inlined => "inlined",
-        Kind::Waiting => "waiting",
-        Kind::Unknown => "no name",
+        FrameKind::Task => "process",
+        FrameKind::Program => "program",
+        FrameKind::Library => "library",
+        FrameKind::Kernel => "kernel",
+        FrameKind::Jit => "run-time code",
+        FrameKind::Python => "Python",
+        FrameKind::Inlined => "inlined",
+        FrameKind::Waiting => "waiting",
+        FrameKind::Unknown => "no name",
     }
 }
 
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn waits_for_cpu_lock_and_disk_look_different() {
-        let of = |state| Palette::Kind.colour(state, Kind::Waiting);
+        let of = |state| Palette::Kind.colour(state, FrameKind::Waiting);
         let all = ["[runnable]", "[futex]", "[disk]", "[poll]"].map(of);
         assert!(all.iter().enumerate().all(|(i, a)| all[i + 1..].iter().all(|b| a != b)), "{all:?}");
     }

@@ -1,19 +1,19 @@
 //! The wall-clock view as text: where all threads' time went, on the CPU and off it.
 
+mod waits;
+
 use super::histogram::write_pair;
 use crate::terminal::out::harmless;
 use display::fit::cut;
-use display::number::{brief_ns, count_of, duration_ns, grouped, noun};
+use display::number::{count_of, duration_ns, grouped, noun};
 use display::term::{Paint, paint};
 use perfdata::off_cpu::flag;
 use profile::Profile;
 use profile::grow::Grow as _;
 use profile::off_cpu::{OffCpuSource, WaitReason};
-use profile::table::CallsiteId;
-use profile::view::wall::{
-    FunctionRow, Histogram, LongWait, Part, ThreadRow, Times, Wall, part_name, place_names,
-};
+use profile::view::wall::{FunctionRow, Histogram, ThreadRow, Times, Wall};
 use std::io::{self, Write};
+pub use waits::place;
 
 /// How to print.
 #[derive(Clone, Copy, Debug)]
@@ -255,99 +255,6 @@ impl Printer<'_> {
         self.heading(out, "RUN QUEUE    how long threads waited for a CPU: once woken, and preempted")?;
         let width = (self.opts.width.clamp(60, 120) - 38) / 2;
         write_pair(out, ["woken", "preempted"], [woken, preempted], width)
-    }
-
-    /// The same by stack, with the time each makes up.
-    fn places(&self, out: &mut dyn Write) -> io::Result<()> {
-        let rows = self.wall.places.iter().map(|row| {
-            let what = format!("{}: {}", part_name(row.part), place(self.profile, row.callsite));
-            (row.total_ns, &row.lengths, what)
-        });
-        self.waits_by(out, "WAITS        by stack, most time first", ["stack", "stacks"], rows)
-    }
-
-    /// Waits by what they were for.
-    fn targets(&self, out: &mut dyn Write) -> io::Result<()> {
-        let rows = self.wall.targets.iter().map(|row| {
-            let what = format!("{} waits for {}", row.thread, row.name);
-            (row.total_ns, &row.lengths, what)
-        });
-        let title = "WAITED FOR   files, sockets and pipes, most time first";
-        self.waits_by(out, title, ["thing", "things"], rows)
-    }
-
-    /// Rows of ns waited, lengths of the waits, and what they have in common; `kinds` are one and more of these.
-    fn waits_by<'w>(
-        &self,
-        out: &mut dyn Write,
-        title: &str,
-        kinds: [&str; 2],
-        mut rows: impl ExactSizeIterator<Item = (u64, &'w Histogram, String)>,
-    ) -> io::Result<()> {
-        if rows.len() == 0 {
-            return Ok(());
-        }
-        self.heading(out, title)?;
-        writeln!(out, "{:>10} {:>8} {:>9} {:>9} {:>9}", "total", "count", "p50", "p99", "max")?;
-        for (total_ns, lengths, what) in rows.by_ref().take(self.opts.rows) {
-            let [p50, p99] = [50.0, 99.0].map(|pct| brief_ns(lengths.percentile_ns(pct)));
-            let (total, max) = (duration_ns(total_ns), brief_ns(lengths.max_ns()));
-            let count = grouped(lengths.count());
-            let line = format!("{total:>10} {count:>8} {p50:>9} {p99:>9} {max:>9}  {}", harmless(&what));
-            writeln!(out, "{}", cut(&line, self.opts.names_width.max(80)))?;
-        }
-        match rows.len() {
-            0 => Ok(()),
-            rest => writeln!(out, "{rest:>10} more {} (--rows)", noun(rest as u64, kinds[0], kinds[1])),
-        }
-    }
-
-    fn longest(&self, out: &mut dyn Write) -> io::Result<()> {
-        if self.wall.longest.is_empty() {
-            return Ok(());
-        }
-        self.heading(out, "LONGEST WAITS")?;
-        self.wall.longest.iter().try_for_each(|wait| {
-            let line = self.long_wait(wait);
-            writeln!(out, "{}", cut(&harmless(&line), self.opts.names_width.max(100)))
-        })
-    }
-
-    fn long_wait(&self, wait: &LongWait) -> String {
-        let task = self.profile.task(wait.task);
-        let comm = self.profile.strings.of(self.profile.last_comm(wait.task));
-        let place = wait.callsite.map_or_else(|| "[no stack]".to_owned(), |id| place(self.profile, id));
-        let target = wait.target.as_ref().map_or_else(String::new, |target| format!("  for {target}"));
-        let at = format!("+{:.6} s", wait.at_ns as f64 / 1e9);
-        let open = if wait.open { " (open)" } else { "" };
-        let waker = match &wait.waker {
-            Some((name, 0)) => format!("  woken by {name}"),
-            Some((name, tid)) if name.is_empty() => format!("  woken by thread {tid}"),
-            Some((name, _)) if name.starts_with("irq") => format!("  woken by {name}"),
-            Some((name, tid)) => format!("  woken by {name} {tid}"),
-            None => String::new(),
-        };
-        let waker =
-            if wait.part == Part::Preempted { waker.replace("woken by", "instead ran") } else { waker };
-        format!(
-            "{:>10}{open} {:<11} at {at:<14} {comm} {}  {place}{target}{waker}",
-            duration_ns(wait.length_ns),
-            part_name(wait.part),
-            task.tid
-        )
-    }
-}
-
-/// The innermost user functions of a path: `take < main`, else its kernel leaf.
-#[must_use]
-pub fn place(profile: &Profile, callsite: CallsiteId) -> String {
-    let kernel = |frame| profile.dsos.of(profile.frames.of(frame).dso).level == 'k';
-    let frames: Vec<_> = profile.callsites.leaf_first(callsite).collect();
-    let user: Vec<&str> =
-        frames.iter().filter(|&&f| !kernel(f)).flat_map(|&f| place_names(profile, f)).take(5).collect();
-    match user.as_slice() {
-        [] => frames.first().and_then(|&f| place_names(profile, f).next()).unwrap_or("[unknown]").to_owned(),
-        user => user.join(" < "),
     }
 }
 

@@ -41,7 +41,7 @@ pub fn options(target: Target, path: &Path) -> anyhow::Result<RecordOpts> {
         target,
         events: crate::flags::recording::requests(&EventArgs::of(&[&event]))?,
         stacks: StackOpts { call_graph: CallGraph::Live, ..StackOpts::default() },
-        off_cpu: Some(off_cpu::Options::default()),
+        off_cpu: Some(off_cpu::OffCpuOpts::default()),
         file: FileOpts {
             output: Output::File(path.to_path_buf()),
             keep_files: KeepFiles::None,

@@ -173,7 +173,7 @@ fn general_row<'a, S: UnwindSection<Reader<'a>>>(
                 RegisterRule::Offset(offset) => Restore::AtCfa(*offset),
                 RegisterRule::ValOffset(offset) => Restore::CfaPlus(*offset),
                 RegisterRule::Register(other) => Restore::Register(register_index(*other)?),
-                RegisterRule::Expression(e) => Restore::At(program(e)?),
+                RegisterRule::Expression(e) => Restore::WalkState(program(e)?),
                 RegisterRule::ValExpression(e) => Restore::Is(program(e)?),
                 _ => continue,
             },

@@ -63,7 +63,7 @@ enum Value {
 
 /// State on one way through the code.
 #[derive(Clone, Debug)]
-struct Way {
+struct CodePath {
     svma: u64,
     sp: Option<Location>,
     saved: [Value; SAVED_COUNT],
@@ -92,7 +92,7 @@ pub(super) fn rules_of_made(code: &MadeCode, address: u64) -> Vec<Rule> {
 }
 
 fn rules_of<'c>(code: impl Fn(u64) -> &'c [u8], svma: u64, convention: Convention) -> Vec<Rule> {
-    let start = Way { svma, sp: Some(Location(Base::Sp, 0)), saved: [Value::Kept; SAVED_COUNT] };
+    let start = CodePath { svma, sp: Some(Location(Base::Sp, 0)), saved: [Value::Kept; SAVED_COUNT] };
     let mut search = Search {
         ways: VecDeque::from([start]),
         visited: rustc_hash::FxHashSet::default(),
@@ -112,7 +112,7 @@ fn rules_of<'c>(code: impl Fn(u64) -> &'c [u8], svma: u64, convention: Conventio
 }
 
 struct Search {
-    ways: VecDeque<Way>,
+    ways: VecDeque<CodePath>,
     visited: rustc_hash::FxHashSet<u64>,
     info: InstructionInfoFactory,
     ends: usize,
@@ -123,7 +123,7 @@ struct Search {
 
 impl Search {
     /// Until the function ends or the way has been taken before.
-    fn follow<'c>(&mut self, mut way: Way, code: &impl Fn(u64) -> &'c [u8]) {
+    fn follow<'c>(&mut self, mut way: CodePath, code: &impl Fn(u64) -> &'c [u8]) {
         let mut decoder = Decoder::with_ip(64, code(way.svma), way.svma, DecoderOptions::NONE);
         let mut instruction = Instruction::default();
         while decoder.can_decode() && self.visited.len() < MAX_INSTRUCTIONS {
@@ -164,7 +164,7 @@ impl Search {
     }
 
     /// The function returns here.
-    fn end(&mut self, way: &Way) {
+    fn end(&mut self, way: &CodePath) {
         self.ends += 1;
         let Some(rule) = way.rule(self.convention) else { return };
         match self.rules.iter_mut().find(|(known, _)| *known == rule) {
@@ -174,7 +174,7 @@ impl Search {
     }
 }
 
-impl Way {
+impl CodePath {
     /// The same state elsewhere.
     fn at(&self, svma: u64) -> Self {
         Self { svma, ..self.clone() }

@@ -64,7 +64,7 @@ fn row_text(row: &Row) -> (String, Vec<(&'static str, String)>) {
         Restore::AtCfa(offset) => format!("c{offset:+}"),
         Restore::CfaPlus(offset) => format!("v{offset:+}"),
         Restore::Register(other) => format!("r{other}"),
-        Restore::At(_) => "exp".to_owned(),
+        Restore::WalkState(_) => "exp".to_owned(),
         Restore::Is(_) => "vexp".to_owned(),
     };
     (cfa, row.registers.iter().map(|(r, restore)| (NAMES[usize::from(*r)], text(restore))).collect())

@@ -20,7 +20,7 @@ pub(super) enum Guess {
 
 /// The position of a walk.
 #[derive(Clone, Copy)]
-pub(super) struct At<'a> {
+pub(super) struct WalkState<'a> {
     pub registers: &'a [u64; REGISTERS],
     pub stack: Stack<'a>,
     pub space: &'a AddressSpace,
@@ -32,7 +32,7 @@ pub(super) struct At<'a> {
 const FRAME_LIMIT: u64 = 64 << 20;
 
 /// The caller of the code at the registers' pc.
-pub(super) fn guess<A: Arch>(at: &At<'_>) -> Guess {
+pub(super) fn guess<A: Arch>(at: &WalkState<'_>) -> Guess {
     let (pc, sp, fp) = (at.registers[A::PC], at.registers[A::SP], at.registers[A::FP]);
     let by_code =
         || if A::HAS_LINK_REGISTER { by_link_register::<A>(at) } else { by_prologue(at, pc, sp, fp) };
@@ -63,7 +63,7 @@ pub(super) fn guess<A: Arch>(at: &At<'_>) -> Guess {
 }
 
 /// Where the thread was interrupted at the very start or end of a function, or in one without a frame.
-fn by_prologue(at: &At<'_>, pc: u64, sp: u64, fp: u64) -> Option<Guess> {
+fn by_prologue(at: &WalkState<'_>, pc: u64, sp: u64, fp: u64) -> Option<Guess> {
     let on_top = |offset: u64| at.stack.read(sp.wrapping_add(offset));
     let code = code_at(at.space, pc);
     // The frame pointer pushed but not yet set: [sp] is the caller's, [sp + 8] the return address.
@@ -84,7 +84,7 @@ fn by_prologue(at: &At<'_>, pc: u64, sp: u64, fp: u64) -> Option<Guess> {
 }
 
 /// A leaf on aarch64 may not have saved its link register yet.
-fn by_link_register<A: Arch>(at: &At<'_>) -> Option<Guess> {
+fn by_link_register<A: Arch>(at: &WalkState<'_>) -> Option<Guess> {
     let (lr, sp, fp) = (A::strip(at.registers[A::RA]), at.registers[A::SP], at.registers[A::FP]);
     // If the frame record on the stack holds the same return address, the frame is set up.
     let saved = at.stack.read(fp.wrapping_add(8)).map(A::strip);

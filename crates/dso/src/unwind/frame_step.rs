@@ -2,7 +2,7 @@
 
 use super::arch::{Arch, REGISTERS};
 use super::expression::evaluate;
-use super::frame_pointer::{At, Guess, guess, is_after_call};
+use super::frame_pointer::{Guess, WalkState, guess, is_after_call};
 use super::rule::{Cfa, Restore, Row, Rule};
 use super::space::AddressSpace;
 use super::stack::Stack;
@@ -106,7 +106,7 @@ impl Walk<'_> {
                 Restore::AtCfa(offset) => at(cfa.wrapping_add_signed(*offset)),
                 Restore::CfaPlus(offset) => Ok(cfa.wrapping_add_signed(*offset)),
                 Restore::Register(other) => Ok(old[usize::from(*other)]),
-                Restore::At(program) => evaluate(program, Some(cfa), old, self.stack).and_then(at),
+                Restore::WalkState(program) => evaluate(program, Some(cfa), old, self.stack).and_then(at),
                 Restore::Is(program) => evaluate(program, Some(cfa), old, self.stack),
             };
             match value {
@@ -160,8 +160,12 @@ impl Walk<'_> {
 
     /// To the caller by the frame pointer; stops with `otherwise` where that leads nowhere.
     pub(super) fn by_frame_pointer<A: Arch>(&mut self, otherwise: Stop) -> Result<(), Stop> {
-        let at =
-            At { registers: &self.registers, stack: self.stack, space: self.space, is_exact: self.is_exact };
+        let at = WalkState {
+            registers: &self.registers,
+            stack: self.stack,
+            space: self.space,
+            is_exact: self.is_exact,
+        };
         match guess::<A>(&at) {
             Guess::Caller { ra, sp, fp } => {
                 self.registers[A::PC] = ra;

@@ -65,7 +65,7 @@ pub(super) enum Restore {
     /// Held by another register.
     Register(u8),
     /// At the address the program gives.
-    At(Program),
+    WalkState(Program),
     /// What the program gives.
     Is(Program),
 }
@@ -113,7 +113,7 @@ impl Row {
     pub(super) fn operations(&self) -> usize {
         let cfa = if let Cfa::Program(program) = &self.cfa { program.len() } else { 0 };
         let of = |restore: &Restore| match restore {
-            Restore::At(program) | Restore::Is(program) => program.len(),
+            Restore::WalkState(program) | Restore::Is(program) => program.len(),
             _ => 0,
         };
         cfa + self.registers.iter().map(|(_, restore)| of(restore)).sum::<usize>()

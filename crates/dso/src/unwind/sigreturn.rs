@@ -51,7 +51,7 @@ fn row() -> Row {
     let stack_pointer = SAVED.iter().position(|&register| register == RSP).unwrap_or_default();
     Row {
         cfa: Cfa::Program(Box::new([Op::Register(RSP, offset(stack_pointer)), Op::Deref(8)])),
-        registers: registers.map(|(register, at)| (register, Restore::At(at.into()))).collect(),
+        registers: registers.map(|(register, at)| (register, Restore::WalkState(at.into()))).collect(),
         is_signal_frame: true,
     }
 }

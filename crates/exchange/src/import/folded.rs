@@ -1,7 +1,7 @@
 //! Folded stacks: one line per path, `root;caller;leaf COUNT`.
 
 use super::{ImportNotes, Stacks};
-use profile::view::flame::{Kind, NameId, Tree, Unit};
+use profile::view::flame::{FrameKind, NameId, Tree, Unit};
 
 /// Reads folded text. A count may have a fraction (some tools scale), of which the whole part is taken.
 pub fn read(text: &[u8]) -> Stacks {
@@ -40,15 +40,15 @@ fn intern(tree: &mut Tree, frame: &str, depth: usize) -> NameId {
 }
 
 /// The kind by the marks collapsers leave (`_[k]`, `_[j]`, `_[i]`, `_[w]`); depth 0 is the process.
-fn kind_of(frame: &str, depth: usize) -> Kind {
+fn kind_of(frame: &str, depth: usize) -> FrameKind {
     match frame {
-        _ if frame.ends_with("_[k]") => Kind::Kernel,
-        _ if frame.ends_with("_[j]") => Kind::Jit,
-        _ if frame.ends_with("_[i]") => Kind::Inlined,
-        _ if frame.ends_with("_[w]") => Kind::Waiting,
-        _ if depth == 0 => Kind::Task,
-        _ if frame.starts_with('[') => Kind::Unknown,
-        _ => Kind::Program,
+        _ if frame.ends_with("_[k]") => FrameKind::Kernel,
+        _ if frame.ends_with("_[j]") => FrameKind::Jit,
+        _ if frame.ends_with("_[i]") => FrameKind::Inlined,
+        _ if frame.ends_with("_[w]") => FrameKind::Waiting,
+        _ if depth == 0 => FrameKind::Task,
+        _ if frame.starts_with('[') => FrameKind::Unknown,
+        _ => FrameKind::Program,
     }
 }
 

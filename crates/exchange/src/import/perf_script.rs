@@ -6,7 +6,7 @@
 // Source: what perf 3.x to 6.x print, and shared samples with their folded results (tests below).
 
 use super::{ImportNotes, Stacks};
-use profile::view::flame::{Kind, NameId, NodeId, Tree, Unit};
+use profile::view::flame::{FrameKind, NameId, NodeId, Tree, Unit};
 use rustc_hash::FxHashMap;
 
 /// How stacks are named.
@@ -115,7 +115,7 @@ impl<'o> Reader<'o> {
             self.known.clear();
         }
         let task = self.task_name(&comm, header);
-        let task = self.tree.intern(&task, Kind::Task);
+        let task = self.tree.intern(&task, FrameKind::Task);
         self.sample = Some((task, header.period.unwrap_or(1)));
         if let Some((address, text)) = parse_frame(header.rest) {
             self.frame(address, text);
@@ -185,14 +185,14 @@ impl<'o> Reader<'o> {
     }
 
     /// The name a function gets in the folded text, and its kind.
-    fn name(&self, function: &str, dso: &str, address: &str) -> (String, Kind) {
+    fn name(&self, function: &str, dso: &str, address: &str) -> (String, FrameKind) {
         let kind = kind_of(function, dso);
         let mut name =
             if function == "[unknown]" { self.unknown_name(dso, address) } else { self.tidy(function) };
         match kind {
             _ if dso.contains("unknown") => {}
-            Kind::Kernel if self.opts.kernel => name.push_str("_[k]"),
-            Kind::Jit if self.opts.jit => name.push_str("_[j]"),
+            FrameKind::Kernel if self.opts.kernel => name.push_str("_[k]"),
+            FrameKind::Jit if self.opts.jit => name.push_str("_[j]"),
             _ => {}
         }
         (name, kind)
@@ -225,19 +225,19 @@ fn parameters_at(name: &str) -> Option<usize> {
     name.match_indices('(').map(|(at, _)| at).find(|&at| !name[at..].starts_with("(anonymous namespace)"))
 }
 
-fn kind_of(function: &str, dso: &str) -> Kind {
+fn kind_of(function: &str, dso: &str) -> FrameKind {
     let jit = dso.rsplit_once("/perf-").is_some_and(|(_, file)| {
         file.strip_suffix(".map")
             .is_some_and(|pid| !pid.is_empty() && pid.bytes().all(|b| b.is_ascii_digit()))
     });
     match dso {
-        _ if jit && function != "[unknown]" => Kind::Jit,
-        _ if jit => Kind::Jit,
-        "[unknown]" | "" => Kind::Unknown,
-        "inlined" => Kind::Inlined,
-        _ if dso.starts_with('[') || dso.ends_with("vmlinux") || dso.ends_with(".ko") => Kind::Kernel,
-        _ if file_name(dso).contains(".so") => Kind::Library,
-        _ => Kind::Program,
+        _ if jit && function != "[unknown]" => FrameKind::Jit,
+        _ if jit => FrameKind::Jit,
+        "[unknown]" | "" => FrameKind::Unknown,
+        "inlined" => FrameKind::Inlined,
+        _ if dso.starts_with('[') || dso.ends_with("vmlinux") || dso.ends_with(".ko") => FrameKind::Kernel,
+        _ if file_name(dso).contains(".so") => FrameKind::Library,
+        _ => FrameKind::Program,
     }
 }
 

@@ -5,7 +5,7 @@
 use super::columns::Columns;
 use perfdata::text::harmless;
 use profile::grow::Grow as _;
-use profile::view::flame::{Kind, NodeId, Tree, Unit};
+use profile::view::flame::{FrameKind, NodeId, Tree, Unit};
 use profile::view::page::{ItemSet, PageData, PageItem, PageThread};
 use rustc_hash::FxHashMap;
 use serde_json::{Value, json};
@@ -137,17 +137,17 @@ fn columns(data: &PageData, order: &Order) -> Columns {
 }
 
 /// A kind's number in the column `kinds`. Numbers of the format never change, whatever order the program declares.
-fn kind_number(kind: Kind) -> u8 {
+fn kind_number(kind: FrameKind) -> u8 {
     match kind {
-        Kind::Task => 0,
-        Kind::Program => 1,
-        Kind::Library => 2,
-        Kind::Kernel => 3,
-        Kind::Jit => 4,
-        Kind::Python => 5,
-        Kind::Inlined => 6,
-        Kind::Waiting => 7,
-        Kind::Unknown => 8,
+        FrameKind::Task => 0,
+        FrameKind::Program => 1,
+        FrameKind::Library => 2,
+        FrameKind::Kernel => 3,
+        FrameKind::Jit => 4,
+        FrameKind::Python => 5,
+        FrameKind::Inlined => 6,
+        FrameKind::Waiting => 7,
+        FrameKind::Unknown => 8,
     }
 }
 
@@ -241,16 +241,16 @@ mod tests {
     use super::*;
 
     /// Kinds with their words in docs/formats/page.md and in web/src/data.ts.
-    const KINDS: [(Kind, u8, &str, &str); 9] = [
-        (Kind::Task, 0, "process", "Task"),
-        (Kind::Program, 1, "program", "Program"),
-        (Kind::Library, 2, "library", "Library"),
-        (Kind::Kernel, 3, "kernel", "Kernel"),
-        (Kind::Jit, 4, "run-time code", "Jit"),
-        (Kind::Python, 5, "Python", "Python"),
-        (Kind::Inlined, 6, "inlined", "Inlined"),
-        (Kind::Waiting, 7, "waiting", "Waiting"),
-        (Kind::Unknown, 8, "no name", "Unknown"),
+    const KINDS: [(FrameKind, u8, &str, &str); 9] = [
+        (FrameKind::Task, 0, "process", "Task"),
+        (FrameKind::Program, 1, "program", "Program"),
+        (FrameKind::Library, 2, "library", "Library"),
+        (FrameKind::Kernel, 3, "kernel", "Kernel"),
+        (FrameKind::Jit, 4, "run-time code", "Jit"),
+        (FrameKind::Python, 5, "Python", "Python"),
+        (FrameKind::Inlined, 6, "inlined", "Inlined"),
+        (FrameKind::Waiting, 7, "waiting", "Waiting"),
+        (FrameKind::Unknown, 8, "no name", "Unknown"),
     ];
 
     #[test]
@@ -273,7 +273,7 @@ mod tests {
     #[test]
     fn bytes_of_a_page_are_those_of_the_format() {
         let mut tree = Tree::new(Unit::Samples);
-        let path = [tree.intern("main", Kind::Program), tree.intern("read", Kind::Library)];
+        let path = [tree.intern("main", FrameKind::Program), tree.intern("read", FrameKind::Library)];
         tree.add_path(&path, 5, 2);
         let data = PageData::of_tree(tree, "e");
         let mut expected = Columns::default();

@@ -1,6 +1,6 @@
 //! How long a thread waited for a CPU each time, counted in powers of two.
 
-use super::Bytes;
+use super::payload::Bytes;
 
 /// Counts of waits by length, as the BPF programs keep them for each thread: exact, however short the waits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! Exact sums of a thread's waits at one place.
 
-use super::{Bytes, QueueLengths};
+use super::QueueLengths;
+use super::payload::Bytes;
 
 /// Waits of one thread at one place, since the last sample of that place: what the sample's period is made of.
 ///

@@ -23,7 +23,7 @@ pub struct LiveFormat {
 
 /// Position of the copied stack in a sample record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Snapshot {
+pub struct StackSpan {
     /// Offset of the first stack byte; the u64 before it is the size of the space that follows.
     pub start: usize,
     /// Bytes of room.
@@ -114,7 +114,7 @@ impl LiveFormat {
 
     /// Finds the stack of a sample whose words can be read by offset with `word_at` (it may be split in two by
     /// the end of a ring). `None` if the event copies none, or if it comes after fields that can't be skipped.
-    pub fn find_snapshot(&self, size: usize, word_at: impl Fn(usize) -> Option<u64>) -> Option<Snapshot> {
+    pub fn find_snapshot(&self, size: usize, word_at: impl Fn(usize) -> Option<u64>) -> Option<StackSpan> {
         const UNSKIPPED: u64 = PERF_SAMPLE_READ | PERF_SAMPLE_BRANCH_STACK;
         let bits = self.format.sample_type;
         if bits & PERF_SAMPLE_STACK_USER == 0 || bits & UNSKIPPED != 0 {
@@ -141,7 +141,7 @@ impl LiveFormat {
             return None;
         }
         let valid = usize::try_from(word_at(start + reserved)?).ok()?;
-        Some(Snapshot { start, reserved, used: valid.min(reserved).next_multiple_of(8).min(reserved) })
+        Some(StackSpan { start, reserved, used: valid.min(reserved).next_multiple_of(8).min(reserved) })
     }
 
     /// Reads a whole record with its sample id (empty for a sample, which carries the fields itself).
@@ -160,9 +160,9 @@ impl LiveFormat {
     }
 }
 
-/// Makes a record's stack room end with its used part. `record` is as [`Snapshot`] found it but without the unused
+/// Makes a record's stack room end with its used part. `record` is as [`StackSpan`] found it but without the unused
 /// bytes, which the caller has left out while copying.
-pub fn shorten_snapshot(record: &mut [u8], snapshot: &Snapshot) {
+pub fn shorten_snapshot(record: &mut [u8], snapshot: &StackSpan) {
     let size = u16::try_from(record.len()).unwrap_or(u16::MAX);
     if let Some(field) = record.get_mut(6..8) {
         field.copy_from_slice(&size.to_ne_bytes());

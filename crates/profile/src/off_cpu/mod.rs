@@ -6,22 +6,22 @@
 //! Conservation: for each thread the weights of its waits by state are its totals by state.
 
 mod contention;
-pub(crate) mod for_work;
 pub(crate) mod futex;
 pub(crate) mod known_lock;
-mod lives;
+mod perf_offcpu_lives;
 mod reason;
 mod stats;
 mod tracker;
 mod user_reason;
 pub(crate) mod wait_names;
+pub(crate) mod work_waits;
 
 pub(crate) use contention::Contenders;
 pub use contention::Contention;
-pub(crate) use lives::{of_samples, of_unfinished};
-pub use reason::WaitReason;
+pub(crate) use perf_offcpu_lives::{of_samples, of_unfinished};
+pub use reason::{SyscallNumbering, WaitReason};
 pub(crate) use stats::{Stat, Stats};
-pub(crate) use tracker::{Look, Out, Tracker, is_last_switch, state_of_text};
+pub(crate) use tracker::{Out, Tracker, WaitSample, is_last_switch, state_of_text};
 pub(crate) use user_reason::of_user_frames;
 
 use crate::profile::TaskId;

@@ -3,6 +3,10 @@
 //! One table of function-name prefixes, asked frame by frame from the leaf: the innermost frame that means
 //! something decides, except that `fsync`, page faults and reclaim further out rename a disk wait.
 
+mod kernel_functions;
+
+use kernel_functions::{LOCK_TAKERS, of_function, of_outer_function};
+
 /// Why a thread waited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum WaitReason {
@@ -145,231 +149,27 @@ impl WaitReason {
 
     /// Reason from the system call's number, for waits without kernel names.
     #[must_use]
-    pub fn of_syscall(number: u32, x86: bool) -> Option<Self> {
-        let table = if x86 { X86_64 } else { GENERIC };
+    pub fn of_syscall(number: u32, numbering: SyscallNumbering) -> Option<Self> {
+        let table = match numbering {
+            SyscallNumbering::X86_64 => X86_64,
+            SyscallNumbering::Generic => GENERIC,
+        };
         table.iter().find(|(_, numbers)| numbers.contains(&number)).map(|(reason, _)| *reason)
     }
 }
 
-/// Prefixes of kernel function names; the first match of a frame counts.
-const FUNCTIONS: &[(&str, WaitReason)] = &[
-    ("futex_", WaitReason::Futex),
-    ("__futex_", WaitReason::Futex),
-    ("do_futex", WaitReason::Futex),
-    ("ep_poll", WaitReason::Poll),
-    ("do_epoll_", WaitReason::Poll),
-    ("do_poll", WaitReason::Poll),
-    ("do_sys_poll", WaitReason::Poll),
-    ("poll_schedule", WaitReason::Poll),
-    ("do_select", WaitReason::Poll),
-    ("core_sys_select", WaitReason::Poll),
-    ("eventfd_", WaitReason::Poll),
-    ("signalfd_", WaitReason::Signal),
-    ("timerfd_", WaitReason::Timer),
-    ("inotify_", WaitReason::Poll),
-    ("pipe_", WaitReason::Pipe),
-    ("anon_pipe_", WaitReason::Pipe),
-    ("fifo_", WaitReason::Pipe),
-    ("wait_for_partner", WaitReason::Pipe),
-    ("splice_from_pipe", WaitReason::Pipe),
-    ("unix_", WaitReason::Socket),
-    ("sk_wait", WaitReason::Socket),
-    ("sk_stream_wait", WaitReason::Socket),
-    ("inet_csk_", WaitReason::Socket),
-    ("inet_", WaitReason::Socket),
-    ("tcp_", WaitReason::Socket),
-    ("udp_", WaitReason::Socket),
-    ("__skb_", WaitReason::Socket),
-    ("skb_wait", WaitReason::Socket),
-    ("sock_", WaitReason::Socket),
-    ("netlink_", WaitReason::Socket),
-    ("vsock_", WaitReason::Socket),
-    ("packet_recvmsg", WaitReason::Socket),
-    ("do_nanosleep", WaitReason::Timer),
-    ("hrtimer_nanosleep", WaitReason::Timer),
-    ("common_nsleep", WaitReason::Timer),
-    ("msleep", WaitReason::Timer),
-    ("usleep_range", WaitReason::Timer),
-    ("do_wait", WaitReason::Child),
-    ("kernel_wait", WaitReason::Child),
-    ("__do_sys_wait", WaitReason::Child),
-    // A parent sleeps uninterruptibly until the child of its vfork() has its own memory.
-    ("wait_for_vfork_done", WaitReason::Child),
-    ("kernel_clone", WaitReason::Child),
-    ("__do_sys_vfork", WaitReason::Child),
-    ("locks_lock_inode", WaitReason::FileLock),
-    ("flock_lock_inode", WaitReason::FileLock),
-    ("posix_lock_inode", WaitReason::FileLock),
-    ("do_lock_file_wait", WaitReason::FileLock),
-    ("fcntl_setlk", WaitReason::FileLock),
-    ("__do_sys_flock", WaitReason::FileLock),
-    ("__break_lease", WaitReason::FileLock),
-    ("nlmclnt_", WaitReason::FileLock),
-    ("rwsem_down_", WaitReason::KernelLock),
-    ("down_read", WaitReason::KernelLock),
-    ("down_write", WaitReason::KernelLock),
-    ("__mutex_lock", WaitReason::KernelLock),
-    ("mutex_lock", WaitReason::KernelLock),
-    ("rt_mutex_", WaitReason::KernelLock),
-    ("__down", WaitReason::KernelLock),
-    ("percpu_rwsem_", WaitReason::KernelLock),
-    ("__percpu_down", WaitReason::KernelLock),
-    ("synchronize_rcu", WaitReason::KernelLock),
-    ("__wait_rcu_gp", WaitReason::KernelLock),
-    ("throttle_direct_reclaim", WaitReason::Memory),
-    ("balance_dirty_pages", WaitReason::Memory),
-    ("mem_cgroup_", WaitReason::Memory),
-    ("try_to_free_", WaitReason::Memory),
-    ("shrink_", WaitReason::Memory),
-    ("reclaim_throttle", WaitReason::Memory),
-    ("io_schedule", WaitReason::Disk),
-    ("folio_wait_", WaitReason::Disk),
-    ("wait_on_page_", WaitReason::Disk),
-    ("wait_on_folio", WaitReason::Disk),
-    ("bit_wait_io", WaitReason::Disk),
-    ("out_of_line_wait_on_bit", WaitReason::Disk),
-    ("__wait_on_buffer", WaitReason::Disk),
-    ("blk_", WaitReason::Disk),
-    ("__blk", WaitReason::Disk),
-    ("blkdev_", WaitReason::Disk),
-    ("submit_bio_wait", WaitReason::Disk),
-    ("iomap_dio", WaitReason::Disk),
-    ("__iomap_dio", WaitReason::Disk),
-    ("dio_", WaitReason::Disk),
-    ("do_blockdev_direct", WaitReason::Disk),
-    ("jbd2_", WaitReason::Disk),
-    ("wbt_wait", WaitReason::Disk),
-    ("rq_qos_", WaitReason::Disk),
-    ("xlog_", WaitReason::Disk),
-    ("xfs_log_", WaitReason::Disk),
-    ("btrfs_wait_", WaitReason::Disk),
-    ("nfs_wait_", WaitReason::Disk),
-    ("rpc_wait_", WaitReason::Disk),
-    ("request_wait_answer", WaitReason::Disk),
-    ("fuse_", WaitReason::Disk),
-    ("vfs_fsync", WaitReason::Fsync),
-    ("n_tty_", WaitReason::Tty),
-    ("tty_", WaitReason::Tty),
-    ("wait_until_sent", WaitReason::Tty),
-    ("io_cqring_", WaitReason::Aio),
-    ("read_events", WaitReason::Aio),
-    ("io_uring_", WaitReason::Aio),
-    ("do_sigtimedwait", WaitReason::Signal),
-    ("sigsuspend", WaitReason::Signal),
-    ("__do_sys_pause", WaitReason::Signal),
-    ("__x64_sys_pause", WaitReason::Signal),
-    ("do_semtimedop", WaitReason::Ipc),
-    ("__do_semtimedop", WaitReason::Ipc),
-    ("do_msgrcv", WaitReason::Ipc),
-    ("do_msgsnd", WaitReason::Ipc),
-    ("wq_sleep", WaitReason::Ipc),
-    ("do_mq_", WaitReason::Ipc),
-    ("do_signal_stop", WaitReason::Stopped),
-    ("ptrace_stop", WaitReason::Stopped),
-    ("do_jobctl", WaitReason::Stopped),
-    ("handle_userfault", WaitReason::PageFault),
-    ("do_swap_page", WaitReason::PageFault),
-    ("__lock_page_or_retry", WaitReason::PageFault),
-    ("__folio_lock", WaitReason::Disk),
-    ("migration_entry_wait", WaitReason::Memory),
-    ("worker_thread", WaitReason::KernelThread),
-    ("rescuer_thread", WaitReason::KernelThread),
-    ("kthreadd", WaitReason::KernelThread),
-    ("smpboot_thread_fn", WaitReason::KernelThread),
-    ("rcu_", WaitReason::KernelThread),
-    ("kswapd", WaitReason::KernelThread),
-    ("kthread_worker_fn", WaitReason::KernelThread),
-];
-
-/// Kernel functions that take a sleeping lock themselves: which lock, and what for.
-const LOCK_TAKERS: &[(&str, &str, &str)] = &[
-    ("vm_mmap_pgoff", ADDRESS_SPACE, "mmap"),
-    ("__vm_munmap", ADDRESS_SPACE, "munmap"),
-    ("vm_munmap", ADDRESS_SPACE, "munmap"),
-    ("do_mprotect_pkey", ADDRESS_SPACE, "mprotect"),
-    ("__do_sys_brk", ADDRESS_SPACE, "brk"),
-    ("__x64_sys_brk", ADDRESS_SPACE, "brk"),
-    ("__se_sys_brk", ADDRESS_SPACE, "brk"),
-    ("vm_brk_flags", ADDRESS_SPACE, "brk"),
-    ("do_madvise", ADDRESS_SPACE, "madvise"),
-    ("madvise_", ADDRESS_SPACE, "madvise"),
-    ("__do_sys_mremap", ADDRESS_SPACE, "mremap"),
-    ("__se_sys_mremap", ADDRESS_SPACE, "mremap"),
-    ("do_mremap", ADDRESS_SPACE, "mremap"),
-    ("do_mlock", ADDRESS_SPACE, "mlock"),
-    ("lock_mm_and_find_vma", ADDRESS_SPACE, "page fault"),
-    ("do_user_addr_fault", ADDRESS_SPACE, "page fault"),
-    ("mmap_read_lock", ADDRESS_SPACE, "reading"),
-    ("mmap_write_lock", ADDRESS_SPACE, "changing"),
-    ("dup_mmap", ADDRESS_SPACE, "fork"),
-    ("exit_mmap", ADDRESS_SPACE, "exit"),
-    ("exit_mm", ADDRESS_SPACE, "exit"),
-    ("__access_remote_vm", ADDRESS_SPACE, "another process"),
-    ("__get_user_pages_locked", ADDRESS_SPACE, "I/O on its memory"),
-    ("gup_fast_fallback", ADDRESS_SPACE, "I/O on its memory"),
-    ("ext4_buffered_write_iter", FILE, "write"),
-    ("ext4_file_write_iter", FILE, "write"),
-    ("ext4_dio_write_iter", FILE, "write"),
-    ("ext4_dio_read_iter", FILE, "read"),
-    ("generic_file_write_iter", FILE, "write"),
-    ("xfs_ilock", FILE, "read or write"),
-    ("xfs_file_buffered_write", FILE, "write"),
-    ("btrfs_tree_lock", "a tree's lock", "btrfs"),
-    ("btrfs_tree_read_lock", "a tree's lock", "btrfs"),
-    ("btrfs_inode_lock", FILE, "read or write"),
-    ("do_truncate", FILE, "truncate"),
-    ("fdget_pos", "the position of an open file", "read or write"),
-    ("__fdget_pos", "the position of an open file", "read or write"),
-    ("lookup_slow", FOLDER, "lookup"),
-    ("walk_component", FOLDER, "lookup"),
-    ("open_last_lookups", FOLDER, "open"),
-    ("path_openat", FOLDER, "open"),
-    ("filename_create", FOLDER, "create"),
-    ("do_unlinkat", FOLDER, "unlink"),
-    ("do_rmdir", FOLDER, "rmdir"),
-    ("do_renameat", FOLDER, "rename"),
-    ("lock_rename", FOLDER, "rename"),
-    ("iterate_dir", FOLDER, "readdir"),
-    ("vfs_setxattr", FILE, "setxattr"),
-    ("cgroup_", "the lock of cgroups", "cgroup"),
-    ("rtnl_lock", "the lock of network settings", "rtnl"),
-    ("tty_lock", "a terminal's lock", "tty"),
-    ("perf_event_ctx_lock", "the lock of perf events", "perf"),
-];
-
-const ADDRESS_SPACE: &str = "the lock of the address space (mmap_lock)";
-const FILE: &str = "a file's lock";
-const FOLDER: &str = "a folder's lock";
-
-/// Reasons of disk waits, from frames further out.
-const OUTER_FUNCTIONS: &[(&str, WaitReason)] = &[
-    // A futex with priority inheritance uses a lock inside the kernel, but for the waiter it is a lock of the program.
-    ("futex_lock_pi", WaitReason::Futex),
-    ("futex_wait_requeue_pi", WaitReason::Futex),
-    ("vfs_fsync", WaitReason::Fsync),
-    ("do_fsync", WaitReason::Fsync),
-    ("__x64_sys_fsync", WaitReason::Fsync),
-    ("__x64_sys_fdatasync", WaitReason::Fsync),
-    ("__arm64_sys_fsync", WaitReason::Fsync),
-    ("ksys_sync", WaitReason::Fsync),
-    ("do_sync_file_range", WaitReason::Fsync),
-    ("filemap_fault", WaitReason::PageFault),
-    ("do_swap_page", WaitReason::PageFault),
-    ("handle_mm_fault", WaitReason::PageFault),
-    ("try_to_free_", WaitReason::Memory),
-    ("mem_cgroup_charge", WaitReason::Memory),
-];
-
-fn of_function(name: &str) -> Option<WaitReason> {
-    by_prefix(FUNCTIONS, name)
+/// Which numbers system calls have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SyscallNumbering {
+    /// Those of x86-64.
+    X86_64,
+    /// Those of all newer architectures, aarch64 among them.
+    Generic,
 }
 
-fn of_outer_function(name: &str) -> Option<WaitReason> {
-    by_prefix(OUTER_FUNCTIONS, name)
-}
-
-fn by_prefix(table: &[(&str, WaitReason)], name: &str) -> Option<WaitReason> {
-    table.iter().find(|(prefix, _)| name.starts_with(prefix)).map(|(_, reason)| *reason)
+impl SyscallNumbering {
+    /// Of the processor that tally is built for.
+    pub const HERE: Self = if cfg!(target_arch = "x86_64") { Self::X86_64 } else { Self::Generic };
 }
 
 type Syscalls = &'static [(WaitReason, &'static [u32])];
@@ -405,6 +205,7 @@ const GENERIC: Syscalls = &[
 
 #[cfg(test)]
 mod tests {
+    use super::kernel_functions::ADDRESS_SPACE;
     use super::*;
 
     #[test]
@@ -453,12 +254,15 @@ mod tests {
 
     #[test]
     fn without_kernel_names_the_system_call_does() {
-        assert_eq!(WaitReason::of_syscall(202, true), Some(WaitReason::Futex));
-        assert_eq!(WaitReason::of_syscall(202, false), Some(WaitReason::Socket));
+        assert_eq!(WaitReason::of_syscall(202, SyscallNumbering::X86_64), Some(WaitReason::Futex));
+        assert_eq!(WaitReason::of_syscall(202, SyscallNumbering::Generic), Some(WaitReason::Socket));
         assert_eq!(
-            (WaitReason::of_syscall(73, true), WaitReason::of_syscall(25, false)),
+            (
+                WaitReason::of_syscall(73, SyscallNumbering::X86_64),
+                WaitReason::of_syscall(25, SyscallNumbering::Generic)
+            ),
             (Some(WaitReason::FileLock), Some(WaitReason::FileLock))
         );
-        assert_eq!(WaitReason::of_syscall(0, true), None);
+        assert_eq!(WaitReason::of_syscall(0, SyscallNumbering::X86_64), None);
     }
 }

@@ -7,13 +7,17 @@
 //! Knows times and ids only. A switch-in without its switch-out, or the other way round, is a lost event: the
 //! interval between is of unknown state.
 
+mod switch_state;
+
 use super::{OffCpu, OffCpuSource, RelatedThread, ThreadTotals, Wait, WaitReason};
 use crate::grow::Grow as _;
 use crate::profile::TaskId;
 use crate::table::CallsiteId;
 use perfdata::off_cpu::{State, flag};
 use rustc_hash::FxHashMap;
-use sched::{SchedInterval, StateNames, ThreadState, ThreadTimeline};
+use sched::{SchedInterval, ThreadState, ThreadTimeline};
+use switch_state::{NOT_REPORTED, STATES};
+pub(crate) use switch_state::{is_last_switch, state_of_text};
 
 /// Follows all threads.
 #[derive(Debug, Default)]
@@ -34,23 +38,12 @@ pub(crate) struct Tracker {
 /// Waits without a look that are longer than this aren't short ones: the looks missed them for another reason.
 const LONG_WITHOUT_LOOK_NS: u64 = 200_000_000;
 
-/// The states of the file format.
-const STATES: StateNames<State> = StateNames {
-    running: State::On,
-    runnable: State::Runnable,
-    preempted: State::Preempted,
-    unknown: State::Unknown,
-};
-
-/// Off the CPU in a state that no event reported: switch records have none.
-const NOT_REPORTED: ThreadState<State> = ThreadState::Blocked(State::Unknown);
-
 #[derive(Debug)]
 struct Thread {
     task: Option<TaskId>,
     timeline: ThreadTimeline<State, RelatedThread>,
     callsite: Option<CallsiteId>,
-    look: Option<Look>,
+    look: Option<WaitSample>,
     /// Short waits that no look has met. The next wait that a look meets represents them. Looks come at even times, so
     /// each represents as much time as any other.
     carry_ns: u64,
@@ -85,7 +78,7 @@ pub(crate) struct Out {
 
 /// Data from a look at a waiting thread.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Look {
+pub(crate) struct WaitSample {
     /// Sleeping, or uninterruptible.
     pub state: State,
     /// The system call it is in.
@@ -106,7 +99,7 @@ impl Tracker {
 
     /// Someone looked at a thread and found it waiting. Counts only for a thread that left its CPU by itself, or
     /// has not been seen yet: it waited before the recording began.
-    pub fn look(&mut self, tid: u32, look: Look) {
+    pub fn look(&mut self, tid: u32, look: WaitSample) {
         let Some(thread) = self.threads.get_mut(&tid) else { return };
         if thread.timeline.state() == NOT_REPORTED {
             thread.look = Some(look);
@@ -319,151 +312,5 @@ impl Thread {
     }
 }
 
-/// Whether the state that `sched_switch` prints is that of a thread's last switch.
-pub(crate) fn is_last_switch(text: &str) -> bool {
-    let text = text.trim();
-    text.parse::<u64>().map_or_else(|_| text.starts_with(['X', 'Z', 'x']), |bits| bits & 0x30 != 0)
-}
-
-/// The state `sched_switch` prints: its letters, or the bits of a file that prints numbers.
-pub(crate) fn state_of_text(text: &str) -> State {
-    let text = text.trim();
-    if let Ok(bits) = text.parse::<u64>() {
-        return state_of_bits(bits);
-    }
-    if text.contains('R') {
-        return State::Preempted;
-    }
-    match text.chars().next() {
-        Some('S') => State::Sleep,
-        Some('D') => State::Disk,
-        Some('I') => State::Idle,
-        Some('T' | 't' | 'P') => State::Stopped,
-        _ => State::Unknown,
-    }
-}
-
-// Source: linux v6.18 include/trace/events/sched.h, __trace_sched_switch_state(): TASK_REPORT bits, 0x100 = preempted
-fn state_of_bits(bits: u64) -> State {
-    match bits {
-        0 => State::Preempted,
-        bits if bits & 0x100 != 0 && bits & 0xff == 0 => State::Preempted,
-        bits if bits & 0x402 == 0x402 || bits & 0x80 != 0 => State::Idle,
-        bits if bits & 0x2 != 0 => State::Disk,
-        bits if bits & 0x1 != 0 => State::Sleep,
-        bits if bits & 0xc != 0 => State::Stopped,
-        _ => State::Unknown,
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn out(tid: u32, time_ns: u64, state: State) -> Out {
-        Out { tid, task: TaskId(tid), time_ns, state, callsite: None, other: None, dies: false }
-    }
-
-    const WAKER: RelatedThread =
-        RelatedThread { pid: 1, tid: 2, comm: crate::table::StringId(0), callsite: None };
-
-    #[test]
-    fn blocked_and_runnable_are_told_apart_and_add_up() {
-        let (mut tracker, mut off_cpu) = (Tracker::default(), OffCpu::default());
-        tracker.switch_out(out(7, 100, State::Sleep), &mut off_cpu.waits);
-        tracker.wake(7, WAKER, 160);
-        tracker.wake(7, WAKER, 170);
-        tracker.switch_in(7, 180, &mut off_cpu.waits);
-        tracker.switch_out(out(7, 200, State::Preempted), &mut off_cpu.waits);
-        tracker.switch_in(7, 250, &mut off_cpu.waits);
-        tracker.switch_out(out(7, 260, State::Disk), &mut off_cpu.waits);
-        tracker.switch_out(out(8, 300, State::Sleep), &mut off_cpu.waits);
-        tracker.finish(OffCpuSource::Tracepoints, &mut off_cpu);
-        let lengths: Vec<_> = off_cpu.waits.iter().map(|w| (w.state, w.length_ns)).collect();
-        assert_eq!(
-            lengths,
-            [
-                (State::Sleep, 60),
-                (State::Runnable, 20),
-                (State::Preempted, 50),
-                (State::Disk, 40),
-                (State::Sleep, 0)
-            ]
-        );
-        for totals in &off_cpu.totals {
-            assert_eq!(totals.total_ns.iter().sum::<u64>(), totals.life_ns(), "{totals:?}");
-        }
-    }
-
-    #[test]
-    fn what_a_lost_event_hides_is_unknown() {
-        let (mut tracker, mut off_cpu) = (Tracker::default(), OffCpu::default());
-        tracker.switch_out(out(7, 100, State::Sleep), &mut off_cpu.waits);
-        tracker.switch_out(out(7, 150, State::Sleep), &mut off_cpu.waits);
-        tracker.switch_in(7, 180, &mut off_cpu.waits);
-        tracker.switch_in(7, 190, &mut off_cpu.waits);
-        tracker.finish(OffCpuSource::Tracepoints, &mut off_cpu);
-        assert_eq!(off_cpu.totals[0].of(State::Unknown), 60);
-        assert_eq!(off_cpu.totals[0].total_ns.iter().sum::<u64>(), 90);
-    }
-
-    #[test]
-    fn a_thread_that_ended_has_no_time_after_it_but_what_it_still_runs() {
-        let (mut tracker, mut off_cpu) = (Tracker::default(), OffCpu::default());
-        tracker.switch_out(out(7, 100, State::Sleep), &mut off_cpu.waits);
-        tracker.switch_in(7, 150, &mut off_cpu.waits);
-        tracker.exit(7, TaskId(7), 170);
-        // The kernel no longer knows who it is.
-        tracker.switch_out(Out { task: TaskId(99), ..out(7, 180, State::Unknown) }, &mut off_cpu.waits);
-        tracker.switch_in(7, 300, &mut off_cpu.waits);
-        tracker.switch_out(Out { dies: true, ..out(7, 320, State::Unknown) }, &mut off_cpu.waits);
-        tracker.switch_in(8, 400, &mut off_cpu.waits);
-        tracker.finish(OffCpuSource::Tracepoints, &mut off_cpu);
-        let of: Vec<_> = off_cpu.totals.iter().map(|t| (t.task, t.end_ns, t.of(State::On))).collect();
-        assert_eq!(of, [(TaskId(7), 180, 30), (TaskId(7), 320, 20)]);
-        assert_eq!(off_cpu.waits.iter().map(|w| w.weight_ns).sum::<u64>(), 50);
-        assert!(is_last_switch("X") && is_last_switch("Z") && is_last_switch("16") && !is_last_switch("S"));
-    }
-
-    #[test]
-    fn a_look_at_one_short_wait_stands_for_those_before_it_and_the_sum_is_exact() {
-        let (mut tracker, mut off_cpu) = (Tracker::default(), OffCpu::default());
-        let look = Look {
-            state: State::Disk,
-            syscall: Some(0),
-            args: [3, 0, 0],
-            told: Some(WaitReason::Pipe),
-            callsite: None,
-        };
-        tracker.expect_looks();
-        for begin in [100, 200, 300, 400] {
-            tracker.switch_out(out(7, begin, State::Unknown), &mut off_cpu.waits);
-            if begin == 300 {
-                tracker.look(7, look);
-            }
-            tracker.switch_in(7, begin + 50, &mut off_cpu.waits);
-        }
-        // Running: nothing to report.
-        tracker.look(7, look);
-        tracker.switch_out(out(7, 500, State::Preempted), &mut off_cpu.waits);
-        tracker.finish(OffCpuSource::SwitchRecords, &mut off_cpu);
-        let weights: Vec<_> = off_cpu.waits.iter().filter(|w| w.weight_ns > 0).collect();
-        assert_eq!(weights.len(), 2, "{weights:?}");
-        assert_eq!((weights[0].weight_ns, weights[0].told), (150, Some(WaitReason::Pipe)));
-        assert_eq!((weights[1].weight_ns, weights[1].flags), (50, flag::REST));
-        assert_eq!(off_cpu.source, Some(OffCpuSource::Looks));
-        assert_eq!(off_cpu.totals[0].of(State::Disk), 150);
-        assert_eq!(off_cpu.totals[0].total_ns.iter().sum::<u64>(), off_cpu.totals[0].life_ns());
-    }
-
-    #[test]
-    fn states_are_read_in_letters_and_bits() {
-        let of = ["S", "R+", "R", "D", "I", "T", "x"].map(state_of_text);
-        use State::{Disk, Idle, Preempted, Sleep, Stopped, Unknown};
-        assert_eq!(of, [Sleep, Preempted, Preempted, Disk, Idle, Stopped, Unknown]);
-        assert_eq!(
-            ["0", "1", "2", "1026", "256"].map(state_of_text),
-            [Preempted, Sleep, Disk, Idle, Preempted]
-        );
-    }
-}
+mod tests;

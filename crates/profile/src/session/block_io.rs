@@ -2,7 +2,7 @@
 
 use super::Session;
 use crate::profile::TaskId;
-use crate::tracepoints::block_io::{BlockEvent, Happening, Rwbs, SECTOR_BYTES};
+use crate::tracepoints::block_io::{BlockEvent, BlockTracepoint, Rwbs, SECTOR_BYTES};
 use perfdata::Sample;
 
 impl Session {
@@ -21,7 +21,12 @@ impl Session {
     }
 
     /// The event without who did it; `None` if the file has no format for it, or another kernel's.
-    fn block_event(&self, event: usize, happening: Happening, sample: &Sample<'_>) -> Option<BlockEvent> {
+    fn block_event(
+        &self,
+        event: usize,
+        happening: BlockTracepoint,
+        sample: &Sample<'_>,
+    ) -> Option<BlockEvent> {
         let (texts, raw) = (self.opts.trace_text.as_ref()?, sample.raw?);
         let number = |name: &str| texts.number(event, raw, name);
         // Old kernels have bytes only for commands without sectors. A split has no length at all.

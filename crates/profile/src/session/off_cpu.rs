@@ -1,10 +1,11 @@
 //! Samples and records about time off the CPU, on their way into `OffCpu`.
 
-use super::{Session, ids_of, steps_of};
+use super::{Session, ids_of};
+use crate::callchain::steps_of;
 use crate::grow::Grow as _;
 use crate::off_cpu::{
-    Contention, EventKind, Look, OffCpuSource, Out, RelatedThread, Stat, ThreadBirth, ThreadTotals, Wait,
-    WaitReason, is_last_switch, of_samples, of_unfinished, state_of_text,
+    Contention, EventKind, OffCpuSource, Out, RelatedThread, Stat, SyscallNumbering, ThreadBirth,
+    ThreadTotals, Wait, WaitReason, WaitSample, is_last_switch, of_samples, of_unfinished, state_of_text,
 };
 use crate::profile::TaskId;
 use crate::table::{CallsiteId, StringId};
@@ -46,12 +47,11 @@ impl Session {
         match sample.raw.and_then(Payload::parse) {
             Some(Payload::Interval(of)) if of.flags & flag::LOOK != 0 => {
                 let by_place = WaitReason::of_kernel_frames(std::iter::once(of.place.as_str()));
-                let by_call =
-                    || of.syscall.and_then(|nr| WaitReason::of_syscall(nr, cfg!(target_arch = "x86_64")));
+                let by_call = || of.syscall.and_then(|nr| WaitReason::of_syscall(nr, SyscallNumbering::HERE));
                 let Some((_, tid)) = sample.pid_tid else { return };
                 let (state, syscall, args) = (of.state, of.syscall, of.args);
                 let told = by_place.or_else(by_call);
-                self.tracker.look(tid, Look { state, syscall, args, told, callsite });
+                self.tracker.look(tid, WaitSample { state, syscall, args, told, callsite });
             }
             Some(Payload::Interval(of)) => {
                 let other = self.other_of(&of.other);

@@ -1,10 +1,11 @@
 //! Facts that the rules judge by. Shares are of active thread time (idle left out), 0 to 1.
 
 mod parts;
+mod regularity;
 
 use super::hot_code::{HotCode, HotFunction};
+use super::hot_stacks::{HotStacks, most_first};
 use super::locks::{self, LockSite};
-use super::places::{HotStacks, most_first};
 use super::running::{EntryReason, Running};
 use super::short_lived::ShortLived;
 use crate::grow::{Grow as _, GrownSum as _, ratio};
@@ -14,7 +15,9 @@ use crate::view::wall::{
     Part, PlacedWait, Times, Wall, WallOpts, kernel_frames, name_of, other_name, placed_waits, running_paths,
 };
 pub use parts::{CodeFacts, QueueFacts, RateFacts, SystemFacts, WaitFacts};
-use perfdata::off_cpu::State;
+pub(super) use regularity::REGULAR;
+pub use regularity::running_samples;
+use regularity::{preempted_by_others, timers};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Everything the rules look at.
@@ -286,76 +289,11 @@ impl Facts {
     }
 }
 
-/// Samples of the event that has most of them, off-CPU ones left out.
-#[must_use]
-pub fn running_samples(profile: &Profile) -> u64 {
-    let runs = |event: &usize| !crate::off_cpu::is_off_cpu(&profile.events[*event].name);
-    let events = (0..profile.events.len()).filter(runs);
-    events.map(|event| profile.total(event).count).max().unwrap_or(0)
-}
-
-/// Lengths of waits in timer system calls.
-fn timers(profile: &Profile) -> Option<(f64, f64, u64)> {
-    let is_timer = |nr| WaitReason::of_syscall(nr, cfg!(target_arch = "x86_64")) == Some(WaitReason::Timer);
-    // Woken from it, a thread still is in the call.
-    let waits = profile.off_cpu.waits.iter().filter(|wait| wait.state == State::Sleep && wait.length_ns > 0);
-    let waits = waits.filter(|wait| wait.syscall.is_some_and(is_timer));
-    spread(&waits.map(|wait| wait.length_ns as f64).collect::<Vec<f64>>())
-}
-
-/// Share of other programs in the preempted time for which the running thread is known, and the program with most of
-/// it.
-fn preempted_by_others(profile: &Profile, wall: &Wall) -> Option<(f64, String)> {
-    let own: BTreeSet<u32> = wall.threads.iter().map(|row| row.pid.cast_unsigned()).collect();
-    let (mut told_ns, mut others) = (0u64, BTreeMap::<String, u64>::new());
-    for wait in profile.off_cpu.waits.iter().filter(|wait| wait.state == State::Preempted) {
-        let Some(other) = wait.other else { continue };
-        told_ns.grow(wait.weight_ns);
-        if !own.contains(&other.pid) {
-            others.entry(other_name(profile, other)).or_default().grow(wait.weight_ns);
-        }
-    }
-    let share = ratio(others.values().copied().grown_sum(), told_ns);
-    let most = others.into_iter().max_by_key(|(_, ns)| *ns);
-    most.filter(|_| told_ns > 0).map(|(name, _)| (share, name))
-}
-
-/// Median, variation and count; `None` without values. Fewer than 20 values can't show regularity: their variation is
-/// infinite. A busy machine ends some waits late; those don't count.
-fn spread(values: &[f64]) -> Option<(f64, f64, u64)> {
-    const FEW: usize = 20;
-    if values.is_empty() {
-        return None;
-    }
-    const QUARTILES_APART: f64 = 1.349;
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let at = |quarter: usize| sorted[(sorted.len() - 1) * quarter / 4];
-    let variation = match values.len() {
-        ..FEW => f64::INFINITY,
-        _ => (at(3) - at(1)) / QUARTILES_APART / at(2).max(1e-9),
-    };
-    let typical = if variation < REGULAR { at(2) } else { half_of_time(&sorted) };
-    Some((typical, variation, values.len() as u64))
-}
-
-/// Waits that vary less than this have one length.
-pub(super) const REGULAR: f64 = 0.1;
-
-/// The length with half of the time of all waits, sorted, above it.
-fn half_of_time(sorted: &[f64]) -> f64 {
-    let half = sorted.iter().sum::<f64>() / 2.0;
-    let mut above = 0.0;
-    let reaches = |length: &&f64| {
-        above += **length;
-        above >= half
-    };
-    sorted.iter().rev().find(reaches).copied().unwrap_or(0.0)
-}
-
 #[cfg(test)]
 mod tests {
+    use super::regularity::spread;
     use super::*;
+    use perfdata::off_cpu::State;
 
     #[test]
     fn waits_for_a_cpu_after_a_timer_are_no_timer_waits() {

@@ -5,12 +5,12 @@ use super::hot_code::line_of;
 use crate::grow::Grow as _;
 use crate::off_cpu::RelatedThread;
 use crate::off_cpu::WaitReason;
-use crate::off_cpu::for_work::{
-    go_lock, is_locking, java_method, waits_for_lock_by_condition, waits_for_work,
-};
 use crate::off_cpu::futex::{expected, is_lock_value};
 use crate::off_cpu::known_lock::KnownLock;
 use crate::off_cpu::wait_names::{UNNAMED, wait_names};
+use crate::off_cpu::work_waits::{
+    go_lock, is_locking, java_method, waits_for_lock_by_condition, waits_for_work,
+};
 use crate::profile::Profile;
 use crate::table::{CallsiteId, FrameId};
 use crate::view::wall::{Part, PlacedWait, is_kernel, is_thread_start, kernel_frames, name_of};
@@ -101,12 +101,12 @@ pub(super) fn is_for_lock(profile: &Profile, wait: &PlacedWait) -> bool {
 }
 
 /// The lock of a Go program for which a thread had nothing to do.
-fn go_place(profile: &Profile, callsite: CallsiteId, other: Option<RelatedThread>) -> Option<Place> {
+fn go_place(profile: &Profile, callsite: CallsiteId, other: Option<RelatedThread>) -> Option<LockSiteKey> {
     let waker = Names::of(profile, other?.callsite?);
     let names = Names::of(profile, callsite);
     let (holder, caller) = go_lock(names.leaf_first(), waker.leaf_first())?;
     let (taker, caller) = (holder.to_owned(), caller.to_owned());
-    Some(Place { taker, caller, for_work: false, in_library: false, is_bare: false, known: None })
+    Some(LockSiteKey { taker, caller, for_work: false, in_library: false, is_bare: false, known: None })
 }
 
 /// Names of the lock that a wait is for, if its futex is the waiter's and not the lock's: the function that takes it,
@@ -133,10 +133,10 @@ fn is_futex(kernel_function: &str) -> bool {
 
 #[derive(Default)]
 struct Sites {
-    index: FxHashMap<Place, usize>,
+    index: FxHashMap<LockSiteKey, usize>,
     list: Vec<LockSite>,
     /// Functions of libraries that took a lock without calling one to do it: they do it themselves, on their own time.
-    takers: FxHashSet<(Place, String)>,
+    takers: FxHashSet<(LockSiteKey, String)>,
 }
 
 impl Sites {
@@ -150,9 +150,9 @@ impl Sites {
         self.at(place)
     }
 
-    fn at(&mut self, place: Place) -> &mut LockSite {
+    fn at(&mut self, place: LockSiteKey) -> &mut LockSite {
         let at = *self.index.entry(place.clone()).or_insert_with(|| {
-            let Place { taker, caller, for_work, in_library, is_bare, known } = place;
+            let LockSiteKey { taker, caller, for_work, in_library, is_bare, known } = place;
             let site =
                 LockSite { taker, caller, for_work, in_library, is_bare, known, ..LockSite::default() };
             self.list.push(site);
@@ -180,7 +180,7 @@ const INTERPRETED: &str = "Interpreter";
 
 /// Identity of a site.
 #[derive(Clone, PartialEq, Eq, Hash)]
-struct Place {
+struct LockSiteKey {
     taker: String,
     caller: String,
     for_work: bool,
@@ -213,7 +213,7 @@ impl<'p> Names<'p> {
     }
 
     /// `expects`: of a wait, the value in the futex that it waits upon.
-    fn place(&self, expects: Option<u32>) -> Place {
+    fn place(&self, expects: Option<u32>) -> LockSiteKey {
         let names = &self.0;
         let locking = || names.iter().take_while(|(name, _)| is_locking(name));
         let named = waits_for_work(names.iter().map(|(name, _)| *name)).is_some();
@@ -224,13 +224,13 @@ impl<'p> Names<'p> {
         let Some(at) = names.iter().position(|(name, _)| !is_locking(name)) else {
             let taker = names.first().map_or("[unknown]", |(name, _)| name).to_owned();
             let caller = String::new();
-            return Place { taker, caller, for_work, in_library: false, is_bare, known: None };
+            return LockSiteKey { taker, caller, for_work, in_library: false, is_bare, known: None };
         };
         if let Some(known) = KnownLock::of(names[at].0) {
             let java = names[at..].iter().find_map(|(name, _)| java_method(name));
             let (taker, caller) = (names[at].0.to_owned(), java.unwrap_or_default().to_owned());
             let known = Some(known);
-            return Place { taker, caller, for_work: false, in_library: true, is_bare: false, known };
+            return LockSiteKey { taker, caller, for_work: false, in_library: true, is_bare: false, known };
         }
         // Java methods that aren't compiled are without a name.
         let interpreted = names[at..].iter().take_while(|(name, _)| *name == INTERPRETED).count();
@@ -245,7 +245,7 @@ impl<'p> Names<'p> {
         let taker = if inner > 0 && at + inner < names.len() { at + inner - 1 } else { at };
         let name = names[taker].0.trim_start_matches("__GI_");
         let name = java_method(name).unwrap_or(name).to_owned();
-        Place {
+        LockSiteKey {
             taker: name,
             caller: self.caller_of(taker),
             for_work,
@@ -270,7 +270,7 @@ mod tests {
     use crate::off_cpu::known_lock::{JAVA, POSTGRES, PYTHON};
 
     /// Functions leaf first, those of libraries with a star.
-    fn place(names: &'static str) -> Place {
+    fn place(names: &'static str) -> LockSiteKey {
         let name = |name: &'static str| (name.trim_end_matches('*'), name.ends_with('*'));
         Names(names.split(' ').map(name).collect()).place(Some(2))
     }

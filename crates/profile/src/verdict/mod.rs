@@ -6,8 +6,8 @@
 mod cause;
 mod facts;
 mod hot_code;
+mod hot_stacks;
 mod locks;
-mod places;
 mod rules;
 mod running;
 mod short_lived;
@@ -17,9 +17,9 @@ pub use crate::off_cpu::known_lock::KnownLock;
 pub use cause::WaitCause;
 pub use facts::{CodeFacts, Facts, QueueFacts, RateFacts, SystemFacts, WaitFacts, running_samples};
 pub use hot_code::{HotCode, HotFunction};
+pub use hot_stacks::{HotStacks, PlaceList};
 pub use locks::LockSite;
 pub(crate) use locks::lock_behind;
-pub use places::{HotStacks, PlaceList};
 #[cfg(any(test, feature = "examples"))]
 pub use rules::examples;
 pub use rules::{RULES, Rule, waits_for_others};

@@ -53,8 +53,8 @@ impl Running {
             }
         }
         let places =
-            places.into_iter().map(|(entry, list)| (entry, super::places::most_first(list))).collect();
-        Self { places, calls: super::places::most_first(calls) }
+            places.into_iter().map(|(entry, list)| (entry, super::hot_stacks::most_first(list))).collect();
+        Self { places, calls: super::hot_stacks::most_first(calls) }
     }
 
     /// All ns of this kind.

@@ -1,6 +1,6 @@
 //! Processes that began and ended while the recording went on.
 
-use super::places::most_first;
+use super::hot_stacks::most_first;
 use crate::grow::Grow as _;
 use crate::profile::{Profile, TaskId};
 use crate::view::wall::{ThreadRow, Wall};

@@ -1,7 +1,7 @@
 //! The stacks of a finding: up to three, each with its share of the time that the finding is about.
 
 use super::facts::Facts;
-use super::places::PlaceList;
+use super::hot_stacks::PlaceList;
 use super::running::EntryReason;
 use crate::grow::ratio;
 use crate::grow::{Grow as _, GrownSum as _};
@@ -111,5 +111,5 @@ fn merged<'a>(lists: impl Iterator<Item = &'a PlaceList>) -> PlaceList {
     for (place, ns) in lists.flatten() {
         sums.entry(place.clone()).or_default().grow(*ns);
     }
-    super::places::most_first(sums)
+    super::hot_stacks::most_first(sums)
 }

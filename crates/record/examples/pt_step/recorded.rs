@@ -13,12 +13,12 @@ use record::plan::{Offer, Plan, plan};
 use record::pt::info::Info;
 use record::pt::pieces::{self, Owner};
 use record::pt::pmu::PtPmu;
-use record::pt::{Options as TraceOptions, Snapshot};
+use record::pt::{AuxSnapshot, PtOpts};
 use record::queue::{Limits, Queue};
 use record::ring_reader::{Layouts, drain};
-use record::sys::Ring;
 use record::sys::aux_area::TscFactors;
 use record::sys::time::Clock;
+use record::sys::{AuxMode, Ring};
 use record::worker::{HeaderOpts, Shared, Worker};
 
 use super::Options;
@@ -91,7 +91,7 @@ fn opts(options: &Options, how: How, output: &Path) -> RecordOpts {
     let flags = AttrFlags(0).with(AttrFlags::EXCLUDE_KERNEL | AttrFlags::EXCLUDE_HV);
     let attr = Attr { type_: PT_TYPE, config: perf_file::config(options), flags, ..Attr::default() };
     let event = EventRequest { aux: true, ..EventRequest::plain("intel_pt//u", attr) };
-    let snapshot = (how == How::Snapshot).then_some(Snapshot { at_exit: true });
+    let snapshot = (how == How::Snapshot).then_some(AuxSnapshot { at_exit: true });
     let to_stdout = output.as_os_str() == "-";
     RecordOpts {
         events: vec![event],
@@ -100,7 +100,7 @@ fn opts(options: &Options, how: How, output: &Path) -> RecordOpts {
             output: if to_stdout { Output::Stdout } else { Output::File(output.to_owned()) },
             ..FileOpts::default()
         },
-        trace: TraceOptions { per_thread: options.per_thread, snapshot, ..TraceOptions::default() },
+        trace: PtOpts { per_thread: options.per_thread, snapshot, ..PtOpts::default() },
         ..RecordOpts::default()
     }
 }
@@ -173,8 +173,9 @@ impl Kernel {
         for (n, stream) in traced.streams.iter().enumerate() {
             let fake = FakeKernel::new(RING_PAGES, AREA_BYTES, overwrite)?;
             fake.set_clock(31, 858_993_459, 0)?;
-            let mut ring = Ring::map_fd(fake.fd(), RING_PAGES as usize, false)?;
-            ring.map_aux(fake.fd(), AREA_BYTES as usize, overwrite)?;
+            let mut ring = Ring::map_fd(fake.fd(), RING_PAGES as usize)?;
+            let mode = if overwrite { AuxMode::Snapshot } else { AuxMode::Full };
+            ring.map_aux(fake.fd(), AREA_BYTES as usize, mode)?;
             if options.per_thread {
                 new.of_thread.insert(stream.tid, n);
             }

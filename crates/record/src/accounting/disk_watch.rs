@@ -110,7 +110,7 @@ impl Events {
                 let counter = Counter::open(&attr.to_bytes(), CounterPlace::cpu(cpu))?;
                 match counters.get(first) {
                     Some(first) => counter.set_output(first)?,
-                    None => rings.push(Ring::map(&counter, RING_PAGES, false)?),
+                    None => rings.push(Ring::map(&counter, RING_PAGES)?),
                 }
                 counters.push(counter);
             }

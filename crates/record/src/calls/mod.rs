@@ -5,10 +5,10 @@
 //! plain perf events where BPF is denied. [`CallFolder`] matches them to calls, thread by thread, and writes the same
 //! files that the recorder inside instrumented programs writes (`tracer::layout`).
 
+mod call_gate;
 mod cost;
 mod engine;
 pub(crate) mod ftrace;
-mod gate;
 mod goroutines;
 mod kernel_merge;
 pub mod layout;
@@ -23,10 +23,10 @@ mod stacks;
 mod thread_file;
 mod threads;
 
+pub use call_gate::CallFilters;
 pub use cost::{ProbeCost, cost_per_call};
 pub use engine::CallEngine;
 pub use ftrace::start_of as function_start;
-pub use gate::CallFilters;
 pub use kernel_merge::{NoKernelCalls, kernel_functions_by};
 pub use layout::{CallEvent, CallEventKind, CallMode, FunctionSums, STRAYS};
 pub use plan::{

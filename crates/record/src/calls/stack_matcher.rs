@@ -7,7 +7,7 @@ use std::ops::Range;
 use rustc_hash::FxHashMap;
 use tracer::layout::sleds;
 
-use super::gate::{CallFilters, CallGate};
+use super::call_gate::{CallFilters, CallGate};
 use super::layout::{BUCKETS, CallEvent, CallEventKind, CallMode, FIRST_BUCKET, FunctionSums, SUM_WORDS};
 use super::plan::CountRules;
 use super::stacks::{CallStacks, STEP_BYTES};

@@ -9,7 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::CallEvent;
-use super::gate::CallFilters;
+use super::call_gate::CallFilters;
 use crate::files::output_file;
 use perfdata::PidTid;
 use rustc_hash::{FxHashMap, FxHashSet};

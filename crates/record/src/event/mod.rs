@@ -44,7 +44,7 @@ pub struct EventSpec {
     /// The name that perf prints for it: the text as typed, `system:event`, or the `name=` term.
     pub name: String,
     /// The group it is in; `None`: alone.
-    pub group: Option<Group>,
+    pub group: Option<EventGroup>,
     /// Settings that override the command line's for this event.
     pub terms: Terms,
     /// `--filter` text for the kernel's `SET_FILTER`.
@@ -66,7 +66,7 @@ pub struct EventSpec {
 
 /// Membership in `{a,b}`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Group {
+pub struct EventGroup {
     /// Index of the group's first event in the list that this event is in; the leader names itself.
     pub leader: usize,
     /// `name` of `name{a,b}`.

@@ -10,21 +10,21 @@
 //! terms = "/" [ term { "," term } ] "/"       term = name [ "=" value ]
 //! ```
 
+mod by_source;
 mod cursor;
 
 use std::ops::Range;
 
 use perfdata::{Attr, AttrFlags, abi};
 
-use super::cache::{cache_events, parse_cache};
-use super::error::{Error, Fault, nearest};
-use super::modifier::{Modifiers, looks_like_modifiers};
-use super::name::{HARDWARE, SOFTWARE, TOOL, Tool, all_names, find_named};
+use super::cache::parse_cache;
+use super::error::{Error, Fault};
+use super::modifier::Modifiers;
+use super::name::{HARDWARE, SOFTWARE, TOOL, Tool, find_named};
 use super::pmu::{Config, Pmu, PmuTerms, TermError, configure_plain};
 use super::source::EventSource;
 use super::term::{Term, parse_hex, parse_number};
-use super::tracepoint::{find_tracepoints, parse_breakpoint};
-use super::{EventSpec, Group};
+use super::{EventGroup, EventSpec};
 
 /// The events that `text`, one `-e` option's value, names; leaders as indices into the result.
 pub fn parse(text: &str, source: &dyn EventSource) -> Result<Vec<EventSpec>, Error> {
@@ -46,14 +46,14 @@ struct Parser<'a> {
 }
 
 /// A fault and its place.
-struct At {
+struct FaultSpan {
     span: Range<usize>,
     fault: Fault,
     nearest: Vec<String>,
 }
 
-fn fault<T>(span: Range<usize>, fault: Fault) -> Result<T, At> {
-    Err(At { span, fault, nearest: Vec::new() })
+fn fault<T>(span: Range<usize>, fault: Fault) -> Result<T, FaultSpan> {
+    Err(FaultSpan { span, fault, nearest: Vec::new() })
 }
 
 /// An event before its modifiers are known.
@@ -81,7 +81,7 @@ struct Plain {
 }
 
 impl<'a> Parser<'a> {
-    fn list(&mut self) -> Result<(), At> {
+    fn list(&mut self) -> Result<(), FaultSpan> {
         loop {
             self.item()?;
             self.blanks();
@@ -93,7 +93,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn item(&mut self) -> Result<(), At> {
+    fn item(&mut self) -> Result<(), FaultSpan> {
         self.blanks();
         let open = self.text[self.at..].find(|c: char| "{,:/".contains(c)).map(|i| self.at + i);
         match open.filter(|&i| self.text[i..].starts_with('{')) {
@@ -102,7 +102,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn group(&mut self, open: usize) -> Result<(), At> {
+    fn group(&mut self, open: usize) -> Result<(), FaultSpan> {
         let name = self.text[self.at..open].trim();
         let name = (!name.is_empty()).then(|| name.to_owned());
         let first = self.out.len();
@@ -126,13 +126,13 @@ impl<'a> Parser<'a> {
         let letters = self.modifiers();
         for event in &mut self.out[first..] {
             apply(&mut event.modifiers, self.text, &letters)?;
-            event.group = Some(Group { leader: first, name: name.clone() });
+            event.group = Some(EventGroup { leader: first, name: name.clone() });
             event.finish();
         }
         Ok(())
     }
 
-    fn event(&mut self) -> Result<(), At> {
+    fn event(&mut self) -> Result<(), FaultSpan> {
         let start = self.at;
         let name = self.word(",{}/:");
         let span = start..self.at;
@@ -152,7 +152,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Hardware, software, tool, cache and raw names, unless a `/` selects a PMU of that name.
-    fn plain(&self, name: &str, span: &Range<usize>) -> Result<Option<Plain>, At> {
+    fn plain(&self, name: &str, span: &Range<usize>) -> Result<Option<Plain>, FaultSpan> {
         let plain = |kind, config| Ok(Some(Plain { kind, config, tool: None }));
         if let Some(event) = find_named(HARDWARE, name) {
             return plain(abi::PERF_TYPE_HARDWARE, event.config);
@@ -177,7 +177,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn plain_event(&mut self, plain: Plain, start: usize) -> Result<(), At> {
+    fn plain_event(&mut self, plain: Plain, start: usize) -> Result<(), FaultSpan> {
         let terms = self.terms()?;
         let config = Config { words: [plain.config, 0, 0, 0] };
         let settings = configure_plain(&terms, config).map_err(|e| place(e, &terms))?;
@@ -187,126 +187,7 @@ impl<'a> Parser<'a> {
         self.push(draft, &letters)
     }
 
-    /// `TYPE:CONFIG` as two numbers.
-    fn numbered(&mut self, start: usize) -> Result<(), At> {
-        let kind_span = start..self.at;
-        let kind = parse_number(&self.text[kind_span.clone()]).and_then(|k| u32::try_from(k).ok());
-        self.at += 1;
-        let config_start = self.at;
-        let config = parse_number(self.word(",{}/:"));
-        let (Some(kind), Some(config)) = (kind, config) else {
-            let wrong = self.text[start..self.at].to_owned();
-            return fault(kind_span.start..config_start.max(self.at), Fault::UnknownEvent(wrong));
-        };
-        let letters = self.modifiers();
-        let settings = PmuTerms { config: Config { words: [config, 0, 0, 0] }, ..PmuTerms::default() };
-        let draft = Draft::new(kind, settings, &self.text[start..self.at]);
-        self.push(draft, &letters)
-    }
-
-    fn tracepoint(&mut self, system: &str, start: usize) -> Result<(), At> {
-        let system_span = start..self.at;
-        self.at += 1;
-        let event = self.word(",{}/:");
-        let span = start..self.at;
-        if event.is_empty() {
-            return fault(self.at..self.at, Fault::MissingEvent);
-        }
-        let found = match find_tracepoints(system, event, self.source) {
-            Ok(found) => found,
-            Err(_) if looks_like_modifiers(event) => return self.sysfs_modified(system, system_span),
-            Err((wrong, nearest)) => return Err(At { span, fault: wrong, nearest }),
-        };
-        let terms = self.terms()?;
-        let letters = self.modifiers();
-        for tracepoint in found {
-            let config = Config { words: [tracepoint.id, 0, 0, 0] };
-            let settings = configure_plain(&terms, config).map_err(|e| place(e, &terms))?;
-            self.push(Draft::new(abi::PERF_TYPE_TRACEPOINT, settings, &tracepoint.name), &letters)?;
-        }
-        Ok(())
-    }
-
-    /// `name:u` where the letters were first taken for a tracepoint: an event of a PMU after all.
-    fn sysfs_modified(&mut self, name: &str, span: Range<usize>) -> Result<(), At> {
-        self.at = span.end;
-        self.sysfs_event(name, span)
-    }
-
-    fn pmu_event(&mut self, name: &str, span: Range<usize>) -> Result<(), At> {
-        let pmus = Pmu::find_all(name, self.source);
-        if pmus.is_empty() {
-            let known = self.source.list_pmu("").unwrap_or_default();
-            let nearest = nearest(name, known.into_iter().chain(all_names().map(str::to_owned)));
-            return Err(At { span, fault: Fault::UnknownPmu(name.to_owned()), nearest });
-        }
-        let terms = self.terms()?;
-        let letters = self.modifiers();
-        let text = self.text[span.start..self.at].to_owned();
-        for pmu in pmus {
-            let settings = pmu.configure(&terms, self.source).map_err(|e| place(e, &terms))?;
-            let aux = pmu.writes_trace();
-            self.push(Draft { cpus: pmu.cpus, aux, ..Draft::new(pmu.kind, settings, &text) }, &letters)?;
-        }
-        Ok(())
-    }
-
-    /// A bare name that some PMU's `events` folder has.
-    fn sysfs_event(&mut self, name: &str, span: Range<usize>) -> Result<(), At> {
-        let term =
-            Term { name: name.to_owned(), name_span: span.clone(), value: None, value_span: span.clone() };
-        let names = self.source.list_pmu("").unwrap_or_default();
-        let pmus: Vec<Pmu> = names.iter().filter_map(|n| Pmu::read(n, self.source)).collect();
-        let owners: Vec<&Pmu> =
-            pmus.iter().filter(|p| p.events(self.source).iter().any(|e| e == name)).collect();
-        if owners.is_empty() {
-            return Err(At {
-                span,
-                fault: Fault::UnknownEvent(name.to_owned()),
-                nearest: self.suggest(name, &pmus),
-            });
-        }
-        let letters = self.modifiers();
-        let text = self.text[span.start..self.at].to_owned();
-        for pmu in owners {
-            let terms = std::slice::from_ref(&term);
-            let settings = pmu.configure(terms, self.source).map_err(|e| place(e, terms))?;
-            self.push(Draft { cpus: pmu.cpus.clone(), ..Draft::new(pmu.kind, settings, &text) }, &letters)?;
-        }
-        Ok(())
-    }
-
-    fn suggest(&self, typed: &str, pmus: &[Pmu]) -> Vec<String> {
-        let of_pmus = pmus.iter().flat_map(|p| p.events(self.source));
-        let fixed = all_names().map(str::to_owned).chain(cache_events().map(|c| c.0));
-        nearest(typed, fixed.chain(of_pmus))
-    }
-
-    fn breakpoint(&mut self, start: usize) -> Result<(), At> {
-        self.at += 1;
-        let place_start = self.at;
-        let place = self.word(",{}:");
-        let place_span = place_start..self.at;
-        let mut access = "";
-        if self.after_colon(|w| !w.is_empty() && w.chars().all(|c| "rwx".contains(c))) {
-            self.at += 1;
-            access = self.word(",{}:/");
-        }
-        let found = parse_breakpoint(place, access)
-            .or_else(|wrong| fault(place_span.start..self.at.max(place_span.end), wrong))?;
-        let letters = self.modifiers();
-        let settings = PmuTerms {
-            config: Config { words: [0, found.address, found.len_bytes, 0] },
-            ..PmuTerms::default()
-        };
-        let draft = Draft {
-            breakpoint: Some(found.access),
-            ..Draft::new(abi::PERF_TYPE_BREAKPOINT, settings, &self.text[start..self.at])
-        };
-        self.push(draft, &letters)
-    }
-
-    fn push(&mut self, draft: Draft, letters: &Range<usize>) -> Result<(), At> {
+    fn push(&mut self, draft: Draft, letters: &Range<usize>) -> Result<(), FaultSpan> {
         let mut modifiers = Modifiers::none();
         if !letters.is_empty() {
             modifiers = Modifiers::default();
@@ -363,18 +244,18 @@ fn is_number(text: &str) -> bool {
     parse_number(text).is_some()
 }
 
-fn apply(modifiers: &mut Modifiers, text: &str, letters: &Range<usize>) -> Result<(), At> {
+fn apply(modifiers: &mut Modifiers, text: &str, letters: &Range<usize>) -> Result<(), FaultSpan> {
     let wrong = |(offset, fault): (usize, Fault)| {
         let start = letters.start + offset;
         let len = text[start..].chars().next().map_or(0, char::len_utf8);
-        At { span: start..start + len, fault, nearest: Vec::new() }
+        FaultSpan { span: start..start + len, fault, nearest: Vec::new() }
     };
     modifiers.apply(&text[letters.clone()]).map_err(wrong)
 }
 
-fn place(error: TermError, terms: &[Term]) -> At {
+fn place(error: TermError, terms: &[Term]) -> FaultSpan {
     let span = terms
         .get(error.index)
         .map_or(0..0, |t| if error.in_value { t.value_span.clone() } else { t.name_span.clone() });
-    At { span, fault: error.fault, nearest: error.nearest }
+    FaultSpan { span, fault: error.fault, nearest: error.nearest }
 }

@@ -84,6 +84,25 @@ fn remedy(error: &io::Error) -> &'static str {
 
 type Result<T> = std::result::Result<T, ProbeListError>;
 
+/// Whose code a probe is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProbeSpace {
+    /// The kernel's.
+    Kernel,
+    /// A program's or a library's.
+    User,
+}
+
+impl ProbeSpace {
+    /// The file in tracefs with these probes.
+    fn list(self) -> &'static str {
+        match self {
+            Self::Kernel => "kprobe_events",
+            Self::User => "uprobe_events",
+        }
+    }
+}
+
 /// A probe that the kernel has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Installed {
@@ -97,20 +116,20 @@ pub struct Installed {
     pub place: String,
     /// Names of the arguments.
     pub args: Vec<String>,
-    /// Whether it is in the kernel.
-    pub is_kernel: bool,
+    /// Where its code is.
+    pub space: ProbeSpace,
 }
 
 impl Installed {
     /// Reads a line of `uprobe_events` or `kprobe_events`; `None` if it is none.
-    pub fn parse(line: &str, is_kernel: bool) -> Option<Self> {
+    pub fn parse(line: &str, space: ProbeSpace) -> Option<Self> {
         let mut words = line.split_whitespace();
         let (kind, names) = words.next()?.split_once(':')?;
         let (group, event) = names.split_once('/')?;
         let place = words.next()?.to_owned();
         let args = words.filter_map(|w| Some(w.split_once('=')?.0.to_owned())).collect();
         let is_return = kind.starts_with('r');
-        Some(Self { is_return, group: group.to_owned(), event: event.to_owned(), place, args, is_kernel })
+        Some(Self { is_return, group: group.to_owned(), event: event.to_owned(), place, args, space })
     }
 
     /// Program and file offset of a uprobe.
@@ -132,14 +151,14 @@ impl Installed {
 /// If the lists can't be read.
 pub fn installed() -> Result<Vec<Installed>> {
     let mut all = Vec::new();
-    for (file, is_kernel) in [("kprobe_events", true), ("uprobe_events", false)] {
-        let path = tracefs().join(file);
+    for space in [ProbeSpace::Kernel, ProbeSpace::User] {
+        let path = tracefs().join(space.list());
         let text = match system_file::read_text(&path) {
             Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound && is_kernel => continue,
+            Err(error) if error.kind() == io::ErrorKind::NotFound && space == ProbeSpace::Kernel => continue,
             Err(source) => return Err(ProbeListError::Open { path, source }),
         };
-        all.extend(text.lines().filter_map(|l| Installed::parse(l, is_kernel)));
+        all.extend(text.lines().filter_map(|l| Installed::parse(l, space)));
     }
     Ok(all)
 }
@@ -149,9 +168,9 @@ pub fn installed() -> Result<Vec<Installed>> {
 /// # Errors
 /// If it is more than one line of words: a newline in a file's name would begin another definition. If the kernel
 /// refuses it.
-pub fn install(definition: &str, is_kernel: bool) -> Result<()> {
+pub fn install(definition: &str, space: ProbeSpace) -> Result<()> {
     check_line(definition)?;
-    write(definition, is_kernel).map_err(|error| {
+    write(definition, space).map_err(|error| {
         let why = last_complaint().map(|w| format!(" ({w})")).unwrap_or_default();
         ProbeListError::Refused { definition: definition.to_owned(), complaint: why, source: Box::new(error) }
     })
@@ -172,15 +191,15 @@ pub fn remove(pattern: &str) -> Result<Vec<String>> {
             continue;
         }
         let order = format!("-:{}/{}", probe.group, probe.event);
-        write(&order, probe.is_kernel)
+        write(&order, probe.space)
             .map_err(|error| ProbeListError::Kept { name: probe.name(), source: Box::new(error) })?;
         removed.push(probe.name());
     }
     Ok(removed)
 }
 
-fn write(line: &str, is_kernel: bool) -> Result<()> {
-    let path = tracefs().join(if is_kernel { "kprobe_events" } else { "uprobe_events" });
+fn write(line: &str, space: ProbeSpace) -> Result<()> {
+    let path = tracefs().join(space.list());
     let opened = system_file::open_to_append(&path);
     let mut file = opened.map_err(|source| ProbeListError::Open { path, source })?;
     file.write_all(format!("{line}\n").as_bytes()).map_err(ProbeListError::Write)
@@ -273,12 +292,12 @@ mod tests {
     #[test]
     fn the_kernels_list_is_read_back() {
         let line = "p:probe_p0/add /tmp/p0:0x0000000000001143 a=-20(%bp):s32 b=%si:s32";
-        let probe = Installed::parse(line, false).expect("a uprobe");
+        let probe = Installed::parse(line, ProbeSpace::User).expect("a uprobe");
         assert_eq!((probe.name().as_str(), probe.program()), ("probe_p0:add", Some(("/tmp/p0", 0x1143))));
         assert_eq!((probe.args.as_slice(), probe.is_return), (&["a".to_owned(), "b".to_owned()][..], false));
-        let returns = Installed::parse("r:g/e /x:0x1(0x20)", false).expect("a return probe");
+        let returns = Installed::parse("r:g/e /x:0x1(0x20)", ProbeSpace::User).expect("a return probe");
         assert!(returns.is_return && returns.program() == Some(("/x", 1)));
-        assert_eq!(Installed::parse("nonsense", false), None);
+        assert_eq!(Installed::parse("nonsense", ProbeSpace::User), None);
     }
 
     /// Three tracepoints.

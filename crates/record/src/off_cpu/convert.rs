@@ -4,67 +4,27 @@
 //!
 //! Conservation: the periods of all samples of a thread, by event, add up to its totals.
 
-use dso::Machine;
-use dso::unwind::Regs as UnwindRegs;
+mod attrs;
+mod ends;
+
 use perfdata::abi::*;
-use perfdata::off_cpu::{OffCpuInterval, OffCpuTotals, OtherThread, State, WaitSums, event_name, flag};
+use perfdata::off_cpu::{OffCpuInterval, OtherThread, State, flag};
 use perfdata::record_to_bytes;
-use perfdata::{Attr, AttrFlags, Avma, Callchain, CpuMode, Event, Sample, SampleId, SampleRegs, UserStack};
+use perfdata::{Attr, Avma, Callchain, CpuMode, Event, Sample, SampleId, SampleRegs, UserStack};
 
-use crate::machine::process_titles;
-
-use super::layout::{self, EndRecord, Kind, OffRecord, Record, SiteRest, SiteSums};
+use super::layout;
+use super::layout::{OffCpuRecord, OffRecord};
 use super::proc_sampler::ProcSample;
 use super::registers::{pt_regs_index, syscall_of, user_pc, word};
-
-/// The events of off-CPU samples, in the file's order.
-pub const FILE_EVENTS: [&str; 4] =
-    [event_name::OFF_CPU, event_name::RUNNABLE, event_name::PREEMPTED, event_name::TOTALS];
+pub use attrs::{FILE_EVENTS, event_id, event_of, file_attr, regs_mask, snapshot_attr};
+pub use ends::end_samples;
+use ends::sums_of;
 
 /// Name of the recorder's own threads where they ran instead of the target's.
 const OWN_NAME: &str = "tally (itself)";
 
 /// Index, after [`FILE_EVENTS`], of the wakers' samples, which are joined to their sleepers' and not written.
 pub const WAKER: usize = FILE_EVENTS.len();
-
-/// The id of the event of this index: far from the kernel's, which count up from 1.
-#[must_use]
-pub fn event_id(index: usize) -> u64 {
-    0x7461_6c6c_7900_0000 + index as u64
-}
-
-/// The attribute of off-CPU samples in the file. `common` has the recording's identifying fields and clock.
-#[must_use]
-pub fn file_attr(common: &Attr) -> Attr {
-    let sample_type = PERF_SAMPLE_IDENTIFIER
-        | PERF_SAMPLE_IP
-        | PERF_SAMPLE_TID
-        | PERF_SAMPLE_TIME
-        | PERF_SAMPLE_CPU
-        | PERF_SAMPLE_PERIOD
-        | PERF_SAMPLE_CALLCHAIN
-        | PERF_SAMPLE_RAW;
-    let flags = AttrFlags::SAMPLE_ID_ALL | AttrFlags::USE_CLOCKID;
-    Attr {
-        type_: PERF_TYPE_SOFTWARE,
-        config: PERF_COUNT_SW_BPF_OUTPUT,
-        sample_period: 1,
-        sample_type,
-        flags,
-        clockid: common.clockid,
-        ..Attr::default()
-    }
-}
-
-/// The same with what unwinding needs; `regs_mask` in perf's numbers.
-#[must_use]
-pub fn snapshot_attr(common: &Attr, regs_mask: u64) -> Attr {
-    let mut attr = file_attr(common);
-    attr.sample_type |= PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER;
-    attr.sample_regs_user = regs_mask;
-    attr.sample_stack_user = layout::STACK_MAX_BYTES as u32;
-    attr
-}
 
 /// Turns the engine's records into sample records.
 #[derive(Debug)]
@@ -109,13 +69,13 @@ impl Encoder {
     }
 
     /// Appends the sample records of one ring record.
-    pub fn encode(&self, record: &Record<'_>, out: &mut Vec<u8>) {
+    pub fn encode(&self, record: &OffCpuRecord<'_>, out: &mut Vec<u8>) {
         match record {
-            Record::Waker(waker) => self.encode_waker(waker, out),
-            Record::Sample(sample) => self.encode_sample(sample, out),
-            Record::End(end) => self.encode_end(end, out),
-            Record::Rest(rest) => self.encode_rest(rest, out),
-            Record::Exec(_) | Record::Site(_) => {}
+            OffCpuRecord::Waker(waker) => self.encode_waker(waker, out),
+            OffCpuRecord::Sample(sample) => self.encode_sample(sample, out),
+            OffCpuRecord::End(end) => self.encode_end(end, out),
+            OffCpuRecord::Rest(rest) => self.encode_rest(rest, out),
+            OffCpuRecord::Exec(_) | OffCpuRecord::Site(_) => {}
         }
     }
 
@@ -217,7 +177,7 @@ impl Encoder {
             place: look.place.clone(),
         };
         let bytes = layout::user_record(look.pc, look.sp, &look.stack);
-        let Some(Record::Sample(record)) = layout::parse(&bytes) else { return };
+        let Some(OffCpuRecord::Sample(record)) = layout::parse(&bytes) else { return };
         self.put(
             &Parts {
                 event: event_of(look.state),
@@ -250,51 +210,10 @@ impl Encoder {
             place: look.place.clone(),
         };
         let bytes = layout::user_record(look.pc, look.sp, &look.stack);
-        let Some(Record::Sample(record)) = layout::parse(&bytes) else { return };
+        let Some(OffCpuRecord::Sample(record)) = layout::parse(&bytes) else { return };
         let (event, task, raw) = (event_of(state), (look.pid, look.tid), raw.to_bytes());
         let parts = Parts { event, record: Some(&record), task, time_ns, cpu: 0, period: length_ns, raw };
         self.put(&parts, out);
-    }
-
-    fn encode_end(&self, end: &EndRecord, out: &mut Vec<u8>) {
-        for (event, period, raw) in end_samples(end, process_titles::own_title(end)) {
-            let (task, time_ns) = ((end.pid, end.tid), end.end_ns);
-            self.put(&Parts { event, record: None, task, time_ns, cpu: 0, period, raw }, out);
-        }
-    }
-
-    /// Waits that no sample took along: their stack is what samples of the same place showed.
-    fn encode_rest(&self, rest: &SiteRest, out: &mut Vec<u8>) {
-        let sums = &rest.sums;
-        let no_stack = SiteSums { print: 0, stack_print: 0, ..*sums };
-        let state = State::from_code(sums.kind as u8);
-        let parts = [(state, sums.wait_ns), (State::Runnable, sums.runnable_ns)];
-        for (at, (state, period)) in parts.into_iter().enumerate().filter(|(_, (_, ns))| *ns > 0) {
-            let raw = OffCpuInterval {
-                state,
-                flags: flag::REST,
-                since_ns: sums.since_ns,
-                length_ns: 0,
-                syscall: sums.syscall,
-                args: [sums.arg, 0, 0],
-                sums: Some(sums_of(if rest.has_stack { sums } else { &no_stack }, at == 0)),
-                other: OtherThread::default(),
-                place: String::new(),
-            };
-            let (task, raw) = ((sums.pid, rest.tid), raw.to_bytes());
-            self.put(
-                &Parts {
-                    event: event_of(state),
-                    record: None,
-                    task,
-                    time_ns: rest.time_ns,
-                    cpu: 0,
-                    period,
-                    raw,
-                },
-                out,
-            );
-        }
     }
 
     fn put(&self, parts: &Parts<'_>, out: &mut Vec<u8>) {
@@ -344,68 +263,6 @@ impl Encoder {
         }
         let index = |bit: u32| pt_regs_index(bit).map_or(0, |index| word(pt_regs, index));
         Some((0..64).filter(|bit| self.regs_mask >> bit & 1 == 1).map(index).collect())
-    }
-}
-
-/// The samples made at a thread's end: time not represented by any sample, by state, and its totals with the process's
-/// title. Each has an event, a period and a payload.
-#[must_use]
-pub fn end_samples(end: &EndRecord, title: Option<String>) -> Vec<(usize, u64, Vec<u8>)> {
-    let states = (0u8..).map(State::from_code).zip(&end.carry_ns).skip(1);
-    let rests = states.filter(|(_, rest)| **rest > 0).map(|(state, &rest)| {
-        let interval = OffCpuInterval {
-            state,
-            flags: flag::REST,
-            since_ns: end.start_ns,
-            length_ns: 0,
-            syscall: None,
-            args: [0; 3],
-            sums: None,
-            other: OtherThread::default(),
-            place: String::new(),
-        };
-        (event_of(state), rest, interval.to_bytes())
-    });
-    let totals = OffCpuTotals {
-        start_ns: end.start_ns,
-        end_ns: end.end_ns,
-        total_ns: end.total_ns,
-        switches: end.switches,
-        flags: end.flags,
-        comm: String::from_utf8_lossy(&end.comm).into_owned(),
-        preemptions: end.preemptions,
-        migrations: end.migrations,
-        faults: end.faults,
-        queue: Some(end.queue.clone()),
-        title: title.unwrap_or_default(),
-    };
-    let totals = (event_of(State::On), end.total_ns[Kind::On as usize], totals.to_bytes());
-    rests.chain([totals]).collect()
-}
-
-/// The sums of a sample's place; without `counts` only the place, because another sample has the counts.
-fn sums_of(site: &SiteSums, counts: bool) -> Box<WaitSums> {
-    let SiteSums { print, stack_print, since_ns, longest_ns, count, lengths, .. } = *site;
-    if !counts {
-        return Box::new(WaitSums { print, stack_print, since_ns, ..WaitSums::default() });
-    }
-    Box::new(WaitSums { print, stack_print, since_ns, longest_ns, count, lengths })
-}
-
-/// Which registers to pass on.
-#[must_use]
-pub fn regs_mask() -> u64 {
-    UnwindRegs::perf_mask(Machine::host())
-}
-
-/// The event, of [`FILE_EVENTS`], of a thread that is in this state.
-#[must_use]
-pub fn event_of(state: State) -> usize {
-    match state {
-        State::On => 3,
-        State::Runnable => 1,
-        State::Preempted => 2,
-        _ => 0,
     }
 }
 

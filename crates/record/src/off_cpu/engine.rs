@@ -1,53 +1,33 @@
 //! Tier A: the BPF program of `bpf/off_cpu.bpf.c`, loaded, attached, read.
 //!
-//! Knows BPF and nothing of perf.data. It hands out [`Record`]s in the order the kernel wrote them. The kernel
+//! Knows BPF and nothing of perf.data. It hands out [`OffCpuRecord`]s in the order the kernel wrote them. The kernel
 //! detaches everything when our process ends, however it ends.
 
+mod iterators;
 mod load;
+mod rests;
 
-use std::fs::File;
-use std::io::{ErrorKind, Read};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use aya::Ebpf;
 use aya::maps::{Array, HashMap, MapData, PerCpuArray, ProgramArray, Queue, RingBuf};
-use aya::programs::{BtfTracePoint, Iter, PerfEvent, ProgramFd};
+use aya::programs::{BtfTracePoint, PerfEvent, ProgramFd};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::layout::{
-    self, COUNT_LEAVING, COUNT_NAMES, EndRecord, ExecRecord, LIFE_MASK, OffCpuControl, Record, SITE_WORDS,
-    SiteRest, SiteSums,
-};
+use super::layout;
+use super::layout::{COUNT_LEAVING, COUNT_NAMES, OffCpuControl, OffCpuRecord, SITE_WORDS};
 use super::pace::{Pace, Spent};
-use super::{Error, Options, Scope};
+use super::{Error, OffCpuOpts, Scope};
 use crate::sys::bpf_error::{Denied, chain, map_error};
 use crate::sys::time::Clock;
 use load::TRACEPOINTS;
+use rests::LifeEnd;
 
 /// Sums of the kernel side's counters, in the order of [`COUNT_NAMES`].
 pub type EngineCounts = [u64; COUNT_NAMES.len()];
 
 /// How long threads that have ended may wait for the CPU that they leave with their last switch, ns.
 const LAST_SWITCHES_NS: u64 = 200_000_000;
-
-/// The end of a life of a thread: its exit, or the exec of another program.
-struct LifeEnd {
-    tid: u32,
-    life: u32,
-    time_ns: u64,
-    /// Its last stack still exists.
-    has_stack: bool,
-}
-
-impl LifeEnd {
-    fn of_end(end: &EndRecord) -> Self {
-        Self { tid: end.tid, life: end.life, time_ns: end.end_ns, has_stack: true }
-    }
-
-    fn of_exec(exec: &ExecRecord) -> Self {
-        Self { tid: exec.tid, life: exec.life, time_ns: exec.time_ns, has_stack: false }
-    }
-}
 
 /// The attached programs. Dropping it detaches them.
 pub struct Engine {
@@ -76,14 +56,14 @@ impl std::fmt::Debug for Engine {
 
 impl Engine {
     /// [`Engine::load`] and [`Engine::begin`] in one.
-    pub fn start(scope: &Scope, options: &Options) -> Result<Self, Error> {
+    pub fn start(scope: &Scope, options: &OffCpuOpts) -> Result<Self, Error> {
         let mut engine = Self::load(scope, options)?;
         engine.begin(&mut |_| {})?;
         Ok(engine)
     }
 
     /// Loads and attaches. Later children of the targets are followed from here on; no clock runs yet.
-    pub fn load(scope: &Scope, options: &Options) -> Result<Self, Error> {
+    pub fn load(scope: &Scope, options: &OffCpuOpts) -> Result<Self, Error> {
         let (mut ebpf, copies_in_iterators, on_switch) = load::load_for(scope, options)?;
         let control = OffCpuControl {
             period_ns: options.period_ns.max(1),
@@ -129,22 +109,22 @@ impl Engine {
     }
 
     /// Starts the clocks. Those of existing threads in the scope start now, those of a command with its exec.
-    pub fn begin(&mut self, sink: &mut dyn FnMut(Record<'_>)) -> Result<(), Error> {
+    pub fn begin(&mut self, sink: &mut dyn FnMut(OffCpuRecord<'_>)) -> Result<(), Error> {
         self.control.end_ns = 0;
         set_control(&mut self.ebpf, self.control)?;
         self.run_iterator("seed", sink)
     }
 
     /// Hands out what waits in the rings, a ring's worth at most: they may fill as fast as they are read. Never blocks.
-    pub fn poll(&mut self, sink: &mut dyn FnMut(Record<'_>)) {
+    pub fn poll(&mut self, sink: &mut dyn FnMut(OffCpuRecord<'_>)) {
         self.polled_bytes = 0;
         // Ends first: what they end is in the other ring by then.
         let mut ended = Vec::new();
         while let Some(item) = self.ends.next() {
             self.polled_bytes += item.len();
             match layout::parse(&item) {
-                Some(Record::End(end)) => ended.push(Record::End(end)),
-                Some(Record::Exec(exec)) => ended.push(Record::Exec(exec)),
+                Some(OffCpuRecord::End(end)) => ended.push(OffCpuRecord::End(end)),
+                Some(OffCpuRecord::Exec(exec)) => ended.push(OffCpuRecord::Exec(exec)),
                 _ => {}
             }
         }
@@ -154,7 +134,7 @@ impl Engine {
         {
             ring_bytes += item.len();
             match layout::parse(&item) {
-                Some(Record::Site(site)) => {
+                Some(OffCpuRecord::Site(site)) => {
                     self.prints.entry(site.tid).or_default().insert(site.print);
                 }
                 Some(record) => sink(record),
@@ -164,50 +144,11 @@ impl Engine {
         self.polled_bytes += ring_bytes;
         for record in ended {
             match &record {
-                Record::End(end) => self.hand_out_rests(&LifeEnd::of_end(end), sink),
-                Record::Exec(exec) => self.hand_out_rests(&LifeEnd::of_exec(exec), sink),
+                OffCpuRecord::End(end) => self.hand_out_rests(&LifeEnd::of_end(end), sink),
+                OffCpuRecord::Exec(exec) => self.hand_out_rests(&LifeEnd::of_exec(exec), sink),
                 _ => {}
             }
             sink(record);
-        }
-    }
-
-    /// A life of a thread has ended: the sums of its places that no sample took along.
-    fn hand_out_rests(&mut self, end: &LifeEnd, sink: &mut dyn FnMut(Record<'_>)) {
-        let LifeEnd { tid, life, .. } = *end;
-        let Some(prints) = self.prints.get_mut(&tid) else { return };
-        let mut of_life: Vec<u64> = prints.extract_if(|print| print & LIFE_MASK == u64::from(life)).collect();
-        if prints.is_empty() {
-            self.prints.remove(&tid);
-        }
-        of_life.sort_unstable();
-        for print in of_life {
-            self.hand_out_rest([print, u64::from(tid)], end.time_ns, end.has_stack, sink);
-        }
-    }
-
-    fn hand_out_rest(
-        &mut self,
-        key: [u64; 2],
-        time_ns: u64,
-        has_stack: bool,
-        sink: &mut dyn FnMut(Record<'_>),
-    ) {
-        let Ok(words) = self.sites.get(&key, 0) else { return };
-        // Where it can't be removed it is looked at again at the end, and must have been: its room is lost till then.
-        if self.sites.remove(&key).is_ok() {
-            let (sums, tid) = (SiteSums::from_words(&words), (key[1] & 0xffff_ffff) as u32);
-            sink(Record::Rest(SiteRest { sums, tid, time_ns, has_stack }));
-        }
-    }
-
-    /// Hands out the sums left in the map: the full ring had no room for a record of their place or of their thread's
-    /// end.
-    fn hand_out_all_rests(&mut self, sink: &mut dyn FnMut(Record<'_>)) {
-        let mut keys: Vec<[u64; 2]> = self.sites.keys().flatten().collect();
-        keys.sort_unstable();
-        for key in keys {
-            self.hand_out_rest(key, self.control.end_ns, true, sink);
         }
     }
 
@@ -250,7 +191,7 @@ impl Engine {
     }
 
     /// Stops the clocks at this moment and hands out open intervals and every thread's totals.
-    pub fn finish(mut self, sink: &mut dyn FnMut(Record<'_>)) -> Result<EngineCounts, Error> {
+    pub fn finish(mut self, sink: &mut dyn FnMut(OffCpuRecord<'_>)) -> Result<EngineCounts, Error> {
         self.control.end_ns = Clock::Monotonic.now_ns();
         set_control(&mut self.ebpf, self.control)?;
         self.poll(sink);
@@ -266,7 +207,7 @@ impl Engine {
     }
 
     /// A thread that ends leaves the list of threads before its CPU, and waits for one in between if they are scarce.
-    fn wait_for_last_switches(&mut self, sink: &mut dyn FnMut(Record<'_>)) {
+    fn wait_for_last_switches(&mut self, sink: &mut dyn FnMut(OffCpuRecord<'_>)) {
         let until_ns = Clock::Monotonic.now_ns() + LAST_SWITCHES_NS;
         while self.counts()[COUNT_LEAVING] > 0 && Clock::Monotonic.now_ns() < until_ns {
             std::thread::sleep(std::time::Duration::from_millis(1));
@@ -320,34 +261,6 @@ impl Engine {
     pub fn period_grown_to(&self) -> Option<u64> {
         self.pace.grown_to()
     }
-
-    /// Reads an iterator to its end, and empties the rings after some threads each.
-    fn run_iterator(&mut self, which: &'static str, sink: &mut dyn FnMut(Record<'_>)) -> Result<(), Error> {
-        let name = match (which, self.copies_in_iterators) {
-            ("seed", true) => "seed_copying",
-            ("flush", true) => "flush_copying",
-            _ => which,
-        };
-        let mut file = iterator_file(&mut self.ebpf, name)?;
-        let mut buffer = [0u8; 256];
-        loop {
-            match file.read(&mut buffer) {
-                Ok(0) => return Ok(()),
-                Ok(_) => {}
-                Err(error) if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => {}
-                Err(error) => return Err(Error::Attach { program: which, reason: error.to_string() }),
-            }
-            self.poll(sink);
-        }
-    }
-}
-
-fn iterator_file(ebpf: &mut Ebpf, name: &'static str) -> Result<File, Error> {
-    let fail = |reason: String| Error::Attach { program: name, reason };
-    let program: &mut Iter = program_of(ebpf, name)?;
-    let id = program.attach().map_err(|error| fail(chain(&error)))?;
-    let link = program.take_link(id).map_err(|error| fail(chain(&error)))?;
-    link.into_file().map_err(|error| fail(chain(&error)))
 }
 
 fn program_of<'a, P>(ebpf: &'a mut Ebpf, name: &'static str) -> Result<&'a mut P, Error>

@@ -5,6 +5,7 @@
 // Source: crates/record/bpf/shared.h (struct off_record, struct end_record).
 
 mod control;
+mod end_record;
 mod site;
 #[cfg(test)]
 mod tests;
@@ -12,13 +13,15 @@ mod tests;
 use perfdata::off_cpu::QueueLengths;
 
 pub use control::{ClockScope, NOT_BEGUN, OffCpuControl};
+pub use end_record::EndRecord;
+use end_record::parse_end;
 use site::{EXEC_BYTES, SITE_BYTES, SITE_RECORD_BYTES};
 pub use site::{ExecRecord, LIFE_MASK, SITE_WORDS, SiteRecord, SiteRest, SiteSums};
 
 /// Where a part of a thread's wall clock goes; the numbers are `KIND_*` of `shared.h`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
-pub enum Kind {
+pub enum OffCpuRecordKind {
     /// Running.
     On = 0,
     /// Woken and waiting for a CPU.
@@ -108,7 +111,7 @@ const REC_SITE: u32 = 5;
 
 /// One record of the ring.
 #[derive(Debug)]
-pub enum Record<'a> {
+pub enum OffCpuRecord<'a> {
     /// An interval off the CPU has ended.
     Sample(OffRecord<'a>),
     /// The waker that ended the interval of the same thread that began at `since_ns`; comes before its sample.
@@ -123,7 +126,7 @@ pub enum Record<'a> {
     Rest(SiteRest),
 }
 
-impl Kind {
+impl OffCpuRecordKind {
     fn of(number: u32) -> Self {
         match number {
             0 => Self::On,
@@ -202,8 +205,8 @@ impl<'a> OffRecord<'a> {
     }
     /// Kind of the wait.
     #[must_use]
-    pub fn kind(&self) -> Kind {
-        Kind::of(self.u32(72))
+    pub fn kind(&self) -> OffCpuRecordKind {
+        OffCpuRecordKind::of(self.u32(72))
     }
     /// This wait and those since the last sample of its place; `None` without a place.
     #[must_use]
@@ -251,50 +254,17 @@ impl<'a> OffRecord<'a> {
     }
 }
 
-/// `struct end_record`: a thread's exact sums; `total_ns` adds up to `end_ns - start_ns`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EndRecord {
-    /// When the thread came under observation.
-    pub start_ns: u64,
-    /// When it exited, or recording ended.
-    pub end_ns: u64,
-    /// By [`Kind`].
-    pub total_ns: [u64; KIND_COUNT],
-    /// The part of `total_ns` that no sample represents.
-    pub carry_ns: [u64; KIND_COUNT],
-    /// Times the thread left a CPU.
-    pub switches: u64,
-    /// The thread.
-    pub tid: u32,
-    /// Process of the thread.
-    pub pid: u32,
-    /// Bits of [`flag`].
-    pub flags: u32,
-    /// Number of `switches` at which the thread could have gone on.
-    pub preemptions: u32,
-    /// Times it got another CPU than it had before.
-    pub migrations: u64,
-    /// Page faults without and with a wait for a disk.
-    pub faults: [u64; 2],
-    /// Kernel name of the thread at the end.
-    pub comm: Vec<u8>,
-    /// Lengths of the thread's waits for a CPU: once woken, and preempted.
-    pub queue: Box<[QueueLengths; 2]>,
-    /// As in the lowest byte of [`SiteSums::print`].
-    pub life: u32,
-}
-
 /// Reads one ring record; `None` for a type or a length this build does not know.
 #[must_use]
-pub fn parse(bytes: &[u8]) -> Option<Record<'_>> {
+pub fn parse(bytes: &[u8]) -> Option<OffCpuRecord<'_>> {
     let size = u32_at(bytes.get(..8)?, 4) as usize;
     let bytes = bytes.get(..size)?;
     match u32_at(bytes, 0) {
-        REC_SAMPLE if size >= HEAD_BYTES => Some(Record::Sample(OffRecord { bytes })),
-        REC_WAKER if size >= HEAD_BYTES => Some(Record::Waker(OffRecord { bytes })),
-        REC_EXEC if size >= EXEC_BYTES => Some(Record::Exec(ExecRecord::read(bytes))),
-        REC_SITE if size >= SITE_RECORD_BYTES => Some(Record::Site(SiteRecord::read(bytes))),
-        REC_END if size >= END_BYTES => Some(Record::End(Box::new(parse_end(bytes)))),
+        REC_SAMPLE if size >= HEAD_BYTES => Some(OffCpuRecord::Sample(OffRecord { bytes })),
+        REC_WAKER if size >= HEAD_BYTES => Some(OffCpuRecord::Waker(OffRecord { bytes })),
+        REC_EXEC if size >= EXEC_BYTES => Some(OffCpuRecord::Exec(ExecRecord::read(bytes))),
+        REC_SITE if size >= SITE_RECORD_BYTES => Some(OffCpuRecord::Site(SiteRecord::read(bytes))),
+        REC_END if size >= END_BYTES => Some(OffCpuRecord::End(Box::new(parse_end(bytes)))),
         _ => None,
     }
 }
@@ -318,31 +288,6 @@ pub fn user_record(pc: u64, sp: u64, stack: &[u8]) -> Vec<u8> {
     put(REGS_AT + sp_word * 8, &sp.to_ne_bytes());
     bytes.extend(stack);
     bytes
-}
-
-fn parse_end(bytes: &[u8]) -> EndRecord {
-    let words = |start: usize| std::array::from_fn(|i| u64_at(bytes, start + i * 8));
-    EndRecord {
-        start_ns: u64_at(bytes, 8),
-        end_ns: u64_at(bytes, 16),
-        total_ns: words(24),
-        carry_ns: words(24 + KIND_COUNT * 8),
-        switches: u64_at(bytes, 24 + KIND_COUNT * 16),
-        tid: u32_at(bytes, 32 + KIND_COUNT * 16),
-        pid: u32_at(bytes, 36 + KIND_COUNT * 16),
-        flags: u32_at(bytes, 40 + KIND_COUNT * 16),
-        preemptions: u32_at(bytes, 44 + KIND_COUNT * 16),
-        migrations: u64_at(bytes, 48 + KIND_COUNT * 16),
-        faults: [u64_at(bytes, 56 + KIND_COUNT * 16), u64_at(bytes, 64 + KIND_COUNT * 16)],
-        comm: until_nul(&bytes[72 + KIND_COUNT * 16..QUEUE_AT]).to_vec(),
-        queue: Box::new(std::array::from_fn(|which| QueueLengths {
-            longest_us: u32_at(bytes, QUEUE_AT + which * 4),
-            counts: std::array::from_fn(|i| {
-                u32_at(bytes, QUEUE_AT + 8 + (which * QueueLengths::BUCKETS + i) * 4)
-            }),
-        })),
-        life: u32_at(bytes, LIFE_AT),
-    }
 }
 
 fn until_nul(bytes: &[u8]) -> &[u8] {

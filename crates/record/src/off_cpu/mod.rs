@@ -34,7 +34,7 @@ pub use crate::sys::bpf_error::Error;
 pub use convert::Encoder;
 use descriptors::Descriptors;
 pub use engine::{Engine, EngineCounts};
-pub use layout::{EndRecord, Kind, OffRecord, Record, SiteRest, SiteSums};
+pub use layout::{EndRecord, OffCpuRecord, OffCpuRecordKind, OffRecord, SiteRest, SiteSums};
 pub use proc_sampler::ProcSampler;
 pub use site_chains::{SiteChains, SiteId, has_user_part};
 pub use switches::Switches;
@@ -224,7 +224,7 @@ pub enum Tier {
 
 /// How to record.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Options {
+pub struct OffCpuOpts {
     /// A thread gives a sample each time it has been off the CPU this long, ns.
     pub period_ns: u64,
     /// User stack copied unless a process is known to need more, bytes.
@@ -241,7 +241,7 @@ pub struct Options {
     pub tracepoints: Option<Tracepoints>,
 }
 
-impl Default for Options {
+impl Default for OffCpuOpts {
     fn default() -> Self {
         Self {
             period_ns: 1_000_000,

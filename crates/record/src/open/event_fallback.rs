@@ -200,7 +200,7 @@ impl Attempt {
         let options = self.opts.trace;
         let asked = options.area_bytes();
         let kib = |bytes: usize| bytes as u64 >> 10;
-        let mapped = opened.map_areas(plan, asked, options.snapshot.is_some());
+        let mapped = opened.map_areas(plan, asked, options.aux_mode());
         let mapped = mapped.map_err(|source| Error::MapArea { kib: kib(asked), source })?;
         if mapped < asked {
             self.notices.push(Notice::SmallerAreas(kib(asked), kib(mapped)));

@@ -4,7 +4,7 @@
 //! has room for more, the stacks are left out as well: the sample stays, its loss of depth is counted.
 
 use perfdata::abi::PERF_RECORD_SAMPLE;
-use perfdata::record::live::{LiveFormat, Snapshot, shorten_snapshot};
+use perfdata::record::live::{LiveFormat, StackSpan, shorten_snapshot};
 use rustc_hash::FxHashMap;
 
 use crate::off_cpu::convert;
@@ -108,7 +108,7 @@ fn copy_records(span: &RingSpan<'_>, layouts: &Layouts, without_stacks: bool, ou
     }
 }
 
-fn copy_sample(span: &RingSpan<'_>, at: usize, size: usize, snapshot: &Snapshot, out: &mut Vec<u8>) {
+fn copy_sample(span: &RingSpan<'_>, at: usize, size: usize, snapshot: &StackSpan, out: &mut Vec<u8>) {
     let begin = out.len();
     let tail = snapshot.start + snapshot.reserved;
     span.copy_to(at, snapshot.start + snapshot.used, out);

@@ -2,7 +2,9 @@
 //!
 //! It is the only one that follows the processes, so that each sample is unwound with the mappings of its moment.
 
+mod next_file;
 mod python;
+mod samples;
 mod shared;
 mod waits;
 
@@ -10,33 +12,25 @@ use std::sync::atomic::Ordering;
 
 use perfdata::abi::{PERF_AUX_FLAG_COLLISION, PERF_AUX_FLAG_PARTIAL, PERF_AUX_FLAG_TRUNCATED};
 use perfdata::record::Auxtrace;
-use perfdata::{Endian, Record, Sample, SampleId};
+use perfdata::{Record, Sample, SampleId};
 use rustc_hash::FxHashSet;
 
-use crate::accounting::account::{Account, StackEnding, SwitchKind};
-use crate::accounting::summary::StopReason;
-use crate::files::features::{self, SeenFiles};
+use crate::accounting::account::{Account, SwitchKind};
 use crate::files::output::RecordingSink;
 use crate::machine::pid_filter::Followed;
 use crate::machine::processes::Processes;
 use crate::off_cpu::{SiteChains, Switches, Tracepoints, WakerJoin};
 use crate::open::plan::Plan;
 use crate::pipeline::order::RecordOrder;
-use crate::pipeline::ring_reader::{LEFT_OUT_BYTES, Layouts};
+use crate::pipeline::ring_reader::Layouts;
 use crate::pipeline::stacks::LiveUnwinder;
 use crate::pt::info::{self, Info};
-use crate::runtimes::python::{PythonReader, StackMoment};
+use crate::runtimes::python::PythonReader;
 use crate::session::opts::{RecordOpts, SampleWatch, Watched};
 use crate::sys::time::thread_cpu_ns;
 use perfdata::PidTid;
 
 pub use shared::Shared;
-
-/// Samples over which truncated stacks are counted.
-const LADDER_WINDOW: u32 = 256;
-
-/// Number of truncated stacks in a window that is more than chance.
-const LADDER_CUTS: u32 = 3;
 
 /// The state of the unwinding thread.
 pub struct Worker {
@@ -331,116 +325,6 @@ impl Rest {
                 self.traced.holes += is(PERF_AUX_FLAG_PARTIAL | PERF_AUX_FLAG_COLLISION);
             }
             _ => {}
-        }
-    }
-
-    fn sample(&mut self, of: &EventSample<'_>) {
-        let EventSample { file_event, time_ns, sample, bytes, .. } = *of;
-        let task = PidTid::of_record(sample.pid_tid);
-        let PidTid { pid, tid } = task;
-        if self.switches.as_ref().is_some_and(|(switches, _)| !switches.follows(tid)) {
-            // The record is of another process on a CPU that is watched as a whole.
-            return;
-        }
-        if self.header.opts.sampling.exclude_self && pid == std::process::id() {
-            // Asked for by --exclude-perf.
-            return;
-        }
-        self.account.sample(pid, tid, time_ns);
-        self.sink.note_sample();
-        self.shared.samples.fetch_add(1, Ordering::Relaxed);
-        let first = self.sample_times.map_or(time_ns, |(first, _)| first);
-        self.sample_times = Some((first, time_ns));
-        if let Some(raw) = sample.raw {
-            self.hand_on(|| Watched::Sample { time_ns, pid, tid, raw: raw.to_vec() });
-        }
-        if !of.is_unwound || sample.regs_user.is_none() {
-            self.sample_bytes += bytes.len() as u64;
-            return self.sink.raw(bytes);
-        }
-        let unwound = if self.shared.gives_up.load(Ordering::Relaxed) {
-            self.stacks.leaf(sample)
-        } else {
-            self.add_python(task, time_ns, StackMoment::Sample(time_ns));
-            self.stacks.unwind(sample, &mut self.processes)
-        };
-        if let Some(ending) = unwound.ending {
-            let ending = self.with_dso(pid, sample, ending);
-            self.climb(unwound.was_cut && !self.shared.queue.is_behind());
-            self.account.stack(tid, time_ns, ending);
-        }
-        let chain = perfdata::Callchain(self.stacks.chain().into());
-        let written = Sample { callchain: Some(chain), stack_user: None, ..*sample };
-        let before = self.sink.bytes();
-        self.sink.record(file_event, &Record::Sample(written), &SampleId::default());
-        self.sample_bytes += self.sink.bytes() - before;
-    }
-
-    /// Records so far become a file, the rest goes into another.
-    fn next_file(&mut self) {
-        let seen = self.processes.objects().seen();
-        let opts = &self.header.opts;
-        let seen = SeenFiles { objects: &seen, with_kernel: self.header.samples_kernel };
-        let features = features::at_end(opts, self.sink.events(), seen, self.sample_times.take());
-        // With a window it is unknown which stacks are still in it.
-        let notes = self.account.notes().filter(|_| !opts.file.overwrite);
-        let mut appendix = notes.map_or_else(Vec::new, |notes| notes.to_bytes(Endian::NATIVE));
-        appendix.extend(self.processes.jit_maps().to_bytes(Endian::NATIVE));
-        appendix.extend(self.python.iter().flat_map(|python| python.functions().to_bytes(Endian::NATIVE)));
-        self.sink.next_file(&features, &appendix);
-    }
-
-    /// Writes perf's record of each event's total losses, and counts losses not reported by any record of a ring.
-    fn write_dropped(&mut self) {
-        let dropped =
-            std::mem::take(&mut *self.shared.dropped.lock().expect("invariant: no panic while held"));
-        let time_ns = Some(self.shared.ended_ns.load(Ordering::Acquire));
-        for of in dropped.iter().filter(|of| of.records > 0) {
-            let Some(file_event) = of.file_event else { continue };
-            let (id, identifier) = (Some(of.id), Some(of.id));
-            let id = SampleId { pid_tid: Some((0, 0)), time_ns, id, identifier, ..SampleId::default() };
-            self.sink.record(file_event, &Record::LostSamples(of.records), &id);
-        }
-        let all: u64 = dropped.iter().map(|of| of.records).sum();
-        self.account.lost_at_end(all.saturating_sub(self.account.lost_records()));
-    }
-
-    fn hand_on(&self, what: impl FnOnce() -> Watched) {
-        if let Some(watch) = &self.watch
-            && watch.0.send(what()).is_err()
-        {
-            self.shared.must_stop.store(true, Ordering::Relaxed);
-        }
-    }
-
-    /// Adds the DSO in which a stack ended, and distinguishes a stack left out by the reader from a truncated one.
-    fn with_dso(&mut self, pid: u32, sample: &Sample<'_>, ending: StackEnding) -> StackEnding {
-        let StackEnding::Stopped(reason, _) = ending else { return ending };
-        let left_out = sample.stack_user.is_some_and(|s| s.reserved == LEFT_OUT_BYTES as u64);
-        let reason = match reason {
-            StopReason::CopyEnd(_) if left_out => StopReason::Behind,
-            other => other,
-        };
-        let dso = self.stacks.last_frame().and_then(|address| self.processes.name_at(pid, address));
-        StackEnding::Stopped(reason, dso)
-    }
-
-    /// Asks for larger snapshots once more than one stack of a hundred was cut, and meanwhile for quicker looks at
-    /// the rings: what is read from a thread's memory must still be the stack that was copied.
-    fn climb(&mut self, was_cut: bool) {
-        self.window.0 += 1;
-        self.window.1 += u32::from(was_cut);
-        let (seen, cut) = self.window;
-        let many = cut >= LADDER_CUTS && cut * 100 > seen;
-        if many {
-            let step = self.shared.wanted_step.load(Ordering::Relaxed);
-            let top = self.steps.saturating_sub(1);
-            self.shared.wanted_step.store((step + 1).min(top), Ordering::Relaxed);
-            self.shared.hurry.store(if step >= top { 2 } else { 1 }, Ordering::Relaxed);
-            self.window = (0, 0);
-        } else if seen >= LADDER_WINDOW {
-            self.shared.hurry.store(0, Ordering::Relaxed);
-            self.window = (0, 0);
         }
     }
 }

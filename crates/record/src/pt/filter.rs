@@ -57,14 +57,14 @@ pub enum FilterError {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct One<'t> {
     action: &'t str,
-    place: Place<'t>,
-    end: Option<Place<'t>>,
+    place: FilterAddress<'t>,
+    end: Option<FilterAddress<'t>>,
     file: Option<&'t str>,
 }
 
 /// A place as written in the filter.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Place<'t> {
+enum FilterAddress<'t> {
     /// An address of the kernel, or an offset in the file.
     At(u64),
     /// A symbol; with several, which (from 1 on).
@@ -126,18 +126,18 @@ fn parse(text: &str) -> Result<Vec<One<'_>>, FilterError> {
 fn place<'t>(
     words: &mut std::iter::Peekable<impl Iterator<Item = &'t str>>,
     behind: &str,
-) -> Result<Place<'t>, FilterError> {
+) -> Result<FilterAddress<'t>, FilterError> {
     let missing = || FilterError::NoPlace(behind.to_owned());
     let word = words.next().filter(|word| !"/@#".contains(word)).ok_or_else(missing)?;
     let hex = word.strip_prefix("0x").map(|digits| u64::from_str_radix(digits, 16));
     if let Ok(number) = hex.unwrap_or_else(|| word.parse()) {
-        return Ok(Place::At(number));
+        return Ok(FilterAddress::At(number));
     }
     let which = match words.next_if_eq(&"#") {
         Some(_) => Some(words.next().and_then(|n| n.parse().ok()).ok_or_else(missing)?),
         None => None,
     };
-    Ok(if word == "*" { Place::All } else { Place::Symbol(word, which) })
+    Ok(if word == "*" { FilterAddress::All } else { FilterAddress::Symbol(word, which) })
 }
 
 impl One<'_> {
@@ -146,7 +146,7 @@ impl One<'_> {
         let range = match &self.end {
             None => begin,
             // A number is a size, a symbol the last one of the range.
-            Some(Place::At(bytes)) => begin.start..begin.start.saturating_add(*bytes),
+            Some(FilterAddress::At(bytes)) => begin.start..begin.start.saturating_add(*bytes),
             Some(last) => begin.start..names.range(last)?.end.max(begin.start),
         };
         let is_range = matches!(self.action, "filter" | "tracestop");
@@ -179,17 +179,17 @@ impl Names {
         }
     }
 
-    fn range(&self, place: &Place<'_>) -> Result<Range<u64>, FilterError> {
+    fn range(&self, place: &FilterAddress<'_>) -> Result<Range<u64>, FilterError> {
         let (file, table) = match self {
             Self::File { file, loaded } => (file.as_str(), loaded.symbols()),
             Self::Kernel(kallsyms) => ("the kernel", &kallsyms.kernel),
         };
         match *place {
-            Place::At(at) => Ok(at..at),
-            Place::All => {
+            FilterAddress::At(at) => Ok(at..at),
+            FilterAddress::All => {
                 self.all().ok_or_else(|| FilterError::File { file: file.into(), why: "no code".into() })
             }
-            Place::Symbol(name, which) => {
+            FilterAddress::Symbol(name, which) => {
                 let mut found: Vec<Range<u64>> =
                     table.by_name(name).filter_map(|symbol| self.offsets(symbol.start, symbol.end)).collect();
                 found.sort_by_key(|range| range.start);

@@ -8,7 +8,7 @@
 use perfdata::U64s;
 use perfdata::record::AuxtraceInfo;
 
-use super::Options;
+use super::PtOpts;
 use super::pmu::PtPmu;
 use crate::sys::aux_area::TscFactors;
 
@@ -27,7 +27,7 @@ pub struct Info {
     /// The kernel's clock; `None` where it isn't reported.
     pub clock: Option<TscFactors>,
     /// How the trace is taken.
-    pub options: Options,
+    pub options: PtOpts,
     /// Whole CPUs are traced.
     pub system_wide: bool,
     /// The kernel's form of the address filter.

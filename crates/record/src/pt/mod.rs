@@ -11,27 +11,33 @@ pub mod pmu;
 #[cfg(test)]
 mod tests;
 
-use crate::sys::mem;
+use crate::sys::{AuxMode, mem};
 
 /// How a trace is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Options {
+pub struct PtOpts {
     /// Bytes of each AUX area; `None` chooses.
     pub area_bytes: Option<usize>,
     /// Only the newest part of the trace is kept, until it is requested.
-    pub snapshot: Option<Snapshot>,
+    pub snapshot: Option<AuxSnapshot>,
     /// A ring and an area for each thread, not for each CPU; also where nothing is traced.
     pub per_thread: bool,
 }
 
 /// When the newest part is written, in addition to SIGUSR2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Snapshot {
+pub struct AuxSnapshot {
     /// Also at the end.
     pub at_exit: bool,
 }
 
-impl Options {
+impl PtOpts {
+    /// What the areas do when they are full.
+    #[must_use]
+    pub fn aux_mode(&self) -> AuxMode {
+        if self.snapshot.is_some() { AuxMode::Snapshot } else { AuxMode::Full }
+    }
+
     /// Bytes of each area to begin with, a power of two; 4 MiB for root, 128 KiB for others, as perf has it.
     #[must_use]
     pub fn area_bytes(&self) -> usize {

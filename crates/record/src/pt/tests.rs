@@ -6,16 +6,17 @@ use super::fake_kernel::{FakeKernel, Written};
 use super::info::Info;
 use super::pieces::{self, Owner};
 use super::pmu::PtPmu;
-use super::{Options, Snapshot};
-use crate::sys::Ring;
+use super::{AuxSnapshot, PtOpts};
 use crate::sys::aux_area::TscFactors;
+use crate::sys::{AuxMode, Ring};
 
 const AREA: u64 = 8192;
 
 fn rings(overwrite: bool) -> (FakeKernel, Ring) {
     let kernel = FakeKernel::new(2, AREA, overwrite).expect("a file in the folder for such");
-    let mut ring = Ring::map_fd(kernel.fd(), 2, false).expect("maps");
-    ring.map_aux(kernel.fd(), AREA as usize, overwrite).expect("maps");
+    let mut ring = Ring::map_fd(kernel.fd(), 2).expect("maps");
+    let mode = if overwrite { AuxMode::Snapshot } else { AuxMode::Full };
+    ring.map_aux(kernel.fd(), AREA as usize, mode).expect("maps");
     (kernel, ring)
 }
 
@@ -129,12 +130,12 @@ fn the_info_record_has_perfs_fields_in_perfs_order() {
         event_trace: true,
     };
     let clock = Some(TscFactors { shift: 31, mult: 858_993_459, zero_ns: 5 });
-    let mut info = Info { pmu, clock, options: Options::default(), system_wide: false, filter: None };
+    let mut info = Info { pmu, clock, options: PtOpts::default(), system_wide: false, filter: None };
     let front = [8, 31, 858_993_459, 5, 1, 0x400, 0x800];
     let back = [0x200, 0x3c000, 200, 2, 2, 25];
     assert_eq!(info.words(), [&front[..], &[2, 0, 1], &back, &[0, 1]].concat());
     info.system_wide = true;
-    info.options.snapshot = Some(Snapshot::default());
+    info.options.snapshot = Some(AuxSnapshot::default());
     info.filter = Some("filter 0/8@/a".to_owned());
     let text = [u64::from_le_bytes(*b"filter 0"), u64::from_le_bytes(*b"/8@/a\0\0\0")];
     assert_eq!(info.words(), [&front[..], &[3, 1, 1], &back, &[13], &text, &[1]].concat());

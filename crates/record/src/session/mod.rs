@@ -7,16 +7,16 @@ pub mod count;
 mod end;
 pub mod opts;
 mod orders;
+mod prepare;
 mod python;
 mod running;
+mod starting;
 pub mod stop_signals;
 mod tier;
 mod timers;
 
 use std::fs::File;
-use std::io;
 use std::os::fd::AsFd;
-use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Instant;
@@ -27,25 +27,20 @@ use crate::accounting::summary::{Notice, RunSummary};
 use crate::accounting::totals::{Counted, Totals};
 use crate::error::Error;
 use crate::files::output::RecordingSink;
-use crate::files::output_file;
-use crate::files::scratch;
-use crate::machine::attach;
 use crate::machine::hotplug::CpuWatch;
-use crate::machine::pid_filter::Followed;
-use crate::off_cpu::{OffCpu, Source, Switches, Tracepoints};
+use crate::off_cpu::{OffCpu, Source};
+use crate::open::Start;
 use crate::open::event_fallback::Setup;
-use crate::open::{Places, Start};
-use crate::pipeline::queue::{Limits, Queue};
 use crate::pipeline::ring_reader::{Layouts, drain};
 use crate::pipeline::worker::HeaderOpts;
 use crate::pipeline::worker::{Finished, Shared, Worker};
 use crate::runtimes::python::PythonReader;
 use crate::session::control::Control;
-use crate::session::opts::{Delay, EndsBy, Output, RecordOpts};
+use crate::session::opts::{Delay, Output, RecordOpts};
 use crate::session::stop_signals::StopSignals;
 use crate::sys::process::become_realtime;
-use crate::sys::signal::SIGUSR2;
 use crate::sys::{Child, ExitKind, Poller, Prompt, Rank, Surroundings, mem, time};
+use prepare::{Prepared, check_address_space, signals_of, spill_queue, totals};
 use tier::OpenedTier;
 use timers::Timers;
 
@@ -126,95 +121,6 @@ pub fn record(opts: &RecordOpts) -> Result<RunSummary, Error> {
         makes_maps,
     };
     Recording::begin(opts, signals, child, prepared)?.run(start)
-}
-
-/// Signals that end the recording or request a snapshot.
-fn signals_of(opts: &RecordOpts) -> io::Result<StopSignals> {
-    // Only who takes snapshots asks for that signal; else it does what it always does.
-    let minds_usr2 = opts.takes_snapshots() || opts.file.switch_output.is_some();
-    let others: &[i32] = if minds_usr2 { &[SIGUSR2] } else { &[] };
-    if opts.span.ends_by == EndsBy::Caller {
-        return StopSignals::none();
-    }
-    let mut signals = StopSignals::new(others)?;
-    if opts.span.ends_by == EndsBy::SignalsAndStdout || opts.file.output == Output::Stdout {
-        signals.watch_stdout();
-    }
-    Ok(signals)
-}
-
-/// Refuses to begin where memory would run out: the first allocation that fails ends the program in the middle.
-fn check_address_space(opts: &RecordOpts) -> Result<(), Error> {
-    const NEEDED_BYTES: u64 = 64 << 20;
-    /// With the off-CPU engine: its maps, its loader.
-    const NEEDED_OFF_CPU_BYTES: u64 = 192 << 20;
-    let needed_bytes = if opts.off_cpu.is_some() { NEEDED_OFF_CPU_BYTES } else { NEEDED_BYTES };
-    match mem::address_space_left() {
-        Some(left_bytes) if left_bytes < needed_bytes => {
-            Err(Error::AddressSpace { left_bytes, needed_bytes })
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Counters for all that is recorded, and for what began while they were opened.
-fn totals(opts: &RecordOpts, places: &Places, start: Start, setup: &Setup) -> Totals {
-    let mut totals = Totals::open(places, start, setup.kernel, opts.clock, Counted::All);
-    if opts.target.is_attached() && setup.plan.tracepoints.is_none() {
-        while totals.adopt(&attach::forks(&setup.opened, &setup.plan)) {}
-    }
-    totals
-}
-
-/// Where stacks may wait on disk: next to the output, which must have room anyway. Not where only the kernel makes
-/// files.
-fn spill_queue(output: &Output) -> Queue {
-    let beside = match output {
-        Output::File(path) => path.parent().map(|p| if p == Path::new("") { Path::new(".") } else { p }),
-        Output::Stdout | Output::Discard => None,
-    };
-    let is_disk = |dir: &&Path| !["/dev", "/proc"].iter().any(|of_kernel| dir.starts_with(of_kernel));
-    let dir = beside.filter(is_disk).map_or_else(scratch::nameless_parent, Path::to_path_buf);
-    Queue::new(&dir, Limits::for_dir(&dir))
-}
-
-/// Everything that is open when the recording begins.
-struct Prepared {
-    places: Places,
-    setup: Setup,
-    totals: Totals,
-    off_cpu: Option<OffCpu>,
-    /// In place of events.
-    timers: Option<Timers>,
-    followed: Option<Followed>,
-    switches: Option<(Switches, Tracepoints)>,
-    /// Threads to which we attached by events of whole CPUs. Those events don't show when the threads have ended.
-    roots: Vec<u32>,
-    /// How many processes were attached to, and how many of their children left out.
-    attached: (usize, usize),
-    /// Reads Python's frames.
-    python: Option<PythonReader>,
-    /// The command writes maps of its code because of us.
-    makes_maps: bool,
-}
-
-impl Prepared {
-    /// Without any event of the kernel's.
-    fn by_timers(places: Places, setup: Setup, timers: Timers) -> Self {
-        Self {
-            places,
-            setup,
-            totals: Totals::none(),
-            off_cpu: None,
-            timers: Some(timers),
-            followed: None,
-            switches: None,
-            roots: Vec::new(),
-            attached: (0, 0),
-            python: None,
-            makes_maps: false,
-        }
-    }
 }
 
 struct Recording<'o> {
@@ -410,40 +316,5 @@ impl<'o> Recording<'o> {
         }
         self.drain(true);
         self.finish(end::Ending { wall_ns, time_ns, cpu_ns, programs_ns, counters })
-    }
-
-    /// From this moment on, time counts.
-    fn started(&self) {
-        self.shared.started_ns.store(self.opts.clock.now_ns(), Ordering::Release);
-    }
-
-    /// The command could not be started. Removes the file.
-    fn not_run(self, source: io::Error) -> Result<RunSummary, Error> {
-        let command =
-            self.opts.target.command.first().map_or_else(String::new, |c| c.to_string_lossy().into_owned());
-        self.shared.queue.close();
-        let _ = self.worker.join();
-        if let Output::File(path) = &self.opts.file.output {
-            output_file::remove_recording(path);
-        }
-        Err(Error::Exec { command, source })
-    }
-
-    /// The clocks of time off the CPU begin; should they not, all else is recorded still.
-    fn begin_clocks(&mut self) {
-        let Some(off_cpu) = &mut self.off_cpu else { return };
-        let mut bytes = Vec::new();
-        if let Err(error) = off_cpu.begin(&mut bytes) {
-            self.setup.notices.push(Notice::NoOffCpu(error.to_string()));
-        }
-        self.shared.queue.push(bytes);
-    }
-
-    fn enable(&mut self) -> Result<(), Error> {
-        self.has_enabled = true;
-        self.begin_clocks();
-        self.started();
-        self.totals.enable();
-        self.setup.opened.enable(&self.setup.plan, self.step).map_err(Error::system("PERF_EVENT_IOC_ENABLE"))
     }
 }

@@ -43,11 +43,11 @@ pub struct RecordOpts {
     /// source.
     pub counts_switches: bool,
     /// Also record the time off the CPU: why threads wait, for how long, who wakes them.
-    pub off_cpu: Option<crate::off_cpu::Options>,
+    pub off_cpu: Option<crate::off_cpu::OffCpuOpts>,
     /// The library that samples by timers where the kernel gives no events; `None`: don't.
     pub timers: Option<&'static [u8]>,
     /// How processor traces are taken, if an event writes one.
-    pub trace: crate::pt::Options,
+    pub trace: crate::pt::PtOpts,
     /// Who is informed while the recording goes on.
     pub observers: Observers,
 }

@@ -23,6 +23,15 @@ const REMEMBERED_BYTES: usize = 4096;
 /// Bytes at an area's end that show whether it was ever filled.
 const END_BYTES: usize = 512;
 
+/// What happens when an AUX area is full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AuxMode {
+    /// The kernel stops until some of it is read: the whole trace.
+    Full,
+    /// The kernel writes over the oldest part: the end of the trace.
+    Snapshot,
+}
+
 /// A mapped AUX area. Unmapped on drop.
 #[derive(Debug)]
 pub(super) struct AuxArea {
@@ -30,7 +39,7 @@ pub(super) struct AuxArea {
     bytes: usize,
     /// For full trace: the position up to which it was read.
     index: RingIndex,
-    overwrite: bool,
+    mode: AuxMode,
     /// For snapshots: where the last one ended, and the bytes in front of that.
     last: Option<(usize, Vec<u8>)>,
 }
@@ -60,18 +69,21 @@ pub struct TscFactors {
 
 impl Ring {
     /// Maps an AUX area of `bytes` (a power of two, whole pages) for the ring of the event `fd`, whose PMU must write
-    /// traces; `overwrite` for snapshots.
+    /// traces.
     ///
     /// `EPERM` means the locked-memory limit, `ENOMEM` no memory in one piece, `EINVAL` a size that the PMU can't
     /// take, `EOPNOTSUPP` a PMU without traces.
-    pub fn map_aux(&mut self, fd: BorrowedFd<'_>, bytes: usize, overwrite: bool) -> io::Result<()> {
+    pub fn map_aux(&mut self, fd: BorrowedFd<'_>, bytes: usize, mode: AuxMode) -> io::Result<()> {
         let index = RingIndex::new(bytes as u64, 0).ok_or(io::ErrorKind::InvalidInput)?;
         let offset = self.mapped_bytes().next_multiple_of(bytes);
         self.control(std::mem::offset_of!(perf_event_mmap_page, aux_offset))
             .store(offset as u64, Ordering::Release);
         self.control(std::mem::offset_of!(perf_event_mmap_page, aux_size))
             .store(bytes as u64, Ordering::Release);
-        let protection = if overwrite { libc::PROT_READ } else { libc::PROT_READ | libc::PROT_WRITE };
+        let protection = match mode {
+            AuxMode::Snapshot => libc::PROT_READ,
+            AuxMode::Full => libc::PROT_READ | libc::PROT_WRITE,
+        };
         let offset = libc::off_t::try_from(offset).map_err(|_| io::ErrorKind::InvalidInput)?;
         // SAFETY: a fresh shared mapping at an address of the kernel's choice touches no memory of ours.
         let base = unsafe {
@@ -81,7 +93,7 @@ impl Ring {
             return Err(io::Error::last_os_error());
         }
         let base = NonNull::new(base.cast::<u8>()).ok_or(io::ErrorKind::InvalidData)?;
-        self.aux = Some(AuxArea { base, bytes, index, overwrite, last: None });
+        self.aux = Some(AuxArea { base, bytes, index, mode, last: None });
         Ok(())
     }
 
@@ -94,7 +106,7 @@ impl Ring {
     /// with a whole packet: the kernel moves the head only when the processor has stopped and flushed.
     pub fn read_aux<R>(&mut self, read: impl FnOnce(TraceBytes<'_>) -> R) -> Option<R> {
         let head = self.aux_head();
-        let area = self.aux.as_mut().filter(|area| !area.overwrite)?;
+        let area = self.aux.as_mut().filter(|area| area.mode == AuxMode::Full)?;
         let offset = area.index.tail();
         if head == offset {
             return None;
@@ -109,7 +121,7 @@ impl Ring {
     /// writing has come round. The trace must be stopped. `None` if nothing is new.
     pub fn read_aux_snapshot<R>(&mut self, read: impl FnOnce(TraceBytes<'_>) -> R) -> Option<R> {
         let head = self.aux_head();
-        let area = self.aux.as_mut().filter(|area| area.overwrite)?;
+        let area = self.aux.as_mut().filter(|area| area.mode == AuxMode::Snapshot)?;
         let head = (head & (area.bytes as u64 - 1)) as usize;
         let (from, len) = area.news(head);
         let index = RingIndex::new(area.bytes as u64, from as u64)?;

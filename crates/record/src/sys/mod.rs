@@ -26,6 +26,7 @@ pub mod socket_diag;
 pub mod stop;
 pub mod time;
 
+pub use aux_area::AuxMode;
 pub use fifo::Fifo;
 pub use perf_event::{Counter, CounterPlace, Cpu};
 pub use poll::Poller;

@@ -24,7 +24,6 @@ pub struct Ring {
     map_bytes: usize,
     data_offset: usize,
     index: RingIndex,
-    overwrite: bool,
     /// Where a processor's trace goes, separate from the records.
     pub(super) aux: Option<AuxArea>,
 }
@@ -87,16 +86,16 @@ impl Ring {
     ///
     /// `EPERM` means the locked-memory limit (`kernel.perf_event_mlock_kb`, `RLIMIT_MEMLOCK`). `EINVAL` means that
     /// `pages` isn't a power of two, or the event is inherited and has no CPU.
-    pub fn map(counter: &Counter, pages: usize, overwrite: bool) -> io::Result<Self> {
-        Self::map_fd(counter.as_fd(), pages, overwrite)
+    pub fn map(counter: &Counter, pages: usize) -> io::Result<Self> {
+        Self::map_fd(counter.as_fd(), pages)
     }
 
     /// The same of any descriptor that holds a ring: an event's, or a file that a test lays out like one.
-    pub fn map_fd(fd: BorrowedFd<'_>, pages: usize, overwrite: bool) -> io::Result<Self> {
+    pub fn map_fd(fd: BorrowedFd<'_>, pages: usize) -> io::Result<Self> {
         let page = mem::page_bytes();
         let data_bytes = pages.checked_mul(page).ok_or(io::ErrorKind::InvalidInput)?;
         let map_bytes = data_bytes.checked_add(page).ok_or(io::ErrorKind::InvalidInput)?;
-        let protection = if overwrite { libc::PROT_READ } else { libc::PROT_READ | libc::PROT_WRITE };
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
         let fd = fd.as_raw_fd();
         // SAFETY: a fresh shared mapping at an address of the kernel's choice touches no memory of ours.
         let base =
@@ -111,7 +110,6 @@ impl Ring {
             map_bytes,
             data_offset: page,
             index: index.unwrap_or(RingIndex::new(1, 0).expect("invariant: 1 is a power of two")),
-            overwrite,
             aux: None,
         };
         if index.is_none() {
@@ -151,23 +149,11 @@ impl Ring {
 
     fn waiting(&self) -> Option<(u64, RingSpan<'_>)> {
         let head = self.head().load(Ordering::Acquire);
-        if head == self.index.tail() || self.overwrite {
+        if head == self.index.tail() {
             return None;
         }
         let pieces = self.index.pieces(head);
         Some((head, RingSpan { first: self.bytes(pieces.first), second: self.bytes(pieces.second) }))
-    }
-
-    /// Calls `read` with the whole content of an overwritten ring, newest record first, from the head on; the caller
-    /// must have paused the output. The end may be a record cut by the overwriting.
-    pub fn read_overwritten<R>(&mut self, read: impl FnOnce(RingSpan<'_>) -> R) -> R {
-        let head = self.head().load(Ordering::Acquire);
-        // A backward head counts down from 0: what was written so far is −head bytes, at most the whole buffer.
-        let filled = head.wrapping_neg().min(self.data_bytes() as u64);
-        let mut index = self.index;
-        index.advance_to(head);
-        let pieces = index.pieces(head.wrapping_add(filled));
-        read(RingSpan { first: self.bytes(pieces.first), second: self.bytes(pieces.second) })
     }
 
     /// Bytes that wait to be read in a forward ring.
@@ -181,9 +167,8 @@ impl Ring {
         debug_assert!(offset + len <= self.data_bytes());
         // SAFETY: `RingIndex::pieces` stays within the data area, which starts `data_offset` bytes into the mapping.
         let start = unsafe { self.base.add(self.data_offset + offset) };
-        // SAFETY: the bytes are in our mapping, and the kernel does not write between tail and head of a forward
-        // ring, nor anywhere in a paused overwritten one, until we move the tail or unpause (both need `&mut self`
-        // or happen after the borrow ends).
+        // SAFETY: the bytes are in our mapping, and the kernel does not write between tail and head
+        // until we move the tail, which needs `&mut self` or happens after the borrow ends.
         unsafe { std::slice::from_raw_parts(start.as_ptr(), len) }
     }
 

@@ -14,7 +14,7 @@ pub use kernel::{KernelCode, KernelCodeError, KernelIdentity};
 pub use source::{ObjectSources, SourceFile, Sources};
 
 use crate::ObjectFiles;
-use dso::code::disasm::{Branch, Syntax};
+use dso::code::disasm::{BranchTarget, Syntax};
 use dso::{Missing, Svma};
 use profile::profile::{Profile, Sums};
 use profile::table::Dso;
@@ -68,7 +68,7 @@ pub struct CodeLine {
     /// Disassembly; empty if the code could not be had.
     pub text: String,
     /// Where a jump or call goes.
-    pub branch: Option<Branch>,
+    pub branch: Option<BranchTarget>,
     /// By event.
     pub sums: Vec<Sums>,
     /// File and line (0 if unknown) of the innermost function.

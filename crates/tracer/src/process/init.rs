@@ -1,6 +1,6 @@
 //! The beginning of a process: reads the options, opens the folder, patches the program, watches forks.
 
-use super::{loading, opened, options, own_stack, recording_folder};
+use super::{late_objects, loading, options, own_stack, recording_folder};
 use crate::entry::hook;
 use crate::patch::sled::{self, LoadStage};
 use crate::thread::thread_exit;
@@ -11,11 +11,11 @@ pub fn loaded() {
     if !options::is_active() || sys::is_restricted() {
         return;
     }
-    if loading::take_pending().fold(false, |_, number| opened::patch_again(number)) {
+    if loading::take_pending().fold(false, |_, number| late_objects::patch_again(number)) {
         return;
     }
     if let Some(number) = recording_folder::write_maps() {
-        opened::patch(number, LoadStage::Loaded);
+        late_objects::patch(number, LoadStage::Loaded);
     }
 }
 
@@ -26,7 +26,7 @@ pub fn mapped() -> Option<u64> {
         return None;
     }
     let number = recording_folder::write_maps()?;
-    opened::patch(number, LoadStage::Mapped);
+    late_objects::patch(number, LoadStage::Mapped);
     Some(number)
 }
 

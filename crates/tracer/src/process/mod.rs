@@ -2,10 +2,10 @@
 
 pub mod init;
 pub mod interposed;
+pub mod late_objects;
 pub mod loading;
 #[cfg(target_arch = "x86_64")]
 pub mod measure;
-pub mod opened;
 pub mod options;
 pub mod own_stack;
 pub mod recording_folder;

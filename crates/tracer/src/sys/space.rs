@@ -37,7 +37,7 @@ pub fn allocate(fd: i32, from: u64, bytes: u64) -> Result<(), i32> {
             EINTR => {}
             // File systems without it, and sandboxes that refuse it.
             EOPNOTSUPP => return fill(fd, from, bytes),
-            _ if super::is_refused(answer) => return fill(fd, from, bytes),
+            _ if super::memory::is_refused(answer) => return fill(fd, from, bytes),
             _ => return result(answer).map(drop),
         }
     }

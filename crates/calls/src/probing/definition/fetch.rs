@@ -1,7 +1,7 @@
 //! From variables as written to the kernel's fetch language.
 
 use crate::error::Context;
-use dso::dwarf::probe::{Access, TypeShape, Value, Variable, VariablePlace as Storage};
+use dso::dwarf::probe::{Access, TypeShape, Value, ValueForm, Variable, VariablePlace as Storage};
 use dso::{Machine, Svma};
 
 use super::spec::{Arg, What};
@@ -29,8 +29,11 @@ impl Program {
         };
         let path = self.path.display().to_string();
         let point = found.point.as_ref().with_context(|| no_debug_info(&path))?;
-        let as_text = matches!(arg.kind.as_deref(), Some("string" | "ustring" | "symstr"));
-        let value = self.info()?.fetch(point, access, as_text);
+        let form = match arg.kind.as_deref() {
+            Some("string" | "ustring" | "symstr") => ValueForm::Text,
+            _ => ValueForm::Plain,
+        };
+        let value = self.info()?.fetch(point, access, form);
         let value = value.with_context(|| format!("cannot fetch '{}'", written(access)))?;
         let name = arg.default_name().unwrap_or_default();
         let kind = kind_of(arg.kind.as_deref(), value.shape);
@@ -57,7 +60,7 @@ impl Program {
                 continue;
             }
             let access = Access { variable: variable.name, steps: Vec::new() };
-            let Ok(value) = self.info()?.fetch(point, &access, false) else { continue };
+            let Ok(value) = self.info()?.fetch(point, &access, ValueForm::Plain) else { continue };
             if let Ok(fetch) = self.render(&value, found.svma, offset) {
                 out.push(format!("{}={fetch}{}", access.variable, kind_of(None, value.shape)));
             }

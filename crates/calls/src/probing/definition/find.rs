@@ -6,7 +6,7 @@ use dso::{DebugSearch, Svma, SymbolTable};
 use perfdata::text::glob;
 
 use super::Program;
-use super::spec::{At, ProbePlace, ProbeSpec};
+use super::spec::{ProbePlace, ProbePoint, ProbeSpec};
 
 /// A point found, with or without debug information.
 pub(super) struct Found {
@@ -26,7 +26,7 @@ impl Program {
                 let points = self.info()?.file_line_points(file, *line);
                 by_debug_info(points.with_context(|| format!("{file}:{line}"))?)
             }
-            ProbePlace::Function { name, file, at: At::Line(line) } => {
+            ProbePlace::Function { name, file, at: ProbePoint::Line(line) } => {
                 let fits = |n: &str| fits(name, n);
                 let points = self.info()?.function_line_points(&fits, file.as_deref(), *line);
                 let points = points.with_context(|| format!("{name}:{line}"))?;
@@ -49,15 +49,21 @@ impl Program {
         Ok(vec![Found { svma, function: format!("abs_{address:x}"), inlined: false, point }])
     }
 
-    fn find_function(&mut self, name: &str, file: Option<&str>, at: At, spec: &ProbeSpec) -> Vec<Found> {
-        let past_prologue = at == At::Entry && spec.wants_variables();
+    fn find_function(
+        &mut self,
+        name: &str,
+        file: Option<&str>,
+        at: ProbePoint,
+        spec: &ProbeSpec,
+    ) -> Vec<Found> {
+        let past_prologue = at == ProbePoint::Entry && spec.wants_variables();
         let fits = |n: &str| fits(name, n);
         let points = self.info.as_mut().map(|info| info.function_points(&fits, file, past_prologue));
         let mut found = by_debug_info(points.unwrap_or_default());
         if found.is_empty() && file.is_none() {
             found = self.find_symbol(&fits);
         }
-        if let At::Offset(offset) = at {
+        if let ProbePoint::Offset(offset) = at {
             for found in &mut found {
                 found.svma = Svma(found.svma.0.wrapping_add(offset));
                 if let Some(point) = &mut found.point {

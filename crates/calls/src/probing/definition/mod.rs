@@ -16,7 +16,7 @@ use perfdata::text::glob;
 
 use find::{Found, by_debug_info};
 
-use self::spec::{At, ProbePlace, ProbeSpec};
+use self::spec::{ProbePlace, ProbePoint, ProbeSpec};
 
 /// One definition to give to the kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,7 +81,7 @@ impl Program {
         if !inlines {
             found.retain(|f| !f.inlined);
         }
-        if let ProbePlace::Function { name, at: At::Return, .. } = &spec.place {
+        if let ProbePlace::Function { name, at: ProbePoint::Return, .. } = &spec.place {
             found.retain(|f| !f.inlined);
             if found.is_empty() {
                 bail!("'{name}' is inlined everywhere: it has no return to probe");
@@ -100,7 +100,7 @@ impl Program {
     fn definition(&mut self, spec: &ProbeSpec, found: &Found) -> crate::Result<Definition> {
         let offset = self.object.file_offset_of(found.svma);
         let FileOffset(offset) = offset.with_context(|| format!("{:#x} is not in the file", found.svma.0))?;
-        let is_return = matches!(spec.place, ProbePlace::Function { at: At::Return, .. });
+        let is_return = matches!(spec.place, ProbePlace::Function { at: ProbePoint::Return, .. });
         let mut args = Vec::new();
         for arg in &spec.args {
             self.fetch(arg, found, offset, &mut args)?;
@@ -129,7 +129,7 @@ fn event_name(spec: &ProbeSpec, function: &str, is_return: bool) -> String {
         return event.clone();
     }
     let base = match &spec.place {
-        ProbePlace::Function { name, at: At::Line(line), .. } if !glob::is_glob(name) => {
+        ProbePlace::Function { name, at: ProbePoint::Line(line), .. } if !glob::is_glob(name) => {
             format!("{}_L{line}", bare(name))
         }
         ProbePlace::Function { name, .. } if !glob::is_glob(name) => bare(name).to_owned(),
@@ -157,10 +157,10 @@ fn place_words(place: &ProbePlace) -> String {
         ProbePlace::Pattern { of, pattern } => format!("{of};{pattern}"),
         ProbePlace::Function { name, file, at } => {
             let at = match at {
-                At::Entry => String::new(),
-                At::Offset(offset) => format!("+{offset}"),
-                At::Line(line) => format!(":{line}"),
-                At::Return => "%return".to_owned(),
+                ProbePoint::Entry => String::new(),
+                ProbePoint::Offset(offset) => format!("+{offset}"),
+                ProbePoint::Line(line) => format!(":{line}"),
+                ProbePoint::Return => "%return".to_owned(),
             };
             let file = file.as_ref().map(|f| format!("@{f}")).unwrap_or_default();
             format!("{name}{at}{file}")

@@ -25,7 +25,7 @@ pub enum ProbePlace {
         /// End of the path of the file it is declared in.
         file: Option<String>,
         /// Where in it.
-        at: At,
+        at: ProbePoint,
     },
     /// `FILE:LINE`
     Line(String, u32),
@@ -42,7 +42,7 @@ pub enum ProbePlace {
 
 /// A place in a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum At {
+pub enum ProbePoint {
     /// Its entry.
     Entry,
     /// This many bytes after its entry.
@@ -154,7 +154,7 @@ impl ProbePlace {
         if head.is_empty() {
             return Err(SpecError::Empty);
         }
-        Ok(Self::Function { name: head.to_owned(), file, at: At::parse(rest)? })
+        Ok(Self::Function { name: head.to_owned(), file, at: ProbePoint::parse(rest)? })
     }
 }
 
@@ -173,7 +173,7 @@ fn split_place(text: &str) -> (&str, &str) {
     text.split_at(i.min(text.len()))
 }
 
-impl At {
+impl ProbePoint {
     fn parse(rest: &str) -> Result<Self, SpecError> {
         if let Some(line) = rest.strip_prefix(':') {
             let line = line_number(line)?;

@@ -2,10 +2,10 @@
 
 use record::stop_signals::{RunningCommand, SignalRole};
 
-use super::{PAUSE, Session};
+use super::{PAUSE, ProbeSession};
 use crate::terminal::out;
 
-impl Session {
+impl ProbeSession {
     /// The command's end is waited for although nothing is recorded any more: its exit status, but for 0. Without a
     /// command, and where nobody reads what is shown, the error is all.
     ///

@@ -2,7 +2,7 @@
 
 use anyhow::ensure;
 use record::opts::RecordOpts;
-use record::pt::Snapshot;
+use record::pt::AuxSnapshot;
 use std::ffi::OsString;
 
 use crate::flags::recording::parse_bytes;
@@ -34,7 +34,7 @@ impl TracingArgs {
         opts.trace.per_thread = self.per_thread;
         let Some(text) = &self.snapshot else { return Ok(()) };
         let (size, at_exit) = text.strip_suffix('e').map_or((text.as_str(), false), |size| (size, true));
-        opts.trace.snapshot = Some(Snapshot { at_exit });
+        opts.trace.snapshot = Some(AuxSnapshot { at_exit });
         if !size.is_empty() {
             let bytes = parse_bytes(size).map_err(|why| anyhow::anyhow!("-S{text}: {why}"))?;
             let bytes = usize::try_from(bytes)?;
@@ -84,11 +84,11 @@ mod tests {
     #[test]
     fn snapshots_have_a_size_and_an_end() {
         let trace = |text| applied(text).unwrap().trace;
-        assert_eq!((trace("").snapshot, trace("").area_bytes), (Some(Snapshot { at_exit: false }), None));
-        assert_eq!(trace("e").snapshot, Some(Snapshot { at_exit: true }));
+        assert_eq!((trace("").snapshot, trace("").area_bytes), (Some(AuxSnapshot { at_exit: false }), None));
+        assert_eq!(trace("e").snapshot, Some(AuxSnapshot { at_exit: true }));
         assert_eq!(
             (trace("64Ke").snapshot, trace("64K").area_bytes),
-            (Some(Snapshot { at_exit: true }), Some(65_536))
+            (Some(AuxSnapshot { at_exit: true }), Some(65_536))
         );
         assert!(applied("x").is_err());
         let mut all = RecordOpts::default();

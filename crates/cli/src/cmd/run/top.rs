@@ -6,7 +6,7 @@ use crate::text::run_screen::FunctionShare;
 use hot_lines::HotLines;
 use profile::profile::Profile;
 use profile::table::{DsoId, SymbolId};
-use profile::view::flame::{Kind, Tree};
+use profile::view::flame::{FrameKind, Tree};
 use profile::view::hot_functions::is_start_code;
 use profile::view::report::{FunctionUnit, ReportOpts, ReportRow, ReportSection, SortKey, SortValue, report};
 
@@ -112,7 +112,7 @@ pub fn hottest_path(tree: &mut Tree) -> Vec<FunctionShare> {
         }
         at = next;
         let name = tree.node(at).name;
-        if tree.kind(name) != Kind::Task {
+        if tree.kind(name) != FrameKind::Task {
             let percent = totals[at.index()].0 as f64 * 100.0 / all as f64;
             path.push(FunctionShare {
                 name: tree.name(name).to_owned(),

@@ -1,7 +1,7 @@
 //! Which events `tally stat` counts: those of -e, or perf's choice, in the cgroups asked for.
 
 use anyhow::bail;
-use record::event::{self, EventSpec, Group, SystemSource};
+use record::event::{self, EventGroup, EventSpec, SystemSource};
 
 use super::Args;
 
@@ -62,7 +62,7 @@ impl Args {
             }
         }
         if self.group && events.iter().all(|event| event.group.is_none()) {
-            events.iter_mut().for_each(|event| event.group = Some(Group { leader: 0, name: None }));
+            events.iter_mut().for_each(|event| event.group = Some(EventGroup { leader: 0, name: None }));
         }
         Ok(events)
     }

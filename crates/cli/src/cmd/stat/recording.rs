@@ -3,7 +3,7 @@
 use super::Args;
 use crate::reading::damage;
 use crate::reading::load;
-use crate::stat::outcome::{Total, Whose};
+use crate::stat::outcome::{CountedCommand, Total};
 use crate::stat::run::{Outcome, RunOpts};
 use anyhow::{Context as _, bail, ensure};
 use counts::{Aggregation, CountFileOpts, CountWriter, reread};
@@ -142,7 +142,7 @@ impl Args {
         }
         if !counts.has_intervals {
             let command = file.features().cmdline.clone().unwrap_or_default();
-            total.print(&Whose::recorded(&command), &mut out)?;
+            total.print(&CountedCommand::recorded(&command), &mut out)?;
         }
         out.flush()?;
         Ok(ExitCode::SUCCESS)

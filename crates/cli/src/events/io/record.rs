@@ -1,7 +1,7 @@
 //! Which events describe block I/O, and how they are recorded.
 
 use crate::flags::event_args::EventArgs;
-use profile::tracepoints::block_io::Happening;
+use profile::tracepoints::block_io::BlockTracepoint;
 use record::event::{EventSource, SystemSource};
 use record::opts::{CallGraph, EventRequest, FileOpts, KeepFiles, Output, RecordOpts, StackOpts};
 use record::{Target, Whom};
@@ -52,8 +52,8 @@ pub fn options(target: Target, output: &Path) -> anyhow::Result<RecordOpts> {
 fn events() -> anyhow::Result<Vec<EventRequest>> {
     let source = SystemSource::new();
     let there = source.list_tracefs("block").unwrap_or_default();
-    let needed = [Happening::Issue, Happening::Complete];
-    let wanted = Happening::ALL
+    let needed = [BlockTracepoint::Issue, BlockTracepoint::Complete];
+    let wanted = BlockTracepoint::ALL
         .into_iter()
         .filter(|(happening, name)| needed.contains(happening) || there.iter().any(|event| event == name));
     let straight = may_go_straight(Path::new("/sys/block"));
@@ -79,10 +79,10 @@ fn may_go_straight(disks: &Path) -> bool {
     schedulers.any(|text| !text.contains('[') || text.contains("[none]"))
 }
 
-fn text(happening: Happening, name: &str, straight: bool) -> String {
+fn text(happening: BlockTracepoint, name: &str, straight: bool) -> String {
     match happening {
-        Happening::Insert | Happening::Queue => format!("block:{name}/period=1/"),
-        Happening::Issue if straight => format!("block:{name}/period=1/"),
+        BlockTracepoint::Insert | BlockTracepoint::Queue => format!("block:{name}/period=1/"),
+        BlockTracepoint::Issue if straight => format!("block:{name}/period=1/"),
         _ => format!("block:{name}/period=1,call-graph=no/"),
     }
 }
@@ -104,11 +104,11 @@ mod tests {
         disk("loop0", "[none] mq-deadline\n", "0\n");
         std::fs::create_dir_all(folder.join("dm-0/queue")).expect("a folder");
         assert!(!may_go_straight(&folder));
-        assert!(text(Happening::Issue, "block_rq_issue", false).contains("call-graph=no"));
-        assert!(!text(Happening::Insert, "block_rq_insert", false).contains("call-graph=no"));
+        assert!(text(BlockTracepoint::Issue, "block_rq_issue", false).contains("call-graph=no"));
+        assert!(!text(BlockTracepoint::Insert, "block_rq_insert", false).contains("call-graph=no"));
         disk("nvme0n1", "[none] mq-deadline\n", "4096\n");
         assert!(may_go_straight(&folder));
-        assert!(!text(Happening::Issue, "block_rq_issue", true).contains("call-graph=no"));
+        assert!(!text(BlockTracepoint::Issue, "block_rq_issue", true).contains("call-graph=no"));
         std::fs::remove_dir_all(&folder).expect("removed");
         assert!(may_go_straight(&folder), "unknown: the safe side");
     }

@@ -5,7 +5,7 @@ use super::device;
 use crate::terminal::out::harmless;
 use display::number::{brief_ns, bytes};
 use profile::tracepoints::block_io::BlockEvents;
-use profile::tracepoints::block_io::{BlockIo, Happening, Join, Request};
+use profile::tracepoints::block_io::{BlockIo, BlockTracepoint, Join, Request};
 use record::opts::Watched;
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -145,7 +145,7 @@ impl Live {
                 let Some(event) = self.events.read(time_ns, pid, &raw) else { return Ok(()) };
                 let begin_ns = *self.begin_ns.get_or_insert(time_ns);
                 let at = self.join.push(&event, &mut self.io);
-                if let Some(at) = at.filter(|_| event.happening == Happening::Complete) {
+                if let Some(at) = at.filter(|_| event.happening == BlockTracepoint::Complete) {
                     self.print(at, begin_ns, out)?;
                 }
                 if self.io.requests.len() > KEPT {

@@ -9,7 +9,7 @@ use dso::{Refused, SourceAccess};
 
 use crate::terminal::out::harmless;
 use calls::probing::definition::Program;
-use calls::probing::definition::spec::{At, ProbePlace};
+use calls::probing::definition::spec::{ProbePlace, ProbePoint};
 
 /// Prints the variables at each address of `place`, sorted by type.
 pub fn variables(
@@ -103,8 +103,8 @@ fn parse_range(text: &str) -> anyhow::Result<(u32, Option<u32>)> {
 
 fn place_text(place: &ProbePlace) -> String {
     match place {
-        ProbePlace::Function { name, at: At::Line(line), .. } => format!("{name}:{line}"),
-        ProbePlace::Function { name, at: At::Offset(offset), .. } => format!("{name}+{offset}"),
+        ProbePlace::Function { name, at: ProbePoint::Line(line), .. } => format!("{name}:{line}"),
+        ProbePlace::Function { name, at: ProbePoint::Offset(offset), .. } => format!("{name}+{offset}"),
         ProbePlace::Function { name, .. } => name.clone(),
         ProbePlace::Line(file, line) => format!("{file}:{line}"),
         ProbePlace::Pattern { of, pattern } => format!("{of};{pattern}"),

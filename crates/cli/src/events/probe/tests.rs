@@ -5,29 +5,29 @@ use std::process::Command;
 
 use dso::dwarf::probe::{Access, AccessStep};
 
-use calls::probing::definition::spec::{Arg, At, ProbePlace, ProbeSpec, SpecError, What};
+use calls::probing::definition::spec::{Arg, ProbePlace, ProbePoint, ProbeSpec, SpecError, What};
 use calls::probing::definition::{Definition, Program};
-use record::event::probe_list::{check_definition, install};
+use record::event::probe_list::{ProbeSpace, check_definition, install};
 
 fn spec(text: &str) -> ProbeSpec {
     ProbeSpec::parse(text).unwrap_or_else(|e| panic!("{text}: {e}"))
 }
 
-fn function(name: &str, file: Option<&str>, at: At) -> ProbePlace {
+fn function(name: &str, file: Option<&str>, at: ProbePoint) -> ProbePlace {
     ProbePlace::Function { name: name.to_owned(), file: file.map(str::to_owned), at }
 }
 
 #[test]
 fn places_are_functions_lines_and_addresses() {
     for (text, expected) in [
-        ("add", function("add", None, At::Entry)),
-        ("add:0", function("add", None, At::Entry)),
-        ("add:12", function("add", None, At::Line(12))),
-        ("add+0x10", function("add", None, At::Offset(16))),
-        ("add%return", function("add", None, At::Return)),
-        ("add@a.c", function("add", Some("a.c"), At::Entry)),
-        ("add@src/a.c:3", function("add", Some("src/a.c"), At::Line(3))),
-        ("a::b:3", function("a::b", None, At::Line(3))),
+        ("add", function("add", None, ProbePoint::Entry)),
+        ("add:0", function("add", None, ProbePoint::Entry)),
+        ("add:12", function("add", None, ProbePoint::Line(12))),
+        ("add+0x10", function("add", None, ProbePoint::Offset(16))),
+        ("add%return", function("add", None, ProbePoint::Return)),
+        ("add@a.c", function("add", Some("a.c"), ProbePoint::Entry)),
+        ("add@src/a.c:3", function("add", Some("src/a.c"), ProbePoint::Line(3))),
+        ("a::b:3", function("a::b", None, ProbePoint::Line(3))),
         ("a.c:34", ProbePlace::Line("a.c".to_owned(), 34)),
         ("src/main.rs:7", ProbePlace::Line("src/main.rs".to_owned(), 7)),
         ("0x1139", ProbePlace::Address(0x1139)),
@@ -244,6 +244,6 @@ fn a_definition_is_one_line_of_words() {
                 && refused.ends_with("without it") | refused.ends_with("to the file"),
             "{refused}"
         );
-        assert!(install(&of(path).to_string(), false).is_err(), "{path}");
+        assert!(install(&of(path).to_string(), ProbeSpace::User).is_err(), "{path}");
     }
 }

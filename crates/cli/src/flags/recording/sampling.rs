@@ -139,13 +139,13 @@ impl SamplingArgs {
         }
     }
 
-    fn off_cpu_options(&self, clock: Clock) -> anyhow::Result<record::off_cpu::Options> {
+    fn off_cpu_options(&self, clock: Clock) -> anyhow::Result<record::off_cpu::OffCpuOpts> {
         if clock != Clock::Monotonic {
             anyhow::bail!(
                 "--off-cpu counts in CLOCK_MONOTONIC: leave out -k, and processor traces (intel_pt)"
             );
         }
-        let mut options = record::off_cpu::Options::default();
+        let mut options = record::off_cpu::OffCpuOpts::default();
         if let Some(us) = self.off_cpu_period {
             options.period_ns = us * 1000;
         }

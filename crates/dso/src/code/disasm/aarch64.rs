@@ -1,6 +1,6 @@
 //! aarch64 by disarm64.
 
-use super::{Branch, Instruction, Namer};
+use super::{BranchTarget, Instruction, Namer};
 use crate::Svma;
 
 pub(super) fn disassemble(code: &[u8], start: Svma, name: Namer<'_>) -> Vec<Instruction> {
@@ -23,7 +23,7 @@ pub(super) fn disassemble(code: &[u8], start: Svma, name: Namer<'_>) -> Vec<Inst
     out
 }
 
-fn text(word: u32, address: Svma, branch: Option<Branch>, name: Namer<'_>) -> String {
+fn text(word: u32, address: Svma, branch: Option<BranchTarget>, name: Namer<'_>) -> String {
     let Some(opcode) = disarm64::decoder_full::decode(word) else {
         return format!(".inst\t{word:#010x} ; undefined");
     };
@@ -42,7 +42,7 @@ fn text(word: u32, address: Svma, branch: Option<Branch>, name: Namer<'_>) -> St
 
 /// b, bl, b.cond, cbz, cbnz, tbz, tbnz.
 // Source: Arm ARM C4.1.66 "Branches, Exception Generating and System instructions".
-pub fn branch(word: u32, address: Svma) -> Option<Branch> {
+pub fn branch(word: u32, address: Svma) -> Option<BranchTarget> {
     let signed = |value: u32, bits: u32| i64::from((value << (32 - bits)) as i32 >> (32 - bits)) * 4;
     let offset = match word {
         w if w & 0x7c00_0000 == 0x1400_0000 => signed(w & 0x03ff_ffff, 26),
@@ -51,7 +51,7 @@ pub fn branch(word: u32, address: Svma) -> Option<Branch> {
         w if w & 0x7e00_0000 == 0x3600_0000 => signed(w >> 5 & 0x3fff, 14),
         _ => return None,
     };
-    Some(Branch {
+    Some(BranchTarget {
         target: Svma(address.0.wrapping_add_signed(offset)),
         is_call: word & 0xfc00_0000 == 0x9400_0000,
     })

@@ -27,7 +27,7 @@ pub enum Syntax {
 
 /// Where a branch goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Branch {
+pub struct BranchTarget {
     /// The target.
     pub target: Svma,
     /// A call: execution comes back.
@@ -44,7 +44,7 @@ pub struct Instruction {
     /// Mnemonic padded to 6 columns, operands; branch targets and data addresses with their symbol.
     pub text: String,
     /// For a direct jump or call.
-    pub branch: Option<Branch>,
+    pub branch: Option<BranchTarget>,
 }
 
 /// Names an address as `symbol+0x10`.

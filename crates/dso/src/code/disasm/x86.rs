@@ -6,7 +6,7 @@ use iced_x86::{
 };
 
 use super::objdump_dialect::respell;
-use super::{Branch, Instruction, Namer, Syntax};
+use super::{BranchTarget, Instruction, Namer, Syntax};
 use crate::Svma;
 
 pub(super) fn disassemble(
@@ -87,7 +87,7 @@ impl SymbolResolver for Targets {
     }
 }
 
-fn branch(iced: &Iced) -> Option<Branch> {
+fn branch(iced: &Iced) -> Option<BranchTarget> {
     let is_call = match iced.flow_control() {
         FlowControl::UnconditionalBranch | FlowControl::ConditionalBranch | FlowControl::XbeginXabortXend => {
             false
@@ -97,11 +97,11 @@ fn branch(iced: &Iced) -> Option<Branch> {
     };
     let target = iced.near_branch_target();
     (iced.is_call_near() || iced.is_jcc_short_or_near() || iced.is_jmp_short_or_near() || target != 0)
-        .then_some(Branch { target: Svma(target), is_call })
+        .then_some(BranchTarget { target: Svma(target), is_call })
 }
 
 /// ` <main+0x10>` after a branch, `        # 4010 <data>` after a rip-relative operand.
-fn append_symbol(text: &mut String, iced: &Iced, branch: Option<Branch>, name: Namer<'_>) {
+fn append_symbol(text: &mut String, iced: &Iced, branch: Option<BranchTarget>, name: Namer<'_>) {
     use std::fmt::Write;
     if let Some(branch) = branch {
         if let Some(name) = name(branch.target) {

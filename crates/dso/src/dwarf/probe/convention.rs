@@ -3,12 +3,15 @@
 // Source: System V ABI, AMD64 Architecture Processor Supplement, §3.2.3; AAPCS64 §6.8. Rust's own convention
 // isn't stable: all but scalars, newtypes and slices count as unknown.
 
+mod slots;
+
 use gimli::{AttributeValue, constants as dw};
 
 use super::shape::{COMPLEX, QUADRUPLE};
 use super::signature::{Shape, Signatures};
 use super::tree::DieId;
 use crate::Machine;
+pub(super) use slots::Slots;
 
 /// One place of 8 bytes at a function's entry (or, for results, at its return).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,7 +50,7 @@ pub(super) enum Class {
 
 /// How a value is passed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum PassedIn {
     /// In registers if enough are left, else on the stack.
     Registers(Vec<Class>),
     /// On the stack: size and alignment in bytes.
@@ -112,134 +115,23 @@ impl Convention {
     }
 }
 
-/// The places not yet taken.
-pub(super) struct Slots {
-    general: u8,
-    vector: u8,
-    general_end: u8,
-    stack: u64,
-    known: bool,
-}
-
-impl Slots {
-    pub fn new(machine: Machine) -> Self {
-        Self { general: 0, vector: 0, general_end: argument_registers(machine), stack: 0, known: true }
-    }
-
-    /// The next parameter's place.
-    pub fn take(&mut self, way: Way, convention: Convention) -> Option<Passed> {
-        match way {
-            _ if !self.known => None,
-            Way::Unknown => {
-                self.known = false;
-                None
-            }
-            Way::Nothing => None,
-            Way::Reference => {
-                let place = self.registers(&[Class::General])?;
-                Some(Passed { by_reference: true, ..place })
-            }
-            Way::Registers(classes) if convention.is_rust => self.one_by_one(&classes),
-            Way::Registers(classes) => self.registers(&classes),
-            Way::Memory(bytes, align) => Some(Passed::one(self.on_stack(bytes, align))),
-            Way::X87 => Some(Passed::one(self.on_stack(16, 16))),
-            Way::Wide => self.wide(convention),
-        }
-    }
-
-    /// The result's place; the address of one in memory takes the first register, and is returned.
-    pub fn result(&mut self, way: &Way, convention: Convention) -> Option<Passed> {
-        if let Way::Memory(..) | Way::Reference = way {
-            // On aarch64 that address has a register of its own, which the function need not keep.
-            let is_first = convention.machine != Machine::Aarch64;
-            self.general += u8::from(is_first);
-            let place = Passed { by_reference: true, ..Passed::one(Incoming::General(0)) };
-            return is_first.then_some(place);
-        }
-        let classes = match way {
-            Way::Registers(classes) => classes.as_slice(),
-            Way::Wide => &[Class::General; 2],
-            Way::X87 => return Some(Passed::one(Incoming::X87)),
-            _ => return None,
-        };
-        let (mut general, mut vector) = (0u8..2, 0u8..2);
-        let place = |class: &Class| match class {
-            Class::General => general.next().map(Incoming::General),
-            Class::Vector => vector.next().map(Incoming::Vector),
-        };
-        let places = classes.iter().map(place).collect::<Option<Vec<_>>>()?;
-        Some(Passed { places, by_reference: false })
-    }
-
-    /// An integer of 16 bytes: in two registers that are left, or aligned on the stack; on aarch64 an even one is the first.
-    fn wide(&mut self, convention: Convention) -> Option<Passed> {
-        const BOTH: [Class; 2] = [Class::General; 2];
-        if convention.is_rust {
-            return self.one_by_one(&BOTH);
-        }
-        if convention.machine == Machine::Aarch64 {
-            self.general = self.general.next_multiple_of(2);
-        }
-        if convention.splits_wide {
-            return self.one_by_one(&BOTH);
-        }
-        if self.general + 2 > self.general_end {
-            return Some(Passed::one(self.on_stack(16, 16)));
-        }
-        self.registers(&BOTH)
-    }
-
-    /// Rust passes each part of a pair by itself.
-    fn one_by_one(&mut self, classes: &[Class]) -> Option<Passed> {
-        let parts: Option<Vec<Passed>> = classes.iter().map(|class| self.registers(&[*class])).collect();
-        let places = parts?.into_iter().flat_map(|passed| passed.places).collect();
-        Some(Passed { places, by_reference: false })
-    }
-
-    fn registers(&mut self, classes: &[Class]) -> Option<Passed> {
-        const VECTOR_END: usize = 8;
-        let general = classes.iter().filter(|class| **class == Class::General).count();
-        let fits = usize::from(self.general) + general <= usize::from(self.general_end)
-            && usize::from(self.vector) + classes.len() - general <= VECTOR_END;
-        if !fits {
-            return Some(Passed::one(self.on_stack(8 * classes.len() as u64, 8)));
-        }
-        let place = |class: &Class| {
-            let next = if *class == Class::General { &mut self.general } else { &mut self.vector };
-            let number = *next;
-            *next += 1;
-            if *class == Class::General { Incoming::General(number) } else { Incoming::Vector(number) }
-        };
-        Some(Passed { places: classes.iter().map(place).collect(), by_reference: false })
-    }
-
-    fn on_stack(&mut self, bytes: u64, align: u64) -> Incoming {
-        // Sizes come from debug information and may be wrong: no argument is further away than the size of a
-        // stack.
-        const STACK_BYTES: u64 = 1 << 30;
-        let at = self.stack.next_multiple_of(align.clamp(8, 64));
-        self.stack = (at + bytes.min(STACK_BYTES).next_multiple_of(8)).min(STACK_BYTES);
-        Incoming::Stack(at as u32)
-    }
-}
-
 impl Signatures<'_> {
-    pub(super) fn way(&self, ty: DieId) -> Way {
+    pub(super) fn way(&self, ty: DieId) -> PassedIn {
         let bytes = self.tree.byte_size(ty).unwrap_or(0);
         if self.tree.is_record(ty) {
             return self.record_way(ty, bytes);
         }
         if bytes == 32 && self.is_complex(ty) && self.convention.machine != Machine::Aarch64 {
-            return Way::Memory(bytes, 16);
+            return PassedIn::Memory(bytes, 16);
         }
         match self.class_of_scalar(ty) {
-            None if self.tree.is_array(ty) => Way::Unknown,
-            None => Way::X87,
-            Some(Class::General) if bytes == 16 && !self.is_slice(ty) => Way::Wide,
+            None if self.tree.is_array(ty) => PassedIn::Unknown,
+            None => PassedIn::X87,
+            Some(Class::General) if bytes == 16 && !self.is_slice(ty) => PassedIn::Wide,
             Some(class) if self.shape(ty) == Shape::Record(QUADRUPLE.to_owned()) => {
-                Way::Registers(vec![class])
+                PassedIn::Registers(vec![class])
             }
-            Some(class) => Way::Registers(vec![class; if bytes > 8 { 2 } else { 1 }]),
+            Some(class) => PassedIn::Registers(vec![class; if bytes > 8 { 2 } else { 1 }]),
         }
     }
 
@@ -254,15 +146,15 @@ impl Signatures<'_> {
         }
     }
 
-    fn record_way(&self, ty: DieId, bytes: u64) -> Way {
+    fn record_way(&self, ty: DieId, bytes: u64) -> PassedIn {
         if self.is_declared(ty) {
-            return if self.is_string(ty) { Way::Reference } else { Way::Unknown };
+            return if self.is_string(ty) { PassedIn::Reference } else { PassedIn::Unknown };
         }
         if bytes == 0 {
-            return Way::Nothing;
+            return PassedIn::Nothing;
         }
         if self.is_by_reference(ty) {
-            return Way::Reference;
+            return PassedIn::Reference;
         }
         let mut parts = Vec::new();
         let known = self.parts(ty, 0, &mut parts);
@@ -271,22 +163,22 @@ impl Signatures<'_> {
         }
         if bytes > 16 {
             return if self.convention.machine == Machine::Aarch64 {
-                Way::Reference
+                PassedIn::Reference
             } else {
-                Way::Memory(bytes, 8)
+                PassedIn::Memory(bytes, 8)
             };
         }
         if !known {
-            return Way::Unknown;
+            return PassedIn::Unknown;
         }
         if parts.is_empty() {
-            return Way::Nothing;
+            return PassedIn::Nothing;
         }
         let class = |eight: u64| {
             let mut inside = parts.iter().filter(|(offset, _)| offset / 8 == eight);
             if inside.all(|(_, class)| *class == Class::Vector) { Class::Vector } else { Class::General }
         };
-        Way::Registers((0..bytes.div_ceil(8)).map(class).collect())
+        PassedIn::Registers((0..bytes.div_ceil(8)).map(class).collect())
     }
 
     /// A class that its own code must copy or destroy is passed as an address (Itanium C++ ABI §3.1.2.3).
@@ -365,11 +257,11 @@ impl Signatures<'_> {
 }
 
 /// A newtype is passed as what it holds, a pair as its two parts, what is large as its address.
-fn rust_way(parts: &[(u64, Class)], known: bool, bytes: u64) -> Way {
+fn rust_way(parts: &[(u64, Class)], known: bool, bytes: u64) -> PassedIn {
     match parts {
-        _ if bytes > 16 => Way::Reference,
-        [one] if known && bytes <= 8 => Way::Registers(vec![one.1]),
-        [first, second] if known => Way::Registers(vec![first.1, second.1]),
-        _ => Way::Unknown,
+        _ if bytes > 16 => PassedIn::Reference,
+        [one] if known && bytes <= 8 => PassedIn::Registers(vec![one.1]),
+        [first, second] if known => PassedIn::Registers(vec![first.1, second.1]),
+        _ => PassedIn::Unknown,
     }
 }

@@ -30,7 +30,7 @@ pub use lines::SourceLines;
 pub use place::VariablePlace;
 pub use point::{LineError, Point, SourcePoint};
 pub use signature::{Parameter, RecordField, Shape, Signature};
-pub use variable::{Access, AccessStep, TypeShape, Value, Variable};
+pub use variable::{Access, AccessStep, TypeShape, Value, ValueForm, Variable};
 
 /// Why a variable cannot be had at an address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -2,7 +2,7 @@
 
 use gimli::{AttributeValue, constants as dw};
 
-use super::convention::{Class, Way};
+use super::convention::{Class, PassedIn};
 use super::signature::{RecordField, Shape, Signatures};
 use super::tree::DieId;
 use crate::Machine;
@@ -42,23 +42,23 @@ impl Shape {
 
 impl Signatures<'_> {
     /// Shape of a parameter and how it is passed.
-    pub(super) fn shape_of(&self, id: DieId) -> (Shape, Way) {
+    pub(super) fn shape_of(&self, id: DieId) -> (Shape, PassedIn) {
         self.look_anew();
         match self.tree.real_type(id) {
             Some(ty) => (self.shown(ty), self.way(ty)),
-            None => (Shape::Record("void".to_owned()), Way::Unknown),
+            None => (Shape::Record("void".to_owned()), PassedIn::Unknown),
         }
     }
 
     /// The same of a function's result; `None` for `void`.
-    pub(super) fn returned(&self, function: DieId) -> Option<(Shape, Way)> {
+    pub(super) fn returned(&self, function: DieId) -> Option<(Shape, PassedIn)> {
         self.look_anew();
         let ty = self.tree.real_type(function)?;
         // Rust's `()` and `!`.
         let nothing = self.tree.byte_size(ty) == Some(0);
         // Two of x87's registers hold such a one, of which no more is known here.
         let in_x87 = self.is_complex(ty) && self.tree.byte_size(ty) == Some(32);
-        (!nothing).then(|| (self.shown(ty), if in_x87 { Way::Nothing } else { self.way(ty) }))
+        (!nothing).then(|| (self.shown(ty), if in_x87 { PassedIn::Nothing } else { self.way(ty) }))
     }
 
     /// The shape with what a record holds, where that is to be had.

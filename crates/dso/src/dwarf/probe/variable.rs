@@ -7,6 +7,15 @@ use super::point::Point;
 use super::tree::{DieId, UnitTree};
 use super::{ProbeInfo, Unavailable};
 
+/// In which form a value is fetched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ValueForm {
+    /// By its type.
+    Plain,
+    /// The text that it points to.
+    Text,
+}
+
 /// A variable that can be seen at a point.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Variable {
@@ -94,8 +103,8 @@ impl ProbeInfo {
         ids.iter().filter_map(describe).collect()
     }
 
-    /// How to fetch the value of `access`; as a string if `as_text`.
-    pub fn fetch(&mut self, point: &Point, access: &Access, as_text: bool) -> Result<Value, Unavailable> {
+    /// How to fetch the value of `access`.
+    pub fn fetch(&mut self, point: &Point, access: &Access, form: ValueForm) -> Result<Value, Unavailable> {
         let _counted = self.count();
         let tree = self.trees.get(&point.unit).ok_or(Unavailable::Damaged)?;
         let mut ids = self.visible(tree, point);
@@ -107,7 +116,7 @@ impl ProbeInfo {
         let mut first_error = None;
         for (id, place) in places {
             match place {
-                Ok(place) => return Walk::new(&self.dwarf, tree, id, place).finish(access, as_text),
+                Ok(place) => return Walk::new(&self.dwarf, tree, id, place).finish(access, form),
                 Err(error) => first_error = first_error.or(Some(error)),
             }
         }
@@ -166,7 +175,7 @@ impl<'a> Walk<'a> {
         Self { dwarf, tree, at, element: None, place, loads }
     }
 
-    fn finish(mut self, access: &Access, as_text: bool) -> Result<Value, Unavailable> {
+    fn finish(mut self, access: &Access, form: ValueForm) -> Result<Value, Unavailable> {
         let mut said = access.variable.clone();
         for step in &access.steps {
             match step {
@@ -179,7 +188,10 @@ impl<'a> Walk<'a> {
                 AccessStep::Index(index) => said = format!("{said}[{index}]"),
             }
         }
-        let shape = if as_text { self.text()? } else { self.shape() };
+        let shape = match form {
+            ValueForm::Text => self.text()?,
+            ValueForm::Plain => self.shape(),
+        };
         Ok(Value { place: self.place, loads: self.loads, shape, variable: access.variable.clone() })
     }
 

@@ -1,6 +1,6 @@
 //! Events of the block layer joined to requests.
 
-use super::{BlockEvent, BlockIo, Happening, Op, Request, SECTOR_BYTES};
+use super::{BlockEvent, BlockIo, BlockTracepoint, Op, Request, SECTOR_BYTES};
 use rustc_hash::FxHashMap;
 
 /// The name of a request in the events: device, first sector, operation.
@@ -25,16 +25,21 @@ impl Join {
         let key = key_of(event);
         let counts = &mut io.counts;
         match event.happening {
-            Happening::Requeue => counts.requeues += 1,
-            Happening::RequestMerge | Happening::FrontMerge | Happening::BackMerge => counts.merges += 1,
-            Happening::Split => counts.splits += 1,
-            Happening::Insert | Happening::Issue | Happening::Complete | Happening::Queue => {}
+            BlockTracepoint::Requeue => counts.requeues += 1,
+            BlockTracepoint::RequestMerge | BlockTracepoint::FrontMerge | BlockTracepoint::BackMerge => {
+                counts.merges += 1
+            }
+            BlockTracepoint::Split => counts.splits += 1,
+            BlockTracepoint::Insert
+            | BlockTracepoint::Issue
+            | BlockTracepoint::Complete
+            | BlockTracepoint::Queue => {}
         }
         match event.happening {
-            Happening::Insert => Some(self.insert(event, io)),
-            Happening::Issue => Some(self.issue(event, io)),
-            Happening::Complete => self.complete(event, io),
-            Happening::Requeue => {
+            BlockTracepoint::Insert => Some(self.insert(event, io)),
+            BlockTracepoint::Issue => Some(self.issue(event, io)),
+            BlockTracepoint::Complete => self.complete(event, io),
+            BlockTracepoint::Requeue => {
                 let at = self.in_device(key, io)?;
                 let request = &mut io.requests[at];
                 // A request that went straight to the driver waits from here on.
@@ -42,26 +47,26 @@ impl Join {
                 (request.issue_ns, request.requeues) = (None, request.requeues + 1);
                 Some(at)
             }
-            Happening::RequestMerge => {
+            BlockTracepoint::RequestMerge => {
                 let at = self.in_queue(key, io)?;
                 io.requests[at].merged = true;
                 self.close(key, at);
                 Some(at)
             }
-            Happening::FrontMerge => {
+            BlockTracepoint::FrontMerge => {
                 let behind = (key.0, event.sector.saturating_add(event.bytes / SECTOR_BYTES), key.2);
                 let at = self.in_queue(behind, io)?;
                 io.requests[at].sector = event.sector;
                 self.rename(behind, key, at);
                 Some(at)
             }
-            Happening::Queue => {
+            BlockTracepoint::Queue => {
                 if event.bytes == 0 && !self.flushes.contains_key(&event.dev) {
                     self.flushes.insert(event.dev, *event);
                 }
                 None
             }
-            Happening::BackMerge | Happening::Split => None,
+            BlockTracepoint::BackMerge | BlockTracepoint::Split => None,
         }
     }
 
@@ -184,7 +189,13 @@ mod tests {
     use super::*;
     use crate::profile::TaskId;
 
-    fn event(happening: Happening, time_ns: u64, sector: u64, sectors: u64, letters: &str) -> BlockEvent {
+    fn event(
+        happening: BlockTracepoint,
+        time_ns: u64,
+        sector: u64,
+        sectors: u64,
+        letters: &str,
+    ) -> BlockEvent {
         BlockEvent {
             happening,
             time_ns,
@@ -206,7 +217,7 @@ mod tests {
         io
     }
 
-    use Happening::{Complete, FrontMerge, Insert, Issue, RequestMerge, Requeue};
+    use BlockTracepoint::{Complete, FrontMerge, Insert, Issue, RequestMerge, Requeue};
 
     #[test]
     fn a_request_has_a_time_in_the_queue_and_one_in_the_device() {
@@ -289,10 +300,10 @@ mod tests {
 
     #[test]
     fn a_flush_belongs_to_who_asked_for_it() {
-        let asked = BlockEvent { task: TaskId(3), ..event(Happening::Queue, 5, 0, 0, "FWS") };
+        let asked = BlockEvent { task: TaskId(3), ..event(BlockTracepoint::Queue, 5, 0, 0, "FWS") };
         let io = joined(&[
             asked,
-            event(Happening::Queue, 6, 64, 8, "W"),
+            event(BlockTracepoint::Queue, 6, 64, 8, "W"),
             event(Issue, 20, 0, 0, "FF"),
             event(Complete, 30, 0, 0, "FF"),
             event(Complete, 31, 0, 0, "WS"),

@@ -1,6 +1,6 @@
 //! The block layer's events as they come from the kernel that runs, without a recording to read them from.
 
-use super::{BlockEvent, Happening, Rwbs, SECTOR_BYTES};
+use super::{BlockEvent, BlockTracepoint, Rwbs, SECTOR_BYTES};
 use crate::profile::TaskId;
 use perfdata::Endian;
 use perfdata::tracepoint::{Format, id_of};
@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 
 /// Reads raw tracepoint payloads; knows their threads.
 pub struct BlockEvents {
-    formats: HashMap<u64, (Happening, Format)>,
+    formats: HashMap<u64, (BlockTracepoint, Format)>,
     /// Submitters by the task id they have in the requests: name and process.
     threads: Vec<(String, u32)>,
     ids: BTreeMap<(String, u32), TaskId>,
@@ -18,13 +18,13 @@ impl BlockEvents {
     /// `format_of` returns the format text of an event `block:NAME` of the kernel that runs.
     #[must_use]
     pub fn new(format_of: &dyn Fn(&str) -> Option<String>) -> Self {
-        let format = |(happening, name): (Happening, &str)| {
+        let format = |(happening, name): (BlockTracepoint, &str)| {
             let text = format_of(name)?;
             let format = Format::parse("block", text.as_bytes(), Endian::NATIVE, 8)?;
             Some((format.id, (happening, format)))
         };
         Self {
-            formats: Happening::ALL.into_iter().filter_map(format).collect(),
+            formats: BlockTracepoint::ALL.into_iter().filter_map(format).collect(),
             threads: Vec::new(),
             ids: BTreeMap::new(),
         }

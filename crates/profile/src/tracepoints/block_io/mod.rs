@@ -22,7 +22,7 @@ pub const SECTOR_BYTES: u64 = 512;
 
 /// Kind of an event in a request's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Happening {
+pub enum BlockTracepoint {
     /// A request enters the scheduler's queue.
     Insert,
     /// It goes to the driver.
@@ -43,7 +43,7 @@ pub enum Happening {
     Queue,
 }
 
-impl Happening {
+impl BlockTracepoint {
     /// All, with the names of their tracepoints.
     pub const ALL: [(Self, &'static str); 9] = [
         (Self::Insert, "block_rq_insert"),
@@ -70,7 +70,7 @@ impl Happening {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockEvent {
     /// Kind of event.
-    pub happening: Happening,
+    pub happening: BlockTracepoint,
     /// Time, ns of the recording's clock.
     pub time_ns: u64,
     /// The device as the kernel numbers it: major × 2^20 + minor.
@@ -163,5 +163,5 @@ pub struct BlockIo {
     /// The other events.
     pub counts: OtherEvents,
     /// Kinds of events that the recording requested. Other kinds are unknown, not zero.
-    pub recorded: std::collections::BTreeSet<Happening>,
+    pub recorded: std::collections::BTreeSet<BlockTracepoint>,
 }

@@ -2,7 +2,7 @@
 
 use super::{claim, grouped, pct};
 use crate::off_cpu::WaitReason;
-use crate::verdict::places::SPINNING;
+use crate::verdict::hot_stacks::SPINNING;
 use crate::verdict::{Facts, Finding, INPUT, LockSite, ShareBase, TopStacks, brief, called};
 
 /// 8: > 15 % of active time sleeps for locks in user space, or > 20 % of running time fights for one in the kernel.

@@ -4,7 +4,7 @@ use super::locks::{kernel_lock, locks};
 use super::machine::queued_by_quota;
 use super::{claim, grouped, pct, time};
 use crate::off_cpu::WaitReason;
-use crate::verdict::places::NOT_RECORDED;
+use crate::verdict::hot_stacks::NOT_RECORDED;
 use crate::verdict::{EntryReason, Facts, Finding, INPUT, ShareBase, TopStacks};
 
 /// 6: > 10 % of active time waits for a CPU. Run-queue waits after a lock was released count for the lock, and waits

@@ -4,7 +4,7 @@ use super::disk::disk;
 use super::locks::locks;
 use super::{claim, grouped, list, pct};
 use crate::off_cpu::WaitReason;
-use crate::verdict::places::SPINNING;
+use crate::verdict::hot_stacks::SPINNING;
 use crate::verdict::{
     EntryReason, Facts, Finding, HotCode, HotFunction, INPUT, ShareBase, TARGET, TopStacks, called, quoted,
 };

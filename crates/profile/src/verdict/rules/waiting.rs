@@ -4,7 +4,7 @@ use super::{claim, list, pct, time};
 use crate::grow::{Grow as _, GrownSum as _};
 use crate::off_cpu::WaitReason;
 use crate::verdict::facts::REGULAR;
-use crate::verdict::places::PlaceList;
+use crate::verdict::hot_stacks::PlaceList;
 use crate::verdict::{Facts, Finding, INPUT, ShareBase, TARGET, TopStacks};
 use crate::view::wall::{CLOSED, Part, Wall};
 use std::collections::BTreeMap;

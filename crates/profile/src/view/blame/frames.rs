@@ -1,7 +1,7 @@
 //! Selects the frames of a stack that explain a chain: neither start code nor the code that waits.
 
 use super::BlameEnd;
-use crate::off_cpu::for_work::is_locking;
+use crate::off_cpu::work_waits::is_locking;
 use crate::profile::Profile;
 use crate::table::{CallsiteId, FrameId};
 use crate::view::hot_functions::is_start_code;

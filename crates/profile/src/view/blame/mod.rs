@@ -15,22 +15,22 @@
 
 mod causes;
 mod critical;
+mod end_names;
 mod frames;
 mod split;
 #[cfg(test)]
 mod tests;
 mod timelines;
 mod walk;
-mod words;
 
 pub use self::causes::{
     BlameCause, BlamedFunction, WaitEdge, blamed_functions, causes, end_function, thread_name, wait_edges,
 };
 pub use self::critical::{CriticalOpts, CriticalPath, CriticalPiece, critical_path};
+pub use self::end_names::{end_words, state_words};
 pub use self::frames::{end_frames, waiting_frames};
 use self::timelines::Timelines;
 use self::walk::Walk;
-pub use self::words::{end_words, state_words};
 use crate::grow::GrownSum as _;
 use crate::profile::{Profile, TaskId};
 use crate::table::CallsiteId;

@@ -167,13 +167,14 @@ impl BothSides {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Kind, Unit};
+    use super::super::{FrameKind, Unit};
     use super::*;
 
     fn tree(stacks: &[(&str, u64)]) -> Tree {
         let mut tree = Tree::new(Unit::Samples);
         for (stack, count) in stacks {
-            let path: Vec<NameId> = stack.split(';').map(|name| tree.intern(name, Kind::Program)).collect();
+            let path: Vec<NameId> =
+                stack.split(';').map(|name| tree.intern(name, FrameKind::Program)).collect();
             tree.add_path(&path, *count, *count);
         }
         tree
@@ -200,7 +201,7 @@ mod tests {
     #[test]
     fn a_function_that_is_inlined_on_one_side_is_one_function() {
         let mut after = Tree::new(Unit::Samples);
-        let path = [after.intern("a", Kind::Inlined)];
+        let path = [after.intern("a", FrameKind::Inlined)];
         after.add_path(&path, 5, 5);
         assert_eq!(ComparedTree::new(&tree(&[("a", 2)]), after).tree.len(), 2);
     }

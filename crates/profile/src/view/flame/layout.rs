@@ -128,14 +128,14 @@ fn sorted_children(tree: &Tree) -> Children {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Kind, Unit};
+    use super::super::{FrameKind, Unit};
     use super::*;
 
     #[test]
     fn siblings_stand_side_by_side_inside_their_caller() {
         let mut tree = Tree::new(Unit::Samples);
         for (stack, count) in [("a;z", 2), ("a;b", 3), ("a", 5), ("c", 1)] {
-            let path: Vec<_> = stack.split(';').map(|name| tree.intern(name, Kind::Program)).collect();
+            let path: Vec<_> = stack.split(';').map(|name| tree.intern(name, FrameKind::Program)).collect();
             tree.add_path(&path, count, count);
         }
         let layout = Layout::new(&tree, LayoutOpts { root: Tree::ROOT, min_value: 2 });
@@ -154,7 +154,7 @@ mod tests {
     fn what_is_too_small_to_draw_is_kept_below_the_drawn_frame_that_calls_it() {
         let mut tree = Tree::new(Unit::Samples);
         for (stack, count) in [("a;b;x;y", 1), ("a;b;x;z", 2), ("a;b", 50), ("a;c;y", 3), ("a;d", 60)] {
-            let path: Vec<_> = stack.split(';').map(|name| tree.intern(name, Kind::Program)).collect();
+            let path: Vec<_> = stack.split(';').map(|name| tree.intern(name, FrameKind::Program)).collect();
             tree.add_path(&path, count, count);
         }
         let layout = Layout::new(&tree, LayoutOpts { root: Tree::ROOT, min_value: 10 });

@@ -44,7 +44,7 @@ impl NodeId {
 
 /// Where a frame's code comes from: decides its colour.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
-pub enum Kind {
+pub enum FrameKind {
     /// The process or thread at the root, and the root itself.
     Task,
     /// The profiled program.
@@ -81,8 +81,8 @@ pub struct Node {
 /// Stacks, merged by path.
 #[derive(Clone, Debug)]
 pub struct Tree {
-    names: Vec<(String, Kind)>,
-    by_name: FxHashMap<(String, Kind), NameId>,
+    names: Vec<(String, FrameKind)>,
+    by_name: FxHashMap<(String, FrameKind), NameId>,
     nodes: Vec<Node>,
     by_path: FxHashMap<(NodeId, NameId), NodeId>,
     details: FxHashMap<NodeId, String>,
@@ -118,12 +118,12 @@ impl Tree {
             unit,
             waiting: false,
         };
-        tree.intern("all", Kind::Task);
+        tree.intern("all", FrameKind::Task);
         tree
     }
 
     /// The id of the frame `name` of `kind`.
-    pub fn intern(&mut self, name: &str, kind: Kind) -> NameId {
+    pub fn intern(&mut self, name: &str, kind: FrameKind) -> NameId {
         if let Some(&id) = self.by_name.get(&(name.to_owned(), kind)) {
             return id;
         }
@@ -177,7 +177,7 @@ impl Tree {
     }
 
     /// All frames' names with their kinds, by index.
-    pub fn names(&self) -> impl Iterator<Item = (&str, Kind)> {
+    pub fn names(&self) -> impl Iterator<Item = (&str, FrameKind)> {
         self.names.iter().map(|(name, kind)| (name.as_str(), *kind))
     }
 
@@ -187,7 +187,7 @@ impl Tree {
     }
 
     /// The frame's kind.
-    pub fn kind(&self, id: NameId) -> Kind {
+    pub fn kind(&self, id: NameId) -> FrameKind {
         self.names[id.0 as usize].1
     }
 
@@ -273,7 +273,8 @@ mod tests {
     fn tree(stacks: &[(&str, u64)]) -> Tree {
         let mut tree = Tree::new(Unit::Samples);
         for (stack, count) in stacks {
-            let path: Vec<NameId> = stack.split(';').map(|name| tree.intern(name, Kind::Program)).collect();
+            let path: Vec<NameId> =
+                stack.split(';').map(|name| tree.intern(name, FrameKind::Program)).collect();
             tree.add_path(&path, *count, *count);
         }
         tree

@@ -1,7 +1,7 @@
 //! A flame tree of blame: a thread's time, with functions of other threads above the waits that they held up.
 
 use super::of_profile::TreeBuilder;
-use super::{Kind, NodeId, Tree, TreeOpts, Unit};
+use super::{FrameKind, NodeId, Tree, TreeOpts, Unit};
 use crate::profile::Profile;
 use crate::table::FrameId;
 use crate::view::blame::{Blame, end_frames, end_words, thread_name, waiting_frames};
@@ -16,12 +16,12 @@ impl Tree {
                 let frames = link.sleeper.map(|sleeper| waiting_frames(profile, sleeper));
                 node = below(&mut builder, node, &frames.unwrap_or_default());
                 let name = thread_name(profile, link.waited_for).replace([' ', ';'], "_");
-                node = mark(&mut builder, node, &format!("[waited for: {name}]"), Kind::Waiting);
+                node = mark(&mut builder, node, &format!("[waited for: {name}]"), FrameKind::Waiting);
             }
             let frames = path.callsite.map(|callsite| end_frames(profile, callsite, &path.end));
             node = below(&mut builder, node, &frames.unwrap_or_default());
             if let Some(words) = end_words(profile, path) {
-                let kind = if path.end.lacks_evidence() { Kind::Unknown } else { Kind::Waiting };
+                let kind = if path.end.lacks_evidence() { FrameKind::Unknown } else { FrameKind::Waiting };
                 node = mark(&mut builder, node, &format!("[{}]", words.replace(';', "_")), kind);
             }
             builder.tree.add(node, path.ns, 1);
@@ -30,7 +30,7 @@ impl Tree {
     }
 }
 
-fn mark(builder: &mut TreeBuilder<'_>, node: NodeId, text: &str, kind: Kind) -> NodeId {
+fn mark(builder: &mut TreeBuilder<'_>, node: NodeId, text: &str, kind: FrameKind) -> NodeId {
     let name = builder.tree.intern(text, kind);
     builder.tree.child(node, name)
 }

@@ -1,6 +1,6 @@
 //! A flame tree from a profile: paths of addresses become paths of functions.
 
-use super::{Kind, NameId, NodeId, Tree, Unit};
+use super::{FrameKind, NameId, NodeId, Tree, Unit};
 use crate::off_cpu::is_off_cpu;
 use crate::profile::{EventInfo, Profile, TaskId};
 use crate::table::{CallsiteId, DsoId, DsoKind, FrameId};
@@ -150,7 +150,7 @@ impl<'a> TreeBuilder<'a> {
             TreeOpts { pid: true, .. } => format!("{comm}-{}", info.pid),
             _ => comm,
         };
-        let name = self.tree.intern(&name, Kind::Task);
+        let name = self.tree.intern(&name, FrameKind::Task);
         let node = self.tree.child(Tree::ROOT, name);
         self.tasks.insert(task, node);
         node
@@ -181,36 +181,36 @@ impl<'a> TreeBuilder<'a> {
                 true => format!("{} <{:x}>]", file.trim_end_matches(']'), frame.first_avma),
                 false => file,
             };
-            let kind = if dso.kind == DsoKind::Unknown { Kind::Unknown } else { kind };
+            let kind = if dso.kind == DsoKind::Unknown { FrameKind::Unknown } else { kind };
             return vec![self.tree.intern(&self.marked(&name, kind), kind)];
         }
         let mut names = Vec::with_capacity(inlines.len());
         for inline in inlines.iter().rev() {
             let symbol = self.profile.symbols.of(inline.symbol);
-            let kind = if symbol.inlined { Kind::Inlined } else { kind };
+            let kind = if symbol.inlined { FrameKind::Inlined } else { kind };
             let name = self.profile.strings.of(symbol.name).replace(';', ":");
             names.push(self.tree.intern(&self.marked(&name, kind), kind));
         }
         names
     }
 
-    fn marked(&self, name: &str, kind: Kind) -> String {
+    fn marked(&self, name: &str, kind: FrameKind) -> String {
         match kind {
-            Kind::Kernel if self.opts.kernel => format!("{name}_[k]"),
-            Kind::Jit if self.opts.jit => format!("{name}_[j]"),
+            FrameKind::Kernel if self.opts.kernel => format!("{name}_[k]"),
+            FrameKind::Jit if self.opts.jit => format!("{name}_[j]"),
             _ => name.to_owned(),
         }
     }
 }
 
-fn kind_of(kind: DsoKind, short_name: &str) -> Kind {
+fn kind_of(kind: DsoKind, short_name: &str) -> FrameKind {
     match kind {
-        DsoKind::Kernel | DsoKind::KernelModule | DsoKind::Bpf | DsoKind::GuestKernel => Kind::Kernel,
-        DsoKind::PerfMap { .. } => Kind::Jit,
-        DsoKind::Python => Kind::Python,
-        DsoKind::Vdso => Kind::Library,
-        DsoKind::File if short_name.contains(".so") => Kind::Library,
-        DsoKind::File => Kind::Program,
-        DsoKind::GuestUser | DsoKind::Unknown => Kind::Unknown,
+        DsoKind::Kernel | DsoKind::KernelModule | DsoKind::Bpf | DsoKind::GuestKernel => FrameKind::Kernel,
+        DsoKind::PerfMap { .. } => FrameKind::Jit,
+        DsoKind::Python => FrameKind::Python,
+        DsoKind::Vdso => FrameKind::Library,
+        DsoKind::File if short_name.contains(".so") => FrameKind::Library,
+        DsoKind::File => FrameKind::Program,
+        DsoKind::GuestUser | DsoKind::Unknown => FrameKind::Unknown,
     }
 }

@@ -1,7 +1,7 @@
 //! A flame tree of the wall clock: the paths of running and waiting time on one scale, each wait topped by its reason.
 
 use super::of_profile::TreeBuilder;
-use super::{Kind, Tree, TreeOpts, Unit};
+use super::{FrameKind, Tree, TreeOpts, Unit};
 use crate::profile::Profile;
 use crate::view::wall::{Part, WallOpts, WallPath, causing_frames, paths, state_frame};
 
@@ -49,16 +49,16 @@ fn add(builder: &mut TreeBuilder<'_>, which: WallTree, path: &WallPath) {
         Some(callsite) => builder.node(path.task, callsite),
         None => builder.task_node(path.task),
     };
-    let mut push = |builder: &mut TreeBuilder<'_>, name: &str, kind: Kind| {
+    let mut push = |builder: &mut TreeBuilder<'_>, name: &str, kind: FrameKind| {
         let name = builder.tree.intern(name, kind);
         node = builder.tree.child(node, name);
     };
     if let Some(state) = state_frame(path) {
-        let kind = if path.part == Part::On { Kind::Unknown } else { Kind::Waiting };
+        let kind = if path.part == Part::On { FrameKind::Unknown } else { FrameKind::Waiting };
         push(builder, &format!("[{state}]"), kind);
     }
     if let (WallTree::Wakers, Some((waker, callsite))) = (which, &path.waker) {
-        push(builder, &format!("[woken by {}]", waker.replace([' ', ';'], "_")), Kind::Waiting);
+        push(builder, &format!("[woken by {}]", waker.replace([' ', ';'], "_")), FrameKind::Waiting);
         for frame in causing_frames(builder.profile, waker, *callsite) {
             for at in builder.frame(frame).rev() {
                 node = builder.tree.child(node, builder.names[at]);

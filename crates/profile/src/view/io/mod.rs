@@ -19,7 +19,7 @@ pub use time::{HeatRow, OverTime, Slice};
 
 use crate::grow::Grow as _;
 use crate::profile::Profile;
-use crate::tracepoints::block_io::{Happening, Op, OtherEvents, Request};
+use crate::tracepoints::block_io::{BlockTracepoint, Op, OtherEvents, Request};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Which requests, and how finely.
@@ -53,7 +53,7 @@ impl Amount {
 #[derive(Clone, Debug, Default)]
 pub struct Io {
     /// Kinds of events the recording holds.
-    pub recorded: BTreeSet<Happening>,
+    pub recorded: BTreeSet<BlockTracepoint>,
     /// Sums of the requests shown; those merged into others are in the others.
     pub whole: Amount,
     /// By device.
@@ -127,7 +127,7 @@ impl Io {
     /// Whether the time in the queue can be known at all.
     #[must_use]
     pub fn knows_queue(&self) -> bool {
-        self.recorded.contains(&Happening::Insert)
+        self.recorded.contains(&BlockTracepoint::Insert)
     }
 }
 

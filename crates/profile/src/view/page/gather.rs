@@ -4,7 +4,7 @@ use super::item::{ItemSet, PageData, PageItem, PageThread, Waker};
 use crate::off_cpu::WaitReason;
 use crate::profile::{Profile, TaskId};
 use crate::table::{DsoId, DsoKind};
-use crate::view::flame::{Kind, NodeId, Tree, TreeBuilder, TreeOpts, Unit, events_shown};
+use crate::view::flame::{FrameKind, NodeId, Tree, TreeBuilder, TreeOpts, Unit, events_shown};
 use crate::view::timeline::{Column, TimelineOpts, timeline};
 use crate::view::wall::{Part, Wall, WallMoment, WallOpts, causing_frames, moments, part_name};
 use rustc_hash::FxHashMap;
@@ -173,7 +173,7 @@ impl<'p> Gather<'p> {
             Part::Blocked(WaitReason::Unknown) => "[unknown]",
             _ => "[no stack]",
         };
-        let name = self.builder.tree.intern(name, Kind::Unknown);
+        let name = self.builder.tree.intern(name, FrameKind::Unknown);
         self.builder.tree.child(Tree::ROOT, name)
     }
 

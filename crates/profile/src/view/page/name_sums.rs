@@ -68,13 +68,13 @@ pub fn state_sums(data: &PageData, set: &ItemSet) -> Vec<StateSums> {
 mod tests {
     use super::*;
     use crate::profile::Sums;
-    use crate::view::flame::{Kind, Unit};
+    use crate::view::flame::{FrameKind, Unit};
     use crate::view::page::PageItem;
 
     /// `main` has 1, `main → f` 2 and then 3 before and after, `main → f → f` 4.
     fn page() -> PageData {
         let mut tree = Tree::new(Unit::Nanoseconds);
-        let (main, f) = (tree.intern("main", Kind::Program), tree.intern("f", Kind::Program));
+        let (main, f) = (tree.intern("main", FrameKind::Program), tree.intern("f", FrameKind::Program));
         let main = tree.child(Tree::ROOT, main);
         let outer = tree.child(main, f);
         let inner = tree.child(outer, f);

@@ -10,7 +10,7 @@ use super::field::ReportField;
 use super::graph::{Chain, Chains, share};
 use super::order::sort_rows;
 use super::row::{Report, ReportRow, ReportSection};
-use super::rows::{Place, Rows};
+use super::rows::{RowFrame, Rows};
 use super::section_paths::{PathKey, SectionPaths};
 use super::{GraphMode, GraphOrder, ReportOpts};
 use crate::machine::Mode;
@@ -201,8 +201,8 @@ impl<'c, 'a> Filling<'c, 'a> {
             return None;
         }
         let place = match (self.context.cuts(), self.path.first()) {
-            (Some(cuts), Some(&entry)) if cuts[entry as usize] => Place::Entry(entry),
-            _ => Place::Leaf(self.context.profile.callsites.of(key.callsite).frame),
+            (Some(cuts), Some(&entry)) if cuts[entry as usize] => RowFrame::Entry(entry),
+            _ => RowFrame::Leaf(self.context.profile.callsites.of(key.callsite).frame),
         };
         Some(self.rows.row_of(part, place))
     }

@@ -25,12 +25,12 @@ pub(super) struct Rows<'c, 'a> {
     parts: Vec<RowKey>,
     part_ids: FxHashMap<RowKey, u32>,
     /// By part and place: the row.
-    known: FxHashMap<(u32, Place), u32>,
+    known: FxHashMap<(u32, RowFrame), u32>,
 }
 
 /// The frame of a row.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Place {
+pub(super) enum RowFrame {
     /// The frame a sample hit: the function of the symbol table.
     Leaf(FrameId),
     /// An entry of a path.
@@ -90,7 +90,7 @@ impl<'c, 'a> Rows<'c, 'a> {
     }
 
     /// The row of a place under a part, new or known.
-    pub fn row_of(&mut self, part: u32, place: Place) -> u32 {
+    pub fn row_of(&mut self, part: u32, place: RowFrame) -> u32 {
         if let Some(&row) = self.known.get(&(part, place)) {
             return row;
         }
@@ -107,10 +107,10 @@ impl<'c, 'a> Rows<'c, 'a> {
         row
     }
 
-    fn push_row(&mut self, key: RowKey, place: Place) -> u32 {
+    fn push_row(&mut self, key: RowKey, place: RowFrame) -> u32 {
         let frame = match place {
-            Place::Leaf(frame) => frame,
-            Place::Entry(entry) => self.context.expanded.entries[entry as usize].frame,
+            RowFrame::Leaf(frame) => frame,
+            RowFrame::Entry(entry) => self.context.expanded.entries[entry as usize].frame,
         };
         let values = key.iter().zip(&self.values).map(|(&id, table)| table.values[id as usize].clone());
         let sums = vec![Sums::default(); self.members];
@@ -126,11 +126,11 @@ impl<'c, 'a> Rows<'c, 'a> {
         row
     }
 
-    fn frame_values(&mut self, place: Place) -> RowKey {
+    fn frame_values(&mut self, place: RowFrame) -> RowKey {
         let context = self.context;
         let entry = match place {
-            Place::Leaf(frame) => *context.expanded.own(frame),
-            Place::Entry(entry) => context.expanded.entries[entry as usize],
+            RowFrame::Leaf(frame) => *context.expanded.own(frame),
+            RowFrame::Entry(entry) => context.expanded.entries[entry as usize],
         };
         let with_dso = context.keys.contains(&SortKey::Dso);
         context

@@ -6,7 +6,7 @@
 //! ```
 //! Rows and graphs are made of these, so that their work goes with distinct stacks of functions and not with samples.
 
-use super::rows::{Place, Rows};
+use super::rows::{RowFrame, Rows};
 use crate::profile::Sums;
 use hashbrown::HashTable;
 use rustc_hash::FxHasher;
@@ -80,7 +80,7 @@ impl SectionPaths {
         let path = self.paths[id as usize];
         self.mark(path.key.own, id);
         for at in path.start..path.start + path.len {
-            let row = rows.row_of(path.key.part, Place::Entry(self.entries[at as usize]));
+            let row = rows.row_of(path.key.part, RowFrame::Entry(self.entries[at as usize]));
             let row = if self.mark(row, id) { row } else { NONE };
             self.rows.push(row);
         }

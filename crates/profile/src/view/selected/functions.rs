@@ -2,7 +2,7 @@
 
 use super::Selected;
 use crate::grow::Grow as _;
-use crate::view::flame::{Kind, NameId, NodeId, Tree};
+use crate::view::flame::{FrameKind, NameId, NodeId, Tree};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 
@@ -93,7 +93,7 @@ impl<'t> Table<'t> {
 pub(super) fn caller_of_kernel(tree: &Tree, mut node: NodeId) -> NodeId {
     loop {
         let of = tree.node(node);
-        if tree.kind(of.name) != Kind::Kernel || of.parent == Tree::ROOT {
+        if tree.kind(of.name) != FrameKind::Kernel || of.parent == Tree::ROOT {
             return node;
         }
         node = of.parent;

@@ -1,7 +1,7 @@
 //! Stacks of a selection as a tree for a flame graph.
 
 use super::Selected;
-use crate::view::flame::{Kind, NameId, NodeId, Tree};
+use crate::view::flame::{FrameKind, NameId, NodeId, Tree};
 
 /// How stacks are put into the tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -59,12 +59,12 @@ impl Selected<'_> {
         let (order, fold) = how;
         let of = &self.data.tree;
         let frames = of.path(node).into_iter().map(|name| (of.name(name), of.kind(name)));
-        let frames: Vec<(&str, Kind)> = if fold { folded(frames) } else { frames.collect() };
+        let frames: Vec<(&str, FrameKind)> = if fold { folded(frames) } else { frames.collect() };
         let mut path: Vec<NameId> = frames.iter().map(|(name, kind)| tree.intern(name, *kind)).collect();
         let has_state = self.set.is_wall && (state != 0 || order == StackOrder::StateFirst);
         let name = self.data.states.get(usize::from(state)).map(|name| format!("[{name}]"));
         if let Some(name) = name.filter(|_| has_state) {
-            let state = tree.intern(&name, Kind::Waiting);
+            let state = tree.intern(&name, FrameKind::Waiting);
             path.insert(if order == StackOrder::StateFirst { 0 } else { path.len() }, state);
         }
         if order == StackOrder::Inverted {
@@ -75,12 +75,13 @@ impl Selected<'_> {
 }
 
 /// Runs of kernel functions become one frame: the last of them that names the kernel's work, else the outermost.
-pub(crate) fn folded<'n>(frames: impl Iterator<Item = (&'n str, Kind)>) -> Vec<(&'n str, Kind)> {
-    let mut folded: Vec<(&str, Kind)> = Vec::new();
+pub(crate) fn folded<'n>(frames: impl Iterator<Item = (&'n str, FrameKind)>) -> Vec<(&'n str, FrameKind)> {
+    let mut folded: Vec<(&str, FrameKind)> = Vec::new();
     let mut has_work = false;
     for (name, kind) in frames {
-        let is_inside = kind == Kind::Kernel && folded.last().is_some_and(|(_, kind)| *kind == Kind::Kernel);
-        match (is_inside, kernel_work(name).filter(|_| kind == Kind::Kernel)) {
+        let is_inside =
+            kind == FrameKind::Kernel && folded.last().is_some_and(|(_, kind)| *kind == FrameKind::Kernel);
+        match (is_inside, kernel_work(name).filter(|_| kind == FrameKind::Kernel)) {
             (true, Some(work)) if !has_work => {
                 has_work = true;
                 *folded.last_mut().expect("invariant: a frame of the kernel is last") = (work, kind);

@@ -1,7 +1,7 @@
 //! Selections of a small page.
 
 use super::*;
-use crate::view::flame::{Kind, Unit};
+use crate::view::flame::{FrameKind, Unit};
 use crate::view::page::{PageThread, Waker};
 
 /// Stacks, root first; those in capitals are the kernel's.
@@ -19,7 +19,7 @@ fn page() -> PageData {
     let mut nodes = Vec::new();
     for stack in STACKS {
         let kernel = |name: &str| name.starts_with("__x64") || name.chars().all(|c| c.is_uppercase());
-        let kind = |name: &str| if kernel(name) { Kind::Kernel } else { Kind::Program };
+        let kind = |name: &str| if kernel(name) { FrameKind::Kernel } else { FrameKind::Program };
         let path: Vec<_> = stack.split(';').map(|name| tree.intern(name, kind(name))).collect();
         nodes.push(path.into_iter().fold(Tree::ROOT, |node, name| tree.child(node, name)));
     }
@@ -133,7 +133,7 @@ fn deep_places_are_named_by_where_they_differ() {
     for last in ["insert", "update"] {
         let path = ["main", last, "a", "b", "c", "d", "poll"];
         let node = path.iter().fold(Tree::ROOT, |node, name| {
-            let name = data.tree.intern(name, Kind::Program);
+            let name = data.tree.intern(name, FrameKind::Program);
             data.tree.child(node, name)
         });
         let item = PageItem { node, ..data.sets[0].items[1] };

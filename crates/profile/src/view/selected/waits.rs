@@ -4,7 +4,7 @@
 use super::Selected;
 use super::functions::caller_of_kernel;
 use crate::grow::Grow as _;
-use crate::view::flame::{Kind, NodeId, Tree};
+use crate::view::flame::{FrameKind, NodeId, Tree};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -69,14 +69,15 @@ impl Selected<'_> {
                 sums.lengths.push((mean, item.count));
             }
         }
-        let mut groups: Vec<WaitGroup> = places.into_iter().map(group).collect();
+        let mut groups: Vec<WaitGroup> =
+            places.into_iter().map(|((state, node), sums)| group(state, node, sums)).collect();
         name(tree, &mut groups);
         groups.sort_by(|a, b| b.total.cmp(&a.total).then_with(|| a.label.cmp(&b.label)));
         groups
     }
 }
 
-fn group(((state, node), mut sums): ((u8, NodeId), Sums)) -> WaitGroup {
+fn group(state: u8, node: NodeId, mut sums: Sums) -> WaitGroup {
     sums.lengths.sort_unstable();
     let mut before = 0u64;
     let half = sums.lengths.iter().find(|(_, count)| {
@@ -101,7 +102,7 @@ fn group(((state, node), mut sums): ((u8, NodeId), Sums)) -> WaitGroup {
 /// Names of a stack, innermost first, without the kernel's if there are others.
 fn stack(tree: &Tree, node: NodeId) -> Vec<&str> {
     let path = tree.path(node);
-    let user: Vec<_> = path.iter().filter(|&&name| tree.kind(name) != Kind::Kernel).collect();
+    let user: Vec<_> = path.iter().filter(|&&name| tree.kind(name) != FrameKind::Kernel).collect();
     let shown = if user.is_empty() { path.iter().collect() } else { user };
     shown.into_iter().rev().map(|&name| tree.name(name)).collect()
 }

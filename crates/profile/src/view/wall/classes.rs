@@ -2,9 +2,9 @@
 
 use super::idle::mark_idle;
 use super::{Part, ThreadRow, WallOpts, kernel_frames, name_of, threads};
-use crate::off_cpu::for_work::is_sleep;
 use crate::off_cpu::wait_names::wait_names;
-use crate::off_cpu::{Wait, WaitReason, of_user_frames};
+use crate::off_cpu::work_waits::is_sleep;
+use crate::off_cpu::{SyscallNumbering, Wait, WaitReason, of_user_frames};
 use crate::profile::{Profile, TaskId};
 use crate::table::{CallsiteId, FrameId};
 use perfdata::off_cpu::{State, flag};
@@ -117,7 +117,7 @@ impl Reasons {
             return told;
         }
         let by_path = wait.callsite.and_then(|id| *self.by_callsite.entry(id).or_insert_with(|| of_path(id)));
-        let by_call = || wait.syscall.and_then(|nr| WaitReason::of_syscall(nr, cfg!(target_arch = "x86_64")));
+        let by_call = || wait.syscall.and_then(|nr| WaitReason::of_syscall(nr, SyscallNumbering::HERE));
         let by_user = || {
             let callsite =
                 wait.callsite.filter(|_| wait.state == State::Unknown && wait.syscall.is_none())?;

@@ -3,9 +3,9 @@
 use super::classes::Reasons;
 use super::{Part, is_kernel, name_of};
 use crate::grow::Grow as _;
-use crate::off_cpu::for_work::{go_lock, waits_for_all, waits_for_lock_by_condition, waits_for_work};
 use crate::off_cpu::futex::{expected, is_lock_value};
 use crate::off_cpu::wait_names::wait_names;
+use crate::off_cpu::work_waits::{go_lock, waits_for_all, waits_for_lock_by_condition, waits_for_work};
 use crate::off_cpu::{Wait, WaitReason};
 use crate::profile::{Profile, TaskId};
 use crate::table::CallsiteId;

@@ -13,11 +13,11 @@ mod histogram;
 mod idle;
 mod longest;
 mod moments;
-mod names;
 mod paths;
-mod places;
+mod state_names;
 mod targets;
 mod threads;
+mod wait_places;
 mod waker;
 
 use crate::grow::{Grow as _, GrownSum as _};
@@ -30,12 +30,12 @@ pub use histogram::Histogram;
 pub(crate) use idle::is_thread_start;
 pub use longest::LongWait;
 pub use moments::{WallMoment, moments};
-pub use names::{part_name, state_frame};
 pub use paths::{WallPath, paths};
-pub use places::WaitPlace;
+pub use state_names::{part_name, state_frame};
 pub(crate) use targets::CLOSED;
 pub use targets::{NamedTarget, WaitTarget};
 pub use threads::ThreadRow;
+pub use wait_places::WaitPlace;
 pub use waker::{causing_frames, waker_frames};
 pub(crate) use waker::{interrupt_of, other_name};
 
@@ -200,7 +200,7 @@ pub fn wall(profile: &Profile, opts: &WallOpts) -> Wall {
         }
     }
     exact_queues(&mut wall, profile);
-    wall.places = places::places(profile, &classes, opts);
+    wall.places = wait_places::places(profile, &classes, opts);
     wall.targets = targets::targets(profile, &classes, opts);
     wall.longest = longest::longest(profile, &classes, wall.begin_ns, opts);
     wall

@@ -4,7 +4,7 @@
 //! file. All calls come out of the kernel, also when only sums or slow calls are requested. Those are made here
 //! ([`super::stack_matcher`]).
 
-mod places;
+mod probe_places;
 mod records;
 
 use std::time::Duration;
@@ -18,8 +18,8 @@ use super::{CallSource, Error};
 use crate::sys::bpf::ProbeSide;
 use crate::sys::time::Clock;
 use crate::sys::{Counter, Ring};
-use places::{ProbePlaces, ProbeRefusal};
-pub use places::{UprobeSite, open_uprobe, uprobe_type};
+use probe_places::{ProbePlaces, ProbeRefusal};
+pub use probe_places::{UprobeSite, open_uprobe, uprobe_type};
 use records::{CallRecords, ProbeRole};
 
 /// Bytes of all rings together, at most.
@@ -60,7 +60,7 @@ impl PerfEngine {
     ) -> Result<Self, Error> {
         let uprobe_type = uprobe_type()?;
         if let Some((object, function)) = objects.first().zip(functions.first()) {
-            places::allowed(uprobe_type, &object.path, function.offset)?;
+            probe_places::allowed(uprobe_type, &object.path, function.offset)?;
         }
         let count = functions.len();
         let any_goroutine = functions.iter().any(|function| function.by_goroutine);

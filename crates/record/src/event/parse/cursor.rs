@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
-use super::{At, Fault, Parser, Term, fault};
+use super::{Fault, FaultSpan, Parser, Term, fault};
 
 impl<'a> Parser<'a> {
     /// Settings between slashes, if there are any here.
-    pub(super) fn terms(&mut self) -> Result<Vec<Term>, At> {
+    pub(super) fn terms(&mut self) -> Result<Vec<Term>, FaultSpan> {
         let mut terms = Vec::new();
         if self.peek() != Some('/') {
             return Ok(terms);
@@ -33,7 +33,7 @@ impl<'a> Parser<'a> {
     }
 
     /// `=value`, perhaps in quotes.
-    pub(super) fn value(&mut self) -> Result<(Option<String>, Range<usize>), At> {
+    pub(super) fn value(&mut self) -> Result<(Option<String>, Range<usize>), FaultSpan> {
         self.at += 1;
         let start = self.at;
         if let Some(quote) = self.peek().filter(|c| "'\"".contains(*c)) {

@@ -10,7 +10,7 @@ use perfdata::appendix::descriptors::{NamedDescriptor, NamedDescriptors};
 use rustc_hash::FxHashMap;
 use syscalls::table::CallTable;
 
-use super::layout::{Record, SiteSums};
+use super::layout::{OffCpuRecord, SiteSums};
 use super::proc_sampler::ProcSample;
 use super::registers::syscall_of;
 use other_ends::OtherEnds;
@@ -88,14 +88,14 @@ fn calls_with_descriptor() -> Vec<u32> {
 
 impl Descriptors {
     /// A record of the engine: looks at the descriptor that its wait was for.
-    pub fn note(&mut self, record: &Record<'_>) {
+    pub fn note(&mut self, record: &OffCpuRecord<'_>) {
         match record {
-            Record::Sample(sample) => {
+            OffCpuRecord::Sample(sample) => {
                 let (syscall, args) = syscall_of(sample.regs());
                 let (pid, since_ns) = (sample.pid(), sample.since_ns());
                 self.look_at(&WaitingCall { pid, syscall, argument: args[0], since_ns });
             }
-            Record::Rest(rest) => {
+            OffCpuRecord::Rest(rest) => {
                 let SiteSums { pid, syscall, arg: argument, since_ns, .. } = rest.sums;
                 self.look_at(&WaitingCall { pid, syscall, argument, since_ns });
             }

@@ -5,7 +5,7 @@ use aya::{Btf, Ebpf, EbpfLoader, Endianness};
 use dso::system_file;
 
 use super::super::layout::ClockScope;
-use super::super::{Error, Options, REGS_BYTES, Scope, later, own_pid_namespace};
+use super::super::{Error, OffCpuOpts, REGS_BYTES, Scope, later, own_pid_namespace};
 use super::program_of;
 use crate::sys::bpf_error::{Denied, chain, load_error};
 
@@ -72,7 +72,7 @@ struct Form {
 }
 
 /// The newest form the kernel takes, loaded for this scope; whether iterators may sleep, and the program of `sched_switch`.
-pub(super) fn load_for(scope: &Scope, options: &Options) -> Result<(Ebpf, bool, &'static str), Error> {
+pub(super) fn load_for(scope: &Scope, options: &OffCpuOpts) -> Result<(Ebpf, bool, &'static str), Error> {
     let constants = Constants::of(scope);
     // The loader can't be kept from reading the kernel's types for itself: let both be done at once.
     let (kernel, loader) = std::thread::scope(|scope| {
@@ -87,7 +87,7 @@ pub(super) fn load_for(scope: &Scope, options: &Options) -> Result<(Ebpf, bool, 
 /// The newest form the kernel takes, whether iterators may sleep (5.18), and the program of `sched_switch`.
 fn load_any<'a>(
     kernel: &KernelTypes,
-    options: &Options,
+    options: &OffCpuOpts,
     loader: &mut EbpfLoader<'a>,
     constants: &'a Constants,
 ) -> Result<(Ebpf, bool, &'static str), Error> {
@@ -130,7 +130,7 @@ fn load_iterators(ebpf: &mut Ebpf, btf: &Btf) -> Result<bool, Error> {
     Ok(copying)
 }
 
-fn configure<'a>(loader: &mut EbpfLoader<'a>, options: &Options, form: Form, constants: &'a Constants) {
+fn configure<'a>(loader: &mut EbpfLoader<'a>, options: &OffCpuOpts, form: Form, constants: &'a Constants) {
     static NO_OR_YES: [u32; 2] = [0, 1];
     let flag = |is: bool| &NO_OR_YES[usize::from(is)];
     loader

@@ -4,7 +4,7 @@
 
 use perfdata::off_cpu::QueueLengths;
 
-use super::{Kind, u32_at, u64_at};
+use super::{OffCpuRecordKind, u32_at, u64_at};
 
 /// Bytes of [`SiteSums`].
 pub(super) const SITE_BYTES: usize = 80 + QueueLengths::BUCKETS * 4;
@@ -37,7 +37,7 @@ pub struct SiteSums {
     /// The system call.
     pub syscall: Option<u32>,
     /// Kind of the waits.
-    pub kind: Kind,
+    pub kind: OffCpuRecordKind,
     /// How many.
     pub count: u32,
     /// The thread's process.
@@ -64,7 +64,7 @@ impl SiteSums {
             arg: u64_at(bytes, 40),
             stack_print: u64_at(bytes, 48),
             syscall: u32_at(bytes, 56).checked_sub(1),
-            kind: Kind::of(u32_at(bytes, 60)),
+            kind: OffCpuRecordKind::of(u32_at(bytes, 60)),
             count: u32_at(bytes, 64),
             pid: u32_at(bytes, 72),
             lengths: std::array::from_fn(|i| u32_at(bytes, 80 + i * 4)),

@@ -132,12 +132,12 @@ fn the_header_and_this_file_agree() {
 #[test]
 fn the_headers_constants_are_ours() {
     for (name, value) in [
-        ("KIND_RUNNABLE", Kind::Runnable as usize),
-        ("KIND_PREEMPTED", Kind::Preempted as usize),
-        ("KIND_SLEEP", Kind::Sleep as usize),
-        ("KIND_DISK", Kind::Disk as usize),
-        ("KIND_STOPPED", Kind::Stopped as usize),
-        ("KIND_IDLE", Kind::Idle as usize),
+        ("KIND_RUNNABLE", OffCpuRecordKind::Runnable as usize),
+        ("KIND_PREEMPTED", OffCpuRecordKind::Preempted as usize),
+        ("KIND_SLEEP", OffCpuRecordKind::Sleep as usize),
+        ("KIND_DISK", OffCpuRecordKind::Disk as usize),
+        ("KIND_STOPPED", OffCpuRecordKind::Stopped as usize),
+        ("KIND_IDLE", OffCpuRecordKind::Idle as usize),
         ("KIND_COUNT", KIND_COUNT),
         ("QUEUE_BUCKETS", QueueLengths::BUCKETS),
         ("QUEUE_FIRST_LOG2", QueueLengths::FIRST_LOG2 as usize),

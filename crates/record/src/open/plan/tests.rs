@@ -122,7 +122,7 @@ fn samples_are_fewer_beside_time_off_the_cpu_and_each_hit_of_a_tracepoint_counts
         let plan = plan(&opts, std::slice::from_ref(event), &offer());
         (plan.file[0].attr.sample_period, plan.file[0].attr.is_freq())
     };
-    let off_cpu = || RecordOpts { off_cpu: Some(crate::off_cpu::Options::default()), ..live() };
+    let off_cpu = || RecordOpts { off_cpu: Some(crate::off_cpu::OffCpuOpts::default()), ..live() };
     let asked = |opts, hz| sampled_at(Rate::Hz(hz), opts);
     assert_eq!(rate(&event(0), live()), (997, true));
     assert_eq!(rate(&event(0), off_cpu()), (499, true));

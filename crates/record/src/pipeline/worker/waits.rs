@@ -264,7 +264,7 @@ mod tests {
     use perfdata::record::live::LiveFormat;
 
     use super::*;
-    use crate::off_cpu::layout::{self, Record as OffCpuRecord};
+    use crate::off_cpu::layout::{self, OffCpuRecord};
 
     /// The payloads written for a sample's record with these words at these offsets.
     fn encoded(words: &[(usize, u64)], other_comm: &[u8]) -> Vec<Payload> {

@@ -1,21 +1,21 @@
 //! Each thread's wall clock: CPU time and time in the run queue from the kernel's sums, the rest blocked. Looks show
 //! where: the blocked time since the look before belongs to the wait that a look finds.
 
+mod thread_clock;
+
 use std::time::{Duration, Instant};
 
-use perfdata::off_cpu::State;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::machine::proc;
-use crate::off_cpu::convert::WaitPart;
-use crate::off_cpu::layout::{EndRecord, KIND_COUNT, Kind, flag};
-use crate::off_cpu::proc_sampler::{self as look, Memories, ProcSample, ThreadFiles};
-use crate::off_cpu::{Encoder, Record};
-use crate::sys::time::{self, Clock};
+use crate::off_cpu::layout::flag;
+use crate::off_cpu::proc_sampler::{Memories, ThreadFiles};
+use crate::off_cpu::{Encoder, OffCpuRecord};
+use crate::sys::time;
 use perfdata::PidTid;
 
 use super::Roots;
 use super::stop_sampler::StopCandidate;
+use thread_clock::ThreadClock;
 
 /// A look this much after its time is late.
 const LATE: Duration = Duration::from_millis(2);
@@ -38,40 +38,6 @@ pub(super) struct ThreadClocks {
     interval: Duration,
     /// Looks that came late, one after another.
     late: u32,
-}
-
-#[derive(Debug)]
-struct ThreadClock {
-    pid: u32,
-    start_ns: u64,
-    /// CPU time before the start.
-    cpu_before_ns: u64,
-    /// CPU time as last read.
-    cpu_ns: u64,
-    /// CPU time at the last sample.
-    sampled_ns: u64,
-    /// A timer inside reports it.
-    has_timer: bool,
-    /// Time in the run queue, at the first and the last look.
-    queue_ns: Option<(u64, u64)>,
-    runs: (u64, u64),
-    /// Last moment at which it was seen.
-    seen_ns: u64,
-    files: Option<ThreadFiles>,
-    /// Blocked time that is in waits, and queue time.
-    given_ns: u64,
-    given_queue_ns: u64,
-    wait: Option<OpenWait>,
-    total_ns: [u64; KIND_COUNT],
-}
-
-/// A wait that may go on.
-#[derive(Debug)]
-struct OpenWait {
-    look: ProcSample,
-    runs: u64,
-    weight_ns: u64,
-    queue_ns: u64,
 }
 
 impl ThreadClocks {
@@ -178,7 +144,7 @@ impl ThreadClocks {
         let Some(mut clock) = self.clocks.remove(&tid) else { return };
         let end = clock.close(tid, end_ns, how, self.encoder.as_ref(), out);
         if let Some(encoder) = &self.encoder {
-            encoder.encode(&Record::End(Box::new(end)), out);
+            encoder.encode(&OffCpuRecord::End(Box::new(end)), out);
         }
     }
 
@@ -222,142 +188,13 @@ impl ThreadClocks {
     }
 }
 
-impl ThreadClock {
-    fn new(task: PidTid, time_ns: u64, cpu_ns: u64) -> Self {
-        let PidTid { pid, tid } = task;
-        Self {
-            pid,
-            start_ns: time_ns,
-            cpu_before_ns: cpu_ns,
-            cpu_ns,
-            sampled_ns: cpu_ns,
-            has_timer: true,
-            queue_ns: None,
-            runs: (0, 0),
-            seen_ns: time_ns,
-            files: ThreadFiles::open(pid, tid),
-            given_ns: 0,
-            given_queue_ns: 0,
-            wait: None,
-            total_ns: [0; KIND_COUNT],
-        }
-    }
-
-    fn queued(&mut self, queue_ns: u64, runs: u64) {
-        let (first_ns, last_ns) = self.queue_ns.unwrap_or((queue_ns, queue_ns));
-        self.runs = if self.queue_ns.is_none() { (runs, runs) } else { (self.runs.0, self.runs.1.max(runs)) };
-        self.queue_ns = Some((first_ns, last_ns.max(queue_ns)));
-    }
-
-    /// On the CPU, in the run queue, and blocked until `now_ns`; together the life.
-    fn parts(&self, now_ns: u64) -> [u64; 3] {
-        let life = now_ns.saturating_sub(self.start_ns);
-        let on = self.cpu_ns.saturating_sub(self.cpu_before_ns).min(life);
-        let queue = self.queue_ns.map_or(0, |(first, last)| last.saturating_sub(first)).min(life - on);
-        [on, queue, life - on - queue]
-    }
-
-    /// Reads the kernel's sums; false if the thread is gone.
-    fn sum_up(&mut self, tid: u32) -> bool {
-        let Some([cpu_ns, queue_ns, runs]) = self.files.as_ref().and_then(ThreadFiles::sums) else {
-            return self.files.is_none() && proc::is_alive(tid);
-        };
-        let now_ns = Clock::Monotonic.now_ns();
-        self.cpu_ns = self.cpu_ns.max(cpu_ns);
-        self.queued(queue_ns, runs);
-        self.seen_ns = self.seen_ns.max(now_ns);
-        true
-    }
-
-    /// One look at where it is.
-    fn look(
-        &mut self,
-        tid: u32,
-        is_fair: bool,
-        memories: &mut Memories,
-        encoder: &Encoder,
-        out: &mut Vec<u8>,
-    ) {
-        let (runs, now_ns) = (self.runs.1, self.seen_ns);
-        if self.wait.as_ref().is_some_and(|wait| wait.runs == runs) {
-            return self.give(now_ns);
-        }
-        self.flush(tid, now_ns, encoder, out);
-        let files = self.files.as_ref().filter(|_| is_fair);
-        if let Some(look) = files.and_then(|files| look::look(tid, files, runs, memories)) {
-            self.wait = Some(OpenWait { look, runs, weight_ns: 0, queue_ns: 0 });
-            self.give(now_ns);
-        }
-    }
-
-    /// The blocked time that no wait has yet belongs to the present one.
-    fn give(&mut self, now_ns: u64) {
-        let [_, queue_ns, blocked_ns] = self.parts(now_ns);
-        let Some(wait) = &mut self.wait else { return };
-        let owed = blocked_ns.saturating_sub(self.given_ns);
-        let owed_queue = queue_ns.saturating_sub(self.given_queue_ns);
-        (wait.weight_ns, self.given_ns) = (wait.weight_ns + owed, self.given_ns + owed);
-        (wait.queue_ns, self.given_queue_ns) = (wait.queue_ns + owed_queue, self.given_queue_ns + owed_queue);
-    }
-
-    /// Writes the present wait, which is over.
-    fn flush(&mut self, tid: u32, now_ns: u64, encoder: &Encoder, out: &mut Vec<u8>) {
-        let Some(wait) = self.wait.take() else { return };
-        let kind = if wait.look.state == State::Disk { Kind::Disk } else { Kind::Sleep };
-        self.total_ns[kind as usize] += wait.weight_ns;
-        debug_assert_eq!(wait.look.tid, tid);
-        for (state, length_ns) in [(wait.look.state, wait.weight_ns), (State::Runnable, wait.queue_ns)] {
-            encoder.encode_wait(&wait.look, &WaitPart { state, length_ns, time_ns: now_ns }, out);
-        }
-    }
-
-    fn close(
-        &mut self,
-        tid: u32,
-        end_ns: u64,
-        how: u32,
-        encoder: Option<&Encoder>,
-        out: &mut Vec<u8>,
-    ) -> EndRecord {
-        if how == flag::OPEN_RIGHT {
-            self.give(end_ns);
-        }
-        if let Some(encoder) = encoder {
-            self.flush(tid, end_ns, encoder, out);
-        }
-        let [on, queue, blocked] = self.parts(end_ns);
-        let mut total_ns = self.total_ns;
-        let mut carry_ns = [0; KIND_COUNT];
-        // A clock that ran behind at a look is corrected here: what was given too much is not taken back from samples.
-        let left = blocked.saturating_sub(self.given_ns);
-        let surplus = self.given_ns.saturating_sub(blocked);
-        total_ns[Kind::Sleep as usize] += left;
-        carry_ns[Kind::Sleep as usize] = left;
-        total_ns[Kind::On as usize] = on.saturating_sub(surplus);
-        total_ns[Kind::Runnable as usize] = queue;
-        carry_ns[Kind::Runnable as usize] = queue.saturating_sub(self.given_queue_ns);
-        EndRecord {
-            start_ns: self.start_ns,
-            end_ns,
-            total_ns,
-            carry_ns,
-            switches: self.runs.1.saturating_sub(self.runs.0),
-            tid,
-            pid: self.pid,
-            flags: how,
-            preemptions: 0,
-            migrations: 0,
-            faults: [0; 2],
-            comm: proc::status(tid).map_or_else(Vec::new, |status| status.comm),
-            queue: Box::default(),
-            life: 0,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::thread_clock::OpenWait;
     use super::*;
+    use crate::off_cpu::OffCpuRecordKind;
+    use crate::off_cpu::proc_sampler::ProcSample;
+    use perfdata::off_cpu::State;
 
     /// No such thread: the test supplies all that is known of it.
     const TASK: PidTid = PidTid { pid: 4_194_303, tid: 4_194_303 };
@@ -381,7 +218,10 @@ mod tests {
         assert_eq!(clock.parts(1_350), [300, 50, 0], "sums that are ahead of the clock");
         let end = clock.close(TASK.tid, 2_000, flag::EXITED, None, &mut Vec::new());
         assert_eq!(end.total_ns.iter().sum::<u64>(), end.end_ns - end.start_ns);
-        assert_eq!((end.total_ns[Kind::Sleep as usize], end.carry_ns[Kind::Sleep as usize]), (600, 600));
+        assert_eq!(
+            (end.total_ns[OffCpuRecordKind::Sleep as usize], end.carry_ns[OffCpuRecordKind::Sleep as usize]),
+            (600, 600)
+        );
         assert_eq!(end.switches, 3);
     }
 
@@ -397,8 +237,8 @@ mod tests {
         let mut out = Vec::new();
         let end = clock.close(TASK.tid, 2_000, flag::EXITED, Some(&encoder), &mut out);
         assert!(!out.is_empty());
-        assert_eq!(end.total_ns[Kind::Disk as usize], 500);
-        assert_eq!(end.carry_ns[Kind::Sleep as usize], 100, "blocked after the last look");
+        assert_eq!(end.total_ns[OffCpuRecordKind::Disk as usize], 500);
+        assert_eq!(end.carry_ns[OffCpuRecordKind::Sleep as usize], 100, "blocked after the last look");
         assert_eq!(end.total_ns.iter().sum::<u64>(), 1_000);
     }
 }

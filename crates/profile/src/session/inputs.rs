@@ -1,0 +1,53 @@
+//! What a session is told besides records: from the file's header and its appendix.
+
+use perfdata::appendix::descriptors::NamedDescriptors;
+use perfdata::appendix::stack_notes::StackNotes;
+
+use super::Session;
+use super::runtimes::Runtimes;
+
+impl Session {
+    /// Makes the build ids of the file's header known.
+    pub fn set_build_ids<'b>(&mut self, build_ids: impl Iterator<Item = (&'b str, &'b [u8])>) {
+        for (path, build_id) in build_ids {
+            self.machine.set_build_id(path, build_id, &mut self.profile.dsos);
+        }
+    }
+
+    /// Keeps no more distinct frames than an input of `bytes` justifies ([`crate::bounds::distinct_frames`]).
+    pub fn set_input_bytes(&mut self, bytes: usize) {
+        self.most_frames = crate::bounds::distinct_frames(bytes);
+    }
+
+    /// The recorder was cut off: threads without totals of their time off the CPU get totals of their recorded times.
+    pub fn set_unfinished(&mut self) {
+        self.is_unfinished = true;
+    }
+
+    /// Makes known how the chains ended that were unwound while recording.
+    pub fn set_stack_notes(&mut self, notes: StackNotes) {
+        self.stack_notes = Some(notes);
+    }
+
+    /// Makes known the files of interpreters: their frames are left out of stacks with frames of their language.
+    pub fn set_runtimes(&mut self, files: &[String]) {
+        if !self.opts.runtime_frames {
+            self.runtimes = Runtimes::of(files);
+        }
+    }
+
+    /// Makes known what the descriptors were that threads waited for.
+    pub fn set_descriptors(&mut self, descriptors: NamedDescriptors) {
+        self.profile.off_cpu.descriptors = descriptors;
+    }
+
+    /// Makes known that `members` events from `leader` on are a group (as `GROUP_DESC` has them).
+    pub fn set_group(&mut self, leader: usize, members: usize, name: Option<&str>) {
+        for info in self.profile.events.iter_mut().skip(leader).take(members) {
+            info.leader = leader;
+        }
+        if let Some(info) = self.profile.events.get_mut(leader) {
+            info.group_name = name.map(str::to_owned);
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! The sentence of each notice.
+
+use super::Notice;
+
+fn listed(cpus: &[u32]) -> String {
+    cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// `redis-server (2002) still runs, and is not recorded any more: tally run -p 2002`.
+fn gone_on(processes: &[(u32, String)]) -> String {
+    const SHOWN: usize = 3;
+    let names: Vec<String> =
+        processes.iter().take(SHOWN).map(|(pid, name)| format!("{name} ({pid})")).collect();
+    let more = match processes.len().saturating_sub(SHOWN) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let runs = if processes.len() == 1 { "still runs" } else { "still run" };
+    let pids: Vec<String> = processes.iter().take(SHOWN).map(|(pid, _)| pid.to_string()).collect();
+    format!(
+        "the command has ended, but {}{more} {runs}; to record on: tally run -p {}",
+        names.join(", "),
+        pids.join(",")
+    )
+}
+
+impl std::fmt::Display for Notice {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::NoHardwareCounters(asked, event) => {
+                write!(f, "no hardware counters here: sampling {event} instead of {asked}")
+            }
+            Self::UserOnly(paranoid) => write!(
+                f,
+                "user space only: kernel.perf_event_paranoid={paranoid} hides the kernel \
+                 (as root: sysctl kernel.perf_event_paranoid=1)"
+            ),
+            Self::SmallerRings(asked, got) => write!(
+                f,
+                "rings of {got} KiB instead of {asked} KiB per CPU: locked-memory limit \
+                 (raise kernel.perf_event_mlock_kb or ulimit -l)"
+            ),
+            Self::LowerFrequency(asked, got) => {
+                write!(f, "{got} Hz instead of {asked} Hz: kernel.perf_event_max_sample_rate is {got}")
+            }
+            Self::FramePointersOnly(why) => write!(f, "user stacks by frame pointers: {why}"),
+            Self::NoBranchRecords => {
+                write!(f, "no branch records (LBR) here: stacks are unwound while recording")
+            }
+            Self::WriteStopped(why) => {
+                write!(f, "recording stopped early: {why}; everything until then is kept")
+            }
+            Self::Overwritten(samples) => {
+                write!(
+                    f,
+                    "{samples} older samples gave way to newer ones (--overwrite; -m sets how much is kept)"
+                )
+            }
+            Self::SizeReached(bytes) => write!(f, "recording stopped: the output reached {bytes} bytes"),
+            Self::EventLeftOut(name, why) => write!(f, "event {name} left out: {why}"),
+            Self::ByTracepoints(why) => write!(
+                f,
+                "off the CPU (tier B): by the scheduler's tracepoints on all CPUs; times are exact unless records are \
+                 lost, each switch costs the machine about 3 µs; up to 200 switches a second of each thread have stacks, \
+                 other waits get those of their place: {why}"
+            ),
+            Self::ByTimers(why, remedy) => write!(
+                f,
+                "sampling with timers inside the program ({why}): 250 samples per CPU-second, no kernel frames, waits \
+                 estimated by looks at /proc · exact with: {remedy}"
+            ),
+            Self::TimerSamplesLost(count) => {
+                write!(
+                    f,
+                    "{count} samples of timers found no room: their CPU time is in the next sample of the thread"
+                )
+            }
+            Self::ThreadsUntimed(count, 0) => {
+                write!(f, "{count} threads got no timer: they have no CPU samples")
+            }
+            Self::ThreadsUntimed(count, errno) => write!(
+                f,
+                "{count} threads got no timer ({}): they have no CPU samples; ulimit -i limits timers",
+                std::io::Error::from_raw_os_error(i32::try_from(*errno).unwrap_or(0))
+            ),
+            Self::TimersNotLoaded => write!(
+                f,
+                "no program has loaded the timers (statically linked, set-user-ID, or LD_PRELOAD cleared): there are only \
+                 waits and CPU times, without CPU samples"
+            ),
+            Self::TimersReplacedByStops => write!(
+                f,
+                "no program has loaded the timers (statically linked, set-user-ID, or LD_PRELOAD cleared): running threads \
+                 were stopped for some µs to sample them"
+            ),
+            Self::ByStops(why, remedy) => write!(
+                f,
+                "sampling by short stops of running threads ({why}): up to 100 samples per CPU-second, at most 1 % of a \
+                 thread's time, no kernel frames, waits estimated by looks at /proc · exact with: {remedy}"
+            ),
+            Self::StopsRefused(count) => write!(
+                f,
+                "{count} samples are missing because a thread could not be stopped: a debugger has it, or \
+                 kernel.yama.ptrace_scope forbids tracing"
+            ),
+            Self::CallsRestarted(count) => {
+                write!(f, "{count} system calls had returned EINTR because of a stop, and were made again")
+            }
+            Self::SwitchesCost(thousandths, per_second) => write!(
+                f,
+                "off the CPU (tier B): {per_second} switches a second, each of them a record, took tally itself {:.1} % of a \
+                 CPU; no longer period would spare it, BPF (tier A) does",
+                *thousandths as f64 / 10.0
+            ),
+            Self::CpusWent(cpus) => {
+                write!(
+                    f,
+                    "CPU {} went offline: the kernel closed its events, from then on there are no samples of it",
+                    listed(cpus)
+                )
+            }
+            Self::CpusAgain(cpus) => {
+                write!(
+                    f,
+                    "CPU {} went offline and came back: its events were opened again; what began there in the twentieth \
+                     of a second before is not told",
+                    listed(cpus)
+                )
+            }
+            Self::Suspended(ns) => write!(
+                f,
+                "the machine was suspended for {:.1} s meanwhile: that time is in no thread's clock, for \
+                 CLOCK_MONOTONIC stops meanwhile",
+                *ns as f64 / 1e9
+            ),
+            Self::CpusNew(cpus) => {
+                write!(f, "CPU {} came online while recording: it is recorded from then on", listed(cpus))
+            }
+            Self::NoOffCpu(why) => {
+                write!(
+                    f,
+                    "off the CPU (tier C): when threads ran by switch records, why they waited by looks at /proc; \
+                     short waits and wake-ups are not counted: {why}"
+                )
+            }
+            Self::OffCpuPeriod(ns) => {
+                write!(
+                    f,
+                    "high switch rate: off-CPU stacks were sampled every {} ms of waiting per call site to keep overhead \
+                     low (times, counts and longest waits are exact)",
+                    ns / 1_000_000
+                )
+            }
+            Self::OffCpuLost(count, what) => write!(f, "off-CPU: {count} {what}"),
+            Self::Spilled(bytes) => write!(
+                f,
+                "unwinding was slower than sampling: {} MiB of stacks waited on disk; none is lost by that",
+                bytes.div_ceil(1 << 20)
+            ),
+            Self::SpillFailed(why, 0) => {
+                write!(f, "unwinding was slower than sampling, and stacks could not wait on disk: {why}")
+            }
+            Self::SpillFailed(why, bytes) => {
+                write!(f, "{bytes} bytes of records that waited on disk could not be read back: {why}")
+            }
+            Self::SmallerAreas(asked, got) => write!(
+                f,
+                "AUX areas of {got} KiB instead of {asked} KiB: no memory, or the locked-memory limit \
+                 (raise kernel.perf_event_mlock_kb or ulimit -l)"
+            ),
+            Self::NoTraceClock => write!(
+                f,
+                "the kernel has no relation between the trace's time stamps and its own times: threads on a CPU, and time \
+                 off it, can't be distinguished (--per-thread does not need it)"
+            ),
+            Self::TraceStopped(times) => write!(
+                f,
+                "the trace was lost {times} times because an AUX area was full: give it more, -m,64M, or trace less \
+                 (--filter, -S)"
+            ),
+            Self::TraceHoles(times) => write!(f, "the processor paused the trace {times} times by itself"),
+            Self::NoSnapshot => write!(
+                f,
+                "no snapshot was asked for: kill -USR2 takes one while recording, -Se one at the end"
+            ),
+            Self::RuntimeSupport(runtime, variable) => {
+                write!(f, "{runtime} was asked to name its code ({variable}); --no-runtimes turns that off")
+            }
+            Self::UnknownPython(versions) => {
+                let names: Vec<_> =
+                    versions.iter().map(|(major, minor)| format!("{major}.{minor}")).collect();
+                write!(
+                    f,
+                    "functions of Python {} are not shown: tally reads CPython 3.8 to 3.13",
+                    names.join(", ")
+                )
+            }
+            Self::ChildrenLeftOut(1) => write!(f, "1 child process is not recorded: --children records it"),
+            Self::ChildrenLeftOut(count) => {
+                write!(f, "{count} child processes are not recorded: --children records them")
+            }
+            Self::GoesOn(processes) => write!(f, "{}", gone_on(processes)),
+            Self::OutputMoved(path, Some(now)) => write!(
+                f,
+                "another recording was made in {} meanwhile: this one is {}",
+                path.display(),
+                now.display()
+            ),
+            Self::OutputMoved(path, None) => {
+                write!(f, "other recordings were made in {} meanwhile: this one is lost", path.display())
+            }
+            Self::ProcessUnreadable(pid, why) => write!(f, "process {pid} could not be read: {why}"),
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! The step from one output file to the next, and what the file is given besides records.
+
+use std::sync::atomic::Ordering;
+
+use perfdata::{Endian, Record, SampleId};
+
+use super::Rest;
+use crate::files::features;
+use crate::files::features::SeenFiles;
+use crate::session::opts::Watched;
+
+impl Rest {
+    /// Records so far become a file, the rest goes into another.
+    pub(super) fn next_file(&mut self) {
+        let seen = self.processes.objects().seen();
+        let opts = &self.header.opts;
+        let seen = SeenFiles { objects: &seen, with_kernel: self.header.samples_kernel };
+        let features = features::at_end(opts, self.sink.events(), seen, self.sample_times.take());
+        // With a window it is unknown which stacks are still in it.
+        let notes = self.account.notes().filter(|_| !opts.file.overwrite);
+        let mut appendix = notes.map_or_else(Vec::new, |notes| notes.to_bytes(Endian::NATIVE));
+        appendix.extend(self.processes.jit_maps().to_bytes(Endian::NATIVE));
+        appendix.extend(self.python.iter().flat_map(|python| python.functions().to_bytes(Endian::NATIVE)));
+        self.sink.next_file(&features, &appendix);
+    }
+
+    /// Writes perf's record of each event's total losses, and counts losses not reported by any record of a ring.
+    pub(super) fn write_dropped(&mut self) {
+        let dropped =
+            std::mem::take(&mut *self.shared.dropped.lock().expect("invariant: no panic while held"));
+        let time_ns = Some(self.shared.ended_ns.load(Ordering::Acquire));
+        for of in dropped.iter().filter(|of| of.records > 0) {
+            let Some(file_event) = of.file_event else { continue };
+            let (id, identifier) = (Some(of.id), Some(of.id));
+            let id = SampleId { pid_tid: Some((0, 0)), time_ns, id, identifier, ..SampleId::default() };
+            self.sink.record(file_event, &Record::LostSamples(of.records), &id);
+        }
+        let all: u64 = dropped.iter().map(|of| of.records).sum();
+        self.account.lost_at_end(all.saturating_sub(self.account.lost_records()));
+    }
+
+    pub(super) fn hand_on(&self, what: impl FnOnce() -> Watched) {
+        if let Some(watch) = &self.watch
+            && watch.0.send(what()).is_err()
+        {
+            self.shared.must_stop.store(true, Ordering::Relaxed);
+        }
+    }
+}

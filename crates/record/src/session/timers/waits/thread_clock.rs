@@ -1,0 +1,180 @@
+//! One thread's wall clock: what each look adds to its CPU time, its queue time and its waits.
+
+use perfdata::PidTid;
+use perfdata::off_cpu::State;
+
+use crate::machine::proc;
+use crate::off_cpu::Encoder;
+use crate::off_cpu::convert::WaitPart;
+use crate::off_cpu::layout::{EndRecord, KIND_COUNT, OffCpuRecordKind, flag};
+use crate::off_cpu::proc_sampler as look;
+use crate::off_cpu::proc_sampler::{Memories, ProcSample, ThreadFiles};
+use crate::sys::time::Clock;
+
+#[derive(Debug)]
+pub(super) struct ThreadClock {
+    pub(super) pid: u32,
+    pub(super) start_ns: u64,
+    /// CPU time before the start.
+    pub(super) cpu_before_ns: u64,
+    /// CPU time as last read.
+    pub(super) cpu_ns: u64,
+    /// CPU time at the last sample.
+    pub(super) sampled_ns: u64,
+    /// A timer inside reports it.
+    pub(super) has_timer: bool,
+    /// Time in the run queue, at the first and the last look.
+    pub(super) queue_ns: Option<(u64, u64)>,
+    pub(super) runs: (u64, u64),
+    /// Last moment at which it was seen.
+    pub(super) seen_ns: u64,
+    pub(super) files: Option<ThreadFiles>,
+    /// Blocked time that is in waits, and queue time.
+    pub(super) given_ns: u64,
+    pub(super) given_queue_ns: u64,
+    pub(super) wait: Option<OpenWait>,
+    pub(super) total_ns: [u64; KIND_COUNT],
+}
+
+/// A wait that may go on.
+#[derive(Debug)]
+pub(super) struct OpenWait {
+    pub(super) look: ProcSample,
+    pub(super) runs: u64,
+    pub(super) weight_ns: u64,
+    pub(super) queue_ns: u64,
+}
+
+impl ThreadClock {
+    pub(super) fn new(task: PidTid, time_ns: u64, cpu_ns: u64) -> Self {
+        let PidTid { pid, tid } = task;
+        Self {
+            pid,
+            start_ns: time_ns,
+            cpu_before_ns: cpu_ns,
+            cpu_ns,
+            sampled_ns: cpu_ns,
+            has_timer: true,
+            queue_ns: None,
+            runs: (0, 0),
+            seen_ns: time_ns,
+            files: ThreadFiles::open(pid, tid),
+            given_ns: 0,
+            given_queue_ns: 0,
+            wait: None,
+            total_ns: [0; KIND_COUNT],
+        }
+    }
+
+    pub(super) fn queued(&mut self, queue_ns: u64, runs: u64) {
+        let (first_ns, last_ns) = self.queue_ns.unwrap_or((queue_ns, queue_ns));
+        self.runs = if self.queue_ns.is_none() { (runs, runs) } else { (self.runs.0, self.runs.1.max(runs)) };
+        self.queue_ns = Some((first_ns, last_ns.max(queue_ns)));
+    }
+
+    /// On the CPU, in the run queue, and blocked until `now_ns`; together the life.
+    pub(super) fn parts(&self, now_ns: u64) -> [u64; 3] {
+        let life = now_ns.saturating_sub(self.start_ns);
+        let on = self.cpu_ns.saturating_sub(self.cpu_before_ns).min(life);
+        let queue = self.queue_ns.map_or(0, |(first, last)| last.saturating_sub(first)).min(life - on);
+        [on, queue, life - on - queue]
+    }
+
+    /// Reads the kernel's sums; false if the thread is gone.
+    pub(super) fn sum_up(&mut self, tid: u32) -> bool {
+        let Some([cpu_ns, queue_ns, runs]) = self.files.as_ref().and_then(ThreadFiles::sums) else {
+            return self.files.is_none() && proc::is_alive(tid);
+        };
+        let now_ns = Clock::Monotonic.now_ns();
+        self.cpu_ns = self.cpu_ns.max(cpu_ns);
+        self.queued(queue_ns, runs);
+        self.seen_ns = self.seen_ns.max(now_ns);
+        true
+    }
+
+    /// One look at where it is.
+    pub(super) fn look(
+        &mut self,
+        tid: u32,
+        is_fair: bool,
+        memories: &mut Memories,
+        encoder: &Encoder,
+        out: &mut Vec<u8>,
+    ) {
+        let (runs, now_ns) = (self.runs.1, self.seen_ns);
+        if self.wait.as_ref().is_some_and(|wait| wait.runs == runs) {
+            return self.give(now_ns);
+        }
+        self.flush(tid, now_ns, encoder, out);
+        let files = self.files.as_ref().filter(|_| is_fair);
+        if let Some(look) = files.and_then(|files| look::look(tid, files, runs, memories)) {
+            self.wait = Some(OpenWait { look, runs, weight_ns: 0, queue_ns: 0 });
+            self.give(now_ns);
+        }
+    }
+
+    /// The blocked time that no wait has yet belongs to the present one.
+    pub(super) fn give(&mut self, now_ns: u64) {
+        let [_, queue_ns, blocked_ns] = self.parts(now_ns);
+        let Some(wait) = &mut self.wait else { return };
+        let owed = blocked_ns.saturating_sub(self.given_ns);
+        let owed_queue = queue_ns.saturating_sub(self.given_queue_ns);
+        (wait.weight_ns, self.given_ns) = (wait.weight_ns + owed, self.given_ns + owed);
+        (wait.queue_ns, self.given_queue_ns) = (wait.queue_ns + owed_queue, self.given_queue_ns + owed_queue);
+    }
+
+    /// Writes the present wait, which is over.
+    fn flush(&mut self, tid: u32, now_ns: u64, encoder: &Encoder, out: &mut Vec<u8>) {
+        let Some(wait) = self.wait.take() else { return };
+        let kind =
+            if wait.look.state == State::Disk { OffCpuRecordKind::Disk } else { OffCpuRecordKind::Sleep };
+        self.total_ns[kind as usize] += wait.weight_ns;
+        debug_assert_eq!(wait.look.tid, tid);
+        for (state, length_ns) in [(wait.look.state, wait.weight_ns), (State::Runnable, wait.queue_ns)] {
+            encoder.encode_wait(&wait.look, &WaitPart { state, length_ns, time_ns: now_ns }, out);
+        }
+    }
+
+    pub(super) fn close(
+        &mut self,
+        tid: u32,
+        end_ns: u64,
+        how: u32,
+        encoder: Option<&Encoder>,
+        out: &mut Vec<u8>,
+    ) -> EndRecord {
+        if how == flag::OPEN_RIGHT {
+            self.give(end_ns);
+        }
+        if let Some(encoder) = encoder {
+            self.flush(tid, end_ns, encoder, out);
+        }
+        let [on, queue, blocked] = self.parts(end_ns);
+        let mut total_ns = self.total_ns;
+        let mut carry_ns = [0; KIND_COUNT];
+        // A clock that ran behind at a look is corrected here: what was given too much is not taken back from samples.
+        let left = blocked.saturating_sub(self.given_ns);
+        let surplus = self.given_ns.saturating_sub(blocked);
+        total_ns[OffCpuRecordKind::Sleep as usize] += left;
+        carry_ns[OffCpuRecordKind::Sleep as usize] = left;
+        total_ns[OffCpuRecordKind::On as usize] = on.saturating_sub(surplus);
+        total_ns[OffCpuRecordKind::Runnable as usize] = queue;
+        carry_ns[OffCpuRecordKind::Runnable as usize] = queue.saturating_sub(self.given_queue_ns);
+        EndRecord {
+            start_ns: self.start_ns,
+            end_ns,
+            total_ns,
+            carry_ns,
+            switches: self.runs.1.saturating_sub(self.runs.0),
+            tid,
+            pid: self.pid,
+            flags: how,
+            preemptions: 0,
+            migrations: 0,
+            faults: [0; 2],
+            comm: proc::status(tid).map_or_else(Vec::new, |status| status.comm),
+            queue: Box::default(),
+            life: 0,
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Memory: protection, mappings, advice.
+
+use super::{ALL, FlagNames};
+
+pub(super) static NAMES: &[FlagNames] = &[
+    FlagNames {
+        word: "prot",
+        mask: 0,
+        values: &[],
+        bits: &[
+            (1, "PROT_READ"),
+            (2, "PROT_WRITE"),
+            (4, "PROT_EXEC"),
+            (0x0100_0000, "PROT_GROWSDOWN"),
+            (0x0200_0000, "PROT_GROWSUP"),
+        ],
+    },
+    FlagNames {
+        word: "mapflags",
+        mask: 0xf,
+        values: &[(0, "0"), (1, "MAP_SHARED"), (2, "MAP_PRIVATE"), (3, "MAP_SHARED_VALIDATE")],
+        bits: &[
+            (0x10, "MAP_FIXED"),
+            (0x20, "MAP_ANONYMOUS"),
+            (0x40, "MAP_32BIT"),
+            (0x100, "MAP_GROWSDOWN"),
+            (0x800, "MAP_DENYWRITE"),
+            (0x1000, "MAP_EXECUTABLE"),
+            (0x2000, "MAP_LOCKED"),
+            (0x4000, "MAP_NORESERVE"),
+            (0x8000, "MAP_POPULATE"),
+            (0x10000, "MAP_NONBLOCK"),
+            (0x20000, "MAP_STACK"),
+            (0x40000, "MAP_HUGETLB"),
+            (0x100_000, "MAP_FIXED_NOREPLACE"),
+        ],
+    },
+    FlagNames {
+        word: "advice",
+        mask: ALL,
+        values: &[
+            (0, "POSIX_FADV_NORMAL"),
+            (1, "POSIX_FADV_RANDOM"),
+            (2, "POSIX_FADV_SEQUENTIAL"),
+            (3, "POSIX_FADV_WILLNEED"),
+            (4, "POSIX_FADV_DONTNEED"),
+            (5, "POSIX_FADV_NOREUSE"),
+        ],
+        bits: &[],
+    },
+    FlagNames {
+        word: "madvice",
+        mask: ALL,
+        values: &[
+            (0, "MADV_NORMAL"),
+            (1, "MADV_RANDOM"),
+            (2, "MADV_SEQUENTIAL"),
+            (3, "MADV_WILLNEED"),
+            (4, "MADV_DONTNEED"),
+            (8, "MADV_FREE"),
+            (9, "MADV_REMOVE"),
+            (10, "MADV_DONTFORK"),
+            (11, "MADV_DOFORK"),
+            (12, "MADV_MERGEABLE"),
+            (14, "MADV_HUGEPAGE"),
+            (15, "MADV_NOHUGEPAGE"),
+            (16, "MADV_DONTDUMP"),
+            (17, "MADV_DODUMP"),
+            (18, "MADV_WIPEONFORK"),
+            (20, "MADV_COLD"),
+            (21, "MADV_PAGEOUT"),
+            (22, "MADV_POPULATE_READ"),
+            (23, "MADV_POPULATE_WRITE"),
+            (25, "MADV_COLLAPSE"),
+        ],
+        bits: &[],
+    },
+];

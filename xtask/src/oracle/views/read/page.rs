@@ -1,0 +1,154 @@
+//! Reads the page (`--html`): its data, as its own script does.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+use super::super::columns::Columns;
+use super::super::in_percent;
+use super::Shares;
+
+/// One event of the page's data: a tree of names with own amounts.
+pub struct Page {
+    pub event: String,
+    /// Name and kind of each node's function, and its parent's index.
+    nodes: Vec<(String, String, usize)>,
+    own: Vec<u64>,
+}
+
+/// The kinds of names, in the order of their numbers.
+const KINDS: [&str; 9] =
+    ["task", "program", "library", "kernel", "jit", "python", "inlined", "waiting", "unknown"];
+
+/// The events of a page, without its wall clock.
+pub fn pages(html: &str) -> Result<Vec<Page>> {
+    let about = about(html)?;
+    let mut columns = Columns::unpack(element(html, "id=\"columns\">")?)?;
+    let (names, kinds) = (columns.texts()?, columns.bytes()?);
+    columns.numbers()?;
+    let (ups, node_names) = (columns.numbers()?, columns.numbers()?);
+    columns.numbers()?;
+    let mut path: Vec<usize> = Vec::new();
+    let mut nodes = Vec::new();
+    for (at, (up, name)) in ups.into_iter().zip(node_names).enumerate() {
+        // The root is one level up from nothing.
+        let depth = (path.len() + usize::from(at == 0)).checked_sub(up as usize);
+        path.truncate(depth.context("a frame above the root")?);
+        let name = usize::try_from(name)?;
+        let kind = KINDS[usize::from(*kinds.get(name).context("a name without a kind")?)];
+        let text = names.get(name).context("a frame without a name")?.clone();
+        nodes.push((text, kind.to_owned(), path.last().copied().unwrap_or(0)));
+        path.push(at);
+    }
+    let mut pages = Vec::new();
+    for set in about["data"]["sets"].as_array().context("no events")? {
+        let own = own_amounts(&mut columns, nodes.len())?;
+        if set["wall"] != Value::Bool(true) {
+            pages.push(Page { event: text(&set["name"]), nodes: nodes.clone(), own });
+        }
+    }
+    Ok(pages)
+}
+
+/// What the page has in words: findings, locks, notes.
+pub fn about(html: &str) -> Result<Value> {
+    Ok(serde_json::from_str(element(html, "id=\"about\">")?)?)
+}
+
+/// The content of an element.
+fn element<'h>(html: &'h str, begin: &str) -> Result<&'h str> {
+    let (_, data) = html.split_once(begin).with_context(|| format!("the page has no {begin}"))?;
+    let (data, _) = data.split_once("</script>").context("the page's data has no end")?;
+    Ok(data)
+}
+
+/// The columns of a set's items, as sums by frame.
+fn own_amounts(columns: &mut Columns, nodes: usize) -> Result<Vec<u64>> {
+    let mut frame = 0i64;
+    let place_nodes: Vec<i64> = columns
+        .numbers()?
+        .into_iter()
+        .map(|step| {
+            let size = (step / 2) as i64;
+            frame += if step % 2 == 0 { size } else { -size - 1 };
+            frame
+        })
+        .collect();
+    columns.bytes()?;
+    let mut places = columns.numbers()?;
+    if places.is_empty() {
+        places = (0..place_nodes.len() as u64).collect();
+    }
+    for _ in 0..3 {
+        columns.numbers()?;
+    }
+    let amounts = columns.numbers()?;
+    for _ in 0..2 {
+        columns.numbers()?;
+    }
+    let mut own = vec![0u64; nodes];
+    for (place, amount) in places.into_iter().zip(amounts) {
+        let node = *place_nodes.get(place as usize).context("an unknown place")?;
+        *own.get_mut(usize::try_from(node)?).context("an unknown frame")? += amount;
+    }
+    Ok(own)
+}
+
+pub(super) fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+impl Page {
+    pub fn total(&self) -> u64 {
+        self.own.iter().sum()
+    }
+
+    /// Names of the kernel's functions.
+    pub fn kernel_functions(&self) -> impl Iterator<Item = &str> {
+        self.nodes.iter().filter(|(_, kind, _)| kind == "kernel").map(|(name, _, _)| name.as_str())
+    }
+
+    /// Whether a function has a caller.
+    pub fn has_stacks(&self) -> bool {
+        self.nodes.iter().any(|(_, kind, parent)| kind != "task" && self.nodes[*parent].1 != "task")
+    }
+
+    /// Own shares, with inlined functions counted separately.
+    pub fn own(&self) -> Shares {
+        self.sum(|at| at)
+    }
+
+    /// Own shares of functions with a symbol; inlined functions count for their caller.
+    pub fn own_of_symbols(&self) -> Shares {
+        self.sum(|mut at| {
+            while self.nodes[at].1 == "inlined" {
+                at = self.nodes[at].2;
+            }
+            at
+        })
+    }
+
+    pub(super) fn sum(&self, owner: impl Fn(usize) -> usize) -> Shares {
+        let mut amounts: BTreeMap<String, u64> = BTreeMap::new();
+        for (at, own) in self.own.iter().enumerate().filter(|(_, own)| **own > 0) {
+            *amounts.entry(self.nodes[owner(at)].0.clone()).or_default() += own;
+        }
+        in_percent(amounts)
+    }
+
+    /// Shares with callees, each function counted once per stack.
+    pub fn with_callees(&self) -> Shares {
+        let mut amounts: BTreeMap<&str, u64> = BTreeMap::new();
+        for (mut at, own) in self.own.iter().enumerate().filter(|(_, own)| **own > 0) {
+            let mut seen = BTreeSet::new();
+            while self.nodes[at].1 != "task" {
+                seen.insert(self.nodes[at].0.as_str());
+                at = self.nodes[at].2;
+            }
+            seen.into_iter().for_each(|name| *amounts.entry(name).or_default() += own);
+        }
+        let total = self.total().max(1) as f64;
+        amounts.into_iter().map(|(name, amount)| (name.to_owned(), 100.0 * amount as f64 / total)).collect()
+    }
+}
