@@ -244,7 +244,7 @@ pub fn wall(text: &str) -> Wall {
                     if ["on CPU", "preempted", "runnable"].contains(&name) { name } else { "sleeping" };
                 *states.entry(name.to_owned()).or_default() += share.parse::<f64>().unwrap_or(0.0);
             }
-        } else if part.starts_with("FUNCTIONS    with what they call") {
+        } else if part.starts_with("FUNCTIONS    with the functions they call") {
             let cells: Vec<&str> = line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect();
             let (Some(amount), [.., name, file]) = (seconds(line), &cells[..]) else { continue };
             // Rows that aren't functions ([no sample]) have no file.
