@@ -251,7 +251,8 @@ fn every_short_wait_is_counted_and_the_longest_is_known() {
     assert!((NAPS - unseen..NAPS + 20).contains(&sums.sleeps), "{sums:?}, {unseen} unseen");
     let longest = longest.recv().expect("it was measured").expect("there were naps").as_nanos();
     let found = u128::from(sums.longest_sleep_ns);
-    assert!((30_000_000..=longest).contains(&found), "{found} of {longest}: {sums:?}");
+    // The timer runs from just before the switch away.
+    assert!((29_900_000..=longest).contains(&found), "{found} of {longest}: {sums:?}");
 }
 
 #[test]
