@@ -131,7 +131,8 @@ impl Pen {
     fn states(&self, screen: &FirstScreen) -> Vec<String> {
         /// Columns of the bars of all states together.
         const LENGTHS: [f64; 3] = [20.0, 14.0, 9.0];
-        const SHORTEST: f64 = 3.0;
+        /// The same where small states make room.
+        const SHORTER: [f64; 4] = [14.0, 9.0, 5.0, 3.0];
         /// Percent from which a state always has room.
         const LARGE: f64 = 5.0;
         let shown = screen.states.iter().filter(|(name, percent)| *percent >= 0.5 || *name == "on CPU");
@@ -157,8 +158,10 @@ impl Pen {
             |parts: &[StatePart]| parts.iter().map(|part| part.columns + 2).sum::<usize>() <= self.width + 2;
         let mut lengths = LENGTHS.into_iter().map(draw);
         let parts = lengths.find(|parts| fits(parts)).unwrap_or_else(|| {
-            let shortest = draw(SHORTEST).into_iter().filter(|part| part.is_large).collect::<Vec<_>>();
-            let mut parts = if fits(&shortest) { draw(SHORTEST) } else { draw(LENGTHS[1]) };
+            let large =
+                |length: f64| draw(length).into_iter().filter(|part| part.is_large).collect::<Vec<_>>();
+            let length = SHORTER.into_iter().find(|&length| fits(&large(length)));
+            let mut parts = draw(length.unwrap_or(LENGTHS[1]));
             while let Some(last) = parts.iter().rposition(|part| !part.is_large).filter(|_| !fits(&parts)) {
                 parts.remove(last);
             }

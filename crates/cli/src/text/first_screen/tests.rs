@@ -177,6 +177,15 @@ fn small_states_make_room_for_the_note() {
 }
 
 #[test]
+fn bars_stay_long_where_small_states_make_room() {
+    let mut sqlite = screen();
+    sqlite.states =
+        vec![("on CPU", 85.0), ("preempted", 9.0), ("runnable", 3.0), ("page fault", 2.0), ("disk", 0.6)];
+    let text = draw(&sqlite, 80, false);
+    assert!(text.contains("on CPU 85 % ███████████▉  preempted 9 % █▎"), "{text}");
+}
+
+#[test]
 fn a_remedy_of_up_to_four_lines_is_whole() {
     let mut java = screen();
     let options = "-XX:+PreserveFramePointer -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit";
