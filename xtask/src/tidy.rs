@@ -1,6 +1,7 @@
 //! The house rules that a program can check. Each rule is a function from the repository's files to its faults.
 
 mod crates;
+mod feature_map;
 mod files;
 mod paths;
 mod signatures;
@@ -37,6 +38,7 @@ const RULES: &[Rule] = &[
     ("types of one word have it to themselves", signatures::short_names_are_unique),
     ("no host or path of a single machine", text::no_machine_names),
     ("ARCHITECTURE.md is short", text::architecture_is_short),
+    ("the maps of ARCHITECTURE.md are true", feature_map::maps_are_true),
     ("the fuzz corpus is small", text::corpus_is_small),
     ("every golden case is complete", text::golden_cases_are_complete),
     ("golden commands are scripts", text::golden_commands_are_scripts),

@@ -1,4 +1,4 @@
-//! Traced calls, whichever tracer saw them.
+//! Traced calls, whichever tracer saw them: recordings read and replayed, functions selected and probed, calls summed up.
 //!
 //! **Duties.** Replay a thread's entries and exits into a tree of calls with counts and times ([`model`]). Read what
 //! tracers wrote: the folders of tally ([`recording`]) and uftrace ([`uftrace`]), and Intel PT's traces ([`pt`]). Find

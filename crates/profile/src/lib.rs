@@ -1,4 +1,4 @@
-//! The brain: records to machine model to aggregated profile to view rows.
+//! Profiles: perf records applied to a model of the machine, their samples summed up, views answered with rows.
 //!
 //! **Duties.** Apply state records to a [`machine::MachineState`], resolve samples against the state of
 //! their moment, intern frames and paths, sum periods in a [`profile::Profile`], and answer views

@@ -1,4 +1,4 @@
-//! Other programs' formats, written.
+//! Profiles and timelines written in the formats of other programs: pprof, Firefox, speedscope, Chrome, Perfetto.
 
 pub mod callgrind;
 pub mod chrome;

@@ -1,4 +1,4 @@
-//! The same probes as plain perf events, where BPF is denied: every entry and exit is a sample in a ring.
+//! Probes on functions as plain perf events, where BPF is denied: every entry and exit is a sample in a ring.
 //!
 //! More expensive than BPF: it needs a descriptor for each place and CPU, and slows other processes that run the same
 //! file. All calls come out of the kernel, also when only sums or slow calls are requested. Those are made here
