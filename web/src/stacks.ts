@@ -8,6 +8,12 @@ import { Sums } from "./sums";
 
 /** Frames between the thread's start and the program's main function. */
 const START = /^(_start|__libc_start_main.*|__libc_start_call_main|start_thread|__?clone3?|thread_start|__GI___clone3?|__libc_start_main_impl)$/;
+const MAIN = /^__libc_start_main/;
+/** The way into the kernel, and the first function after it where the one that serves the call left no frame. */
+const ENTRY = /^(entry_SYSCALL|entry_INT80|do_syscall_64$|x64_sys_call$|do_int80_syscall_32$|el0t_64_sync|el0_svc|do_el0_svc|invoke_syscall)/;
+const AFTER_ENTRY = /^(?:ksys|do_sys|kernel|do)_(.+)$/;
+/** Functions that call each other in a circle of at most this many are folded. */
+const LONGEST_CIRCLE = 4;
 const CALL = /^__(?:x64|ia32|arm64|se|do)_(?:compat_)?sys_(.+)$/;
 const FAULT = /^(asm_)?exc_page_fault$|^do_user_addr_fault$|^el0_da$/;
 const INTERRUPT = /^(asm_)?(sysvec_|common_interrupt|exc_nmi)|^el[01]_interrupt$/;
@@ -42,15 +48,27 @@ class Builder {
   repeats = new Int32Array(8192);
   /** By name: label of the kernel's work, 0 for its other functions, -1 for those outside the kernel. */
   readonly work: Int32Array;
+  /** By name: 1 for start-up code, 2 if its caller is `_start`, whether that has a name or not. */
   readonly isStart: Uint8Array;
   readonly kernel: number;
+  /** By name of a function that may follow the way into the kernel: label of the call. */
+  private readonly after: Int32Array;
+  private readonly isEntry: Uint8Array;
+  /** By node of the recording that closes a circle: the circles up to it. */
+  private readonly times: Int32Array;
 
   constructor(readonly data: Data, readonly folds: Selection["folds"]) {
     this.texts = data.names.slice();
+    this.times = new Int32Array(data.parent.length);
     this.nodes.index(-1, this.text("all"));
     this.put(0, Kind.Task);
     this.kernel = this.text("kernel");
-    this.isStart = Uint8Array.from(data.names, (name) => (folds.start && START.test(name) ? 1 : 0));
+    this.isStart = Uint8Array.from(data.names, (name) => (folds.start && START.test(name) ? (MAIN.test(name) ? 2 : 1) : 0));
+    this.isEntry = Uint8Array.from(data.names, (name) => (ENTRY.test(name) ? 1 : 0));
+    this.after = Int32Array.from(data.names, (name) => {
+      const call = folds.kernel && !ENTRY.test(name) && AFTER_ENTRY.exec(name);
+      return call ? this.text(`kernel: ${call[1]}()`) : 0;
+    });
     this.work = Int32Array.from(data.names, (name, at) => {
       if (!folds.kernel || data.kinds[at] !== Kind.Kernel) return -1;
       const work = kernelWork(name);
@@ -90,13 +108,47 @@ class Builder {
     const { data, folds } = this;
     const name = data.nodeName[node];
     const work = this.work[name];
-    if (work >= 0) return this.inKernel(above, work);
-    if (this.isStart[name]) return above;
-    if (folds.recursion && this.label[above] === name) {
-      this.repeats[above] = Math.max(this.repeats[above], repeats(data, node));
-      return above;
+    if (work >= 0) return this.inKernel(above, work || (this.isEntry[data.nodeName[data.parent[node]]] ? this.after[name] : 0));
+    if (this.isStart[name]) return this.isStart[name] === 2 && this.isFirst(above) ? this.parent[above] : above;
+    if (folds.recursion) {
+      const circle = this.circle(above, name);
+      if (circle) return this.repeated(node, above, circle);
     }
     return this.child(above, name, data.kinds[name]);
+  }
+
+  /** Right below a thread, or at the top where there is none. */
+  private isFirst(node: number): boolean {
+    return node !== 0 && this.kind[node] !== Kind.Task && this.kind[this.parent[node]] === Kind.Task;
+  }
+
+  /** How many functions at the end, this one included, are the same as those before them; 0 for none. */
+  private circle(above: number, name: number): number {
+    const { label, parent } = this;
+    for (let length = 1; length <= LONGEST_CIRCLE; length++) {
+      let before = above;
+      for (let at = 1; at < length; at++) before = parent[before];
+      let [now, isSame] = [above, before !== 0 && label[before] === name];
+      for (let at = 1; isSame && at < length; at++) {
+        before = parent[before];
+        isSame = before !== 0 && label[now] === label[before];
+        now = parent[now];
+      }
+      if (isSame) return length;
+    }
+    return 0;
+  }
+
+  /** The node in place of one that closes a circle: where the circle ended before. */
+  private repeated(node: number, above: number, circle: number): number {
+    const { data } = this;
+    let place = above;
+    for (let at = 1; at < circle; at++) place = this.parent[place];
+    let before = node;
+    for (let at = 0; at < circle; at++) before = data.parent[before];
+    const times = (this.times[node] = (this.times[before] || 1) + 1);
+    this.repeats[place] = Math.max(this.repeats[place], times);
+    return place;
   }
 
   private inKernel(above: number, work: number): number {
@@ -112,15 +164,6 @@ function kernelWork(label: string): string {
   if (call) return `${call[1].replace(/^new/, "")}()`;
   if (FAULT.test(label)) return "page fault";
   return INTERRUPT.test(label) ? "interrupt" : "";
-}
-
-function repeats(data: Data, node: number): number {
-  let times = 1;
-  while (data.nodeName[data.parent[node]] === data.nodeName[node] && node !== 0) {
-    times++;
-    node = data.parent[node];
-  }
-  return times;
 }
 
 /** Folds every stack of a set. */

@@ -74,6 +74,23 @@ async function deepStacks() {
   await page.context().close();
 }
 
+/** Functions that call each other in a circle are there once, as in the picture. */
+async function circles() {
+  writeFileSync(join(folder, "circle.folded"), "app;a;b;a;b;a;b;c 4\n");
+  const file = join(folder, "circle.html");
+  run(["flame", "--html", file, "circle.folded"]);
+  run(["flame", "-o", join(folder, "circle.svg"), "circle.folded"]);
+  for (const [hash, wanted] of [["", 4], ["#unfold=recursion", 8]]) {
+    const page = await open(file, { hash });
+    for (let at = 0; at < 8; at++) await page.keyboard.press("ArrowDown");
+    const path = await page.locator("[role=tree] [role=treeitem]").allTextContents();
+    check(`a circle of calls has ${wanted} frames with the address "${hash}"`, path.length === wanted && path.at(-1).includes("c"), path.join(" | "));
+    await page.context().close();
+  }
+  const picture = readFileSync(join(folder, "circle.svg"), "utf8");
+  check("the picture notes the repeats of a circle", picture.includes("<title>b ×3\n4 samples, 100.00 %, repeats up to 3 times"));
+}
+
 async function hostileNames() {
   const bad = "</script><img src=x onerror=document.title=1>";
   writeFileSync(join(folder, "bad.folded"), `${bad};__proto__;constructor;"quote' 3\n`);
@@ -318,6 +335,7 @@ async function picture() {
 await searchShare();
 await comparison();
 await deepStacks();
+await circles();
 await hostileNames();
 await picture();
 await source();

@@ -95,6 +95,12 @@ pub struct Args {
     /// Count samples, not what they represent
     #[arg(long)]
     pub samples: bool,
+    /// Draw all frames
+    ///
+    /// Without it, the way into the kernel is one frame (`kernel: read()`), a wait has no other frame of the kernel,
+    /// start-up frames are left out, and recursion is one frame (`f ×8`). Folded stacks always have all frames.
+    #[arg(long)]
+    pub all_frames: bool,
     /// Show no inlined functions (faster)
     #[arg(long)]
     pub no_inline: bool,
@@ -220,7 +226,8 @@ fn read_stacks(path: &Path, args: &Args) -> anyhow::Result<(Tree, Option<String>
     if tree.is_empty() {
         anyhow::bail!("{}: no stacks in it{}", path.display(), remedy(args));
     }
-    Ok((tree, subtitle))
+    let has_all_frames = args.all_frames || args.folded || args.html.is_some();
+    Ok((if has_all_frames { tree } else { tree.condensed() }, subtitle))
 }
 
 /// Writes the result to the file asked for, to standard output, or as a picture where that is a terminal.

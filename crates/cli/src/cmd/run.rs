@@ -278,7 +278,7 @@ fn write_flame(path: &Path, tree: &Tree, title: &str) -> anyhow::Result<()> {
             icicle: false,
             palette: Palette::Kind,
         };
-        svg::write(&mut out, tree, &opts)?;
+        svg::write(&mut out, &tree.condensed(), &opts)?;
         out.flush()
     };
     write().with_context(|| format!("can't write {}", path.display()))

@@ -148,7 +148,7 @@ const ANNOTATE: &[HelpGroup] = &[
 const FLAME: &[HelpGroup] = &[
     ("", "input output folded html event wall off-cpu wakers blame calls reverse"),
     ("Waiting time", "on-cpu thread min-block idle samples"),
-    ("Drawing", "title icicle palette width min-width no-inline"),
+    ("Drawing", "title all-frames icicle palette width min-width no-inline"),
     ("Names", "pid tid kernel jit all addrs counts"),
     ("Two recordings", "diff norm"),
 ];

@@ -6,7 +6,7 @@ use std::io::Write;
 use display::number;
 use display::palette::StateClass;
 use display::shorten::{columns, shorten};
-use profile::view::flame::{FlameCell, FrameKind, Layout, NodeId, Tree, Unit};
+use profile::view::flame::{FlameCell, FrameKind, Layout, NodeId, NodeNote, Tree, Unit};
 
 use super::change::ChangeLook;
 use super::colour::Palette;
@@ -86,12 +86,13 @@ impl Page<'_> {
         let row = if self.opts.icicle { cell.depth } else { self.rows - 1 - cell.depth };
         let y = TOP + row * ROW;
         let sign = self.change.as_ref().map_or_else(String::new, |change| change.sign(cell.node));
-        let label = fitting(&name, width - CHAR * columns(&sign) as f64);
+        let shown = self.shown(cell, &name);
+        let label = fitting(&shown, width - CHAR * columns(&sign) as f64);
         self.open_group(out, cell, &sign)?;
         let amount = self.amount(cell);
         let amount = xml(&amount);
         match label {
-            Some(_) => write!(out, "><title>{}\n{amount}</title>", xml(&name))?,
+            Some(_) => write!(out, "><title>{}\n{amount}</title>", xml(&shown))?,
             None => write!(out, " data-n=\"{}\" data-a=\"{amount}\">", names.number(node.name))?,
         }
         let fill = match &self.change {
@@ -120,8 +121,25 @@ impl Page<'_> {
         write!(out, " data-s=\"{}\" data-v=\"{}\" data-d=\"{}\"", cell.start, cell.value, cell.depth)
     }
 
-    /// `1.234 s, 1,234 samples, 12.34 %`.
+    /// The name, with the number of threads or repeats: `worker ×8`.
+    fn shown(&self, cell: &FlameCell, name: &str) -> String {
+        match self.tree.note(cell.node) {
+            Some(NodeNote::Threads(count) | NodeNote::Repeats(count)) => format!("{name} ×{count}"),
+            None => name.to_owned(),
+        }
+    }
+
+    /// `1.234 s, 1,234 samples, 12.34 %, 8 threads (--tid draws each)`.
     pub(super) fn amount(&self, cell: &FlameCell) -> String {
+        let note = match self.tree.note(cell.node) {
+            Some(NodeNote::Threads(count)) => format!(", {count} threads (--tid draws each)"),
+            Some(NodeNote::Repeats(count)) => format!(", repeats up to {count} times (--all-frames)"),
+            None => String::new(),
+        };
+        self.amount_alone(cell) + &note
+    }
+
+    fn amount_alone(&self, cell: &FlameCell) -> String {
         if let Some(change) = &self.change {
             return change.amount(cell.node);
         }

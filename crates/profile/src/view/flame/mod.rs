@@ -3,10 +3,13 @@
 //! A node is a function on a path from the root; equal paths share a node. Values are added, never scaled.
 
 mod compared;
+mod condensed;
 mod layout;
 mod of_blame;
 mod of_profile;
 mod of_wall;
+
+pub(crate) use condensed::{call_after_entry, is_entry, kernel_work};
 
 pub use compared::{BothSides, ChangeOpts, ChangeScale, ComparedTree, SideSum};
 pub use layout::{FlameCell, Layout, LayoutOpts, Small};
@@ -78,6 +81,15 @@ pub struct Node {
     pub samples: u64,
 }
 
+/// What one node stands for, next to its value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord)]
+pub enum NodeNote {
+    /// This many threads of one name; at least two.
+    Threads(u32),
+    /// At most this many calls of the function by itself or in a circle; at least two.
+    Repeats(u32),
+}
+
 /// Stacks, merged by path.
 #[derive(Clone, Debug)]
 pub struct Tree {
@@ -86,6 +98,7 @@ pub struct Tree {
     nodes: Vec<Node>,
     by_path: FxHashMap<(NodeId, NameId), NodeId>,
     details: FxHashMap<NodeId, String>,
+    notes: FxHashMap<NodeId, NodeNote>,
     /// What the values count.
     pub unit: Unit,
     waiting: bool,
@@ -115,6 +128,7 @@ impl Tree {
             nodes: vec![root],
             by_path: FxHashMap::default(),
             details: FxHashMap::default(),
+            notes: FxHashMap::default(),
             unit,
             waiting: false,
         };
@@ -158,6 +172,16 @@ impl Tree {
     /// Text from `describe`.
     pub fn details(&self, node: NodeId) -> Option<&str> {
         self.details.get(&node).map(String::as_str)
+    }
+
+    /// Puts a note next to a node.
+    pub fn put_note(&mut self, node: NodeId, note: NodeNote) {
+        self.notes.insert(node, note);
+    }
+
+    /// The note of a node.
+    pub fn note(&self, node: NodeId) -> Option<NodeNote> {
+        self.notes.get(&node).copied()
     }
 
     /// Adds one stack, root first.
@@ -241,6 +265,7 @@ impl Tree {
             nodes: vec![self.nodes[0].clone()],
             by_path: FxHashMap::default(),
             details: FxHashMap::default(),
+            notes: FxHashMap::default(),
             unit: self.unit.clone(),
             waiting: self.waiting,
         };

@@ -1,10 +1,10 @@
 //! A flame tree from a profile: paths of addresses become paths of functions.
 
-use super::{FrameKind, NameId, NodeId, Tree, Unit};
+use super::{FrameKind, NameId, NodeId, NodeNote, Tree, Unit};
 use crate::off_cpu::is_off_cpu;
 use crate::profile::{EventInfo, Profile, TaskId};
 use crate::table::{CallsiteId, DsoId, DsoKind, FrameId};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::ops::Range;
 
 /// What of a profile, and how it is named. The marks and ids are those of the collapsers.
@@ -78,6 +78,8 @@ pub struct TreeBuilder<'a> {
     last_root: NodeId,
     /// The node of each process or thread.
     tasks: FxHashMap<TaskId, NodeId>,
+    /// By node: the threads below it.
+    threads: FxHashMap<NodeId, FxHashSet<(i32, i32)>>,
     nodes: FxHashMap<(NodeId, CallsiteId), NodeId>,
 }
 
@@ -95,6 +97,7 @@ impl<'a> TreeBuilder<'a> {
             last: Vec::new(),
             last_root: Tree::ROOT,
             tasks: FxHashMap::default(),
+            threads: FxHashMap::default(),
             nodes: FxHashMap::default(),
         }
     }
@@ -153,6 +156,10 @@ impl<'a> TreeBuilder<'a> {
         let name = self.tree.intern(&name, FrameKind::Task);
         let node = self.tree.child(Tree::ROOT, name);
         self.tasks.insert(task, node);
+        let threads = self.threads.entry(node).or_default();
+        if threads.insert((info.pid, info.tid)) && threads.len() > 1 {
+            self.tree.put_note(node, NodeNote::Threads(threads.len() as u32));
+        }
         node
     }
 

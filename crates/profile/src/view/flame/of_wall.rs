@@ -53,6 +53,9 @@ fn add(builder: &mut TreeBuilder<'_>, which: WallTree, path: &WallPath) {
         let name = builder.tree.intern(name, kind);
         node = builder.tree.child(node, name);
     };
+    if path.callsite.is_none() && path.part != Part::On {
+        push(builder, "[no stack]", FrameKind::Unknown);
+    }
     if let Some(state) = state_frame(path) {
         let kind = if path.part == Part::On { FrameKind::Unknown } else { FrameKind::Waiting };
         push(builder, &format!("[{state}]"), kind);

@@ -1,7 +1,7 @@
 //! Stacks of a selection as a tree for a flame graph.
 
 use super::Selected;
-use crate::view::flame::{FrameKind, NameId, NodeId, Tree};
+use crate::view::flame::{FrameKind, NameId, NodeId, Tree, call_after_entry, is_entry, kernel_work};
 
 /// How stacks are put into the tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -74,14 +74,18 @@ impl Selected<'_> {
     }
 }
 
-/// Runs of kernel functions become one frame: the last of them that names the kernel's work, else the outermost.
+/// Runs of kernel functions become one frame: the last of them that names the kernel's work, else a function after the
+/// way into the kernel.
 pub(crate) fn folded<'n>(frames: impl Iterator<Item = (&'n str, FrameKind)>) -> Vec<(&'n str, FrameKind)> {
     let mut folded: Vec<(&str, FrameKind)> = Vec::new();
-    let mut has_work = false;
+    let (mut has_work, mut is_at_entry) = (false, false);
     for (name, kind) in frames {
-        let is_inside =
-            kind == FrameKind::Kernel && folded.last().is_some_and(|(_, kind)| *kind == FrameKind::Kernel);
-        match (is_inside, kernel_work(name).filter(|_| kind == FrameKind::Kernel)) {
+        let is_kernel = kind == FrameKind::Kernel;
+        let is_inside = is_kernel && folded.last().is_some_and(|(_, kind)| *kind == FrameKind::Kernel);
+        let call = if is_inside && is_at_entry { call_after_entry(name) } else { None };
+        let work = kernel_work(name).or(call).filter(|_| is_kernel);
+        is_at_entry = is_kernel && is_entry(name);
+        match (is_inside, work) {
             (true, Some(work)) if !has_work => {
                 has_work = true;
                 *folded.last_mut().expect("invariant: a frame of the kernel is last") = (work, kind);
@@ -94,18 +98,4 @@ pub(crate) fn folded<'n>(frames: impl Iterator<Item = (&'n str, FrameKind)>) -> 
         }
     }
     folded
-}
-
-/// What the kernel was asked for, by the function that serves it: `futex`, `page fault`.
-fn kernel_work(name: &str) -> Option<&str> {
-    let call = ["__x64_sys_", "__arm64_sys_", "__se_sys_", "__do_sys_"];
-    if let Some(call) = call.iter().find_map(|prefix| name.strip_prefix(prefix)) {
-        return Some(call);
-    }
-    match name {
-        "asm_exc_page_fault" | "exc_page_fault" | "do_user_addr_fault" | "el0_da" => Some("page fault"),
-        _ if name.starts_with("asm_sysvec_") || name.starts_with("sysvec_") => Some("interrupt"),
-        "asm_common_interrupt" | "common_interrupt" => Some("interrupt"),
-        _ => None,
-    }
 }
