@@ -9,6 +9,7 @@ use crossterm::event::{KeyCode, KeyEvent};
 use perfdata::text::harmless;
 use profile::table::SymbolId;
 use profile::view::annotate::{AnnotateFunction, AnnotateOpts, NameMatch, annotate, function_holding};
+use profile::view::call_sites::{CallTime, annotate_calls};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -53,6 +54,8 @@ impl Line {
 /// The listing.
 pub struct Annotate {
     name: String,
+    /// What the shares are of, where they aren't of the samples that end in the function.
+    note: &'static str,
     lines: Vec<Line>,
     with_source: bool,
     cursor: usize,
@@ -77,8 +80,7 @@ impl Annotate {
     /// Why there is nothing to show, in a few words.
     pub fn new(data: &Data, symbol: SymbolId) -> Result<Self, String> {
         let profile = data.profile();
-        let symbol = function_holding(profile, symbol)
-            .ok_or("no sample ends in this function; look at what it calls")?;
+        let Some(symbol) = function_holding(profile, symbol) else { return Self::of_calls(data, symbol) };
         let wanted = *profile.symbols.of(symbol);
         let dso = profile.dsos.of(wanted.dso);
         let name = profile.strings.of(wanted.name).to_owned();
@@ -89,6 +91,18 @@ impl Annotate {
         let function = function.ok_or("no sample ends in this function; look at what it calls")?;
         let opts = ListingOpts { source: true, ..ListingOpts::default() };
         Self::of_function(data, function, &opts, &Sources::new(None))
+    }
+
+    /// Of a function that no sample ends in: the shares are those of its calls.
+    fn of_calls(data: &Data, symbol: SymbolId) -> Result<Self, String> {
+        let (function, time) = annotate_calls(data.profile(), symbol).ok_or("it is in no stack")?;
+        let opts = ListingOpts { source: true, ..ListingOpts::default() };
+        let mut this = Self::of_function(data, &function, &opts, &Sources::new(None))?;
+        this.note = match time {
+            CallTime::Sampled => " · samples in what it calls",
+            CallTime::Waited => " · waits in what it calls",
+        };
+        Ok(this)
     }
 
     /// Of a function that was hit, for the event shown.
@@ -117,6 +131,7 @@ impl Annotate {
         let lines = listing.lines.iter().map(|line| of.line(line)).collect();
         let mut this = Self {
             name,
+            note: "",
             lines,
             with_source: true,
             cursor: 0,
@@ -143,6 +158,11 @@ impl Annotate {
     /// The function.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The function, and what the shares are of.
+    pub fn title(&self) -> String {
+        format!("{}{}", self.name, self.note)
     }
 
     /// Takes a key.

@@ -187,9 +187,16 @@ impl App {
     /// Shows the code of a function.
     fn visit(&mut self, name: &str) {
         let profile = self.data.profile();
-        let symbol = profile.symbols.iter().find(|(_, symbol)| profile.strings.of(symbol.name) == name);
-        let view = symbol.ok_or_else(|| "it has no name".to_owned());
-        match view.and_then(|(symbol, _)| Annotate::new(&self.data, symbol)) {
+        let is_it = |text: &str| text == name || text.contains(';') && text.replace(';', ":") == name;
+        let symbols = profile.symbols.iter().filter(|(_, symbol)| is_it(profile.strings.of(symbol.name)));
+        let mut found = Err("it is no function: a state, a thread, or work of the kernel".to_owned());
+        for (symbol, _) in symbols {
+            found = Annotate::new(&self.data, symbol);
+            if found.is_ok() {
+                break;
+            }
+        }
+        match found {
             Ok(view) => {
                 self.views.push(View::Annotate(view));
                 (self.is_exploring, self.is_visiting) = (false, true);
@@ -306,7 +313,7 @@ impl App {
         match self.views.last_mut() {
             None => self.table_key(key),
             Some(View::Sandwich(sandwich)) => {
-                if let SandwichStep::Go(name) = sandwich.key(key) {
+                if let SandwichStep::Go(name) = sandwich.key(key, self.data.tree()) {
                     sandwich.go(self.data.tree(), &name);
                 }
             }

@@ -1,32 +1,31 @@
-//! Callers and callees of one function: who calls it above, what it calls below.
+//! Callers and callees of one function: trees of who calls it above, of what it calls below.
+
+mod branches;
 
 use super::Theme;
+use branches::{Branches, Direction};
 use crossterm::event::{KeyCode, KeyEvent};
+use display::bar::{eighths, of_eighths};
 use display::fit::cut;
 use perfdata::text::harmless;
-use profile::grow::Grow as _;
-use profile::view::flame::{NameId, Tree};
+use profile::view::flame::Tree;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use rustc_hash::FxHashMap;
+use ratatui::style::Style;
 
-/// A neighbour of the function in the middle.
-#[derive(Clone, Debug, PartialEq)]
-struct Neighbour {
-    name: String,
-    value: u64,
-}
+/// Columns of a bar.
+const BAR: usize = 8;
 
 /// One function with its neighbours.
 pub struct Sandwich {
     /// The function.
     name: String,
-    callers: Vec<Neighbour>,
-    callees: Vec<Neighbour>,
+    callers: Branches,
+    callees: Branches,
     own: u64,
     with_callees: u64,
     all: u64,
-    /// 0 to callers − 1, then the callees.
+    /// 0 to the callers' rows − 1, then the callees'.
     cursor: usize,
     /// Functions looked at before.
     before: Vec<String>,
@@ -44,37 +43,18 @@ pub enum SandwichStep {
 impl Sandwich {
     /// Of the function `name` in `tree`; `None` if it is in no stack.
     pub fn new(tree: &Tree, name: &str) -> Option<Self> {
-        let mut sums = Sums::default();
         let totals = tree.totals();
-        let is_named: Vec<bool> = tree.names().map(|(other, _)| other == name).collect();
-        if !is_named.contains(&true) {
-            return None;
-        }
-        // Outermost calls only count for the whole: recursion is inside of them.
-        let mut inside = vec![false; tree.len()];
-        for (id, parent) in tree.nodes_with_parents() {
-            let node = tree.node(id);
-            let (value, is_it) = (totals[id.index()].0, is_named[node.name.index()]);
-            let parent_name = tree.node(parent).name;
-            let under_it = parent != Tree::ROOT && is_named[parent_name.index()];
-            inside[id.index()] = inside[parent.index()] || is_it;
-            if is_it {
-                sums.own.grow(node.own);
-                if !inside[parent.index()] {
-                    sums.with_callees.grow(value);
-                    sums.callers.entry(parent_name).or_default().grow(value);
-                }
-            }
-            if under_it {
-                sums.callees.entry(node.name).or_default().grow(value);
-            }
-        }
-        (sums.with_callees > 0).then(|| Self {
+        let places = branches::places(tree, name);
+        let whole = |at: &usize| totals[*at].0;
+        // Direct recursion is inside of the outermost calls.
+        let with_callees = places.outermost.iter().map(whole).fold(0, u64::saturating_add);
+        let own = places.all.iter().map(|&at| tree.node_at(at).own).fold(0, u64::saturating_add);
+        (with_callees > 0).then(|| Self {
             name: name.to_owned(),
-            callers: sorted(tree, &sums.callers),
-            callees: sorted(tree, &sums.callees),
-            own: sums.own,
-            with_callees: sums.with_callees,
+            callers: Branches::new(tree, Direction::Callers, &places, with_callees),
+            callees: Branches::new(tree, Direction::Callees, &places, with_callees),
+            own,
+            with_callees,
             all: totals[0].0.max(1),
             cursor: 0,
             before: Vec::new(),
@@ -105,30 +85,60 @@ impl Sandwich {
         &self.name
     }
 
+    /// The function under the cursor.
+    pub fn picked(&self) -> &str {
+        let (side, at) = self.side();
+        side.name(at).unwrap_or(&self.name)
+    }
+
+    /// The side with the cursor, and the row there.
+    fn side(&self) -> (&Branches, usize) {
+        match self.cursor.checked_sub(self.callers.len()) {
+            None => (&self.callers, self.cursor),
+            Some(at) => (&self.callees, at),
+        }
+    }
+
+    fn side_mut(&mut self) -> (&mut Branches, usize) {
+        match self.cursor.checked_sub(self.callers.len()) {
+            None => (&mut self.callers, self.cursor),
+            Some(at) => (&mut self.callees, at),
+        }
+    }
+
     /// Takes a key.
-    pub fn key(&mut self, key: KeyEvent) -> SandwichStep {
-        let count = self.callers.len() + self.callees.len();
+    pub fn key(&mut self, key: KeyEvent, tree: &Tree) -> SandwichStep {
+        let last = (self.callers.len() + self.callees.len()).saturating_sub(1);
         match key.code {
-            KeyCode::Down | KeyCode::Char('j') => {
-                self.cursor = (self.cursor + 1).min(count.saturating_sub(1))
-            }
+            KeyCode::Down | KeyCode::Char('j') => self.cursor = (self.cursor + 1).min(last),
             KeyCode::Up | KeyCode::Char('k') => self.cursor = self.cursor.saturating_sub(1),
             KeyCode::Home => self.cursor = 0,
-            KeyCode::End => self.cursor = count.saturating_sub(1),
-            KeyCode::Enter | KeyCode::Right | KeyCode::Char(' ') => {
-                let at = self.callers.iter().chain(&self.callees).nth(self.cursor);
-                return at.map_or(SandwichStep::Stay, |neighbour| SandwichStep::Go(neighbour.name.clone()));
+            KeyCode::End => self.cursor = last,
+            KeyCode::Right | KeyCode::Char('l' | '+' | ' ') => {
+                let (side, at) = self.side_mut();
+                side.open(tree, at);
+            }
+            KeyCode::Left | KeyCode::Char('h' | '-') => {
+                let (side, at) = self.side_mut();
+                let to = side.close(at);
+                self.cursor = self.cursor - at + to;
+            }
+            KeyCode::Enter => {
+                let (side, at) = self.side();
+                return side.name(at).map_or(SandwichStep::Stay, |name| SandwichStep::Go(name.to_owned()));
             }
             _ => {}
         }
         SandwichStep::Stay
     }
 
-    /// Draws callers, the function, and callees.
+    /// Draws callers, the function, and callees; each side has as much room as it needs, or half of it.
     pub fn draw(&self, buffer: &mut Buffer, area: Rect, theme: Theme) {
-        let middle = area.y + area.height / 2;
-        let above = usize::from(middle.saturating_sub(area.y + 1));
-        let below = usize::from(area.bottom().saturating_sub(middle + 2));
+        // Two headings and the function.
+        let room = usize::from(area.height).saturating_sub(3);
+        let (above, below) = (self.callers.len(), self.callees.len());
+        let above = above.min((room / 2).max(room.saturating_sub(below))).max(1) as u16;
+        let middle = (area.y + 1 + above).min(area.bottom().saturating_sub(2));
         let width = usize::from(area.width);
         buffer.set_stringn(area.x, area.y, "callers", width, theme.heading());
         let share = |value: u64| value as f64 * 100.0 / self.all as f64;
@@ -138,63 +148,96 @@ impl Sandwich {
             share(self.own),
             harmless(&self.name)
         );
-        buffer.set_stringn(area.x, middle, format!("{text:<width$}"), width, theme.bar());
+        let text = format!("{:<width$}", cut(&text, width));
+        buffer.set_stringn(area.x, middle, text, width, theme.bar());
         buffer.set_stringn(area.x, middle + 1, "callees", width, theme.heading());
-        let (callers, callees) = (self.callers.len(), self.callees.len());
-        self.list(buffer, Rect { y: area.y + 1, height: above as u16, ..area }, theme, 0..callers);
-        let rest = callers..callers + callees;
-        self.list(buffer, Rect { y: middle + 2, height: below as u16, ..area }, theme, rest);
+        let count = self.callers.len();
+        let upper = Rect { y: area.y + 1, height: middle - area.y - 1, ..area };
+        let lower = Rect { y: middle + 2, height: area.bottom().saturating_sub(middle + 2), ..area };
+        self.list(buffer, upper, theme, (&self.callers, Some(self.cursor).filter(|&at| at < count)));
+        self.list(buffer, lower, theme, (&self.callees, self.cursor.checked_sub(count)));
     }
 
-    fn list(&self, buffer: &mut Buffer, area: Rect, theme: Theme, range: std::ops::Range<usize>) {
-        let height = usize::from(area.height);
-        let first = if range.contains(&self.cursor) {
-            range.start + (self.cursor + 1 - range.start).saturating_sub(height)
-        } else {
-            range.start
-        };
-        let all = self.callers.iter().chain(&self.callees).enumerate();
-        for (y, (i, neighbour)) in (area.y..area.bottom()).zip(all.skip(first).take(range.end - first)) {
-            let percent = neighbour.value as f64 * 100.0 / self.all as f64;
-            let room = usize::from(area.width).saturating_sub(12);
-            let text = format!("  {percent:>7.2}%  {}", cut(&harmless(&neighbour.name), room));
-            buffer.set_stringn(area.x, y, text, usize::from(area.width), theme.percent(percent));
-            if i == self.cursor {
+    /// A side with the cursor in it.
+    fn list(&self, buffer: &mut Buffer, area: Rect, theme: Theme, of: (&Branches, Option<usize>)) {
+        let (side, cursor) = of;
+        let first = cursor.map_or(0, |at| (at + 1).saturating_sub(usize::from(area.height)));
+        if side.len() == 0 {
+            buffer.set_stringn(area.x, area.y, "           none", usize::from(area.width), theme.dim());
+        }
+        for (y, at) in (area.y..area.bottom()).zip(first..side.len()) {
+            let row = side.row(at);
+            let percent = row.value as f64 * 100.0 / self.all as f64;
+            let bar = of_eighths(eighths(row.value as f64 * 100.0 / self.with_callees as f64, BAR as f64));
+            let sign = if row.is_open {
+                "▾"
+            } else if row.has_more {
+                "▸"
+            } else {
+                " "
+            };
+            let before = format!("  {percent:>7.2}%  {bar:<BAR$} {:1$}{sign} ", "", row.depth * 2);
+            let room = usize::from(area.width).saturating_sub(before.chars().count());
+            let text = before + &cut(&harmless(side.name(at).unwrap_or_default()), room);
+            buffer.set_stringn(area.x, y, text, usize::from(area.width), Style::new());
+            if cursor == Some(at) {
                 buffer.set_style(Rect { y, height: 1, ..area }, theme.selected());
             }
         }
     }
 }
 
-#[derive(Default)]
-struct Sums {
-    own: u64,
-    with_callees: u64,
-    callers: FxHashMap<NameId, u64>,
-    callees: FxHashMap<NameId, u64>,
-}
-
-/// Biggest first, equal ones by name.
-fn sorted(tree: &Tree, sums: &FxHashMap<NameId, u64>) -> Vec<Neighbour> {
-    let neighbour = |(&name, &value): (&NameId, &u64)| Neighbour { name: tree.name(name).to_owned(), value };
-    let mut list: Vec<Neighbour> = sums.iter().map(neighbour).collect();
-    list.sort_by(|a, b| b.value.cmp(&a.value).then_with(|| a.name.cmp(&b.name)));
-    list
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crossterm::event::KeyModifiers;
+
+    fn sandwich(stacks: &str, name: &str) -> (Tree, Option<Sandwich>) {
+        let tree = exchange::import::folded::read(stacks.as_bytes()).tree;
+        let sandwich = Sandwich::new(&tree, name);
+        (tree, sandwich)
+    }
+
+    fn rows(side: &Branches) -> Vec<(usize, &str, u64)> {
+        let row = |at| (side.row(at).depth, side.name(at).expect("a row"), side.row(at).value);
+        (0..side.len()).map(row).collect()
+    }
+
+    const STACKS: &str = "p;main;f;g 3\np;main;f;f;g 4\np;other;f 2\np;main 1\n";
 
     #[test]
-    fn recursion_counts_once_and_callers_add_up() {
-        let tree =
-            exchange::import::folded::read(b"p;main;f;g 3\np;main;f;f;g 4\np;other;f 2\np;main 1\n").tree;
-        let sandwich = Sandwich::new(&tree, "f").expect("f is there");
+    fn recursion_counts_once_and_both_sides_add_up() {
+        let (_, sandwich) = sandwich(STACKS, "f");
+        let sandwich = sandwich.expect("f is there");
         assert_eq!((sandwich.with_callees, sandwich.own, sandwich.all), (9, 2, 10));
-        let list = |list: &[Neighbour]| list.iter().map(|n| (n.name.clone(), n.value)).collect::<Vec<_>>();
-        assert_eq!(list(&sandwich.callers), [("main".to_owned(), 7), ("other".to_owned(), 2)]);
-        assert_eq!(list(&sandwich.callees), [("g".to_owned(), 7), ("f".to_owned(), 4)]);
-        assert!(Sandwich::new(&tree, "nowhere").is_none());
+        assert_eq!(rows(&sandwich.callers), [(0, "main", 7), (1, "p", 7), (0, "other", 2), (1, "p", 2)]);
+        assert_eq!(rows(&sandwich.callees), [(0, "g", 7)]);
+        assert!(self::sandwich(STACKS, "nowhere").1.is_none());
+    }
+
+    #[test]
+    fn branches_close_and_open_by_arrows() {
+        let (tree, sandwich) = sandwich("p;main;f;g;h;i 5\np;f 1\n", "f");
+        let mut sandwich = sandwich.expect("f is there");
+        let mut press = |code| sandwich.key(KeyEvent::new(code, KeyModifiers::NONE), &tree);
+        press(KeyCode::Left);
+        assert_eq!(press(KeyCode::Enter), SandwichStep::Go("main".to_owned()));
+        assert_eq!(rows(&sandwich.callers), [(0, "main", 5), (0, "p", 1)]);
+        sandwich.key(KeyEvent::new(KeyCode::Right, KeyModifiers::NONE), &tree);
+        assert_eq!(rows(&sandwich.callers), [(0, "main", 5), (1, "p", 5), (0, "p", 1)]);
+        assert_eq!(rows(&sandwich.callees), [(0, "g", 5), (1, "h", 5), (2, "i", 5)]);
+        assert_eq!(sandwich.picked(), "main");
+    }
+
+    #[test]
+    fn each_side_takes_the_rows_that_the_other_does_not_need() {
+        let many: String = (0..30).map(|at| format!("p;f;callee_{at} 2\n")).collect();
+        let (_, sandwich) = sandwich(&many, "f");
+        let area = Rect::new(0, 0, 60, 20);
+        let mut buffer = Buffer::empty(area);
+        sandwich.expect("f is there").draw(&mut buffer, area, Theme { colour: false });
+        let line = |y: u16| (0..60).map(|x| buffer[(x, y)].symbol()).collect::<String>();
+        assert!(line(1).contains(" p") && line(2).contains("with callees"), "{}", line(2));
+        assert!((4..20).all(|y| line(y).contains("callee_")), "{}", line(19));
     }
 }

@@ -6,6 +6,7 @@ use dso::Missing;
 use profile::profile::{CellKey, EventInfo, ExtraDimensions, Profile, Sums, Task};
 use profile::source::{DsoSource, NamedFrame, Want};
 use profile::table::{Dso, DsoKind, Frame, FrameId};
+use profile::view::call_sites::{CallTime, annotate_calls};
 use profile::view::report::{GraphOpts, GraphOrder, ReportOpts};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -129,12 +130,22 @@ fn the_search_leaves_matching_rows_only_and_escape_takes_it_back() {
 }
 
 #[test]
-fn callers_and_callees_stand_around_the_function() {
+fn callers_and_callees_are_around_the_function() {
     let text = screen(&[KeyCode::Down, KeyCode::Char('s')], SIZE);
-    assert!(text.contains("84.21% with callees, 21.05% self   work"), "{text}");
-    let (callers, callees) = text.split_once("callees\n").unwrap_or((&text, ""));
-    assert!(callers.contains("main") || text.contains("main"), "{text}");
-    assert!(callees.contains("63.16%  leaf") || text.contains("63.16%  leaf"), "{text}");
+    let (callers, callees) =
+        text.split_once("84.21% with callees, 21.05% self   work").expect("the function");
+    assert!(callers.contains("▾ main") && callers.contains("84.21%"), "{text}");
+    assert!(callees.contains("63.16%  ██████     leaf"), "{text}");
+}
+
+#[test]
+fn a_function_that_no_sample_ends_in_has_its_samples_at_its_calls() {
+    let profile = recording().profile;
+    let (main, _) =
+        profile.symbols.iter().find(|(_, of)| profile.strings.of(of.name) == "main").expect("main");
+    let (function, time) = annotate_calls(&profile, main).expect("it is in stacks");
+    let periods: Vec<_> = function.addresses.iter().map(|at| (at.addr, at.sums[0].period)).collect();
+    assert_eq!((time, periods), (CallTime::Sampled, vec![(0, 95)]));
 }
 
 #[test]

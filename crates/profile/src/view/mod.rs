@@ -2,6 +2,7 @@
 
 pub mod annotate;
 pub mod blame;
+pub mod call_sites;
 pub mod diff;
 pub mod flame;
 pub mod hot_functions;

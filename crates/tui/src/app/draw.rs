@@ -58,7 +58,7 @@ impl App {
             None => format!("find: {}", self.table.search()),
             Some(View::Sandwich(_)) => "callers and callees".to_owned(),
             Some(View::Flame(_)) => "flame graph".to_owned(),
-            Some(View::Annotate(annotate)) => annotate.name().to_owned(),
+            Some(View::Annotate(annotate)) => annotate.title(),
             Some(View::Help(_)) => "help".to_owned(),
         };
         let view = cut(&harmless(&view), width / 2);
@@ -91,7 +91,7 @@ impl App {
                 "?:help →:open /:find a:annotate s:callers f:flame v:columns p:hold q:quit"
             }
             None => "?:help →:open /:find a:annotate s:callers f:flame t,d,z:zoom o:order q:quit",
-            Some(View::Sandwich(_)) => "↑↓:move  Enter:go there  Esc:back  ?:help",
+            Some(View::Sandwich(_)) => "↑↓:move  →←:open, close  Enter:go there  Esc:back  ?:help",
             Some(View::Flame(_)) => "↑↓←→:move  Enter:zoom  u:all  s:callers  /:find  Esc:back  ?:help",
             Some(View::Annotate(_)) => {
                 "↑↓:move  h:hottest, next  o:source  Enter:jump  Left:back  s:callers  Esc ?"

@@ -41,7 +41,9 @@ impl Explorer {
             return format!("/{}_", harmless(typed));
         }
         let keys = match self.tab {
-            _ if self.sandwich.is_some() => "↑↓:move  Enter:go there  Esc:back  a:code  ?:help  q:quit",
+            _ if self.sandwich.is_some() => {
+                "↑↓:move  →←:open, close  Enter:go there  Esc:back  a:code  ?:help  q:quit"
+            }
             Tab::Overview => "↑↓:move  Enter:select  w:evidence  S:state  Esc:back  1-6:tabs  ?:help  q:quit",
             Tab::Flame => {
                 "↑↓←→:move  Enter:zoom  o:order  F:fold kernel  /:find  n:next  s:callers  ?:help  q"

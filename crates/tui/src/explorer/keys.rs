@@ -57,7 +57,7 @@ impl Explorer {
 
     fn view_key(&mut self, key: KeyEvent) {
         if let Some((tree, sandwich)) = &mut self.sandwich {
-            if let SandwichStep::Go(name) = sandwich.key(key) {
+            if let SandwichStep::Go(name) = sandwich.key(key, tree) {
                 sandwich.go(tree, &name);
             }
             return;
@@ -160,7 +160,7 @@ impl Explorer {
     /// The function under the cursor.
     fn function(&self) -> Option<String> {
         if let Some((_, sandwich)) = &self.sandwich {
-            return Some(sandwich.name().to_owned());
+            return Some(sandwich.picked().to_owned());
         }
         if self.tab == Tab::Flame {
             let (tree, view) = self.flame.as_ref()?;

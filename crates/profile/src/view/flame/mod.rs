@@ -195,6 +195,11 @@ impl Tree {
         &self.nodes[id.0 as usize]
     }
 
+    /// The node at a position in lists by node.
+    pub fn node_at(&self, at: usize) -> &Node {
+        &self.nodes[at]
+    }
+
     /// The frame's name.
     pub fn name(&self, id: NameId) -> &str {
         &self.names[id.0 as usize].0
