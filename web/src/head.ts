@@ -4,8 +4,9 @@ import { About, Data, Finding } from "./data";
 import { clear, el } from "./dom";
 import { amount, percent } from "./format";
 import { classOf, stateColour, stateInk } from "./palette";
-import { Selection, Store } from "./selection";
-import { Sums } from "./sums";
+import { FRESH, Selection, Store } from "./selection";
+import { sum, Sums } from "./sums";
+import { stateMark, waitRows } from "./waits";
 
 export interface HeadEvents { search(text: string): void; keys(): void; theme(): void; recording(): void }
 
@@ -36,7 +37,7 @@ function proof(finding: Finding, states: string[]): Partial<Selection> {
   const of: Record<string, string[]> = {
     "lock-contention": ["futex", "file lock"], "kernel-lock": ["kernel lock"], disk: ["disk", "fsync", "page fault"], "disk-saturated": ["disk", "fsync", "page fault"],
     "memory-pressure": ["page fault", "memory", "disk"], "cpu-saturation": ["runnable", "preempted"], preemption: ["preempted"], "cgroup-throttled": ["runnable", "preempted"],
-    "waiting-for-others": ["poll", "socket", "pipe", "child"], polling: ["timer"], "cpu-bound": ["on CPU"], "system-calls": ["on CPU"], "page-faults": ["on CPU"],
+    "waiting-for-others": ["poll", "socket", "pipe", "child", "futex"], polling: ["timer"], "cpu-bound": ["on CPU"], "system-calls": ["on CPU"], "page-faults": ["on CPU"],
     "serial-bottleneck": ["on CPU"], "memory-bound": ["on CPU"], "short-processes": ["on CPU"], idle: ["idle"],
   };
   const wanted = (of[finding.name] ?? []).filter((state) => states.includes(state));
@@ -54,6 +55,19 @@ export function cards(data: Data, store: Store): HTMLElement | null {
   return el("section", { class: "cards", "aria-label": "findings" }, ...about.findings.map((finding, at) => card(finding, at, all, data, store)));
 }
 
+/** The place of a finding, with the callers that tell it from others where it is about waits. */
+function placeOf(finding: Finding, data: Data): { share: string; what: string; stack: string } | null {
+  const stack = finding.stacks[0];
+  if (!stack) return null;
+  const found = { share: percent(stack.share, 1), what: stack.what, stack: stack.stack };
+  const { states } = proof(finding, data.states);
+  if (!stack.what.startsWith("where threads wait") || !states?.length || finding.name === "cpu-saturation") return found;
+  const selection = { ...FRESH, states };
+  const sums = sum(data, selection);
+  const [row] = waitRows(data, sums, selection);
+  return row ? { share: percent(row.total, sums.whole), what: "most of it", stack: row.label } : found;
+}
+
 function card(finding: Finding, at: number, all: number, data: Data, store: Store): HTMLElement {
   const plain = (text: string) => text.replace(/[^\w%]/g, "");
   const known: string[] = [plain(finding.claim)];
@@ -62,12 +76,12 @@ function card(finding: Finding, at: number, all: number, data: Data, store: Stor
     known.push(plain(fact));
     return isNew;
   }).slice(0, finding.fix ? 1 : 2);
-  const stack = finding.stacks[0];
+  const place = placeOf(finding, data);
   const box = el("article", { class: "card" },
     el("p", { class: "label" }, `Finding ${at + 1} of ${all}`, el("button", { type: "button", class: "show", text: "show", title: "selects the states and functions that prove it", on: { click: () => store.change(proof(finding, data.states)) } })),
     el("h2", { text: finding.claim }),
     el("ul", {}, ...facts.map((fact) => el("li", { text: fact })),
-      stack ? el("li", { class: "stack-line", title: stack.stack }, `${percent(stack.share, 1)} ${stack.what}: `, el("code", { text: stack.stack })) : null,
+      place ? el("li", { class: "stack-line", title: place.stack }, `${place.what}: ${place.share} `, el("code", { text: place.stack })) : null,
       finding.fix ? el("li", { class: "fix", text: `fix: ${finding.fix}` }) : null,
       finding.checked_against.length ? el("li", { class: "dim", text: `also checked: ${finding.checked_against.join(" · ")}` }) : null));
   if (finding.next) box.append(el("p", { class: "next" }, el("code", { text: finding.next, title: finding.advice }), copyButton(finding.next)));
@@ -89,10 +103,12 @@ export class StateBar {
   readonly box = el("section", { class: "states", "aria-label": "time by state" });
   private readonly bar = el("div", { class: "bar", role: "group" });
   private readonly heading = el("h2", {});
+  /** States whose part of the bar is too short for a label. */
+  private readonly small = el("p", { class: "small" });
   private readonly idle = el("button", { type: "button", class: "link" });
 
   constructor(readonly data: Data, readonly store: Store) {
-    this.box.append(el("div", { class: "row" }, this.heading, this.idle), this.bar);
+    this.box.append(el("div", { class: "row" }, this.heading, this.small, this.idle), this.bar);
     this.idle.addEventListener("click", () => store.change({ idle: !store.current.idle }));
   }
 
@@ -121,9 +137,16 @@ export class StateBar {
       this.bar.append(part);
     }
     // A part of a word is no label: the name alone, or none.
+    clear(this.small);
+    const small: HTMLElement[] = [];
     for (const part of this.bar.querySelectorAll("button")) {
       if (part.scrollWidth > part.clientWidth) part.textContent = part.dataset.state!;
-      if (part.scrollWidth > part.clientWidth) part.textContent = "";
+      if (part.scrollWidth <= part.clientWidth) continue;
+      part.textContent = "";
+      const mark = stateMark(part.dataset.state!);
+      mark.append(` ${part.title.split(" · ")[0].slice(part.dataset.state!.length + 1)}`);
+      small.push(mark);
     }
+    this.small.append(...small.slice(0, 3));
   }
 }

@@ -89,7 +89,7 @@ class Page {
 
   private build(isWall: boolean): void {
     const { data } = this;
-    this.panes.set("flame", el("div", { class: "pane flush" }, ...(this.comparison ? [this.options, this.legend(), this.flame.box] : [this.options, this.flame.box, this.legend()])));
+    this.panes.set("flame", el("div", { class: "pane flush" }, this.options, this.legend(), this.flame.box));
     if (this.comparison) this.panes.set("compare", this.comparison.box);
     else this.panes.set("functions", this.functions.box);
     this.panes.set("callers", el("div", { class: "pane flush sandwich" }, el("h3", { text: "callers" }), this.up.box, el("h3", { text: "callees" }), this.down.box));

@@ -3,7 +3,7 @@
 import { Data, range } from "./data";
 import { clear, el, fit } from "./dom";
 import { duration, percent, tickLabel } from "./format";
-import { classOf, isDark, LETTER, stateColour, texture } from "./palette";
+import { classOf, isDark, stateColour, texture } from "./palette";
 import { Selection, Store } from "./selection";
 import { Sums, sum } from "./sums";
 
@@ -402,5 +402,5 @@ export function mix(data: Data, sums: Sums, selection: Selection): string {
   const wanted = (state: string) => (selection.states.length ? selection.states.includes(state) : state !== "idle" || selection.idle);
   const parts = [...sums.states].map((value, state) => ({ value, state })).filter((part) => part.value > 0 && wanted(data.states[part.state])).sort((a, b) => b.value - a.value);
   const all = parts.reduce((whole, part) => whole + part.value, 0);
-  return parts.slice(0, 4).map(({ value, state }) => `${LETTER[classOf(data.states[state])]} ${data.states[state]} ${percent(value, all)}`).join(" · ") || "nothing recorded";
+  return parts.slice(0, 4).map(({ value, state }) => `${data.states[state]} ${percent(value, all)}`).join(" · ") || "nothing recorded";
 }

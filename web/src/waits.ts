@@ -173,15 +173,35 @@ function label(data: Data, rows: WaitRow[]): void {
     }
     const next = new Map<string, number[]>();
     for (const at of members) next.set(stacks[at][depth] ?? "", [...(next.get(stacks[at][depth] ?? "") ?? []), at]);
-    for (const [, group] of next) open.push({ members: group, depth: next.size === 1 ? depth + 1 : depth + 1 });
+    for (const [, group] of next) open.push({ members: group, depth: depth + 1 });
   }
 }
 
-/** `wait … < what tells it apart < its caller`. */
-function distinct(stack: string[], depth: number): string {
+/** It has more of a name than its file and address. */
+const isNamed = (name: string) => !/^(function 0x|\[)/.test(name);
+
+/** A function of Python, below which are those of its interpreter: `run (work.py)`. */
+const isPython = (name: string) => name.endsWith(".py)");
+
+/**
+ * `wait < … < common < distinct`: the innermost function, the one that only this place has, with the named one inside of
+ * it; where its name is only an address also the first caller with a name, and in an interpreter the function of Python.
+ */
+export function distinct(stack: string[], depth: number): string {
   if (stack.length === 0) return "[no stack]";
-  if (depth <= 4) return stack.slice(0, Math.max(depth + 1, 4)).join(" < ");
-  return `${stack.slice(0, 2).join(" < ")} < … < ${stack.slice(depth - 1, depth + 2).join(" < ")}`;
+  const at = Math.min(depth - 1, stack.length - 1);
+  let shown = stack.map((_, place) => place).slice(0, Math.max(4, at + 2));
+  if (at >= 4) {
+    let inside = at - 1;
+    for (let place = at - 1; place > 0; place--) if (isNamed(stack[place])) { inside = place; break; }
+    shown = [0, inside, at];
+  }
+  const last = shown[shown.length - 1];
+  const after = (is: (name: string) => boolean) => stack.findIndex((name, place) => place > last && is(name));
+  const python = shown.some((place) => isPython(stack[place])) ? -1 : after(isPython);
+  const caller = python > 0 || isNamed(stack[last]) ? python : after(isNamed);
+  if (caller > 0) shown.push(caller);
+  return shown.map((place, i) => (i === 0 ? "" : place > shown[i - 1] + 1 ? " < … < " : " < ") + stack[place]).join("");
 }
 
 function spark(row: WaitRow): SVGSVGElement | string {

@@ -15,7 +15,7 @@ enum Part {
     StartMain,
     /// The way into the kernel, without a name for its work.
     Entry,
-    /// The way into the kernel; the frame that stands for it.
+    /// The way into the kernel; the frame in its place.
     Work(NameId),
     /// The same right after [`Part::Entry`], elsewhere a function like others.
     Call(NameId),

@@ -81,7 +81,7 @@ pub struct Node {
     pub samples: u64,
 }
 
-/// What one node stands for, next to its value.
+/// What else is known of one node, next to its value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord)]
 pub enum NodeNote {
     /// This many threads of one name; at least two.

@@ -23,7 +23,7 @@ fn states_of(finding: &str) -> &'static [&'static str] {
         "memory-pressure" => &["page fault", "memory", "disk"],
         "cpu-saturation" | "cgroup-throttled" => &["runnable", "preempted"],
         "preemption" => &["preempted"],
-        "waiting-for-others" => &["poll", "socket", "pipe", "child"],
+        "waiting-for-others" => &["poll", "socket", "pipe", "child", "futex"],
         "polling" => &["timer"],
         "cpu-bound" | "system-calls" | "page-faults" | "serial-bottleneck" | "memory-bound"
         | "short-processes" => &["on CPU"],

@@ -142,7 +142,7 @@ fn deep_places_are_named_by_where_they_differ() {
     let waits = Selected::of(&data, &data.sets[0], &Selection::default()).waits();
     let labels: Vec<&str> = waits.iter().map(|wait| wait.label.as_str()).collect();
     assert!(
-        labels.contains(&"poll < … < insert < main") && labels.contains(&"poll < … < update < main"),
+        labels.contains(&"poll < … < a < insert") && labels.contains(&"poll < … < a < update"),
         "{labels:?}"
     );
 }

@@ -16,7 +16,7 @@ pub struct WaitGroup {
     pub state: u8,
     /// The innermost place outside the kernel.
     pub node: NodeId,
-    /// `wait < what tells it apart < its caller`.
+    /// `wait < … < what it has in common with others < what tells it apart`.
     pub label: String,
     /// The first function that only this place has on its stack; the innermost one without others.
     pub distinct: String,
@@ -137,14 +137,68 @@ fn distinct(stack: &[&str], depth: usize) -> String {
     stack.get(depth).or(stack.last()).copied().unwrap_or_default().to_owned()
 }
 
+/// `wait < … < common < distinct`: the innermost function, the one at `depth`, which only this place has, with the named
+/// one inside of it; where its name is only an address also the first caller with a name, and in an interpreter the function of Python.
 fn label(stack: &[&str], depth: usize) -> String {
     if stack.is_empty() {
         return "[no stack]".to_owned();
     }
-    if depth < SHOWN {
-        return stack[..stack.len().min(SHOWN.max(depth + 2))].join(" < ");
+    let at = depth.min(stack.len() - 1);
+    let shown = if at < SHOWN {
+        (0..stack.len().min(SHOWN.max(at + 2))).collect()
+    } else {
+        let inside = (1..at).rev().find(|&at| is_named(stack[at])).unwrap_or(at - 1);
+        vec![0, inside, at]
+    };
+    let last = *shown.last().expect("invariant: at least the innermost function");
+    let after = |is: fn(&str) -> bool| (last + 1..stack.len()).find(|&at| is(stack[at]));
+    let has_python = shown.iter().any(|&at| is_python(stack[at]));
+    let python = if has_python { None } else { after(is_python) };
+    let caller = python.or_else(|| after(is_named).filter(|_| !is_named(stack[last])));
+    let mut text = stack[0].to_owned();
+    let all: Vec<usize> = shown.into_iter().chain(caller).collect();
+    for pair in all.windows(2) {
+        text += if pair[1] > pair[0] + 1 { " < … < " } else { " < " };
+        text += stack[pair[1]];
     }
-    let from = depth.min(stack.len() - 1);
-    let rest = &stack[from..stack.len().min(from + 2)];
-    format!("{} < … < {}", stack[0], rest.join(" < "))
+    text
+}
+
+/// A function of Python, below which are those of its interpreter: `run (work.py)`.
+fn is_python(name: &str) -> bool {
+    name.ends_with(".py)")
+}
+
+/// It has more of a name than its file and address.
+fn is_named(name: &str) -> bool {
+    !name.starts_with("function 0x") && !name.starts_with('[')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_label_goes_on_to_a_caller_with_a_name() {
+        let deep = [
+            "epoll_wait",
+            "a",
+            "b",
+            "c",
+            "Lock",
+            "function 0x10",
+            "function 0x20",
+            "function 0x30",
+            "run",
+            "main",
+        ];
+        assert_eq!(label(&deep, 6), "epoll_wait < … < Lock < … < function 0x20 < … < run");
+        assert_eq!(label(&deep, 8), "epoll_wait < … < Lock < … < run");
+        let flat = ["read", "function 0x1", "function 0x2", "function 0x3", "function 0x4", "load", "main"];
+        assert_eq!(label(&flat, 0), "read < function 0x1 < function 0x2 < function 0x3 < … < load");
+        assert_eq!(label(&["read", "load", "main"], 0), "read < load < main");
+        let python = ["futex", "take", "eval", "call", "loop", "run (work.py)", "main (work.py)"];
+        assert_eq!(label(&python, 0), "futex < take < eval < call < … < run (work.py)");
+        assert_eq!(label(&[], 0), "[no stack]");
+    }
 }
