@@ -1,4 +1,4 @@
-//! The twenty rules: symptom with thresholds → finding. Each has a test that fires it and one that must not.
+//! The rules: symptom with thresholds → finding. Each has a test that fires it and one that must not.
 
 mod disk;
 #[cfg(any(test, feature = "examples"))]
