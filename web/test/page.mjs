@@ -304,6 +304,52 @@ async function source() {
   await page.context().close();
 }
 
+/** Traced calls: the counts are those of the program. */
+async function tracedCalls() {
+  const program = `volatile int sum;
+__attribute__((noinline)) void leaf(int n) { for (int i = 0; i < n; i++) sum += i; }
+__attribute__((noinline)) void work(void) { for (int i = 0; i < 10; i++) leaf(1000 * i); }
+int main(void) { for (int i = 0; i < 3; i++) work(); return 0; }
+`;
+  writeFileSync(join(folder, "calls.c"), program);
+  try {
+    execFileSync("cc", ["-pg", "-O1", "-o", "calls", "calls.c"], { cwd: folder, stdio: "ignore" });
+    run(["calls", "record", "-o", "calls.trace", "--", "./calls"]);
+  } catch (error) {
+    console.log(`skipped: can't compile or trace here: ${String(error.stderr ?? error).split("\n")[0]}`);
+    return;
+  }
+  run(["calls", "flame", "--html", "calls.html", "-i", "calls.trace"]);
+  const page = await open(join(folder, "calls.html"), { hash: "#tab=calls" });
+  const rows = await page.locator("#pane-calls table").first().locator("tbody tr:not(.gap)").evaluateAll((rows) => rows.map((row) => [...row.cells].map((cell) => cell.textContent)));
+  const counts = Object.fromEntries(rows.map((cells) => [cells.at(-1), cells[3]]));
+  check("Calls counts each call of the program", counts.leaf === "30" && counts.work === "3" && counts.main === "1", JSON.stringify(counts));
+  await page.locator("#pane-calls tbody tr", { hasText: "leaf" }).first().click();
+  const detail = await page.locator("#pane-calls .split").innerText();
+  check("a click on a function shows its lengths and slowest calls", detail.includes("lengths of 30 calls of leaf") && detail.includes("work"), detail.slice(0, 200));
+  await page.locator("#pane-calls button.link").click();
+  const hash = await page.evaluate(() => location.hash);
+  check("Calls leads to the flame graph of a function", hash.includes("focus=leaf") && page.problems.length === 0, `${hash} ${page.problems}`);
+  await page.context().close();
+}
+
+/** Requests to disks: the rows are those of the text. */
+async function requests() {
+  const recording = fileURLToPath(new URL("../../tests/golden/io-requests/io.data", import.meta.url));
+  run(["io", "--html", "io.html", "-i", recording]);
+  const numbers = JSON.parse(run(["io", "--json", "-i", recording]));
+  const page = await open(join(folder, "io.html"), { hash: "#tab=io" });
+  const rows = await page.locator("#pane-io table").first().locator("tbody tr:not(.gap)").evaluateAll((rows) => rows.map((row) => [...row.cells].map((cell) => cell.textContent)));
+  const shown = rows.map((cells) => Number(cells[2])).reduce((sum, count) => sum + count, 0);
+  const wanted = numbers.devices.reduce((sum, device) => sum + device.requests, 0);
+  check("Requests has all requests by whom", shown === wanted && wanted === 13, `${shown} on the page, ${wanted} in the text: ${JSON.stringify(rows)}`);
+  check("Requests names the processes", rows.some((cells) => cells.at(-1).startsWith("write dd 30996")), JSON.stringify(rows));
+  const total = numbers.operations.reduce((sum, operation) => sum + operation.device.total_ns + (operation.queue.total_ns ?? 0), 0);
+  const seen = Number((await dataset(page)).total);
+  check("the page of requests has the time of the text", Math.abs(seen - total) <= 1 && page.problems.length === 0, `${seen} on the page, ${total} in the text; ${page.problems}`);
+  await page.context().close();
+}
+
 /** The picture for mail and wikis: as wide as the window, head and status in it, the same share. */
 async function picture() {
   const truth = folded();
@@ -339,6 +385,8 @@ await circles();
 await hostileNames();
 await picture();
 await source();
+await tracedCalls();
+await requests();
 if (recordWall()) {
   const file = join(folder, "wall.html");
   for (const part of [keyWalk, roles, brush, looks, colours]) await part(file);
