@@ -68,6 +68,14 @@ const LOCKING: &[&str] = &[
     "ObjectSynchronizer::",
     "Parker::park",
     "Unsafe_Park",
+    // CPython's, with which Python's own locks are made, as of 3.8 to 3.14.
+    "PyThread_acquire_lock",
+    "acquire_timed",
+    "lock_PyThread_acquire_lock",
+    "rlock_acquire",
+    "_PyMutex_Lock",
+    "_PyParkingLot_Park",
+    "_PySemaphore_",
 ];
 
 /// Java's, as a perf map names compiled methods: with types before and after.
@@ -103,6 +111,12 @@ const FOR_LOCK: &[&str] = &[
 
 /// What is made of a lock's parts, and is none: all wait until another thread is done.
 const LATCHES: &[&str] = &["CountDownLatch"];
+
+/// What a thread of Python takes for a lock of the program, by how the names begin.
+const PYTHON_TAKES: &[&str] = &["PyThread_acquire_lock", "_PyMutex_Lock"];
+
+/// Functions of Python's threading.py that take a lock only to be woken, without their classes.
+const PYTHON_FOR_WORK: &[&str] = &["wait", "_wait_for_tstate_lock", "join", "_shutdown"];
 
 /// Functions from this list that wait for another thread's work, by parts of names.
 const FOR_WORK: &[&str] = &[
@@ -169,6 +183,18 @@ fn is_for_lock(locking: &[&str], caller: Option<&str>) -> bool {
     is_known || has_part(locking, FOR_LOCK) && !has_part(locking, LATCHES)
 }
 
+/// True if a Python function takes a lock by itself: `with lock:`. C code that does (`queue.SimpleQueue`) waits for work.
+fn is_python_lock(locking: &[&str], caller: Option<&str>) -> bool {
+    let takes = |name: &&str| PYTHON_TAKES.iter().any(|begin| name.starts_with(begin));
+    let for_work = |caller: &str| {
+        // Up to Python 3.10 a function's name is without its class.
+        let method =
+            caller.strip_suffix(" (threading.py)").map(|name| name.rsplit('.').next().unwrap_or(name));
+        method.is_some_and(|method| PYTHON_FOR_WORK.contains(&method))
+    };
+    locking.iter().any(takes) && caller.is_some_and(|caller| caller.ends_with(".py)") && !for_work(caller))
+}
+
 /// Where a thread of a Go program is without a goroutine to run, and where it waits for one.
 const GO_IDLE: &[&str] = &["runtime.stopm", "runtime.mPark"];
 
@@ -209,7 +235,8 @@ pub(crate) fn is_sleep<'n>(names: impl IntoIterator<Item = &'n str>) -> bool {
 /// show the reason.
 pub(crate) fn waits_for_work<'n>(names: impl IntoIterator<Item = &'n str>) -> Option<usize> {
     let (locking, caller) = locking_and_caller(names);
-    let is_for_work = has_part(&locking, FOR_WORK) && !is_for_lock(&locking, caller);
+    let is_lock = is_for_lock(&locking, caller) || is_python_lock(&locking, caller);
+    let is_for_work = has_part(&locking, FOR_WORK) && !is_lock;
     is_for_work.then(|| locking.len() - 1)
 }
 
@@ -274,7 +301,29 @@ mod tests {
         assert!(waits_for_lock_by_condition(format!("{wait}|take_gil|spin (gil.py)").split('|')));
         let queue = "__new_sem_wait_slow64|PyThread_acquire_lock_timed|Condition.wait (threading.py)";
         assert!(!waits_for_lock_by_condition(queue.split('|')));
+        assert_eq!(work(queue), Some(1));
         assert!(!waits_for_lock_by_condition("take_gil|spin (gil.py)".split('|')));
+    }
+
+    #[test]
+    fn a_lock_that_a_python_function_takes_is_one_and_what_wakes_a_condition_is_none() {
+        let take = "__new_sem_wait_slow64|PyThread_acquire_lock_timed";
+        let with_symbols = format!("{take}|acquire_timed|lock_PyThread_acquire_lock");
+        for take in [take, &with_symbols] {
+            assert_eq!(work(&format!("{take}|hold (app.py)|Thread.run (threading.py)")), None);
+            assert_eq!(
+                work(&format!("{take}|Condition.__enter__ (threading.py)|Queue.put (queue.py)")),
+                None
+            );
+            assert!(work(&format!("{take}|Condition.wait (threading.py)|Queue.get (queue.py)")).is_some());
+            assert!(work(&format!("{take}|Thread._wait_for_tstate_lock (threading.py)")).is_some());
+            assert!(
+                work(&format!("{take}|_wait_for_tstate_lock (threading.py)|join (threading.py)")).is_some()
+            );
+            assert_eq!(work(&format!("{take}|wait (app.py)")), None);
+            assert!(work(&format!("{take}|_queue_SimpleQueue_get_impl|_worker (thread.py)")).is_some());
+        }
+        assert!(!waits_for_lock_by_condition(format!("{take}|hold (app.py)").split('|')));
     }
 
     #[test]
