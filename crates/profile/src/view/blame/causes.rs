@@ -2,6 +2,7 @@
 
 use super::{Blame, BlameEnd, end_frames};
 use crate::grow::Grow as _;
+use crate::machine::language_runtime::runtime_of;
 use crate::profile::{Profile, TaskId};
 use crate::table::{CallsiteId, DsoKind, FrameId};
 use crate::view::wall::{Part, is_c_library, is_kernel, place_names};
@@ -69,7 +70,10 @@ pub fn end_function(
 ) -> (String, Option<String>) {
     let Some(callsite) = callsite else { return (String::new(), None) };
     let frames = end_frames(profile, callsite, end);
-    let is_own = |frame: &&FrameId| is_own_code(profile, **frame);
+    let runs_python = runs_python(profile, &frames);
+    let is_own = |frame: &&FrameId| {
+        is_own_code(profile, **frame) && !(runs_python && is_interpreter(profile, **frame))
+    };
     let is_user = |frame: &&FrameId| !is_kernel(profile, **frame);
     let own = frames.iter().rev().find(is_own);
     let Some(&frame) = own.or(frames.iter().rev().find(is_user)).or(frames.last()) else {
@@ -105,8 +109,12 @@ pub fn blamed_functions(profile: &Profile, blame: &Blame) -> Vec<BlamedFunction>
         let frames = path.callsite.map(|callsite| end_frames(profile, callsite, &path.end));
         let thread = thread_name(profile, blame.culprit(path));
         let mut names: Vec<&str> = Vec::new();
-        for frame in frames.unwrap_or_default().into_iter().filter(|&frame| is_own_code(profile, frame)) {
-            names.extend(place_names(profile, frame));
+        let frames = frames.unwrap_or_default();
+        let runs_python = runs_python(profile, &frames);
+        for &frame in frames.iter().filter(|frame| is_own_code(profile, **frame)) {
+            if !(runs_python && is_interpreter(profile, frame)) {
+                names.extend(place_names(profile, frame));
+            }
         }
         names.sort_unstable();
         names.dedup();
@@ -124,8 +132,17 @@ pub fn blamed_functions(profile: &Profile, blame: &Blame) -> Vec<BlamedFunction>
 /// Code of a program or its libraries, without the C library.
 fn is_own_code(profile: &Profile, frame: FrameId) -> bool {
     let dso = profile.dsos.of(profile.frames.of(frame).dso);
-    let is_code = matches!(dso.kind, DsoKind::File | DsoKind::PerfMap { .. });
+    let is_code = matches!(dso.kind, DsoKind::File | DsoKind::PerfMap { .. } | DsoKind::Python);
     is_code && !is_c_library(&dso.short_name) && place_names(profile, frame).next().is_some()
+}
+
+/// Whether functions of Python are on the stack: those of its interpreter are then its own matter.
+fn runs_python(profile: &Profile, frames: &[FrameId]) -> bool {
+    frames.iter().any(|frame| profile.dsos.of(profile.frames.of(*frame).dso).kind == DsoKind::Python)
+}
+
+fn is_interpreter(profile: &Profile, frame: FrameId) -> bool {
+    runtime_of(&profile.dsos.of(profile.frames.of(frame).dso).short_name) == Some("python")
 }
 
 /// Time that threads of one name waited, directly, for threads of another.
