@@ -119,7 +119,7 @@ export class StateBar {
     this.heading.textContent = `Where ${amount(sums.whole, sums.set.unit)} of ${data.about.io ? "requests'" : data.about.calls ? "calls'" : "thread"} time went — click a state to filter everything below`;
     const idle = data.states.indexOf("idle");
     this.idle.hidden = idle < 0 || (sums.idleLeftOut === 0 && !selection.idle);
-    this.idle.textContent = selection.idle ? "leave out idle time" : `+ ${amount(sums.idleLeftOut, sums.set.unit)} idle`;
+    this.idle.textContent = selection.idle ? "leave out idle time" : `idle left out: ${amount(sums.idleLeftOut, sums.set.unit)} — count it`;
     const parts = [...sums.states].map((value, state) => ({ value, state: data.states[state], at: state }));
     const shown = parts.filter((part) => part.value > 0 && (part.at !== idle || selection.idle)).sort((a, b) => b.value - a.value);
     for (const { value, state } of shown) {

@@ -295,7 +295,8 @@ class Page {
     }
     if (!frame || !frame.parent) {
       const counted = sums.set.wall ? "" : ` · ${countOf(sums.count, "sample", "samples")}`;
-      this.status.textContent = `${amount(sums.total, unit)} selected${counted} · ${mix(this.data, sums, this.store.current)}`;
+      const idle = sums.idleLeftOut > 0 ? ` · idle left out: ${amount(sums.idleLeftOut, unit)}` : "";
+      this.status.textContent = `${amount(sums.total, unit)} selected${idle}${counted} · ${mix(this.data, sums, this.store.current)}`;
       return;
     }
     const states = [...frame.states].map((value, state) => ({ value, state: this.data.states[state] })).filter((part) => part.value > 0).sort((a, b) => b.value - a.value);
