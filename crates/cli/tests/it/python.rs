@@ -129,3 +129,41 @@ fn python_functions_are_shown_running_and_waiting_between_native_ones() {
         assert!(lines.contains("app.py:4"), "{python}: {lines}");
     }
 }
+
+/// Four threads take turns in a lock, then the main thread waits for another that sleeps.
+const TURNS: &str = "\
+import threading, time
+lock = threading.Lock()
+def turns():
+    for _ in range(60):
+        with lock:
+            time.sleep(0.004)
+threads = [threading.Thread(target=turns) for _ in range(4)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+";
+
+#[test]
+#[ignore = "live: records on this machine"]
+fn a_lock_of_a_python_program_is_one_and_a_join_is_none() {
+    let interpreters = interpreters();
+    if interpreters.is_empty() || !is_readable() {
+        return println!("skipped: no CPython 3.8 to 3.13 in its usual place, or no right to read it");
+    }
+    let folder = ScratchFolder::private("turns").expect("a folder");
+    let folder = folder.path();
+    std::fs::write(folder.join("turns.py"), TURNS).expect("the program");
+    for python in interpreters {
+        let python = python.to_str().expect("plain");
+        tally(folder, &["record", "--off-cpu", "-o", "p.data", "--", python, "turns.py"]);
+        let findings: serde_json::Value =
+            serde_json::from_str(&tally(folder, &["why", "--json", "-i", "p.data"])).expect("JSON");
+        let findings = findings["findings"].as_array().expect("a list");
+        let lock = findings.iter().find(|finding| finding["name"] == "lock-contention");
+        let claim = lock.map_or("", |finding| finding["claim"].as_str().unwrap_or_default());
+        assert!(claim.contains("taken in turns()"), "{python}: {findings:#?}");
+        // Of five threads, four wait for three quarters of the time; the fifth joins them.
+        let share = lock.and_then(|finding| finding["share"].as_f64()).unwrap_or(0.0);
+        assert!((0.5..0.8).contains(&share), "{python}: {share}");
+    }
+}
