@@ -8,13 +8,8 @@ pub mod timer;
 
 use core::arch::asm;
 use core::sync::atomic::{AtomicBool, Ordering};
-pub use files::{
-    FOLDER, NEW_FILE, OLD_FILE, READ_ONLY, WRITE_ONLY_AT_ONCE, close, identity, open, punch, read, read_link,
-    truncate, try_open, try_open_in, unlink, write,
-};
-#[cfg(tally_timers)]
-pub use memory::map_file_lazily;
-pub use memory::{PROT, map_file, map_memory, protect, read_memory, unmap, write_memory};
+pub use files::*;
+pub use memory::*;
 
 /// One system call; the kernel's answer, negative errno on failure.
 ///
