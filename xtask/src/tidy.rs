@@ -38,6 +38,7 @@ const RULES: &[Rule] = &[
     ("types of one word have it to themselves", signatures::short_names_are_unique),
     ("no host or path of a single machine", text::no_machine_names),
     ("ARCHITECTURE.md is short", text::architecture_is_short),
+    ("the README is short and has the two commands", text::readme_has_the_two_commands),
     ("the maps of ARCHITECTURE.md are true", feature_map::maps_are_true),
     ("the fuzz corpus is small", text::corpus_is_small),
     ("every golden case is complete", text::golden_cases_are_complete),

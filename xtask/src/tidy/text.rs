@@ -50,6 +50,22 @@ pub fn architecture_is_short(files: &[File]) -> Vec<String> {
     }
 }
 
+/// The README is short, and has the commands for a newcomer and for a contributor.
+pub fn readme_has_the_two_commands(files: &[File]) -> Vec<String> {
+    const COMMANDS: [&str; 2] = ["cargo run --release -- run -- ", "cargo xtask ci"];
+    const WORDS: usize = 900;
+    let Some(readme) = files.iter().find(|file| file.path == "README.md") else {
+        return vec!["there is no README.md".to_owned()];
+    };
+    let missing = COMMANDS.iter().filter(|command| !readme.text.contains(**command));
+    let mut faults: Vec<String> = missing.map(|command| format!("it lacks the command {command}")).collect();
+    let words = readme.text.split_whitespace().count();
+    if words > WORDS {
+        faults.push(format!("it has {words} words; {WORDS} are enough"));
+    }
+    faults
+}
+
 /// Long runs grow the corpus; it is not a store of recordings.
 pub fn corpus_is_small(_: &[File]) -> Vec<String> {
     let mut inputs = Vec::new();
