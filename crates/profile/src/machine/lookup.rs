@@ -75,7 +75,7 @@ impl MachineState {
         &self.spans
     }
 
-    /// All threads seen so far; a [`ThreadId`] is a position here.
+    /// All threads seen so far; a [`super::ThreadId`] is a position here.
     #[must_use]
     pub fn threads(&self) -> &[Thread] {
         &self.threads

@@ -80,7 +80,7 @@ pub struct ExtraDimensions {
     pub transaction: Option<u64>,
     /// In another order for every sample, when single samples are requested (`--sort sample`).
     pub sample: Option<u64>,
-    /// The requested numbers ([`Profile::words`]), in that order.
+    /// The requested numbers ([`super::Profile::words`]), in that order.
     pub words: Vec<Option<u64>>,
 }
 
@@ -102,7 +102,7 @@ pub(super) static NO_EXTRA: ExtraDimensions = ExtraDimensions {
 /// Key of a cell: samples with equal keys share one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CellKey {
-    /// Index into [`Profile::events`].
+    /// Index into [`super::Profile::events`].
     pub event: u32,
     /// The running thread.
     pub task: TaskId,

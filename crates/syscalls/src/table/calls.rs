@@ -1,6 +1,6 @@
 //! The calls by name, each with its arguments in the table's own notation.
 
-/// A line for each system call: its name, its arguments ([`ArgKind::parse`]), and after `=` what it returns.
+/// A line for each system call: its name, its arguments ([`crate::argument::ArgKind::parse`]), and after `=` what it returns.
 pub(super) const CALLS: &str = "\
 read fd out u
 write fd in2 u

@@ -109,7 +109,9 @@ pub(super) fn system_calls(facts: &Facts) -> Option<Finding> {
         .against(against)
         .next(
             format!("tally flame --on-cpu{INPUT} -o calls.svg"),
-            "who makes the calls and what they cost (tally trace -s --by function counts them)",
+            &format!(
+                "who makes the calls and what they cost (how many: tally trace -s --by function {TARGET})"
+            ),
         )
 }
 

@@ -11,7 +11,7 @@ pub struct EndRecord {
     pub start_ns: u64,
     /// When it exited, or recording ended.
     pub end_ns: u64,
-    /// By [`OffCpuRecordKind`].
+    /// By [`super::OffCpuRecordKind`].
     pub total_ns: [u64; KIND_COUNT],
     /// The part of `total_ns` that no sample represents.
     pub carry_ns: [u64; KIND_COUNT],
@@ -21,7 +21,7 @@ pub struct EndRecord {
     pub tid: u32,
     /// Process of the thread.
     pub pid: u32,
-    /// Bits of [`flag`].
+    /// Bits of [`super::flag`].
     pub flags: u32,
     /// Number of `switches` at which the thread could have gone on.
     pub preemptions: u32,
@@ -33,7 +33,7 @@ pub struct EndRecord {
     pub comm: Vec<u8>,
     /// Lengths of the thread's waits for a CPU: once woken, and preempted.
     pub queue: Box<[QueueLengths; 2]>,
-    /// As in the lowest byte of [`SiteSums::print`].
+    /// As in the lowest byte of [`super::SiteSums::print`].
     pub life: u32,
 }
 
