@@ -69,7 +69,6 @@ pub fn judge(profile: &Profile, summary: &RunSummary, machine: &MachineChange, t
     let mut findings = verdict(&facts);
     for finding in &mut findings {
         finding.next = finding.next.replace(TARGET, target);
-        finding.advice = finding.advice.replace(TARGET, target);
     }
     Judgement { findings, wall: view, withheld: None, samples }
 }

@@ -51,7 +51,7 @@ pub struct Finding {
     pub against: Vec<String>,
     /// The command to run next, in shell syntax; the caller replaces [`INPUT`] and [`TARGET`].
     pub next: String,
-    /// Result of that command, and possible remedies; the caller replaces [`TARGET`].
+    /// Result of that command, and possible remedies.
     pub advice: String,
 }
 
