@@ -107,12 +107,7 @@ pub(super) fn system_calls(facts: &Facts) -> Option<Finding> {
         .evidence(evidence)
         .stacks(stacks.or_missing("the kernel's frames don't show which calls these are"))
         .against(against)
-        .next(
-            format!("tally flame --on-cpu{INPUT} -o calls.svg"),
-            &format!(
-                "who makes the calls and what they cost (how many: tally trace -s --by function {TARGET})"
-            ),
-        )
+        .next(format!("tally flame --on-cpu{INPUT} -o calls.svg"), "who makes the calls and what they cost")
 }
 
 /// True if the system call with most time reads or writes.
