@@ -162,11 +162,14 @@ fn try_cases_again(repo: &Repo, part: &mut PartScore, effort: Effort) -> Result<
     let pair = pair(repo, effort)?;
     let Some(comparison) = COMPARISONS.iter().find(|(name, _)| *name == part.name) else { return Ok(()) };
     for (name, score) in std::mem::take(&mut part.failed) {
-        let mut cases: Vec<Case> = recorded(repo).into_iter().filter(|case| case.name == name).collect();
+        let mut cases = recorded(repo);
         recordings::make(&pair, &mut cases, Some(&name))?;
         cases.retain(|case| case.name == name);
-        part.score -= score;
-        part.score += compare_all(&pair, *comparison, &cases).score;
+        // What can't be recorded again has failed.
+        if !cases.is_empty() {
+            part.score -= score;
+            part.score += compare_all(&pair, *comparison, &cases).score;
+        }
     }
     Ok(())
 }
