@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 /// The function through which Rust starts a thread: what it starts is only in its arguments.
 const STARTER: &str = "__rust_begin_short_backtrace";
-/// What stands for arguments left out.
+/// In the place of arguments left out.
 const LEFT_OUT: char = '…';
 /// What std::string is demangled to.
 const STRINGS: [&str; 2] = [

@@ -70,12 +70,8 @@ pub fn end_function(
 ) -> (String, Option<String>) {
     let Some(callsite) = callsite else { return (String::new(), None) };
     let frames = end_frames(profile, callsite, end);
-    let runs_python = runs_python(profile, &frames);
-    let is_own = |frame: &&FrameId| {
-        is_own_code(profile, **frame) && !(runs_python && is_interpreter(profile, **frame))
-    };
     let is_user = |frame: &&FrameId| !is_kernel(profile, **frame);
-    let own = frames.iter().rev().find(is_own);
+    let own = own_code(profile, &frames).next_back();
     let Some(&frame) = own.or(frames.iter().rev().find(is_user)).or(frames.last()) else {
         return (String::new(), None);
     };
@@ -109,12 +105,8 @@ pub fn blamed_functions(profile: &Profile, blame: &Blame) -> Vec<BlamedFunction>
         let frames = path.callsite.map(|callsite| end_frames(profile, callsite, &path.end));
         let thread = thread_name(profile, blame.culprit(path));
         let mut names: Vec<&str> = Vec::new();
-        let frames = frames.unwrap_or_default();
-        let runs_python = runs_python(profile, &frames);
-        for &frame in frames.iter().filter(|frame| is_own_code(profile, **frame)) {
-            if !(runs_python && is_interpreter(profile, frame)) {
-                names.extend(place_names(profile, frame));
-            }
+        for frame in own_code(profile, &frames.unwrap_or_default()) {
+            names.extend(place_names(profile, *frame));
         }
         names.sort_unstable();
         names.dedup();
@@ -129,20 +121,19 @@ pub fn blamed_functions(profile: &Profile, blame: &Blame) -> Vec<BlamedFunction>
     rows
 }
 
-/// Code of a program or its libraries, without the C library.
-fn is_own_code(profile: &Profile, frame: FrameId) -> bool {
-    let dso = profile.dsos.of(profile.frames.of(frame).dso);
-    let is_code = matches!(dso.kind, DsoKind::File | DsoKind::PerfMap { .. } | DsoKind::Python);
-    is_code && !is_c_library(&dso.short_name) && place_names(profile, frame).next().is_some()
-}
-
-/// Whether functions of Python are on the stack: those of its interpreter are then its own matter.
-fn runs_python(profile: &Profile, frames: &[FrameId]) -> bool {
-    frames.iter().any(|frame| profile.dsos.of(profile.frames.of(*frame).dso).kind == DsoKind::Python)
-}
-
-fn is_interpreter(profile: &Profile, frame: FrameId) -> bool {
-    runtime_of(&profile.dsos.of(profile.frames.of(frame).dso).short_name) == Some("python")
+/// Code of a program or its libraries, without the C library. Where functions of Python are on the stack, those of its
+/// interpreter are none.
+fn own_code<'f>(profile: &Profile, frames: &'f [FrameId]) -> impl DoubleEndedIterator<Item = &'f FrameId> {
+    let dso = |frame: FrameId| profile.dsos.of(profile.frames.of(frame).dso);
+    let runs_python = frames.iter().any(|frame| dso(*frame).kind == DsoKind::Python);
+    let is_own = move |frame: FrameId| {
+        let dso = dso(frame);
+        let is_code = matches!(dso.kind, DsoKind::File | DsoKind::PerfMap { .. } | DsoKind::Python);
+        let is_interpreter = runs_python && runtime_of(&dso.short_name) == Some("python");
+        let is_named = || place_names(profile, frame).next().is_some();
+        is_code && !is_interpreter && !is_c_library(&dso.short_name) && is_named()
+    };
+    frames.iter().filter(move |frame| is_own(**frame))
 }
 
 /// Time that threads of one name waited, directly, for threads of another.
