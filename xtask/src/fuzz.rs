@@ -5,13 +5,12 @@ mod driver;
 mod findings;
 
 use std::path::Path;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use driver::{Driver, Outcome, Slice};
 
+use crate::parallel;
 use crate::repo::Repo;
 use crate::score::{self, Score, skip};
 
@@ -36,19 +35,17 @@ pub fn run(repo: &Repo, seconds: u64) -> Result<Score> {
     if targets.is_empty() {
         return Ok(skip("fuzz", "no target"));
     }
-    let (next, score) = (AtomicUsize::new(0), Mutex::new(Score::default()));
-    let work = |worker: usize| -> Result<()> {
+    let outcomes = parallel::map_by_worker(&targets, |worker, target| -> Result<Score> {
         let keep = repo.target().join(format!("fuzz/{worker}"));
-        while let Some(target) = targets.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let outcome = driver.run(&Slice { target, seconds, keep: &keep, seed: 1 })?;
-            print_outcome(target, &outcome, &keep);
-            *score.lock().expect("no thread panics") +=
-                Score::of(outcome.fault.is_none() && outcome.inputs > 0);
-        }
-        Ok(())
-    };
-    on_every_cpu(work)?;
-    Ok(score.into_inner().expect("no thread panics"))
+        let outcome = driver.run(&Slice { target, seconds, keep: &keep, seed: 1 })?;
+        print_outcome(target, &outcome, &keep);
+        Ok(Score::of(outcome.fault.is_none() && outcome.inputs > 0))
+    });
+    let mut score = Score::default();
+    for outcome in outcomes {
+        score += outcome?;
+    }
+    Ok(score)
 }
 
 fn print_outcome(target: &str, outcome: &Outcome, keep: &Path) {

@@ -1,24 +1,34 @@
 //! The same work for each of many things, on all CPUs.
 
 use std::num::NonZero;
+use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 /// Calls `work` for each item, with as many threads as there are CPUs; the results are in the items' order.
 pub fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    map_by_worker(items, |_, item| work(item))
+}
+
+/// The same; `work` has the number of its thread, too, below the number of CPUs.
+pub fn map_by_worker<T: Sync, R: Send>(items: &[T], work: impl Fn(usize, &T) -> R + Sync) -> Vec<R> {
     let next = AtomicUsize::new(0);
-    let take_turns = || {
+    let take_turns = &|worker| {
         let mut done = Vec::new();
         loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
             let Some(item) = items.get(at) else { return done };
-            done.push((at, work(item)));
+            done.push((at, work(worker, item)));
         }
     };
     let cpus = thread::available_parallelism().map_or(1, NonZero::get);
     let mut results: Vec<(usize, R)> = thread::scope(|scope| {
-        let workers: Vec<_> = (0..cpus.min(items.len())).map(|_| scope.spawn(take_turns)).collect();
-        workers.into_iter().flat_map(|worker| worker.join().expect("a worker panicked")).collect()
+        let workers = 0..cpus.min(items.len());
+        let workers: Vec<_> = workers.map(|worker| scope.spawn(move || take_turns(worker))).collect();
+        workers
+            .into_iter()
+            .flat_map(|worker| worker.join().unwrap_or_else(|why| resume_unwind(why)))
+            .collect()
     });
     results.sort_by_key(|(at, _)| *at);
     results.into_iter().map(|(_, result)| result).collect()

@@ -3,10 +3,8 @@
 //! function must equal the programs' own counts.
 
 use std::collections::BTreeMap;
-use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -14,9 +12,9 @@ use anyhow::{Context, Result, bail};
 use super::pt_text::{same_lines, same_packets, same_samples};
 use super::{Effort, Pair};
 use crate::cargo::cargo;
-use crate::process;
 use crate::repo::Repo;
 use crate::score::{Score, skip};
+use crate::{parallel, process};
 
 const BUILD_LIMIT: Duration = Duration::from_secs(20 * 60);
 const STEP_LIMIT: Duration = Duration::from_secs(600);
@@ -97,24 +95,13 @@ pub fn compare(repo: &Repo, pair: &Pair) -> Result<Score> {
     }
     let stepper = repo.target().join("debug/examples/pt_step");
     let most_steps = most_steps(pair.effort);
-    let queue = Mutex::new(SUBJECTS.iter());
-    let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
-    let worker = &|cpu: usize| -> Result<Score> {
-        let mut score = Score::default();
-        while let Some(subject) = next() {
-            score += one(pair, Stepper { program: &stepper, cpu, most_steps }, subject)?;
-        }
-        Ok(score)
-    };
-    let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let scores = parallel::map_by_worker(SUBJECTS, |cpu, subject| {
+        one(pair, Stepper { program: &stepper, cpu, most_steps }, subject)
+    });
     let mut score = Score::default();
-    std::thread::scope(|scope| -> Result<()> {
-        let workers: Vec<_> = (0..cores).map(|cpu| scope.spawn(move || worker(cpu))).collect();
-        for worker in workers {
-            score += worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-        }
-        Ok(())
-    })?;
+    for part in scores {
+        score += part?;
+    }
     score += lock_table(pair)?;
     Ok(score)
 }
