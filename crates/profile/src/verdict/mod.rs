@@ -177,12 +177,17 @@ fn put_own_first(found: &mut [Finding], facts: &Facts) {
     }
 }
 
-/// Threads that wait for each other wait for what others of them do: that comes first.
-fn put_causes_first(found: &mut Vec<Finding>, facts: &Facts) {
+/// A finding comes before waits for each other if it explains this part of the waits' share.
+const MOST_OF_WAITS: f64 = 0.5;
+
+/// Threads that wait for each other wait for what others of them do. Findings about that come first, unless they
+/// explain so much less that the waits must have another cause, too.
+fn put_causes_first(found: &mut [Finding], facts: &Facts) {
     let waits = found.iter().position(|finding| finding.name == "waiting-for-others");
     if let Some(at) = waits.filter(|_| rules::wait_for_each_other(facts)) {
-        let finding = found.remove(at);
-        found.push(finding);
+        let least = MOST_OF_WAITS * found[at].share;
+        let causes = found[at + 1..].partition_point(|finding| finding.share >= least);
+        found[at..=at + causes].rotate_left(1);
     }
 }
 

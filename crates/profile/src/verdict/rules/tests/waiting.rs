@@ -74,17 +74,20 @@ fn waiting_rules() {
     assert_eq!(found.iter().map(|f| f.name).collect::<Vec<_>>(), ["waiting-for-others", "cpu-saturation"]);
     assert!(found[0].evidence.contains(&"woken by: redis 75 %, irq:device 25 %".to_owned()), "{found:?}");
     // A pipeline whose last process reads the disk. The disk is the cause, not the waits of the others.
-    let pipeline = |own| {
+    let of_disk = |disk, own| {
         with(|f| {
-            f.times.on_ns = 10 * UNIT;
+            f.times.on_ns = (40 - disk) * UNIT;
             blocked(f, WaitReason::Pipe, 60);
-            blocked(f, WaitReason::Disk, 30);
+            blocked(f, WaitReason::Disk, disk);
             f.waits.enders.insert(WaitReason::Pipe, vec![("grep".into(), 60 * UNIT)]);
             f.waits.ended_by_own.insert(WaitReason::Pipe, own * UNIT);
         })
     };
+    let pipeline = |own| of_disk(31, own);
     let names = |facts: &Facts| verdict(facts).iter().map(|f| f.name).collect::<Vec<_>>();
     assert_eq!(names(&pipeline(58)), ["disk", "waiting-for-others"]);
+    // A third of the waits' time doesn't explain them.
+    assert_eq!(names(&of_disk(22, 58)), ["waiting-for-others", "disk"]);
     assert_eq!(names(&pipeline(2)), ["waiting-for-others", "disk"]);
     assert!(verdict(&pipeline(58))[1].claim.starts_with("Its threads wait for each other: 60 %"));
     let timers = |variation| {
