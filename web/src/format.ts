@@ -56,6 +56,8 @@ export function tickLabel(ns: number, step: number): string {
 /** Template arguments first, then the middle: the last component is what tells names of one template from another. */
 export function shorten(name: string, width: number, measure: (text: string) => number): string {
   if (measure(name) <= width) return name;
+  // Of several functions the first and the last tell them from others.
+  if (name.includes(" < ")) return middle(name, width, measure);
   // The file of a Python function is the first to go.
   const plain = withoutArguments(name).replace(/ \([^()]*\)$/, "");
   if (plain !== name && measure(plain) <= width) return plain;
@@ -83,8 +85,8 @@ export function withoutArguments(name: string): string {
   let [depth, text] = [0, ""];
   for (let at = 0; at < name.length; at++) {
     const char = name[at]!;
-    // Not the arrows and shifts of operators.
-    if (char === "<" && at > 0 && !name.slice(Math.max(0, at - 9), at).endsWith("operator") && name[at - 1] !== "<") {
+    // Not the arrows and shifts of operators, and not Python's `f.<locals>.g`.
+    if (char === "<" && at > 0 && name[at - 1] !== "." && !name.slice(Math.max(0, at - 9), at).endsWith("operator") && name[at - 1] !== "<") {
       if (depth++ === 0) text += "<…";
     } else if (char === ">" && depth > 0 && name[at - 1] !== "-") {
       if (--depth === 0) text += ">";

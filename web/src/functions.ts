@@ -2,7 +2,7 @@
 
 import { Data } from "./data";
 import { el } from "./dom";
-import { amount, percent, withoutArguments } from "./format";
+import { amount, countOf, grouped, percent, withoutArguments } from "./format";
 import { classOf, frameColour, stateColour } from "./palette";
 import { Store } from "./selection";
 import { FunctionRow, Found, functions, Sums } from "./sums";
@@ -24,7 +24,7 @@ export class Functions {
     let rows = functions(this.data, sums);
     const all = rows.length;
     if (found.hit) rows = rows.filter((row) => found.hit![row.name]);
-    this.note.textContent = `${rows.length === all ? all : `${rows.length} of ${all}`} functions · shares of ${amount(sums.total, sums.set.unit)} · click shows only the stacks of a function`;
+    this.note.textContent = `${rows.length === all ? "" : `${grouped(rows.length)} of `}${countOf(all, "function", "functions")} · shares of ${amount(sums.total, sums.set.unit)} · click shows only the stacks of a function`;
     this.table.show(rows);
   }
 
@@ -43,7 +43,7 @@ export class Functions {
       { title: "self by state", class: "bar", cell: (row) => bar(data, row.own, row.ownSum, whole()) },
       { title: "total", class: "n", sort: (row) => row.totalSum, cell: (row) => amount(row.totalSum, unit()) },
       { title: "%", class: "n", cell: (row) => percent(row.totalSum, whole()) },
-      { title: "total by state", class: "bar", cell: (row) => bar(data, row.total, row.totalSum, whole()) },
+      { title: "total by state", class: "bar wide", cell: (row) => bar(data, row.total, row.totalSum, whole()) },
       { title: "on CPU", help: "own time on a CPU", class: "n wide", sort: (row) => row.own[0], cell: (row) => (row.own[0] > 0 ? amount(row.own[0], unit()) : "") },
       { title: "waiting", help: "own time not on a CPU", class: "n wide", sort: (row) => row.ownSum - row.own[0], cell: (row) => (row.ownSum > row.own[0] ? amount(row.ownSum - row.own[0], unit()) : "") },
       { title: "function", class: "name", sort: (row) => data.names[row.name], cell: (row) => functionName(data.names[row.name], data.kinds[row.name]) },

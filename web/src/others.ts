@@ -24,7 +24,7 @@ export class Locks {
       { title: "longest", class: "n wide", sort: (lock) => lock.max, cell: (lock) => duration(lock.max) },
       { title: "threads", class: "n", sort: (lock) => lock.threads.length, cell: (lock) => String(lock.threads.length) },
       { title: "lock", class: "name", sort: (lock) => lock.what, cell: (lock) => lock.what },
-      { title: "released by", class: "name", cell: (lock) => (lock.holder ? `${lock.holder.name} ${lock.holder.tid || ""} (${lock.holder.percent} %)` : "not known") },
+      { title: "released by", class: "name wide", cell: (lock) => (lock.holder ? `${lock.holder.name} ${lock.holder.tid || ""} (${lock.holder.percent} %)` : "not known") },
     ], (lock) => this.choose(lock));
     const note = locks.length ? `${countOf(locks.length, "lock", "locks")} · whole recording, ${duration(whole)} of waiting · a click selects the waiting threads` : "No thread waited for a lock.";
     this.box.append(el("p", { class: "note", text: note }), table.box, this.detail);

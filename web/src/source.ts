@@ -22,7 +22,7 @@ export class SourceView {
     sources.forEach((source, at) => this.pick.append(el("option", { value: at, text: `${percent(source.share, 1)} ${source.name} — ${source.file}` })));
     this.pick.addEventListener("change", () => void this.show(Number(this.pick.value)));
     const missing = no_code > 0 ? ` The code of ${countOf(no_code, "function", "functions")} that ran is not on the machine that made the page.` : "";
-    this.box.append(el("p", { class: "note", text: `Samples by line, of the whole recording.${missing}` }), this.hot, el("p", {}, el("label", {}, "Code of ", this.pick)), this.code);
+    this.box.append(el("p", { class: "note", text: `Lines with the most samples, where line numbers are known, of the whole recording.${missing}` }), this.hot, el("p", {}, el("label", {}, "Code of ", this.pick)), this.code);
     store.watch((selection, changed) => { if (changed.has("tab") || changed.has("focus")) void this.open(selection.tab, selection.focus); });
     void this.open(store.current.tab, store.current.focus);
   }

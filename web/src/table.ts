@@ -1,6 +1,7 @@
 // A table with columns that sort and rows that are made only where they are seen.
 
 import { clear, el } from "./dom";
+import { shorten } from "./format";
 
 export interface Column<R> {
   title: string;
@@ -32,7 +33,12 @@ export class Table<R> {
     this.scroll = el("div", { class: "table", tabindex: "-1" }, table);
     this.box = this.scroll;
     this.scroll.addEventListener("scroll", () => this.draw());
-    new ResizeObserver(() => this.draw()).observe(this.scroll);
+    new ResizeObserver(() => {
+      const width = this.scroll.clientWidth;
+      if (width !== this.width) this.drawn = "";
+      this.width = width;
+      this.draw();
+    }).observe(this.scroll);
   }
 
   show(rows: R[]): void {
@@ -60,7 +66,9 @@ export class Table<R> {
     this.draw();
   }
 
+  /** The rows that are drawn, at which width. */
   private drawn = "";
+  private width = 0;
 
   private draw(): void {
     const room = Math.ceil((this.scroll.clientHeight || 400) / ROW);
@@ -81,5 +89,23 @@ export class Table<R> {
       this.body.append(line);
     }
     this.body.append(this.after);
+    this.fitNames();
+  }
+
+  /** Names that don't fit lose their middle: the end tells functions of one class from each other. */
+  private fitNames(): void {
+    const tooLong = [...this.body.querySelectorAll<HTMLElement>("td.name")].filter((cell) => cell.scrollWidth > cell.clientWidth);
+    if (tooLong.length === 0) return;
+    const pen = document.createElement("canvas").getContext("2d")!;
+    pen.font = getComputedStyle(tooLong[0]).font;
+    const measure = (text: string) => pen.measureText(text).width;
+    for (const cell of tooLong) {
+      const box = cell.firstElementChild ?? cell;
+      const name = box.lastChild;
+      if (!(name instanceof Text)) continue;
+      cell.title ||= (box as HTMLElement).title || name.data;
+      const excess = cell.scrollWidth - cell.clientWidth;
+      name.data = shorten(name.data, measure(name.data) - excess - 2, measure) || name.data;
+    }
   }
 }

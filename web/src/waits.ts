@@ -29,7 +29,7 @@ export class Waits {
       { title: "p50", class: "n", help: "half of the recorded waits are shorter; waits known as a sum count with their mean", sort: (row) => row.p50, cell: (row) => (row.count > 0 ? duration(row.p50) : "") },
       { title: "p99", class: "n", sort: (row) => row.p99, cell: (row) => (row.count > 0 ? duration(row.p99) : "") },
       { title: "longest", class: "n wide", sort: (row) => row.max, cell: (row) => (row.max > 0 ? duration(row.max) : "") },
-      { title: "lengths", class: "bar", help: "number of waits by length, in powers of two", cell: (row) => spark(row) },
+      { title: "lengths", class: "bar wide", help: "number of waits by length, in powers of two", cell: (row) => spark(row) },
       { title: "state", sort: (row) => this.data.states[row.state], cell: (row) => stateMark(this.data.states[row.state]) },
       { title: "where", class: "name", sort: (row) => row.label, cell: (row) => el("span", { title: stackOf(this.data, row.node).join(" < "), text: row.label }) },
     ], (row) => this.choose(row), 0, (row) => (row === this.chosen ? "chosen" : ""));
@@ -70,7 +70,7 @@ export class Waits {
     const wakers = el("section", {}, el("h3", { text: known > 0 ? `${ended} (of the ${percent(known, row.total)} where it is known)` : `${ended}: not recorded` }));
     for (const [waker, ns] of [...by].sort((a, b) => b[1] - a[1]).slice(0, 4)) {
       const node = data.wakerNode[waker - 1];
-      wakers.append(el("h4", { text: `${percent(ns, known)} ${data.about.data.wakers[waker - 1] || "unknown"}` }), stackList(node ? stackOf(data, node) : []));
+      wakers.append(el("h4", { text: `${percent(ns, known)} ${data.about.data.wakers[waker - 1] || "unknown"}` }), wakerStack(node ? stackOf(data, node) : []));
     }
     this.detail.append(sleeper, wakers);
   }
@@ -84,6 +84,12 @@ export function stateMark(state: string): HTMLElement {
 
 function stackList(names: string[]): HTMLElement {
   return el("ol", { class: "stack" }, ...names.slice(0, 14).map((name) => el("li", { title: name, text: name })), names.length > 14 ? el("li", { class: "dim", text: `… ${names.length - 14} more` }) : null);
+}
+
+/** Programs outside the recording have no stacks. */
+function wakerStack(names: string[]): HTMLElement {
+  const isKnown = names.some((name) => name !== "[unknown]");
+  return isKnown ? stackList(names) : el("p", { class: "dim", text: "its stack was not recorded" });
 }
 
 /** Names of a stack, innermost first, without the kernel's if there are others. */

@@ -62,8 +62,8 @@ fn without_arguments(name: &str) -> String {
     let (mut depth, mut text, mut before) = (0usize, String::new(), ' ');
     for (at, letter) in name.char_indices() {
         match letter {
-            // Not the arrows and shifts of operators.
-            '<' if at > 0 && before != '<' && !name[..at].ends_with("operator") => {
+            // Not the arrows and shifts of operators, and not Python's `f.<locals>.g`.
+            '<' if at > 0 && !['<', '.'].contains(&before) && !name[..at].ends_with("operator") => {
                 if depth == 0 {
                     text += "<…";
                 }
@@ -95,6 +95,7 @@ mod tests {
         assert_eq!(of(5), "…:…nd");
         assert_eq!(without_arguments("operator<<"), "operator<<");
         assert_eq!(without_arguments("a<b"), "a<b");
+        assert_eq!(without_arguments("f.<locals>.g"), "f.<locals>.g");
     }
 
     #[test]

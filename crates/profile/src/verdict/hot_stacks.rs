@@ -36,7 +36,7 @@ pub struct HotStacks {
 }
 
 /// Text after the name of a thread that ran instead without being recorded.
-pub(super) const NOT_RECORDED: &str = " (not recorded)";
+pub(super) const NOT_RECORDED: &str = " (outside the recording)";
 
 /// Kernel functions that spin for a lock, by how their names begin.
 pub(super) const SPINNING: &[&str] = &[

@@ -237,7 +237,7 @@ fn who_ran_instead_is_told_by_stack_where_it_was_recorded() {
     let mut facts = firing(6);
     facts.times.preempted_ns = 40 * UNIT;
     facts.places.instead =
-        vec![("make (not recorded)".into(), 30 * UNIT), ("hog: spin < main".into(), 10 * UNIT)];
+        vec![("make (outside the recording)".into(), 30 * UNIT), ("hog: spin < main".into(), 10 * UNIT)];
     let told = ask(6, &facts).stacks;
     assert_eq!((told.of, told.what, told.top.len()), (ShareBase::Preempted, "who ran instead", 2));
     facts.places.instead.pop();
