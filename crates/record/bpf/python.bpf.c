@@ -21,6 +21,10 @@
 #define SWITCH_EVERY_NS 20000 /* a thread's switches are looked at once per this time, and so often at once */
 #define SWITCH_BURST 64
 
+/* A thread that runs no Python: its state is looked for at so many switches, then at one in so many. */
+#define MISSES_LOOKED_AT 16
+#define MISSES_LEFT_OUT 64
+
 #define ASK_FIRST_NS 10000000ULL
 #define ASK_LAST_NS 40000000000ULL
 
@@ -49,7 +53,7 @@ struct py_thread {
 	u64 mm;
 	u64 spent_ns; /* token bucket of switches */
 	u32 tid;
-	u32 spare;
+	u32 misses; /* switches in a row at which it had no thread state */
 };
 
 struct {
@@ -262,13 +266,26 @@ INLINE u64 state_of(struct py_process *of, struct py_thread *slot, u32 tid, u64 
 	if (slot->tid == tid && slot->mm == mm && state && read_word(state + of->thread_id) == identity)
 		return state;
 	state = find_state(of, identity);
-	if (slot->tid != tid) {
+	if (slot->tid != tid || slot->mm != mm) {
 		slot->spent_ns = 0;
+		slot->misses = 0;
 		slot->tid = tid;
 	}
 	slot->mm = mm;
 	slot->state = state;
+	slot->misses = state ? 0 : slot->misses + 1;
 	return state;
+}
+
+/* Whether a switch is left out, since the thread had no state at those before: the search goes through all threads. */
+INLINE int is_foreign(struct py_thread *slot, u32 tid, u64 mm)
+{
+	if (slot->tid != tid || slot->mm != mm || slot->misses < MISSES_LOOKED_AT)
+		return 0;
+	if (slot->misses % MISSES_LEFT_OUT == 0)
+		return 0;
+	slot->misses++;
+	return 1;
 }
 
 /* Whether the thread has switched so often that this switch is left out. */
@@ -284,17 +301,20 @@ INLINE int is_spent(struct py_thread *slot, u64 now)
 	return 0;
 }
 
-INLINE void walk(struct py_ring *ring, struct task_struct___py *task, struct py_process *of, u64 kind, u64 now)
+INLINE void walk(struct py_ring *ring, struct task_struct___py *task, struct py_process *of, u64 kind)
 {
 	u32 tid = task->pid, at = tid & (SLOTS - 1);
 	struct py_thread *slot = bpf_map_lookup_elem(&threads, &at);
-	u64 state, used;
+	u64 state, used, now;
 
-	if (!slot || !has_room(ring, PY_HEAD_WORDS + 2 * PY_MAX_FRAMES))
+	if (!slot || (kind == PY_SWITCH && is_foreign(slot, tid, (u64)task->mm)))
+		return;
+	if (!has_room(ring, PY_HEAD_WORDS + 2 * PY_MAX_FRAMES))
 		return;
 	state = state_of(of, slot, tid, (u64)task->mm, task->thread.fsbase);
 	if (!state)
 		return;
+	now = bpf_ktime_get_ns();
 	if (kind == PY_SWITCH && is_spent(slot, now))
 		used = PY_HEAD_WORDS | PY_SKIPPED;
 	else
@@ -308,7 +328,7 @@ INLINE void walk(struct py_ring *ring, struct task_struct___py *task, struct py_
 INLINE void look(u64 kind)
 {
 	struct task_struct___py *task = (void *)bpf_get_current_task_btf();
-	u64 mm = (u64)task->mm, now;
+	u64 mm = (u64)task->mm;
 	u32 tgid = task->tgid;
 	struct py_process *of;
 	struct py_ring *ring;
@@ -328,11 +348,10 @@ INLINE void look(u64 kind)
 		return;
 	}
 	*(volatile u64 *)&ring->busy = 1;
-	now = bpf_ktime_get_ns();
 	if (of)
-		walk(ring, task, of, kind, now);
+		walk(ring, task, of, kind);
 	else
-		ask(ring, task, mm, now);
+		ask(ring, task, mm, bpf_ktime_get_ns());
 	*(volatile u64 *)&ring->busy = 0;
 }
 

@@ -69,18 +69,17 @@ impl PythonEngine {
         program.fd().ok()
     }
 
-    /// Copies frames of this process from now on.
+    /// Copies frames of this process at samples from now on.
     pub fn watch(&mut self, pid: u32, words: [u64; PROCESS_WORDS]) {
         // A full table leaves it with its native frames.
         let _ = self.processes.insert(pid, words, 0);
-        if self.is_idle_at_switches {
-            self.is_idle_at_switches = false;
-            self.attach_to_switches();
-        }
     }
 
-    /// Only where there is Python: each switch of the machine pays for it.
-    fn attach_to_switches(&mut self) {
+    /// Copies frames at switches too from now on. Only where Python runs: each switch of the machine pays for it.
+    pub fn copy_at_switches(&mut self) {
+        if !std::mem::take(&mut self.is_idle_at_switches) {
+            return;
+        }
         let program: Result<&mut BtfTracePoint, Error> = program_of(&mut self.ebpf, "on_leave");
         // Without it waits have their native frames only.
         let _ = program.map(BtfTracePoint::attach);

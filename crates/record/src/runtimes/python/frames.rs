@@ -77,6 +77,14 @@ impl PythonProcess {
         Self { interpreter, mm, memory: open_memory(pid), codes: FxHashMap::default() }
     }
 
+    /// Whether its interpreter is initialized: a program may link one and never use it.
+    #[must_use]
+    pub fn has_begun(&self) -> bool {
+        let first = self.interpreter.runtime.wrapping_add(self.interpreter.offsets.interpreters.into());
+        let mut word = [0; 8];
+        self.memory.as_ref().is_some_and(|memory| read_memory(memory, first, &mut word)) && word != [0; 8]
+    }
+
     /// The frames of its threads that wait now.
     pub fn waiting(&self, pid: u32) -> Vec<(u32, Vec<RawFrame>)> {
         self.memory.as_ref().map_or_else(Vec::new, |memory| waiting_threads(pid, memory, &self.interpreter))

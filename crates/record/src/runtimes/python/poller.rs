@@ -59,6 +59,8 @@ struct Reader {
     unknown: Vec<PythonVersion>,
     runtimes: Vec<String>,
     young: Vec<YoungProcess>,
+    /// Processes that mapped an interpreter which has not begun, such as `perf`, which can run Python scripts.
+    dormant: Vec<u32>,
 }
 
 /// Frames as they were copied.
@@ -94,6 +96,7 @@ impl PythonReader {
             unknown: Vec::new(),
             runtimes: Vec::new(),
             young: Vec::new(),
+            dormant: Vec::new(),
         };
         Self { shared: Arc::new(Mutex::new(reader)), ends: Arc::default() }
     }
@@ -214,6 +217,7 @@ impl Reader {
                 self.young.push(young);
             }
         }
+        self.wake_dormant();
         if self.young.is_empty() && !self.is_pressed { TICK } else { SHORT_TICK }
     }
 
@@ -261,7 +265,24 @@ impl Reader {
         }
     }
 
-    /// Whether a process runs Python. If so its frames are copied from now on.
+    /// Looks which interpreters have begun since the last time.
+    fn wake_dormant(&mut self) {
+        for pid in std::mem::take(&mut self.dormant) {
+            let Some(process) = self.processes.get(&pid) else { continue };
+            if !process.has_begun() {
+                self.dormant.push(pid);
+                continue;
+            }
+            let name = process.interpreter.binary.name.clone();
+            if !self.runtimes.contains(&name) {
+                self.runtimes.push(name);
+            }
+            self.engine.copy_at_switches();
+            self.read_waiting(pid);
+        }
+    }
+
+    /// Whether a process has a Python interpreter. If so its frames are copied from now on.
     fn look_at(&mut self, pid: u32, mm: u64) -> bool {
         if pid == std::process::id() {
             return false;
@@ -271,12 +292,10 @@ impl Reader {
         match self.binaries.find_in(pid, &read) {
             FoundPython::Interpreter(interpreter) => {
                 let words = process_words(&interpreter.offsets, interpreter.runtime, mm);
-                if !self.runtimes.contains(&interpreter.binary.name) {
-                    self.runtimes.push(interpreter.binary.name.clone());
-                }
                 self.processes.insert(pid, PythonProcess::new(pid, *interpreter, mm));
                 self.engine.watch(pid, words);
-                self.read_waiting(pid);
+                self.dormant.push(pid);
+                self.wake_dormant();
                 return true;
             }
             FoundPython::Unknown(version) if !self.unknown.contains(&version) => self.unknown.push(version),
