@@ -20,7 +20,7 @@ export class Head {
     this.input.addEventListener("input", () => events.search(this.input.value));
     this.box = el("header", { class: "head" },
       el("h1", { title: about.title, text: about.title }),
-      el("p", { class: "facts" }, el("strong", { text: about.subtitle }), " · ", dot, about.machine ? ` · ${about.machine}` : ""),
+      el("p", { class: "facts" }, el("strong", { text: about.subtitle }), dot, about.machine ? el("span", { text: about.machine }) : null),
       el("div", { class: "tools" }, this.input, this.found,
         el("button", { type: "button", title: "light or dark (t)", "aria-label": "light or dark", text: "◐", on: { click: () => events.theme() } }),
         el("button", { type: "button", title: "all keys (?)", "aria-label": "all keys", text: "?", on: { click: () => events.keys() } })));
@@ -55,10 +55,13 @@ export function cards(data: Data, store: Store): HTMLElement | null {
   return el("section", { class: "cards", "aria-label": "findings" }, ...about.findings.map((finding, at) => card(finding, at, all, data, store)));
 }
 
+const LEAST_PLACE = 0.02;
+
 /** The place of a finding, with the callers that tell it from others where it is about waits. */
 function placeOf(finding: Finding, data: Data): { share: string; what: string; stack: string } | null {
   const stack = finding.stacks[0];
-  if (!stack) return null;
+  // Where time is spread out, one place explains nothing.
+  if (!stack || stack.share < LEAST_PLACE) return null;
   const found = { share: percent(stack.share, 1), what: stack.what, stack: stack.stack };
   const { states } = proof(finding, data.states);
   if (!stack.what.startsWith("where threads wait") || !states?.length || finding.name === "cpu-saturation") return found;

@@ -370,6 +370,7 @@ fn place(row: &HotFunctionRow) -> String {
     match &row.line {
         Some(line) => line.clone(),
         None if row.name.starts_with('[') => String::new(),
+        None if row.dso.starts_with("[JIT] tid") => "[JIT]".to_owned(),
         None => row.dso.clone(),
     }
 }

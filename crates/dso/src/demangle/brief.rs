@@ -18,7 +18,7 @@ const PARTS: [&str; 6] = [".cold", ".isra", ".part", ".constprop", ".lto_priv", 
 /// `std::vector<…>::push_back`, `sort_tail` of `sort_tail.isra.0`. A name whose brackets don't match is unchanged.
 #[must_use]
 pub fn brief(name: &str) -> Cow<'_, str> {
-    let whole = without_part(name);
+    let whole = without_return_type(without_part(name));
     if whole.contains(STARTER) || !whole.contains(['<', '[']) {
         return Cow::Borrowed(whole);
     }
@@ -29,6 +29,16 @@ pub fn brief(name: &str) -> Cow<'_, str> {
         }
     }
     folded(&text).map_or(text, Cow::Owned)
+}
+
+/// `Main.work(int)` of `long Main.work(int)`, as HotSpot writes the names of methods.
+fn without_return_type(name: &str) -> &str {
+    let Some((kind, method)) = name.split_once(' ') else { return name };
+    let is_type = |c: char| c.is_alphanumeric() || "._$[]".contains(c);
+    let is_method = method.split_once('(').is_some_and(|(path, _)| {
+        path.contains('.') && path.chars().all(|c| c.is_alphanumeric() || "._$<>/".contains(c))
+    });
+    if kind.chars().all(is_type) && is_method { method } else { name }
 }
 
 /// `name` without ` [clone .cold]`, or `.isra.0` after a name of C.
@@ -211,6 +221,17 @@ mod tests {
         check(&[
             ("slices.SortFunc[go.shape.[]uint8,go.shape.func(int) int]", "slices.SortFunc[…]"),
             ("main.(*T[...]).Do", "main.(*T[...]).Do"),
+        ]);
+    }
+
+    #[test]
+    fn java_s_methods_have_no_return_type() {
+        check(&[
+            ("long Main.work(int)", "Main.work(int)"),
+            ("java.lang.Object[] java.util.ArrayList.grow(int)", "java.util.ArrayList.grow(int)"),
+            ("void java.lang.Thread.<init>(a.B)", "java.lang.Thread.<init>(a.B)"),
+            ("f (app.py)", "f (app.py)"),
+            ("StubRoutines (2)", "StubRoutines (2)"),
         ]);
     }
 

@@ -165,6 +165,9 @@ pub struct RecorderUse {
     pub user_ns: u64,
     /// CPU time in the kernel, in ns.
     pub system_ns: u64,
+    /// The part of both from the start of the command (or of recording) to its end, in ns: without preparation, and
+    /// without the work that is left then.
+    pub while_running_ns: u64,
     /// CPU time of its BPF programs, in ns: not its threads', but that of those that the programs ran in.
     pub programs_ns: u64,
     /// Largest resident memory, in bytes.

@@ -30,6 +30,8 @@ pub(super) struct Ending {
     pub time_ns: u64,
     /// Our own CPU time before it began, in ns.
     pub cpu_ns: u64,
+    /// Our own CPU time from there to the end, in ns.
+    pub cpu_while_running_ns: u64,
     /// CPU time of our BPF programs, in ns.
     pub programs_ns: u64,
     /// The counters at that moment.
@@ -125,6 +127,7 @@ impl Recording<'_> {
             recorder: RecorderUse {
                 user_ns,
                 system_ns,
+                while_running_ns: end.cpu_while_running_ns,
                 programs_ns: end.programs_ns,
                 peak_memory_bytes,
                 file_bytes,

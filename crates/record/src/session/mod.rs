@@ -291,6 +291,7 @@ impl<'o> Recording<'o> {
         self.wait(begin)?;
         drop(prompt);
         let wall_ns = begin.elapsed().as_nanos() as u64;
+        let cpu_while_running_ns = mem::own_use().cpu_ns().saturating_sub(cpu_ns);
         let time_ns = self.opts.clock.now_ns();
         self.shared.ended_ns.store(time_ns, Ordering::Release);
         let counters = self.totals.read();
@@ -315,6 +316,6 @@ impl<'o> Recording<'o> {
             self.shared.queue.push(bytes);
         }
         self.drain(true);
-        self.finish(end::Ending { wall_ns, time_ns, cpu_ns, programs_ns, counters })
+        self.finish(end::Ending { wall_ns, time_ns, cpu_ns, cpu_while_running_ns, programs_ns, counters })
     }
 }

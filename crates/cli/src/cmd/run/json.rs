@@ -104,6 +104,7 @@ fn recorder(summary: &RunSummary) -> Value {
     json!({
         "user_ns": used.user_ns,
         "system_ns": used.system_ns,
+        "while_running_ns": used.while_running_ns,
         "bpf_ns": used.programs_ns,
         "peak_memory_bytes": used.peak_memory_bytes,
         "file_bytes": used.file_bytes,

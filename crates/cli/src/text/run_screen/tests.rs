@@ -61,6 +61,7 @@ fn summary() -> RunSummary {
             trace_bytes: 0,
             user_ns: 20_000_000,
             system_ns: 5_000_000,
+            while_running_ns: 4_000_000,
             programs_ns: 0,
             peak_memory_bytes: 12_000_000,
             file_bytes: 1_234_567,

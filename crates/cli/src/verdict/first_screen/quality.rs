@@ -1,6 +1,6 @@
 //! How far the numbers can be trusted, in one line, and what to do if they can't.
 
-use display::number::{count_of, duration_ns, grouped};
+use display::number::{count_of, grouped};
 use record::summary::{Notice, RunSummary};
 
 /// Samples, stacks, losses, cost.
@@ -13,14 +13,18 @@ pub(super) fn parts(summary: &RunSummary, samples: u64) -> Vec<String> {
     parts.extend(whole.map(|percent| format!("{percent} % complete stacks")));
     let lost = summary.lost.lost_records + summary.lost.lost_samples;
     parts.push(format!("{} lost", grouped(lost)));
-    let own_ns = summary.recorder.user_ns.saturating_add(summary.recorder.system_ns);
-    // The start takes the same time however short the recording.
-    const LONG_NS: u64 = 1_000_000_000;
-    parts.push(match summary.wall_ns {
-        LONG_NS.. => format!("overhead {:.1} % CPU", own_ns as f64 * 100.0 / summary.wall_ns as f64),
-        _ => format!("overhead {} CPU", duration_ns(own_ns)),
-    });
+    parts.extend(overhead(summary));
     parts
+}
+
+/// What the recording cost while the program ran: not the preparation and the work after the end, which take the same
+/// time however short it ran. In a very short run a single wake-up is a large share.
+fn overhead(summary: &RunSummary) -> Option<String> {
+    const SHORT_NS: u64 = 100_000_000;
+    let used = &summary.recorder;
+    let spent_ns = used.while_running_ns.saturating_add(used.programs_ns);
+    let percent = spent_ns as f64 * 100.0 / summary.wall_ns.max(1) as f64;
+    (summary.wall_ns >= SHORT_NS).then(|| format!("overhead {percent:.1} % CPU"))
 }
 
 /// What is wrong and how to mend it, most important first.
@@ -47,4 +51,23 @@ pub(super) fn warnings(summary: &RunSummary, better: Option<&str>, name_hints: &
     warnings.extend(name_hints.iter().cloned());
     warnings.extend(after);
     warnings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::overhead;
+    use record::summary::{RecorderUse, RunSummary};
+
+    #[test]
+    fn overhead_is_the_cost_while_the_program_ran() {
+        let used = RecorderUse {
+            user_ns: 900_000_000,
+            while_running_ns: 30_000_000,
+            programs_ns: 10_000_000,
+            ..RecorderUse::default()
+        };
+        let of = |wall_ns| overhead(&RunSummary { wall_ns, recorder: used, ..RunSummary::default() });
+        assert_eq!(of(2_000_000_000).as_deref(), Some("overhead 2.0 % CPU"));
+        assert_eq!(of(99_000_000), None);
+    }
 }
