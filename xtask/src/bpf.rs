@@ -31,14 +31,16 @@ pub fn run(repo: &Repo, check: bool) -> Result<Score> {
     Ok(score)
 }
 
+/// Sources in a folder and its folders, sorted: programs, and the parts they include.
 fn sources(dir: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
-    let mut files: Vec<PathBuf> = entries
-        .map(|entry| entry.path())
-        .filter(|path| path.extension().is_some_and(|ext| ext == "c" || ext == "h"))
-        .collect();
-    files.sort();
-    files
+    let (folders, files): (Vec<PathBuf>, Vec<PathBuf>) =
+        entries.map(|entry| entry.path()).partition(|path| path.is_dir());
+    let is_source = |path: &PathBuf| path.extension().is_some_and(|ext| ext == "c" || ext == "h");
+    let mut found: Vec<PathBuf> = files.into_iter().filter(is_source).collect();
+    found.extend(folders.iter().flat_map(|folder| sources(folder)));
+    found.sort();
+    found
 }
 
 /// The committed object of a source.
@@ -51,7 +53,7 @@ fn stamp_of(program: &Path) -> PathBuf {
 }
 
 fn stamp(dir: &Path, sources: &[PathBuf]) -> Result<String> {
-    let names = sources.iter().filter_map(|file| file.file_name());
+    let names = sources.iter().filter_map(|file| file.strip_prefix(dir).ok());
     let sums = process::capture(Command::new("sha256sum").args(names).current_dir(dir), LIMIT)?;
     if !sums.ok() {
         bail!("sha256sum: {}", sums.tail(3));

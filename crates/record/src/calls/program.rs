@@ -147,7 +147,7 @@ fn load_session(code: &Code, options: &ProbeOptions) -> Option<OwnedFd> {
     bpf::has_uprobe_sessions(program.as_fd()).then_some(program)
 }
 
-/// The instruction itself, or a call of the kernel function that `KFUNC_IS_RETURN` in `bpf/calls.bpf.c` is a
+/// The instruction itself, or a call of the kernel function that `KFUNC_IS_RETURN` in `bpf/calls/state.h` is a
 /// placeholder for.
 ///
 /// # Errors

@@ -1,6 +1,6 @@
 //! Calls matched here, where BPF can't do it in the kernel: sums by function, or only slow calls.
 //!
-//! The rules are those of `bpf/calls.bpf.c`.
+//! The rules are those of `bpf/calls.bpf.c` and `bpf/calls`.
 
 use std::ops::Range;
 
@@ -221,7 +221,7 @@ fn show(open: &mut [Frame], event: &CallEvent, sink: &mut dyn FnMut(CallEvent)) 
     }
 }
 
-/// As `bucket_of` of `bpf/calls.bpf.c`: 16 to each power of two.
+/// As `bucket_of` of `bpf/calls/event.h`: 16 to each power of two.
 fn bucket_of(ns: u64) -> usize {
     if ns < 16 {
         return ns as usize;

@@ -4,7 +4,7 @@
 //! open call of a stack, or near them, is on that stack, and the calls open below it were left. A place near no stack
 //! begins another one and ends no calls.
 //!
-//! As `call_distance` and `call_find_stack` of `bpf/calls.bpf.c`.
+//! As `call_distance` and `call_find_stack` of `bpf/calls/stacks.h`.
 
 use std::collections::BTreeMap;
 

@@ -202,7 +202,7 @@ fn probed(
     Some(CallEvent { sp, function, loops, maybe, ..event(kind, pid, tid, time_ns) })
 }
 
-/// Whether x86's condition of this number holds. As `is_taken` of `bpf/calls.bpf.c`.
+/// Whether x86's condition of this number holds. As `is_taken` of `bpf/calls/event.h`.
 fn holds(number: u8, flags: u64) -> bool {
     let flag = |bit: u32| flags >> bit & 1 != 0;
     let (carry, parity, zero, sign, overflow) = (flag(0), flag(2), flag(6), flag(7), flag(11));

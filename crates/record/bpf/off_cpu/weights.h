@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: (MIT OR Apache-2.0) */
+/* Adds an interval to the sums, and decides whether it becomes a sample. */
+#ifndef TALLY_OFF_CPU_WEIGHTS_H
+#define TALLY_OFF_CPU_WEIGHTS_H
+
+/* Without a place: adds an interval to its total; answers the weight of the sample it makes. */
+INLINE u64 weigh_by_kind(struct thread_state *t, u32 kind, u64 ns, u64 period)
+{
+	u64 carry;
+
+	kind &= KIND_COUNT - 1;
+	if (kind == KIND_IDLE)
+		return 0;
+	if (ns >= period)
+		return ns;
+	carry = t->carry[kind] + ns;
+	if (carry >= period) {
+		t->carry[kind] = carry - period;
+		return period;
+	}
+	t->carry[kind] = carry;
+	return 0;
+}
+
+/* The sums that the interval at hand adds to; 0 = none. */
+INLINE struct site_sums *site_now(struct thread_state *t)
+{
+	if (t->kind == KIND_PREEMPTED && t->has_place)
+		return &t->sites[1];
+	return t->has_place ? &t->sites[0] : 0;
+}
+
+/*
+ * The ring fills faster than it is emptied: no more samples for now. Sums lose nothing by that, and the samples in the
+ * ring keep their stacks.
+ */
+INLINE int is_ring_filled(void)
+{
+	return bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) * 2 > bpf_ringbuf_query(&ring, BPF_RB_RING_SIZE);
+}
+
+INLINE int may_sample_first(u64 now)
+{
+	u32 zero = 0;
+	u64 *paid = bpf_map_lookup_elem(&firsts, &zero);
+
+	if (!paid || *paid + FIRST_EVERY_NS > now)
+		return 0;
+	if (*paid + FIRST_BURST * (u64)FIRST_EVERY_NS < now)
+		*paid = now - FIRST_BURST * (u64)FIRST_EVERY_NS;
+	*paid += FIRST_EVERY_NS;
+	count(COUNT_FIRSTS);
+	return 1;
+}
+
+/*
+ * Adds the wait at hand to its total and the sums of its place; answers the weight of the sample that it is to make, 0
+ * if none.
+ */
+INLINE u64 weigh(struct thread_state *t, u64 ns, u64 period, u64 now)
+{
+	struct site_sums *site = site_now(t);
+	u32 kind = t->kind & (KIND_COUNT - 1), bucket;
+
+	t->total[kind] += ns;
+	if (is_seldom(!site))
+		return weigh_by_kind(t, kind, ns, period);
+	if (!site->count)
+		site->since_ns = t->since_ns;
+	site->wait_ns += ns;
+	site->count += 1;
+	if (site->longest_ns < ns)
+		site->longest_ns = ns;
+	bucket = length_bucket(ns);
+	if (bucket < QUEUE_BUCKETS)
+		site->lengths[bucket] += 1;
+	if (is_seldom(site->wait_ns >= period))
+		return is_ring_filled() ? 0 : site->wait_ns;
+	if (is_seldom(!site->sampled) && period != ~0ULL && !is_ring_filled() && may_sample_first(now)) {
+		site->sampled = 1;
+		return site->wait_ns;
+	}
+	return 0;
+}
+
+/* The same for the time from the wake-up to the switch-in, or from birth to the first. */
+INLINE u64 weigh_runnable(struct thread_state *t, u64 ns, u64 period)
+{
+	struct site_sums *site = site_now(t);
+
+	t->total[KIND_RUNNABLE] += ns;
+	if (is_seldom(!site))
+		return weigh_by_kind(t, KIND_RUNNABLE, ns, period);
+	site->runnable_ns += ns;
+	return is_seldom(site->runnable_ns >= period) && !is_ring_filled() ? site->runnable_ns : 0;
+}
+
+/* A sample took the sums with it. */
+INLINE void clear_sums(struct site_sums *site)
+{
+	site->wait_ns = 0;
+	site->runnable_ns = 0;
+	site->longest_ns = 0;
+	site->count = 0;
+	__builtin_memset(site->lengths, 0, sizeof(site->lengths));
+}
+
+INLINE void add_sums(struct site_sums *site, struct site_sums *more)
+{
+	if (!site->count || more->since_ns < site->since_ns)
+		site->since_ns = more->since_ns;
+	site->wait_ns += more->wait_ns;
+	site->runnable_ns += more->runnable_ns;
+	site->count += more->count;
+	if (site->longest_ns < more->longest_ns)
+		site->longest_ns = more->longest_ns;
+	for (u32 i = 0; i < QUEUE_BUCKETS; i++)
+		site->lengths[i] += more->lengths[i];
+}
+
+#endif
