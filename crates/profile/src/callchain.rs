@@ -47,9 +47,10 @@ impl Mode {
 }
 
 /// Where the sampled address and the chain of a sample were taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LeafOrigin {
     /// At one instruction: the steps are one call path.
+    #[default]
     Chain,
     /// The address by the hardware at the event (PEBS, IBS, SPE), the chain by the interrupt some
     /// instructions later, or the chain by the LBR, which only knows where the last call went.

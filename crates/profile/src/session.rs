@@ -9,6 +9,7 @@
 mod block_io;
 mod cache;
 mod event_switch;
+mod events;
 mod filter;
 mod frames;
 mod inputs;
@@ -28,15 +29,17 @@ pub use opts::{Dimensions, SessionOpts, TraceText};
 pub use single::SingleSample;
 
 use self::cache::ResolveCache;
-use self::frames::has_recorded_user_chain;
+use self::events::SessionEvents;
+use self::frames::{SamplePath, has_recorded_user_chain};
+use self::off_cpu::WaitAssembly;
 use self::runtimes::Runtimes;
-use crate::callchain::{ChainStep, LeafOrigin};
+use crate::callchain::LeafOrigin;
 use crate::machine::{MachineState, TaskSpanId};
-use crate::off_cpu::{Contenders, EventKind, RunSample, Stats, Tracker, Wait};
+use crate::off_cpu::{EventKind, RunSample};
 use crate::profile::{BranchEnds, CellKey, EventInfo, ExtraDimensions, Profile, Sums, Task, TaskId};
 use crate::reason::{Reason, StackEnd};
-use crate::table::{CallsiteId, FrameId};
-use crate::tracepoints::block_io::{BlockTracepoint, Join};
+use crate::table::CallsiteId;
+use crate::tracepoints::block_io::Join;
 use perfdata::appendix::stack_notes::StackNotes;
 use perfdata::off_cpu::NO_TIME_NS;
 use perfdata::{Endian, Event, Item, Record, Sample};
@@ -48,27 +51,14 @@ pub struct Session {
     profile: Profile,
     opts: SessionOpts,
     endian: Endian,
-    call_stack_lbr: Vec<bool>,
-    fixed_periods: Vec<u64>,
-    off_cpu_kinds: Vec<EventKind>,
-    happenings: Vec<Option<BlockTracepoint>>,
+    events: SessionEvents,
     block_join: Join,
-    /// The event that samples running time, where its moments are kept.
-    clock_event: Option<usize>,
-    has_switch_samples: bool,
+    waits: WaitAssembly,
+    /// The recorder was cut off.
     is_unfinished: bool,
-    tracker: Tracker,
-    contenders: Contenders,
-    tracked_waits: Vec<Wait>,
-    /// Whole stacks of switch-outs, by thread and time.
-    switch_sites: FxHashMap<(TaskId, u64), CallsiteId>,
-    stats: Stats,
     tasks: FxHashMap<TaskSpanId, TaskId>,
-    steps: Vec<ChainStep>,
-    /// Origin of the leaf of the path in `frames`.
-    leaf_origin: LeafOrigin,
-    frames: Vec<FrameId>,
-    /// Distinct ones kept.
+    path: SamplePath,
+    /// Distinct frames kept.
     most_frames: usize,
     cache: ResolveCache,
     stack_notes: Option<StackNotes>,
@@ -84,31 +74,18 @@ impl Session {
         profile.trace_fields.clone_from(&opts.dimensions.trace_fields);
         profile.words.clone_from(&opts.dimensions.words);
         profile.intern_extra(ExtraDimensions::default());
-        let wanted = |event: &Event| BlockTracepoint::of(&event.name).filter(|_| opts.dimensions.block_io);
-        let happenings: Vec<_> = events.iter().map(wanted).collect();
-        profile.block_io.recorded = happenings.iter().flatten().copied().collect();
-        let clock_event = profile.clock_event().filter(|_| opts.dimensions.seen_running);
+        let events = SessionEvents::new(events, &profile, &opts);
+        profile.block_io.recorded = events.block_tracepoints().collect();
         Self {
             machine: MachineState::default(),
             profile,
             endian,
-            call_stack_lbr: events.iter().map(is_call_stack_lbr).collect(),
-            fixed_periods: events.iter().map(|event| event.attr.sample_period).collect(),
-            off_cpu_kinds: events.iter().map(|event| EventKind::of(&event.name)).collect(),
-            happenings,
+            events,
             block_join: Join::default(),
-            clock_event,
-            has_switch_samples: false,
+            waits: WaitAssembly::default(),
             is_unfinished: false,
-            tracker: Tracker::default(),
-            contenders: Contenders::default(),
-            tracked_waits: Vec::new(),
-            switch_sites: FxHashMap::default(),
-            stats: Stats::default(),
             tasks: FxHashMap::default(),
-            steps: Vec::new(),
-            leaf_origin: LeafOrigin::Chain,
-            frames: Vec::new(),
+            path: SamplePath::default(),
             most_frames: usize::MAX,
             cache: ResolveCache::default(),
             stack_notes: None,
@@ -153,8 +130,8 @@ impl Session {
             frames: Vec::new(),
             leaf_origin: LeafOrigin::Chain,
             request: None,
-            ran_ns: sample.time_ns.filter(|&time_ns| time_ns < NO_TIME_NS && self.clock_event == Some(event)),
-            switched_ns: sample.time_ns.filter(|_| self.off_cpu_kinds[event] == EventKind::Switch),
+            ran_ns: sample.time_ns.filter(|&time_ns| time_ns < NO_TIME_NS && self.events.is_clock(event)),
+            switched_ns: sample.time_ns.filter(|_| self.events.of(event).off_cpu == EventKind::Switch),
         };
         if self.opts.dimensions.branches && self.profile.events[event].has_branches {
             self.add_branches(&ticket, pid, sample);
@@ -167,8 +144,8 @@ impl Session {
         match (sample.regs_user, stack) {
             (Some(regs), Some(stack)) if regs.abi != 0 => {
                 let (process, maps, map_version) = self.machine.mappings_of(pid);
-                let leaf_origin = self.leaf_origin;
-                let ticket = job::Ticket { frames: self.frames.clone(), leaf_origin, ..ticket };
+                let leaf_origin = self.path.leaf_origin;
+                let ticket = job::Ticket { frames: self.path.frames.clone(), leaf_origin, ..ticket };
                 let max_frames = self.opts.max_frames.saturating_sub(ticket.frames.len());
                 Some(UnwindJob { regs, stack, process, maps, map_version, max_frames, ticket })
             }
@@ -186,8 +163,8 @@ impl Session {
 
     /// Takes the unwound user part of a job's sample.
     pub fn complete(&mut self, job: UnwindJob<'_>, unwound: &UnwoundStack) {
-        self.frames.clone_from(&job.ticket.frames);
-        self.leaf_origin = job.ticket.leaf_origin;
+        self.path.frames.clone_from(&job.ticket.frames);
+        self.path.leaf_origin = job.ticket.leaf_origin;
         self.push_unwound(&job, unwound);
         if let Some(request) = job.ticket.request {
             self.name_request(request);
@@ -253,7 +230,7 @@ impl Session {
         task
     }
 
-    /// Counts the sample of `ticket` at the path in `self.frames`.
+    /// Counts the sample of `ticket` at `self.path`.
     fn add_path(&mut self, ticket: &job::Ticket, end: StackEnd) {
         let Some(callsite) = self.callsite_of_frames() else {
             self.profile.diagnostics.drop_sample(Reason::NoAddress);
@@ -315,10 +292,6 @@ fn ids_of(sample: &Sample<'_>) -> (i32, i32) {
 
 fn cpu_of(sample: &Sample<'_>) -> i32 {
     sample.cpu.map_or(-1, u32::cast_signed)
-}
-
-fn is_call_stack_lbr(event: &Event) -> bool {
-    event.attr.branch_sample_type & perfdata::abi::PERF_SAMPLE_BRANCH_CALL_STACK != 0
 }
 
 fn event_infos(events: &[Event]) -> Vec<EventInfo> {

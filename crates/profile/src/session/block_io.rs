@@ -6,12 +6,12 @@ use crate::tracepoints::block_io::{BlockEvent, BlockTracepoint, Rwbs, SECTOR_BYT
 use perfdata::Sample;
 
 impl Session {
-    /// Adds a sample's data about block I/O: the request it begins. `self.frames` holds its resolved path.
+    /// Adds a sample's data about block I/O: the request it begins. `self.path` holds its resolved path.
     pub(super) fn note_block_io(&mut self, event: usize, task: TaskId, sample: &Sample<'_>) -> Option<usize> {
-        let happening = self.happenings[event]?;
+        let tracepoint = self.events.of(event).block_io?;
         let has_chain = sample.callchain.is_some_and(|chain| !chain.is_empty());
         let callsite = if has_chain { self.callsite_of_frames() } else { None };
-        let Some(event) = self.block_event(event, happening, sample) else {
+        let Some(event) = self.block_event(event, tracepoint, sample) else {
             self.profile.block_io.counts.unreadable += 1;
             return None;
         };
@@ -24,7 +24,7 @@ impl Session {
     fn block_event(
         &self,
         event: usize,
-        happening: BlockTracepoint,
+        tracepoint: BlockTracepoint,
         sample: &Sample<'_>,
     ) -> Option<BlockEvent> {
         let (texts, raw) = (self.opts.trace_text.as_ref()?, sample.raw?);
@@ -35,7 +35,7 @@ impl Session {
             _ => number("bytes").unwrap_or(0).cast_unsigned(),
         };
         Some(BlockEvent {
-            happening,
+            tracepoint,
             time_ns: sample.time_ns?,
             dev: u32::try_from(number("dev")?).ok()?,
             // The completion of a flush has no sector, its issue sector 0.

@@ -9,63 +9,74 @@ use perfdata::Sample;
 use super::cache::Known;
 use super::{Session, UnwindJob, UnwoundStack};
 
+/// The path of the sample at hand.
+#[derive(Default)]
+pub(super) struct SamplePath {
+    /// Addresses that the sample itself carries, leaf first.
+    pub steps: Vec<ChainStep>,
+    /// Origin of the leaf of `frames`.
+    pub leaf_origin: LeafOrigin,
+    /// Resolved, leaf first.
+    pub frames: Vec<FrameId>,
+}
+
 impl Session {
-    /// Resolves what the sample itself carries into `self.frames`, leaf first.
+    /// Resolves what the sample itself carries into `self.path`, leaf first.
     pub(super) fn resolve_steps(&mut self, event: usize, pid: i32, sample: &Sample<'_>) {
         let has_runtimes = self.runtimes.has_any();
-        self.leaf_origin = if self.opts.callchains || has_runtimes {
-            steps_of(sample, self.call_stack_lbr[event], &mut self.steps)
+        self.path.leaf_origin = if self.opts.callchains || has_runtimes {
+            steps_of(sample, self.events.of(event).is_call_stack_lbr, &mut self.path.steps)
         } else {
             let bare = Sample { callchain: None, ..*sample };
-            steps_of(&bare, false, &mut self.steps)
+            steps_of(&bare, false, &mut self.path.steps)
         };
-        self.frames.clear();
+        self.path.frames.clear();
         let process = self.machine.process_of(pid);
         self.note_user_code(process);
-        for at in 0..self.steps.len().min(self.max_steps()) {
-            let frame = self.frame_of_step(pid, process, self.steps[at]);
-            self.frames.push(frame);
+        for at in 0..self.path.steps.len().min(self.max_steps()) {
+            let frame = self.frame_of_step(pid, process, self.path.steps[at]);
+            self.path.frames.push(frame);
         }
         let tables = (&self.profile.frames, &self.profile.dsos);
-        self.runtimes.fold(&mut self.frames, &mut self.leaf_origin, tables);
+        self.runtimes.fold(&mut self.path.frames, &mut self.path.leaf_origin, tables);
         if !self.opts.callchains && has_runtimes {
-            self.frames.truncate(1);
+            self.path.frames.truncate(1);
         }
     }
 
-    /// Informs the machine which user code the process runs, by `self.steps`.
+    /// Informs the machine which user code the process runs, by `self.path`.
     pub(super) fn note_user_code(&mut self, process: ProcessId) {
-        if let Some(step) = self.steps.iter().find(|step| step.mode == Mode::User) {
+        if let Some(step) = self.path.steps.iter().find(|step| step.mode == Mode::User) {
             self.machine.note_user_code(process, step.addr.avma);
         }
     }
 
     /// How many steps are wanted. The sampled address of a precise sample is not one of the chain's.
     fn max_steps(&self) -> usize {
-        self.opts.max_frames.saturating_add(usize::from(self.leaf_origin == LeafOrigin::Precise))
+        self.opts.max_frames.saturating_add(usize::from(self.path.leaf_origin == LeafOrigin::Precise))
     }
 
-    /// The id of the path in `self.frames`; `None` if it is empty.
+    /// The id of the path in `self.path`; `None` if it is empty.
     pub(super) fn callsite_of_frames(&mut self) -> Option<CallsiteId> {
-        match self.leaf_origin {
-            LeafOrigin::Chain => self.profile.callsites.intern_leaf_first(&self.frames),
-            LeafOrigin::Precise => self.profile.callsites.intern_precise(&self.frames),
+        match self.path.leaf_origin {
+            LeafOrigin::Chain => self.profile.callsites.intern_leaf_first(&self.path.frames),
+            LeafOrigin::Precise => self.profile.callsites.intern_precise(&self.path.frames),
         }
     }
 
-    /// Appends an unwound user part to `self.frames`. Where nothing but a user address is known
+    /// Appends an unwound user part to `self.path`. Where nothing but a user address is known
     /// before it, its first frame is that address again, or the interrupt's after a precise sample.
     pub(super) fn push_unwound(&mut self, job: &UnwindJob<'_>, unwound: &UnwoundStack) {
-        let sampled = self.frames.first().copied().filter(|_| self.frames.len() == 1);
+        let sampled = self.path.frames.first().copied().filter(|_| self.path.frames.len() == 1);
         for (at, &avma) in unwound.addrs.iter().enumerate() {
             let is_exact = at == 0 || unwound.exact.contains(&at);
             let frame = self.frame_of_unwound(job, is_exact, avma);
             match sampled.filter(|_| at == 0) {
                 Some(leaf) if leaf == frame => continue,
-                Some(leaf) if self.is_user_code(leaf) => self.leaf_origin = LeafOrigin::Precise,
+                Some(leaf) if self.is_user_code(leaf) => self.path.leaf_origin = LeafOrigin::Precise,
                 _ => {}
             }
-            self.frames.push(frame);
+            self.path.frames.push(frame);
         }
     }
 
@@ -115,13 +126,13 @@ impl Session {
         })
     }
 
-    /// How the chain in `self.steps` ended, from the recording's notes where it has some.
+    /// How the chain in `self.path` ended, from the recording's notes where it has some.
     pub(super) fn recorded_end(&self, sample: &Sample<'_>) -> StackEnd {
-        if self.steps.len() > self.max_steps() {
+        if self.path.steps.len() > self.max_steps() {
             StackEnd::MaxStack
         } else if let Some(end) = self.noted_end(sample) {
             end
-        } else if has_user_part(&self.steps) {
+        } else if has_user_part(&self.path.steps) {
             StackEnd::AsRecorded
         } else {
             StackEnd::NoUserStack

@@ -11,7 +11,7 @@ impl Session {
         let period = match self.opts.cost_as_period {
             // As perf: an access without a cost still happened.
             true => weight.max(1),
-            false => sample.period.unwrap_or(self.fixed_periods[event]),
+            false => sample.period.unwrap_or(self.events.of(event).fixed_period),
         };
         Sums { count: 1, period, weight }
     }

@@ -4,14 +4,29 @@ use super::{Session, ids_of};
 use crate::callchain::steps_of;
 use crate::grow::Grow as _;
 use crate::off_cpu::{
-    Contention, EventKind, OffCpuSource, Out, RelatedThread, Stat, SyscallNumbering, ThreadBirth,
-    ThreadTotals, Wait, WaitReason, WaitSample, is_last_switch, of_samples, of_unfinished, state_of_text,
+    Contenders, Contention, EventKind, OffCpuSource, Out, RelatedThread, Stat, Stats, SyscallNumbering,
+    ThreadBirth, ThreadTotals, Tracker, Wait, WaitReason, WaitSample, is_last_switch, of_samples,
+    of_unfinished, state_of_text,
 };
 use crate::profile::TaskId;
 use crate::table::{CallsiteId, StringId};
 use perfdata::off_cpu::{NO_TIME_NS, Payload, State, flag};
 use perfdata::{Item, Record, Sample};
 use rustc_hash::FxHashMap;
+
+/// Waits put together here, from samples of the scheduler's tracepoints and from switch records.
+#[derive(Default)]
+pub(super) struct WaitAssembly {
+    has_switch_samples: bool,
+    tracker: Tracker,
+    /// Those that the tracker ended.
+    tracked: Vec<Wait>,
+    /// Whole stacks of switch-outs, by thread and time.
+    switch_sites: FxHashMap<(TaskId, u64), CallsiteId>,
+    /// Waits by the scheduler's own lengths.
+    stats: Stats,
+    contenders: Contenders,
+}
 
 /// Gives waits the whole stacks of their switch-outs, once those are unwound. The wait for a CPU that follows a wait
 /// has its stack.
@@ -28,9 +43,9 @@ fn name_switches(waits: &mut [Wait], sites: &FxHashMap<(TaskId, u64), CallsiteId
 }
 
 impl Session {
-    /// Adds a sample's data about waits. `self.frames` holds its resolved path.
+    /// Adds a sample's data about waits. `self.path` holds its resolved path.
     pub(super) fn note_off_cpu(&mut self, event: usize, task: TaskId, sample: &Sample<'_>) {
-        match self.off_cpu_kinds[event] {
+        match self.events.of(event).off_cpu {
             EventKind::Other => {}
             EventKind::OffCpu => self.note_interval(task, sample),
             EventKind::Switch => self.note_switch(event, task, sample),
@@ -51,7 +66,7 @@ impl Session {
                 let Some((_, tid)) = sample.pid_tid else { return };
                 let (state, syscall, args) = (of.state, of.syscall, of.args);
                 let told = by_place.or_else(by_call);
-                self.tracker.look(tid, WaitSample { state, syscall, args, told, callsite });
+                self.waits.tracker.look(tid, WaitSample { state, syscall, args, told, callsite });
             }
             Some(Payload::Interval(of)) => {
                 let other = self.other_of(&of.other);
@@ -120,22 +135,22 @@ impl Session {
         let next_comm = field("next_comm").unwrap_or_default();
         let callsite = self.off_cpu_callsite(sample);
         let comm = self.profile.strings.intern(&next_comm);
-        self.has_switch_samples = true;
-        let waits = &mut self.tracked_waits;
+        self.waits.has_switch_samples = true;
+        let WaitAssembly { tracker, tracked, .. } = &mut self.waits;
         if let Some(tid) = prev.filter(|&tid| tid != 0) {
             let other = next.map(|tid| RelatedThread { pid: 0, tid, comm, callsite: None });
             let other = other.filter(|_| state == State::Preempted);
-            self.tracker.switch_out(Out { tid, task, time_ns, state, callsite, other, dies }, waits);
+            tracker.switch_out(Out { tid, task, time_ns, state, callsite, other, dies }, tracked);
         }
         if let Some(tid) = next.filter(|&tid| tid != 0) {
-            self.tracker.switch_in(tid, time_ns, waits);
+            tracker.switch_in(tid, time_ns, tracked);
         }
     }
 
     /// The user part of the stack of a switch-out has been unwound.
     pub(super) fn complete_switch(&mut self, task: TaskId, time_ns: u64) {
         if let Some(callsite) = self.callsite_of_frames() {
-            self.switch_sites.insert((task, time_ns), callsite);
+            self.waits.switch_sites.insert((task, time_ns), callsite);
         }
     }
 
@@ -151,7 +166,7 @@ impl Session {
         let span = self.machine.span_of(self.machine.pid_of(tid).unwrap_or(tid), tid);
         let task = self.task_of(span);
         let other = self.waker_of(sample);
-        self.stats.add(Wait {
+        self.waits.stats.add(Wait {
             state: stat.state(),
             since_ns: time_ns.saturating_sub(length_ns),
             length_ns: length_ns.min(time_ns),
@@ -177,7 +192,7 @@ impl Session {
         let text = self.opts.trace_text.as_ref().and_then(|texts| texts.field(event, raw, "pid"));
         let Some(tid) = text.and_then(|text| text.trim().parse().ok()) else { return };
         let other = self.waker_of(sample);
-        self.tracker.wake(tid, other, time_ns);
+        self.waits.tracker.wake(tid, other, time_ns);
     }
 
     fn note_contention(&mut self, event: usize, task: TaskId, sample: &Sample<'_>) {
@@ -189,7 +204,9 @@ impl Session {
         let flags = u32::try_from(flags).unwrap_or(0);
         let callsite = self.off_cpu_callsite(sample);
         let (_, tid) = ids_of(sample);
-        self.contenders.begin(tid, Contention { task, callsite, address, flags, since_ns, length_ns: 0 });
+        self.waits
+            .contenders
+            .begin(tid, Contention { task, callsite, address, flags, since_ns, length_ns: 0 });
     }
 
     fn note_contention_end(&mut self, event: usize, sample: &Sample<'_>) {
@@ -197,7 +214,7 @@ impl Session {
             return;
         };
         let (_, tid) = ids_of(sample);
-        match self.contenders.end(tid, address, time_ns) {
+        match self.waits.contenders.end(tid, address, time_ns) {
             Some(wait) => self.profile.off_cpu.contentions.push(wait),
             None => self.profile.off_cpu.half_contentions += 1,
         }
@@ -217,30 +234,31 @@ impl Session {
             Record::Fork(task) => {
                 let (tid, parent_tid) = (task.tid, task.ptid);
                 self.profile.off_cpu.births.push(ThreadBirth { tid, parent_tid, time_ns });
-                self.tracker.fork(tid, time_ns);
+                self.waits.tracker.fork(tid, time_ns);
             }
             Record::Exit(exit) => {
                 let span = self.machine.span_of(exit.pid.cast_signed(), exit.tid.cast_signed());
                 let task = self.task_of(span);
-                self.tracker.exit(exit.tid, task, time_ns);
+                self.waits.tracker.exit(exit.tid, task, time_ns);
             }
             Record::Switch(switch) if tid != 0 => {
                 // For one task's events, `sched_switch` records when it leaves, these records when it comes back.
-                let is_told = if switch.out { self.tracker.is_off(tid) } else { self.tracker.is_on(tid) };
-                if self.has_switch_samples && is_told {
+                let is_told =
+                    if switch.out { self.waits.tracker.is_off(tid) } else { self.waits.tracker.is_on(tid) };
+                if self.waits.has_switch_samples && is_told {
                     return;
                 }
-                if self.off_cpu_kinds.contains(&EventKind::OffCpu) {
-                    self.tracker.expect_looks();
+                if self.events.has(EventKind::OffCpu) {
+                    self.waits.tracker.expect_looks();
                 }
                 if !switch.out {
-                    return self.tracker.switch_in(tid, time_ns, &mut self.tracked_waits);
+                    return self.waits.tracker.switch_in(tid, time_ns, &mut self.waits.tracked);
                 }
                 let span = self.machine.span_of(pid.cast_signed(), tid.cast_signed());
                 let task = self.task_of(span);
                 let state = if switch.preempt { State::Preempted } else { State::Unknown };
                 let out = Out { tid, task, time_ns, state, callsite: None, other: None, dies: false };
-                self.tracker.switch_out(out, &mut self.tracked_waits);
+                self.waits.tracker.switch_out(out, &mut self.waits.tracked);
             }
             _ => {}
         }
@@ -248,20 +266,23 @@ impl Session {
 
     /// Ends the recording for intervals put together here. They are dropped if samples have the same time exactly.
     pub(super) fn finish_off_cpu(&mut self) {
-        self.profile.off_cpu.half_contentions.grow(self.contenders.unfinished() as u64);
-        let tracker = std::mem::take(&mut self.tracker);
+        self.profile.off_cpu.half_contentions.grow(self.waits.contenders.unfinished() as u64);
+        let tracker = std::mem::take(&mut self.waits.tracker);
         let off_cpu = &mut self.profile.off_cpu;
         if off_cpu.source.is_none() {
-            let source =
-                if self.has_switch_samples { OffCpuSource::Tracepoints } else { OffCpuSource::SwitchRecords };
+            let source = if self.waits.has_switch_samples {
+                OffCpuSource::Tracepoints
+            } else {
+                OffCpuSource::SwitchRecords
+            };
             if tracker.has_switches() {
-                off_cpu.waits = std::mem::take(&mut self.tracked_waits);
+                off_cpu.waits = std::mem::take(&mut self.waits.tracked);
                 tracker.finish(source, off_cpu);
             }
-            if !self.has_switch_samples {
-                std::mem::take(&mut self.stats).finish(off_cpu);
+            if !self.waits.has_switch_samples {
+                std::mem::take(&mut self.waits.stats).finish(off_cpu);
             }
-            name_switches(&mut off_cpu.waits, &self.switch_sites);
+            name_switches(&mut off_cpu.waits, &self.waits.switch_sites);
         }
         if self.profile.off_cpu.source == Some(OffCpuSource::PerfOffCpu) {
             self.profile.off_cpu.totals = of_samples(&self.profile);
@@ -272,7 +293,7 @@ impl Session {
         }
     }
 
-    /// The path in `self.frames`; `None` without a recorded chain.
+    /// The path in `self.path`; `None` without a recorded chain.
     fn off_cpu_callsite(&mut self, sample: &Sample<'_>) -> Option<CallsiteId> {
         let has_chain = sample.callchain.is_some_and(|chain| !chain.is_empty());
         if has_chain { self.callsite_of_frames() } else { None }

@@ -27,16 +27,16 @@ impl Session {
         let (pid, tid) = ids_of(sample);
         let span = self.machine.span_of(pid, tid);
         let comm = self.machine.comm_of(span, &mut self.profile.strings);
-        let call_stack_lbr = event.and_then(|e| self.call_stack_lbr.get(e)).copied().unwrap_or(false);
+        let call_stack_lbr = event.is_some_and(|event| self.events.is_call_stack_lbr(event));
         let process = self.machine.process_of(pid);
-        steps_of(sample, call_stack_lbr, &mut self.steps);
+        steps_of(sample, call_stack_lbr, &mut self.path.steps);
         self.note_user_code(process);
         let leaf = sample.ip.map(|ip| self.frame_at(pid, Mode::of_cpu(sample.cpu_mode()), ip.0));
         let mut frames = Vec::new();
         if self.opts.callchains {
-            steps_of(&Sample { ip: None, ..*sample }, call_stack_lbr, &mut self.steps);
-            for at in 0..self.steps.len().min(self.opts.max_frames) {
-                frames.push(self.frame_of_step(pid, process, self.steps[at]));
+            steps_of(&Sample { ip: None, ..*sample }, call_stack_lbr, &mut self.path.steps);
+            for at in 0..self.path.steps.len().min(self.opts.max_frames) {
+                frames.push(self.frame_of_step(pid, process, self.path.steps[at]));
             }
         }
         let job = self.single_job(pid, span, sample, frames.len());

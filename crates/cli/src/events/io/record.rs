@@ -55,9 +55,9 @@ fn events() -> anyhow::Result<Vec<EventRequest>> {
     let needed = [BlockTracepoint::Issue, BlockTracepoint::Complete];
     let wanted = BlockTracepoint::ALL
         .into_iter()
-        .filter(|(happening, name)| needed.contains(happening) || there.iter().any(|event| event == name));
+        .filter(|(tracepoint, name)| needed.contains(tracepoint) || there.iter().any(|event| event == name));
     let straight = may_go_straight(Path::new("/sys/block"));
-    let texts: Vec<String> = wanted.map(|(happening, name)| text(happening, name, straight)).collect();
+    let texts: Vec<String> = wanted.map(|(tracepoint, name)| text(tracepoint, name, straight)).collect();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     let mut requests = crate::flags::recording::requests(&EventArgs::of(&texts))?;
     for request in requests.iter_mut().filter(|request| request.name.contains("block_bio_queue")) {
@@ -79,8 +79,8 @@ fn may_go_straight(disks: &Path) -> bool {
     schedulers.any(|text| !text.contains('[') || text.contains("[none]"))
 }
 
-fn text(happening: BlockTracepoint, name: &str, straight: bool) -> String {
-    match happening {
+fn text(tracepoint: BlockTracepoint, name: &str, straight: bool) -> String {
+    match tracepoint {
         BlockTracepoint::Insert | BlockTracepoint::Queue => format!("block:{name}/period=1/"),
         BlockTracepoint::Issue if straight => format!("block:{name}/period=1/"),
         _ => format!("block:{name}/period=1,call-graph=no/"),

@@ -145,7 +145,7 @@ impl Live {
                 let Some(event) = self.events.read(time_ns, pid, &raw) else { return Ok(()) };
                 let begin_ns = *self.begin_ns.get_or_insert(time_ns);
                 let at = self.join.push(&event, &mut self.io);
-                if let Some(at) = at.filter(|_| event.happening == BlockTracepoint::Complete) {
+                if let Some(at) = at.filter(|_| event.tracepoint == BlockTracepoint::Complete) {
                     self.print(at, begin_ns, out)?;
                 }
                 if self.io.requests.len() > KEPT {

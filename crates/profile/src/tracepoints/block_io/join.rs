@@ -24,7 +24,7 @@ impl Join {
     pub fn push(&mut self, event: &BlockEvent, io: &mut BlockIo) -> Option<usize> {
         let key = key_of(event);
         let counts = &mut io.counts;
-        match event.happening {
+        match event.tracepoint {
             BlockTracepoint::Requeue => counts.requeues += 1,
             BlockTracepoint::RequestMerge | BlockTracepoint::FrontMerge | BlockTracepoint::BackMerge => {
                 counts.merges += 1
@@ -35,7 +35,7 @@ impl Join {
             | BlockTracepoint::Complete
             | BlockTracepoint::Queue => {}
         }
-        match event.happening {
+        match event.tracepoint {
             BlockTracepoint::Insert => Some(self.insert(event, io)),
             BlockTracepoint::Issue => Some(self.issue(event, io)),
             BlockTracepoint::Complete => self.complete(event, io),
@@ -190,14 +190,14 @@ mod tests {
     use crate::profile::TaskId;
 
     fn event(
-        happening: BlockTracepoint,
+        tracepoint: BlockTracepoint,
         time_ns: u64,
         sector: u64,
         sectors: u64,
         letters: &str,
     ) -> BlockEvent {
         BlockEvent {
-            happening,
+            tracepoint,
             time_ns,
             dev: 8 << 20,
             sector,

@@ -18,10 +18,10 @@ impl BlockEvents {
     /// `format_of` returns the format text of an event `block:NAME` of the kernel that runs.
     #[must_use]
     pub fn new(format_of: &dyn Fn(&str) -> Option<String>) -> Self {
-        let format = |(happening, name): (BlockTracepoint, &str)| {
+        let format = |(tracepoint, name): (BlockTracepoint, &str)| {
             let text = format_of(name)?;
             let format = Format::parse("block", text.as_bytes(), Endian::NATIVE, 8)?;
-            Some((format.id, (happening, format)))
+            Some((format.id, (tracepoint, format)))
         };
         Self {
             formats: BlockTracepoint::ALL.into_iter().filter_map(format).collect(),
@@ -38,15 +38,15 @@ impl BlockEvents {
 
     /// `None` if it is not of the block layer, or doesn't match its format.
     pub fn read(&mut self, time_ns: u64, pid: u32, raw: &[u8]) -> Option<BlockEvent> {
-        let (happening, format) = self.formats.get(&id_of(raw, Endian::NATIVE)?)?;
-        let (happening, value) = (*happening, |name: &str| Some(format.value(format.field(name)?, raw)));
+        let (tracepoint, format) = self.formats.get(&id_of(raw, Endian::NATIVE)?)?;
+        let (tracepoint, value) = (*tracepoint, |name: &str| Some(format.value(format.field(name)?, raw)));
         let number = |name: &str| value(name)?.parse::<u64>().ok();
         let bytes = match number("nr_sector").unwrap_or(0) {
             0 => number("bytes").unwrap_or(0),
             sectors => sectors.saturating_mul(SECTOR_BYTES),
         };
         let event = BlockEvent {
-            happening,
+            tracepoint,
             time_ns,
             dev: u32::try_from(number("dev")?).ok()?,
             sector: number("sector").filter(|&sector| sector != u64::MAX).unwrap_or(0),

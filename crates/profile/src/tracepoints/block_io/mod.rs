@@ -62,7 +62,7 @@ impl BlockTracepoint {
     pub fn of(event: &str) -> Option<Self> {
         let mut parts = event.split([':', '/']).filter(|part| !part.is_empty() && *part != "block");
         let name = parts.next()?;
-        Self::ALL.into_iter().find(|(_, of)| *of == name).map(|(happening, _)| happening)
+        Self::ALL.into_iter().find(|(_, of)| *of == name).map(|(tracepoint, _)| tracepoint)
     }
 }
 
@@ -70,7 +70,7 @@ impl BlockTracepoint {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockEvent {
     /// Kind of event.
-    pub happening: BlockTracepoint,
+    pub tracepoint: BlockTracepoint,
     /// Time, ns of the recording's clock.
     pub time_ns: u64,
     /// The device as the kernel numbers it: major × 2^20 + minor.
