@@ -83,7 +83,7 @@ pub fn write(traced: &Traced, options: &Options, how: How, output: &Path) -> Res
     })?;
     shared.queue.close();
     let mut finished = worker.join().map_err(|_| "the recorder's thread has panicked")?;
-    eprintln!("pt_step: recorded {:?}", finished.traced);
+    eprintln!("pt_step: recorded {:?}", finished.written.traced);
     Ok(finished.sink.finish(&features(traced), &[])?)
 }
 

@@ -2,6 +2,9 @@
 //!
 //! It is the only one that follows the processes, so that each sample is unwound with the mappings of its moment.
 
+mod amounts;
+mod events;
+mod ladder;
 mod next_file;
 mod python;
 mod samples;
@@ -13,29 +16,34 @@ use std::sync::atomic::Ordering;
 use perfdata::abi::{PERF_AUX_FLAG_COLLISION, PERF_AUX_FLAG_PARTIAL, PERF_AUX_FLAG_TRUNCATED};
 use perfdata::record::Auxtrace;
 use perfdata::{Record, Sample, SampleId};
-use rustc_hash::FxHashSet;
 
 use crate::accounting::account::{Account, SwitchKind};
 use crate::files::output::RecordingSink;
 use crate::machine::pid_filter::Followed;
 use crate::machine::processes::Processes;
-use crate::off_cpu::{SiteChains, Switches, Tracepoints, WakerJoin};
+use crate::off_cpu::{Switches, Tracepoints};
 use crate::open::plan::Plan;
 use crate::pipeline::order::RecordOrder;
 use crate::pipeline::ring_reader::Layouts;
 use crate::pipeline::stacks::LiveUnwinder;
 use crate::pt::info::{self, Info};
 use crate::runtimes::python::PythonReader;
-use crate::session::opts::{RecordOpts, SampleWatch, Watched};
+use crate::session::opts::{RecordOpts, Watched};
 use crate::sys::time::thread_cpu_ns;
 use perfdata::PidTid;
 
+pub use amounts::{TraceAmounts, WrittenAmounts};
 pub use shared::Shared;
+
+use events::WorkerEvents;
+use ladder::SnapshotLadder;
+use python::PythonFrames;
+use waits::WaitsInProgress;
 
 /// The state of the unwinding thread.
 pub struct Worker {
     order: RecordOrder,
-    rest: Rest,
+    state: WorkerState,
 }
 
 /// Options for the headers of the files.
@@ -47,37 +55,20 @@ pub struct HeaderOpts {
 }
 
 /// All but the queue, so that records can be borrowed from the queue meanwhile.
-struct Rest {
-    layouts: Layouts,
-    /// Index of the file event of each opened event.
-    file_events: Vec<usize>,
-    /// Whether the snapshots of each opened event become callchains here.
-    unwound: Vec<bool>,
-    steps: usize,
-    writes_switches: bool,
-    processes: Processes,
-    stacks: LiveUnwinder,
-    account: Account,
-    sink: RecordingSink,
-    shared: Shared,
-    sample_times: Option<(u64, u64)>,
-    window: (u32, u32),
-    sample_bytes: u64,
-    /// First file event of the off-CPU engine.
-    first_off_cpu: usize,
-    wakers: WakerJoin,
-    site_chains: SiteChains,
-    /// Tier B: threads' clocks by tracepoints, in place of the engine's.
-    switches: Option<(Switches, Tracepoints)>,
-    first_tracepoint: usize,
+struct WorkerState {
+    header: HeaderOpts,
+    events: WorkerEvents,
     /// Only records of these processes count; `None` if the kernel sends no others.
     followed: Option<Followed>,
-    watch: Option<SampleWatch>,
-    header: HeaderOpts,
-    traced: TraceAmounts,
-    /// Reads Python's frames, and the processes that have their mapping in the file.
-    python: Option<PythonReader>,
-    python_mapped: FxHashSet<u32>,
+    processes: Processes,
+    stacks: LiveUnwinder,
+    ladder: SnapshotLadder,
+    waits: WaitsInProgress,
+    python: PythonFrames,
+    account: Account,
+    written: WrittenAmounts,
+    sink: RecordingSink,
+    shared: Shared,
 }
 
 /// A sample of one of the file's events.
@@ -92,17 +83,6 @@ struct EventSample<'a> {
     bytes: &'a [u8],
 }
 
-/// Amounts written of a processor's trace.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct TraceAmounts {
-    /// Bytes.
-    pub bytes: u64,
-    /// Times an area was full.
-    pub stopped: u64,
-    /// Times the processor paused by itself.
-    pub holes: u64,
-}
-
 /// Results of the thread when it ends.
 pub struct Finished {
     /// The books.
@@ -111,12 +91,8 @@ pub struct Finished {
     pub sink: RecordingSink,
     /// The processes at the end, with the files seen.
     pub processes: Processes,
-    /// Time of the first and last sample, in ns.
-    pub sample_times: Option<(u64, u64)>,
-    /// Bytes of sample records handed to the output.
-    pub sample_bytes: u64,
-    /// The processor's trace.
-    pub traced: TraceAmounts,
+    /// Amounts in it.
+    pub written: WrittenAmounts,
     /// Switches of whomever that were gone through one by one; `None` where the kernel kept the clocks.
     pub switches: Option<u64>,
 }
@@ -131,121 +107,107 @@ impl Worker {
         shared: Shared,
         header: HeaderOpts,
     ) -> Self {
-        let first_off_cpu = plan.first_off_cpu();
-        let off_cpu_events = first_off_cpu..plan.file.len() + usize::from(plan.off_cpu.is_some());
-        let rest = Rest {
-            layouts,
-            file_events: plan.opened.iter().map(|e| e.file_event).chain(off_cpu_events).collect(),
-            unwound: plan.unwound(),
-            steps: plan.steps.len(),
-            writes_switches: header.opts.extra.switches,
+        let state = WorkerState {
+            header,
+            events: WorkerEvents::new(plan, layouts),
+            followed: None,
             processes: Processes::default(),
             stacks: LiveUnwinder::new(&plan.steps),
+            ladder: SnapshotLadder::new(plan.steps.len()),
+            waits: WaitsInProgress::default(),
+            python: PythonFrames::default(),
             account: Account::on_hold(),
+            written: WrittenAmounts::default(),
             sink,
             shared,
-            sample_times: None,
-            window: (0, 0),
-            sample_bytes: 0,
-            first_off_cpu,
-            wakers: WakerJoin::default(),
-            site_chains: SiteChains::default(),
-            switches: None,
-            first_tracepoint: plan.first_tracepoint(),
-            followed: None,
-            watch: header.opts.observers.watch.clone(),
-            header,
-            traced: TraceAmounts::default(),
-            python: None,
-            python_mapped: FxHashSet::default(),
         };
-        Self { order: RecordOrder::default(), rest }
+        Self { order: RecordOrder::default(), state }
     }
 
     /// Leaves out records of other processes than these and their children.
     pub fn only(&mut self, followed: Option<Followed>) {
-        self.rest.followed = followed;
+        self.state.followed = followed;
     }
 
     /// Puts Python's frames into the stacks.
     pub fn with_python(&mut self, python: Option<PythonReader>) {
-        self.rest.python = python;
+        self.state.python.reader = python;
     }
 
     /// Maps of JIT code are written because of us, and removed once they are read.
     pub fn removes_jit_maps(&mut self) {
-        self.rest.processes.remove_jit_maps();
+        self.state.processes.remove_jit_maps();
     }
 
     /// JVMs that still run at the end are asked for the names of their code.
     pub fn asks_java(&mut self) {
-        self.rest.processes.ask_java();
+        self.state.processes.ask_java();
     }
 
     /// Keeps threads' clocks by tracepoints.
     pub fn clocked(&mut self, switches: Switches, points: Tracepoints) {
-        self.rest.switches = Some((switches, points));
+        self.state.waits.switches = Some((switches, points));
     }
 
     /// Passes it a record made from /proc before the recording began; it is written as well.
     pub fn synthesized(&mut self, record: &Record<'_>, id: &SampleId) {
-        self.rest.follow(record, id, 0);
-        self.rest.sink.record(0, record, id);
+        self.state.follow(record, id, 0);
+        self.state.sink.record(0, record, id);
     }
 
     /// Writes the file's description of a processor's trace, before all else.
     pub fn introduce(&mut self, trace: &Info) {
         let words = trace.words();
-        self.rest.sink.record(0, &Record::AuxtraceInfo(info::record(&words)), &SampleId::default());
+        self.state.sink.record(0, &Record::AuxtraceInfo(info::record(&words)), &SampleId::default());
     }
 
     /// Ends a round: all records so far belong to it.
     pub fn described(&mut self) {
-        self.rest.sink.finish_round();
+        self.state.sink.finish_round();
     }
 
     /// Takes rounds until the queue is closed, then writes what still waits.
     #[must_use]
     pub fn run(self) -> Finished {
-        let Self { mut order, mut rest } = self;
+        let Self { mut order, mut state } = self;
         let mut has_started = false;
-        while let Some(bytes) = rest.shared.queue.pop() {
-            let started_ns = rest.shared.started_ns.load(Ordering::Acquire);
+        while let Some(bytes) = state.shared.queue.pop() {
+            let started_ns = state.shared.started_ns.load(Ordering::Acquire);
             if !has_started && started_ns != 0 {
                 has_started = true;
-                rest.account.start(started_ns);
+                state.account.start(started_ns);
             }
-            rest.account.end_at(rest.shared.ended_ns.load(Ordering::Acquire));
+            state.account.end_at(state.shared.ended_ns.load(Ordering::Acquire));
             if let Some(piece) = Auxtrace::of_bytes(&bytes) {
-                rest.traced.bytes += piece.data.len() as u64;
-                rest.sink.auxtrace(&piece);
-                rest.mind_the_end();
+                state.written.traced.bytes += piece.data.len() as u64;
+                state.sink.auxtrace(&piece);
+                state.mind_the_end();
                 continue;
             }
-            order.push(bytes, |record| rest.layouts.of(record).1.time_of(record));
-            order.emit(|time_ns, record| rest.take(time_ns, record));
-            rest.sink.finish_round();
-            let asked = rest.shared.snapshot.swap(false, Ordering::Relaxed);
+            order.push(bytes, |record| state.events.layouts.of(record).1.time_of(record));
+            order.emit(|time_ns, record| state.take(time_ns, record));
+            state.sink.finish_round();
+            let asked = state.shared.snapshot.swap(false, Ordering::Relaxed);
             if asked {
                 // All that has come belongs into this file; what is older and comes later is in the next.
-                order.emit_all(|time_ns, record| rest.take(time_ns, record));
+                order.emit_all(|time_ns, record| state.take(time_ns, record));
             }
-            if asked || rest.sink.is_part_full() {
-                rest.next_file();
+            if asked || state.sink.is_part_full() {
+                state.next_file();
             }
-            rest.mind_the_end();
+            state.mind_the_end();
         }
-        order.emit_all(|time_ns, record| rest.take(time_ns, record));
-        rest.finish_clocks();
-        rest.write_dropped();
-        rest.sink.finish_round();
-        let Rest { account, sink, processes, sample_times, sample_bytes, traced, switches, .. } = rest;
-        let switches = switches.map(|(switches, _)| switches.seen());
-        Finished { account, sink, processes, sample_times, sample_bytes, traced, switches }
+        order.emit_all(|time_ns, record| state.take(time_ns, record));
+        state.finish_clocks();
+        state.write_dropped();
+        state.sink.finish_round();
+        let WorkerState { account, sink, processes, written, waits, .. } = state;
+        let switches = waits.switches.map(|(switches, _)| switches.seen());
+        Finished { account, sink, processes, written, switches }
     }
 }
 
-impl Rest {
+impl WorkerState {
     /// Sets `must_stop` when no more can or should be written.
     fn mind_the_end(&self) {
         if self.sink.must_stop().is_some() {
@@ -255,32 +217,32 @@ impl Rest {
 
     /// One record, in time order.
     fn take(&mut self, time_ns: u64, bytes: &[u8]) {
-        let (event, layout) = self.layouts.of(bytes);
+        let (event, layout) = self.events.layouts.of(bytes);
         let layout = *layout;
         let Some((record, id)) = layout.parse(bytes) else {
             // Not as the kernel should have written it: keep it for the reader to judge.
             return self.sink.raw(bytes);
         };
         if let Record::Sample(sample) = &record {
-            let file_event = self.file_events[event];
-            if file_event >= self.first_tracepoint {
-                return self.tracepoint(file_event - self.first_tracepoint, sample, time_ns);
+            let file_event = self.events.file_event(event);
+            if file_event >= self.events.first_tracepoint {
+                return self.tracepoint(file_event - self.events.first_tracepoint, sample, time_ns);
             }
-            if file_event >= self.first_off_cpu {
+            if file_event >= self.events.first_off_cpu {
                 let before_ns = thread_cpu_ns();
                 self.off_cpu_sample(file_event, sample, time_ns);
                 let spent_ns = thread_cpu_ns().saturating_sub(before_ns);
                 self.shared.off_cpu.spent_ns.fetch_add(spent_ns, Ordering::Relaxed);
                 return;
             }
-            let is_unwound = self.unwound.get(event).is_some_and(|unwound| *unwound);
+            let is_unwound = self.events.is_unwound(event);
             return self.sample(&EventSample { file_event, is_unwound, time_ns, sample, bytes });
         }
         if self.followed.as_mut().is_some_and(|followed| !followed.concerns(&record)) {
             return;
         }
         self.follow(&record, &id, time_ns);
-        if self.writes_switches || !matches!(record, Record::Switch(_)) {
+        if self.header.opts.extra.switches || !matches!(record, Record::Switch(_)) {
             self.sink.raw(bytes);
         }
     }
@@ -321,8 +283,8 @@ impl Rest {
             Record::Throttle(_) => self.account.throttled(),
             Record::Aux(aux) => {
                 let is = |flag: u64| u64::from(aux.flags & flag != 0);
-                self.traced.stopped += is(PERF_AUX_FLAG_TRUNCATED);
-                self.traced.holes += is(PERF_AUX_FLAG_PARTIAL | PERF_AUX_FLAG_COLLISION);
+                self.written.traced.stopped += is(PERF_AUX_FLAG_TRUNCATED);
+                self.written.traced.holes += is(PERF_AUX_FLAG_PARTIAL | PERF_AUX_FLAG_COLLISION);
             }
             _ => {}
         }

@@ -14,6 +14,7 @@ use crate::open::target::{Whom, open_cgroup};
 use crate::open::{Places, Start};
 use crate::pipeline::worker::Worker;
 use crate::session::opts::{Delay, RecordOpts};
+use crate::session::state::AttachedCounts;
 use crate::session::timers::Roots;
 use crate::sys::Child;
 
@@ -59,8 +60,9 @@ pub(super) fn roots_of_timers(opts: &RecordOpts, child: Option<&Child>, places: 
 }
 
 /// How many processes are attached to.
-pub(super) fn attached(opts: &RecordOpts, places: &Places) -> usize {
-    if opts.target.is_attached() { processes_of(&places.tids).len() } else { 0 }
+pub(super) fn attached(opts: &RecordOpts, places: &Places) -> AttachedCounts {
+    let processes = if opts.target.is_attached() { processes_of(&places.tids).len() } else { 0 };
+    AttachedCounts { processes, children_left_out: opts.target.children_left_out() }
 }
 
 /// Options for the beginning of the file.

@@ -65,15 +65,16 @@ impl Recording<'_> {
         self.shared.queue.close();
         self.catch_up()?;
         let is_unread = self.signals.came() == Some(SIGPIPE);
-        let Self { opts, child, setup, worker, ending, shared, attached, python, descriptors, .. } = self;
+        let Self { opts, child, setup, worker, phase, shared, tasks, sources, descriptors, .. } = self;
+        let (ending, attached, python) = (phase.ending, tasks.attached, sources.python);
         let mut finished = worker.join().map_err(|_| Error::Worker)?;
         let wall_ns = shared.recorded_ns(&opts.target.whom, end.time_ns).unwrap_or(end.wall_ns);
         python.iter().for_each(PythonReader::end);
         let mut notices = setup.notices;
         notices.extend(python.as_ref().and_then(PythonReader::notice));
         notices.extend(spill_notices(shared.queue.spilled()));
-        let sample_bytes = finished.sample_bytes;
-        let trace_bytes = finished.traced.bytes;
+        let sample_bytes = finished.written.sample_bytes;
+        let trace_bytes = finished.written.traced.bytes;
         notices.extend(of_trace(opts, &finished));
         let own_ns = mem::own_use().cpu_ns().saturating_sub(end.cpu_ns);
         notices.extend(finished.switches.and_then(|of| Notice::of_switches(of, own_ns, wall_ns)));
@@ -83,7 +84,7 @@ impl Recording<'_> {
         }
         let seen = finished.processes.objects().seen();
         let seen = SeenFiles { objects: &seen, with_kernel: setup.kernel };
-        let features = features::at_end(opts, finished.sink.events(), seen, finished.sample_times);
+        let features = features::at_end(opts, finished.sink.events(), seen, finished.written.sample_times);
         if !opts.file.no_build_ids && opts.file.output != Output::Discard {
             build_id_cache::default_root()
                 .map(|root| build_id_cache::keep(&root, seen, opts.file.keep_files));
@@ -135,8 +136,8 @@ impl Recording<'_> {
                 trace_bytes,
             },
             notices,
-            attached_processes: attached.0,
-            children_left_out: attached.1,
+            attached_processes: attached.processes,
+            children_left_out: attached.children_left_out,
             file: finished.sink.file(),
             event: setup.plan.file.first().map_or_else(String::new, |e| e.name.clone()),
             more_events: setup.plan.file.len().saturating_sub(1),
@@ -176,7 +177,7 @@ fn spill_notices(spilled: Spilled) -> Vec<Notice> {
 
 /// Notices about a processor's trace.
 fn of_trace(opts: &RecordOpts, finished: &Finished) -> Vec<Notice> {
-    let TraceAmounts { bytes, stopped, holes } = finished.traced;
+    let TraceAmounts { bytes, stopped, holes } = finished.written.traced;
     let mut notices = Vec::new();
     if stopped > 0 && opts.trace.snapshot.is_none() {
         notices.push(Notice::TraceStopped(stopped));

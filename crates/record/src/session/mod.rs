@@ -11,11 +11,11 @@ mod prepare;
 mod python;
 mod running;
 mod starting;
+mod state;
 pub mod stop_signals;
 mod tier;
 mod timers;
 
-use std::fs::File;
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
@@ -34,13 +34,13 @@ use crate::open::event_fallback::Setup;
 use crate::pipeline::ring_reader::{Layouts, drain};
 use crate::pipeline::worker::HeaderOpts;
 use crate::pipeline::worker::{Finished, Shared, Worker};
-use crate::runtimes::python::PythonReader;
 use crate::session::control::Control;
 use crate::session::opts::{Delay, Output, RecordOpts};
 use crate::session::stop_signals::StopSignals;
 use crate::sys::process::become_realtime;
-use crate::sys::{Child, ExitKind, Poller, Prompt, Rank, Surroundings, mem, time};
-use prepare::{Prepared, check_address_space, signals_of, spill_queue, totals};
+use crate::sys::{Child, Prompt, Rank, Surroundings, mem, time};
+use prepare::{Prepared, Sources, check_address_space, signals_of, spill_queue, totals};
+use state::{RecordedTasks, RecordingPhase, RingWatch};
 use tier::OpenedTier;
 use timers::Timers;
 
@@ -80,7 +80,7 @@ pub fn record(opts: &RecordOpts) -> Result<RunSummary, Error> {
             Timers::new(preparation, &setup.plan, begin::roots_of_timers(&opts, child.as_ref(), &places));
         timers.attach(if opts.target.is_attached() { &places.tids } else { &[] });
         let roots = if opts.target.is_attached() { places.tids.clone() } else { Vec::new() };
-        let attached = (begin::attached(&opts, &places), opts.target.children_left_out());
+        let attached = begin::attached(&opts, &places);
         let makes_maps = support.is_some();
         let prepared = Prepared { makes_maps, roots, attached, ..Prepared::by_timers(places, setup, timers) };
         return Recording::begin(&opts, signals, child, prepared)?.run(start);
@@ -105,19 +105,16 @@ pub fn record(opts: &RecordOpts) -> Result<RunSummary, Error> {
     let off_cpu = source.zip(setup.plan.off_cpu).map(|(source, attr)| OffCpu::new(source, attr));
     let roots =
         if followed.is_some() && opts.target.is_attached() { places.tids.clone() } else { Vec::new() };
-    let attached = (begin::attached(opts, &places), opts.target.children_left_out());
+    let attached = begin::attached(opts, &places);
     let makes_maps = support.is_some();
     let prepared = Prepared {
         attached,
         places,
         setup,
-        totals: counted,
-        off_cpu,
-        timers: None,
+        sources: Sources { totals: counted, off_cpu, timers: None, python },
         followed,
         switches,
         roots,
-        python,
         makes_maps,
     };
     Recording::begin(opts, signals, child, prepared)?.run(start)
@@ -127,35 +124,14 @@ struct Recording<'o> {
     opts: &'o RecordOpts,
     signals: StopSignals,
     child: Option<Child>,
-    setup: Setup,
-    totals: Totals,
-    off_cpu: Option<OffCpu>,
-    timers: Option<Timers>,
-    poller: Poller,
-    layouts: Layouts,
-    shared: Shared,
-    step: usize,
-    /// Sampling has begun.
-    has_enabled: bool,
-    /// It is switched off for now.
-    is_paused: bool,
     control: Option<Control>,
+    setup: Setup,
+    tasks: RecordedTasks,
+    sources: Sources,
+    rings: RingWatch,
+    phase: RecordingPhase,
+    shared: Shared,
     worker: JoinHandle<Finished>,
-    /// The counter of each ring whose end is watched; `None` when all its tasks have ended.
-    watched: Vec<Option<usize>>,
-    /// As in [`Prepared`].
-    roots: Vec<u32>,
-    /// As in [`Prepared`].
-    attached: (usize, usize),
-    ending: Option<ExitKind>,
-    /// The end was requested by --control.
-    is_stop_requested: bool,
-    cpus: CpuWatch,
-    cgroup: Option<File>,
-    /// Samples of whole CPUs are chosen by the off-CPU engine.
-    is_filtered: bool,
-    /// Reads Python's frames.
-    python: Option<PythonReader>,
     /// What threads waited for, once recording has ended.
     descriptors: NamedDescriptors,
 }
@@ -167,20 +143,9 @@ impl<'o> Recording<'o> {
         child: Option<Child>,
         prepared: Prepared,
     ) -> Result<Self, Error> {
-        let Prepared {
-            places,
-            mut setup,
-            totals,
-            off_cpu,
-            timers,
-            followed,
-            switches,
-            roots,
-            attached,
-            python,
-            makes_maps,
-        } = prepared;
-        let left_out = Some(attached.1).filter(|&count| count > 0);
+        let Prepared { places, mut setup, sources, followed, switches, roots, attached, makes_maps } =
+            prepared;
+        let left_out = Some(attached.children_left_out).filter(|&count| count > 0);
         setup.notices.extend(left_out.map(Notice::ChildrenLeftOut));
         let is_filtered = followed.is_some();
         let is_by_cpu = followed.is_some() || opts.target.is_system_wide();
@@ -202,8 +167,8 @@ impl<'o> Recording<'o> {
             worker.asks_java();
             setup.notices.push(notice);
         }
-        python::start(python.as_ref(), opts, &places, child.as_ref())?;
-        worker.with_python(python.clone());
+        python::start(sources.python.as_ref(), opts, &places, child.as_ref())?;
+        worker.with_python(sources.python.clone());
         if let Some((switches, points)) = switches {
             worker.clocked(switches, points);
         }
@@ -221,52 +186,28 @@ impl<'o> Recording<'o> {
                 worker.run()
             })
             .map_err(Error::system("starting a thread (raise ulimit -v or ulimit -u)"))?;
-        let poller = Poller::new().map_err(Error::system("epoll_create1"))?;
-        poller.add(signals.as_fd(), SIGNALS).map_err(Error::system("epoll_ctl"))?;
+        let mut rings = RingWatch::new(layouts).map_err(Error::system("epoll_create1"))?;
+        rings.poller.add(signals.as_fd(), SIGNALS).map_err(Error::system("epoll_ctl"))?;
         if let Some(control) = &control {
-            control.watch(&poller, CONTROL).map_err(Error::system("--control: epoll_ctl"))?;
+            control.watch(&rings.poller, CONTROL).map_err(Error::system("--control: epoll_ctl"))?;
         }
-        let watched = vec![None; setup.opened.rings.len()];
+        rings.watch_all(&setup.opened);
         let takes_new = opts.target.cpus.is_none();
         let cpus = CpuWatch::new(if is_by_cpu { &places.cpus } else { &[] }, takes_new);
-        let mut recording = Self {
+        Ok(Self {
             opts,
             signals,
             child,
-            setup,
-            totals,
-            off_cpu,
-            timers,
-            poller,
-            layouts,
-            shared,
-            step: 0,
-            has_enabled: false,
-            is_paused: false,
             control,
+            setup,
+            tasks: RecordedTasks { roots, attached, cpus, cgroup: places.cgroup, is_filtered },
+            sources,
+            rings,
+            phase: RecordingPhase::default(),
+            shared,
             worker,
-            watched,
-            roots,
-            attached,
-            ending: None,
-            is_stop_requested: false,
-            cpus,
-            cgroup: places.cgroup,
-            is_filtered,
-            python,
             descriptors: NamedDescriptors::default(),
-        };
-        (0..recording.watched.len()).for_each(|ring| recording.watch_next(ring, 0));
-        Ok(recording)
-    }
-
-    /// Watches the first counter of a ring from index `from` on: wake-ups, and the end of its task.
-    fn watch_next(&mut self, ring: usize, from: usize) {
-        let counters = &self.setup.opened.counters;
-        let next = (from..counters.len()).find(|&i| {
-            counters[i].ring == ring && self.poller.add(counters[i].counter.as_fd(), ring as u64).is_ok()
-        });
-        self.watched[ring] = next;
+        })
     }
 
     fn run(mut self, start: Start) -> Result<RunSummary, Error> {
@@ -277,7 +218,7 @@ impl<'o> Recording<'o> {
             self.enable()?;
         } else if start == Start::OnExec {
             self.begin_clocks();
-            self.has_enabled = true;
+            self.phase.has_enabled = true;
             self.started();
         }
         if let Some(child) = &mut self.child {
@@ -294,8 +235,8 @@ impl<'o> Recording<'o> {
         let cpu_while_running_ns = mem::own_use().cpu_ns().saturating_sub(cpu_ns);
         let time_ns = self.opts.clock.now_ns();
         self.shared.ended_ns.store(time_ns, Ordering::Release);
-        let counters = self.totals.read();
-        self.setup.notices.extend(self.cpus.notices());
+        let counters = self.sources.totals.read();
+        self.setup.notices.extend(self.tasks.cpus.notices());
         self.setup.notices.extend(Notice::of_suspension(suspended_ns, time::suspended_ns()));
         let _ = self.setup.opened.disable(&self.setup.plan);
         if self.opts.trace.snapshot.is_some_and(|snapshot| snapshot.at_exit) {
@@ -304,13 +245,13 @@ impl<'o> Recording<'o> {
         self.drain(true);
         *self.shared.dropped.lock().expect("invariant: no panic while held") =
             self.setup.opened.dropped(&self.setup.plan);
-        let programs_ns = self.off_cpu.as_ref().map_or(0, |off_cpu| off_cpu.programs_ns());
-        if let Some(off_cpu) = self.off_cpu.take() {
+        let programs_ns = self.sources.off_cpu.as_ref().map_or(0, |off_cpu| off_cpu.programs_ns());
+        if let Some(off_cpu) = self.sources.off_cpu.take() {
             let (bytes, descriptors) = off_cpu.finish(&mut self.setup.notices);
             self.shared.queue.push(bytes);
             self.descriptors = descriptors;
         }
-        if let Some(timers) = self.timers.take() {
+        if let Some(timers) = self.sources.timers.take() {
             let mut bytes = Vec::new();
             timers.finish(time_ns, &mut bytes, &mut self.setup.notices);
             self.shared.queue.push(bytes);

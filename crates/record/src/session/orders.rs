@@ -57,7 +57,7 @@ impl Recording<'_> {
 
     /// Switches sampling on or off, of all events or one; the first time all of the recording begins.
     fn switch(&mut self, on: bool, name: Option<&str>) -> Result<(), Error> {
-        if on && name.is_none() && !self.has_enabled {
+        if on && name.is_none() && !self.phase.has_enabled {
             return self.enable();
         }
         let file = &self.setup.plan.file;
@@ -66,12 +66,12 @@ impl Recording<'_> {
             (self.opts.observers.on_notice)(&format!("tally: --control: no event '{name}' is recorded"));
         }
         let chosen = |event: usize| name.is_none_or(|name| file[event].name == name);
-        if on && !self.has_enabled {
-            self.has_enabled = true;
+        if on && !self.phase.has_enabled {
+            self.phase.has_enabled = true;
             self.started();
         }
-        self.is_paused = !on && name.is_none();
-        let step = on.then_some(self.step);
+        self.phase.is_paused = !on && name.is_none();
+        let step = on.then_some(self.phase.step);
         let (opened, plan) = (&self.setup.opened, &self.setup.plan);
         opened.switch(plan, step, chosen).map_err(Error::system("PERF_EVENT_IOC_ENABLE or DISABLE"))
     }

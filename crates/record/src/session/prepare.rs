@@ -3,6 +3,7 @@
 use std::io;
 use std::path::Path;
 
+use super::state::AttachedCounts;
 use super::timers::Timers;
 use crate::accounting::totals::{Counted, Totals};
 use crate::error::Error;
@@ -69,22 +70,26 @@ pub(super) fn spill_queue(output: &Output) -> Queue {
     Queue::new(&dir, Limits::for_dir(&dir))
 }
 
-/// Everything that is open when the recording begins.
-pub(super) struct Prepared {
-    pub(super) places: Places,
-    pub(super) setup: Setup,
+/// What is recorded besides the events' rings.
+pub(super) struct Sources {
     pub(super) totals: Totals,
     pub(super) off_cpu: Option<OffCpu>,
     /// In place of events.
     pub(super) timers: Option<Timers>,
+    /// Reads Python's frames.
+    pub(super) python: Option<PythonReader>,
+}
+
+/// Everything that is open when the recording begins.
+pub(super) struct Prepared {
+    pub(super) places: Places,
+    pub(super) setup: Setup,
+    pub(super) sources: Sources,
     pub(super) followed: Option<Followed>,
     pub(super) switches: Option<(Switches, Tracepoints)>,
     /// Threads to which we attached by events of whole CPUs. Those events don't show when the threads have ended.
     pub(super) roots: Vec<u32>,
-    /// How many processes were attached to, and how many of their children left out.
-    pub(super) attached: (usize, usize),
-    /// Reads Python's frames.
-    pub(super) python: Option<PythonReader>,
+    pub(super) attached: AttachedCounts,
     /// The command writes maps of its code because of us.
     pub(super) makes_maps: bool,
 }
@@ -95,14 +100,11 @@ impl Prepared {
         Self {
             places,
             setup,
-            totals: Totals::none(),
-            off_cpu: None,
-            timers: Some(timers),
+            sources: Sources { totals: Totals::none(), off_cpu: None, timers: Some(timers), python: None },
             followed: None,
             switches: None,
             roots: Vec::new(),
-            attached: (0, 0),
-            python: None,
+            attached: AttachedCounts::default(),
             makes_maps: false,
         }
     }

@@ -1,6 +1,5 @@
 //! A recording while its target runs: the main loop, which drains the rings and minds signals, orders and ends.
 
-use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -53,19 +52,24 @@ impl Recording<'_> {
             }
             let hurry = self.shared.hurry.load(Ordering::Relaxed);
             let tick = TICKS[hurry.min(TICKS.len() - 1)];
-            let tick = self.off_cpu.as_ref().and_then(OffCpu::interval).map_or(tick, |often| tick.min(often));
-            let tick = self.timers.as_ref().map_or(tick, |timers| tick.min(timers.interval()));
+            let tick = self
+                .sources
+                .off_cpu
+                .as_ref()
+                .and_then(OffCpu::interval)
+                .map_or(tick, |often| tick.min(often));
+            let tick = self.sources.timers.as_ref().map_or(tick, |timers| tick.min(timers.interval()));
             let timeout = delayed.map_or(tick, |d| tick.min(d.saturating_sub(begin.elapsed())));
-            let ready = self.poller.wait(Some(timeout)).map_err(Error::system("epoll_wait"))?;
+            let ready = self.rings.poller.wait(Some(timeout)).map_err(Error::system("epoll_wait"))?;
             self.take_signals()?;
             if ready.iter().any(|r| r.token == CONTROL) && self.obey()? {
-                self.is_stop_requested = true;
+                self.phase.is_stop_requested = true;
                 if let Some(child) = &self.child {
                     let _ = signal::send(child.pid(), SIGTERM);
                 }
             }
             for hung in ready.iter().filter(|r| r.hung_up && r.token != SIGNALS) {
-                self.hung_up(hung.token as usize);
+                self.rings.hung_up(&self.setup.opened, hung.token as usize);
             }
             self.open_again();
             self.drain(false);
@@ -76,13 +80,13 @@ impl Recording<'_> {
             self.climb();
             if let Some(child) = &mut self.child {
                 // Not only after a signal: it may have gone to a thread that does not block it.
-                self.ending = child.try_wait().map_err(Error::system("waitpid"))?;
+                self.phase.ending = child.try_wait().map_err(Error::system("waitpid"))?;
             }
             let targets_gone = self.child.is_none() && self.are_targets_gone();
-            let is_stopped = self.is_stop_requested
+            let is_stopped = self.phase.is_stop_requested
                 || self.signals.came().is_some()
                 || self.opts.span.ends_after.is_some_and(|most| begin.elapsed() >= most);
-            if self.ending.is_some() || targets_gone || (is_stopped && self.child.is_none()) {
+            if self.phase.ending.is_some() || targets_gone || (is_stopped && self.child.is_none()) {
                 return Ok(());
             }
             if recording && self.shared.must_stop.load(Ordering::Relaxed) {
@@ -131,17 +135,11 @@ impl Recording<'_> {
 
     /// True when nothing can be recorded any more.
     fn are_targets_gone(&self) -> bool {
-        if self.roots.is_empty() {
-            return self.watched.iter().all(Option::is_none);
+        if self.tasks.roots.is_empty() {
+            return self.rings.watched.iter().all(Option::is_none);
         }
-        let has_forked = || self.off_cpu.as_ref().is_some_and(OffCpu::has_targets);
-        !self.roots.iter().any(|&tid| proc::is_alive(tid)) && !has_forked()
-    }
-
-    fn hung_up(&mut self, ring: usize) {
-        let Some(at) = self.watched.get(ring).copied().flatten() else { return };
-        let _ = self.poller.remove(self.setup.opened.counters[at].counter.as_fd());
-        self.watch_next(ring, at + 1);
+        let has_forked = || self.sources.off_cpu.as_ref().is_some_and(OffCpu::has_targets);
+        !self.tasks.roots.iter().any(|&tid| proc::is_alive(tid)) && !has_forked()
     }
 
     /// One pass over the rings. If there is no room at all, they are left to the kernel, which counts the dropped
@@ -151,11 +149,11 @@ impl Recording<'_> {
         if room == Room::None && !last {
             return;
         }
-        let mut bytes = drain(&mut self.setup.opened.rings, &self.layouts, room != Room::Stacks);
-        if let Some(off_cpu) = &mut self.off_cpu {
+        let mut bytes = drain(&mut self.setup.opened.rings, &self.rings.layouts, room != Room::Stacks);
+        if let Some(off_cpu) = &mut self.sources.off_cpu {
             off_cpu.poll(&self.shared.off_cpu, &mut bytes);
         }
-        if let Some(timers) = &mut self.timers {
+        if let Some(timers) = &mut self.sources.timers {
             timers.poll(&mut bytes);
         }
         self.shared.queue.push(bytes);
@@ -170,31 +168,32 @@ impl Recording<'_> {
 
     /// CPUs that came (back) get events like the others'. Tried again at the next look if that is refused.
     fn open_again(&mut self) {
-        for cpu in self.cpus.look() {
-            let filter =
-                if self.is_filtered { self.off_cpu.as_mut().and_then(OffCpu::sample_filter) } else { None };
-            let step = (self.has_enabled && !self.is_paused).then_some(self.step);
-            let like = Like { plan: &self.setup.plan, cgroup: self.cgroup.as_ref(), filter, step };
+        for cpu in self.tasks.cpus.look() {
+            let filter = if self.tasks.is_filtered {
+                self.sources.off_cpu.as_mut().and_then(OffCpu::sample_filter)
+            } else {
+                None
+            };
+            let step = self.phase.step_if_on();
+            let like = Like { plan: &self.setup.plan, cgroup: self.tasks.cgroup.as_ref(), filter, step };
             let Ok(Some(again)) = self.setup.opened.open_again(cpu, &like) else { continue };
-            self.cpus.opened(cpu);
-            again.aliases.iter().for_each(|(new, known)| self.layouts.alias(*new, *known));
+            self.tasks.cpus.opened(cpu);
+            again.aliases.iter().for_each(|(new, known)| self.rings.layouts.alias(*new, *known));
             if let Some(before) = again.before {
-                self.shared.queue.push(drain(&mut [before], &self.layouts, false));
+                self.shared.queue.push(drain(&mut [before], &self.rings.layouts, false));
             }
-            self.watched.resize(self.setup.opened.rings.len(), None);
-            // The closed event's descriptor left the poller with its ring.
-            self.watch_next(again.ring, 0);
+            self.rings.watch_again(&self.setup.opened, again.ring);
         }
     }
 
     /// Changes to the snapshot size that the worker wants.
     fn climb(&mut self) {
         let wanted = self.shared.wanted_step.load(Ordering::Relaxed);
-        if wanted != self.step
-            && !self.is_paused
-            && self.setup.opened.change_step(&self.setup.plan, self.step, wanted).is_ok()
+        if wanted != self.phase.step
+            && !self.phase.is_paused
+            && self.setup.opened.change_step(&self.setup.plan, self.phase.step, wanted).is_ok()
         {
-            self.step = wanted;
+            self.phase.step = wanted;
         }
     }
 }

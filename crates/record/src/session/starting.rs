@@ -29,7 +29,7 @@ impl<'o> Recording<'o> {
 
     /// The clocks of time off the CPU begin; should they not, all else is recorded still.
     pub(super) fn begin_clocks(&mut self) {
-        let Some(off_cpu) = &mut self.off_cpu else { return };
+        let Some(off_cpu) = &mut self.sources.off_cpu else { return };
         let mut bytes = Vec::new();
         if let Err(error) = off_cpu.begin(&mut bytes) {
             self.setup.notices.push(Notice::NoOffCpu(error.to_string()));
@@ -38,10 +38,13 @@ impl<'o> Recording<'o> {
     }
 
     pub(super) fn enable(&mut self) -> Result<(), Error> {
-        self.has_enabled = true;
+        self.phase.has_enabled = true;
         self.begin_clocks();
         self.started();
-        self.totals.enable();
-        self.setup.opened.enable(&self.setup.plan, self.step).map_err(Error::system("PERF_EVENT_IOC_ENABLE"))
+        self.sources.totals.enable();
+        self.setup
+            .opened
+            .enable(&self.setup.plan, self.phase.step)
+            .map_err(Error::system("PERF_EVENT_IOC_ENABLE"))
     }
 }

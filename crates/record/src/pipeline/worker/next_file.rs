@@ -4,23 +4,24 @@ use std::sync::atomic::Ordering;
 
 use perfdata::{Endian, Record, SampleId};
 
-use super::Rest;
+use super::WorkerState;
 use crate::files::features;
 use crate::files::features::SeenFiles;
 use crate::session::opts::Watched;
 
-impl Rest {
+impl WorkerState {
     /// Records so far become a file, the rest goes into another.
     pub(super) fn next_file(&mut self) {
         let seen = self.processes.objects().seen();
         let opts = &self.header.opts;
         let seen = SeenFiles { objects: &seen, with_kernel: self.header.samples_kernel };
-        let features = features::at_end(opts, self.sink.events(), seen, self.sample_times.take());
+        let features = features::at_end(opts, self.sink.events(), seen, self.written.sample_times.take());
         // With a window it is unknown which stacks are still in it.
         let notes = self.account.notes().filter(|_| !opts.file.overwrite);
         let mut appendix = notes.map_or_else(Vec::new, |notes| notes.to_bytes(Endian::NATIVE));
         appendix.extend(self.processes.jit_maps().to_bytes(Endian::NATIVE));
-        appendix.extend(self.python.iter().flat_map(|python| python.functions().to_bytes(Endian::NATIVE)));
+        appendix
+            .extend(self.python.reader.iter().flat_map(|python| python.functions().to_bytes(Endian::NATIVE)));
         self.sink.next_file(&features, &appendix);
     }
 
@@ -40,7 +41,7 @@ impl Rest {
     }
 
     pub(super) fn hand_on(&self, what: impl FnOnce() -> Watched) {
-        if let Some(watch) = &self.watch
+        if let Some(watch) = &self.header.opts.observers.watch
             && watch.0.send(what()).is_err()
         {
             self.shared.must_stop.store(true, Ordering::Relaxed);

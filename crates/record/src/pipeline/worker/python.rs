@@ -4,16 +4,25 @@ use perfdata::appendix::python_functions::{MAPPING_BYTES, MAPPING_NAME, MAPPING_
 use perfdata::record::{FileId, Mmap};
 use perfdata::{Avma, CpuMode, Record, SampleId};
 
-use super::Rest;
-use crate::runtimes::python::StackMoment;
+use super::WorkerState;
+use crate::runtimes::python::{PythonReader, StackMoment};
 use perfdata::PidTid;
+use rustc_hash::FxHashSet;
 
-impl Rest {
+/// Python's frames, where a reader of them runs.
+#[derive(Default)]
+pub(super) struct PythonFrames {
+    pub reader: Option<PythonReader>,
+    /// Processes that have the mapping of their functions in the file.
+    mapped: FxHashSet<u32>,
+}
+
+impl WorkerState {
     /// Hands Python's frames of the stack that is unwound next to the unwinder.
     pub(super) fn add_python(&mut self, task: PidTid, time_ns: u64, moment: StackMoment) {
-        let Some(python) = &self.python else { return };
+        let Some(python) = &self.python.reader else { return };
         let frames = python.frames_of(task, moment);
-        if frames.is_some() && self.python_mapped.insert(task.pid) {
+        if frames.is_some() && self.python.mapped.insert(task.pid) {
             self.map_python(task, time_ns);
         }
         self.stacks.take_python(frames);
@@ -40,21 +49,21 @@ impl Rest {
     }
 
     pub(super) fn python_fork(&mut self, pid: u32, parent: u32) {
-        if pid != parent && self.python_mapped.contains(&parent) {
-            self.python_mapped.insert(pid);
+        if pid != parent && self.python.mapped.contains(&parent) {
+            self.python.mapped.insert(pid);
         }
-        if let Some(python) = self.python.as_ref().filter(|_| pid != parent) {
+        if let Some(python) = self.python.reader.as_ref().filter(|_| pid != parent) {
             python.fork(pid, parent);
         }
     }
 
     pub(super) fn python_exec(&mut self, pid: u32) {
-        self.python_mapped.remove(&pid);
-        self.python.iter().for_each(|python| python.exec(pid));
+        self.python.mapped.remove(&pid);
+        self.python.reader.iter().for_each(|python| python.exec(pid));
     }
 
     pub(super) fn python_exit(&mut self, pid: u32, tid: u32) {
-        let Some(python) = &self.python else { return };
+        let Some(python) = &self.python.reader else { return };
         python.forget_thread(tid);
         if pid == tid {
             python.forget_process(pid);

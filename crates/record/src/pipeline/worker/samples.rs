@@ -4,25 +4,19 @@ use std::sync::atomic::Ordering;
 
 use perfdata::{PidTid, Record, Sample, SampleId};
 
-use super::{EventSample, Rest};
+use super::{EventSample, WorkerState};
 use crate::accounting::account::StackEnding;
 use crate::accounting::summary::StopReason;
 use crate::pipeline::ring_reader::LEFT_OUT_BYTES;
 use crate::runtimes::python::StackMoment;
 use crate::session::opts::Watched;
 
-/// Samples over which truncated stacks are counted.
-const LADDER_WINDOW: u32 = 256;
-
-/// Number of truncated stacks in a window that is more than chance.
-const LADDER_CUTS: u32 = 3;
-
-impl Rest {
+impl WorkerState {
     pub(super) fn sample(&mut self, of: &EventSample<'_>) {
         let EventSample { file_event, time_ns, sample, bytes, .. } = *of;
         let task = PidTid::of_record(sample.pid_tid);
         let PidTid { pid, tid } = task;
-        if self.switches.as_ref().is_some_and(|(switches, _)| !switches.follows(tid)) {
+        if self.waits.switches.as_ref().is_some_and(|(switches, _)| !switches.follows(tid)) {
             // The record is of another process on a CPU that is watched as a whole.
             return;
         }
@@ -33,13 +27,12 @@ impl Rest {
         self.account.sample(pid, tid, time_ns);
         self.sink.note_sample();
         self.shared.samples.fetch_add(1, Ordering::Relaxed);
-        let first = self.sample_times.map_or(time_ns, |(first, _)| first);
-        self.sample_times = Some((first, time_ns));
+        self.written.note_time(time_ns);
         if let Some(raw) = sample.raw {
             self.hand_on(|| Watched::Sample { time_ns, pid, tid, raw: raw.to_vec() });
         }
         if !of.is_unwound || sample.regs_user.is_none() {
-            self.sample_bytes += bytes.len() as u64;
+            self.written.sample_bytes += bytes.len() as u64;
             return self.sink.raw(bytes);
         }
         let unwound = if self.shared.gives_up.load(Ordering::Relaxed) {
@@ -50,14 +43,14 @@ impl Rest {
         };
         if let Some(ending) = unwound.ending {
             let ending = self.with_dso(pid, sample, ending);
-            self.climb(unwound.was_cut && !self.shared.queue.is_behind());
+            self.ladder.count(unwound.was_cut && !self.shared.queue.is_behind(), &self.shared);
             self.account.stack(tid, time_ns, ending);
         }
         let chain = perfdata::Callchain(self.stacks.chain().into());
         let written = Sample { callchain: Some(chain), stack_user: None, ..*sample };
         let before = self.sink.bytes();
         self.sink.record(file_event, &Record::Sample(written), &SampleId::default());
-        self.sample_bytes += self.sink.bytes() - before;
+        self.written.sample_bytes += self.sink.bytes() - before;
     }
 
     /// Adds the DSO in which a stack ended, and distinguishes a stack left out by the reader from a truncated one.
@@ -70,24 +63,5 @@ impl Rest {
         };
         let dso = self.stacks.last_frame().and_then(|address| self.processes.name_at(pid, address));
         StackEnding::Stopped(reason, dso)
-    }
-
-    /// Asks for larger snapshots once more than one stack of a hundred was cut, and meanwhile for quicker looks at
-    /// the rings: what is read from a thread's memory must still be the stack that was copied.
-    fn climb(&mut self, was_cut: bool) {
-        self.window.0 += 1;
-        self.window.1 += u32::from(was_cut);
-        let (seen, cut) = self.window;
-        let many = cut >= LADDER_CUTS && cut * 100 > seen;
-        if many {
-            let step = self.shared.wanted_step.load(Ordering::Relaxed);
-            let top = self.steps.saturating_sub(1);
-            self.shared.wanted_step.store((step + 1).min(top), Ordering::Relaxed);
-            self.shared.hurry.store(if step >= top { 2 } else { 1 }, Ordering::Relaxed);
-            self.window = (0, 0);
-        } else if seen >= LADDER_WINDOW {
-            self.shared.hurry.store(0, Ordering::Relaxed);
-            self.window = (0, 0);
-        }
     }
 }

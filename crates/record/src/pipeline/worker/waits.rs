@@ -6,34 +6,47 @@ use perfdata::abi::*;
 use perfdata::off_cpu::{OffCpuInterval, Payload, State, WaitSums, flag};
 use perfdata::{Avma, CpuMode, Record, Sample, SampleId};
 
-use super::Rest;
+use super::WorkerState;
 use crate::accounting::account::StackEnding;
 use crate::machine::process_titles;
 use crate::off_cpu::switches::ClockResult;
 use crate::off_cpu::thread_clock::{EndedInterval, Moment, Spot};
 use crate::off_cpu::tracepoints::{EVENTS, SchedEvent, SchedPoint};
-use crate::off_cpu::{EndRecord, SiteId, convert, has_user_part, registers};
+use crate::off_cpu::{
+    EndRecord, SiteChains, SiteId, Switches, Tracepoints, WakerJoin, convert, has_user_part, registers,
+};
 use crate::runtimes::python::StackMoment;
 use perfdata::PidTid;
 
-impl Rest {
+/// Waits that are not written yet.
+#[derive(Default)]
+pub(super) struct WaitsInProgress {
+    /// Stacks of wakers that wait for the sample of the wait they ended.
+    wakers: WakerJoin,
+    /// The usual stacks of each place.
+    site_chains: SiteChains,
+    /// Tier B: threads' clocks by tracepoints, in place of the engine's.
+    pub switches: Option<(Switches, Tracepoints)>,
+}
+
+impl WorkerState {
     /// A sample of the off-CPU engine: always unwound here. Wakers wait for the sample of the wait they ended.
     pub(super) fn off_cpu_sample(&mut self, file_event: usize, sample: &Sample<'_>, time_ns: u64) {
         let task = PidTid::of_record(sample.pid_tid);
         let PidTid { pid, tid } = task;
         let raw = sample.raw.unwrap_or_default();
-        if file_event != self.first_off_cpu + convert::WAKER {
+        if file_event != self.events.first_off_cpu + convert::WAKER {
             self.add_python(task, time_ns, StackMoment::Wait(time_ns));
         }
         let unwound = self.stacks.unwind(sample, &mut self.processes);
-        if file_event == self.first_off_cpu + convert::WAKER {
-            return self.wakers.waker(task, raw, self.stacks.chain());
+        if file_event == self.events.first_off_cpu + convert::WAKER {
+            return self.waits.wakers.waker(task, raw, self.stacks.chain());
         }
-        self.sample_times = Some((self.sample_times.map_or(time_ns, |(first, _)| first), time_ns));
+        self.written.note_time(time_ns);
         let payload = Payload::parse(raw);
         if let Some(Payload::Interval(of)) = &payload
             && of.flags & flag::LOOK != 0
-            && let Some((switches, _)) = &mut self.switches
+            && let Some((switches, _)) = &mut self.waits.switches
         {
             let chain = self.stacks.chain().into();
             let spot = Spot { chain, place: None, syscall: of.syscall, args: of.args };
@@ -42,7 +55,7 @@ impl Rest {
         }
         if let Some(Payload::Totals(totals)) = &payload {
             self.account.totals(task, totals);
-            self.site_chains.forget(tid);
+            self.waits.site_chains.forget(tid);
         }
         if let Some(Payload::Interval(of)) = &payload
             && of.flags & flag::REST != 0
@@ -60,7 +73,8 @@ impl Rest {
                 self.shared.off_cpu.cut_processes.lock().expect("invariant: no panic while held").push(pid);
             }
         }
-        let joined = if file_event == self.first_off_cpu { self.wakers.join(tid, raw) } else { None };
+        let joined =
+            if file_event == self.events.first_off_cpu { self.waits.wakers.join(tid, raw) } else { None };
         let chain = self.chain_at_site(sample, payload.as_ref(), is_whole);
         let chain = perfdata::Callchain(chain.as_slice().into());
         let without_place = without_place(payload.as_ref());
@@ -80,14 +94,14 @@ impl Rest {
         if is_whole || flags & flag::KTHREAD != 0 {
             // The wait for a CPU has the stack of the wait before, which counts already.
             let period = sample.period.filter(|_| *state != State::Runnable);
-            self.site_chains.saw(site, chain, period.unwrap_or(0));
+            self.waits.site_chains.saw(site, chain, period.unwrap_or(0));
             return chain.to_vec();
         }
         // If no chain of the place is complete, a truncated one represents the others.
         if has_user_part(chain) {
-            self.site_chains.saw(site, chain, 0);
+            self.waits.site_chains.saw(site, chain, 0);
         }
-        self.site_chains.usual(site).unwrap_or(chain).to_vec()
+        self.waits.site_chains.usual(site).unwrap_or(chain).to_vec()
     }
 
     /// Waits of a place that no sample took along, with the stacks seen there.
@@ -97,7 +111,7 @@ impl Rest {
         // Counts belong to the place, so only one part has them.
         let without_counts =
             WaitSums { print: sums.print, stack_print: sums.stack_print, ..WaitSums::default() };
-        let parts = self.site_chains.share(SiteId::of(tid, sums), sample.period.unwrap_or(0));
+        let parts = self.waits.site_chains.share(SiteId::of(tid, sums), sample.period.unwrap_or(0));
         for (at, (chain, period)) in parts.into_iter().enumerate() {
             let sums = if at == 0 { of.sums.clone() } else { Some(Box::new(without_counts)) };
             let raw = OffCpuInterval { sums, ..of.clone() }.to_bytes();
@@ -122,7 +136,7 @@ impl Rest {
         let at = Moment { time_ns, cpu: sample.cpu.unwrap_or_default(), task };
         let raw = sample.raw.unwrap_or_default();
         let runs_ns = self.shared.runs_ns.load(Ordering::Acquire);
-        let Some((switches, points)) = &mut self.switches else { return };
+        let Some((switches, points)) = &mut self.waits.switches else { return };
         let points = *points;
         if runs_ns != 0 && runs_ns <= time_ns {
             switches.runs_since(runs_ns);
@@ -139,7 +153,7 @@ impl Rest {
                     syscall: None,
                     args: registers::call_args(sample),
                 });
-                let Some((switches, _)) = &mut self.switches else { return };
+                let Some((switches, _)) = &mut self.waits.switches else { return };
                 switches.switched(at, &switch, spot, has_stacks);
             }
             SchedPoint::Waking => {
@@ -151,7 +165,7 @@ impl Rest {
                     self.stacks.unwind(sample, &mut self.processes);
                 }
                 let chain = if has_stacks { self.stacks.chain() } else { &[] };
-                let Some((switches, _)) = &mut self.switches else { return };
+                let Some((switches, _)) = &mut self.waits.switches else { return };
                 switches.woken(at, tid, by_interrupt, chain);
             }
         }
@@ -171,7 +185,7 @@ impl Rest {
 
     /// Passes records to the threads' clocks.
     pub(super) fn follow_clocks(&mut self, record: &Record<'_>, time_ns: u64) {
-        let Some((switches, _)) = &mut self.switches else { return };
+        let Some((switches, _)) = &mut self.waits.switches else { return };
         match record {
             Record::Fork(task) if time_ns > 0 => {
                 switches.fork(PidTid { pid: task.pid, tid: task.tid }, task.ptid, time_ns)
@@ -191,7 +205,7 @@ impl Rest {
     pub(super) fn finish_clocks(&mut self) {
         let [runs_ns, ended_ns] =
             [&self.shared.runs_ns, &self.shared.ended_ns].map(|time| time.load(Ordering::Acquire));
-        let Some((switches, _)) = &mut self.switches else { return };
+        let Some((switches, _)) = &mut self.waits.switches else { return };
         if runs_ns != 0 {
             switches.runs_since(runs_ns);
         }
@@ -201,7 +215,7 @@ impl Rest {
 
     /// Writes the results of the clocks.
     fn write_finished(&mut self) {
-        let Some((switches, _)) = &mut self.switches else { return };
+        let Some((switches, _)) = &mut self.waits.switches else { return };
         for told in switches.take_finished().collect::<Vec<_>>() {
             match told {
                 ClockResult::Interval(at, ended) => self.write_interval(at, &ended),
@@ -220,8 +234,8 @@ impl Rest {
         let (misc, ip) = (mode.to_misc(), ended.chain.get(1).map(|&ip| Avma(ip)));
         let raw = ended.interval.to_bytes();
         let sample = Sample { misc, ip, callchain: Some(chain), raw: Some(&raw), ..sample };
-        self.sample_times = Some((self.sample_times.map_or(time_ns, |(first, _)| first), time_ns));
-        self.sink.record(self.first_off_cpu + event, &Record::Sample(sample), &SampleId::default());
+        self.written.note_time(time_ns);
+        self.sink.record(self.events.first_off_cpu + event, &Record::Sample(sample), &SampleId::default());
     }
 
     fn write_end_samples(&mut self, end: &EndRecord) {
@@ -230,7 +244,11 @@ impl Rest {
             let chain = perfdata::Callchain([].as_slice().into());
             let sample = waits_sample(event, task, end.end_ns, period);
             let sample = Sample { callchain: Some(chain), raw: Some(&raw), ..sample };
-            self.sink.record(self.first_off_cpu + event, &Record::Sample(sample), &SampleId::default());
+            self.sink.record(
+                self.events.first_off_cpu + event,
+                &Record::Sample(sample),
+                &SampleId::default(),
+            );
             if let Some(Payload::Totals(totals)) = Payload::parse(&raw) {
                 self.account.totals(task, &totals);
             }
