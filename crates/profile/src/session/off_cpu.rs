@@ -106,20 +106,7 @@ impl Session {
                     if is_sum { (0, 0) } else { (time_ns.saturating_sub(weight_ns), weight_ns) };
                 let off_cpu = &mut self.profile.off_cpu;
                 off_cpu.source = off_cpu.source.max(Some(OffCpuSource::PerfOffCpu));
-                off_cpu.waits.push(Wait {
-                    task,
-                    callsite,
-                    state: State::Unknown,
-                    since_ns,
-                    length_ns,
-                    weight_ns,
-                    syscall: None,
-                    args: [0; 3],
-                    told: None,
-                    other: None,
-                    flags: 0,
-                    sums: None,
-                });
+                off_cpu.waits.push(Wait { callsite, since_ns, length_ns, weight_ns, ..Wait::of(task) });
             }
         }
     }

@@ -144,18 +144,11 @@ mod tests {
         let comm = profile.strings.intern("app");
         let task = profile.push_task(Task { pid: 1, tid: 1, process: 0, comm });
         let wait = |&(state, since_ns, length_ns, weight_ns): &_| Wait {
-            task,
-            callsite: None,
             state,
             since_ns,
             length_ns,
             weight_ns,
-            syscall: None,
-            args: [0; 3],
-            told: None,
-            other: None,
-            flags: 0,
-            sums: None,
+            ..Wait::of(task)
         };
         profile.off_cpu.waits = waits.iter().map(wait).collect();
         let mut total_ns = [0; 8];

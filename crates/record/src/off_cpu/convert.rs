@@ -165,17 +165,7 @@ impl Encoder {
 
     /// Appends the sample of a look at a thread that waits.
     pub fn encode_look(&self, look: &ProcSample, out: &mut Vec<u8>) {
-        let raw = OffCpuInterval {
-            state: look.state,
-            flags: flag::LOOK,
-            since_ns: 0,
-            length_ns: 0,
-            syscall: look.syscall,
-            args: look.args,
-            sums: None,
-            other: OtherThread::default(),
-            place: look.place.clone(),
-        };
+        let raw = OffCpuInterval { flags: flag::LOOK, ..interval_of(look) };
         let bytes = layout::user_record(look.pc, look.sp, &look.stack);
         let Some(OffCpuRecord::Sample(record)) = layout::parse(&bytes) else { return };
         self.put(
@@ -198,17 +188,8 @@ impl Encoder {
         if length_ns == 0 {
             return;
         }
-        let raw = OffCpuInterval {
-            state,
-            flags: 0,
-            since_ns: time_ns.saturating_sub(length_ns),
-            length_ns,
-            syscall: look.syscall,
-            args: look.args,
-            sums: None,
-            other: OtherThread::default(),
-            place: look.place.clone(),
-        };
+        let since_ns = time_ns.saturating_sub(length_ns);
+        let raw = OffCpuInterval { state, since_ns, length_ns, ..interval_of(look) };
         let bytes = layout::user_record(look.pc, look.sp, &look.stack);
         let Some(OffCpuRecord::Sample(record)) = layout::parse(&bytes) else { return };
         let (event, task, raw) = (event_of(state), (look.pid, look.tid), raw.to_bytes());
@@ -263,6 +244,21 @@ impl Encoder {
         }
         let index = |bit: u32| pt_regs_index(bit).map_or(0, |index| word(pt_regs, index));
         Some((0..64).filter(|bit| self.regs_mask >> bit & 1 == 1).map(index).collect())
+    }
+}
+
+/// What a look at a waiting thread knows of its wait: no times.
+fn interval_of(look: &ProcSample) -> OffCpuInterval {
+    OffCpuInterval {
+        state: look.state,
+        flags: 0,
+        since_ns: 0,
+        length_ns: 0,
+        syscall: look.syscall,
+        args: look.args,
+        sums: None,
+        other: OtherThread::default(),
+        place: look.place.clone(),
     }
 }
 

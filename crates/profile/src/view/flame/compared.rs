@@ -167,18 +167,8 @@ impl BothSides {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{FrameKind, Unit};
+    use super::super::tests::tree;
     use super::*;
-
-    fn tree(stacks: &[(&str, u64)]) -> Tree {
-        let mut tree = Tree::new(Unit::Samples);
-        for (stack, count) in stacks {
-            let path: Vec<NameId> =
-                stack.split(';').map(|name| tree.intern(name, FrameKind::Program)).collect();
-            tree.add_path(&path, *count, *count);
-        }
-        tree
-    }
 
     #[test]
     fn both_sides_of_a_function_include_what_it_calls() {

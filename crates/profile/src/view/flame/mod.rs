@@ -300,7 +300,8 @@ impl Tree {
 mod tests {
     use super::*;
 
-    fn tree(stacks: &[(&str, u64)]) -> Tree {
+    /// Of collapsed stacks and their counts.
+    pub(super) fn tree(stacks: &[(&str, u64)]) -> Tree {
         let mut tree = Tree::new(Unit::Samples);
         for (stack, count) in stacks {
             let path: Vec<NameId> =
