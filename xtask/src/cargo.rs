@@ -46,6 +46,26 @@ fn clippy_of_recorder<'a>(target: &[&'a str], cfg: &'a str) -> Vec<&'a str> {
     args
 }
 
+/// Unit tests of the tracer under Miri, which finds undefined behaviour; on nightly. No other crate's unsafe code can run
+/// there: it consists of system calls and mappings of files.
+pub fn miri(repo: &Repo) -> Result<Score> {
+    let has_miri = || -> Result<bool> {
+        let mut version = Command::new("rustup");
+        version.args(["run", "nightly", "cargo", "miri", "--version"]);
+        Ok(process::find("rustup").is_some() && process::capture(&mut version, Duration::from_secs(30))?.ok())
+    };
+    if !has_miri()? {
+        return Ok(skip("miri", "rustup component add --toolchain nightly miri rust-src installs it"));
+    }
+    let mut command = Command::new("rustup");
+    command.args(["run", "nightly", "cargo", "miri", "test", "--quiet", "--package", "tracer", "--lib"]);
+    command.current_dir(&repo.root).env("CARGO_TARGET_DIR", repo.target().join("miri"));
+    // What a thread maps is the process's; addresses on stacks are numbers.
+    command.env("MIRIFLAGS", "-Zmiri-ignore-leaks -Zmiri-permissive-provenance");
+    command.env_remove("RUSTC").env_remove("CARGO").env_remove("RUSTUP_TOOLCHAIN");
+    Ok(Score::of(process::passed_on(&mut command, LIMIT)?))
+}
+
 /// Documentation of the workspace, broken links denied.
 pub fn doc(repo: &Repo) -> Result<Score> {
     let mut command =

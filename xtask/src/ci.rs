@@ -48,6 +48,7 @@ const STEPS: &[Step] = &[
 
 /// Steps of the heavier checks alone.
 const HEAVY_STEPS: &[Step] = &[
+    Step("miri", 10, |repo, _| cargo::miri(repo)),
     Step("soak", 4, |repo, _| soak::run(repo, &[])),
     Step("package", 60, |repo, _| package::run(repo, &["--twice".to_owned()])),
 ];

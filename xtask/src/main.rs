@@ -50,6 +50,7 @@ cargo xtask CHORE [ARGS]
   oracle [NAME]      perf and tally over the same files
   bench [NAME]       perf and tally side by side (heavy)
   cross              cargo check for aarch64
+  miri               the tracer's unit tests under Miri (nightly)
   man                write manual pages and completions to target/man
   package [--twice]  a static program, tarball and .deb in target/package, tried alone;
                      --twice: built a second time, the bytes compared
@@ -83,6 +84,7 @@ fn run(args: &[String]) -> Result<Score> {
         "doc" => cargo::doc(&repo),
         "cross" => cargo::cross(&repo),
         "man" => cargo::man(&repo),
+        "miri" => cargo::miri(&repo),
         "package" => package::run(&repo, rest),
         "test" => tests::run_args(&repo, rest),
         "tidy" => tidy::run(&repo),

@@ -6,7 +6,8 @@
 //!
 //! Three builds of one source: as an ordinary library it is only [`layout`] and [`gate`], which others need; with
 //! `--cfg tally_preload` (the cli's build script) it is the shared object that is preloaded; with `--cfg tally_timers` it
-//! is another one, which takes samples by timers where the kernel gives no events.
+//! is another one, which takes samples by timers where the kernel gives no events. Unit tests have all parts of the first but
+//! the assembly and what it calls.
 //!
 //! ```
 //! use tracer::gate::{Gate, GateStart};
@@ -21,27 +22,30 @@
 //! assert!(!gate.is_open());
 //! ```
 #![cfg_attr(any(tally_preload, tally_timers), no_std)]
-// The timers use a part of the system calls and layouts only.
-#![cfg_attr(tally_timers, allow(dead_code))]
+// The timers use a part of the system calls and layouts only, unit tests all but the assembly and what it calls.
+#![cfg_attr(any(tally_timers, test), allow(dead_code))]
 
 pub mod gate;
 pub mod layout;
 
 #[cfg(tally_preload)]
 mod entry;
-#[cfg(tally_preload)]
+#[cfg(test)]
+#[path = "entry/for_tests.rs"]
+mod entry;
+#[cfg(any(tally_preload, test))]
 mod frame;
-#[cfg(tally_preload)]
+#[cfg(any(tally_preload, test))]
 mod instrumented_fn;
-#[cfg(tally_preload)]
+#[cfg(any(tally_preload, test))]
 mod patch;
-#[cfg(tally_preload)]
+#[cfg(any(tally_preload, test))]
 mod process;
-#[cfg(tally_preload)]
+#[cfg(any(tally_preload, test))]
 mod registers;
-#[cfg(any(tally_preload, tally_timers))]
+#[cfg(any(tally_preload, tally_timers, test))]
 mod sys;
-#[cfg(tally_preload)]
+#[cfg(any(tally_preload, test))]
 mod thread;
 #[cfg(tally_timers)]
 mod timers;

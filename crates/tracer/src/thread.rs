@@ -15,6 +15,8 @@ mod slow_filter;
 mod slow_half;
 mod stack;
 mod stack_regions;
+#[cfg(test)]
+mod tests;
 pub mod thread_exit;
 mod values;
 

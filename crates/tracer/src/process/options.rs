@@ -141,3 +141,22 @@ pub fn ticks_of(ns: u64) -> u64 {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_variable_is_found_by_its_whole_name() {
+        let block = [c"DEPTH_MAX=9", c"DEPTH=12", c"DEP=3"].map(|entry| entry.as_ptr().cast::<u8>());
+        let block = [block[0], block[1], block[2], core::ptr::null()];
+        let value = |name: &str| {
+            let mut bytes = Vec::new();
+            // SAFETY: ends by a NULL, and each entry by a NUL.
+            unsafe { variable(block.as_ptr(), name, |_, byte| bytes.push(byte)) }.then_some(bytes)
+        };
+        assert_eq!(value("DEPTH"), Some(b"12".to_vec()));
+        assert_eq!(value("DEP"), Some(b"3".to_vec()));
+        assert_eq!((value("DEPT"), value("EPTH")), (None, None));
+    }
+}

@@ -110,3 +110,79 @@ pub fn patch(at: usize, sled: &Sled, stubs: &mut Stubs) {
         code[5] = NOP;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::instrumented_fn::Site;
+
+    /// Code that stays where it is, of which the first bytes are these.
+    fn code(first: &[u8]) -> &'static mut [u8; 64] {
+        let code = Box::leak(Box::new([0xcc; 64]));
+        code[..first.len()].copy_from_slice(first);
+        code
+    }
+
+    fn patched(first: &[u8], rules: u32) -> (&'static [u8; 64], u64) {
+        let code = code(first);
+        let at = &raw mut *code as usize;
+        let mut stubs = Stubs::new(at as u64, 1, 1, &[]).expect("memory is free near the code");
+        let sled = Sled { svma: 0x1000, rules, spec: 0, depth: 0, min_ns: 0, function: 0x1000 };
+        patch(at, &sled, &mut stubs);
+        stubs.finish();
+        (code, at as u64)
+    }
+
+    /// What the stub that is jumped to (or called) from the code's start hands over in r11.
+    fn handed_over(code: &[u8; 64], at: u64) -> u64 {
+        let signed = |bytes: &[u8]| i64::from(i32::from_le_bytes(bytes.try_into().expect("four bytes")));
+        let stub = (at as i64 + 5 + signed(&code[1..5])) as u64;
+        // SAFETY: the stub that was just made; such memory is not given back.
+        let stub_code = unsafe { *(stub as *const [u8; STUB_BYTES]) };
+        assert!(is_stub(&stub_code));
+        (stub as i64 + 7 + signed(&stub_code[3..7])) as u64
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "maps memory near the code")]
+    fn a_sled_becomes_a_jump_to_a_stub_that_knows_the_body() {
+        for (sled, bytes) in [(&NOPS[0][..], 5), (&NOPS[1][..], 5), (&XRAY[..], 11)] {
+            let (code, at) = patched(sled, 0);
+            assert_eq!((code[0], handed_over(code, at)), (0xe9, at + bytes));
+            assert_eq!(code[11..], [0xcc; 53], "nothing after the sled is touched");
+        }
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "maps memory near the code")]
+    fn a_function_with_rules_hands_over_its_site() {
+        let (code, at) = patched(&NOPS[1], sleds::ONLY);
+        // SAFETY: sites are never unmapped.
+        let site = unsafe { &*(handed_over(code, at) as *const Site) };
+        assert_eq!((site.target, site.addr, site.rules), (at + 5, at + 5, sleds::ONLY));
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "maps memory near the code")]
+    fn a_function_that_is_off_costs_one_nop_and_other_code_stays() {
+        assert_eq!(patched(&NOPS[0], sleds::OFF).0[..5], NOPS[1]);
+        let push = [0x55, 0x48, 0x89, 0xe5, 0x90];
+        assert_eq!(patched(&push, 0).0[..5], push);
+    }
+
+    #[test]
+    fn a_jump_keeps_the_bytes_after_it_and_does_not_reach_beyond_two_gigabytes() {
+        let at = 0x5555_0000_0000;
+        let word = with_jump(0x8877_6655_4433_2211, at, at + 0x1005).expect("near");
+        assert_eq!(word.to_le_bytes(), [0xe9, 0, 0x10, 0, 0, 0x66, 0x77, 0x88]);
+        assert_eq!(with_jump(0, at, at + (1 << 32)), None);
+        assert_eq!(far_jump(0x0102)[..8], [0xff, 0x25, 0, 0, 0, 0, 2, 1]);
+    }
+
+    #[test]
+    fn a_stub_too_far_from_what_it_names_is_refused() {
+        let way = |what| StubTarget { what, body: None, tracer: 0x1000 };
+        assert!(stub(0x2000, &way(0x1234)).is_some_and(|code| is_stub(&code)));
+        assert_eq!(stub(0x2000, &way(1 << 40)), None);
+    }
+}
