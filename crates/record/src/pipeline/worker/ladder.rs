@@ -20,13 +20,13 @@ pub(super) struct SnapshotLadder {
 }
 
 impl SnapshotLadder {
-    pub fn new(steps: usize) -> Self {
+    pub(super) fn new(steps: usize) -> Self {
         Self { steps, seen: 0, cut: 0 }
     }
 
     /// Counts one stack. Asks for larger snapshots once more than one stack of a hundred was cut, and meanwhile for
     /// quicker looks at the rings: what is read from a thread's memory must still be the stack that was copied.
-    pub fn count(&mut self, was_cut: bool, shared: &Shared) {
+    pub(super) fn count(&mut self, was_cut: bool, shared: &Shared) {
         self.seen += 1;
         self.cut += u32::from(was_cut);
         let many = self.cut >= LADDER_CUTS && self.cut * 100 > self.seen;
