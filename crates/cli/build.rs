@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 fn main() {
-    let sources = PathBuf::from(variable("CARGO_MANIFEST_DIR")).join("../tracer/src");
+    let sources = PathBuf::from(variable("CARGO_MANIFEST_DIR")).join("crates/tracer/src");
     println!("cargo::rerun-if-changed={}", sources.display());
-    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed=crates/cli/build.rs");
     build(&sources, "tally_calls", "tally_preload");
     build(&sources, "tally_timers", "tally_timers");
 }

@@ -176,7 +176,9 @@ fn build(repo: &Repo) -> Result<Vec<Binary>> {
         .filter_map(|message| {
             let exe = PathBuf::from(message["executable"].as_str()?);
             let dir = PathBuf::from(message["manifest_path"].as_str()?).parent()?.to_owned();
-            let package = dir.file_name()?.to_string_lossy().into_owned();
+            // The program's manifest is the workspace's.
+            let package = if dir == repo.root { "cli".into() } else { dir.file_name()?.to_string_lossy() };
+            let package = package.into_owned();
             let target = message["target"]["name"].as_str()?;
             let name = if target == package { package } else { format!("{package} {target}") };
             Some(Binary { name, exe, dir })

@@ -29,6 +29,7 @@ const RULES: &[Rule] = &[
     ("every parser has a fuzz target", source::parsers_are_fuzzed),
     ("crates depend only on those below them", crates::edges_point_down),
     ("every dependency is on the list", crates::dependencies_are_listed),
+    ("the program's tests are in its manifest", crates::tests_are_listed),
     ("files of a crate form no large circle", structure::circles_are_small),
     ("a crate has few modules at its root", structure::roots_are_small),
     ("crates that only wire are small", structure::thin_crates_stay_thin),

@@ -37,7 +37,7 @@ const VIEWS: &[&[&str]] = &[
 const HEADER_VIEWS: &[&[&str]] = &[&["evlist", "-i"], &["buildid-list", "-i"], &["stat", "report", "-i"]];
 
 fn folder(name: &str) -> PathBuf {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tmp/damaged").join(name);
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/tmp/damaged").join(name);
     let _ = std::fs::remove_dir_all(&dir);
     std::fs::create_dir_all(&dir).expect("target is writable");
     dir

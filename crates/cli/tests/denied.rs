@@ -16,7 +16,7 @@ fn folder(name: &str) -> PathBuf {
 
 /// A test program; `None` without a compiler, or where it can't be linked so.
 fn program(name: &str, folder: &Path, more: &[&str]) -> Option<PathBuf> {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../tests/programs/{name}.c"));
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/programs/{name}.c"));
     let built = folder.join(name);
     let mut compiler = Command::new("cc");
     compiler.args(["-O2", "-g", "-pthread"]).args(more).arg("-o").arg(&built).arg(source);

@@ -23,12 +23,12 @@ const MEMORY_KB: u32 = 3 << 20;
 
 /// A file of `tests/hostile`.
 fn hostile(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/hostile").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/hostile").join(name)
 }
 
 /// An empty folder of this test.
 fn folder(name: &str) -> PathBuf {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tmp/hostile").join(name);
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/tmp/hostile").join(name);
     let _ = std::fs::remove_dir_all(&dir);
     std::fs::create_dir_all(&dir).expect("target is writable");
     dir

@@ -24,7 +24,7 @@ const TALLY: &str = env!("CARGO_BIN_EXE_tally");
 
 /// A recorded file, if the folder of recordings is there.
 fn fixture(name: &str) -> Option<PathBuf> {
-    let beside = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/fixtures");
+    let beside = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared/fixtures");
     let folder = std::env::var_os("TALLY_FIXTURES").map_or(beside, PathBuf::from);
     let file = folder.join("perfdata").join(name);
     if !file.is_file() {

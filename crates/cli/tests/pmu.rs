@@ -68,7 +68,7 @@ fn recording(
     }
     let features = Features { arch: Some("x86_64".into()), ..features };
     writer.finish(&features, &[]).expect("written");
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tmp/pmu");
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/tmp/pmu");
     std::fs::create_dir_all(&dir).expect("target is writable");
     let path = dir.join(name);
     std::fs::write(&path, file.into_inner()).expect("target is writable");

@@ -10,7 +10,7 @@ use std::process::Command;
 type Lists = BTreeMap<u32, Vec<(String, u64, u64)>>;
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+    Path::new(env!("CARGO_MANIFEST_DIR")).to_path_buf()
 }
 
 /// The stepper, built with the tests of the workspace.

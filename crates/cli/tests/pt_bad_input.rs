@@ -25,7 +25,7 @@ fn recording(name: &str, program: &Path) -> Option<Recording> {
 
 fn recording_with(options: &[&str], name: &str, program: &Path) -> Option<Recording> {
     let stepper = Path::new(env!("CARGO_BIN_EXE_tally")).with_file_name("examples").join("pt_step");
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tmp/pt");
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/tmp/pt");
     std::fs::create_dir_all(&dir).expect("target is writable");
     let path = dir.join(format!("bad-{name}.data"));
     let truth = path.with_extension("truth");
@@ -167,7 +167,7 @@ fn a_file_cut_anywhere_gives_what_happened_until_there() {
 #[test]
 #[ignore = "live: records on this machine"]
 fn code_of_a_file_that_is_gone_is_a_hole_and_the_rest_is_decoded() {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tmp/pt");
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/tmp/pt");
     std::fs::create_dir_all(&dir).expect("target is writable");
     let program = dir.join("bad-gone");
     std::fs::copy("/bin/true", &program).expect("target is writable");
@@ -182,7 +182,7 @@ fn code_of_a_file_that_is_gone_is_a_hole_and_the_rest_is_decoded() {
 #[test]
 #[ignore = "live: records on this machine"]
 fn another_build_of_a_file_without_build_id_is_told_by_how_often_packets_do_not_fit() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).to_path_buf();
     let program = root.join("target/tmp/pt/bad-build");
     let build = |optimised: &str| {
         let source = root.join("tests/programs/tails.c");

@@ -13,7 +13,7 @@ struct Stepped {
 
 /// Builds a program of tests/programs and steps it, in a folder of this name; `None`, with a note, where that is impossible.
 fn stepped(folder: &str, name: &str, args: &[&str]) -> Option<Stepped> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).to_path_buf();
     let dir = root.join("target/tmp/pt-code").join(folder);
     let _ = std::fs::remove_dir_all(&dir);
     std::fs::create_dir_all(&dir).expect("target is writable");

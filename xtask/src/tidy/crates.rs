@@ -80,12 +80,21 @@ fn names(manifest: &str, heads: &[&str]) -> Vec<String> {
     found
 }
 
+/// The crate that a manifest is of: the one at the root is the program's.
+fn crate_of(manifest: &File) -> Option<&str> {
+    if manifest.path == "Cargo.toml" { Some("cli") } else { manifest.krate() }
+}
+
+fn manifests(files: &[File]) -> impl Iterator<Item = &File> {
+    files.iter().filter(|file| file.path == "Cargo.toml" || file.path.ends_with("/Cargo.toml"))
+}
+
 /// The arrows of the architecture.
 pub fn edges_point_down(files: &[File]) -> Vec<String> {
     let ours: Vec<&str> = EDGES.iter().map(|(name, _)| *name).collect();
     let mut faults = Vec::new();
-    for file in files.iter().filter(|file| file.path.ends_with("/Cargo.toml")) {
-        let Some(krate) = file.krate() else { continue };
+    for file in manifests(files) {
+        let Some(krate) = crate_of(file) else { continue };
         let Some((_, allowed)) = EDGES.iter().find(|(name, _)| *name == krate) else {
             faults.push(format!("{} is a crate that ARCHITECTURE.md and tidy do not know", file.path));
             continue;
@@ -108,7 +117,7 @@ pub fn dependencies_are_listed(files: &[File]) -> Vec<String> {
         .filter(|name| !LISTED.contains(&name.as_str()) && !EDGES.iter().any(|(ours, _)| ours == name))
         .map(|name| format!("{name} is not on tidy's list: write a decision note and add it"))
         .collect();
-    for file in files.iter().filter(|file| file.path.ends_with("/Cargo.toml")) {
+    for file in manifests(files) {
         // Only the fuzz driver uses the program as a library.
         if file.path == "fuzz/Cargo.toml" {
             continue;
@@ -126,14 +135,39 @@ pub fn dependencies_are_listed(files: &[File]) -> Vec<String> {
     faults
 }
 
+/// Cargo finds the program's tests only by the manifest at the root: each file of tests is listed there.
+pub fn tests_are_listed(files: &[File]) -> Vec<String> {
+    let Some(root) = files.iter().find(|file| file.path == "Cargo.toml") else { return Vec::new() };
+    let is_test = |path: &&str| {
+        let name = path.strip_prefix("crates/cli/tests/");
+        name.is_some_and(|name| name.ends_with(".rs") && !name.contains('/'))
+    };
+    let tests = files.iter().map(|file| file.path.as_str()).filter(is_test);
+    let unlisted = tests.filter(|path| !root.text.contains(&format!("path = \"{path}\"")));
+    unlisted.map(|path| format!("{path} has no [[test]] in Cargo.toml: nobody runs it")).collect()
+}
+
 #[cfg(test)]
 mod tests {
-    use super::names;
+    use super::*;
 
     #[test]
     fn names_are_read_from_every_form_of_a_dependency() {
         let manifest = "[dependencies]\na.workspace = true\nb = \"1\"\n# c = 1\n[dependencies.d]\nversion = \"1\"\n\
                         [dev-dependencies]\ne = \"2\"\n";
         assert_eq!(names(manifest, &["dependencies"]), ["a", "b", "d"]);
+    }
+
+    #[test]
+    fn a_test_file_of_the_program_without_a_line_in_the_manifest_is_named() {
+        let file = |path: &str, text: &str| File { path: path.to_owned(), text: text.to_owned() };
+        let mut files = vec![
+            file("Cargo.toml", "[[test]]\npath = \"crates/cli/tests/a.rs\"\n"),
+            file("crates/cli/tests/a.rs", ""),
+            file("crates/cli/tests/a/part.rs", ""),
+        ];
+        assert!(tests_are_listed(&files).is_empty());
+        files.push(file("crates/cli/tests/b.rs", ""));
+        assert_eq!(tests_are_listed(&files).len(), 1);
     }
 }

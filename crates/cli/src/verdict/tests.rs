@@ -14,7 +14,7 @@ use std::process::Command;
 /// A program that ran for 100 ms and waited for a lock, a timer and a CPU as long each; without the kernel's names,
 /// which only the machine that recorded it has.
 fn recorded() -> Profile {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/timeline/wait.data");
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/timeline/wait.data");
     let mut opts = crate::reading::wall::load_opts();
     opts.names.search.kernel = Some(dso::KernelNames::Kallsyms(PathBuf::from("/nonexistent")));
     load::load(&file, opts).expect("a recording of ours").profile

@@ -9,7 +9,7 @@ use super::recorders::{LAST_WORDS, Recorder, output, program, recorder};
 
 /// Kills with SIGKILL and waits for all that is left; `None` (and reported) without a compiler.
 fn killer(here: &Path) -> Option<String> {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/programs/kills.c");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/kills.c");
     let killer = here.join("kills");
     let mut compiler = Command::new("cc");
     compiler.args(["-O2", "-g", "-o"]).arg(&killer).arg(source).stderr(Stdio::null());

@@ -18,7 +18,7 @@ pub fn folder(name: &str) -> PathBuf {
 
 /// The program `unharmed`; `None` (and reported) without a compiler.
 pub fn unharmed(folder: &Path, flags: &[&str]) -> Option<PathBuf> {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/programs/unharmed.c");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/unharmed.c");
     let program = folder.join("unharmed");
     let mut compiler = Command::new("cc");
     compiler.args(["-O2", "-g", "-pthread"]).args(flags).arg("-o").arg(&program).arg(source);

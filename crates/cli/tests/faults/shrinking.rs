@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// The program `shrinks` and the library that it cuts off; `None` (and reported) without a compiler.
 fn shrinks(folder: &Path) -> Option<(PathBuf, PathBuf)> {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/programs/shrinks.c");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/shrinks.c");
     let (program, library) = (folder.join("shrinks"), folder.join("libshrinks.so"));
     let build = |flags: &[&str], to: &Path| {
         let mut compiler = Command::new("cc");

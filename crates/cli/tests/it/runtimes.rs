@@ -10,7 +10,7 @@ use std::time::Duration;
 const WITHIN: f64 = 12.0;
 
 fn source(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/programs/runtimes").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/runtimes").join(name)
 }
 
 /// A compiler's run; false if it isn't there.
