@@ -2,15 +2,15 @@
 
 pub mod colour_arg;
 pub mod event_args;
+pub mod event_switch_args;
 pub mod header_args;
 pub mod id_lists;
 pub mod name_args;
 pub mod perf_commands;
+pub mod perf_compat;
 pub mod perf_config;
-pub mod perf_only;
 pub mod recording;
 pub mod shown_names;
-pub mod switch_args;
 
 use crate::cmd::Command;
 use clap::Parser;

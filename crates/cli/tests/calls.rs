@@ -16,8 +16,8 @@ mod languages;
 mod live;
 #[path = "calls/names.rs"]
 mod names;
-#[path = "calls/price.rs"]
-mod price;
+#[path = "calls/overhead.rs"]
+mod overhead;
 #[path = "calls/return_probes.rs"]
 mod return_probes;
 #[path = "calls/uftrace.rs"]
@@ -48,7 +48,7 @@ const BUILDS: &[(&str, &[&str])] = &[
 ];
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+    Path::new(env!("CARGO_MANIFEST_DIR")).to_path_buf()
 }
 
 /// Every way at both levels: name, compiler and its flags, for C or C++.

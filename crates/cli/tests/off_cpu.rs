@@ -1,11 +1,11 @@
 //! Time off the CPU against programs that know how they spent theirs. What this machine can't do is skipped, visibly.
 
+#[path = "off_cpu/faults.rs"]
+mod faults;
 #[path = "off_cpu/last_switch.rs"]
 mod last_switch;
 #[path = "off_cpu/longest.rs"]
 mod longest;
-#[path = "off_cpu/luck.rs"]
-mod luck;
 #[path = "off_cpu/targets.rs"]
 mod targets;
 #[path = "off_cpu/waits.rs"]
@@ -42,7 +42,7 @@ fn has_bpf() -> bool {
 
 /// A test program, built without frame pointers; `None` without a compiler.
 fn program(name: &str, folder: &Path) -> Option<PathBuf> {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../tests/programs/{name}.c"));
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/programs/{name}.c"));
     let built = folder.join(name);
     let options = ["-O2", "-g", "-fomit-frame-pointer", "-pthread", "-o"];
     let status = Command::new("cc").args(options).arg(&built).arg(source).status();

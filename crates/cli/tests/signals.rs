@@ -25,28 +25,28 @@ const SOURCE: &str = "#include <fcntl.h>\n#include <signal.h>\n#include <string.
     }\n";
 
 /// A folder with the programs, for one test.
-struct Place {
+struct TestFolder {
     dir: PathBuf,
 }
 
-impl Place {
+impl TestFolder {
     /// `None`, and reported, without gcc or the right to record by `probe`.
     fn new(name: &str, probe: &[&str]) -> Option<Self> {
         let dir = std::env::temp_dir().join(format!("tally-signals-{name}-{}", std::process::id()));
         fs::create_dir_all(dir.join("tmp")).expect("a folder");
-        let place = Self { dir };
-        fs::write(place.path("program.c"), SOURCE).expect("ours");
+        let folder = Self { dir };
+        fs::write(folder.path("program.c"), SOURCE).expect("ours");
         for (program, flags) in [("plain", "-g"), ("traced", "-finstrument-functions")] {
             let built = Command::new("gcc")
                 .args(["-O1", flags, "-o"])
-                .args([place.path(program), place.path("program.c")])
+                .args([folder.path(program), folder.path("program.c")])
                 .status();
             if !built.is_ok_and(|built| built.success()) {
                 println!("skipped: no gcc");
                 return None;
             }
         }
-        let mut tried = place.tally(probe, 0);
+        let mut tried = folder.tally(probe, 0);
         let tried = tried.stderr(Stdio::piped()).output().expect("tally runs");
         if !tried.status.success() {
             println!(
@@ -55,7 +55,7 @@ impl Place {
             );
             return None;
         }
-        Some(place)
+        Some(folder)
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -99,7 +99,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for TestFolder {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.dir);
     }
@@ -159,28 +159,28 @@ fn end_of(child: &mut Child, what: &str) -> ExitStatus {
 }
 
 /// Runs the recorder once for each signal. Commands that attach end with 0; `None` is the code of a shell.
-fn end_by_signals(place: &Place, args: &[&str], code: Option<i32>, check: &dyn Fn(&str)) {
+fn end_by_signals(folder: &TestFolder, args: &[&str], code: Option<i32>, check: &dyn Fn(&str)) {
     for (signal, shell_code) in SIGNALS {
-        place.clear();
+        folder.clear();
         let what = format!("{} and SIG{signal}", args.join(" "));
         let attaches = args.contains(&"PID");
         let mut victim = attaches.then(|| {
-            let mut command = Command::new(place.path("plain"));
-            Victim(command.arg(place.path("ready")).spawn().expect("it runs"))
+            let mut command = Command::new(folder.path("plain"));
+            Victim(command.arg(folder.path("ready")).spawn().expect("it runs"))
         });
         let mut tally =
-            place.tally(args, victim.as_ref().map_or(0, |victim| victim.0.id())).spawn().expect("it runs");
+            folder.tally(args, victim.as_ref().map_or(0, |victim| victim.0.id())).spawn().expect("it runs");
         let has_command = args.iter().any(|arg| arg.ends_with("ready"));
         let keeps_calls = args.starts_with(&["calls", "record"]);
         wait_until(&format!("{what}: it does not begin"), || {
             reads_signals(tally.id())
-                && (!has_command && !attaches || place.path("ready").exists())
-                && (!keeps_calls || place.has_calls())
+                && (!has_command && !attaches || folder.path("ready").exists())
+                && (!keeps_calls || folder.has_calls())
         });
         send(signal, tally.id());
         let end = end_of(&mut tally, &what);
         assert_eq!((end.code(), end.signal()), (Some(code.unwrap_or(shell_code)), None), "{what}");
-        place.assert_nothing_left(&what);
+        folder.assert_nothing_left(&what);
         let is_alive = victim.as_mut().is_none_or(|victim| victim.0.try_wait().expect("ours").is_none());
         assert!(is_alive, "{what}: the process was not ours to end");
         check(&what);
@@ -188,9 +188,9 @@ fn end_by_signals(place: &Place, args: &[&str], code: Option<i32>, check: &dyn F
 }
 
 /// Checks that tally reads what it wrote.
-fn reads<'p>(place: &'p Place, args: &'p [&'p str], wanted: &'p str) -> impl Fn(&str) + 'p {
+fn reads<'p>(folder: &'p TestFolder, args: &'p [&'p str], wanted: &'p str) -> impl Fn(&str) + 'p {
     move |what| {
-        let mut reader = place.tally(args, 0);
+        let mut reader = folder.tally(args, 0);
         let read = reader.stdout(Stdio::piped()).stderr(Stdio::piped()).output().expect("tally runs");
         let (text, why) = (String::from_utf8_lossy(&read.stdout), String::from_utf8_lossy(&read.stderr));
         assert!(read.status.success() && text.contains(wanted), "{what}: {text}{why}");
@@ -204,51 +204,51 @@ const COUNTS: [&str; 5] = ["stat", "-e", "task-clock", "-o", "DIR/out"];
 #[test]
 #[ignore = "live: records on this machine"]
 fn record_ends_with_its_command_or_leaves_the_process_alone() {
-    let Some(place) = Place::new("record", &["record", "-o", "DIR/out", "true"]) else { return };
+    let Some(folder) = TestFolder::new("record", &["record", "-o", "DIR/out", "true"]) else { return };
     let record = ["record", "-e", "task-clock", "-o", "DIR/out"];
-    let check = reads(&place, &SAMPLES, "");
-    end_by_signals(&place, &[&record[..], &["--", "DIR/plain", "DIR/ready"]].concat(), None, &check);
-    end_by_signals(&place, &[&record[..], &["-p", "PID"]].concat(), Some(0), &check);
+    let check = reads(&folder, &SAMPLES, "");
+    end_by_signals(&folder, &[&record[..], &["--", "DIR/plain", "DIR/ready"]].concat(), None, &check);
+    end_by_signals(&folder, &[&record[..], &["-p", "PID"]].concat(), Some(0), &check);
 }
 
 #[test]
 #[ignore = "live: records on this machine"]
 fn a_command_that_is_a_stopwatch_is_ended_by_term() {
-    let Some(place) = Place::new("watch", &["record", "-a", "-o", "DIR/out", "true"]) else { return };
+    let Some(folder) = TestFolder::new("watch", &["record", "-a", "-o", "DIR/out", "true"]) else { return };
     let args = ["record", "-a", "-e", "task-clock", "-o", "DIR/out", "--", "DIR/plain", "DIR/ready"];
-    end_by_signals(&place, &args, Some(143), &reads(&place, &SAMPLES, ""));
+    end_by_signals(&folder, &args, Some(143), &reads(&folder, &SAMPLES, ""));
 }
 
 #[test]
 #[ignore = "live: records on this machine"]
 fn run_shows_its_screen() {
-    let Some(place) = Place::new("run", &["record", "-o", "DIR/out", "true"]) else { return };
+    let Some(folder) = TestFolder::new("run", &["record", "-o", "DIR/out", "true"]) else { return };
     let args = ["run", "-o", "DIR/out", "--", "DIR/plain", "DIR/ready"];
-    end_by_signals(&place, &args, None, &reads(&place, &SAMPLES, ""));
+    end_by_signals(&folder, &args, None, &reads(&folder, &SAMPLES, ""));
 }
 
 #[test]
 #[ignore = "live: records on this machine"]
 fn stat_prints_its_counts() {
-    let Some(place) = Place::new("stat", &["stat", "-e", "task-clock", "true"]) else { return };
+    let Some(folder) = TestFolder::new("stat", &["stat", "-e", "task-clock", "true"]) else { return };
     let check = |what: &str| {
-        let text = fs::read_to_string(place.path("out")).unwrap_or_default();
+        let text = fs::read_to_string(folder.path("out")).unwrap_or_default();
         assert!(text.contains("seconds time elapsed"), "{what}: {text}");
     };
-    end_by_signals(&place, &[&COUNTS[..], &["--", "DIR/plain", "DIR/ready"]].concat(), None, &check);
-    end_by_signals(&place, &[&COUNTS[..], &["-p", "PID"]].concat(), Some(0), &check);
+    end_by_signals(&folder, &[&COUNTS[..], &["--", "DIR/plain", "DIR/ready"]].concat(), None, &check);
+    end_by_signals(&folder, &[&COUNTS[..], &["-p", "PID"]].concat(), Some(0), &check);
 }
 
 #[test]
 #[ignore = "live: records on this machine"]
 fn calls_of_a_preloaded_program_are_kept() {
-    let Some(place) = Place::new("preload", &["stat", "-e", "task-clock", "true"]) else { return };
-    let check = reads(&place, &CALLS, "step");
+    let Some(folder) = TestFolder::new("preload", &["stat", "-e", "task-clock", "true"]) else { return };
+    let check = reads(&folder, &CALLS, "step");
     for more in [&[][..], &["--no-switches"]] {
         let args = [&["calls", "record", "-o", "DIR/out"], more, &["--", "DIR/traced", "DIR/ready"]].concat();
-        end_by_signals(&place, &args, None, &check);
+        end_by_signals(&folder, &args, None, &check);
     }
-    end_by_signals(&place, &["calls", "live", "--", "DIR/traced", "DIR/ready"], None, &|_| ());
+    end_by_signals(&folder, &["calls", "live", "--", "DIR/traced", "DIR/ready"], None, &|_| ());
 }
 
 #[test]
@@ -256,38 +256,38 @@ fn calls_of_a_preloaded_program_are_kept() {
 fn calls_by_uprobes_are_kept() {
     let by_uprobes = ["-o", "DIR/out", "-P", "step"];
     let probe = [&["calls", "record"], &by_uprobes[..], &["-d", "0.1", "--", "DIR/plain"]].concat();
-    let Some(place) = Place::new("uprobes", &probe) else { return };
+    let Some(folder) = TestFolder::new("uprobes", &probe) else { return };
     let record = [&["calls", "record"], &by_uprobes[..]].concat();
     let live = ["calls", "live", "-P", "step"];
-    let check = reads(&place, &CALLS, "");
-    end_by_signals(&place, &[&record[..], &["--", "DIR/plain", "DIR/ready"]].concat(), None, &check);
-    end_by_signals(&place, &[&record[..], &["-p", "PID"]].concat(), Some(0), &check);
-    end_by_signals(&place, &[&live[..], &["--", "DIR/plain", "DIR/ready"]].concat(), None, &|_| ());
-    end_by_signals(&place, &[&live[..], &["-p", "PID"]].concat(), Some(0), &|_| ());
+    let check = reads(&folder, &CALLS, "");
+    end_by_signals(&folder, &[&record[..], &["--", "DIR/plain", "DIR/ready"]].concat(), None, &check);
+    end_by_signals(&folder, &[&record[..], &["-p", "PID"]].concat(), Some(0), &check);
+    end_by_signals(&folder, &[&live[..], &["--", "DIR/plain", "DIR/ready"]].concat(), None, &|_| ());
+    end_by_signals(&folder, &[&live[..], &["-p", "PID"]].concat(), Some(0), &|_| ());
 }
 
 #[test]
 #[ignore = "live: records on this machine"]
 fn top_ends_at_once() {
-    let Some(place) = Place::new("top", &["record", "-a", "-o", "DIR/out", "true"]) else { return };
-    end_by_signals(&place, &["top", "--stdio", "-d", "60"], None, &|_| ());
-    end_by_signals(&place, &["top", "--stdio", "-d", "60", "-p", "PID"], None, &|_| ());
+    let Some(folder) = TestFolder::new("top", &["record", "-a", "-o", "DIR/out", "true"]) else { return };
+    end_by_signals(&folder, &["top", "--stdio", "-d", "60"], None, &|_| ());
+    end_by_signals(&folder, &["top", "--stdio", "-d", "60", "-p", "PID"], None, &|_| ());
 }
 
 #[test]
 #[ignore = "live: records on this machine"]
 fn io_shows_what_it_has() {
-    let Some(place) = Place::new("io", &["io", "-a", "-o", "DIR/out", "true"]) else { return };
+    let Some(folder) = TestFolder::new("io", &["io", "-a", "-o", "DIR/out", "true"]) else { return };
     for more in [&[][..], &["--trace"]] {
         let args = [&["io", "-a", "-o", "DIR/out"], more, &["--", "DIR/plain", "DIR/ready"]].concat();
-        end_by_signals(&place, &args, Some(143), &|_| ());
+        end_by_signals(&folder, &args, Some(143), &|_| ());
     }
 }
 
 #[test]
 #[ignore = "live: records on this machine"]
 fn a_reader_that_goes_away_ends_the_recording_and_its_command() {
-    let Some(place) = Place::new("pipe", &["record", "-a", "-o", "DIR/out", "true"]) else { return };
+    let Some(folder) = TestFolder::new("pipe", &["record", "-a", "-o", "DIR/out", "true"]) else { return };
     let cases: [&[&str]; 4] = [
         &["record", "-o", "-", "--", "DIR/plain", "DIR/ready"],
         &["calls", "live", "--interval", "60", "--", "DIR/traced", "DIR/ready"],
@@ -295,55 +295,57 @@ fn a_reader_that_goes_away_ends_the_recording_and_its_command() {
         &["top", "--stdio", "-d", "60"],
     ];
     for args in cases {
-        place.clear();
+        folder.clear();
         let what = args.join(" ");
-        let mut tally = place.tally(args, 0);
+        let mut tally = folder.tally(args, 0);
         let mut tally = tally.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
         let has_command = args.iter().any(|arg| arg.ends_with("ready"));
-        wait_until(&what, || reads_signals(tally.id()) && (!has_command || place.path("ready").exists()));
+        wait_until(&what, || reads_signals(tally.id()) && (!has_command || folder.path("ready").exists()));
         drop(tally.stdout.take());
         end_of(&mut tally, &what);
         let mut text = String::new();
         tally.stderr.take().expect("piped").read_to_string(&mut text).expect("text");
         assert!(!text.contains("Broken pipe"), "{what}: {text}");
-        place.assert_nothing_left(&what);
+        folder.assert_nothing_left(&what);
     }
 }
 
 #[test]
 #[ignore = "live: records on this machine"]
 fn nohup_keeps_a_recording_going() {
-    let Some(place) = Place::new("nohup", &["record", "-o", "DIR/out", "true"]) else { return };
-    let tally = place.tally(&["record", "-o", "DIR/out", "--", "DIR/plain", "DIR/ready"], 0);
+    let Some(folder) = TestFolder::new("nohup", &["record", "-o", "DIR/out", "true"]) else { return };
+    let tally = folder.tally(&["record", "-o", "DIR/out", "--", "DIR/plain", "DIR/ready"], 0);
     let mut nohup = Command::new("env");
     nohup.args(["--default-signal=INT,TERM,QUIT", "nohup"]);
-    nohup.args(tally.get_args().skip(1)).env(MARK, &place.dir).env("TMPDIR", place.path("tmp"));
+    nohup.args(tally.get_args().skip(1)).env(MARK, &folder.dir).env("TMPDIR", folder.path("tmp"));
     let mut tally = nohup.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it runs");
-    wait_until("it begins", || reads_signals(tally.id()) && place.path("ready").exists());
+    wait_until("it begins", || reads_signals(tally.id()) && folder.path("ready").exists());
     send("HUP", tally.id());
     send("TERM", tally.id());
     assert_eq!(end_of(&mut tally, "nohup").code(), Some(143), "HUP would have been first");
-    place.assert_nothing_left("nohup");
+    folder.assert_nothing_left("nohup");
 }
 
 #[test]
 #[ignore = "live: records on this machine"]
 fn a_command_that_ignores_signals_is_ended_all_the_same() {
-    let Some(place) = Place::new("stubborn", &["record", "-o", "DIR/out", "true"]) else { return };
+    let Some(folder) = TestFolder::new("stubborn", &["record", "-o", "DIR/out", "true"]) else { return };
     let record = ["record", "-o", "DIR/out", "--", "DIR/plain", "DIR/ready"];
     let calls = ["calls", "record", "-o", "DIR/out", "--", "DIR/traced", "DIR/ready"];
     for (args, ignored, code) in [(&record[..], "i", 143), (&record[..], "it", 137), (&calls[..], "it", 137)]
     {
-        place.clear();
+        folder.clear();
         let what = format!("{} {ignored}", args.join(" "));
-        let mut command = place.tally(args, 0);
+        let mut command = folder.tally(args, 0);
         // Not the group of this test: a shell would send them to all of its own.
         let mut tally = command.arg(ignored).process_group(0).spawn().expect("it runs");
-        wait_until(&what, || reads_signals(tally.id()) && place.path("ready").exists());
+        wait_until(&what, || reads_signals(tally.id()) && folder.path("ready").exists());
         let begin = Instant::now();
         while tally.try_wait().expect("our child").is_none() {
             assert!(begin.elapsed() < PATIENCE, "{what}: it goes on");
-            if marked(&place.dir).iter().any(|command| command.starts_with(&place.dir.display().to_string()))
+            if marked(&folder.dir)
+                .iter()
+                .any(|command| command.starts_with(&folder.dir.display().to_string()))
             {
                 send("INT", tally.id());
             }
@@ -351,6 +353,6 @@ fn a_command_that_ignores_signals_is_ended_all_the_same() {
             std::thread::sleep(Duration::from_millis(400));
         }
         assert_eq!(tally.wait().expect("our child").code(), Some(code), "{what}");
-        place.assert_nothing_left(&what);
+        folder.assert_nothing_left(&what);
     }
 }

@@ -18,15 +18,15 @@ static ONE: Mutex<()> = Mutex::new(());
 
 /// Weights by thread and state, and the totals of each thread.
 #[derive(Default)]
-struct Told {
+struct TierReport {
     weights: HashMap<u32, [u64; 8]>,
     with_chain: u64,
     samples: u64,
     totals: HashMap<u32, OffCpuTotals>,
 }
 
-fn told(bytes: &[u8]) -> Told {
-    let mut told = Told::default();
+fn report(bytes: &[u8]) -> TierReport {
+    let mut report = TierReport::default();
     let file = PerfData::open(bytes).expect("our own file");
     let diagnostics = file.visit(Order::Time, |item| {
         if let Record::Sample(sample) = &item.record
@@ -34,28 +34,28 @@ fn told(bytes: &[u8]) -> Told {
         {
             match payload {
                 Payload::Interval(of) => {
-                    told.weights.entry(tid).or_default()[usize::from(of.state.code())] +=
+                    report.weights.entry(tid).or_default()[usize::from(of.state.code())] +=
                         sample.period.unwrap_or(0);
                     let can_have_one = of.flags & (flag::REST | flag::NEW) == 0;
-                    told.samples += u64::from(can_have_one);
-                    told.with_chain += u64::from(sample.callchain.is_some_and(|chain| chain.len() > 4));
+                    report.samples += u64::from(can_have_one);
+                    report.with_chain += u64::from(sample.callchain.is_some_and(|chain| chain.len() > 4));
                 }
                 Payload::Totals(totals) => {
-                    told.totals.insert(tid, totals);
+                    report.totals.insert(tid, totals);
                 }
             }
         }
         ControlFlow::Continue(())
     });
     drop(diagnostics);
-    told
+    report
 }
 
 /// Processes and a pipe, waits and work: 20 naps of 10 ms among others.
 const SCRIPT: &str =
     "i=0; while [ $i -lt 20 ]; do sleep 0.01; i=$((i+1)); done; yes | head -c 2000000 >/dev/null";
 
-fn recorded(best: Tier) -> Option<(RunSummary, Told)> {
+fn recorded(best: Tier) -> Option<(RunSummary, TierReport)> {
     let _one = ONE.lock().unwrap_or_else(|e| e.into_inner());
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("tiers-{}.data", std::process::id()));
     let opts = RecordOpts {
@@ -79,7 +79,7 @@ fn recorded(best: Tier) -> Option<(RunSummary, Told)> {
     };
     let bytes = std::fs::read(&path).expect("the file is there");
     std::fs::remove_file(&path).expect("ours to remove");
-    Some((summary, told(&bytes)))
+    Some((summary, report(&bytes)))
 }
 
 /// Switches that the kernel hid from every tracer: the waits before them have no stack.
@@ -92,12 +92,12 @@ fn unseen_switches(summary: &RunSummary) -> u64 {
 }
 
 /// `least` is the smallest share of samples with stacks, in percent.
-fn check(summary: &RunSummary, told: &Told, least: u64) {
-    assert!(told.totals.len() >= 20, "{} threads", told.totals.len());
-    for (tid, totals) in &told.totals {
+fn check(summary: &RunSummary, report: &TierReport, least: u64) {
+    assert!(report.totals.len() >= 20, "{} threads", report.totals.len());
+    for (tid, totals) in &report.totals {
         let sum: u64 = totals.total_ns.iter().sum();
         assert!(sum.abs_diff(totals.life_ns()) * 100 <= totals.life_ns(), "{tid}: {totals:?}");
-        let weights = told.weights.get(tid).copied().unwrap_or_default();
+        let weights = report.weights.get(tid).copied().unwrap_or_default();
         for state in State::ALL.into_iter().filter(|state| !matches!(state, State::On | State::Idle)) {
             let at = usize::from(state.code());
             assert_eq!(weights[at], totals.total_ns[at], "{tid} {state:?}: {totals:?}");
@@ -112,14 +112,14 @@ fn check(summary: &RunSummary, told: &Told, least: u64) {
     let counted = summary.counter("context-switches").expect("counted").value;
     // perf's counter leaves a thread a moment before its last switches, and some kernels keep a few from tracepoints.
     assert!(counted.abs_diff(switches) <= counted / 10 + 20, "{counted} switches, threads say {switches}");
-    let asleep: u64 = told.totals.values().map(|totals| totals.total_ns[3]).sum();
+    let asleep: u64 = report.totals.values().map(|totals| totals.total_ns[3]).sum();
     assert!(asleep >= 200_000_000, "{asleep} ns asleep");
     let unseen = unseen_switches(summary);
     assert!(
-        (told.with_chain + unseen) * 100 >= told.samples * least,
+        (report.with_chain + unseen) * 100 >= report.samples * least,
         "{} of {} samples have stacks, {unseen} could not: {:?} {:?}",
-        told.with_chain,
-        told.samples,
+        report.with_chain,
+        report.samples,
         summary.lost,
         summary.notices
     );
@@ -128,7 +128,7 @@ fn check(summary: &RunSummary, told: &Told, least: u64) {
 #[test]
 #[ignore = "live: records on this machine"]
 fn with_bpf_times_add_up_for_every_thread_and_counters_are_the_engines() {
-    let Some((summary, told)) = recorded(Tier::Engine) else { return };
+    let Some((summary, report)) = recorded(Tier::Engine) else { return };
     let why = summary.notices.iter().find_map(|notice| match notice {
         Notice::NoOffCpu(why) | Notice::ByTracepoints(why) => Some(why),
         _ => None,
@@ -141,19 +141,19 @@ fn with_bpf_times_add_up_for_every_thread_and_counters_are_the_engines() {
         println!("skipped: no BPF here: {why}");
         return;
     }
-    check(&summary, &told, 90);
+    check(&summary, &report, 90);
     assert!(summary.counter("minor-faults").expect("counted by the engine").value > 1000);
 }
 
 #[test]
 #[ignore = "live: records on this machine"]
 fn by_tracepoints_times_add_up_for_every_thread() {
-    let Some((summary, told)) = recorded(Tier::Tracepoints) else { return };
+    let Some((summary, report)) = recorded(Tier::Tracepoints) else { return };
     if summary.notices.iter().any(|n| matches!(n, Notice::NoOffCpu(_))) {
         println!("skipped: tracepoints may not be opened for CPUs here");
         return;
     }
     // On a machine with much else to do, rings of whole CPUs run full, and a process of 10 ms has ended before its
     // stack is unwound: 7 % were left next to four rivals. That times add up does not depend on it.
-    check(&summary, &told, 1);
+    check(&summary, &report, 1);
 }

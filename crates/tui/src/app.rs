@@ -9,7 +9,7 @@ use super::flame::FlameView;
 use super::prompt::{TextPrompt, Typed};
 use super::sandwich::{Sandwich, SandwichStep};
 use super::table::TreeTable;
-use super::{Error, News, ReadState, Theme, help};
+use super::{Error, ReadState, Theme, ViewUpdate, help};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseEvent, MouseEventKind};
 use profile::view::annotate::AnnotateFunction;
 use profile::view::report::{SortKey, SortValue};
@@ -37,7 +37,7 @@ pub struct App {
     message: Option<String>,
     theme: Theme,
     source: ReadState,
-    /// News that came while a view covered the table; shown when that is left.
+    /// An update that came while a view covered the table; shown when that is left.
     pending: Option<Arc<Recording>>,
     /// The user wants no more of the file.
     stop: Arc<AtomicBool>,
@@ -100,25 +100,28 @@ impl App {
         Arc::clone(&self.stop)
     }
 
-    /// Takes news.
+    /// Takes an update.
     ///
     /// # Errors
-    /// The failure, if the news is one.
-    pub fn take(&mut self, news: News) -> Result<(), Error> {
-        match (news, self.source) {
-            (News::Failed(error), _) => return Err(Error::Source(error)),
-            (News::Progress(percent), ReadState::Reading(_)) => self.source = ReadState::Reading(percent),
-            (News::Whole, ReadState::Reading(_)) => self.source = ReadState::Whole,
-            (News::Whole, ReadState::Live { .. }) => self.quit = true,
-            (News::Recording(_), ReadState::Live { held: true }) | (News::Progress(_) | News::Whole, _) => {}
-            (News::Recording(recording), _) => self.pending = Some(recording),
+    /// The failure, if the update is one.
+    pub fn take(&mut self, update: ViewUpdate) -> Result<(), Error> {
+        match (update, self.source) {
+            (ViewUpdate::Failed(error), _) => return Err(Error::Source(error)),
+            (ViewUpdate::Progress(percent), ReadState::Reading(_)) => {
+                self.source = ReadState::Reading(percent)
+            }
+            (ViewUpdate::Whole, ReadState::Reading(_)) => self.source = ReadState::Whole,
+            (ViewUpdate::Whole, ReadState::Live { .. }) => self.quit = true,
+            (ViewUpdate::Recording(_), ReadState::Live { held: true })
+            | (ViewUpdate::Progress(_) | ViewUpdate::Whole, _) => {}
+            (ViewUpdate::Recording(recording), _) => self.pending = Some(recording),
         }
         self.show_pending();
         Ok(())
     }
 
-    /// No more news will come: without the last one, the sender has failed.
-    pub fn end_of_news(&mut self) {
+    /// No more updates will come: without the last one, the sender has failed.
+    pub fn end_of_updates(&mut self) {
         self.quit |= matches!(self.source, ReadState::Reading(_) | ReadState::Live { .. });
     }
 

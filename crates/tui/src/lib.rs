@@ -18,22 +18,22 @@ mod error;
 mod explorer;
 mod flame;
 mod help;
-mod news;
 mod prompt;
 mod read;
 mod sandwich;
 mod style;
 mod table;
 mod terminal;
+mod view_update;
 
 pub use app::App;
 pub use data::Data;
 pub use error::Error;
 pub use explorer::{Explorer, ExplorerFinding, ExplorerText};
-pub use news::{News, ReadState};
 pub use read::{FileInput, read};
 pub use style::Theme;
 pub use terminal::{EndSignal, is_usable, restore_within, run};
+pub use view_update::{ReadState, ViewUpdate};
 
 #[cfg(test)]
 mod tests;

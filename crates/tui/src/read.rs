@@ -1,6 +1,6 @@
 //! A file browsed while it is read.
 
-use super::{App, Data, EndSignal, Error, News, ReadState, Theme, run};
+use super::{App, Data, EndSignal, Error, ReadState, Theme, ViewUpdate, run};
 use perfdata::PerfData;
 use profile::view::report::ReportOpts;
 use std::ops::ControlFlow;
@@ -43,7 +43,7 @@ pub fn read(
     let FileInput { file, bytes, opts, on_read } = input;
     let mut app = App::fed(Data::new(Arc::default(), view), theme, ReadState::Reading(0.0));
     let stop = app.stop();
-    let (sender, news) = sync_channel(4);
+    let (sender, updates) = sync_channel(4);
     std::thread::scope(|scope| {
         let reader = scope.spawn(|| {
             let mut teller = Teller::new(sender, bytes, &stop);
@@ -53,9 +53,9 @@ pub fn read(
             });
             teller.end(Arc::new(recording))
         });
-        let code = run(&mut app, Some(&news), signal);
+        let code = run(&mut app, Some(&updates), signal);
         stop.store(true, Ordering::Relaxed);
-        drop(news);
+        drop(updates);
         let recording = reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         Ok((code?, recording))
     })
@@ -63,7 +63,7 @@ pub fn read(
 
 /// Shows the progress of reading in the view.
 struct Teller<'s> {
-    sender: SyncSender<News>,
+    sender: SyncSender<ViewUpdate>,
     bytes: u64,
     stop: &'s AtomicBool,
     progress_told: Instant,
@@ -72,7 +72,7 @@ struct Teller<'s> {
 }
 
 impl<'s> Teller<'s> {
-    fn new(sender: SyncSender<News>, bytes: u64, stop: &'s AtomicBool) -> Self {
+    fn new(sender: SyncSender<ViewUpdate>, bytes: u64, stop: &'s AtomicBool) -> Self {
         let now = Instant::now();
         Self { sender, bytes, stop, progress_told: now, part_told: now, until_part: FIRST }
     }
@@ -84,22 +84,22 @@ impl<'s> Teller<'s> {
         let now = Instant::now();
         if now - self.part_told >= self.until_part {
             // A view that is busy gets the next one.
-            let _ = self.sender.try_send(News::Recording(Arc::new(reading.snapshot())));
+            let _ = self.sender.try_send(ViewUpdate::Recording(Arc::new(reading.snapshot())));
             self.part_told = Instant::now();
             self.until_part = (self.until_part * 2).min(LONGEST);
         }
         if now - self.progress_told >= SHOWN {
             self.progress_told = now;
             let percent = reading.offset as f64 * 100.0 / self.bytes.max(1) as f64;
-            let _ = self.sender.try_send(News::Progress(percent.min(100.0)));
+            let _ = self.sender.try_send(ViewUpdate::Progress(percent.min(100.0)));
         }
         ControlFlow::Continue(())
     }
 
     fn end(self, recording: Arc<Recording>) -> Arc<Recording> {
         // Nobody listens any more when the user has left.
-        let _ = self.sender.send(News::Recording(Arc::clone(&recording)));
-        let _ = self.sender.send(News::Whole);
+        let _ = self.sender.send(ViewUpdate::Recording(Arc::clone(&recording)));
+        let _ = self.sender.send(ViewUpdate::Whole);
         recording
     }
 }

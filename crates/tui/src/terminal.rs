@@ -1,10 +1,10 @@
-//! The real terminal: raw mode, the loop of keys, news and pictures, and an end that leaves it as it was.
+//! The real terminal: raw mode, the loop of keys, updates and pictures, and an end that leaves it as it was.
 
 mod end_signal;
 
 pub use end_signal::EndSignal;
 
-use super::{App, Error, News};
+use super::{App, Error, ViewUpdate};
 use crossterm::event::{self, DisableMouseCapture, EnableMouseCapture, Event, KeyEventKind};
 use crossterm::execute;
 use display::term;
@@ -15,7 +15,7 @@ use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::Duration;
 
-/// Longest wait for a key before news and signals are looked at.
+/// Longest wait for a key before updates and signals are looked at.
 const TICK: Duration = Duration::from_millis(50);
 
 /// Whether a screen can be shown: input and output are a terminal that isn't dumb.
@@ -29,11 +29,15 @@ pub fn is_usable() -> bool {
 /// every way out, a panic included.
 ///
 /// # Errors
-/// If the terminal can't be used, or the news are that their source failed.
-pub fn run(app: &mut App, news: Option<&Receiver<News>>, signal: &EndSignal) -> Result<ExitCode, Error> {
+/// If the terminal can't be used, or their source has failed.
+pub fn run(
+    app: &mut App,
+    updates: Option<&Receiver<ViewUpdate>>,
+    signal: &EndSignal,
+) -> Result<ExitCode, Error> {
     let mut terminal = ratatui::try_init().map_err(Error::Unusable)?;
     let mouse = Mouse::capture();
-    let result = events(&mut terminal, app, news, signal);
+    let result = events(&mut terminal, app, updates, signal);
     drop(mouse);
     ratatui::restore();
     result?;
@@ -73,7 +77,7 @@ impl Drop for Mouse {
 fn events(
     terminal: &mut DefaultTerminal,
     app: &mut App,
-    mut news: Option<&Receiver<News>>,
+    mut updates: Option<&Receiver<ViewUpdate>>,
     signal: &EndSignal,
 ) -> Result<(), Error> {
     let mut changed = true;
@@ -101,13 +105,13 @@ fn events(
                 return Ok(());
             }
         }
-        while let Some(feed) = news {
+        while let Some(feed) = updates {
             match feed.try_recv() {
                 Ok(item) => app.take(item)?,
                 Err(TryRecvError::Empty) => break,
                 Err(TryRecvError::Disconnected) => {
-                    news = None;
-                    app.end_of_news();
+                    updates = None;
+                    app.end_of_updates();
                 }
             }
             changed = true;

@@ -1,6 +1,6 @@
 //! Keys in, screen text out.
 
-use super::{App, Data, News, ReadState, Theme};
+use super::{App, Data, ReadState, Theme, ViewUpdate};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use dso::Missing;
 use profile::profile::{CellKey, EventInfo, ExtraDimensions, Profile, Sums, Task};
@@ -206,15 +206,15 @@ fn what_is_open_and_the_cursor_stay_when_more_of_the_file_comes() {
         cells.map(|at| buffer[at].symbol().to_owned()).collect::<String>()
     };
     assert!(picture(&mut app).starts_with("[reading 0%] no samples"));
-    app.take(News::Recording(Arc::new(recording()))).expect("no failure");
-    app.take(News::Progress(40.0)).expect("no failure");
+    app.take(ViewUpdate::Recording(Arc::new(recording()))).expect("no failure");
+    app.take(ViewUpdate::Progress(40.0)).expect("no failure");
     chars("ljjl").into_iter().for_each(|key| app.key(KeyEvent::new(key, KeyModifiers::NONE)));
     let before = picture(&mut app);
     assert!(before.starts_with("[reading 40%] 19 samples") && before.contains("63.16% leaf"), "{before}");
-    app.take(News::Recording(Arc::new(recording()))).expect("no failure");
+    app.take(ViewUpdate::Recording(Arc::new(recording()))).expect("no failure");
     assert_eq!(picture(&mut app), before);
     app.key(KeyEvent::new(KeyCode::Esc, KeyModifiers::NONE));
     assert!(picture(&mut app).starts_with("[only the first 40%]") && !app.wants_to_quit());
     assert!(app.stop().load(std::sync::atomic::Ordering::Relaxed));
-    assert!(app.take(News::Failed("lost".into())).is_err());
+    assert!(app.take(ViewUpdate::Failed("lost".into())).is_err());
 }

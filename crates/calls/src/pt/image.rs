@@ -48,7 +48,7 @@ impl CodeFile {
 }
 
 /// Where a function is: its file and its start there. Functions split by the compiler count as one.
-type Place = (u32, u64);
+type FunctionStart = (u32, u64);
 
 /// All files and functions of a recording, shared by all who decode it.
 pub struct TraceCode {
@@ -62,7 +62,7 @@ pub struct TraceCode {
 #[derive(Default)]
 struct Found {
     functions: Functions,
-    numbers: FxHashMap<Place, FunctionId>,
+    numbers: FxHashMap<FunctionStart, FunctionId>,
     missing: BTreeSet<String>,
 }
 

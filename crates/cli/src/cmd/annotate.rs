@@ -2,7 +2,7 @@
 
 use crate::cmd::report;
 use crate::flags::name_args::NameArgs;
-use crate::flags::perf_only::{AnnotateFlags, PerfOnly};
+use crate::flags::perf_compat::{AnnotateFlags, PerfCompatFlags};
 use crate::reading::load;
 use crate::terminal::{end_signals, out, pager};
 use crate::text::annotate::{self as text, AnnotateText, PercentType, Shows};
@@ -112,7 +112,7 @@ pub struct Args {
     pub prefix_strip: Option<usize>,
     /// What perf has and we don't.
     #[command(flatten)]
-    pub perf: PerfOnly<AnnotateFlags>,
+    pub perf: PerfCompatFlags<AnnotateFlags>,
     /// Only these CPUs, such as 0-3,5
     #[arg(short = 'C', long, value_name = "CPUS")]
     pub cpu: Option<String>,

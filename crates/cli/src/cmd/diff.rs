@@ -3,7 +3,7 @@
 mod sides;
 
 use crate::calls::{self, view_args::ViewArgs};
-use crate::flags::perf_only::{DiffFlags, PerfOnly};
+use crate::flags::perf_compat::{DiffFlags, PerfCompatFlags};
 use crate::html;
 use crate::reading::damage;
 use crate::terminal::out;
@@ -149,7 +149,7 @@ pub struct Args {
 
     /// What perf has and we don't.
     #[command(flatten)]
-    perf: PerfOnly<DiffFlags>,
+    perf: PerfCompatFlags<DiffFlags>,
 }
 
 /// Runs the command.

@@ -121,17 +121,17 @@ fn record_it(
         let _status = StatusLine::of(&opts.target);
         return Ok(record::record(&opts));
     }
-    let whose = match args.target.pids().as_slice() {
-        [] if is_of_command(&args.target) => trace::Whose::OfCommand(BTreeSet::new()),
-        [] => trace::Whose::All,
-        pids => trace::Whose::Of(pids.iter().copied().collect()),
+    let processes = match args.target.pids().as_slice() {
+        [] if is_of_command(&args.target) => trace::TracedProcesses::OfCommand(BTreeSet::new()),
+        [] => trace::TracedProcesses::All,
+        pids => trace::TracedProcesses::Of(pids.iter().copied().collect()),
     };
     let (sender, handed) = channel();
     opts.observers.watch = Some(SampleWatch(sender));
     opts.span.ends_by = EndsBy::SignalsAndStdout;
     let printer = std::thread::spawn(move || {
         let _blocked = SignalReader::leave_to_recording();
-        trace::Live::new(whose, dev).run(&handed, &mut out::stdout())
+        trace::LiveRequests::new(processes, dev).run(&handed, &mut out::stdout())
     });
     let recorded = record::record(&opts);
     // The printer ends when the last sender is gone.

@@ -10,7 +10,7 @@ use dso::{FileOffset, ObjectFile};
 use record::event::glob;
 
 use crate::events::probe::show;
-use crate::flags::perf_only::{PerfOnly, ProbeFlags};
+use crate::flags::perf_compat::{PerfCompatFlags, ProbeFlags};
 use crate::terminal::out;
 use calls::probing::definition::spec::{ProbePlace, ProbePoint, ProbeSpec};
 use calls::probing::definition::{Definition, Program};
@@ -80,7 +80,7 @@ pub struct Args {
     max_probes: usize,
     /// What perf has and we don't.
     #[command(flatten)]
-    perf: PerfOnly<ProbeFlags>,
+    perf: PerfCompatFlags<ProbeFlags>,
     /// The probe to add, as with --add
     #[arg(value_name = "PROBE")]
     probe: Vec<String>,

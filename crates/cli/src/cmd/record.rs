@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use record::control::ControlPaths;
 use record::opts::RecordOpts;
 
-use crate::flags::perf_only::{PerfOnly, RecordFlags};
+use crate::flags::perf_compat::{PerfCompatFlags, RecordFlags};
 use crate::flags::recording::{self, SamplingArgs, TargetArgs};
 use crate::terminal::out;
 use crate::terminal::status_line::{self, StatusLine};
@@ -64,7 +64,7 @@ pub struct Args {
     pub tracing: TracingArgs,
     /// What perf has and we don't.
     #[command(flatten)]
-    pub perf: PerfOnly<RecordFlags>,
+    pub perf: PerfCompatFlags<RecordFlags>,
     /// Print no summary at the end
     #[arg(short, long)]
     pub quiet: bool,

@@ -4,7 +4,7 @@ use crate::cmd::Command;
 use crate::cmd::report::values::{cpus_of, parse_times};
 use crate::events::sched::SchedReader;
 use crate::flags::Flags;
-use crate::text::sched::latency::{LatencyKey, LatencyTable};
+use crate::text::sched::latency::{LatencyKey, LatencyRows, LatencyTable};
 use crate::text::sched::map::MapText;
 use crate::text::sched::timehist::{TimehistOpts, TimehistText};
 use crate::{reading::load, terminal::pager};
@@ -212,7 +212,8 @@ fn latency(args: &LatencyArgs) -> anyhow::Result<ExitCode> {
     let mut table = LatencyTable::new(cpus);
     SchedReader::new(path, &file)?.read(&map, 0, &mut table)?;
     pager::start();
-    table.print(args.pids, &args.sort)?;
+    let rows = if args.pids { LatencyRows::Threads } else { LatencyRows::Programs };
+    table.print(rows, &args.sort)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -48,7 +48,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let map = load::open(&args.input)?;
     let file = load::parse(&args.input, &map)?;
     if args.header.header || args.header.header_only {
-        out::text(&text::header::of_file(&args.input, &file, args.header.show_info))?;
+        out::text(&text::header::of_file(&args.input, &file, args.header.extent()))?;
     }
     if args.header.header_only {
         return Ok(ExitCode::SUCCESS);

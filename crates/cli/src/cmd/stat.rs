@@ -15,7 +15,7 @@ use record::opts::Delay;
 use record::stop_signals::StopSignals;
 
 use crate::flags::event_args::{EventArgs, explain};
-use crate::flags::perf_only::{PerfOnly, StatFlags};
+use crate::flags::perf_compat::{PerfCompatFlags, StatFlags};
 use crate::flags::recording::parse_delay;
 use counts::Aggregation;
 pub use recording::spelled_out;
@@ -134,7 +134,7 @@ pub struct Args {
     file: recording::FileArgs,
     /// What perf has and we don't.
     #[command(flatten)]
-    perf: PerfOnly<StatFlags>,
+    perf: PerfCompatFlags<StatFlags>,
     /// Count nothing, only take the time
     #[arg(short, long)]
     null: bool,

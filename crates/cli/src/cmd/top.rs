@@ -37,7 +37,7 @@ use crate::reading::load;
 use crate::terminal::{end_signals, out};
 use crate::text::report::{StdioOpts, write};
 use symbols::{LoadOpts, Recording, UnnamedCode};
-use tui::News;
+use tui::ViewUpdate;
 use view::ViewArgs;
 
 /// Show what runs now: functions by their share, refreshed every few seconds
@@ -100,30 +100,30 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     data.turn_order();
     let theme = tui::Theme { colour: term::colours_stdout() };
     let mut app = tui::App::fed(data, theme, tui::ReadState::Live { held: false });
-    match tui::run(&mut app, Some(&news_of(slices, args.iterations)), &signal) {
+    match tui::run(&mut app, Some(&updates_of(slices, args.iterations)), &signal) {
         // As it was raised: the exit status depends on its type.
         Err(tui::Error::Source(error)) => Err(anyhow::Error::from_boxed(error)),
         result => Ok(result?),
     }
 }
 
-/// Slices as news, this many at most.
-fn news_of(slices: Receiver<Slice>, most: Option<u32>) -> Receiver<News> {
-    let (sender, news) = sync_channel(1);
+/// Slices as updates, this many at most.
+fn updates_of(slices: Receiver<Slice>, most: Option<u32>) -> Receiver<ViewUpdate> {
+    let (sender, updates) = sync_channel(1);
     std::thread::spawn(move || {
         for slice in slices.into_iter().take(most.map_or(usize::MAX, |n| n as usize)) {
             let item = match slice {
-                Ok(recording) => News::Recording(Arc::new(recording)),
-                Err(error) => News::Failed(error.into_boxed_dyn_error()),
+                Ok(recording) => ViewUpdate::Recording(Arc::new(recording)),
+                Err(error) => ViewUpdate::Failed(error.into_boxed_dyn_error()),
             };
             if sender.send(item).is_err() {
                 return;
             }
         }
         // Nobody listens any more when the user has left.
-        let _ = sender.send(News::Whole);
+        let _ = sender.send(ViewUpdate::Whole);
     });
-    news
+    updates
 }
 
 impl Args {

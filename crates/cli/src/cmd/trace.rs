@@ -2,6 +2,7 @@
 
 use crate::flags::recording::{self, ProcessArg, TargetArgs};
 use crate::terminal::out;
+use crate::text::view_form::ViewForm;
 use crate::trace::by_function::{self, CallerSums};
 use crate::trace::follow::TracedThreads;
 use crate::trace::printer::{CallPrinter, ShownCalls, key_of};
@@ -151,8 +152,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         SyscallEngine::start(scope, &specs, options.clone())
     })?;
     let begin_ns = Clock::Monotonic.now_ns();
-    let shown =
-        ShownCalls { filter, min_ns: options.min_ns, only_failed: args.failed, as_json: args.json, begin_ns };
+    let form = ViewForm::with_json(args.json);
+    let shown = ShownCalls { filter, min_ns: options.min_ns, only_failed: args.failed, form, begin_ns };
     let end = if args.summary {
         add_up(&args, &mut session, &table)?
     } else {

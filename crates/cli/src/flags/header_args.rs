@@ -1,5 +1,7 @@
 //! `--header`, `--header-only` and `-I`: the file's facts about its recording.
 
+use crate::text::header::HeaderExtent;
+
 /// For commands that read a file.
 #[derive(clap::Args, Clone, Copy, Debug, Default)]
 pub struct HeaderArgs {
@@ -12,4 +14,12 @@ pub struct HeaderArgs {
     /// More of the header: processors, memory nodes
     #[arg(short = 'I', long)]
     pub show_info: bool,
+}
+
+impl HeaderArgs {
+    /// How much of the header is shown.
+    #[must_use]
+    pub fn extent(&self) -> HeaderExtent {
+        if self.show_info { HeaderExtent::Full } else { HeaderExtent::Short }
+    }
 }

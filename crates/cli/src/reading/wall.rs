@@ -8,6 +8,7 @@ use crate::terminal::{out, pager};
 use crate::text::blame::{self as blame_text, BlameTextOpts};
 use crate::text::critical;
 use crate::text::present;
+use crate::text::view_form::ViewForm;
 use crate::text::wall::{self as text, WallTextOpts};
 use display::number::{count_of, duration_ns};
 use display::term;
@@ -161,7 +162,7 @@ pub fn report_critical(
     input: &OpenRecording<'_>,
     args: &WallArgs,
     span: &CriticalOpts,
-    as_json: bool,
+    form: ViewForm,
 ) -> anyhow::Result<ExitCode> {
     let recording = read_with_runs(input)?;
     let profile = &recording.profile;
@@ -177,14 +178,14 @@ pub fn report_critical(
         json: &|| critical::to_json(profile, &found),
         text: &|out, opts| critical::write(out, profile, &found, opts),
     };
-    view.print(args, as_json)
+    view.print(args, form)
 }
 
 /// Prints what the waits of a thread were for.
 ///
 /// # Errors
 /// If the recording can't be read, or has no wall-clock times.
-pub fn report_blame(input: &OpenRecording<'_>, args: &WallArgs, as_json: bool) -> anyhow::Result<ExitCode> {
+pub fn report_blame(input: &OpenRecording<'_>, args: &WallArgs, form: ViewForm) -> anyhow::Result<ExitCode> {
     let recording = read_with_runs(input)?;
     let profile = &recording.profile;
     check_thread(profile, &args.waits)?;
@@ -196,7 +197,7 @@ pub fn report_blame(input: &OpenRecording<'_>, args: &WallArgs, as_json: bool) -
         json: &|| blame_text::to_json(profile, &found),
         text: &|out, opts| blame_text::write(out, profile, &found, opts),
     };
-    view.print(args, as_json)
+    view.print(args, form)
 }
 
 fn no_times(input: &OpenRecording<'_>) -> anyhow::Error {
@@ -210,14 +211,15 @@ struct FollowedView<'a> {
 }
 
 impl FollowedView<'_> {
-    fn print(&self, args: &WallArgs, as_json: bool) -> anyhow::Result<ExitCode> {
+    fn print(&self, args: &WallArgs, form: ViewForm) -> anyhow::Result<ExitCode> {
         pager::start();
         let mut out = out::stdout();
-        if as_json {
-            writeln!(out, "{}", json_lines(&(self.json)()))?;
-        } else {
-            let (width, colour) = (term::width(), term::colours_stdout());
-            (self.text)(&mut out, BlameTextOpts { width, colour, rows: args.rows })?;
+        match form {
+            ViewForm::Json => writeln!(out, "{}", json_lines(&(self.json)()))?,
+            ViewForm::Text => {
+                let (width, colour) = (term::width(), term::colours_stdout());
+                (self.text)(&mut out, BlameTextOpts { width, colour, rows: args.rows })?;
+            }
         }
         out.flush()?;
         Ok(ExitCode::SUCCESS)

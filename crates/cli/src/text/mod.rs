@@ -16,4 +16,5 @@ pub mod report;
 pub mod run_screen;
 pub mod sched;
 pub mod timeline;
+pub mod view_form;
 pub mod wall;

@@ -3,6 +3,7 @@
 use super::follow::TracedThreads;
 use super::session::CallSink;
 use super::summary::CallSummary;
+use crate::text::view_form::ViewForm;
 use record::syscalls::waiting_call;
 use serde_json::json;
 use std::fmt::Write as _;
@@ -23,8 +24,8 @@ pub struct ShownCalls {
     pub min_ns: u64,
     /// Only those that failed.
     pub only_failed: bool,
-    /// As JSON, one object a line.
-    pub as_json: bool,
+    /// As text, or JSON with one object a line.
+    pub form: ViewForm,
     /// Time 0 of the first column, ns.
     pub begin_ns: u64,
 }
@@ -80,10 +81,10 @@ impl<'a> CallPrinter<'a> {
             }
             None => write_unknown(record, &mut call, &mut returned),
         }
-        if self.shown.as_json {
-            return self.write_json(signature, record, &call);
+        match self.shown.form {
+            ViewForm::Json => self.write_json(signature, record, &call),
+            ViewForm::Text => self.write_line(record, &call, &returned),
         }
-        self.write_line(record, &call, &returned)
     }
 
     /// `    12.345 (  0.012 ms) cat/1234  close(3) = 0`

@@ -151,10 +151,10 @@ fn main() -> ExitCode {
 }
 
 /// A way to step: its name, and what it sets.
-type Way = (&'static str, fn(&mut Options));
+type SteppingMethod = (&'static str, fn(&mut Options));
 
 /// Ways to trace one run: name, and what differs from the usual.
-const WAYS: &[Way] = &[
+const WAYS: &[SteppingMethod] = &[
     ("cycles", |_| {}),
     ("uncompressed", |way| (way.compress_returns, way.psb_bytes) = (false, 256)),
     ("crystal", |way| way.cyc = false),

@@ -17,7 +17,7 @@ use crate::sys::time::Clock;
 const SETTLED: Duration = Duration::from_millis(1);
 
 /// Begins to record functions of the kernel; its name, or what the kernel lacks or refuses, in words.
-type Way = fn(&mut WithKernel) -> Result<&'static str, Vec<String>>;
+type MergeMethod = fn(&mut WithKernel) -> Result<&'static str, Vec<String>>;
 
 /// A source with kernel functions.
 pub struct WithKernel {
@@ -52,7 +52,7 @@ impl WithKernel {
     /// If callees are selected, methods that see them come first. Methods that see only entries come last.
     fn begin(&mut self) {
         let alone = self.wish.depth <= 1 && !self.wish.functions.is_empty();
-        let ways: [Way; 3] = if alone {
+        let ways: [MergeMethod; 3] = if alone {
             [Self::probes, Self::graph, Self::entries_only]
         } else {
             [Self::graph, Self::probes, Self::entries_only]

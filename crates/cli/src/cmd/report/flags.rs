@@ -9,7 +9,7 @@ mod stacks;
 
 use crate::flags::header_args::HeaderArgs;
 use crate::flags::name_args::NameArgs;
-use crate::flags::perf_only::{PerfOnly, ReportFlags};
+use crate::flags::perf_compat::{PerfCompatFlags, ReportFlags};
 use causes::CauseArgs;
 use columns::ColumnArgs;
 use lists::RecordListArgs;
@@ -80,7 +80,7 @@ pub struct Args {
     pub force: bool,
     /// What only perf has.
     #[command(flatten)]
-    pub perf: PerfOnly<ReportFlags>,
+    pub perf: PerfCompatFlags<ReportFlags>,
     /// Print counts and times of reading the file
     #[arg(short, long)]
     pub verbose: bool,

@@ -67,22 +67,22 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             from: args.causes.from.clone(),
             to: args.causes.to.clone(),
         };
-        return crate::reading::wall::report_critical(&input, &args.wall_args, &span, args.causes.json);
+        return crate::reading::wall::report_critical(&input, &args.wall_args, &span, args.causes.form());
     }
     if args.causes.blame {
-        return crate::reading::wall::report_blame(&input, &args.wall_args, args.causes.json);
+        return crate::reading::wall::report_blame(&input, &args.wall_args, args.causes.form());
     }
     let explores = browses(&args) && explore::is_wanted(&args, &file);
     if args.wall && args.output.html.is_none() && !explores {
         return crate::reading::wall::report(&path, &map, &file, &args.wall_args);
     }
     if args.header.header_only {
-        out::text(&header::of_file(&path, &file, args.header.show_info))?;
+        out::text(&header::of_file(&path, &file, args.header.extent()))?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut plan = ReportPlan::new(&args, &file)?;
     if args.header.header {
-        plan.header = Some(header::of_file(&path, &file, args.header.show_info));
+        plan.header = Some(header::of_file(&path, &file, args.header.extent()));
     }
     let browses = browses(&args);
     if browses || args.output.html.is_some() {

@@ -1,9 +1,9 @@
 //! The flags of `tally script`.
 
+use crate::flags::event_switch_args::EventSwitchArgs;
 use crate::flags::header_args::HeaderArgs;
 use crate::flags::name_args::NameArgs;
-use crate::flags::perf_only::{NO_SCRIPTS, PerfOnly, ScriptFlags};
-use crate::flags::switch_args::SwitchArgs;
+use crate::flags::perf_compat::{NO_SCRIPTS, PerfCompatFlags, ScriptFlags};
 use crate::script::Shown;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -88,7 +88,7 @@ pub struct Args {
     pub stop_bt: Vec<String>,
     /// Between which events samples are shown
     #[command(flatten)]
-    pub switch: SwitchArgs,
+    pub switch: EventSwitchArgs,
     /// A file for each event: perf.data.EVENT.dump
     #[arg(long, conflicts_with = "json")]
     pub per_event_dump: bool,
@@ -127,7 +127,7 @@ pub struct Args {
     pub force: bool,
     /// What only perf has.
     #[command(flatten)]
-    pub perf: PerfOnly<ScriptFlags>,
+    pub perf: PerfCompatFlags<ScriptFlags>,
     /// perf's scripts
     #[arg(hide = true, value_name = "SCRIPT")]
     pub words: Vec<String>,

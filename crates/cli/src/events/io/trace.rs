@@ -14,9 +14,9 @@ use std::sync::mpsc::Receiver;
 /// Requests kept before the done ones are forgotten.
 const KEPT: usize = 65_536;
 
-/// Whose requests.
+/// Processes whose requests are shown.
 #[derive(Clone, Debug)]
-pub enum Whose {
+pub enum TracedProcesses {
     /// All.
     All,
     /// Of these processes and what they start.
@@ -25,7 +25,7 @@ pub enum Whose {
     OfCommand(BTreeSet<u32>),
 }
 
-impl Whose {
+impl TracedProcesses {
     fn has(&self, pid: u32) -> bool {
         match self {
             Self::All => true,
@@ -96,24 +96,24 @@ pub fn line(out: &mut dyn Write, request: &Request, place: LinePlace<'_>) -> io:
 }
 
 /// Joins what the recorder hands on, and prints.
-pub struct Live {
+pub struct LiveRequests {
     events: BlockEvents,
     join: Join,
     io: BlockIo,
-    whose: Whose,
+    processes: TracedProcesses,
     dev: Option<u32>,
     begin_ns: Option<u64>,
 }
 
-impl Live {
+impl LiveRequests {
     /// For the kernel that runs.
     #[must_use]
-    pub fn new(whose: Whose, dev: Option<u32>) -> Self {
+    pub fn new(processes: TracedProcesses, dev: Option<u32>) -> Self {
         Self {
             events: block_events_here(),
             join: Join::default(),
             io: BlockIo::default(),
-            whose,
+            processes,
             dev,
             begin_ns: None,
         }
@@ -138,7 +138,7 @@ impl Live {
     fn take(&mut self, what: Watched, out: &mut dyn Write) -> io::Result<()> {
         match what {
             Watched::Fork { pid, ppid } => {
-                self.whose.born(pid, ppid);
+                self.processes.born(pid, ppid);
                 Ok(())
             }
             Watched::Sample { time_ns, pid, raw, .. } => {
@@ -159,7 +159,7 @@ impl Live {
     fn print(&self, at: usize, begin_ns: u64, out: &mut dyn Write) -> io::Result<()> {
         let request = self.io.requests[at];
         let (comm, pid) = self.events.thread(request.task).clone();
-        if self.dev.is_some_and(|dev| dev != request.dev) || !self.whose.has(pid) {
+        if self.dev.is_some_and(|dev| dev != request.dev) || !self.processes.has(pid) {
             return Ok(());
         }
         line(out, &request, LinePlace { who: &format!("{comm} {pid}"), begin_ns, here: true })

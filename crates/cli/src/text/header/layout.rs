@@ -107,11 +107,12 @@ fn ranges(numbers: &[u64]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::HeaderExtent;
     use super::*;
 
     #[test]
     fn memory_reads_as_in_perf() {
-        let mut lines = Lines { text: String::new(), full: true };
+        let mut lines = Lines { text: String::new(), extent: HeaderExtent::Full };
         let blocks = vec![0xffff_ffff_00ff_ffff, 1];
         lines.memory_blocks(&MemTopology { block_size: 0x800_0000, nodes: vec![(0, 65, blocks)] });
         let expected = "# memory nodes (nr 1, block size 0x8000000):\n#    0 [7G]: 0-23,32-64\n";

@@ -51,16 +51,25 @@ const FEATURES: [&str; 31] = [
 /// What ends the header.
 const END: &str = "# ========\n#\n";
 
+/// How much of a header is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeaderExtent {
+    /// Features of many lines by their name only.
+    Short,
+    /// All of it: processors, caches, memory nodes.
+    Full,
+}
+
 /// The header of the file at `path` as text.
-pub fn of_file(path: &Path, file: &PerfData<'_>, full: bool) -> String {
+pub fn of_file(path: &Path, file: &PerfData<'_>, extent: HeaderExtent) -> String {
     let written = std::fs::metadata(path).and_then(|meta| meta.modified()).ok();
     let seconds = written.and_then(|time| time.duration_since(UNIX_EPOCH).ok()).map(|since| since.as_secs());
-    text(file, seconds, full)
+    text(file, seconds, extent)
 }
 
 /// The header's lines, each with `# `. `written` is when the file was, in seconds since 1970.
-pub fn text(file: &PerfData<'_>, written: Option<u64>, full: bool) -> String {
-    let mut lines = Lines { text: "# ========\n".to_owned(), full };
+pub fn text(file: &PerfData<'_>, written: Option<u64>, extent: HeaderExtent) -> String {
+    let mut lines = Lines { text: "# ========\n".to_owned(), extent };
     lines.place(file, written);
     lines.machine(file);
     lines.events(file);
@@ -82,7 +91,7 @@ pub fn text(file: &PerfData<'_>, written: Option<u64>, full: bool) -> String {
 
 struct Lines {
     text: String,
-    full: bool,
+    extent: HeaderExtent,
 }
 
 impl Lines {
@@ -165,7 +174,7 @@ impl Lines {
     }
 
     fn full_only(&mut self, name: &str, print: impl FnOnce(&mut Self)) {
-        if self.full {
+        if self.extent == HeaderExtent::Full {
             print(self);
         } else {
             let _ = writeln!(self.text, "# {name} info available, use -I to display");

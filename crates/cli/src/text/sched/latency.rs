@@ -31,6 +31,15 @@ pub struct LatencyTable {
     names: FxHashMap<i32, String>,
 }
 
+/// What each line is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LatencyRows {
+    /// A program: threads of one name.
+    Programs,
+    /// A thread.
+    Threads,
+}
+
 /// One line.
 struct Line {
     name: String,
@@ -45,7 +54,7 @@ impl LatencyTable {
         Self { cpus, latencies: SchedLatencies::default(), names: FxHashMap::default() }
     }
 
-    fn lines(&self, by_thread: bool) -> Vec<Line> {
+    fn lines(&self, rows: LatencyRows) -> Vec<Line> {
         let mut lines: Vec<Line> = Vec::new();
         let mut by_name: FxHashMap<&str, usize> = FxHashMap::default();
         let mut threads: Vec<(i32, Latency)> =
@@ -53,7 +62,7 @@ impl LatencyTable {
         threads.sort_unstable_by_key(|(tid, _)| *tid);
         for (tid, latency) in threads {
             let name = self.names.get(&tid).map_or("", String::as_str);
-            match by_name.get(name).filter(|_| !by_thread) {
+            match by_name.get(name).filter(|_| rows == LatencyRows::Programs) {
                 Some(&at) => {
                     lines[at].threads += 1;
                     lines[at].latency.merge(&latency);
@@ -71,8 +80,8 @@ impl LatencyTable {
     ///
     /// # Errors
     /// If printing fails.
-    pub fn print(&self, by_thread: bool, keys: &[LatencyKey]) -> anyhow::Result<()> {
-        let mut lines = self.lines(by_thread);
+    pub fn print(&self, rows: LatencyRows, keys: &[LatencyKey]) -> anyhow::Result<()> {
+        let mut lines = self.lines(rows);
         let value = |line: &Line, key: LatencyKey| match key {
             LatencyKey::Runtime => line.latency.ran_ns,
             LatencyKey::Switch => line.latency.count,
@@ -150,9 +159,9 @@ mod tests {
             table.latencies.push(&SchedEvent { time_ns, cpu: 0, action });
         }
         table.names.extend([(7, "worker".to_owned()), (8, "worker".to_owned()), (0, "swapper".to_owned())]);
-        let lines = table.lines(false);
+        let lines = table.lines(LatencyRows::Programs);
         assert_eq!((lines.len(), lines[0].threads, lines[0].latency.count), (1, 2, 3));
-        assert_eq!(table.lines(true).len(), 2);
+        assert_eq!(table.lines(LatencyRows::Threads).len(), 2);
         let text = lines[0].text();
         assert!(
             text.starts_with("  worker:(2)            |      0.000 ms |        3 | avg:   0.001 ms |"),

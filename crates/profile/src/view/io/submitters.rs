@@ -33,12 +33,12 @@ pub struct Submitter {
 }
 
 /// Cause and user functions of a path. Other kernel functions don't separate submitters.
-type Place = (String, Vec<String>);
+type SubmitterPath = (String, Vec<String>);
 
 /// Most time in the device first.
 pub(super) fn submitters(profile: &Profile, requests: &[&Request]) -> Vec<Submitter> {
-    let mut places: FxHashMap<Option<CallsiteId>, Place> = FxHashMap::default();
-    let mut index: FxHashMap<(String, i32, Op, Place), usize> = FxHashMap::default();
+    let mut places: FxHashMap<Option<CallsiteId>, SubmitterPath> = FxHashMap::default();
+    let mut index: FxHashMap<(String, i32, Op, SubmitterPath), usize> = FxHashMap::default();
     let mut rows: Vec<Submitter> = Vec::new();
     for request in requests {
         let place =
@@ -69,8 +69,8 @@ pub(super) fn submitters(profile: &Profile, requests: &[&Request]) -> Vec<Submit
     rows
 }
 
-fn place(profile: &Profile, callsite: Option<CallsiteId>) -> Place {
-    let Some(callsite) = callsite else { return Place::default() };
+fn place(profile: &Profile, callsite: Option<CallsiteId>) -> SubmitterPath {
+    let Some(callsite) = callsite else { return SubmitterPath::default() };
     let frames: Vec<FrameId> = profile.callsites.leaf_first(callsite).collect();
     let names = |kernel: bool| {
         let wanted = frames.iter().filter(move |&&frame| is_kernel(profile, frame) == kernel);

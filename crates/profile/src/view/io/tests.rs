@@ -5,15 +5,15 @@ use crate::profile::{Task, TaskId};
 use crate::tracepoints::block_io::Rwbs;
 
 /// Process, letters, bytes, and when it was inserted, issued and done.
-type Told = (usize, &'static str, u64, [Option<u64>; 3]);
+type RequestRow = (usize, &'static str, u64, [Option<u64>; 3]);
 
-fn profile_of(requests: &[Told]) -> Profile {
+fn profile_of(requests: &[RequestRow]) -> Profile {
     let mut profile = Profile::default();
     let comm = profile.strings.intern("app");
     for pid in 0..3 {
         profile.push_task(Task { pid, tid: pid, process: 0, comm });
     }
-    let request = |&(pid, letters, bytes, [insert_ns, issue_ns, complete_ns]): &Told| Request {
+    let request = |&(pid, letters, bytes, [insert_ns, issue_ns, complete_ns]): &RequestRow| Request {
         dev: 1,
         sector: 0,
         bytes,

@@ -1,5 +1,7 @@
 //! Flags of `tally report` about causes of waiting: one thread's blame, the critical path.
 
+use crate::text::view_form::ViewForm;
+
 /// Causes of waiting.
 #[derive(clap::Args)]
 pub struct CauseArgs {
@@ -22,4 +24,11 @@ pub struct CauseArgs {
     /// With --blame, --critical-path: as JSON
     #[arg(long)]
     pub json: bool,
+}
+
+impl CauseArgs {
+    /// The form in which these views are printed.
+    pub fn form(&self) -> ViewForm {
+        ViewForm::with_json(self.json)
+    }
 }

@@ -1,13 +1,13 @@
 //! Flags of `tally report` that select samples and rows.
 
-use crate::flags::switch_args::SwitchArgs;
+use crate::flags::event_switch_args::EventSwitchArgs;
 
 /// Samples and rows that are shown.
 #[derive(clap::Args)]
 pub struct SelectionArgs {
     /// Between which events samples count
     #[command(flatten)]
-    pub switch: SwitchArgs,
+    pub switch: EventSwitchArgs,
     /// Only these commands
     #[arg(short = 'c', long, value_name = "NAMES", value_delimiter = ',', alias = "comm")]
     pub comms: Vec<String>,

@@ -94,12 +94,12 @@ pub trait FlagTable {
 
 /// Which flags of a table were given; to be flattened into a command's own.
 #[derive(Clone, Debug, Default)]
-pub struct PerfOnly<T> {
+pub struct PerfCompatFlags<T> {
     given: Vec<Flag>,
     table: PhantomData<T>,
 }
 
-impl<T: FlagTable> PerfOnly<T> {
+impl<T: FlagTable> PerfCompatFlags<T> {
     /// Refuses what can't be done, with what can be done instead.
     ///
     /// # Errors
@@ -112,7 +112,7 @@ impl<T: FlagTable> PerfOnly<T> {
     }
 }
 
-impl<T: FlagTable> FromArgMatches for PerfOnly<T> {
+impl<T: FlagTable> FromArgMatches for PerfCompatFlags<T> {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let is_given = |flag: &&Flag| {
             let is_typed = matches.value_source(flag.long) == Some(ValueSource::CommandLine);
@@ -127,7 +127,7 @@ impl<T: FlagTable> FromArgMatches for PerfOnly<T> {
     }
 }
 
-impl<T: FlagTable> clap::Args for PerfOnly<T> {
+impl<T: FlagTable> clap::Args for PerfCompatFlags<T> {
     fn augment_args(command: Command) -> Command {
         T::FLAGS.iter().fold(command, |command, flag| command.arg(flag.arg()))
     }
@@ -156,7 +156,7 @@ mod tests {
     #[derive(Parser)]
     struct Line {
         #[command(flatten)]
-        perf: PerfOnly<Some2>,
+        perf: PerfCompatFlags<Some2>,
     }
 
     #[test]

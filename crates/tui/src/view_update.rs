@@ -1,11 +1,11 @@
-//! What comes to a running view from outside.
+//! Updates of a running view: how far its file is read, and what it shows from now on.
 
 use std::error::Error;
 use std::sync::Arc;
 use symbols::Recording;
 
-/// One piece of news.
-pub enum News {
+/// What comes to a running view from outside.
+pub enum ViewUpdate {
     /// So much of the file is read, in percent.
     Progress(f64),
     /// What is to be shown from now on: more of the same file, or the next moment.

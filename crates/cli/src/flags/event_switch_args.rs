@@ -6,7 +6,7 @@ use profile::session::EventSwitch;
 
 /// For commands that read samples of a file.
 #[derive(clap::Args, Clone, Debug, Default)]
-pub struct SwitchArgs {
+pub struct EventSwitchArgs {
     /// Only from this event of the file on
     #[arg(long, value_name = "EVENT")]
     pub switch_on: Option<String>,
@@ -18,7 +18,7 @@ pub struct SwitchArgs {
     pub show_on_off_events: bool,
 }
 
-impl SwitchArgs {
+impl EventSwitchArgs {
     /// For a file with these events.
     ///
     /// # Errors
