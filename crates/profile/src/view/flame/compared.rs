@@ -168,6 +168,7 @@ impl BothSides {
 #[cfg(test)]
 mod tests {
     use super::super::tests::tree;
+    use super::super::{FrameKind, Unit};
     use super::*;
 
     #[test]
