@@ -1,7 +1,7 @@
 // A flame graph in its own scroll box. Only visible rows are drawn, so the canvas is never taller than the window.
 
 import { clear, el, fit } from "./dom";
-import { shorten } from "./format";
+import { plainName, shorten } from "./format";
 import { frameColour, ink, isDark, stateColour } from "./palette";
 import { Frame } from "./stacks";
 
@@ -192,7 +192,8 @@ export class FlameView {
   }
 
   private label(context: CanvasRenderingContext2D, frame: Frame, x: number, y: number, w: number): void {
-    const label = frame.repeats > 1 ? `${frame.label} ×${frame.repeats}` : frame.label;
+    const plain = plainName(frame.label);
+    const label = frame.repeats > 1 ? `${plain} ×${frame.repeats}` : plain;
     const sign = this.look && w > 90 ? this.look.sign(frame) : "";
     const measure = measured(context);
     const text = sign + shorten(label, w - 9 - (sign ? measure(sign) : 0), measure);

@@ -53,6 +53,12 @@ export function tickLabel(ns: number, step: number): string {
   return `${(ns / size).toFixed(Math.min(digits, 3))} ${unit}`;
 }
 
+/** `fib app.js:1` of V8's `JS:*fib /home/user/app.js:1:13`; other names as they are. */
+export function plainName(name: string): string {
+  const v8 = /^JS:[~*^+]?(\S*) (?:.*\/)?([^/]+):(\d+):\d+$/.exec(name);
+  return v8 ? `${v8[1] || "(anonymous)"} ${v8[2]}:${v8[3]}` : name;
+}
+
 /** Template arguments first, then the middle: the last component is what tells names of one template from another. */
 export function shorten(name: string, width: number, measure: (text: string) => number): string {
   if (measure(name) <= width) return name;

@@ -2,7 +2,7 @@
 
 import { Data } from "./data";
 import { el } from "./dom";
-import { amount, countOf, grouped, percent, withoutArguments } from "./format";
+import { amount, countOf, grouped, percent, plainName, withoutArguments } from "./format";
 import { classOf, frameColour, stateColour } from "./palette";
 import { Store } from "./selection";
 import { FunctionRow, Found, functions, Sums } from "./sums";
@@ -60,7 +60,7 @@ export class Functions {
 export function functionName(name: string, kind: number): HTMLElement {
   const mark = el("i", { class: "kind" });
   mark.style.background = frameColour("", kind, false);
-  return el("span", { title: name }, mark, withoutArguments(name));
+  return el("span", { title: name }, mark, withoutArguments(plainName(name)));
 }
 
 /** A bar by state, as long as its share. */

@@ -7,15 +7,23 @@ import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from "no
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { folded, recorded, tree } from "./made.mjs";
+import { converted, convertedTimes, loadable, speedscopeTimes } from "./peers.mjs";
 
 const [browserPath, tally, folder, given, sizes] = process.argv.slice(2);
 const tools = given ? JSON.parse(given) : {};
 mkdirSync(folder, { recursive: true });
-const browser = await chromium.launch({ executablePath: browserPath, args: ["--no-sandbox"] });
+const browser = await chromium.launch({ executablePath: browserPath, args: ["--no-sandbox", "--allow-file-access-from-files", "--enable-unsafe-swiftshader"] });
 
 const row = (cells) => console.log(`| ${cells.join(" | ")} |`);
 const ms = (value) => (value === null ? "–" : value < 10 ? value.toFixed(1) : value.toFixed(0));
 const both = (pair) => (pair === null ? "–" : `${ms(pair[0])} (${ms(pair[1])})`);
+/** The times of a page that is closed after. */
+async function timesOf(measured) {
+  const page = await open();
+  const seen = await measured(page).catch((error) => console.log(`skipped: ${error.message.split("\n")[0]}`));
+  await page.context().close();
+  return seen ?? { load: null, hover: null, zoom: null, search: null, brush: null };
+}
 const megabytes = (file) => `${(statSync(file).size / 1e6).toFixed(2)} MB`;
 
 async function open() {
@@ -104,12 +112,12 @@ async function picture(file) {
   await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
   const load = [performance.now() - start, await page.cpuMs()];
   const zoom = await page.timed(() => {
-    const frames = [...document.querySelectorAll("#frames > *")];
+    const frames = [...document.querySelectorAll("#frames > *, .func_g")];
     const wide = frames.filter((frame) => frame.getBoundingClientRect().width > 60).slice(1);
     return measure((at) => fire(wide[(at * 7 + 3) % wide.length].querySelector("rect") ?? wide[0], "click"), 5);
   }, 5).catch(() => null);
   const hover = await page.timed(() => {
-    const frames = [...document.querySelectorAll("#frames > *")];
+    const frames = [...document.querySelectorAll("#frames > *, .func_g")];
     return measure((at) => fire(frames[(at * 37) % frames.length].querySelector("rect"), "mouseover"), 5);
   }, 5).catch(() => null);
   const search = await page.timed(() => {
@@ -153,7 +161,18 @@ for (const nodes of (sizes ?? "1000,20000,100000,200000").split(",").map(Number)
   execFileSync(tally, ["flame", "-o", svg, stacks]);
   line(`tally SVG, ${name}`, svg, await picture(svg));
   for (const [tool, command] of Object.entries(tools)) {
-    const file = join(folder, `${name}-${tool.replace(/\W/g, "")}.svg`);
+    const path = join(folder, `${name}-${tool.replace(/\W/g, "")}`);
+    if (tool === "speedscope") {
+      const file = loadable(stacks, `${path}.js`);
+      line(`${tool}, ${name}`, file, await timesOf((page) => speedscopeTimes(page, command[0], file)));
+      continue;
+    }
+    if (tool === "jfrconv") {
+      const file = converted(command[0], stacks, `${path}.html`);
+      line(`async-profiler, ${name}`, file, await timesOf((page) => convertedTimes(page, file)));
+      continue;
+    }
+    const file = `${path}.svg`;
     writeFileSync(file, execFileSync(command[0], [...command.slice(1), stacks], { maxBuffer: 1 << 28, stdio: ["ignore", "pipe", "ignore"] }));
     line(`${tool}, ${name}`, file, await picture(file));
   }

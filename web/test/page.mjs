@@ -94,14 +94,15 @@ async function circles() {
 /** In a narrow window names lose their middle, not their end, and every tab has room. */
 async function narrowNames() {
   const method = `a_name_of_a_class_with_many_words_that_needs_more_room_than_there_is_at_all::last`;
-  writeFileSync(join(folder, "names.folded"), `app;make.<locals>.inner (x.py);std::map<int, char>::find;${method} 3\n`);
+  writeFileSync(join(folder, "names.folded"), `app;JS:*fib /home/a user/app.js:1:13;make.<locals>.inner (x.py);std::map<int, char>::find;${method} 3\n`);
   const file = join(folder, "names.html");
   run(["flame", "--html", file, "names.folded"]);
   const page = await open(file, { width: 700, hash: "#tab=functions" });
   const cells = await page.locator("#pane-functions tbody td.name").evaluateAll((cells) => cells.map((cell) => ({ text: cell.textContent, cut: cell.scrollWidth > cell.clientWidth })));
   const texts = cells.map((cell) => cell.text);
-  check("names in 700 px keep their end", cells.length === 4 && cells.every((cell) => !cell.cut) && texts.some((text) => /^\S*….*::last$/.test(text)), JSON.stringify(cells));
+  check("names in 700 px keep their end", cells.length === 5 && cells.every((cell) => !cell.cut) && texts.some((text) => /^\S*….*::last$/.test(text)), JSON.stringify(cells));
   check("Python's functions inside functions keep their names", texts.some((text) => text.startsWith("make.<locals>.inner")) && texts.includes("std::map<…>::find"), JSON.stringify(texts));
+  check("functions of JavaScript have their file without its path", texts.includes("fib app.js:1"), JSON.stringify(texts));
   const wide = await page.locator(".tabs").evaluate((tabs) => tabs.scrollWidth - tabs.clientWidth);
   check("all tabs have room in 700 px", wide <= 0, `${wide} px too wide`);
   await page.context().close();

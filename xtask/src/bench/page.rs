@@ -1,6 +1,7 @@
 //! Pages and pictures of the same stacks in a real browser: size, first paint, hover, zoom, search, brush.
 //!
-//! Beside tally's page and SVG: flamegraph.pl and inferno where they are on the PATH. web/test/bench.mjs measures.
+//! Next to tally's page and SVG: flamegraph.pl, inferno, speedscope (`npm install -g speedscope`) and async-profiler's
+//! `jfrconv`, each if it is on the PATH. web/test/bench.mjs measures.
 
 use std::process::Command;
 use std::time::Duration;
@@ -14,8 +15,9 @@ use crate::web::{browser, missing_tools};
 
 const LIMIT: Duration = Duration::from_secs(30 * 60);
 
-/// Programs that draw a folded file given as their last argument, and their options.
-const PEERS: [(&str, &str); 2] = [("flamegraph.pl", ""), ("inferno-flamegraph", "--minwidth=0.01")];
+/// Other viewers of folded files, and their options.
+const PEERS: [(&str, &str); 4] =
+    [("flamegraph.pl", ""), ("inferno-flamegraph", "--minwidth=0.01"), ("jfrconv", ""), ("speedscope", "")];
 
 /// The bench.
 pub fn page(bench: &Bench) -> Result<()> {

@@ -159,7 +159,10 @@ fn instead(profile: &Profile, waits: &[PlacedWait], running: &[(TaskId, Callsite
                     places.entry(place).or_default().grow(u64::try_from(part).unwrap_or(u64::MAX));
                 }
             }
-            None => places.entry(format!("{name}{NOT_RECORDED}")).or_default().grow(wait.ns),
+            None => {
+                let name = name.replace(" (itself)", " itself");
+                places.entry(format!("{name}{NOT_RECORDED}")).or_default().grow(wait.ns);
+            }
         }
     }
     most_first(places)
