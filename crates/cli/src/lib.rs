@@ -8,6 +8,7 @@
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 pub mod calls;
+pub mod check;
 pub mod cmd;
 pub mod events;
 pub mod flags;

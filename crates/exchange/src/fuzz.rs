@@ -1,5 +1,6 @@
 //! This crate's parsers as plain functions over bytes, for `cargo test` and libFuzzer alike.
 
+use crate::check::baseline::Baseline;
 use crate::export::folded::to_text;
 use crate::import::{folded, perf_config, perf_script};
 
@@ -9,7 +10,16 @@ pub const TARGETS: &[(&str, fn(&[u8]))] = &[
     ("perf_script_text", perf_script_text),
     ("folded_text", folded_text),
     ("perf_config_text", perf_config_text),
+    ("check_baseline", check_baseline),
 ];
+
+/// Reads any bytes as a baseline; what was read, written and read again must be the same.
+fn check_baseline(data: &[u8]) {
+    if let Ok(once) = Baseline::parse(data) {
+        let again = Baseline::parse(once.to_text().as_bytes()).expect("a baseline that was written");
+        assert_eq!(once, again, "a baseline changed by a round trip");
+    }
+}
 
 /// Reads any bytes as perf's settings: every name has a section.
 fn perf_config_text(data: &[u8]) {

@@ -27,6 +27,7 @@ pub mod data_symbols;
 pub mod inject;
 mod jit_names;
 pub mod listing;
+pub mod name_hints;
 mod name_opts;
 mod object_files;
 mod recorded_kernel;

@@ -16,7 +16,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("counts", &["perfdata"]),
     ("display", &[]),
     ("tui", &["display", "perfdata", "profile", "symbols"]),
-    ("exchange", &["perfdata", "profile"]),
+    ("exchange", &["display", "perfdata", "profile"]),
     ("record", &["perfdata", "counts", "dso", "sched", "syscalls", "tracer"]),
     (
         "cli",

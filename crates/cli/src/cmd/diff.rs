@@ -10,7 +10,8 @@ use crate::terminal::out;
 use crate::text::diff::{self as text, Compute, DiffText};
 use anyhow::{Context, bail};
 use profile::view::diff::{Diff, Norm, diff};
-use sides::{load_all, names_of, options, sides};
+pub(crate) use sides::sides;
+use sides::{load_all, names_of, options};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 

@@ -7,6 +7,7 @@ pub mod archive;
 pub mod buildid_cache;
 pub mod buildid_list;
 pub mod calls;
+pub mod check;
 pub mod completions;
 pub mod config;
 pub mod diff;
@@ -66,6 +67,7 @@ commands! {
     BuildidCache: buildid_cache,
     BuildidList: buildid_list,
     Calls: calls,
+    Check: check,
     Completions: completions,
     Config: config,
     Diff: diff,

@@ -14,13 +14,7 @@ use crate::text::run_screen::{self, RunScreen, ScreenOpts};
 use crate::verdict;
 use crate::verdict::MachineChange;
 use crate::verdict::first_screen::{FirstScreen, RecordedFile, ScreenSources};
-use crate::{
-    html,
-    reading::{name_hints, wall},
-    terminal::out,
-    text,
-    verdict::first_screen,
-};
+use crate::{html, reading::wall, terminal::out, text, verdict::first_screen};
 use anyhow::{Context, bail};
 use display::term;
 use profile::profile::Profile;
@@ -35,7 +29,7 @@ use record::system::SystemCounters;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use symbols::Recording;
+use symbols::{Recording, name_hints};
 
 /// Run a command (or watch a running one), then show on one screen where its time went
 #[derive(clap::Args)]

@@ -19,7 +19,6 @@ const OTHER_WORDS: &[(&str, &str)] = &[
     ("view", "report"),
     ("show", "report"),
     ("events", "list"),
-    ("check", "doctor"),
     ("compare", "diff"),
     ("offcpu", "run"),
     ("off-cpu", "run"),

@@ -40,7 +40,13 @@ pub(super) const PURPOSES: &[Purpose] = &[
             ("list", "list the events of this machine"),
         ],
     ),
-    ("Compare", &[("diff", "compare recordings, with the noise between runs")]),
+    (
+        "Compare",
+        &[
+            ("diff", "compare recordings, with the noise between runs"),
+            ("check", "fail in CI if a program became slower"),
+        ],
+    ),
     (
         "Share",
         &[

@@ -2,6 +2,5 @@
 
 pub mod damage;
 pub mod load;
-pub mod name_hints;
 pub mod tracepoints;
 pub mod wall;

@@ -9,7 +9,7 @@ use record::stop_signals::StopSignals;
 
 use super::print::with_commas;
 use super::run::{Outcome, RunOpts, run_once};
-use counts::{Aggregation, Block, Cell, EventInfo, Pairing};
+use counts::{EventInfo, Pairing};
 
 /// Everything measured of two commands.
 #[derive(Debug, Default)]
@@ -74,7 +74,7 @@ impl Comparison {
         for (count, outcome) in self.failures.iter_mut().zip([a, b]) {
             *count += u32::from(outcome.exit.is_some_and(|exit| exit.shell_code() != 0));
         }
-        let (a, b) = (values(a), values(b));
+        let (a, b) = (a.values(), b.values());
         for ((slot, a), b) in self.counts.iter_mut().zip(a).zip(b) {
             match (slot.as_mut(), a, b) {
                 (Some(pairing), Some(a), Some(b)) => pairing.push(a, b),
@@ -154,13 +154,6 @@ impl Comparison {
 /// Four digits after the point, or a power of ten where the runs were too few.
 fn short(ratio: f64) -> String {
     if ratio < 10_000.0 { format!("{ratio:.4}") } else { format!("{ratio:.1e}") }
-}
-
-/// Each event's count over all places.
-fn values(outcome: &Outcome) -> Vec<Option<f64>> {
-    debug_assert_eq!(outcome.run.grouping.by(), Aggregation::Global, "compared runs are summed up whole");
-    let blocks: Vec<Block> = outcome.run.grouping.blocks(&outcome.run.readings);
-    blocks.first().map(|b| b.cells.iter().map(Cell::value).collect()).unwrap_or_default()
 }
 
 /// Splits a command line as a shell would; one that needs a shell (`|`, `$`, `*` …) is given to `sh -c`.

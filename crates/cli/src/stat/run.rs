@@ -19,7 +19,9 @@ use record::sys::{Child, CpuUse, ExitKind, Poller};
 use record::{Error, Target, Whom};
 
 use crate::terminal::out;
-use counts::{Aggregation, CountRole, CountedRun, EventInfo, EventReadings, Grouping, Support, Topology};
+use counts::{
+    Aggregation, Cell, CountRole, CountedRun, EventInfo, EventReadings, Grouping, Support, Topology,
+};
 use record::event::Tool;
 
 /// What to count, of whom, for how long.
@@ -60,6 +62,15 @@ pub struct Outcome {
     pub exit: Option<ExitKind>,
     /// The signal that ended the run early.
     pub interrupted: Option<i32>,
+}
+
+impl Outcome {
+    /// Each event's count over all places; `None` where it wasn't counted.
+    pub fn values(&self) -> Vec<Option<f64>> {
+        debug_assert_eq!(self.run.grouping.by(), Aggregation::Global, "compared runs are summed up whole");
+        let blocks = self.run.grouping.blocks(&self.run.readings);
+        blocks.first().map(|block| block.cells.iter().map(Cell::value).collect()).unwrap_or_default()
+    }
 }
 
 /// Runs once. `on_interval` gets what was counted in each interval, the last and shorter one included.

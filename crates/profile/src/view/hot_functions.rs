@@ -55,6 +55,8 @@ pub struct HotFunctionRow {
     pub dso: String,
     /// Its line with most time (its own, or of calls), `parse.c:14`.
     pub line: Option<String>,
+    /// Path and number of that line, as the debug information has them.
+    pub source: Option<(String, u32)>,
     /// Share of time in it, 0 to 1.
     pub own: f64,
     /// The same with its callees.
@@ -222,7 +224,8 @@ impl Functions<'_> {
             HotFunctionRow {
                 name: row.name.clone(),
                 dso: row.dso.clone(),
-                line: self.line(row),
+                line: self.line(row).map(|(file, line)| format!("{}:{line}", file_name(file))),
+                source: self.line(row).map(|(file, line)| (file.to_owned(), line)),
                 own: share(row.own, whole),
                 total: share(row.total, whole),
             }
@@ -253,10 +256,9 @@ impl Functions<'_> {
     }
 
     /// The line with most time; of equal ones the first.
-    fn line(&self, row: &FunctionSums) -> Option<String> {
+    fn line(&self, row: &FunctionSums) -> Option<(&str, u32)> {
         let (&(file, line), _) = row.lines.iter().max_by_key(|&(at, period)| (*period, Reverse(*at)))?;
-        let file = self.profile.strings.of(file);
-        Some(format!("{}:{line}", file_name(file)))
+        Some((self.profile.strings.of(file), line))
     }
 }
 

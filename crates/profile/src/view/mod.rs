@@ -3,6 +3,7 @@
 pub mod annotate;
 pub mod blame;
 pub mod call_sites;
+pub mod check;
 pub mod diff;
 pub mod flame;
 pub mod hot_functions;

@@ -44,7 +44,7 @@ pub(super) fn options(args: &Args) -> anyhow::Result<DiffOpts> {
 }
 
 /// The files of both sides: `A B`, `A1,A2 B1,B2` or `A1 A2 : B1 B2`.
-pub(super) fn sides(words: &[String]) -> anyhow::Result<(Vec<PathBuf>, Vec<PathBuf>)> {
+pub(crate) fn sides(words: &[String]) -> anyhow::Result<(Vec<PathBuf>, Vec<PathBuf>)> {
     let list = |words: &[String]| -> Vec<PathBuf> {
         words.iter().flat_map(|word| word.split(',')).filter(|w| !w.is_empty()).map(PathBuf::from).collect()
     };

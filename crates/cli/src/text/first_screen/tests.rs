@@ -5,7 +5,14 @@ use crate::verdict::first_screen::{RecordedFile, RunTotals};
 use profile::view::hot_functions::HotFunctions;
 
 fn row(name: &str, dso: &str, line: Option<&str>, (own, total): (f64, f64)) -> HotFunctionRow {
-    HotFunctionRow { name: name.into(), dso: dso.into(), line: line.map(str::to_owned), own, total }
+    HotFunctionRow {
+        name: name.into(),
+        dso: dso.into(),
+        line: line.map(str::to_owned),
+        source: None,
+        own,
+        total,
+    }
 }
 
 fn screen() -> FirstScreen {

@@ -2,13 +2,13 @@
 
 mod debug_packages;
 
+use crate::is_unnamed_jit_code;
 use profile::grow::{Grow as _, GrownSum as _};
 use profile::profile::Profile;
 use profile::table::{Dso, DsoId, DsoKind, FrameId};
 use profile::verdict::FEW_SAMPLES;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use symbols::is_unnamed_jit_code;
 
 /// Less of the time is not worth a line, in percent.
 const LEAST: f64 = 3.0;
