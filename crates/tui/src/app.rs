@@ -1,15 +1,16 @@
 //! The program in the terminal: views on top of each other, keys to the topmost.
 
 mod draw;
+mod keys;
 
 use super::annotate::Annotate;
 use super::data::Data;
-use super::explorer::{Explorer, ExplorerStep};
+use super::explorer::Explorer;
 use super::flame::FlameView;
-use super::prompt::{TextPrompt, Typed};
-use super::sandwich::{Sandwich, SandwichStep};
+use super::prompt::TextPrompt;
+use super::sandwich::Sandwich;
 use super::table::TreeTable;
-use super::{Error, ReadState, Theme, ViewUpdate, help};
+use super::{Error, ReadState, Theme, ViewUpdate};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseEvent, MouseEventKind};
 use profile::view::annotate::AnnotateFunction;
 use profile::view::report::{SortKey, SortValue};
@@ -177,16 +178,6 @@ impl App {
         self.key(KeyEvent::new(code, KeyModifiers::NONE));
     }
 
-    fn explorer_key(&mut self, key: KeyEvent) {
-        let Some(explorer) = &mut self.explorer else { return };
-        match explorer.key(key) {
-            ExplorerStep::Stay => {}
-            ExplorerStep::Quit => self.quit = true,
-            ExplorerStep::Events => self.is_exploring = false,
-            ExplorerStep::Annotate(name) => self.visit(&name),
-        }
-    }
-
     /// Shows the code of a function.
     fn visit(&mut self, name: &str) {
         let profile = self.data.profile();
@@ -208,47 +199,6 @@ impl App {
                 let why = format!("can't show the code of {name}: {why}");
                 self.explorer.iter_mut().for_each(|explorer| explorer.show_message(&why));
             }
-        }
-    }
-
-    fn plain_key(&mut self, key: KeyEvent) {
-        let control = key.modifiers.contains(KeyModifiers::CONTROL);
-        match key.code {
-            KeyCode::Char('c') if control => self.quit = true,
-            KeyCode::Char('z' | 'l' | 'd' | 'u') if control => {}
-            _ if matches!(self.views.last(), Some(View::Help(_))) => self.help_key(key),
-            KeyCode::Char('q') if self.is_reading_first() => self.quit = true,
-            KeyCode::Char('q') | KeyCode::Esc => self.back(),
-            KeyCode::Char('?') | KeyCode::F(1) => self.views.push(View::Help(0)),
-            KeyCode::Char('/') => self.prompt = Some(TextPrompt::default()),
-            KeyCode::Char('f') => self.show_flame(),
-            KeyCode::Char('s') => self.show_sandwich(),
-            KeyCode::Tab => self.next_event(true),
-            KeyCode::BackTab => self.next_event(false),
-            _ => self.view_key(key),
-        }
-    }
-
-    fn help_key(&mut self, key: KeyEvent) {
-        let Some(View::Help(scroll)) = self.views.last_mut() else { return };
-        match key.code {
-            KeyCode::Down | KeyCode::Char('j') => *scroll = (*scroll + 1).min(help::len().saturating_sub(1)),
-            KeyCode::Up | KeyCode::Char('k') => *scroll = scroll.saturating_sub(1),
-            _ => drop(self.views.pop()),
-        }
-    }
-
-    fn prompt_key(&mut self, key: KeyEvent) {
-        let Some(prompt) = &mut self.prompt else { return };
-        let typed = prompt.key(key);
-        let text = if typed == Typed::Cancelled { String::new() } else { prompt.text.clone() };
-        if typed != Typed::Going {
-            self.prompt = None;
-        }
-        match self.views.last_mut() {
-            None => self.table.find(&text, &self.data),
-            Some(View::Flame(flame)) => flame.find(&text),
-            Some(_) => self.message = Some("nothing to find here".to_owned()),
         }
     }
 
@@ -310,42 +260,6 @@ impl App {
             },
             _ => true,
         });
-    }
-
-    fn view_key(&mut self, key: KeyEvent) {
-        match self.views.last_mut() {
-            None => self.table_key(key),
-            Some(View::Sandwich(sandwich)) => {
-                if let SandwichStep::Go(name) = sandwich.key(key, self.data.tree()) {
-                    sandwich.go(self.data.tree(), &name);
-                }
-            }
-            Some(View::Flame(flame)) => flame.key(key, self.data.tree()),
-            Some(View::Annotate(annotate)) => annotate.key(key),
-            Some(View::Help(_)) => {}
-        }
-    }
-
-    fn table_key(&mut self, key: KeyEvent) {
-        if self.table.key(key, &self.data) {
-            return;
-        }
-        match key.code {
-            KeyCode::Char('a') | KeyCode::Enter => self.annotate(),
-            KeyCode::Char('o') => {
-                self.data.turn_order();
-                self.table.refresh(&self.data);
-            }
-            KeyCode::Char('v') => {
-                self.data.next_columns();
-                self.table.reset(&self.data);
-            }
-            KeyCode::Char('p') => self.turn_hold(),
-            KeyCode::Char('t') => self.zoom(&SortKey::Comm),
-            KeyCode::Char('d') => self.zoom(&SortKey::Dso),
-            KeyCode::Char('z') => self.zoom(&SortKey::Symbol),
-            _ => {}
-        }
     }
 
     /// Only samples with the value of `key` in the row under the cursor.

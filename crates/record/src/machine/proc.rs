@@ -124,6 +124,14 @@ fn numbers_in(dir: &str) -> Option<Vec<u32>> {
     Some(found)
 }
 
+/// What a descriptor of a process refers to, as `/proc` names it: a path, `socket:[7]`. `None` if it is closed or the
+/// process may not be looked at.
+#[must_use]
+pub fn descriptor_link(pid: u32, number: u32) -> Option<String> {
+    let link = fs::read_link(format!("/proc/{pid}/fd/{number}")).ok()?;
+    Some(link.to_string_lossy().into_owned())
+}
+
 /// The CPUs that are online, ascending.
 #[must_use]
 pub fn online_cpus() -> Vec<u32> {

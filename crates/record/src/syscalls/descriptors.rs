@@ -1,5 +1,6 @@
 //! Open files of a live process, as `/proc` shows them.
 
+use crate::machine::proc;
 use syscalls::files::Descriptor;
 
 /// The descriptors that a process has open now; none if it may not be looked at.
@@ -13,12 +14,11 @@ pub fn open_descriptors(pid: u32) -> Vec<i32> {
 #[must_use]
 pub fn descriptor(pid: u32, fd: i32) -> Descriptor {
     const CLOEXEC: u32 = 0o2_000_000;
-    let target = std::fs::read_link(format!("/proc/{pid}/fd/{fd}")).ok();
     let info = dso::system_file::read_text(format!("/proc/{pid}/fdinfo/{fd}")).unwrap_or_default();
     let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));
     let flags = flags.and_then(|flags| u32::from_str_radix(flags.trim(), 8).ok()).unwrap_or(0);
     Descriptor {
-        name: target.map(|target| target.to_string_lossy().into()),
+        name: u32::try_from(fd).ok().and_then(|fd| proc::descriptor_link(pid, fd)).map(Into::into),
         closes_at_exec: flags & CLOEXEC != 0,
     }
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::verdict::first_screen::{RecordedFile, RunTotals};
+use profile::view::hot_functions::HotFunctionRow;
 use profile::view::hot_functions::HotFunctions;
 
 fn row(name: &str, dso: &str, line: Option<&str>, (own, total): (f64, f64)) -> HotFunctionRow {

@@ -1,13 +1,18 @@
 //! The walk from a thread's waits to what their wakers did.
 
+mod leads;
+
+pub(super) use leads::Lead;
+use leads::lead;
+
 use super::split::split;
 use super::timelines::{SummedWaits, Timeline, Timelines};
 use super::{BlameEnd, BlameLink, BlameLinkId, BlamePath};
 use crate::grow::{Grow as _, GrownSum as _};
 use crate::off_cpu::WaitReason;
 use crate::table::CallsiteId;
-use crate::view::wall::{Part, interrupt_of, other_name};
-use perfdata::off_cpu::{State, flag};
+use crate::view::wall::Part;
+use perfdata::off_cpu::State;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
@@ -23,15 +28,6 @@ struct Window {
     ns: u64,
     /// The thread's stack when it ended the wait.
     woken_from: Option<CallsiteId>,
-}
-
-/// Where a wait leads.
-#[derive(Clone)]
-pub(super) enum Lead {
-    /// To a thread.
-    To(usize, Option<CallsiteId>),
-    /// No further.
-    End(BlameEnd),
 }
 
 /// A thread that is looked at: as the end of which chain.
@@ -329,43 +325,4 @@ impl<'t, 'p> Walk<'t, 'p> {
             BlameLinkId(u32::try_from(self.links.len() - 1).unwrap_or(u32::MAX))
         })
     }
-}
-
-fn lead(lines: &Timelines<'_>, wait: usize) -> Lead {
-    let (profile, part) = (lines.profile, lines.parts[wait]);
-    let of = &profile.off_cpu.waits[wait];
-    let ended_ns = of.since_ns.saturating_add(of.length_ns);
-    match (part, of.other) {
-        (Part::Preempted, Some(other)) => {
-            let name = other_name(profile, other);
-            Lead::End(if name.is_empty() { BlameEnd::Waited(part) } else { BlameEnd::PreemptedBy(name) })
-        }
-        (Part::Blocked(reason), Some(other)) if !ends_chain(reason) => {
-            if interrupt_of(profile, other).is_some() {
-                return Lead::End(BlameEnd::Waited(part));
-            }
-            match lines.thread_at(other.tid, ended_ns) {
-                Some(waker) => Lead::To(waker, other.callsite),
-                None if reason == WaitReason::Disk => Lead::End(BlameEnd::Waited(part)),
-                None => Lead::End(BlameEnd::NotRecorded(other_name(profile, other))),
-            }
-        }
-        (Part::Blocked(reason), None) if !ends_chain(reason) && of.flags & flag::OPEN_RIGHT == 0 => {
-            Lead::End(BlameEnd::WakerUnknown(part))
-        }
-        _ => Lead::End(BlameEnd::Waited(part)),
-    }
-}
-
-/// Reasons that are causes by themselves, whoever ran when they ended.
-fn ends_chain(reason: WaitReason) -> bool {
-    matches!(
-        reason,
-        WaitReason::Timer
-            | WaitReason::Stopped
-            | WaitReason::KernelThread
-            | WaitReason::NoStack
-            | WaitReason::Earlier
-            | WaitReason::Unknown
-    )
 }

@@ -10,6 +10,8 @@ use perfdata::appendix::descriptors::{NamedDescriptor, NamedDescriptors};
 use rustc_hash::FxHashMap;
 use syscalls::table::CallTable;
 
+use crate::machine::proc;
+
 use super::layout::{OffCpuRecord, SiteSums};
 use super::proc_sampler::ProcSample;
 use super::registers::syscall_of;
@@ -169,14 +171,9 @@ fn rank(name: &str) -> usize {
 
 /// What a descriptor refers to now; `None` if it is closed or the process may not be looked at.
 fn open_file(pid: u32, number: u32) -> Option<OpenFile> {
-    let link = link_of(pid, number)?;
+    let link = proc::descriptor_link(pid, number)?;
     let members = (link == "anon_inode:[eventpoll]").then(|| epoll_members(pid, number));
     Some(OpenFile { link, members })
-}
-
-fn link_of(pid: u32, number: u32) -> Option<String> {
-    let link = std::fs::read_link(format!("/proc/{pid}/fd/{number}")).ok()?;
-    Some(link.to_string_lossy().into_owned())
 }
 
 // Source: linux v6.18 fs/eventpoll.c, ep_show_fdinfo: a line `tfd: N …` for each descriptor.
@@ -184,7 +181,8 @@ fn epoll_members(pid: u32, number: u32) -> EpollMembers {
     let info = dso::system_file::read_text(format!("/proc/{pid}/fdinfo/{number}")).unwrap_or_default();
     let member = |line: &str| line.strip_prefix("tfd:")?.split_ascii_whitespace().next()?.parse().ok();
     let members: Vec<u32> = info.lines().filter_map(member).collect();
-    let links = members.iter().take(MOST_MEMBERS).filter_map(|&member| link_of(pid, member)).collect();
+    let links =
+        members.iter().take(MOST_MEMBERS).filter_map(|&member| proc::descriptor_link(pid, member)).collect();
     EpollMembers { count: members.len(), links }
 }
 
