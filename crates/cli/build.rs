@@ -1,4 +1,4 @@
-//! Builds the recorder that is preloaded into traced programs, so that the one `tally` file carries it.
+//! Builds the tracer that is preloaded into traced programs, so that the one `tally` file carries it.
 //!
 //! It is the same source as the `tracer` crate, compiled as a shared object without the standard library.
 //! Cargo can't yet make one crate's shared object another's input, so rustc is called here.
@@ -41,7 +41,7 @@ fn build(sources: &Path, name: &str, cfg: &str) {
         .arg(sources.join("lib.rs"))
         .status()
         .expect("rustc can be started");
-    assert!(status.success(), "the recorder of crates/tracer does not compile");
+    assert!(status.success(), "the tracer of crates/tracer does not compile");
 }
 
 /// The linker that cargo is configured with or, for another machine than this, the one usually named so.

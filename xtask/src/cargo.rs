@@ -30,7 +30,7 @@ pub fn clippy(repo: &Repo) -> Result<Score> {
     let args = ["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"];
     let mut score = Score::of(process::passed_on(&mut cargo(repo, &args), LIMIT)?);
     for cfg in PRELOADED {
-        score += Score::of(process::passed_on(&mut cargo(repo, &clippy_of_recorder(&[], cfg)), LIMIT)?);
+        score += Score::of(process::passed_on(&mut cargo(repo, &clippy_of_tracer(&[], cfg)), LIMIT)?);
     }
     Ok(score)
 }
@@ -39,7 +39,7 @@ pub fn clippy(repo: &Repo) -> Result<Score> {
 const PRELOADED: [&str; 2] = ["tally_preload", "tally_timers"];
 
 /// Lints of a preloaded library. Only the cli's build script compiles it, by calling rustc itself.
-fn clippy_of_recorder<'a>(target: &[&'a str], cfg: &'a str) -> Vec<&'a str> {
+fn clippy_of_tracer<'a>(target: &[&'a str], cfg: &'a str) -> Vec<&'a str> {
     let mut args = vec!["clippy", "--quiet", "--package", "tracer", "--lib"];
     args.extend(target);
     args.extend(["--", "--cfg", cfg, "-D", "warnings"]);
@@ -110,7 +110,7 @@ pub fn cross(repo: &Repo) -> Result<Score> {
     }
     let mut score = Score::of(run.ok());
     for cfg in PRELOADED {
-        let args = clippy_of_recorder(&["--target", ARM], cfg);
+        let args = clippy_of_tracer(&["--target", ARM], cfg);
         score += Score::of(process::passed_on(&mut cargo(repo, &args), LIMIT)?);
     }
     Ok(score)

@@ -61,19 +61,3 @@ fn print_outcome(target: &str, outcome: &Outcome, keep: &Path) {
         println!("{target}: run it again: target/debug/fuzz-smoke {target} --input {}", input.display());
     }
 }
-
-/// Calls `work` with a distinct number on one thread for each CPU.
-fn on_every_cpu(work: impl Fn(usize) -> Result<()> + Sync) -> Result<()> {
-    let workers = std::thread::available_parallelism().map_or(1, usize::from);
-    std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..workers)
-            .map(|worker| {
-                scope.spawn({
-                    let work = &work;
-                    move || work(worker)
-                })
-            })
-            .collect();
-        threads.into_iter().try_for_each(|thread| thread.join().expect("no thread panics"))
-    })
-}

@@ -21,9 +21,8 @@ pub fn map_by_worker<T: Sync, R: Send>(items: &[T], work: impl Fn(usize, &T) -> 
             done.push((at, work(worker, item)));
         }
     };
-    let cpus = thread::available_parallelism().map_or(1, NonZero::get);
     let mut results: Vec<(usize, R)> = thread::scope(|scope| {
-        let workers = 0..cpus.min(items.len());
+        let workers = 0..cpus().min(items.len());
         let workers: Vec<_> = workers.map(|worker| scope.spawn(move || take_turns(worker))).collect();
         workers
             .into_iter()
@@ -32,6 +31,16 @@ pub fn map_by_worker<T: Sync, R: Send>(items: &[T], work: impl Fn(usize, &T) -> 
     });
     results.sort_by_key(|(at, _)| *at);
     results.into_iter().map(|(_, result)| result).collect()
+}
+
+/// The same work once for each CPU, by its number.
+pub fn on_each_cpu<R: Send>(work: impl Fn(usize) -> R + Sync) -> Vec<R> {
+    let numbers: Vec<usize> = (0..cpus()).collect();
+    map(&numbers, |number| work(*number))
+}
+
+fn cpus() -> usize {
+    thread::available_parallelism().map_or(1, NonZero::get)
 }
 
 #[cfg(test)]

@@ -199,7 +199,7 @@ fn assert_storms(name: &str, (wanted, mut got, text): (Counts, Counts, String)) 
     got.retain(|function, _| wanted.contains_key(function));
     let number = |part: &str| part.trim_end().strip_suffix(" lost")?.replace(',', "").parse().ok();
     let lost: u64 = text.split("; ").find_map(number).unwrap_or_default();
-    // A signal may arrive within the recorder: what its handler calls is lost then.
+    // A signal may arrive within the tracer: what its handler calls is lost then.
     let by_handler = |name: &String| ["handler", "inner"].contains(&name.as_str());
     for (function, count) in &wanted {
         let seen = got.get(function).copied().unwrap_or_default();

@@ -9,8 +9,8 @@ use anyhow::{Result, bail};
 
 use super::driver::{Driver, Outcome, Slice};
 use super::findings::Findings;
-use super::on_every_cpu;
 use crate::leftovers;
+use crate::parallel;
 use crate::repo::Repo;
 use crate::score::Score;
 
@@ -68,7 +68,7 @@ pub fn run(repo: &Repo, duration: Duration, named: &[String]) -> Result<Score> {
         "{} targets in turn, slices of {slice} s; Ctrl-C ends it with a summary",
         campaign.targets.len()
     );
-    on_every_cpu(|worker| campaign.work(worker))?;
+    parallel::on_each_cpu(|worker| campaign.work(worker)).into_iter().collect::<Result<()>>()?;
     campaign.reduce()?;
     campaign.summarize()
 }

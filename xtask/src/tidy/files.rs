@@ -32,7 +32,7 @@ const CREATORS: &[(&str, &str)] = &[
     ("crates/record/src/runtimes/hotspot.rs", "an empty file in a JVM's folder, always a new one"),
     ("crates/record/src/session/control.rs", "pipes that the user named; nothing is created"),
     ("crates/record/src/sys/fifo.rs", "a pipe in a folder of our own"),
-    ("crates/cli/src/calls/recorder.rs", "a library that all may read, always a new file"),
+    ("crates/cli/src/calls/preloaded_tracer.rs", "a library that all may read, always a new file"),
     (
         "crates/calls/src/recording/tail_reader.rs",
         "space given back in a file of our own; nothing is created",

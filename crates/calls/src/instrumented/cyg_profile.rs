@@ -106,7 +106,7 @@ fn kept(item: ValueItem, moved: &MovedArguments) -> ValueItem {
     if first && second { item } else { nowhere() }
 }
 
-/// As the recorder reads it.
+/// As the tracer reads it.
 fn table(moved: &MovedArguments) -> moved::Moved {
     let word = |copy: &Option<Copy>| match copy.map(|copy| copy.place) {
         Some(Held::General(number)) => u32::from(number),

@@ -42,7 +42,7 @@ fn start_x86_64(object: &ObjectFile, symbols: &SymbolTable, start: Svma) -> Opti
     match name {
         Target::Named("__fentry__@plt") if offset == skip => at(offset).map(EntryHook::Sled),
         Target::Named("mcount@plt" | "_mcount@plt") => at(offset).map(EntryHook::Call),
-        // What the table holds is known only when it is loaded: the recorder looks again.
+        // What the table holds is known only when it is loaded: the tracer looks again.
         Target::Table if offset == skip => at(offset).map(EntryHook::Sled),
         Target::Table => at(offset).map(EntryHook::Call),
         Target::Named(_) => None,

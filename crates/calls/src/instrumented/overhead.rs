@@ -1,4 +1,4 @@
-//! The cost of a program's recording of itself: of a call, as the recorder measures it, and of all calls of a run.
+//! The cost of a program's recording of itself: of a call, as the tracer measures it, and of all calls of a run.
 
 use crate::instrumented::sleds::Instrumented;
 use crate::recording::folder::Summary;
@@ -69,7 +69,7 @@ impl CallOverhead {
         Self { call: self.call.mean(other.call), valued }
     }
 
-    /// Reads it from the recorder's lines: method, ns of a leaf and of a tree, bytes, in thousandths.
+    /// Reads it from the tracer's lines: method, ns of a leaf and of a tree, bytes, in thousandths.
     #[must_use]
     pub fn parse(printed: &str) -> Option<Self> {
         let costs = printed.lines().map_while(|line| {
@@ -96,7 +96,7 @@ impl CallOverhead {
     }
 }
 
-/// How the functions found are recorded, as the recorder has it.
+/// How the functions found are recorded, as the tracer has it.
 #[must_use]
 pub fn measured_methods(found: &Instrumented) -> String {
     let is_reported = found.reports();
@@ -119,7 +119,7 @@ mod tests {
     const PRICE: &str = "s 30000 40000 12000\nv 110000 120500 40000\n";
 
     #[test]
-    fn the_price_is_read_as_the_recorder_tells_it() {
+    fn the_price_is_read_as_the_tracer_writes_it() {
         let price = CallOverhead::parse(PRICE).expect("a price");
         assert_eq!(price.call, Cost { leaf_ns: 30.0, tree_ns: 40.0, tree_bytes: 12.0 });
         assert_eq!(price.valued.map(|valued| valued.tree_ns), Some(120.5));

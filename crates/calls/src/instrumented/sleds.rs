@@ -68,7 +68,7 @@ struct FoundSled {
 }
 
 impl Instrumented {
-    /// Whether the recorder has anything to do there.
+    /// Whether the tracer has anything to do there.
     #[must_use]
     pub fn is_any(&self) -> bool {
         !self.sleds.is_empty() || !self.imports.is_empty() || !self.names.is_empty()

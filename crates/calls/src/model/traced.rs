@@ -1,4 +1,4 @@
-//! Reads a thread's file as the recorder inside the program wrote it (`tracer::layout`).
+//! Reads a thread's file as the tracer inside the program wrote it (`tracer::layout`).
 
 use tracer::layout::{self, RecordedEvent, ThreadHeader};
 
@@ -75,7 +75,7 @@ impl<'a> ThreadFile<'a> {
     }
 
     /// Hands out the steps written since reading stopped at `place` (`None`: at the start). Unless the recording has
-    /// ended, the last event stays: the recorder may still change it, an entry becomes the whole call of a
+    /// ended, the last event stays: the tracer may still change it, an entry becomes the whole call of a
     /// leaf. Where to go on when the file has grown.
     pub fn read_since(
         &self,

@@ -109,7 +109,7 @@ pub struct CallProfile {
     slowest: Vec<SlowCall>,
     slowest_wanted: usize,
     thread: u32,
-    /// Calls that were not recorded, as the recorder counted them.
+    /// Calls that were not recorded, as the tracer counted them.
     pub lost: u64,
     /// Pieces missing in the trace.
     pub gaps: u64,

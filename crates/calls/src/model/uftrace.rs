@@ -14,7 +14,7 @@ pub struct UftraceSteps {
     pub steps: Vec<(u64, RawStep)>,
     /// Records passed over: events, and exits of calls that began before.
     pub skipped: u64,
-    /// Arguments and results, as the recorder of tally writes them (`tracer::layout::values`): where [`Extra::at`] counts
+    /// Arguments and results, as the tracer of tally writes them (`tracer::layout::values`): where [`Extra::at`] counts
     /// from, in bytes.
     pub values: Vec<u8>,
     /// Records followed by values that are not read, because their format is unknown or their content is invalid.

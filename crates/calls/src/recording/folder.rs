@@ -179,7 +179,7 @@ impl Folder {
         }
     }
 
-    /// The recorder writes whole events only; a file that was cut later on may end within one.
+    /// The tracer writes whole events only; a file that was cut later on may end within one.
     fn add_thread(&mut self, thread: RecordedThread) {
         let rest = thread.bytes.len() % tracer::layout::EVENT_BYTES;
         if rest > 0 {
@@ -188,7 +188,7 @@ impl Folder {
         self.threads.push(thread);
     }
 
-    /// What the recorder reported besides the numbers.
+    /// What the tracer reported besides the numbers.
     pub fn notes(&self) -> impl Iterator<Item = &String> {
         (0..).map_while(|at| self.info.get(&format!("note{at}")))
     }

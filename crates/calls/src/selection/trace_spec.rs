@@ -30,9 +30,9 @@ pub struct TraceSpec {
 }
 
 impl TraceSpec {
-    /// The first flag given that only the recorder in the program can follow; `None` if none was.
+    /// The first flag given that only the tracer in the program can follow; `None` if none was.
     #[must_use]
-    pub fn first_for_recorder(&self) -> Option<&'static str> {
+    pub fn first_for_tracer(&self) -> Option<&'static str> {
         let given = [
             (!self.signal.is_empty(), "--signal"),
             (!self.arguments.is_empty(), "-A"),

@@ -47,7 +47,7 @@ impl TraceSwitch {
         }
     }
 
-    /// As the recorder reads it: the number twice, and one more if it begins recording.
+    /// As the tracer reads it: the number twice, and one more if it begins recording.
     #[must_use]
     pub fn word(&self) -> String {
         (self.number * 2 + u32::from(self.on)).to_string()

@@ -1,4 +1,4 @@
-//! Arguments and results: which a function has, where the recorder finds them, and how they are shown.
+//! Arguments and results: which a function has, where the tracer finds them, and how they are shown.
 
 pub mod fields;
 pub mod formats;
@@ -40,7 +40,7 @@ pub struct WantedValues {
 }
 
 impl WantedValues {
-    /// As the recorder reads it.
+    /// As the tracer reads it.
     #[must_use]
     pub fn spec(&self) -> Vec<u8> {
         layout::spec(&self.arguments, &self.results)

@@ -1,6 +1,6 @@
-//! Objects that a traced process loaded after it was started: what can be recorded of them is reported to the recorder.
+//! Objects that a traced process loaded after it was started: what can be recorded of them is reported to the tracer.
 //!
-//! The recorder writes its maps and a line `PID N` on the pipe; the answer is a list of sleds, `PID-N.sleds`.
+//! The tracer writes its maps and a line `PID N` on the pipe; the answer is a list of sleds, `PID-N.sleds`.
 
 use anyhow::Context;
 use record::output_file;
@@ -21,7 +21,7 @@ use calls::values;
 /// `PROT_EXEC`.
 const PROT_EXEC: u32 = 4;
 
-/// Answers the recorders of one recording.
+/// Answers the tracers of one recording.
 pub struct LateObjects<'a> {
     dir: PathBuf,
     fifo: Fifo,
@@ -103,7 +103,7 @@ impl<'a> LateObjects<'a> {
         if !formats.is_empty() {
             append(&self.dir.join(values::NAME), formats)?;
         }
-        // Under another name first: the recorder reads the file as soon as it is there.
+        // Under another name first: the tracer reads the file as soon as it is there.
         let (whole, part) = (self.dir.join(format!("{name}.sleds")), self.dir.join(format!("{name}.part")));
         output_file::write_part(&part, list).context("can't write the answer")?;
         fs::rename(&part, &whole).context("can't write the answer")
@@ -139,8 +139,8 @@ fn executable_files(maps: &[u8]) -> Vec<(PathBuf, u64)> {
             None => {}
         }
     }
-    let recorder = OsStr::new(super::own_folder::RECORDER);
-    files.retain(|(path, _, is_code)| *is_code && path.file_name() != Some(recorder));
+    let tracer = OsStr::new(super::own_folder::TRACER_FILE);
+    files.retain(|(path, _, is_code)| *is_code && path.file_name() != Some(tracer));
     files.into_iter().map(|(path, start, _)| (path, start)).collect()
 }
 

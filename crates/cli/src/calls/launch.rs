@@ -1,4 +1,4 @@
-//! Starts an instrumented program with the recorder in it, and waits for its end.
+//! Starts an instrumented program with the tracer in it, and waits for its end.
 
 use anyhow::Context;
 use record::output_file::write_part;
@@ -32,7 +32,7 @@ pub struct Ended {
 }
 
 /// Runs the command to its end, and writes the rest of the folder. `preloading` is what its environment needs for the
-/// recorder to be loaded.
+/// tracer to be loaded.
 ///
 /// # Errors
 /// If it can't be started, or the folder not be written.
@@ -86,12 +86,12 @@ pub fn run(
     Ok(Ended { status: end, used, _signals: signals })
 }
 
-/// Writes the folder's `info`; on a full disk in place of the recorder's library, which the program needed until now.
+/// Writes the folder's `info`; on a full disk in place of the tracer's library, which the program needed until now.
 fn write_info(dir: &Path, info: &str) -> anyhow::Result<()> {
     let path = dir.join("info");
     if write_part(&path, info).is_err() {
         // Elsewhere or gone: the second try then fails as the first did.
-        let _ = fs::remove_file(dir.join(super::own_folder::RECORDER));
+        let _ = fs::remove_file(dir.join(super::own_folder::TRACER_FILE));
         write_part(&path, info).with_context(|| format!("can't write {}", path.display()))?;
     }
     Ok(())
@@ -99,7 +99,7 @@ fn write_info(dir: &Path, info: &str) -> anyhow::Result<()> {
 
 type Variables = Vec<(&'static str, OsString)>;
 
-/// The program with the recorder in it; where that is allowed, below a recording of its context switches.
+/// The program with the tracer in it; where that is allowed, below a recording of its context switches.
 fn command(args: &RecordSpec, options: Variables, dir: &Path) -> (Vec<OsString>, Variables, SignalRole) {
     let recorder = (!args.no_switches).then(|| switches::recorder(dir)).flatten();
     let Some(mut words) = recorder else { return (args.command.clone(), options, SignalRole::Recorded) };
@@ -119,7 +119,7 @@ fn command(args: &RecordSpec, options: Variables, dir: &Path) -> (Vec<OsString>,
     (words, Vec::new(), SignalRole::Recorder)
 }
 
-/// The flags in the form that the recorder in the program reads.
+/// The flags in the form that the tracer in the program reads.
 fn options(args: &RecordSpec, rules: &Rules) -> Variables {
     let mut options = Variables::new();
     if let Some(depth) = args.depth {

@@ -1,6 +1,6 @@
 //! `tally calls`: exact counts and times of traced calls.
 //!
-//! [`record`] starts the program with the recorder in it, [`session`] probes it from outside; [`open`] opens what they
+//! [`record`] starts the program with the tracer in it, [`session`] probes it from outside; [`open`] opens what they
 //! wrote; the others render what the crate `calls` made of it.
 
 pub mod addresses;
@@ -18,6 +18,7 @@ mod observer;
 pub mod open;
 pub mod overhead;
 pub mod own_folder;
+mod preloaded_tracer;
 pub mod probe_args;
 pub mod probe_filters;
 mod probe_selection;
@@ -27,7 +28,6 @@ pub mod pt_packets;
 pub mod rate_limiter;
 pub mod record;
 pub mod record_spec;
-mod recorder;
 pub mod script_follower;
 pub mod session;
 pub mod size_watchdog;

@@ -8,8 +8,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use super::own_folder;
+use super::preloaded_tracer::PreloadedTracer;
 use super::record_spec::RecordSpec;
-use super::recorder::Recorder;
 use crate::terminal::out;
 use calls::instrumented::overhead::{CallOverhead, LEAF_BYTES, SpentTime, measured_methods};
 use calls::instrumented::sleds::Instrumented;
@@ -17,13 +17,13 @@ use calls::recording::folder::Summary;
 use display::number;
 use tracer::layout;
 
-/// Measures it, with the recorder and into the file system of the recording. `None` where the recorder can't be
+/// Measures it, with the tracer and into the file system of the recording. `None` where the tracer can't be
 /// loaded into tally itself, or can't measure (aarch64).
-fn measure(args: &RecordSpec, recorder: &Recorder, ways: &str) -> Option<CallOverhead> {
+fn measure(args: &RecordSpec, tracer: &PreloadedTracer, ways: &str) -> Option<CallOverhead> {
     let folder = own_folder::make_measured(&args.output.canonicalize().ok()?).ok()?;
     let mut command = Command::new(std::env::current_exe().ok()?);
     command.arg("--version").stdin(Stdio::null()).stderr(Stdio::null());
-    command.env("LD_PRELOAD", recorder.path()).env(layout::DIR_VARIABLE, &folder);
+    command.env("LD_PRELOAD", tracer.path()).env(layout::DIR_VARIABLE, &folder);
     command.env(layout::MEASURE_VARIABLE, ways);
     if let Some(ns) = args.min_ns {
         command.env(layout::MIN_VARIABLE, ns.to_string());
@@ -74,17 +74,17 @@ pub struct OverheadEstimate {
 impl OverheadEstimate {
     /// Measures the price, and prints the estimate.
     #[must_use]
-    pub fn now(args: &RecordSpec, recorder: &Recorder, found: &Instrumented) -> Option<Self> {
+    pub fn now(args: &RecordSpec, tracer: &PreloadedTracer, found: &Instrumented) -> Option<Self> {
         let ways = measured_methods(found);
-        let price = measure(args, recorder, &ways)?;
+        let price = measure(args, tracer, &ways)?;
         out::note(&before(&price, found));
         Some(Self { price, ways })
     }
 
     /// The price of the run: the machine's speed changes, so it is measured again, and is between the two.
     #[must_use]
-    pub fn of_run(&self, args: &RecordSpec, recorder: &Recorder) -> CallOverhead {
-        measure(args, recorder, &self.ways).map_or(self.price, |after| self.price.mean(after))
+    pub fn of_run(&self, args: &RecordSpec, tracer: &PreloadedTracer) -> CallOverhead {
+        measure(args, tracer, &self.ways).map_or(self.price, |after| self.price.mean(after))
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Only files that a recording is known to have are ever removed, and only where the list of sleds marks the folder as
 //! one. Recorded data is 0600 and its folder 0700. While a preloaded program runs, others may search the folder (0711):
-//! the program's loader opens the recorder there, perhaps as another user (see `record::scratch`).
+//! the program's loader opens the tracer there, perhaps as another user (see `record::scratch`).
 
 use ::record::output_file::{refuse_planted, write_part};
 use ::record::sys::mem;
@@ -18,8 +18,8 @@ use calls::recording::{function_list, kernel, switches, totals};
 use calls::values;
 use tracer::layout::{self, sleds};
 
-/// Name of the recorder's file, by which it is known among what a process has mapped.
-pub const RECORDER: &str = "libtally_calls.so";
+/// Name of the tracer's file, by which it is known among what a process has mapped.
+pub const TRACER_FILE: &str = "libtally_calls.so";
 /// The folder, in the recording's, into which the cost of a call is measured.
 const MEASURED: &str = "measured";
 /// Ends of the names of files that are numbered by process, thread and time.
@@ -34,7 +34,7 @@ const NAMED: [&str; 9] = [
     kernel::NAMES,
     totals::NAME,
     switches::NAME,
-    RECORDER,
+    TRACER_FILE,
 ];
 
 /// Makes the folder, or empties it of an earlier recording; an empty list of sleds marks it as one.
@@ -108,7 +108,7 @@ fn take_over(dir: &Path) -> anyhow::Result<()> {
     if found.uid() == mem::effective_uid() {
         return set_searchable(dir, false).with_context(|| format!("can't keep {shown} from others"));
     }
-    // Whose folder it is could put another recorder there.
+    // Whose folder it is could put another tracer there.
     fs::remove_dir(dir)
         .and_then(|()| DirBuilder::new().mode(0o700).create(dir))
         .with_context(|| format!("{shown} belongs to user {} and can't be replaced", found.uid()))
@@ -136,7 +136,7 @@ fn own_entries(dir: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(entries.into_iter().map(|(path, _)| path).collect())
 }
 
-/// Whether its list of sleds is one, of whatever version, or began as one when a recorder was killed or the disk was full.
+/// Whether its list of sleds is one, of whatever version, or began as one when a tracer was killed or the disk was full.
 fn is_marked(dir: &Path) -> bool {
     let version = &sleds::MAGIC[..sleds::MAGIC.len() - 1];
     let mut begin = Vec::new();

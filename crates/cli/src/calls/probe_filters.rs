@@ -21,7 +21,7 @@ const RULES: u32 = sleds::NOT | sleds::ONLY | sleds::START | sleds::STOP | sleds
 /// # Errors
 /// If a flag can't be followed by uprobes, or means none of the functions.
 pub fn of(args: &RecordSpec, chosen: &ProbePlan, mode: CallMode, why: &str) -> anyhow::Result<CallFilters> {
-    if let Some(flag) = args.trace.first_for_recorder() {
+    if let Some(flag) = args.trace.first_for_tracer() {
         bail!("{why}: by uprobes there is no {flag}; choose functions with -P");
     }
     if args.probes.entries && needs_ends(args) {

@@ -1,4 +1,4 @@
-//! `tally calls record`: runs a program with the recorder preloaded.
+//! `tally calls record`: runs a program with the tracer preloaded.
 
 use ::record::output_file::write_part;
 use anyhow::{Context, bail};
@@ -14,10 +14,10 @@ use super::launch;
 use super::observer::RecordingObserver;
 use super::overhead::OverheadEstimate;
 use super::own_folder;
+use super::preloaded_tracer::PreloadedTracer;
 use super::probe_args::ProbeArgs;
 use super::probes;
 use super::record_spec::RecordSpec;
-use super::recorder::Recorder;
 use super::script_follower;
 use super::summary;
 use super::trace_args::TraceArgs;
@@ -113,7 +113,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 /// # Errors
 /// As [`run`].
 pub fn run_with(args: &RecordSpec, live: Option<&mut dyn RecordingObserver>) -> anyhow::Result<ExitCode> {
-    if !Recorder::is_there() {
+    if !PreloadedTracer::is_there() {
         bail!("recording calls needs an x86-64 or aarch64 processor; `tally record` samples on every one");
     }
     let Some(name) = args.command.first() else { return probes::run(args, None, "attached", live) };
@@ -131,13 +131,13 @@ pub fn run_with(args: &RecordSpec, live: Option<&mut dyn RecordingObserver>) -> 
         return probes::run(args, Some(&program), &why, live);
     }
     check(&program, &found, &rules)?;
-    let recorder = prepare(&args.output, &program, &found)?;
+    let tracer = prepare(&args.output, &program, &found)?;
     let tells = !args.quiet && live.is_none();
-    let told = if tells { OverheadEstimate::now(args, &recorder, &found) } else { None };
+    let told = if tells { OverheadEstimate::now(args, &tracer, &found) } else { None };
     let opened = LateObjects::new(&args.output.canonicalize()?, &program, &rules)?;
-    let ended = launch::run(args, recorder.environment(&found), opened, live)?;
+    let ended = launch::run(args, tracer.environment(&found), opened, live)?;
     if tells {
-        summary::print_summary(args, &recorder, &ended, told.as_ref())?;
+        summary::print_summary(args, &tracer, &ended, told.as_ref())?;
     }
     Ok(ExitCode::from(ended.status))
 }
@@ -161,7 +161,7 @@ fn check(program: &Path, found: &Instrumented, rules: &Rules) -> anyhow::Result<
     let shown = program.display();
     if found.late > 0 {
         out::note(&format!(
-            "tally calls: of {} functions no arguments are recorded: -pg calls the recorder when they have been moved; \
+            "tally calls: of {} functions no arguments are recorded: -pg calls the tracer when they have been moved; \
              build {shown} with -fpatchable-function-entry=2",
             found.late
         ));
@@ -250,11 +250,11 @@ fn why_uprobes(args: &RecordSpec, program: &Path, found: &Instrumented) -> Optio
     }
     if is_privileged(program) {
         return Some(format!(
-            "{shown} runs with other rights than ours (set-user-ID or set-group-ID), so the loader puts no recorder into it"
+            "{shown} runs with other rights than ours (set-user-ID or set-group-ID), so the loader puts no tracer into it"
         ));
     }
     if found.is_static {
-        return Some(format!("{shown} is statically linked, no recorder can be loaded into it"));
+        return Some(format!("{shown} is statically linked, no tracer can be loaded into it"));
     }
     if calls::instrumented::shadow_stack::is_expected(found.allows_shadow_stack) {
         return Some(format!(
@@ -269,14 +269,14 @@ fn why_uprobes(args: &RecordSpec, program: &Path, found: &Instrumented) -> Optio
     none.then(|| format!("{shown} is not instrumented (-pg, -fpatchable-function-entry=5 …)"))
 }
 
-/// `FUNC@LIBRARY`: what is compiled into the program calls no recorder there.
+/// `FUNC@LIBRARY`: what is compiled into the program calls no tracer there.
 fn names_library(word: &str) -> bool {
     let is_other = word.starts_with(['/', '@']) || word.starts_with("file:");
     !is_other && word.contains('@')
 }
 
-/// Puts there what the recorder needs.
-fn prepare(dir: &Path, program: &Path, found: &Instrumented) -> anyhow::Result<Recorder> {
+/// Puts there what the tracer needs.
+fn prepare(dir: &Path, program: &Path, found: &Instrumented) -> anyhow::Result<PreloadedTracer> {
     own_folder::prepare(dir)?;
     let write = |name: &str, bytes: &[u8]| {
         let path = dir.join(name);
@@ -290,5 +290,5 @@ fn prepare(dir: &Path, program: &Path, found: &Instrumented) -> anyhow::Result<R
     let object = list::ObjectStart { path: program.as_os_str().as_bytes(), start: 0 };
     list::add_object(&mut sleds, object, &found.sleds, &found.specs);
     write(list::NAME, &sleds)?;
-    Recorder::write(&dir.canonicalize()?)
+    PreloadedTracer::write(&dir.canonicalize()?)
 }

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use super::launch::Ended;
 use super::overhead::{self, OverheadEstimate};
+use super::preloaded_tracer::PreloadedTracer;
 use super::record_spec::RecordSpec;
-use super::recorder::Recorder;
 use super::size_watchdog;
 use crate::terminal::out;
 use crate::text::run_screen::signal_name;
@@ -19,7 +19,7 @@ use display::number;
 /// If the folder can't be read.
 pub fn print_summary(
     args: &RecordSpec,
-    recorder: &Recorder,
+    tracer: &PreloadedTracer,
     ended: &Ended,
     told: Option<&OverheadEstimate>,
 ) -> anyhow::Result<()> {
@@ -29,7 +29,7 @@ pub fn print_summary(
     for line in summary.stops().chain(unfiled(&folder)) {
         out::note(&format!("tally calls: {line}"));
     }
-    let price = told.map(|told| told.of_run(args, recorder));
+    let price = told.map(|told| told.of_run(args, tracer));
     if let Some(cost) = overhead::after(price, &summary, ended.used, args.min_ns.is_some()) {
         out::note(&format!("tally calls: {cost}"));
         overhead::note(&args.output, &cost)?;

@@ -1,4 +1,4 @@
-//! The flags of recording by the recorder in the program.
+//! The flags of recording by the tracer in the program.
 
 use calls::selection::TraceSpec;
 

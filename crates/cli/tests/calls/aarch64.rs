@@ -60,7 +60,7 @@ fn tools() -> Option<&'static (PathBuf, PathBuf)> {
             .args(["-C", &format!("linker={MACHINE}-gcc"), "-o"])
             .arg(&recorder)
             .arg(root().join("crates/tracer/src/lib.rs"));
-        run(&mut rustc, "the recorder for aarch64")?;
+        run(&mut rustc, "the tracer for aarch64")?;
         let mut gcc = Command::new("gcc");
         gcc.args(["-O1", "-fpatchable-function-entry=5", "-o"]).arg(&starter);
         run(gcc.arg(root().join("tests/programs/under_qemu.c")), "under_qemu")?;
@@ -73,7 +73,7 @@ fn tools() -> Option<&'static (PathBuf, PathBuf)> {
     TOOLS.get_or_init(build).as_ref()
 }
 
-/// Of C or C++; what clang compiled is linked as gcc does it: the recorder needs nothing of clang's runtime.
+/// Of C or C++; what clang compiled is linked as gcc does it: the tracer needs nothing of clang's runtime.
 fn build(source: &str, name: &str, flags: &[&str]) -> Option<PathBuf> {
     let (program, unit) = (dir().join(name), dir().join(format!("{name}.o")));
     let is_cpp = source.ends_with(".cpp");

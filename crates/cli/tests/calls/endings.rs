@@ -130,7 +130,7 @@ fn programs_that_do_odd_things_are_counted_right() {
     }
 }
 
-/// Of what it interrupts, the recorder as well, nothing is gone on with: what comes later is recorded all the same.
+/// Of what it interrupts, the tracer as well, nothing is gone on with: what comes later is recorded all the same.
 #[cfg(target_arch = "x86_64")]
 #[test]
 #[ignore = "heavy: many builds and recordings"]

@@ -390,7 +390,7 @@ fn a_process_runs_on_unpatched_after_detach_and_after_tally_is_killed() {
     target.wait().expect("it ends");
 }
 
-/// Built with sleds, they have none that loads the recorder.
+/// Built with sleds, they have none that loads the tracer.
 #[cfg(target_arch = "x86_64")]
 #[test]
 #[ignore = "live: records on this machine"]

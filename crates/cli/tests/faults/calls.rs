@@ -3,7 +3,7 @@
 use super::machine::{Ran, SmallDisk, folder, number_before, run, unharmed};
 use std::path::Path;
 
-/// The ways a program can record itself that differ in how a call gets into the recorder.
+/// The ways a program can record itself that differ in how a call gets into the tracer.
 const WAYS: [(&str, &[&str]); 3] = [
     ("patchable", &["-fpatchable-function-entry=5"]),
     ("pg", &["-pg"]),
@@ -51,7 +51,7 @@ fn on_a_full_disk_the_program_goes_on_and_lost_calls_are_counted() {
     let here = folder("calls-full-disk");
     for (way, flags) in WAYS {
         let Some(program) = unharmed(&here, flags) else { continue };
-        // Room for the recorder and little more; for a few chunks; for one thread's file and not the next ones'.
+        // Room for the tracer and little more; for a few chunks; for one thread's file and not the next ones'.
         for kib in [300, 1_000, 2_500] {
             let Some(disk) = SmallDisk::new(&format!("calls-full-disk-{way}-{kib}"), kib) else { return };
             let to = disk.path.join("calls");

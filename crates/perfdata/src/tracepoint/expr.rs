@@ -5,7 +5,6 @@ mod print_macros;
 use super::TracepointField;
 use super::printf::{self, Piece};
 use super::token::{Token, tokens};
-use print_macros::known;
 
 /// An expression. Fields are positions in the format's list.
 #[derive(Debug, Clone, PartialEq)]
@@ -283,4 +282,25 @@ fn is_unsigned(word: &str) -> bool {
         .strip_prefix('u')
         .is_some_and(|r| r.starts_with(|c: char| c.is_ascii_digit()));
     sized || WORDS.contains(&word) || word.starts_with("uint")
+}
+
+/// Names that formats use without their values.
+fn known(name: &str) -> Option<u64> {
+    const NAMES: [(&str, u64); 14] = [
+        ("HI_SOFTIRQ", 0),
+        ("TIMER_SOFTIRQ", 1),
+        ("NET_TX_SOFTIRQ", 2),
+        ("NET_RX_SOFTIRQ", 3),
+        ("BLOCK_SOFTIRQ", 4),
+        ("IRQ_POLL_SOFTIRQ", 5),
+        ("TASKLET_SOFTIRQ", 6),
+        ("SCHED_SOFTIRQ", 7),
+        ("HRTIMER_SOFTIRQ", 8),
+        ("RCU_SOFTIRQ", 9),
+        ("HRTIMER_NORESTART", 0),
+        ("HRTIMER_RESTART", 1),
+        ("true", 1),
+        ("false", 0),
+    ];
+    NAMES.iter().find(|(n, _)| *n == name).map(|(_, v)| *v)
 }

@@ -22,7 +22,7 @@ pub struct StubTarget {
     /// The function's body, where it can be branched to; `None` for one of another object.
     #[cfg_attr(
         not(any(target_arch = "aarch64", test)),
-        expect(dead_code, reason = "x86-64 calls the body from the recorder")
+        expect(dead_code, reason = "x86-64 calls the body from the tracer")
     )]
     pub body: Option<u64>,
     /// The tracer's function; on x86-64 a word near the stub that holds its address.

@@ -1,6 +1,6 @@
 //! The kernel's macros in print formats: `__print_flags`, `__get_str` and the like, and the tables within them.
 
-use super::{Expr, Parser};
+use super::{Expr, Parser, known};
 use crate::tracepoint::eval;
 use crate::tracepoint::token::Token;
 
@@ -93,25 +93,4 @@ impl From<Option<u64>> for TableKey {
     fn from(value: Option<u64>) -> Self {
         value.map_or(Self::Unknown, Self::Number)
     }
-}
-
-/// Names that formats use without their values.
-pub(super) fn known(name: &str) -> Option<u64> {
-    const NAMES: [(&str, u64); 14] = [
-        ("HI_SOFTIRQ", 0),
-        ("TIMER_SOFTIRQ", 1),
-        ("NET_TX_SOFTIRQ", 2),
-        ("NET_RX_SOFTIRQ", 3),
-        ("BLOCK_SOFTIRQ", 4),
-        ("IRQ_POLL_SOFTIRQ", 5),
-        ("TASKLET_SOFTIRQ", 6),
-        ("SCHED_SOFTIRQ", 7),
-        ("HRTIMER_SOFTIRQ", 8),
-        ("RCU_SOFTIRQ", 9),
-        ("HRTIMER_NORESTART", 0),
-        ("HRTIMER_RESTART", 1),
-        ("true", 1),
-        ("false", 0),
-    ];
-    NAMES.iter().find(|(n, _)| *n == name).map(|(_, v)| *v)
 }

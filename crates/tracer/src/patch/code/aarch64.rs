@@ -20,7 +20,7 @@ const DATA_SIGNS: u64 = 1;
 /// … with the other key.
 const DATA_SIGNS_B: u64 = 2;
 
-const LDR_X17_RECORDER: u32 = 0x5800_00d1;
+const LDR_X17_TRACER: u32 = 0x5800_00d1;
 const ADR_X16_DATA: u32 = 0x1000_0070;
 const BR_X17: u32 = 0xd61f_0220;
 
@@ -31,7 +31,7 @@ pub fn stub(at: u64, way: &StubTarget) -> Option<[u8; STUB_BYTES]> {
         Some(body) => arm::branch(at + 12, body)?,
         None => arm::NOP,
     };
-    for (to, word) in [LDR_X17_RECORDER, ADR_X16_DATA, BR_X17, go_on].into_iter().enumerate() {
+    for (to, word) in [LDR_X17_TRACER, ADR_X16_DATA, BR_X17, go_on].into_iter().enumerate() {
         bytes[to * 4..to * 4 + 4].copy_from_slice(&word.to_le_bytes());
     }
     let signs = match way.body.map_or(0, marks) {
@@ -56,7 +56,7 @@ pub const fn told(data: u64) -> (u64, u64) {
 
 /// Whether these bytes are a stub.
 pub fn is_stub(code: &[u8; STUB_BYTES]) -> bool {
-    arm::words(code).take(3).eq([LDR_X17_RECORDER, ADR_X16_DATA, BR_X17])
+    arm::words(code).take(3).eq([LDR_X17_TRACER, ADR_X16_DATA, BR_X17])
 }
 
 /// Turns the sled at `at` into a branch to a stub, the call of `_mcount` there into one of a stub, or either

@@ -1,4 +1,4 @@
-//! The recorder: the shared object that is preloaded into programs, and where it is for the loader to find it.
+//! The tracer: the shared object that is preloaded into programs, and where it is for the loader to find it.
 
 use ::record::scratch::{self, PlaceRule, ScratchFolder};
 use ::record::sys::mem;
@@ -16,8 +16,8 @@ use calls::instrumented::sleds::Instrumented;
 /// As the build script made it; empty where it has no hooks for the processor.
 const BYTES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libtally_calls.so"));
 
-/// The recorder in a file.
-pub struct Recorder {
+/// The tracer in a file.
+pub struct PreloadedTracer {
     path: PathBuf,
     place: TracerFolder,
 }
@@ -30,7 +30,7 @@ enum TracerFolder {
     Apart(ScratchFolder),
 }
 
-impl Recorder {
+impl PreloadedTracer {
     /// Whether there is one for this processor.
     #[must_use]
     pub fn is_there() -> bool {
@@ -50,7 +50,7 @@ impl Recorder {
         } else {
             TracerFolder::Apart(folder_apart(dir)?)
         };
-        let path = place.path().join(own_folder::RECORDER);
+        let path = place.path().join(own_folder::TRACER_FILE);
         write_for_all(&path).with_context(|| format!("can't write {}", path.display()))?;
         if let TracerFolder::Recording(dir) = &place {
             own_folder::set_searchable(dir, true).with_context(|| format!("can't open {}", dir.display()))?;
@@ -64,7 +64,7 @@ impl Recorder {
         &self.path
     }
 
-    /// What the program's environment is to have: the recorder is preloaded before whatever is preloaded already; and the
+    /// What the program's environment is to have: the tracer is preloaded before whatever is preloaded already; and the
     /// address sanitizer's library, if the program needs that, takes it that it then does not come first.
     #[must_use]
     pub fn environment(&self, found: &Instrumented) -> Vec<(&'static str, OsString)> {
@@ -94,7 +94,7 @@ impl TracerFolder {
     }
 }
 
-impl Drop for Recorder {
+impl Drop for PreloadedTracer {
     fn drop(&mut self) {
         if let TracerFolder::Recording(dir) = &self.place {
             // What is recorded there is its owner's alone, whether it succeeds or not.
@@ -103,14 +103,14 @@ impl Drop for Recorder {
     }
 }
 
-/// A temporary folder from which the loader takes the recorder of `dir`.
+/// A temporary folder from which the loader takes the tracer of `dir`.
 fn folder_apart(dir: &Path) -> anyhow::Result<ScratchFolder> {
     let rule = PlaceRule {
         fits: |parent| can_be_listed(parent) && mem::may_hold_code(parent),
         wanted: "without space, `:` and `$` in its name and mounted without noexec",
     };
     ScratchFolder::for_programs("recorder", rule).with_context(|| {
-        format!("the recorder can't be loaded from {}, so choose another folder with -o", dir.display())
+        format!("the tracer can't be loaded from {}, so choose another folder with -o", dir.display())
     })
 }
 
