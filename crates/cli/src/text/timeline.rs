@@ -80,7 +80,7 @@ pub fn to_json(view: &Timeline) -> Value {
     };
     let thread = |row: &TimelineRow| {
         json!({
-            "pid": row.pid, "tid": row.tid, "comm": row.comm, "idle": row.is_idle, "life_ns": row.life_ns,
+            "pid": row.pid, "tid": row.tid, "comm": row.comm, "label": row.label, "idle": row.is_idle, "life_ns": row.life_ns,
             "shares": states(row),
             "cells": row.columns.iter().map(cell_name).collect::<Vec<_>>(),
             "cell_shares": row.columns.iter().map(|column| cell_shares(column, view.column_ns)).collect::<Vec<_>>(),
@@ -106,7 +106,7 @@ fn cell_shares(column: &Column, column_ns: u64) -> Option<Value> {
 }
 
 fn strip(row: &TimelineRow, colour: bool) -> String {
-    let name = cut(&harmless(&row.comm), NAME - 9);
+    let name = cut(&harmless(&row.label), NAME - 9);
     let name = format!("{name} {}", row.tid);
     let share = |states: &[State]| -> String {
         let part: f64 = states.iter().map(|state| row.states[usize::from(state.code())]).sum();
@@ -211,6 +211,7 @@ mod tests {
             pid: 7,
             tid: 8,
             comm: comm.to_owned(),
+            label: comm.to_owned(),
             is_idle,
             columns: columns(cells),
             life_ns: 4_000_000,

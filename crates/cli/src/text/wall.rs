@@ -188,7 +188,8 @@ impl Printer<'_> {
         for row in busy.iter().take(self.opts.rows) {
             let whole = self.base_ns(&row.times);
             let idle = format!("{:.1}%", pct(row.times.idle_ns, row.times.total_ns()));
-            let name = harmless(row.title.as_deref().unwrap_or(&row.comm)).into_owned();
+            let name = row.label();
+            let name = harmless(&name);
             writeln!(out, "{}  {idle:>7}  {name} {}", self.cells(&row.times, whole), row.tid)?;
         }
         if busy.len() > self.opts.rows {
@@ -260,19 +261,20 @@ impl Printer<'_> {
 
 /// One line per name: `8 idle threads: worker (99.8 % waiting)`.
 fn idle_groups(rows: &[&ThreadRow]) -> Vec<String> {
-    let mut groups: Vec<(&str, u64, u64, u64)> = Vec::new();
+    let mut groups: Vec<(String, u64, u64, u64)> = Vec::new();
     for row in rows {
         let (idle, life) = (row.times.idle_ns, row.life_ns);
-        match groups.iter_mut().find(|group| group.0 == row.comm) {
+        let name = row.start.as_ref().map_or_else(|| row.comm.clone(), |_| row.label());
+        match groups.iter_mut().find(|group| group.0 == name) {
             Some(group) => (group.1, group.2, group.3) = (group.1 + 1, group.2 + idle, group.3 + life),
-            None => groups.push((&row.comm, 1, idle, life)),
+            None => groups.push((name, 1, idle, life)),
         }
     }
-    let line = |(name, count, idle, life): (&str, u64, u64, u64)| {
+    let line = |(name, count, idle, life): (String, u64, u64, u64)| {
         let threads = noun(count, "idle thread", "idle threads");
         format!(
             "{count:>9} {threads}: {} ({:.1} % of their time waiting for work)",
-            harmless(name),
+            harmless(&name),
             pct(idle, life)
         )
     };

@@ -165,5 +165,8 @@ fn a_lock_of_a_python_program_is_one_and_a_join_is_none() {
         // Of five threads, four wait for three quarters of the time; the fifth joins them.
         let share = lock.and_then(|finding| finding["share"].as_f64()).unwrap_or(0.0);
         assert!((0.5..0.8).contains(&share), "{python}: {share}");
+        let threads = tally(folder, &["report", "--wall", "-i", "p.data"]);
+        let named = threads.lines().filter(|line| line.contains(" turns() ")).count();
+        assert_eq!(named, 4, "{python}: {threads}");
     }
 }

@@ -31,6 +31,8 @@ pub struct TimelineRow {
     pub tid: i32,
     /// Its last name.
     pub comm: String,
+    /// How it is called among others ([`ThreadRow::short_label`]).
+    pub label: String,
     /// At least nine tenths of its life idle.
     pub is_idle: bool,
     /// Its time by state, by column.
@@ -71,6 +73,7 @@ pub fn timeline(profile: &Profile, opts: &TimelineOpts) -> Timeline {
             pid: thread.pid,
             tid: thread.tid,
             comm: thread.comm.clone(),
+            label: thread.short_label(),
             is_idle: thread.is_idle(),
             columns: strip.into_columns(),
             life_ns: thread.life_ns,

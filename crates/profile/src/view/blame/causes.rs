@@ -2,10 +2,9 @@
 
 use super::{Blame, BlameEnd, end_frames};
 use crate::grow::Grow as _;
-use crate::machine::language_runtime::runtime_of;
 use crate::profile::{Profile, TaskId};
-use crate::table::{CallsiteId, DsoKind, FrameId};
-use crate::view::wall::{Part, is_c_library, is_kernel, place_names};
+use crate::table::{CallsiteId, FrameId};
+use crate::view::wall::{Part, is_kernel, own_code, place_names};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
@@ -119,21 +118,6 @@ pub fn blamed_functions(profile: &Profile, blame: &Blame) -> Vec<BlamedFunction>
     let mut rows: Vec<BlamedFunction> = by_name.into_iter().map(row).collect();
     rows.sort_by_key(|row| std::cmp::Reverse(row.ns));
     rows
-}
-
-/// Code of a program or its libraries, without the C library. Where functions of Python are on the stack, those of its
-/// interpreter are none.
-fn own_code<'f>(profile: &Profile, frames: &'f [FrameId]) -> impl DoubleEndedIterator<Item = &'f FrameId> {
-    let dso = |frame: FrameId| profile.dsos.of(profile.frames.of(frame).dso);
-    let runs_python = frames.iter().any(|frame| dso(*frame).kind == DsoKind::Python);
-    let is_own = move |frame: FrameId| {
-        let dso = dso(frame);
-        let is_code = matches!(dso.kind, DsoKind::File | DsoKind::PerfMap { .. } | DsoKind::Python);
-        let is_interpreter = runs_python && runtime_of(&dso.short_name) == Some("python");
-        let is_named = || place_names(profile, frame).next().is_some();
-        is_code && !is_interpreter && !is_c_library(&dso.short_name) && is_named()
-    };
-    frames.iter().filter(move |frame| is_own(**frame))
 }
 
 /// Time that threads of one name waited, directly, for threads of another.

@@ -71,7 +71,7 @@ impl<'p> Gather<'p> {
             gather.threads.push(PageThread {
                 pid: row.pid,
                 tid: row.tid,
-                comm: row.comm.clone(),
+                comm: row.short_label(),
                 life,
                 is_idle: row.is_idle(),
                 strip: Vec::new(),

@@ -60,7 +60,7 @@ pub struct PageThread {
     pub pid: i32,
     /// Thread id.
     pub tid: i32,
-    /// Its last name.
+    /// Its last name, or the function in which it began ([`crate::view::wall::ThreadRow::short_label`]).
     pub comm: String,
     /// First and last moment, in ticks since the begin of the page.
     pub life: (u64, u64),

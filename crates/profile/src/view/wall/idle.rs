@@ -167,6 +167,11 @@ pub(crate) fn is_thread_start(name: &str) -> bool {
     STARTS.iter().any(|prefix| name.starts_with(prefix))
 }
 
+/// True for functions between a thread's start and the program's own functions.
+pub(super) fn is_plumbing(name: &str) -> bool {
+    PLUMBING.iter().any(|prefix| name.starts_with(prefix))
+}
+
 /// The same by the names of the user functions, leaf first.
 fn is_top_loop_of(names: &[&str], no_lock: bool) -> bool {
     let begins = |name: &str, with: &[&str]| with.iter().any(|prefix| name.starts_with(prefix));

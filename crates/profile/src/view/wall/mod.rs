@@ -13,9 +13,11 @@ mod histogram;
 mod idle;
 mod longest;
 mod moments;
+mod own_code;
 mod paths;
 mod state_names;
 mod targets;
+mod thread_starts;
 mod threads;
 mod wait_places;
 mod waker;
@@ -30,6 +32,7 @@ pub use histogram::Histogram;
 pub(crate) use idle::is_thread_start;
 pub use longest::LongWait;
 pub use moments::{WallMoment, moments};
+pub(crate) use own_code::own_code;
 pub use paths::{WallPath, paths};
 pub use state_names::{part_name, state_frame};
 pub(crate) use targets::CLOSED;
@@ -185,6 +188,7 @@ pub fn wall(profile: &Profile, opts: &WallOpts) -> Wall {
     let end_ns = profile.off_cpu.totals.iter().map(|t| t.end_ns).max().unwrap_or(0);
     wall.wall_ns = end_ns.saturating_sub(wall.begin_ns);
     wall.threads = threads::rows(profile, &classes);
+    thread_starts::name_by_start(profile, &classes, &mut wall.threads);
     for row in &wall.threads {
         wall.whole.add(&row.times);
         wall.switches.grow(row.switches);

@@ -18,6 +18,8 @@ pub struct ThreadRow {
     pub comm: String,
     /// The title that its process gave itself, of the first thread.
     pub title: Option<String>,
+    /// The program's first function on it, where other threads of its process have its name.
+    pub start: Option<String>,
     /// From its first to its last moment.
     pub life_ns: u64,
     /// Times by state; they add up to `life_ns` where the source is complete.
@@ -33,6 +35,22 @@ pub struct ThreadRow {
 }
 
 impl ThreadRow {
+    /// How it is called among others: the title of its process, its name, or its name and first function.
+    #[must_use]
+    pub fn label(&self) -> String {
+        match (&self.title, &self.start) {
+            (Some(title), _) => title.clone(),
+            (None, Some(start)) => format!("{} {start}()", self.comm),
+            (None, None) => self.comm.clone(),
+        }
+    }
+
+    /// The same where there is little room: the function without the thread's name.
+    #[must_use]
+    pub fn short_label(&self) -> String {
+        self.start.as_ref().map_or_else(|| self.comm.clone(), |start| format!("{start}()"))
+    }
+
     /// At least nine tenths of its life idle.
     #[must_use]
     pub fn is_idle(&self) -> bool {
@@ -52,6 +70,7 @@ pub(super) fn rows(profile: &Profile, classes: &Classes) -> Vec<ThreadRow> {
                 tid: of.tid,
                 comm: profile.strings.of(profile.last_comm(task)).to_owned(),
                 title: None,
+                start: None,
                 life_ns: 0,
                 times: Times::default(),
                 switches: 0,
