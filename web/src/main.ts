@@ -245,7 +245,7 @@ class Page {
       this.options.append(el("span", { class: "choice", role: "radiogroup", "aria-label": label }, ...values.map(([value, word]) =>
         el("button", { type: "button", role: "radio", "aria-checked": value === now, text: word, on: { click: () => change(value) } }))));
     };
-    choice("order of frames", this.comparison ? [["caller", "by caller"], ["inverted", "inverted"]] : [["caller", "by caller"], ["state", "state first"], ["inverted", "inverted"]], selection.mode, (mode) => store.change({ mode, zoom: [] }));
+    choice("order of frames", this.comparison || !this.sums.set.wall ? [["caller", "by caller"], ["inverted", "inverted"]] : [["caller", "by caller"], ["state", "state first"], ["inverted", "inverted"]], selection.mode, (mode) => store.change({ mode, zoom: [] }));
     if (this.data.about.data.threads.length > 1) choice("groups", [["name", "thread names"], ["thread", "threads"], ["none", "no groups"]], selection.group, (group) => store.change({ group, zoom: [] }));
     const words: [keyof Selection["folds"], string][] = [["kernel", "fold kernel"], ["start", "fold start-up"], ["recursion", "fold recursion"]];
     for (const [fold, word] of words) {

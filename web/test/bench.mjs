@@ -105,8 +105,7 @@ async function ours(file) {
 }
 
 /** A picture of rectangles in groups: tally's own, flamegraph.pl's or inferno's. */
-async function picture(file) {
-  const page = await open();
+async function picture(page, file) {
   const start = performance.now();
   await page.goto(pathToFileURL(file).href);
   await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
@@ -126,7 +125,6 @@ async function picture(file) {
     const button = document.getElementById("search");
     return button ? measure(() => fire(button, "click"), 5) : null;
   }, 5).catch(() => null);
-  await page.context().close();
   return { load, hover, zoom, search, brush: null };
 }
 
@@ -159,7 +157,7 @@ for (const nodes of (sizes ?? "1000,20000,100000,200000").split(",").map(Number)
   }
   const svg = join(folder, `${name}.svg`);
   execFileSync(tally, ["flame", "-o", svg, stacks]);
-  line(`tally SVG, ${name}`, svg, await picture(svg));
+  line(`tally SVG, ${name}`, svg, await timesOf((page) => picture(page, svg)));
   for (const [tool, command] of Object.entries(tools)) {
     const path = join(folder, `${name}-${tool.replace(/\W/g, "")}`);
     if (tool === "speedscope") {
@@ -174,7 +172,7 @@ for (const nodes of (sizes ?? "1000,20000,100000,200000").split(",").map(Number)
     }
     const file = `${path}.svg`;
     writeFileSync(file, execFileSync(command[0], [...command.slice(1), stacks], { maxBuffer: 1 << 28, stdio: ["ignore", "pipe", "ignore"] }));
-    line(`${tool}, ${name}`, file, await picture(file));
+    line(`${tool}, ${name}`, file, await timesOf((page) => picture(page, file)));
   }
 }
 await browser.close();

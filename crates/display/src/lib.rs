@@ -16,6 +16,7 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod bar;
+pub mod change_columns;
 pub mod fit;
 pub mod number;
 pub mod palette;

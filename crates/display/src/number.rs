@@ -77,9 +77,25 @@ fn significant(value: f64, unit: &str) -> String {
     }
 }
 
+/// So many per second: `2.5`, `3,450`, `1.2 M`; `-` for none.
+pub fn rate(per_second: f64) -> String {
+    match per_second {
+        0.0 => "-".to_owned(),
+        rate if rate < 9.95 => format!("{rate:.1}"),
+        rate if rate < 999_999.5 => grouped(rate.round() as u64),
+        rate => format!("{:.1} M", rate / 1e6),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rates_have_few_digits() {
+        let texts = [0.0, 2.5, 9.96, 1234.4, 2.5e6].map(rate);
+        assert_eq!(texts, ["-", "2.5", "10", "1,234", "2.5 M"]);
+    }
 
     #[test]
     fn digits_are_grouped_by_three() {

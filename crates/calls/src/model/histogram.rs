@@ -74,6 +74,19 @@ impl DurationHistogram {
         }
     }
 
+    /// What was counted since this histogram was `earlier`.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let before = |bucket: usize| {
+            let at = bucket.checked_sub(earlier.first);
+            at.and_then(|at| earlier.counts.get(at)).copied().unwrap_or(0)
+        };
+        let counts = self.counts.iter().enumerate();
+        let counts: Vec<u64> =
+            counts.map(|(at, count)| count.saturating_sub(before(self.first + at))).collect();
+        Self::of_buckets(self.first, &counts)
+    }
+
     /// Counts by powers of two: the lower end of each, and its durations.
     #[must_use]
     pub fn by_powers_of_two(&self) -> Vec<(u64, u64)> {
@@ -141,6 +154,18 @@ fn lowest(bucket: usize) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_difference_of_two_moments_has_only_what_came_between() {
+        let mut earlier = DurationHistogram::default();
+        [100, 7].into_iter().for_each(|ns| earlier.add(ns));
+        let mut now = earlier.clone();
+        [3, 5000, 5000].into_iter().for_each(|ns| now.add(ns));
+        let since = now.since(&earlier);
+        assert_eq!((since.count(), since.quantile(0.0)), (3, Some(3)));
+        assert_eq!(since.quantile(1.0), now.quantile(1.0));
+        assert_eq!(now.since(&now), DurationHistogram::default());
+    }
 
     #[test]
     fn every_duration_lies_in_its_bucket() {

@@ -2,6 +2,7 @@
 
 pub mod call_lines;
 pub mod limits;
+pub mod live_changes;
 pub mod page;
 pub mod slow_call;
 pub mod spans;

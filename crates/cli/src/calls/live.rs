@@ -26,6 +26,7 @@ use calls::recording::function::Function;
 use calls::recording::functions::Functions;
 use calls::recording::tail_reader::Tail;
 use calls::selection::rules::Rules;
+use calls::view::live_changes::LiveChanges;
 use calls::view::slow_call::SlowWish;
 use display::number;
 
@@ -44,7 +45,7 @@ const CLEAR: &str = "\x1b[H\x1b[J";
 #[command(after_help = "\
 On a terminal the table is drawn in place, elsewhere one follows the other. Ctrl-C prints the last one and ends.
 What chooses functions and programs is as in `tally calls record`. By uprobes only sums are made, in the kernel.
-A call is counted when it ends; the outermost of a recursion brings the total. -T FUNC@slow=TIME also shows the last
+Calls/s, the share of the time and the line of p99s are of the time since the table before. A call is counted when it ends; the outermost of a recursion brings the total. -T FUNC@slow=TIME also shows the last
 call of FUNC that took so long, and what it did; -o DIR then keeps that one call, with all in it, as a recording.
 
 Examples:
@@ -82,6 +83,7 @@ pub struct LiveCalls {
     functions: Functions,
     /// What the last table showed, to be printed whole at the end.
     last: Option<CallProfile>,
+    changes: LiveChanges,
     /// Where the last slow call is kept.
     keep_slow: Option<PathBuf>,
     /// Notes about it besides its calls.
@@ -134,6 +136,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         ),
         functions: Functions::new(),
         last: None,
+        changes: LiveChanges::default(),
         keep_slow,
         command: record.command_text(),
         kept: 0,
@@ -230,6 +233,7 @@ impl LiveCalls {
 
     fn show(&mut self, sum: CallProfile, at_end: bool) -> anyhow::Result<()> {
         if !at_end && !self.is_unread {
+            self.changes.take(&sum, self.begun.map_or(0.0, |begun| begun.elapsed().as_secs_f64()));
             let printed = self.print(&sum, false);
             self.is_unread = printed.as_ref().is_err_and(out::is_closed_pipe);
             if !self.is_unread {
@@ -259,7 +263,9 @@ impl LiveCalls {
             false => table::footer_within(sum, width.saturating_sub(begin.chars().count() + ends.len())),
         };
         writeln!(to, "{begin}{told}{ends}")?;
-        table::write_within(&mut to, sum, &self.functions, table::TableOpts { key: self.key, rows, width })?;
+        let changes = Some(&self.changes).filter(|_| !at_end);
+        let opts = table::TableOpts { key: self.key, rows, width, changes };
+        table::write_within(&mut to, sum, &self.functions, opts)?;
         slow.iter().try_for_each(|line| writeln!(to, "{line}"))?;
         if !self.on_terminal {
             writeln!(to)?;
@@ -292,7 +298,7 @@ impl LiveCalls {
     fn print_last(&self) -> anyhow::Result<()> {
         let Some(sum) = &self.last else { return Ok(()) };
         if self.on_terminal {
-            out::line(CLEAR.trim_end())?;
+            write!(out::raw_stdout(), "{CLEAR}")?;
         }
         self.print(sum, true)
     }

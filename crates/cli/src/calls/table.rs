@@ -8,7 +8,9 @@ use std::io::{self, Write};
 use crate::terminal::out::harmless;
 use calls::recording::functions::Functions;
 use calls::recording::kernel;
-use display::number;
+use calls::view::live_changes::LiveChanges;
+use display::change_columns::ChangeColumns;
+use display::{number, term};
 
 /// What lines are sorted by, largest first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -90,6 +92,10 @@ const RIGHT: [Column; 6] = [
 /// The total's two halves, where switches between threads were recorded.
 const SPLIT: [Column; 2] = [("On CPU", |stats| Some(stats.on_ns())), ("Off CPU", |stats| Some(stats.off_ns))];
 
+/// Functions without new calls are dim in a table that is drawn again and again.
+const DIM: &str = "\x1b[2m";
+const RESET: &str = "\x1b[0m";
+
 /// Columns that go first where there is no room for all.
 const LESS_TOLD: [&str; 5] = ["Min", "p90", "p50", "Avg", "Self"];
 /// Least columns of the screen for names.
@@ -110,18 +116,20 @@ pub fn write(
     key: Key,
     rows: Option<usize>,
 ) -> io::Result<()> {
-    write_within(out, sum, functions, TableOpts { key, rows, width: usize::MAX })
+    write_within(out, sum, functions, TableOpts { key, rows, width: usize::MAX, changes: None })
 }
 
 /// Order and size of a table.
-#[derive(Clone, Copy, Debug)]
-pub struct TableOpts {
+#[derive(Clone, Copy)]
+pub struct TableOpts<'a> {
     /// Highest first.
     pub key: Key,
     /// Only the first rows; `None`: all.
     pub rows: Option<usize>,
     /// Columns of the screen.
     pub width: usize,
+    /// Changes since the table before; `None`: there is none, or this is the last.
+    pub changes: Option<&'a LiveChanges>,
 }
 
 /// The columns of times for which this width has room; the least useful ones go first.
@@ -145,9 +153,11 @@ pub fn write_within(
     out: &mut impl Write,
     sum: &CallProfile,
     functions: &Functions,
-    opts: TableOpts,
+    opts: TableOpts<'_>,
 ) -> io::Result<()> {
-    let TableOpts { key, rows, width } = opts;
+    let TableOpts { key, rows, width, changes } = opts;
+    let extra = changes.map_or(ChangeColumns::None, |_| ChangeColumns::fitting(width));
+    let width = width.saturating_sub(extra.width());
     let mut lines: Vec<(FunctionId, &CallStats)> = sum.functions().collect();
     lines.sort_by_cached_key(|(id, stats)| (Reverse(rank(stats, key)), functions.of(*id).name.clone()));
     lines.truncate(rows.unwrap_or(usize::MAX));
@@ -156,7 +166,7 @@ pub fn write_within(
     let name_width = width.saturating_sub((left.len() + right.len()) * TIME_WIDTH + COUNT_WIDTH);
     let heads =
         |columns: &[Column]| columns.iter().map(|(head, _)| format!("{head:>9} ")).collect::<String>();
-    writeln!(out, "{}{:>12} {} Function", heads(&left), "Calls", heads(&right))?;
+    writeln!(out, "{}{:>12} {} {}Function", heads(&left), "Calls", heads(&right), extra.head())?;
     for (id, stats) in lines {
         let lasts = !kernel::is_moment(functions.of(id));
         let cells = |columns: &[Column]| -> String {
@@ -166,7 +176,13 @@ pub fn write_within(
         };
         let count = number::grouped(stats.calls());
         let name: String = harmless(&functions.of(id).name).chars().take(name_width).collect();
-        writeln!(out, "{}{count:>12} {} {name}", cells(&left), cells(&right))?;
+        let change = changes.and_then(|changes| changes.of(id));
+        let is_still = change.as_ref().is_some_and(|change| change.calls_per_s == 0.0);
+        let change = change
+            .map_or_else(String::new, |change| extra.cells(change.calls_per_s, change.percent, &change.p99s));
+        let line = format!("{}{count:>12} {} {change}{name}", cells(&left), cells(&right));
+        let [dim, reset] = if is_still && term::colours_stdout() { [DIM, RESET] } else { ["", ""] };
+        writeln!(out, "{dim}{line}{reset}")?;
     }
     Ok(())
 }
@@ -203,14 +219,7 @@ pub fn write_slowest(
 /// If writing fails.
 pub fn write_histogram(out: &mut impl Write, name: &str, histogram: &DurationHistogram) -> io::Result<()> {
     const BAR: usize = 40;
-    let mut rows: Vec<(u64, u64)> = Vec::new();
-    for ((from, _), count) in histogram.buckets() {
-        let low = if from < 2 { from } else { 1 << from.ilog2() };
-        match rows.last_mut() {
-            Some((last, sum)) if *last == low => *sum += count,
-            _ => rows.push((low, count)),
-        }
-    }
+    let rows = histogram.by_powers_of_two();
     let most = rows.iter().map(|(_, count)| *count).max().unwrap_or(1);
     writeln!(out, "{}: {} calls", harmless(name), number::grouped(histogram.count()))?;
     for (low, count) in rows {

@@ -162,7 +162,7 @@ fn whole(recording: &Recording, wall: &Wall) -> String {
         return subtitle(profile, &WaitArgs::default()).replace(" (--idle)", "");
     }
     let span = profile.time_span_ns.map_or(0, |(from, to)| to.saturating_sub(from));
-    format!("{} of samples; time off the CPU was not recorded", duration_ns(span))
+    format!("{} recorded, time on the CPU only", duration_ns(span))
 }
 
 fn machine(recording: &Recording) -> String {
