@@ -2,6 +2,7 @@
 
 mod arrows;
 
+use super::NoListing;
 use super::Theme;
 use super::data::Data;
 use arrows::{ArrowCell, Arrows};
@@ -77,8 +78,8 @@ impl Annotate {
     /// Of `symbol` for the event shown.
     ///
     /// # Errors
-    /// Why there is nothing to show, in a few words.
-    pub fn new(data: &Data, symbol: SymbolId) -> Result<Self, String> {
+    /// There is nothing to show.
+    pub fn new(data: &Data, symbol: SymbolId) -> Result<Self, NoListing> {
         let profile = data.profile();
         let Some(symbol) = function_holding(profile, symbol) else { return Self::of_calls(data, symbol) };
         let wanted = *profile.symbols.of(symbol);
@@ -88,14 +89,14 @@ impl Annotate {
             AnnotateOpts { dsos: vec![dso.path.clone()], symbols: vec![name.clone()], names: NameMatch::Own };
         let functions = annotate(profile, &opts);
         let function = functions.iter().find(|f| f.dso == wanted.dso && f.start == wanted.start);
-        let function = function.ok_or("no sample ends in this function; look at what it calls")?;
+        let function = function.ok_or(NoListing::NoSample)?;
         let opts = ListingOpts { source: true, ..ListingOpts::default() };
         Self::of_function(data, function, &opts, &Sources::new(None))
     }
 
     /// Of a function that no sample ends in: the shares are those of its calls.
-    fn of_calls(data: &Data, symbol: SymbolId) -> Result<Self, String> {
-        let (function, time) = annotate_calls(data.profile(), symbol).ok_or("it is in no stack")?;
+    fn of_calls(data: &Data, symbol: SymbolId) -> Result<Self, NoListing> {
+        let (function, time) = annotate_calls(data.profile(), symbol).ok_or(NoListing::NoStack)?;
         let opts = ListingOpts { source: true, ..ListingOpts::default() };
         let mut this = Self::of_function(data, &function, &opts, &Sources::new(None))?;
         this.note = match time {
@@ -108,20 +109,20 @@ impl Annotate {
     /// Of a function that was hit, for the event shown.
     ///
     /// # Errors
-    /// Why there is nothing to show, in a few words.
+    /// There is nothing to show.
     pub fn of_function(
         data: &Data,
         function: &AnnotateFunction,
         opts: &ListingOpts,
         sources: &Sources,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, NoListing> {
         let profile = data.profile();
         let dso = profile.dsos.of(function.dso);
         let name = function.name.map_or_else(String::new, |name| profile.strings.of(name).to_owned());
         let listing = listings(profile, &data.recording().files, sources, function, opts).into_iter().next();
-        let listing = listing.ok_or("nothing to list")?;
+        let listing = listing.ok_or(NoListing::Empty)?;
         if let Some(why) = listing.no_code {
-            return Err(format!("{}: {why}", harmless(&dso.path)));
+            return Err(NoListing::NoCode { file: harmless(&dso.path).into_owned(), why: why.to_string() });
         }
         let event = data.section().and_then(|section| section.events.first()).copied().unwrap_or(0);
         let total = listing.totals.get(event).map_or(0, |sums| sums.period).max(1);

@@ -10,7 +10,7 @@ use super::flame::FlameView;
 use super::prompt::TextPrompt;
 use super::sandwich::Sandwich;
 use super::table::TreeTable;
-use super::{Error, ReadState, Theme, ViewUpdate};
+use super::{Error, NoListing, ReadState, Theme, ViewUpdate};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseEvent, MouseEventKind};
 use profile::view::annotate::AnnotateFunction;
 use profile::view::report::{SortKey, SortValue};
@@ -85,13 +85,13 @@ impl App {
     /// Opens the listing of a function on the table.
     ///
     /// # Errors
-    /// Why there is nothing to show, in a few words.
+    /// There is nothing to show.
     pub fn open_listing(
         &mut self,
         function: &AnnotateFunction,
         opts: &ListingOpts,
         sources: &Sources,
-    ) -> Result<(), String> {
+    ) -> Result<(), NoListing> {
         self.views.push(View::Annotate(Annotate::of_function(&self.data, function, opts, sources)?));
         Ok(())
     }
@@ -183,7 +183,7 @@ impl App {
         let profile = self.data.profile();
         let is_it = |text: &str| text == name || text.contains(';') && text.replace(';', ":") == name;
         let symbols = profile.symbols.iter().filter(|(_, symbol)| is_it(profile.strings.of(symbol.name)));
-        let mut found = Err("it is no function: a state, a thread, or work of the kernel".to_owned());
+        let mut found = Err(NoListing::NotAFunction);
         for (symbol, _) in symbols {
             found = Annotate::new(&self.data, symbol);
             if found.is_ok() {
@@ -310,7 +310,7 @@ impl App {
             SortValue::Symbol { symbol, .. } => *symbol,
             _ => None,
         });
-        let view = symbol.ok_or_else(|| "this row has no function with a name".to_owned());
+        let view = symbol.ok_or(NoListing::NoFunction);
         match view.and_then(|symbol| Annotate::new(&self.data, symbol)) {
             Ok(view) => self.views.push(View::Annotate(view)),
             Err(why) => self.message = Some(format!("can't annotate: {why}")),

@@ -1,4 +1,4 @@
-//! Why a view could not be shown.
+//! Why a view, or the code of a function, could not be shown.
 
 use std::io;
 
@@ -14,4 +14,32 @@ pub enum Error {
     /// The source of the view's data failed.
     #[error("{0}")]
     Source(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+/// Why there is no code of a function to show.
+#[derive(Debug, thiserror::Error)]
+pub enum NoListing {
+    /// The row has no function.
+    #[error("this row has no function with a name")]
+    NoFunction,
+    /// Its name is that of something else.
+    #[error("it is no function: a state, a thread, or work of the kernel")]
+    NotAFunction,
+    /// It was only on stacks.
+    #[error("no sample ends in this function; look at what it calls")]
+    NoSample,
+    /// It was on no stack.
+    #[error("it is in no stack")]
+    NoStack,
+    /// It has no instruction.
+    #[error("nothing to list")]
+    Empty,
+    /// Its file has no code to read.
+    #[error("{file}: {why}")]
+    NoCode {
+        /// The object file.
+        file: String,
+        /// What is missing.
+        why: String,
+    },
 }

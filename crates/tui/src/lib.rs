@@ -6,6 +6,19 @@
 //!   keys ─→ App ─┬→ views (table, sandwich, flame, annotate, help) ─┬─→ a ratatui buffer
 //!                └→ Explorer: tabs of a wall-clock recording ───────┘
 //! ```
+//!
+//! ```
+//! use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+//!
+//! let bytes = std::fs::read("../../tests/golden/timeline/wait.data")?;
+//! let file = perfdata::PerfData::open(&bytes)?;
+//! let recording = symbols::load(&file, symbols::LoadOpts::default());
+//! let data = tui::Data::new(std::sync::Arc::new(recording), Default::default());
+//! let mut app = tui::App::new(data, tui::Theme { colour: false });
+//! app.key(KeyEvent::new(KeyCode::Char('q'), KeyModifiers::NONE));
+//! assert!(app.wants_to_quit());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 #![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr)]
@@ -28,7 +41,7 @@ mod view_update;
 
 pub use app::App;
 pub use data::Data;
-pub use error::Error;
+pub use error::{Error, NoListing};
 pub use explorer::{Explorer, ExplorerFinding, ExplorerText};
 pub use read::{FileInput, read};
 pub use style::Theme;
