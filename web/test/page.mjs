@@ -4,6 +4,7 @@ import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { unpacked } from "./unpacked.mjs";
 
 const [browserPath, tally, folder] = process.argv.slice(2);
 mkdirSync(folder, { recursive: true });
@@ -89,6 +90,28 @@ async function circles() {
   }
   const picture = readFileSync(join(folder, "circle.svg"), "utf8");
   check("the picture notes the repeats of a circle", picture.includes("<title>b ×3\n4 samples, 100.00 %, repeats up to 3 times"));
+}
+
+/** The data of pages of own recordings is that of the committed texts; GOLDEN=update writes them. */
+function goldens() {
+  const root = fileURLToPath(new URL("../../tests/", import.meta.url));
+  writeFileSync(join(folder, "small.folded"), "app;main;parse 5\napp;main;parse;read_[k] 2\napp;main 1\n");
+  const pages = {
+    stacks: ["flame", "--html", "golden.html", "small.folded"],
+    chains: ["report", "-q", "--html", "golden.html", "--symfs", join(root, "recordings/root"), "-i", join(root, "recordings/chains.data")],
+    waits: ["report", "-q", "--html", "golden.html", "--kallsyms", "/dev/null", "--symfs", join(root, "recordings/root"), "-i", join(root, "golden/timeline/wait.data")],
+    requests: ["io", "--html", "golden.html", "-i", join(root, "golden/io-requests/io.data")],
+    comparison: ["diff", "--html", "golden.html", "--symfs", join(root, "recordings/root"), join(root, "recordings/chains.data"), join(root, "recordings/switches.data")],
+  };
+  for (const [name, args] of Object.entries(pages)) {
+    run(args);
+    const text = unpacked(readFileSync(join(folder, "golden.html"), "utf8"));
+    const file = fileURLToPath(new URL(`golden/${name}.txt`, import.meta.url));
+    if (process.env.GOLDEN === "update") writeFileSync(file, text);
+    const wanted = existsSync(file) ? readFileSync(file, "utf8").split("\n") : [];
+    const at = text.split("\n").findIndex((line, at) => line !== wanted[at]);
+    check(`the data of the page of ${name} is the committed one`, text === wanted.join("\n"), `line ${at + 1}: ${text.split("\n")[at]}, committed ${wanted[at]}`);
+  }
 }
 
 /** In a narrow window names lose their middle, not their end, and every tab has room. */
@@ -395,6 +418,7 @@ async function picture() {
   }
 }
 
+goldens();
 await searchShare();
 await comparison();
 await deepStacks();
