@@ -205,7 +205,7 @@ impl Pen {
         // "100.0 %" and "100.0 %" with two columns before each.
         const NUMBERS: usize = 18;
         const BAR: usize = 10;
-        let shown = &hot.functions[..hot.functions.len().min(rows)];
+        let shown = hot.best(rows);
         let has_bars = self.width >= 60;
         let most = self.width.saturating_sub(NUMBERS + if has_bars { BAR + 2 } else { 0 });
         let labels: Vec<(String, String)> = shown.iter().map(|row| label(row, most)).collect();
@@ -213,7 +213,7 @@ impl Pen {
         let room = labels.iter().map(columns).max().unwrap_or(0).clamp(20.min(most), most);
         let head = format!("{:room$}  {:>7}  {:>7}", cut("where CPU time goes", room), "self", "total");
         let mut lines = vec![self.paint(&head, Paint::Bold)];
-        for (row, label) in shown.iter().zip(&labels) {
+        for (row, label) in shown.into_iter().zip(&labels) {
             let (own, total) = (row.own * 100.0, row.total * 100.0);
             let gap = room.saturating_sub(columns(label));
             let name = format!("{}  {}{:gap$}", label.0, self.paint(&label.1, Paint::Dim), "");

@@ -1,5 +1,6 @@
 //! Names as people write them: without template arguments, ABI tags and the suffixes of parts and copies of a function.
 
+use super::v8_names;
 use std::borrow::Cow;
 
 /// The function through which Rust starts a thread: what it starts is only in its arguments.
@@ -15,9 +16,15 @@ const STRINGS: [&str; 2] = [
 const PARTS: [&str; 6] = [".cold", ".isra", ".part", ".constprop", ".lto_priv", ".llvm"];
 
 /// The demangled `name` in short, so that the instances of a template, and the parts of a function, have one name:
-/// `std::vector<…>::push_back`, `sort_tail` of `sort_tail.isra.0`. A name whose brackets don't match is unchanged.
+/// `std::vector<…>::push_back`, `sort_tail` of `sort_tail.isra.0`, `JS:handler app.js:2:9` of all compilers' code. A name whose brackets don't match is unchanged.
 #[must_use]
 pub fn brief(name: &str) -> Cow<'_, str> {
+    if let Some(function) = name.strip_prefix("JS:") {
+        return match function.strip_prefix(v8_names::COMPILERS) {
+            Some(function) => Cow::Owned(format!("JS:{function}")),
+            None => Cow::Borrowed(name),
+        };
+    }
     let whole = without_return_type(without_part(name));
     if whole.contains(STARTER) || !whole.contains(['<', '[']) {
         return Cow::Borrowed(whole);
@@ -174,6 +181,14 @@ mod tests {
         for (name, short) in cases {
             assert_eq!(&brief(name), short, "of {name}");
         }
+    }
+
+    #[test]
+    fn the_code_that_compilers_make_of_a_javascript_function_has_one_name() {
+        for mark in ["", "~", "^", "*"] {
+            assert_eq!(brief(&format!("JS:{mark}handler /srv/a.js:2:17")), "JS:handler /srv/a.js:2:17");
+        }
+        assert_eq!(brief("JS:^<anonymous> /srv/a.js:9:1"), "JS:<anonymous> /srv/a.js:9:1");
     }
 
     #[test]

@@ -3,6 +3,9 @@
 // `JS:*name /path/file.js:line:column`; the character before the name is the compiler that made the code.
 // Source: V8 src/logging/log.cc (AppendCodeCreateHeader), src/objects/code-kind.h (CodeKindToMarker).
 
+/// The characters for the compilers, before the name.
+pub(super) const COMPILERS: [char; 5] = ['~', '^', '+', '\'', '*'];
+
 /// A JavaScript function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct V8Function<'n> {
@@ -18,7 +21,7 @@ pub struct V8Function<'n> {
 #[must_use]
 pub fn v8_function(symbol: &str) -> Option<V8Function<'_>> {
     let rest = symbol.strip_prefix("JS:")?;
-    let rest = rest.strip_prefix(['~', '^', '+', '\'', '*']).unwrap_or(rest);
+    let rest = rest.strip_prefix(COMPILERS).unwrap_or(rest);
     let (rest, _column) = rest.rsplit_once(':')?;
     let (rest, line) = rest.rsplit_once(':')?;
     // A name has no blank, a path may: the path begins at the first.

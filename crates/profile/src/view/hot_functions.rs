@@ -46,6 +46,20 @@ pub struct HotFunctions {
     pub trunk: Vec<String>,
 }
 
+impl HotFunctions {
+    /// At most so many of the functions: half of them for what they call, as far as there are such. By own share.
+    #[must_use]
+    pub fn best(&self, rows: usize) -> Vec<&HotFunctionRow> {
+        let mut callers: Vec<&HotFunctionRow> = self.functions.iter().filter(|row| row.is_caller).collect();
+        callers.sort_by(|a, b| b.total.total_cmp(&a.total));
+        callers.truncate(rows / 2);
+        let own = self.functions.iter().filter(|row| !row.is_caller).take(rows - callers.len());
+        let mut best: Vec<&HotFunctionRow> = own.chain(callers).collect();
+        best.sort_by(|a, b| b.own.total_cmp(&a.own).then(b.total.total_cmp(&a.total)));
+        best
+    }
+}
+
 /// One function.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HotFunctionRow {
@@ -61,6 +75,8 @@ pub struct HotFunctionRow {
     pub own: f64,
     /// The same with its callees.
     pub total: f64,
+    /// It has a row for what it calls, and is not among those with most time of their own.
+    pub is_caller: bool,
 }
 
 /// Index of a function in [`Functions::rows`].
@@ -219,7 +235,7 @@ impl Functions<'_> {
 
     /// The rows of [`Self::chosen`].
     fn hottest(&self, whole: u64, most: usize) -> Vec<HotFunctionRow> {
-        let row = |id: usize| {
+        let row = |(id, is_caller): (usize, bool)| {
             let row = &self.rows[id];
             HotFunctionRow {
                 name: row.name.clone(),
@@ -228,14 +244,15 @@ impl Functions<'_> {
                 source: self.line(row).map(|(file, line)| (file.to_owned(), line)),
                 own: share(row.own, whole),
                 total: share(row.total, whole),
+                is_caller,
             }
         };
         self.chosen(whole, most).into_iter().map(row).collect()
     }
 
     /// Half of the rows for functions with most own time, the others for those with most time in all, as far as there
-    /// are such. By own time.
-    fn chosen(&self, whole: u64, most: usize) -> Vec<usize> {
+    /// are such, and whether that is why. By own time.
+    fn chosen(&self, whole: u64, most: usize) -> Vec<(usize, bool)> {
         let half = most.div_ceil(2);
         let mut by_own: Vec<usize> = (0..self.rows.len()).collect();
         by_own.sort_by_key(|&id| (Reverse(self.rows[id].own), id));
@@ -245,14 +262,15 @@ impl Functions<'_> {
         by_total.sort_by_key(|&id| (Reverse(self.rows[id].total), id));
         let mut chosen: Vec<usize> = by_own.iter().copied().take(half).collect();
         by_total.retain(|id| !chosen.contains(id));
-        chosen.extend(by_total.into_iter().take(most - half));
+        by_total.truncate(most - half);
+        chosen.extend(&by_total);
         for id in by_own.into_iter().skip(half) {
             if chosen.len() < most && !chosen.contains(&id) {
                 chosen.push(id);
             }
         }
         chosen.sort_by_key(|&id| (Reverse(self.rows[id].own), Reverse(self.rows[id].total), id));
-        chosen
+        chosen.into_iter().map(|id| (id, by_total.contains(&id))).collect()
     }
 
     /// The line with most time; of equal ones the first.

@@ -13,6 +13,7 @@ fn row(name: &str, dso: &str, line: Option<&str>, (own, total): (f64, f64)) -> H
         source: None,
         own,
         total,
+        is_caller: false,
     }
 }
 

@@ -54,8 +54,17 @@ pub fn is_start_code(name: &str) -> bool {
     EXACT.contains(&base) || base.starts_with("__libc_start")
 }
 
-/// True for start code of programs, threads and runtimes: nearly every sample has it.
+/// True for start code of programs, threads and runtimes, which nearly every sample has, and for functions of a runtime's
+/// library that lead to a program's.
 pub(super) fn is_process_wide(name: &str) -> bool {
+    /// How names of Python's functions in these files end.
+    const PYTHON: &[&str] = &[
+        " (threading.py)",
+        " (runpy.py)",
+        " (<frozen runpy>)",
+        " (<frozen importlib._bootstrap>)",
+        " (<frozen importlib._bootstrap_external>)",
+    ];
     const EXACT: &[&str] = &[
         "main",
         "[unknown]",
@@ -110,6 +119,10 @@ pub(super) fn is_process_wide(name: &str) -> bool {
         "node::NodeMainInstance",
         "uv_run",
     ];
+    let is_of_node = name.starts_with("JS:") && name.contains(" node:");
+    if is_of_node || PYTHON.iter().any(|end| name.ends_with(end)) {
+        return true;
+    }
     let base = name.split('@').next().unwrap_or(name);
     is_start_code(base) || EXACT.contains(&base) || BEGINS.iter().any(|begin| base.starts_with(begin))
 }
@@ -135,5 +148,8 @@ mod tests {
                 && is_process_wide("main")
                 && !is_process_wide("main_loop")
         );
+        assert!(is_process_wide("Thread.run (threading.py)") && !is_process_wide("run (app.py)"));
+        let (node, own) = ("JS:emit node:events:471:44", "JS:handler /srv/node:app/a.js:2:9");
+        assert!(is_process_wide(node) && !is_process_wide(own));
     }
 }
