@@ -66,22 +66,22 @@ impl ProbePlan {
     ///
     /// # Errors
     /// If one can't be read, or nothing in them is selected.
-    pub fn from(sources: &[SearchedFile], wish: &ProbeSelection) -> crate::Result<Self> {
+    pub fn from(sources: &[SearchedFile], selection: &ProbeSelection) -> crate::Result<Self> {
         let mut chosen = Self::default();
         for source in sources {
-            chosen.add(source, wish)?;
+            chosen.add(source, selection)?;
         }
         if chosen.functions.is_empty() {
             let files: Vec<String> = sources.iter().map(|source| source.path.display().to_string()).collect();
-            bail!("no function to probe in {}{}", files.join(", "), chosen.why_none(wish));
+            bail!("no function to probe in {}{}", files.join(", "), chosen.why_none(selection));
         }
-        chosen.unmet = wish.without(&chosen.met);
+        chosen.unmet = selection.without(&chosen.met);
         Ok(chosen)
     }
 
-    fn why_none(&self, wish: &ProbeSelection) -> String {
+    fn why_none(&self, selection: &ProbeSelection) -> String {
         let left: Vec<String> = self.left_out.iter().map(|(why, count)| format!("{count} {why}")).collect();
-        match (left.is_empty(), wish.is_all()) {
+        match (left.is_empty(), selection.is_all()) {
             (false, _) => format!(" ({})", left.join(", ")),
             (true, true) => {
                 ": it has no symbols; install its debug symbols, or name exported functions of a library with \
@@ -107,7 +107,8 @@ impl ProbePlan {
             (at, behind) = (end.0, end.0);
             // What has a name was looked at by its name.
             let named = finder.symbols.find(start).is_some();
-            if !named && (finder.wish.is_all() || finder.means(&dso::unnamed_function(start), &mut self.met))
+            if !named
+                && (finder.selection.is_all() || finder.means(&dso::unnamed_function(start), &mut self.met))
             {
                 let probed = finder.probe(&[(start, end)], dso::unnamed_function(start), object);
                 self.take(probed);
@@ -125,7 +126,7 @@ impl ProbePlan {
         }
     }
 
-    fn add(&mut self, source: &SearchedFile, wish: &ProbeSelection) -> crate::Result<()> {
+    fn add(&mut self, source: &SearchedFile, selection: &ProbeSelection) -> crate::Result<()> {
         let loader = Loader::new(DebugSearch::from_env());
         let wanted = Wanted::File { path: &source.path, build_id: None };
         let shown = source.path.display();
@@ -142,7 +143,7 @@ impl ProbePlan {
             unwind,
             cold: cold.collect(),
             lines: SourceFiles::new(file),
-            wish,
+            selection,
             source,
             goroutines: go_code(file, symbols),
             resolvers: exported.iter().filter(|name| name.is_resolver).map(|name| name.start).collect(),
@@ -154,7 +155,7 @@ impl ProbePlan {
             let probed = finder.function(start, number);
             self.take(probed);
         }
-        if wish.is_all() && source.library.is_none() || wish.names_nameless() {
+        if selection.is_all() && source.library.is_none() || selection.names_nameless() {
             self.add_nameless(&finder, number);
         }
         Ok(())

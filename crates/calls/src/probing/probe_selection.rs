@@ -25,9 +25,9 @@ impl ProbeSelection {
     /// # Errors
     /// If a list can't be read.
     pub fn parse(words: &[String], callees: u32, exits: Exits) -> crate::Result<Self> {
-        let mut wish = Self { patterns: Vec::new(), files: Vec::new(), callees, exits };
-        pattern::words_of(words)?.iter().for_each(|word| wish.add(word));
-        Ok(wish)
+        let mut selection = Self { patterns: Vec::new(), files: Vec::new(), callees, exits };
+        pattern::words_of(words)?.iter().for_each(|word| selection.add(word));
+        Ok(selection)
     }
 
     fn add(&mut self, word: &str) {

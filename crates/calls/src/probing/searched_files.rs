@@ -24,13 +24,13 @@ pub struct SearchedFile {
 pub fn searched_files(
     pids: &[u32],
     program: Option<&Path>,
-    wish: &ProbeSelection,
+    selection: &ProbeSelection,
 ) -> crate::Result<Vec<SearchedFile>> {
     let mut sources = Vec::new();
     if let Some(program) = program {
         // Processes that it forks run the same file; so no process is singled out.
         sources.push(SearchedFile { path: program.to_owned(), library: None, pid: 0 });
-        for library in wish.libraries() {
+        for library in selection.libraries() {
             sources.push(SearchedFile {
                 path: find_library(library, program)?,
                 library: Some(library.to_owned()),
@@ -42,7 +42,7 @@ pub fn searched_files(
         let exe = fs::read_link(format!("/proc/{pid}/exe"))
             .with_context(|| format!("can't attach to process {pid}: no such process, or not ours"))?;
         sources.push(SearchedFile { path: rooted(pid, &exe), library: None, pid });
-        for library in wish.libraries() {
+        for library in selection.libraries() {
             let maps = maps(pid).unwrap_or_default();
             let names = maps.iter().map(|map| String::from_utf8_lossy(&map.name).into_owned());
             let path = names.map(PathBuf::from).find(|path| is_named(path, library)).with_context(|| {

@@ -12,7 +12,7 @@ use tracer::layout;
 
 use super::folder::{Folder, RecordedThread};
 use super::functions::{Functions, ThreadBegin};
-use crate::view::slow_call::{FunctionEntry, Holder, LastSlow, SlowWish};
+use crate::view::slow_call::{FunctionEntry, Holder, LastSlow, SlowSelection};
 
 /// A thread's file, as far as it was read.
 struct Growing {
@@ -46,14 +46,19 @@ impl Tail {
     /// Nothing read yet; With `give_back` what was read can't be read again. Calls that took less than `min_ns` are left
     /// out; of those of `wish` the last is kept.
     #[must_use]
-    pub fn new(give_back: Option<GiveBack>, ticks_and_ns: TicksAndNs, min_ns: u64, wish: SlowWish) -> Self {
+    pub fn new(
+        give_back: Option<GiveBack>,
+        ticks_and_ns: TicksAndNs,
+        min_ns: u64,
+        selection: SlowSelection,
+    ) -> Self {
         Self {
             threads: FxHashMap::default(),
             clock: None,
             give_back,
             ticks_and_ns,
             min_ns,
-            slow: LastSlow::new(wish),
+            slow: LastSlow::new(selection),
         }
     }
 

@@ -9,7 +9,7 @@ use tracer::layout::sleds;
 use super::pattern::Pattern;
 use super::trace_spec::TraceSpec;
 use super::trace_switch::TraceSwitch;
-use super::trigger::{Arguments, ResultWish, Trigger};
+use super::trigger::{Arguments, ResultSelection, Trigger};
 use super::view_spec::ViewSpec;
 
 /// Of which objects the imported functions are recorded.
@@ -56,7 +56,7 @@ impl Rules {
             at.push(values(text, all).with_context(|| format!("-A {text}"))?);
         }
         for text in &args.results {
-            let result = Trigger { result: ResultWish::AsDeclared, ..Trigger::default() };
+            let result = Trigger { result: ResultSelection::AsDeclared, ..Trigger::default() };
             at.push(values(text, result).with_context(|| format!("-R {text}"))?);
         }
         let imports = match (args.no_libcall, args.nest_libcall) {
@@ -117,7 +117,7 @@ impl Rules {
         let mut trigger = Trigger::default();
         if self.every_value {
             trigger.arguments = Arguments::All;
-            trigger.result = ResultWish::AsDeclared;
+            trigger.result = ResultSelection::AsDeclared;
         }
         self.at
             .iter()

@@ -18,12 +18,12 @@ pub struct Trigger {
     /// Arguments to record.
     pub arguments: Arguments,
     /// Whether the result is recorded, and how.
-    pub result: ResultWish,
+    pub result: ResultSelection,
 }
 
 /// How a function's result is recorded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum ResultWish {
+pub enum ResultSelection {
     /// Not at all.
     #[default]
     None,
@@ -113,7 +113,7 @@ impl Trigger {
             None => (word, None),
         };
         if name == "retval" {
-            self.result = format.map_or(ResultWish::AsDeclared, ResultWish::As);
+            self.result = format.map_or(ResultSelection::AsDeclared, ResultSelection::As);
             return Ok(());
         }
         let (number, is_float) = match (name.strip_prefix("arg"), name.strip_prefix("fparg")) {
@@ -147,7 +147,7 @@ impl Trigger {
         if other.arguments != Arguments::None {
             self.arguments = other.arguments.clone();
         }
-        if other.result != ResultWish::None {
+        if other.result != ResultSelection::None {
             self.result.clone_from(&other.result);
         }
     }
@@ -155,7 +155,7 @@ impl Trigger {
     /// Whether arguments or results are recorded.
     #[must_use]
     pub fn has_values(&self) -> bool {
-        self.arguments != Arguments::None || self.result != ResultWish::None
+        self.arguments != Arguments::None || self.result != ResultSelection::None
     }
 }
 
@@ -175,7 +175,7 @@ mod tests {
             argument(true, 0, Some(ValueFormat::Float(8))),
         ];
         assert_eq!(trigger.arguments, Arguments::Listed(wanted));
-        assert_eq!(trigger.result, ResultWish::As(ValueFormat::Hex(1)));
+        assert_eq!(trigger.result, ResultSelection::As(ValueFormat::Hex(1)));
         for wrong in ["arg0", "args", "depth=x", "time=5m", "speed=3", "arg1/q"] {
             assert!(Trigger::parse(wrong).is_err(), "{wrong}");
         }

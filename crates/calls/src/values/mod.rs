@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use tracer::layout::sleds::arm;
 use tracer::layout::values::{self as layout, ValueItem, written};
 
-use crate::selection::trigger::{Argument, Arguments, ResultWish, Trigger};
+use crate::selection::trigger::{Argument, Arguments, ResultSelection, Trigger};
 use formats::ValueFormat;
 
 /// Name of the file that describes recorded values.
@@ -93,9 +93,9 @@ impl DescribedFunctions {
         }
         let told = signature.and_then(|signature| signature.result.as_ref());
         let result = match &trigger.result {
-            ResultWish::None => None,
-            ResultWish::As(format) => Some(of_format(format, Incoming::General(0), Incoming::Vector(0))),
-            ResultWish::AsDeclared => told.map(of_parameter).map(|(_, items, format)| (items, format)),
+            ResultSelection::None => None,
+            ResultSelection::As(format) => Some(of_format(format, Incoming::General(0), Incoming::Vector(0))),
+            ResultSelection::AsDeclared => told.map(of_parameter).map(|(_, items, format)| (items, format)),
         };
         if arguments.is_empty() && result.is_none() {
             return None;

@@ -13,9 +13,9 @@ const MOST_STEPS: usize = 1 << 18;
 
 /// Of which functions, and from how many ns on a call is slow.
 #[derive(Clone, Debug, Default)]
-pub struct SlowWish(pub Vec<(Pattern, u64)>);
+pub struct SlowSelection(pub Vec<(Pattern, u64)>);
 
-impl SlowWish {
+impl SlowSelection {
     /// Whether any function is asked for.
     #[must_use]
     pub fn is_any(&self) -> bool {
@@ -107,7 +107,7 @@ struct Open {
 /// The last of all threads' slow calls.
 #[derive(Default)]
 pub struct LastSlow {
-    wish: SlowWish,
+    selection: SlowSelection,
     /// By the function's number, as far as they were asked for.
     least_ns: Vec<Option<u64>>,
     /// The one that ended last; `None` before the first.
@@ -119,21 +119,21 @@ pub struct LastSlow {
 impl LastSlow {
     /// None yet.
     #[must_use]
-    pub fn new(wish: SlowWish) -> Self {
-        Self { wish, ..Self::default() }
+    pub fn new(selection: SlowSelection) -> Self {
+        Self { selection, ..Self::default() }
     }
 
     /// What is asked for.
     #[must_use]
-    pub const fn wish(&self) -> &SlowWish {
-        &self.wish
+    pub const fn selection(&self) -> &SlowSelection {
+        &self.selection
     }
 
     /// From how many ns on a call of the function is slow.
     pub fn least_ns(&mut self, function: FunctionId, functions: &Functions) -> Option<u64> {
         let known = self.least_ns.len();
         if function.0 as usize >= known {
-            let new = functions.all()[known..].iter().map(|function| self.wish.least_ns(&function.name));
+            let new = functions.all()[known..].iter().map(|function| self.selection.least_ns(&function.name));
             self.least_ns.extend(new);
         }
         self.least_ns[function.0 as usize]

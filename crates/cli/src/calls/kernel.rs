@@ -6,7 +6,7 @@ use anyhow::Context;
 use calls::recording::kernel::{BLOCK_NAME, FAULT_NAME, NAMES};
 use calls::selection::pattern::{self, Pattern};
 use dso::system_file;
-use record::calls::{CallAddresses, CallSource, KernelFunction, KernelParts, KernelWish};
+use record::calls::{CallAddresses, CallSource, KernelFunction, KernelParts, KernelSelection};
 use record::output_file::write_part;
 use rustc_hash::FxHashMap;
 use std::fmt::Write as _;
@@ -25,18 +25,18 @@ const SUFFIX: &str = "@kernel";
 ///
 /// # Errors
 /// If a filter means no function of the kernel.
-pub fn wanted(args: &RecordSpec) -> anyhow::Result<(KernelParts, KernelWish)> {
+pub fn wanted(args: &RecordSpec) -> anyhow::Result<(KernelParts, KernelSelection)> {
     let mut patterns = Vec::new();
     // The others are about the program's functions.
     let named = args.trace.only.iter().chain(&args.patch);
     patterns.extend(named.filter_map(|filter| filter.strip_suffix(SUFFIX)).map(Pattern::new));
     if !is_wanted(args) {
-        return Ok((KernelParts::default(), KernelWish::default()));
+        return Ok((KernelParts::default(), KernelSelection::default()));
     }
     let functions = if patterns.is_empty() { Vec::new() } else { functions(&patterns)? };
     let depth = args.probes.kernel_depth.unwrap_or(1).max(1);
     let parts = KernelParts { system_calls: true, faults: true, switches: true, blocks: true };
-    Ok((parts, KernelWish { functions, depth }))
+    Ok((parts, KernelSelection { functions, depth }))
 }
 
 /// The selected functions of the kernel.
@@ -64,12 +64,13 @@ fn symbol(line: &str) -> Option<(u64, &str)> {
 
 /// How the kernel's functions are recorded, or why they are not and what is instead: one line.
 #[must_use]
-pub fn told(source: &dyn CallSource, wish: &KernelWish) -> Option<String> {
-    if wish.depth == 0 {
+pub fn told(source: &dyn CallSource, selection: &KernelSelection) -> Option<String> {
+    if selection.depth == 0 {
         return None;
     }
-    let names: Vec<&str> = wish.functions.iter().map(|function| function.name.as_str()).take(3).collect();
-    let what = match (names.is_empty(), wish.functions.len() - names.len()) {
+    let names: Vec<&str> =
+        selection.functions.iter().map(|function| function.name.as_str()).take(3).collect();
+    let what = match (names.is_empty(), selection.functions.len() - names.len()) {
         (true, _) => "kernel functions".to_owned(),
         (false, 0) => names.join(", "),
         (false, more) => format!("{} and {more} more", names.join(", ")),

@@ -27,7 +27,7 @@ use calls::recording::functions::Functions;
 use calls::recording::tail_reader::Tail;
 use calls::selection::rules::Rules;
 use calls::view::live_changes::LiveChanges;
-use calls::view::slow_call::SlowWish;
+use calls::view::slow_call::SlowSelection;
 use display::number;
 
 /// Lines that a screen keeps for what is around the table.
@@ -106,11 +106,11 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         record.max_bytes.is_none(),
         "--max-bytes chooses which single calls are kept, and `live` keeps none; it is of `tally calls record`"
     );
-    let wish = SlowWish(Rules::new(&[], &record.trace)?.take_slow());
-    check_slow(&wish, &record)?;
+    let selection = SlowSelection(Rules::new(&[], &record.trace)?.take_slow());
+    check_slow(&selection, &record)?;
     let named =
         (record.output != Path::new(calls::recording::folder::DEFAULT)).then(|| record.output.clone());
-    let (keep_slow, keep) = if wish.is_any() { (named, false) } else { (None, named.is_some()) };
+    let (keep_slow, keep) = if selection.is_any() { (named, false) } else { (None, named.is_some()) };
     if let Some(dir) = &keep_slow {
         // Not found out when the first slow call is over.
         own_folder::prepare(dir)?;
@@ -132,7 +132,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             (!keep).then_some(::record::sys::mem::give_back as _),
             ::record::sys::time::ticks_and_ns,
             record.min_ns.unwrap_or(0),
-            wish,
+            selection,
         ),
         functions: Functions::new(),
         last: None,
@@ -148,14 +148,14 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 /// Whether slow calls of these functions can be distinguished here.
-fn check_slow(wish: &SlowWish, record: &RecordSpec) -> anyhow::Result<()> {
-    let by_file = wish.0.iter().find(|(pattern, _)| pattern.file().is_some());
+fn check_slow(selection: &SlowSelection, record: &RecordSpec) -> anyhow::Result<()> {
+    let by_file = selection.0.iter().find(|(pattern, _)| pattern.file().is_some());
     if let Some((pattern, _)) = by_file {
         anyhow::bail!("-T {}@slow=: `live` takes functions by name, pattern or /REGEX/", pattern.text());
     }
     let sums_only = record.probes.counts || record.probes.entries;
     anyhow::ensure!(
-        !(wish.is_any() && sums_only),
+        !(selection.is_any() && sums_only),
         "slow= keeps a single call, and --counts and --entries keep none; leave one of them out"
     );
     Ok(())
@@ -163,7 +163,7 @@ fn check_slow(wish: &SlowWish, record: &RecordSpec) -> anyhow::Result<()> {
 
 impl RecordingObserver for LiveCalls {
     fn wants_calls(&self) -> bool {
-        self.tail.slow.wish().is_any()
+        self.tail.slow.selection().is_any()
     }
 
     fn look_at_folder(&mut self, dir: &Path, at_end: bool) -> anyhow::Result<()> {

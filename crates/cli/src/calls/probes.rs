@@ -27,9 +27,9 @@ pub fn run(
     why: &str,
     live: Option<&mut dyn RecordingObserver>,
 ) -> anyhow::Result<ExitCode> {
-    let wish = selection(args, program)?;
-    let chosen = ProbePlan::from(&searched_files(&args.probes.pid, program, &wish)?, &wish)?;
-    start(args, ChosenProbes { plan: chosen, exits: wish.exits }, why, None, live)
+    let selection = selection(args, program)?;
+    let chosen = ProbePlan::from(&searched_files(&args.probes.pid, program, &selection)?, &selection)?;
+    start(args, ChosenProbes { plan: chosen, exits: selection.exits }, why, None, live)
 }
 
 /// The same of a script: what it becomes is recorded.
@@ -62,10 +62,10 @@ fn start(
         filters.forget_slow();
     }
     super::own_folder::prepare(&args.output)?;
-    let (kernel, kernel_wish) = kernel::wanted(args)?;
+    let (kernel, kernel_selection) = kernel::wanted(args)?;
     let counted =
         if mode == CallMode::Totals { probe_filters::counted(args, &filters) } else { CountRules::default() };
-    let options = ProbeOptions { mode, exits, ring_bytes: RING_BYTES, kernel, kernel_wish, counted };
+    let options = ProbeOptions { mode, exits, ring_bytes: RING_BYTES, kernel, kernel_selection, counted };
     let mut session = ProbeSession::start(args, chosen, options, became)?;
     if !args.quiet {
         session.print_plan(why);

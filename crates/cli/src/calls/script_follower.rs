@@ -86,11 +86,11 @@ fn chosen(args: &RecordSpec, program: &Path) -> anyhow::Result<ChosenProbes> {
     if args.patch.is_empty() && SHELLS.contains(&&*name) {
         bail!("{name} is passed over without -P");
     }
-    let wish = selection(args, Some(program))?;
-    let chosen = ProbePlan::from(&searched_files(&args.probes.pid, Some(program), &wish)?, &wish)?;
+    let selection = selection(args, Some(program))?;
+    let chosen = ProbePlan::from(&searched_files(&args.probes.pid, Some(program), &selection)?, &selection)?;
     // The program comes first among the files. A library's functions are selected in what the script is to become.
     if SHELLS.contains(&&*name) && !chosen.functions.iter().any(|function| function.object == 0) {
         bail!("{name} has no function that matches");
     }
-    Ok(ChosenProbes { plan: chosen, exits: wish.exits })
+    Ok(ChosenProbes { plan: chosen, exits: selection.exits })
 }

@@ -6,7 +6,7 @@ mod notices;
 use anyhow::Context;
 use record::calls::{
     CallAddresses, CallEvent, CallEventKind, CallFilters, CallFolder, CallMode, CountRules, Exits,
-    FunctionRules, KernelParts, KernelWish, OpenedSource, ProbeOptions,
+    FunctionRules, KernelParts, KernelSelection, OpenedSource, ProbeOptions,
 };
 use record::output_file::write_part;
 use record::stop_signals::{RunningCommand, SignalRole, StopSignals};
@@ -126,7 +126,7 @@ impl ProbeSession {
             exits: Exits::None,
             ring_bytes: 1 << 20,
             kernel: KernelParts::default(),
-            kernel_wish: KernelWish::default(),
+            kernel_selection: KernelSelection::default(),
             counted: CountRules::default(),
         };
         let opened = record::calls::open(&self.chosen.objects, &self.chosen.functions, &options);

@@ -34,8 +34,8 @@ pub fn lines(slow: &LastSlow, functions: &Functions, since_ns: u64, most: usize)
 #[must_use]
 pub fn head(slow: &LastSlow, functions: &Functions, since_ns: Option<u64>) -> String {
     let Some((call, function)) = slow.last.as_ref().and_then(|call| Some((call, call.function()?))) else {
-        let wish = &slow.wish().0;
-        let wished: Vec<String> = wish
+        let selection = &slow.selection().0;
+        let wished: Vec<String> = selection
             .iter()
             .map(|(pattern, ns)| format!("{} took {}", pattern.text(), number::duration_ns(*ns)))
             .collect();

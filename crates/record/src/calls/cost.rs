@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use dso::{Avma, FileOffset, ObjectFile, Svma};
 
 use super::{
-    CallMode, CountRules, Error, Exits, KernelParts, KernelWish, Leave, OpenedSource, ProbeOptions,
+    CallMode, CountRules, Error, Exits, KernelParts, KernelSelection, Leave, OpenedSource, ProbeOptions,
     ProbedFunction, ProbedObject, source,
 };
 use crate::machine::proc;
@@ -42,13 +42,13 @@ pub struct ProbeCost {
 pub fn cost_per_call(mode: CallMode, exits: Exits) -> Result<Option<ProbeCost>, Error> {
     let Some((path, function)) = own_function() else { return Ok(None) };
     let pid = std::process::id();
-    let (kernel, kernel_wish) = (KernelParts::default(), KernelWish::default());
+    let (kernel, kernel_selection) = (KernelParts::default(), KernelSelection::default());
     let options = ProbeOptions {
         mode,
         exits,
         ring_bytes: 1 << 20,
         kernel,
-        kernel_wish,
+        kernel_selection,
         counted: CountRules::default(),
     };
     let objects = [ProbedObject { path, pid }];

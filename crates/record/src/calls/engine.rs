@@ -18,7 +18,8 @@ use super::layout::{
 };
 use super::links::Links;
 use super::plan::{
-    CountRules, Exits, KernelParts, KernelWish, ProbeOptions, ProbedFunction, ProbedObject, WatchedCounts,
+    CountRules, Exits, KernelParts, KernelSelection, ProbeOptions, ProbedFunction, ProbedObject,
+    WatchedCounts,
 };
 use super::program::{self, Code, Programs};
 use super::{CallSource, Error};
@@ -242,15 +243,15 @@ impl CallSource for CallEngine {
         }
     }
 
-    fn trace_kernel(&mut self, wish: &KernelWish) -> Result<&'static str, Vec<String>> {
-        if wish.functions.is_empty() {
+    fn trace_kernel(&mut self, selection: &KernelSelection) -> Result<&'static str, Vec<String>> {
+        if selection.functions.is_empty() {
             return Err(Vec::new());
         }
-        let by_multi = match self.link_kernel_functions(wish) {
+        let by_multi = match self.link_kernel_functions(selection) {
             Ok(()) => return Ok("kprobe_multi"),
             Err(why) => format!("kprobe_multi: {}", first_part(&why)),
         };
-        match self.link_fentries(wish) {
+        match self.link_fentries(selection) {
             Ok(()) => Ok("fentry and fexit"),
             Err(why) => Err(vec![by_multi, format!("fentry: {}", first_part(&why))]),
         }
@@ -272,8 +273,8 @@ impl CallEngine {
     }
 
     /// Returns first: of an entry that is seen, the return is.
-    fn link_kernel_functions(&mut self, wish: &KernelWish) -> Result<(), Error> {
-        let addresses: Vec<u64> = wish.functions.iter().map(|function| function.address).collect();
+    fn link_kernel_functions(&mut self, selection: &KernelSelection) -> Result<(), Error> {
+        let addresses: Vec<u64> = selection.functions.iter().map(|function| function.address).collect();
         let failed = |error| bpf_error::Error::Attach { program: "on_kernel_enter", reason: chain(&error) };
         let mut links = Vec::new();
         for (program, side) in [("on_kernel_leave", ProbeSide::Return), ("on_kernel_enter", ProbeSide::Entry)]
@@ -285,9 +286,9 @@ impl CallEngine {
         Ok(())
     }
 
-    fn link_fentries(&mut self, wish: &KernelWish) -> Result<(), Error> {
+    fn link_fentries(&mut self, selection: &KernelSelection) -> Result<(), Error> {
         let mut links = Vec::new();
-        for (number, function) in (0u64..).zip(&wish.functions) {
+        for (number, function) in (0u64..).zip(&selection.functions) {
             let id = program::kernel_types()?.id_by_type_name_kind(&function.name, BtfKind::Func);
             let id = id.map_err(|error| load_error("fentry", &error))?;
             for (program, attach) in

@@ -108,8 +108,8 @@ mod tests {
     }
 
     fn options(mode: CallMode, exits: Exits) -> ProbeOptions {
-        let (kernel, kernel_wish) = Default::default();
-        ProbeOptions { mode, exits, ring_bytes: 0, kernel, kernel_wish, counted: CountRules::default() }
+        let (kernel, kernel_selection) = Default::default();
+        ProbeOptions { mode, exits, ring_bytes: 0, kernel, kernel_selection, counted: CountRules::default() }
     }
 
     fn event(kind: CallEventKind, tid: u32, sp: u64, time_ns: u64) -> CallEvent {

@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 use super::ftrace::{FUNCTION, FUNCTION_GRAPH, FunctionGraph};
 use super::layout::{CallEvent, CallEventKind, FunctionSums};
 use super::merge::Merge;
-use super::plan::{KernelWish, WatchedCounts};
+use super::plan::{KernelSelection, WatchedCounts};
 use super::{CallSource, Error};
 use crate::sys::time::Clock;
 
@@ -22,7 +22,7 @@ type MergeMethod = fn(&mut WithKernel) -> Result<&'static str, Vec<String>>;
 /// A source with kernel functions.
 pub struct WithKernel {
     inner: Box<dyn CallSource>,
-    wish: KernelWish,
+    selection: KernelSelection,
     pids: Vec<u32>,
     graph: Option<FunctionGraph>,
     way: Option<&'static str>,
@@ -35,10 +35,10 @@ pub struct WithKernel {
 
 impl WithKernel {
     /// Around what sees the user's functions.
-    pub fn new(inner: Box<dyn CallSource>, wish: KernelWish) -> Self {
+    pub fn new(inner: Box<dyn CallSource>, selection: KernelSelection) -> Self {
         Self {
             inner,
-            wish,
+            selection,
             pids: Vec::new(),
             graph: None,
             way: None,
@@ -51,7 +51,7 @@ impl WithKernel {
 
     /// If callees are selected, methods that see them come first. Methods that see only entries come last.
     fn begin(&mut self) {
-        let alone = self.wish.depth <= 1 && !self.wish.functions.is_empty();
+        let alone = self.selection.depth <= 1 && !self.selection.functions.is_empty();
         let ways: [MergeMethod; 3] = if alone {
             [Self::probes, Self::graph, Self::entries_only]
         } else {
@@ -70,7 +70,7 @@ impl WithKernel {
     }
 
     fn probes(&mut self) -> Result<&'static str, Vec<String>> {
-        self.inner.trace_kernel(&self.wish)
+        self.inner.trace_kernel(&self.selection)
     }
 
     fn graph(&mut self) -> Result<&'static str, Vec<String>> {
@@ -78,15 +78,16 @@ impl WithKernel {
     }
 
     fn entries_only(&mut self) -> Result<&'static str, Vec<String>> {
-        if self.wish.functions.is_empty() {
+        if self.selection.functions.is_empty() {
             return Err(Vec::new());
         }
         self.start(FUNCTION).map(|()| "the function tracer (entries only)")
     }
 
     fn start(&mut self, tracer: &'static str) -> Result<(), Vec<String>> {
-        self.graph =
-            Some(FunctionGraph::start(tracer, &self.pids, &self.wish).map_err(|why| vec![why.to_string()])?);
+        self.graph = Some(
+            FunctionGraph::start(tracer, &self.pids, &self.selection).map_err(|why| vec![why.to_string()])?,
+        );
         Ok(())
     }
 }
@@ -123,14 +124,16 @@ pub fn kernel_functions_by() -> Result<&'static str, NoKernelCalls> {
     };
     let address = text.lines().find_map(symbol).filter(|address| *address > 0);
     let address = address.ok_or(NoKernelCalls::HiddenAddresses)?;
-    let wish =
-        KernelWish { functions: vec![super::KernelFunction { name: NAME.to_owned(), address }], depth: 1 };
+    let selection = KernelSelection {
+        functions: vec![super::KernelFunction { name: NAME.to_owned(), address }],
+        depth: 1,
+    };
     let options = super::ProbeOptions {
         mode: super::CallMode::Events,
         exits: super::Exits::Sites,
         ring_bytes: 1 << 16,
         kernel: super::KernelParts::default(),
-        kernel_wish: wish,
+        kernel_selection: selection,
         counted: super::CountRules::default(),
     };
     let mut source = super::open(&[], &[], &options)?.source;
@@ -226,7 +229,7 @@ impl CallSource for WithKernel {
     fn kernel_functions(&self) -> Vec<u64> {
         match &self.graph {
             Some(graph) => graph.functions().to_vec(),
-            None => self.wish.functions.iter().map(|function| function.address).collect(),
+            None => self.selection.functions.iter().map(|function| function.address).collect(),
         }
     }
 }

@@ -30,7 +30,7 @@ pub use ftrace::start_of as function_start;
 pub use kernel_merge::{NoKernelCalls, kernel_functions_by};
 pub use layout::{CallEvent, CallEventKind, CallMode, FunctionSums, STRAYS};
 pub use plan::{
-    CountRules, Exits, KernelFunction, KernelParts, KernelWish, Leave, ProbeOptions, ProbedFunction,
+    CountRules, Exits, KernelFunction, KernelParts, KernelSelection, Leave, ProbeOptions, ProbedFunction,
     ProbedObject, WatchedCounts,
 };
 pub use source::{CallSource, OpenedSource, open};

@@ -38,7 +38,7 @@ pub struct KernelFunction {
 
 /// Which functions of the kernel are recorded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct KernelWish {
+pub struct KernelSelection {
     /// Only these and what they call; none: all.
     pub functions: Vec<KernelFunction>,
     /// Nested so deep; 0: no function of the kernel at all.
@@ -90,7 +90,7 @@ pub struct ProbeOptions {
     /// Kernel activity to record.
     pub kernel: KernelParts,
     /// Functions of the kernel.
-    pub kernel_wish: KernelWish,
+    pub kernel_selection: KernelSelection,
     /// Which calls are summed up.
     pub counted: CountRules,
 }

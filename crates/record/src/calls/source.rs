@@ -3,7 +3,7 @@
 use super::kernel_merge::WithKernel;
 use super::layout::{CallEvent, FunctionSums};
 use super::perf::PerfEngine;
-use super::plan::{KernelWish, ProbeOptions, ProbedFunction, ProbedObject, WatchedCounts};
+use super::plan::{KernelSelection, ProbeOptions, ProbedFunction, ProbedObject, WatchedCounts};
 use super::{CallEngine, Error};
 
 /// Attached probes. Dropping it takes them away.
@@ -61,7 +61,7 @@ pub trait CallSource {
     ///
     /// # Errors
     /// What the kernel lacks or refuses, for each method.
-    fn trace_kernel(&mut self, _wish: &KernelWish) -> Result<&'static str, Vec<String>> {
+    fn trace_kernel(&mut self, _wish: &KernelSelection) -> Result<&'static str, Vec<String>> {
         Err(vec!["kprobe_multi and fentry need BPF".to_owned()])
     }
 
@@ -99,8 +99,8 @@ pub fn open(
     options: &ProbeOptions,
 ) -> Result<OpenedSource, Error> {
     let boxed = |source: Box<dyn CallSource>| -> Box<dyn CallSource> {
-        let wish = &options.kernel_wish;
-        if wish.depth == 0 { source } else { Box::new(WithKernel::new(source, wish.clone())) }
+        let selection = &options.kernel_selection;
+        if selection.depth == 0 { source } else { Box::new(WithKernel::new(source, selection.clone())) }
     };
     let why = match CallEngine::load(objects.to_vec(), functions.to_vec(), options.clone()) {
         Ok(engine) => return Ok(OpenedSource { source: boxed(Box::new(engine)), why_no_bpf: None }),

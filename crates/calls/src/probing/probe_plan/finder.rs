@@ -22,7 +22,7 @@ pub(super) struct Finder<'a> {
     /// Of a function, where the compiler put what it thinks is seldom run: first address and the one past the last.
     pub(super) cold: FxHashMap<&'a str, (Svma, Svma)>,
     pub(super) lines: SourceFiles<'a>,
-    pub(super) wish: &'a ProbeSelection,
+    pub(super) selection: &'a ProbeSelection,
     pub(super) source: &'a SearchedFile,
     /// Go's code, which goroutines run; empty in a file without.
     pub(super) goroutines: Range<u64>,
@@ -54,7 +54,7 @@ impl Finder<'_> {
     /// Whether a pattern means the function; those that do are noted.
     pub(super) fn means(&self, name: &str, met: &mut FxHashSet<usize>) -> bool {
         let mut any = false;
-        for number in self.wish.meaning(name, self.source.library.as_deref()) {
+        for number in self.selection.meaning(name, self.source.library.as_deref()) {
             met.insert(number);
             any = true;
         }
@@ -63,7 +63,7 @@ impl Finder<'_> {
 
     /// First addresses of the selected functions, ascending.
     pub(super) fn starts(&mut self, met: &mut FxHashSet<usize>) -> BTreeSet<Svma> {
-        let all = self.wish.is_all() && self.source.library.is_none();
+        let all = self.selection.is_all() && self.source.library.is_none();
         let mut starts = self.by_other_names(met);
         for symbol in self.symbols.iter() {
             let is_code = symbol.end > symbol.start && self.file.is_code(symbol.start);
@@ -76,7 +76,7 @@ impl Finder<'_> {
             }
         }
         let mut edge = starts.clone();
-        for _ in 0..self.wish.callees {
+        for _ in 0..self.selection.callees {
             edge = edge
                 .iter()
                 .flat_map(|start| self.callees(*start))
@@ -89,11 +89,11 @@ impl Finder<'_> {
 
     /// Whether the function is of a source file asked for.
     fn is_of_file(&mut self, start: Svma) -> bool {
-        if self.wish.files.is_empty() {
+        if self.selection.files.is_empty() {
             return false;
         }
         let file = self.lines.of(start);
-        file.is_some_and(|file| self.wish.files.iter().any(|wanted| file.ends_with(wanted)))
+        file.is_some_and(|file| self.selection.files.iter().any(|wanted| file.ends_with(wanted)))
     }
 
     /// Functions of this file that the one at `start` calls or jumps to, also those it reaches through the PLT.
@@ -132,7 +132,7 @@ impl Finder<'_> {
             let range = self.range_of(start).ok_or("without a symbol")?;
             return self.probe(&[range], dso::unnamed_function(start), object);
         };
-        if self.wish.exits == Exits::Return && KEEP_RETURN_ADDRESS.contains(&symbol.name) {
+        if self.selection.exits == Exits::Return && KEEP_RETURN_ADDRESS.contains(&symbol.name) {
             return Err(KEEPS);
         }
         // Go's linker marks the convention of assembly by its name.
@@ -154,7 +154,7 @@ impl Finder<'_> {
         let flow_of = |&(start, end): &(Svma, Svma)| dso::function_flow(self.file, start, end);
         let flows: Option<Vec<FunctionFlow>> = ranges.iter().map(flow_of).collect();
         let flows = flows.ok_or("in code of another processor")?;
-        let by_returns = self.wish.exits == Exits::Return;
+        let by_returns = self.selection.exits == Exits::Return;
         if by_returns && ranges[0].0 == self.file.entry() {
             return Err(KEEPS);
         }

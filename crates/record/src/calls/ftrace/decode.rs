@@ -8,7 +8,7 @@ use perfdata::tracepoint::Format;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::super::layout::{CallEvent, CallEventKind};
-use super::super::plan::KernelWish;
+use super::super::plan::KernelSelection;
 use super::error::FtraceError;
 use super::parse_page;
 
@@ -61,7 +61,7 @@ impl FtraceDecoder {
     ///
     /// # Errors
     /// If they are missing or have another layout.
-    pub fn new(formats: &Path, tracer: &str, wish: &KernelWish) -> Result<Self, FtraceError> {
+    pub fn new(formats: &Path, tracer: &str, selection: &KernelSelection) -> Result<Self, FtraceError> {
         let read = |name: &str, field: &'static str| {
             let path = formats.join(name).join("format");
             let text = system_file::read(&path).map_err(FtraceError::of_file(&path))?;
@@ -72,22 +72,22 @@ impl FtraceDecoder {
         } else {
             (read("funcgraph_entry", "func")?, Some(read("funcgraph_exit", "func")?))
         };
-        Ok(Self::of(enter, exit, wish))
+        Ok(Self::of(enter, exit, selection))
     }
 
-    fn of(enter: Shape, exit: Option<Shape>, wish: &KernelWish) -> Self {
+    fn of(enter: Shape, exit: Option<Shape>, selection: &KernelSelection) -> Self {
         let mut decoder = Self {
             enter,
             exit,
-            wanted: wish.functions.iter().map(|function| function.address).collect(),
-            depth: wish.depth.max(1),
+            wanted: selection.functions.iter().map(|function| function.address).collect(),
+            depth: selection.depth.max(1),
             inside: FxHashMap::default(),
             numbers: FxHashMap::default(),
             functions: Vec::new(),
             lost: 0,
         };
         // Numbers begin as in the wish, whichever way records them.
-        for function in &wish.functions {
+        for function in &selection.functions {
             decoder.number(function.address);
         }
         decoder
@@ -218,9 +218,9 @@ mod tests {
 
     fn decoder(wanted: &[u64], depth: u32) -> FtraceDecoder {
         let functions = wanted.iter().map(|address| KernelFunction { name: "f".into(), address: *address });
-        let wish = KernelWish { functions: functions.collect(), depth };
+        let selection = KernelSelection { functions: functions.collect(), depth };
         let enter = shape(ENTRY.as_bytes(), "func").expect("it has all fields");
-        FtraceDecoder::of(enter, Some(Shape { id: 10, ..enter }), &wish)
+        FtraceDecoder::of(enter, Some(Shape { id: 10, ..enter }), &selection)
     }
 
     /// A page of entries (`+`) and exits (`-`): kind, function, depth. One every 10 ns from 1,010 on, all of thread
@@ -282,9 +282,9 @@ mod tests {
 
     #[test]
     fn the_function_tracer_tells_entries_without_time() {
-        let wish = KernelWish { functions: Vec::new(), depth: 1 };
+        let selection = KernelSelection { functions: Vec::new(), depth: 1 };
         let enter = Shape { depth: None, ..shape(ENTRY.as_bytes(), "func").expect("it has all fields") };
-        let seen = run(FtraceDecoder::of(enter, None, &wish), &[('+', 2, 0), ('+', 2, 0)]);
+        let seen = run(FtraceDecoder::of(enter, None, &selection), &[('+', 2, 0), ('+', 2, 0)]);
         assert_eq!(seen, [('+', 2, 1010), ('-', 2, 1010), ('+', 2, 1020), ('-', 2, 1020)]);
     }
 }

@@ -12,7 +12,7 @@ use std::io::Read;
 use std::path::Path;
 
 use super::layout::CallEvent;
-use super::plan::KernelWish;
+use super::plan::KernelSelection;
 use crate::event::tracefs;
 use crate::machine::proc;
 use crate::sys::mem;
@@ -43,7 +43,11 @@ impl FunctionGraph {
     ///
     /// # Errors
     /// If the kernel lacks or refuses something.
-    pub fn start(tracer: &'static str, pids: &[u32], wish: &KernelWish) -> Result<Self, FtraceError> {
+    pub fn start(
+        tracer: &'static str,
+        pids: &[u32],
+        selection: &KernelSelection,
+    ) -> Result<Self, FtraceError> {
         let root = tracefs();
         let offered =
             system_file::read_text(root.join("available_tracers")).map_err(FtraceError::of_file(&root))?;
@@ -52,29 +56,36 @@ impl FunctionGraph {
         }
         place::remove_stale(&root);
         if tracer == FUNCTION {
-            return Self::at(TracerPlace::instance(&root)?, &root, tracer, wish)?.begin(tracer, pids, wish);
+            return Self::at(TracerPlace::instance(&root)?, &root, tracer, selection)?
+                .begin(tracer, pids, selection);
         }
         // Only the top level has filters for functions with their callees and for the depth.
         let busy = match TracerPlace::top_level(&root) {
-            Ok(top) => return Self::at(top, &root, tracer, wish)?.begin(tracer, pids, wish),
+            Ok(top) => return Self::at(top, &root, tracer, selection)?.begin(tracer, pids, selection),
             Err(busy) => busy,
         };
-        if wish.functions.is_empty() {
+        if selection.functions.is_empty() {
             return Err(busy);
         }
-        let alone = Self::at(TracerPlace::instance(&root)?, &root, tracer, wish)?.begin(tracer, pids, wish);
+        let alone =
+            Self::at(TracerPlace::instance(&root)?, &root, tracer, selection)?.begin(tracer, pids, selection);
         alone.map_err(|instance| FtraceError::Everywhere {
             top_level: Box::new(busy),
             instance: Box::new(instance),
         })
     }
 
-    fn at(place: TracerPlace, root: &Path, tracer: &str, wish: &KernelWish) -> Result<Self, FtraceError> {
-        let decoder = FtraceDecoder::new(&root.join("events/ftrace"), tracer, wish)?;
+    fn at(
+        place: TracerPlace,
+        root: &Path,
+        tracer: &str,
+        selection: &KernelSelection,
+    ) -> Result<Self, FtraceError> {
+        let decoder = FtraceDecoder::new(&root.join("events/ftrace"), tracer, selection)?;
         Ok(Self { place, pipes: Vec::new(), decoder, page: vec![0; mem::page_bytes()] })
     }
 
-    fn begin(mut self, tracer: &str, pids: &[u32], wish: &KernelWish) -> Result<Self, FtraceError> {
+    fn begin(mut self, tracer: &str, pids: &[u32], selection: &KernelSelection) -> Result<Self, FtraceError> {
         let write = |file: &str, text: &str| self.place.write(file, text);
         write("tracing_on", "0")?;
         write("trace_clock", "mono")?;
@@ -85,10 +96,10 @@ impl FunctionGraph {
         // Not on every kernel: then what is forked is not traced in the kernel.
         let _ = write("options/function-fork", "1");
         let names =
-            wish.functions.iter().map(|function| function.name.as_str()).collect::<Vec<_>>().join(" ");
+            selection.functions.iter().map(|function| function.name.as_str()).collect::<Vec<_>>().join(" ");
         if self.place.is_top_level() {
             write("set_graph_function", &names)?;
-            write("max_graph_depth", &wish.depth.to_string())?;
+            write("max_graph_depth", &selection.depth.to_string())?;
         } else {
             // Without a filter every kernel function would be traced.
             write("set_ftrace_filter", &names)?;
