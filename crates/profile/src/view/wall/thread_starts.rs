@@ -12,6 +12,9 @@ use rustc_hash::FxHashMap;
 /// How the names of Python's functions between a thread's start and the function that it was given end.
 const PYTHON_PLUMBING: &str = " (threading.py)";
 
+/// How Java's main thread begins.
+const JAVA_PLUMBING: [&str; 5] = ["ThreadJavaMain", "JavaMain", "Interpreter", "call_stub", "StubRoutines"];
+
 /// Finds the first function of threads that have the name of another one of their process. The first thread of a
 /// process needs none: it runs the program's `main`.
 pub(super) fn name_by_start(profile: &Profile, classes: &Classes, rows: &mut [ThreadRow]) {
@@ -78,6 +81,7 @@ fn first_own<'n>(mut names: impl Iterator<Item = &'n str>) -> Option<String> {
     };
     let is_own = |name: &&str| {
         let is_start = is_thread_start(name) || is_plumbing(name) || name.ends_with(PYTHON_PLUMBING);
+        let is_start = is_start || JAVA_PLUMBING.iter().any(|begin| name.starts_with(begin));
         !is_start && !dso::is_unnamed_function(name)
     };
     let first = names.find(is_own).map(without_file)?;
@@ -100,6 +104,7 @@ mod tests {
         assert_eq!(name(&lambda), named("main::{lambda#1}"));
         let rust = ["std::sys::thread::unix::Thread::new::thread_start", "app::serve"];
         assert_eq!(name(&rust), named("app::serve"));
+        assert_eq!(name(&["ThreadJavaMain", "Interpreter", "App.main"]), named("App.main"));
         assert_eq!(name(&["posix", "step"]), named("posix"));
         assert_eq!(name(&["std::thread::_Invoker"]), None);
     }
