@@ -8,6 +8,8 @@ mod export;
 mod go;
 #[path = "it/jit.rs"]
 mod jit;
+#[path = "it/mcp.rs"]
+mod mcp;
 #[path = "it/python.rs"]
 mod python;
 #[path = "it/runtimes.rs"]

@@ -3,6 +3,7 @@
 use crate::check::baseline::Baseline;
 use crate::export::folded::to_text;
 use crate::import::{folded, perf_config, perf_script};
+use crate::mcp::{self, CommandOutput, McpStep, RunRights};
 
 /// Every fuzz target with its name.
 #[expect(clippy::type_complexity, reason = "every crate with parsers offers this same type")]
@@ -11,7 +12,26 @@ pub const TARGETS: &[(&str, fn(&[u8]))] = &[
     ("folded_text", folded_text),
     ("perf_config_text", perf_config_text),
     ("check_baseline", check_baseline),
+    ("mcp_messages", mcp_messages),
 ];
+
+/// Reads any bytes as an assistant's message: each reply is one line of JSON.
+fn mcp_messages(data: &[u8]) {
+    let _ = mcp::parse_message(data);
+    match mcp::handle(data, RunRights::MayRun) {
+        McpStep::Reply(reply) => {
+            assert!(!reply.contains('\n'), "{reply}");
+            assert!(serde_json::from_str::<serde_json::Value>(&reply).is_ok(), "{reply}");
+        }
+        McpStep::Call(_, call) => {
+            // The rest of a folded text, a JSON text and a listing go through the answers.
+            let stdout = String::from_utf8_lossy(data).into_owned();
+            let _ =
+                mcp::answer(&call, &CommandOutput { stdout, status: Some(0), ..CommandOutput::default() });
+        }
+        McpStep::Silence => {}
+    }
+}
 
 /// Reads any bytes as a baseline; what was read, written and read again must be the same.
 fn check_baseline(data: &[u8]) {

@@ -14,4 +14,5 @@ pub mod check;
 pub mod export;
 pub mod fuzz;
 pub mod import;
+pub mod mcp;
 pub mod page;

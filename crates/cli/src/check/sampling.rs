@@ -3,9 +3,8 @@
 use crate::flags::recording::SamplingArgs;
 use crate::reading::load::{self, Progress};
 use crate::reading::{damage, wall};
-use anyhow::{Context, bail};
+use anyhow::bail;
 use profile::view::check::{MachineFacts, RunCost, SampledRuns};
-use profile::view::diff::is_time;
 use record::opts::{Output, RecordOpts};
 use record::scratch::ScratchFolder;
 use record::{Target, features, record};
@@ -80,28 +79,12 @@ impl RecordedSide {
             is_whole: !files.iter().any(|path| damage::is_named(path)),
         })
     }
-
-    /// True if its values are ns of CPU time.
-    #[must_use]
-    pub fn is_time(&self) -> bool {
-        is_time(&self.sampled.event)
-    }
 }
 
 /// The machine that tally runs on.
 #[must_use]
 pub fn this_machine() -> MachineFacts {
     MachineFacts::of_features(&features::of_machine(&RecordOpts::default(), &[]))
-}
-
-/// Refuses recordings of different events.
-///
-/// # Errors
-/// The events' names.
-pub fn refuse_other_event(before: &SampledRuns, after: &SampledRuns) -> anyhow::Result<()> {
-    (before.event == after.event)
-        .then_some(())
-        .with_context(|| format!("the recordings are of {} and {}", before.event, after.event))
 }
 
 /// The path of a source file below this folder as a CI system knows it; others stay as they are.

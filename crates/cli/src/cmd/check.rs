@@ -1,21 +1,22 @@
 //! `tally check`: fails if a program costs more than before.
 
 use crate::check::measuring::{NotMeasured, Stopwatch};
-use crate::check::sampling::{RecordedSide, refuse_other_event, sample, source_path, this_machine};
+use crate::check::sampling::{RecordedSide, sample, source_path, this_machine};
 use crate::cmd::diff::sides;
 use crate::stat::compare::split_command;
 use crate::stat::outcome::joined;
 use crate::terminal::out;
-use crate::text;
 use anyhow::{Context, bail};
 use display::number::count_of;
 use display::term;
 use dso::FileRule;
 use exchange::check::baseline::{Baseline, MAX_BYTES};
 use exchange::check::reports::{self, ReportWriter};
+use exchange::check::screen::{self, CheckScreen};
 use profile::view::check::{
     CheckOutcome, CheckPlan, CheckResult, CheckedSide, CostMeasure, RunOrder, SampledRuns,
 };
+use profile::view::diff::is_time;
 use record::output_file::write_export;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -108,7 +109,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 fn checked(args: &Args) -> anyhow::Result<ExitCode> {
     if !args.files.is_empty() {
         let outcome = of_recordings(args)?;
-        out::text(&text::check::draw(&outcome, term::width(), term::colours_stdout()))?;
+        out::text(&screen::draw(
+            &outcome,
+            CheckScreen { width: term::width(), colour: term::colours_stdout() },
+        ))?;
         return finish(args, &outcome);
     }
     if args.command.is_empty() {
@@ -131,7 +135,7 @@ fn checked(args: &Args) -> anyhow::Result<ExitCode> {
     let order = if args.against.is_some() { RunOrder::Alternating } else { RunOrder::Separate };
     let outcome = compare(old, new, &plan(args, order, None))?;
     let colour = term::colours_stderr();
-    out::screen(&text::check::draw(&outcome, term::width(), colour), colour)?;
+    out::screen(&screen::draw(&outcome, CheckScreen { width: term::width(), colour }), colour)?;
     finish(args, &outcome)
 }
 
@@ -199,11 +203,12 @@ fn of_recordings(args: &Args) -> anyhow::Result<CheckOutcome> {
         |files: &[PathBuf]| files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>().join(" ");
     let names = [name(&before), name(&after)];
     let [before, after] = [RecordedSide::load(&before)?, RecordedSide::load(&after)?];
-    refuse_other_event(&before.sampled, &after.sampled)?;
+    let [old_event, event] = [&before.sampled.event, &after.sampled.event];
+    anyhow::ensure!(old_event == event, "the recordings are of {old_event} and {event}");
     if !before.is_whole || !after.is_whole {
         bail!("not decided: a recording is not whole");
     }
-    let event = (!after.is_time()).then(|| after.sampled.event.clone());
+    let event = (!is_time(event)).then(|| event.clone());
     let [old_name, new_name] = names;
     let side = |name: String, side: RecordedSide| CheckedSide {
         name,

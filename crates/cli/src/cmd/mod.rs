@@ -22,6 +22,7 @@ pub mod kallsyms;
 pub mod list;
 pub mod lock;
 pub mod locks;
+pub mod mcp;
 pub mod probe;
 pub mod record;
 pub mod report;
@@ -82,6 +83,7 @@ commands! {
     List: list,
     Lock: lock,
     Locks: locks,
+    Mcp: mcp,
     Probe: probe,
     Record: record,
     Report: report,

@@ -52,6 +52,7 @@ pub(super) const PURPOSES: &[Purpose] = &[
         &[
             ("archive", "write one file that is read without the programs"),
             ("export", "write it for pprof, speedscope, Firefox, Perfetto"),
+            ("mcp", "answer an assistant's questions about recordings"),
             ("evlist", "list the events of a recording"),
             ("buildid-cache", "list, add, remove the files kept by build-id"),
             ("buildid-list", "list the build-ids of the files in a recording"),

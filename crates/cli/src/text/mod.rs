@@ -3,7 +3,6 @@
 pub mod annotate;
 pub mod blame;
 pub mod callgraph;
-pub mod check;
 pub mod critical;
 pub mod diff;
 pub mod findings;

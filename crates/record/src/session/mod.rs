@@ -2,6 +2,7 @@
 //! writes.
 
 mod begin;
+pub mod bounded_command;
 pub mod control;
 pub mod count;
 mod end;

@@ -1,10 +1,9 @@
 //! The screen of `tally check`: the decision, costs before and now, functions to blame. At most 28 lines.
 
-use crate::terminal::out::harmless;
+use super::wording::{change_text, cost_text, headline, interval_text, note_text, plain};
 use display::fit::{cut, wrap};
 use display::number::count_of;
 use display::term::{Paint, paint};
-use exchange::check::wording::{change_text, cost_text, headline, interval_text, note_text};
 use profile::view::check::{CheckOutcome, CheckResult, ComparedCost, FunctionGrowth};
 
 /// Functions shown.
@@ -14,9 +13,19 @@ const MOST_NOTES: usize = 6;
 /// Widest screen.
 const WIDEST: usize = 100;
 
-/// The screen with a line end after each line. `colour`: with colours.
+/// What the screen is drawn for.
+#[derive(Clone, Copy, Debug)]
+pub struct CheckScreen {
+    /// Columns.
+    pub width: usize,
+    /// With colours.
+    pub colour: bool,
+}
+
+/// The screen with a line end after each line.
 #[must_use]
-pub fn draw(outcome: &CheckOutcome, width: usize, colour: bool) -> String {
+pub fn draw(outcome: &CheckOutcome, on: CheckScreen) -> String {
+    let CheckScreen { width, colour } = on;
     let width = width.clamp(40, WIDEST);
     let hue = match outcome.result {
         Some(CheckResult::Grew) => Paint::Red,
@@ -24,7 +33,7 @@ pub fn draw(outcome: &CheckOutcome, width: usize, colour: bool) -> String {
         _ => Paint::Yellow,
     };
     let mut lines: Vec<String> = Vec::new();
-    for line in wrap(&format!("tally check: {}", harmless(&headline(outcome))), width) {
+    for line in wrap(&format!("tally check: {}", plain(&headline(outcome))), width) {
         lines.push(paint(&line, hue, colour));
     }
     lines.push(String::new());
@@ -38,7 +47,7 @@ pub fn draw(outcome: &CheckOutcome, width: usize, colour: bool) -> String {
         let more = outcome.growths.len().saturating_sub(MOST_FUNCTIONS);
         lines.extend((more > 0).then(|| format!("  and {}", count_of(more as u64, "other", "others"))));
     }
-    let notes: Vec<String> = notes(outcome).iter().flat_map(|note| wrap(&harmless(note), width)).collect();
+    let notes: Vec<String> = notes(outcome).iter().flat_map(|note| wrap(&plain(note), width)).collect();
     if !notes.is_empty() {
         lines.push(String::new());
         lines.extend(notes.into_iter().take(MOST_NOTES));
@@ -51,7 +60,7 @@ fn costs(outcome: &CheckOutcome) -> Vec<String> {
     let row = |cost: &ComparedCost| {
         format!(
             "  {:<13}{:>14}{:>14}{:>10}   {}",
-            cut(&harmless(&cost.name), 13),
+            cut(&plain(&cost.name), 13),
             cost_text(cost.before, cost.unit),
             cost_text(cost.after, cost.unit),
             change_text(cost),
@@ -68,7 +77,7 @@ fn sides(outcome: &CheckOutcome) -> String {
     let (before, after) = (&outcome.before, &outcome.after);
     let sides =
         format!("before: {} of {}; now: {}", runs(before.runs.len()), before.name, runs(after.runs.len()));
-    format!("  {}", harmless(&format!("{sides} of {}", after.name)))
+    format!("  {}", plain(&format!("{sides} of {}", after.name)))
 }
 
 fn function(outcome: &CheckOutcome, growth: &FunctionGrowth) -> String {
@@ -81,7 +90,7 @@ fn function(outcome: &CheckOutcome, growth: &FunctionGrowth) -> String {
     let place = if place.is_empty() { String::new() } else { format!(" ({place})") };
     let was = if growth.before > 0.0 { format!(", was {}", text(growth.before)) } else { ", new".to_owned() };
     let grown = format!("+{}", text(growth.grown()));
-    harmless(&format!("  {grown:>12}  {}{place}: {}{was}", function.name, text(function.cost))).into_owned()
+    plain(&format!("  {grown:>12}  {}{place}: {}{was}", function.name, text(function.cost)))
 }
 
 fn notes(outcome: &CheckOutcome) -> Vec<String> {
@@ -140,10 +149,10 @@ mod tests {
     fn the_screen_begins_with_the_decision_and_names_the_function() {
         let before = side("base.json", 1000.0, &[("parse", 600.0), ("hash", 20.0)]);
         let after = side("./app", 1120.0, &[("parse", 602.0), ("hash", 135.0)]);
-        let text = draw(&outcome(before, after), 80, false);
+        let text = draw(&outcome(before, after), CheckScreen { width: 80, colour: false });
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[0], "tally check: slower: CPU time grew by 12.0 % (limit 5 %)");
-        assert!(text.contains("\n  CPU time            1.000 s       1.120 s    +12.0 %   +11."), "{text}");
+        assert!(text.contains("\n  CPU time            1.000 s       1.120 s   +12.0 %   +11."), "{text}");
         assert!(text.contains("+115.0 ms  hash (table.c:88): 135.0 ms, was 20.00 ms\n"), "{text}");
         assert!(!text.contains("parse"), "{text}");
     }
@@ -156,7 +165,7 @@ mod tests {
         let mut outcome = outcome(side("base.json", 1000.0, &[]), after);
         let other = MachineDifference::Cpu("a long name ".repeat(20), String::new());
         outcome.notes = vec![CheckNote::OtherMachine(other); 4];
-        let text = draw(&outcome, 80, false);
+        let text = draw(&outcome, CheckScreen { width: 80, colour: false });
         assert!(text.lines().count() <= 28, "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     }

@@ -1,0 +1,128 @@
+//! `tally mcp`, asked by a scripted client.
+
+use super::TALLY;
+use record::scratch::ScratchFolder;
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+/// Calls that an assistant needs at most to find a culprit, and tokens of all answers.
+const MOST_CALLS: usize = 4;
+const MOST_TOKENS: usize = 6000;
+
+/// A client with its server.
+struct Client {
+    server: Child,
+    to: Option<ChildStdin>,
+    from: BufReader<ChildStdout>,
+    tokens: usize,
+}
+
+impl Client {
+    fn start(folder: &Path, flags: &[&str]) -> Self {
+        let mut command = Command::new(TALLY);
+        command.arg("mcp").args(flags).current_dir(folder).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut server = command.spawn().expect("tally runs");
+        let (to, from) = (server.stdin.take(), server.stdout.take().expect("its output"));
+        Self { server, to, from: BufReader::new(from), tokens: 0 }
+    }
+
+    /// The reply to a line.
+    fn line(&mut self, line: &str) -> Value {
+        let to = self.to.as_mut().expect("its input");
+        writeln!(to, "{line}").expect("it reads");
+        let mut reply = String::new();
+        self.from.read_line(&mut reply).expect("it answers");
+        serde_json::from_str(&reply).expect("JSON")
+    }
+
+    /// The text that a tool answers, and whether it failed.
+    fn call(&mut self, name: &str, arguments: &Value) -> (String, bool) {
+        let params = json!({ "name": name, "arguments": arguments });
+        let request = json!({ "jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params });
+        let reply = self.line(&request.to_string());
+        let result = &reply["result"];
+        let text = result["content"][0]["text"].as_str().unwrap_or_else(|| panic!("no answer: {reply}"));
+        self.tokens += text.chars().count() / 4;
+        (text.to_owned(), result["isError"] == true)
+    }
+
+    fn end(mut self) -> Option<i32> {
+        self.to = None;
+        self.server.wait().expect("it ends").code()
+    }
+}
+
+/// The call that an answer ends with.
+fn next_of(answer: &str) -> Option<(String, Value)> {
+    let next = answer.lines().last()?.strip_prefix("next: ")?;
+    let (name, rest) = next.split_once(' ')?;
+    let arguments = rest.rsplit_once(" (")?.0;
+    Some((name.to_owned(), serde_json::from_str(arguments).ok()?))
+}
+
+#[test]
+fn a_client_lists_tools_asks_and_is_told_what_is_wrong() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings");
+    let mut client = Client::start(&folder, &[]);
+    let hello = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18"}}"#;
+    assert_eq!(client.line(hello)["result"]["serverInfo"]["name"], "tally");
+    assert_eq!(client.line("{nonsense")["error"]["code"], -32700);
+    let tools = client.line(r#"{"jsonrpc":"2.0","id":2,"method":"tools/list"}"#);
+    assert_eq!(tools["result"]["tools"].as_array().map(Vec::len), Some(9));
+    let (tree, failed) = client.call("tree", &json!({ "recording": "chains.data" }));
+    assert!(!failed && tree.starts_with("total    own  function\n"), "{tree}");
+    assert!(next_of(&tree).is_some(), "{tree}");
+    let (short, _) = client.call("waits", &json!({ "recording": "switches.data", "max_tokens": 100 }));
+    assert!(short.chars().count() <= 400, "{short}");
+    let (why, failed) = client.call("verdict", &json!({ "recording": "none.data" }));
+    assert!(failed && why.contains("can't open none.data"), "{why}");
+    let (why, failed) = client.call("verdict", &json!({ "recording": "../golden/timeline/wait.data" }));
+    assert!(failed && why.contains("--allow-any-path"), "{why}");
+    assert_eq!(client.end(), Some(0));
+}
+
+/// A test program with its options for gcc, its arguments, and a word that names the culprit.
+const PROGRAMS: [(&str, &[&str], &[&str], &str); 7] = [
+    ("knapsack", &["-DOLD"], &["200"], "fill"),
+    ("convoy", &[], &["4", "200"], "taken in work"),
+    ("chain", &[], &[], "crunch"),
+    ("faults", &[], &["20"], "touch"),
+    ("split", &[], &["1"], "wait_for_lock"),
+    ("disk", &[], &[], "pread"),
+    ("pool", &[], &[], "job"),
+];
+
+#[test]
+#[ignore = "live: records on this machine"]
+fn a_client_that_follows_next_calls_finds_each_culprit() {
+    let folder = ScratchFolder::private("mcp").expect("a folder");
+    let folder = folder.path();
+    for (name, flags, words, culprit) in PROGRAMS {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/programs/{name}.c"));
+        let mut gcc = Command::new("gcc");
+        gcc.args(["-g", "-O2", "-pthread", "-o", name]).args(flags).arg(source).current_dir(folder);
+        if !gcc.status().is_ok_and(|status| status.success()) {
+            return println!("skipped: no working gcc");
+        }
+        let mut client = Client::start(folder, &["--allow-run"]);
+        let command: Vec<String> =
+            [&[format!("./{name}").as_str()], words].concat().iter().map(|word| (*word).to_owned()).collect();
+        let mut call = ("record".to_owned(), json!({ "command": command, "seconds": 20 }));
+        let mut read = String::new();
+        let mut calls = 0;
+        while calls < MOST_CALLS && !read.contains(culprit) {
+            let (answer, failed) = client.call(&call.0, &call.1);
+            if failed && calls == 0 {
+                return println!("skipped: can't record: {answer}");
+            }
+            assert!(!failed, "{name}: {call:?}: {answer}");
+            (calls, read) = (calls + 1, read + &answer + "\n");
+            call = next_of(&answer).unwrap_or_else(|| panic!("{name}: no next call: {answer}"));
+        }
+        assert!(read.contains(culprit), "{name}: no {culprit} in {calls} calls:\n{read}");
+        assert!(client.tokens <= MOST_TOKENS, "{name}: {} tokens", client.tokens);
+        assert_eq!(client.end(), Some(0));
+    }
+}
