@@ -130,7 +130,9 @@ fn commands(screen: &str) -> BTreeSet<String> {
         let Some((_, words)) = command.split_once(' ') else { continue };
         let (name, rest) = words.split_once(' ').unwrap_or((words, ""));
         let records = ["run", "record"].contains(&name);
-        let is_ours = !["top", "doctor"].contains(&name) && name.chars().all(|c| c.is_ascii_lowercase());
+        let is_prose = ["itself", "set"].contains(&name);
+        let is_ours =
+            !is_prose && !["top", "doctor"].contains(&name) && name.chars().all(|c| c.is_ascii_lowercase());
         if is_ours && !name.is_empty() && (!records || rest.contains(" -- ")) {
             found.insert(command.to_owned());
         }
@@ -164,7 +166,7 @@ mod tests {
     fn commands_are_found_in_notes_lists_and_brackets() {
         let screen = "files perf.data (1 kB; browse: tally report)\n  no graph (tally flame -o out.svg)\n\
                       next: tally locks\n then tally report -i faults.data: which code waits\n\
-                      what ran was not recorded: tally run -a does; most for tally (itself)\n";
+                      what ran was not recorded: tally run -a does; most for tally itself (more)\n";
         let found: Vec<String> = commands(screen).into_iter().collect();
         assert_eq!(
             found,
