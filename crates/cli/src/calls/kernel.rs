@@ -64,7 +64,7 @@ fn symbol(line: &str) -> Option<(u64, &str)> {
 
 /// How the kernel's functions are recorded, or why they are not and what is instead: one line.
 #[must_use]
-pub fn told(source: &dyn CallSource, selection: &KernelSelection) -> Option<String> {
+pub fn status(source: &dyn CallSource, selection: &KernelSelection) -> Option<String> {
     if selection.depth == 0 {
         return None;
     }

@@ -45,8 +45,9 @@ const CLEAR: &str = "\x1b[H\x1b[J";
 #[command(after_help = "\
 On a terminal the table is drawn in place, elsewhere one follows the other. Ctrl-C prints the last one and ends.
 What chooses functions and programs is as in `tally calls record`. By uprobes only sums are made, in the kernel.
-Calls/s, the share of the time and the line of p99s are of the time since the table before. A call is counted when it ends; the outermost of a recursion brings the total. -T FUNC@slow=TIME also shows the last
-call of FUNC that took so long, and what it did; -o DIR then keeps that one call, with all in it, as a recording.
+Calls/s, Time and the p99 trend are for the interval since the last table. A call is counted when it ends; of a recursion,
+only the outermost call counts for the total. -T FUNC@slow=TIME also shows the last call of FUNC that took so long, and
+what it did; -o DIR then keeps that one call, with all in it, as a recording.
 
 Examples:
   tally calls live ./app                          a program built with -pg or the like: all its functions

@@ -133,11 +133,11 @@ pub fn run_with(args: &RecordSpec, live: Option<&mut dyn RecordingObserver>) -> 
     check(&program, &found, &rules)?;
     let tracer = prepare(&args.output, &program, &found)?;
     let tells = !args.quiet && live.is_none();
-    let told = if tells { OverheadEstimate::now(args, &tracer, &found) } else { None };
+    let estimate = if tells { OverheadEstimate::now(args, &tracer, &found) } else { None };
     let opened = LateObjects::new(&args.output.canonicalize()?, &program, &rules)?;
     let ended = launch::run(args, tracer.environment(&found), opened, live)?;
     if tells {
-        summary::print_summary(args, &tracer, &ended, told.as_ref())?;
+        summary::print_summary(args, &tracer, &ended, estimate.as_ref())?;
     }
     Ok(ExitCode::from(ended.status))
 }

@@ -10,7 +10,8 @@ use calls::recording::functions::Functions;
 use calls::recording::kernel;
 use calls::view::live_changes::LiveChanges;
 use display::change_columns::ChangeColumns;
-use display::{number, term};
+use display::number;
+use display::term::{self, Paint, paint};
 
 /// What lines are sorted by, largest first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -91,10 +92,6 @@ const RIGHT: [Column; 6] = [
 ];
 /// The total's two halves, where switches between threads were recorded.
 const SPLIT: [Column; 2] = [("On CPU", |stats| Some(stats.on_ns())), ("Off CPU", |stats| Some(stats.off_ns))];
-
-/// Functions without new calls are dim in a table that is drawn again and again.
-const DIM: &str = "\x1b[2m";
-const RESET: &str = "\x1b[0m";
 
 /// Columns that go first where there is no room for all.
 const LESS_TOLD: [&str; 5] = ["Min", "p90", "p50", "Avg", "Self"];
@@ -181,8 +178,8 @@ pub fn write_within(
         let change = change
             .map_or_else(String::new, |change| extra.cells(change.calls_per_s, change.percent, &change.p99s));
         let line = format!("{}{count:>12} {} {change}{name}", cells(&left), cells(&right));
-        let [dim, reset] = if is_still && term::colours_stdout() { [DIM, RESET] } else { ["", ""] };
-        writeln!(out, "{dim}{line}{reset}")?;
+        // Functions without new calls are dim in a table that is drawn again and again.
+        writeln!(out, "{}", paint(&line, Paint::Dim, is_still && term::colours_stdout()))?;
     }
     Ok(())
 }

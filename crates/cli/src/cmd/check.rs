@@ -2,7 +2,7 @@
 
 use crate::check::measuring::{NotMeasured, Stopwatch};
 use crate::check::sampling::{RecordedSide, sample, source_path, this_machine};
-use crate::cmd::diff::sides;
+use crate::cmd::diff::{percentage, sides};
 use crate::stat::compare::split_command;
 use crate::stat::outcome::joined;
 use crate::terminal::out;
@@ -259,10 +259,7 @@ fn finish(args: &Args, outcome: &CheckOutcome) -> anyhow::Result<ExitCode> {
 
 /// `5%` or `5` as 0.05.
 fn parse_limit(text: &str) -> Result<f64, String> {
-    let number = text.trim().trim_end_matches('%').trim();
-    let value: Option<f64> = number.parse().ok();
-    let value = value.filter(|value| value.is_finite() && *value >= 0.0);
-    value.map(|percent| percent / 100.0).ok_or_else(|| format!("'{text}' is not a percentage"))
+    percentage(text).map(|percent| percent / 100.0).ok_or_else(|| format!("'{text}' is not a percentage"))
 }
 
 #[cfg(test)]

@@ -255,12 +255,13 @@ fn style(args: &Args) -> anyhow::Result<DiffText> {
 }
 
 fn parse_percent(text: &str) -> anyhow::Result<f64> {
-    let number = text.trim().trim_end_matches('%').trim();
-    let value: f64 = number.parse().with_context(|| format!("--fail-above {text}: not a percentage"))?;
-    if !value.is_finite() || value < 0.0 {
-        bail!("--fail-above {text}: not a percentage");
-    }
-    Ok(value)
+    percentage(text).with_context(|| format!("--fail-above {text}: not a percentage"))
+}
+
+/// The number of `5%` or `5`; `None` if it is negative or no number.
+pub(crate) fn percentage(text: &str) -> Option<f64> {
+    let number: Option<f64> = text.trim().trim_end_matches('%').trim().parse().ok();
+    number.filter(|value| value.is_finite() && *value >= 0.0)
 }
 
 #[cfg(test)]

@@ -264,7 +264,7 @@ fn idle_groups(rows: &[&ThreadRow]) -> Vec<String> {
     let mut groups: Vec<(String, u64, u64, u64)> = Vec::new();
     for row in rows {
         let (idle, life) = (row.times.idle_ns, row.life_ns);
-        let name = row.start.as_ref().map_or_else(|| row.comm.clone(), |_| row.label());
+        let name = row.own_name();
         match groups.iter_mut().find(|group| group.0 == name) {
             Some(group) => (group.1, group.2, group.3) = (group.1 + 1, group.2 + idle, group.3 + life),
             None => groups.push((name, 1, idle, life)),

@@ -236,7 +236,7 @@ pub fn to_json(screen: &FirstScreen) -> Value {
     let headline = |line: &Headline| json!({ "claim": line.claim, "detail": line.detail, "fix": line.fix, "why": line.why });
     let functions = screen.hot.functions.iter().map(|row| {
         json!({
-            "function": row.name, "dso": row.dso, "line": row.line,
+            "function": row.name, "dso": row.dso, "line": row.line(),
             "self_percent": percent(row.own), "total_percent": percent(row.total),
         })
     });

@@ -16,7 +16,9 @@ const STRINGS: [&str; 2] = [
 const PARTS: [&str; 6] = [".cold", ".isra", ".part", ".constprop", ".lto_priv", ".llvm"];
 
 /// The demangled `name` in short, so that the instances of a template, and the parts of a function, have one name:
-/// `std::vector<…>::push_back`, `sort_tail` of `sort_tail.isra.0`, `JS:handler app.js:2:9` of all compilers' code. A name whose brackets don't match is unchanged.
+/// `std::vector<…>::push_back`, `sort_tail` of `sort_tail.isra.0`; so that the code
+/// that V8's compilers make of a function has one: `JS:handler app.js:2:9`. A name whose brackets don't match is
+/// unchanged.
 #[must_use]
 pub fn brief(name: &str) -> Cow<'_, str> {
     if let Some(function) = name.strip_prefix("JS:") {

@@ -1,9 +1,10 @@
 //! The screen of `tally check`: the decision, costs before and now, functions to blame. At most 28 lines.
 
-use super::wording::{change_text, cost_text, headline, interval_text, note_text, plain};
+use super::wording::{change_text, cost_text, headline, interval_text, note_text};
 use display::fit::{cut, wrap};
 use display::number::count_of;
 use display::term::{Paint, paint};
+use perfdata::text::harmless;
 use profile::view::check::{CheckOutcome, CheckResult, ComparedCost, FunctionGrowth};
 
 /// Functions shown.
@@ -33,7 +34,7 @@ pub fn draw(outcome: &CheckOutcome, on: CheckScreen) -> String {
         _ => Paint::Yellow,
     };
     let mut lines: Vec<String> = Vec::new();
-    for line in wrap(&format!("tally check: {}", plain(&headline(outcome))), width) {
+    for line in wrap(&format!("tally check: {}", harmless(&headline(outcome))), width) {
         lines.push(paint(&line, hue, colour));
     }
     lines.push(String::new());
@@ -47,7 +48,7 @@ pub fn draw(outcome: &CheckOutcome, on: CheckScreen) -> String {
         let more = outcome.growths.len().saturating_sub(MOST_FUNCTIONS);
         lines.extend((more > 0).then(|| format!("  and {}", count_of(more as u64, "other", "others"))));
     }
-    let notes: Vec<String> = notes(outcome).iter().flat_map(|note| wrap(&plain(note), width)).collect();
+    let notes: Vec<String> = notes(outcome).iter().flat_map(|note| wrap(&harmless(note), width)).collect();
     if !notes.is_empty() {
         lines.push(String::new());
         lines.extend(notes.into_iter().take(MOST_NOTES));
@@ -60,7 +61,7 @@ fn costs(outcome: &CheckOutcome) -> Vec<String> {
     let row = |cost: &ComparedCost| {
         format!(
             "  {:<13}{:>14}{:>14}{:>10}   {}",
-            cut(&plain(&cost.name), 13),
+            cut(&harmless(&cost.name), 13),
             cost_text(cost.before, cost.unit),
             cost_text(cost.after, cost.unit),
             change_text(cost),
@@ -77,7 +78,7 @@ fn sides(outcome: &CheckOutcome) -> String {
     let (before, after) = (&outcome.before, &outcome.after);
     let sides =
         format!("before: {} of {}; now: {}", runs(before.runs.len()), before.name, runs(after.runs.len()));
-    format!("  {}", plain(&format!("{sides} of {}", after.name)))
+    format!("  {}", harmless(&format!("{sides} of {}", after.name)))
 }
 
 fn function(outcome: &CheckOutcome, growth: &FunctionGrowth) -> String {
@@ -90,7 +91,7 @@ fn function(outcome: &CheckOutcome, growth: &FunctionGrowth) -> String {
     let place = if place.is_empty() { String::new() } else { format!(" ({place})") };
     let was = if growth.before > 0.0 { format!(", was {}", text(growth.before)) } else { ", new".to_owned() };
     let grown = format!("+{}", text(growth.grown()));
-    plain(&format!("  {grown:>12}  {}{place}: {}{was}", function.name, text(function.cost)))
+    harmless(&format!("  {grown:>12}  {}{place}: {}{was}", function.name, text(function.cost))).into_owned()
 }
 
 fn notes(outcome: &CheckOutcome) -> Vec<String> {
@@ -113,36 +114,11 @@ fn notes(outcome: &CheckOutcome) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use profile::view::check::{
-        CheckNote, CheckPlan, CheckedSide, FunctionCost, MachineDifference, RunCost, RunOrder, SampledCosts,
-        SampledRuns,
-    };
-
-    fn side(name: &str, ms: f64, functions: &[(&str, f64)]) -> CheckedSide {
-        let run = |n: i32| RunCost {
-            instructions: None,
-            cpu: ms * 1e6 * (1.0 + 0.002 * f64::from(n)),
-            wall_ns: ms * 1.1e6 * (1.0 + 0.01 * f64::from(n)),
-        };
-        let function = |(name, ms): &(&str, f64)| FunctionCost {
-            name: (*name).to_owned(),
-            source: Some(("src/table.c".to_owned(), 88)),
-            cost: ms * 1e6,
-            ..FunctionCost::default()
-        };
-        let functions = functions.iter().map(function).collect();
-        let costs = SampledCosts { samples: 3000, total: ms * 1e6, functions };
-        CheckedSide {
-            name: name.to_owned(),
-            runs: [-1, 1, 0, 1, -1].map(run).to_vec(),
-            sampled: Some(SampledRuns { event: "cpu-clock".to_owned(), costs }),
-            ..CheckedSide::default()
-        }
-    }
+    use crate::check::wording::tests::{plan, side};
+    use profile::view::check::{CheckNote, CheckedSide, MachineDifference};
 
     fn outcome(before: CheckedSide, after: CheckedSide) -> CheckOutcome {
-        let plan = CheckPlan { measure: None, limit: 0.05, order: RunOrder::Separate, event: None };
-        CheckOutcome::of(before, after, &plan).expect("comparable")
+        CheckOutcome::of(before, after, &plan()).expect("comparable")
     }
 
     #[test]

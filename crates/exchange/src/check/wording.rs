@@ -84,11 +84,6 @@ pub fn limit_text(limit: f64) -> String {
     format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
-/// A name without characters that could steer a terminal or begin another line.
-pub(super) fn plain(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
-}
-
 fn ratio_of(cost: &ComparedCost) -> f64 {
     cost.ratio.map_or(cost.after / cost.before, |ratio| ratio.ratio)
 }

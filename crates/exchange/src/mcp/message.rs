@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 /// JSON-RPC's code for text that isn't JSON.
 const NOT_JSON: i32 = -32700;
-/// JSON-RPC's code for JSON that is no request.
-const NO_REQUEST: i32 = -32600;
+/// JSON-RPC's code for a message that is no request.
+pub const NO_REQUEST: i32 = -32600;
 
 /// A message of the client.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,19 +46,19 @@ pub fn parse_message(line: &[u8]) -> Result<ClientMessage, MessageError> {
         return Err(bad(Value::Null, NO_REQUEST, "a message is one JSON object".to_owned()));
     };
     let id = fields.get("id").filter(|id| id.is_string() || id.is_number()).cloned();
-    let told = id.clone().unwrap_or(Value::Null);
+    let of_reply = id.clone().unwrap_or(Value::Null);
     if fields.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
-        return Err(bad(told, NO_REQUEST, "jsonrpc must be \"2.0\"".to_owned()));
+        return Err(bad(of_reply, NO_REQUEST, "jsonrpc must be \"2.0\"".to_owned()));
     }
     let Some(method) = fields.get("method") else {
         let is_reply = fields.contains_key("result") || fields.contains_key("error");
         return match is_reply {
             true => Ok(ClientMessage::Notification),
-            false => Err(bad(told, NO_REQUEST, "there is no method".to_owned())),
+            false => Err(bad(of_reply, NO_REQUEST, "there is no method".to_owned())),
         };
     };
     let Some(method) = method.as_str() else {
-        return Err(bad(told, NO_REQUEST, "the method is no string".to_owned()));
+        return Err(bad(of_reply, NO_REQUEST, "the method is no string".to_owned()));
     };
     match (id, fields.contains_key("id")) {
         (Some(id), _) => {

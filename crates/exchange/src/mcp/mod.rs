@@ -13,7 +13,7 @@ mod stacks;
 mod tools;
 
 pub use answer::{CommandOutput, answer, cut_to_budget};
-pub use message::{ToolResult, error_reply, parse_message, tool_reply};
+pub use message::{NO_REQUEST, ToolResult, error_reply, parse_message, tool_reply};
 pub use tools::{McpTool, RunRights, ToolCall};
 
 use message::{ClientMessage, MessageError, result_reply};

@@ -203,45 +203,38 @@ impl ToolCall {
 
     fn fill(&mut self, arguments: &ToolArguments<'_>) -> Result<(), BadParams> {
         let input = format!("--input={}", self.recording);
-        let words: Vec<&str> = match self.tool {
+        self.words = match self.tool {
             McpTool::Record => return self.fill_record(arguments),
-            McpTool::Verdict => vec!["why", "--json", &input],
+            McpTool::Verdict => owned(["why", "--json", &input]),
             McpTool::Why => {
-                let number = arguments.number("finding", 1..=100)?.unwrap_or(1).to_string();
-                self.words = ["why".to_owned(), input, number].to_vec();
-                return Ok(());
+                let number = arguments.number("finding", 1..=100)?.unwrap_or(1);
+                owned(["why", &input, &number.to_string()])
             }
             McpTool::Tree | McpTool::Callers => {
                 if self.tool == McpTool::Callers {
                     self.function = Some(arguments.needed_text("function")?.to_owned());
                 }
                 match arguments.text("kind")? {
-                    None | Some("cpu") => vec!["flame", "--folded", &input],
-                    Some("wall") => vec!["flame", "--folded", "--wall", &input],
+                    None | Some("cpu") => owned(["flame", "--folded", &input]),
+                    Some("wall") => owned(["flame", "--folded", "--wall", &input]),
                     Some(_) => return Err(BadParams::because("kind must be cpu or wall")),
                 }
             }
             McpTool::Annotate => {
                 let function = arguments.needed_text("function")?;
                 self.function = Some(function.to_owned());
-                self.words = ["annotate", "--stdio", &input, &format!("--symbol={function}")]
-                    .map(str::to_owned)
-                    .to_vec();
-                return Ok(());
+                owned(["annotate", "--stdio", &input, &format!("--symbol={function}")])
             }
-            McpTool::Waits => vec!["report", "--wall", "--stdio", &input],
-            McpTool::Blame => vec!["report", "--blame", "--stdio", &input],
-            McpTool::Locks => vec!["locks", &input],
+            McpTool::Waits => owned(["report", "--wall", "--stdio", &input]),
+            McpTool::Blame => owned(["report", "--blame", "--stdio", &input]),
+            McpTool::Locks => owned(["locks", &input]),
             McpTool::Diff => {
                 let before = file_name(arguments.needed_text("before")?)?;
-                let words =
-                    ["diff", "--sort", "symbol", "--percent-limit", "0.5", "--", &before, &self.recording];
-                self.words = words.map(str::to_owned).to_vec();
-                self.reads.push(before);
-                return Ok(());
+                self.reads.push(before.clone());
+                let options = ["diff", "--sort", "symbol", "--percent-limit", "0.5", "--"];
+                owned(options).into_iter().chain([before, self.recording.clone()]).collect()
             }
         };
-        self.words = words.into_iter().map(str::to_owned).collect();
         Ok(())
     }
 
@@ -264,6 +257,10 @@ impl ToolCall {
         (self.writes, self.seconds) = (writes, seconds);
         Ok(())
     }
+}
+
+fn owned<const N: usize>(words: [&str; N]) -> Vec<String> {
+    words.map(str::to_owned).to_vec()
 }
 
 /// A file's name: not empty, and no list of names.

@@ -23,6 +23,20 @@ pub(crate) fn runtime_of(dso: &str) -> Option<&'static str> {
     FILES.iter().find(|(begin, _)| is(begin)).map(|(_, name)| *name)
 }
 
+/// True for functions of a runtime's library, by their names, that only lead to a program's: Python's threads and
+/// imports, modules of Node itself.
+pub(crate) fn leads_to_program(name: &str) -> bool {
+    /// How the names of Python's functions in these files end.
+    const PYTHON: &[&str] = &[
+        " (threading.py)",
+        " (runpy.py)",
+        " (<frozen runpy>)",
+        " (<frozen importlib._bootstrap>)",
+        " (<frozen importlib._bootstrap_external>)",
+    ];
+    PYTHON.iter().any(|end| name.ends_with(end)) || name.starts_with("JS:") && name.contains(" node:")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

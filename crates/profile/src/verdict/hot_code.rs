@@ -46,7 +46,7 @@ impl HotFunction {
     pub(super) fn of(profile: &Profile) -> Option<Self> {
         let rows = hot_functions(profile, main_event(profile), MOST_FUNCTIONS).functions;
         let row = rows.into_iter().find(|row| row.dso != "[kernel]")?;
-        let at = if dso::is_unnamed_function(&row.name) { Some(row.dso) } else { row.line };
+        let at = if dso::is_unnamed_function(&row.name) { Some(row.dso) } else { row.line() };
         Some(Self { name: row.name, at, share: row.own })
     }
 }

@@ -67,9 +67,7 @@ pub struct HotFunctionRow {
     pub name: String,
     /// File that contains it, short; `[kernel]` for work of the kernel.
     pub dso: String,
-    /// Its line with most time (its own, or of calls), `parse.c:14`.
-    pub line: Option<String>,
-    /// Path and number of that line, as the debug information has them.
+    /// Its line with most time (its own, or of calls): path and number as the debug information has them.
     pub source: Option<(String, u32)>,
     /// Share of time in it, 0 to 1.
     pub own: f64,
@@ -77,6 +75,14 @@ pub struct HotFunctionRow {
     pub total: f64,
     /// It has a row for what it calls, and is not among those with most time of their own.
     pub is_caller: bool,
+}
+
+impl HotFunctionRow {
+    /// Its line with most time in short, `parse.c:14`.
+    #[must_use]
+    pub fn line(&self) -> Option<String> {
+        self.source.as_ref().map(|(path, line)| format!("{}:{line}", file_name(path)))
+    }
 }
 
 /// Index of a function in [`Functions::rows`].
@@ -240,7 +246,6 @@ impl Functions<'_> {
             HotFunctionRow {
                 name: row.name.clone(),
                 dso: row.dso.clone(),
-                line: self.line(row).map(|(file, line)| format!("{}:{line}", file_name(file))),
                 source: self.line(row).map(|(file, line)| (file.to_owned(), line)),
                 own: share(row.own, whole),
                 total: share(row.total, whole),

@@ -11,19 +11,19 @@ INLINE void carry_sums(struct thread_state *t, struct site_sums *site)
 	count(COUNT_NO_SITE);
 }
 
-/* Whoever reads a thread's sums after its end is told where they are; untold ones are found at the recording's end. */
+/* Where a thread's sums are, for who reads them after its end; those without this record are found at the recording's end. */
 INLINE void tell_site(struct site_key *key)
 {
-	struct site_record *told = bpf_ringbuf_reserve(&ring, sizeof(*told), 0);
+	struct site_record *record = bpf_ringbuf_reserve(&ring, sizeof(*record), 0);
 
-	if (!told)
+	if (!record)
 		return;
-	told->type = REC_SITE;
-	told->size = sizeof(*told);
-	told->print = key->print;
-	told->tid = key->tid;
-	told->spare = 0;
-	bpf_ringbuf_submit(told, BPF_RB_NO_WAKEUP);
+	record->type = REC_SITE;
+	record->size = sizeof(*record);
+	record->print = key->print;
+	record->tid = key->tid;
+	record->spare = 0;
+	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
 }
 
 /* Into the map, where whoever reads a thread's sums after its end finds them. */

@@ -72,7 +72,7 @@ impl RingWatch {
         (0..self.watched.len()).for_each(|ring| self.watch_next(opened, ring, 0));
     }
 
-    /// A ring was opened anew. Its former event's descriptor left the poller with it.
+    /// A ring was opened again. Its former event's descriptor left the poller with it.
     pub fn watch_again(&mut self, opened: &OpenedEvents, ring: usize) {
         self.watched.resize(opened.rings.len(), None);
         self.watch_next(opened, ring, 0);

@@ -41,7 +41,7 @@ impl ProbeSession {
                 "tally calls: without BPF, which is cheaper ({why}): every call comes out of the kernel as records"
             ));
         }
-        if let Some(line) = kernel::told(&*self.engine, &self.options.kernel_selection) {
+        if let Some(line) = kernel::status(&*self.engine, &self.options.kernel_selection) {
             out::note(&format!("tally calls: {line}"));
         }
         let left = self.chosen.left_out.iter().map(|(why, count)| (*why, *count));

@@ -4,7 +4,8 @@
 
 use anyhow::{Context, bail};
 use exchange::mcp::{
-    CommandOutput, McpStep, McpTool, RunRights, ToolCall, ToolResult, answer, error_reply, handle, tool_reply,
+    CommandOutput, McpStep, McpTool, NO_REQUEST, RunRights, ToolCall, ToolResult, answer, error_reply,
+    handle, tool_reply,
 };
 use record::session::bounded_command;
 use std::io::{self, BufRead, Read, Write};
@@ -14,8 +15,6 @@ use std::time::Duration;
 
 /// Longest message, in bytes.
 const MAX_MESSAGE: u64 = 4 << 20;
-/// JSON-RPC's code for a message that is no request.
-const NO_REQUEST: i32 = -32600;
 
 /// Recordings that tools may read and write.
 pub enum ServedFiles {

@@ -39,8 +39,8 @@ fn place(row: &HotFunctionRow) -> String {
     if let Some(function) = dso::v8_function(&row.name) {
         return format!("{}:{}", function.file, function.line);
     }
-    match &row.line {
-        Some(line) => line.clone(),
+    match row.line() {
+        Some(line) => line,
         None if row.name.starts_with('[') => String::new(),
         None if row.dso.starts_with("[JIT] tid") => "[JIT]".to_owned(),
         None => row.dso.clone(),

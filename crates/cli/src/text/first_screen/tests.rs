@@ -9,8 +9,9 @@ fn row(name: &str, dso: &str, line: Option<&str>, (own, total): (f64, f64)) -> H
     HotFunctionRow {
         name: name.into(),
         dso: dso.into(),
-        line: line.map(str::to_owned),
-        source: None,
+        source: line
+            .and_then(|line| line.split_once(':'))
+            .map(|(file, line)| (file.to_owned(), line.parse().expect("a number"))),
         own,
         total,
         is_caller: false,

@@ -1,5 +1,6 @@
 //! Names for what a reader doesn't want in full: work of the kernel, start code, and the frames of a language runtime.
 
+use crate::machine::language_runtime::leads_to_program;
 use crate::verdict::{EntryReason, entry_of};
 
 /// What the kernel does, from its functions (leaf first).
@@ -57,14 +58,6 @@ pub fn is_start_code(name: &str) -> bool {
 /// True for start code of programs, threads and runtimes, which nearly every sample has, and for functions of a runtime's
 /// library that lead to a program's.
 pub(super) fn is_process_wide(name: &str) -> bool {
-    /// How names of Python's functions in these files end.
-    const PYTHON: &[&str] = &[
-        " (threading.py)",
-        " (runpy.py)",
-        " (<frozen runpy>)",
-        " (<frozen importlib._bootstrap>)",
-        " (<frozen importlib._bootstrap_external>)",
-    ];
     const EXACT: &[&str] = &[
         "main",
         "[unknown]",
@@ -119,12 +112,9 @@ pub(super) fn is_process_wide(name: &str) -> bool {
         "node::NodeMainInstance",
         "uv_run",
     ];
-    let is_of_node = name.starts_with("JS:") && name.contains(" node:");
-    if is_of_node || PYTHON.iter().any(|end| name.ends_with(end)) {
-        return true;
-    }
     let base = name.split('@').next().unwrap_or(name);
-    is_start_code(base) || EXACT.contains(&base) || BEGINS.iter().any(|begin| base.starts_with(begin))
+    let is_known = EXACT.contains(&base) || BEGINS.iter().any(|begin| base.starts_with(begin));
+    is_known || is_start_code(base) || leads_to_program(name)
 }
 
 #[cfg(test)]

@@ -172,18 +172,19 @@ pub(super) fn is_plumbing(name: &str) -> bool {
     PLUMBING.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// The same by the names of the user functions, leaf first.
+/// [`is_top_loop`] by the names of the user functions, leaf first.
 fn is_top_loop_of(names: &[&str], no_lock: bool) -> bool {
-    let begins = |name: &str, with: &[&str]| with.iter().any(|prefix| name.starts_with(prefix));
     if waits_for_all(names.iter().copied()) {
         return false;
     }
-    let waits_for_next = |name: &&str| begins(name, WAITS_FOR_NEXT) || no_lock && **name == *BARE_CALL;
+    let waits_for_next = |name: &&str| {
+        WAITS_FOR_NEXT.iter().any(|prefix| name.starts_with(prefix)) || no_lock && **name == *BARE_CALL
+    };
     let of_library = waits_for_work(names.iter().copied());
     let waits = of_library.max(names.iter().rposition(waits_for_next));
     let (Some(waits), Some(outermost)) = (waits, names.last()) else { return false };
-    let program = names[waits + 1..].iter().filter(|name| !begins(name, STARTS) && !begins(name, PLUMBING));
-    begins(outermost, STARTS) && program.count() <= TOP_LOOP
+    let program = names[waits + 1..].iter().filter(|name| !is_thread_start(name) && !is_plumbing(name));
+    is_thread_start(outermost) && program.count() <= TOP_LOOP
 }
 
 #[cfg(test)]

@@ -4,13 +4,10 @@ use super::idle::is_plumbing;
 use super::own_code::own_code;
 use super::{Classes, ThreadRow, is_kernel, is_thread_start, name_of, place_names};
 use crate::grow::Grow as _;
-use crate::machine::language_runtime::runtime_of;
+use crate::machine::language_runtime::{leads_to_program, runtime_of};
 use crate::profile::{Profile, TaskId};
 use crate::table::{CallsiteId, FrameId};
 use rustc_hash::FxHashMap;
-
-/// How the names of Python's functions between a thread's start and the function that it was given end.
-const PYTHON_PLUMBING: &str = " (threading.py)";
 
 /// How Java's main thread begins.
 const JAVA_PLUMBING: [&str; 5] = ["ThreadJavaMain", "JavaMain", "Interpreter", "call_stub", "StubRoutines"];
@@ -26,6 +23,9 @@ pub(super) fn name_by_start(profile: &Profile, classes: &Classes, rows: &mut [Th
     let alike = rows.iter().enumerate().filter(|(_, row)| is_alike(row));
     let row_of: FxHashMap<TaskId, usize> =
         alike.flat_map(|(at, row)| row.tasks.iter().map(move |&task| (task, at))).collect();
+    if row_of.is_empty() {
+        return;
+    }
     let mut starts: Vec<String> = Vec::new();
     let mut known: FxHashMap<CallsiteId, Option<usize>> = FxHashMap::default();
     let mut weights: FxHashMap<(usize, usize), u64> = FxHashMap::default();
@@ -80,7 +80,7 @@ fn first_own<'n>(mut names: impl Iterator<Item = &'n str>) -> Option<String> {
         _ => name,
     };
     let is_own = |name: &&str| {
-        let is_start = is_thread_start(name) || is_plumbing(name) || name.ends_with(PYTHON_PLUMBING);
+        let is_start = is_thread_start(name) || is_plumbing(name) || leads_to_program(name);
         let is_start = is_start || JAVA_PLUMBING.iter().any(|begin| name.starts_with(begin));
         !is_start && !dso::is_unnamed_function(name)
     };

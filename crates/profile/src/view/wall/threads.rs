@@ -38,11 +38,13 @@ impl ThreadRow {
     /// How it is called among others: the title of its process, its name, or its name and first function.
     #[must_use]
     pub fn label(&self) -> String {
-        match (&self.title, &self.start) {
-            (Some(title), _) => title.clone(),
-            (None, Some(start)) => format!("{} {start}()", self.comm),
-            (None, None) => self.comm.clone(),
-        }
+        self.title.clone().unwrap_or_else(|| self.own_name())
+    }
+
+    /// The same without the title of its process.
+    #[must_use]
+    pub fn own_name(&self) -> String {
+        self.start.as_ref().map_or_else(|| self.comm.clone(), |start| format!("{} {start}()", self.comm))
     }
 
     /// The same where there is little room: the function without the thread's name.
