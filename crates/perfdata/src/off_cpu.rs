@@ -96,7 +96,7 @@ pub mod flag {
     pub const OPEN_RIGHT: u32 = 2;
     /// A kernel thread.
     pub const KTHREAD: u32 = 4;
-    /// The wake-up was seen.
+    /// The time of the wake-up is known.
     pub const WOKEN: u32 = 8;
     /// The user stack did not fit.
     pub const NO_ROOM: u32 = 16;

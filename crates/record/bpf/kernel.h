@@ -35,6 +35,8 @@ enum cgroup_subsys_id { perf_event_cgrp_id = 7 };
 
 struct rq { u64 clock; } CORE;
 struct cfs_rq { struct rq *rq; } CORE; /* only where tasks are scheduled in groups */
+/* Fields 5.0; only where the kernel keeps schedstat. */
+struct sched_info { u64 run_delay; u64 last_queued; } CORE;
 struct sched_entity { u64 sum_exec_runtime; struct cfs_rq *cfs_rq; } CORE;
 
 struct task_struct {
@@ -43,6 +45,7 @@ struct task_struct {
 	void *stack; /* the kernel's */
 	int on_cpu;
 	struct sched_entity se;
+	struct sched_info sched_info;
 	int pid;
 	int tgid;
 	int exit_state;

@@ -22,6 +22,11 @@
  * of the registers it was taken at; a wait at the same registers reuses the
  * copy, and a sample carries it only if the fingerprint still holds.
  *
+ * At very high rates of switches user space detaches on_waking for most of the
+ * time: it costs as much as a switch. The scheduler's own count of the time that
+ * a thread was queued then divides waits into blocked and runnable (find_wake);
+ * places give their samples in the windows in between, where wakers are seen.
+ *
  * Programs are tp_btf and iter only: kprobes and fentry can not be loaded
  * everywhere.
  *
@@ -77,7 +82,7 @@ INLINE int switched(u64 *ctx, int later)
 	if (prev->pid)
 		switch_out(prev, next, state, c, facts, now, later);
 	if (next->pid)
-		is_long = switch_in(next, c, now, later);
+		is_long = switch_in(next, c, facts, now, later);
 	end_of_run(now, is_long);
 	return 0;
 }
@@ -118,7 +123,7 @@ int on_waking(u64 *ctx)
 		return 0;
 	t->wake_ns = now;
 	note_other(t, bpf_get_current_task_btf());
-	t->wait_weight_ns = weigh(t, now - t->since_ns, period_of(t, c), now);
+	t->wait_weight_ns = weigh(t, now - t->since_ns, period_of(t, c->period_ns), now);
 	t->weighed = 1;
 	if (is_seldom(t->wait_weight_ns))
 		send_waker(t, now, c);

@@ -31,7 +31,7 @@
 #define FLAG_OPEN_LEFT 1  /* the interval began before tally attached */
 #define FLAG_OPEN_RIGHT 2 /* the interval was still open when tally left */
 #define FLAG_KTHREAD 4    /* a kernel thread: no user registers or stack */
-#define FLAG_WOKEN 8      /* a wake-up was seen */
+#define FLAG_WOKEN 8      /* the time of the wake-up is known */
 #define FLAG_NO_SLOT 16   /* no room to keep this thread's user stack */
 #define FLAG_STALE 32     /* the kept user stack was another wait's: left out */
 #define FLAG_EXITED 64    /* end_record: the thread ended itself */
@@ -164,6 +164,7 @@ struct control {
 	unsigned long long end_ns; /* not 0: nothing counts after this moment, or NOT_BEGUN */
 	unsigned int start_at_exec; /* this tgid becomes a target with its exec */
 	unsigned int stack_bytes; /* user stack to copy unless `stack_want` says */
+	unsigned long long unwoken_period_ns; /* the same as period_ns, for waits whose wake-up no program saw */
 };
 
 /* Index of the per-CPU counters. */

@@ -1,6 +1,8 @@
 //! The BPF engine against threads that know how they spent their time. Skips with a message where BPF is denied.
 
 use std::collections::HashMap;
+use std::io::{Read as _, Write as _};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
@@ -16,6 +18,8 @@ struct Sums {
     samples: u64,
     with_stack: u64,
     wakers: u64,
+    /// Of the sleeps that samples represent: of those whose waker is known.
+    woken_ns: u64,
     /// By the sums of places: how many waits, and the longest.
     sleeps: u64,
     longest_sleep_ns: u64,
@@ -36,6 +40,7 @@ struct Recorded {
     sums: HashMap<u32, Sums>,
     ends: HashMap<u32, EndRecord>,
     counts: EngineCounts,
+    unwoken: Option<(u64, u64)>,
 }
 
 impl Recorded {
@@ -46,6 +51,11 @@ impl Recorded {
                 sums.weight_ns[sample.kind() as usize] += sample.wait_weight_ns();
                 sums.weight_ns[OffCpuRecordKind::Runnable as usize] += sample.runnable_weight_ns();
                 sums.samples += 1;
+                sums.woken_ns += if sample.other_tid() != 0 && sample.kind() == OffCpuRecordKind::Sleep {
+                    sample.wait_weight_ns()
+                } else {
+                    0
+                };
                 sample.site().iter().for_each(|site| sums.take_site(site));
                 sums.with_stack += u64::from(sample.stack().len() > 64 && sample.kernel_chain().count() > 1);
             }
@@ -104,6 +114,8 @@ fn record_with(options: &OffCpuOpts, scope: &Scope, during: impl FnOnce()) -> Op
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Reading {
     Always,
+    /// The same, and it adapts itself to the load, as in a recording.
+    Adapting,
     /// Only after all has happened: what does not fit is lost, however slow the machine is.
     AtEnd,
 }
@@ -126,15 +138,19 @@ fn record_reading(
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !done.load(Ordering::Relaxed) {
-                if reading == Reading::Always {
+                if reading != Reading::AtEnd {
                     engine.poll(&mut |record| recorded.take(record));
                 }
-                std::thread::sleep(Duration::from_millis(20));
+                if reading == Reading::Adapting {
+                    engine.adapt(0);
+                }
+                std::thread::sleep(Duration::from_millis(20).min(engine.turns_in()));
             }
         });
         during();
         done.store(true, Ordering::Relaxed);
     });
+    recorded.unwoken = engine.unwoken();
     let counts = engine.finish(&mut |record| recorded.take(record)).expect("flush");
     println!("counts {counts:?}");
     recorded.counts = counts;
@@ -253,6 +269,72 @@ fn every_short_wait_is_counted_and_the_longest_is_known() {
     let found = u128::from(sums.longest_sleep_ns);
     // The timer runs from just before the switch away.
     assert!((29_900_000..=longest).contains(&found), "{found} of {longest}: {sums:?}");
+}
+
+/// The kernel's own counts of this thread: times it went to sleep, and ns it has waited for a CPU.
+fn own_counts() -> [u64; 2] {
+    let read = |file| std::fs::read_to_string(format!("/proc/thread-self/{file}")).expect("proc is mounted");
+    let (status, schedstat) = (read("status"), read("schedstat"));
+    let sleeps = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    let waited = schedstat.split_whitespace().nth(1);
+    [sleeps, waited].map(|number| number.and_then(|text| text.trim().parse().ok()).unwrap_or(0))
+}
+
+/// Writes a byte and waits for one, so many times, on the first CPU; returns how [`own_counts`] grew.
+fn ping_pong(mut from: std::io::PipeReader, mut to: std::io::PipeWriter, rounds: u32) -> [u64; 2] {
+    let tid = gettid().to_string();
+    let pinned = Command::new("taskset").args(["-cp", "0", &tid]).output().expect("util-linux is installed");
+    assert!(pinned.status.success(), "{pinned:?}");
+    let before = own_counts();
+    for _ in 0..rounds {
+        to.write_all(&[1]).expect("the other thread reads");
+        from.read_exact(&mut [0]).expect("the other thread writes");
+    }
+    let after = own_counts();
+    [after[0] - before[0], after[1] - before[1]]
+}
+
+#[test]
+#[ignore = "live: records on this machine"]
+fn waits_are_exact_while_the_program_at_wake_ups_is_detached() {
+    const ROUNDS: u32 = 400_000;
+    let pipe = || std::io::pipe().expect("a pipe");
+    let ((there_end, there), (back_end, back)) = (pipe(), pipe());
+    let (counted, of_kernel) = mpsc::channel();
+    let also_counted = counted.clone();
+    let threads = vec![
+        hold(move || counted.send(ping_pong(back_end, there, ROUNDS)).expect("the test reads it")),
+        hold(move || also_counted.send(ping_pong(there_end, back, ROUNDS)).expect("the test reads it")),
+    ];
+    let tids = [threads[0].tid, threads[1].tid];
+    let scope = Scope::Threads(tids.to_vec());
+    let during = || run_to_end(threads);
+    let Some(recorded) = record_reading(Reading::Adapting, &OffCpuOpts::default(), &scope, during) else {
+        return;
+    };
+    let (unwoken, closed_ns) = recorded.unwoken.expect("so many switches that it was detached");
+    println!("{unwoken} waits in {closed_ns} ns without the program");
+    let of_kernel = of_kernel.iter().take(2).reduce(|a, b| [a[0] + b[0], a[1] + b[1]]).expect("two threads");
+    tids.iter().for_each(|&tid| check_sums(&recorded, tid));
+    let sum = |of: &dyn Fn(&EndRecord, &Sums) -> u64| -> u64 {
+        tids.iter().map(|tid| of(&recorded.ends[tid], &recorded.sums[tid])).sum()
+    };
+    let sleeps = sum(&|_, sums| sums.sleeps);
+    // Waits before and after the ping-pong, and those that end with a switch that the kernel hides.
+    assert!(
+        sleeps.abs_diff(of_kernel[0]) <= 20 + recorded.counts[0],
+        "{sleeps}, by the kernel {of_kernel:?}"
+    );
+    assert!(unwoken * 2 > sleeps, "{unwoken} of {sleeps}");
+    // In windows a wait for a CPU begins at the wake-up, for the kernel when the thread is queued, less than 2 µs later.
+    let [runnable, preempted] = [OffCpuRecordKind::Runnable, OffCpuRecordKind::Preempted];
+    let waited = sum(&|end, _| end.total_ns[runnable as usize] + end.total_ns[preempted as usize]);
+    let apart = waited.abs_diff(of_kernel[1]);
+    assert!(apart <= of_kernel[1] / 20 + (sleeps - unwoken) * 2000, "{waited}, by the kernel {of_kernel:?}");
+    // Most of the time is in samples whose wakers were seen.
+    let [woken, slept] =
+        [sum(&|_, sums| sums.woken_ns), sum(&|_, sums| sums.weight_ns[OffCpuRecordKind::Sleep as usize])];
+    assert!(woken * 10 > slept * 7, "{woken} of {slept}");
 }
 
 #[test]

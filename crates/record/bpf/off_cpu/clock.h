@@ -75,4 +75,21 @@ INLINE u64 switch_time(struct cpu_facts *facts, struct task_struct *prev)
 	return raw + facts->offset_ns;
 }
 
+/*
+ * How long a thread that now gets this CPU has waited for one since its switch-out, by the scheduler's own count; -1
+ * where it keeps none. It begins when the thread is queued, just after the wake-up; time in the queues of other CPUs is in
+ * run_delay already. Before the scheduler itself takes note of the switch.
+ */
+INLINE s64 time_queued(struct thread_state *t, struct task_struct *task, struct cpu_facts *facts, u64 now)
+{
+	u64 last;
+
+	if (!field_exists(task->sched_info.last_queued) || is_seldom(!facts->compared_ns))
+		return -1;
+	last = task->sched_info.last_queued;
+	if (is_seldom(!last))
+		return -1;
+	return now - facts->offset_ns - last + task->sched_info.run_delay - t->run_delay_ns;
+}
+
 #endif

@@ -19,9 +19,9 @@ INLINE void open_interval(struct thread_state *t, u32 kind, u64 now)
  * While the stack of a sample is being read (which may have to wait for a page)
  * there is no room for another: all goes to the carry.
  */
-INLINE u64 period_of(struct thread_state *t, struct control *c)
+INLINE u64 period_of(struct thread_state *t, u64 period)
 {
-	return t->pending == PENDING_GOES ? ~0ULL : c->period_ns;
+	return t->pending == PENDING_GOES ? ~0ULL : period;
 }
 
 /*
@@ -128,7 +128,10 @@ INLINE void switch_out(struct task_struct *prev, struct task_struct *next, u32 s
 	if (t->since_ns)
 		t->total[KIND_ON] += now - t->since_ns;
 	t->runtime_ns = prev->se.sum_exec_runtime;
+	if (field_exists(prev->sched_info.run_delay))
+		t->run_delay_ns = prev->sched_info.run_delay;
 	t->switches += 1;
+	facts->switches += 1;
 	t->cpu = bpf_get_smp_processor_id() + 1;
 	t->flags &= FLAG_KTHREAD | FLAG_NO_SLOT;
 	if (is_seldom(state & TASK_DEAD_BITS)) {
@@ -147,11 +150,27 @@ INLINE void switch_out(struct task_struct *prev, struct task_struct *next, u32 s
 		keep_stack(t, prev, c, now, 0);
 }
 
+/*
+ * No program saw the wake-up that ends this wait: it came too early, or on_waking is detached for now. Its time is the
+ * scheduler's.
+ */
+INLINE void find_wake(struct thread_state *t, struct task_struct *task, struct cpu_facts *facts, u64 now)
+{
+	s64 waited = now - t->since_ns, queued = time_queued(t, task, facts, now);
+
+	if (is_seldom(t->early_wake_ns))
+		t->wake_ns = t->since_ns;
+	else if (queued >= 0) {
+		t->wake_ns = queued < waited ? now - queued : t->since_ns;
+		facts->unwoken += 1;
+	}
+}
+
 /* Answers 1 if it made a sample. */
-INLINE int switch_in(struct task_struct *next, struct control *c, u64 now, int later)
+INLINE int switch_in(struct task_struct *next, struct control *c, struct cpu_facts *facts, u64 now, int later)
 {
 	struct thread_state *t = thread_clock(next);
-	u64 wait_weight, runnable_weight = 0;
+	u64 wait_weight, runnable_weight = 0, period;
 
 	if (!t || t->done)
 		return 0;
@@ -161,20 +180,25 @@ INLINE int switch_in(struct task_struct *next, struct control *c, u64 now, int l
 		open_interval(t, KIND_ON, now);
 		return 0;
 	}
-	if (!t->wake_ns && t->kind >= KIND_SLEEP && t->early_wake_ns)
-		t->wake_ns = t->since_ns;
+	period = period_of(t, c->period_ns);
+	now = not_before(now, t->since_ns);
+	if (!t->wake_ns && t->kind >= KIND_SLEEP) {
+		find_wake(t, next, facts, now);
+		period = period_of(t, c->unwoken_period_ns);
+	}
 	t->early_wake_ns = 0;
 	if (t->kind == KIND_RUNNABLE)
 		t->wake_ns = t->since_ns;
-	now = not_before(now, t->wake_ns ? t->wake_ns : t->since_ns);
+	if (t->wake_ns)
+		now = not_before(now, t->wake_ns);
 	if (t->kind == KIND_RUNNABLE)
 		wait_weight = 0;
 	else if (t->weighed)
 		wait_weight = t->wait_weight_ns;
 	else
-		wait_weight = weigh(t, (t->wake_ns ? t->wake_ns : now) - t->since_ns, period_of(t, c), now);
+		wait_weight = weigh(t, (t->wake_ns ? t->wake_ns : now) - t->since_ns, period, now);
 	if (t->wake_ns)
-		runnable_weight = weigh_runnable(t, now - t->wake_ns, period_of(t, c));
+		runnable_weight = weigh_runnable(t, now - t->wake_ns, period);
 	count_ended(t, now);
 	t->last_wait_ns = now - t->since_ns;
 	if (is_seldom(wait_weight | runnable_weight)) {

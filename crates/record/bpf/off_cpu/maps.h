@@ -119,7 +119,8 @@ struct cpu_facts {
 	u64 regs_offset; /* of a thread's user registers from the start of its kernel stack; 0 = not known yet */
 	u64 late; /* comparisons in a row whose reading came late */
 	u64 least_ns; /* least offset of those */
-	u64 spare[2];
+	u64 switches; /* away from followed threads */
+	u64 unwoken; /* waits that ended with no program at the wake-up */
 };
 
 /* By CPU. An array of CPUs is too small for pages of its own, which a per-CPU array has: address look-ups cost as well. */

@@ -44,7 +44,8 @@ struct thread_state {
 	u8 has_place; /* sites[0] is the place of the wait at hand */
 	u8 life;
 	u64 wait_weight_ns; /* decided at wake-up */
-	u64 runtime_ns; /* the scheduler's own count at the last switch-out */
+	u64 runtime_ns; /* the scheduler's own counts at the last switch-out: of time on a CPU, */
+	u64 run_delay_ns; /* and of time spent waiting for one */
 	u64 last_wait_ns;
 	u64 switches;
 	u64 start_ns;

@@ -6,8 +6,10 @@
 mod iterators;
 mod load;
 mod rests;
+mod wake_program;
 
 use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
 
 use aya::Ebpf;
 use aya::maps::{Array, HashMap, MapData, PerCpuArray, ProgramArray, Queue, RingBuf};
@@ -22,6 +24,7 @@ use crate::sys::bpf_error::{Denied, chain, map_error};
 use crate::sys::time::Clock;
 use load::TRACEPOINTS;
 use rests::LifeEnd;
+use wake_program::{ON_WAKING, WakeProgram};
 
 /// Sums of the kernel side's counters, in the order of [`COUNT_NAMES`].
 pub type EngineCounts = [u64; COUNT_NAMES.len()];
@@ -43,6 +46,7 @@ pub struct Engine {
     follows_list: bool,
     copies_in_iterators: bool,
     pace: Pace,
+    wake_program: WakeProgram,
     /// Found in the rings at the last look.
     polled_bytes: usize,
     ring_bytes: usize,
@@ -70,19 +74,23 @@ impl Engine {
             end_ns: layout::NOT_BEGUN,
             start_at_exec: if let Scope::Command(pid) = scope { *pid } else { 0 },
             stack_bytes: options.stack_bytes,
+            unwoken_period_ns: options.period_ns.max(1),
         };
         set_control(&mut ebpf, control)?;
         fill_free_slots(&mut ebpf, options.slots)?;
         add_targets(&mut ebpf, scope)?;
-        for name in std::iter::once(on_switch).chain(TRACEPOINTS.map(|(name, _)| name)) {
+        let others = TRACEPOINTS.map(|(name, _)| name).into_iter().filter(|name| *name != ON_WAKING);
+        for name in std::iter::once(on_switch).chain(others) {
             let program: &mut BtfTracePoint = program_of(&mut ebpf, name)?;
             program.attach().map_err(|error| Error::Attach { program: name, reason: chain(&error) })?;
         }
+        let now_ns = Clock::Monotonic.now_ns();
+        let wake_program = WakeProgram::attach(&mut ebpf, now_ns)?;
         let (ring, ends) = (take_ring(&mut ebpf, "ring")?, take_ring(&mut ebpf, "ends")?);
         let sites =
             ebpf.take_map("sites").ok_or(Error::Map { map: "sites", reason: "missing".to_owned() })?;
         let sites = HashMap::try_from(sites).map_err(|error| map_error("sites", &error))?;
-        let pace = Pace::new(options.period_ns, Clock::Monotonic.now_ns());
+        let pace = Pace::new(options.period_ns, now_ns);
         let follows_list = !matches!(scope, Scope::System | Scope::Cgroup(_));
         let ring_bytes = options.ring_bytes as usize;
         Ok(Self {
@@ -95,6 +103,7 @@ impl Engine {
             follows_list,
             copies_in_iterators,
             pace,
+            wake_program,
             polled_bytes: 0,
             ring_bytes,
         })
@@ -162,6 +171,7 @@ impl Engine {
     /// `own_cpu_ns` is all the CPU time that the samples took of us so far, but for what the kernel takes for them.
     pub fn adapt(&mut self, own_cpu_ns: u64) {
         let at_ns = Clock::Monotonic.now_ns();
+        self.turn_wake_program(at_ns);
         if !self.pace.is_due(at_ns, self.is_pressed()) {
             return;
         }
@@ -175,9 +185,46 @@ impl Engine {
         if let Some(period_ns) = self.pace.look(Spent { at_ns, samples, cpu_ns }) {
             // Where there are samples the command has begun: its next exec is an exec as any.
             (self.control.period_ns, self.control.start_at_exec) = (period_ns, 0);
-            // Should it be refused, the period stays as it was: dearer, but right.
-            let _ = set_control(&mut self.ebpf, self.control);
+            self.set_periods();
         }
+    }
+
+    /// Attaches or detaches the program at wake-ups when its time has come.
+    fn turn_wake_program(&mut self, at_ns: u64) {
+        if !self.wake_program.windows.is_due(at_ns) {
+            return;
+        }
+        self.wake_program.turn(&mut self.ebpf, at_ns);
+        if self.unwoken_period_ns() != self.control.unwoken_period_ns {
+            self.control.start_at_exec = 0;
+            self.set_periods();
+        }
+        self.wake_program.follow_windows(&mut self.ebpf);
+    }
+
+    fn unwoken_period_ns(&self) -> u64 {
+        self.wake_program.windows.unwoken_period_ns(self.control.period_ns)
+    }
+
+    /// Hands the periods to the programs.
+    fn set_periods(&mut self) {
+        self.control.unwoken_period_ns = self.unwoken_period_ns();
+        // Should it be refused, the periods stay as they were: dearer, but right.
+        let _ = set_control(&mut self.ebpf, self.control);
+    }
+
+    /// Time until the program at wake-ups is to be attached or detached, as [`Engine::adapt`] does.
+    #[must_use]
+    pub fn turns_in(&self) -> Duration {
+        Duration::from_nanos(self.wake_program.windows.left_ns(Clock::Monotonic.now_ns()))
+    }
+
+    /// Waits whose end was not seen by a program because of a high rate of switches, and for how long it was so, ns;
+    /// `None` if there were none.
+    #[must_use]
+    pub fn unwoken(&self) -> Option<(u64, u64)> {
+        let closed_ns = self.wake_program.windows.closed_ns();
+        (closed_ns > 0).then(|| (wake_program::unwoken(&self.ebpf), closed_ns))
     }
 
     /// From now on copies up to `bytes` of user stack for this process's threads.
@@ -210,7 +257,7 @@ impl Engine {
     fn wait_for_last_switches(&mut self, sink: &mut dyn FnMut(OffCpuRecord<'_>)) {
         let until_ns = Clock::Monotonic.now_ns() + LAST_SWITCHES_NS;
         while self.counts()[COUNT_LEAVING] > 0 && Clock::Monotonic.now_ns() < until_ns {
-            std::thread::sleep(std::time::Duration::from_millis(1));
+            std::thread::sleep(Duration::from_millis(1));
             self.poll(sink);
         }
     }
@@ -274,7 +321,7 @@ where
 fn set_control(ebpf: &mut Ebpf, control: OffCpuControl) -> Result<(), Error> {
     let map =
         ebpf.map_mut("controls").ok_or_else(|| Error::Map { map: "controls", reason: "missing".into() })?;
-    let mut map = Array::<_, [u64; 3]>::try_from(map).map_err(|error| map_error("controls", &error))?;
+    let mut map = Array::<_, [u64; 4]>::try_from(map).map_err(|error| map_error("controls", &error))?;
     map.set(0, control.to_words(), 0).map_err(|error| map_error("controls", &error))
 }
 

@@ -49,7 +49,7 @@ pub mod flag {
     pub const OPEN_RIGHT: u32 = 2;
     /// A kernel thread.
     pub const KTHREAD: u32 = 4;
-    /// The wake-up was seen.
+    /// The time of the wake-up is known.
     pub const WOKEN: u32 = 8;
     /// No room to keep this thread's user stack.
     pub const NO_SLOT: u32 = 16;

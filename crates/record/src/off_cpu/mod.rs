@@ -17,6 +17,7 @@ mod site_chains;
 pub mod switches;
 pub mod thread_clock;
 pub mod tracepoints;
+mod wake_windows;
 mod waker_join;
 
 use std::os::fd::BorrowedFd;
@@ -126,7 +127,8 @@ impl OffCpu {
     #[must_use]
     pub fn interval(&self) -> Option<Duration> {
         match &self.source {
-            Source::Engine(engine) => engine.is_pressed().then_some(PRESSED_INTERVAL),
+            Source::Engine(engine) if engine.is_pressed() => Some(PRESSED_INTERVAL),
+            Source::Engine(engine) => Some(engine.turns_in()),
             // Rings fill quickly: hundreds of bytes a switch, whoever switches.
             Source::Tracepoints(..) => Some(Duration::from_millis(10)),
             Source::ProcSampler(looker) => Some(looker.interval()),
@@ -177,6 +179,7 @@ impl OffCpu {
         let Self { source, encoder, mut descriptors, .. } = self;
         let Source::Engine(engine) = source else { return (out, descriptors.finish()) };
         notices.extend(engine.period_grown_to().map(Notice::OffCpuPeriod));
+        notices.extend(engine.unwoken().map(|(waits, ns)| Notice::OffCpuUnwoken(waits, ns)));
         let ended = engine.finish(&mut |record| {
             descriptors.note(&record);
             encoder.encode(&record, &mut out);

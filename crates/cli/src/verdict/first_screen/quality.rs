@@ -37,6 +37,7 @@ pub(super) fn warnings(summary: &RunSummary, better: Option<&str>, name_hints: &
                 | Notice::SmallerRings(..)
                 | Notice::LowerFrequency(..)
                 | Notice::OffCpuPeriod(_)
+                | Notice::OffCpuUnwoken(..)
                 | Notice::OffCpuLost(..)
                 | Notice::Spilled(_)
                 | Notice::SwitchesCost(..)

@@ -65,6 +65,8 @@ pub enum Notice {
     NoOffCpu(String),
     /// Too many waits per second: the off-CPU time that a sample represents now, in ns.
     OffCpuPeriod(u64),
+    /// So many switches that wakers were recorded in windows only: waits outside of them, and for how long in all, in ns.
+    OffCpuUnwoken(u64, u64),
     /// The off-CPU engine lost some of its records: how many, and of which kind.
     OffCpuLost(u64, &'static str),
     /// The unwinder was late: number of bytes of registers and stacks that waited for it on disk.

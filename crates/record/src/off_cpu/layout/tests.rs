@@ -98,7 +98,7 @@ fn the_header_and_this_file_agree() {
     ] {
         assert_eq!(offset(&end, field), at, "end_record.{field}");
     }
-    assert_eq!(offset(&offsets("control"), ""), 24);
+    assert_eq!(offset(&offsets("control"), ""), 32);
     let site = offsets("site_sums");
     for (field, at) in [
         ("print", 0),

@@ -151,6 +151,14 @@ impl std::fmt::Display for Notice {
                     ns / 1_000_000
                 )
             }
+            Self::OffCpuUnwoken(waits, ns) => {
+                write!(
+                    f,
+                    "high switch rate: wakers were recorded for 10 ms of every 100 ms to keep overhead low; {:.1} s and \
+                     {waits} waits are outside of these windows (their times, counts and longest waits are exact)",
+                    *ns as f64 / 1e9
+                )
+            }
             Self::OffCpuLost(count, what) => write!(f, "off-CPU: {count} {what}"),
             Self::Spilled(bytes) => write!(
                 f,
