@@ -64,6 +64,11 @@ fn builds(cpp: bool) -> Vec<(String, &'static str, Vec<&'static str>)> {
     all
 }
 
+/// Every way at one of the levels, by turns.
+fn each_build(cpp: bool) -> Vec<(String, &'static str, Vec<&'static str>)> {
+    builds(cpp).chunks(2).enumerate().map(|(nth, levels)| levels[nth % 2].clone()).collect()
+}
+
 /// Builds the program; `None` (and reported) where that is not possible.
 fn build(source: &str, name: &str, compiler: &str, flags: &[&str]) -> Option<PathBuf> {
     let dir = root().join("target/tmp/calls");
@@ -186,7 +191,7 @@ fn every_way_of_instrumenting_counts_what_the_program_counts() {
 #[test]
 #[ignore = "live: records on this machine"]
 fn signals_exceptions_tail_calls_and_coroutines_are_counted_right() {
-    for (name, compiler, flags) in builds(true) {
+    for (name, compiler, flags) in each_build(true) {
         let Some(program) = build("storms.cpp", &format!("storms-{name}"), compiler, &flags) else {
             continue;
         };
@@ -215,7 +220,7 @@ fn assert_storms(name: &str, (wanted, mut got, text): (Counts, Counts, String)) 
 #[test]
 #[ignore = "live: records on this machine"]
 fn calls_that_wait_on_other_stacks_are_counted_and_return() {
-    for (name, compiler, flags) in builds(true) {
+    for (name, compiler, flags) in each_build(true) {
         let Some(program) = build("strands.cpp", &format!("strands-{name}"), compiler, &flags) else {
             continue;
         };
@@ -229,7 +234,7 @@ fn calls_that_wait_on_other_stacks_are_counted_and_return() {
 #[test]
 #[ignore = "live: records on this machine"]
 fn functions_that_are_not_chosen_are_not_recorded_and_those_chosen_are_exact() {
-    for (name, compiler, flags) in builds(false) {
+    for (name, compiler, flags) in each_build(false) {
         let Some(program) = build("calls.c", &format!("some-{name}"), compiler, &flags) else { continue };
         let (mut wanted, got, text) = record(&program, &["-P", "fib", "-P", "comp*"]);
         wanted.retain(|function, _| ["fib", "compare"].contains(&function.as_str()));
@@ -241,7 +246,7 @@ fn functions_that_are_not_chosen_are_not_recorded_and_those_chosen_are_exact() {
 #[test]
 #[ignore = "live: records on this machine"]
 fn filters_while_recording_leave_out_what_they_say() {
-    for (name, compiler, flags) in builds(false) {
+    for (name, compiler, flags) in each_build(false) {
         if let Some(program) = build("calls.c", &format!("filtered-{name}"), compiler, &flags) {
             assert_filters(&program);
         }

@@ -175,7 +175,7 @@ pub fn assert_escapes(name: &str, (wanted, got, text): (Counts, Counts, String))
 
 #[cfg(target_arch = "x86_64")]
 #[test]
-#[ignore = "live: records on this machine"]
+#[ignore = "heavy: many builds and recordings"]
 fn handlers_that_jump_out_of_the_recorder_end_no_recording_on_aarch64() {
     for (name, flags) in &WAYS[..3] {
         let flags = [*flags, &["-O2"]].concat();
@@ -210,7 +210,7 @@ fn constructors_of_libraries_that_the_program_opens_are_recorded_on_aarch64() {
 /// Functions that report themselves: rules hold there as elsewhere.
 #[cfg(target_arch = "x86_64")]
 #[test]
-#[ignore = "live: records on this machine"]
+#[ignore = "heavy: many builds and recordings"]
 fn filters_hold_for_functions_that_report_themselves_on_aarch64() {
     for level in ["-O0", "-O2"] {
         let flags = ["-finstrument-functions", level];

@@ -1,6 +1,6 @@
 //! Programs that end badly, or become others: what they called up to then is there.
 
-use super::{Counts, build, builds, counts_of_program, counts_of_report, record, report_of, tally};
+use super::{Counts, build, builds, each_build, counts_of_program, counts_of_report, record, report_of, tally};
 use std::path::Path;
 
 /// Records the program with arguments; its exit code, what it counted, what the report counts, and what was reported.
@@ -70,7 +70,7 @@ fn a_program_that_becomes_another_is_recorded_before_and_after() {
 #[test]
 #[ignore = "live: records on this machine"]
 fn functions_left_without_a_return_are_counted_right() {
-    for (name, compiler, flags) in builds(false) {
+    for (name, compiler, flags) in each_build(false) {
         let flags = [&flags[..], &["-fexceptions"]].concat();
         let Some(program) = build("ends.c", &format!("ends-{name}"), compiler, &flags) else { continue };
         let (wanted, got, text) = record(&program, &[]);
