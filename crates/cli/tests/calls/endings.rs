@@ -1,6 +1,8 @@
 //! Programs that end badly, or become others: what they called up to then is there.
 
-use super::{Counts, build, builds, each_build, counts_of_program, counts_of_report, record, report_of, tally};
+use super::{
+    Counts, build, builds, counts_of_program, counts_of_report, each_build, record, report_of, tally,
+};
 use std::path::Path;
 
 /// Records the program with arguments; its exit code, what it counted, what the report counts, and what was reported.
