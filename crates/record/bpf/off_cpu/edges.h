@@ -58,7 +58,7 @@ INLINE int flush_thread(struct task_struct *task, int sleepable, int late)
 			give_back(t, rec);
 	}
 	if (t->kind != KIND_ON && task->on_cpu && !late)
-		switch_in_unseen(t, task, now);
+		switch_in_unseen(t, task->se.sum_exec_runtime, now);
 	if (t->kind == KIND_ON) {
 		t->total[KIND_ON] += now - t->since_ns;
 	} else {
@@ -69,10 +69,10 @@ INLINE int flush_thread(struct task_struct *task, int sleepable, int late)
 			t->wake_ns = now;
 		if (t->kind != KIND_RUNNABLE)
 			wait_weight = t->weighed ? t->wait_weight_ns
-				: weigh(t, (t->wake_ns ? t->wake_ns : now) - t->since_ns, c->period_ns, now);
+				: weigh_apart(t, (t->wake_ns ? t->wake_ns : now) - t->since_ns, c->period_ns, now);
 		if (t->wake_ns)
-			runnable_weight = weigh_runnable(t, now - t->wake_ns, c->period_ns);
-		count_ended(t, now);
+			runnable_weight = weigh_runnable_apart(t, now - t->wake_ns, c->period_ns);
+		count_ended_apart(t, now);
 		rec = sleepable ? 0 : thread_slot(t);
 		/* The iterator may be at work, and another CPU at such a switch. */
 		if (!rec && late)

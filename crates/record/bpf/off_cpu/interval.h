@@ -30,13 +30,13 @@ INLINE u64 period_of(struct thread_state *t, u64 period)
  * scheduler's runtime says how long the thread has run since; what lies before
  * is off the CPU. It adds to the sums of its place and makes no sample itself.
  */
-SELDOM int switch_in_unseen(struct thread_state *t, struct task_struct *task, u64 now)
+SELDOM_APART int switch_in_unseen(struct thread_state *t, u64 runtime_ns, u64 now)
 {
 	u64 ran, in, wait_end;
 
-	if (!t || !task)
+	if (!t)
 		return 0;
-	ran = task->se.sum_exec_runtime - t->runtime_ns;
+	ran = runtime_ns - t->runtime_ns;
 	if (ran > now - t->since_ns)
 		ran = now - t->since_ns;
 	in = now - ran;
@@ -48,14 +48,14 @@ SELDOM int switch_in_unseen(struct thread_state *t, struct task_struct *task, u6
 		else
 			t->carry[t->kind & (KIND_COUNT - 1)] += t->wait_weight_ns;
 	} else {
-		weigh(t, wait_end - t->since_ns, ~0ULL, now);
+		weigh_apart(t, wait_end - t->since_ns, ~0ULL, now);
 	}
 	if (in > wait_end) {
-		weigh_runnable(t, in - wait_end, ~0ULL);
-		count_wait(t, 0, in - wait_end);
+		weigh_runnable_apart(t, in - wait_end, ~0ULL);
+		count_woken_apart(t, in - wait_end);
 	}
 	if (t->kind == KIND_PREEMPTED)
-		count_wait(t, 1, wait_end - t->since_ns);
+		count_preempted_apart(t, wait_end - t->since_ns);
 	open_interval(t, KIND_ON, in > wait_end ? in : wait_end);
 	count(COUNT_UNSEEN);
 	return 0;
@@ -122,7 +122,7 @@ INLINE void switch_out(struct task_struct *prev, struct task_struct *next, u32 s
 		send_early(t, prev, c);
 	now = not_before(now, t->since_ns);
 	if (is_seldom(t->since_ns && t->kind != KIND_ON)) {
-		switch_in_unseen(t, prev, now);
+		switch_in_unseen(t, prev->se.sum_exec_runtime, now);
 		now = not_before(now, t->since_ns);
 	}
 	if (t->since_ns)
@@ -191,6 +191,9 @@ INLINE int switch_in(struct task_struct *next, struct control *c, struct cpu_fac
 		t->wake_ns = t->since_ns;
 	if (t->wake_ns)
 		now = not_before(now, t->wake_ns);
+	/* Before the weights, which the verifier would follow through all of it one by one. */
+	count_ended(t, now);
+	t->last_wait_ns = now - t->since_ns;
 	if (t->kind == KIND_RUNNABLE)
 		wait_weight = 0;
 	else if (t->weighed)
@@ -199,8 +202,6 @@ INLINE int switch_in(struct task_struct *next, struct control *c, struct cpu_fac
 		wait_weight = weigh(t, (t->wake_ns ? t->wake_ns : now) - t->since_ns, period, now);
 	if (t->wake_ns)
 		runnable_weight = weigh_runnable(t, now - t->wake_ns, period);
-	count_ended(t, now);
-	t->last_wait_ns = now - t->since_ns;
 	if (is_seldom(wait_weight | runnable_weight)) {
 		if (later && !(t->flags & FLAG_KTHREAD))
 			send_later(t, next, now, wait_weight, runnable_weight);

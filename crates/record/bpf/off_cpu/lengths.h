@@ -45,6 +45,20 @@ INLINE void count_wait(struct thread_state *t, u32 which, u64 ns)
 		t->queue[which * QUEUE_BUCKETS + bucket] += 1;
 }
 
+SELDOM_APART int count_woken_apart(struct thread_state *t, u64 ns)
+{
+	if (t)
+		count_wait(t, 0, ns);
+	return 0;
+}
+
+SELDOM_APART int count_preempted_apart(struct thread_state *t, u64 ns)
+{
+	if (t)
+		count_wait(t, 1, ns);
+	return 0;
+}
+
 /* Counts the wait for a CPU that ends now, if there was one. */
 INLINE void count_ended(struct thread_state *t, u64 now)
 {
@@ -52,6 +66,13 @@ INLINE void count_ended(struct thread_state *t, u64 now)
 		count_wait(t, 0, now - t->wake_ns);
 	if (is_seldom(t->kind == KIND_PREEMPTED))
 		count_wait(t, 1, now - t->since_ns);
+}
+
+SELDOM_APART int count_ended_apart(struct thread_state *t, u64 now)
+{
+	if (t)
+		count_ended(t, now);
+	return 0;
 }
 
 #endif

@@ -128,11 +128,11 @@ INLINE void copy_stack_now(struct thread_state *t, struct task_struct *task, str
 	count(COUNT_COPIES);
 	want = wanted_bytes(t, c, place.sp);
 	if (how == READ_OWN) {
-		rec->stack_bytes = copy_stack(rec->stack, place.sp, want, task, READ_NOW, 0);
+		rec->stack_bytes = copy_stack(rec, place.sp, want, task, READ_NOW, 0);
 		if (rec->stack_bytes == want)
 			return;
 	}
-	rec->stack_bytes = copy_stack(rec->stack, place.sp, want, task, how, &t->stack_end);
+	rec->stack_bytes = copy_stack(rec, place.sp, want, task, how, &t->stack_end);
 }
 
 #endif

@@ -27,7 +27,7 @@ INLINE void tell_site(struct site_key *key)
 }
 
 /* Into the map, where whoever reads a thread's sums after its end finds them. */
-SELDOM int store_site(struct thread_state *t, struct site_sums *site)
+SELDOM_APART int store_site(struct thread_state *t, struct site_sums *site)
 {
 	struct site_key key = {};
 	struct site_sums *kept;
@@ -48,7 +48,7 @@ SELDOM int store_site(struct thread_state *t, struct site_sums *site)
 }
 
 /* The thread is at another place: its sums come from the map, or begin. */
-SELDOM int load_site(struct thread_state *t, struct site_sums *site, u64 print)
+SELDOM_APART int load_site(struct thread_state *t, struct site_sums *site, u64 print)
 {
 	struct site_key key = {};
 	struct site_sums *kept;
@@ -71,7 +71,7 @@ SELDOM int load_site(struct thread_state *t, struct site_sums *site, u64 print)
 }
 
 /* What a sample that found no room had taken goes back. */
-SELDOM int give_back(struct thread_state *t, struct off_record *rec)
+SELDOM_APART int give_back(struct thread_state *t, struct off_record *rec)
 {
 	struct site_key key = {};
 	struct site_sums *kept = 0;

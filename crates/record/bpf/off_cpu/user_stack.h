@@ -26,8 +26,11 @@ INLINE u32 wanted_bytes(struct thread_state *t, struct control *c, u64 sp)
 	return want;
 }
 
-/* Copies page by page; a page that fails ends the copy, not spoils it. */
-INLINE u32 copy_stack(u8 *to, u64 sp, u64 want, struct task_struct *task, int how, u64 *end)
+/* A page could not be read: the bytes before it were copied. */
+#define COPY_CUT (1U << 31)
+
+/* Copies page by page; a page that fails ends the copy, not spoils it. Answers the bytes copied, and COPY_CUT. */
+INLINE u32 copy_pages(u8 *to, u64 sp, u64 want, struct task_struct *task, int how)
 {
 	u64 done = 0;
 
@@ -51,14 +54,28 @@ INLINE u32 copy_stack(u8 *to, u64 sp, u64 want, struct task_struct *task, int ho
 			err = bpf_copy_from_user(to + offset, step, (void *)at);
 		else
 			err = bpf_probe_read_user(to + offset, step, (void *)at);
-		if (err) {
-			if (end)
-				*end = at;
-			break;
-		}
+		if (err)
+			return done | COPY_CUT;
 		done += step;
 	}
 	return done;
+}
+
+/* Of the current task, pages at hand only. */
+SELDOM_APART u32 copy_present_pages(struct off_record *rec, u64 sp, u64 want)
+{
+	return rec ? copy_pages(rec->stack, sp, want, 0, READ_NOW) : 0;
+}
+
+/* Answers the bytes copied; where a page could not be read, its address is the end. */
+INLINE u32 copy_stack(struct off_record *rec, u64 sp, u64 want, struct task_struct *task, int how, u64 *end)
+{
+	u32 copied = how == READ_NOW ? copy_present_pages(rec, sp, want)
+				     : copy_pages(rec->stack, sp, want, task, how);
+
+	if (end && copied & COPY_CUT)
+		*end = sp + (copied & ~COPY_CUT);
+	return copied & ~COPY_CUT;
 }
 
 INLINE struct off_record *thread_slot(struct thread_state *t)
@@ -123,7 +140,7 @@ INLINE void keep_stack(struct thread_state *t, struct task_struct *task, struct 
 	if (!slot)
 		return;
 	want = wanted_bytes(t, c, place.sp);
-	t->copy_bytes = copy_stack(slot->stack, place.sp, want, task, sleepable ? READ_OF_TASK : READ_NOW, &t->stack_end);
+	t->copy_bytes = copy_stack(slot, place.sp, want, task, sleepable ? READ_OF_TASK : READ_NOW, &t->stack_end);
 	t->copy_ns = now;
 	t->copy_print = place.print;
 	count(COUNT_COPIES);

@@ -30,7 +30,7 @@ SELDOM int send_waker(struct thread_state *t, u64 now, struct control *c)
 			want = WAKER_STACK_BYTES;
 		rec->regs_bytes = read_regs(me, rec->regs);
 		fill_user_chain(rec, me);
-		rec->stack_bytes = copy_stack(rec->stack, place.sp, want, me, READ_NOW, 0);
+		rec->stack_bytes = copy_stack(rec, place.sp, want, me, READ_NOW, 0);
 	}
 	if (send_record(rec))
 		count(COUNT_LOST_WAKERS);

@@ -95,6 +95,16 @@ INLINE u64 weigh_runnable(struct thread_state *t, u64 ns, u64 period)
 	return is_seldom(site->runnable_ns >= period) && !is_ring_filled() ? site->runnable_ns : 0;
 }
 
+SELDOM_APART u64 weigh_apart(struct thread_state *t, u64 ns, u64 period, u64 now)
+{
+	return t ? weigh(t, ns, period, now) : 0;
+}
+
+SELDOM_APART u64 weigh_runnable_apart(struct thread_state *t, u64 ns, u64 period)
+{
+	return t ? weigh_runnable(t, ns, period) : 0;
+}
+
 /* A sample took the sums with it. */
 INLINE void clear_sums(struct site_sums *site)
 {
