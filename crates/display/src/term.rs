@@ -113,15 +113,21 @@ fn asked_width() -> Option<usize> {
 /// Columns of the terminal: COLUMNS if set, else the terminal's, else 80.
 pub fn width() -> usize {
     let asked = asked_width();
-    let told = || crossterm::terminal::size().ok().map(|(columns, _)| usize::from(columns));
+    let told = || terminal_size().map(|size| usize::from(size.columns));
     asked.or_else(told).filter(|&columns| columns > 0).unwrap_or(80)
 }
 
 /// Lines of the terminal: LINES if set, else the terminal's, else 24.
 pub fn height() -> usize {
     let asked = std::env::var("LINES").ok().and_then(|v| v.parse().ok());
-    let told = || crossterm::terminal::size().ok().map(|(_, lines)| usize::from(lines));
+    let told = || terminal_size().map(|size| usize::from(size.rows));
     asked.or_else(told).filter(|&lines| lines > 0).unwrap_or(24)
+}
+
+/// `None` without a terminal. `crossterm::terminal::size` would then start the program `tput`, which takes milliseconds and
+/// knows no more.
+fn terminal_size() -> Option<crossterm::terminal::WindowSize> {
+    crossterm::terminal::window_size().ok()
 }
 
 /// How text is painted: a colour of the small set that reads well on dark and light grounds, or a state's of the palette.
