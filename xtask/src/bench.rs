@@ -8,6 +8,7 @@ mod files;
 mod live;
 mod off_cpu;
 mod page;
+mod perfs;
 mod pt;
 mod tui;
 
@@ -23,6 +24,7 @@ use crate::process;
 use crate::repo::Repo;
 use crate::score::{Score, skip};
 use crate::usage::{self, Usage};
+use perfs::Perf;
 
 const BUILD_LIMIT: Duration = Duration::from_secs(40 * 60);
 /// Time limit of perf; after it the output is "more than".
@@ -38,6 +40,8 @@ pub struct Bench {
     pub programs: PathBuf,
     /// The repository's root.
     pub root: PathBuf,
+    /// The machine's perf, then a newer one if there is one.
+    pub perfs: Vec<Perf>,
 }
 
 /// One bench: its name and function.
@@ -51,6 +55,7 @@ const ENTRIES: &[Entry] = &[
     ("off-cpu", off_cpu::off_cpu),
     ("report", files::report),
     ("script", files::script),
+    ("compiler", files::compiler),
     ("tui", tui::tui),
     ("page", page::page),
     ("inline", files::inline),
@@ -60,8 +65,11 @@ const ENTRIES: &[Entry] = &[
     ("calls", calls::calls),
 ];
 
-/// Runs every comparison, or those whose name contains `filter`.
+/// Runs every comparison, or those whose name contains `filter`. `--setup` makes the newest perf, for all later runs.
 pub fn run(repo: &Repo, filter: Option<&str>) -> Result<Score> {
+    if filter == Some("--setup") {
+        return perfs::setup(repo).map(|()| Score::PASS);
+    }
     if process::find("perf").is_none() && filter != Some("page") {
         return Ok(skip("bench", "no perf on this machine"));
     }
@@ -69,7 +77,9 @@ pub fn run(repo: &Repo, filter: Option<&str>) -> Result<Score> {
     fixtures::run(repo)?;
     let dir = repo.target().join("bench");
     std::fs::create_dir_all(&dir)?;
-    let bench = Bench { tally, dir, programs: fixtures::dir(repo), root: repo.root.clone() };
+    let bench =
+        Bench { tally, dir, programs: fixtures::dir(repo), root: repo.root.clone(), perfs: perfs::all(repo) };
+    println!("{}", bench.perfs.iter().map(|perf| perf.name.as_str()).collect::<Vec<_>>().join(", "));
     let mut score = Score::default();
     // A whole name selects that bench alone: "pt" does not select "script".
     let whole = ENTRIES.iter().any(|(name, _)| Some(*name) == filter);
@@ -129,6 +139,15 @@ impl Bench {
         best.context("at least one run")
     }
 
+    /// Runs tally, then every perf, with the same arguments over a file, and prints their costs and ratios.
+    pub fn compare(&self, what: &str, args: &[&str], times: u32) -> Result<()> {
+        let tally = self.best(times, &self.tally, args)?;
+        for perf in &self.perfs {
+            tell(&format!("{what}, {}", perf.name), self.best(1, &perf.program, args)?, tally);
+        }
+        Ok(())
+    }
+
     /// A test program's path as text.
     pub fn program(&self, name: &str) -> Result<String> {
         let path = self.programs.join(name);
@@ -156,7 +175,14 @@ fn cost(run: Usage) -> String {
 fn start(bench: &Bench) -> Result<()> {
     let perf = bench.best(20, "perf", &["--version"])?;
     let tally = bench.best(20, &bench.tally, &["--version"])?;
-    println!("  --version: {:.2} ms (goal 3 ms)", tally.wall.as_secs_f64() * 1e3);
+    println!("  --version: {:.2} ms (goal 2 ms)", tally.wall.as_secs_f64() * 1e3);
     tell("--version", perf, tally);
+    for (what, args, goal_ms) in [
+        ("record -- true", &["record", "-o", "start.data", "--", "true"][..], 15),
+        ("run -- true", &["run", "-o", "start.data", "--", "true"][..], 100),
+    ] {
+        let tally = bench.best(10, &bench.tally, args)?;
+        println!("  {what}: {:.1} ms (goal {goal_ms} ms)", tally.wall.as_secs_f64() * 1e3);
+    }
     Ok(())
 }

@@ -10,6 +10,7 @@ mod ci;
 mod fixtures;
 mod fuzz;
 mod golden;
+mod instructions;
 mod leftovers;
 mod oracle;
 mod package;
@@ -49,6 +50,10 @@ cargo xtask CHORE [ARGS]
   soak [--minutes N] record under load: memory and descriptors must stay flat
   oracle [NAME]      perf and tally over the same files
   bench [NAME]       perf and tally side by side (heavy)
+  bench --setup      make Debian sid's perf in target/perf-newest (root, debootstrap): the
+                     benches over files then compare with it too; TALLY_NEWEST_PERF names another
+  instructions [--update]   count instructions of the hottest paths (valgrind), compare them
+                     with the stored counts; --update: store them
   cross              cargo check for aarch64
   miri               the tracer's unit tests under Miri (nightly)
   man                write manual pages and completions to target/man
@@ -94,6 +99,7 @@ fn run(args: &[String]) -> Result<Score> {
         "soak" => soak::run(&repo, rest),
         "oracle" => oracle::run(&repo, rest.first().map(String::as_str), oracle::Effort::Whole),
         "bench" => bench::run(&repo, rest.first().map(String::as_str)),
+        "instructions" => instructions::run(&repo, rest),
         "bpf" => bpf::run(&repo, rest.iter().any(|arg| arg == "--check")),
         "web" if rest.iter().any(|arg| arg == "--check") => web::check(&repo),
         "web" => web::build(&repo),

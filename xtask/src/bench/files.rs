@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 
-use super::{BUILD_LIMIT, Bench, LIMIT, tell};
+use super::{BUILD_LIMIT, Bench, LIMIT};
 use crate::process;
 
 /// More than 1 GB of snapshots of deep, distinct stacks on every core.
@@ -35,22 +35,44 @@ pub fn report(bench: &Bench) -> Result<()> {
     for (what, options) in [("report", &[][..]), ("report --no-inline", &["--no-inline"])] {
         let mut args = vec!["report", "--stdio", "-i", &path];
         args.extend(options);
-        let tally = bench.best(3, &bench.tally, &args)?;
-        let perf = bench.best(1, "perf", &args)?;
-        tell(what, perf, tally);
+        bench.compare(what, &args, 3)?;
     }
     Ok(())
+}
+
+/// More than 500 MB of snapshots of a C++ compiler's stacks: 25 frames, a binary of 30 MB, few of them alike.
+fn compile(bench: &Bench) -> Result<PathBuf> {
+    let file = bench.dir.join("compile.data");
+    if file.metadata().is_ok_and(|meta| meta.len() > 500_000_000) {
+        return Ok(file);
+    }
+    let path = file.to_string_lossy().into_owned();
+    let source = bench.root.join("tests/programs/throw.cpp").to_string_lossy().into_owned();
+    let options = ["record", "-q", "-N", "-m", "16M", "-F", "24999", "-e", "cpu-clock", "--call-graph"];
+    let mut args = options.to_vec();
+    let again = "for i in 1 2 3; do g++ -O2 -std=c++20 -c -o /dev/null \"$0\"; done";
+    args.extend(["dwarf,8192", "-o", &path, "--", "sh", "-c", again, &source]);
+    let run = process::capture(&mut bench.command("perf", &args), LIMIT)?;
+    let bytes = file.metadata().map_or(0, |meta| meta.len());
+    if !run.ok() || bytes < 500_000_000 {
+        bail!("perf record: {}, {bytes} bytes\n{}", run.how(), run.tail(3));
+    }
+    Ok(file)
+}
+
+/// `report` and `script` of a compiler; with `--no-inline`, for addr2line alone would take perf 6.1 minutes.
+pub fn compiler(bench: &Bench) -> Result<()> {
+    let path = compile(bench)?.to_string_lossy().into_owned();
+    let report = ["report", "--stdio", "--no-children", "--no-inline", "-i", &path];
+    bench.compare("report of a compiler", &report, 3)?;
+    bench.compare("script of a compiler", &["script", "--no-inline", "-i", &path], 3)
 }
 
 /// `script` over the big file.
 pub fn script(bench: &Bench) -> Result<()> {
     let file = big(bench)?;
     let path = file.to_string_lossy().into_owned();
-    let args = ["script", "-i", &path];
-    let tally = bench.best(2, &bench.tally, &args)?;
-    let perf = bench.best(1, "perf", &args)?;
-    tell("script", perf, tally);
-    Ok(())
+    bench.compare("script", &["script", "-i", &path], 2)
 }
 
 /// A Rust program with full debug information: tally itself, over the big file, profiled by perf.
@@ -74,10 +96,7 @@ fn full_debug(bench: &Bench) -> Result<String> {
 pub fn inline(bench: &Bench) -> Result<()> {
     let path = full_debug(bench)?;
     let args = ["report", "--stdio", "--inline", "-i", &path];
-    let tally = bench.best(3, &bench.tally, &args)?;
-    let perf = bench.best(1, "perf", &args)?;
-    tell("report --inline, Rust with full debug information", perf, tally);
-    Ok(())
+    bench.compare("report --inline, Rust with full debug information", &args, 3)
 }
 
 fn full_debug_tally(bench: &Bench) -> Result<PathBuf> {
@@ -107,8 +126,5 @@ pub fn annotate(bench: &Bench) -> Result<()> {
 
 fn one_function(bench: &Bench, what: &str, path: &str, symbol: &str) -> Result<()> {
     let args = ["annotate", "--stdio", "-i", path, "-s", symbol];
-    let tally = bench.best(2, &bench.tally, &args)?;
-    let perf = bench.best(1, "perf", &args)?;
-    tell(&format!("annotate {symbol}, {what}"), perf, tally);
-    Ok(())
+    bench.compare(&format!("annotate {symbol}, {what}"), &args, 2)
 }
