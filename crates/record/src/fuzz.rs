@@ -5,7 +5,7 @@ use std::io;
 use crate::event::{EventSource, Opt, parse, parse_opts};
 use crate::machine::proc;
 use crate::off_cpu::descriptors::sockets::{parse_inet, parse_unix};
-use crate::off_cpu::{later, proc_sampler};
+use crate::off_cpu::proc_sampler;
 use crate::runtimes::python::{Offsets, parse_record, read_code};
 use crate::sys::socket_diag::parse_answer;
 
@@ -93,7 +93,9 @@ fn proc_syscall(data: &[u8]) {
 }
 
 fn kernel_btf(data: &[u8]) {
-    let _ = later::find_function(data, b"a");
+    let Some(types) = crate::sys::bpf_object::KernelTypes::from_bytes(data.to_vec()) else { return };
+    let _ = types.find(crate::sys::bpf_object::TypeKind::Func, "a");
+    let _ = crate::sys::bpf_object::needed_types(&types, &types);
 }
 
 fn trace_page(data: &[u8]) {

@@ -7,10 +7,7 @@ pub(super) use attach::is_about_code;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 
-use aya::Ebpf;
 use aya::maps::{Array, HashMap, MapData, PerCpuArray, RingBuf};
-use aya::programs::BtfTracePoint;
-use aya_obj::btf::BtfKind;
 
 use super::goroutines::Goroutines;
 use super::layout::{
@@ -21,17 +18,19 @@ use super::plan::{
     CountRules, Exits, KernelParts, KernelSelection, ProbeOptions, ProbedFunction, ProbedObject,
     WatchedCounts,
 };
-use super::program::{self, Code, Programs};
+use super::program::{self, Programs};
 use super::{CallSource, Error};
 use crate::sys::bpf::{self, Attach, ProbeSide};
-use crate::sys::bpf_error::{self, chain, load_error, map_error, missing};
+use crate::sys::bpf_error::{self, chain, map_error, missing};
+use crate::sys::bpf_object::{KernelTypes, LoadedObject, NO_TYPE, TypeKind, at_tracepoint, no_type};
 use crate::sys::mem;
 
 /// Attached probes. Dropping it takes them away.
 pub struct CallEngine {
-    ebpf: Ebpf,
+    object: LoadedObject,
+    /// Programs of tracepoints, attached.
+    at_tracepoints: Vec<OwnedFd>,
     programs: Programs,
-    code: Code,
     ring: RingBuf<MapData>,
     options: ProbeOptions,
     objects: Vec<ProbedObject>,
@@ -68,14 +67,14 @@ impl CallEngine {
         mut options: ProbeOptions,
     ) -> Result<Self, Error> {
         let goroutines = Goroutines::of(&functions, &mut options);
-        let (mut ebpf, programs, code) = program::load(functions.len() as u32, &options)?;
-        let ring = ebpf.take_map("call_ring").ok_or_else(|| missing("call_ring"))?;
+        let (mut object, programs) = program::load(functions.len() as u32, &options)?;
+        let ring = object.take_map("call_ring").ok_or_else(|| missing("call_ring"))?;
         let ring = RingBuf::try_from(ring).map_err(|error| map_error("call_ring", &error))?;
         let attached = vec![true; functions.len()];
         let mut engine = Self {
-            ebpf,
+            object,
+            at_tracepoints: Vec::new(),
             programs,
-            code,
             ring,
             options,
             objects,
@@ -97,11 +96,9 @@ impl CallEngine {
     }
 
     fn attach_tracepoint(&mut self, name: &'static str, tracepoint: &str) -> Result<(), Error> {
-        let program = self.ebpf.program_mut(name).ok_or_else(|| missing(name))?;
-        let program: &mut BtfTracePoint = program.try_into().map_err(|error| load_error(name, &error))?;
-        program.load(tracepoint, program::kernel_types()?).map_err(|error| load_error(name, &error))?;
-        let attached = program.attach();
-        attached.map_err(|error| bpf_error::Error::Attach { program: name, reason: chain(&error) })?;
+        let attach = at_tracepoint(&*KernelTypes::read()?, name, tracepoint)?;
+        self.object.load(&[(name, attach)])?;
+        self.at_tracepoints.push(self.object.attach_tracepoint(name)?);
         Ok(())
     }
 
@@ -118,7 +115,7 @@ impl CallEngine {
         for (_, program, tracepoint) in wanted.into_iter().filter(|(wanted, _, _)| *wanted) {
             if let Err(error) = self.attach_tracepoint(program, tracepoint) {
                 let text = error.to_string();
-                let absent = text.contains("unknown BTF type");
+                let absent = text.contains(NO_TYPE);
                 self.missing.push(if absent { format!("{tracepoint}: not on this kernel") } else { text });
             }
         }
@@ -143,7 +140,7 @@ impl CallEngine {
             self.generation,
             flag(!self.links.is_empty()),
         ];
-        let map = self.ebpf.map_mut("call_controls").ok_or_else(|| missing("call_controls"))?;
+        let map = self.object.map_mut("call_controls").ok_or_else(|| missing("call_controls"))?;
         let mut map =
             Array::<_, [u64; CONTROL_WORDS]>::try_from(map).map_err(|e| map_error("call_controls", &e))?;
         map.set(0, words, 0).map_err(|error| map_error("call_controls", &error).into())
@@ -152,7 +149,7 @@ impl CallEngine {
 
 impl CallSource for CallEngine {
     fn add_process(&mut self, pid: u32) -> Result<(), Error> {
-        let map = self.ebpf.map_mut("call_targets").ok_or_else(|| missing("call_targets"))?;
+        let map = self.object.map_mut("call_targets").ok_or_else(|| missing("call_targets"))?;
         let mut map = HashMap::<_, u32, u32>::try_from(map).map_err(|e| map_error("call_targets", &e))?;
         map.insert(pid, 1, 0).map_err(|error| map_error("call_targets", &error).into())
     }
@@ -220,7 +217,7 @@ impl CallSource for CallEngine {
     }
 
     fn losses(&self) -> Vec<(u64, &'static str)> {
-        let Some(map) = self.ebpf.map("call_counts") else { return Vec::new() };
+        let Some(map) = self.object.map("call_counts") else { return Vec::new() };
         let Ok(map) = PerCpuArray::<_, u64>::try_from(map) else { return Vec::new() };
         let sum = |slot: u32| map.get(&slot, 0).map_or(0, |values| values.iter().sum());
         let own = self.goroutines.as_ref().map(|goroutines| (goroutines.strays(), COUNT_NAMES[COUNT_STRAY]));
@@ -266,7 +263,7 @@ impl CallEngine {
 
     /// The words of a map that has `words` of them for each function; empty if it can't be read.
     fn array(&self, name: &str, words: usize) -> Vec<u64> {
-        let Some(map) = self.ebpf.map(name) else { return Vec::new() };
+        let Some(map) = self.object.map(name) else { return Vec::new() };
         let Some(fd) = program::fd_of(map) else { return Vec::new() };
         let bytes = bpf::read_array(fd, self.functions.len(), words * size_of::<u64>()).unwrap_or_default();
         layout::words_of(&bytes)
@@ -279,7 +276,7 @@ impl CallEngine {
         let mut links = Vec::new();
         for (program, side) in [("on_kernel_leave", ProbeSide::Return), ("on_kernel_enter", ProbeSide::Entry)]
         {
-            let program = self.code.load(program, Attach::KernelFunctions)?;
+            let program = self.object.loaded(program, Attach::KernelFunctions)?;
             links.push(bpf::link_kernel_functions(program.as_fd(), &addresses, side).map_err(failed)?);
         }
         self.kernel_links = links;
@@ -287,14 +284,15 @@ impl CallEngine {
     }
 
     fn link_fentries(&mut self, selection: &KernelSelection) -> Result<(), Error> {
+        let kernel = KernelTypes::read()?;
         let mut links = Vec::new();
         for (number, function) in (0u64..).zip(&selection.functions) {
-            let id = program::kernel_types()?.id_by_type_name_kind(&function.name, BtfKind::Func);
-            let id = id.map_err(|error| load_error("fentry", &error))?;
+            let id = kernel.find(TypeKind::Func, &function.name);
+            let id = id.ok_or_else(|| no_type("fentry", &function.name))?;
             for (program, attach) in
                 [("on_kernel_leave", Attach::Return(id)), ("on_kernel_enter", Attach::Entry(id))]
             {
-                let loaded = self.code.load(program, attach)?;
+                let loaded = self.object.loaded(program, attach)?;
                 let link = bpf::link_function(loaded.as_fd(), attach, number);
                 let failed = |error| bpf_error::Error::Attach { program, reason: chain(&error) };
                 links.push(link.map_err(failed)?);

@@ -8,19 +8,19 @@ mod load;
 mod rests;
 mod wake_program;
 
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-use aya::Ebpf;
-use aya::maps::{Array, HashMap, MapData, PerCpuArray, ProgramArray, Queue, RingBuf};
-use aya::programs::{BtfTracePoint, PerfEvent, ProgramFd};
+use aya::maps::{Array, HashMap, Map, MapData, PerCpuArray, Queue, RingBuf};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::layout;
 use super::layout::{COUNT_LEAVING, COUNT_NAMES, OffCpuControl, OffCpuRecord, SITE_WORDS};
 use super::pace::{Pace, Spent};
 use super::{Error, OffCpuOpts, Scope};
-use crate::sys::bpf_error::{Denied, chain, map_error};
+use crate::sys::bpf::{self, Attach};
+use crate::sys::bpf_error::map_error;
+use crate::sys::bpf_object::LoadedObject;
 use crate::sys::time::Clock;
 use load::TRACEPOINTS;
 use rests::LifeEnd;
@@ -34,7 +34,11 @@ const LAST_SWITCHES_NS: u64 = 200_000_000;
 
 /// The attached programs. Dropping it detaches them.
 pub struct Engine {
-    ebpf: Ebpf,
+    object: LoadedObject,
+    /// The programs of tracepoints; closed, they run no more.
+    _links: Vec<OwnedFd>,
+    /// The program of [`Engine::sample_filter`].
+    filter: Option<OwnedFd>,
     ring: RingBuf<MapData>,
     ends: RingBuf<MapData>,
     /// Sums of places that threads are not at; of threads that have ended, all.
@@ -68,7 +72,7 @@ impl Engine {
 
     /// Loads and attaches. Later children of the targets are followed from here on; no clock runs yet.
     pub fn load(scope: &Scope, options: &OffCpuOpts) -> Result<Self, Error> {
-        let (mut ebpf, copies_in_iterators, on_switch) = load::load_for(scope, options)?;
+        let (mut object, copies_in_iterators, on_switch) = load::load_for(scope, options)?;
         let control = OffCpuControl {
             period_ns: options.period_ns.max(1),
             end_ns: layout::NOT_BEGUN,
@@ -76,25 +80,25 @@ impl Engine {
             stack_bytes: options.stack_bytes,
             unwoken_period_ns: options.period_ns.max(1),
         };
-        set_control(&mut ebpf, control)?;
-        fill_free_slots(&mut ebpf, options.slots)?;
-        add_targets(&mut ebpf, scope)?;
+        set_control(&mut object, control)?;
+        fill_free_slots(&mut object, options.slots)?;
+        add_targets(&mut object, scope)?;
         let others = TRACEPOINTS.map(|(name, _)| name).into_iter().filter(|name| *name != ON_WAKING);
-        for name in std::iter::once(on_switch).chain(others) {
-            let program: &mut BtfTracePoint = program_of(&mut ebpf, name)?;
-            program.attach().map_err(|error| Error::Attach { program: name, reason: chain(&error) })?;
-        }
+        let names = std::iter::once(on_switch).chain(others);
+        let links = names.map(|name| object.attach_tracepoint(name)).collect::<Result<_, _>>()?;
         let now_ns = Clock::Monotonic.now_ns();
-        let wake_program = WakeProgram::attach(&mut ebpf, now_ns)?;
-        let (ring, ends) = (take_ring(&mut ebpf, "ring")?, take_ring(&mut ebpf, "ends")?);
+        let wake_program = WakeProgram::attach(&object, now_ns)?;
+        let (ring, ends) = (take_ring(&mut object, "ring")?, take_ring(&mut object, "ends")?);
         let sites =
-            ebpf.take_map("sites").ok_or(Error::Map { map: "sites", reason: "missing".to_owned() })?;
+            object.take_map("sites").ok_or(Error::Map { map: "sites", reason: "missing".to_owned() })?;
         let sites = HashMap::try_from(sites).map_err(|error| map_error("sites", &error))?;
         let pace = Pace::new(options.period_ns, now_ns);
         let follows_list = !matches!(scope, Scope::System | Scope::Cgroup(_));
         let ring_bytes = options.ring_bytes as usize;
         Ok(Self {
-            ebpf,
+            object,
+            _links: links,
+            filter: None,
             ring,
             ends,
             sites,
@@ -114,13 +118,13 @@ impl Engine {
     /// # Errors
     /// The map is full.
     pub fn follow(&mut self, scope: &Scope) -> Result<(), Error> {
-        add_targets(&mut self.ebpf, scope)
+        add_targets(&mut self.object, scope)
     }
 
     /// Starts the clocks. Those of existing threads in the scope start now, those of a command with its exec.
     pub fn begin(&mut self, sink: &mut dyn FnMut(OffCpuRecord<'_>)) -> Result<(), Error> {
         self.control.end_ns = 0;
-        set_control(&mut self.ebpf, self.control)?;
+        set_control(&mut self.object, self.control)?;
         self.run_iterator("seed", sink)
     }
 
@@ -194,12 +198,12 @@ impl Engine {
         if !self.wake_program.windows.is_due(at_ns) {
             return;
         }
-        self.wake_program.turn(&mut self.ebpf, at_ns);
+        self.wake_program.turn(&self.object, at_ns);
         if self.unwoken_period_ns() != self.control.unwoken_period_ns {
             self.control.start_at_exec = 0;
             self.set_periods();
         }
-        self.wake_program.follow_windows(&mut self.ebpf);
+        self.wake_program.follow_windows(&self.object);
     }
 
     fn unwoken_period_ns(&self) -> u64 {
@@ -210,7 +214,7 @@ impl Engine {
     fn set_periods(&mut self) {
         self.control.unwoken_period_ns = self.unwoken_period_ns();
         // Should it be refused, the periods stay as they were: dearer, but right.
-        let _ = set_control(&mut self.ebpf, self.control);
+        let _ = set_control(&mut self.object, self.control);
     }
 
     /// Time until the program at wake-ups is to be attached or detached, as [`Engine::adapt`] does.
@@ -224,12 +228,12 @@ impl Engine {
     #[must_use]
     pub fn unwoken(&self) -> Option<(u64, u64)> {
         let closed_ns = self.wake_program.windows.closed_ns();
-        (closed_ns > 0).then(|| (wake_program::unwoken(&self.ebpf), closed_ns))
+        (closed_ns > 0).then(|| (wake_program::unwoken(&self.object), closed_ns))
     }
 
     /// From now on copies up to `bytes` of user stack for this process's threads.
     pub fn want_stack(&mut self, pid: u32, bytes: u32) {
-        if let Some(map) = self.ebpf.map_mut("stack_want")
+        if let Some(map) = self.object.map_mut("stack_want")
             && let Ok(mut map) = HashMap::<_, u32, u32>::try_from(map)
         {
             // A full table leaves this process with the usual size.
@@ -240,7 +244,7 @@ impl Engine {
     /// Stops the clocks at this moment and hands out open intervals and every thread's totals.
     pub fn finish(mut self, sink: &mut dyn FnMut(OffCpuRecord<'_>)) -> Result<EngineCounts, Error> {
         self.control.end_ns = Clock::Monotonic.now_ns();
-        set_control(&mut self.ebpf, self.control)?;
+        set_control(&mut self.object, self.control)?;
         self.poll(sink);
         self.run_iterator("flush", sink)?;
         self.poll(sink);
@@ -266,7 +270,7 @@ impl Engine {
     #[must_use]
     pub fn counts(&self) -> EngineCounts {
         let mut sums = [0; COUNT_NAMES.len()];
-        let Some(map) = self.ebpf.map("counts") else { return sums };
+        let Some(map) = self.object.map("counts") else { return sums };
         let Ok(map) = PerCpuArray::<_, u64>::try_from(map) else { return sums };
         for (i, sum) in (0u32..).zip(sums.iter_mut()) {
             let add = |values: aya::maps::PerCpuValues<u64>| {
@@ -280,17 +284,17 @@ impl Engine {
     /// The program that lets events opened for whole CPUs sample followed threads only ([`crate::sys::Counter::set_bpf`]);
     /// `None` if the kernel refuses it.
     pub fn sample_filter(&mut self) -> Option<BorrowedFd<'_>> {
-        let program: &mut PerfEvent = program_of(&mut self.ebpf, "only_followed").ok()?;
-        if program.fd().is_err() {
-            program.load().ok()?;
+        if self.filter.is_none() {
+            self.filter = self.object.loaded("only_followed", Attach::Sample).ok();
         }
-        program.fd().ok().map(ProgramFd::as_fd)
+        self.filter.as_ref().map(AsFd::as_fd)
     }
 
     /// After [`Engine::sample_filter`] has chosen a sample, this program runs as well; false if the kernel refuses it.
-    pub fn go_on_with(&mut self, program: &ProgramFd) -> bool {
-        let next = self.ebpf.map_mut("next_program").and_then(|map| ProgramArray::try_from(map).ok());
-        next.is_some_and(|mut map| map.set(0, program, 0).is_ok())
+    pub fn go_on_with(&mut self, program: BorrowedFd<'_>) -> bool {
+        let Some(Map::ProgramArray(next)) = self.object.map("next_program") else { return false };
+        let program = (program.as_raw_fd() as u32).to_ne_bytes();
+        bpf::update_map(next.fd().as_fd(), &0u32.to_ne_bytes(), &program).is_ok()
     }
 
     /// True while a process or thread of the scope lives; always, for the whole system or a cgroup.
@@ -299,7 +303,7 @@ impl Engine {
         if !self.follows_list {
             return true;
         }
-        let map = self.ebpf.map("targets").and_then(|map| HashMap::<_, u64, u32>::try_from(map).ok());
+        let map = self.object.map("targets").and_then(|map| HashMap::<_, u64, u32>::try_from(map).ok());
         map.is_none_or(|map| map.keys().next().is_some())
     }
 
@@ -310,23 +314,15 @@ impl Engine {
     }
 }
 
-fn program_of<'a, P>(ebpf: &'a mut Ebpf, name: &'static str) -> Result<&'a mut P, Error>
-where
-    &'a mut P: TryFrom<&'a mut aya::programs::Program>,
-{
-    let missing = || Error::Load { what: name, reason: "not in the object".to_owned(), denied: Denied::No };
-    ebpf.program_mut(name).ok_or_else(missing)?.try_into().map_err(|_| missing())
-}
-
-fn set_control(ebpf: &mut Ebpf, control: OffCpuControl) -> Result<(), Error> {
+fn set_control(object: &mut LoadedObject, control: OffCpuControl) -> Result<(), Error> {
     let map =
-        ebpf.map_mut("controls").ok_or_else(|| Error::Map { map: "controls", reason: "missing".into() })?;
+        object.map_mut("controls").ok_or_else(|| Error::Map { map: "controls", reason: "missing".into() })?;
     let mut map = Array::<_, [u64; 4]>::try_from(map).map_err(|error| map_error("controls", &error))?;
     map.set(0, control.to_words(), 0).map_err(|error| map_error("controls", &error))
 }
 
-fn fill_free_slots(ebpf: &mut Ebpf, slots: u32) -> Result<(), Error> {
-    let map = ebpf.map_mut("free_slots");
+fn fill_free_slots(object: &mut LoadedObject, slots: u32) -> Result<(), Error> {
+    let map = object.map_mut("free_slots");
     let map = map.ok_or_else(|| Error::Map { map: "free_slots", reason: "missing".into() })?;
     let mut map = Queue::<_, u32>::try_from(map).map_err(|error| map_error("free_slots", &error))?;
     for slot in 0..slots {
@@ -335,12 +331,12 @@ fn fill_free_slots(ebpf: &mut Ebpf, slots: u32) -> Result<(), Error> {
     Ok(())
 }
 
-fn take_ring(ebpf: &mut Ebpf, name: &'static str) -> Result<RingBuf<MapData>, Error> {
-    let map = ebpf.take_map(name).ok_or(Error::Map { map: name, reason: "missing".to_owned() })?;
+fn take_ring(object: &mut LoadedObject, name: &'static str) -> Result<RingBuf<MapData>, Error> {
+    let map = object.take_map(name).ok_or(Error::Map { map: name, reason: "missing".to_owned() })?;
     RingBuf::try_from(map).map_err(|error| map_error(name, &error))
 }
 
-fn add_targets(ebpf: &mut Ebpf, scope: &Scope) -> Result<(), Error> {
+fn add_targets(object: &mut LoadedObject, scope: &Scope) -> Result<(), Error> {
     let keys: Vec<u64> = match scope {
         Scope::System | Scope::Command(_) => Vec::new(),
         Scope::Processes(pids) => pids.iter().map(|&pid| u64::from(pid)).collect(),
@@ -348,7 +344,7 @@ fn add_targets(ebpf: &mut Ebpf, scope: &Scope) -> Result<(), Error> {
         Scope::Cgroup(id) => vec![*id],
     };
     let map =
-        ebpf.map_mut("targets").ok_or_else(|| Error::Map { map: "targets", reason: "missing".into() })?;
+        object.map_mut("targets").ok_or_else(|| Error::Map { map: "targets", reason: "missing".into() })?;
     let mut map = HashMap::<_, u64, u32>::try_from(map).map_err(|error| map_error("targets", &error))?;
     keys.into_iter().try_for_each(|key| map.insert(key, 1, 0).map_err(|error| map_error("targets", &error)))
 }

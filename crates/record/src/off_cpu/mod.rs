@@ -7,7 +7,6 @@
 pub mod convert;
 pub(crate) mod descriptors;
 mod engine;
-pub mod later;
 pub mod layout;
 mod pace;
 pub mod place_waits;
@@ -115,6 +114,11 @@ impl OffCpu {
     /// The program that decides which samples of whole CPUs are wanted; `None` without engine.
     pub fn sample_filter(&mut self) -> Option<BorrowedFd<'_>> {
         if let Source::Engine(engine) = &mut self.source { engine.sample_filter() } else { None }
+    }
+
+    /// This program runs at the samples that the engine chooses; false without engine.
+    pub fn go_on_with(&mut self, program: BorrowedFd<'_>) -> bool {
+        if let Source::Engine(engine) = &mut self.source { engine.go_on_with(program) } else { false }
     }
 
     /// True if the engine knows that a target, or what one has forked, lives.

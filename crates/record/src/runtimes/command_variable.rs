@@ -168,7 +168,17 @@ fn file_name(word: &OsString) -> Option<String> {
 
 /// The interpreter in a script's first line, past `env`.
 fn interpreter_of(program: &OsString, own: &dyn Fn(&str) -> Option<OsString>) -> Option<String> {
-    /// The kernel reads no more of that line.
+    let line = beginning_of(program, own)?;
+    let line = line.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
+    let line = String::from_utf8_lossy(line);
+    let mut words = line.split_whitespace().filter(|word| !word.starts_with('-'));
+    let name_of = |word: &str| word.rsplit('/').next().unwrap_or(word).to_owned();
+    let name = name_of(words.next()?);
+    if name == "env" { words.next().map(name_of) } else { Some(name) }
+}
+
+/// The first bytes of the program's file: as many as the kernel reads of a script.
+fn beginning_of(program: &OsString, own: &dyn Fn(&str) -> Option<OsString>) -> Option<Vec<u8>> {
     const LINE_BYTES: u64 = 256;
     let path = Path::new(program);
     let is_path = path.components().count() > 1;
@@ -177,14 +187,17 @@ fn interpreter_of(program: &OsString, own: &dyn Fn(&str) -> Option<OsString>) ->
     let candidates = if is_path { vec![path.to_path_buf()] } else { folders };
     let candidates = candidates.into_iter().map(|at| if is_path { at } else { at.join(path) });
     let file = candidates.into_iter().find(|path| path.is_file())?;
-    let mut line = Vec::new();
-    dso::named_file::open(&file).ok()?.take(LINE_BYTES).read_to_end(&mut line).ok()?;
-    let line = line.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
-    let line = String::from_utf8_lossy(line);
-    let mut words = line.split_whitespace().filter(|word| !word.starts_with('-'));
-    let name_of = |word: &str| word.rsplit('/').next().unwrap_or(word).to_owned();
-    let name = name_of(words.next()?);
-    if name == "env" { words.next().map(name_of) } else { Some(name) }
+    let mut bytes = Vec::new();
+    dso::named_file::open(&file).ok()?.take(LINE_BYTES).read_to_end(&mut bytes).ok()?;
+    Some(bytes)
+}
+
+/// True if the command is a compiled program, and neither a known runtime nor a program that runs another one.
+#[must_use]
+pub fn is_binary(command: &[OsString], own: &dyn Fn(&str) -> Option<OsString>) -> bool {
+    let Some(name) = command.first().and_then(file_name) else { return false };
+    let is_elf = || beginning_of(&command[0], own).is_some_and(|bytes| bytes.starts_with(b"\x7fELF"));
+    !is_known(&name) && !WRAPPERS.contains(&name.as_str()) && is_elf()
 }
 
 #[cfg(test)]

@@ -22,6 +22,10 @@ use crate::session::opts::{Output, RecordOpts};
 use crate::sys::signal::SIGPIPE;
 use crate::sys::{Child, ExitKind, mem};
 
+/// Bounds of the pauses between looks whether the worker is done.
+const SHORTEST_PAUSE: Duration = Duration::from_micros(200);
+const LONGEST_PAUSE: Duration = Duration::from_millis(50);
+
 /// When and with what the target ended.
 pub(super) struct Ending {
     /// From the start of the command (or of recording) to the moment its end was noticed, in ns.
@@ -43,18 +47,18 @@ impl Recording<'_> {
     /// its leaf only.
     fn catch_up(&mut self) -> Result<(), Error> {
         // Without a descriptor more: at their limit the command's status would be lost.
-        let mut pause = Duration::from_millis(1);
-        let mut told = Instant::now();
+        let begin = Instant::now();
+        let mut told = begin;
         let asked = self.signals.requests();
         while !self.worker.is_finished() {
             if told.elapsed() >= Duration::from_secs(1) {
                 told = Instant::now();
                 (self.opts.observers.on_catch_up)(self.shared.queue.waiting_bytes());
             }
-            std::thread::sleep(pause);
+            // An eighth of the time so far: short recordings end at once, long ones without many looks.
+            std::thread::sleep((begin.elapsed() / 8).clamp(SHORTEST_PAUSE, LONGEST_PAUSE));
             self.signals.take(None).map_err(Error::system("signalfd"))?;
             self.shared.gives_up.fetch_or(self.signals.requests() > asked, Ordering::Relaxed);
-            pause = (pause * 2).min(Duration::from_millis(50));
         }
         self.signals.take(None).map_err(Error::system("signalfd"))?;
         Ok(())

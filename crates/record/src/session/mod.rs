@@ -41,6 +41,7 @@ use crate::session::stop_signals::StopSignals;
 use crate::sys::process::become_realtime;
 use crate::sys::{Child, Prompt, Rank, Surroundings, mem, time};
 use prepare::{Prepared, Sources, check_address_space, signals_of, spill_queue, totals};
+use python::Arrival;
 use state::{RecordedTasks, RecordingPhase, RingWatch};
 use tier::OpenedTier;
 use timers::Timers;
@@ -88,13 +89,13 @@ pub fn record(opts: &RecordOpts) -> Result<RunSummary, Error> {
     }
     // Before the engine, for a target that is not there; and after it, for it takes its time to start.
     let (listed, _) = begin::places_of(opts, child.as_ref())?;
-    let python = python::Loading::begin(opts);
+    let mut python_loading = python::Loading::begin(opts);
     let engine = tier::load_engine(opts, child.as_ref(), &listed);
     let (mut places, start) = begin::places_of(opts, child.as_ref())?;
     let opened = tier::open(opts, engine, child.as_ref(), tier::OpeningPlan { places: &mut places, start })?;
-    let OpenedTier { opts, mut setup, start, followed, mut source, switches } = opened;
+    let OpenedTier { opts, mut setup, start, followed, source, switches } = opened;
     setup.notices.extend(support.iter().map(|of| Notice::RuntimeSupport(of.runtime, of.means)));
-    let python = python.attach(&setup, source.as_mut(), followed.is_some());
+    let python = python_loading.reader(&setup);
     let opts = &opts;
     let counted = match &source {
         _ if !opts.summary => Totals::none(),
@@ -112,7 +113,14 @@ pub fn record(opts: &RecordOpts) -> Result<RunSummary, Error> {
         attached,
         places,
         setup,
-        sources: Sources { totals: counted, off_cpu, timers: None, python },
+        sources: Sources {
+            totals: counted,
+            off_cpu,
+            timers: None,
+            python,
+            python_loading,
+            engine_chooses: followed.is_some(),
+        },
         followed,
         switches,
         roots,
@@ -144,7 +152,7 @@ impl<'o> Recording<'o> {
         child: Option<Child>,
         prepared: Prepared,
     ) -> Result<Self, Error> {
-        let Prepared { places, mut setup, sources, followed, switches, roots, attached, makes_maps } =
+        let Prepared { places, mut setup, mut sources, followed, switches, roots, attached, makes_maps } =
             prepared;
         let left_out = Some(attached.children_left_out).filter(|&count| count > 0);
         setup.notices.extend(left_out.map(Notice::ChildrenLeftOut));
@@ -169,6 +177,7 @@ impl<'o> Recording<'o> {
             setup.notices.push(notice);
         }
         python::start(sources.python.as_ref(), opts, &places, child.as_ref())?;
+        sources.python_arrives(Arrival::of(opts), &setup);
         worker.with_python(sources.python.clone());
         if let Some((switches, points)) = switches {
             worker.clocked(switches, points);

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::Path;
 
+use super::python::{Arrival, Loading, SampleSource};
 use super::state::AttachedCounts;
 use super::timers::Timers;
 use crate::accounting::totals::{Counted, Totals};
@@ -78,6 +79,19 @@ pub(super) struct Sources {
     pub(super) timers: Option<Timers>,
     /// Reads Python's frames.
     pub(super) python: Option<PythonReader>,
+    /// Its programs, until they are loaded.
+    pub(super) python_loading: Loading,
+    /// The off-CPU engine's program chooses the samples of whole CPUs.
+    pub(super) engine_chooses: bool,
+}
+
+impl Sources {
+    /// Takes Python's programs once they are loaded, or waits for them.
+    pub(super) fn python_arrives(&mut self, arrival: Arrival, setup: &Setup) {
+        let Some(reader) = &self.python else { return };
+        let chooser = self.off_cpu.as_mut().filter(|_| self.engine_chooses);
+        self.python_loading.arrive(arrival, reader, SampleSource { setup, chooser });
+    }
 }
 
 /// Everything that is open when the recording begins.
@@ -100,7 +114,14 @@ impl Prepared {
         Self {
             places,
             setup,
-            sources: Sources { totals: Totals::none(), off_cpu: None, timers: Some(timers), python: None },
+            sources: Sources {
+                totals: Totals::none(),
+                off_cpu: None,
+                timers: Some(timers),
+                python: None,
+                python_loading: Loading::none(),
+                engine_chooses: false,
+            },
             followed: None,
             switches: None,
             roots: Vec::new(),

@@ -1,15 +1,14 @@
 //! Python's frames along with a recording: loaded while events are opened, hung on them, started.
 
-use std::os::fd::AsFd;
 use std::thread::JoinHandle;
 
 use crate::error::Error;
 use crate::machine::proc;
-use crate::off_cpu::Source;
+use crate::off_cpu::OffCpu;
 use crate::open::Places;
 use crate::open::event_fallback::Setup;
 use crate::open::target::Whom;
-use crate::runtimes::command_variable::{RuntimeSupport, of_command};
+use crate::runtimes::command_variable::{RuntimeSupport, is_binary, of_command};
 use crate::runtimes::hotspot::is_jvm;
 use crate::runtimes::python::{PythonEngine, PythonReader, is_possible};
 use crate::session::opts::RecordOpts;
@@ -33,8 +32,34 @@ pub(super) fn java_notice(opts: &RecordOpts, places: &Places) -> Option<Notice> 
     has_jvm.then_some(Notice::RuntimeSupport("Java", "Compiler.perfmap, at the end"))
 }
 
+/// Whether to wait for the programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Arrival {
+    /// The command may be Python from its first instruction on, or its processes run already.
+    Awaited,
+    /// The command is a program of its own, that runs Python milliseconds later if at all.
+    WhenLoaded,
+}
+
+impl Arrival {
+    /// As this command needs it.
+    pub(super) fn of(opts: &RecordOpts) -> Self {
+        let own = |name: &str| std::env::var_os(name);
+        let may_wait = opts.target.whom == Whom::Command && is_binary(&opts.target.command, &own);
+        if may_wait { Self::WhenLoaded } else { Self::Awaited }
+    }
+}
+
 /// The BPF programs while the kernel checks them.
+#[derive(Debug)]
 pub(super) struct Loading(Option<JoinHandle<Option<PythonEngine>>>);
+
+/// Where the programs are attached.
+pub(super) struct SampleSource<'a> {
+    pub setup: &'a Setup,
+    /// The off-CPU engine, if its program chooses the samples.
+    pub chooser: Option<&'a mut OffCpu>,
+}
 
 impl Loading {
     /// Begins to load them, where stacks are unwound here and its clock is theirs.
@@ -49,21 +74,44 @@ impl Loading {
         Self(std::thread::Builder::new().name("tally-python".to_owned()).spawn(load).ok())
     }
 
-    /// Runs them at each sample; `None` where that is not possible.
-    pub(super) fn attach(
-        self,
-        setup: &Setup,
-        source: Option<&mut Source>,
-        is_filtered: bool,
-    ) -> Option<PythonReader> {
-        let mut engine = self.0?.join().ok().flatten().filter(|_| setup.plan.live)?;
-        let program = engine.sample_program()?;
-        let attached = match source {
-            // The off-CPU engine chooses the samples: its program goes on with this one.
-            Some(Source::Engine(off_cpu)) if is_filtered => off_cpu.go_on_with(program),
-            _ => setup.opened.set_bpf(&setup.plan, program.as_fd()).is_ok(),
+    /// No programs.
+    pub(super) const fn none() -> Self {
+        Self(None)
+    }
+
+    /// The reader of Python's frames, whose programs may come later: see [`Loading::arrive`]. `None` where stacks aren't
+    /// unwound here.
+    pub(super) fn reader(&mut self, setup: &Setup) -> Option<PythonReader> {
+        if !setup.plan.live {
+            self.0 = None;
+        }
+        self.0.as_ref().map(|_| PythonReader::new(None))
+    }
+
+    /// True until the programs have arrived, or failed to.
+    pub(super) fn is_going_on(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Runs the programs at each sample once they are loaded. Where that is not possible, the reader ends.
+    pub(super) fn arrive(&mut self, arrival: Arrival, reader: &PythonReader, samples: SampleSource<'_>) {
+        let Some(thread) = self.0.take_if(|thread| arrival == Arrival::Awaited || thread.is_finished())
+        else {
+            return;
         };
-        attached.then(|| PythonReader::new(engine))
+        let attach = |engine: &PythonEngine| {
+            let program = engine.sample_program()?;
+            let attached = match samples.chooser {
+                // The off-CPU engine chooses the samples: its program goes on with this one.
+                Some(off_cpu) => off_cpu.go_on_with(program),
+                None => samples.setup.opened.set_bpf(&samples.setup.plan, program).is_ok(),
+            };
+            attached.then_some(())
+        };
+        match thread.join().ok().flatten() {
+            Some(engine) if attach(&engine).is_some() => reader.start_engine(engine),
+            _ => reader.end(),
+        }
     }
 }
 

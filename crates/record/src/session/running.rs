@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use super::python::Arrival;
 use super::{CONTROL, Recording, SIGNALS};
 use crate::error::Error;
 use crate::machine::proc;
@@ -20,6 +21,9 @@ use crate::sys::signal::{self, SIGTERM, SIGUSR2};
 /// The rings are looked at no less often, so that files of short processes are found while they live; more often
 /// while stacks are deeper than their copies, so that memory still holds what was copied.
 const TICKS: [Duration; 3] = [Duration::from_millis(50), Duration::from_millis(4), Duration::from_millis(1)];
+
+/// The same while Python's programs are being loaded, which are to run at the first samples.
+const LOADING_TICK: Duration = Duration::from_millis(2);
 
 /// Time between two calls of the observer of progress.
 const PROGRESS: Duration = Duration::from_millis(500);
@@ -59,9 +63,12 @@ impl Recording<'_> {
                 .and_then(OffCpu::interval)
                 .map_or(tick, |often| tick.min(often));
             let tick = self.sources.timers.as_ref().map_or(tick, |timers| tick.min(timers.interval()));
+            let is_loading = self.sources.python_loading.is_going_on();
+            let tick = if is_loading { tick.min(LOADING_TICK) } else { tick };
             let timeout = delayed.map_or(tick, |d| tick.min(d.saturating_sub(begin.elapsed())));
             let ready = self.rings.poller.wait(Some(timeout)).map_err(Error::system("epoll_wait"))?;
             self.take_signals()?;
+            self.sources.python_arrives(Arrival::WhenLoaded, &self.setup);
             if ready.iter().any(|r| r.token == CONTROL) && self.obey()? {
                 self.phase.is_stop_requested = true;
                 if let Some(child) = &self.child {

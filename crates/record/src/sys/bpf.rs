@@ -1,23 +1,27 @@
 //! The bpf(2) calls that `aya` has no words for: programs for one link over many probes, and such links.
 
 mod links;
+mod maps;
 
-use links::{BPF_TRACE_KPROBE_MULTI, BPF_TRACE_UPROBE_MULTI, BPF_TRACE_UPROBE_SESSION};
+use links::{BPF_TRACE_ITER, BPF_TRACE_KPROBE_MULTI, BPF_TRACE_UPROBE_MULTI, BPF_TRACE_UPROBE_SESSION};
 pub use links::{
     ProbeSide, Probes, has_uprobe_links, has_uprobe_sessions, link_event, link_function,
-    link_kernel_functions, link_uprobe_sessions, link_uprobes,
+    link_kernel_functions, link_tracepoint, link_uprobe_sessions, link_uprobes, open_iterator,
 };
+pub use maps::{freeze_map, read_array, update_map};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 // Source: include/uapi/linux/bpf.h (enum bpf_cmd, bpf_prog_type, bpf_attach_type).
 const BPF_PROG_LOAD: i32 = 5;
-const BPF_MAP_LOOKUP_BATCH: i32 = 24;
 const BPF_BTF_LOAD: i32 = 18;
 const BPF_PROG_TYPE_KPROBE: u32 = 2;
+const BPF_PROG_TYPE_PERF_EVENT: u32 = 7;
 const BPF_PROG_TYPE_TRACING: u32 = 26;
+const BPF_TRACE_RAW_TP: u32 = 23;
 const BPF_TRACE_FENTRY: u32 = 24;
 const BPF_TRACE_FEXIT: u32 = 25;
+const BPF_F_SLEEPABLE: u32 = 1 << 4;
 
 /// Bytes of one instruction.
 pub const INSTRUCTION_BYTES: usize = 8;
@@ -37,6 +41,17 @@ pub enum Attach {
     Entry(u32),
     /// One kernel function's return.
     Return(u32),
+    /// One tracepoint ([`link_tracepoint`]), by the number of its `btf_trace_NAME` in the kernel's type information.
+    Tracepoint(u32),
+    /// All of a kind of kernel objects, one after the other ([`open_iterator`]).
+    Iterator {
+        /// Of its function in the kernel's type information.
+        number: u32,
+        /// It may wait for pages (Linux 5.18).
+        sleeps: bool,
+    },
+    /// Samples of a perf event ([`Counter::set_bpf`](crate::sys::Counter::set_bpf)).
+    Sample,
 }
 
 impl Attach {
@@ -49,6 +64,17 @@ impl Attach {
             Self::KernelFunctions => (BPF_PROG_TYPE_KPROBE, BPF_TRACE_KPROBE_MULTI, 0),
             Self::Entry(id) => (BPF_PROG_TYPE_TRACING, BPF_TRACE_FENTRY, id),
             Self::Return(id) => (BPF_PROG_TYPE_TRACING, BPF_TRACE_FEXIT, id),
+            Self::Tracepoint(id) => (BPF_PROG_TYPE_TRACING, BPF_TRACE_RAW_TP, id),
+            Self::Iterator { number, .. } => (BPF_PROG_TYPE_TRACING, BPF_TRACE_ITER, number),
+            Self::Sample => (BPF_PROG_TYPE_PERF_EVENT, 0, 0),
+        }
+    }
+
+    /// `prog_flags`.
+    const fn flags(self) -> u32 {
+        match self {
+            Self::Iterator { sleeps: true, .. } => BPF_F_SLEEPABLE,
+            _ => 0,
         }
     }
 }
@@ -114,19 +140,6 @@ struct BtfLoad {
     btf_flags: u32,
 }
 
-/// Layout: `union bpf_attr`, the struct `batch` of BPF_MAP_LOOKUP_BATCH. Source: include/uapi/linux/bpf.h.
-#[repr(C)]
-struct LookupBatch {
-    in_batch: u64,
-    out_batch: u64,
-    keys: u64,
-    values: u64,
-    count: u32,
-    map_fd: u32,
-    elem_flags: u64,
-    flags: u64,
-}
-
 /// Loads type information of programs (BTF, as an object file has it).
 ///
 /// # Errors
@@ -135,42 +148,6 @@ pub fn load_types(btf: &[u8]) -> io::Result<OwnedFd> {
     let (btf_log_buf, btf_log_size, btf_log_level, btf_flags) = (0, 0, 0, 0);
     let (btf, btf_size) = (btf.as_ptr() as u64, btf.len() as u32);
     bpf(BPF_BTF_LOAD, &BtfLoad { btf, btf_log_buf, btf_size, btf_log_size, btf_log_level, btf_flags })
-}
-
-/// The values of an array map from the first on, `bytes` each, at most `count` of them: one system call (Linux 5.6).
-///
-/// # Errors
-/// The kernel's errno.
-pub fn read_array(map: BorrowedFd<'_>, count: usize, bytes: usize) -> io::Result<Vec<u8>> {
-    let (mut keys, mut values) = (vec![0u32; count], vec![0u8; count * bytes]);
-    let mut next = 0u32;
-    let mut attr = LookupBatch {
-        in_batch: 0,
-        out_batch: std::ptr::from_mut(&mut next) as u64,
-        keys: keys.as_mut_ptr() as u64,
-        values: values.as_mut_ptr() as u64,
-        count: count as u32,
-        map_fd: map.as_raw_fd() as u32,
-        elem_flags: 0,
-        flags: 0,
-    };
-    // SAFETY: `attr` is a live, initialized repr(C) value of the size we give. The kernel writes at most `count` keys
-    // and values to the addresses in it, which have room for them, the next key to `next`, and how many they were to `attr.count`.
-    let done = unsafe {
-        libc::syscall(
-            libc::SYS_bpf,
-            BPF_MAP_LOOKUP_BATCH,
-            std::ptr::from_mut(&mut attr),
-            size_of::<LookupBatch>(),
-        )
-    };
-    let error = io::Error::last_os_error();
-    // ENOENT: no more than these are there.
-    if done < 0 && error.raw_os_error() != Some(libc::ENOENT) {
-        return Err(error);
-    }
-    values.truncate(attr.count as usize * bytes);
-    Ok(values)
 }
 
 /// A program to be loaded.
@@ -222,7 +199,7 @@ fn load_with_log(code: &BpfCode<'_>, attach: Attach, log: &mut [u8]) -> io::Resu
             log_size: log.len() as u32,
             log_buf: if log.is_empty() { 0 } else { log.as_mut_ptr() as u64 },
             kern_version: 0,
-            prog_flags: 0,
+            prog_flags: attach.flags(),
             prog_name,
             prog_ifindex: 0,
             expected_attach_type,

@@ -7,6 +7,7 @@
 pub mod aux_area;
 pub mod bpf;
 pub mod bpf_error;
+pub mod bpf_object;
 pub mod fifo;
 pub mod mem;
 pub mod mount;

@@ -1,14 +1,14 @@
 //! The BPF program, loaded, attached, read.
 
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 
 use aya::maps::{Array, HashMap, MapData, PerCpuArray, RingBuf};
-use aya::programs::BtfTracePoint;
-use aya::{Btf, Ebpf, EbpfLoader};
 use syscalls::layout::{self, CallRecord, CallSpec, CallSum, SPEC_BYTES, SPECS, SUM_WORDS, SumKey};
 
 use super::SyscallScope;
-use crate::sys::bpf_error::{Error, chain, load_error, map_error, missing};
+use crate::sys::bpf_error::{Error, map_error, missing};
+use crate::sys::bpf_object::{KernelTypes, LoadedObject, ObjectSettings, at_tracepoint};
 
 /// The object of all kernels; `cargo xtask bpf` rebuilds it.
 static OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/syscalls.bpf.o");
@@ -46,7 +46,9 @@ pub struct SyscallLosses {
 
 /// The attached programs. Dropping it detaches them.
 pub struct SyscallEngine {
-    ebpf: Ebpf,
+    object: LoadedObject,
+    /// The attached programs, in the order of [`PROGRAMS`].
+    links: Vec<OwnedFd>,
     ring: RingBuf<MapData>,
     options: SyscallOptions,
 }
@@ -63,32 +65,26 @@ impl SyscallEngine {
     /// # Errors
     /// If the kernel refuses the programs.
     pub fn start(scope: &SyscallScope, specs: &[CallSpec], options: SyscallOptions) -> Result<Self, Error> {
-        let btf = Btf::from_sys_fs().map_err(|error| Error::NoBtf { reason: error.to_string() })?;
-        let mut ebpf = EbpfLoader::new()
-            .btf(Some(&btf))
-            .allow_unsupported_maps()
-            .map_max_entries("sys_ring", options.ring_bytes)
-            .load(OBJECT)
-            .map_err(|error| load_error("object", &error))?;
-        for (name, tracepoint) in PROGRAMS {
-            let program = program_of(&mut ebpf, name)?;
-            program.load(tracepoint, &btf).map_err(|error| load_error(name, &error))?;
-        }
-        let ring = ebpf.take_map("sys_ring").ok_or_else(|| missing("sys_ring"))?;
+        let kernel = KernelTypes::read()?;
+        let entries = vec![("sys_ring", options.ring_bytes)];
+        let mut object =
+            LoadedObject::new(OBJECT, &kernel, &ObjectSettings { entries, ..ObjectSettings::default() })?;
+        let programs = PROGRAMS.map(|(name, point)| Ok((name, at_tracepoint(&kernel, name, point)?)));
+        object.load(&programs.into_iter().collect::<Result<Vec<_>, Error>>()?)?;
+        let ring = object.take_map("sys_ring").ok_or_else(|| missing("sys_ring"))?;
         let ring = RingBuf::try_from(ring).map_err(|error| map_error("sys_ring", &error))?;
-        let mut engine = Self { ebpf, ring, options };
+        let mut engine = Self { object, links: Vec::new(), ring, options };
         engine.set_specs(specs)?;
         engine.set_targets(scope)?;
         engine.set_control(scope)?;
         for (name, _) in PROGRAMS {
-            let attached = program_of(&mut engine.ebpf, name)?.attach();
-            attached.map_err(|error| Error::Attach { program: name, reason: chain(&error) })?;
+            engine.links.push(engine.object.attach_tracepoint(name)?);
         }
         Ok(engine)
     }
 
     fn set_specs(&mut self, specs: &[CallSpec]) -> Result<(), Error> {
-        let map = self.ebpf.map_mut("sys_specs").ok_or_else(|| missing("sys_specs"))?;
+        let map = self.object.map_mut("sys_specs").ok_or_else(|| missing("sys_specs"))?;
         let mut map =
             Array::<_, [u8; SPEC_BYTES]>::try_from(map).map_err(|error| map_error("sys_specs", &error))?;
         for (number, spec) in (0u32..).zip(specs).take(SPECS) {
@@ -107,7 +103,7 @@ impl SyscallEngine {
             SyscallScope::Threads(tids) => tids.iter().map(|tid| (u64::from(*tid) | THREAD, NOW)).collect(),
             SyscallScope::System => Vec::new(),
         };
-        let map = self.ebpf.map_mut("sys_targets").ok_or_else(|| missing("sys_targets"))?;
+        let map = self.object.map_mut("sys_targets").ok_or_else(|| missing("sys_targets"))?;
         let mut map =
             HashMap::<_, u64, u32>::try_from(map).map_err(|error| map_error("sys_targets", &error))?;
         keys.into_iter()
@@ -127,7 +123,7 @@ impl SyscallEngine {
             pair(std::process::id(), u32::from(*scope == SyscallScope::System)),
             pair(u32::from(self.options.only_sums), 1),
         ];
-        let map = self.ebpf.map_mut("sys_controls").ok_or_else(|| missing("sys_controls"))?;
+        let map = self.object.map_mut("sys_controls").ok_or_else(|| missing("sys_controls"))?;
         let mut map =
             Array::<_, [u64; 5]>::try_from(map).map_err(|error| map_error("sys_controls", &error))?;
         map.set(0, words, 0).map_err(|error| map_error("sys_controls", &error))
@@ -148,15 +144,8 @@ impl SyscallEngine {
     }
 
     /// Detaches; what waits in the ring can still be read, and the sums.
-    ///
-    /// # Errors
-    /// If the kernel side can't be stopped: then it still is at the end of this process.
-    pub fn stop(&mut self) -> Result<(), Error> {
-        for (name, _) in PROGRAMS.iter().rev() {
-            let program = program_of(&mut self.ebpf, name)?;
-            program.unload().map_err(|error| Error::Attach { program: name, reason: chain(&error) })?;
-        }
-        Ok(())
+    pub fn stop(&mut self) {
+        while self.links.pop().is_some() {}
     }
 
     /// All sums so far, in no order.
@@ -164,7 +153,7 @@ impl SyscallEngine {
     /// # Errors
     /// If the map can't be read.
     pub fn sums(&self) -> Result<Vec<(SumKey, CallSum)>, Error> {
-        let map = self.ebpf.map("sys_sums").ok_or_else(|| missing("sys_sums"))?;
+        let map = self.object.map("sys_sums").ok_or_else(|| missing("sys_sums"))?;
         let map = HashMap::<_, [u32; 2], [u64; SUM_WORDS]>::try_from(map);
         let map = map.map_err(|error| map_error("sys_sums", &error))?;
         let all = map.iter().map(|item| item.map(|(key, words)| layout::sum_of(key, words)));
@@ -174,14 +163,9 @@ impl SyscallEngine {
     /// What was not recorded so far.
     #[must_use]
     pub fn losses(&self) -> SyscallLosses {
-        let Some(map) = self.ebpf.map("sys_counts") else { return SyscallLosses::default() };
+        let Some(map) = self.object.map("sys_counts") else { return SyscallLosses::default() };
         let Ok(map) = PerCpuArray::<_, u64>::try_from(map) else { return SyscallLosses::default() };
         let sum = |slot: u32| map.get(&slot, 0).map_or(0, |values| values.iter().sum());
         SyscallLosses { records: sum(0), sums: sum(1), threads: sum(2) }
     }
-}
-
-fn program_of<'a>(ebpf: &'a mut Ebpf, name: &'static str) -> Result<&'a mut BtfTracePoint, Error> {
-    let program = ebpf.program_mut(name).ok_or_else(|| missing(name))?;
-    program.try_into().map_err(|error| load_error(name, &error))
 }

@@ -1,15 +1,10 @@
 //! BPF iterators: run over all tasks at the beginning and the end of a recording.
 
-use std::fs::File;
 use std::io::{ErrorKind, Read};
-
-use aya::Ebpf;
-use aya::programs::Iter;
 
 use super::super::Error;
 use super::super::layout::OffCpuRecord;
-use super::{Engine, program_of};
-use crate::sys::bpf_error::chain;
+use super::Engine;
 
 impl Engine {
     /// Reads an iterator to its end, and empties the rings after some threads each.
@@ -23,7 +18,7 @@ impl Engine {
             ("flush", true) => "flush_copying",
             _ => which,
         };
-        let mut file = iterator_file(&mut self.ebpf, name)?;
+        let mut file = self.object.open_iterator(name)?;
         let mut buffer = [0u8; 256];
         loop {
             match file.read(&mut buffer) {
@@ -35,12 +30,4 @@ impl Engine {
             self.poll(sink);
         }
     }
-}
-
-fn iterator_file(ebpf: &mut Ebpf, name: &'static str) -> Result<File, Error> {
-    let fail = |reason: String| Error::Attach { program: name, reason };
-    let program: &mut Iter = program_of(ebpf, name)?;
-    let id = program.attach().map_err(|error| fail(chain(&error)))?;
-    let link = program.take_link(id).map_err(|error| fail(chain(&error)))?;
-    link.into_file().map_err(|error| fail(chain(&error)))
 }

@@ -1,14 +1,14 @@
 //! Attaches and detaches the program at wake-ups, by the rate of switches.
 
-use aya::Ebpf;
+use std::os::fd::OwnedFd;
+
 use aya::maps::Array;
-use aya::programs::BtfTracePoint;
-use aya::programs::tp_btf::BtfTracePointLinkId;
 
 use dso::system_file;
 
-use super::{Error, chain, program_of};
+use super::Error;
 use crate::off_cpu::wake_windows::WakeWindows;
+use crate::sys::bpf_object::LoadedObject;
 
 /// Name of the program.
 pub(super) const ON_WAKING: &str = "on_waking";
@@ -24,42 +24,33 @@ const UNWOKEN: usize = 7;
 pub(super) struct WakeProgram {
     pub(super) windows: WakeWindows,
     /// `None` while it is detached.
-    link: Option<BtfTracePointLinkId>,
+    link: Option<OwnedFd>,
     /// The scheduler keeps the time of wake-ups.
     has_schedstat: bool,
 }
 
 impl WakeProgram {
     /// Attaches it.
-    pub(super) fn attach(ebpf: &mut Ebpf, at_ns: u64) -> Result<Self, Error> {
-        let link = Some(attach(ebpf)?);
+    pub(super) fn attach(object: &LoadedObject, at_ns: u64) -> Result<Self, Error> {
+        let link = Some(object.attach_tracepoint(ON_WAKING)?);
         Ok(Self { windows: WakeWindows::new(at_ns), link, has_schedstat: has_schedstat() })
     }
 
     /// Begins the next window, or ends it; [`WakeProgram::follow_windows`] is to follow.
-    pub(super) fn turn(&mut self, ebpf: &mut Ebpf, now_ns: u64) {
+    pub(super) fn turn(&mut self, object: &LoadedObject, now_ns: u64) {
         let may_close = self.windows.is_open() && self.has_schedstat;
-        self.windows.turn(now_ns, if may_close { switches_by_cpu(ebpf) } else { Vec::new() });
+        self.windows.turn(now_ns, if may_close { switches_by_cpu(object) } else { Vec::new() });
     }
 
     /// Attaches or detaches it, as the windows have it.
-    pub(super) fn follow_windows(&mut self, ebpf: &mut Ebpf) {
+    pub(super) fn follow_windows(&mut self, object: &LoadedObject) {
         match self.link.take() {
             // A failure shows up as wakers that are missing, and is tried again at the next window.
-            None if self.windows.is_open() => self.link = attach(ebpf).ok(),
-            Some(link) if !self.windows.is_open() => {
-                if let Ok(program) = program_of::<BtfTracePoint>(ebpf, ON_WAKING) {
-                    let _ = program.detach(link);
-                }
-            }
+            None if self.windows.is_open() => self.link = object.attach_tracepoint(ON_WAKING).ok(),
+            Some(link) if !self.windows.is_open() => drop(link),
             link => self.link = link,
         }
     }
-}
-
-fn attach(ebpf: &mut Ebpf) -> Result<BtfTracePointLinkId, Error> {
-    let program: &mut BtfTracePoint = program_of(ebpf, ON_WAKING)?;
-    program.attach().map_err(|error| Error::Attach { program: ON_WAKING, reason: chain(&error) })
 }
 
 /// True if the kernel counts how long threads wait for a CPU (CONFIG_SCHED_INFO, and switched on).
@@ -69,14 +60,14 @@ fn has_schedstat() -> bool {
     text.split_whitespace().last().is_some_and(|times| times != "0")
 }
 
-fn facts(ebpf: &Ebpf) -> Vec<[u64; FACT_WORDS]> {
-    let map = ebpf.map("cpus").and_then(|map| Array::<_, [u64; FACT_WORDS]>::try_from(map).ok());
+fn facts(object: &LoadedObject) -> Vec<[u64; FACT_WORDS]> {
+    let map = object.map("cpus").and_then(|map| Array::<_, [u64; FACT_WORDS]>::try_from(map).ok());
     map.map_or_else(Vec::new, |map| map.iter().map_while(Result::ok).collect())
 }
 
 /// Switches of followed threads by CPU; none where a CPU can't use the scheduler's clock, and so not its times.
-fn switches_by_cpu(ebpf: &Ebpf) -> Vec<u64> {
-    let facts = facts(ebpf);
+fn switches_by_cpu(object: &LoadedObject) -> Vec<u64> {
+    let facts = facts(object);
     if facts.iter().any(|cpu| cpu[SWITCHES] > 0 && cpu[COMPARED_NS] == 0) {
         return Vec::new();
     }
@@ -84,6 +75,6 @@ fn switches_by_cpu(ebpf: &Ebpf) -> Vec<u64> {
 }
 
 /// Waits that have ended without the program.
-pub(super) fn unwoken(ebpf: &Ebpf) -> u64 {
-    facts(ebpf).iter().map(|cpu| cpu[UNWOKEN]).sum()
+pub(super) fn unwoken(object: &LoadedObject) -> u64 {
+    facts(object).iter().map(|cpu| cpu[UNWOKEN]).sum()
 }

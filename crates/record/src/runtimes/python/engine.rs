@@ -1,22 +1,24 @@
 //! The BPF programs of `bpf/python.bpf.c`, loaded and attached, and their rings.
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use aya::maps::{HashMap, Map, MapData};
-use aya::programs::{BtfTracePoint, PerfEvent, ProgramFd};
-use aya::{Btf, Ebpf, EbpfLoader};
 
 use super::layout::{self, PROCESS_WORDS, RING_BYTES, RingRecord};
 use crate::off_cpu::is_nested;
 use crate::sys::SharedMap;
-use crate::sys::bpf_error::{Denied, Error, chain, load_error, map_error};
+use crate::sys::bpf::Attach;
+use crate::sys::bpf_error::{Error, map_error};
+use crate::sys::bpf_object::{KernelTypes, LoadedObject, ObjectSettings, at_tracepoint};
 
 /// The object of all kernels; `cargo xtask bpf` rebuilds it.
 static OBJECT: &[u8] = aya::include_bytes_aligned!("../../../bpf/python.bpf.o");
 
 /// The loaded programs. Dropping it detaches them.
 pub struct PythonEngine {
-    ebpf: Ebpf,
+    object: LoadedObject,
+    /// The program of switches, attached.
+    at_switches: Option<OwnedFd>,
     processes: HashMap<MapData, u32, [u64; PROCESS_WORDS]>,
     rings: SharedMap,
     cpus: usize,
@@ -43,30 +45,27 @@ impl PythonEngine {
     /// The kernel's, mostly for missing rights.
     pub fn load(waits: bool) -> Result<Self, Error> {
         let cpus = aya::util::nr_cpus().map_err(|(_, error)| Error::NoBtf { reason: error.to_string() })?;
-        let btf = Btf::from_sys_fs().map_err(|error| Error::NoBtf { reason: chain(&error) })?;
-        let mut loader = EbpfLoader::new();
-        loader.btf(Some(&btf)).map_max_entries("rings", cpus as u32);
-        let mut ebpf = loader.load(OBJECT).map_err(|error| load_error("object", &error))?;
-        let program: &mut PerfEvent = program_of(&mut ebpf, "on_sample")?;
-        program.load().map_err(|error| load_error("on_sample", &error))?;
+        let kernel = KernelTypes::read()?;
+        let entries = vec![("rings", cpus as u32)];
+        let mut object =
+            LoadedObject::new(OBJECT, &kernel, &ObjectSettings { entries, ..ObjectSettings::default() })?;
+        object.load(&[("on_sample", Attach::Sample)])?;
         if waits {
-            let program: &mut BtfTracePoint = program_of(&mut ebpf, "on_leave")?;
-            program.load("sched_switch", &btf).map_err(|error| load_error("on_leave", &error))?;
+            object.load(&[("on_leave", at_tracepoint(&kernel, "on_leave", "sched_switch")?)])?;
         }
         let missing = |map: &'static str| Error::Map { map, reason: "missing".to_owned() };
-        let processes = ebpf.take_map("processes").ok_or_else(|| missing("processes"))?;
+        let processes = object.take_map("processes").ok_or_else(|| missing("processes"))?;
         let processes = HashMap::try_from(processes).map_err(|error| map_error("processes", &error))?;
-        let Some(Map::Array(rings)) = ebpf.map("rings") else { return Err(missing("rings")) };
+        let Some(Map::Array(rings)) = object.map("rings") else { return Err(missing("rings")) };
         let rings = SharedMap::map(rings.fd().as_fd(), cpus * RING_BYTES / 8);
         let rings = rings.map_err(|error| Error::Map { map: "rings", reason: error.to_string() })?;
-        Ok(Self { ebpf, processes, rings, cpus, is_idle_at_switches: waits })
+        Ok(Self { object, at_switches: None, processes, rings, cpus, is_idle_at_switches: waits })
     }
 
     /// The program to run at samples ([`crate::sys::Counter::set_bpf`]).
     #[must_use]
-    pub fn sample_program(&mut self) -> Option<&ProgramFd> {
-        let program: &mut PerfEvent = program_of(&mut self.ebpf, "on_sample").ok()?;
-        program.fd().ok()
+    pub fn sample_program(&self) -> Option<BorrowedFd<'_>> {
+        self.object.program("on_sample").ok()
     }
 
     /// Copies frames of this process at samples from now on.
@@ -80,9 +79,8 @@ impl PythonEngine {
         if !std::mem::take(&mut self.is_idle_at_switches) {
             return;
         }
-        let program: Result<&mut BtfTracePoint, Error> = program_of(&mut self.ebpf, "on_leave");
         // Without it waits have their native frames only.
-        let _ = program.map(BtfTracePoint::attach);
+        self.at_switches = self.object.attach_tracepoint("on_leave").ok();
     }
 
     /// The process runs something else, or has ended.
@@ -124,12 +122,4 @@ impl PythonEngine {
         };
         (0..self.cpus).map(of_cpu).sum()
     }
-}
-
-fn program_of<'a, P>(ebpf: &'a mut Ebpf, name: &'static str) -> Result<&'a mut P, Error>
-where
-    &'a mut P: TryFrom<&'a mut aya::programs::Program>,
-{
-    let missing = || Error::Load { what: name, reason: "not in the object".to_owned(), denied: Denied::No };
-    ebpf.program_mut(name).ok_or_else(missing)?.try_into().map_err(|_| missing())
 }

@@ -46,7 +46,8 @@ pub struct PythonReader {
 
 #[derive(Debug)]
 struct Reader {
-    engine: PythonEngine,
+    /// `None` while it is being loaded.
+    engine: Option<PythonEngine>,
     binaries: PythonBinaries,
     processes: FxHashMap<u32, PythonProcess>,
     functions: FunctionNumbers,
@@ -80,9 +81,9 @@ struct YoungProcess {
 }
 
 impl PythonReader {
-    /// Around the loaded programs.
+    /// Around the loaded programs, or before they are.
     #[must_use]
-    pub fn new(engine: PythonEngine) -> Self {
+    pub fn new(engine: Option<PythonEngine>) -> Self {
         let reader = Reader {
             engine,
             binaries: PythonBinaries::default(),
@@ -99,6 +100,17 @@ impl PythonReader {
             dormant: Vec::new(),
         };
         Self { shared: Arc::new(Mutex::new(reader)), ends: Arc::default() }
+    }
+
+    /// The programs are loaded and run at samples.
+    pub fn start_engine(&self, engine: PythonEngine) {
+        let mut reader = self.lock();
+        reader.engine = Some(engine);
+        let found: Vec<u32> = reader.processes.keys().copied().collect();
+        found.iter().for_each(|pid| reader.watch(*pid));
+        // Those that have begun meanwhile.
+        reader.dormant = found;
+        reader.wake_dormant();
     }
 
     fn lock(&self) -> MutexGuard<'_, Reader> {
@@ -173,7 +185,7 @@ impl PythonReader {
         let mut reader = self.lock();
         if reader.processes.get(&pid).is_some_and(|process| process.mm == 0) {
             reader.processes.remove(&pid);
-            reader.engine.forget(pid);
+            reader.forget(pid);
         }
     }
 
@@ -181,7 +193,7 @@ impl PythonReader {
     pub fn forget_process(&self, pid: u32) {
         let mut reader = self.lock();
         if reader.processes.remove(&pid).is_some() {
-            reader.engine.forget(pid);
+            reader.forget(pid);
         }
     }
 
@@ -225,7 +237,8 @@ impl Reader {
         let now_ns = Clock::Monotonic.now_ns();
         let mut records = Vec::new();
         let mut words = std::mem::take(&mut self.words);
-        let most_words = self.engine.poll(&mut words, &mut |record| records.push(record));
+        let poll = |engine: &PythonEngine| engine.poll(&mut words, &mut |record| records.push(record));
+        let most_words = self.engine.as_ref().map_or(0, poll);
         self.is_pressed = most_words > RING_WORDS / 16;
         self.words = words;
         self.polled_ns = now_ns;
@@ -265,6 +278,21 @@ impl Reader {
         }
     }
 
+    /// Copies frames of a found process from now on.
+    fn watch(&mut self, pid: u32) {
+        if let (Some(engine), Some(process)) = (&mut self.engine, self.processes.get(&pid)) {
+            let words = process_words(&process.interpreter.offsets, process.interpreter.runtime, process.mm);
+            engine.watch(pid, words);
+        }
+    }
+
+    /// Copies no more of them.
+    fn forget(&mut self, pid: u32) {
+        if let Some(engine) = &mut self.engine {
+            engine.forget(pid);
+        }
+    }
+
     /// Looks which interpreters have begun since the last time.
     fn wake_dormant(&mut self) {
         for pid in std::mem::take(&mut self.dormant) {
@@ -277,7 +305,9 @@ impl Reader {
             if !self.runtimes.contains(&name) {
                 self.runtimes.push(name);
             }
-            self.engine.copy_at_switches();
+            if let Some(engine) = &mut self.engine {
+                engine.copy_at_switches();
+            }
             self.read_waiting(pid);
         }
     }
@@ -291,9 +321,8 @@ impl Reader {
         let read = |at: u64, into: &mut [u8]| memory.as_ref().is_some_and(|m| read_memory(m, at, into));
         match self.binaries.find_in(pid, &read) {
             FoundPython::Interpreter(interpreter) => {
-                let words = process_words(&interpreter.offsets, interpreter.runtime, mm);
                 self.processes.insert(pid, PythonProcess::new(pid, *interpreter, mm));
-                self.engine.watch(pid, words);
+                self.watch(pid);
                 self.dormant.push(pid);
                 self.wake_dormant();
                 return true;

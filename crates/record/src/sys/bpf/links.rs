@@ -11,6 +11,12 @@ use super::{Attach, bpf};
 
 const BPF_LINK_CREATE: i32 = 28;
 
+const BPF_RAW_TRACEPOINT_OPEN: i32 = 17;
+
+const BPF_ITER_CREATE: i32 = 33;
+
+pub(super) const BPF_TRACE_ITER: u32 = 28;
+
 const BPF_PERF_EVENT: u32 = 41;
 
 pub(super) const BPF_TRACE_KPROBE_MULTI: u32 = 42;
@@ -77,6 +83,40 @@ pub(super) fn link<T>(
 ) -> io::Result<OwnedFd> {
     let prog_fd = program.as_raw_fd() as u32;
     bpf(BPF_LINK_CREATE, &LinkCreate { prog_fd, target_fd, attach_type, flags: 0, what })
+}
+
+/// Layout: `raw_tracepoint` of `union bpf_attr`.
+#[repr(C)]
+struct RawTracepoint {
+    name: u64,
+    prog_fd: u32,
+    pad: u32,
+}
+
+/// Attaches a program loaded for [`Attach::Tracepoint`]; closing the descriptor detaches it.
+///
+/// # Errors
+/// The kernel's errno.
+pub fn link_tracepoint(program: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    let prog_fd = program.as_raw_fd() as u32;
+    bpf(BPF_RAW_TRACEPOINT_OPEN, &RawTracepoint { name: 0, prog_fd, pad: 0 })
+}
+
+/// Layout: `iter_create` of `union bpf_attr`.
+#[repr(C)]
+struct IterCreate {
+    link_fd: u32,
+    flags: u32,
+}
+
+/// Reading the file runs a program loaded for [`Attach::Iterator`].
+///
+/// # Errors
+/// The kernel's errno.
+pub fn open_iterator(program: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    // Layout: `iter_info` and its length of BPF_LINK_CREATE: none.
+    let link = link(program, 0, BPF_TRACE_ITER, [0u64; 2])?;
+    bpf(BPF_ITER_CREATE, &IterCreate { link_fd: link.as_raw_fd() as u32, flags: 0 })
 }
 
 /// Where one link puts its probes.
