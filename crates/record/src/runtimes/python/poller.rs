@@ -21,8 +21,11 @@ use perfdata::PidTid;
 
 /// How often the rings are looked at: code objects of short programs are read while they live.
 const TICK: Duration = Duration::from_millis(8);
-/// How often while the rings fill fast, or a program that may become Python starts.
+/// How often while the rings fill fast, or a program that may become Python has just started.
 const SHORT_TICK: Duration = Duration::from_millis(1);
+/// Share of a young program's age after which it is looked at again: an interpreter is mapped early or late, and most
+/// commands are none.
+const SHARE_OF_AGE: u64 = 16;
 /// For so long a program is looked at again, ns: its interpreter is mapped some milliseconds after its start.
 const YOUNG_NS: u64 = 200_000_000;
 /// The same of the command that is recorded, which may be a script that runs Python.
@@ -77,6 +80,7 @@ struct RawStack {
 struct YoungProcess {
     pid: u32,
     mm: u64,
+    since_ns: u64,
     until_ns: u64,
 }
 
@@ -127,8 +131,9 @@ impl PythonReader {
 
     /// Looks at this process, which is about to become the command, until it runs Python.
     pub fn await_command(&self, pid: u32) {
-        let until_ns = Clock::Monotonic.now_ns() + COMMAND_NS;
-        self.lock().young.push(YoungProcess { pid, mm: 0, until_ns });
+        let since_ns = Clock::Monotonic.now_ns();
+        let until_ns = since_ns + COMMAND_NS;
+        self.lock().young.push(YoungProcess { pid, mm: 0, since_ns, until_ns });
     }
 
     /// Starts the thread that takes what is copied; it ends with [`PythonReader::end`].
@@ -230,7 +235,14 @@ impl Reader {
             }
         }
         self.wake_dormant();
-        if self.young.is_empty() && !self.is_pressed { TICK } else { SHORT_TICK }
+        if self.is_pressed { SHORT_TICK } else { self.next_look(now_ns) }
+    }
+
+    /// Until the youngest program is looked at again.
+    fn next_look(&self, now_ns: u64) -> Duration {
+        let ages = self.young.iter().map(|young| now_ns.saturating_sub(young.since_ns));
+        let least = ages.min().map(|age_ns| Duration::from_nanos(age_ns / SHARE_OF_AGE));
+        least.map_or(TICK, |after| after.clamp(SHORT_TICK, TICK))
     }
 
     fn poll(&mut self) {
@@ -251,7 +263,7 @@ impl Reader {
         match record {
             RingRecord::Unknown { pid, mm } => {
                 if !self.look_at(pid, mm) && has_python_name(pid) {
-                    self.young.push(YoungProcess { pid, mm, until_ns: now_ns + YOUNG_NS });
+                    self.young.push(YoungProcess { pid, mm, since_ns: now_ns, until_ns: now_ns + YOUNG_NS });
                 }
             }
             RingRecord::Frames { when, time_ns, pid, tid, is_whole, frames } => {
