@@ -3,6 +3,7 @@
 
 pub mod disasm;
 pub mod flow;
+pub mod function_starts;
 pub mod got_usage;
 mod regs_aarch64;
 pub mod value_tracking;

@@ -65,6 +65,18 @@ impl<'a> Packets<'a> {
         ahead.map(|(_, packet)| packet).find(|packet| !packet.is_timing())
     }
 
+    /// The low bits of the next TSC packet, if no other packet of time and no loss comes before it.
+    pub(crate) fn find_next_tsc(&self) -> Option<u64> {
+        for packet in self.clone() {
+            match packet {
+                Ok((_, Packet::Tsc(low))) => return Some(low),
+                Ok((_, Packet::Mtc(_) | Packet::Cyc(_) | Packet::Ovf)) | Err(_) => return None,
+                Ok(_) => {}
+            }
+        }
+        None
+    }
+
     /// Whether that is a TIP.PGE.
     pub(crate) fn is_pge_next(&self) -> bool {
         matches!(self.find_next_but_timing(), Some(Packet::TipPge(_)))

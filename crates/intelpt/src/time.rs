@@ -71,6 +71,11 @@ impl Time {
         self.cycles > 0
     }
 
+    /// TSC ticks per core cycle, by the stretch before or the bus ratio.
+    pub(crate) const fn ticks_per_cycle(&self) -> f64 {
+        self.ticks_per_cycle
+    }
+
     /// The TSC that is not reached before the next MTC packet; `None` without such packets.
     pub(crate) const fn next_mtc(&self) -> Option<u64> {
         self.next_mtc
@@ -115,14 +120,18 @@ impl Time {
         self.tsc = Some(tsc);
     }
 
-    /// TSC packet: 56 bits; the rest is taken from the time before.
-    pub fn tsc(&mut self, low: u64) {
+    /// The time of a TSC packet with these 56 bits: the rest is taken from the time before.
+    pub(crate) fn whole_tsc(&self, low: u64) -> u64 {
         const LOW: u64 = (1 << 56) - 1;
         let before = self.tsc.unwrap_or(0);
-        let mut tsc = before & !LOW | low;
-        if self.tsc.is_some() && tsc.saturating_add(1 << 55) < before {
-            tsc = tsc.wrapping_add(1 << 56);
-        }
+        let tsc = before & !LOW | low;
+        let has_wrapped = self.tsc.is_some() && tsc.saturating_add(1 << 55) < before;
+        if has_wrapped { tsc.wrapping_add(1 << 56) } else { tsc }
+    }
+
+    /// TSC packet: 56 bits.
+    pub fn tsc(&mut self, low: u64) {
+        let tsc = self.whole_tsc(low);
         self.hold();
         // A jump back happens only when the trace was joined to another: follow it.
         if tsc < self.shown {

@@ -279,10 +279,10 @@ pub(crate) fn answer(profile: &mut Profile, batches: &[SymbolizeRequest], answer
     profile.settle_precise_paths();
 }
 
-/// First address and bytes of the function that .eh_frame puts around `addr`, in the space of the DSO's frames.
+/// First address and bytes of the function that .eh_frame, or else the calls in the code, put around `addr`, in the space of the DSO's frames.
 pub fn function_around(dso: &Dso, file: &Loaded, info: &UnwindInfo, addr: u64) -> Option<(u64, u64)> {
     let svma = svma_of(dso, file, addr)?;
-    let (start, end) = info.function_range(svma)?;
+    let (start, end) = info.likely_function_range(svma)?;
     Some((addr.wrapping_sub(svma.0.wrapping_sub(start.0)), end.0.saturating_sub(start.0)))
 }
 

@@ -11,7 +11,7 @@ use perfdata::off_cpu::flag;
 use profile::Profile;
 use profile::grow::Grow as _;
 use profile::off_cpu::{OffCpuSource, WaitReason};
-use profile::view::wall::{FunctionRow, Histogram, ThreadRow, Times, Wall};
+use profile::view::wall::{FunctionRow, Histogram, IdleGroup, ThreadRow, Times, Wall, idle_groups};
 use std::io::{self, Write};
 pub use waits::place;
 
@@ -192,14 +192,14 @@ impl Printer<'_> {
             let name = harmless(&name);
             writeln!(out, "{}  {idle:>7}  {name} {}", self.cells(&row.times, whole), row.tid)?;
         }
-        if busy.len() > self.opts.rows {
-            let more = busy.len() - self.opts.rows;
-            writeln!(out, "{more:>9} more {} (--rows)", noun(more as u64, "thread", "threads"))?;
+        let more = busy.iter().skip(self.opts.rows).map(|row| self.base_ns(&row.times));
+        writeln_more(out, more, ["thread", "threads"])?;
+        let groups = idle_groups(&idle);
+        for group in groups.iter().take(self.opts.rows) {
+            writeln!(out, "{}", paint(&idle_line(group), Paint::Dim, self.opts.colour))?;
         }
-        for group in idle_groups(&idle) {
-            writeln!(out, "{}", paint(&group, Paint::Dim, self.opts.colour))?;
-        }
-        Ok(())
+        let more = groups.iter().skip(self.opts.rows).map(|group| group.idle_ns);
+        writeln_more(out, more, ["idle thread name", "idle thread names"])
     }
 
     fn functions(&self, out: &mut dyn Write) -> io::Result<()> {
@@ -259,26 +259,21 @@ impl Printer<'_> {
     }
 }
 
-/// One line per name: `8 idle threads: worker (99.8 % waiting)`.
-fn idle_groups(rows: &[&ThreadRow]) -> Vec<String> {
-    let mut groups: Vec<(String, u64, u64, u64)> = Vec::new();
-    for row in rows {
-        let (idle, life) = (row.times.idle_ns, row.life_ns);
-        let name = row.own_name();
-        match groups.iter_mut().find(|group| group.0 == name) {
-            Some(group) => (group.1, group.2, group.3) = (group.1 + 1, group.2 + idle, group.3 + life),
-            None => groups.push((name, 1, idle, life)),
-        }
+/// The rows that a list leaves out, with the time of each in ns. Nothing if it shows all.
+fn writeln_more(out: &mut dyn Write, rows: impl Iterator<Item = u64>, kinds: [&str; 2]) -> io::Result<()> {
+    let (count, ns) = rows.fold((0, 0), |(count, sum): (u64, u64), ns| (count + 1, sum.saturating_add(ns)));
+    if count == 0 {
+        return Ok(());
     }
-    let line = |(name, count, idle, life): (String, u64, u64, u64)| {
-        let threads = noun(count, "idle thread", "idle threads");
-        format!(
-            "{count:>9} {threads}: {} ({:.1} % of their time waiting for work)",
-            harmless(&name),
-            pct(idle, life)
-        )
-    };
-    groups.into_iter().map(line).collect()
+    let kind = noun(count, kinds[0], kinds[1]);
+    writeln!(out, "{:>9} more {kind} with {} (--rows)", grouped(count), duration_ns(ns))
+}
+
+/// `8 idle threads: worker (99.8 % of their time waiting for work)`
+fn idle_line(group: &IdleGroup) -> String {
+    let threads = noun(group.threads, "idle thread", "idle threads");
+    let (name, idle) = (harmless(&group.name), pct(group.idle_ns, group.life_ns));
+    format!("{:>9} {threads}: {name} ({idle:.1} % of their time waiting for work)", group.threads)
 }
 
 /// True if the recording has waits whose stack could not be kept.

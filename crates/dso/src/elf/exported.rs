@@ -1,6 +1,8 @@
 //! The names under which an ELF file offers its code to others.
 
-use object::{Object, ObjectSymbol, SymbolFlags, elf};
+use std::ops::Range;
+
+use object::{Object, ObjectSymbol, RelocationFlags, SymbolFlags, SymbolKind, elf};
 
 use crate::bounds::Allowance;
 use crate::{ObjectFile, Svma};
@@ -32,6 +34,29 @@ pub fn exported(object: &ObjectFile) -> Vec<Exported> {
         Some(Exported { name: name.to_owned(), start, is_resolver: kind == elf::STT_GNU_IFUNC })
     });
     exported.collect()
+}
+
+/// First address, and past the last, of each exported function with a size.
+pub(crate) fn exported_ranges(object: &ObjectFile) -> impl Iterator<Item = Range<u64>> {
+    let file = object::File::parse(&**object.bytes());
+    let ranges: Vec<Range<u64>> =
+        file.iter().flat_map(|file| file.dynamic_symbols()).filter_map(range_of).collect();
+    ranges.into_iter()
+}
+
+/// Addresses that the loader puts into the file's data, without a name (R_X86_64_RELATIVE).
+pub(crate) fn relative_addresses(object: &ObjectFile) -> Vec<u64> {
+    let Ok(file) = object::File::parse(&**object.bytes()) else { return Vec::new() };
+    let relocations = file.dynamic_relocations().into_iter().flatten();
+    let is_relative = |flags| matches!(flags, RelocationFlags::Elf { r_type: elf::R_X86_64_RELATIVE });
+    let relative = relocations.filter(|(_, relocation)| is_relative(relocation.flags()));
+    relative.map(|(_, relocation)| relocation.addend().cast_unsigned()).collect()
+}
+
+fn range_of<'d>(symbol: impl ObjectSymbol<'d>) -> Option<Range<u64>> {
+    let is_function =
+        symbol.section_index().is_some() && symbol.kind() == SymbolKind::Text && symbol.size() > 0;
+    is_function.then(|| symbol.address()..symbol.address().saturating_add(symbol.size()))
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use super::cfi::Cfi;
 use super::go_runtime::GoRuntime;
 use super::rule::Step;
 use super::sigreturn;
+use crate::code::function_starts::FunctionStarts;
 use crate::{Avma, Machine, ObjectFile, Svma};
 
 /// Unwind information of one object file. Make it once per file and share it between processes.
@@ -19,6 +20,7 @@ pub struct UnwindInfo {
     object: Arc<ObjectFile>,
     cfi: OnceLock<Cfi>,
     go: OnceLock<Option<GoRuntime>>,
+    starts: OnceLock<FunctionStarts>,
 }
 
 impl UnwindInfo {
@@ -30,6 +32,7 @@ impl UnwindInfo {
             object,
             cfi: OnceLock::new(),
             go: OnceLock::new(),
+            starts: OnceLock::new(),
         })
     }
 
@@ -47,6 +50,12 @@ impl UnwindInfo {
     /// was stripped of symbols.
     pub fn function_range(&self, svma: Svma) -> Option<(Svma, Svma)> {
         self.cfi().function_range(svma.0).map(|(start, end)| (Svma(start), Svma(end)))
+    }
+
+    /// The same; where the file has no unwind table, as the calls in its code bound it: good for a name, no more.
+    pub fn likely_function_range(&self, svma: Svma) -> Option<(Svma, Svma)> {
+        let by_code = || self.starts.get_or_init(|| FunctionStarts::of_object(&self.object)).around(svma);
+        self.function_range(svma).or_else(by_code)
     }
 
     /// From the code at `svma` to its caller; the thread called something there, or was interrupted.

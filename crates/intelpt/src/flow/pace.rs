@@ -6,9 +6,13 @@
 //!   before. The branches in between are spread by their instructions: they wait until the packet is decoded.
 //! - With MTC packets only, execution goes on after each at the pace of the stretch before, at most to the next one's
 //!   time.
-//! - With TSC packets only, nothing bounds such an estimate: branches keep the time of the packet before.
+//! - With TSC packets only, the same: the next one is looked for ahead. Before there is a stretch to learn from, an
+//!   instruction takes two cycles. After the last packet nothing bounds an estimate: branches keep its time.
 
 use super::{Flow, FlowEvent};
+
+/// Pace of the first stretch, as in perf.
+const CYCLES_PER_INSTRUCTION: f64 = 2.0;
 
 /// Execution at a moment whose time is known.
 #[derive(Clone, Copy, Debug, Default)]
@@ -26,9 +30,27 @@ pub(super) struct Pace {
     mark: Mark,
     /// The last MTC packet, if execution went on without a break since.
     mtc: Option<Mark>,
+    /// There are MTC packets in this trace.
+    has_mtc: bool,
+    /// The last TSC packet, if no other packet of time came since.
+    tsc: Option<Mark>,
+    /// The TSC at the next one, if no other packet of time comes before it.
+    next_tsc: Option<u64>,
     ticks_per_instruction: f64,
     /// Branches of the packet that is being decoded, with the instructions up to each.
     waiting: Vec<(u64, FlowEvent)>,
+}
+
+impl Pace {
+    /// Learns the pace from the stretch between this mark and the present one.
+    fn learn(&mut self, before: Option<Mark>) {
+        let Some(before) = before else { return };
+        let instructions = self.mark.instructions - before.instructions;
+        if instructions > 0 {
+            self.ticks_per_instruction =
+                self.mark.tsc.saturating_sub(before.tsc) as f64 / instructions as f64;
+        }
+    }
 }
 
 impl Flow<'_, '_> {
@@ -53,32 +75,49 @@ impl Flow<'_, '_> {
             return;
         }
         self.mark();
-        let (now, before) = (self.pace.mark, self.pace.mtc.replace(self.pace.mark));
-        let Some(before) = before else { return };
-        let instructions = now.instructions - before.instructions;
-        if instructions > 0 {
-            self.pace.ticks_per_instruction = now.tsc.saturating_sub(before.tsc) as f64 / instructions as f64;
+        if !self.pace.has_mtc {
+            // What was learned between TSC packets has the pauses in it.
+            (self.pace.has_mtc, self.pace.next_tsc, self.pace.ticks_per_instruction) = (true, None, 0.0);
         }
+        let before = self.pace.mtc.replace(self.pace.mark);
+        self.pace.learn(before);
     }
 
     /// A TSC packet came.
     pub(super) fn mark_tsc(&mut self) {
-        if !self.time.has_cycles() {
-            self.mark();
+        if self.time.has_cycles() {
+            return;
+        }
+        self.mark();
+        if self.pace.has_mtc {
+            return;
+        }
+        self.pace.next_tsc = self.packets.find_next_tsc().map(|low| self.time.whole_tsc(low));
+        let before = self.pace.tsc.take();
+        if self.pace.next_tsc.is_some() {
+            self.pace.tsc = Some(self.pace.mark);
+            self.pace.learn(before);
+        }
+        if self.pace.ticks_per_instruction == 0.0 {
+            self.pace.ticks_per_instruction = CYCLES_PER_INSTRUCTION * self.time.ticks_per_cycle();
         }
     }
 
     /// Execution begins here, after time in which no instruction was traced.
     pub(super) fn mark_arrival(&mut self) {
-        self.mark();
+        // With TSC packets only, the pause is a part of the pace: times would go back to the packet before.
+        if self.pace.next_tsc.is_none() {
+            self.mark();
+        }
         self.pace.mtc = None;
     }
 
-    /// The time now, by the pace after an MTC packet.
+    /// The time now, by the pace after an MTC or TSC packet.
     #[inline]
     pub(super) fn paced(&mut self) -> Option<u64> {
         let tsc = self.time.stamp()?;
-        let Some(next) = self.time.next_mtc().filter(|_| !self.time.has_cycles()) else { return Some(tsc) };
+        let next = self.pace.next_tsc.or_else(|| self.time.next_mtc());
+        let Some(next) = next.filter(|_| !self.time.has_cycles()) else { return Some(tsc) };
         let instructions = self.instructions - self.pace.mark.instructions;
         let ticks = (instructions as i64 as f64 * self.pace.ticks_per_instruction) as u64;
         Some(tsc.saturating_add(ticks).min(next.saturating_sub(1)).max(tsc))
