@@ -2,7 +2,7 @@
 
 use crate::grow::Grow as _;
 use crate::profile::Profile;
-use crate::table::{DsoKind, FrameId};
+use crate::table::{DsoKind, FrameId, InlineFrame};
 use crate::view::hot_functions::{MOST_FUNCTIONS, hot_functions, main_event};
 use crate::view::wall::{Wall, is_kernel, name_of, place_names, running_paths};
 use std::collections::BTreeMap;
@@ -55,9 +55,18 @@ impl HotFunction {
 pub(super) fn line_of(profile: &Profile, frame: FrameId) -> Option<String> {
     let functions = profile.frame_names(frame);
     let named = place_names(profile, frame).count();
-    let inline = functions.get(functions.len().checked_sub(named)?)?;
-    let file = profile.strings.of(inline.file.filter(|_| inline.line != 0)?);
-    Some(format!("{}:{}", crate::machine::file_name(file), inline.line))
+    line_text(profile, functions.get(functions.len().checked_sub(named)?)?)
+}
+
+/// The line in the frame's function of this name, itself or inlined; `None` if there is none.
+pub(super) fn line_of_named(profile: &Profile, frame: FrameId, name: &str) -> Option<String> {
+    let is_it = |of: &&InlineFrame| profile.strings.of(profile.symbols.of(of.symbol).name) == name;
+    line_text(profile, profile.frame_names(frame).iter().find(is_it)?)
+}
+
+fn line_text(profile: &Profile, of: &InlineFrame) -> Option<String> {
+    let file = profile.strings.of(of.file.filter(|_| of.line != 0)?);
+    Some(format!("{}:{}", crate::machine::file_name(file), of.line))
 }
 
 /// The code of a frame, with the text that distinguishes functions of JIT code.

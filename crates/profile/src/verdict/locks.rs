@@ -1,7 +1,7 @@
 //! Which lock: waits on futexes, grouped by the function that took the lock and the one that called it; and what
 //! running threads spend on it: asking the kernel, taking it, passing it on.
 
-use super::hot_code::line_of;
+use super::hot_code::{line_of, line_of_named};
 use crate::grow::Grow as _;
 use crate::off_cpu::RelatedThread;
 use crate::off_cpu::WaitReason;
@@ -59,7 +59,7 @@ pub(super) fn sites(profile: &Profile, waits: &[PlacedWait], running: &[(Callsit
             (Part::Blocked(WaitReason::Futex), _) => {
                 let site = sites.of_wait(profile, wait);
                 if site.line.is_empty() {
-                    site.line = own_line(profile, wait.callsite).unwrap_or_default();
+                    site.line = taking_line(profile, wait, &site.taker).unwrap_or_default();
                 }
                 site.wait_ns.grow(wait.ns);
                 site.waits.grow(wait.waits);
@@ -82,6 +82,16 @@ pub(super) fn sites(profile: &Profile, waits: &[PlacedWait], running: &[(Callsit
     let mut sites: Vec<LockSite> = sites.list.into_iter().filter(|site| site.wait_ns > 0).collect();
     sites.sort_by_key(|site| std::cmp::Reverse(site.total_ns()));
     sites
+}
+
+/// The line in which the wait's lock is taken, `rand.c:14`. The stack of a Go program's idle thread has nothing of it: there
+/// it is where the waker gave the lock back, in the function that takes it.
+fn taking_line(profile: &Profile, wait: &PlacedWait, taker: &str) -> Option<String> {
+    if go_place(profile, wait.callsite, wait.other).is_none() {
+        return own_line(profile, wait.callsite);
+    }
+    let mut frames = profile.callsites.leaf_first(wait.other?.callsite?);
+    frames.find_map(|frame| line_of_named(profile, frame, taker))
 }
 
 /// The line of the innermost function outside of shared libraries, `rand.c:14`.
