@@ -2,8 +2,9 @@
 
 use crate::check::baseline::Baseline;
 use crate::export::folded::to_text;
-use crate::import::{folded, perf_config, perf_script};
+use crate::import::{folded, gather, perf_config, perf_script};
 use crate::mcp::{self, CommandOutput, McpStep, RunRights};
+use perfdata::appendix::summed_stacks::SummedStacks;
 
 /// Every fuzz target with its name.
 #[expect(clippy::type_complexity, reason = "every crate with parsers offers this same type")]
@@ -13,7 +14,19 @@ pub const TARGETS: &[(&str, fn(&[u8]))] = &[
     ("perf_config_text", perf_config_text),
     ("check_baseline", check_baseline),
     ("mcp_messages", mcp_messages),
+    ("other_profilers_files", other_profilers_files),
 ];
+
+/// Reads any bytes as another profiler's file: the recording it becomes has all of it.
+fn other_profilers_files(data: &[u8]) {
+    if let Ok(Some(gathered)) = gather(data) {
+        let bytes = gathered.to_perf_data().expect("a recording in memory");
+        let file = perfdata::PerfData::open(&bytes).expect("a recording of ours");
+        let appendix = file.appendix().expect("its sums");
+        let stacks = SummedStacks::read(appendix, file.endian()).expect("sums of ours");
+        assert!(stacks.stacks.iter().all(|stack| stack.event < file.events().len()));
+    }
+}
 
 /// Reads any bytes as an assistant's message: each reply is one line of JSON.
 fn mcp_messages(data: &[u8]) {

@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 
 use crate::abi::{PERF_FORMAT_LOST, PERF_SAMPLE_BRANCH_COUNTERS, PERF_SAMPLE_WEIGHT_STRUCT};
+use crate::appendix::summed_stacks::SummedStacks;
 use crate::{Attr, Endian, Order, PerfData, Sample, SampleFormat};
 
 /// One target.
@@ -19,6 +20,7 @@ pub const TARGETS: &[(&str, FuzzTarget)] = &[
     ("stack_notes", fuzz_stack_notes),
     ("tracepoint_format", fuzz_tracepoint_format),
     ("jitdump", fuzz_jitdump),
+    ("summed_stacks", fuzz_summed_stacks),
 ];
 
 /// Opens, visits in file order and prints every record.
@@ -40,6 +42,15 @@ fn visit(bytes: &[u8], order: Order) {
         crate::text::write_item(&mut text, &file, item, crate::text::StackText::Size);
         ControlFlow::Continue(())
     });
+}
+
+/// Sums in an appendix, in both byte orders: what was read is written and read again.
+pub fn fuzz_summed_stacks(bytes: &[u8]) {
+    for endian in [Endian::Little, Endian::Big] {
+        if let Some(stacks) = SummedStacks::read(bytes, endian) {
+            assert_eq!(SummedStacks::read(&stacks.to_bytes(endian), endian), Some(stacks));
+        }
+    }
 }
 
 /// A file of code made at run time.

@@ -20,6 +20,7 @@ mod opts;
 mod runtimes;
 mod single;
 mod state;
+mod summed;
 
 pub use crate::profile::SampleWord;
 pub use event_switch::EventSwitch;

@@ -4,6 +4,7 @@ use crate::{FileFormats, NameOpts, ObjectFiles, StackUnwinder, UnnamedCode, name
 use perfdata::appendix::descriptors::NamedDescriptors;
 use perfdata::appendix::python_functions::PythonFunctions;
 use perfdata::appendix::stack_notes::StackNotes;
+use perfdata::appendix::summed_stacks::SummedStacks;
 use perfdata::{Features, Order, PerfData};
 use profile::profile::Profile;
 use profile::session::{Session, SessionOpts};
@@ -130,6 +131,9 @@ fn session_of_profile(file: &PerfData<'_>, mut opts: SessionOpts) -> Session {
     if let Some(names) = file.appendix().and_then(|appendix| NamedDescriptors::read(appendix, file.endian()))
     {
         session.set_descriptors(names);
+    }
+    if let Some(stacks) = file.appendix().and_then(|appendix| SummedStacks::read(appendix, file.endian())) {
+        session.add_summed_stacks(&stacks);
     }
     for group in &file.features().groups {
         session.set_group(group.leader as usize, group.members as usize, group.given_name());

@@ -52,8 +52,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 
 /// The stacks of a file and their subtitle if it isn't their amount; its notes are printed.
 fn read_stacks(path: &Path, args: &Args) -> anyhow::Result<(Tree, Option<String>)> {
-    let map = load::open(path)?;
-    let (tree, subtitle, notes) = read(path, &map, args)?;
+    let map = load::open_as_it_is(path)?;
+    let (tree, subtitle, notes) = read(path, map, args)?;
     for note in notes {
         out::note(&format!("tally flame: {note}"));
     }
@@ -101,13 +101,14 @@ fn remedy(args: &Args) -> &'static str {
 type Drawn = (Tree, Option<String>, Vec<String>);
 
 /// The stacks of the input.
-fn read(path: &Path, map: &MappedFile, args: &Args) -> anyhow::Result<Drawn> {
+fn read(path: &Path, map: MappedFile, args: &Args) -> anyhow::Result<Drawn> {
+    let map = if import::is_text(&map) { map } else { load::as_recording(path, map)? };
     if map.starts_with(b"PERFILE2") || map.starts_with(b"2ELIFREP") {
-        return read_recording(path, map, args);
+        return read_recording(path, &map, args);
     }
-    let stacks = match import::text_format(map) {
-        TextFormat::PerfScript => import::perf_script::read(map, &args.collapse_opts()),
-        TextFormat::Folded => import::folded::read(map),
+    let stacks = match import::text_format(&map) {
+        TextFormat::PerfScript => import::perf_script::read(&map, &args.collapse_opts()),
+        TextFormat::Folded => import::folded::read(&map),
     };
     Ok((stacks.tree, None, left_out(&stacks.notes)))
 }

@@ -5,6 +5,7 @@ use crate::terminal::out;
 use anyhow::{Context, bail};
 use display::term;
 use dso::MappedFile;
+use exchange::import;
 use perfdata::PerfData;
 use std::io::{IsTerminal, Read, Write};
 use std::ops::ControlFlow;
@@ -15,11 +16,34 @@ use symbols::{LoadOpts, Recording};
 /// Bytes read before their memory is given back.
 const RELEASE: u64 = 8 << 20;
 
-/// The file's bytes: mapped, or read if it is a pipe; `-` is standard input.
+/// The bytes of the recording at a path; `-` is standard input. Another profiler's file becomes a recording in memory.
 ///
 /// # Errors
 /// If it can't be opened or read, or is empty.
 pub fn open(path: &Path) -> anyhow::Result<MappedFile> {
+    as_recording(path, open_as_it_is(path)?)
+}
+
+/// The same of a file that is open.
+///
+/// # Errors
+/// If it is another profiler's, and can't be read.
+pub fn as_recording(path: &Path, map: MappedFile) -> anyhow::Result<MappedFile> {
+    if map.starts_with(b"PERFILE2") || map.starts_with(b"2ELIFREP") {
+        return Ok(map);
+    }
+    let gathered = import::gather(&map).with_context(|| format!("can't read {}", name_of(path)))?;
+    match gathered {
+        Some(gathered) => Ok(MappedFile::from_vec(gathered.to_perf_data()?)),
+        None => Ok(map),
+    }
+}
+
+/// The file's bytes: mapped, or read if it is a pipe; `-` is standard input.
+///
+/// # Errors
+/// If it can't be opened or read, or is empty.
+pub fn open_as_it_is(path: &Path) -> anyhow::Result<MappedFile> {
     let map = if path.as_os_str() == "-" {
         let mut bytes = Vec::new();
         std::io::stdin().lock().read_to_end(&mut bytes).context("can't read standard input")?;

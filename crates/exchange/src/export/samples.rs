@@ -3,7 +3,6 @@
 //! Nothing is merged and nothing scaled: the sum of a kind is the sum of the recording.
 
 use profile::grow::{Grow as _, GrownSum as _};
-use profile::off_cpu::is_off_cpu;
 use profile::profile::{EventInfo, Profile, TaskId};
 use profile::table::{CallsiteId, DsoId, FrameId};
 use profile::view::flame::{Unit, events_shown, unit_of};
@@ -227,7 +226,12 @@ impl<'p> SampleSet<'p> {
         // The wall clock has waits exactly.
         for event in events_shown(profile, profile.off_cpu.source.is_some()) {
             kind_of[event] = Some(self.kinds.len());
-            self.kinds.push(kind_of_event(&profile.events[event]));
+            let mut kind = kind_of_event(&profile.events[event]);
+            if self.kinds.iter().any(|known| known.name == kind.name) {
+                // Readers take kinds of one name for one.
+                kind.name.clone_from(&profile.events[event].name);
+            }
+            self.kinds.push(kind);
         }
         for (key, sums) in profile.cells() {
             let Some(kind) = kind_of[key.event as usize] else { continue };
@@ -292,7 +296,13 @@ fn kind_of_event(event: &EventInfo) -> ValueKind {
         Unit::Nanoseconds => ValueUnit::Nanoseconds,
         _ => ValueUnit::Count,
     };
-    let is_clock = unit == ValueUnit::Nanoseconds && !is_off_cpu(&event.name);
+    let is_clock =
+        unit == ValueUnit::Nanoseconds && ["cpu-clock", "task-clock"].contains(&base_name(&event.name));
     let name = if is_clock { "cpu".to_owned() } else { event.name.clone() };
     ValueKind { name, unit, total: 0, is_wall: false }
+}
+
+/// An event's name without its PMU and modifiers.
+fn base_name(name: &str) -> &str {
+    name.split([':', '/']).find(|part| !part.is_empty()).unwrap_or_default()
 }

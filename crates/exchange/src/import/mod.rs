@@ -1,8 +1,23 @@
-//! Text that others wrote: stacks of `perf script`, folded stacks, and perf's settings.
+//! Files that others wrote: profiles of pprof, speedscope, Firefox and Chrome, stacks of `perf script`, folded stacks, and
+//! perf's settings.
 
+mod chrome;
+mod detect;
+mod error;
+mod firefox;
 pub mod folded;
+mod gathered;
+mod json;
+mod of_tree;
 pub mod perf_config;
 pub mod perf_script;
+mod pprof;
+mod protobuf;
+mod speedscope;
+
+pub use detect::{MOST_BYTES, gather};
+pub use error::{ImportError, ImportFormat, Position};
+pub use gathered::Gathered;
 
 use profile::view::flame::Tree;
 
@@ -37,6 +52,12 @@ pub fn text_format(text: &[u8]) -> TextFormat {
     }
 }
 
+/// True for folded stacks and the text of `perf script`, as far as the first byte tells.
+pub fn is_text(bytes: &[u8]) -> bool {
+    let first = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
+    !matches!(first, None | Some(b'{' | b'[')) && !detect::is_binary(bytes)
+}
+
 /// The stacks of a text input with the notes about it.
 pub struct Stacks {
     /// The stacks.
@@ -44,3 +65,6 @@ pub struct Stacks {
     /// What else was found.
     pub notes: ImportNotes,
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,3 +7,4 @@ pub mod findings_note;
 pub mod jit_maps;
 pub mod python_functions;
 pub mod stack_notes;
+pub mod summed_stacks;
