@@ -9,7 +9,8 @@ use super::{Case, Pair};
 use crate::process;
 use crate::score::{Score, skip};
 
-/// Compares the sums of one file's events, read by `go tool pprof` and callgrind_annotate.
+/// Compares the sums of one file's events, read by `go tool pprof`, OpenTelemetry's own
+/// protocol buffers and callgrind_annotate.
 pub fn compare(pair: &Pair, case: &Case) -> Result<Score> {
     let name = format!("oracle export {}", case.name);
     if !pair.is_tally() {
@@ -23,6 +24,7 @@ pub fn compare(pair: &Pair, case: &Case) -> Result<Score> {
     }
     let mut score = Score::default();
     score += check(&name, "go tool pprof", &counted, by_pprof(pair, &file)?);
+    score += check(&name, "opentelemetry-proto", &counted, by_otlp(pair, &file)?);
     // The file has one event: one of the sums.
     let total = by_callgrind(pair, &file)?;
     let wanted: Vec<u64> = counted.iter().copied().filter(|sum| total.as_deref() == Some(&[*sum])).collect();
@@ -78,6 +80,42 @@ fn by_pprof(pair: &Pair, file: &str) -> Result<Option<Vec<u64>>> {
     let is_wall = |name: &str| name.starts_with("wall/") || name.starts_with("off_cpu/");
     let of_events = types.iter().zip(sums).skip(1).step_by(2).filter(|(name, _)| !is_wall(name));
     Ok(Some(sorted(of_events.map(|(_, sum)| sum))))
+}
+
+/// Prints name and sum of each profile, if the empty entries that begin the tables are there.
+const READ_OTLP: &str = "
+import sys
+from opentelemetry.proto.profiles.v1development import profiles_pb2 as p
+data = p.ProfilesData()
+data.ParseFromString(open(sys.argv[1], 'rb').read())
+tables = data.dictionary
+texts = tables.string_table
+firsts = [tables.mapping_table, tables.location_table, tables.function_table, tables.stack_table]
+assert texts[0] == '' and all(not first[0].ByteSize() for first in firsts)
+for resource in data.resource_profiles:
+    for scope in resource.scope_profiles:
+        for profile in scope.profiles:
+            for sample in profile.samples:
+                for at in tables.stack_table[sample.stack_index].location_indices:
+                    assert tables.location_table[at].lines
+            name = texts[profile.sample_type.type_strindex]
+            print(name, sum(value for sample in profile.samples for value in sample.values))
+";
+
+/// Sums of the profiles of OpenTelemetry, without numbers of samples and the wall clock.
+fn by_otlp(pair: &Pair, file: &str) -> Result<Option<Vec<u64>>> {
+    let Some(python) = process::find("python3") else { return Ok(None) };
+    let has = pair.run(&python, &["-c", "import opentelemetry.proto.profiles.v1development.profiles_pb2"])?;
+    if !has.ok() {
+        return Ok(None);
+    }
+    let out = scratch(pair, file, "otlp").to_string_lossy().into_owned();
+    pair.tally(&["export", "--to", "otlp", "-i", file, "-o", &out])?;
+    let read = pair.run(&python, &["-c", READ_OTLP, &out])?;
+    let text = String::from_utf8_lossy(&read.stdout).into_owned();
+    let is_left_out = |name: &str| name.ends_with("samples") || ["wall", "off_cpu"].contains(&name);
+    let sums = text.lines().filter_map(|line| line.split_once(' ')).filter(|(name, _)| !is_left_out(name));
+    Ok(Some(sorted(sums.filter_map(|(_, sum)| sum.parse().ok()))))
 }
 
 /// The total of the first event, found among the sums.

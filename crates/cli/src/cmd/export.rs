@@ -26,6 +26,8 @@ use exchange::export::{NamedSpan, TimelineWriter};
 pub enum ExportFormat {
     /// Samples and wall clock, for go tool pprof and profile stores
     Pprof,
+    /// Samples and wall clock, for OpenTelemetry's collector (profiles signal, protocol buffers)
+    Otlp,
     /// Samples and wall clock, for www.speedscope.app
     Speedscope,
     /// Samples and wall clock, for profiler.firefox.com
@@ -47,6 +49,7 @@ impl ExportFormat {
     fn example(self) -> &'static str {
         match self {
             Self::Pprof => "-o profile.pb.gz",
+            Self::Otlp => "-o profile.otlp",
             Self::Speedscope => "-o profile.speedscope.json",
             Self::Firefox => "-o profile.json.gz",
             Self::Callgrind => "-o callgrind.out",

@@ -24,6 +24,14 @@ impl Message {
         self
     }
 
+    /// A field of wire type 1.
+    #[must_use]
+    pub fn fixed64(mut self, field: u64, value: u64) -> Self {
+        self.varint(field << 3 | 1);
+        self.0.extend_from_slice(&value.to_le_bytes());
+        self
+    }
+
     /// A field of wire type 2.
     #[must_use]
     pub fn bytes(mut self, field: u64, bytes: &[u8]) -> Self {

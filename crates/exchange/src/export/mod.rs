@@ -1,14 +1,17 @@
-//! Profiles and timelines written in the formats of other programs: pprof, Firefox, speedscope, Chrome, Perfetto.
+//! Profiles and timelines written in the formats of other programs: pprof, OTLP, Firefox, speedscope,
+//! Chrome, Perfetto.
 
 pub mod callgrind;
 pub mod chrome;
 pub mod firefox;
 pub mod folded;
 mod message;
+pub mod otlp;
 pub mod perfetto;
 pub mod pprof;
 pub mod samples;
 pub mod speedscope;
+mod texts;
 
 use perfdata::PidTid;
 use std::io;

@@ -4,10 +4,11 @@
 
 use super::message::{Message, packed};
 use super::samples::{SampleSet, ValuedStack};
+use super::texts::Texts;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use profile::profile::Profile;
-use profile::table::{DsoId, DsoKind, FrameId};
+use profile::table::{Dso, DsoId, DsoKind, FrameId};
 use profile::view::wall::Part;
 use rustc_hash::FxHashMap;
 use std::io::{self, Write};
@@ -49,7 +50,7 @@ pub fn write(out: impl Write, samples: &SampleSet<'_>, command: &str) -> io::Res
     let dsos = || samples.profile.dsos.iter();
     let others = dsos().filter(|(id, _)| Some(*id) != program);
     for (id, dso) in dsos().filter(|(id, _)| Some(*id) == program).chain(others) {
-        let build_id = dso.build_id.iter().flatten().map(|byte| format!("{byte:02x}")).collect::<String>();
+        let build_id = build_id_text(dso);
         let (start, limit) = range_of(samples.profile, id);
         let mapping = Message::default()
             .number(1, id.index() as u64 + 1)
@@ -132,7 +133,7 @@ fn sample(samples: &SampleSet<'_>, stack: &ValuedStack, types: usize, texts: &mu
 }
 
 /// The file of a program, not a library, that is in most stacks.
-fn program_of(samples: &SampleSet<'_>) -> Option<DsoId> {
+pub(super) fn program_of(samples: &SampleSet<'_>) -> Option<DsoId> {
     let profile = samples.profile;
     let mut stacks: FxHashMap<DsoId, u64> = FxHashMap::default();
     for stack in &samples.stacks {
@@ -154,8 +155,13 @@ fn is_by_offset(kind: DsoKind) -> bool {
     matches!(kind, DsoKind::File | DsoKind::Vdso)
 }
 
+/// A build id in hexadecimal; empty if there is none.
+pub(super) fn build_id_text(dso: &Dso) -> String {
+    dso.build_id.iter().flatten().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// First and last address of a file: a range of its own where only offsets are known.
-fn range_of(profile: &Profile, id: DsoId) -> (u64, u64) {
+pub(super) fn range_of(profile: &Profile, id: DsoId) -> (u64, u64) {
     if is_by_offset(profile.dsos.of(id).kind) {
         let start = FILE_STEP * (id.index() as u64 + 1);
         return (start, start + FILE_STEP);
@@ -163,32 +169,9 @@ fn range_of(profile: &Profile, id: DsoId) -> (u64, u64) {
     (0, 0)
 }
 
-fn address_of(profile: &Profile, id: FrameId) -> u64 {
+/// A frame's address in the range of its file.
+pub(super) fn address_of(profile: &Profile, id: FrameId) -> u64 {
     let frame = profile.frames.of(id);
     let (start, _) = range_of(profile, frame.dso);
     start.saturating_add(frame.addr)
-}
-
-/// The table of texts; the first is empty.
-struct Texts {
-    list: Vec<String>,
-    ids: FxHashMap<String, u64>,
-}
-
-impl Default for Texts {
-    fn default() -> Self {
-        Self { list: vec![String::new()], ids: FxHashMap::from_iter([(String::new(), 0)]) }
-    }
-}
-
-impl Texts {
-    fn id(&mut self, text: &str) -> u64 {
-        if let Some(&id) = self.ids.get(text) {
-            return id;
-        }
-        self.list.push(text.to_owned());
-        let id = self.list.len() as u64 - 1;
-        self.ids.insert(text.to_owned(), id);
-        id
-    }
 }

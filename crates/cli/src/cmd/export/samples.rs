@@ -5,13 +5,15 @@ use crate::reading::load::{self, Progress};
 use crate::terminal::out;
 use anyhow::Context;
 use display::number::{count_of, duration_ns, grouped};
+use exchange::export::otlp::OtlpSource;
 use exchange::export::samples::{SampleSet, ValueKind, ValueUnit};
-use exchange::export::{callgrind, firefox, pprof, speedscope};
+use exchange::export::{callgrind, firefox, otlp, pprof, speedscope};
 use profile::session::{Dimensions, SessionOpts};
 use profile::source::Want;
 use record::output_file::create_export;
 use std::io::{BufWriter, Write};
 use std::path::Path;
+use std::time::UNIX_EPOCH;
 use symbols::{LoadOpts, NameOpts, Recording, UnnamedCode};
 
 /// What to write, and where.
@@ -40,23 +42,18 @@ pub fn export(request: &SampleRequest<'_>) -> anyhow::Result<()> {
         anyhow::bail!("{}: no samples in it", request.input.display());
     }
     let kind = kind_of(&samples, request.event)?;
+    let host = recording.features.hostname.as_deref().unwrap_or_default();
+    let source = OtlpSource { host, start_unix_ns: start_of(request.input, &samples) };
+    let content = Content { samples: &samples, kind, command: &command, source };
     match request.output {
         Some(path) => {
             let file = create_export(path).with_context(|| format!("can't write {}", path.display()))?;
-            write(
-                BufWriter::new(file),
-                request.format,
-                &Content { samples: &samples, kind, command: &command },
-            )
-            .with_context(|| format!("can't write {}", path.display()))?;
+            write(BufWriter::new(file), request.format, &content)
+                .with_context(|| format!("can't write {}", path.display()))?;
         }
         None => {
             out::refuse_terminal("a profile", request.format.example())?;
-            write(
-                out::raw_stdout(),
-                request.format,
-                &Content { samples: &samples, kind, command: &command },
-            )?;
+            write(out::raw_stdout(), request.format, &content)?;
         }
     }
     out::note(&summary(&samples, request));
@@ -92,12 +89,23 @@ struct Content<'a> {
     /// Index of the kind of value, for formats with one.
     kind: usize,
     command: &'a str,
+    source: OtlpSource<'a>,
+}
+
+/// When recording began, ns since 1970: the file was completed at its end. 0 if unknown.
+fn start_of(path: &Path, samples: &SampleSet<'_>) -> u64 {
+    let changed = path.metadata().and_then(|meta| meta.modified()).ok();
+    let end = changed.and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+    let end_ns = end.and_then(|end| u64::try_from(end.as_nanos()).ok()).unwrap_or(0);
+    let (first, last) = samples.profile.time_span_ns.unwrap_or_default();
+    end_ns.saturating_sub(last.saturating_sub(first))
 }
 
 fn write(out: impl Write, format: ExportFormat, content: &Content<'_>) -> anyhow::Result<()> {
-    let Content { samples, kind, command } = *content;
+    let Content { samples, kind, command, source } = *content;
     match format {
         ExportFormat::Pprof => pprof::write(out, samples, command)?,
+        ExportFormat::Otlp => otlp::write(out, samples, &source)?,
         ExportFormat::Speedscope => speedscope::write(out, samples, command)?,
         ExportFormat::Firefox => firefox::write(out, samples, command)?,
         ExportFormat::Callgrind => callgrind::write(out, samples, kind, command)?,
