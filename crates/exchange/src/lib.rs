@@ -12,7 +12,10 @@
 
 pub mod check;
 pub mod export;
+pub mod fleet;
+pub mod foreign;
 pub mod fuzz;
 pub mod import;
 pub mod mcp;
 pub mod page;
+pub mod svg;

@@ -8,11 +8,12 @@ use std::path::PathBuf;
 use super::open::{Need, Notes, with_view};
 use super::table;
 use super::view_args::ViewArgs;
-use crate::{html, svg, terminal::out};
+use crate::{html, terminal::out};
 use calls::recording::function::Function;
 use calls::view::View;
 use display::number;
 use exchange::export;
+use exchange::svg;
 use profile::view::flame::{FrameKind, NodeId, Tree, Unit};
 
 /// The frame of a call's own time off the CPU.

@@ -254,6 +254,20 @@ fn style(args: &Args) -> anyhow::Result<DiffText> {
     })
 }
 
+/// Shares of each side, as `tally diff` prints them without flags.
+pub(crate) fn style_of_shares() -> DiffText {
+    DiffText {
+        norm: Norm::Share,
+        compute: Compute::DeltaAbs,
+        formula: false,
+        period: false,
+        baseline_only: false,
+        percent_limit: 0.0,
+        separator: None,
+        quiet: false,
+    }
+}
+
 fn parse_percent(text: &str) -> anyhow::Result<f64> {
     percentage(text).with_context(|| format!("--fail-above {text}: not a percentage"))
 }

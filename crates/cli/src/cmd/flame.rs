@@ -13,11 +13,11 @@ use exchange::export;
 use exchange::import::{self, TextFormat};
 use profile::view::flame::{Tree, TreeOpts, WallTree};
 
-use crate::svg::{self, Palette, SvgOpts};
 use crate::{html, reading::wall, terminal::out};
 use anyhow::Context;
 use display::number::count_of;
 use dso::MappedFile;
+use exchange::svg::{self, Palette, SvgOpts};
 use profile::profile::Profile;
 use profile::session::SessionOpts;
 use profile::source::Want;
@@ -206,6 +206,6 @@ fn svg_opts(tree: &Tree, subtitle: Option<String>, args: &Args) -> SvgOpts {
         width: args.width,
         min_width: args.min_width.map(|px| px.max(0.0)),
         icicle: args.icicle,
-        palette: args.palette.unwrap_or(Palette::Kind),
+        palette: args.palette.map_or(Palette::Kind, Palette::from),
     }
 }

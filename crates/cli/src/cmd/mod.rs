@@ -2,6 +2,7 @@
 //!
 //! The doc comment of `Args` is the command's help.
 
+pub mod agent;
 pub mod annotate;
 pub mod archive;
 pub mod buildid_cache;
@@ -16,6 +17,7 @@ pub mod dump;
 pub mod evlist;
 pub mod export;
 pub mod flame;
+pub mod fleet;
 pub mod inject;
 pub mod io;
 pub mod kallsyms;
@@ -63,6 +65,7 @@ macro_rules! commands {
 
 // In alphabetical order, one line each. `cargo fmt` finds modules only where they are declared outside a macro.
 commands! {
+    Agent: agent,
     Annotate: annotate,
     Archive: archive,
     BuildidCache: buildid_cache,
@@ -77,6 +80,7 @@ commands! {
     Evlist: evlist,
     Export: export,
     Flame: flame,
+    Fleet: fleet,
     Inject: inject,
     Io: io,
     Kallsyms: kallsyms,

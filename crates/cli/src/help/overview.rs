@@ -52,6 +52,8 @@ pub(super) const PURPOSES: &[Purpose] = &[
         &[
             ("archive", "write one file that is read without the programs"),
             ("export", "write it for pprof, speedscope, Firefox, Perfetto"),
+            ("agent", "record this machine at intervals, for a fleet"),
+            ("fleet", "ask the profiles of many machines"),
             ("mcp", "answer an assistant's questions about recordings"),
             ("evlist", "list the events of a recording"),
             ("buildid-cache", "list, add, remove the files kept by build-id"),

@@ -1,8 +1,9 @@
 //! Output to a terminal: the pager, lines about progress, signals that end a view; text of others made harmless.
 
 pub mod end_signals;
-pub mod foreign;
 pub mod interrupts_off;
 pub mod out;
 pub mod pager;
 pub mod status_line;
+
+pub use exchange::foreign;

@@ -1,11 +1,11 @@
 //! OpenTelemetry's profiles signal: one message of `ProfilesData`, whose bytes a collector takes as an export request.
 //
 // Source: github.com/open-telemetry/opentelemetry-proto opentelemetry/proto/profiles/v1development/profiles.proto (1.9 and
-// later: stacks in a table of their own). Each table begins with an empty entry, which stands for "none".
+// later: stacks in a table of their own). Each table begins with an empty entry, for "none".
 
 use super::message::{Message, packed};
 use super::pprof::{address_of, build_id_text, program_of, range_of};
-use super::samples::{SampleSet, ValueKind, ValueUnit, ValuedStack};
+use super::samples::{SampleSet, ValueUnit, ValuedStack};
 use super::texts::Texts;
 use profile::view::wall::Part;
 use rustc_hash::FxHashMap;
@@ -50,7 +50,7 @@ pub fn write(mut out: impl Write, samples: &SampleSet<'_>, source: &OtlpSource<'
     for (at, kind) in samples.kinds.iter().enumerate() {
         let first = if kind.is_wall { Measure::OffCpu } else { Measure::Samples };
         for measure in [Measure::Value, first] {
-            scope = scope.message(2, &profile_of(samples, (at, kind), measure, &mut tables).of(source));
+            scope = scope.message(2, &profile_of(samples, at, measure, &mut tables).of(source));
         }
     }
     let resource = Message::default().message(1, &resource_of(samples, source)).message(2, &scope);
@@ -91,12 +91,8 @@ impl UntimedProfile {
     }
 }
 
-fn profile_of(
-    samples: &SampleSet<'_>,
-    (at, kind): (usize, &ValueKind),
-    measure: Measure,
-    tables: &mut Tables,
-) -> UntimedProfile {
+fn profile_of(samples: &SampleSet<'_>, at: usize, measure: Measure, tables: &mut Tables) -> UntimedProfile {
+    let kind = &samples.kinds[at];
     let (name, unit) = match measure {
         Measure::Value => (kind.name.clone(), kind.unit),
         Measure::OffCpu => ("off_cpu".to_owned(), ValueUnit::Nanoseconds),

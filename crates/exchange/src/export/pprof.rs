@@ -10,7 +10,7 @@ use flate2::write::GzEncoder;
 use profile::profile::Profile;
 use profile::table::{Dso, DsoId, DsoKind, FrameId};
 use profile::view::wall::Part;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::io::{self, Write};
 
 /// Profile's fields.
@@ -47,7 +47,8 @@ pub fn write(out: impl Write, samples: &SampleSet<'_>, command: &str) -> io::Res
     }
     // Viewers take the first for the program.
     let program = program_of(samples);
-    let dsos = || samples.profile.dsos.iter();
+    let used = UsedParts::of(samples);
+    let dsos = || samples.profile.dsos.iter().filter(|(id, _)| used.dsos.contains(id));
     let others = dsos().filter(|(id, _)| Some(*id) != program);
     for (id, dso) in dsos().filter(|(id, _)| Some(*id) == program).chain(others) {
         let build_id = build_id_text(dso);
@@ -61,7 +62,7 @@ pub fn write(out: impl Write, samples: &SampleSet<'_>, command: &str) -> io::Res
         // Functions, files, lines and inlined functions are filled in: pprof needn't look for them.
         emit(top::MAPPING, mapping.number(7, 1).number(8, 1).number(9, 1).number(10, 1))?;
     }
-    for (at, location) in samples.locations.iter().enumerate() {
+    for (at, location) in samples.locations.iter().enumerate().filter(|(at, _)| used.locations.contains(at)) {
         let mut message = Message::default().number(1, at as u64 + 1);
         if let Some(frame) = location.frame {
             let mapping = samples.profile.frames.of(frame).dso.index() as u64 + 1;
@@ -73,7 +74,7 @@ pub fn write(out: impl Write, samples: &SampleSet<'_>, command: &str) -> io::Res
         }
         emit(top::LOCATION, message)?;
     }
-    for (at, function) in samples.functions.iter().enumerate() {
+    for (at, function) in samples.functions.iter().enumerate().filter(|(at, _)| used.functions.contains(at)) {
         let name = texts.id(&function.name);
         let message = Message::default().number(1, at as u64 + 1).number(2, name).number(3, name);
         emit(top::FUNCTION, message.number(4, texts.id(&function.file)))?;
@@ -87,6 +88,25 @@ pub fn write(out: impl Write, samples: &SampleSet<'_>, command: &str) -> io::Res
     }
     out.write_all(&end.0)?;
     out.finish()?.flush()
+}
+
+/// What stacks refer to: the rest of the recording isn't written.
+struct UsedParts {
+    locations: FxHashSet<usize>,
+    functions: FxHashSet<usize>,
+    dsos: FxHashSet<DsoId>,
+}
+
+impl UsedParts {
+    fn of(samples: &SampleSet<'_>) -> Self {
+        let locations: FxHashSet<usize> =
+            samples.stacks.iter().flat_map(|stack| samples.path(stack)).collect();
+        let used = || locations.iter().map(|&at| &samples.locations[at]);
+        let functions = used().flat_map(|location| location.lines.iter().map(|line| line.function)).collect();
+        let frames = used().filter_map(|location| location.frame);
+        let dsos = frames.map(|frame| samples.profile.frames.of(frame).dso).collect();
+        Self { locations, functions, dsos }
+    }
 }
 
 /// Names and units of the values: two for an event (its samples and what they stand for), two for the wall clock (all

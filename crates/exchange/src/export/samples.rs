@@ -150,6 +150,27 @@ impl<'p> SampleSet<'p> {
         samples
     }
 
+    /// The stacks of these threads, given in ascending order. Functions and locations keep their numbers.
+    #[must_use]
+    pub fn of_tasks(&self, tasks: &[TaskId]) -> Self {
+        let is_wanted = |task: TaskId| tasks.binary_search(&task).is_ok();
+        let stacks: Vec<ValuedStack> =
+            self.stacks.iter().filter(|stack| is_wanted(stack.task)).cloned().collect();
+        let mut kinds = self.kinds.clone();
+        kinds.iter_mut().for_each(|kind| kind.total = 0);
+        stacks.iter().for_each(|stack| kinds[stack.kind].total.grow(stack.value));
+        Self {
+            profile: self.profile,
+            kinds,
+            stacks,
+            functions: self.functions.clone(),
+            locations: self.locations.clone(),
+            idle_left_out_ns: 0,
+            of_frame: self.of_frame.clone(),
+            of_state: self.of_state.clone(),
+        }
+    }
+
     /// The locations of a stack, leaf first, as indices into [`SampleSet::locations`].
     pub fn path(&self, stack: &ValuedStack) -> impl Iterator<Item = usize> + '_ {
         let frames = stack.callsite.into_iter().flat_map(|id| self.profile.callsites.leaf_first(id));

@@ -4,7 +4,7 @@
 
 use super::error::{ImportError, ImportFormat};
 use super::gathered::{Gathered, GatheredSums, StackOwner};
-use super::json::{Part, whole};
+use super::json::{JsonPart, whole};
 use crate::export::samples::ValueUnit;
 use perfdata::appendix::summed_stacks::{CodeFile, StackFrame, StackLine, StackThread};
 use rustc_hash::FxHashMap;
@@ -19,7 +19,7 @@ const NS_IN_US: f64 = 1e3;
 /// # Errors
 /// If a part is missing or refers to nothing.
 pub fn read_profile(file: &Value) -> Result<Gathered, ImportError> {
-    let top = Part::whole(file, ImportFormat::Chrome);
+    let top = JsonPart::whole(file, ImportFormat::Chrome);
     let mut gathered = Gathered::default();
     let mut run = Run {
         start_us: number(&top, "startTime"),
@@ -37,7 +37,7 @@ pub fn read_profile(file: &Value) -> Result<Gathered, ImportError> {
 /// # Errors
 /// If there are no CPU samples, or a part of them is missing or refers to nothing.
 pub fn read_trace(file: &Value) -> Result<Gathered, ImportError> {
-    let top = Part::whole(file, ImportFormat::Chrome);
+    let top = JsonPart::whole(file, ImportFormat::Chrome);
     let events = if file.is_array() { top } else { top.part("traceEvents")? };
     let mut gathered = Gathered::default();
     // By process and the profile's own number. The thread is that of the event `Profile`.
@@ -79,7 +79,7 @@ pub fn read_trace(file: &Value) -> Result<Gathered, ImportError> {
     Ok(gathered)
 }
 
-fn number(part: &Part<'_>, key: &str) -> f64 {
+fn number(part: &JsonPart<'_>, key: &str) -> f64 {
     part.value.get(key).and_then(Value::as_f64).unwrap_or(0.0)
 }
 
@@ -101,7 +101,7 @@ struct Node {
 
 impl Run {
     /// Takes nodes and samples of `profile`; the times may be one level above.
-    fn take(&mut self, profile: &Part<'_>, times: &Part<'_>) -> Result<(), ImportError> {
+    fn take(&mut self, profile: &JsonPart<'_>, times: &JsonPart<'_>) -> Result<(), ImportError> {
         if let Some(nodes) = profile.find("nodes") {
             for node in nodes.parts()? {
                 self.take_node(&node)?;
@@ -123,7 +123,7 @@ impl Run {
         Ok(())
     }
 
-    fn take_node(&mut self, node: &Part<'_>) -> Result<(), ImportError> {
+    fn take_node(&mut self, node: &JsonPart<'_>) -> Result<(), ImportError> {
         let id =
             node.value.get("id").and_then(Value::as_u64).ok_or_else(|| node.error("a node without id"))?;
         let frame = node.part("callFrame")?;

@@ -2,7 +2,7 @@
 
 use super::error::{ImportError, ImportFormat};
 use super::gathered::Gathered;
-use super::protobuf::{Content, Fields};
+use super::protobuf::{Content, ProtoFields};
 use super::{
     Stacks, TextFormat, chrome, firefox, folded, json, of_tree, perf_script, pprof, speedscope, text_format,
 };
@@ -37,6 +37,14 @@ pub fn gather(bytes: &[u8]) -> Result<Option<Gathered>, ImportError> {
     Ok(found)
 }
 
+/// Adds a file of pprof to what was read.
+///
+/// # Errors
+/// If it is none, or can't be read; then a part of it may have been added.
+pub fn gather_into(bytes: &[u8], gathered: &mut Gathered) -> Result<(), ImportError> {
+    pprof::read_into(&decompressed(bytes)?, gathered)
+}
+
 fn decompressed(bytes: &[u8]) -> Result<Cow<'_, [u8]>, ImportError> {
     let most = MOST_BYTES;
     if !bytes.starts_with(&GZIP) {
@@ -64,9 +72,9 @@ fn decompressed(bytes: &[u8]) -> Result<Cow<'_, [u8]>, ImportError> {
 
 /// True for a protocol buffer whose first fields are those of pprof, in any order. A damaged one still is.
 fn is_pprof(bytes: &[u8]) -> bool {
-    /// Fields that are looked at.
+    /// ProtoFields that are looked at.
     const FIRST: usize = 64;
-    let mut fields = Fields::of_file(bytes, ImportFormat::Pprof);
+    let mut fields = ProtoFields::of_file(bytes, ImportFormat::Pprof);
     let mut has_type = false;
     for _ in 0..FIRST {
         let Ok(Some(field)) = fields.next() else { break };

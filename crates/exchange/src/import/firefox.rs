@@ -5,7 +5,7 @@
 
 use super::error::{ImportError, ImportFormat};
 use super::gathered::{Gathered, GatheredSums, StackOwner, kind_of_path};
-use super::json::{Part, whole};
+use super::json::{JsonPart, whole};
 use crate::export::samples::ValueUnit;
 use perfdata::appendix::summed_stacks::{CodeFile, StackFrame, StackLine, StackThread};
 use serde_json::Value;
@@ -17,7 +17,7 @@ const NS_IN_MS: f64 = 1e6;
 /// # Errors
 /// If a part is missing or refers to nothing, or it is a raw profile of the Gecko engine.
 pub fn read(file: &Value) -> Result<Gathered, ImportError> {
-    let top = Part::whole(file, ImportFormat::Firefox);
+    let top = JsonPart::whole(file, ImportFormat::Firefox);
     let meta = top.part("meta")?;
     if meta.find("preprocessedProfileVersion").is_none() {
         return Err(ImportError::Unsupported(
@@ -37,13 +37,13 @@ pub fn read(file: &Value) -> Result<Gathered, ImportError> {
 
 /// Where a thread's tables are.
 struct Tables<'t, 'a> {
-    thread: &'t Part<'a>,
-    shared: Option<&'t Part<'a>>,
-    libs: Option<&'t Part<'a>>,
+    thread: &'t JsonPart<'a>,
+    shared: Option<&'t JsonPart<'a>>,
+    libs: Option<&'t JsonPart<'a>>,
 }
 
 impl<'a> Tables<'_, 'a> {
-    fn table(&self, name: &str) -> Result<Part<'a>, ImportError> {
+    fn table(&self, name: &str) -> Result<JsonPart<'a>, ImportError> {
         match (self.thread.find(name), self.shared.and_then(|shared| shared.find(name))) {
             (Some(own), _) => Ok(own),
             (None, Some(shared)) => Ok(shared),
@@ -143,7 +143,7 @@ impl Stacks {
 
 fn add_thread(
     tables: &Tables<'_, '_>,
-    meta: &Part<'_>,
+    meta: &JsonPart<'_>,
     is_ours: bool,
     gathered: &mut Gathered,
 ) -> Result<(), ImportError> {
@@ -187,7 +187,7 @@ fn add_thread(
 }
 
 /// Times in ms: each, or the distance from the one before.
-fn times_of(samples: &Part<'_>) -> Result<Vec<f64>, ImportError> {
+fn times_of(samples: &JsonPart<'_>) -> Result<Vec<f64>, ImportError> {
     if samples.find("time").is_some() {
         return samples.numbers("time");
     }
@@ -206,7 +206,7 @@ fn times_of(samples: &Part<'_>) -> Result<Vec<f64>, ImportError> {
 }
 
 /// CPU time in ns that the thread used since the sample before; empty if it was not measured.
-fn cpu_deltas(samples: &Part<'_>, meta: &Part<'_>) -> Result<Vec<u64>, ImportError> {
+fn cpu_deltas(samples: &JsonPart<'_>, meta: &JsonPart<'_>) -> Result<Vec<u64>, ImportError> {
     let Some(list) = samples.find("threadCPUDelta") else { return Ok(Vec::new()) };
     let unit = meta.find("sampleUnits").map_or("", |units| units.text("threadCPUDelta"));
     let factor = match unit {
@@ -218,7 +218,7 @@ fn cpu_deltas(samples: &Part<'_>, meta: &Part<'_>) -> Result<Vec<u64>, ImportErr
 }
 
 /// The thread, and of our own export (`COMM (EVENT)`) the event.
-fn names_of<'a>(thread: &Part<'a>, is_ours: bool) -> (StackThread, Option<&'a str>) {
+fn names_of<'a>(thread: &JsonPart<'a>, is_ours: bool) -> (StackThread, Option<&'a str>) {
     let id = |key: &str| {
         let value = thread.value.get(key);
         let text = value.and_then(Value::as_str).and_then(|text| text.split('.').next()?.parse().ok());

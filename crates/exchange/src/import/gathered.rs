@@ -21,7 +21,7 @@ const CPU_CLOCK: u64 = 0;
 /// `PERF_COUNT_SW_DUMMY`: counts nothing that views have a unit for.
 const DUMMY: u64 = 9;
 
-/// The most frames that all distinct stacks of a file may have: a tree of a few MB can stand for any number of them.
+/// The most frames that all distinct stacks of a file may have: a tree of a few MB can make any number of them.
 pub const MOST_PATH_FRAMES: usize = 32 << 20;
 
 /// Sums of one stack.
@@ -29,10 +29,17 @@ pub const MOST_PATH_FRAMES: usize = 32 << 20;
 pub struct GatheredSums {
     /// Number of samples.
     pub samples: u64,
-    /// What they stand for, in the event's unit.
+    /// Their sum, in the event's unit.
     pub value: u64,
     /// When, ns; `None` if unknown.
     pub time_ns: Option<u64>,
+}
+
+/// A kind of value.
+#[derive(Clone, Debug)]
+struct GatheredEvent {
+    name: String,
+    unit: ValueUnit,
 }
 
 /// Whose stack, and of which event.
@@ -51,7 +58,7 @@ pub struct Gathered {
     pub command: String,
     /// The machine's name; empty if unknown.
     pub host: String,
-    events: Vec<(String, ValueUnit)>,
+    events: Vec<GatheredEvent>,
     stacks: SummedStacks,
     threads: FxHashMap<StackThread, usize>,
     files: FxHashMap<CodeFile, usize>,
@@ -70,9 +77,9 @@ impl Gathered {
 
     /// The number of an event, new or known.
     pub fn event(&mut self, name: &str, unit: ValueUnit) -> usize {
-        let known = self.events.iter().position(|(known, known_unit)| known == name && *known_unit == unit);
+        let known = self.events.iter().position(|known| known.name == name && known.unit == unit);
         known.unwrap_or_else(|| {
-            self.events.push((name.to_owned(), unit));
+            self.events.push(GatheredEvent { name: name.to_owned(), unit });
             self.events.len() - 1
         })
     }
@@ -165,12 +172,12 @@ pub fn kind_of_path(path: &str) -> CodeKind {
     }
 }
 
-fn event_of(at: usize, (name, unit): &(String, ValueUnit)) -> Event {
-    let config = if *unit == ValueUnit::Nanoseconds { CPU_CLOCK } else { DUMMY };
+fn event_of(at: usize, event: &GatheredEvent) -> Event {
+    let config = if event.unit == ValueUnit::Nanoseconds { CPU_CLOCK } else { DUMMY };
     let sample_type =
         PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_PERIOD | PERF_SAMPLE_CALLCHAIN;
     let attr = Attr { type_: SOFTWARE, config, sample_period: 1, sample_type, ..Attr::default() };
-    Event { attr, ids: vec![at as u64 + 1], name: name.clone() }
+    Event { attr, ids: vec![at as u64 + 1], name: event.name.clone() }
 }
 
 fn numbered<T: Clone + Eq + Hash>(known: &mut FxHashMap<T, usize>, list: &mut Vec<T>, entry: T) -> usize {

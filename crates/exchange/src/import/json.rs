@@ -5,14 +5,14 @@ use serde_json::Value;
 
 /// A value and its place.
 #[derive(Clone, Debug)]
-pub struct Part<'a> {
+pub struct JsonPart<'a> {
     /// The value.
     pub value: &'a Value,
     path: String,
     format: ImportFormat,
 }
 
-impl<'a> Part<'a> {
+impl<'a> JsonPart<'a> {
     /// The whole text.
     #[must_use]
     pub fn whole(value: &'a Value, format: ImportFormat) -> Self {

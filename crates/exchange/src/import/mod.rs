@@ -15,7 +15,7 @@ mod pprof;
 mod protobuf;
 mod speedscope;
 
-pub use detect::{MOST_BYTES, gather};
+pub use detect::{MOST_BYTES, gather, gather_into};
 pub use error::{ImportError, ImportFormat, Position};
 pub use gathered::Gathered;
 

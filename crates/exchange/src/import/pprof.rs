@@ -4,7 +4,7 @@
 
 use super::error::{ImportError, ImportFormat};
 use super::gathered::{Gathered, GatheredSums, StackOwner, kind_of_path};
-use super::protobuf::{Field, Fields};
+use super::protobuf::{Field, ProtoFields};
 use crate::export::samples::ValueUnit;
 use perfdata::appendix::summed_stacks::{CodeFile, CodeKind, StackFrame, StackLine, StackThread};
 use rustc_hash::FxHashMap;
@@ -54,16 +54,26 @@ struct Tables<'a> {
 /// # Errors
 /// If it is no such file, or a number in it refers to nothing.
 pub fn read(bytes: &[u8]) -> Result<Gathered, ImportError> {
+    let mut gathered = Gathered::default();
+    read_into(bytes, &mut gathered)?;
+    Ok(gathered)
+}
+
+/// Adds a decompressed file to what was read.
+///
+/// # Errors
+/// As [`read`]; then a part of it may have been added.
+pub fn read_into(bytes: &[u8], gathered: &mut Gathered) -> Result<(), ImportError> {
     let tables = Tables::read(bytes)?;
-    let mut gathered = Gathered::of_command(&tables.text(tables.comment, 0)?);
-    let kinds = tables.kinds(&mut gathered)?;
+    gathered.command = tables.text(tables.comment, 0)?;
+    let kinds = tables.kinds(gathered)?;
     let mut frames: FxHashMap<u64, usize> = FxHashMap::default();
     for sample in &tables.samples {
         let mut path = Vec::with_capacity(sample.locations.len());
         for &id in &sample.locations {
             let frame = match frames.get(&id) {
                 Some(&frame) => frame,
-                None => *frames.entry(id).or_insert(tables.frame(id, sample.offset, &mut gathered)?),
+                None => *frames.entry(id).or_insert(tables.frame(id, sample.offset, gathered)?),
             };
             path.push(frame);
         }
@@ -85,7 +95,7 @@ pub fn read(bytes: &[u8]) -> Result<Gathered, ImportError> {
             }
         }
     }
-    Ok(gathered)
+    Ok(())
 }
 
 /// An event: the positions of its number of samples and of its value.
@@ -99,7 +109,7 @@ struct Kind {
 impl<'a> Tables<'a> {
     fn read(bytes: &'a [u8]) -> Result<Self, ImportError> {
         let mut tables = Self::default();
-        let mut fields = Fields::of_file(bytes, FORMAT);
+        let mut fields = ProtoFields::of_file(bytes, FORMAT);
         while let Some(field) = fields.next()? {
             match field.number {
                 1 => tables.types.push(message(&field)?),

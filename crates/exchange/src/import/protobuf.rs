@@ -1,4 +1,4 @@
-//! Fields of a protocol buffer, each with its offset.
+//! ProtoFields of a protocol buffer, each with its offset.
 //
 // Source: protobuf.dev/programming-guides/encoding.
 
@@ -6,7 +6,7 @@ use super::error::{ImportError, ImportFormat};
 
 /// A message that is being read.
 #[derive(Clone, Copy)]
-pub struct Fields<'a> {
+pub struct ProtoFields<'a> {
     bytes: &'a [u8],
     at: usize,
     /// Offset of `bytes` in the file.
@@ -34,7 +34,7 @@ pub struct Field<'a> {
     pub offset: usize,
 }
 
-impl<'a> Fields<'a> {
+impl<'a> ProtoFields<'a> {
     /// Those of a whole file.
     #[must_use]
     pub fn of_file(bytes: &'a [u8], format: ImportFormat) -> Self {
@@ -53,14 +53,14 @@ impl<'a> Fields<'a> {
         let offset = self.base + self.at;
         let content = match tag & 7 {
             0 => Content::Number(self.varint()?),
-            1 => Content::Number(u64::from_le_bytes(self.take(8)?.try_into().unwrap_or_default())),
+            1 => Content::Number(lowest_first(self.take(8)?)),
             2 => {
                 let len = usize::try_from(self.varint()?).unwrap_or(usize::MAX);
                 let offset = self.base + self.at;
                 let content = Content::Bytes(self.take(len)?);
                 return Ok(Some(Field { number: tag >> 3, content, offset }));
             }
-            5 => Content::Number(u64::from(u32::from_le_bytes(self.take(4)?.try_into().unwrap_or_default()))),
+            5 => Content::Number(lowest_first(self.take(4)?)),
             _ => return Err(ImportError::at(self.format, "a field of an unknown wire type", offset)),
         };
         Ok(Some(Field { number: tag >> 3, content, offset }))
@@ -120,8 +120,8 @@ impl<'a> Field<'a> {
     ///
     /// # Errors
     /// If it is a number.
-    pub fn message(&self, format: ImportFormat) -> Result<Fields<'a>, ImportError> {
-        Ok(Fields { bytes: self.bytes(format)?, at: 0, base: self.offset, format })
+    pub fn message(&self, format: ImportFormat) -> Result<ProtoFields<'a>, ImportError> {
+        Ok(ProtoFields { bytes: self.bytes(format)?, at: 0, base: self.offset, format })
     }
 
     /// Adds its number, or its packed numbers, to a list.
@@ -140,4 +140,9 @@ impl<'a> Field<'a> {
         }
         Ok(())
     }
+}
+
+/// The number of a field of fixed width.
+fn lowest_first(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte))
 }

@@ -4,7 +4,7 @@
 
 use super::error::{ImportError, ImportFormat};
 use super::gathered::{Gathered, GatheredSums, StackOwner};
-use super::json::{Part, whole};
+use super::json::{JsonPart, whole};
 use crate::export::samples::ValueUnit;
 use perfdata::appendix::summed_stacks::{CodeFile, StackFrame, StackLine, StackThread};
 use serde_json::Value;
@@ -14,7 +14,7 @@ use serde_json::Value;
 /// # Errors
 /// If a part is missing or refers to nothing.
 pub fn read(file: &Value) -> Result<Gathered, ImportError> {
-    let top = Part::whole(file, ImportFormat::Speedscope);
+    let top = JsonPart::whole(file, ImportFormat::Speedscope);
     let mut gathered = Gathered::of_command(top.text("name"));
     let mut frames = Vec::new();
     for frame in top.part("shared")?.part("frames")?.parts()? {
@@ -79,7 +79,7 @@ fn names_of<'n>(name: &'n str, is_ours: bool, scale: &Scale) -> (StackThread, &'
 type Target<'g> = (&'g mut Gathered, StackOwner);
 
 fn add_sampled(
-    profile: &Part<'_>,
+    profile: &JsonPart<'_>,
     frames: &[usize],
     scale: &Scale,
     to: Target<'_>,
@@ -106,7 +106,7 @@ fn add_sampled(
 
 /// Opened and closed frames: the time between two events belongs to the frames open then.
 fn add_evented(
-    profile: &Part<'_>,
+    profile: &JsonPart<'_>,
     frames: &[usize],
     scale: &Scale,
     to: Target<'_>,

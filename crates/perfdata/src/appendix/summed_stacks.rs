@@ -80,7 +80,7 @@ pub struct SummedStack {
     pub path: usize,
     /// Number of samples.
     pub samples: u64,
-    /// What they stand for, in the event's unit.
+    /// Their sum, in the event's unit.
     pub value: u64,
     /// When, ns of the recording's clock; `None` if they are of several moments.
     pub time_ns: Option<u64>,
@@ -177,9 +177,11 @@ fn index(w: &mut Wire<'_>, len: usize) -> Option<usize> {
     usize::try_from(w.u64()?).ok().filter(|&index| index < len)
 }
 
-fn optional(w: &mut Wire<'_>) -> Option<Option<u64>> {
+/// Reads a value that may be unknown; `None` if the bytes end before it.
+fn read_optional(w: &mut Wire<'_>, field: &mut Option<u64>) -> Option<()> {
     let (is_known, value) = (w.u64()? != 0, w.u64()?);
-    Some(is_known.then_some(value))
+    *field = is_known.then_some(value);
+    Some(())
 }
 
 fn bytes<'a>(w: &mut Wire<'a>) -> Option<&'a [u8]> {
@@ -192,7 +194,8 @@ fn text(w: &mut Wire<'_>) -> Option<String> {
 }
 
 fn frame(w: &mut Wire<'_>, files: usize) -> Option<StackFrame> {
-    let (file, address) = (index(w, files)?, optional(w)?);
+    let (file, mut address) = (index(w, files)?, None);
+    read_optional(w, &mut address)?;
     let mut lines = Vec::new();
     for _ in 0..w.u64()? {
         let (function, source) = (text(w)?, text(w)?);
@@ -213,7 +216,8 @@ fn path(w: &mut Wire<'_>, frames: usize) -> Option<Vec<usize>> {
 fn stack(w: &mut Wire<'_>, of: &SummedStacks) -> Option<SummedStack> {
     let event = usize::try_from(w.u64()?).ok()?;
     let (thread, path) = (index(w, of.threads.len())?, index(w, of.paths.len())?);
-    let (samples, value, time_ns) = (w.u64()?, w.u64()?, optional(w)?);
+    let (samples, value, mut time_ns) = (w.u64()?, w.u64()?, None);
+    read_optional(w, &mut time_ns)?;
     Some(SummedStack { event, thread, path, samples, value, time_ns })
 }
 

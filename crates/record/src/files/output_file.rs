@@ -92,6 +92,33 @@ fn open_export(path: &Path, how: &mut OpenOptions, begin: fn(&File) -> io::Resul
     Ok(file)
 }
 
+/// Makes a folder and those above it, for others to read.
+///
+/// # Errors
+/// One can't be made.
+pub fn create_folders(path: &Path) -> io::Result<()> {
+    fs::create_dir_all(path)
+}
+
+/// Writes all of an export, or leaves what was there: it gets its name when it is whole.
+///
+/// # Errors
+/// As [`create_export`], or it can't be written: then nothing of it is left.
+pub fn write_whole(path: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
+    let mut name = std::ffi::OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    let unfinished = path.with_file_name(name);
+    let written = create_export(&unfinished).and_then(|mut file| {
+        file.write_all(bytes.as_ref())?;
+        file.sync_data()?;
+        fs::rename(&unfinished, path)
+    });
+    if written.is_err() {
+        let _ = fs::remove_file(&unfinished);
+    }
+    written
+}
+
 /// Writes a file of a folder of ours.
 ///
 /// # Errors

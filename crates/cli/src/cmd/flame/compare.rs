@@ -2,8 +2,8 @@
 
 use super::{Args, read_stacks, svg_opts};
 use crate::reading::load;
-use crate::svg;
 use exchange::export;
+use exchange::svg;
 use profile::view::flame::{ChangeOpts, ChangeScale, ComparedTree, Tree};
 use std::io::{self, Write};
 use std::path::Path;

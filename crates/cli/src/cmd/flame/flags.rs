@@ -2,8 +2,8 @@
 
 use crate::calls::flame::FlameOpts;
 use crate::reading::wall;
-use crate::svg::Palette;
 use exchange::import::perf_script::CollapseOpts;
+use exchange::svg::Palette;
 use profile::view::flame::WallTree;
 use std::path::{Path, PathBuf};
 
@@ -96,7 +96,7 @@ pub struct Args {
     pub title: Option<String>,
     /// Colours by kind of code, or arbitrary
     #[arg(long, value_enum, value_name = "PALETTE", alias = "colors")]
-    pub palette: Option<Palette>,
+    pub palette: Option<PaletteArg>,
     /// Width of the graph in px
     #[arg(long, default_value_t = 1200, value_name = "PX", value_parser = clap::value_parser!(u32).range(200..100_000))]
     pub width: u32,
@@ -171,6 +171,27 @@ impl Args {
             jit: self.jit || self.all,
             addrs: self.addrs,
             event: self.event.clone(),
+        }
+    }
+}
+
+/// Meaning of colours.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub enum PaletteArg {
+    /// Where the code comes from: program, library, kernel, run-time code …
+    Kind,
+    /// Nothing: shades of fire.
+    Hot,
+    /// Nothing: shades of blue, the custom for time off the CPU.
+    Io,
+}
+
+impl From<PaletteArg> for Palette {
+    fn from(arg: PaletteArg) -> Self {
+        match arg {
+            PaletteArg::Kind => Self::Kind,
+            PaletteArg::Hot => Self::Hot,
+            PaletteArg::Io => Self::Io,
         }
     }
 }

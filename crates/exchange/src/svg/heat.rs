@@ -1,6 +1,6 @@
 //! The heat map of latencies over time as one SVG file.
 
-use crate::terminal::foreign::xml;
+use crate::foreign::xml;
 use display::number::{bytes, duration_ns, grouped};
 use profile::view::io::OverTime;
 use std::io::{self, Write};

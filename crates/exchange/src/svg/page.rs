@@ -12,7 +12,7 @@ use super::change::ChangeLook;
 use super::colour::Palette;
 use super::small::NameTable;
 use super::{BOTTOM, CHAR, ROW, SCRIPT, SIDE, STYLE, SvgOpts, TOP, colour, samples_of, value_of};
-use crate::terminal::foreign::{harmless, xml};
+use crate::foreign::{harmless, xml};
 
 pub(super) struct Page<'a> {
     pub(super) tree: &'a Tree,

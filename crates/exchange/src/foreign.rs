@@ -80,6 +80,22 @@ fn is_harmful_in_lines(c: char) -> bool {
     is_harmful(c) && c != '\n' && c != '\t'
 }
 
+/// What of an escape sequence reaches the terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LetsPass {
+    /// Nothing.
+    Nothing,
+    /// Colours, which our own text has.
+    Colours,
+}
+
+impl From<bool> for LetsPass {
+    /// Whether the terminal has colours.
+    fn from(has_colours: bool) -> Self {
+        if has_colours { Self::Colours } else { Self::Nothing }
+    }
+}
+
 /// Lets through only what cannot steer a terminal: the last net under all text that goes to one. Colours of our own
 /// pass if asked for.
 pub struct Net<W: Write> {
@@ -96,7 +112,8 @@ const LONGEST_COLOUR: usize = 24;
 
 impl<W: Write> Net<W> {
     /// Over `to`; `has_colours` lets colours pass.
-    pub fn new(to: W, has_colours: bool) -> Self {
+    pub fn new(to: W, lets_pass: impl Into<LetsPass>) -> Self {
+        let has_colours = lets_pass.into() == LetsPass::Colours;
         Self { to, has_colours, is_ascii: term::is_ascii(), held: Vec::new() }
     }
 

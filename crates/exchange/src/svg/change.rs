@@ -1,7 +1,7 @@
 //! Looks of frames in a graph of two recordings: colour, amounts and sign of each frame's change.
 
 use super::colour;
-use crate::terminal::foreign::harmless;
+use crate::foreign::harmless;
 use display::number;
 use display::shorten::shorten;
 use profile::view::flame::{BothSides, ChangeOpts, ChangeScale, ComparedTree, NodeId, SideSum, Unit};

@@ -1,6 +1,6 @@
 //! Names for the script, each once: of frames too narrow for a label, and of those too small to draw, which a search counts.
 
-use crate::terminal::foreign::{harmless, json, xml};
+use crate::foreign::{harmless, json, xml};
 use profile::view::flame::{Layout, NameId, Tree};
 use rustc_hash::FxHashMap;
 use serde_json::json;

@@ -4,7 +4,7 @@ use display::palette::StateClass;
 use profile::view::flame::FrameKind;
 
 /// Meaning of colours.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Palette {
     /// Where the code comes from: program, library, kernel, run-time code …
     Kind,

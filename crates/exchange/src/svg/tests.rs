@@ -1,5 +1,5 @@
 use super::*;
-use crate::terminal::foreign::xml;
+use crate::foreign::xml;
 
 fn svg(stacks: &str, icicle: bool) -> String {
     let tree = exchange::import::folded::read(stacks.as_bytes()).tree;

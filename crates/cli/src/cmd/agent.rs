@@ -1,0 +1,190 @@
+//! `tally agent`: records the whole machine again and again for a fleet.
+
+use crate::fleet::agent::{AgentUse, cpu_used, next_round_s, now_s, run_self};
+use crate::fleet::folder;
+use crate::reading::wall::parse_duration;
+use crate::terminal::out;
+use anyhow::Context;
+use exchange::fleet::moment_text;
+use record::scratch::ScratchFolder;
+use record::stop_signals::StopSignals;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// Record this machine at intervals into the folder of a fleet
+///
+/// Rounds begin on whole multiples of --every on all machines. If recording and storing take more than --max-cpu, rounds are
+/// left out until they don't. What the agent used is in the folder (`tally fleet hosts`). A round that fails, because the
+/// disk is full or events are denied, is reported and left out.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  tally agent --to /var/lib/tally                   5 seconds a minute
+  tally agent --every 5m --for 10s --keep-days 30 --to /mnt/fleet
+  tally agent --rounds 1 --every 1s --for 1s --to DIR    one round, for a test")]
+pub struct Args {
+    /// The folder of the fleet
+    #[arg(long, value_name = "DIR")]
+    to: PathBuf,
+    /// Time from one round to the next
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = seconds)]
+    every: u64,
+    /// How long a round records
+    #[arg(long = "for", value_name = "TIME", default_value = "5s", value_parser = seconds)]
+    length: u64,
+    /// Samples per second of CPU time
+    #[arg(short = 'F', long, value_name = "HZ", default_value_t = 49)]
+    freq: u32,
+    /// Running time only
+    #[arg(long)]
+    no_off_cpu: bool,
+    /// This machine's name in the fleet [default: its hostname]
+    #[arg(long, value_name = "NAME")]
+    host: Option<String>,
+    /// Remove this machine's profiles after so many days
+    #[arg(long, value_name = "N", default_value_t = 7)]
+    keep_days: u64,
+    /// Leave out rounds above this share of one CPU, in percent
+    #[arg(long, value_name = "PERCENT", default_value_t = 1.0, value_parser = percent)]
+    max_cpu: f64,
+    /// End after so many rounds
+    #[arg(long, value_name = "N")]
+    rounds: Option<u64>,
+}
+
+/// `90s`, `5m`, `1h` in seconds.
+fn seconds(text: &str) -> Result<u64, String> {
+    let minutes = |text: &str, factor: u64| text.parse::<u64>().ok()?.checked_mul(factor);
+    let found = match text.char_indices().last() {
+        Some((at, 'm')) => minutes(&text[..at], 60),
+        Some((at, 'h')) => minutes(&text[..at], 3600),
+        _ => Some(parse_duration(text)? / 1_000_000_000),
+    };
+    found.filter(|&seconds| seconds > 0).ok_or_else(|| "at least one second, as 60s, 5m or 1h".to_owned())
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    let number: Option<f64> = text.trim_end_matches('%').parse().ok();
+    number.filter(|&share| share > 0.0 && share.is_finite()).ok_or_else(|| "a percentage above 0".to_owned())
+}
+
+/// Runs the command until a signal ends it.
+///
+/// # Errors
+/// Signals can't be waited for, or there is no place for recordings.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let stops = StopSignals::new(&[]).context("can't wait for signals")?;
+    let scratch = ScratchFolder::private("agent")?;
+    let mut agent = Agent {
+        args,
+        stops,
+        started: Instant::now(),
+        left_out: 0,
+        recording: scratch.path().join("round.data"),
+    };
+    let mut rounds = 0;
+    while agent.args.rounds.is_none_or(|most| rounds < most) && agent.wait_for_round()? {
+        let began_s = now_s();
+        if let Err(why) = agent.round(began_s) {
+            agent.left_out += 1;
+            out::note(&format!(
+                "tally agent: {} left out: {}",
+                moment_text(began_s),
+                crate::in_one_line(&why)
+            ));
+        }
+        agent.retain(began_s);
+        rounds += 1;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+struct Agent {
+    args: Args,
+    stops: StopSignals,
+    started: Instant,
+    /// Rounds that failed.
+    left_out: u64,
+    recording: PathBuf,
+}
+
+impl Agent {
+    /// False when a signal asks to end.
+    fn wait_for_round(&mut self) -> anyhow::Result<bool> {
+        let planned_s = now_s();
+        let next_s = next_round_s(planned_s, self.args.every, self.used());
+        loop {
+            let now_s = now_s();
+            // A clock that was set back would make the wait endless: the round is now.
+            if now_s >= next_s || now_s < planned_s {
+                return Ok(true);
+            }
+            self.stops.wait(Duration::from_millis(500))?;
+            self.stops.take(None)?;
+            if self.stops.came().is_some() {
+                return Ok(false);
+            }
+        }
+    }
+
+    fn used(&self) -> AgentUse {
+        AgentUse { cpu: cpu_used(), age: self.started.elapsed(), most_share: self.args.max_cpu / 100.0 }
+    }
+
+    fn round(&self, began_s: u64) -> anyhow::Result<()> {
+        let length = Duration::from_secs(self.args.length);
+        let recorded = self.record(length);
+        let stored = recorded.and_then(|()| self.store(began_s).context("can't store"));
+        for leftover in [self.recording.clone(), old(&self.recording)] {
+            let _ = std::fs::remove_file(leftover);
+        }
+        stored
+    }
+
+    fn record(&self, length: Duration) -> anyhow::Result<()> {
+        let frequency = self.args.freq.to_string();
+        let mut args: Vec<OsString> = ["record", "-a", "-q", "-F", &frequency].map(OsString::from).into();
+        if !self.args.no_off_cpu {
+            args.push("--off-cpu".into());
+        }
+        args.extend(["-o".into(), self.recording.clone().into_os_string(), "--".into(), "sleep".into()]);
+        args.push(self.args.length.to_string().into());
+        run_self(&args, length).context("can't record")
+    }
+
+    fn store(&self, began_s: u64) -> anyhow::Result<()> {
+        let used = self.used();
+        let agent = format!("{},{},{}", used.cpu.as_nanos(), used.age.as_nanos(), self.left_out);
+        let at = moment_text(began_s);
+        let at = format!("{}T{}:{}:{}", &at[..10], &at[11..13], &at[13..15], &at[15..17]);
+        let mut args: Vec<OsString> =
+            ["fleet", "add", "--agent", &agent, "--at", &at].map(OsString::from).into();
+        if let Some(host) = &self.args.host {
+            args.extend(["--host".into(), host.into()]);
+        }
+        args.extend(["-i".into(), self.recording.clone().into(), "--to".into(), self.args.to.clone().into()]);
+        run_self(&args, Duration::ZERO)
+    }
+
+    /// Removes days that are too old.
+    fn retain(&self, now_s: u64) {
+        let oldest = moment_text(now_s.saturating_sub(self.args.keep_days.saturating_mul(86_400)));
+        let host = self.args.host.clone().or_else(this_host);
+        if let Some(host) = host {
+            folder::remove_before(&self.args.to, &host, &oldest[..10]);
+        }
+    }
+}
+
+fn this_host() -> Option<String> {
+    let name = dso::system_file::read_text("/proc/sys/kernel/hostname").ok()?;
+    Some(name.trim().to_owned())
+}
+
+fn old(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".old");
+    name.into()
+}

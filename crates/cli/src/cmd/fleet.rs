@@ -1,0 +1,304 @@
+//! `tally fleet`: questions to the profiles of many machines.
+
+use crate::cmd::diff::style_of_shares;
+use crate::fleet::agent::now_s;
+use crate::fleet::folder;
+use crate::fleet::merged::{MergedFleet, event_of};
+use crate::reading::{load, wall};
+use crate::terminal::out;
+use crate::text::diff as text;
+use anyhow::{Context, bail};
+use clap::Subcommand;
+use dso::system_file;
+use exchange::export::folded;
+use exchange::export::samples::SampleSet;
+use exchange::fleet::screen::{HostRow, functions_text, hosts_text, noted, waits_text};
+use exchange::fleet::{
+    FleetFilter, IntervalKey, Ledger, functions, moment_of, moment_text, service_of_cgroup, stored, waits,
+};
+use exchange::svg::{self, Palette, SvgOpts};
+use profile::Profile;
+use profile::view::diff::{DiffOpts, diff};
+use profile::view::flame::{Tree, TreeOpts};
+use record::output_file::write_export;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Ask the profiles of many machines: top functions, flame graphs, differences
+///
+/// A fleet is a folder that `tally agent` or `tally fleet add` writes: one file of pprof for each service, machine and
+/// interval. Copies and shared folders (rsync, NFS, object stores that are mounted) are merged by every question.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  tally fleet top --from /var/lib/tally         functions by CPU time, all machines
+  tally fleet flame --from DIR --service web -o web.svg
+  tally fleet hosts --from DIR --since 2h       which machine differs
+  tally fleet diff --from DIR --split 2026-11-27T03:00    before and after a moment
+  tally fleet locks --from DIR                  waits for locks
+  tally fleet add -i perf.data --to DIR         store a recording")]
+pub struct Args {
+    #[command(subcommand)]
+    what: Question,
+}
+
+#[derive(Subcommand)]
+enum Question {
+    Top(TopArgs),
+    Flame(FlameArgs),
+    Diff(DiffArgs),
+    Hosts(TopArgs),
+    Locks(TopArgs),
+    Add(AddArgs),
+}
+
+/// Which profiles.
+#[derive(clap::Args)]
+struct Selection {
+    /// The folder of the fleet
+    #[arg(long, value_name = "DIR")]
+    from: PathBuf,
+    /// Only these services
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    service: Vec<String>,
+    /// Only these machines
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    host: Vec<String>,
+    /// Only from this moment on (UTC), as 2026-11-27T03:05, or 2h for the last two hours
+    #[arg(long, value_name = "TIME", value_parser = moment)]
+    since: Option<String>,
+    /// Only before this moment
+    #[arg(long, value_name = "TIME", value_parser = moment)]
+    until: Option<String>,
+    /// The kind of value: cpu, wall, off_cpu or an event's name
+    #[arg(long, value_name = "NAME", default_value = "cpu")]
+    event: String,
+}
+
+impl Selection {
+    fn filter(&self) -> FleetFilter {
+        FleetFilter {
+            services: self.service.clone(),
+            hosts: self.host.clone(),
+            since: self.since.clone(),
+            until: self.until.clone(),
+        }
+    }
+}
+
+fn moment(text: &str) -> Result<String, String> {
+    moment_of(text, now_s())
+        .ok_or_else(|| "it is like 2026-11-27, 2026-11-27T03:05 (UTC), 30m, 2h or 7d".to_owned())
+}
+
+/// Print lines by value
+#[derive(clap::Args)]
+struct TopArgs {
+    #[command(flatten)]
+    of: Selection,
+    /// Print at most so many rows, and how much is left out
+    #[arg(long, value_name = "N", default_value_t = 30)]
+    max_lines: usize,
+}
+
+/// Draw one flame graph of all
+#[derive(clap::Args)]
+struct FlameArgs {
+    #[command(flatten)]
+    of: Selection,
+    /// Write here instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Print folded stacks instead
+    #[arg(long)]
+    folded: bool,
+}
+
+/// Compare two times, machines or services, with the noise between machines
+#[derive(clap::Args)]
+struct DiffArgs {
+    #[command(flatten)]
+    of: Selection,
+    /// Compare from this moment on with before
+    #[arg(long, value_name = "TIME", value_parser = moment, group = "other")]
+    split: Option<String>,
+    /// Compare with these machines
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', group = "other")]
+    against_host: Vec<String>,
+    /// Compare with this service, such as another version
+    #[arg(long, value_name = "NAME", group = "other")]
+    against_service: Option<String>,
+}
+
+/// Store a recording in the folder of a fleet
+#[derive(clap::Args)]
+struct AddArgs {
+    /// The recording
+    #[arg(short, long, value_name = "FILE", default_value = "perf.data")]
+    input: PathBuf,
+    /// The folder of the fleet
+    #[arg(long, value_name = "DIR")]
+    to: PathBuf,
+    /// The machine [default: as recorded]
+    #[arg(long, value_name = "NAME")]
+    host: Option<String>,
+    /// The service of all of it [default: of each process, its unit, container or program]
+    #[arg(long, value_name = "NAME")]
+    service: Option<String>,
+    /// When it was recorded (UTC) [default: when the file was written]
+    #[arg(long, value_name = "TIME", value_parser = moment)]
+    at: Option<String>,
+    /// For the agent: what it has used so far, as CPU_NS,AGE_NS,LEFT_OUT
+    #[arg(long, hide = true, value_delimiter = ',', num_args = 1)]
+    agent: Vec<u64>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// The folder can't be read, or has nothing for the question.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    match args.what {
+        Question::Top(args) => top(&args),
+        Question::Flame(args) => flame(&args),
+        Question::Diff(args) => compare(&args),
+        Question::Hosts(args) => hosts(&args),
+        Question::Locks(args) => locks(&args),
+        Question::Add(args) => add(&args),
+    }?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn top(args: &TopArgs) -> anyhow::Result<()> {
+    let fleet = MergedFleet::read(&args.of.from, &args.of.filter())?;
+    let sum = fleet.sum();
+    let event = event_of(&sum, &args.of.event)?;
+    out::text(&functions_text(&fleet.scope(&sum, event), &functions(&sum, event), args.max_lines))
+}
+
+fn locks(args: &TopArgs) -> anyhow::Result<()> {
+    let fleet = MergedFleet::read(&args.of.from, &args.of.filter())?;
+    let sum = fleet.sum();
+    let event = event_of(&sum, "wall").context("time off the CPU was not recorded")?;
+    let locks: Vec<_> = waits(&sum, event).into_iter().filter(|wait| wait.state == "futex").collect();
+    let mut scope = fleet.scope(&sum, event);
+    scope.event = "waiting for locks";
+    scope.total = locks.iter().map(|wait| wait.ns).fold(0, u64::saturating_add);
+    out::text(&waits_text(&scope, &locks, args.max_lines))
+}
+
+fn hosts(args: &TopArgs) -> anyhow::Result<()> {
+    let filter = args.of.filter();
+    let fleet = MergedFleet::read(&args.of.from, &filter)?;
+    let sum = fleet.sum();
+    let event = event_of(&sum, &args.of.event)?;
+    let row = |(host, profile): &(String, Profile)| {
+        let event = event_of(profile, &args.of.event).ok();
+        let total = event.map_or(0, |event| profile.total(event).period);
+        let best = event.and_then(|event| functions(profile, event).into_iter().next());
+        let (noted, agent_share) = noted(&folder::notes(&args.of.from, host, &filter), &args.of.event);
+        HostRow {
+            host: host.clone(),
+            total,
+            top: best.map(|best| (best.name, best.own as f64 / total.max(1) as f64)),
+            noted: (filter.services.is_empty() && noted > 0).then_some(noted),
+            agent_share,
+        }
+    };
+    let mut rows: Vec<HostRow> = fleet.hosts.iter().map(row).collect();
+    rows.sort_by_key(|row| std::cmp::Reverse(row.total));
+    out::text(&hosts_text(&fleet.scope(&sum, event), &rows))
+}
+
+fn flame(args: &FlameArgs) -> anyhow::Result<()> {
+    let fleet = MergedFleet::read(&args.of.from, &args.of.filter())?;
+    let sum = fleet.sum();
+    let event = event_of(&sum, &args.of.event)?;
+    let tree = Tree::of_profile(&sum, TreeOpts { event, ..TreeOpts::default() });
+    if args.folded {
+        return out::text(&folded::to_text(&tree));
+    }
+    let title = if args.of.service.is_empty() { "Fleet".to_owned() } else { args.of.service.join(", ") };
+    let subtitle = fleet.scope(&sum, event).heading();
+    let opts =
+        SvgOpts { title, subtitle, width: 1200, min_width: None, icicle: false, palette: Palette::Kind };
+    let mut picture = Vec::new();
+    svg::write(&mut picture, &tree.condensed(), &opts)?;
+    match &args.output {
+        Some(path) => write_export(path, picture).with_context(|| format!("can't write {}", path.display())),
+        None => {
+            out::refuse_terminal("a picture", "-o fleet.svg")?;
+            Ok(std::io::Write::write_all(&mut out::raw_stdout(), &picture)?)
+        }
+    }
+}
+
+fn compare(args: &DiffArgs) -> anyhow::Result<()> {
+    let (mut before, mut after) = (args.of.filter(), args.of.filter());
+    if let Some(moment) = &args.split {
+        before.until = Some(moment.clone());
+        after.since = Some(moment.clone());
+    } else if !args.against_host.is_empty() {
+        before.hosts.clone_from(&args.against_host);
+    } else if let Some(service) = &args.against_service {
+        before.services = vec![service.clone()];
+    } else {
+        bail!("compare with what? --split TIME, --against-host or --against-service");
+    }
+    let profiles = |filter: &FleetFilter| -> anyhow::Result<Vec<Profile>> {
+        let fleet = MergedFleet::read(&args.of.from, filter)?;
+        Ok(fleet.hosts.into_iter().map(|(_, profile)| profile).collect())
+    };
+    let compared = diff(&profiles(&before)?, &profiles(&after)?, &DiffOpts::default());
+    if compared.sections.is_empty() {
+        bail!("both sides have no kind of value in common");
+    }
+    out::line(text::write(&compared, &style_of_shares()).trim_end_matches('\n'))
+}
+
+fn add(args: &AddArgs) -> anyhow::Result<()> {
+    let recording = load::load(&args.input, wall::load_opts())?;
+    let samples = SampleSet::of(&recording.profile, false);
+    if samples.stacks.is_empty() {
+        bail!("{}: no samples in it", args.input.display());
+    }
+    let host = args.host.clone().or_else(|| recording.features.hostname.clone());
+    let moment = args.at.clone().unwrap_or_else(|| moment_text(written_s(&args.input)));
+    let host = host.context("the recording does not name its machine: give --host")?;
+    let command = recording.features.cmdline.as_deref().unwrap_or_default().join(" ");
+    let files = stored(&samples, &command, |task| match &args.service {
+        Some(service) => service.clone(),
+        None => service_of(&recording.profile, recording.profile.task(task).pid),
+    })?;
+    let key = |service: &String| IntervalKey {
+        service: service.clone(),
+        host: host.clone(),
+        moment: moment.clone(),
+    };
+    for (service, file) in &files {
+        folder::store(&args.to, &key(service), file)?;
+    }
+    let agent = |at: usize| args.agent.get(at).copied().unwrap_or(0);
+    let ledger = Ledger {
+        kinds: samples.kinds.iter().map(|kind| (kind.name.clone(), kind.total)).collect(),
+        services: files.len() as u64,
+        agent_cpu_ns: agent(0),
+        agent_age_ns: agent(1),
+        left_out: agent(2),
+    };
+    folder::store_note(&args.to, &key(&String::new()), &ledger)
+}
+
+fn written_s(path: &Path) -> u64 {
+    let time = path.metadata().and_then(|meta| meta.modified()).ok();
+    time.and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok()).map_or(0, |since| since.as_secs())
+}
+
+/// Unit or container of a process that still runs; else the name that its first thread had.
+fn service_of(profile: &Profile, pid: i32) -> String {
+    let cgroup = system_file::read_text(format!("/proc/{pid}/cgroup")).ok();
+    cgroup.and_then(|text| service_of_cgroup(&text)).unwrap_or_else(|| {
+        let comm = profile.last_comms.get(&pid).copied();
+        comm.map_or_else(|| "unknown".to_owned(), |comm| profile.strings.of(comm).to_owned())
+    })
+}

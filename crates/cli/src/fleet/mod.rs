@@ -1,0 +1,5 @@
+//! Folders with the profiles of many machines, and the agent that writes them.
+
+pub mod agent;
+pub mod folder;
+pub mod merged;

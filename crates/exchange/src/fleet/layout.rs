@@ -1,0 +1,233 @@
+//! Names of files and folders: `service=web/host=h1/date=2026-11-27/030500.pb.gz`. Readers of such folders (DuckDB, Spark,
+//! ClickHouse) take the parts before `=` for columns.
+
+use std::fmt::Write as _;
+
+/// Ending of an interval's file.
+const ENDING: &str = ".pb.gz";
+/// Beginning of a day's folder.
+pub const DAY_FOLDER: &str = "date=";
+
+const DAY_S: u64 = 86_400;
+
+/// One service on one machine, for the seconds that one recording took.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct IntervalKey {
+    /// The service: a unit, a container, or a program.
+    pub service: String,
+    /// The machine.
+    pub host: String,
+    /// When it began, UTC: `2026-11-27 030500`. Sorts by time.
+    pub moment: String,
+}
+
+impl IntervalKey {
+    /// The names of its folders, outermost first.
+    #[must_use]
+    pub fn folders(&self) -> [String; 3] {
+        let date = self.moment.split(' ').next().unwrap_or_default();
+        [
+            format!("service={}", escaped(&self.service)),
+            format!("host={}", escaped(&self.host)),
+            format!("{DAY_FOLDER}{date}"),
+        ]
+    }
+
+    /// The name of its file.
+    #[must_use]
+    pub fn file(&self) -> String {
+        format!("{}{ENDING}", self.moment.split(' ').nth(1).unwrap_or_default())
+    }
+
+    /// The key by the names of folders and file; `None` if they are of something else.
+    #[must_use]
+    pub fn of_names(folders: [&str; 3], file: &str) -> Option<Self> {
+        let time = file.strip_suffix(ENDING).filter(|time| time.len() == 6)?;
+        if !time.bytes().all(|byte| byte.is_ascii_digit()) {
+            return None;
+        }
+        Some(Self {
+            service: unescaped(folders[0].strip_prefix("service=")?)?,
+            host: unescaped(folders[1].strip_prefix("host=")?)?,
+            moment: format!("{} {time}", folders[2].strip_prefix(DAY_FOLDER)?),
+        })
+    }
+}
+
+/// Which intervals a question is about. Empty lists and `None` let all pass.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FleetFilter {
+    /// Services.
+    pub services: Vec<String>,
+    /// Machines.
+    pub hosts: Vec<String>,
+    /// The earliest moment, as in [`IntervalKey::moment`].
+    pub since: Option<String>,
+    /// The first moment after the last one.
+    pub until: Option<String>,
+}
+
+impl FleetFilter {
+    /// False for a folder in which nothing can pass: it needs not be listed.
+    #[must_use]
+    pub fn enters(&self, folder: &str) -> bool {
+        let Some((key, value)) = folder.split_once('=') else { return false };
+        let named =
+            |list: &[String]| unescaped(value).is_some_and(|value| list.is_empty() || list.contains(&value));
+        match key {
+            "service" => named(&self.services),
+            "host" => named(&self.hosts),
+            "date" => {
+                let day_of = |moment: &String| moment.split(' ').next().unwrap_or_default().to_owned();
+                self.since.as_ref().is_none_or(|since| value >= day_of(since).as_str())
+                    && self.until.as_ref().is_none_or(|until| value <= day_of(until).as_str())
+            }
+            _ => false,
+        }
+    }
+
+    /// True for an interval that the question is about.
+    #[must_use]
+    pub fn takes(&self, key: &IntervalKey) -> bool {
+        let named = |list: &[String], name: &String| list.is_empty() || list.contains(name);
+        named(&self.services, &key.service)
+            && named(&self.hosts, &key.host)
+            && self.since.as_ref().is_none_or(|since| key.moment >= *since)
+            && self.until.as_ref().is_none_or(|until| key.moment < *until)
+    }
+}
+
+/// The moment as text, of seconds since 1970 (UTC).
+#[must_use]
+pub fn moment_text(unix_s: u64) -> String {
+    let (year, month, day) = date_of(unix_s / DAY_S);
+    let second = unix_s % DAY_S;
+    let (hours, minutes, seconds) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{year:04}-{month:02}-{day:02} {hours:02}{minutes:02}{seconds:02}")
+}
+
+/// The moment of `2026-11-27`, `2026-11-27T03:05`, `2026-11-27T03:05:10` (UTC), or of a time before now such as `90s`,
+/// `30m`, `2h`, `7d`; `None` for other text.
+#[must_use]
+pub fn moment_of(text: &str, now_unix_s: u64) -> Option<String> {
+    if let Some(ago) = seconds_of(text) {
+        return Some(moment_text(now_unix_s.saturating_sub(ago)));
+    }
+    let (date, time) = text.split_once(['T', ' ']).unwrap_or((text, "00:00"));
+    let parts: Vec<&str> = date.split('-').collect();
+    let is_number = |part: &&str, len: usize| part.len() == len && part.bytes().all(|b| b.is_ascii_digit());
+    if parts.len() != 3 || !parts.iter().zip([4, 2, 2]).all(|(part, len)| is_number(part, len)) {
+        return None;
+    }
+    let times: Vec<&str> = time.split(':').collect();
+    if !(2..=3).contains(&times.len()) || !times.iter().all(|part| is_number(part, 2)) {
+        return None;
+    }
+    Some(format!("{date} {}{}{}", times[0], times[1], times.get(2).unwrap_or(&"00")))
+}
+
+fn seconds_of(text: &str) -> Option<u64> {
+    let unit = match text.chars().last()? {
+        's' => 1,
+        'm' => 60,
+        'h' => 3600,
+        'd' => DAY_S,
+        _ => return None,
+    };
+    text[..text.len() - 1].parse::<u64>().ok()?.checked_mul(unit)
+}
+
+/// Year, month and day of a number of days since 1970.
+fn date_of(days: u64) -> (u64, u64, u64) {
+    // Source: howardhinnant.github.io/date_algorithms.html, civil_from_days().
+    let shifted = days + 719_468;
+    let (era, of_era) = (shifted / 146_097, shifted % 146_097);
+    let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_shifted = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * month_shifted + 2) / 5 + 1;
+    let month = if month_shifted < 10 { month_shifted + 3 } else { month_shifted - 9 };
+    (year_of_era + era * 400 + u64::from(month <= 2), month, day)
+}
+
+/// A name that is one folder's: other characters as `%2F`.
+fn escaped(name: &str) -> String {
+    let mut text = String::new();
+    for byte in name.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_' | b'-' | b'.' | b'@' | b':' => {
+                text.push(byte as char)
+            }
+            _ => {
+                let _ = write!(text, "%{byte:02X}");
+            }
+        }
+    }
+    if text.is_empty() { "_".to_owned() } else { text }
+}
+
+fn unescaped(name: &str) -> Option<String> {
+    let mut bytes = Vec::new();
+    let mut rest = name.as_bytes();
+    while let [first, tail @ ..] = rest {
+        rest = tail;
+        if *first == b'%' {
+            let digits = std::str::from_utf8(rest.get(..2)?).ok()?;
+            bytes.push(u8::from_str_radix(digits, 16).ok()?);
+            rest = &rest[2..];
+        } else {
+            bytes.push(*first);
+        }
+    }
+    String::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(service: &str, moment: &str) -> IntervalKey {
+        IntervalKey { service: service.to_owned(), host: "h1".to_owned(), moment: moment.to_owned() }
+    }
+
+    #[test]
+    fn names_of_folders_lead_back_to_the_key() {
+        for service in ["nginx.service", "a/b c", "../..", "ünï"] {
+            let key = key(service, "2026-11-27 030500");
+            let folders = key.folders();
+            assert!(folders.iter().all(|folder| !folder.contains('/')), "{folders:?}");
+            let names = [folders[0].as_str(), folders[1].as_str(), folders[2].as_str()];
+            assert_eq!(IntervalKey::of_names(names, &key.file()), Some(key));
+        }
+        assert_eq!(IntervalKey::of_names(["service=a", "host=b", "date=2026-11-27"], "x.tmp"), None);
+    }
+
+    #[test]
+    fn moments_are_those_of_date() {
+        assert_eq!(moment_text(0), "1970-01-01 000000");
+        assert_eq!(moment_text(951_782_399), "2000-02-28 235959");
+        assert_eq!(moment_text(951_782_400), "2000-02-29 000000");
+        assert_eq!(moment_text(1_795_748_462), "2026-11-27 030102");
+        assert_eq!(moment_of("2026-11-27T03:05", 0).as_deref(), Some("2026-11-27 030500"));
+        assert_eq!(moment_of("2026-11-27", 0).as_deref(), Some("2026-11-27 000000"));
+        assert_eq!(moment_of("2h", 951_782_400).as_deref(), Some("2000-02-28 220000"));
+        assert_eq!(moment_of("yesterday", 0), None);
+    }
+
+    #[test]
+    fn folders_outside_of_the_question_are_not_entered() {
+        let filter = FleetFilter {
+            services: vec!["web".to_owned()],
+            since: Some("2026-11-26 120000".to_owned()),
+            until: Some("2026-11-27 000000".to_owned()),
+            ..FleetFilter::default()
+        };
+        let entered = ["service=web", "host=any", "date=2026-11-26", "date=2026-11-27"];
+        assert!(entered.iter().all(|folder| filter.enters(folder)));
+        let others = ["service=db", "date=2026-11-25", "date=2026-11-28", "lost+found"];
+        assert!(!others.iter().any(|folder| filter.enters(folder)));
+        assert!(filter.takes(&key("web", "2026-11-26 120000")));
+        assert!(!filter.takes(&key("web", "2026-11-26 115959")));
+        assert!(!filter.takes(&key("web", "2026-11-27 000000")));
+    }
+}
