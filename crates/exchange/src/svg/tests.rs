@@ -2,7 +2,7 @@ use super::*;
 use crate::foreign::xml;
 
 fn svg(stacks: &str, icicle: bool) -> String {
-    let tree = exchange::import::folded::read(stacks.as_bytes()).tree;
+    let tree = crate::import::folded::read(stacks.as_bytes()).tree;
     let opts = SvgOpts {
         title: "T & t".to_owned(),
         subtitle: String::new(),
