@@ -6,7 +6,8 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::Thread;
 use std::time::Duration;
 
 use perfdata::abi::{PERF_SAMPLE_RAW, PERF_SAMPLE_TID, PERF_SAMPLE_TIME, PERF_TYPE_TRACEPOINT};
@@ -46,7 +47,8 @@ pub struct DiskState {
 #[derive(Debug)]
 pub struct DiskWatch {
     stop: Arc<AtomicBool>,
-    thread: JoinHandle<DiskState>,
+    thread: Thread,
+    state: Receiver<DiskState>,
 }
 
 impl DiskWatch {
@@ -56,31 +58,36 @@ impl DiskWatch {
         let stop = Arc::new(AtomicBool::new(false));
         let seen_stop = stop.clone();
         let thread = std::thread::Builder::new().name("tally-disks".to_owned());
-        let thread = thread.spawn(move || watch(&seen_stop)).ok()?;
-        Some(Self { stop, thread })
+        let (send, state) = sync_channel(1);
+        let thread = thread.spawn(move || watch(&seen_stop, &send)).ok()?.thread().clone();
+        Some(Self { stop, thread, state })
     }
 
-    /// Ends it: what was seen.
+    /// Ends it: what was seen. The events are closed later: the kernel takes 0.1 s for that.
     #[must_use]
     pub fn finish(self) -> DiskState {
         self.stop.store(true, Ordering::Relaxed);
-        self.thread.thread().unpark();
-        self.thread.join().unwrap_or_default()
+        self.thread.unpark();
+        self.state.recv().unwrap_or_default()
     }
 }
 
-fn watch(stop: &AtomicBool) -> DiskState {
+fn watch(stop: &AtomicBool, send: &SyncSender<DiskState>) {
+    // Nobody may want it any more.
+    let hand_over = |state| drop(send.send(state));
     let _blocked = SignalReader::leave_to_recording();
     let before = system::disk_requests();
     while system::disk_requests().saturating_sub(before) < WORTH_REQUESTS {
         if stop.load(Ordering::Relaxed) {
-            return DiskState::default();
+            return hand_over(DiskState::default());
         }
         std::thread::park_timeout(TICK);
     }
     let mut events = match Events::open() {
         Ok(events) => events,
-        Err(error) => return DiskState { refused: Some(error.to_string()), ..DiskState::default() },
+        Err(error) => {
+            return hand_over(DiskState { refused: Some(error.to_string()), ..DiskState::default() });
+        }
     };
     let mut seen = DiskState::default();
     while !stop.load(Ordering::Relaxed) && seen.events.len() < MOST_EVENTS {
@@ -89,7 +96,7 @@ fn watch(stop: &AtomicBool) -> DiskState {
     }
     events.read(&mut seen);
     seen.events.sort_by_key(|event| if let Watched::Sample { time_ns, .. } = event { *time_ns } else { 0 });
-    seen
+    hand_over(seen);
 }
 
 /// The open events, a ring for each CPU.
