@@ -5,8 +5,8 @@ export interface SetInfo { name: string; unit: string; wall: boolean; items: num
 export interface Finding { rule: number; name: string; share: number; claim: string; detail: string; fix: string; evidence: string[]; stacks: { share: number; of: string; what: string; stack: string }[]; checked_against: string[]; next: string; advice: string }
 export interface Lock { what: string; wait: number; count: number; p50: number; p99: number; max: number; threads: number[]; kernel: boolean; place: string | null; holder: { name: string; tid: number; percent: number; place: string } | null }
 export interface Lengths { state: string; count: number; mean: number; max: number; p50: number; p99: number; rows: [number, number][] }
-/** Function, place without source, source line, instruction (address, text, amount, place), or the number of lines left out. */
-export type CodeLine = ["f", string] | ["p", string] | ["s", number, string] | ["c", string, string, number, string | null] | ["…", number];
+/** Function, place without source, source line, line that an interpreter ran, instruction (address, text, amount, place), or the number of lines left out. */
+export type CodeLine = ["f", string] | ["p", string] | ["s", number, string] | ["l", number, string, number, string] | ["c", string, string, number, string | null] | ["…", number];
 export interface Code { name: string; file: string; own: number; share: number; lines: CodeLine[] }
 export interface CallRow { name: string; count: number; total: number; own: number; off: number; min: number | null; max: number | null; p50: number | null; p99: number | null; rows: [number, number][] }
 export interface SlowCall { took: number; at: number; thread: number; off: number; path: string[] }

@@ -43,10 +43,10 @@ export class SourceView {
     this.all!.forEach((code, at) => {
       const texts = textsOf(code);
       for (const line of code.lines) {
-        if (line[0] !== "c" || line[3] === 0) continue;
+        if ((line[0] !== "c" && line[0] !== "l") || line[3] === 0) continue;
         const place = line[4] ?? "";
         const key = `${at} ${place}`;
-        const known = lines.get(key) ?? { code: at, place, text: texts.get(place) ?? "", own: 0 };
+        const known = lines.get(key) ?? { code: at, place, text: texts.get(place) ?? (line[0] === "l" ? line[2] : ""), own: 0 };
         known.own += line[3];
         lines.set(key, known);
       }
@@ -70,7 +70,7 @@ export class SourceView {
     clear(this.code);
     if (!code) return;
     this.pick.value = String(at);
-    const most = Math.max(...code.lines.map((line) => (line[0] === "c" ? line[3] : 0)), 1);
+    const most = Math.max(...code.lines.map((line) => (line[0] === "c" || line[0] === "l" ? line[3] : 0)), 1);
     const rows = code.lines.map((line) => row(line, code, most));
     this.code.append(el("table", { "aria-label": `code of ${code.name}` }, el("tbody", {}, ...rows)));
     this.code.querySelector<HTMLElement>("[data-hottest]")?.scrollIntoView({ block: "center" });
@@ -100,7 +100,7 @@ function row(line: Code["lines"][number], code: Code, most: number): HTMLElement
       const [, address, text, own, place] = line;
       const heat = el("td", { class: "n heat", text: own > 0 ? percent(own, code.own) : "" });
       if (own > 0) heat.style.background = `rgba(224,88,40,${(0.12 + (0.6 * own) / most).toFixed(2)})`;
-      return el("tr", { "data-hottest": own === most }, heat, el("td", { class: "n dim", text: address }), el("td", {}, el("code", { text: `  ${text}` })), el("td", { class: "dim", text: own > 0 ? (place ?? "") : "" }));
+      return el("tr", { "data-hottest": own === most }, heat, el("td", { class: "n dim", text: String(address) }), el("td", {}, el("code", { text: line[0] === "l" ? text : `  ${text}` })), el("td", { class: "dim", text: own > 0 ? (place ?? "") : "" }));
     }
   }
 }

@@ -7,7 +7,7 @@ use crate::recorded_kernel::kernel_of;
 use dso::unwind::UnwindInfo;
 use dso::{DebugSearch, FileOffset, Loaded, Loader, Missing, SourceFrame, Svma, Symbol, SymbolIndex, Wanted};
 use perfdata::PerfData;
-use perfdata::appendix::python_functions::{self, PythonFunctions};
+use perfdata::appendix::python_functions::{self, PythonFunction, PythonFunctions};
 use profile::profile::Profile;
 use profile::source::{DsoSource, NamedFrame, Want};
 use profile::symbolize::SymbolizeRequest;
@@ -76,6 +76,17 @@ impl ObjectFiles {
     /// Is the recorded kernel the running one?
     pub fn is_running_kernel(&self) -> bool {
         self.loader.is_running_kernel()
+    }
+
+    /// Has the recording functions of Python programs?
+    pub fn has_python(&self) -> bool {
+        !self.python.functions.is_empty()
+    }
+
+    /// The function at `addr` of `dso`; `None` if that is not of a Python program.
+    pub(crate) fn python_function(&self, dso: &Dso, addr: u64) -> Option<&PythonFunction> {
+        let (index, _) = python_functions::function_at(addr).filter(|_| dso.kind == DsoKind::Python)?;
+        self.python.functions.get(index)
     }
 
     fn shown_name<'n>(&self, name: &'n str) -> Cow<'n, str> {

@@ -46,7 +46,7 @@ impl Line {
                 theme.jump(cell.selected),
             );
         }
-        let style = if self.address.is_some() { Style::new() } else { theme.dim() };
+        let style = if self.address.is_some() || self.percent > 0.0 { Style::new() } else { theme.dim() };
         let text = format!(" {}", self.text);
         buffer.set_stringn(x + 1, area.y, text, usize::from(area.right().saturating_sub(x + 1)), style);
     }
@@ -56,7 +56,7 @@ impl Line {
 pub struct Annotate {
     name: String,
     /// What the shares are of, where they aren't of the samples that end in the function.
-    note: &'static str,
+    note: Option<CallTime>,
     lines: Vec<Line>,
     with_source: bool,
     cursor: usize,
@@ -99,10 +99,7 @@ impl Annotate {
         let (function, time) = annotate_calls(data.profile(), symbol).ok_or(NoListing::NoStack)?;
         let opts = ListingOpts { source: true, ..ListingOpts::default() };
         let mut this = Self::of_function(data, &function, &opts, &Sources::new(None))?;
-        this.note = match time {
-            CallTime::Sampled => " · samples in what it calls",
-            CallTime::Waited => " · waits in what it calls",
-        };
+        this.note = Some(time);
         Ok(this)
     }
 
@@ -132,7 +129,7 @@ impl Annotate {
         let lines = listing.lines.iter().map(|line| of.line(line)).collect();
         let mut this = Self {
             name,
-            note: "",
+            note: None,
             lines,
             with_source: true,
             cursor: 0,
@@ -163,7 +160,7 @@ impl Annotate {
 
     /// The function, and what the shares are of.
     pub fn title(&self) -> String {
-        format!("{}{}", self.name, self.note)
+        self.note.map_or_else(|| self.name.clone(), |time| format!("{} · {}", self.name, time.words()))
     }
 
     /// Takes a key.
@@ -199,7 +196,7 @@ impl Annotate {
     }
 
     fn is_visible(&self, at: usize) -> bool {
-        self.with_source || self.lines[at].address.is_some()
+        self.with_source || self.lines[at].address.is_some() || self.lines[at].percent > 0.0
     }
 
     /// Goes where the jump under the cursor goes.
@@ -261,6 +258,10 @@ struct Of<'a> {
 }
 
 impl Of<'_> {
+    fn percent(&self, period: u64) -> f64 {
+        period as f64 * 100.0 / self.total as f64
+    }
+
     fn line(&self, line: &Listed) -> Line {
         let source = |text: String| Line {
             percent: 0.0,
@@ -272,11 +273,14 @@ impl Of<'_> {
             Listed::Function(name) => source(format!("{name}:")),
             Listed::Place { file, line } => source(format!("{file}:{line}")),
             Listed::Source { line, text } => source(format!("{line:>5} {}", text.replace('\t', "    "))),
+            Listed::Statement { line: number, text, .. } => Line {
+                percent: self.percent(line.period(self.event)),
+                ..source(format!("{number:>5} {}", text.replace('\t', "    ")))
+            },
             Listed::Code(code) => {
-                let period = code.sums.get(self.event).map_or(0, |sums| sums.period);
                 let jump = code.branch.filter(|branch| !branch.is_call).map(|branch| branch.target.0);
                 Line {
-                    percent: period as f64 * 100.0 / self.total as f64,
+                    percent: self.percent(line.period(self.event)),
                     text: format!("{:>width$x}:  {}", code.svma.0, harmless(&code.text), width = self.width),
                     address: Some(code.svma.0),
                     target: jump.filter(|target| self.addresses.contains(target)),

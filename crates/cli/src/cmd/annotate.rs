@@ -61,16 +61,20 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let symbols = args.symbol.iter().chain(&args.function).map(|name| dso::demangle(name).into_owned());
     let mut opts =
         AnnotateOpts { dsos: args.dsos.clone(), symbols: symbols.collect(), names: NameMatch::Own };
-    let mut functions = profile::view::annotate::annotate(&recording.profile, &opts);
+    let mut functions = listing::wanted_functions(&mut recording, &mut opts);
     if functions.is_empty() && !opts.symbols.is_empty() {
-        // Other views name inlined functions as well.
-        symbols::name_all(&mut recording.profile, &recording.files, Want::Lines, UnnamedCode::Functions);
-        for names in [NameMatch::Inlined, NameMatch::Brief] {
-            if functions.is_empty() {
-                opts.names = names;
-                functions = profile::view::annotate::annotate(&recording.profile, &opts);
-            }
-        }
+        // Functions that only call others, and Python's, are in the callchains.
+        let mut with_chains = load_opts(&args, &file)?;
+        with_chains.session.callchains = true;
+        recording = load::load_file(&input, &file, with_chains, &mut progress)?;
+        functions = listing::wanted_functions(&mut recording, &mut opts);
+    }
+    if functions.is_empty() {
+        let (callers, time) = listing::wanted_callers(&recording, &mut opts);
+        time.inspect(|time| {
+            out::note(&format!("tally annotate: no sample ends in it: shares are of {}", time.words()))
+        });
+        functions = callers;
     }
     let (functions, refused) = refuse_changed(&recording, functions);
     if !args.quiet {

@@ -56,12 +56,17 @@ fn function_value(listing: &Listing, event: usize, whole: u64) -> Value {
     })
 }
 
-/// `[kind, …]`: a function's name, a place without its source, a line of source, or an instruction.
+/// `[kind, …]`: a function's name, a place without its source, a line of source, one that an interpreter ran, or an
+/// instruction.
 fn line_value(line: &Line, event: usize) -> Value {
     match line {
         Line::Function(name) => json!(["f", harmless(name)]),
         Line::Place { file, line } => json!(["p", format!("{}:{line}", harmless(file))]),
         Line::Source { line, text } => json!(["s", line, harmless(text)]),
+        Line::Statement { file, line: number, text, .. } => {
+            let place = format!("{}:{number}", harmless(last_part(file)));
+            json!(["l", number, harmless(text), line.period(event), place])
+        }
         Line::Code(code) => instruction(code, line.period(event)),
     }
 }

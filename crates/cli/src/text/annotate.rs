@@ -100,8 +100,9 @@ pub fn write(out: &mut String, listing: &Listing, opts: &AnnotateText, code: &dy
         Shows::Period => ("Period", 12),
     };
     let width = each * opts.events.len();
+    let shown_code = if listing.is_of_source() { "Source code" } else { "Source code & Disassembly" };
     let title = format!(
-        " {kind:<width$}|\tSource code & Disassembly of {} for {} ({samples} samples, percent: {})",
+        " {kind:<width$}|\t{shown_code} of {} for {} ({samples} samples, percent: {})",
         harmless(&listing.dso),
         harmless(&opts.title),
         opts.percent.words()
@@ -122,6 +123,10 @@ pub fn write(out: &mut String, listing: &Listing, opts: &AnnotateText, code: &dy
                 side(out, width, format_args!("     {}:{line}", harmless(shortened(file, opts))));
             }
             Line::Source { line, text } => side(out, width, format_args!("{line:<4} {}", with_tabs(text))),
+            Line::Statement { line, text, sums, .. } => {
+                write_numbers(out, listing, sums, opts);
+                let _ = writeln!(out, " : {line:<4} {}", with_tabs(text));
+            }
             Line::Code(code_line) => write_code(out, listing, code_line, opts, code),
         }
     }
@@ -138,8 +143,7 @@ fn near_samples(listing: &Listing, opts: &AnnotateText) -> Vec<bool> {
     let Some(context) = opts.context else { return vec![true; listing.lines.len()] };
     let mut near = vec![false; listing.lines.len()];
     for (at, line) in listing.lines.iter().enumerate() {
-        let Line::Code(code) = line else { continue };
-        if opts.events.iter().any(|&event| code.sums[event].count > 0) {
+        if opts.events.iter().any(|&event| line.sums(event).count > 0) {
             let end = near.len().min(at + context + 1);
             near[at.saturating_sub(context)..end].fill(true);
         }
@@ -165,6 +169,10 @@ fn write_head(out: &mut String, listing: &Listing, width: usize) {
         return;
     }
     side(out, width, format_args!(""));
+    if listing.is_of_source() {
+        side(out, width, format_args!("     {}:", shown(&listing.name)));
+        return;
+    }
     side(out, width, format_args!("     Disassembly of section {}:", harmless(&listing.section)));
     side(out, width, format_args!(""));
     side(out, width, format_args!("     {:016x} <{}>:", listing.start.0, shown(&listing.name)));
@@ -178,6 +186,13 @@ fn side(out: &mut String, width: usize, text: std::fmt::Arguments<'_>) {
     out.push('\n');
 }
 
+/// What is before a line that has samples, or could have: a number for each event.
+fn write_numbers(out: &mut String, listing: &Listing, sums: &[Sums], opts: &AnnotateText) {
+    for &event in &opts.events {
+        out.push_str(&number(sums[event], opts.base(listing, event), opts));
+    }
+}
+
 fn write_code(
     out: &mut String,
     listing: &Listing,
@@ -185,9 +200,7 @@ fn write_code(
     opts: &AnnotateText,
     code: &dyn Fn(&CodeLine) -> Vec<u8>,
 ) {
-    for &event in &opts.events {
-        out.push_str(&number(line.sums[event], opts.base(listing, event), opts));
-    }
+    write_numbers(out, listing, &line.sums, opts);
     let _ = write!(out, " :   {:x}:   ", line.svma.0);
     if opts.raw {
         let bytes: Vec<String> = code(line).iter().map(|b| format!("{b:02x}")).collect();
@@ -248,8 +261,14 @@ fn shortened<'a>(file: &'a str, opts: &AnnotateText) -> &'a str {
 fn write_summary(out: &mut String, listing: &Listing, opts: &AnnotateText) {
     let mut by_line: FxHashMap<(&str, u32), Vec<Sums>> = FxHashMap::default();
     for line in &listing.lines {
-        let Line::Code(CodeLine { place: Some((file, number)), sums, .. }) = line else { continue };
-        let known = by_line.entry((file, *number)).or_insert_with(|| vec![Sums::default(); sums.len()]);
+        let (place, sums) = match line {
+            Line::Code(CodeLine { place: Some((file, number)), sums, .. }) => {
+                ((file.as_str(), *number), sums)
+            }
+            Line::Statement { file, line, sums, .. } => ((file.as_str(), *line), sums),
+            _ => continue,
+        };
+        let known = by_line.entry(place).or_insert_with(|| vec![Sums::default(); sums.len()]);
         known.iter_mut().zip(sums).for_each(|(sum, more)| sum.add(*more));
     }
     let shares = |sums: &[Sums]| -> Vec<f64> {

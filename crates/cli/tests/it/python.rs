@@ -127,6 +127,14 @@ fn python_functions_are_shown_running_and_waiting_between_native_ones() {
         assert!(report(&["--runtime-frames"]).contains("PyEval_EvalFrameDefault"), "{python}");
         let lines = tally(folder, &["report", "-i", "p.data", "--stdio", "--sort", "srcline", "-g", "none"]);
         assert!(lines.contains("app.py:4"), "{python}: {lines}");
+        let code = |name: &str| tally(folder, &["annotate", "-i", "p.data", "--stdio", "-s", name]);
+        let hot = code("hot");
+        let sum = hot.lines().find(|line| line.contains(": 4    ")).unwrap_or_default();
+        assert!(sum.contains("return sum(range(2000)) + item"), "{python}: {hot}");
+        let share = sum.split(':').next().and_then(|share| share.trim().parse().ok()).unwrap_or(0.0);
+        assert!(share > 90.0, "{python}: {hot}");
+        // No sample ends in it, and its wait is in one line.
+        assert!(code("asleep").contains("100.00 : 11       time.sleep(1.2)"), "{python}: {}", code("asleep"));
     }
 }
 

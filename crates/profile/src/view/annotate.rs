@@ -5,7 +5,7 @@
 
 use crate::grow::Grow as _;
 use crate::profile::{Profile, Sums};
-use crate::table::{DsoId, FrameId, InlineFrame, StringId, SymbolId, SymbolRange};
+use crate::table::{DsoId, DsoKind, FrameId, InlineFrame, StringId, SymbolId, SymbolRange};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
@@ -27,7 +27,8 @@ pub enum NameMatch {
 pub struct AnnotateOpts {
     /// Only these files, by short name or path; empty is all.
     pub dsos: Vec<String>,
-    /// Only functions of these names, or ending in `::NAME`; empty is all.
+    /// Only functions of these names, or ending in `::NAME`; empty is all. Those of other languages also without file,
+    /// types and class.
     pub symbols: Vec<String>,
     /// What these names are compared with.
     pub names: NameMatch,
@@ -115,16 +116,34 @@ fn is_wanted(profile: &Profile, frame: FrameId, opts: &AnnotateOpts) -> bool {
     let in_dso = opts.dsos.is_empty() || opts.dsos.iter().any(|d| *d == dso.short_name || *d == dso.path);
     let functions = profile.frame_names(frame);
     let own_from = if opts.names == NameMatch::Own { functions.len().saturating_sub(1) } else { 0 };
-    let functions = &functions[own_from..];
-    let is_named = |name: &str| {
-        let name = if opts.names == NameMatch::Brief { dso::brief(name) } else { name.into() };
-        let is = |wanted: &String| {
-            name == *wanted || name.strip_suffix(wanted.as_str()).is_some_and(|s| s.ends_with("::"))
-        };
-        opts.symbols.iter().any(is)
+    let mut symbols = functions[own_from..].iter().map(|inline| inline.symbol);
+    in_dso && (opts.symbols.is_empty() || symbols.any(|symbol| is_named(profile, symbol, opts)))
+}
+
+/// Has the function one of the names that `opts` lets through?
+pub(super) fn is_named(profile: &Profile, symbol: SymbolId, opts: &AnnotateOpts) -> bool {
+    let range = profile.symbols.of(symbol);
+    let name = profile.strings.of(range.name);
+    let kind = profile.dsos.of(range.dso).kind;
+    if matches!(kind, DsoKind::Python | DsoKind::PerfMap { .. }) {
+        return opts.symbols.iter().any(|wanted| is_of_language(name, wanted));
+    }
+    let name = if opts.names == NameMatch::Brief { dso::brief(name) } else { name.into() };
+    let is = |wanted: &String| {
+        name == *wanted || name.strip_suffix(wanted.as_str()).is_some_and(|s| s.ends_with("::"))
     };
-    let mut names = functions.iter().map(|inline| profile.strings.of(profile.symbols.of(inline.symbol).name));
-    in_dso && (opts.symbols.is_empty() || names.any(is_named))
+    opts.symbols.iter().any(is)
+}
+
+/// Is it the function `Shop.price (shop.py)`, `int Shop.price(int)` or `JS:*Shop.price /srv/shop.js:2:9` that `wanted` names:
+/// as it is, without types and file, or by its last part?
+fn is_of_language(name: &str, wanted: &str) -> bool {
+    let brief = dso::brief(name);
+    let own = match dso::v8_function(name) {
+        Some(function) => function.name,
+        None => brief.split('(').next().unwrap_or_default().trim_end(),
+    };
+    name == wanted || brief == wanted || own == wanted || own.rsplit('.').next() == Some(wanted)
 }
 
 /// The function of the symbol table that holds most of the samples of the function `symbol`: itself, or one that it was
@@ -193,7 +212,7 @@ fn sort(profile: &Profile, functions: &mut [AnnotateFunction], totals: &[u64]) {
 mod tests {
     use super::*;
     use crate::profile::{CellKey, EventInfo, ExtraId, Task};
-    use crate::table::{Dso, DsoKind, Frame};
+    use crate::table::{Dso, Frame};
 
     /// A profile of one file whose nameless frames were hit at these addresses, under these callers.
     fn profile(hits: &[(u64, Option<u64>, u64)]) -> Profile {
@@ -232,6 +251,18 @@ mod tests {
             functions[0].addresses.iter().map(|a| (a.addr, a.sums[0].count)).collect();
         assert_eq!(hits, [(0x10, 1), (0x30, 5)]);
         assert_eq!(functions[0].totals[0], Sums { count: 6, period: 60, weight: 0 });
+    }
+
+    #[test]
+    fn functions_of_languages_are_found_without_file_types_and_class() {
+        for name in ["Shop.price (shop.py)", "int Shop.price(int)", "JS:*Shop.price /srv/shop.js:2:9"] {
+            let found = |wanted: &str| is_of_language(name, wanted);
+            assert_eq!(
+                [name, "Shop.price", "price", "shop.py", "rice", "Shop"].map(found),
+                [true, true, true, false, false, false],
+                "{name}"
+            );
+        }
     }
 
     #[test]

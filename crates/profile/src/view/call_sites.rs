@@ -1,6 +1,6 @@
 //! The time below a function, by the calls in it: for functions that no sample ends in.
 
-use super::annotate::{AnnotateAddress, AnnotateFunction};
+use super::annotate::{AnnotateAddress, AnnotateFunction, AnnotateOpts, is_named};
 use crate::grow::Grow as _;
 use crate::off_cpu::Wait;
 use crate::profile::{Profile, Sums};
@@ -32,6 +32,31 @@ pub fn annotate_calls(profile: &Profile, symbol: SymbolId) -> Option<(AnnotateFu
     let of = |amounts: &[_], time| by_call(profile, symbol, amounts).map(|function| (function, time));
     of(&sampled.collect::<Vec<_>>(), CallTime::Sampled)
         .or_else(|| of(&profile.off_cpu.waits.iter().flat_map(waited).collect::<Vec<_>>(), CallTime::Waited))
+}
+
+impl CallTime {
+    /// What the shares are of, for a sentence.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Sampled => "the samples in what it calls",
+            Self::Waited => "the waits in what it calls",
+        }
+    }
+}
+
+/// The same of each function that `opts` names. If samples are below one, functions with waits alone are left out.
+#[must_use]
+pub fn annotate_calls_named(profile: &Profile, opts: &AnnotateOpts) -> Vec<(AnnotateFunction, CallTime)> {
+    let named = profile.symbols.iter().map(|(symbol, _)| symbol).filter(|&id| is_named(profile, id, opts));
+    let mut found: Vec<_> = named.filter_map(|symbol| annotate_calls(profile, symbol)).collect();
+    if found.iter().any(|(_, time)| *time == CallTime::Sampled) {
+        found.retain(|(_, time)| *time == CallTime::Sampled);
+    }
+    // A function that the compiler divided has a symbol for each part.
+    found.sort_by_key(|(function, _)| (function.dso.index(), function.start));
+    found.dedup_by_key(|(function, _)| (function.dso.index(), function.start));
+    found
 }
 
 /// Place, event and amount of samples.

@@ -1,7 +1,8 @@
 //! Code of the functions that ran most, and the part of it around the lines that were hit.
 
-use super::{Line, Listing, ListingOpts, Sources, listings};
+use super::{CodeLine, Line, Listing, ListingOpts, Sources, listings};
 use crate::Recording;
+use profile::profile::Sums;
 use profile::view::annotate::{AnnotateFunction, AnnotateOpts, annotate};
 use std::cmp::Reverse;
 use std::vec;
@@ -62,14 +63,28 @@ impl Line {
     /// Period of `event` on this line; 0 for lines without code.
     #[must_use]
     pub fn period(&self, event: usize) -> u64 {
+        self.sums(event).period
+    }
+
+    /// Samples of `event` on this line; none for lines without code.
+    #[must_use]
+    pub fn sums(&self, event: usize) -> Sums {
         match self {
-            Self::Code(code) => code.sums.get(event).map_or(0, |sums| sums.period),
-            _ => 0,
+            Self::Code(CodeLine { sums, .. }) | Self::Statement { sums, .. } => {
+                sums.get(event).copied().unwrap_or_default()
+            }
+            _ => Sums::default(),
         }
     }
 }
 
 impl Listing {
+    /// Is it of source alone, which an interpreter ran?
+    #[must_use]
+    pub fn is_of_source(&self) -> bool {
+        self.lines.iter().any(|line| matches!(line, Line::Statement { .. }))
+    }
+
     /// The lines no more than `context` lines from one with samples of `event`.
     #[must_use]
     pub fn excerpt(&self, event: usize, context: usize) -> Vec<Excerpt<'_>> {
@@ -93,9 +108,7 @@ impl Listing {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::listing::CodeLine;
     use dso::Svma;
-    use profile::profile::Sums;
 
     #[test]
     fn lines_far_from_any_hit_are_left_out_and_counted() {

@@ -7,11 +7,14 @@ mod code;
 mod hottest;
 mod kernel;
 mod nameless;
+mod python;
 mod source;
+mod wanted;
 
 pub use hottest::{Excerpt, HottestCode};
 pub use kernel::{KernelCode, KernelCodeError, KernelIdentity};
 pub use source::{ObjectSources, SourceFile, Sources};
+pub use wanted::{wanted_callers, wanted_functions};
 
 use crate::ObjectFiles;
 use dso::code::disasm::{BranchTarget, Syntax};
@@ -53,6 +56,17 @@ pub enum Line {
         line: u32,
         /// Its text.
         text: String,
+    },
+    /// A line of source that an interpreter ran.
+    Statement {
+        /// As the interpreter names it.
+        file: String,
+        /// From 1.
+        line: u32,
+        /// Its text; empty if it isn't to be had.
+        text: String,
+        /// By event.
+        sums: Vec<Sums>,
     },
     /// An instruction.
     Code(CodeLine),
@@ -117,7 +131,10 @@ pub fn listings(
     let name = function.name.map(|name| profile.strings.of(name));
     let of = ListedFunction { dso, name, function };
     match files.open(dso).as_ref() {
-        Err(why) => vec![without_code(of, *why)],
+        Err(why) => match files.python_function(dso, function.start) {
+            Some(python) => vec![python::listing(of, python, sources)],
+            None => vec![without_code(of, *why)],
+        },
         Ok(file) if file.object().is_none() => {
             let known = kernel::listing(of, file, sources, opts);
             vec![known.unwrap_or_else(|why| without_code(of, why))]

@@ -48,6 +48,13 @@ impl Sources {
         ObjectSources { all: self, access: SourceAccess::for_owner(object.and_then(ObjectFile::owner)) }
     }
 
+    /// The source that a recording names for a Python function. The recording's author chose the name, so it must be one of
+    /// a Python file; then it is as good as a file of the reader's own.
+    pub(super) fn of_python(&self, path: &str) -> ObjectSources<'_> {
+        let own = dso::OwnRights::read().map(|rights| rights.user).filter(|_| path.ends_with(".py"));
+        ObjectSources { all: self, access: SourceAccess::for_owner(own) }
+    }
+
     /// The files asked for that are there and were not shown, each with the reason.
     pub fn refused(&self) -> Vec<String> {
         self.refused.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
