@@ -7,8 +7,10 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use aya::maps::{Map, MapData};
 use aya_obj::generated::bpf_insn;
 use aya_obj::{EbpfSectionKind, Object};
+use dso::system_file;
 use rustc_hash::FxHashMap;
 
+use super::function_checks::features_for;
 use super::kernel_types::{KernelTypes, TypeKind};
 use super::needed_types::needed_types;
 use crate::sys::bpf::{self, Attach};
@@ -54,8 +56,9 @@ impl LoadedObject {
         set_constants(&mut object, settings)?;
         let needed = object.btf.as_ref().and_then(|types| KernelTypes::from_bytes(types.to_bytes()));
         let needed = needed.map(|own| needed_types(kernel, &own));
+        let release = system_file::read_text("/proc/sys/kernel/osrelease").unwrap_or_default();
         let types = match aya::features().btf() {
-            Some(known) => object.fixup_and_sanitize_btf(known).map_err(|error| refused(&error))?,
+            Some(known) => object.fixup_and_sanitize_btf(&features_for(known, &release)).map_err(|error| refused(&error))?,
             None => None,
         };
         let types = types.map(|types| bpf::load_types(&types.to_bytes())).transpose();

@@ -3,6 +3,7 @@
 //!
 //! `aya_obj` parses and relocates an object, `aya` makes and reads its maps; types, programs and links are ours.
 
+mod function_checks;
 mod kernel_types;
 mod loaded_object;
 mod needed_types;
