@@ -44,11 +44,41 @@ pub struct Args {
 
 #[derive(Subcommand)]
 enum Question {
+    /// List the functions with most CPU time on all machines
+    #[command(after_help = "\
+Examples:
+  tally fleet top --from /var/lib/tally
+  tally fleet top --from DIR --service web,db --since 2h
+  tally fleet top --from DIR --event off_cpu    functions that wait")]
     Top(TopArgs),
+    /// Draw one flame graph of all machines
+    #[command(after_help = "\
+Examples:
+  tally fleet flame --from DIR -o fleet.svg
+  tally fleet flame --from DIR --host web1 --folded")]
     Flame(FlameArgs),
+    /// Compare two times, machines or services, with the noise between machines
+    #[command(after_help = "\
+Examples:
+  tally fleet diff --from DIR --split 2026-11-27T03:00    before and after
+  tally fleet diff --from DIR --host web1 --against-host web2,web3
+  tally fleet diff --from DIR --service web-1.4 --against-service web-1.5")]
     Diff(DiffArgs),
+    /// List the machines, and whether their profiles are whole
+    #[command(after_help = "\
+Examples:
+  tally fleet hosts --from DIR --since 2h")]
     Hosts(TopArgs),
+    /// List the places that wait for locks
+    #[command(after_help = "\
+Examples:
+  tally fleet locks --from DIR --service db")]
     Locks(TopArgs),
+    /// Store a recording in the folder of a fleet
+    #[command(after_help = "\
+Examples:
+  tally fleet add -i perf.data --to DIR
+  tally fleet add -i perf.data --to DIR --host web1 --service web")]
     Add(AddArgs),
 }
 
@@ -91,7 +121,7 @@ fn moment(text: &str) -> Result<String, String> {
         .ok_or_else(|| "it is like 2026-11-27, 2026-11-27T03:05 (UTC), 30m, 2h or 7d".to_owned())
 }
 
-/// Print lines by value
+/// A question that is answered by rows.
 #[derive(clap::Args)]
 struct TopArgs {
     #[command(flatten)]
@@ -101,7 +131,6 @@ struct TopArgs {
     max_lines: usize,
 }
 
-/// Draw one flame graph of all
 #[derive(clap::Args)]
 struct FlameArgs {
     #[command(flatten)]
@@ -114,7 +143,6 @@ struct FlameArgs {
     folded: bool,
 }
 
-/// Compare two times, machines or services, with the noise between machines
 #[derive(clap::Args)]
 struct DiffArgs {
     #[command(flatten)]
@@ -130,7 +158,6 @@ struct DiffArgs {
     against_service: Option<String>,
 }
 
-/// Store a recording in the folder of a fleet
 #[derive(clap::Args)]
 struct AddArgs {
     /// The recording

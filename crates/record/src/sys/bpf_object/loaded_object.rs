@@ -58,7 +58,9 @@ impl LoadedObject {
         let needed = needed.map(|own| needed_types(kernel, &own));
         let release = system_file::read_text("/proc/sys/kernel/osrelease").unwrap_or_default();
         let types = match aya::features().btf() {
-            Some(known) => object.fixup_and_sanitize_btf(&features_for(known, &release)).map_err(|error| refused(&error))?,
+            Some(known) => object
+                .fixup_and_sanitize_btf(&features_for(known, &release))
+                .map_err(|error| refused(&error))?,
             None => None,
         };
         let types = types.map(|types| bpf::load_types(&types.to_bytes())).transpose();
