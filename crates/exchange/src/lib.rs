@@ -18,4 +18,5 @@ pub mod fuzz;
 pub mod import;
 pub mod mcp;
 pub mod page;
+pub mod rows;
 pub mod svg;

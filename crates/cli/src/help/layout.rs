@@ -127,10 +127,10 @@ const REPORT: &[HelpGroup] = &[
     ("Call graphs", "inverted children max-stack parent exclude-other ignore-callees inline no-inline"),
     (
         "Waiting time (with --wall, --blame, --critical-path)",
-        "critical-path thread min-block idle rows from to json",
+        "critical-path thread min-block idle rows from to",
     ),
     ("Other content of the file", "threads pretty stats tasks mmaps header header-only show-info"),
-    ("Form", "tui field-separator quiet verbose"),
+    ("Form", "tui json max-lines field-separator quiet verbose"),
     SYMBOLS,
 ];
 

@@ -161,8 +161,12 @@ fn whole(recording: &Recording, wall: &Wall) -> String {
     if wall.is_observed() {
         return subtitle(profile, &WaitArgs::default()).replace(" (--idle)", "");
     }
-    let span = profile.time_span_ns.map_or(0, |(from, to)| to.saturating_sub(from));
-    format!("{} recorded, time on the CPU only", duration_ns(span))
+    // Imported sums have no times.
+    let span = profile.time_span_ns.map(|(from, to)| to.saturating_sub(from)).filter(|span| *span > 0);
+    span.map_or_else(
+        || "time on the CPU only".to_owned(),
+        |span| format!("{} recorded, time on the CPU only", duration_ns(span)),
+    )
 }
 
 fn machine(recording: &Recording) -> String {

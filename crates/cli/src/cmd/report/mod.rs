@@ -22,6 +22,7 @@ use crate::{
 };
 use anyhow::bail;
 use display::term;
+use exchange::{foreign::json_lines, rows};
 use profile::profile::{EventInfo, Profile};
 use profile::reason::{Diagnostics, Reason};
 use profile::table::DsoKind;
@@ -57,9 +58,6 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let map = load::open(&path)?;
     let file = load::parse(&path, &map)?;
-    if args.causes.json && !(args.causes.blame || args.causes.critical_path) {
-        bail!("--json: with --blame or --critical-path (tally script --json prints samples)");
-    }
     let input = OpenRecording { path: &path, map: &map, file: &file };
     if args.causes.critical_path {
         let span = CriticalOpts {
@@ -81,6 +79,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let mut plan = ReportPlan::new(&args, &file)?;
+    if args.causes.json {
+        // A section for each event, rows alone.
+        (plan.report.group, plan.report.graph) = (false, None);
+    }
     if args.header.header {
         plan.header = Some(header::of_file(&path, &file, args.header.extent()));
     }
@@ -104,13 +106,19 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         group_all(&mut recording.profile);
     }
     warn_of_problems(&recording, args.verbose);
-    if has_no_samples(&path, &recording) {
+    if has_no_samples(&path, &recording) && !args.causes.json {
         return Ok(ExitCode::SUCCESS);
     }
     if let Some(target) = &args.output.html {
         let source = html::PageSource { path: &path, bytes: &map, file: &file, recording: &recording };
         let (data, about) = html::of_recording(source, &args.wall_args.waits.opts(0));
         html::write_file(target, &data, &about)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if args.causes.json {
+        let report = profile::view::report::report(&recording.profile, &plan.report);
+        let rows = rows::report(&recording.profile, &report, args.causes.max_lines);
+        out::text(&(json_lines(&rows) + "\n"))?;
         return Ok(ExitCode::SUCCESS);
     }
     print(&recording, &plan, &args)?;
@@ -162,6 +170,7 @@ fn browses(args: &Args) -> bool {
         || args.output.quiet
         || args.header.header
         || args.columns.hierarchy
+        || args.causes.json
         || args.output.field_separator.is_some();
     args.output.tui || (!text && tui::is_usable())
 }

@@ -3,7 +3,7 @@
 use super::{FrameKind, NameId, NodeId, NodeNote, Tree, Unit};
 use crate::off_cpu::is_off_cpu;
 use crate::profile::{EventInfo, Profile, TaskId};
-use crate::table::{CallsiteId, DsoId, DsoKind, FrameId};
+use crate::table::{CallsiteId, DsoId, DsoKind, FrameId, InlineFrame};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::ops::Range;
 
@@ -191,6 +191,7 @@ impl<'a> TreeBuilder<'a> {
             let kind = if dso.kind == DsoKind::Unknown { FrameKind::Unknown } else { kind };
             return vec![self.tree.intern(&self.marked(&name, kind), kind)];
         }
+        let kind = if kind == FrameKind::Unknown { self.kind_by_source(inlines) } else { kind };
         let mut names = Vec::with_capacity(inlines.len());
         for inline in inlines.iter().rev() {
             let symbol = self.profile.symbols.of(inline.symbol);
@@ -199,6 +200,14 @@ impl<'a> TreeBuilder<'a> {
             names.push(self.tree.intern(&self.marked(&name, kind), kind));
         }
         names
+    }
+
+    /// Of code with names and no file, as other profilers' files have it.
+    fn kind_by_source(&self, functions: &[InlineFrame]) -> FrameKind {
+        let sources = functions.iter().filter_map(|inline| inline.file);
+        let text = |source| self.profile.strings.of(source);
+        let is_python = sources.map(text).any(|name| name.ends_with(".py") || name.starts_with("<frozen "));
+        if is_python { FrameKind::Python } else { FrameKind::Program }
     }
 
     fn marked(&self, name: &str, kind: FrameKind) -> String {

@@ -64,6 +64,17 @@ const NUMBERS: &[(&str, ReportField)] = &[
     ("period", ReportField::Period),
 ];
 
+impl SortKey {
+    /// The name that `--sort` takes.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        if let Self::TraceField(name) = self {
+            return name;
+        }
+        KEYS.iter().find(|(_, key)| key == self).map_or("", |(name, _)| name)
+    }
+}
+
 impl ReportField {
     /// The field perf knows by `name`, which may be shortened (`sym`, `dso`, `overhead_s`): the
     /// first that begins with it. Case does not matter. `None` for an unknown name: it may be a

@@ -1,0 +1,73 @@
+//! Rows of views for scripts, as JSON. Names of members and their meaning stay as they are while [`SCHEMA_VERSION`] does;
+//! members may be added.
+//
+// Layout: docs/formats/json.md.
+
+use profile::profile::{Profile, Sums};
+use profile::view::report::{Report, ReportRow, ReportSection, SortValue};
+use serde_json::{Map, Value, json};
+
+/// Of all views with rows.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// A report's sections with at most `most` rows each (0: all), and what the others add up to.
+#[must_use]
+pub fn report(profile: &Profile, report: &Report, most: usize) -> Value {
+    let most = if most == 0 { usize::MAX } else { most };
+    let sections: Vec<Value> =
+        report.sections.iter().map(|section| section_value(profile, section, most)).collect();
+    json!({ "schema_version": SCHEMA_VERSION, "view": "report", "sections": sections })
+}
+
+fn section_value(profile: &Profile, section: &ReportSection, most: usize) -> Value {
+    let first = |sums: &[Sums]| sums.first().copied().unwrap_or_default();
+    let (total, shown) = (first(&section.totals), first(&section.shown));
+    let (rows, others) = section.rows.split_at(section.rows.len().min(most));
+    let mut left_out = Sums::default();
+    others.iter().for_each(|row| left_out.add(first(&row.own)));
+    let rows: Vec<Value> = rows.iter().map(|row| row_value(profile, section, row)).collect();
+    json!({
+        "event": section.event_names(profile),
+        "samples": total.count, "period": total.period,
+        "shown_samples": shown.count, "shown_period": shown.period,
+        "keys": section.keys.iter().map(|key| key.name()).collect::<Vec<_>>(),
+        "rows": rows,
+        "rows_left_out": others.len(), "left_out_self_period": left_out.period,
+    })
+}
+
+fn row_value(profile: &Profile, section: &ReportSection, row: &ReportRow) -> Value {
+    let base = section.base_periods.first().copied().unwrap_or(0);
+    let share = |period: u64| if base == 0 { 0.0 } else { period as f64 / base as f64 };
+    let of = |sums: &[Sums]| {
+        let sums = sums.first().copied().unwrap_or_default();
+        json!({ "samples": sums.count, "period": sums.period, "share": share(sums.period) })
+    };
+    let mut members = Map::new();
+    members.insert("self".to_owned(), of(&row.own));
+    members.insert("total".to_owned(), of(&row.children));
+    for (key, value) in section.keys.iter().zip(&row.values) {
+        members.insert(key.name().to_owned(), key_value(profile, value));
+    }
+    Value::Object(members)
+}
+
+/// What a row is grouped by; null where samples have no such thing.
+fn key_value(profile: &Profile, value: &SortValue) -> Value {
+    let text = |id| profile.strings.of(id);
+    match value {
+        SortValue::None => Value::Null,
+        SortValue::Text(id) => text(*id).into(),
+        SortValue::Dso(id) => profile.dsos.of(*id).short_name.as_str().into(),
+        SortValue::Symbol { symbol, addr, .. } => match symbol {
+            Some(symbol) => text(profile.symbols.of(*symbol).name).into(),
+            None => format!("{addr:#x}").into(),
+        },
+        SortValue::Task { id, comm } => json!({ "id": id, "comm": text(*comm) }),
+        SortValue::Number(number) => (*number).into(),
+        SortValue::Address(addr) => format!("{addr:#x}").into(),
+        SortValue::Line { file, line } => format!("{}:{line}", text(*file)).into(),
+        SortValue::Time(ns) => (*ns).into(),
+        SortValue::Flag(flag) => (*flag).into(),
+    }
+}
