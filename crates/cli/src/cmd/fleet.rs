@@ -14,7 +14,8 @@ use exchange::export::folded;
 use exchange::export::samples::SampleSet;
 use exchange::fleet::screen::{HostRow, functions_text, hosts_text, noted, waits_text};
 use exchange::fleet::{
-    FleetFilter, IntervalKey, Ledger, functions, moment_of, moment_text, service_of_cgroup, stored, waits,
+    FleetFilter, IntervalKey, Ledger, functions, is_kernel_thread, moment_of, moment_text, service_of_cgroup,
+    stored, waits, without_idle,
 };
 use exchange::svg::{self, Palette, SvgOpts};
 use profile::Profile;
@@ -285,7 +286,7 @@ fn compare(args: &DiffArgs) -> anyhow::Result<()> {
 
 fn add(args: &AddArgs) -> anyhow::Result<()> {
     let recording = load::load(&args.input, wall::load_opts())?;
-    let samples = SampleSet::of(&recording.profile, false);
+    let samples = without_idle(&SampleSet::of(&recording.profile, false));
     if samples.stacks.is_empty() {
         bail!("{}: no samples in it", args.input.display());
     }
@@ -321,8 +322,13 @@ fn written_s(path: &Path) -> u64 {
     time.and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok()).map_or(0, |since| since.as_secs())
 }
 
-/// Unit or container of a process that still runs; else the name that its first thread had.
+/// Unit or container of a process that still runs, `kernel` for the kernel's own threads; else the name that its first
+/// thread had.
 fn service_of(profile: &Profile, pid: i32) -> String {
+    let stat = system_file::read_text(format!("/proc/{pid}/stat")).ok();
+    if stat.is_some_and(|stat| is_kernel_thread(&stat)) {
+        return "kernel".to_owned();
+    }
     let cgroup = system_file::read_text(format!("/proc/{pid}/cgroup")).ok();
     cgroup.and_then(|text| service_of_cgroup(&text)).unwrap_or_else(|| {
         let comm = profile.last_comms.get(&pid).copied();

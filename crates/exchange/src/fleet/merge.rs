@@ -33,6 +33,14 @@ pub fn stored(
     Ok(files)
 }
 
+/// The samples of all tasks but the kernel's idle ones, which run while a CPU has nothing to do.
+#[must_use]
+pub fn without_idle<'p>(samples: &SampleSet<'p>) -> SampleSet<'p> {
+    let tasks = samples.profile.tasks().iter().enumerate();
+    let busy = tasks.filter(|(_, task)| task.pid != 0).map(|(at, _)| TaskId::from_index(at));
+    samples.of_tasks(&busy.collect::<Vec<_>>())
+}
+
 /// What was read of a fleet: one sum for each machine.
 #[derive(Default)]
 pub struct FleetProfiles {

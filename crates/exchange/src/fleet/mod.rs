@@ -12,5 +12,5 @@ mod service;
 pub use functions::{FunctionSum, WaitSum, functions, waits};
 pub use layout::{DAY_FOLDER, FleetFilter, IntervalKey, moment_of, moment_text};
 pub use ledger::Ledger;
-pub use merge::{FleetProfiles, stored};
-pub use service::service_of_cgroup;
+pub use merge::{FleetProfiles, stored, without_idle};
+pub use service::{is_kernel_thread, service_of_cgroup};

@@ -7,6 +7,19 @@ pub fn service_of_cgroup(text: &str) -> Option<String> {
     paths.flat_map(|path| path.split('/').rev()).find_map(service_of_group)
 }
 
+/// Is it the text of `/proc/PID/stat` of one of the kernel's own threads?
+//
+// Source: man 5 proc_pid_stat, (9) flags; linux include/linux/sched.h: PF_KTHREAD
+#[must_use]
+pub fn is_kernel_thread(stat: &str) -> bool {
+    const PF_KTHREAD: u32 = 0x0020_0000;
+    /// Fields after the name, which may have blanks and brackets itself.
+    const FLAGS: usize = 6;
+    let behind = stat.rsplit_once(')').map_or("", |(_, behind)| behind);
+    let flags = behind.split_whitespace().nth(FLAGS).and_then(|flags| flags.parse::<u32>().ok());
+    flags.is_some_and(|flags| flags & PF_KTHREAD != 0)
+}
+
 fn service_of_group(group: &str) -> Option<String> {
     // docker-ID.scope, cri-containerd-ID.scope, or the ID alone.
     let inner = group.strip_suffix(".scope").unwrap_or(group);
@@ -20,6 +33,13 @@ fn service_of_group(group: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn threads_of_the_kernel_are_known_by_their_flags() {
+        assert!(is_kernel_thread("2 (kthreadd) S 0 0 0 0 -1 2129984 0 0"));
+        assert!(!is_kernel_thread("1 (a) b (c) S 0 1 1 0 -1 4194560 5 6"));
+        assert!(!is_kernel_thread("?"));
+    }
 
     #[test]
     fn units_and_containers_are_services() {
