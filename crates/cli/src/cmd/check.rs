@@ -54,7 +54,7 @@ pub struct Args {
     /// Write the runs to this file, as a baseline for later checks
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
-    /// Compare with the runs in this file
+    /// Compare with the runs in this file; --against is safer where the machine's speed varies
     #[arg(long, value_name = "FILE", conflicts_with = "against")]
     baseline: Option<PathBuf>,
     /// Compare with this command: both run by turns

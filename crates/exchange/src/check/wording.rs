@@ -43,6 +43,10 @@ pub fn note_text(note: &CheckNote) -> String {
         CheckNote::OtherMachine(MachineDifference::CpuCount(old, new)) => {
             format!("another number of CPUs: {old} before, {new} now")
         }
+        CheckNote::OtherTime => {
+            "time also grows while the machine is slower: runs by turns (--against COMMAND) exclude that"
+                .to_owned()
+        }
         CheckNote::OtherEvent(old, new) => format!("functions are not compared: {old} before, {new} now"),
     }
 }
@@ -145,7 +149,18 @@ pub(crate) mod tests {
         assert_eq!(headline(&outcome), "slower: CPU time grew by 12.0 % (limit 5 %)");
         assert_eq!(outcome.growths[0].function.name, "hash<int>");
         assert_eq!(cost_text(outcome.deciding.after, CostUnit::Nanoseconds), "1.120 s");
-        assert!(outcome.growth_unit == CostUnit::Nanoseconds && outcome.notes.is_empty());
+        assert_eq!(
+            (outcome.growth_unit, &outcome.notes[..]),
+            (CostUnit::Nanoseconds, &[CheckNote::OtherTime][..])
+        );
+    }
+
+    #[test]
+    fn runs_by_turns_need_no_doubt_about_the_machine() {
+        let CheckOutcome { before, after, .. } = slower();
+        let plan = CheckPlan { order: RunOrder::Alternating, ..plan() };
+        let outcome = CheckOutcome::of(before, after, &plan).expect("comparable");
+        assert_eq!((outcome.result, &outcome.notes[..]), (Some(CheckResult::Grew), &[][..]));
     }
 
     #[test]

@@ -110,6 +110,8 @@ pub enum CheckNote {
     OtherMachine(MachineDifference),
     /// Functions were sampled by different events: before, now.
     OtherEvent(String, String),
+    /// Time grew between runs of different times: that of the machine may have changed.
+    OtherTime,
 }
 
 /// One side of a check.
@@ -199,6 +201,10 @@ impl CheckOutcome {
         let result = deciding.ratio.map(|ratio| judge(ratio, plan.limit));
         let differences = MachineFacts::differences(&before.machine, &after.machine);
         let mut notes: Vec<CheckNote> = differences.into_iter().map(CheckNote::OtherMachine).collect();
+        let is_time = deciding.unit == CostUnit::Nanoseconds;
+        if result == Some(CheckResult::Grew) && is_time && plan.order == RunOrder::Separate {
+            notes.push(CheckNote::OtherTime);
+        }
         let growths = match (&before.sampled, &after.sampled) {
             (Some(old), Some(new)) if old.event == new.event => growths(&old.costs, &new.costs),
             (Some(old), Some(new)) => {
