@@ -113,15 +113,15 @@ fn asked_width() -> Option<usize> {
 /// Columns of the terminal: COLUMNS if set, else the terminal's, else 80.
 pub fn width() -> usize {
     let asked = asked_width();
-    let told = || terminal_size().map(|size| usize::from(size.columns));
-    asked.or_else(told).filter(|&columns| columns > 0).unwrap_or(80)
+    let size = || terminal_size().map(|size| usize::from(size.columns));
+    asked.or_else(size).filter(|&columns| columns > 0).unwrap_or(80)
 }
 
 /// Lines of the terminal: LINES if set, else the terminal's, else 24.
 pub fn height() -> usize {
     let asked = std::env::var("LINES").ok().and_then(|v| v.parse().ok());
-    let told = || terminal_size().map(|size| usize::from(size.rows));
-    asked.or_else(told).filter(|&lines| lines > 0).unwrap_or(24)
+    let size = || terminal_size().map(|size| usize::from(size.rows));
+    asked.or_else(size).filter(|&lines| lines > 0).unwrap_or(24)
 }
 
 /// `None` without a terminal. `crossterm::terminal::size` would then start the program `tput`, which takes milliseconds and

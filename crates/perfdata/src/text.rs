@@ -25,9 +25,11 @@ pub mod glob;
 mod parse;
 mod print;
 mod sample;
+mod utc_time;
 mod words;
 
 pub use foreign::{harmless, spell, spelled};
 pub use parse::{TextError, to_perf_data};
 pub use print::{StackText, is_unseen, write_event, write_item};
+pub use utc_time::UtcTime;
 pub use words::TextProblem;

@@ -5,7 +5,7 @@ use crate::fleet::folder;
 use crate::reading::wall::parse_duration;
 use crate::terminal::out;
 use anyhow::Context;
-use exchange::fleet::moment_text;
+use exchange::fleet::{moment_text, seconds_of};
 use record::scratch::ScratchFolder;
 use record::stop_signals::StopSignals;
 use std::ffi::OsString;
@@ -54,13 +54,11 @@ pub struct Args {
     rounds: Option<u64>,
 }
 
-/// `90s`, `5m`, `1h` in seconds.
+/// `90s`, `5m`, `1h`, or `1500ms`, in seconds.
 fn seconds(text: &str) -> Result<u64, String> {
-    let minutes = |text: &str, factor: u64| text.parse::<u64>().ok()?.checked_mul(factor);
-    let found = match text.char_indices().last() {
-        Some((at, 'm')) => minutes(&text[..at], 60),
-        Some((at, 'h')) => minutes(&text[..at], 3600),
-        _ => Some(parse_duration(text)? / 1_000_000_000),
+    let found = match seconds_of(text) {
+        None => Some(parse_duration(text)? / 1_000_000_000),
+        known => known,
     };
     found.filter(|&seconds| seconds > 0).ok_or_else(|| "at least one second, as 60s, 5m or 1h".to_owned())
 }

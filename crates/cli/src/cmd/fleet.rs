@@ -17,7 +17,7 @@ use exchange::fleet::{
     FleetFilter, IntervalKey, Ledger, functions, is_kernel_thread, moment_of, moment_text, service_of_cgroup,
     stored, waits, without_idle,
 };
-use exchange::svg::{self, Palette, SvgOpts};
+use exchange::svg::{self, SvgOpts};
 use profile::Profile;
 use profile::view::diff::{DiffOpts, diff};
 use profile::view::flame::{Tree, TreeOpts};
@@ -248,8 +248,7 @@ fn flame(args: &FlameArgs) -> anyhow::Result<()> {
     }
     let title = if args.of.service.is_empty() { "Fleet".to_owned() } else { args.of.service.join(", ") };
     let subtitle = fleet.scope(&sum, event).heading();
-    let opts =
-        SvgOpts { title, subtitle, width: 1200, min_width: None, icicle: false, palette: Palette::Kind };
+    let opts = SvgOpts::plain(title, subtitle);
     let mut picture = Vec::new();
     svg::write(&mut picture, &tree.condensed(), &opts)?;
     match &args.output {
@@ -286,7 +285,7 @@ fn compare(args: &DiffArgs) -> anyhow::Result<()> {
 
 fn add(args: &AddArgs) -> anyhow::Result<()> {
     let recording = load::load(&args.input, wall::load_opts())?;
-    let samples = without_idle(&SampleSet::of(&recording.profile, false));
+    let samples = without_idle(SampleSet::of(&recording.profile, false));
     if samples.stacks.is_empty() {
         bail!("{}: no samples in it", args.input.display());
     }
@@ -294,7 +293,8 @@ fn add(args: &AddArgs) -> anyhow::Result<()> {
     let moment = args.at.clone().unwrap_or_else(|| moment_text(written_s(&args.input)));
     let host = host.context("the recording does not name its machine: give --host")?;
     let command = recording.features.cmdline.as_deref().unwrap_or_default().join(" ");
-    let files = stored(&samples, &command, |task| match &args.service {
+    let kinds = samples.kinds.iter().map(|kind| (kind.name.clone(), kind.total)).collect();
+    let files = stored(samples, &command, |task| match &args.service {
         Some(service) => service.clone(),
         None => service_of(&recording.profile, recording.profile.task(task).pid),
     })?;
@@ -308,7 +308,7 @@ fn add(args: &AddArgs) -> anyhow::Result<()> {
     }
     let agent = |at: usize| args.agent.get(at).copied().unwrap_or(0);
     let ledger = Ledger {
-        kinds: samples.kinds.iter().map(|kind| (kind.name.clone(), kind.total)).collect(),
+        kinds,
         services: files.len() as u64,
         agent_cpu_ns: agent(0),
         agent_age_ns: agent(1),

@@ -16,7 +16,7 @@ use crate::verdict::first_screen::{FirstScreen, RecordedFile, ScreenSources};
 use crate::{html, reading::wall, terminal::out, text, verdict::first_screen};
 use anyhow::{Context, bail};
 use display::term;
-use exchange::svg::{self, Palette, SvgOpts};
+use exchange::svg::{self, SvgOpts};
 use profile::profile::Profile;
 use profile::view::flame::{Tree, TreeOpts};
 use profile::view::hot_functions::main_event;
@@ -264,14 +264,7 @@ fn files(args: &Args, path: &Path, summary: &RunSummary) -> Vec<(String, String)
 fn write_flame(path: &Path, tree: &Tree, title: &str) -> anyhow::Result<()> {
     let write = || -> io::Result<()> {
         let mut out = BufWriter::new(record::output_file::create_export(path)?);
-        let opts = SvgOpts {
-            title: title.to_owned(),
-            subtitle: svg::amount(tree),
-            width: 1200,
-            min_width: None,
-            icicle: false,
-            palette: Palette::Kind,
-        };
+        let opts = SvgOpts::plain(title.to_owned(), svg::amount(tree));
         svg::write(&mut out, &tree.condensed(), &opts)?;
         out.flush()
     };

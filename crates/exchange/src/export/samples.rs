@@ -150,25 +150,12 @@ impl<'p> SampleSet<'p> {
         samples
     }
 
-    /// The stacks of these threads, given in ascending order. Functions and locations keep their numbers.
+    /// These stacks alone, of the set's. Functions and locations keep their numbers.
     #[must_use]
-    pub fn of_tasks(&self, tasks: &[TaskId]) -> Self {
-        let is_wanted = |task: TaskId| tasks.binary_search(&task).is_ok();
-        let stacks: Vec<ValuedStack> =
-            self.stacks.iter().filter(|stack| is_wanted(stack.task)).cloned().collect();
-        let mut kinds = self.kinds.clone();
-        kinds.iter_mut().for_each(|kind| kind.total = 0);
-        stacks.iter().for_each(|stack| kinds[stack.kind].total.grow(stack.value));
-        Self {
-            profile: self.profile,
-            kinds,
-            stacks,
-            functions: self.functions.clone(),
-            locations: self.locations.clone(),
-            idle_left_out_ns: 0,
-            of_frame: self.of_frame.clone(),
-            of_state: self.of_state.clone(),
-        }
+    pub fn with_stacks(mut self, stacks: Vec<ValuedStack>) -> Self {
+        self.kinds.iter_mut().for_each(|kind| kind.total = 0);
+        stacks.iter().for_each(|stack| self.kinds[stack.kind].total.grow(stack.value));
+        Self { stacks, idle_left_out_ns: 0, ..self }
     }
 
     /// The locations of a stack, leaf first, as indices into [`SampleSet::locations`].

@@ -1,6 +1,7 @@
 //! Names of files and folders: `service=web/host=h1/date=2026-11-27/030500.pb.gz`. Readers of such folders (DuckDB, Spark,
 //! ClickHouse) take the parts before `=` for columns.
 
+use perfdata::text::UtcTime;
 use std::fmt::Write as _;
 
 /// Ending of an interval's file.
@@ -100,10 +101,8 @@ impl FleetFilter {
 /// The moment as text, of seconds since 1970 (UTC).
 #[must_use]
 pub fn moment_text(unix_s: u64) -> String {
-    let (year, month, day) = date_of(unix_s / DAY_S);
-    let second = unix_s % DAY_S;
-    let (hours, minutes, seconds) = (second / 3600, second / 60 % 60, second % 60);
-    format!("{year:04}-{month:02}-{day:02} {hours:02}{minutes:02}{seconds:02}")
+    let UtcTime { year, month, day, hour, minute, second } = UtcTime::from_seconds(unix_s);
+    format!("{year:04}-{month:02}-{day:02} {hour:02}{minute:02}{second:02}")
 }
 
 /// The moment of `2026-11-27`, `2026-11-27T03:05`, `2026-11-27T03:05:10` (UTC), or of a time before now such as `90s`,
@@ -126,7 +125,9 @@ pub fn moment_of(text: &str, now_unix_s: u64) -> Option<String> {
     Some(format!("{date} {}{}{}", times[0], times[1], times.get(2).unwrap_or(&"00")))
 }
 
-fn seconds_of(text: &str) -> Option<u64> {
+/// Seconds of `90s`, `30m`, `2h`, `7d`; `None` for other text.
+#[must_use]
+pub fn seconds_of(text: &str) -> Option<u64> {
     let unit = match text.chars().last()? {
         's' => 1,
         'm' => 60,
@@ -135,19 +136,6 @@ fn seconds_of(text: &str) -> Option<u64> {
         _ => return None,
     };
     text[..text.len() - 1].parse::<u64>().ok()?.checked_mul(unit)
-}
-
-/// Year, month and day of a number of days since 1970.
-fn date_of(days: u64) -> (u64, u64, u64) {
-    // Source: howardhinnant.github.io/date_algorithms.html, civil_from_days().
-    let shifted = days + 719_468;
-    let (era, of_era) = (shifted / 146_097, shifted % 146_097);
-    let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_shifted = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * month_shifted + 2) / 5 + 1;
-    let month = if month_shifted < 10 { month_shifted + 3 } else { month_shifted - 9 };
-    (year_of_era + era * 400 + u64::from(month <= 2), month, day)
 }
 
 /// A name that is one folder's: other characters as `%2F`.

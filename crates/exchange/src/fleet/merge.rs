@@ -1,44 +1,44 @@
 //! Profiles of a fleet: written by service, and added up by machine.
 
 use crate::export::pprof;
-use crate::export::samples::SampleSet;
+use crate::export::samples::{SampleSet, ValuedStack};
 use crate::import::{Gathered, ImportError, gather_into};
 use profile::profile::TaskId;
+use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::io;
 
-/// The profile of each service, by its name, as files of pprof. `service_of` is asked once for each thread.
+/// The profile of each service, by its name, as files of pprof. `service_of` is asked once for each thread with values.
 ///
 /// # Errors
 /// None in practice: they are written to memory.
 pub fn stored(
-    samples: &SampleSet<'_>,
+    mut samples: SampleSet<'_>,
     command: &str,
     mut service_of: impl FnMut(TaskId) -> String,
 ) -> io::Result<BTreeMap<String, Vec<u8>>> {
-    let mut tasks: BTreeMap<String, Vec<TaskId>> = BTreeMap::new();
-    for at in 0..samples.profile.tasks().len() {
-        let task = TaskId::from_index(at);
-        tasks.entry(service_of(task)).or_default().push(task);
+    let mut services: FxHashMap<TaskId, String> = FxHashMap::default();
+    let mut of_services: BTreeMap<String, Vec<ValuedStack>> = BTreeMap::new();
+    for stack in std::mem::take(&mut samples.stacks) {
+        let service = services.entry(stack.task).or_insert_with(|| service_of(stack.task));
+        of_services.entry(service.clone()).or_default().push(stack);
     }
     let mut files = BTreeMap::new();
-    for (service, tasks) in tasks {
-        let of_service = samples.of_tasks(&tasks);
-        if !of_service.stacks.is_empty() {
-            let mut file = Vec::new();
-            pprof::write(&mut file, &of_service, command)?;
-            files.insert(service, file);
-        }
+    for (service, stacks) in of_services {
+        samples = samples.with_stacks(stacks);
+        let mut file = Vec::new();
+        pprof::write(&mut file, &samples, command)?;
+        files.insert(service, file);
     }
     Ok(files)
 }
 
 /// The samples of all tasks but the kernel's idle ones, which run while a CPU has nothing to do.
 #[must_use]
-pub fn without_idle<'p>(samples: &SampleSet<'p>) -> SampleSet<'p> {
-    let tasks = samples.profile.tasks().iter().enumerate();
-    let busy = tasks.filter(|(_, task)| task.pid != 0).map(|(at, _)| TaskId::from_index(at));
-    samples.of_tasks(&busy.collect::<Vec<_>>())
+pub fn without_idle(mut samples: SampleSet<'_>) -> SampleSet<'_> {
+    let mut stacks = std::mem::take(&mut samples.stacks);
+    stacks.retain(|stack| samples.profile.task(stack.task).pid != 0);
+    samples.with_stacks(stacks)
 }
 
 /// What was read of a fleet: one sum for each machine.

@@ -10,7 +10,7 @@ pub mod screen;
 mod service;
 
 pub use functions::{FunctionSum, WaitSum, functions, waits};
-pub use layout::{DAY_FOLDER, FleetFilter, IntervalKey, moment_of, moment_text};
+pub use layout::{DAY_FOLDER, FleetFilter, IntervalKey, moment_of, moment_text, seconds_of};
 pub use ledger::Ledger;
 pub use merge::{FleetProfiles, stored, without_idle};
 pub use service::{is_kernel_thread, service_of_cgroup};

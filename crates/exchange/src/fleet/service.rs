@@ -15,8 +15,8 @@ pub fn is_kernel_thread(stat: &str) -> bool {
     const PF_KTHREAD: u32 = 0x0020_0000;
     /// Fields after the name, which may have blanks and brackets itself.
     const FLAGS: usize = 6;
-    let behind = stat.rsplit_once(')').map_or("", |(_, behind)| behind);
-    let flags = behind.split_whitespace().nth(FLAGS).and_then(|flags| flags.parse::<u32>().ok());
+    let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
+    let flags = fields.split_whitespace().nth(FLAGS).and_then(|flags| flags.parse::<u32>().ok());
     flags.is_some_and(|flags| flags & PF_KTHREAD != 0)
 }
 

@@ -78,6 +78,13 @@ fn names_of<'n>(name: &'n str, is_ours: bool, scale: &Scale) -> (StackThread, &'
 /// Where stacks go: all that was read, and whose they are.
 type Target<'g> = (&'g mut Gathered, StackOwner);
 
+const NO_FRAME: &str = "a frame that is not in the table";
+
+/// The frame that a number in the file stands for.
+fn listed(frames: &[usize], index: &Value) -> Option<usize> {
+    frames.get(usize::try_from(index.as_u64()?).ok()?).copied()
+}
+
 fn add_sampled(
     profile: &JsonPart<'_>,
     frames: &[usize],
@@ -93,8 +100,7 @@ fn add_sampled(
     for (sample, weight) in samples.parts()?.iter().zip(weights) {
         let mut path = Vec::new();
         for (at, frame) in sample.list()?.iter().enumerate() {
-            let index = frame.as_u64().and_then(|index| frames.get(usize::try_from(index).ok()?));
-            path.push(*index.ok_or_else(|| sample.error_at(at, "a frame that is not in the table"))?);
+            path.push(listed(frames, frame).ok_or_else(|| sample.error_at(at, NO_FRAME))?);
         }
         path.reverse();
         let value = whole(weight * scale.factor);
@@ -118,9 +124,8 @@ fn add_evented(
         let at =
             event.value.get("at").and_then(Value::as_f64).ok_or_else(|| event.error("no number 'at'"))?;
         let at = whole(at * scale.factor);
-        let frame = event.value.get("frame").and_then(Value::as_u64);
-        let frame = frame.and_then(|index| frames.get(usize::try_from(index).ok()?));
-        let &frame = frame.ok_or_else(|| event.error("a frame that is not in the table"))?;
+        let frame = event.value.get("frame").and_then(|frame| listed(frames, frame));
+        let frame = frame.ok_or_else(|| event.error(NO_FRAME))?;
         if at < last {
             return Err(event.error("a time before the last one"));
         }

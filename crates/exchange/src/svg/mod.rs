@@ -35,6 +35,14 @@ pub struct SvgOpts {
     pub palette: Palette,
 }
 
+impl SvgOpts {
+    /// As a graph is drawn that nobody gave options for.
+    #[must_use]
+    pub fn plain(title: String, subtitle: String) -> Self {
+        Self { title, subtitle, width: 1200, min_width: None, icicle: false, palette: Palette::Kind }
+    }
+}
+
 /// Light and dark by the reader's choice; the frames keep their colours, on which dark ink is read.
 const STYLE: &str = "\
     text{font:12px ui-monospace,\"DejaVu Sans Mono\",Menlo,Consolas,monospace;fill:#1a1a1a}\

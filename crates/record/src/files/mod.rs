@@ -9,5 +9,4 @@ pub mod output_split;
 pub mod part_names;
 pub mod scratch;
 pub mod state_replay;
-pub mod utc_time;
 pub mod window;

@@ -7,9 +7,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::files::output_file;
-use crate::files::utc_time::UtcTime;
 use crate::session::opts::RecordOpts;
 use crate::sys::time::Clock;
+use perfdata::text::UtcTime;
 
 /// What became of the file made last.
 #[derive(Debug, PartialEq, Eq)]

@@ -213,7 +213,7 @@ impl Engine {
     /// Hands the periods to the programs.
     fn set_periods(&mut self) {
         self.control.unwoken_period_ns = self.unwoken_period_ns();
-        // Should it be refused, the periods stay as they were: dearer, but right.
+        // Should it be refused, the periods stay as they were, which costs more and is right.
         let _ = set_control(&mut self.object, self.control);
     }
 

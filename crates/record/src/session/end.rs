@@ -48,11 +48,11 @@ impl Recording<'_> {
     fn catch_up(&mut self) -> Result<(), Error> {
         // Without a descriptor more: at their limit the command's status would be lost.
         let begin = Instant::now();
-        let mut told = begin;
+        let mut shown = begin;
         let asked = self.signals.requests();
         while !self.worker.is_finished() {
-            if told.elapsed() >= Duration::from_secs(1) {
-                told = Instant::now();
+            if shown.elapsed() >= Duration::from_secs(1) {
+                shown = Instant::now();
                 (self.opts.observers.on_catch_up)(self.shared.queue.waiting_bytes());
             }
             // An eighth of the time so far: short recordings end at once, long ones without many looks.

@@ -1,6 +1,6 @@
 //! Dates as text, in UTC.
 
-use record::files::utc_time::UtcTime;
+use perfdata::text::UtcTime;
 
 /// `Sun Nov 22 00:03:26 2026` of seconds since 1970, as C's `ctime` writes it.
 pub fn utc(seconds: u64) -> String {

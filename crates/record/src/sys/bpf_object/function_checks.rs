@@ -1,4 +1,4 @@
-//! How the verifier looks at functions of a program: each on its own, or anew at each call.
+//! How the verifier looks at functions of a program: each on its own, or again at each call.
 
 use aya_obj::btf::BtfFeatures;
 
@@ -8,7 +8,7 @@ use aya_obj::btf::BtfFeatures;
 const POINTERS_SINCE: (u32, u32) = (5, 12);
 
 /// `known` for a kernel of this release: an older one would refuse our global functions for their arguments. As static ones
-/// they are looked at anew at each call, which takes longer.
+/// they are looked at again at each call, which takes longer.
 pub(super) fn features_for(known: &BtfFeatures, release: &str) -> BtfFeatures {
     let takes_pointers = version(release).is_none_or(|version| version >= POINTERS_SINCE);
     BtfFeatures::new(
