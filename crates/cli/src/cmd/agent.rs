@@ -56,10 +56,7 @@ pub struct Args {
 
 /// `90s`, `5m`, `1h`, or `1500ms`, in seconds.
 fn seconds(text: &str) -> Result<u64, String> {
-    let found = match seconds_of(text) {
-        None => Some(parse_duration(text)? / 1_000_000_000),
-        known => known,
-    };
+    let found = seconds_of(text).or_else(|| Some(parse_duration(text).ok()? / 1_000_000_000));
     found.filter(|&seconds| seconds > 0).ok_or_else(|| "at least one second, as 60s, 5m or 1h".to_owned())
 }
 
