@@ -28,7 +28,7 @@ pub fn compare(pair: &Pair) -> Result<Score> {
         let (mut perf, mut tally) = (lines(&of(&perf)), lines(&of(&tally)));
         if view == "latency" {
             // Threads of these two end while the recording goes on: perf 6.1 gives their last moments another name.
-            let is_own = |line: &String| ["tally:", "xtask:"].iter().any(|own| line.starts_with(own));
+            let is_own = |line: &String| ["tally", "xtask:"].iter().any(|own| line.starts_with(own));
             perf.retain(|line| !is_own(line));
             // perf 6.1 leaves out threads that were only preempted.
             let task = |line: &str| line.rsplit_once(' ').map(|(task, _)| task.to_owned());

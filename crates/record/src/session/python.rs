@@ -7,11 +7,12 @@ use crate::machine::proc;
 use crate::off_cpu::OffCpu;
 use crate::open::Places;
 use crate::open::event_fallback::Setup;
+use crate::open::plan::mode_of;
 use crate::open::target::Whom;
 use crate::runtimes::command_variable::{RuntimeSupport, is_binary, of_command};
 use crate::runtimes::hotspot::is_jvm;
 use crate::runtimes::python::{PythonEngine, PythonReader, is_possible};
-use crate::session::opts::RecordOpts;
+use crate::session::opts::{CallGraph, RecordOpts};
 use crate::summary::Notice;
 use crate::sys::Child;
 use crate::sys::time::Clock;
@@ -23,6 +24,12 @@ pub(super) fn support_of(opts: &RecordOpts) -> Option<RuntimeSupport> {
     let own = |name: &str| std::env::var_os(name);
     let is_wanted = opts.stacks.runtimes && opts.target.whom == Whom::Command && !opts.traces();
     if is_wanted { of_command(&opts.target.command, &own, is_possible()) } else { None }
+}
+
+/// Whether some event's stacks are to be unwound here; all others have no use for Python's frames.
+fn unwinds_here(opts: &RecordOpts) -> bool {
+    let live = |of: CallGraph| of == CallGraph::Live;
+    live(opts.stacks.call_graph) || opts.events.iter().any(|event| live(mode_of(event, opts)))
 }
 
 /// That JVMs among the watched processes will be asked; `None` if there are none.
@@ -64,9 +71,8 @@ pub(super) struct SampleSource<'a> {
 impl Loading {
     /// Begins to load them, where stacks are unwound here and its clock is theirs.
     pub(super) fn begin(opts: &RecordOpts) -> Self {
-        let is_wanted =
-            opts.stacks.runtimes && is_possible() && opts.clock == Clock::Monotonic && !opts.traces();
-        if !is_wanted {
+        let is_wanted = opts.stacks.runtimes && opts.clock == Clock::Monotonic && !opts.traces();
+        if !is_wanted || !unwinds_here(opts) || !is_possible() {
             return Self(None);
         }
         let waits = opts.off_cpu.is_some();

@@ -57,8 +57,10 @@ impl LatencyTable {
     fn lines(&self, rows: LatencyRows) -> Vec<Line> {
         let mut lines: Vec<Line> = Vec::new();
         let mut by_name: FxHashMap<&str, usize> = FxHashMap::default();
+        // A thread whose switches were not seen ran all the same: its time belongs to its program.
+        let is_known = |latency: &Latency| latency.count > 0 || latency.ran_ns > 0;
         let mut threads: Vec<(i32, Latency)> =
-            self.latencies.threads().filter(|(tid, latency)| *tid != IDLE && latency.count > 0).collect();
+            self.latencies.threads().filter(|(tid, latency)| *tid != IDLE && is_known(latency)).collect();
         threads.sort_unstable_by_key(|(tid, _)| *tid);
         for (tid, latency) in threads {
             let name = self.names.get(&tid).map_or("", String::as_str);
@@ -167,5 +169,17 @@ mod tests {
             text.starts_with("  worker:(2)            |      0.000 ms |        3 | avg:   0.001 ms |"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn a_thread_whose_switches_were_not_seen_adds_its_cpu_time_to_its_program() {
+        let mut table = LatencyTable::new(Vec::new());
+        let switch = SchedAction::Switch { prev: 0, state: TaskState('R'), next: 7 };
+        for action in [switch, SchedAction::Ran { tid: 7, ns: 40 }, SchedAction::Ran { tid: 8, ns: 2 }] {
+            table.latencies.push(&SchedEvent { time_ns: 1_000, cpu: 0, action });
+        }
+        table.names.extend([(7, "sleep".to_owned()), (8, "sleep".to_owned())]);
+        let lines = table.lines(LatencyRows::Programs);
+        assert_eq!((lines.len(), lines[0].threads, lines[0].latency.ran_ns), (1, 2, 42));
     }
 }
