@@ -71,7 +71,7 @@ fn footer(out: &mut dyn Write, blame: &Blame) -> io::Result<()> {
 fn cause_words(profile: &Profile, row: &BlameCause) -> String {
     let place = place_words(&row.function, row.line.as_deref());
     let chain = if row.chain.len() > 1 { format!("  {}", row.chain.join(" ← ")) } else { String::new() };
-    format!("{}: {}{place}{chain}", row.thread, state_words(profile, &row.end))
+    format!("{}: {}{place}{chain}", row.thread, row.state_words(profile))
 }
 
 /// ` in FUNCTION (LINE)`; empty without a function.
@@ -119,7 +119,7 @@ pub fn to_json(profile: &Profile, blame: &Blame) -> Value {
     let cause = |row: &BlameCause| {
         json!({
             "ns": row.ns, "thread": row.thread, "function": row.function, "line": row.line,
-            "state": state_words(profile, &row.end), "chain": row.chain,
+            "state": state_words(profile, &row.end.without_name()), "target": row.end.name(), "chain": row.chain,
             "lacks_evidence": row.end.lacks_evidence(),
         })
     };

@@ -58,7 +58,7 @@ impl Printer<'_> {
     fn parts(&self, out: &mut dyn Write) -> io::Result<()> {
         self.amounts.heading(out, "PARTS        the path by thread, state and innermost function")?;
         for row in causes(self.profile, &self.path.parts).iter().take(self.amounts.opts.rows) {
-            let state = state_words(self.profile, &row.end);
+            let state = row.state_words(self.profile);
             let place = place_words(&row.function, row.line.as_deref());
             self.amounts.line(out, row.ns, &format!("{}: {state}{place}", row.thread))?;
         }
@@ -100,7 +100,7 @@ pub fn to_json(profile: &Profile, path: &CriticalPath) -> Value {
         let (function, line) = end_function(profile, piece.callsite, &piece.state);
         json!({
             "thread": thread_name(profile, piece.task), "tid": profile.task(piece.task).tid,
-            "state": state_words(profile, &piece.state), "function": function, "line": line,
+            "state": state_words(profile, &piece.state.without_name()), "target": piece.state.name(), "function": function, "line": line,
             "from_ns": piece.from_ns - begin, "to_ns": piece.to_ns - begin,
         })
     };
@@ -111,7 +111,8 @@ pub fn to_json(profile: &Profile, path: &CriticalPath) -> Value {
     };
     let part = |row: &profile::view::blame::BlameCause| {
         json!({"ns": row.ns, "thread": row.thread, "function": row.function, "line": row.line,
-            "state": state_words(profile, &row.end), "lacks_evidence": row.end.lacks_evidence()})
+            "state": state_words(profile, &row.end.without_name()), "target": row.end.name(),
+            "lacks_evidence": row.end.lacks_evidence()})
     };
     json!({
         "total_ns": path.parts.total_ns,

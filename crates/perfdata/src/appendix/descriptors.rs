@@ -4,10 +4,14 @@
 //
 // Layout: docs/formats/descriptors.md. In the byte order of the file.
 
+use std::cmp::Ordering;
+use std::ops::RangeInclusive;
+
 use crate::appendix::python_functions::PythonFunctions;
 use crate::wire::{Endian, Put, Wire};
 
 const MAGIC: [u8; 4] = *b"tDN1";
+const SETS_MAGIC: [u8; 4] = *b"tDS1";
 
 /// A descriptor of a process, from a moment on.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -22,6 +26,21 @@ pub struct NamedDescriptor {
     pub name: String,
 }
 
+/// The descriptors of one call of `poll` or `select`, from a moment on.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct NamedSet {
+    /// The process, as the recording numbers it.
+    pub pid: u32,
+    /// Number of the system call.
+    pub syscall: u32,
+    /// Its first argument: an address, or for `select` a count.
+    pub argument: u64,
+    /// When they were first seen to be these, ns of the recording's clock.
+    pub since_ns: u64,
+    /// The descriptors: `poll of pipe from tar 10 (and 2 more)`.
+    pub name: String,
+}
+
 /// All descriptors that were named while recording.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NamedDescriptors {
@@ -29,6 +48,10 @@ pub struct NamedDescriptors {
     pub calls: Vec<u32>,
     /// By process, number and time.
     pub all: Vec<NamedDescriptor>,
+    /// The system calls that take a set of descriptors in memory.
+    pub set_calls: Vec<u32>,
+    /// By process, call, argument and time.
+    pub sets: Vec<NamedSet>,
 }
 
 impl NamedDescriptors {
@@ -49,20 +72,42 @@ impl NamedDescriptors {
             w.u32()?;
         }
         for _ in 0..names {
-            let (pid, number, since_ns, bytes) = (w.u32()?, w.u32()?, w.u64()?, w.u64()?);
-            let name = w.take(bytes.checked_next_multiple_of(8)?)?.get(..usize::try_from(bytes).ok()?)?;
-            let name = String::from_utf8_lossy(name).into_owned();
+            let (pid, number, since_ns) = (w.u32()?, w.u32()?, w.u64()?);
+            let name = name(&mut w)?;
             read.all.push(NamedDescriptor { pid, number, since_ns, name });
         }
         read.all.sort_by_key(|named| (named.pid, named.number, named.since_ns));
+        read.read_sets(&mut w)?;
         Some(read)
+    }
+
+    /// Recordings of older versions have none.
+    fn read_sets(&mut self, w: &mut Wire<'_>) -> Option<()> {
+        if !w.rest().starts_with(&SETS_MAGIC) {
+            return Some(());
+        }
+        w.array::<4>()?;
+        let (calls, sets) = (w.u32()?, w.u64()?);
+        for _ in 0..calls {
+            self.set_calls.push(w.u32()?);
+        }
+        if calls % 2 == 1 {
+            w.u32()?;
+        }
+        for _ in 0..sets {
+            let (pid, syscall, argument, since_ns) = (w.u32()?, w.u32()?, w.u64()?, w.u64()?);
+            let name = name(w)?;
+            self.sets.push(NamedSet { pid, syscall, argument, since_ns, name });
+        }
+        self.sets.sort_by_key(|set| (set.pid, set.syscall, set.argument, set.since_ns));
+        Some(())
     }
 
     /// The bytes to write after the functions of Python programs; none without names.
     #[must_use]
     pub fn to_bytes(&self, endian: Endian) -> Vec<u8> {
         let mut p = Put::new(endian);
-        if self.all.is_empty() {
+        if self.all.is_empty() && self.sets.is_empty() {
             return p.bytes;
         }
         p.raw(&MAGIC);
@@ -74,33 +119,85 @@ impl NamedDescriptors {
             p.u32(named.pid);
             p.u32(named.number);
             p.u64(named.since_ns);
-            p.u64(named.name.len() as u64);
-            p.raw(named.name.as_bytes());
-            p.pad(8);
+            put_name(&mut p, &named.name);
         }
+        self.put_sets(&mut p);
         p.bytes
     }
 
-    /// Whether the first argument of a system call is a descriptor.
-    #[must_use]
-    pub fn takes_descriptor(&self, syscall: u32) -> bool {
-        self.calls.contains(&syscall)
+    fn put_sets(&self, p: &mut Put) {
+        p.raw(&SETS_MAGIC);
+        p.u32(u32::try_from(self.set_calls.len()).unwrap_or(u32::MAX));
+        p.u64(self.sets.len() as u64);
+        self.set_calls.iter().for_each(|&call| p.u32(call));
+        p.pad(8);
+        for set in &self.sets {
+            p.u32(set.pid);
+            p.u32(set.syscall);
+            p.u64(set.argument);
+            p.u64(set.since_ns);
+            put_name(p, &set.name);
+        }
     }
 
-    /// What the first argument of a system call was at a moment (ns of the recording's clock), and whether the number
-    /// was something else at another; `None` if the call has no descriptor there, or it was never named. One that was
-    /// first seen later is taken to have been the same.
+    /// Whether a system call waits for descriptors: its first argument is one, or it takes a set of them.
     #[must_use]
-    pub fn name_at(&self, pid: u32, syscall: u32, argument: u64, time_ns: u64) -> Option<(&str, bool)> {
+    pub fn takes_descriptor(&self, syscall: u32) -> bool {
+        self.calls.contains(&syscall) || self.set_calls.contains(&syscall)
+    }
+
+    /// What a system call with this first argument waited for at the end of a span of time, and whether that was
+    /// something else earlier in the span; `None` if it waits for no descriptor, or for one that was never named. What
+    /// was first seen later is taken to have been the same.
+    #[must_use]
+    pub fn name_in(
+        &self,
+        pid: u32,
+        (syscall, argument): (u32, u64),
+        span: RangeInclusive<u64>,
+    ) -> Option<(&str, bool)> {
+        if self.set_calls.contains(&syscall) {
+            let of = |set: &NamedSet| (set.pid, set.syscall, set.argument);
+            let same = range_of(&self.sets, |set| of(set).cmp(&(pid, syscall, argument)));
+            return last_in(same, |set| (set.since_ns, &set.name), &span);
+        }
         let number = u32::try_from(argument).ok().filter(|_| self.takes_descriptor(syscall))?;
         let of = |named: &NamedDescriptor| (named.pid, named.number);
-        let first = self.all.partition_point(|named| of(named) < (pid, number));
-        let after = self.all.partition_point(|named| of(named) <= (pid, number));
-        let same = self.all.get(first..after)?;
-        let until = same.partition_point(|named| named.since_ns <= time_ns);
-        let named = same.get(until.saturating_sub(1))?;
-        Some((named.name.as_str(), same.len() > 1))
+        let same = range_of(&self.all, |named| of(named).cmp(&(pid, number)));
+        last_in(same, |named| (named.since_ns, &named.name), &span)
     }
+}
+
+/// The part of sorted entries that `order` finds equal.
+fn range_of<T>(all: &[T], order: impl Fn(&T) -> Ordering) -> &[T] {
+    let first = all.partition_point(|entry| order(entry) == Ordering::Less);
+    let after = all.partition_point(|entry| order(entry) != Ordering::Greater);
+    all.get(first..after).unwrap_or(&[])
+}
+
+/// The name at the end of the span, and whether there was another in it.
+fn last_in<'a, T>(
+    same: &'a [T],
+    of: impl Fn(&T) -> (u64, &String),
+    span: &RangeInclusive<u64>,
+) -> Option<(&'a str, bool)> {
+    let at = |moment: u64| same.partition_point(|entry| of(entry).0 <= moment).saturating_sub(1);
+    let (first, last) = (at(*span.start()), at(*span.end()));
+    let (_, name) = of(same.get(last)?);
+    let has_others = same.get(first..last)?.iter().any(|entry| of(entry).1 != name);
+    Some((name.as_str(), has_others))
+}
+
+fn name(w: &mut Wire<'_>) -> Option<String> {
+    let bytes = w.u64()?;
+    let name = w.take(bytes.checked_next_multiple_of(8)?)?.get(..usize::try_from(bytes).ok()?)?;
+    Some(String::from_utf8_lossy(name).into_owned())
+}
+
+fn put_name(p: &mut Put, name: &str) {
+    p.u64(name.len() as u64);
+    p.raw(name.as_bytes());
+    p.pad(8);
 }
 
 #[cfg(test)]
@@ -121,7 +218,15 @@ mod tests {
             named(7, 4, 100, "pipe from tar 9"),
             named(8, 3, 50, "/b"),
         ];
-        NamedDescriptors { calls: vec![0, 1, 45], all }
+        let set = |argument, since_ns, name: &str| NamedSet {
+            pid: 7,
+            syscall: 7,
+            argument,
+            since_ns,
+            name: name.to_owned(),
+        };
+        let sets = vec![set(0x7fff_0000, 100, "poll of /a"), set(0x7fff_0000, 300, "poll of /b")];
+        NamedDescriptors { calls: vec![0, 1, 45], all, set_calls: vec![7], sets }
     }
 
     #[test]
@@ -138,25 +243,51 @@ mod tests {
         assert!(NamedDescriptors::default().to_bytes(Endian::Little).is_empty());
     }
 
+    /// Bytes of the part about sets, which older recordings don't have.
+    fn without_sets() -> (NamedDescriptors, usize) {
+        let only = NamedDescriptors { set_calls: Vec::new(), sets: Vec::new(), ..names() };
+        let bytes = only.to_bytes(Endian::Little).len() - 16;
+        (only, bytes)
+    }
+
     #[test]
     fn every_truncation_is_refused() {
         let bytes = names().to_bytes(Endian::Little);
-        for len in 0..bytes.len() {
+        let (_, old) = without_sets();
+        for len in (0..bytes.len()).filter(|len| !(old..old + 4).contains(len)) {
             assert_eq!(NamedDescriptors::read(&bytes[..len], Endian::Little), None, "{len}");
         }
     }
 
     #[test]
+    fn recordings_without_sets_are_read() {
+        let bytes = names().to_bytes(Endian::Little);
+        let (only, old) = without_sets();
+        assert_eq!(NamedDescriptors::read(&bytes[..old], Endian::Little), Some(only));
+    }
+
+    #[test]
     fn a_descriptor_has_the_name_of_its_time() {
         let names = names();
-        assert_eq!(names.name_at(7, 0, 3, 150), Some(("/a", true)));
-        assert_eq!(names.name_at(7, 0, 3, 250), Some(("socket to 10.0.0.5:5432 (postgres 812)", true)));
+        let at = |pid, syscall, argument, moment| names.name_in(pid, (syscall, argument), moment..=moment);
+        assert_eq!(at(7, 0, 3, 150), Some(("/a", false)));
+        assert_eq!(at(7, 0, 3, 250), Some(("socket to 10.0.0.5:5432 (postgres 812)", false)));
         // Seen late, for instance because its first wait was long.
-        assert_eq!(names.name_at(7, 0, 3, 20), Some(("/a", true)));
-        assert_eq!(names.name_at(7, 45, 4, 150), Some(("pipe from tar 9", false)));
+        assert_eq!(at(7, 0, 3, 20), Some(("/a", false)));
+        assert_eq!(at(7, 45, 4, 150), Some(("pipe from tar 9", false)));
         // No descriptor in this call, no such process, no such number.
-        assert_eq!(names.name_at(7, 202, 3, 150), None);
-        assert_eq!(names.name_at(9, 0, 3, 150), None);
-        assert_eq!(names.name_at(7, 0, u64::MAX, 150), None);
+        assert_eq!(at(7, 202, 3, 150), None);
+        assert_eq!(at(9, 0, 3, 150), None);
+        assert_eq!(at(7, 0, u64::MAX, 150), None);
+    }
+
+    #[test]
+    fn a_span_with_several_names_has_the_last_one() {
+        let names = names();
+        let of = |call, span| names.name_in(7, call, span);
+        assert_eq!(of((0, 3), 150..=250), Some(("socket to 10.0.0.5:5432 (postgres 812)", true)));
+        assert_eq!(of((7, 0x7fff_0000), 150..=350), Some(("poll of /b", true)));
+        assert_eq!(of((7, 0x7fff_0000), 20..=150), Some(("poll of /a", false)));
+        assert_eq!(of((7, 0x7fff_0008), 20..=150), None);
     }
 }

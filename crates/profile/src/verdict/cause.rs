@@ -48,7 +48,7 @@ impl WaitCause {
 
 /// What the thread did; `None` for what isn't its own doing: waits for a CPU.
 fn in_words(row: &BlameCause) -> Option<String> {
-    let does = match &row.end {
+    let does = match &row.end.without_name() {
         BlameEnd::Ran => "computes".to_owned(),
         BlameEnd::Waited(Part::Blocked(WaitReason::Timer)) => "sleeps".to_owned(),
         BlameEnd::Waited(Part::Blocked(reason)) => format!("waits ({})", reason.name()),

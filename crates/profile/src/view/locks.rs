@@ -182,8 +182,8 @@ impl Sums {
             Key::Futex(pid, address) => (row.pid, row.address) = (pid, (address != 0).then_some(address)),
             Key::File(pid, descriptor) => {
                 (row.pid, row.descriptor, row.kind) = (pid, descriptor, Some(WaitReason::FileLock.name()));
-                row.file =
-                    row.file.take().or_else(|| NamedTarget::of(profile, wait).and_then(NamedTarget::known));
+                let file = || NamedTarget::of(profile, wait, class.part).and_then(NamedTarget::known);
+                row.file = row.file.take().or_else(file);
             }
             Key::Taken(pid, _) => row.pid = pid,
             Key::Kernel(_) => row.kernel = true,

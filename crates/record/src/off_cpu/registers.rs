@@ -14,6 +14,11 @@ pub(super) fn user_pc(record: &OffRecord<'_>) -> Option<Avma> {
     Some(Avma(word(record.regs(), place)))
 }
 
+/// The thread's user stack pointer.
+pub(super) fn user_sp(record: &OffRecord<'_>) -> u64 {
+    word(record.regs(), if cfg!(target_arch = "x86_64") { 19 } else { 31 })
+}
+
 /// A word of `struct pt_regs`.
 pub(super) fn word(regs: &[u8], index: usize) -> u64 {
     let bytes = regs.get(index * 8..index * 8 + 8).and_then(|bytes| bytes.try_into().ok());

@@ -7,7 +7,7 @@ use display::fit::cut;
 use display::number::{brief_ns, duration_ns, grouped, noun};
 use profile::Profile;
 use profile::table::CallsiteId;
-use profile::view::wall::{Histogram, LongWait, Part, part_name, place_names};
+use profile::view::wall::{Histogram, LongWait, Part, named_share, part_name, place_names};
 
 use super::Printer;
 use crate::terminal::out::harmless;
@@ -28,8 +28,10 @@ impl Printer<'_> {
             let what = format!("{} waits for {}", row.thread, row.name);
             (row.total_ns, &row.lengths, what)
         });
-        let title = "WAITED FOR   files, sockets and pipes, most time first";
-        self.waits_by(out, title, ["thing", "things"], rows)
+        let named = named_share(&self.wall.targets).unwrap_or(1.0) * 100.0;
+        let title =
+            format!("WAITED FOR   files, sockets, pipes, children; {named:.1} % of this time has a name");
+        self.waits_by(out, &title, ["thing", "things"], rows)
     }
 
     /// Rows of ns waited, lengths of the waits, and what they have in common; `kinds` are one and more of these.

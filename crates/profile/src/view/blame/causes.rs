@@ -1,10 +1,10 @@
 //! Rows of blame: which function of which thread, in which state, how long; and who waited for whom.
 
-use super::{Blame, BlameEnd, end_frames};
+use super::{Blame, BlameEnd, end_frames, state_words};
 use crate::grow::Grow as _;
 use crate::profile::{Profile, TaskId};
 use crate::table::{CallsiteId, FrameId};
-use crate::view::wall::{Part, is_kernel, own_code, place_names};
+use crate::view::wall::{is_kernel, own_code, place_names};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
@@ -17,12 +17,23 @@ pub struct BlameCause {
     pub function: String,
     /// Source file's name and line of that function's most frequent place; `None` if not known.
     pub line: Option<String>,
-    /// What it did; whoever preempted it.
+    /// What it did, with the name that most of its time has.
     pub end: BlameEnd,
+    /// Part of the time has another name.
+    pub has_others: bool,
     /// The threads from the one whose time it is to this one, of the chain with most time.
     pub chain: Vec<String>,
     /// How long, ns.
     pub ns: u64,
+}
+
+impl BlameCause {
+    /// What it did, in words.
+    #[must_use]
+    pub fn state_words(&self, profile: &Profile) -> String {
+        let others = if self.has_others { " and others" } else { "" };
+        format!("{}{others}", state_words(profile, &self.end))
+    }
 }
 
 /// Causes by time, most first. They add up to [`Blame::total_ns`].
@@ -34,19 +45,17 @@ pub fn causes(profile: &Profile, blame: &Blame) -> Vec<BlameCause> {
     for path in &blame.paths {
         let (function, line) = end_function(profile, path.callsite, &path.end);
         let thread = thread_name(profile, blame.culprit(path)).to_owned();
-        let end = match &path.end {
-            BlameEnd::PreemptedBy(_) => BlameEnd::Waited(Part::Preempted),
-            end => end.clone(),
-        };
-        let key = (thread.clone(), function.clone(), end.clone());
+        let key = (thread.clone(), function.clone(), path.end.without_name());
         let at = *index.entry(key).or_insert_with(|| {
             let root = std::iter::once(path.root);
             let links = blame.links(path);
             let chain = root.chain(links.iter().map(|link| link.waited_for));
             let chain = chain.map(|task| thread_name(profile, task).to_owned()).collect();
-            rows.push(BlameCause { thread, function, line, end, chain, ns: 0 });
+            let end = path.end.clone();
+            rows.push(BlameCause { thread, function, line, end, has_others: false, chain, ns: 0 });
             rows.len() - 1
         });
+        rows[at].has_others |= rows[at].end != path.end;
         rows[at].ns.grow(path.ns);
     }
     rows.sort_by_key(|row| std::cmp::Reverse(row.ns));

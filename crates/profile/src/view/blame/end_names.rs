@@ -17,6 +17,7 @@ pub fn state_words(profile: &Profile, end: &BlameEnd) -> String {
         BlameEnd::Ran => "on CPU".to_owned(),
         BlameEnd::RanUnsampled => "on CPU, no sample".to_owned(),
         BlameEnd::Waited(part) => part_name(*part).to_owned(),
+        BlameEnd::WaitedFor(part, name) => format!("{} for {name}", part_name(*part)),
         BlameEnd::PreemptedBy(name) => format!("preempted by {name}"),
         BlameEnd::NotRecorded(name) => format!("waited for {name}, not recorded"),
         BlameEnd::WakerUnknown(part) => format!("{}, waker unknown", part_name(*part)),

@@ -45,6 +45,8 @@ pub enum BlameEnd {
     RanUnsampled,
     /// It waited, for a reason of its own: a timer, a disk, a CPU, the network.
     Waited(Part),
+    /// The same for something with a name: a file, a socket.
+    WaitedFor(Part, String),
     /// It was preempted by the thread of this name.
     PreemptedBy(String),
     /// It waited for a thread of this name, which is not in the recording.
@@ -65,6 +67,25 @@ impl BlameEnd {
     pub fn lacks_evidence(&self) -> bool {
         matches!(self, Self::RanUnsampled | Self::WakerUnknown(_) | Self::TooDeep | Self::Unborn)
             || *self == Self::Waited(Part::Blocked(crate::off_cpu::WaitReason::Unknown))
+    }
+
+    /// The same without the name of what was waited for, or of the thread that ran instead.
+    #[must_use]
+    pub fn without_name(&self) -> Self {
+        match self {
+            Self::PreemptedBy(_) => Self::Waited(Part::Preempted),
+            Self::WaitedFor(part, _) => Self::Waited(*part),
+            end => end.clone(),
+        }
+    }
+
+    /// That name.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        match self {
+            Self::PreemptedBy(name) | Self::WaitedFor(_, name) => Some(name),
+            _ => None,
+        }
     }
 }
 

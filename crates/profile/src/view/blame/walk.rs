@@ -299,7 +299,9 @@ impl<'t, 'p> Walk<'t, 'p> {
     /// Waits that are known by their sum: they count as the timed ones of their place do.
     fn enter_sum(&mut self, visit: Visit, wait: usize, ns: u64, next: &mut NextWindows) {
         let shown_by = self.lines.shown_by(visit.thread, wait);
-        if shown_by.is_empty() || matches!(self.leads[wait], Lead::End(BlameEnd::Waited(_))) {
+        if shown_by.is_empty()
+            || matches!(self.leads[wait], Lead::End(BlameEnd::Waited(_) | BlameEnd::WaitedFor(..)))
+        {
             let end = match self.leads[wait].clone() {
                 Lead::End(end) => end,
                 Lead::To(..) => BlameEnd::WakerUnknown(self.lines.parts[wait]),

@@ -60,6 +60,9 @@ fn add(builder: &mut TreeBuilder<'_>, which: WallTree, path: &WallPath) {
         let kind = if path.part == Part::On { FrameKind::Unknown } else { FrameKind::Waiting };
         push(builder, &format!("[{state}]"), kind);
     }
+    if let Some(target) = &path.target {
+        push(builder, &format!("[for {}]", target.replace(';', "_")), FrameKind::Waiting);
+    }
     if let (WallTree::Wakers, Some((waker, callsite))) = (which, &path.waker) {
         push(builder, &format!("[woken by {}]", waker.replace([' ', ';'], "_")), FrameKind::Waiting);
         for frame in causing_frames(builder.profile, waker, *callsite) {

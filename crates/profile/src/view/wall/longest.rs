@@ -42,7 +42,7 @@ pub(super) fn longest(profile: &Profile, classes: &Classes, begin_ns: u64, opts:
         at_ns: c.wait.since_ns.saturating_sub(begin_ns),
         length_ns: c.wait.length_ns,
         callsite: c.wait.callsite,
-        target: NamedTarget::of(profile, c.wait).and_then(NamedTarget::known),
+        target: NamedTarget::of(profile, c.wait, c.part).and_then(NamedTarget::known),
         waker: waker(c.wait),
         open: c.wait.flags & (flag::OPEN_LEFT | flag::OPEN_RIGHT) != 0,
     };

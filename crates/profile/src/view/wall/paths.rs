@@ -1,6 +1,6 @@
 //! The wall clock as paths with weights, for flame graphs.
 
-use super::{Classes, Classified, Part, WallOpts, functions, other_name, threads};
+use super::{Classes, Classified, NamedTarget, Part, WallOpts, functions, other_name, threads};
 use crate::off_cpu::WaitReason;
 use crate::profile::{Profile, TaskId};
 use crate::table::CallsiteId;
@@ -20,6 +20,8 @@ pub struct WallPath {
     pub is_rest: bool,
     /// Who ended the wait (its name), and from where.
     pub waker: Option<(String, Option<CallsiteId>)>,
+    /// What the wait was for; `None` if that has no name.
+    pub target: Option<String>,
 }
 
 /// All of the wall clock shown by `opts`: running time scaled to its exact length, then waits in the order of their
@@ -35,6 +37,7 @@ pub fn paths(profile: &Profile, opts: &WallOpts) -> Vec<WallPath> {
         ns,
         is_rest: false,
         waker: None,
+        target: None,
     });
     let waits = classes.named(profile).map(|Classified { wait, part }| WallPath {
         task: wait.task,
@@ -45,6 +48,7 @@ pub fn paths(profile: &Profile, opts: &WallOpts) -> Vec<WallPath> {
             && wait.callsite.is_none()
             && part != Part::Blocked(WaitReason::Unknown),
         waker: wait.other.map(|other| (other_name(profile, other), other.callsite)),
+        target: NamedTarget::of(profile, wait, part).and_then(NamedTarget::known),
     });
     running.chain(waits).filter(|path| path.ns > 0).collect()
 }

@@ -3,10 +3,12 @@
 //! What a descriptor refers to is read when a wait for it becomes a sample, within milliseconds of its end. Finding
 //! the process at the other end takes a look at all processes; a thread of its own does that, seldom.
 
+mod names;
 mod other_ends;
+mod sets;
 pub(crate) mod sockets;
 
-use perfdata::appendix::descriptors::{NamedDescriptor, NamedDescriptors};
+use perfdata::appendix::descriptors::{NamedDescriptor, NamedDescriptors, NamedSet};
 use rustc_hash::FxHashMap;
 use syscalls::table::CallTable;
 
@@ -14,8 +16,10 @@ use crate::machine::proc;
 
 use super::layout::{OffCpuRecord, SiteSums};
 use super::proc_sampler::ProcSample;
-use super::registers::syscall_of;
+use super::registers::{syscall_of, user_sp};
+use names::name_of;
 use other_ends::OtherEnds;
+use sets::{SetCalls, UserStack};
 
 /// More descriptors than these stay without name: a program that opens files all the time has no end of them.
 const MOST_NAMES: usize = 20_000;
@@ -23,6 +27,8 @@ const MOST_NAMES: usize = 20_000;
 const MOST_MEMBERS: usize = 64;
 /// Of so many the other ends are looked for.
 const MOST_MEMBERS_FOLLOWED: usize = 8;
+/// The set at one place isn't looked at more often.
+const SETS_EVERY_NS: u64 = 10_000_000;
 
 /// The descriptors of one recording.
 #[derive(Debug)]
@@ -32,19 +38,24 @@ pub struct Descriptors {
     /// By process and number: what it was at the last look.
     current: FxHashMap<(u32, u32), OpenFile>,
     seen: Vec<SeenDescriptor>,
+    set_calls: SetCalls,
+    /// By process, call and first argument: the set at the last look.
+    current_sets: FxHashMap<(u32, u32, u64), LookedAtSet>,
+    seen_sets: Vec<SeenSet>,
     other_ends: OtherEnds,
 }
 
-/// What a link in `/proc/PID/fd` shows, and for epoll how many descriptors it is for.
+/// What a link in `/proc/PID/fd` shows, and for epoll the descriptors it is for. Of a call of `poll` or `select` the
+/// link is its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct OpenFile {
     link: String,
-    /// `None` for all but epoll.
-    members: Option<EpollMembers>,
+    /// `None` for a single descriptor.
+    members: Option<Members>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct EpollMembers {
+struct Members {
     count: usize,
     /// Links of the first of them, by number.
     links: Vec<String>,
@@ -58,29 +69,49 @@ struct SeenDescriptor {
     file: OpenFile,
 }
 
-/// The system call that a thread waited in.
-struct WaitingCall {
+#[derive(Debug)]
+struct SeenSet {
     pid: u32,
-    syscall: Option<u32>,
-    /// Its first.
+    syscall: u32,
     argument: u64,
     since_ns: u64,
+    file: OpenFile,
+}
+
+#[derive(Debug)]
+struct LookedAtSet {
+    /// Begin of the wait that was looked at.
+    since_ns: u64,
+    file: OpenFile,
+}
+
+/// The system call that a thread waited in.
+struct WaitingCall<'a> {
+    pid: u32,
+    syscall: Option<u32>,
+    /// Its first ones; of a sum only the first one is known.
+    args: [u64; 3],
+    since_ns: u64,
+    stack: UserStack<'a>,
 }
 
 impl Default for Descriptors {
     /// Reads the table of calls: not while threads are looked at, whose looks are the rarer the longer they take.
     fn default() -> Self {
+        let table = CallTable::of_this_processor();
         Self {
-            calls: calls_with_descriptor(),
+            calls: calls_with_descriptor(&table),
             current: FxHashMap::default(),
             seen: Vec::new(),
+            set_calls: SetCalls::of(&table),
+            current_sets: FxHashMap::default(),
+            seen_sets: Vec::new(),
             other_ends: OtherEnds::default(),
         }
     }
 }
 
-fn calls_with_descriptor() -> Vec<u32> {
-    let table = CallTable::of_this_processor();
+fn calls_with_descriptor(table: &CallTable) -> Vec<u32> {
     let takes_descriptor = |nr: &u16| {
         let signature = table.of(*nr);
         signature.and_then(|signature| signature.arguments.first()).is_some_and(|first| first.is_fd())
@@ -95,11 +126,18 @@ impl Descriptors {
             OffCpuRecord::Sample(sample) => {
                 let (syscall, args) = syscall_of(sample.regs());
                 let (pid, since_ns) = (sample.pid(), sample.since_ns());
-                self.look_at(&WaitingCall { pid, syscall, argument: args[0], since_ns });
+                let stack = UserStack { sp: user_sp(sample), bytes: sample.stack() };
+                self.look_at(&WaitingCall { pid, syscall, args, since_ns, stack });
             }
             OffCpuRecord::Rest(rest) => {
-                let SiteSums { pid, syscall, arg: argument, since_ns, .. } = rest.sums;
-                self.look_at(&WaitingCall { pid, syscall, argument, since_ns });
+                let SiteSums { pid, syscall, arg, since_ns, .. } = rest.sums;
+                self.look_at(&WaitingCall {
+                    pid,
+                    syscall,
+                    args: [arg, 0, 0],
+                    since_ns,
+                    stack: UserStack::default(),
+                });
             }
             _ => {}
         }
@@ -108,65 +146,82 @@ impl Descriptors {
     /// A thread that was seen waiting.
     pub fn note_look(&mut self, look: &ProcSample) {
         let ProcSample { pid, syscall, args, time_ns: since_ns, .. } = *look;
-        self.look_at(&WaitingCall { pid, syscall, argument: args[0], since_ns });
+        let stack = UserStack { sp: look.sp, bytes: &look.stack };
+        self.look_at(&WaitingCall { pid, syscall, args, since_ns, stack });
     }
 
-    fn look_at(&mut self, call: &WaitingCall) {
-        let WaitingCall { pid, syscall, argument, since_ns } = *call;
-        let Some(number) = u32::try_from(argument).ok().filter(|number| *number < 1 << 20) else { return };
-        let takes_one = syscall.is_some_and(|syscall| self.calls.contains(&syscall));
-        if !takes_one || pid == 0 || self.seen.len() >= MOST_NAMES {
+    fn look_at(&mut self, call: &WaitingCall<'_>) {
+        let Some(syscall) = call.syscall.filter(|_| call.pid != 0) else { return };
+        if self.seen.len() + self.seen_sets.len() >= MOST_NAMES {
             return;
         }
+        if self.set_calls.contains(syscall) {
+            self.look_at_set(call, syscall);
+        } else if self.calls.contains(&syscall) {
+            self.look_at_descriptor(call);
+        }
+    }
+
+    fn look_at_descriptor(&mut self, call: &WaitingCall<'_>) {
+        let WaitingCall { pid, args, since_ns, .. } = *call;
+        let Some(number) = u32::try_from(args[0]).ok().filter(|number| *number < 1 << 20) else { return };
         // Closed since, or the process has ended: what was seen before still holds for the time before.
         let Some(file) = open_file(pid, number) else { return };
         if self.current.get(&(pid, number)) == Some(&file) {
             return;
         }
+        self.want_other_ends(pid, &file);
+        self.current.insert((pid, number), file.clone());
+        self.seen.push(SeenDescriptor { pid, number, since_ns, file });
+    }
+
+    fn look_at_set(&mut self, call: &WaitingCall<'_>, syscall: u32) {
+        let WaitingCall { pid, args, since_ns, .. } = *call;
+        let key = (pid, syscall, args[0]);
+        let known = self.current_sets.get(&key);
+        if known.is_some_and(|known| since_ns < known.since_ns.saturating_add(SETS_EVERY_NS)) {
+            return;
+        }
+        let Some(file) = self.set_calls.set_of(syscall, call) else { return };
+        let is_new = known.is_none_or(|known| known.file != file);
+        self.current_sets.insert(key, LookedAtSet { since_ns, file: file.clone() });
+        if is_new {
+            self.want_other_ends(pid, &file);
+            self.seen_sets.push(SeenSet { pid, syscall, argument: args[0], since_ns, file });
+        }
+    }
+
+    fn want_other_ends(&mut self, pid: u32, file: &OpenFile) {
         let members = file.members.iter().flat_map(|members| &members.links);
         for link in std::iter::once(&file.link).chain(members.take(MOST_MEMBERS_FOLLOWED)) {
             self.other_ends.want(pid, link);
         }
-        self.current.insert((pid, number), file.clone());
-        self.seen.push(SeenDescriptor { pid, number, since_ns, file });
     }
 
     /// All names, once recording has ended.
     #[must_use]
     pub fn finish(self) -> NamedDescriptors {
-        let Self { calls, seen, other_ends, .. } = self;
+        let Self { calls, seen, set_calls, seen_sets, other_ends, .. } = self;
         let ends = other_ends.finish();
-        let name = |seen: SeenDescriptor| NamedDescriptor {
+        let named = |seen: SeenDescriptor| NamedDescriptor {
             pid: seen.pid,
             number: seen.number,
             since_ns: seen.since_ns,
             name: name_of(&seen.file, &|link| ends.name(seen.pid, link)),
         };
-        let mut all: Vec<_> = seen.into_iter().map(name).collect();
+        let named_set = |seen: SeenSet| NamedSet {
+            pid: seen.pid,
+            syscall: seen.syscall,
+            argument: seen.argument,
+            since_ns: seen.since_ns,
+            name: name_of(&seen.file, &|link| ends.name(seen.pid, link)),
+        };
+        let mut all: Vec<_> = seen.into_iter().map(named).collect();
         all.sort_by_key(|named| (named.pid, named.number, named.since_ns));
-        NamedDescriptors { calls, all }
+        let mut sets: Vec<_> = seen_sets.into_iter().map(named_set).collect();
+        sets.sort_by_key(|set| (set.pid, set.syscall, set.argument, set.since_ns));
+        NamedDescriptors { calls, all, set_calls: set_calls.numbers(), sets }
     }
-}
-
-fn name_of(file: &OpenFile, of_link: &dyn Fn(&str) -> String) -> String {
-    let Some(EpollMembers { count, links }) = &file.members else { return of_link(&file.link) };
-    let mut names: Vec<String> = links.iter().map(|link| of_link(link)).collect();
-    names.sort_by_key(|name| rank(name));
-    let connected = names.iter().filter(|name| rank(name) == 0).count();
-    match (names.first(), count) {
-        (None, _) => format!("epoll of {count} descriptors"),
-        (Some(only), 1) => format!("epoll of {only}"),
-        (Some(_), _) if connected > 1 => format!("epoll of {count} descriptors (mostly sockets)"),
-        (Some(first), _) => format!("epoll of {first} (and {} more)", count - 1),
-    }
-}
-
-/// Connections say most about what an event loop waits for, its own alarms and wake-ups least.
-fn rank(name: &str) -> usize {
-    const KINDS: [&str; 3] = ["socket", "connections", "pipe"];
-    const LAST: [&str; 4] = ["eventfd", "timerfd", "signalfd", "inotify"];
-    let kind = KINDS.iter().position(|kind| name.starts_with(kind));
-    kind.unwrap_or(if LAST.contains(&name) { KINDS.len() + 1 } else { KINDS.len() })
 }
 
 /// What a descriptor refers to now; `None` if it is closed or the process may not be looked at.
@@ -177,13 +232,15 @@ fn open_file(pid: u32, number: u32) -> Option<OpenFile> {
 }
 
 // Source: linux v6.18 fs/eventpoll.c, ep_show_fdinfo: a line `tfd: N …` for each descriptor.
-fn epoll_members(pid: u32, number: u32) -> EpollMembers {
+fn epoll_members(pid: u32, number: u32) -> Members {
     let info = dso::system_file::read_text(format!("/proc/{pid}/fdinfo/{number}")).unwrap_or_default();
     let member = |line: &str| line.strip_prefix("tfd:")?.split_ascii_whitespace().next()?.parse().ok();
-    let members: Vec<u32> = info.lines().filter_map(member).collect();
-    let links =
-        members.iter().take(MOST_MEMBERS).filter_map(|&member| proc::descriptor_link(pid, member)).collect();
-    EpollMembers { count: members.len(), links }
+    members(pid, &info.lines().filter_map(member).collect::<Vec<u32>>())
+}
+
+fn members(pid: u32, numbers: &[u32]) -> Members {
+    let links = numbers.iter().take(MOST_MEMBERS).filter_map(|&number| proc::descriptor_link(pid, number));
+    Members { count: numbers.len(), links: links.collect() }
 }
 
 #[cfg(test)]
@@ -191,40 +248,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_epoll_is_named_after_the_connection_among_its_descriptors() {
-        let of_link = str::to_owned;
-        let epoll = |links: &[&str]| OpenFile {
-            link: "anon_inode:[eventpoll]".to_owned(),
-            members: Some(EpollMembers {
-                count: links.len(),
-                links: links.iter().map(|link| (*link).to_owned()).collect(),
-            }),
-        };
-        let name = |links: &[&str]| name_of(&epoll(links), &of_link);
-        assert_eq!(name(&["pipe:[7]"]), "epoll of pipe:[7]");
-        assert_eq!(name(&[]), "epoll of 0 descriptors");
-        assert_eq!(
-            name(&["eventfd", "pipe from sh 1", "socket to a 2"]),
-            "epoll of socket to a 2 (and 2 more)"
-        );
-        assert_eq!(name(&["eventfd", "/dev/null"]), "epoll of /dev/null (and 1 more)");
-        let many = ["eventfd", "socket to a 2", "socket to b 3"];
-        assert_eq!(name(&many), "epoll of 3 descriptors (mostly sockets)");
-        let file = OpenFile { link: "/tmp/a".to_owned(), members: None };
-        assert_eq!(name_of(&file, &of_link), "/tmp/a");
-    }
-
-    #[test]
     fn reading_takes_a_descriptor_and_waiting_for_a_child_does_not() {
-        let calls = calls_with_descriptor();
+        let table = CallTable::of_this_processor();
+        let calls = calls_with_descriptor(&table);
         let nr = |wanted: &str| {
-            let table = CallTable::of_this_processor();
             table.names().find(|(_, name)| *name == wanted).map(|(nr, _)| u32::from(nr)).expect("it exists")
         };
         for call in ["read", "epoll_pwait", "accept4", "recvfrom", "flock"] {
             assert!(calls.contains(&nr(call)), "{call}");
         }
-        for call in ["wait4", "futex", "clock_nanosleep"] {
+        for call in ["wait4", "futex", "clock_nanosleep", "ppoll"] {
             assert!(!calls.contains(&nr(call)), "{call}");
         }
     }

@@ -1,0 +1,118 @@
+//! What a wait was for: a file, a socket with its peer, a pipe with its other end, a child.
+
+use super::{Part, other_name};
+use crate::off_cpu::{SyscallNumbering, Wait, WaitReason};
+use crate::profile::Profile;
+use perfdata::off_cpu::flag;
+use std::borrow::Cow;
+
+/// Text of [`NamedTarget::Closed`].
+pub(crate) const CLOSED: &str = "something that was closed before it was looked at";
+
+/// What a wait was for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NamedTarget<'p> {
+    /// This.
+    One(Cow<'p, str>),
+    /// This and others: a sum of waits for a number that a program uses for one file after the other.
+    OneOfSeveral(&'p str),
+    /// A descriptor that was closed, or whose process had ended, before it was looked at.
+    Closed,
+}
+
+impl<'p> NamedTarget<'p> {
+    /// Of a wait that is this part of the wall clock; `None` if it was for no descriptor and no child, or no descriptor of
+    /// the recording has a name.
+    #[must_use]
+    pub fn of(profile: &'p Profile, wait: &Wait, part: Part) -> Option<Self> {
+        if is_for_child(wait, part) {
+            return Some(Self::One(child(profile, wait)));
+        }
+        let pid = profile.task(wait.task).pid.cast_unsigned();
+        let names = &profile.off_cpu.descriptors;
+        let syscall = wait.syscall.filter(|&syscall| names.takes_descriptor(syscall))?;
+        let begin_ns = wait.sums.as_ref().map_or(0, |sums| sums.since_ns);
+        let begin_ns = if begin_ns == 0 { wait.since_ns } else { begin_ns.min(wait.since_ns) };
+        match names.name_in(pid, (syscall, wait.args[0]), begin_ns..=wait.since_ns) {
+            Some((name, true)) if wait.stands_for() > 1 => Some(Self::OneOfSeveral(name)),
+            Some((name, _)) if !is_bare(name) => Some(Self::One(name.into())),
+            bare => {
+                let by_waker = with_waker(profile, wait, part).map(Self::One);
+                Some(
+                    by_waker.unwrap_or_else(|| bare.map_or(Self::Closed, |(name, _)| Self::One(name.into()))),
+                )
+            }
+        }
+    }
+
+    /// The name; `None` where it was closed.
+    #[must_use]
+    pub fn known(self) -> Option<String> {
+        (self != Self::Closed).then(|| self.text())
+    }
+
+    /// As a user reads it.
+    #[must_use]
+    pub fn text(&self) -> String {
+        match self {
+            Self::One(name) => name.clone().into_owned(),
+            Self::OneOfSeveral(name) => format!("{name} and others"),
+            Self::Closed => CLOSED.to_owned(),
+        }
+    }
+
+    /// False for what has no name but its kind.
+    #[must_use]
+    pub fn has_name(&self) -> bool {
+        match self {
+            Self::One(name) => !is_bare(name),
+            Self::OneOfSeveral(_) => true,
+            Self::Closed => false,
+        }
+    }
+}
+
+/// True for a kind without anything that tells one from the other.
+fn is_bare(name: &str) -> bool {
+    matches!(name, "pipe" | "socket")
+}
+
+fn is_for_child(wait: &Wait, part: Part) -> bool {
+    let by_call = || wait.syscall.and_then(|nr| WaitReason::of_syscall(nr, SyscallNumbering::HERE));
+    match part {
+        Part::Blocked(reason) => reason == WaitReason::Child,
+        Part::Idle => by_call() == Some(WaitReason::Child),
+        _ => false,
+    }
+}
+
+/// The child that ended, or else the one that the call asks for.
+fn child<'p>(profile: &'p Profile, wait: &Wait) -> Cow<'p, str> {
+    let own = profile.task(wait.task).pid.cast_unsigned();
+    let other = wait.other.filter(|other| other.pid != own && other.tid != 0);
+    let asked = wait.args.iter().take(2).filter_map(|&arg| i32::try_from(arg).ok()).filter(|&pid| pid > 1);
+    // A child of vfork has its parent's name until it runs another program.
+    let ids = other.and_then(|other| i32::try_from(other.pid).ok()).into_iter().chain(asked);
+    let named = ids.filter_map(|pid| profile.last_comms.get(&pid)).map(|&comm| profile.strings.of(comm));
+    let name = named.map(str::to_owned).next();
+    let name = name.or_else(|| other.map(|other| other_name(profile, other))).filter(|name| !name.is_empty());
+    name.map_or(Cow::Borrowed("a child"), |name| format!("child {name}").into())
+}
+
+/// A pipe or socket by the process that ended the wait: it wrote, or closed the other end.
+fn with_waker<'p>(profile: &'p Profile, wait: &Wait, part: Part) -> Option<Cow<'p, str>> {
+    /// Threads of the kernel that deliver what came over the network.
+    const DELIVERERS: [&str; 4] = ["ksoftirqd", "kworker", "swapper", "irq"];
+    let kind = match part {
+        Part::Blocked(WaitReason::Pipe) => "pipe with",
+        Part::Blocked(WaitReason::Socket) => "socket with",
+        Part::Blocked(WaitReason::Poll) => "poll ended by",
+        _ => return None,
+    };
+    let own = profile.task(wait.task).pid.cast_unsigned();
+    let is_closed = wait.flags & flag::OPEN_RIGHT == 0;
+    let other = wait.other.filter(|other| is_closed && other.pid != own && other.tid != 0)?;
+    let name = other_name(profile, other);
+    let is_delivery = DELIVERERS.iter().any(|begin| name.starts_with(begin));
+    (!is_delivery && !name.is_empty()).then(|| format!("{kind} {name}").into())
+}
