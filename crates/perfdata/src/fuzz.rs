@@ -115,7 +115,8 @@ pub fn fuzz_stack_notes(bytes: &[u8]) {
         std::hint::black_box(functions.to_bytes(Endian::Little));
     }
     if let Some(names) = crate::appendix::descriptors::NamedDescriptors::read(bytes, Endian::Little) {
-        std::hint::black_box(names.name_in(1, (0, 3), 5..=7));
+        let call = crate::appendix::descriptors::CallOfWait { pid: 1, syscall: 0, argument: 3 };
+        std::hint::black_box(names.name_in(call, 5..=7));
         std::hint::black_box(names.to_bytes(Endian::Little));
     }
     if let Some(notes) = crate::appendix::stack_notes::StackNotes::read(bytes, Endian::Little) {

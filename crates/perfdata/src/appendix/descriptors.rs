@@ -41,6 +41,17 @@ pub struct NamedSet {
     pub name: String,
 }
 
+/// The system call of a wait, as far as it shows what it is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CallOfWait {
+    /// The process, as the recording numbers it.
+    pub pid: u32,
+    /// Number of the system call.
+    pub syscall: u32,
+    /// Its first argument.
+    pub argument: u64,
+}
+
 /// All descriptors that were named while recording.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NamedDescriptors {
@@ -146,16 +157,12 @@ impl NamedDescriptors {
         self.calls.contains(&syscall) || self.set_calls.contains(&syscall)
     }
 
-    /// What a system call with this first argument waited for at the end of a span of time, and whether that was
+    /// What a system call waited for at the end of a span of time, and whether that was
     /// something else earlier in the span; `None` if it waits for no descriptor, or for one that was never named. What
     /// was first seen later is taken to have been the same.
     #[must_use]
-    pub fn name_in(
-        &self,
-        pid: u32,
-        (syscall, argument): (u32, u64),
-        span: RangeInclusive<u64>,
-    ) -> Option<(&str, bool)> {
+    pub fn name_in(&self, call: CallOfWait, span: RangeInclusive<u64>) -> Option<(&str, bool)> {
+        let CallOfWait { pid, syscall, argument } = call;
         if self.set_calls.contains(&syscall) {
             let of = |set: &NamedSet| (set.pid, set.syscall, set.argument);
             let same = range_of(&self.sets, |set| of(set).cmp(&(pid, syscall, argument)));
@@ -269,7 +276,9 @@ mod tests {
     #[test]
     fn a_descriptor_has_the_name_of_its_time() {
         let names = names();
-        let at = |pid, syscall, argument, moment| names.name_in(pid, (syscall, argument), moment..=moment);
+        let at = |pid, syscall, argument, moment| {
+            names.name_in(CallOfWait { pid, syscall, argument }, moment..=moment)
+        };
         assert_eq!(at(7, 0, 3, 150), Some(("/a", false)));
         assert_eq!(at(7, 0, 3, 250), Some(("socket to 10.0.0.5:5432 (postgres 812)", false)));
         // Seen late, for instance because its first wait was long.
@@ -284,10 +293,10 @@ mod tests {
     #[test]
     fn a_span_with_several_names_has_the_last_one() {
         let names = names();
-        let of = |call, span| names.name_in(7, call, span);
-        assert_eq!(of((0, 3), 150..=250), Some(("socket to 10.0.0.5:5432 (postgres 812)", true)));
-        assert_eq!(of((7, 0x7fff_0000), 150..=350), Some(("poll of /b", true)));
-        assert_eq!(of((7, 0x7fff_0000), 20..=150), Some(("poll of /a", false)));
-        assert_eq!(of((7, 0x7fff_0008), 20..=150), None);
+        let of = |syscall, argument, span| names.name_in(CallOfWait { pid: 7, syscall, argument }, span);
+        assert_eq!(of(0, 3, 150..=250), Some(("socket to 10.0.0.5:5432 (postgres 812)", true)));
+        assert_eq!(of(7, 0x7fff_0000, 150..=350), Some(("poll of /b", true)));
+        assert_eq!(of(7, 0x7fff_0000, 20..=150), Some(("poll of /a", false)));
+        assert_eq!(of(7, 0x7fff_0008, 20..=150), None);
     }
 }

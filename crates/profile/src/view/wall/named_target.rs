@@ -3,6 +3,7 @@
 use super::{Part, other_name};
 use crate::off_cpu::{SyscallNumbering, Wait, WaitReason};
 use crate::profile::Profile;
+use perfdata::appendix::descriptors::CallOfWait;
 use perfdata::off_cpu::flag;
 use std::borrow::Cow;
 
@@ -33,7 +34,8 @@ impl<'p> NamedTarget<'p> {
         let syscall = wait.syscall.filter(|&syscall| names.takes_descriptor(syscall))?;
         let begin_ns = wait.sums.as_ref().map_or(0, |sums| sums.since_ns);
         let begin_ns = if begin_ns == 0 { wait.since_ns } else { begin_ns.min(wait.since_ns) };
-        match names.name_in(pid, (syscall, wait.args[0]), begin_ns..=wait.since_ns) {
+        let call = CallOfWait { pid, syscall, argument: wait.args[0] };
+        match names.name_in(call, begin_ns..=wait.since_ns) {
             Some((name, true)) if wait.stands_for() > 1 => Some(Self::OneOfSeveral(name)),
             Some((name, _)) if !is_bare(name) => Some(Self::One(name.into())),
             bare => {

@@ -4,6 +4,7 @@
 //! the process at the other end takes a look at all processes; a thread of its own does that, seldom.
 
 mod names;
+mod open_file;
 mod other_ends;
 mod sets;
 pub(crate) mod sockets;
@@ -12,19 +13,16 @@ use perfdata::appendix::descriptors::{NamedDescriptor, NamedDescriptors, NamedSe
 use rustc_hash::FxHashMap;
 use syscalls::table::CallTable;
 
-use crate::machine::proc;
-
 use super::layout::{OffCpuRecord, SiteSums};
 use super::proc_sampler::ProcSample;
 use super::registers::{syscall_of, user_sp};
 use names::name_of;
+use open_file::{OpenFile, open_file};
 use other_ends::OtherEnds;
-use sets::{SetCalls, UserStack};
+use sets::{SetCalls, UserStack, WaitingCall};
 
 /// More descriptors than these stay without name: a program that opens files all the time has no end of them.
 const MOST_NAMES: usize = 20_000;
-/// Of an epoll's descriptors so many are looked at.
-const MOST_MEMBERS: usize = 64;
 /// Of so many the other ends are looked for.
 const MOST_MEMBERS_FOLLOWED: usize = 8;
 /// The set at one place isn't looked at more often.
@@ -43,22 +41,6 @@ pub struct Descriptors {
     current_sets: FxHashMap<(u32, u32, u64), LookedAtSet>,
     seen_sets: Vec<SeenSet>,
     other_ends: OtherEnds,
-}
-
-/// What a link in `/proc/PID/fd` shows, and for epoll the descriptors it is for. Of a call of `poll` or `select` the
-/// link is its name.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct OpenFile {
-    link: String,
-    /// `None` for a single descriptor.
-    members: Option<Members>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Members {
-    count: usize,
-    /// Links of the first of them, by number.
-    links: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -83,16 +65,6 @@ struct LookedAtSet {
     /// Begin of the wait that was looked at.
     since_ns: u64,
     file: OpenFile,
-}
-
-/// The system call that a thread waited in.
-struct WaitingCall<'a> {
-    pid: u32,
-    syscall: Option<u32>,
-    /// Its first ones; of a sum only the first one is known.
-    args: [u64; 3],
-    since_ns: u64,
-    stack: UserStack<'a>,
 }
 
 impl Default for Descriptors {
@@ -222,25 +194,6 @@ impl Descriptors {
         sets.sort_by_key(|set| (set.pid, set.syscall, set.argument, set.since_ns));
         NamedDescriptors { calls, all, set_calls: set_calls.numbers(), sets }
     }
-}
-
-/// What a descriptor refers to now; `None` if it is closed or the process may not be looked at.
-fn open_file(pid: u32, number: u32) -> Option<OpenFile> {
-    let link = proc::descriptor_link(pid, number)?;
-    let members = (link == "anon_inode:[eventpoll]").then(|| epoll_members(pid, number));
-    Some(OpenFile { link, members })
-}
-
-// Source: linux v6.18 fs/eventpoll.c, ep_show_fdinfo: a line `tfd: N …` for each descriptor.
-fn epoll_members(pid: u32, number: u32) -> Members {
-    let info = dso::system_file::read_text(format!("/proc/{pid}/fdinfo/{number}")).unwrap_or_default();
-    let member = |line: &str| line.strip_prefix("tfd:")?.split_ascii_whitespace().next()?.parse().ok();
-    members(pid, &info.lines().filter_map(member).collect::<Vec<u32>>())
-}
-
-fn members(pid: u32, numbers: &[u32]) -> Members {
-    let links = numbers.iter().take(MOST_MEMBERS).filter_map(|&number| proc::descriptor_link(pid, number));
-    Members { count: numbers.len(), links: links.collect() }
 }
 
 #[cfg(test)]

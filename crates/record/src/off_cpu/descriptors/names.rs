@@ -1,6 +1,6 @@
 //! Names of sets of descriptors: those of an epoll, and those of a call of `poll` or `select`.
 
-use super::OpenFile;
+use super::open_file::OpenFile;
 
 /// The name of a descriptor or a set, by the names of the links.
 pub(super) fn name_of(file: &OpenFile, of_link: &dyn Fn(&str) -> String) -> String {
@@ -45,7 +45,7 @@ fn rank(name: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Members;
+    use super::super::open_file::Members;
     use super::*;
 
     fn set(kind: &str, links: &[&str]) -> OpenFile {

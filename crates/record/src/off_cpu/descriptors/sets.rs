@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt as _;
 
 use syscalls::table::CallTable;
 
-use super::{MOST_MEMBERS, OpenFile, WaitingCall, members};
+use super::open_file::{MOST_MEMBERS, OpenFile, members};
 
 /// Bytes of `struct pollfd`: an `int` and two `short`.
 const POLLFD_BYTES: usize = 8;
@@ -18,6 +18,17 @@ pub(super) struct UserStack<'a> {
     /// Address of the first byte.
     pub sp: u64,
     pub bytes: &'a [u8],
+}
+
+/// The system call that a thread waited in.
+#[derive(Debug)]
+pub(super) struct WaitingCall<'a> {
+    pub pid: u32,
+    pub syscall: Option<u32>,
+    /// Its first ones; of a sum only the first one is known.
+    pub args: [u64; 3],
+    pub since_ns: u64,
+    pub stack: UserStack<'a>,
 }
 
 /// How a call is given its descriptors.
