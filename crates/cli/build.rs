@@ -12,6 +12,33 @@ fn main() {
     println!("cargo::rerun-if-changed=crates/cli/build.rs");
     build(&sources, "tally_calls", "tally_preload");
     build(&sources, "tally_timers", "tally_timers");
+    name_commit();
+}
+
+/// An optimized build from a checkout knows its commit; `cargo xtask package` says more itself. Other builds don't ask,
+/// so that a commit alone links nothing again.
+fn name_commit() {
+    println!("cargo::rerun-if-env-changed=TALLY_BUILD");
+    if std::env::var_os("TALLY_BUILD").is_some() || variable("PROFILE") != "release" {
+        return;
+    }
+    let (Some(log), Some(commit)) =
+        (git(&["rev-parse", "--git-path", "logs/HEAD"]), git(&["rev-parse", "--short=12", "HEAD"]))
+    else {
+        return;
+    };
+    println!("cargo::rerun-if-changed={log}");
+    println!("cargo::rustc-env=TALLY_BUILD={} ({commit})", variable("CARGO_PKG_VERSION"));
+}
+
+/// One line that git prints about this checkout; `None` outside of one.
+fn git(args: &[&str]) -> Option<String> {
+    let folder = variable("CARGO_MANIFEST_DIR");
+    let run = Command::new("git").args(args).current_dir(&folder).output().ok()?;
+    // A copy of the sources inside another project's checkout has no commit of its own.
+    let is_ours = PathBuf::from(&folder).join(".git").exists();
+    let text = String::from_utf8(run.stdout).ok()?.trim().to_owned();
+    (run.status.success() && is_ours && !text.is_empty()).then_some(text)
 }
 
 /// One of the two shared objects.

@@ -12,6 +12,7 @@ pub mod perf_config;
 pub mod recording;
 pub mod shown_names;
 
+use crate::calls::preloaded_tracer::PreloadedTracer;
 use crate::cmd::Command;
 use clap::Parser;
 use clap::builder::styling::{AnsiColor, Styles};
@@ -50,15 +51,18 @@ pub struct Flags {
     pub command: Command,
 }
 
-/// The version; of a packaged program (`cargo xtask package`) also commit, machine and C library.
+/// The version; of an optimized build also the commit, of a packaged program (`cargo xtask package`) machine and C library.
 const VERSION: &str = match option_env!("TALLY_BUILD") {
     Some(build) => build,
     None => env!("CARGO_PKG_VERSION"),
 };
 
-/// What `tally --version` prints, without the line end.
+/// What `tally --version` prints, without the line end: the version, and the features that depend on the processor.
 pub fn version_line() -> String {
-    format!("tally {VERSION}")
+    let features =
+        [("bpf", true), ("calls", PreloadedTracer::is_there()), ("timers", !recording::TIMERS.is_empty())];
+    let signed = features.map(|(name, is_in)| format!(" {}{name}", if is_in { '+' } else { '-' }));
+    format!("tally {VERSION}{}", signed.concat())
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ mod observer;
 pub mod open;
 pub mod overhead;
 pub mod own_folder;
-mod preloaded_tracer;
+pub mod preloaded_tracer;
 pub mod probe_args;
 pub mod probe_filters;
 mod probe_selection;
