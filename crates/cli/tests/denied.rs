@@ -1,6 +1,8 @@
 //! Recording where the kernel gives no events: under docker's filter of system calls, with timers inside the program, or
 //! by short stops of threads that can have none.
 
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -34,6 +36,23 @@ fn denied_tally(filter: &Path, folder: &Path, args: &[&str]) -> Output {
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(errors.contains("blocked by seccomp"), "{errors}");
     output
+}
+
+/// A user without rights; ourselves unless we are root.
+fn as_nobody(program: &Path) -> Command {
+    const NOBODY: u32 = 65_534;
+    let mut command = Command::new(program);
+    if std::fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0) {
+        command.uid(NOBODY).gid(NOBODY);
+    }
+    command
+}
+
+/// A folder that any user may write to.
+fn open_folder(name: &str) -> PathBuf {
+    let folder = folder(name);
+    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o777)).expect("ours");
+    folder
 }
 
 /// Share of CPU time in `function`, percent, and the number of samples.
@@ -126,13 +145,14 @@ fn a_killed_tally_leaves_no_thread_stopped() {
     let folder = folder("killed");
     let Some(filter) = program("as_in_docker", &folder, &[]) else { return };
     let Some(ticks) = program("ticks", &folder, &[]) else { return };
-    let target = Target::start(&ticks, &["8"]);
+    let target = Target::start(&ticks, &["60"]);
     let pid = target.0.id();
-    for round in 0..10u32 {
+    for round in 0..100u64 {
         let mut tally = Command::new(&filter);
         tally.args([TALLY, "record", "-o", "perf.data", "-p", &pid.to_string()]);
         let mut tally = tally.current_dir(&folder).stderr(Stdio::null()).spawn().expect("the filter runs");
-        std::thread::sleep(Duration::from_millis(u64::from(150 + round * 37)));
+        // Spread over its start and some rounds of stops, at moments in no step with either.
+        std::thread::sleep(Duration::from_micros(20_000 + round.wrapping_mul(0x9e37_79b9) % 400_000));
         tally.kill().expect("ours to kill");
         tally.wait().expect("ours to wait for");
         std::thread::sleep(Duration::from_millis(20));
@@ -145,4 +165,118 @@ fn a_killed_tally_leaves_no_thread_stopped() {
     let (printed, code) = target.finish();
     assert_eq!(code, Some(7));
     assert!(printed.contains("interrupted 0"), "{printed}");
+}
+
+/// What `undisturbed` does in each of its modes.
+const MODES: [&str; 13] = [
+    "prof",
+    "timer",
+    "wait",
+    "fd",
+    "blocked",
+    "raw",
+    "altstack",
+    "vfork",
+    "clone",
+    "threads",
+    "exec",
+    "setuid",
+    "interrupted",
+];
+
+/// Each mode prints and returns under docker's filter, recorded by nobody, what it does alone.
+fn is_undisturbed(name: &str, more: &[&str]) {
+    let folder = open_folder(name);
+    let Some(filter) = program("as_in_docker", &folder, &[]) else { return };
+    let Some(undisturbed) = program("undisturbed", &folder, more) else { return };
+    for mode in MODES {
+        // Only root can change its user.
+        let start = if mode == "setuid" { Command::new::<&Path> } else { as_nobody };
+        let alone = start(&undisturbed).arg(mode).output().expect("it starts");
+        let mut recorded = start(&filter);
+        recorded.args([TALLY, "record", "--off-cpu", "-o", "perf.data", "--"]).arg(&undisturbed).arg(mode);
+        let recorded = recorded.current_dir(&folder).output().expect("the filter runs");
+        let errors = String::from_utf8_lossy(&recorded.stderr);
+        assert!(errors.contains("blocked by seccomp"), "{mode}: {errors}");
+        let [printed, wanted] = [&recorded, &alone].map(|run| String::from_utf8_lossy(&run.stdout));
+        assert_eq!(printed, wanted, "{mode}: {errors}");
+        assert_eq!([recorded.status.code(), alone.status.code()], [Some(7); 2], "{mode}");
+    }
+}
+
+#[test]
+#[ignore = "live: records under a filter of system calls"]
+fn timers_inside_disturb_no_program() {
+    is_undisturbed("undisturbed", &[]);
+}
+
+#[test]
+#[ignore = "live: records under a filter of system calls"]
+fn stops_from_outside_disturb_no_program() {
+    is_undisturbed("undisturbed-static", &["-static"]);
+}
+
+/// Lines of the text of a recording.
+fn records(folder: &Path) -> Vec<String> {
+    let dump = Command::new(TALLY).args(["dump", "-i", "perf.data"]).current_dir(folder).output();
+    String::from_utf8_lossy(&dump.expect("tally runs").stdout).lines().map(str::to_owned).collect()
+}
+
+#[test]
+#[ignore = "live: records under a filter of system calls"]
+fn each_process_of_a_storm_is_counted_once_with_its_cpu_time() {
+    let folder = open_folder("storm");
+    let Some(filter) = program("as_in_docker", &folder, &[]) else { return };
+    let Some(forks) = program("forks", &folder, &[]) else { return };
+    denied_tally(
+        &filter,
+        &folder,
+        &["record", "-o", "perf.data", "--", &forks.to_string_lossy(), "500", "8"],
+    );
+    let records = records(&folder);
+    let begun = records.iter().filter(|line| line.starts_with("fork ")).count();
+    assert_eq!(begun, 501, "the command and its children");
+}
+
+#[test]
+#[ignore = "live: records under a filter of system calls"]
+fn a_thread_that_blocks_the_timers_signal_is_sampled_by_stops() {
+    let folder = open_folder("blocks");
+    let Some(filter) = program("as_in_docker", &folder, &[]) else { return };
+    let Some(undisturbed) = program("undisturbed", &folder, &[]) else { return };
+    let output = denied_tally(
+        &filter,
+        &folder,
+        &["record", "-o", "perf.data", "--", &undisturbed.to_string_lossy(), "raw"],
+    );
+    assert!(String::from_utf8_lossy(&output.stderr).contains("block the timers' signal"), "{output:?}");
+    let (share, samples) = share_of("compute", &folder);
+    assert!(share > 40.0 && samples >= 3, "{share} % of {samples}");
+}
+
+#[test]
+#[ignore = "live: records under a filter of system calls"]
+fn a_process_that_a_debugger_has_is_sampled_after_the_debugger_lets_it_go() {
+    let folder = folder("debugged");
+    let Some(filter) = program("as_in_docker", &folder, &[]) else { return };
+    let Some(ticks) = program("ticks", &folder, &[]) else { return };
+    let target = Target::start(&ticks, &["12"]);
+    let pid = target.0.id().to_string();
+    let mut debugger = Command::new("gdb");
+    debugger.args(["-q", "-batch", "-p", &pid, "-ex", "shell sleep 2", "-ex", "detach"]);
+    let Ok(mut debugger) = debugger.stdout(Stdio::null()).stderr(Stdio::null()).spawn() else {
+        println!("skipped: there is no gdb");
+        return;
+    };
+    let status = || std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let begin = Instant::now();
+    while status().contains("TracerPid:\t0\n") && begin.elapsed() < Duration::from_secs(10) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let output =
+        denied_tally(&filter, &folder, &["record", "-o", "perf.data", "-p", &pid, "--", "sleep", "9"]);
+    debugger.wait().expect("ours to wait for");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("gdb (process "), "{output:?}");
+    assert_eq!(target.finish().1, Some(7));
+    assert!(share_of("compute", &folder).1 >= 1);
 }

@@ -97,6 +97,23 @@ pub fn status(tid: u32) -> Option<TaskStatus> {
     parse_status(&system_file::read(format!("/proc/{tid}/status")).ok()?)
 }
 
+/// The process that traces a thread, such as a debugger; `None` without one, or if it isn't ours to see.
+#[must_use]
+pub fn tracer_of(tid: u32) -> Option<u32> {
+    let status = system_file::read_text(format!("/proc/{tid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("TracerPid:"))?;
+    line.trim().parse().ok().filter(|&pid| pid != 0)
+}
+
+/// True if a thread blocks a signal.
+#[must_use]
+pub fn blocks_signal(tid: u32, signal: u32) -> bool {
+    let status = system_file::read_text(format!("/proc/{tid}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("SigBlk:"));
+    let mask = line.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    mask >> (signal - 1) & 1 == 1
+}
+
 /// All process ids now, ascending.
 #[must_use]
 pub fn pids() -> Vec<u32> {

@@ -1,7 +1,9 @@
 //! The file shared with preloaded timers, from the side that reads it. Its layout is `tracer::layout::slots`.
 
+use std::cell::Cell;
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,12 +15,14 @@ use tracer::layout::slots::*;
 pub struct SharedSlots {
     base: NonNull<u8>,
     count: usize,
+    /// Brief records that were handed over before the last look for them.
+    seen_brief: Cell<u64>,
 }
 
 /// A record that was taken out of its slot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SlotRecord {
-    /// The words of its head.
+    /// The words of its head; registers of a brief record are 0.
     pub words: Vec<u64>,
     /// What follows: stack or text.
     pub bytes: Vec<u8>,
@@ -46,7 +50,7 @@ impl SharedSlots {
             return Err(io::Error::last_os_error());
         }
         let base = NonNull::new(base.cast::<u8>()).ok_or(io::ErrorKind::InvalidData)?;
-        let slots = Self { base, count };
+        let slots = Self { base, count, seen_brief: Cell::new(0) };
         slots.word(PERIOD_WORD).store(period_ns, Ordering::Relaxed);
         slots.word(COUNT_WORD).store(count as u64, Ordering::Relaxed);
         slots.word(0).store(MAGIC, Ordering::Release);
@@ -75,10 +79,21 @@ impl SharedSlots {
         self.word(STATES_AT / 8 + index)
     }
 
+    /// Indices of all slots that may be in use, brief ones after the others.
+    fn in_use(&self) -> Range<usize> {
+        let handed_over = self.word(BRIEF_WORD).load(Ordering::Acquire);
+        let has_brief = self.seen_brief.replace(handed_over) != handed_over;
+        0..if has_brief { self.all() } else { self.count }
+    }
+
+    fn all(&self) -> usize {
+        self.count + BRIEF_COUNT
+    }
+
     /// Takes all complete records out, in no order.
     #[must_use]
     pub fn take(&self) -> Vec<SlotRecord> {
-        let ready = (0..self.count).filter(|&at| self.state(at).load(Ordering::Acquire) == READY);
+        let ready = self.in_use().filter(|&at| self.state(at).load(Ordering::Acquire) == READY);
         ready
             .map(|at| {
                 let record = self.copy(at);
@@ -90,7 +105,7 @@ impl SharedSlots {
 
     /// Gives back the slots whose writers were killed, by their thread's id.
     pub fn free_those_of(&self, is_gone: impl Fn(u32) -> bool) {
-        for at in 0..self.count {
+        for at in 0..self.all() {
             let state = self.state(at).load(Ordering::Relaxed);
             if state & 0xff == WRITING && is_gone((state >> 8) as u32) {
                 let _ = self.state(at).compare_exchange(state, FREE, Ordering::Relaxed, Ordering::Relaxed);
@@ -100,19 +115,30 @@ impl SharedSlots {
 
     fn copy(&self, index: usize) -> SlotRecord {
         const WORDS: usize = word::REGS + REGISTERS;
+        if let Some(brief) = index.checked_sub(self.count) {
+            let from = brief_at(self.count) + brief * BRIEF_BYTES;
+            let mut words = self.words(from, word::REGS);
+            words.resize(WORDS, 0);
+            return SlotRecord { words, bytes: Vec::new() };
+        }
         let from = slots_at(self.count) + index * SLOT_BYTES;
-        let read = |at: usize| {
-            let word = self.at(from + at * 8).cast::<u64>();
-            // SAFETY: within the slot and aligned; volatile, because a faulty writer may still change it.
-            unsafe { word.read_volatile() }
-        };
-        let words: Vec<u64> = (0..WORDS).map(read).collect();
+        let words = self.words(from, WORDS);
         let length = usize::try_from(words[word::BYTES]).unwrap_or(0).min(STACK_BYTES);
         let mut bytes = vec![0u8; length];
         let stack = self.at(from + HEAD_BYTES);
         // SAFETY: within the slot; the target is a vector of that length.
         unsafe { std::ptr::copy_nonoverlapping(stack, bytes.as_mut_ptr(), length) };
         SlotRecord { words, bytes }
+    }
+
+    /// The words at an offset of the mapping.
+    fn words(&self, from: usize, count: usize) -> Vec<u64> {
+        let read = |at: usize| {
+            let word = self.at(from + at * 8).cast::<u64>();
+            // SAFETY: within the slot and aligned; volatile, because a faulty writer may still change it.
+            unsafe { word.read_volatile() }
+        };
+        (0..count).map(read).collect()
     }
 }
 

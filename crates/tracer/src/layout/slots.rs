@@ -4,15 +4,19 @@
 //! ```text
 //! 0        header: words as below
 //! 4096     one word of state per slot
+//! after    one word of state per brief slot
+//! after    the brief slots, of BRIEF_BYTES each, page-aligned
 //! after    the slots, of SLOT_BYTES each, page-aligned
 //! ```
+//! Brief slots are for records without registers and stack, of which thousands of threads make as many at a time.
+//!
 //! A slot is claimed by one compare-and-swap and belongs to its writer until it is [`READY`]. So a thread killed in the
 //! middle loses its own slot only, and no order or lock is shared between threads or processes.
 //
 // Layout and source: written by `crate::timers`, read by `record::sys::slots`.
 
 /// First word of the file.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"tallytm1");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"tallytm2");
 /// Word of the header: the number of slots.
 pub const COUNT_WORD: usize = 1;
 /// Word of the header: CPU time between two samples of a thread, ns.
@@ -25,10 +29,16 @@ pub const UNTIMED_WORD: usize = 4;
 pub const ERRNO_WORD: usize = 5;
 /// Word of the header: calls that the timer interrupted and that were started again.
 pub const RESTARTED_WORD: usize = 6;
+/// Word of the header: brief records handed over. The reader looks for them only if it has changed.
+pub const BRIEF_WORD: usize = 7;
 /// Where the words of state begin.
 pub const STATES_AT: usize = 4096;
 /// Bytes of a slot.
 pub const SLOT_BYTES: usize = 36 << 10;
+/// Number of brief slots.
+pub const BRIEF_COUNT: usize = 1 << 14;
+/// Bytes of a brief slot: the words of a record's head before its registers.
+pub const BRIEF_BYTES: usize = word::REGS * 8;
 /// Bytes of a record before its stack.
 pub const HEAD_BYTES: usize = 512;
 /// Most bytes of stack (or text) in a record.
@@ -79,15 +89,23 @@ pub mod kind {
     pub const FORK: u64 = 5;
     /// A process calls its last functions; its mappings as in [`EXEC`].
     pub const LAST: u64 = 6;
+    /// A process ends at once, without its last functions.
+    pub const GONE: u64 = 7;
 }
 
 /// Number of registers in a record.
 pub const REGISTERS: usize = 33;
 
+/// Where the first brief slot begins.
+#[must_use]
+pub const fn brief_at(count: usize) -> usize {
+    (STATES_AT + (count + BRIEF_COUNT) * 8).next_multiple_of(4096)
+}
+
 /// Where the first slot begins.
 #[must_use]
 pub const fn slots_at(count: usize) -> usize {
-    (STATES_AT + count * 8).next_multiple_of(4096)
+    (brief_at(count) + BRIEF_COUNT * BRIEF_BYTES).next_multiple_of(4096)
 }
 
 /// Bytes of the whole file.
@@ -142,6 +160,7 @@ mod tests {
     #[test]
     fn slots_are_whole_pages_and_hold_a_whole_record() {
         assert!(slots_at(512).is_multiple_of(4096) && SLOT_BYTES.is_multiple_of(4096));
+        assert!(brief_at(512) >= STATES_AT + (512 + BRIEF_COUNT) * 8 && brief_at(512) < slots_at(512));
         const { assert!(HEAD_BYTES + STACK_BYTES <= SLOT_BYTES && (word::REGS + REGISTERS) * 8 <= HEAD_BYTES) };
     }
 }

@@ -78,6 +78,19 @@ extern "C" fn end() {
     }
 }
 
+/// Overrides the C library's function of this name, and ends the process as it does.
+#[unsafe(no_mangle)]
+extern "C" fn _exit(status: i32) -> ! {
+    slots::tell(kind::GONE);
+    sys::exit_group(status)
+}
+
+/// The C standard's name for it.
+#[unsafe(no_mangle)]
+extern "C" fn _Exit(status: i32) -> ! {
+    _exit(status)
+}
+
 #[used]
 #[unsafe(link_section = ".init_array")]
 static START: extern "C" fn() = start;

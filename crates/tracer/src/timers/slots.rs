@@ -1,5 +1,6 @@
 //! The shared file's slots, from the side that writes them.
 
+use core::ops::Range;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::layout::slots::*;
@@ -18,6 +19,7 @@ pub struct Slots {
 /// A claimed slot.
 pub struct Slot {
     slots: Slots,
+    /// Index of its word of state: brief slots follow the others.
     index: usize,
 }
 
@@ -56,14 +58,24 @@ impl Slots {
         self.header(STATES_AT / 8 + index)
     }
 
-    /// A slot for this thread; else the record is counted as lost.
+    /// A slot with room for a stack, for this thread; else the record is counted as lost.
     pub fn claim(self) -> Option<Slot> {
+        // From the front, so that few pages are in use; neighbours begin at different slots.
+        self.claim_in(0..self.count, 16)
+    }
+
+    /// A slot for a record without registers and stack; else it is counted as lost.
+    pub fn claim_brief(self) -> Option<Slot> {
+        self.claim_in(self.count..self.count + BRIEF_COUNT, BRIEF_COUNT)
+    }
+
+    /// Threads begin to search at one of the first `spread` slots.
+    fn claim_in(self, range: Range<usize>, spread: usize) -> Option<Slot> {
         const TRIES: usize = 1024;
         let tid = sys::tid() as usize;
         let writing = WRITING | (tid as u64) << 8;
-        for attempt in 0..TRIES.min(self.count) {
-            // From the front, so that few pages are in use; neighbours begin at different slots.
-            let index = (tid % 16 + attempt) % self.count;
+        for attempt in 0..TRIES.min(range.len()) {
+            let index = range.start + (tid % spread + attempt) % range.len();
             let claim = |state: &AtomicU64| {
                 state.compare_exchange(FREE, writing, Ordering::Acquire, Ordering::Relaxed)
             };
@@ -78,17 +90,24 @@ impl Slots {
 
 impl Slot {
     fn at(&self) -> usize {
-        self.slots.base + slots_at(self.slots.count) + self.index * SLOT_BYTES
+        let Slots { base, count } = self.slots;
+        match self.index.checked_sub(count) {
+            Some(brief) => base + brief_at(count) + brief * BRIEF_BYTES,
+            None => base + slots_at(count) + self.index * SLOT_BYTES,
+        }
     }
 
     /// Sets a word of the head.
     pub fn set(&mut self, word: usize, value: u64) {
-        // SAFETY: within the slot, which is this thread's until it is ready.
+        // SAFETY: within the slot, which is this thread's until it is ready; registers are set in slots with a stack only.
         unsafe { ((self.at() + word * 8) as *mut u64).write(value) };
     }
 
-    /// Room for the stack.
+    /// Room for the stack; none in a brief slot.
     pub fn room(&mut self) -> &mut [u8] {
+        if self.index >= self.slots.count {
+            return &mut [];
+        }
         // SAFETY: as above; the borrow ends before the slot is handed over.
         unsafe { core::slice::from_raw_parts_mut((self.at() + HEAD_BYTES) as *mut u8, STACK_BYTES) }
     }
@@ -108,12 +127,15 @@ impl Slot {
     /// Hands it to the reader.
     pub fn hand_over(self) {
         self.slots.state(self.index).store(READY, Ordering::Release);
+        if self.index >= self.slots.count {
+            self.slots.header(BRIEF_WORD).fetch_add(1, Ordering::Release);
+        }
     }
 }
 
 /// A record without content.
 pub fn tell(kind: u64) {
-    let Some(mut slot) = Slots::of_process().and_then(Slots::claim) else { return };
+    let Some(mut slot) = Slots::of_process().and_then(Slots::claim_brief) else { return };
     slot.stamp(kind);
     slot.set(word::PARENT, u64::from(timer::parent()));
     stamp_queue(&mut slot);

@@ -47,6 +47,10 @@ pub enum Notice {
     TimersReplacedByStops,
     /// Events are denied: why, and what allows them. Running threads are stopped to sample them.
     ByStops(String, String),
+    /// A debugger, by name and process id, has the target at the start.
+    TracedBy(String, u32),
+    /// Threads that block the signal of their timer, and are sampled by stops.
+    TimersBlocked(u64),
     /// Stops that the kernel refused.
     StopsRefused(u64),
     /// System calls that a stop had ended with `EINTR`, and that were made again.

@@ -104,9 +104,8 @@ impl Timers {
             for task in found {
                 self.meet(task, out);
             }
-            for (gone, seen_ns) in self.clocks.look(out) {
-                self.maker.exit(gone, seen_ns, out);
-            }
+            let gone = self.clocks.look(out);
+            self.end_unseen(&gone, out);
         }
         for record in self.stops.take_late() {
             self.take(&record, out);
@@ -128,8 +127,11 @@ impl Timers {
     /// The target has ended: the last records, all clocks stop.
     pub fn finish(mut self, end_ns: u64, out: &mut Vec<u8>, notices: &mut Vec<Notice>) {
         self.take_records(out);
-        self.clocks.finish(end_ns, out);
-        let StopCounts { samples, refused, restarted } = self.stops.finish();
+        self.clocks.finish(&self.roots, end_ns, out);
+        let StopCounts { samples, refused, restarted, blocking } = self.stops.finish();
+        if blocking > 0 {
+            notices.push(Notice::TimersBlocked(blocking));
+        }
         if refused > 0 {
             notices.push(Notice::StopsRefused(refused));
         }
@@ -149,6 +151,18 @@ impl Timers {
             (true, _) => {}
             (false, 0) => notices.push(Notice::TimersNotLoaded),
             (false, _) => notices.push(Notice::TimersReplacedByStops),
+        }
+    }
+
+    /// Closes the clocks of threads that are gone, after the last records that these have handed out.
+    fn end_unseen(&mut self, gone: &[PidTid], out: &mut Vec<u8>) {
+        if !gone.is_empty() {
+            self.take_records(out);
+        }
+        for &task in gone {
+            if let Some(seen_ns) = self.clocks.end_unseen(task.tid, out) {
+                self.maker.exit(task, seen_ns, out);
+            }
         }
     }
 
@@ -175,8 +189,11 @@ impl Timers {
             kind::EXEC => self.exec(&of, &record.bytes, out),
             kind::FORK => {
                 self.processes.fork(of.task.pid, of.parent);
-                self.maker.fork(of.task, of.parent, of.time_ns, out);
-                self.clocks.begin(of.task, of.time_ns, of.cpu_ns);
+                // A child that waited long for a CPU was found before it could report itself.
+                if !self.clocks.is_found(of.task.tid) {
+                    self.maker.fork(of.task, of.parent, of.time_ns, out);
+                    self.clocks.begin(of.task, of.time_ns, of.cpu_ns);
+                }
             }
             kind::THREAD => self.thread(&of, out),
             kind::SAMPLE => self.sample(&of, record, out),
@@ -190,6 +207,13 @@ impl Timers {
                 self.map(of.task.pid, text, of.time_ns, out);
                 self.clocks.seen(of.task.tid, of.time_ns, of.cpu_ns);
                 self.clocks.queued(of.task.tid, of.queue);
+            }
+            kind::GONE => {
+                self.clocks.queued(of.task.tid, of.queue);
+                self.clocks.seen(of.task.tid, of.time_ns, of.cpu_ns);
+                for task in self.clocks.end_process(of.task.pid, of.time_ns, out) {
+                    self.maker.exit(task, of.time_ns, out);
+                }
             }
             _ => {}
         }
@@ -234,6 +258,10 @@ impl Timers {
     /// A thread of which no timer has reported: its process may be static, or clear its environment.
     fn meet(&mut self, task: PidTid, out: &mut Vec<u8>) {
         let PidTid { pid, tid } = task;
+        // One that has ended, and nobody has waited for yet, may have had its clock.
+        if !proc::is_alive(tid) {
+            return;
+        }
         let leader = PidTid::leader(pid);
         let time_ns = Clock::Monotonic.now_ns();
         if !self.processes.is_known(pid) {

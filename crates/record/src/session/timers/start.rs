@@ -12,6 +12,7 @@ use perfdata::Attr;
 use perfdata::abi::*;
 use tracer::layout::slots::{FILE_VARIABLE, STACK_BYTES};
 
+use super::stop_sampler::StopAccess;
 use super::{PERIOD_NS, stop_sampler};
 use crate::accounting::summary::Notice;
 use crate::files::output_file;
@@ -31,7 +32,7 @@ use crate::sys::{Counter, CounterPlace, SharedSlots, mem};
 pub struct Preparation {
     /// For a command; a running process can't be given a library.
     preloaded: Option<(SharedSlots, ScratchFolder)>,
-    notice: Notice,
+    notices: Vec<Notice>,
 }
 
 /// The id in the file of a plan's opened event: far from the kernel's.
@@ -61,18 +62,25 @@ pub fn prepare(opts: &RecordOpts) -> Option<Preparation> {
     let count = (proc::online_cpus().len() * 64).clamp(512, 4096);
     let slots = SharedSlots::create(&file, count, PERIOD_NS).ok()?;
     let (why, remedy) = reason_and_remedy(&denied);
-    Some(Preparation { preloaded: Some((slots, folder)), notice: Notice::ByTimers(why, remedy) })
+    Some(Preparation { preloaded: Some((slots, folder)), notices: vec![Notice::ByTimers(why, remedy)] })
 }
 
 /// For processes that run already, where they may be stopped.
 fn prepare_stops(opts: &RecordOpts) -> Option<Preparation> {
     let denied = refusal()?;
     let first = *opts.target.threads().ok()?.first()?;
-    if !stop_sampler::may_stop(first) {
-        return None;
-    }
+    let tracer = match stop_sampler::access_to(first) {
+        StopAccess::Granted => None,
+        StopAccess::TracedBy(pid) => Some(pid),
+        StopAccess::Denied => return None,
+    };
     let (why, remedy) = reason_and_remedy(&denied);
-    Some(Preparation { preloaded: None, notice: Notice::ByStops(why, remedy) })
+    let mut notices = vec![Notice::ByStops(why, remedy)];
+    notices.extend(tracer.map(|pid| {
+        let comm = proc::status(pid).map(|status| String::from_utf8_lossy(&status.comm).into_owned());
+        Notice::TracedBy(comm.unwrap_or_default(), pid)
+    }));
+    Some(Preparation { preloaded: None, notices })
 }
 
 /// Why events are denied, and the one command that allows them.
@@ -162,6 +170,6 @@ pub fn setup(opts: &RecordOpts, preparation: &Preparation) -> (RecordOpts, Setup
     let events = if opts.events.is_empty() { vec![setup::cpu_clock()] } else { opts.events.clone() };
     let plan = plan(&opts, &events, &offer);
     let opened = OpenedEvents::without_events((0..plan.opened.len()).map(|at| (event_id(at), at)).collect());
-    let notices = vec![preparation.notice.clone()];
+    let notices = preparation.notices.clone();
     (opts, Setup { plan, opened, notices, events, kernel: false, trace: None })
 }

@@ -34,6 +34,9 @@ const PATIENCE: Duration = Duration::from_micros(300);
 /// Threads stopped one after another in one round.
 const MOST_IN_ROUND: usize = 64;
 
+/// The signal of the timers, which a program can block only without its C library.
+const TIMER_SIGNAL: u32 = 33;
+
 const PC: usize = if cfg!(target_arch = "x86_64") { 8 } else { 32 };
 const SP: usize = if cfg!(target_arch = "x86_64") { 7 } else { 31 };
 
@@ -43,6 +46,8 @@ pub(super) struct StopCandidate {
     pub(super) task: PidTid,
     pub(super) cpu_ns: u64,
     pub(super) sampled_ns: u64,
+    /// It has a timer, which does not report.
+    pub(super) is_silent: bool,
 }
 
 /// Stops threads and copies registers and stacks.
@@ -53,6 +58,8 @@ pub(super) struct StopSampler {
     /// Threads that had to wait for a CPU before they could stop.
     stopping: Vec<(StoppingThread, StopCandidate)>,
     rest_until: FxHashMap<u32, Instant>,
+    /// Threads with a silent timer, and whether they block its signal.
+    silent: FxHashMap<u32, bool>,
     /// The last round, and the pause after it.
     round: Option<(Instant, Duration)>,
     counts: StopCounts,
@@ -67,6 +74,8 @@ pub(super) struct StopCounts {
     pub(super) refused: u64,
     /// System calls made again because a stop had ended them.
     pub(super) restarted: u64,
+    /// Threads that block the signal of their timer.
+    pub(super) blocking: u64,
 }
 
 impl StopSampler {
@@ -84,6 +93,7 @@ impl StopSampler {
             self.take_late();
             std::thread::sleep(Duration::from_millis(1));
         }
+        self.counts.blocking = self.silent.values().filter(|blocks| **blocks).count() as u64;
         self.counts
     }
 
@@ -110,6 +120,10 @@ impl StopSampler {
                 && runs(of.task)
         };
         let due: Vec<StopCandidate> = candidates.iter().filter(is_due).take(MOST_IN_ROUND).copied().collect();
+        for silent in due.iter().filter(|of| of.is_silent) {
+            let tid = silent.task.tid;
+            self.silent.entry(tid).or_insert_with(|| proc::blocks_signal(tid, TIMER_SIGNAL));
+        }
         let records = due.iter().filter_map(|of| self.sample(of)).collect();
         self.round = Some((now, super::rest_after(begin_cpu_ns)));
         records
@@ -159,13 +173,24 @@ impl StopSampler {
     }
 }
 
-/// True if one thread of this process may be stopped: asked of one that lives.
-pub(super) fn may_stop(tid: u32) -> bool {
+/// Whether a thread may be stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum StopAccess {
+    /// It may.
+    Granted,
+    /// Not before this process, a debugger, lets it go.
+    TracedBy(u32),
+    /// The system forbids it, or the thread is gone.
+    Denied,
+}
+
+/// Tries it with one living thread.
+pub(super) fn access_to(tid: u32) -> StopAccess {
     let begin = Instant::now();
     match stop::stop(tid, || begin.elapsed() < Duration::from_millis(20)) {
         StopAttempt::Stopped(stopped) => {
             stopped.restart_interrupted_call();
-            true
+            StopAccess::Granted
         }
         StopAttempt::Stopping(thread) => {
             let waits = Instant::now();
@@ -176,9 +201,9 @@ pub(super) fn may_stop(tid: u32) -> bool {
                 }
                 std::thread::sleep(Duration::from_millis(1));
             }
-            true
+            StopAccess::Granted
         }
-        StopAttempt::Refused(_) => false,
+        StopAttempt::Refused(_) => proc::tracer_of(tid).map_or(StopAccess::Denied, StopAccess::TracedBy),
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::machine::proc;
 use crate::off_cpu::layout::flag;
 use crate::off_cpu::proc_sampler::{Memories, ThreadFiles};
 use crate::off_cpu::{Encoder, OffCpuRecord};
@@ -82,15 +83,22 @@ impl ThreadClocks {
         );
     }
 
+    /// True for a thread that was found before a timer in it reported.
+    pub(super) fn is_found(&self, tid: u32) -> bool {
+        self.clocks.get(&tid).is_some_and(|clock| !clock.has_timer)
+    }
+
     /// Living threads that no timer samples, with their CPU time now.
     pub(super) fn without_timer(&mut self) -> Vec<StopCandidate> {
-        let untimed = self.clocks.iter_mut().filter(|(_, clock)| !clock.has_timer);
+        let untimed =
+            self.clocks.iter_mut().filter_map(|(tid, clock)| clock.needs_stops().then_some((tid, clock)));
         let candidate = |(&tid, clock): (&u32, &mut ThreadClock)| {
             let task = PidTid { pid: clock.pid, tid };
             let candidate = |clock: &ThreadClock| StopCandidate {
                 task,
                 cpu_ns: clock.cpu_ns,
                 sampled_ns: clock.sampled_ns,
+                is_silent: clock.is_silent && clock.has_timer,
             };
             clock.sum_up(tid).then(|| candidate(clock))
         };
@@ -133,11 +141,27 @@ impl ThreadClocks {
         self.close(tid, time_ns, flag::EXITED, out);
     }
 
-    /// All clocks stop.
-    pub(super) fn finish(mut self, end_ns: u64, out: &mut Vec<u8>) {
-        let mut tids: Vec<u32> = self.clocks.keys().copied().collect();
+    /// A process has ended, with all its threads, which are returned.
+    pub(super) fn end_process(&mut self, pid: u32, time_ns: u64, out: &mut Vec<u8>) -> Vec<PidTid> {
+        let its = self.clocks.iter().filter(|(_, clock)| clock.pid == pid);
+        let mut tids: Vec<u32> = its.map(|(tid, _)| *tid).collect();
         tids.sort_unstable();
-        tids.into_iter().for_each(|tid| self.close(tid, end_ns, flag::OPEN_RIGHT, out));
+        tids.iter().for_each(|&tid| self.close(tid, time_ns, flag::EXITED, out));
+        tids.into_iter().map(|tid| PidTid { pid, tid }).collect()
+    }
+
+    /// All clocks stop: of the command, and of threads that live, at the end, others when they were seen last.
+    pub(super) fn finish(mut self, roots: &Roots, end_ns: u64, out: &mut Vec<u8>) {
+        let mut open: Vec<(u32, u32, u64)> =
+            self.clocks.iter().map(|(tid, clock)| (*tid, clock.pid, clock.seen_ns)).collect();
+        open.sort_unstable();
+        for (tid, pid, seen_ns) in open {
+            if roots.is_command(pid) || proc::is_alive(tid) {
+                self.close(tid, end_ns, flag::OPEN_RIGHT, out);
+            } else {
+                self.close(tid, seen_ns.min(end_ns), flag::EXITED, out);
+            }
+        }
     }
 
     fn close(&mut self, tid: u32, end_ns: u64, how: u32, out: &mut Vec<u8>) {
@@ -162,8 +186,15 @@ impl ThreadClocks {
         again
     }
 
-    /// A round of looks; the threads that have ended unseen, with the last moment they were seen at.
-    pub(super) fn look(&mut self, out: &mut Vec<u8>) -> Vec<(PidTid, u64)> {
+    /// A thread has ended unseen: its life is until it was seen last, which is returned. `None` if it has no clock.
+    pub(super) fn end_unseen(&mut self, tid: u32, out: &mut Vec<u8>) -> Option<u64> {
+        let seen_ns = self.clocks.get(&tid)?.seen_ns;
+        self.close(tid, seen_ns, flag::EXITED, out);
+        Some(seen_ns)
+    }
+
+    /// A round of looks; the threads that have ended unseen.
+    pub(super) fn look(&mut self, out: &mut Vec<u8>) -> Vec<PidTid> {
         let (begin, begin_cpu_ns) = (Instant::now(), time::thread_cpu_ns());
         // Where CPUs are short, tally runs when the target stops running: looks at that moment would show the beginnings
         // of waits only. So looks that come late begin no wait, unless all do.
@@ -178,11 +209,10 @@ impl ThreadClocks {
                 clock.look(tid, is_fair, &mut self.memories, encoder, out);
             }
             if !alive {
-                gone.push((PidTid { pid: clock.pid, tid }, clock.seen_ns));
+                gone.push(PidTid { pid: clock.pid, tid });
             }
         }
-        gone.iter().for_each(|&(task, seen_ns)| self.close(task.tid, seen_ns, flag::EXITED, out));
-        self.memories.retain(|pid, _| gone.iter().all(|(task, _)| task.tid != *pid));
+        self.memories.retain(|pid, _| gone.iter().all(|task| task.tid != *pid));
         self.interval = super::rest_after(begin_cpu_ns);
         gone
     }

@@ -98,6 +98,16 @@ impl std::fmt::Display for Notice {
                 "sampling by short stops of running threads ({why}): up to 100 samples per CPU-second, at most 1 % of a \
                  thread's time, no kernel frames, waits estimated by looks at /proc · exact with: {remedy}"
             ),
+            Self::TracedBy(name, pid) => {
+                write!(
+                    f,
+                    "{name} (process {pid}) traces the target: there are no CPU samples until it detaches"
+                )
+            }
+            Self::TimersBlocked(count) => write!(
+                f,
+                "{count} threads block the timers' signal (33): they were stopped for some µs to sample them"
+            ),
             Self::StopsRefused(count) => write!(
                 f,
                 "{count} samples are missing because a thread could not be stopped: a debugger has it, or \

@@ -11,6 +11,9 @@ use crate::off_cpu::proc_sampler as look;
 use crate::off_cpu::proc_sampler::{Memories, ProcSample, ThreadFiles};
 use crate::sys::time::Clock;
 
+/// CPU time without a sample after which a timer is silent, ns.
+const SILENT_NS: u64 = 12 * super::super::PERIOD_NS;
+
 #[derive(Debug)]
 pub(super) struct ThreadClock {
     pub(super) pid: u32,
@@ -23,6 +26,8 @@ pub(super) struct ThreadClock {
     pub(super) sampled_ns: u64,
     /// A timer inside reports it.
     pub(super) has_timer: bool,
+    /// Its timer has not reported it for long: the program blocks the timer's signal, or there was no room.
+    pub(super) is_silent: bool,
     /// Time in the run queue, at the first and the last look.
     pub(super) queue_ns: Option<(u64, u64)>,
     pub(super) runs: (u64, u64),
@@ -55,6 +60,7 @@ impl ThreadClock {
             cpu_ns,
             sampled_ns: cpu_ns,
             has_timer: true,
+            is_silent: false,
             queue_ns: None,
             runs: (0, 0),
             seen_ns: time_ns,
@@ -90,6 +96,12 @@ impl ThreadClock {
         self.queued(queue_ns, runs);
         self.seen_ns = self.seen_ns.max(now_ns);
         true
+    }
+
+    /// True if samples of it have to come from outside.
+    pub(super) fn needs_stops(&mut self) -> bool {
+        self.is_silent |= self.cpu_ns.saturating_sub(self.sampled_ns) >= SILENT_NS;
+        !self.has_timer || self.is_silent
     }
 
     /// One look at where it is.
