@@ -15,7 +15,7 @@ fn main() {
     name_commit();
 }
 
-/// An optimized build from a checkout knows its commit; `cargo xtask package` says more itself. Other builds don't ask,
+/// An optimized build from a checkout knows its commit; `cargo xtask package` names more itself. Other builds don't ask,
 /// so that a commit alone links nothing again.
 fn name_commit() {
     println!("cargo::rerun-if-env-changed=TALLY_BUILD");

@@ -37,7 +37,7 @@ __attribute__((noinline)) static void compute(long ms) {
         for (volatile int i = 0; i < 2000; i++) continue;
 }
 
-static void say(const char *what, int holds) { printf("%s: %s\n", what, holds ? "yes" : "NO"); }
+static void check(const char *what, int holds) { printf("%s: %s\n", what, holds ? "yes" : "NO"); }
 
 static void on(int number, void (*handler)(int)) {
     struct sigaction action = {.sa_handler = handler};
@@ -50,7 +50,7 @@ static void prof(void) {
     struct itimerval often = {{0, 20000}, {0, 20000}};
     setitimer(ITIMER_PROF, &often, NULL);
     compute(1000);
-    say("20 to 80 signals of SIGPROF", ticks >= 20 && ticks <= 80);
+    check("20 to 80 signals of SIGPROF", ticks >= 20 && ticks <= 80);
 }
 
 // So do timers with signals of its own choice, real-time ones too.
@@ -65,7 +65,7 @@ static void timer(void) {
     }
     compute(1000);
     for (int i = 0; i < 3; i++) timer_delete(timers[i]);
-    say("at least 60 signals of its timers", ticks >= 60);
+    check("at least 60 signals of its timers", ticks >= 60);
 }
 
 static void *send_values(void *to) {
@@ -148,10 +148,10 @@ static void altstack(void) {
     compute(300);
     raise(SIGUSR1);
     compute(300);
-    say("handler on its own stack", is_on_stack);
+    check("handler on its own stack", is_on_stack);
     stack_t after;
     sigaltstack(NULL, &after);
-    say("same stack afterwards", after.ss_sp == low && after.ss_size == (size_t)size && !after.ss_flags);
+    check("same stack afterwards", after.ss_sp == low && after.ss_size == (size_t)size && !after.ss_flags);
 }
 
 extern char **environ;

@@ -11,8 +11,8 @@ use crate::off_cpu::proc_sampler as look;
 use crate::off_cpu::proc_sampler::{Memories, ProcSample, ThreadFiles};
 use crate::sys::time::Clock;
 
-/// CPU time without a sample after which a timer is silent, ns.
-const SILENT_NS: u64 = 12 * super::super::PERIOD_NS;
+/// CPU time without a sample after which a timer is silent, ns: twelve of its periods.
+const SILENT_NS: u64 = 48_000_000;
 
 #[derive(Debug)]
 pub(super) struct ThreadClock {
