@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: (MIT OR Apache-2.0) */
 /*
- * The frames of CPython's interpreter at a sample, and where a thread leaves its CPU.
+ * The frames of CPython's interpreter at a sample, and where a thread leaves its CPU. At samples also the callers of
+ * Go's runtime (goroutine.h).
  *
  * At both moments the thread stands still: what is copied here is never torn. Copied are pointers to code objects
  * and instructions only; user space reads the names behind them, once.
@@ -126,7 +127,7 @@ INLINE void put_head(struct py_ring *ring, u64 header, u64 now, struct task_stru
 	put(ring, at + 3, word);
 }
 
-/* Asks user space whether this process runs Python: less and less often. */
+/* Asks user space whether this process runs Python or Go: less and less often. */
 INLINE void ask(struct py_ring *ring, struct task_struct___py *task, u64 mm, u64 now)
 {
 	u32 at = task->tgid & (SLOTS - 1);
@@ -150,6 +151,8 @@ INLINE void ask(struct py_ring *ring, struct task_struct___py *task, u64 mm, u64
 	put_head(ring, (u64)PY_ASK << 32 | PY_HEAD_WORDS, now, task, mm);
 	publish(ring, ring->head + PY_HEAD_WORDS);
 }
+
+#include "python/goroutine.h"
 
 /* Where the search for a thread state is. */
 struct search {
@@ -348,10 +351,12 @@ INLINE void look(u64 kind)
 		return;
 	}
 	*(volatile u64 *)&ring->busy = 1;
-	if (of)
+	if (of) {
 		walk(ring, task, of, kind);
-	else
+	} else {
+		look_at_goroutine(ring, task);
 		ask(ring, task, mm, bpf_ktime_get_ns());
+	}
 	*(volatile u64 *)&ring->busy = 0;
 }
 

@@ -32,6 +32,19 @@ struct py_process {
 	unsigned int spare;
 };
 
+/* Where Go's runtime has what leads from a thread to its goroutine, in bytes. Value of `go_layouts`; g_m 0 = none. */
+struct go_layout {
+	unsigned int g_m; /* in a G: the M it runs on */
+	unsigned int m_g0; /* in an M: the G of its own stack */
+	unsigned int m_curg; /* the goroutine that it runs */
+	unsigned int sched_sp; /* in a G: where it left off */
+	unsigned int sched_pc;
+	unsigned int sched_bp;
+};
+
+#define GO_LAYOUTS 8
+#define GO_TLS (-8LL) /* where a thread keeps its G, from the thread pointer, in programs that Go linked */
+
 #define NO_CFRAME 0xffffffff
 #define FRAME_MAX_BYTES 128
 
@@ -39,6 +52,9 @@ struct py_process {
 #define PY_SAMPLE 1 /* at a sample: thread state, then two words for each frame, innermost first */
 #define PY_SWITCH 2 /* where the thread left its CPU: the same */
 #define PY_ASK 3    /* an unknown process runs: its address space */
+#define PY_GO 4     /* at a sample of a Go thread on its own stack: its stack pointer, then a word for each frame of its
+		     * goroutine: where it left off, the word at its stack pointer (0: its frame begins there), and
+		     * the addresses that calls return to. No word: it has left the goroutine. */
 #define PY_CUT (1ULL << 40)     /* in the header: more frames than kept */
 #define PY_BROKEN (1ULL << 41)  /* a frame could not be read */
 #define PY_SKIPPED (1ULL << 42) /* the thread switches too often to look each time */
@@ -46,6 +62,7 @@ struct py_process {
 /* The lowest bit of a frame's first word (its code object): the first frame of a C frame's group. */
 #define PY_ENTRY 1
 #define PY_CODE 0x0000fffffffffff8ULL /* the address in a frame's first word */
+#define GO_ADDRESS 0x0000ffffffffffffULL /* the address in a goroutine's word */
 #define PY_REPEAT (1ULL << 48) /* in its highest 16 bits: how many more such frames follow */
 
 #define PY_HEAD_WORDS 4

@@ -15,14 +15,10 @@ use crate::{Machine, ObjectFile, Svma};
 /// which the goroutine before has been left.
 const OUTERMOST: [&str; 4] = ["runtime.goexit", "runtime.mcall", "runtime.rt0_go", "runtime.clone"];
 /// Functions that call on another stack than they were called on; the last three call the vdso.
-const SWITCHES: [&str; 6] = [
-    "runtime.systemstack",
-    "runtime.morestack",
-    "runtime.asmcgocall",
-    "runtime.nanotime1",
-    "runtime.walltime",
-    "time.now",
-];
+const SWITCHES: [&str; 5] =
+    ["runtime.systemstack", "runtime.asmcgocall", "runtime.nanotime1", "runtime.walltime", "time.now"];
+/// The one that a function calls before it makes its frame, when that would not fit the goroutine's stack.
+const GROWING: &str = "runtime.morestack";
 /// DWARF's number of the stack pointer on x86-64.
 const RSP: u8 = 7;
 /// Place of the return address in `X86::CALLEE_SAVED`.
@@ -35,6 +31,16 @@ pub(super) struct GoRuntime {
     table: Pclntab,
     outermost: Vec<Range<u64>>,
     switches: Vec<Range<u64>>,
+    growing: Vec<Range<u64>>,
+}
+
+/// How Go code came onto its thread's own stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GoStackChange {
+    /// It called a function of the runtime, or C.
+    Call,
+    /// Its goroutine's stack has to grow, or the goroutine is to leave the thread.
+    Growth,
 }
 
 impl GoRuntime {
@@ -44,7 +50,7 @@ impl GoRuntime {
     }
 
     fn of_table(machine: Machine, table: Pclntab) -> Self {
-        let (mut outermost, mut switches) = (Vec::new(), Vec::new());
+        let (mut outermost, mut switches, mut growing) = (Vec::new(), Vec::new(), Vec::new());
         for function in table.functions() {
             let is_one_of = |names: &[&str]| names.iter().any(|name| table.is_named(function, name));
             let GoFunction { start, end, .. } = function;
@@ -52,9 +58,11 @@ impl GoRuntime {
                 outermost.push(start.0..end.0);
             } else if is_one_of(&SWITCHES) {
                 switches.push(start.0..end.0);
+            } else if is_one_of(&[GROWING]) {
+                growing.push(start.0..end.0);
             }
         }
-        Self { machine, table, outermost, switches }
+        Self { machine, table, outermost, switches, growing }
     }
 
     /// Whether the call before the return address at `svma` + 1 is the outermost of its stack.
@@ -67,7 +75,16 @@ impl GoRuntime {
         if self.is_outermost(svma) {
             return Some(Step::Root);
         }
-        self.switches.iter().any(|range| range.contains(&svma)).then_some(Step::OtherStack)
+        self.stack_change(svma).map(|_| Step::OtherStack)
+    }
+
+    /// How the function that called at `svma` changed stacks; `None` if it didn't.
+    pub(super) fn stack_change(&self, svma: u64) -> Option<GoStackChange> {
+        let is_in = |ranges: &[Range<u64>]| ranges.iter().any(|range| range.contains(&svma));
+        if is_in(&self.growing) {
+            return Some(GoStackChange::Growth);
+        }
+        is_in(&self.switches).then_some(GoStackChange::Call)
     }
 
     /// The rule by the stack's depth, for programs without debug info.

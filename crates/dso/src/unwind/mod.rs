@@ -15,6 +15,7 @@ mod expression;
 mod frame_pointer;
 mod frame_step;
 mod go_runtime;
+mod goroutine_layout;
 mod registers;
 mod rule;
 mod rule_cache;
@@ -25,6 +26,8 @@ mod start_code;
 mod stop;
 mod walk;
 
+pub use go_runtime::GoStackChange;
+pub use goroutine_layout::GoroutineLayout;
 pub use registers::{Aarch64, Regs, X86_64};
 pub use space::{AddressSpace, UnwindInfo};
 pub use stack::Stack;

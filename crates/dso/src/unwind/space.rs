@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use gimli::UnwindContext;
 
 use super::cfi::Cfi;
-use super::go_runtime::GoRuntime;
+use super::go_runtime::{GoRuntime, GoStackChange};
 use super::rule::Step;
 use super::sigreturn;
 use crate::code::function_starts::FunctionStarts;
@@ -225,10 +225,19 @@ impl AddressSpace {
 
     /// Whether the call that returns to `address` is the outermost of a goroutine or of a thread of Go's.
     pub fn is_outermost_in_go(&self, address: Avma) -> bool {
+        self.go_around(address).is_some_and(|(go, call)| go.is_outermost(call))
+    }
+
+    /// How the function of Go's that a call returns to at `address` changed stacks; `None` if it didn't.
+    pub fn go_stack_change(&self, address: Avma) -> Option<GoStackChange> {
+        self.go_around(address).and_then(|(go, call)| go.stack_change(call))
+    }
+
+    /// Go's runtime in the program where a call returns to `address`, and the call's place there.
+    fn go_around(&self, address: Avma) -> Option<(&GoRuntime, u64)> {
         let call = address.0.wrapping_sub(1);
-        let Some(mapped) = self.find(call) else { return false };
-        let go = mapped.info.as_ref().and_then(|info| info.go());
-        go.is_some_and(|go| go.is_outermost(call.wrapping_sub(mapped.bias)))
+        let mapped = self.find(call)?;
+        Some((mapped.info.as_ref()?.go()?, call.wrapping_sub(mapped.bias)))
     }
 
     /// The mapping at `address`.

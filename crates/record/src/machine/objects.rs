@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use dso::unwind::UnwindInfo;
-use dso::{BuildId, Bytes, ObjectFile, system_file};
+use dso::{BuildId, Bytes, MapLine, ObjectFile, system_file};
 use rustc_hash::FxHashMap;
 
 /// The identity of a mapped file, in addition to its name.
@@ -38,6 +38,19 @@ pub struct FileMapping {
     pub name: Arc<[u8]>,
     /// The identity that must match.
     pub identity: Identity,
+}
+
+impl FileMapping {
+    /// A line of `/proc/PID/maps`.
+    pub fn of_line(line: &MapLine) -> Self {
+        Self {
+            start: line.start,
+            end: line.end,
+            pgoff: line.pgoff,
+            name: line.name.as_slice().into(),
+            identity: Identity::Inode(line.inode),
+        }
+    }
 }
 
 /// A file's name and identity.

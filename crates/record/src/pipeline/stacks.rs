@@ -7,7 +7,7 @@
 
 mod deeper;
 
-use dso::unwind::{AddressSpace, Regs, Stack, Stop, Unwinder, Which};
+use dso::unwind::{AddressSpace, GoStackChange, Regs, Stack, Stop, Unwinder, Which};
 use dso::{Avma, Machine};
 use perfdata::abi::*;
 use perfdata::{Sample, UserStack};
@@ -16,6 +16,7 @@ use crate::accounting::account::StackEnding;
 use crate::accounting::summary::StopReason;
 use crate::machine::processes::Processes;
 use crate::pipeline::chain_join::{ChainFrame, Earlier};
+use crate::runtimes::goroutines::Goroutine;
 use crate::runtimes::python::weave::PythonFrames;
 use perfdata::PidTid;
 
@@ -41,6 +42,8 @@ pub struct LiveUnwinder {
     deep: Vec<u8>,
     /// Of the sample that is unwound next.
     python: Option<PythonFrames>,
+    /// The same.
+    goroutine: Option<Goroutine>,
     /// Addresses whose code may help the walk; empty between walks.
     unknown_code: Vec<Avma>,
 }
@@ -92,6 +95,7 @@ impl LiveUnwinder {
             chain: Vec::new(),
             deep: Vec::new(),
             python: None,
+            goroutine: None,
             unknown_code: Vec::new(),
         }
     }
@@ -106,6 +110,11 @@ impl LiveUnwinder {
     /// Puts these frames between the native ones of the sample that is unwound next.
     pub fn take_python(&mut self, frames: Option<PythonFrames>) {
         self.python = frames;
+    }
+
+    /// Goes on with this goroutine where the thread of the sample that is unwound next came from it.
+    pub fn take_goroutine(&mut self, goroutine: Option<Goroutine>) {
+        self.goroutine = goroutine;
     }
 
     /// Only the kernel's frames and the user's leaf, for a sample that no time is left for.
@@ -123,6 +132,7 @@ impl LiveUnwinder {
     pub fn unwind(&mut self, sample: &Sample<'_>, processes: &mut Processes) -> LiveStack {
         let unwound = self.unwind_all(sample, processes);
         self.python = None;
+        self.goroutine = None;
         unwound
     }
 
@@ -155,9 +165,11 @@ impl LiveUnwinder {
                 unwound.was_cut = self.full_copy(copied).is_some();
                 self.go_deeper(&mut thread, Snapshot { regs: &regs, copied })
             }
-            Stop::OtherStack { .. } if self.goes_on_by_frame_pointers(sample, thread.space()) => {
-                StackEnding::Complete
-            }
+            Stop::OtherStack { pc } => match self.goes_on_in_goroutine(regs.sp(), thread.space(), pc) {
+                Some(ending) => ending,
+                None if self.goes_on_by_frame_pointers(sample, thread.space()) => StackEnding::Complete,
+                None => self.ending_of(stop, copied),
+            },
             Stop::InterruptedStack { sp } => self.leave_handler(&mut thread, &regs, copied.bytes, sp),
             _ if self.is_at_kernel_entry() => {
                 unwound.ending = Some(StackEnding::Stopped(StopReason::NoRegisters, None));
@@ -208,6 +220,24 @@ impl LiveUnwinder {
     fn take_kernel_part(&mut self, sample: &Sample<'_>) {
         let entries = sample.callchain.iter().flat_map(|chain| chain.0.iter());
         self.chain.extend(entries.take_while(|entry| *entry != PERF_CONTEXT_USER));
+    }
+
+    /// The thread came from its goroutine to the function around `pc`, and `sp` is where it is now: its frames go on
+    /// with what was copied at this sample. `None` if that isn't there or leads to no goroutine's start.
+    fn goes_on_in_goroutine(&mut self, sp: Avma, space: &AddressSpace, pc: Avma) -> Option<StackEnding> {
+        let goroutine = self.goroutine.take().filter(|goroutine| goroutine.sp == sp.0)?;
+        let change = space.go_stack_change(pc)?;
+        let Some(callers) = goroutine.callers(change) else {
+            // The scheduler runs: it came from a goroutine that has been left since.
+            return (change == GoStackChange::Growth).then_some(StackEnding::Complete);
+        };
+        let is_complete = callers.last().is_some_and(|last| space.is_outermost_in_go(Avma(*last)));
+        if !is_complete && !goroutine.is_cut {
+            return None;
+        }
+        self.frames.extend(callers.into_iter().map(|pc| ChainFrame { pc: Avma(pc), is_exact: false }));
+        let too_deep = StackEnding::Stopped(StopReason::TooDeep, None);
+        Some(if is_complete { StackEnding::Complete } else { too_deep })
     }
 
     /// The thread has changed stacks, and only one of them was copied. The kernel followed the frame pointers at the

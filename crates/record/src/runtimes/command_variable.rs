@@ -68,6 +68,11 @@ const RUNTIMES: [KnownRuntime; 5] = [
 /// Programs that run the command in their arguments.
 const WRAPPERS: [&str; 10] =
     ["env", "nice", "timeout", "taskset", "ionice", "stdbuf", "setsid", "nohup", "chrt", "numactl"];
+/// Programs that start others right after their own start, which may be Python's or Go's.
+const LAUNCHERS: [&str; 16] = [
+    "sh", "bash", "dash", "ash", "zsh", "ksh", "fish", "busybox", "make", "gmake", "ninja", "cargo", "sudo",
+    "time", "xargs", "find",
+];
 /// Arguments of a wrapper looked at.
 const MOST_WRAPPED: usize = 8;
 
@@ -177,16 +182,22 @@ fn interpreter_of(program: &OsString, own: &dyn Fn(&str) -> Option<OsString>) ->
     if name == "env" { words.next().map(name_of) } else { Some(name) }
 }
 
-/// The first bytes of the program's file: as many as the kernel reads of a script.
-fn beginning_of(program: &OsString, own: &dyn Fn(&str) -> Option<OsString>) -> Option<Vec<u8>> {
-    const LINE_BYTES: u64 = 256;
+/// The program's file, as a shell finds it.
+#[must_use]
+pub fn program_file(program: &OsString, own: &dyn Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     let path = Path::new(program);
     let is_path = path.components().count() > 1;
     let folders: Vec<PathBuf> =
         if is_path { Vec::new() } else { std::env::split_paths(&own("PATH")?).collect() };
     let candidates = if is_path { vec![path.to_path_buf()] } else { folders };
     let candidates = candidates.into_iter().map(|at| if is_path { at } else { at.join(path) });
-    let file = candidates.into_iter().find(|path| path.is_file())?;
+    candidates.into_iter().find(|path| path.is_file())
+}
+
+/// The first bytes of the program's file: as many as the kernel reads of a script.
+fn beginning_of(program: &OsString, own: &dyn Fn(&str) -> Option<OsString>) -> Option<Vec<u8>> {
+    const LINE_BYTES: u64 = 256;
+    let file = program_file(program, own)?;
     let mut bytes = Vec::new();
     dso::named_file::open(&file).ok()?.take(LINE_BYTES).read_to_end(&mut bytes).ok()?;
     Some(bytes)
@@ -197,7 +208,8 @@ fn beginning_of(program: &OsString, own: &dyn Fn(&str) -> Option<OsString>) -> O
 pub fn is_binary(command: &[OsString], own: &dyn Fn(&str) -> Option<OsString>) -> bool {
     let Some(name) = command.first().and_then(file_name) else { return false };
     let is_elf = || beginning_of(&command[0], own).is_some_and(|bytes| bytes.starts_with(b"\x7fELF"));
-    !is_known(&name) && !WRAPPERS.contains(&name.as_str()) && is_elf()
+    let starts_others = [&WRAPPERS[..], &LAUNCHERS].concat().contains(&name.as_str());
+    !is_known(&name) && !starts_others && is_elf()
 }
 
 #[cfg(test)]

@@ -177,7 +177,7 @@ impl<'o> Recording<'o> {
             setup.notices.push(notice);
         }
         python::start(sources.python.as_ref(), opts, &places, child.as_ref())?;
-        sources.python_arrives(Arrival::of(opts), &setup);
+        sources.python_arrives(Arrival::of(opts, sources.python.as_ref()), &setup);
         worker.with_python(sources.python.clone());
         if let Some((switches, points)) = switches {
             worker.clocked(switches, points);

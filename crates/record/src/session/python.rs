@@ -9,7 +9,7 @@ use crate::open::Places;
 use crate::open::event_fallback::Setup;
 use crate::open::plan::mode_of;
 use crate::open::target::Whom;
-use crate::runtimes::command_variable::{RuntimeSupport, is_binary, of_command};
+use crate::runtimes::command_variable::{RuntimeSupport, is_binary, of_command, program_file};
 use crate::runtimes::hotspot::is_jvm;
 use crate::runtimes::python::{PythonEngine, PythonReader, is_possible};
 use crate::session::opts::{CallGraph, RecordOpts};
@@ -49,10 +49,12 @@ pub(super) enum Arrival {
 }
 
 impl Arrival {
-    /// As this command needs it.
-    pub(super) fn of(opts: &RecordOpts) -> Self {
+    /// As this command needs it. Threads that exist when the programs come never run them, and Go starts its
+    /// threads at once.
+    pub(super) fn of(opts: &RecordOpts, reader: Option<&PythonReader>) -> Self {
         let own = |name: &str| std::env::var_os(name);
-        let may_wait = opts.target.whom == Whom::Command && is_binary(&opts.target.command, &own);
+        let is_go = reader.is_some_and(PythonReader::knows_go);
+        let may_wait = opts.target.whom == Whom::Command && !is_go && is_binary(&opts.target.command, &own);
         if may_wait { Self::WhenLoaded } else { Self::Awaited }
     }
 }
@@ -130,6 +132,11 @@ pub(super) fn start(
 ) -> Result<(), Error> {
     let Some(python) = python else { return Ok(()) };
     child.iter().for_each(|child| python.await_command(child.pid()));
+    if opts.target.whom == Whom::Command {
+        let own = |name: &str| std::env::var_os(name);
+        let file = opts.target.command.first().and_then(|program| program_file(program, &own));
+        file.iter().for_each(|file| python.know_program(file));
+    }
     let pids = match opts.target.whom {
         Whom::Command => Vec::new(),
         Whom::System => proc::pids(),

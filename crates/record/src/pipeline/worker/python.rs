@@ -28,6 +28,12 @@ impl WorkerState {
         self.stacks.take_python(frames);
     }
 
+    /// Hands the goroutine of the sample that is unwound next to the unwinder.
+    pub(super) fn add_goroutine(&mut self, task: PidTid, time_ns: u64) {
+        let goroutine = self.python.reader.as_ref().and_then(|reader| reader.goroutine_of(task, time_ns));
+        self.stacks.take_goroutine(goroutine);
+    }
+
     /// The file gets a mapping of the process for the addresses of Python's functions.
     fn map_python(&mut self, task: PidTid, time_ns: u64) {
         let PidTid { pid, tid } = task;

@@ -6,7 +6,7 @@ use dso::{FileOffset, ObjectFile, Svma, SymbolTable};
 use rustc_hash::FxHashMap;
 
 use super::versions::{Offsets, PythonVersion};
-use crate::machine::objects::{FileMapping, Identity, open_object};
+use crate::machine::objects::{FileMapping, open_object};
 use crate::machine::proc::{self, MapLine};
 
 /// A file with an interpreter, at stated addresses.
@@ -82,7 +82,7 @@ fn is_python(name: &[u8]) -> bool {
 }
 
 fn read_binary(pid: u32, line: &MapLine) -> Option<PythonBinary> {
-    let object = open_object(&[pid], &mapping_of(line))?;
+    let object = open_object(&[pid], &FileMapping::of_line(line))?;
     let symbols = SymbolTable::load(&object, None);
     let named = |name: &str| symbols.by_name(name).next().map(|symbol| symbol.start.0);
     let (runtime, code_type) = (named("_PyRuntime")?, named("PyCode_Type")?);
@@ -111,16 +111,6 @@ fn version_in(name: &str) -> Option<PythonVersion> {
     let (_, rest) = name.rsplit_once("python")?;
     let mut numbers = rest.split(|c: char| !c.is_ascii_digit());
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
-}
-
-fn mapping_of(line: &MapLine) -> FileMapping {
-    FileMapping {
-        start: line.start,
-        end: line.end,
-        pgoff: line.pgoff,
-        name: line.name.as_slice().into(),
-        identity: Identity::Inode(line.inode),
-    }
 }
 
 /// Addresses of a binary whose code is mapped there.

@@ -2,9 +2,10 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use aya::maps::{HashMap, Map, MapData};
+use aya::maps::{Array, HashMap, Map, MapData};
+use dso::unwind::GoroutineLayout;
 
-use super::layout::{self, PROCESS_WORDS, RING_BYTES, RingRecord};
+use super::layout::{self, LAYOUT_FIELDS, MOST_LAYOUTS, PROCESS_WORDS, RING_BYTES, RingRecord};
 use crate::off_cpu::is_nested;
 use crate::sys::SharedMap;
 use crate::sys::bpf::Attach;
@@ -20,6 +21,7 @@ pub struct PythonEngine {
     /// The program of switches, attached.
     at_switches: Option<OwnedFd>,
     processes: HashMap<MapData, u32, [u64; PROCESS_WORDS]>,
+    go_layouts: Array<MapData, [u32; LAYOUT_FIELDS]>,
     rings: SharedMap,
     cpus: usize,
     /// The program of switches is loaded, but no switch runs it yet.
@@ -56,10 +58,12 @@ impl PythonEngine {
         let missing = |map: &'static str| Error::Map { map, reason: "missing".to_owned() };
         let processes = object.take_map("processes").ok_or_else(|| missing("processes"))?;
         let processes = HashMap::try_from(processes).map_err(|error| map_error("processes", &error))?;
+        let go_layouts = object.take_map("go_layouts").ok_or_else(|| missing("go_layouts"))?;
+        let go_layouts = Array::try_from(go_layouts).map_err(|error| map_error("go_layouts", &error))?;
         let Some(Map::Array(rings)) = object.map("rings") else { return Err(missing("rings")) };
         let rings = SharedMap::map(rings.fd().as_fd(), cpus * RING_BYTES / 8);
         let rings = rings.map_err(|error| Error::Map { map: "rings", reason: error.to_string() })?;
-        Ok(Self { object, at_switches: None, processes, rings, cpus, is_idle_at_switches: waits })
+        Ok(Self { object, at_switches: None, processes, go_layouts, rings, cpus, is_idle_at_switches: waits })
     }
 
     /// The program to run at samples ([`crate::sys::Counter::set_bpf`]).
@@ -72,6 +76,14 @@ impl PythonEngine {
     pub fn watch(&mut self, pid: u32, words: [u64; PROCESS_WORDS]) {
         // A full table leaves it with its native frames.
         let _ = self.processes.insert(pid, words, 0);
+    }
+
+    /// Copies goroutines of programs with these layouts at samples from now on.
+    pub fn know_go(&mut self, layouts: &[GoroutineLayout]) {
+        for (at, layout) in (0..).zip(layouts.iter().take(MOST_LAYOUTS)) {
+            // Without it their stacks end where they change stacks.
+            let _ = self.go_layouts.set(at, layout::layout_value(layout), 0);
+        }
     }
 
     /// Copies frames at switches too from now on. Only where Python runs: each switch of the machine pays for it.

@@ -1,9 +1,16 @@
 //! Layouts shared with `bpf/python_shared.h`: the description of an interpreter, and records in the rings.
 
+use dso::unwind::GoroutineLayout;
+
 use super::versions::{FrameKind, OWNED_BY_C_STACK, Offsets};
+use crate::runtimes::goroutines::Goroutine;
 
 /// Words of `struct py_process`.
 pub const PROCESS_WORDS: usize = 9;
+/// Fields of `struct go_layout`.
+pub const LAYOUT_FIELDS: usize = 6;
+/// `GO_LAYOUTS`.
+pub const MOST_LAYOUTS: usize = 8;
 /// Words of a record before its frames.
 const HEAD_WORDS: usize = 4;
 /// `PY_RING_WORDS`.
@@ -49,7 +56,14 @@ pub fn process_words(offsets: &Offsets, runtime: u64, mm: u64) -> [u64; PROCESS_
     ]
 }
 
-/// CopiedAt frames were copied.
+/// The value of `go_layouts`, `struct go_layout`.
+#[must_use]
+pub fn layout_value(layout: &GoroutineLayout) -> [u32; LAYOUT_FIELDS] {
+    let GoroutineLayout { g_m, m_g0, m_curg, sched_sp, sched_pc, sched_bp } = *layout;
+    [g_m, m_g0, m_curg, sched_sp, sched_pc, sched_bp]
+}
+
+/// When frames were copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CopiedAt {
     /// At a sample.
@@ -87,6 +101,15 @@ pub enum RingRecord {
         /// The frames; empty if the thread switched too often to look each time.
         frames: Vec<RawFrame>,
     },
+    /// The goroutine of a thread that is on its own stack.
+    Goroutine {
+        /// The process.
+        pid: u32,
+        /// The thread.
+        tid: u32,
+        /// The goroutine.
+        goroutine: Goroutine,
+    },
     /// A process that is not known yet was sampled.
     Unknown {
         /// The process.
@@ -114,6 +137,11 @@ pub fn parse_record(words: &[u64]) -> Option<(RingRecord, usize)> {
         1 => CopiedAt::Sample,
         2 => CopiedAt::Switch,
         3 => return Some((RingRecord::Unknown { pid, mm: last }, len)),
+        4 => {
+            let is_cut = header & CUT != 0;
+            let goroutine = Goroutine { time_ns, sp: last, words: body.to_vec(), is_cut };
+            return Some((RingRecord::Goroutine { pid, tid, goroutine }, len));
+        }
         _ => return None,
     };
     let frames = body.chunks_exact(2).flat_map(|pair| frames_of(pair[0], pair[1])).take(MAX_FRAMES).collect();
@@ -132,8 +160,12 @@ mod tests {
             let line = text.lines().find_map(|line| line.strip_prefix(&format!("#define {name} ")));
             line.map(|line| line.split("/*").next().unwrap_or_default().trim().to_owned())
         };
-        let numbers =
-            [("PY_RING_WORDS", RING_WORDS), ("PY_HEAD_WORDS", HEAD_WORDS), ("PY_MAX_FRAMES", MAX_FRAMES)];
+        let numbers = [
+            ("PY_RING_WORDS", RING_WORDS),
+            ("PY_HEAD_WORDS", HEAD_WORDS),
+            ("PY_MAX_FRAMES", MAX_FRAMES),
+            ("GO_LAYOUTS", MOST_LAYOUTS),
+        ];
         for (name, number) in numbers {
             assert_eq!(value(name).as_deref(), Some(number.to_string().as_str()), "{name}");
         }
@@ -170,6 +202,9 @@ mod tests {
         assert_eq!(frames[1], RawFrame { code: 0x3000, instruction: 0x4000, is_entry: false });
         let asked = parse_record(&[3 << 32 | 4, 50, 7 << 32 | 9, 77, 1]);
         assert_eq!(asked, Some((RingRecord::Unknown { pid: 7, mm: 77 }, 4)));
+        let goroutine = parse_record(&[4 << 32 | 6 | CUT, 50, 7 << 32 | 9, 0x7000, 10, 20]);
+        let goroutine_of_9 = Goroutine { time_ns: 50, sp: 0x7000, words: vec![10, 20], is_cut: true };
+        assert_eq!(goroutine, Some((RingRecord::Goroutine { pid: 7, tid: 9, goroutine: goroutine_of_9 }, 6)));
         assert_eq!(parse_record(&[1 << 32 | 9, 0, 0, 0, 0]), None);
         assert_eq!(parse_record(&[1 << 32, 0, 0, 0, 0]), None);
     }

@@ -1,5 +1,6 @@
 //! Takes what the programs copied, while code objects can still be read.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -15,6 +16,7 @@ use super::layout::{CopiedAt, RING_WORDS, RawFrame, RingRecord, process_words};
 use super::stack_store::{PythonStack, StackStore};
 use super::versions::PythonVersion;
 use super::weave::PythonFrames;
+use crate::runtimes::goroutines::{GoPrograms, Goroutine, GoroutineStore};
 use crate::summary::Notice;
 use crate::sys::time::Clock;
 use perfdata::PidTid;
@@ -55,6 +57,8 @@ struct Reader {
     processes: FxHashMap<u32, PythonProcess>,
     functions: FunctionNumbers,
     store: StackStore,
+    goroutines: GoroutineStore,
+    go_programs: GoPrograms,
     polled_ns: u64,
     /// Much was in the rings at the last look.
     is_pressed: bool,
@@ -94,6 +98,8 @@ impl PythonReader {
             processes: FxHashMap::default(),
             functions: FunctionNumbers::default(),
             store: StackStore::default(),
+            goroutines: GoroutineStore::default(),
+            go_programs: GoPrograms::default(),
             polled_ns: 0,
             is_pressed: false,
             words: Vec::new(),
@@ -110,6 +116,7 @@ impl PythonReader {
     pub fn start_engine(&self, engine: PythonEngine) {
         let mut reader = self.lock();
         reader.engine = Some(engine);
+        reader.know_go();
         let found: Vec<u32> = reader.processes.keys().copied().collect();
         found.iter().for_each(|pid| reader.watch(*pid));
         // Those that have begun meanwhile.
@@ -136,6 +143,19 @@ impl PythonReader {
         self.lock().young.push(YoungProcess { pid, mm: 0, since_ns, until_ns });
     }
 
+    /// Looks at the program that is about to become the command, for what it may have in common with other programs.
+    pub fn know_program(&self, file: &Path) {
+        let mut reader = self.lock();
+        reader.go_programs.learn(file);
+        reader.know_go();
+    }
+
+    /// Whether a program of Go's was found.
+    #[must_use]
+    pub fn knows_go(&self) -> bool {
+        !self.lock().go_programs.layouts().is_empty()
+    }
+
     /// Starts the thread that takes what is copied; it ends with [`PythonReader::end`].
     ///
     /// # Errors
@@ -160,10 +180,7 @@ impl PythonReader {
     pub fn frames_of(&self, task: PidTid, moment: StackMoment) -> Option<PythonFrames> {
         let mut reader = self.lock();
         let (StackMoment::Sample(time_ns) | StackMoment::Wait(time_ns)) = moment;
-        // What was copied is in the ring before the sample is in its own.
-        if reader.polled_ns <= time_ns + TICK.as_nanos() as u64 / 4 {
-            reader.poll();
-        }
+        reader.poll_up_to(time_ns);
         let stack = match moment {
             StackMoment::Sample(at) => reader.store.of_sample(task.tid, at)?,
             StackMoment::Wait(at) => reader.store.of_wait(task.tid, at)?,
@@ -175,6 +192,14 @@ impl PythonReader {
         reader.counts.whole += u64::from(stack.is_whole);
         let eval = reader.processes.get(&task.pid)?.interpreter.eval.clone();
         Some(PythonFrames { groups: stack.groups.to_vec(), eval })
+    }
+
+    /// The goroutine of a thread that was on its own stack at this sample; `None` if it was not, or isn't Go's.
+    #[must_use]
+    pub fn goroutine_of(&self, task: PidTid, time_ns: u64) -> Option<Goroutine> {
+        let mut reader = self.lock();
+        reader.poll_up_to(time_ns);
+        reader.goroutines.of_sample(task, time_ns)
     }
 
     /// A process was forked.
@@ -204,7 +229,9 @@ impl PythonReader {
 
     /// A thread ended.
     pub fn forget_thread(&self, tid: u32) {
-        self.lock().store.forget(tid);
+        let mut reader = self.lock();
+        reader.store.forget(tid);
+        reader.goroutines.forget(tid);
     }
 
     /// A notice about interpreters that can't be read.
@@ -245,6 +272,13 @@ impl Reader {
         least.map_or(TICK, |after| after.clamp(SHORT_TICK, TICK))
     }
 
+    /// Takes what was copied at a sample of this time: it is in its ring before the sample is in its own.
+    fn poll_up_to(&mut self, time_ns: u64) {
+        if self.polled_ns <= time_ns + TICK.as_nanos() as u64 / 4 {
+            self.poll();
+        }
+    }
+
     fn poll(&mut self) {
         let now_ns = Clock::Monotonic.now_ns();
         let mut records = Vec::new();
@@ -262,10 +296,17 @@ impl Reader {
     fn take(&mut self, record: RingRecord, now_ns: u64) {
         match record {
             RingRecord::Unknown { pid, mm } => {
-                if !self.look_at(pid, mm) && has_python_name(pid) {
+                if self.look_at(pid, mm) {
+                    return;
+                }
+                if self.go_programs.look_at(pid) {
+                    self.know_go();
+                }
+                if has_python_name(pid) {
                     self.young.push(YoungProcess { pid, mm, since_ns: now_ns, until_ns: now_ns + YOUNG_NS });
                 }
             }
+            RingRecord::Goroutine { tid, goroutine, .. } => self.goroutines.keep(tid, goroutine),
             RingRecord::Frames { when, time_ns, pid, tid, is_whole, frames } => {
                 self.keep(PidTid { pid, tid }, when, RawStack { time_ns, is_whole, frames });
             }
@@ -295,6 +336,13 @@ impl Reader {
         if let (Some(engine), Some(process)) = (&mut self.engine, self.processes.get(&pid)) {
             let words = process_words(&process.interpreter.offsets, process.interpreter.runtime, process.mm);
             engine.watch(pid, words);
+        }
+    }
+
+    /// Copies goroutines of the Go programs found.
+    fn know_go(&mut self) {
+        if let Some(engine) = &mut self.engine {
+            engine.know_go(self.go_programs.layouts());
         }
     }
 

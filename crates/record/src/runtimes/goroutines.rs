@@ -1,0 +1,166 @@
+//! Callers in Go programs while a thread is on its own stack: the goroutine's, which grows, or calls the runtime.
+//!
+//! The BPF program of samples (`bpf/python/goroutine.h`) follows the goroutine's frame pointers, once it knows where
+//! this version of Go keeps them. The unwinding thread appends what it found to the frames of the thread's own stack.
+
+use std::collections::VecDeque;
+use std::path::Path;
+
+use dso::unwind::{GoStackChange, GoroutineLayout};
+use dso::{MapLine, ObjectFile};
+use rustc_hash::FxHashMap;
+
+use crate::machine::objects::{FileMapping, open_object};
+use crate::machine::proc;
+use perfdata::PidTid;
+
+/// Largest distance in time between a sample and the goroutine copied for it, ns.
+const NEAR_NS: u64 = 400_000;
+/// Goroutines kept of a thread; older ones are dropped.
+const MOST: usize = 4096;
+/// Frames of one goroutine: deeper recursion doesn't fit a sample.
+const MOST_FRAMES: usize = 8192;
+/// A word's address; the bits above count its repeats.
+const ADDRESS: u64 = 0x0000_ffff_ffff_ffff;
+
+/// A goroutine as it was copied at a sample.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Goroutine {
+    /// CLOCK_MONOTONIC, ns.
+    pub time_ns: u64,
+    /// The thread's stack pointer at the sample.
+    pub sp: u64,
+    /// `PY_GO`'s words.
+    pub words: Vec<u64>,
+    /// It has more frames than were copied.
+    pub is_cut: bool,
+}
+
+impl Goroutine {
+    /// Its return addresses, innermost first, where the thread changed stacks so; `None` if the thread has left it.
+    #[must_use]
+    pub fn callers(&self, change: GoStackChange) -> Option<Vec<u64>> {
+        let [left_off, at_sp, rest @ ..] = &self.words[..] else { return None };
+        // `systemstack` pretends to have left off in another function; its own frame is known already.
+        let left_off = Some(*left_off).filter(|_| change == GoStackChange::Growth);
+        let at_sp = Some(*at_sp).filter(|address| *address != 0);
+        let repeated = |word: &u64| std::iter::repeat_n(word & ADDRESS, 1 + (word >> 48) as usize);
+        let frames = rest.iter().flat_map(repeated);
+        Some(left_off.into_iter().chain(at_sp).chain(frames).take(MOST_FRAMES).collect())
+    }
+}
+
+/// The goroutines of all threads, until they are asked for.
+#[derive(Debug, Default)]
+pub struct GoroutineStore {
+    by_tid: FxHashMap<u32, VecDeque<Goroutine>>,
+}
+
+impl GoroutineStore {
+    /// Keeps one; those of a thread come in order of time.
+    pub fn keep(&mut self, tid: u32, goroutine: Goroutine) {
+        let queue = self.by_tid.entry(tid).or_default();
+        if queue.len() == MOST {
+            queue.pop_front();
+        }
+        let at = queue.iter().rposition(|other| other.time_ns <= goroutine.time_ns).map_or(0, |at| at + 1);
+        queue.insert(at, goroutine);
+    }
+
+    /// The one of the thread's sample at this time; older ones are forgotten. Samples are asked for in order of time.
+    pub fn of_sample(&mut self, task: PidTid, time_ns: u64) -> Option<Goroutine> {
+        let queue = self.by_tid.get_mut(&task.tid)?;
+        while queue.front().is_some_and(|first| first.time_ns + NEAR_NS < time_ns) {
+            queue.pop_front();
+        }
+        let distance = |goroutine: &&Goroutine| goroutine.time_ns.abs_diff(time_ns);
+        queue.iter().take(8).min_by_key(distance).filter(|nearest| distance(nearest) <= NEAR_NS).cloned()
+    }
+
+    /// A thread has ended.
+    pub fn forget(&mut self, tid: u32) {
+        self.by_tid.remove(&tid);
+    }
+}
+
+/// The programs looked at, by name and inode, and what is different among Go's.
+#[derive(Debug, Default)]
+pub struct GoPrograms {
+    known: FxHashMap<(Vec<u8>, u64), Option<GoroutineLayout>>,
+    layouts: Vec<GoroutineLayout>,
+}
+
+impl GoPrograms {
+    /// Looks at the program that this process runs; true if it is Go's and has a layout that was not known.
+    pub fn look_at(&mut self, pid: u32) -> bool {
+        let program = std::fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
+        let program = program.as_os_str().as_encoded_bytes();
+        let lines = proc::maps(pid).unwrap_or_default();
+        let code = |of: &&MapLine| of.prot & libc::PROT_EXEC as u32 != 0 && of.name == program;
+        lines.iter().find(code).is_some_and(|line| self.look_at_file(pid, line))
+    }
+
+    fn look_at_file(&mut self, pid: u32, line: &MapLine) -> bool {
+        let key = (line.name.clone(), line.inode);
+        let read = || {
+            let object = open_object(&[pid], &FileMapping::of_line(line))?;
+            GoroutineLayout::of_object(&object)
+        };
+        let Some(layout) = *self.known.entry(key).or_insert_with(read) else { return false };
+        let is_new = !self.layouts.contains(&layout);
+        if is_new {
+            self.layouts.push(layout);
+        }
+        is_new
+    }
+
+    /// Adds the layout of the program in this file, if it is Go's.
+    pub fn learn(&mut self, file: &Path) {
+        let object =
+            dso::elf::file_rule().open(file).ok().and_then(|of| ObjectFile::from_file(of, file).ok());
+        let layout = object.and_then(|object| GoroutineLayout::of_object(&object));
+        self.layouts.extend(layout.filter(|layout| !self.layouts.contains(layout)));
+    }
+
+    /// All layouts found.
+    #[must_use]
+    pub fn layouts(&self) -> &[GoroutineLayout] {
+        &self.layouts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn goroutine(time_ns: u64, words: &[u64]) -> Goroutine {
+        Goroutine { time_ns, sp: 0, words: words.to_vec(), is_cut: false }
+    }
+
+    #[test]
+    fn a_growing_functions_own_address_is_the_first_of_its_callers() {
+        let copied = goroutine(0, &[10, 20, 30 | 2 << 48, 40]);
+        assert_eq!(copied.callers(GoStackChange::Growth), Some(vec![10, 20, 30, 30, 30, 40]));
+        let copied = goroutine(0, &[10, 0, 30, 40]);
+        assert_eq!(copied.callers(GoStackChange::Call), Some(vec![30, 40]));
+        assert_eq!(goroutine(0, &[]).callers(GoStackChange::Growth), None);
+        let endless = goroutine(0, &[10, 0, 30 | 0xffff << 48]);
+        assert_eq!(endless.callers(GoStackChange::Call).map(|all| all.len()), Some(MOST_FRAMES));
+    }
+
+    #[test]
+    fn a_sample_gets_the_goroutine_copied_next_to_it() {
+        let mut store = GoroutineStore::default();
+        for at in [1_000_000, 3_000_000, 2_000_000] {
+            store.keep(7, goroutine(at, &[at]));
+        }
+        let task = PidTid { pid: 7, tid: 7 };
+        let mut time = |at| store.of_sample(task, at).map(|found| found.time_ns);
+        assert_eq!(time(1_001_000), Some(1_000_000));
+        assert_eq!(time(1_500_000), None);
+        assert_eq!(time(1_999_000), Some(2_000_000));
+        assert_eq!(time(3_200_000), Some(3_000_000));
+        assert_eq!(store.by_tid[&7].len(), 1);
+        assert_eq!(store.of_sample(PidTid { pid: 7, tid: 8 }, 3_000_000), None);
+    }
+}
