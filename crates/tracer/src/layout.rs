@@ -26,6 +26,7 @@
 //! only when they change. The address is one inside the function's first bytes: the return address of its call
 //! to the tracer, or the function's own when the compiler passes it.
 
+pub mod interpreter;
 pub mod moved;
 pub mod sleds;
 pub mod slots;

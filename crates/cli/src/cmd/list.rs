@@ -26,7 +26,7 @@ Examples:
                               with what the kernel is told and the fields
   tally list --json hw        for programs")]
 pub struct Args {
-    /// hw, sw, cache, tracepoint, pmu, sdt [FILE …], or a pattern of names
+    /// hw, sw, cache, tracepoint, pmu, sdt [FILE …], or a name pattern
     #[arg(value_name = "WHAT")]
     what: Vec<String>,
     /// A JSON array of objects

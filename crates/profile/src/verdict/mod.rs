@@ -106,8 +106,11 @@ fn started_by(name: &str) -> &str {
 fn called(name: &str) -> String {
     let name = started_by(name);
     if let Some(function) = dso::v8_function(name) {
-        let name = if function.name.is_empty() { "(anonymous)" } else { function.name };
-        return format!("{name}() ({}:{})", function.file, function.line);
+        let name = match function.name {
+            "" | "(anonymous)" => "an anonymous function".to_owned(),
+            name => format!("{name}()"),
+        };
+        return format!("{name} ({}:{})", function.file, function.line);
     }
     let is_place = name.starts_with('[') || name.starts_with('<') && !name.contains(">::");
     if is_place || dso::is_unnamed_function(name) {

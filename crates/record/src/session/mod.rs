@@ -58,7 +58,7 @@ pub fn record(opts: &RecordOpts) -> Result<RunSummary, Error> {
     let _ = mem::raise_open_files();
     let preparation = timers::prepare(opts);
     let command = &opts.target.command;
-    let support = python::support_of(opts);
+    let support = python::support_of(opts, preparation.is_some());
     let child = if command.is_empty() {
         None
     } else {
@@ -84,7 +84,8 @@ pub fn record(opts: &RecordOpts) -> Result<RunSummary, Error> {
         let roots = if opts.target.is_attached() { places.tids.clone() } else { Vec::new() };
         let attached = begin::attached(&opts, &places);
         let makes_maps = support.is_some();
-        let prepared = Prepared { makes_maps, roots, attached, ..Prepared::by_timers(places, setup, timers) };
+        let prepared =
+            Prepared { makes_maps, roots, attached, ..Prepared::by_timers(&opts, places, setup, timers) };
         return Recording::begin(&opts, signals, child, prepared)?.run(start);
     }
     // Before the engine, for a target that is not there; and after it, for it takes its time to start.

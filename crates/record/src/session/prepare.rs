@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use super::python::{Arrival, Loading, SampleSource};
+use super::python::{Arrival, Loading, READ_AT_TIMERS, SampleSource};
 use super::state::AttachedCounts;
 use super::timers::Timers;
 use crate::accounting::totals::{Counted, Totals};
@@ -110,7 +110,9 @@ pub(super) struct Prepared {
 
 impl Prepared {
     /// Without any event of the kernel's.
-    pub(super) fn by_timers(places: Places, setup: Setup, timers: Timers) -> Self {
+    pub(super) fn by_timers(opts: &RecordOpts, places: Places, setup: Setup, mut timers: Timers) -> Self {
+        let reads_python = READ_AT_TIMERS && opts.stacks.runtimes && setup.plan.live;
+        let python = reads_python.then(|| timers.read_python());
         Self {
             places,
             setup,
@@ -118,7 +120,7 @@ impl Prepared {
                 totals: Totals::none(),
                 off_cpu: None,
                 timers: Some(timers),
-                python: None,
+                python,
                 python_loading: Loading::none(),
                 engine_chooses: false,
             },

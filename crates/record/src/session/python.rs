@@ -19,11 +19,15 @@ use crate::sys::time::Clock;
 
 use super::begin;
 
-/// What the command's runtime is asked to do for us.
-pub(super) fn support_of(opts: &RecordOpts) -> Option<RuntimeSupport> {
+/// Whether Python's frames are read where timers take the samples: only here is a thread found by its thread pointer.
+pub(super) const READ_AT_TIMERS: bool = cfg!(target_arch = "x86_64");
+
+/// What the command's runtime is asked to do for us; `by_timers`: no event of the kernel's is used.
+pub(super) fn support_of(opts: &RecordOpts, by_timers: bool) -> Option<RuntimeSupport> {
     let own = |name: &str| std::env::var_os(name);
     let is_wanted = opts.stacks.runtimes && opts.target.whom == Whom::Command && !opts.traces();
-    if is_wanted { of_command(&opts.target.command, &own, is_possible()) } else { None }
+    let reads_python = is_possible() || (by_timers && READ_AT_TIMERS);
+    if is_wanted { of_command(&opts.target.command, &own, reads_python) } else { None }
 }
 
 /// Whether some event's stacks are to be unwound here; all others have no use for Python's frames.

@@ -8,6 +8,7 @@ use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use tracer::layout::interpreter::PROCESS_WORDS;
 use tracer::layout::slots::*;
 
 /// The mapped file. Other processes write it, so that nothing in it is trusted or borrowed: records are copied out.
@@ -26,6 +27,16 @@ pub struct SlotRecord {
     pub words: Vec<u64>,
     /// What follows: stack or text.
     pub bytes: Vec<u8>,
+    /// Frames of Python in two words each, innermost first; empty if there are none.
+    pub python: Vec<u64>,
+}
+
+impl SlotRecord {
+    /// Whether a timer in the program made it: else the thread was stopped from outside.
+    #[must_use]
+    pub fn is_from_inside(&self) -> bool {
+        self.words.len() > word::PYTHON
+    }
 }
 
 impl SharedSlots {
@@ -114,12 +125,12 @@ impl SharedSlots {
     }
 
     fn copy(&self, index: usize) -> SlotRecord {
-        const WORDS: usize = word::REGS + REGISTERS;
+        const WORDS: usize = word::PYTHON + 1;
         if let Some(brief) = index.checked_sub(self.count) {
             let from = brief_at(self.count) + brief * BRIEF_BYTES;
             let mut words = self.words(from, word::REGS);
             words.resize(WORDS, 0);
-            return SlotRecord { words, bytes: Vec::new() };
+            return SlotRecord { words, bytes: Vec::new(), python: Vec::new() };
         }
         let from = slots_at(self.count) + index * SLOT_BYTES;
         let words = self.words(from, WORDS);
@@ -128,7 +139,35 @@ impl SharedSlots {
         let stack = self.at(from + HEAD_BYTES);
         // SAFETY: within the slot; the target is a vector of that length.
         unsafe { std::ptr::copy_nonoverlapping(stack, bytes.as_mut_ptr(), length) };
-        SlotRecord { words, bytes }
+        let is_sample = words[word::KIND] == kind::SAMPLE;
+        let python = if is_sample { (words[word::PYTHON] & 0xffff_ffff) as usize } else { 0 };
+        let python = self.words(from + PYTHON_AT, python.min(PYTHON_WORDS));
+        SlotRecord { words, bytes, python }
+    }
+
+    /// Has the timers of process `pid` copy the frames of Python that are laid out like this. No more once all entries
+    /// of the table are taken: its samples have native frames only.
+    pub fn watch_python(&self, pid: u32, words: &[u64; PROCESS_WORDS]) {
+        let id = |entry: usize| self.python(entry, 0).load(Ordering::Relaxed);
+        let own = (0..PYTHON_TABLE).find(|&entry| id(entry) == u64::from(pid));
+        let Some(entry) = own.or_else(|| (0..PYTHON_TABLE).find(|&entry| id(entry) == 0)) else { return };
+        // A timer that reads the entry now sees that it changes.
+        self.python(entry, 0).store(0, Ordering::Release);
+        for (at, &value) in words.iter().enumerate() {
+            self.python(entry, at + 1).store(value, Ordering::Release);
+        }
+        self.python(entry, 0).store(pid.into(), Ordering::Release);
+    }
+
+    /// The process runs something else, or has ended.
+    pub fn forget_python(&self, pid: u32) {
+        let entries = (0..PYTHON_TABLE).map(|entry| self.python(entry, 0));
+        let of_process = |id: &&AtomicU64| id.load(Ordering::Relaxed) == u64::from(pid);
+        entries.filter(of_process).for_each(|id| id.store(0, Ordering::Release));
+    }
+
+    fn python(&self, entry: usize, at: usize) -> &AtomicU64 {
+        self.word(PYTHON_TABLE_AT / 8 + entry * PYTHON_ENTRY_WORDS + at)
     }
 
     /// The words at an offset of the mapping.
@@ -141,6 +180,11 @@ impl SharedSlots {
         (0..count).map(read).collect()
     }
 }
+
+// SAFETY: the mapping is only accessed as atomics, or copied out of slots that are the reader's.
+unsafe impl Send for SharedSlots {}
+// SAFETY: as above; records are taken by one thread, the table of interpreters changes as atomics.
+unsafe impl Sync for SharedSlots {}
 
 impl Drop for SharedSlots {
     fn drop(&mut self) {

@@ -3,10 +3,11 @@
 //!
 //! ```text
 //! 0        header: words as below
-//! 4096     one word of state per slot
+//! 4096     Python interpreters, of PYTHON_ENTRY_WORDS each: the process, then its words (see `interpreter`)
+//! 20480    one word of state per slot
 //! after    one word of state per brief slot
 //! after    the brief slots, of BRIEF_BYTES each, page-aligned
-//! after    the slots, of SLOT_BYTES each, page-aligned
+//! after    the slots, of SLOT_BYTES each, page-aligned: head, stack, Python's frames
 //! ```
 //! Brief slots are for records without registers and stack, of which thousands of threads make as many at a time.
 //!
@@ -31,10 +32,16 @@ pub const ERRNO_WORD: usize = 5;
 pub const RESTARTED_WORD: usize = 6;
 /// Word of the header: brief records handed over. The reader looks for them only if it has changed.
 pub const BRIEF_WORD: usize = 7;
+/// Where the table of Python's interpreters begins.
+pub const PYTHON_TABLE_AT: usize = 4096;
+/// Processes in that table.
+pub const PYTHON_TABLE: usize = 128;
+/// Words of an entry: the process id (0: free), then [`super::interpreter::PROCESS_WORDS`], then none.
+pub const PYTHON_ENTRY_WORDS: usize = 16;
 /// Where the words of state begin.
-pub const STATES_AT: usize = 4096;
+pub const STATES_AT: usize = PYTHON_TABLE_AT + PYTHON_TABLE * PYTHON_ENTRY_WORDS * 8;
 /// Bytes of a slot.
-pub const SLOT_BYTES: usize = 36 << 10;
+pub const SLOT_BYTES: usize = 40 << 10;
 /// Number of brief slots.
 pub const BRIEF_COUNT: usize = 1 << 14;
 /// Bytes of a brief slot: the words of a record's head before its registers.
@@ -43,6 +50,10 @@ pub const BRIEF_BYTES: usize = word::REGS * 8;
 pub const HEAD_BYTES: usize = 512;
 /// Most bytes of stack (or text) in a record.
 pub const STACK_BYTES: usize = 32 << 10;
+/// Where in a slot the frames of Python begin.
+pub const PYTHON_AT: usize = HEAD_BYTES + STACK_BYTES;
+/// Most words of Python's frames in a record.
+pub const PYTHON_WORDS: usize = (SLOT_BYTES - PYTHON_AT) / 8;
 /// The variable that names the file.
 pub const FILE_VARIABLE: &str = "TALLY_TIMERS";
 
@@ -73,6 +84,8 @@ pub mod word {
     pub const RUNS: usize = 7;
     /// First of 33 registers in perf's numbering.
     pub const REGS: usize = 8;
+    /// In a sample: number of words of Python's frames, with the flags of [`super::super::interpreter`]; 0: none.
+    pub const PYTHON: usize = REGS + super::REGISTERS;
 }
 
 /// Kinds of records.
@@ -161,6 +174,7 @@ mod tests {
     fn slots_are_whole_pages_and_hold_a_whole_record() {
         assert!(slots_at(512).is_multiple_of(4096) && SLOT_BYTES.is_multiple_of(4096));
         assert!(brief_at(512) >= STATES_AT + (512 + BRIEF_COUNT) * 8 && brief_at(512) < slots_at(512));
-        const { assert!(HEAD_BYTES + STACK_BYTES <= SLOT_BYTES && (word::REGS + REGISTERS) * 8 <= HEAD_BYTES) };
+        const { assert!(PYTHON_AT <= SLOT_BYTES && (word::PYTHON + 1) * 8 <= HEAD_BYTES) };
+        const { assert!(super::super::interpreter::PROCESS_WORDS < PYTHON_ENTRY_WORDS) };
     }
 }

@@ -95,6 +95,8 @@ extern "C" fn handle(signal: i32, info: *const Info, context: *mut u64) {
         let want = if left > 0 && left < STACK_BYTES as u64 { left as usize } else { STACK_BYTES };
         let bytes = sys::read_memory(sp, &mut slot.room()[..want]);
         slot.set(word::BYTES, bytes as u64);
+        #[cfg(target_arch = "x86_64")]
+        super::python::copy_frames(slots, &mut slot);
         slot.hand_over();
     }
     start_again(slots, context_of);

@@ -5,6 +5,9 @@
 //! and unwinds nothing.
 
 mod alarm;
+// A thread of Python is found by its thread pointer, which glibc has as its identity on x86-64 only.
+#[cfg(target_arch = "x86_64")]
+mod python;
 mod slots;
 mod threads;
 

@@ -54,6 +54,12 @@ impl Slots {
         unsafe { &*((self.base + word * 8) as *const AtomicU64) }
     }
 
+    /// A word of an entry in the table of Python's interpreters.
+    #[cfg(target_arch = "x86_64")]
+    pub fn python(self, entry: usize, word: usize) -> &'static AtomicU64 {
+        self.header(PYTHON_TABLE_AT / 8 + entry * PYTHON_ENTRY_WORDS + word)
+    }
+
     fn state(self, index: usize) -> &'static AtomicU64 {
         self.header(STATES_AT / 8 + index)
     }
@@ -101,6 +107,14 @@ impl Slot {
     pub fn set(&mut self, word: usize, value: u64) {
         // SAFETY: within the slot, which is this thread's until it is ready; registers are set in slots with a stack only.
         unsafe { ((self.at() + word * 8) as *mut u64).write(value) };
+    }
+
+    /// Sets a word of Python's frames; none past its end.
+    #[cfg(target_arch = "x86_64")]
+    pub fn set_python(&mut self, index: usize, value: u64) {
+        if index < PYTHON_WORDS {
+            self.set(PYTHON_AT / 8 + index, value);
+        }
     }
 
     /// Room for the stack; none in a brief slot.

@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 use super::binary::Interpreter;
 use super::code::{CodeObject, read_code, read_print};
 use super::layout::RawFrame;
-use super::waiting::waiting_threads;
+use super::waiting::{StateReader, waiting_threads};
 
 /// A code object is compared with the process's memory again after this time, ns: it may have been freed.
 const TRUSTED_NS: u64 = 200_000_000;
@@ -24,6 +24,8 @@ pub struct PythonProcess {
     pub mm: u64,
     memory: Option<File>,
     codes: FxHashMap<u64, KnownCode>,
+    /// Thread states of threads that were read while they stood still.
+    states: FxHashMap<u32, u64>,
 }
 
 #[derive(Debug)]
@@ -74,7 +76,13 @@ impl PythonProcess {
     /// Process `pid`, which runs `interpreter`.
     #[must_use]
     pub fn new(pid: u32, interpreter: Interpreter, mm: u64) -> Self {
-        Self { interpreter, mm, memory: open_memory(pid), codes: FxHashMap::default() }
+        Self {
+            interpreter,
+            mm,
+            memory: open_memory(pid),
+            codes: FxHashMap::default(),
+            states: FxHashMap::default(),
+        }
     }
 
     /// Whether its interpreter is initialized: a program may link one and never use it.
@@ -88,6 +96,17 @@ impl PythonProcess {
     /// The frames of its threads that wait now.
     pub fn waiting(&self, pid: u32) -> Vec<(u32, Vec<RawFrame>)> {
         self.memory.as_ref().map_or_else(Vec::new, |memory| waiting_threads(pid, memory, &self.interpreter))
+    }
+
+    /// The frames of a thread that stands still, innermost first; `None` if it runs no Python, or they can't be read.
+    pub fn frames_of(&mut self, tid: u32) -> Option<Vec<RawFrame>> {
+        let reader = StateReader::new(self.memory.as_ref()?, &self.interpreter);
+        let known = self.states.get(&tid).copied().filter(|&state| reader.tid_of(state) == Some(tid));
+        let state =
+            known.or_else(|| reader.states().into_iter().find(|&state| reader.tid_of(state) == Some(tid)))?;
+        let frames = reader.frames_of(state);
+        self.states.insert(tid, state);
+        frames
     }
 
     /// Addresses of these frames' lines by C frame, innermost first; false if a function is not known.

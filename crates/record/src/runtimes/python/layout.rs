@@ -4,9 +4,10 @@ use dso::unwind::GoroutineLayout;
 
 use super::versions::{FrameKind, OWNED_BY_C_STACK, Offsets};
 use crate::runtimes::goroutines::Goroutine;
+use tracer::layout::interpreter::*;
 
-/// Words of `struct py_process`.
-pub const PROCESS_WORDS: usize = 9;
+pub use tracer::layout::interpreter::PROCESS_WORDS;
+
 /// Fields of `struct go_layout`.
 pub const LAYOUT_FIELDS: usize = 6;
 /// `GO_LAYOUTS`.
@@ -28,32 +29,28 @@ pub const TAIL_AT: usize = 8;
 /// See [`HEAD_AT`].
 pub const WORDS_AT: usize = 32;
 
-/// `PY_MAX_FRAMES`.
-const MAX_FRAMES: usize = 4096;
-/// `PY_CODE`.
-const CODE: u64 = 0x0000_ffff_ffff_fff8;
-const NO_CFRAME: u32 = u32::MAX;
-const CUT: u64 = 1 << 40;
-const BROKEN: u64 = 1 << 41;
-const SKIPPED: u64 = 1 << 42;
-
 /// The words of `struct py_process` for an interpreter whose `_PyRuntime` is at `runtime`, in any address space the
 /// process has.
 #[must_use]
 pub fn process_words(offsets: &Offsets, runtime: u64, mm: u64) -> [u64; PROCESS_WORDS] {
-    let pair = |low: u32, high: u32| u64::from(high) << 32 | u64::from(low);
     let is_shim = offsets.kind == FrameKind::Shim;
-    [
-        mm,
-        runtime.wrapping_add(offsets.interpreters.into()),
-        pair(offsets.kind as u32, offsets.interp_next),
-        pair(offsets.interp_threads, offsets.thread_next),
-        pair(offsets.thread_id, offsets.thread_frame),
-        pair(offsets.cframe_frame.unwrap_or(NO_CFRAME), offsets.frame_bytes),
-        pair(offsets.frame_code, offsets.frame_back),
-        pair(offsets.frame_instr, offsets.frame_kind),
-        pair(if is_shim { OWNED_BY_C_STACK } else { 0 }, 0),
-    ]
+    let layout = InterpreterLayout {
+        interpreters: runtime.wrapping_add(offsets.interpreters.into()),
+        kind: offsets.kind as u32,
+        interp_next: offsets.interp_next,
+        interp_threads: offsets.interp_threads,
+        thread_next: offsets.thread_next,
+        thread_id: offsets.thread_id,
+        thread_frame: offsets.thread_frame,
+        cframe_frame: offsets.cframe_frame.unwrap_or(NO_CFRAME),
+        frame_bytes: offsets.frame_bytes,
+        frame_code: offsets.frame_code,
+        frame_back: offsets.frame_back,
+        frame_instr: offsets.frame_instr,
+        frame_kind: offsets.frame_kind,
+        shim_owner: if is_shim { OWNED_BY_C_STACK } else { 0 },
+    };
+    layout.to_words(mm)
 }
 
 /// The value of `go_layouts`, `struct go_layout`.
@@ -144,9 +141,15 @@ pub fn parse_record(words: &[u64]) -> Option<(RingRecord, usize)> {
         }
         _ => return None,
     };
-    let frames = body.chunks_exact(2).flat_map(|pair| frames_of(pair[0], pair[1])).take(MAX_FRAMES).collect();
-    let is_whole = header & (CUT | BROKEN | SKIPPED) == 0;
+    let (frames, is_whole) = copied_frames(header, body);
     Some((RingRecord::Frames { when, time_ns, pid, tid, is_whole, frames }, len))
+}
+
+/// Frames in two words each, innermost first, and by the flags of their header whether all of them are there.
+#[must_use]
+pub fn copied_frames(header: u64, words: &[u64]) -> (Vec<RawFrame>, bool) {
+    let frames = words.chunks_exact(2).flat_map(|pair| frames_of(pair[0], pair[1])).take(MAX_FRAMES);
+    (frames.collect(), header & (CUT | BROKEN | SKIPPED) == 0)
 }
 
 #[cfg(test)]
@@ -173,8 +176,11 @@ mod tests {
             assert_eq!(value(name), Some(format!("(1ULL << {})", bit.trailing_zeros())), "{name}");
         }
         assert_eq!(value("PY_CODE"), Some(format!("{CODE:#018x}ULL")));
-        assert_eq!(value("PY_REPEAT").as_deref(), Some("(1ULL << 48)"));
-        assert_eq!(value("FRAME_MAX_BYTES").as_deref(), Some("128"));
+        assert_eq!(value("PY_REPEAT"), Some(format!("(1ULL << {})", REPEAT.trailing_zeros())));
+        assert_eq!(value("FRAME_MAX_BYTES"), Some(FRAME_MAX_BYTES.to_string()));
+        for (name, number) in [("FRAMES_OBJECTS", OBJECTS), ("FRAMES_ENTRY", ENTRY), ("FRAMES_SHIM", SHIM)] {
+            assert_eq!(value(name), Some(number.to_string()), "{name}");
+        }
         assert_eq!(WORDS_AT * 8 + RING_WORDS * 8, RING_BYTES);
     }
 

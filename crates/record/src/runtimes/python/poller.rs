@@ -12,12 +12,13 @@ use rustc_hash::FxHashMap;
 use super::binary::{FoundPython, PythonBinaries};
 use super::engine::PythonEngine;
 use super::frames::{FunctionNumbers, PythonProcess, open_memory, read_memory};
-use super::layout::{CopiedAt, RING_WORDS, RawFrame, RingRecord, process_words};
+use super::layout::{CopiedAt, RING_WORDS, RawFrame, RingRecord, copied_frames, process_words};
 use super::stack_store::{PythonStack, StackStore};
 use super::versions::PythonVersion;
 use super::weave::PythonFrames;
 use crate::runtimes::goroutines::{GoPrograms, Goroutine, GoroutineStore};
 use crate::summary::Notice;
+use crate::sys::SharedSlots;
 use crate::sys::time::Clock;
 use perfdata::PidTid;
 
@@ -51,8 +52,10 @@ pub struct PythonReader {
 
 #[derive(Debug)]
 struct Reader {
-    /// `None` while it is being loaded.
+    /// `None` while it is being loaded, and where timers take the samples.
     engine: Option<PythonEngine>,
+    /// Where timers take the samples: they copy the frames themselves.
+    timers: Option<Timers>,
     binaries: PythonBinaries,
     processes: FxHashMap<u32, PythonProcess>,
     functions: FunctionNumbers,
@@ -70,6 +73,18 @@ struct Reader {
     /// Processes that mapped an interpreter which has not begun, such as `perf`, which can run Python scripts.
     dormant: Vec<u32>,
 }
+
+/// Samples of timers, which copy frames only of processes that are found.
+#[derive(Debug, Default)]
+struct Timers {
+    /// The file shared with timers inside; `None` where threads are stopped from outside.
+    slots: Option<Arc<SharedSlots>>,
+    /// Samples of processes without Python, and the number at which they are looked at again.
+    misses: FxHashMap<u32, (u32, u32)>,
+}
+
+/// The address space of all processes where timers take the samples: exec is noticed otherwise.
+const ANY_SPACE: u64 = 1;
 
 /// Frames as they were copied.
 #[derive(Debug)]
@@ -94,6 +109,7 @@ impl PythonReader {
     pub fn new(engine: Option<PythonEngine>) -> Self {
         let reader = Reader {
             engine,
+            timers: None,
             binaries: PythonBinaries::default(),
             processes: FxHashMap::default(),
             functions: FunctionNumbers::default(),
@@ -110,6 +126,57 @@ impl PythonReader {
             dormant: Vec::new(),
         };
         Self { shared: Arc::new(Mutex::new(reader)), ends: Arc::default() }
+    }
+
+    /// For samples by timers, inside of the programs if there are `slots`.
+    #[must_use]
+    pub fn of_timers(slots: Option<Arc<SharedSlots>>) -> Self {
+        let reader = Self::new(None);
+        reader.lock().timers = Some(Timers { slots, ..Timers::default() });
+        reader
+    }
+
+    /// A process runs another program, as a timer in it has reported.
+    pub fn exec_seen(&self, pid: u32) {
+        let mut reader = self.lock();
+        if reader.processes.remove(&pid).is_some() {
+            reader.forget(pid);
+        }
+        if let Some(timers) = &mut reader.timers {
+            timers.misses.remove(&pid);
+        }
+        let since_ns = Clock::Monotonic.now_ns();
+        reader.young.retain(|young| young.pid != pid);
+        reader.young.push(YoungProcess { pid, mm: ANY_SPACE, since_ns, until_ns: since_ns + YOUNG_NS });
+    }
+
+    /// A timer took a sample, with these words of frames.
+    pub fn sampled(&self, task: PidTid, time_ns: u64, header: u64, words: &[u64]) {
+        let mut reader = self.lock();
+        reader.meet(task.pid);
+        if header == 0 {
+            return;
+        }
+        let (frames, is_whole) = copied_frames(header, words);
+        reader.keep(task, CopiedAt::Sample, RawStack { time_ns, is_whole, frames });
+    }
+
+    /// Reads the frames of a thread that stands still: one that is stopped for a sample at `time_ns`, or one that waits
+    /// since before then. `stands` is asked afterwards.
+    pub fn read_still(&self, task: PidTid, moment: StackMoment, stands: &dyn Fn() -> bool) {
+        let mut reader = self.lock();
+        let (when, time_ns) = match moment {
+            StackMoment::Sample(time_ns) => (CopiedAt::Sample, time_ns),
+            StackMoment::Wait(time_ns) => (CopiedAt::Switch, time_ns),
+        };
+        if when == CopiedAt::Sample {
+            reader.meet(task.pid);
+        }
+        let Some(process) = reader.processes.get_mut(&task.pid) else { return };
+        // Without frames: those of the wait before are not this one's.
+        let frames = process.frames_of(task.tid).filter(|_| stands());
+        let is_whole = frames.is_some();
+        reader.keep(task, when, RawStack { time_ns, is_whole, frames: frames.unwrap_or_default() });
     }
 
     /// The programs are loaded and run at samples.
@@ -333,9 +400,13 @@ impl Reader {
 
     /// Copies frames of a found process from now on.
     fn watch(&mut self, pid: u32) {
-        if let (Some(engine), Some(process)) = (&mut self.engine, self.processes.get(&pid)) {
-            let words = process_words(&process.interpreter.offsets, process.interpreter.runtime, process.mm);
+        let Some(process) = self.processes.get(&pid) else { return };
+        let words = process_words(&process.interpreter.offsets, process.interpreter.runtime, process.mm);
+        if let Some(engine) = &mut self.engine {
             engine.watch(pid, words);
+        }
+        if let Some(slots) = self.slots() {
+            slots.watch_python(pid, &words);
         }
     }
 
@@ -350,6 +421,27 @@ impl Reader {
     fn forget(&mut self, pid: u32) {
         if let Some(engine) = &mut self.engine {
             engine.forget(pid);
+        }
+        if let Some(slots) = self.slots() {
+            slots.forget_python(pid);
+        }
+    }
+
+    fn slots(&self) -> Option<&SharedSlots> {
+        self.timers.as_ref()?.slots.as_deref()
+    }
+
+    /// Looks at a process that timers have sampled, if it is not known: at its first sample, its second, its fourth …
+    fn meet(&mut self, pid: u32) {
+        if self.processes.contains_key(&pid) {
+            return;
+        }
+        let Some(timers) = &mut self.timers else { return };
+        let (samples, next) = timers.misses.entry(pid).or_insert((0, 1));
+        *samples = samples.saturating_add(1);
+        if *samples == *next {
+            *next = next.saturating_mul(2);
+            self.look_at(pid, ANY_SPACE);
         }
     }
 
@@ -377,6 +469,7 @@ impl Reader {
         if pid == std::process::id() {
             return false;
         }
+        let mm = if self.timers.is_some() { ANY_SPACE } else { mm };
         let memory = open_memory(pid);
         let read = |at: u64, into: &mut [u8]| memory.as_ref().is_some_and(|m| read_memory(m, at, into));
         match self.binaries.find_in(pid, &read) {

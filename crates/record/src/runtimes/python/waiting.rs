@@ -19,7 +19,7 @@ const TID_IN_PTHREAD: u64 = 0x2d0;
 /// The threads of a process that wait, with their frames, innermost first. A thread that ran meanwhile is left out.
 pub fn waiting_threads(pid: u32, memory: &File, interpreter: &Interpreter) -> Vec<(u32, Vec<RawFrame>)> {
     let tids = proc::threads(pid).unwrap_or_default();
-    let reader = StateReader { memory, interpreter };
+    let reader = StateReader::new(memory, interpreter);
     let mut found = Vec::new();
     for state in reader.states() {
         let Some(tid) = reader.tid_of(state).filter(|tid| tids.contains(tid)) else { continue };
@@ -42,12 +42,19 @@ fn runs_of_waiting(pid: u32, tid: u32) -> Option<u64> {
     text.split_whitespace().nth(2)?.parse().ok().filter(|_| is_waiting)
 }
 
-struct StateReader<'p> {
+/// Reads thread states and their frames from outside.
+pub struct StateReader<'p> {
     memory: &'p File,
     interpreter: &'p Interpreter,
 }
 
-impl StateReader<'_> {
+impl<'p> StateReader<'p> {
+    /// Of the process that `memory` is of.
+    #[must_use]
+    pub const fn new(memory: &'p File, interpreter: &'p Interpreter) -> Self {
+        Self { memory, interpreter }
+    }
+
     fn word(&self, address: u64) -> Option<u64> {
         let mut bytes = [0; 8];
         read_memory(self.memory, address, &mut bytes).then(|| u64::from_le_bytes(bytes))
@@ -58,7 +65,8 @@ impl StateReader<'_> {
     }
 
     /// All thread states of all interpreters.
-    fn states(&self) -> Vec<u64> {
+    #[must_use]
+    pub fn states(&self) -> Vec<u64> {
         let offsets = &self.interpreter.offsets;
         let mut states = Vec::new();
         let mut interpreter = self.word_at(self.interpreter.runtime, offsets.interpreters);
@@ -73,13 +81,16 @@ impl StateReader<'_> {
         states
     }
 
-    fn tid_of(&self, state: u64) -> Option<u32> {
+    /// The kernel's id of a thread state's thread; `None` if it can't be read.
+    #[must_use]
+    pub fn tid_of(&self, state: u64) -> Option<u32> {
         let pthread = self.word_at(state, self.interpreter.offsets.thread_id)?;
         Some((self.word(pthread.wrapping_add(TID_IN_PTHREAD))? & 0xffff_ffff) as u32)
     }
 
-    /// `None` if not all of them can be read.
-    fn frames_of(&self, state: u64) -> Option<Vec<RawFrame>> {
+    /// A thread state's frames, innermost first; `None` if not all of them can be read.
+    #[must_use]
+    pub fn frames_of(&self, state: u64) -> Option<Vec<RawFrame>> {
         let offsets = &self.interpreter.offsets;
         let mut frame = self.word_at(state, offsets.thread_frame)?;
         if let Some(in_cframe) = offsets.cframe_frame.filter(|_| frame != 0) {

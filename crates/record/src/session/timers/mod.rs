@@ -13,6 +13,7 @@ mod start;
 mod stop_sampler;
 mod waits;
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tracer::layout::slots::{ERRNO_WORD, LOST_WORD, UNTIMED_WORD, kind, word};
@@ -22,6 +23,7 @@ use crate::files::scratch::ScratchFolder;
 use crate::machine::{proc, process_tree};
 use crate::off_cpu::Encoder;
 use crate::open::plan::Plan;
+use crate::runtimes::python::PythonReader;
 use crate::sys::time::{self, Clock};
 use crate::sys::{SharedSlots, SlotRecord};
 use perfdata::PidTid;
@@ -51,12 +53,14 @@ const LONGEST: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub struct Timers {
     /// The shared file, and the folder that holds it and the library; `None` for processes that run already.
-    preloaded: Option<(SharedSlots, ScratchFolder)>,
+    preloaded: Option<(Arc<SharedSlots>, ScratchFolder)>,
     stops: StopSampler,
     maker: RecordMaker,
     processes: KnownProcesses,
     clocks: ThreadClocks,
     roots: Roots,
+    /// Reads Python's frames.
+    python: Option<PythonReader>,
     has_loaded: bool,
     cleaned: Option<Instant>,
 }
@@ -67,15 +71,26 @@ impl Timers {
     pub fn new(preparation: Preparation, plan: &Plan, roots: Roots) -> Self {
         let child = if let Roots::Command(pid) = roots { Some(pid) } else { None };
         Self {
-            preloaded: preparation.into_parts(),
+            preloaded: preparation.into_parts().map(|(slots, folder)| (Arc::new(slots), folder)),
             stops: StopSampler::new(child),
             maker: RecordMaker::new(plan),
             processes: KnownProcesses::default(),
             clocks: ThreadClocks::new(plan.off_cpu.map(Encoder::new)),
             roots,
+            python: None,
             has_loaded: false,
             cleaned: None,
         }
+    }
+
+    /// Samples and waits get Python's frames from now on; the reader of them.
+    pub fn read_python(&mut self) -> PythonReader {
+        let slots = self.preloaded.as_ref().map(|(slots, _)| Arc::clone(slots));
+        let python = PythonReader::of_timers(slots);
+        self.python = Some(python.clone());
+        self.clocks.with_python(Some(python.clone()));
+        self.stops.with_python(Some(python.clone()));
+        python
     }
 
     /// Takes up threads that run already and that the file describes.
@@ -127,7 +142,10 @@ impl Timers {
     /// The target has ended: the last records, all clocks stop.
     pub fn finish(mut self, end_ns: u64, out: &mut Vec<u8>, notices: &mut Vec<Notice>) {
         self.take_records(out);
+        let ended: Vec<PidTid> = self.clocks.tasks().filter(|task| !proc::is_alive(task.pid)).collect();
         self.clocks.finish(&self.roots, end_ns, out);
+        // Main threads have no record of their own end.
+        ended.iter().for_each(|&task| self.maker.exit(task, end_ns, out));
         let StopCounts { samples, refused, restarted, blocking } = self.stops.finish();
         if blocking > 0 {
             notices.push(Notice::TimersBlocked(blocking));
@@ -226,6 +244,7 @@ impl Timers {
         }
         let (name, text) = split_name(bytes);
         self.processes.exec(of.task.pid);
+        self.python.iter().for_each(|python| python.exec_seen(of.task.pid));
         self.maker.exec(of.task, name, of.time_ns, out);
         self.map(of.task.pid, text, of.time_ns, out);
         self.clocks.only(of.task.pid, of.task.tid, of.time_ns, out);
@@ -245,6 +264,9 @@ impl Timers {
         if !self.processes.has_code_at(of.task.pid, pc, of.time_ns) {
             let lines = self.processes.read_again(of.task.pid, of.time_ns);
             self.maker.mmaps(of.task.pid, &lines, of.time_ns.saturating_sub(1), out);
+        }
+        if let Some(python) = self.python.as_ref().filter(|_| record.is_from_inside()) {
+            python.sampled(of.task, of.time_ns, record.words[word::PYTHON], &record.python);
         }
         let weight_ns = self.clocks.ran(of.task, of.time_ns, of.cpu_ns);
         self.maker.sample(record, of, weight_ns, out);

@@ -16,6 +16,7 @@ use tracer::layout::slots::{STACK_BYTES, kind, word};
 
 use super::waits::ThreadClocks;
 use crate::machine::proc;
+use crate::runtimes::python::{PythonReader, StackMoment};
 use crate::sys::SlotRecord;
 use crate::sys::stop::{self, StopAttempt, StoppedThread, StoppingThread};
 use crate::sys::time::{self, Clock};
@@ -63,6 +64,8 @@ pub(super) struct StopSampler {
     /// The last round, and the pause after it.
     round: Option<(Instant, Duration)>,
     counts: StopCounts,
+    /// Reads Python's frames of stopped threads.
+    python: Option<PythonReader>,
 }
 
 /// Sums for the notices at the end.
@@ -82,6 +85,11 @@ impl StopSampler {
     /// `child`: the command, if there is one.
     pub(super) fn new(child: Option<u32>) -> Self {
         Self { child, ..Self::default() }
+    }
+
+    /// Samples get the frames that `python` reads.
+    pub(super) fn with_python(&mut self, python: Option<PythonReader>) {
+        self.python = python;
     }
 
     /// Lets all threads go.
@@ -154,6 +162,9 @@ impl StopSampler {
         let counts = had_cpu || !stopped.is_in_call();
         let registers = stopped.registers().ok().filter(|_| counts);
         let record = registers.map(|registers| record_of(of, &registers));
+        if let (Some(python), Some(record)) = (&self.python, &record) {
+            python.read_still(of.task, StackMoment::Sample(record.words[word::TIME]), &|| true);
+        }
         self.counts.restarted += u64::from(stopped.restart_interrupted_call());
         self.counts.samples += u64::from(record.is_some());
         record
@@ -230,7 +241,7 @@ fn record_of(of: &StopCandidate, registers: &stop::PerfRegisters) -> SlotRecord 
     words[word::BYTES] = stack.len() as u64;
     words.extend(registers);
     debug_assert_eq!(words[word::REGS + PC], registers[PC]);
-    SlotRecord { words, bytes: stack }
+    SlotRecord { words, bytes: stack, python: Vec::new() }
 }
 
 /// The stack from `sp` upwards; empty if it can't be read.

@@ -11,7 +11,8 @@ use crate::machine::proc;
 use crate::off_cpu::layout::flag;
 use crate::off_cpu::proc_sampler::{Memories, ThreadFiles};
 use crate::off_cpu::{Encoder, OffCpuRecord};
-use crate::sys::time;
+use crate::runtimes::python::{PythonReader, StackMoment};
+use crate::sys::time::{self, Clock};
 use perfdata::PidTid;
 
 use super::Roots;
@@ -39,6 +40,8 @@ pub(super) struct ThreadClocks {
     interval: Duration,
     /// Looks that came late, one after another.
     late: u32,
+    /// Reads Python's frames of threads that wait.
+    python: Option<PythonReader>,
 }
 
 impl ThreadClocks {
@@ -53,7 +56,13 @@ impl ThreadClocks {
             unknown: FxHashSet::default(),
             interval: super::MIN_INTERVAL,
             late: 0,
+            python: None,
         }
+    }
+
+    /// Waits get the frames that `python` reads.
+    pub(super) fn with_python(&mut self, python: Option<PythonReader>) {
+        self.python = python;
     }
 
     pub(super) fn interval(&self) -> Duration {
@@ -141,6 +150,11 @@ impl ThreadClocks {
         self.close(tid, time_ns, flag::EXITED, out);
     }
 
+    /// Threads whose clocks run, in no order.
+    pub(super) fn tasks(&self) -> impl Iterator<Item = PidTid> {
+        self.clocks.iter().map(|(&tid, clock)| PidTid { pid: clock.pid, tid })
+    }
+
     /// A process has ended, with all its threads, which are returned.
     pub(super) fn end_process(&mut self, pid: u32, time_ns: u64, out: &mut Vec<u8>) -> Vec<PidTid> {
         let its = self.clocks.iter().filter(|(_, clock)| clock.pid == pid);
@@ -206,7 +220,11 @@ impl ThreadClocks {
         for (&tid, clock) in &mut self.clocks {
             let alive = clock.sum_up(tid);
             if alive && let Some(encoder) = &self.encoder {
-                clock.look(tid, is_fair, &mut self.memories, encoder, out);
+                let begins = clock.look(tid, is_fair, &mut self.memories, encoder, out);
+                if let Some(python) = self.python.as_ref().filter(|_| begins) {
+                    let moment = StackMoment::Wait(Clock::Monotonic.now_ns());
+                    python.read_still(PidTid { pid: clock.pid, tid }, moment, &|| clock.waits_on());
+                }
             }
             if !alive {
                 gone.push(PidTid { pid: clock.pid, tid });

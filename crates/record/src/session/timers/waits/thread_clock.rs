@@ -104,7 +104,13 @@ impl ThreadClock {
         !self.has_timer || self.is_silent
     }
 
-    /// One look at where it is.
+    /// Whether it is still in the wait that was found last.
+    pub(super) fn waits_on(&self) -> bool {
+        let runs = self.files.as_ref().and_then(ThreadFiles::sums).map(|[_, _, runs]| runs);
+        self.wait.as_ref().is_some_and(|wait| runs == Some(wait.runs))
+    }
+
+    /// One look at where it is. True if a wait was found that was not known.
     pub(super) fn look(
         &mut self,
         tid: u32,
@@ -112,17 +118,18 @@ impl ThreadClock {
         memories: &mut Memories,
         encoder: &Encoder,
         out: &mut Vec<u8>,
-    ) {
+    ) -> bool {
         let (runs, now_ns) = (self.runs.1, self.seen_ns);
         if self.wait.as_ref().is_some_and(|wait| wait.runs == runs) {
-            return self.give(now_ns);
+            self.give(now_ns);
+            return false;
         }
         self.flush(tid, now_ns, encoder, out);
         let files = self.files.as_ref().filter(|_| is_fair);
-        if let Some(look) = files.and_then(|files| look::look(tid, files, runs, memories)) {
-            self.wait = Some(OpenWait { look, runs, weight_ns: 0, queue_ns: 0 });
-            self.give(now_ns);
-        }
+        let Some(look) = files.and_then(|files| look::look(tid, files, runs, memories)) else { return false };
+        self.wait = Some(OpenWait { look, runs, weight_ns: 0, queue_ns: 0 });
+        self.give(now_ns);
+        true
     }
 
     /// The blocked time that no wait has yet belongs to the present one.
