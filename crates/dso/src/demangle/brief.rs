@@ -50,17 +50,9 @@ fn without_return_type(name: &str) -> &str {
     if kind.chars().all(is_type) && is_method { method } else { name }
 }
 
-/// `pthread_rwlock_rdlock` of `pthread_rwlock_rdlock@GLIBC_2.2.5`, the name of a library's old copy of a function.
-fn without_version(name: &str) -> &str {
-    let Some((function, version)) = name.split_once('@') else { return name };
-    let version = version.trim_start_matches('@');
-    let is_version = version.starts_with(|c: char| c.is_ascii_uppercase()) && version.contains('_');
-    if function.is_empty() || !is_version { name } else { function }
-}
-
 /// `name` without ` [clone .cold]`, or `.isra.0` after a name of C.
 fn without_part(name: &str) -> &str {
-    let name = without_version(name.split(" [clone ").next().unwrap_or(name));
+    let name = name.split(" [clone ").next().unwrap_or(name);
     if name.contains(['@', ':', '<']) {
         return name;
     }

@@ -145,6 +145,12 @@ pub fn of_command(
         .then(|| RuntimeSupport::by_variable("Python", PYTHON_VARIABLE, "1".into()))
 }
 
+/// True if the command is a Python interpreter, or a script of one.
+#[must_use]
+pub fn is_python(command: &[OsString], own: &dyn Fn(&str) -> Option<OsString>) -> bool {
+    program_of(command, own).is_some_and(|(_, name)| name.starts_with("python"))
+}
+
 /// The program that runs: its word in the command and its name, past programs that run another one. For a script, the
 /// name of its interpreter.
 fn program_of(command: &[OsString], own: &dyn Fn(&str) -> Option<OsString>) -> Option<(usize, String)> {

@@ -264,6 +264,8 @@ fn names_lose_parameters_and_long_template_arguments() {
             "<core::str::Chars as core::iter::Iterator>::next",
         ),
         ("runtime.mallocgc", "runtime.mallocgc"),
+        ("pthread_rwlock_rdlock@GLIBC_2.2.5", "pthread_rwlock_rdlock"),
+        ("memcpy@plt", "memcpy@plt"),
     ];
     for (name, expected) in cases {
         assert_eq!(brief(name), expected);

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use dso::system_file;
 
 use super::{Check, DoctorSection, Health};
+use crate::runtimes::python::is_possible;
 
 /// Debug information of programs that came without it.
 pub(super) fn debug_files() -> Check {
@@ -53,29 +54,56 @@ fn remedy_of(release: &str) -> String {
     format!("export DEBUGINFOD_URLS={server}{or}")
 }
 
-/// The runtimes in `PATH`, with what makes them name their functions.
+/// A runtime: its name, its program, and what running ones (`-p`) lack unless they were started with an option.
+type KnownRuntime = (&'static str, &'static str, &'static str, &'static str);
+
+const RUNTIMES: [KnownRuntime; 3] = [
+    (
+        "Node.js",
+        "node",
+        "a running one (-p) has no names; tally run -- node … has them",
+        "start it as node --perf-basic-prof --interpreted-frames-native-stack",
+    ),
+    (
+        "Java",
+        "java",
+        "a running JVM (-p) has names, but many stacks end early",
+        "start it with java -XX:+PreserveFramePointer",
+    ),
+    (
+        ".NET",
+        "dotnet",
+        "a running one (-p) has no names; tally run -- dotnet … has them",
+        "start it with DOTNET_PerfMapEnabled=1",
+    ),
+];
+
+/// The runtimes in `PATH`, and how far their functions have names.
 pub(super) fn runtimes() -> Vec<Check> {
     let path = env::var_os("PATH").unwrap_or_default();
     let folders: Vec<PathBuf> = env::split_paths(&path).filter(|folder| folder.is_absolute()).collect();
     let is_installed = |program: &str| folders.iter().any(|folder| folder.join(program).is_file());
-    let known = [
-        ("Python", "python3", "python3 -X perf (3.12 and later)"),
-        ("Node.js", "node", "node --perf-basic-prof --interpreted-frames-native-stack"),
-        (
-            "Java",
-            "java",
-            "java -XX:+PreserveFramePointer -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit",
-        ),
-        (".NET", "dotnet", "DOTNET_PerfMapEnabled=1 dotnet"),
-    ];
-    let found = known.into_iter().filter(|(_, program, _)| is_installed(program));
-    found
-        .map(|(name, _, way)| {
-            let why = "its functions have no names unless it is started so".to_owned();
-            Check::bad(name, Health::Partly, "installed", why, way.to_owned())
-                .section(DoctorSection::Runtimes)
-        })
-        .collect()
+    let others = RUNTIMES.into_iter().filter(|(_, program, ..)| is_installed(program));
+    let others = others.map(|(name, _, why, remedy)| {
+        Check::bad(name, Health::Partly, "installed", why.to_owned(), remedy.to_owned())
+    });
+    let python = is_installed("python3").then(python);
+    python.into_iter().chain(others).map(|check| check.section(DoctorSection::Runtimes)).collect()
+}
+
+fn python() -> Check {
+    const NAME: &str = "Python";
+    if is_possible() {
+        return Check::good(NAME, "functions of CPython 3.8 to 3.13");
+    }
+    let partly = |why: &str, remedy: &str| {
+        Check::bad(NAME, Health::Partly, "installed", why.to_owned(), remedy.to_owned())
+    };
+    if cfg!(target_arch = "x86_64") {
+        partly("a running one (-p) has no names; tally run -- python3 … has them", "run as root")
+    } else {
+        partly("its functions are only read on x86-64", "python3 -X perf (3.12 and later)")
+    }
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use perfdata::Attr;
 use perfdata::abi::*;
 use tracer::layout::slots::{FILE_VARIABLE, STACK_BYTES};
 
+use super::super::python::READ_AT_TIMERS;
 use super::stop_sampler::StopAccess;
 use super::{PERIOD_NS, stop_sampler};
 use crate::accounting::summary::Notice;
@@ -23,6 +24,8 @@ use crate::open::OpenedEvents;
 use crate::open::event_fallback::{self as setup, Setup};
 use crate::open::plan::{Offer, plan};
 use crate::open::target::Whom;
+use crate::runtimes::command_variable::is_python;
+use crate::runtimes::python::is_possible;
 use crate::session::opts::{CallGraph, Delay, EventRequest, Rate, RecordOpts};
 use crate::sys::time::Clock;
 use crate::sys::{Counter, CounterPlace, SharedSlots, mem};
@@ -52,7 +55,8 @@ pub fn prepare(opts: &RecordOpts) -> Option<Preparation> {
         return prepare_stops(opts);
     }
     let library = opts.timers.filter(|library| !library.is_empty())?;
-    let denied = refusal()?;
+    let (why, remedy) =
+        refusal().map_or_else(|| for_python(opts), |denied| Some(reason_and_remedy(&denied)))?;
     let folder = ScratchFolder::for_programs("timers", PlaceRule { fits: can_hold, wanted: "" }).ok()?;
     let path = folder.path().join(LIBRARY);
     output_file::write_part(&path, library).ok()?;
@@ -61,8 +65,20 @@ pub fn prepare(opts: &RecordOpts) -> Option<Preparation> {
     let file = output_file::create_recording(&folder.path().join(SLOTS)).ok()?;
     let count = (proc::online_cpus().len() * 64).clamp(512, 4096);
     let slots = SharedSlots::create(&file, count, PERIOD_NS).ok()?;
-    let (why, remedy) = reason_and_remedy(&denied);
     Some(Preparation { preloaded: Some((slots, folder)), notices: vec![Notice::ByTimers(why, remedy)] })
+}
+
+/// Why timers replace events that the kernel would give: the command is Python, whose frames only BPF could read at an
+/// event. `None` if it is not, or the events were asked for by name.
+fn for_python(opts: &RecordOpts) -> Option<(String, String)> {
+    let own = |name: &str| std::env::var_os(name);
+    let reads = READ_AT_TIMERS && opts.stacks.runtimes && opts.stacks.call_graph == CallGraph::Live;
+    let needs_them =
+        reads && opts.events.is_empty() && !is_possible() && is_python(&opts.target.command, &own);
+    needs_them.then(|| {
+        let why = "Python functions can't be read at kernel events without root";
+        (why.to_owned(), "run as root (--no-runtimes: kernel events without Python functions)".to_owned())
+    })
 }
 
 /// For processes that run already, where they may be stopped.
