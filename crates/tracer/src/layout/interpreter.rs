@@ -23,7 +23,7 @@ pub const SKIPPED: u64 = 1 << 42;
 
 /// Frames are objects, one per C frame: 3.8 to 3.10.
 pub const OBJECTS: u32 = 1;
-/// Frames say whether they begin a C frame: 3.11.
+/// Frames have a mark if they begin a C frame: 3.11.
 pub const ENTRY: u32 = 2;
 /// A frame on the C stack begins those that share a C frame: 3.12 and later.
 pub const SHIM: u32 = 3;

@@ -76,6 +76,15 @@ pub fn read_memory(at: u64, to: &mut [u8]) -> usize {
     if is_refused(n) { read_memory_file(at, to) } else { n.max(0) as usize }
 }
 
+/// Fills whole words from this process's memory; false if they are not all there.
+#[cfg(all(tally_timers, target_arch = "x86_64"))]
+pub fn read_words(at: u64, to: &mut [u64]) -> bool {
+    let length = core::mem::size_of_val(to);
+    // SAFETY: the same memory; any bytes make words.
+    let bytes = unsafe { core::slice::from_raw_parts_mut(to.as_mut_ptr().cast::<u8>(), length) };
+    read_memory(at, bytes) == length
+}
+
 /// Whether the kernel (or its replacement) has no such call, or does not allow it.
 pub(super) const fn is_refused(answer: isize) -> bool {
     const EPERM: isize = 1;

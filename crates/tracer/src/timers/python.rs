@@ -1,4 +1,4 @@
-//! The frames of CPython's interpreter at a sample, copied by the sampled thread itself: at that moment it stands still,
+//! The frames of CPython's interpreter at a sample, copied by the sampled thread itself: it does nothing else meanwhile,
 //! so nothing is torn. Copied are pointers to code objects and instructions; tally reads the names outside.
 //!
 //! All memory is read by a system call that fails where nothing is mapped: another thread may change the list of threads
@@ -42,8 +42,8 @@ fn process_words(slots: Slots) -> Option<[u64; PROCESS_WORDS]> {
 }
 
 fn read_word(at: u64) -> Option<u64> {
-    let mut bytes = [0; 8];
-    (sys::read_memory(at, &mut bytes) == 8).then(|| u64::from_ne_bytes(bytes))
+    let mut word = [0];
+    sys::read_words(at, &mut word).then_some(word[0])
 }
 
 fn field(base: u64, offset: u32) -> Option<u64> {
@@ -125,16 +125,13 @@ struct Frame {
 
 /// A frame and its caller's address; `None` if it can't be read.
 fn read_frame(of: &InterpreterLayout, at: u64) -> Option<(Frame, u64)> {
-    let mut bytes = [0u8; FRAME_MAX_BYTES];
-    let room = bytes.get_mut(..of.frame_bytes as usize)?;
-    if sys::read_memory(at, room) != room.len() {
+    let mut words = [0; FRAME_MAX_BYTES / 8];
+    let room = words.get_mut(..(of.frame_bytes as usize).div_ceil(8))?;
+    if !sys::read_words(at, room) {
         return None;
     }
-    let word = |at: u32| {
-        let at = at as usize;
-        bytes.get(at..at.checked_add(8)?)?.first_chunk().map(|word| u64::from_ne_bytes(*word))
-    };
-    let mark = *bytes.get(of.frame_kind as usize)?;
+    let word = |at: u32| words.get(at as usize / 8).copied().filter(|_| at.is_multiple_of(8));
+    let mark = (words.get(of.frame_kind as usize / 8)? >> (of.frame_kind % 8 * 8)) as u8;
     let is_entry = match of.kind {
         OBJECTS => true,
         SHIM => u32::from(mark) == of.shim_owner,

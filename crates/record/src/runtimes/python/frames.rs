@@ -24,7 +24,7 @@ pub struct PythonProcess {
     pub mm: u64,
     memory: Option<File>,
     codes: FxHashMap<u64, KnownCode>,
-    /// Thread states of threads that were read while they stood still.
+    /// Thread states of threads that were read while they did not run.
     states: FxHashMap<u32, u64>,
 }
 
@@ -98,7 +98,7 @@ impl PythonProcess {
         self.memory.as_ref().map_or_else(Vec::new, |memory| waiting_threads(pid, memory, &self.interpreter))
     }
 
-    /// The frames of a thread that stands still, innermost first; `None` if it runs no Python, or they can't be read.
+    /// The frames of a thread that does not run, innermost first; `None` if it runs no Python, or they can't be read.
     pub fn frames_of(&mut self, tid: u32) -> Option<Vec<RawFrame>> {
         let reader = StateReader::new(self.memory.as_ref()?, &self.interpreter);
         let known = self.states.get(&tid).copied().filter(|&state| reader.tid_of(state) == Some(tid));

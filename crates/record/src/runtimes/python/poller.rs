@@ -161,9 +161,9 @@ impl PythonReader {
         reader.keep(task, CopiedAt::Sample, RawStack { time_ns, is_whole, frames });
     }
 
-    /// Reads the frames of a thread that stands still: one that is stopped for a sample at `time_ns`, or one that waits
-    /// since before then. `stands` is asked afterwards.
-    pub fn read_still(&self, task: PidTid, moment: StackMoment, stands: &dyn Fn() -> bool) {
+    /// Reads the frames of a thread that does not run: one that is stopped for a sample, or one that waits since before
+    /// `moment`. Whether it `rested` is asked afterwards.
+    pub fn read_resting(&self, task: PidTid, moment: StackMoment, rested: &dyn Fn() -> bool) {
         let mut reader = self.lock();
         let (when, time_ns) = match moment {
             StackMoment::Sample(time_ns) => (CopiedAt::Sample, time_ns),
@@ -174,7 +174,7 @@ impl PythonReader {
         }
         let Some(process) = reader.processes.get_mut(&task.pid) else { return };
         // Without frames: those of the wait before are not this one's.
-        let frames = process.frames_of(task.tid).filter(|_| stands());
+        let frames = process.frames_of(task.tid).filter(|_| rested());
         let is_whole = frames.is_some();
         reader.keep(task, when, RawStack { time_ns, is_whole, frames: frames.unwrap_or_default() });
     }

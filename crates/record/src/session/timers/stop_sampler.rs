@@ -163,7 +163,7 @@ impl StopSampler {
         let registers = stopped.registers().ok().filter(|_| counts);
         let record = registers.map(|registers| record_of(of, &registers));
         if let (Some(python), Some(record)) = (&self.python, &record) {
-            python.read_still(of.task, StackMoment::Sample(record.words[word::TIME]), &|| true);
+            python.read_resting(of.task, StackMoment::Sample(record.words[word::TIME]), &|| true);
         }
         self.counts.restarted += u64::from(stopped.restart_interrupted_call());
         self.counts.samples += u64::from(record.is_some());

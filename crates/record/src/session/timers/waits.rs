@@ -223,7 +223,7 @@ impl ThreadClocks {
                 let begins = clock.look(tid, is_fair, &mut self.memories, encoder, out);
                 if let Some(python) = self.python.as_ref().filter(|_| begins) {
                     let moment = StackMoment::Wait(Clock::Monotonic.now_ns());
-                    python.read_still(PidTid { pid: clock.pid, tid }, moment, &|| clock.waits_on());
+                    python.read_resting(PidTid { pid: clock.pid, tid }, moment, &|| clock.waits_on());
                 }
             }
             if !alive {
