@@ -141,7 +141,11 @@ fn what(profile: &Profile, row: &LockRow, name: Option<&str>) -> String {
                 format!("{kind} of {file} (descriptor {descriptor} of process {})", row.pid)
             }
             (Some(descriptor), None) => format!("{kind}, descriptor {descriptor} of process {}", row.pid),
-            (None, _) => format!("{kind}s of process {}", row.pid),
+            (None, Some(file)) => {
+                let processes = count_of(row.processes.len() as u64, "process", "processes");
+                format!("{kind} of {file} ({processes})")
+            }
+            (None, None) => format!("{kind}s of process {}", row.pid),
         },
         (Some(address), None, _) => format!("futex {address:#x} of process {}", row.pid),
         (None, ..) => format!("futexes of process {}", row.pid),

@@ -1,6 +1,6 @@
 //! What threads wait for has a name: files, sockets with their peers, pipes with their other ends.
 
-use super::{TALLY, folder, has_bpf, output_of};
+use super::{TALLY, folder, has_bpf, output_of, outputs_of, program};
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::process::Command;
@@ -59,4 +59,23 @@ fn wall_of(data: &std::path::Path) -> String {
     let mut report = Command::new(TALLY);
     report.args(["report", "--wall", "--stdio", "-i"]).arg(data).env("COLUMNS", "200");
     output_of(report)
+}
+
+#[test]
+#[ignore = "live: records on this machine"]
+fn a_file_that_processes_lock_in_turn_is_one_lock() {
+    if !has_bpf() {
+        return;
+    }
+    let folder = folder("file-lock");
+    let Some(program) = program("file_lock", &folder) else { return };
+    let (data, locked) = (folder.join("data"), folder.join("locked"));
+    let mut record = Command::new(TALLY);
+    record.args(["record", "--off-cpu", "-o"]).arg(&data).arg("--").arg(program).arg(&locked);
+    outputs_of(record);
+    let mut locks = Command::new(TALLY);
+    locks.args(["locks", "-i"]).arg(&data);
+    let text = output_of(locks);
+    let rows = text.lines().filter(|line| line.contains("file lock of ")).count();
+    assert!(rows == 1 && text.contains("/locked (3 processes)"), "{text}");
 }

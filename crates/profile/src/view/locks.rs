@@ -1,4 +1,4 @@
-//! Locks: futexes by address, file locks by descriptor and kernel locks by place, with waiters, wait times and lock
+//! Locks: futexes by address, file locks by file or descriptor and kernel locks by place, with waiters, wait times and lock
 //! holders.
 //!
 //! The waker of a wait for a lock is the thread that held it. Its stack shows where it released the lock.
@@ -21,10 +21,12 @@ use std::collections::BTreeSet;
 pub struct LockRow {
     /// Inside the kernel; else a futex.
     pub kernel: bool,
-    /// Process of a futex or descriptor; 0 for kernel locks.
+    /// Process of a futex or descriptor; 0 for kernel locks. Of a file locked by several, the first that waited.
     pub pid: i32,
-    /// Descriptor of the locked file, in the process.
+    /// Descriptor of the locked file, in the process; `None` if processes have different ones.
     pub descriptor: Option<u64>,
+    /// Processes that waited for a file's lock.
+    pub processes: BTreeSet<i32>,
     /// Path of the locked file; `None` if it was not named.
     pub file: Option<String>,
     /// Address of the lock; `None` if the source doesn't record it.
@@ -63,9 +65,28 @@ enum Key {
     Futex(i32, u64),
     /// Process, and number of a lock known by the function that takes it.
     Taken(i32, usize),
+    /// Number of a file with a name: one lock for all its processes.
+    NamedFile(usize),
     /// Process and descriptor; `None` if the source doesn't record which.
     File(i32, Option<u64>),
     Kernel(CallsiteId),
+}
+
+/// Locks known by more than a number.
+#[derive(Default)]
+struct KnownLocks {
+    /// By the function that takes them, and its caller.
+    taken: Vec<(String, String)>,
+    /// By their file.
+    files: Vec<String>,
+}
+
+/// The number of what is there, or added.
+fn number_of<T: PartialEq>(known: &mut Vec<T>, of: T) -> usize {
+    known.iter().position(|known| *known == of).unwrap_or_else(|| {
+        known.push(of);
+        known.len() - 1
+    })
 }
 
 #[derive(Default)]
@@ -102,16 +123,16 @@ pub fn contended(profile: &Profile, opts: &WallOpts) -> Vec<LockRow> {
 pub fn locks(profile: &Profile, opts: &WallOpts) -> Vec<LockRow> {
     let classes = Classes::of(profile, opts);
     let mut sums: FxHashMap<Key, Sums> = FxHashMap::default();
-    let mut taken = Vec::new();
+    let mut known = KnownLocks::default();
     for class in classes.named(profile) {
-        let Some(key) = key_of(profile, &class, &mut taken) else { continue };
+        let Some(key) = key_of(profile, &class, &mut known) else { continue };
         sums.entry(key).or_default().add(profile, key, &class);
     }
     let mut rows: Vec<(Key, LockRow)> =
         sums.into_iter().map(|(key, sums)| (key, sums.finish(profile))).collect();
     for (key, row) in &mut rows {
         let Key::Taken(_, at) = key else { continue };
-        row.taken_in = taken.get(*at).cloned();
+        row.taken_in = known.taken.get(*at).cloned();
     }
     rows.sort_by_key(|(key, row)| (Reverse(row.wait_ns), *key));
     rows.into_iter().map(|(_, row)| row).collect()
@@ -145,23 +166,22 @@ pub fn kernel_taker(profile: &Profile, callsite: CallsiteId) -> Option<String> {
     })
 }
 
-/// `taken`: the locks known by functions so far.
-fn key_of(profile: &Profile, class: &Classified<'_>, taken: &mut Vec<(String, String)>) -> Option<Key> {
+fn key_of(profile: &Profile, class: &Classified<'_>, known: &mut KnownLocks) -> Option<Key> {
     let wait = class.wait;
     match class.part {
         Part::Blocked(WaitReason::Futex) => {
             let behind = wait.callsite.and_then(|callsite| lock_behind(profile, callsite, wait.other));
             if let Some(lock) = behind {
-                let known = taken.iter().position(|known| *known == lock);
-                let at = known.unwrap_or_else(|| {
-                    taken.push(lock);
-                    taken.len() - 1
-                });
-                return Some(Key::Taken(pid_of(profile, wait.task), at));
+                return Some(Key::Taken(pid_of(profile, wait.task), number_of(&mut known.taken, lock)));
             }
             Some(Key::Futex(pid_of(profile, class.wait.task), class.wait.args[0]))
         }
         Part::Blocked(WaitReason::FileLock) => {
+            if let Some(NamedTarget::One(file)) = NamedTarget::of(profile, wait, class.part)
+                && file.starts_with('/')
+            {
+                return Some(Key::NamedFile(number_of(&mut known.files, file.into_owned())));
+            }
             let descriptor = class.wait.syscall.map(|_| class.wait.args[0]);
             Some(Key::File(pid_of(profile, class.wait.task), descriptor))
         }
@@ -180,8 +200,16 @@ impl Sums {
         let row = &mut self.row;
         match key {
             Key::Futex(pid, address) => (row.pid, row.address) = (pid, (address != 0).then_some(address)),
-            Key::File(pid, descriptor) => {
-                (row.pid, row.descriptor, row.kind) = (pid, descriptor, Some(WaitReason::FileLock.name()));
+            Key::NamedFile(_) | Key::File(..) => {
+                let is_first = row.processes.is_empty();
+                let (pid, descriptor) = (pid_of(profile, wait.task), wait.syscall.map(|_| wait.args[0]));
+                row.processes.insert(pid);
+                row.kind = Some(WaitReason::FileLock.name());
+                if is_first {
+                    (row.pid, row.descriptor) = (pid, descriptor);
+                } else if (row.pid, row.descriptor) != (pid, descriptor) {
+                    row.descriptor = None;
+                }
                 let file = || NamedTarget::of(profile, wait, class.part).and_then(NamedTarget::known);
                 row.file = row.file.take().or_else(file);
             }
