@@ -64,7 +64,9 @@ pub use loader::debug_search::{
 };
 pub use loader::{Loaded, Loader, Wanted};
 pub use missing::Missing;
-pub use process::{MapLine, innermost_pid, parse_map_line, user_of_process};
+pub use process::{
+    MapLine, container_id, container_of_cgroup, innermost_pid, parse_map_line, user_of_process,
+};
 pub use symtab::index::SymbolIndex;
 pub use symtab::unnamed::{is_unnamed_function, unnamed_function};
 pub use symtab::{Symbol, SymbolSource, SymbolTable};

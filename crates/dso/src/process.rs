@@ -42,6 +42,35 @@ impl MapLine {
     }
 }
 
+/// Prefixes of the names that managers give to the cgroup of a container. Monitors (`libpod-conmon-ID`) are no match, as
+/// what follows is no id.
+const PREFIXES: &[&str] = &[
+    "docker-",
+    "libpod-",
+    "cri-containerd-",
+    "crio-",
+    "nerdctl-",
+    "lxc.payload.",
+    "machine-",
+    "docker/",
+    "",
+];
+
+/// The id (or name) of the container that a cgroup belongs to: of its innermost component that is a container's.
+#[must_use]
+pub fn container_of_cgroup(path: &str) -> Option<&str> {
+    path.rsplit('/').find_map(container_id)
+}
+
+/// The container's id or name in one component of a cgroup's path.
+#[must_use]
+pub fn container_id(component: &str) -> Option<&str> {
+    let name = component.strip_suffix(".scope").unwrap_or(component);
+    let by_name = ["lxc.payload.", "machine-"].iter().find_map(|prefix| name.strip_prefix(prefix));
+    let is_id = |id: &&str| id.len() == 64 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+    by_name.or_else(|| PREFIXES.iter().find_map(|prefix| name.strip_prefix(prefix).filter(is_id)))
+}
+
 /// Reads a line of `/proc/PID/maps`; `None` if it is not one.
 #[must_use]
 pub fn parse_map_line(line: &[u8]) -> Option<MapLine> {
@@ -96,6 +125,16 @@ pub fn user_of_process(pid: u32) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_path_inside_a_container_belongs_to_it() {
+        let id = "0123456789abcdef".repeat(4);
+        let found = |path: &str| container_of_cgroup(path).map(str::to_owned);
+        assert_eq!(found(&format!("/system.slice/docker-{id}.scope/init")), Some(id.clone()));
+        assert_eq!(found(&format!("/docker/{id}")), Some(id));
+        assert_eq!(found("/lxc.payload.web/init.scope"), Some("web".to_owned()));
+        assert_eq!(found("/user.slice/user-0.slice/session-1.scope"), None);
+    }
 
     #[test]
     fn the_pid_in_the_innermost_namespace_is_the_last() {

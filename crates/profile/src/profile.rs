@@ -12,11 +12,13 @@ use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 
 mod cell;
+mod cgroups;
 mod merge;
 mod sample_word;
 
 use cell::NO_EXTRA;
 pub use cell::{BranchEnds, CellKey, EventInfo, ExtraDimensions, Sums, Task};
+pub use cgroups::CgroupNames;
 pub use sample_word::SampleWord;
 
 dense_id! {
@@ -53,6 +55,8 @@ pub struct Profile {
     pub trace_fields: Vec<String>,
     /// The requested numbers of samples: [`ExtraDimensions::words`] has their values, in this order.
     pub words: Vec<SampleWord>,
+    /// Names of cgroups, by id.
+    pub cgroups: BTreeMap<u64, CgroupNames>,
     /// Socket of each CPU, from the recording's header; empty if it has none.
     pub cpu_sockets: Vec<u32>,
     /// How user stacks ended, by task.

@@ -1,7 +1,7 @@
 //! Merge: the addition of profiles. Ids of the other profile are translated table by table.
 
 use crate::grow::Grow as _;
-use crate::profile::{BranchEnds, CellKey, ExtraDimensions, NameState, Profile, Task, TaskId};
+use crate::profile::{BranchEnds, CellKey, CgroupNames, ExtraDimensions, NameState, Profile, Task, TaskId};
 use crate::table::{CallsiteId, DsoId, Frame, FrameId, InlineFrame, StringId, SymbolRange};
 
 /// Ids of the other profile mapped to ids of this one.
@@ -38,6 +38,11 @@ impl Profile {
         }
         for (&tid, comm) in &other.last_comms {
             self.last_comms.entry(tid).or_insert(ids.strings[comm.index()]);
+        }
+        for (&id, names) in &other.cgroups {
+            let container = ids.strings[names.container.index()];
+            let path = ids.strings[names.path.index()];
+            self.cgroups.entry(id).or_insert(CgroupNames { path, container });
         }
         self.time_span_ns = match (self.time_span_ns, other.time_span_ns) {
             (Some(a), Some(b)) => Some((a.0.min(b.0), a.1.max(b.1))),

@@ -32,6 +32,9 @@ impl Session {
             }
             Record::Exit(task) => self.machine.exit(task.pid.cast_signed(), task.tid.cast_signed()),
             Record::Ksymbol(symbol) => self.apply_ksymbol(symbol),
+            Record::Cgroup(cgroup) => {
+                self.profile.name_cgroup(cgroup.id, &String::from_utf8_lossy(cgroup.path));
+            }
             Record::Lost(lost) => {
                 diagnostics.lost_records.grow(lost.lost);
                 diagnostics.lost_events += 1;

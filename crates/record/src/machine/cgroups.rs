@@ -9,26 +9,14 @@
 //! Their names are in files of the managers, which the caller reads.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::open::target;
+use dso::container_id;
 
 /// Cgroups that one search looks at: more are on no machine.
 const MOST_CGROUPS: usize = 100_000;
-
-/// Prefixes of the names that managers give to the cgroup of a container. Monitors (`libpod-conmon-ID`) are no match, as
-/// what follows is no id.
-const PREFIXES: &[&str] = &[
-    "docker-",
-    "libpod-",
-    "cri-containerd-",
-    "crio-",
-    "nerdctl-",
-    "lxc.payload.",
-    "machine-",
-    "docker/",
-    "",
-];
 
 /// The ids of the containers of each name; a pod has several.
 pub type ContainerIds = BTreeMap<String, BTreeSet<String>>;
@@ -84,18 +72,16 @@ pub fn find_container(name: &str, known: &ContainerIds) -> Result<String, NoOneC
     one(found, "container", name, || list(known.keys().map(String::as_str)))
 }
 
-/// The id (or name) of the container that a cgroup belongs to: of its innermost component that is a container's.
+/// Each cgroup by its number, with its path below the hierarchy's mount; empty where none is mounted.
 #[must_use]
-pub fn container_of(path: &str) -> Option<&str> {
-    path.rsplit('/').find_map(container_id)
-}
-
-/// The container's id or name in one component of a cgroup's path.
-fn container_id(component: &str) -> Option<&str> {
-    let name = component.strip_suffix(".scope").unwrap_or(component);
-    let by_name = ["lxc.payload.", "machine-"].iter().find_map(|prefix| name.strip_prefix(prefix));
-    let is_id = |id: &&str| id.len() == 64 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
-    by_name.or_else(|| PREFIXES.iter().find_map(|prefix| name.strip_prefix(prefix).filter(is_id)))
+pub fn paths_by_id() -> Vec<(u64, String)> {
+    let mounts = target::cgroup_mounts();
+    let Some(mount) = mounts.iter().find(|mount| !below(mount).is_empty()) else { return Vec::new() };
+    let number = |path: String| {
+        let folder = std::fs::metadata(format!("{}{path}", mount.display())).ok()?;
+        Some((folder.ino(), if path.is_empty() { "/".to_owned() } else { path }))
+    };
+    std::iter::once(String::new()).chain(below(mount)).filter_map(number).collect()
 }
 
 /// Paths of the containers' own cgroups (not of those inside them) that are called `name`, or have one of `ids`.
@@ -194,13 +180,6 @@ mod tests {
             [format!("/machine.slice/libpod-f{}.scope", &ID[1..])]
         );
         assert_eq!(found("web", &[]), ["/lxc.payload.web"]);
-    }
-
-    #[test]
-    fn a_path_inside_a_container_belongs_to_it() {
-        assert_eq!(container_of(&format!("/system.slice/docker-{ID}.scope/init")), Some(ID));
-        assert_eq!(container_of(&format!("/docker/{ID}")), Some(ID));
-        assert_eq!(container_of("/user.slice/user-0.slice/session-1.scope"), None);
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //!   `containerStore.save`), for root and for each user that looks,
 //! - Kubernetes: links `var/log/containers/POD_NAMESPACE_CONTAINER-ID.log` (kubelet, `logSymlink`).
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::cgroups::ContainerIds;
@@ -43,6 +44,19 @@ pub fn read(root: &Path) -> ContainerIds {
         }
     }
     names
+}
+
+/// The longest name of each id: a pod with its container, where there is one.
+#[must_use]
+pub fn by_id(names: &ContainerIds) -> BTreeMap<String, String> {
+    let mut found = BTreeMap::<String, String>::new();
+    for (name, id) in names.iter().flat_map(|(name, ids)| ids.iter().map(move |id| (name, id))) {
+        let longest = found.entry(id.clone()).or_default();
+        if name.len() > longest.len() {
+            longest.clone_from(name);
+        }
+    }
+    found
 }
 
 fn docker_name(state: &Value) -> Option<(&str, &str)> {
@@ -105,5 +119,7 @@ mod tests {
         assert_eq!(ids("shop-7d9"), ["k1", "k2"]);
         assert_eq!((ids("api"), ids("shop-7d9/side-car")), (vec!["k1".into()], vec!["k2".into()]));
         assert_eq!(ids("x"), Vec::<String>::new());
+        let by_id = by_id(&names);
+        assert_eq!([&by_id["d1"], &by_id["k1"]], ["web", "shop-7d9/api"]);
     }
 }

@@ -5,7 +5,7 @@
 use std::io::{BufRead, BufReader};
 
 use dso::system_file;
-use perfdata::record::{Comm, FileId, Mmap, Namespaces, TaskRecord};
+use perfdata::record::{Cgroup, Comm, FileId, Mmap, Namespaces, TaskRecord};
 use perfdata::{Avma, CpuMode, Record, SampleId};
 
 use crate::machine::proc::{self, MapLine};
@@ -50,6 +50,13 @@ pub fn process(pid: u32, opts: ProcessOpts, mut with: impl FnMut(&Record<'_>, &S
         }
     }
     true
+}
+
+/// Names the cgroups that exist.
+pub fn cgroups(mut with: impl FnMut(&Record<'_>, &SampleId)) {
+    for (id, path) in crate::cgroups::paths_by_id() {
+        with(&Record::Cgroup(Cgroup { id, path: path.as_bytes() }), &kernel_id());
+    }
 }
 
 /// The parts of a process to write records for.

@@ -79,13 +79,16 @@ pub(super) fn writer_opts(opts: &RecordOpts, setup: &Setup) -> WriterOpts {
     WriterOpts { events, zstd_level: opts.file.compression, early_names: true, pipe_features }
 }
 
-/// Passes to the worker the description of a processor's trace, and the kernel's mappings.
-pub(super) fn introduce(setup: &Setup, worker: &mut Worker) {
+/// Passes to the worker the description of a processor's trace, the kernel's mappings and the cgroups.
+pub(super) fn introduce(opts: &RecordOpts, setup: &Setup, worker: &mut Worker) {
     if let Some(trace) = &setup.trace {
         worker.introduce(trace);
     }
     if setup.kernel {
         synthesize::kernel(|record, id| worker.synthesized(record, id));
+    }
+    if opts.extra.cgroups {
+        synthesize::cgroups(|record, id| worker.synthesized(record, id));
     }
 }
 

@@ -183,7 +183,7 @@ impl<'o> Recording<'o> {
         if let Some((switches, points)) = switches {
             worker.clocked(switches, points);
         }
-        begin::introduce(&setup, &mut worker);
+        begin::introduce(opts, &setup, &mut worker);
         let running = begin::running(opts, child.as_ref(), &places);
         begin::describe(opts, &running, &mut worker, || {
             shared.queue.push(drain(&mut setup.opened.rings, &layouts, false));

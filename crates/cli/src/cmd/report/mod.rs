@@ -27,6 +27,7 @@ use profile::profile::{EventInfo, Profile};
 use profile::reason::{Diagnostics, Reason};
 use profile::table::DsoKind;
 use profile::view::blame::CriticalOpts;
+use record::container_names;
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
@@ -104,6 +105,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut recording = load::load_file(&path, &file, opts, &mut progress)?;
     if args.columns.group {
         group_all(&mut recording.profile);
+    }
+    if plan.needs_cgroups() {
+        name_containers(&mut recording.profile);
     }
     warn_of_problems(&recording, args.verbose);
     if has_no_samples(&path, &recording) && !args.causes.json {
@@ -234,6 +238,15 @@ fn warn_of_refused_files(profile: &Profile) {
             out::note(&format!("tally report: no names from {first}{more}: {why}"));
         }
     }
+}
+
+/// Containers get the names that they have on this machine: their ids are unique.
+fn name_containers(profile: &mut Profile) {
+    if profile.cgroups.is_empty() {
+        out::note("tally report: the recording names no cgroups: record with --all-cgroups");
+    }
+    let names = container_names::read(Path::new("/"));
+    profile.name_containers(&container_names::by_id(&names));
 }
 
 /// Damage and losses go to standard error, one line each.

@@ -116,6 +116,12 @@ impl ReportPlan {
         NameOpts { form, ..names }
     }
 
+    /// True if rows are grouped by cgroups or their containers.
+    #[must_use]
+    pub fn needs_cgroups(&self) -> bool {
+        dimensions(&self.report.keys()).cgroup
+    }
+
     /// What has to be read for it.
     ///
     /// # Errors
@@ -336,7 +342,7 @@ pub fn dimensions(keys: &[SortKey]) -> Dimensions {
         time_slice_ns: has(&[SortKey::Time]).then_some(100_000_000),
         weight: has(&[SortKey::Weight, SortKey::LocalWeight]),
         data_addr: has(&[SortKey::DataAddr]),
-        cgroup: has(&[SortKey::Cgroup]),
+        cgroup: has(&[SortKey::Cgroup, SortKey::Container]),
         transaction: has(&[SortKey::Transaction]),
         trace: has(&[SortKey::Trace]),
         trace_fields: trace_fields.collect(),

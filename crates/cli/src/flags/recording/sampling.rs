@@ -69,7 +69,7 @@ pub struct SamplingArgs {
     /// Write the namespaces of processes
     #[arg(long)]
     pub namespaces: bool,
-    /// Write the cgroups of tasks
+    /// Write the cgroups of tasks, for report --sort container or cgroup
     #[arg(long)]
     pub all_cgroups: bool,
     /// Waiting time too: why, how long, who wakes

@@ -35,6 +35,8 @@ pub enum SortKey {
     TraceField(String),
     /// cgroup path or id.
     Cgroup,
+    /// Container of the cgroup: its name, where that is known, else its id.
+    Container,
     /// DSO of the branch instruction.
     DsoFrom,
     /// DSO of the branch target.
@@ -162,6 +164,7 @@ impl SortKey {
             Self::Trace => "Trace output",
             Self::TraceField(name) => name,
             Self::Cgroup => "Cgroup",
+            Self::Container => "Container",
             Self::DsoFrom => "Source Shared Object",
             Self::DsoTo => "Target Shared Object",
             Self::SymbolFrom => "Source Symbol",

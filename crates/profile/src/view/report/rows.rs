@@ -3,7 +3,7 @@
 use super::context::Context;
 use super::field::SortKey;
 use super::row::{ReportRow, SortValue};
-use crate::profile::{CellKey, ExtraDimensions, Sums};
+use crate::profile::{CellKey, CgroupNames, ExtraDimensions, Sums};
 use crate::session::SampleWord;
 use crate::table::{FrameId, StringId};
 use perfdata::DataSource;
@@ -186,6 +186,11 @@ impl<'c, 'a> Rows<'c, 'a> {
         }
     }
 
+    /// Names of the sample's cgroup, where the recording has them.
+    fn cgroup(&self, extra: &ExtraDimensions) -> Option<&CgroupNames> {
+        self.context.profile.cgroups.get(&extra.cgroup?)
+    }
+
     fn extra_value(&self, sort: &SortKey, extra: &ExtraDimensions) -> SortValue {
         let branch = extra.branch;
         let number = |value: Option<u64>| value.map_or(SortValue::None, |n| SortValue::Number(n as i64));
@@ -194,7 +199,12 @@ impl<'c, 'a> Rows<'c, 'a> {
             SortKey::TraceField(name) => {
                 self.context.profile.trace_field(extra, name).map_or(SortValue::None, SortValue::Text)
             }
-            SortKey::Cgroup => number(extra.cgroup),
+            SortKey::Cgroup => {
+                self.cgroup(extra).map_or(number(extra.cgroup), |names| SortValue::Text(names.path))
+            }
+            SortKey::Container => {
+                self.cgroup(extra).map_or(SortValue::None, |names| SortValue::Text(names.container))
+            }
             SortKey::Weight | SortKey::LocalWeight => SortValue::Number(extra.weight.unwrap_or(0) as i64),
             SortKey::Time => extra.time_ns.map_or(SortValue::None, SortValue::Time),
             SortKey::Transaction => number(extra.transaction),

@@ -84,8 +84,7 @@ fn for_python(opts: &RecordOpts) -> Option<(String, String)> {
 /// For processes that run already, where they may be stopped.
 fn prepare_stops(opts: &RecordOpts) -> Option<Preparation> {
     let denied = refusal()?;
-    let first = *opts.target.threads().ok()?.first()?;
-    let tracer = match stop_sampler::access_to(first) {
+    let tracer = match stops_allowed(&opts.target.threads().ok()?) {
         StopAccess::Granted => None,
         StopAccess::TracedBy(pid) => Some(pid),
         StopAccess::Denied => return None,
@@ -97,6 +96,29 @@ fn prepare_stops(opts: &RecordOpts) -> Option<Preparation> {
         Notice::TracedBy(comm.unwrap_or_default(), pid)
     }));
     Some(Preparation { preloaded: None, notices })
+}
+
+/// The best access to any of these threads' processes: some may be another user's.
+fn stops_allowed(tids: &[u32]) -> StopAccess {
+    /// More processes are not tried.
+    const MOST_TRIED: usize = 64;
+    let mut tried = Vec::new();
+    let mut best = StopAccess::Denied;
+    for &tid in tids {
+        let Some(pid) = proc::status(tid).map(|status| status.tgid).filter(|pid| !tried.contains(pid)) else {
+            continue;
+        };
+        tried.push(pid);
+        match stop_sampler::access_to(tid) {
+            StopAccess::Granted => return StopAccess::Granted,
+            traced @ StopAccess::TracedBy(_) => best = traced,
+            StopAccess::Denied => {}
+        }
+        if tried.len() == MOST_TRIED {
+            break;
+        }
+    }
+    best
 }
 
 /// Why events are denied, and the one command that allows them.

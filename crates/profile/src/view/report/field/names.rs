@@ -18,6 +18,7 @@ pub(super) const KEYS: &[(&str, SortKey)] = &[
     ("trace", SortKey::Trace),
     ("cgroup", SortKey::Cgroup),
     ("cgroup_id", SortKey::Cgroup),
+    ("container", SortKey::Container),
     ("dso_from", SortKey::DsoFrom),
     ("dso_to", SortKey::DsoTo),
     ("symbol_from", SortKey::SymbolFrom),
