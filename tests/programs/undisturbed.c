@@ -1,9 +1,11 @@
 // Does what a sampler inside a program could disturb, and prints only what is the same each time; exits with 7.
-// `undisturbed MODE`: prof timer value wait fd blocked raw altstack vfork clone threads exec setuid interrupted
+// `undisturbed MODE`: prof timer value wait fd blocked raw altstack vfork clone threads exec setuid interrupted sandbox
 // build undisturbed: -O2 -g -pthread
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -11,8 +13,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <stddef.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -290,6 +294,24 @@ static void interrupted(void) {
     printf("failed %d, errno %d\n", failed, errno);
 }
 
+#define ALLOW(number) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
+
+// It forbids itself all system calls but two, on pain of death, and computes.
+static void sandbox(void) {
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        ALLOW(SYS_write),
+        ALLOW(SYS_exit_group),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+    };
+    struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
+    compute(100);
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program)) return;
+    for (volatile long i = 0; i < 600000000; i++) continue;
+    static const char words[] = "alive\n";
+    if (write(1, words, sizeof words - 1) > 0) _exit(7);
+}
+
 int main(int argc, char **argv) {
     const char *mode = argc > 1 ? argv[1] : "";
     errno = 0;
@@ -306,6 +328,7 @@ int main(int argc, char **argv) {
     else if (!strcmp(mode, "exec")) exec_chain(argv[0], argc > 2 ? atoi(argv[2]) : 30);
     else if (!strcmp(mode, "setuid")) change_user();
     else if (!strcmp(mode, "interrupted")) interrupted();
+    else if (!strcmp(mode, "sandbox")) sandbox();
     else return 2;
     fflush(stdout);
     return 7;

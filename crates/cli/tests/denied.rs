@@ -168,7 +168,7 @@ fn a_killed_tally_leaves_no_thread_stopped() {
 }
 
 /// What `undisturbed` does in each of its modes.
-const MODES: [&str; 13] = [
+const MODES: [&str; 14] = [
     "prof",
     "timer",
     "wait",
@@ -182,6 +182,7 @@ const MODES: [&str; 13] = [
     "exec",
     "setuid",
     "interrupted",
+    "sandbox",
 ];
 
 /// Each mode prints and returns under docker's filter, recorded by nobody, what it does alone.
@@ -339,4 +340,52 @@ fn a_python_thread_waits_in_the_function_that_sleeps() {
     assert!(rest > 0 && nap > 0, "{folded}");
     let part = rest as f64 / (rest + nap) as f64;
     assert!((part - 2.0 / 3.0).abs() < 0.08, "{part} of {rest} and {nap}: {folded}");
+}
+
+/// What `undisturbed prof` and its recorder print after `before`, in a mount namespace of their own; `None` if none can
+/// be made here. `$TALLY`, `$RUN` (this filter) and `$PROGRAM` are in a folder that stays visible.
+fn in_namespace(name: &str, before: &str) -> Option<Output> {
+    let folder = open_folder(name);
+    let (filter, program) = (program("as_in_docker", &folder, &[])?, program("undisturbed", &folder, &[])?);
+    let script = format!("{before}; cd $PLACE; $RUN $TALLY record --off-cpu -o perf.data -- $PROGRAM prof");
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--pid", "--fork", "--mount-proc", "sh", "-c", &script]).env("PLACE", &folder);
+    command.env("RUN", filter).env("TALLY", TALLY).env("PROGRAM", program);
+    let output = command.output().ok()?;
+    if String::from_utf8_lossy(&output.stderr).contains("unshare:") {
+        println!("skipped: no namespaces can be made here");
+        return None;
+    }
+    Some(output)
+}
+
+/// Each place where nothing is as usual, and what the recorder remarks about it.
+const BAD_LUCK: [(&str, &str, &str); 5] = [
+    ("no-proc", "while umount -l /proc 2> /dev/null; do :; done", "/proc is not mounted"),
+    ("hidepid", "mount -o remount,hidepid=2 /proc", "timers in the program"),
+    ("no-home", "unset HOME; unset TMPDIR", "timers in the program"),
+    (
+        "noexec",
+        "for d in /tmp /var/tmp /dev/shm /run; do mount -t tmpfs -o noexec none $d; done",
+        "running threads are stopped",
+    ),
+    (
+        "full",
+        "for d in /tmp /var/tmp /dev/shm /run; do mount -t tmpfs -o size=16k none $d; done",
+        "running threads are stopped",
+    ),
+];
+
+#[test]
+#[ignore = "live: records under a filter of system calls, in namespaces"]
+fn bad_luck_ends_neither_the_program_nor_its_recording() {
+    for (name, before, remark) in BAD_LUCK {
+        let Some(output) = in_namespace(name, before) else { return };
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(7), "{name}: {errors}");
+        assert!(String::from_utf8_lossy(&output.stdout).contains("SIGPROF: yes"), "{name}: {output:?}");
+        assert!(errors.contains(remark), "{name}: {errors}");
+        let samples = errors.split(" samples of cpu-clock").next().and_then(|text| text.rsplit(' ').next());
+        assert!(samples.and_then(|count| count.parse().ok()).is_some_and(|count: u64| count > 3), "{errors}");
+    }
 }

@@ -28,6 +28,7 @@
 
 pub mod interpreter;
 pub mod moved;
+pub mod seccomp_filter;
 pub mod sleds;
 pub mod slots;
 #[cfg(not(any(tally_preload, tally_timers)))]

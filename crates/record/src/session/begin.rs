@@ -111,9 +111,9 @@ pub(super) fn describe(opts: &RecordOpts, pids: &[u32], worker: &mut Worker, mut
     }
 }
 
-/// The processes of these threads, ascending.
+/// The processes of these threads, ascending. Without /proc only those can be targets that begin as one thread.
 pub(super) fn processes_of(tids: &[u32]) -> Vec<u32> {
-    let mut pids: Vec<u32> = tids.iter().filter_map(|&t| proc::status(t)).map(|s| s.tgid).collect();
+    let mut pids: Vec<u32> = tids.iter().map(|&t| proc::status(t).map_or(t, |status| status.tgid)).collect();
     pids.sort_unstable();
     pids.dedup();
     pids

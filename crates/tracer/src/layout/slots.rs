@@ -32,6 +32,8 @@ pub const ERRNO_WORD: usize = 5;
 pub const RESTARTED_WORD: usize = 6;
 /// Word of the header: brief records handed over. The reader looks for them only if it has changed.
 pub const BRIEF_WORD: usize = 7;
+/// Word of the header: processes that ended their timers, because they were to forbid themselves system calls.
+pub const RESTRICTED_WORD: usize = 8;
 /// Where the table of Python's interpreters begins.
 pub const PYTHON_TABLE_AT: usize = 4096;
 /// Processes in that table.

@@ -6,7 +6,7 @@
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use super::Slots;
+use super::{Slots, sandbox};
 use crate::layout::slots::{REGISTERS, STACK_BYTES, kind, word};
 use crate::sys;
 use crate::sys::timer::{self, Action};
@@ -85,21 +85,26 @@ extern "C" fn handle(signal: i32, info: *const Info, context: *mut u64) {
         return;
     }
     let Some(slots) = Slots::of_process() else { return };
-    let regs = numbered(context_of);
-    if let Some(mut slot) = slots.claim() {
-        slot.stamp(kind::SAMPLE);
-        regs.iter().enumerate().for_each(|(at, value)| slot.set(word::REGS + at, *value));
-        let sp = regs[STACK_POINTER];
-        // Not past the stack's end, where it is known: what is there is not the thread's.
-        let left = info_of.value.wrapping_sub(sp);
-        let want = if left > 0 && left < STACK_BYTES as u64 { left as usize } else { STACK_BYTES };
-        let bytes = sys::read_memory(sp, &mut slot.room()[..want]);
-        slot.set(word::BYTES, bytes as u64);
-        #[cfg(target_arch = "x86_64")]
-        super::python::copy_frames(slots, &mut slot);
-        slot.hand_over();
-    }
-    start_again(slots, context_of);
+    sandbox::in_handler(|| {
+        sample(slots, &numbered(context_of), info_of.value);
+        start_again(slots, context_of);
+    });
+}
+
+/// Hands out registers and stack; the stack ends at `end`, where that is known.
+fn sample(slots: Slots, regs: &[u64; REGISTERS], end: u64) {
+    let Some(mut slot) = slots.claim() else { return };
+    slot.stamp(kind::SAMPLE);
+    regs.iter().enumerate().for_each(|(at, value)| slot.set(word::REGS + at, *value));
+    let sp = regs[STACK_POINTER];
+    // Not past the stack's end, where it is known: what is there is not the thread's.
+    let left = end.wrapping_sub(sp);
+    let want = if left > 0 && left < STACK_BYTES as u64 { left as usize } else { STACK_BYTES };
+    let bytes = sys::read_memory(sp, &mut slot.room()[..want]);
+    slot.set(word::BYTES, bytes as u64);
+    #[cfg(target_arch = "x86_64")]
+    super::python::copy_frames(slots, &mut slot);
+    slot.hand_over();
 }
 
 /// The general registers in the kernel's order.

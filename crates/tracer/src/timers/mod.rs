@@ -8,6 +8,7 @@ mod alarm;
 // A thread of Python is found by its thread pointer, which glibc has as its identity on x86-64 only.
 #[cfg(target_arch = "x86_64")]
 mod python;
+mod sandbox;
 mod slots;
 mod threads;
 
@@ -32,30 +33,45 @@ fn find(name: &core::ffi::CStr, next: bool) -> usize {
     unsafe { dlsym(handle, name.as_ptr().cast()) as usize }
 }
 
+/// The entries of the environment.
+fn entries() -> impl Iterator<Item = *mut u8> {
+    let environ = find(c"environ", false) as *const *const *mut u8;
+    // SAFETY: the C library's variable, if there is one.
+    let mut at = unsafe { environ.as_ref() }.copied().unwrap_or(core::ptr::null());
+    core::iter::from_fn(move || {
+        // SAFETY: the list ends with a null pointer, which was not met yet.
+        let entry = unsafe { at.as_ref() }.copied().filter(|entry| !entry.is_null())?;
+        // SAFETY: the end was not met.
+        at = unsafe { at.add(1) };
+        Some(entry)
+    })
+}
+
+/// The value of a variable, in an entry of the environment.
+fn value_in<'a>(entry: *mut u8, name: &[u8]) -> Option<&'a [u8]> {
+    // SAFETY: entries of the environment are NUL-terminated.
+    let text = unsafe { core::ffi::CStr::from_ptr(entry.cast()) }.to_bytes_with_nul();
+    text.strip_prefix(name).and_then(|rest| rest.strip_prefix(b"="))
+}
+
+/// Makes a variable unknown to a program that this one starts.
+fn rename_variable(name: &[u8]) {
+    for entry in entries().filter(|&entry| value_in(entry, name).is_some()) {
+        // SAFETY: the first byte of an entry of the environment, which is writable memory.
+        unsafe { entry.write(b'_') };
+    }
+}
+
 /// The value of the variable that names the shared file, as a NUL-terminated path.
 fn file_named() -> Option<sys::Text<512>> {
     let environ = find(c"environ", false) as *const *const *const u8;
     // SAFETY: the C library's variable, if there is one.
-    let mut at = unsafe { environ.as_ref() }.copied().filter(|list| !list.is_null())?;
-    TOP.store(at as u64, Ordering::Relaxed);
-    loop {
-        // SAFETY: the list ends with a null pointer, which was not met yet.
-        let entry = unsafe { *at };
-        if entry.is_null() {
-            return None;
-        }
-        // SAFETY: entries of the environment are NUL-terminated.
-        let text = unsafe { core::ffi::CStr::from_ptr(entry.cast()) }.to_bytes_with_nul();
-        if let Some(value) =
-            text.strip_prefix(FILE_VARIABLE.as_bytes()).and_then(|rest| rest.strip_prefix(b"="))
-        {
-            let mut path = sys::Text::new();
-            path.push(value);
-            return Some(path);
-        }
-        // SAFETY: the end was not met.
-        at = unsafe { at.add(1) };
-    }
+    let list = unsafe { environ.as_ref() }.copied().filter(|list| !list.is_null())?;
+    TOP.store(list as u64, Ordering::Relaxed);
+    let value = entries().find_map(|entry| value_in(entry, FILE_VARIABLE.as_bytes()))?;
+    let mut path = sys::Text::new();
+    path.push(value);
+    Some(path)
 }
 
 /// The end of the stack that `sp` is on, as far as that is known without asking anybody: the main thread's ends at the
@@ -76,7 +92,7 @@ extern "C" fn start() {
 }
 
 extern "C" fn end() {
-    if Slots::of_process().is_some() {
+    if Slots::of_process().is_some() && !sandbox::is_off() {
         slots::record_program(kind::LAST);
     }
 }

@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-use super::{Slots, alarm, find, slots, stack_end};
+use super::{Slots, alarm, find, sandbox, slots, stack_end};
 use crate::layout::slots::{ERRNO_WORD, PERIOD_WORD, UNTIMED_WORD, kind};
 use crate::sys;
 use crate::sys::timer;
@@ -63,7 +63,7 @@ pub fn thread_pointer() -> u64 {
 
 /// This thread gets its timer.
 pub fn begin() {
-    let Some(slots) = Slots::of_process() else { return };
+    let Some(slots) = Slots::of_process().filter(|_| !sandbox::is_off()) else { return };
     slots::tell(kind::THREAD);
     let period_ns = slots.header(PERIOD_WORD).load(Ordering::Relaxed).max(1);
     // The first one falls anywhere in the period: short threads are sampled as often as they deserve.
@@ -72,7 +72,10 @@ pub fn begin() {
     let here = 0u8;
     let end = stack_end(&raw const here as u64);
     match timer::start(alarm::SIGNAL, end, &timer::TimerPace { first_ns, period_ns }) {
-        Ok(id) => watch(id, 3),
+        Ok(id) => {
+            sandbox::started(id);
+            watch(id, 3);
+        }
         Err(errno) => {
             slots.header(UNTIMED_WORD).fetch_add(1, Ordering::Relaxed);
             slots.header(ERRNO_WORD).store(errno as u64, Ordering::Relaxed);
@@ -96,13 +99,16 @@ extern "C" fn ending(value: usize) {
     if rounds > 1 {
         return watch(id, rounds - 1);
     }
-    timer::delete(id);
+    if !sandbox::is_off() {
+        sandbox::delete(id);
+    }
     slots::tell(kind::END);
 }
 
 /// In the child of a fork, which has no timers.
 extern "C" fn forked() {
     if Slots::of_process().is_some() {
+        sandbox::forked();
         slots::tell(kind::FORK);
         begin();
     }
@@ -193,6 +199,8 @@ extern "C" fn pthread_create(thread: usize, attributes: usize, start: usize, arg
         kept[0].store(0, Ordering::Release);
     }
     // The C library has set its own handler with the first thread.
-    alarm::install();
+    if !sandbox::is_off() {
+        alarm::install();
+    }
     answer
 }

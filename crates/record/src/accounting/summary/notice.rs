@@ -37,6 +37,10 @@ pub enum Notice {
     ByTracepoints(String),
     /// Sampled by timers inside the program: why not by events, and the remedy.
     ByTimers(String, String),
+    /// No folder can hold the library with the timers.
+    NoPlaceForTimers,
+    /// There is no /proc.
+    NoProc,
     /// Records of timers that found no room.
     TimerSamplesLost(u64),
     /// Threads that got no timer, and the last errno.
@@ -51,6 +55,8 @@ pub enum Notice {
     TracedBy(String, u32),
     /// Threads that block the signal of their timer, and are sampled by stops.
     TimersBlocked(u64),
+    /// Processes that forbade themselves system calls, after which stops sample them.
+    TimersRestricted(u64),
     /// Stops that the kernel refused.
     StopsRefused(u64),
     /// System calls that a stop had ended with `EINTR`, and that were made again.

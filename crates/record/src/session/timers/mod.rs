@@ -16,7 +16,7 @@ mod waits;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tracer::layout::slots::{ERRNO_WORD, LOST_WORD, UNTIMED_WORD, kind, word};
+use tracer::layout::slots::{ERRNO_WORD, LOST_WORD, RESTRICTED_WORD, UNTIMED_WORD, kind, word};
 
 use crate::accounting::summary::Notice;
 use crate::files::scratch::ScratchFolder;
@@ -157,6 +157,10 @@ impl Timers {
             notices.push(Notice::CallsRestarted(restarted));
         }
         let Some((slots, _)) = &self.preloaded else { return };
+        let restricted = slots.header(RESTRICTED_WORD);
+        if restricted > 0 {
+            notices.push(Notice::TimersRestricted(restricted));
+        }
         let lost = slots.header(LOST_WORD);
         if lost > 0 {
             notices.push(Notice::TimerSamplesLost(lost));

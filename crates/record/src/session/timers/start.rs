@@ -55,8 +55,23 @@ pub fn prepare(opts: &RecordOpts) -> Option<Preparation> {
         return prepare_stops(opts);
     }
     let library = opts.timers.filter(|library| !library.is_empty())?;
+    let denied = refusal();
     let (why, remedy) =
-        refusal().map_or_else(|| for_python(opts), |denied| Some(reason_and_remedy(&denied)))?;
+        denied.as_ref().map_or_else(|| for_python(opts), |denied| Some(reason_and_remedy(denied)))?;
+    let preloaded = put_library(library);
+    if preloaded.is_none() && denied.is_none() {
+        return None;
+    }
+    let mut notices = match &preloaded {
+        Some(_) => vec![Notice::ByTimers(why, remedy)],
+        None => vec![Notice::ByStops(why, remedy), Notice::NoPlaceForTimers],
+    };
+    notices.extend((!Path::new("/proc/self").exists()).then_some(Notice::NoProc));
+    Some(Preparation { preloaded, notices })
+}
+
+/// The library and the shared file in a folder; `None` if none can hold them: full, read-only, or without code.
+fn put_library(library: &[u8]) -> Option<(SharedSlots, ScratchFolder)> {
     let folder = ScratchFolder::for_programs("timers", PlaceRule { fits: can_hold, wanted: "" }).ok()?;
     let path = folder.path().join(LIBRARY);
     output_file::write_part(&path, library).ok()?;
@@ -65,7 +80,7 @@ pub fn prepare(opts: &RecordOpts) -> Option<Preparation> {
     let file = output_file::create_recording(&folder.path().join(SLOTS)).ok()?;
     let count = (proc::online_cpus().len() * 64).clamp(512, 4096);
     let slots = SharedSlots::create(&file, count, PERIOD_NS).ok()?;
-    Some(Preparation { preloaded: Some((slots, folder)), notices: vec![Notice::ByTimers(why, remedy)] })
+    Some((slots, folder))
 }
 
 /// Why timers replace events that the kernel would give: the command is Python, whose frames only BPF could read at an
@@ -129,10 +144,14 @@ fn reason_and_remedy(denied: &std::io::Error) -> (String, String) {
         ("perf_event_open is blocked by seccomp".to_owned(), run.to_owned())
     } else if denied.raw_os_error() == Some(libc::ENOSYS) {
         ("this system has no perf_event_open".to_owned(), "another kernel or sandbox".to_owned())
-    } else {
-        let level = level.map_or_else(|| "?".to_owned(), |level| level.to_string());
+    } else if let Some(level) = level {
         let why = format!("kernel.perf_event_paranoid is {level}");
         (why, "sudo sysctl kernel.perf_event_paranoid=1".to_owned())
+    } else {
+        (
+            "perf_event_open is denied".to_owned(),
+            "a container that allows it, see: tally help containers".to_owned(),
+        )
     }
 }
 

@@ -69,6 +69,15 @@ impl std::fmt::Display for Notice {
                 "sampling with timers inside the program ({why}): 250 samples per CPU-second, no kernel frames, waits \
                  estimated by looks at /proc · exact with: {remedy}"
             ),
+            Self::NoPlaceForTimers => write!(
+                f,
+                "timers inside the program would take more samples, but every temporary folder is full, read-only or \
+                 mounted noexec: TMPDIR names another"
+            ),
+            Self::NoProc => write!(
+                f,
+                "/proc is not mounted: code has no names, waits have no reasons; remedy: mount -t proc proc /proc"
+            ),
             Self::TimerSamplesLost(count) => {
                 write!(
                     f,
@@ -107,6 +116,11 @@ impl std::fmt::Display for Notice {
             Self::TimersBlocked(count) => write!(
                 f,
                 "{count} threads block the timers' signal (33): they were stopped for some µs to sample them"
+            ),
+            Self::TimersRestricted(count) => write!(
+                f,
+                "{count} processes forbade themselves system calls (seccomp): from then on running threads were \
+                 stopped for some µs to sample them"
             ),
             Self::StopsRefused(count) => write!(
                 f,
