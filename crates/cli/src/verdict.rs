@@ -7,10 +7,7 @@ use crate::events::io::device;
 use display::number::duration_ns;
 use profile::Profile;
 use profile::tracepoints::block_io::{BlockIo, Join};
-use profile::verdict::{
-    Facts, Finding, INPUT, SystemFacts, TARGET, TopStacks, WaitCause, running_samples, verdict,
-    waits_for_others,
-};
+use profile::verdict::{Facts, Finding, INPUT, SystemFacts, TARGET, TopStacks, running_samples, verdict};
 use profile::view::io::Latencies;
 use profile::view::wall::{ThreadRow, Wall, WallOpts, wall};
 use record::disk_watch::DiskState;
@@ -64,8 +61,7 @@ pub fn judge(profile: &Profile, summary: &RunSummary, machine: &MachineChange, t
     facts.system = system_facts(&machine.change);
     facts.system.disk_times = machine.disks.as_ref().and_then(disk_times);
     facts.system.disk_times_refused = machine.disks.as_ref().and_then(|seen| seen.refused.clone());
-    // Following all waits takes a while: only for the rule that names the cause.
-    facts.waits.cause = if waits_for_others(&facts) { WaitCause::of(profile) } else { None };
+    facts.follow_waits(profile);
     let mut findings = verdict(&facts);
     for finding in &mut findings {
         finding.next = finding.next.replace(TARGET, target);

@@ -8,6 +8,8 @@ mod last_switch;
 mod longest;
 #[path = "off_cpu/targets.rs"]
 mod targets;
+#[path = "off_cpu/verdicts.rs"]
+mod verdicts;
 #[path = "off_cpu/waits.rs"]
 mod waits;
 

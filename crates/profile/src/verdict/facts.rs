@@ -3,9 +3,11 @@
 mod parts;
 mod regularity;
 
+use super::cause::WaitCause;
 use super::hot_code::{HotCode, HotFunction};
 use super::hot_stacks::{HotStacks, most_first};
 use super::locks::{self, LockSite};
+use super::path::PathFacts;
 use super::running::{EntryReason, Running};
 use super::short_lived::ShortLived;
 use crate::grow::{Grow as _, GrownSum as _, ratio};
@@ -91,6 +93,16 @@ impl Facts {
         facts
     }
 
+    /// Adds what follows from waits and their wakers: it takes a while, so only for rules that ask for it.
+    pub fn follow_waits(&mut self, profile: &Profile) {
+        let (others, turns) = (super::rules::waits_for_others(self), super::rules::may_take_turns(self));
+        if !(others || turns) || !super::path::can_follow(profile) {
+            return;
+        }
+        self.waits.cause = if others { WaitCause::of(profile) } else { None };
+        self.waits.path = if turns { PathFacts::of(profile) } else { None };
+    }
+
     fn add_running(&mut self, wall: &Wall) {
         let on = |kernel: bool| -> u64 {
             wall.functions
@@ -137,6 +149,8 @@ impl Facts {
         self.waits.kernel_locks.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
         self.waits.targets = super::rules::targets(wall);
         self.waits.files = super::rules::files(wall);
+        self.waits.peer = super::peers::slowest_peer(wall);
+        self.waits.blocked_loops = super::event_loops::blocked_loops(profile);
         self.waits.timers = timers(profile);
         self.waits.locks = locks::sites(profile, &waits, &running_paths(profile, wall));
     }

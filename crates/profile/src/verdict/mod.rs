@@ -4,10 +4,13 @@
 //! mean; [`verdict`] asks every rule and ranks. Pure: no I/O, no clock.
 
 mod cause;
+mod event_loops;
 mod facts;
 mod hot_code;
 mod hot_stacks;
 mod locks;
+mod path;
+mod peers;
 mod rules;
 mod running;
 mod short_lived;
@@ -15,14 +18,17 @@ mod stacks;
 
 pub use crate::off_cpu::known_lock::KnownLock;
 pub use cause::WaitCause;
+pub use event_loops::BlockedLoop;
 pub use facts::{CodeFacts, Facts, QueueFacts, RateFacts, SystemFacts, WaitFacts, running_samples};
 pub use hot_code::{HotCode, HotFunction};
 pub use hot_stacks::{HotStacks, PlaceList};
 pub use locks::LockSite;
 pub(crate) use locks::lock_behind;
+pub use path::{PathFacts, PathTop};
+pub use peers::PeerWaits;
 #[cfg(any(test, feature = "examples"))]
 pub use rules::examples;
-pub use rules::{RULES, Rule, waits_for_others};
+pub use rules::{RULES, Rule};
 pub(crate) use running::entry_of;
 pub use running::{EntryReason, Running};
 pub use short_lived::ShortLived;
@@ -133,7 +139,7 @@ pub const LEAST_RUNNING_NS: u64 = 20_000_000;
 pub const FEW_SAMPLES: u64 = 20;
 
 /// Rules about code that runs.
-const ABOUT_RUNNING: [u8; 5] = [1, 2, 3, 13, 18];
+const ABOUT_RUNNING: [u8; 6] = [1, 2, 3, 13, 18, 21];
 
 /// Asks all rules. The findings with the largest shares, largest first; empty if there are none.
 #[must_use]
@@ -148,15 +154,27 @@ pub fn verdict(facts: &Facts) -> Vec<Finding> {
         facts.times.on_ns < LEAST_RUNNING_NS || facts.samples.is_some_and(|samples| samples < FEW_SAMPLES);
     found.retain(|finding| !(is_short && ABOUT_RUNNING.contains(&finding.rule)));
     found.retain(|finding| finding.share >= least(finding.rule));
-    // The saturation finding already covers preemptions.
-    if found.iter().any(|finding| finding.name == "cpu-saturation") {
-        found.retain(|finding| finding.name != "preemption");
-    }
+    leave_out_explained(&mut found);
     found.sort_by(|a, b| b.share.total_cmp(&a.share).then(a.rule.cmp(&b.rule)));
     put_own_first(&mut found, facts);
     put_causes_first(&mut found, facts);
     found.truncate(MOST);
     found
+}
+
+/// Leaves out findings of which another one says more.
+fn leave_out_explained(found: &mut Vec<Finding>) {
+    const SAYS_MORE: [(&str, &[&str]); 4] = [
+        ("cpu-saturation", &["preemption"]),
+        ("convoy", &["lock-contention", "serial-bottleneck"]),
+        ("serial-chain", &["waiting-for-others"]),
+        ("slow-peer", &["waiting-for-others"]),
+    ];
+    for (more, less) in SAYS_MORE {
+        if found.iter().any(|finding| finding.name == more) {
+            found.retain(|finding| !less.contains(&finding.name));
+        }
+    }
 }
 
 /// A finding about the program that explains this share of its remaining time comes before other programs' CPU use.
@@ -184,9 +202,16 @@ fn put_own_first(found: &mut [Finding], facts: &Facts) {
 const MOST_OF_WAITS: f64 = 0.5;
 
 /// Threads that wait for each other wait for what others of them do. Findings about that come first, unless they
-/// explain so much less that the waits must have another cause, too.
+/// explain so much less that the waits must have another cause, too. A blocked event loop always comes first.
 fn put_causes_first(found: &mut [Finding], facts: &Facts) {
     let waits = found.iter().position(|finding| finding.name == "waiting-for-others");
+    let loops = found.iter().position(|finding| finding.name == "head-of-line");
+    if let (Some(at), Some(cause)) = (waits, loops)
+        && at < cause
+    {
+        found[at..=cause].rotate_right(1);
+        return;
+    }
     if let Some(at) = waits.filter(|_| rules::wait_for_each_other(facts)) {
         let least = MOST_OF_WAITS * found[at].share;
         let causes = found[at + 1..].partition_point(|finding| finding.share >= least);

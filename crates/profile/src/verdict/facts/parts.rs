@@ -2,8 +2,11 @@
 
 use crate::off_cpu::WaitReason;
 use crate::verdict::cause::WaitCause;
+use crate::verdict::event_loops::BlockedLoop;
 use crate::verdict::hot_code::{HotCode, HotFunction};
 use crate::verdict::locks::LockSite;
+use crate::verdict::path::PathFacts;
+use crate::verdict::peers::PeerWaits;
 use crate::view::io::Latencies;
 use crate::view::wall::Times;
 use std::collections::BTreeMap;
@@ -88,6 +91,12 @@ pub struct WaitFacts {
     /// What the main thread's waits were for in the end, if one function has a large share. The caller adds it where
     /// the rule `waits_for_others` holds.
     pub cause: Option<WaitCause>,
+    /// The critical path. The caller adds it where threads may be taking turns.
+    pub path: Option<PathFacts>,
+    /// The peer outside of the recording that is waited for most.
+    pub peer: Option<PeerWaits>,
+    /// Handlers that block their event loops, by time, most first.
+    pub blocked_loops: Vec<BlockedLoop>,
     /// Timer waits: median length in ns, spread of the lengths, number of waits.
     ///
     /// For irregular waits the length is the one with half of the waits' time above it. The spread is the coefficient

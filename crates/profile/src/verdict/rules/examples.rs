@@ -1,7 +1,9 @@
 //! An example program for each rule: for tests, here and of the program that prints findings.
 
 use crate::off_cpu::WaitReason;
-use crate::verdict::{EntryReason, Facts, HotCode, HotFunction, LockSite};
+use crate::verdict::{
+    BlockedLoop, EntryReason, Facts, HotCode, HotFunction, LockSite, PathFacts, PathTop, PeerWaits,
+};
 use crate::view::wall::Times;
 
 const UNIT: u64 = 1_000_000;
@@ -124,6 +126,46 @@ fn waiting(number: u8, facts: &mut Facts) {
         16 => {
             facts.waits.timers = Some((5e6, 0.01, 100));
             waits(facts, WaitReason::Timer, 100);
+        }
+        21 => {
+            facts.active_threads = 2;
+            facts.waits.path = Some(PathFacts {
+                handovers: 80,
+                threads: vec![("feeder".into(), 0.97), ("main".into(), 0.03)],
+                on: 0.6,
+                top: Some(PathTop {
+                    thread: "feeder".into(),
+                    function: "crunch()".into(),
+                    line: None,
+                    bound: 0.58,
+                }),
+            });
+            facts.places.busiest = place(90);
+        }
+        22 => {
+            waits(facts, WaitReason::Futex, 3000);
+            facts.places.locks = place(3000);
+            let (taker, wait_ns) = ("work".to_owned(), 3000 * UNIT);
+            facts.waits.locks = vec![LockSite { taker, wait_ns, waits: 40, ..LockSite::default() }];
+        }
+        23 => {
+            waits(facts, WaitReason::Poll, 900);
+            let process = Some(("postgres".to_owned(), 812));
+            let address = "127.0.0.1:5432".to_owned();
+            facts.waits.peer =
+                Some(PeerWaits { address, process, ns: 800 * UNIT, waits: 90, ..PeerWaits::default() });
+        }
+        24 => {
+            waits(facts, WaitReason::Timer, 60);
+            facts.waits.blocked_loops = vec![BlockedLoop {
+                thread: "the server".into(),
+                handler: "slow()".into(),
+                reason: WaitReason::Timer.name().to_owned(),
+                ns: 60 * UNIT,
+                of_loop: 0.6,
+                longest_ns: 30 * UNIT,
+                ..BlockedLoop::default()
+            }];
         }
         20 => {
             (facts.cpus_used, facts.times.idle_ns) = (0.01, 100_000 * UNIT);

@@ -13,15 +13,7 @@ pub(super) fn locks(facts: &Facts) -> Option<Finding> {
         return None;
     }
     let share = facts.share(top.total_ns());
-    let place = lock_place(top);
-    let which = match (top.known, top.in_library) {
-        (Some(known), _) => known.name.to_owned(),
-        _ if top.is_bare => {
-            format!("a futex of {} (a lock of its own, or a signal)", taker_called(&top.taker))
-        }
-        (None, true) => format!("the lock inside {place}"),
-        (None, false) => format!("the lock taken in {place}"),
-    };
+    let which = locked(top);
     let (now, calm) = (facts.rates.switches_per_s, facts.calm_switches_per_s(top));
     let fix = match top.known {
         Some(known) => known.cure,
@@ -61,6 +53,19 @@ pub(super) fn locks(facts: &Facts) -> Option<Finding> {
         .stacks(stacks)
         .against(against)
         .next(format!("tally locks{INPUT}"), "holders and waiters")
+}
+
+/// The lock in a sentence: `the lock taken in work() (convoy.c:25)`.
+pub(super) fn locked(site: &LockSite) -> String {
+    let place = lock_place(site);
+    match (site.known, site.in_library) {
+        (Some(known), _) => known.name.to_owned(),
+        _ if site.is_bare => {
+            format!("a futex of {} (a lock of its own, or a signal)", taker_called(&site.taker))
+        }
+        (None, true) => format!("the lock inside {place}"),
+        (None, false) => format!("the lock taken in {place}"),
+    }
 }
 
 /// `rand() ← draw (rand.c:14)`: the function that takes the lock, the one that called it, and the line of the innermost

@@ -1,5 +1,6 @@
 //! The rules: symptom with thresholds → finding. Each has a test that fires it and one that must not.
 
+mod chains;
 mod disk;
 #[cfg(any(test, feature = "examples"))]
 pub mod examples;
@@ -11,6 +12,7 @@ mod running;
 mod tests;
 mod waiting;
 
+pub use chains::may_take_turns;
 pub use waiting::waits_for_others;
 pub(super) use waiting::{files, targets, wait_for_each_other};
 
@@ -56,6 +58,10 @@ rules! {
     18 "memory-bound" running::memory_bound,
     19 "short-processes" machine::short_processes,
     20 "idle" waiting::idle,
+    21 "serial-chain" chains::serial_chain,
+    22 "convoy" chains::convoy,
+    23 "slow-peer" chains::slow_peer,
+    24 "head-of-line" chains::head_of_line,
 }
 
 /// A finding with a claim; what shows it follows.

@@ -1,5 +1,6 @@
 //! Each rule: one set of facts that fires it, one that must not.
 
+mod chains;
 mod waiting;
 
 use super::examples::{calm, firing};

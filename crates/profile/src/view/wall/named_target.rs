@@ -26,6 +26,9 @@ impl<'p> NamedTarget<'p> {
     /// the recording has a name.
     #[must_use]
     pub fn of(profile: &'p Profile, wait: &Wait, part: Part) -> Option<Self> {
+        if !matches!(part, Part::Blocked(_) | Part::Idle) {
+            return None;
+        }
         if is_for_child(wait, part) {
             return Some(Self::One(child(profile, wait)));
         }

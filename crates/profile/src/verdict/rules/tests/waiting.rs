@@ -54,13 +54,14 @@ fn waiting_rules() {
         root: "main".into(),
         text: "feeder computes in crunch() (chain.c:31)".into(),
         share: 0.52,
+        bound: 0.58,
     };
     let mut explained = others(10);
     explained.waits.cause = Some(cause);
     let explained = &verdict(&explained)[0];
     assert_eq!(
         explained.detail,
-        "because feeder computes in crunch() (chain.c:31): 52 % of the time of main"
+        "because feeder computes in crunch() (chain.c:31): 52 % of the time of main; at most 58 % shorter without it"
     );
     assert_eq!(explained.next, "tally report --blame{input}");
     // The same program where others have the CPUs nearly all the time.

@@ -1,0 +1,168 @@
+//! Event loops that wait where they should not: in the handler of one event, while all others wait for the loop.
+
+use super::called;
+use crate::grow::{Grow as _, GrownSum as _, ratio};
+use crate::off_cpu::{SyscallNumbering, ThreadTotals, Wait, WaitReason};
+use crate::profile::{Profile, TaskId};
+use crate::table::CallsiteId;
+use crate::view::wall::{Classes, Classified, NamedTarget, Part, WallOpts, is_kernel, name_of};
+use rustc_hash::FxHashMap;
+
+/// A handler that blocks its event loop.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct BlockedLoop {
+    /// Name of the loop's thread.
+    pub thread: String,
+    /// As in a sentence: `save()`.
+    pub handler: String,
+    /// Why it blocks, by the reason with most time.
+    pub reason: String,
+    /// What it waits for; empty if that has no name.
+    pub target: String,
+    /// How long in all, ns.
+    pub ns: u64,
+    /// Its share of the loop's life, 0 to 1.
+    pub of_loop: f64,
+    /// The longest of these waits, ns.
+    pub longest_ns: u64,
+    /// How many they are.
+    pub waits: u64,
+}
+
+/// A thread with fewer waits for events is no loop.
+const LEAST_POLLS: u64 = 10;
+
+/// Handlers by time, most first. Only of loops that wait for several descriptors.
+pub(super) fn blocked_loops(profile: &Profile) -> Vec<BlockedLoop> {
+    let classes = Classes::of(profile, &WallOpts { with_idle: true, ..WallOpts::default() });
+    let all: Vec<Classified<'_>> = classes.iter(profile).collect();
+    let loops = loops(profile, &all);
+    let mut found: FxHashMap<(TaskId, String), BlockedLoop> = FxHashMap::default();
+    let mut most: FxHashMap<(TaskId, String), u64> = FxHashMap::default();
+    for Classified { wait, part } in all {
+        let (Some(names), Part::Blocked(reason), Some(callsite)) =
+            (loops.get(&wait.task), part, wait.callsite)
+        else {
+            continue;
+        };
+        let Some(handler) = handler(&names.path, &user_names(profile, callsite)) else { continue };
+        let key = (wait.task, handler.clone());
+        let row = found.entry(key.clone()).or_default();
+        row.ns.grow(wait.weight_ns);
+        row.longest_ns = row.longest_ns.max(wait.longest_ns());
+        row.waits.grow(wait.stands_for());
+        let best = most.entry(key).or_default();
+        if wait.weight_ns >= *best {
+            *best = wait.weight_ns;
+            row.thread = profile.strings.of(profile.last_comm(wait.task)).to_owned();
+            row.handler = called(&handler);
+            row.reason = reason.name().to_owned();
+            row.target =
+                NamedTarget::of(profile, wait, part).and_then(NamedTarget::known).unwrap_or_default();
+        }
+    }
+    for ((task, _), row) in &mut found {
+        row.of_loop = ratio(row.ns, life_ns(profile, *task));
+    }
+    let mut rows: Vec<BlockedLoop> = found.into_values().collect();
+    rows.sort_by(|a, b| (b.ns, &a.handler).cmp(&(a.ns, &b.handler)));
+    rows
+}
+
+fn life_ns(profile: &Profile, task: TaskId) -> u64 {
+    let of = profile.off_cpu.totals.iter().filter(|totals| totals.task == task);
+    of.map(ThreadTotals::life_ns).grown_sum()
+}
+
+/// A thread's loop.
+#[derive(Default)]
+struct EventLoop {
+    polls: u64,
+    ns: u64,
+    has_several: bool,
+    /// Functions on the way to its wait for events, root first.
+    path: Vec<String>,
+}
+
+fn loops(profile: &Profile, all: &[Classified<'_>]) -> FxHashMap<TaskId, EventLoop> {
+    let mut loops: FxHashMap<TaskId, EventLoop> = FxHashMap::default();
+    let mut most: FxHashMap<(TaskId, CallsiteId), u64> = FxHashMap::default();
+    for Classified { wait, part } in all.iter().filter(|of| is_poll(of)) {
+        let of = loops.entry(wait.task).or_default();
+        of.polls.grow(wait.stands_for());
+        of.has_several |=
+            NamedTarget::of(profile, wait, *part).is_some_and(|target| is_of_several(&target.text()));
+        let Some(callsite) = wait.callsite else { continue };
+        let ns = most.entry((wait.task, callsite)).or_default();
+        ns.grow(wait.weight_ns);
+        if *ns > of.ns || of.path.is_empty() {
+            of.ns = *ns;
+            of.path = user_names(profile, callsite);
+        }
+    }
+    loops.retain(|_, of| of.polls >= LEAST_POLLS && of.has_several && !of.path.is_empty());
+    loops
+}
+
+fn is_poll(of: &Classified<'_>) -> bool {
+    let by_call =
+        |wait: &Wait| wait.syscall.and_then(|nr| WaitReason::of_syscall(nr, SyscallNumbering::HERE));
+    match of.part {
+        Part::Blocked(reason) => reason == WaitReason::Poll,
+        Part::Idle => by_call(of.wait) == Some(WaitReason::Poll),
+        _ => false,
+    }
+}
+
+/// By the name of a set: [`NamedTarget`].
+fn is_of_several(name: &str) -> bool {
+    ["epoll of ", "poll of ", "select of "]
+        .iter()
+        .filter_map(|kind| name.strip_prefix(kind))
+        .any(|of| of.starts_with("sockets ") || of.contains(" other sockets") || of.ends_with(" more)"))
+}
+
+/// User functions of a path, root first.
+fn user_names(profile: &Profile, callsite: CallsiteId) -> Vec<String> {
+    let user = profile.callsites.leaf_first(callsite).filter(|&frame| !is_kernel(profile, frame));
+    let mut names: Vec<String> = user.map(|frame| name_of(profile, frame).unwrap_or("").to_owned()).collect();
+    names.reverse();
+    names
+}
+
+/// The function that a loop called on the way to another wait than its own; `None` if that isn't below the loop, or is
+/// the library's function that waits.
+fn handler(of_loop: &[String], of_wait: &[String]) -> Option<String> {
+    let common = of_loop.iter().zip(of_wait).take_while(|(one, other)| one == other).count();
+    // Another way to the same function that waits is no handler; what is called directly has one more below it.
+    let is_below = common >= 2 && of_loop.len() > common && of_wait.len() > common + 1;
+    let name = of_wait.get(common).filter(|name| is_below && !name.is_empty())?;
+    (!of_loop.contains(name)).then(|| name.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(text: &str) -> Vec<String> {
+        text.split(' ').map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn a_handler_is_what_the_loop_calls_besides_waiting() {
+        let of_loop = names("_start main serve epoll_wait");
+        let of = |text: &str| handler(&of_loop, &names(text));
+        assert_eq!(of("_start main serve save write_all fsync").as_deref(), Some("save"));
+        // Before the loop, the loop's own wait, and a call of the library right in the loop.
+        assert_eq!(of("_start load read"), None);
+        assert_eq!(of("_start main serve epoll_wait"), None);
+        assert_eq!(of("_start main serve usleep"), None);
+    }
+
+    #[test]
+    fn a_loop_over_one_descriptor_holds_nobody_up() {
+        let several = ["epoll of sockets 80 from a (b 1)", "epoll of pipe from a 1 (and 2 more)"];
+        assert!(several.iter().all(|name| is_of_several(name)));
+        assert!(!is_of_several("epoll of socket to a 2") && !is_of_several("/tmp/a (and 2 more)"));
+    }
+}

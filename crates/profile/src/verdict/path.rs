@@ -1,0 +1,95 @@
+//! The critical path of a run, in numbers that rules judge by.
+
+use super::called;
+use crate::profile::Profile;
+use crate::view::blame::{
+    BlameCause, BlameEnd, CriticalOpts, CriticalPath, blamed_functions, causes, critical_path, thread_name,
+};
+use crate::view::wall::Part;
+use std::collections::BTreeMap;
+
+/// What a run's length is made of: the path from its begin to its end through whoever was waited for.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PathFacts {
+    /// Times that it passes from one thread to another.
+    pub handovers: usize,
+    /// Threads by name with their share of it, 0 to 1, most first.
+    pub threads: Vec<(String, f64)>,
+    /// Share of it on the CPU, or wanting it.
+    pub on: f64,
+    /// The function with most running time on it; `None` if that has no name.
+    pub top: Option<PathTop>,
+}
+
+/// The function that a path spends most running time in.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PathTop {
+    /// Name of its thread.
+    pub thread: String,
+    /// As in a sentence: `crunch()`.
+    pub function: String,
+    /// `chain.c:48`; `None` if not known.
+    pub line: Option<String>,
+    /// Share of the path in it and what it calls: an upper bound of how much shorter the run were without it.
+    pub bound: f64,
+}
+
+/// Waits and samples that are followed within a fraction of a second.
+const MOST: usize = 200_000;
+
+/// Whether there are few enough waits in a recording to follow all of them, and times of samples to follow them by.
+pub(super) fn can_follow(profile: &Profile) -> bool {
+    let off_cpu = &profile.off_cpu;
+    !off_cpu.seen_running.is_empty() && off_cpu.waits.len() + off_cpu.seen_running.len() <= MOST
+}
+
+impl PathFacts {
+    /// The path to the end of the main thread; `None` if its times aren't known.
+    #[must_use]
+    pub fn of(profile: &Profile) -> Option<Self> {
+        let path = critical_path(profile, &CriticalOpts::default());
+        if path.parts.total_ns == 0 {
+            return None;
+        }
+        let rows = causes(profile, &path.parts);
+        let on_ns: u64 = rows.iter().filter(|row| wants_cpu(row)).map(|row| row.ns).sum();
+        Some(Self {
+            handovers: handovers(&path),
+            threads: threads(profile, &path),
+            on: on_ns as f64 / path.parts.total_ns as f64,
+            top: top(profile, &path, &rows),
+        })
+    }
+}
+
+fn wants_cpu(row: &BlameCause) -> bool {
+    matches!(
+        row.end.without_name(),
+        BlameEnd::Ran | BlameEnd::RanUnsampled | BlameEnd::Waited(Part::Runnable | Part::Preempted)
+    )
+}
+
+fn handovers(path: &CriticalPath) -> usize {
+    path.pieces.windows(2).filter(|pair| pair[0].task != pair[1].task).count()
+}
+
+fn threads(profile: &Profile, path: &CriticalPath) -> Vec<(String, f64)> {
+    let mut by_name: BTreeMap<&str, u64> = BTreeMap::new();
+    for piece in &path.pieces {
+        *by_name.entry(thread_name(profile, piece.task)).or_default() += piece.to_ns - piece.from_ns;
+    }
+    let total = path.parts.total_ns as f64;
+    let mut shares: Vec<(String, f64)> =
+        by_name.into_iter().map(|(name, ns)| (name.to_owned(), ns as f64 / total)).collect();
+    shares.sort_by(|a, b| b.1.total_cmp(&a.1));
+    shares
+}
+
+fn top(profile: &Profile, path: &CriticalPath, rows: &[BlameCause]) -> Option<PathTop> {
+    let row = rows.iter().find(|row| row.end == BlameEnd::Ran)?;
+    let mut functions = blamed_functions(profile, &path.parts).into_iter();
+    let of = functions.find(|of| of.thread == row.thread && of.function == row.function)?;
+    let bound = of.ns as f64 / path.parts.total_ns as f64;
+    let (thread, line) = (row.thread.clone(), row.line.clone());
+    Some(PathTop { thread, function: called(&row.function), line, bound })
+}

@@ -1,0 +1,181 @@
+//! Rules about threads that hold each other up: one after another, in line for a lock, behind a peer, in an event loop.
+
+use super::running::serial;
+use super::{claim, list, pct, time};
+use crate::off_cpu::WaitReason;
+use crate::verdict::{Facts, Finding, INPUT, LEAST, LockSite, PathTop, ShareBase, TopStacks, quoted};
+use crate::verdict::{called, rules::locks::locked};
+
+/// Threads that want a CPU at a time, on average, where nothing runs in parallel.
+const ALONE: f64 = 1.5;
+
+/// True if so few threads want a CPU at a time that they may be taking turns.
+#[must_use]
+pub fn may_take_turns(facts: &Facts) -> bool {
+    facts.wants_cpus() < ALONE && facts.active_threads + facts.idle_threads > 1
+}
+
+/// 21: threads take turns: < 1.5 of them want a CPU at a time, most of the critical path runs, and it often passes from
+/// one to another.
+pub(super) fn serial_chain(facts: &Facts) -> Option<Finding> {
+    const LEAST_ON: f64 = 0.5;
+    const LEAST_HANDOVERS: usize = 10;
+    let path = facts.waits.path.as_ref()?;
+    let top = path.top.as_ref()?;
+    let turns = may_take_turns(facts) && path.threads.len() > 1;
+    if !turns || path.on < LEAST_ON || path.handovers < LEAST_HANDOVERS {
+        return None;
+    }
+    if serial(facts).is_some() || convoy(facts).is_some() {
+        return None;
+    }
+    let whole = 1_000_000;
+    let shares: Vec<(String, u64)> =
+        path.threads.iter().map(|(name, share)| (name.clone(), (share * whole as f64) as u64)).collect();
+    let text = format!(
+        "Serial chain: {:.1} threads want a CPU at a time; critical path: {}",
+        facts.wants_cpus(),
+        list(&shares, whole)
+    );
+    let evidence = vec![
+        format!("the critical path passes from thread to thread {} times", path.handovers),
+        format!("{} of it is on the CPU or waits for one", pct(path.on)),
+    ];
+    let stacks =
+        TopStacks::of(facts, "where the busiest thread runs", ShareBase::Busiest, &facts.places.busiest)
+            .or_missing("none of its samples has a stack");
+    let against = vec![format!("running: {}", pct(facts.on())), format!("CPUs used: {:.2}", facts.cpus_used)];
+    claim(path.on, text)
+        .detail(bound(top))
+        .fix("let the threads work at the same time, or shorten that function")
+        .evidence(evidence)
+        .stacks(stacks)
+        .against(against)
+        .next(format!("tally report --critical-path{INPUT}"), "the path by function, and its longest pieces")
+}
+
+/// `without crunch() (chain.c:48) of feeder at most 58 % shorter`.
+fn bound(top: &PathTop) -> String {
+    let line = top.line.as_ref().map_or_else(String::new, |line| format!(" ({line})"));
+    format!("without {}{line} of {} the run is at most {} shorter", top.function, top.thread, pct(top.bound))
+}
+
+/// 22: ≥ 1.5 threads at a time are blocked on one lock, which takes ≥ 40 % of active time, while ≤ 1.5 CPUs are used.
+pub(super) fn convoy(facts: &Facts) -> Option<Finding> {
+    let top = facts.contended().next().filter(|top| !top.is_bare)?;
+    let in_line = top.wait_ns as f64 / 1e9 / facts.wall_s.max(1e-9);
+    let share = facts.share(top.total_ns());
+    if in_line < 1.5 || facts.undisturbed(share) < 0.4 || facts.cpus_used > ALONE {
+        return None;
+    }
+    let text = format!("Convoy: {in_line:.1} threads at a time wait for {}", locked(top));
+    let stacks =
+        TopStacks::of(facts, "where threads are blocked on it", ShareBase::Active, &facts.places.locks)
+            .or_missing("no wait for it was long enough to have been taken with a stack");
+    let against = vec![
+        format!("CPUs used: {:.2}", facts.cpus_used),
+        format!("waiting for a CPU: {}", pct(facts.waiting_for_cpu())),
+    ];
+    claim(share, text)
+        .detail(convoy_detail(facts, share))
+        .fix(top.known.map_or("do less while it is held, or split it", |known| known.cure))
+        .evidence(convoy_evidence(facts, top))
+        .stacks(stacks)
+        .against(against)
+        .next(format!("tally locks{INPUT}"), "holders and waiters")
+}
+
+fn convoy_detail(facts: &Facts, share: f64) -> String {
+    let of_time = format!("{} of thread time", pct(share));
+    match &facts.code.hottest {
+        Some(hot) => {
+            let line = hot.at.as_ref().map_or_else(String::new, |line| format!(" ({line})"));
+            let what = called(&hot.name);
+            format!("{of_time}; {} of CPU time meanwhile is {what}{line}", pct(hot.share))
+        }
+        None => of_time,
+    }
+}
+
+fn convoy_evidence(facts: &Facts, top: &LockSite) -> Vec<String> {
+    let length = time(top.wait_ns / top.waits.max(1));
+    vec![
+        format!("{} waits of {length} on average, in {:.2} s", top.waits, facts.wall_s),
+        format!("{:.2} CPUs used by {} threads", facts.cpus_used, facts.active_threads),
+    ]
+}
+
+/// 23: > 40 % of active time waits for one peer that isn't in the recording, and the program uses little CPU.
+pub(super) fn slow_peer(facts: &Facts) -> Option<Finding> {
+    let peer = facts.waits.peer.as_ref()?;
+    let share = facts.share(peer.ns);
+    if facts.undisturbed(share) <= 0.4 || facts.undisturbed(facts.on()) >= 0.5 {
+        return None;
+    }
+    let who = match &peer.process {
+        Some((name, pid)) => format!("{name} {pid} at {}", peer.address),
+        None => peer.address.clone(),
+    };
+    let text = format!("Slow peer: {} of thread time waits for {who}", pct(share));
+    let lengths = format!(
+        "{} waits: half of them at most {}, the longest {}",
+        super::grouped(peer.waits as f64),
+        time(peer.p50_ns),
+        time(peer.longest_ns)
+    );
+    let (next, advice) = match &peer.process {
+        Some((_, pid)) => (format!("tally run -p {pid} -- sleep 5"), "what that process does meanwhile"),
+        None => (format!("tally report --wall --stdio{INPUT}"), "all waits by what they were for"),
+    };
+    let against = vec![
+        format!("running: {}", pct(facts.on())),
+        format!("waiting for a CPU: {}", pct(facts.waiting_for_cpu())),
+    ];
+    claim(share, text)
+        .detail(lengths)
+        .stacks(TopStacks::blocked(facts, "where threads wait", &[WaitReason::Socket, WaitReason::Poll]))
+        .against(against)
+        .next(next, advice)
+}
+
+/// 24: an event loop blocks in a handler: > 15 % of its life, once for ≥ 10 ms.
+pub(super) fn head_of_line(facts: &Facts) -> Option<Finding> {
+    const LEAST_NS: u64 = 10_000_000;
+    let of = facts.waits.blocked_loops.first()?;
+    if of.of_loop <= 0.15 || of.longest_ns < LEAST_NS {
+        return None;
+    }
+    let text = format!(
+        "Head of line: the event loop of {} waits in {} for {} of its time, once for {}",
+        of.thread,
+        of.handler,
+        pct(of.of_loop),
+        time(of.longest_ns)
+    );
+    let target = if of.target.is_empty() { String::new() } else { format!(" for {}", of.target) };
+    let others: Vec<String> = facts.waits.blocked_loops[1..]
+        .iter()
+        .take(2)
+        .map(|other| {
+            format!(
+                "{}: {} ({}), up to {}",
+                other.handler,
+                pct(facts.share(other.ns)),
+                other.reason,
+                time(other.longest_ns)
+            )
+        })
+        .collect();
+    let reasons: Vec<WaitReason> =
+        facts.places.blocked.keys().copied().filter(|reason| reason.name() == of.reason).collect();
+    claim(facts.share(of.ns).max(LEAST), text)
+        .detail(format!("{} waits ({}{target}); its other descriptors wait meanwhile", of.waits, of.reason))
+        .fix("do it in another thread, or without waiting")
+        .evidence(others)
+        .stacks(TopStacks::blocked(facts, "where threads wait", &reasons))
+        .against(vec![format!("running: {}", pct(facts.on()))])
+        .next(
+            format!("tally report --wall --stdio{INPUT} --thread {}", quoted(&of.thread)),
+            "all its time by function",
+        )
+}

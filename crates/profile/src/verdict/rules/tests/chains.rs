@@ -1,0 +1,62 @@
+//! Rules about threads that hold each other up.
+
+use super::super::*;
+use super::{UNIT, check};
+use crate::off_cpu::WaitReason;
+use crate::verdict::rules::examples::firing;
+use crate::verdict::verdict;
+
+fn changed(number: u8, change: impl FnOnce(&mut Facts)) -> Facts {
+    let mut facts = firing(number);
+    change(&mut facts);
+    facts
+}
+
+fn names(facts: &Facts) -> Vec<&'static str> {
+    verdict(facts).iter().map(|finding| finding.name).collect()
+}
+
+#[test]
+fn threads_that_take_turns_are_a_serial_chain() {
+    let few_handovers = changed(21, |f| {
+        let path = f.waits.path.as_mut().expect("it has one");
+        path.handovers = 2;
+    });
+    check(21, firing(21), few_handovers);
+    // Mostly asleep: a shorter function changes little.
+    check(21, firing(21), changed(21, |f| f.waits.path.as_mut().expect("it has one").on = 0.2));
+    // Three threads want a CPU at a time.
+    check(21, firing(21), changed(21, |f| f.times.on_ns = 3000 * UNIT));
+    let found = verdict(&firing(21));
+    let chain = found.iter().find(|finding| finding.name == "serial-chain").expect("it is found");
+    assert_eq!(chain.detail, "without crunch() of feeder the run is at most 58 % shorter");
+}
+
+#[test]
+fn threads_in_line_for_one_lock_are_a_convoy() {
+    check(22, firing(22), changed(22, |f| f.waits.locks[0].wait_ns = 900 * UNIT));
+    check(22, firing(22), changed(22, |f| f.cpus_used = 1.9));
+    check(22, firing(22), changed(22, |f| f.waits.locks[0].for_work = true));
+    let found = names(&firing(22));
+    assert!(found.contains(&"convoy") && !found.contains(&"lock-contention"), "{found:?}");
+}
+
+#[test]
+fn a_peer_outside_of_the_recording_is_named() {
+    check(23, firing(23), changed(23, |f| f.waits.peer = None));
+    check(23, firing(23), changed(23, |f| f.times.on_ns = 2000 * UNIT));
+    let found = verdict(&firing(23));
+    assert_eq!(found[0].claim, "Slow peer: 80 % of thread time waits for postgres 812 at 127.0.0.1:5432");
+    assert_eq!(found[0].next, "tally run -p 812 -- sleep 5");
+    assert!(!names(&firing(23)).contains(&"waiting-for-others"));
+}
+
+#[test]
+fn a_loop_that_blocks_in_a_handler_comes_before_the_waits_for_it() {
+    check(24, firing(24), changed(24, |f| f.waits.blocked_loops[0].longest_ns = 2_000_000));
+    check(24, firing(24), changed(24, |f| f.waits.blocked_loops[0].of_loop = 0.05));
+    let waits = changed(24, |f| {
+        f.times.blocked_ns.insert(WaitReason::Socket, 300 * UNIT);
+    });
+    assert_eq!(names(&waits)[..2], ["head-of-line", "waiting-for-others"]);
+}
