@@ -162,17 +162,17 @@ pub fn verdict(facts: &Facts) -> Vec<Finding> {
     found
 }
 
-/// Leaves out findings of which another one says more.
+/// Leaves out findings that another one explains better.
 fn leave_out_explained(found: &mut Vec<Finding>) {
-    const SAYS_MORE: [(&str, &[&str]); 4] = [
+    const EXPLAINED_BY: [(&str, &[&str]); 4] = [
         ("cpu-saturation", &["preemption"]),
         ("convoy", &["lock-contention", "serial-bottleneck"]),
         ("serial-chain", &["waiting-for-others"]),
         ("slow-peer", &["waiting-for-others"]),
     ];
-    for (more, less) in SAYS_MORE {
-        if found.iter().any(|finding| finding.name == more) {
-            found.retain(|finding| !less.contains(&finding.name));
+    for (better, left_out) in EXPLAINED_BY {
+        if found.iter().any(|finding| finding.name == better) {
+            found.retain(|finding| !left_out.contains(&finding.name));
         }
     }
 }

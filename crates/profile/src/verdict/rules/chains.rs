@@ -3,7 +3,7 @@
 use super::running::serial;
 use super::{claim, list, pct, time};
 use crate::off_cpu::WaitReason;
-use crate::verdict::{Facts, Finding, INPUT, LEAST, LockSite, PathTop, ShareBase, TopStacks, quoted};
+use crate::verdict::{Facts, Finding, INPUT, LEAST, LockSite, ShareBase, TopStacks, quoted};
 use crate::verdict::{called, rules::locks::locked};
 
 /// Threads that want a CPU at a time, on average, where nothing runs in parallel.
@@ -46,18 +46,12 @@ pub(super) fn serial_chain(facts: &Facts) -> Option<Finding> {
             .or_missing("none of its samples has a stack");
     let against = vec![format!("running: {}", pct(facts.on())), format!("CPUs used: {:.2}", facts.cpus_used)];
     claim(path.on, text)
-        .detail(bound(top))
+        .detail(top.bound_words())
         .fix("let the threads work at the same time, or shorten that function")
         .evidence(evidence)
         .stacks(stacks)
         .against(against)
         .next(format!("tally report --critical-path{INPUT}"), "the path by function, and its longest pieces")
-}
-
-/// `without crunch() (chain.c:48) of feeder at most 58 % shorter`.
-fn bound(top: &PathTop) -> String {
-    let line = top.line.as_ref().map_or_else(String::new, |line| format!(" ({line})"));
-    format!("without {}{line} of {} the run is at most {} shorter", top.function, top.thread, pct(top.bound))
 }
 
 /// 22: ≥ 1.5 threads at a time are blocked on one lock, which takes ≥ 40 % of active time, while ≤ 1.5 CPUs are used.

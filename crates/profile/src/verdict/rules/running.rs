@@ -6,7 +6,8 @@ use super::{claim, grouped, list, pct};
 use crate::off_cpu::WaitReason;
 use crate::verdict::hot_stacks::SPINNING;
 use crate::verdict::{
-    EntryReason, Facts, Finding, HotCode, HotFunction, INPUT, ShareBase, TARGET, TopStacks, called, quoted,
+    EntryReason, Facts, Finding, HotCode, HotFunction, INPUT, PathTop, ShareBase, TARGET, TopStacks, called,
+    quoted,
 };
 
 /// 1: running ≥ 85 % of the time not spent waiting for a CPU, > 70 % of it in user code.
@@ -71,7 +72,8 @@ pub(super) fn serial(facts: &Facts) -> Option<Finding> {
         .or_missing("none of its samples has a stack");
     let share = if is_awaited { *of_all * facts.on() + awaited } else { *of_all * facts.on().max(0.5) };
     let against = vec![format!("disk: {}", pct(facts.blocked(WaitReason::Disk)))];
-    let claim = claim(share, text).fix("give its work to more threads");
+    let bound = facts.waits.path.as_ref().and_then(|path| path.top.as_ref()).map(PathTop::bound_words);
+    let claim = claim(share, text).detail(bound.unwrap_or_default()).fix("give its work to more threads");
     claim.evidence(evidence).stacks(stacks).against(against).next(
         format!("tally report --wall --stdio{INPUT} --thread {}", quoted(name)),
         "all its time by function",

@@ -73,8 +73,8 @@ fn targets_of(wall: &Wall, reasons: &[WaitReason]) -> Vec<(String, u64)> {
 /// The name of what most of the waits for others were for; `None` where nothing has the larger half of them.
 fn target_of_most(facts: &Facts) -> Option<&str> {
     let (name, ns) = facts.waits.targets.first()?;
-    let says_nothing = name == CLOSED || name.ends_with("the process itself");
-    (!says_nothing && facts.share(*ns) > for_others(facts) / 2.0).then_some(name.as_str())
+    let is_vague = name == CLOSED || name.ends_with("the process itself");
+    (!is_vague && facts.share(*ns) > for_others(facts) / 2.0).then_some(name.as_str())
 }
 
 /// 15: threads wait for others most of the time.

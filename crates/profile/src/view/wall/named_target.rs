@@ -77,7 +77,7 @@ impl<'p> NamedTarget<'p> {
     }
 }
 
-/// True for a kind without anything that tells one from the other.
+/// True for a kind alone.
 fn is_bare(name: &str) -> bool {
     matches!(name, "pipe" | "socket")
 }
