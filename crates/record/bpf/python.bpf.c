@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (MIT OR Apache-2.0) */
 /*
- * The frames of CPython's interpreter at a sample, and where a thread leaves its CPU. At samples also the callers of
+ * The frames of CPython's interpreter at a sample, and where a thread leaves its CPU. At both also the callers of
  * Go's runtime (goroutine.h).
  *
  * At both moments the thread stands still: what is copied here is never torn. Copied are pointers to code objects
@@ -152,6 +152,19 @@ INLINE void ask(struct py_ring *ring, struct task_struct___py *task, u64 mm, u64
 	publish(ring, ring->head + PY_HEAD_WORDS);
 }
 
+/* Whether the thread has switched so often that this switch is left out. */
+INLINE int is_spent(struct py_thread *slot, u64 now)
+{
+	u64 spent = slot->spent_ns;
+
+	if (spent + SWITCH_BURST * SWITCH_EVERY_NS < now)
+		spent = now - SWITCH_BURST * SWITCH_EVERY_NS;
+	if (spent >= now)
+		return 1;
+	slot->spent_ns = spent + SWITCH_EVERY_NS;
+	return 0;
+}
+
 #include "python/goroutine.h"
 
 /* Where the search for a thread state is. */
@@ -291,19 +304,6 @@ INLINE int is_foreign(struct py_thread *slot, u32 tid, u64 mm)
 	return 1;
 }
 
-/* Whether the thread has switched so often that this switch is left out. */
-INLINE int is_spent(struct py_thread *slot, u64 now)
-{
-	u64 spent = slot->spent_ns;
-
-	if (spent + SWITCH_BURST * SWITCH_EVERY_NS < now)
-		spent = now - SWITCH_BURST * SWITCH_EVERY_NS;
-	if (spent >= now)
-		return 1;
-	slot->spent_ns = spent + SWITCH_EVERY_NS;
-	return 0;
-}
-
 INLINE void walk(struct py_ring *ring, struct task_struct___py *task, struct py_process *of, u64 kind)
 {
 	u32 tid = task->pid, at = tid & (SLOTS - 1);
@@ -341,8 +341,6 @@ INLINE void look(u64 kind)
 	of = bpf_map_lookup_elem(&processes, &tgid);
 	if (of && of->mm && of->mm != mm)
 		of = 0;
-	if (!of && kind == PY_SWITCH)
-		return;
 	ring = own_ring();
 	if (!ring)
 		return;
@@ -353,8 +351,10 @@ INLINE void look(u64 kind)
 	*(volatile u64 *)&ring->busy = 1;
 	if (of) {
 		walk(ring, task, of, kind);
+	} else if (kind == PY_SWITCH) {
+		look_at_goroutine(ring, task, PY_GO_SWITCH);
 	} else {
-		look_at_goroutine(ring, task);
+		look_at_goroutine(ring, task, PY_GO);
 		ask(ring, task, mm, bpf_ktime_get_ns());
 	}
 	*(volatile u64 *)&ring->busy = 0;

@@ -55,6 +55,7 @@ struct go_layout {
 #define PY_GO 4     /* at a sample of a Go thread on its own stack: its stack pointer, then a word for each frame of its
 		     * goroutine: where it left off, the word at its stack pointer (0: its frame begins there), and
 		     * the addresses that calls return to. No word: it has left the goroutine. */
+#define PY_GO_SWITCH 5 /* where the thread left its CPU: the same, if it has not left the goroutine */
 #define PY_CUT (1ULL << 40)     /* in the header: more frames than kept */
 #define PY_BROKEN (1ULL << 41)  /* a frame could not be read */
 #define PY_SKIPPED (1ULL << 42) /* the thread switches too often to look each time */

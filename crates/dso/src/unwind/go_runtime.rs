@@ -19,6 +19,8 @@ const SWITCHES: [&str; 5] =
     ["runtime.systemstack", "runtime.asmcgocall", "runtime.nanotime1", "runtime.walltime", "time.now"];
 /// The one that a function calls before it makes its frame, when that would not fit the goroutine's stack.
 const GROWING: &str = "runtime.morestack";
+/// The scheduler's loop, for which the goroutine before has been left.
+const SCHEDULER: &str = "runtime.schedule";
 /// DWARF's number of the stack pointer on x86-64.
 const RSP: u8 = 7;
 /// Place of the return address in `X86::CALLEE_SAVED`.
@@ -32,6 +34,7 @@ pub(super) struct GoRuntime {
     outermost: Vec<Range<u64>>,
     switches: Vec<Range<u64>>,
     growing: Vec<Range<u64>>,
+    scheduler: Vec<Range<u64>>,
 }
 
 /// How Go code came onto its thread's own stack.
@@ -50,7 +53,7 @@ impl GoRuntime {
     }
 
     fn of_table(machine: Machine, table: Pclntab) -> Self {
-        let (mut outermost, mut switches, mut growing) = (Vec::new(), Vec::new(), Vec::new());
+        let [mut outermost, mut switches, mut growing, mut scheduler] = [const { Vec::new() }; 4];
         for function in table.functions() {
             let is_one_of = |names: &[&str]| names.iter().any(|name| table.is_named(function, name));
             let GoFunction { start, end, .. } = function;
@@ -60,14 +63,21 @@ impl GoRuntime {
                 switches.push(start.0..end.0);
             } else if is_one_of(&[GROWING]) {
                 growing.push(start.0..end.0);
+            } else if is_one_of(&[SCHEDULER]) {
+                scheduler.push(start.0..end.0);
             }
         }
-        Self { machine, table, outermost, switches, growing }
+        Self { machine, table, outermost, switches, growing, scheduler }
     }
 
     /// Whether the call before the return address at `svma` + 1 is the outermost of its stack.
     pub(super) fn is_outermost(&self, svma: u64) -> bool {
         self.outermost.iter().any(|range| range.contains(&svma))
+    }
+
+    /// Whether the call before the return address at `svma` + 1 is the scheduler's.
+    pub(super) fn is_in_scheduler(&self, svma: u64) -> bool {
+        self.scheduler.iter().any(|range| range.contains(&svma))
     }
 
     /// What is known of the caller of a function that called at `svma`, beyond its rules.

@@ -228,6 +228,11 @@ impl AddressSpace {
         self.go_around(address).is_some_and(|(go, call)| go.is_outermost(call))
     }
 
+    /// Whether a call returns to `address` in the loop of Go's scheduler: what called that has been left for good.
+    pub fn is_in_go_scheduler(&self, address: Avma) -> bool {
+        self.go_around(address).is_some_and(|(go, call)| go.is_in_scheduler(call))
+    }
+
     /// How the function of Go's that a call returns to at `address` changed stacks; `None` if it didn't.
     pub fn go_stack_change(&self, address: Avma) -> Option<GoStackChange> {
         self.go_around(address).and_then(|(go, call)| go.stack_change(call))

@@ -97,7 +97,7 @@ static long copy_return(u32 index, struct following *f)
 }
 
 /* The goroutine's return addresses, innermost first; the number of words used, with flags. */
-static __attribute__((noinline)) u64 copy_goroutine(struct go_thread *thread, struct py_ring *ring)
+static __attribute__((noinline)) u64 copy_goroutine(struct go_thread *thread, struct py_ring *ring, u64 kind)
 {
 	struct following f = { .ring = ring };
 	struct go_layout *of;
@@ -108,8 +108,9 @@ static __attribute__((noinline)) u64 copy_goroutine(struct go_thread *thread, st
 	of = thread->of;
 	f.at = ring->head + PY_HEAD_WORDS;
 	g = read_word(thread->m + of->m_curg);
+	/* At a switch the scheduler has left it nearly always. */
 	if (!g)
-		return PY_HEAD_WORDS;
+		return kind == PY_GO ? PY_HEAD_WORDS : 0;
 	if (read_word(g + of->g_m) != thread->m)
 		return PY_HEAD_WORDS | PY_BROKEN;
 	sp = read_word(g + of->sched_sp);
@@ -125,8 +126,25 @@ static __attribute__((noinline)) u64 copy_goroutine(struct go_thread *thread, st
 	return (f.at - ring->head) | f.flags;
 }
 
-/* The goroutine of a sampled thread, if that is on its own stack. */
-INLINE void look_at_goroutine(struct py_ring *ring, struct task_struct___py *task)
+/* Whether the thread has switched so often that this switch is left out, as with Python. */
+INLINE int is_go_switch_left_out(struct task_struct___py *task, u64 now)
+{
+	u32 tid = task->pid, at = tid & (SLOTS - 1);
+	struct py_thread *slot = bpf_map_lookup_elem(&threads, &at);
+
+	if (!slot)
+		return 1;
+	if (slot->tid != tid) {
+		slot->tid = tid;
+		slot->state = 0;
+		slot->misses = 0;
+		slot->spent_ns = 0;
+	}
+	return is_spent(slot, now);
+}
+
+/* The goroutine of a thread that is sampled (PY_GO) or leaves its CPU (PY_GO_SWITCH) on its own stack. */
+INLINE void look_at_goroutine(struct py_ring *ring, struct task_struct___py *task, u64 kind)
 {
 	struct go_thread thread = {};
 	u64 used, now;
@@ -134,10 +152,12 @@ INLINE void look_at_goroutine(struct py_ring *ring, struct task_struct___py *tas
 	if (!find_go_thread(&thread) || !has_room(ring, PY_HEAD_WORDS + 2 + PY_MAX_FRAMES))
 		return;
 	now = bpf_ktime_get_ns(); /* following takes longer than samples may be apart from it */
-	used = copy_goroutine(&thread, ring);
+	if (kind == PY_GO_SWITCH && is_go_switch_left_out(task, now))
+		return;
+	used = copy_goroutine(&thread, ring, kind);
 	if (!used)
 		return;
-	put_head(ring, (u64)PY_GO << 32 | used, now, task, thread.sp);
+	put_head(ring, kind << 32 | used, now, task, thread.sp);
 	publish(ring, ring->head + (u32)used);
 }
 

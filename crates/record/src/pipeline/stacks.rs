@@ -225,8 +225,12 @@ impl LiveUnwinder {
     /// The thread came from its goroutine to the function around `pc`, and `sp` is where it is now: its frames go on
     /// with what was copied at this sample. `None` if that isn't there or leads to no goroutine's start.
     fn goes_on_in_goroutine(&mut self, sp: Avma, space: &AddressSpace, pc: Avma) -> Option<StackEnding> {
-        let goroutine = self.goroutine.take().filter(|goroutine| goroutine.sp == sp.0)?;
         let change = space.go_stack_change(pc)?;
+        let schedules = || self.frames.iter().any(|frame| space.is_in_go_scheduler(frame.pc));
+        if change == GoStackChange::Growth && schedules() {
+            return Some(StackEnding::Complete);
+        }
+        let goroutine = self.goroutine.take().filter(|goroutine| goroutine.sp == sp.0)?;
         let Some(callers) = goroutine.callers(change) else {
             // The scheduler runs: it came from a goroutine that has been left since.
             return (change == GoStackChange::Growth).then_some(StackEnding::Complete);

@@ -29,8 +29,8 @@ impl WorkerState {
     }
 
     /// Hands the goroutine of the sample that is unwound next to the unwinder.
-    pub(super) fn add_goroutine(&mut self, task: PidTid, time_ns: u64) {
-        let goroutine = self.python.reader.as_ref().and_then(|reader| reader.goroutine_of(task, time_ns));
+    pub(super) fn add_goroutine(&mut self, task: PidTid, moment: StackMoment) {
+        let goroutine = self.python.reader.as_ref().and_then(|reader| reader.goroutine_of(task, moment));
         self.stacks.take_goroutine(goroutine);
     }
 

@@ -39,7 +39,7 @@ impl WorkerState {
             self.stacks.leaf(sample)
         } else {
             self.add_python(task, time_ns, StackMoment::Sample(time_ns));
-            self.add_goroutine(task, time_ns);
+            self.add_goroutine(task, StackMoment::Sample(time_ns));
             self.stacks.unwind(sample, &mut self.processes)
         };
         if let Some(ending) = unwound.ending {

@@ -37,6 +37,7 @@ impl WorkerState {
         let raw = sample.raw.unwrap_or_default();
         if file_event != self.events.first_off_cpu + convert::WAKER {
             self.add_python(task, time_ns, StackMoment::Wait(time_ns));
+            self.add_goroutine(task, StackMoment::Wait(time_ns));
         }
         let unwound = self.stacks.unwind(sample, &mut self.processes);
         if file_event == self.events.first_off_cpu + convert::WAKER {

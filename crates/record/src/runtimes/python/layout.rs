@@ -100,6 +100,8 @@ pub enum RingRecord {
     },
     /// The goroutine of a thread that is on its own stack.
     Goroutine {
+        /// At what.
+        when: CopiedAt,
         /// The process.
         pid: u32,
         /// The thread.
@@ -134,10 +136,11 @@ pub fn parse_record(words: &[u64]) -> Option<(RingRecord, usize)> {
         1 => CopiedAt::Sample,
         2 => CopiedAt::Switch,
         3 => return Some((RingRecord::Unknown { pid, mm: last }, len)),
-        4 => {
+        kind @ (4 | 5) => {
+            let when = if kind == 4 { CopiedAt::Sample } else { CopiedAt::Switch };
             let is_cut = header & CUT != 0;
             let goroutine = Goroutine { time_ns, sp: last, words: body.to_vec(), is_cut };
-            return Some((RingRecord::Goroutine { pid, tid, goroutine }, len));
+            return Some((RingRecord::Goroutine { when, pid, tid, goroutine }, len));
         }
         _ => return None,
     };
@@ -210,7 +213,13 @@ mod tests {
         assert_eq!(asked, Some((RingRecord::Unknown { pid: 7, mm: 77 }, 4)));
         let goroutine = parse_record(&[4 << 32 | 6 | CUT, 50, 7 << 32 | 9, 0x7000, 10, 20]);
         let goroutine_of_9 = Goroutine { time_ns: 50, sp: 0x7000, words: vec![10, 20], is_cut: true };
-        assert_eq!(goroutine, Some((RingRecord::Goroutine { pid: 7, tid: 9, goroutine: goroutine_of_9 }, 6)));
+        assert_eq!(
+            goroutine,
+            Some((
+                RingRecord::Goroutine { when: CopiedAt::Sample, pid: 7, tid: 9, goroutine: goroutine_of_9 },
+                6
+            ))
+        );
         assert_eq!(parse_record(&[1 << 32 | 9, 0, 0, 0, 0]), None);
         assert_eq!(parse_record(&[1 << 32, 0, 0, 0, 0]), None);
     }

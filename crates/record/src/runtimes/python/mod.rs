@@ -18,6 +18,6 @@ pub mod weave;
 
 pub use code::read_code;
 pub use engine::{PythonEngine, is_possible};
-pub use layout::parse_record;
+pub use layout::{CopiedAt, parse_record};
 pub use poller::{PythonReader, StackMoment};
 pub use versions::Offsets;

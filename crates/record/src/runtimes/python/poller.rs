@@ -261,12 +261,13 @@ impl PythonReader {
         Some(PythonFrames { groups: stack.groups.to_vec(), eval })
     }
 
-    /// The goroutine of a thread that was on its own stack at this sample; `None` if it was not, or isn't Go's.
+    /// The goroutine of a thread that was on its own stack at this moment; `None` if it was not, or isn't Go's.
     #[must_use]
-    pub fn goroutine_of(&self, task: PidTid, time_ns: u64) -> Option<Goroutine> {
+    pub fn goroutine_of(&self, task: PidTid, moment: StackMoment) -> Option<Goroutine> {
+        let (StackMoment::Sample(time_ns) | StackMoment::Wait(time_ns)) = moment;
         let mut reader = self.lock();
         reader.poll_up_to(time_ns);
-        reader.goroutines.of_sample(task, time_ns)
+        reader.goroutines.of_moment(task, moment)
     }
 
     /// A process was forked.
@@ -373,7 +374,7 @@ impl Reader {
                     self.young.push(YoungProcess { pid, mm, since_ns: now_ns, until_ns: now_ns + YOUNG_NS });
                 }
             }
-            RingRecord::Goroutine { tid, goroutine, .. } => self.goroutines.keep(tid, goroutine),
+            RingRecord::Goroutine { when, tid, goroutine, .. } => self.goroutines.keep(tid, when, goroutine),
             RingRecord::Frames { when, time_ns, pid, tid, is_whole, frames } => {
                 self.keep(PidTid { pid, tid }, when, RawStack { time_ns, is_whole, frames });
             }
@@ -414,6 +415,9 @@ impl Reader {
     fn know_go(&mut self) {
         if let Some(engine) = &mut self.engine {
             engine.know_go(self.go_programs.layouts());
+            if !self.go_programs.layouts().is_empty() {
+                engine.copy_at_switches();
+            }
         }
     }
 
