@@ -57,8 +57,9 @@ cargo xtask CHORE [ARGS]
   cross              cargo check for aarch64
   miri               the tracer's unit tests under Miri (nightly)
   man                write manual pages and completions to target/man
-  package [--twice]  a static program, tarball and .deb in target/package, tried alone;
-                     --twice: built a second time, the bytes compared
+  package [--twice]  a static program, tarball, .deb and .rpm in target/package, tried alone;
+                     --twice: built a second time, the bytes compared;
+                     --program FILE: packs that one, built before
   bpf [--check]      rebuild (or compare) the BPF object
   web [--check]      build the page's script (or compare it, and try the page in a browser)
 ";

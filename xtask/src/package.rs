@@ -64,16 +64,22 @@ impl Release {
     }
 }
 
-/// Builds the packages into `target/package`; with `--twice` builds a second time elsewhere, and compares.
+/// Builds the packages into `target/package`; with `--twice` builds a second time elsewhere, and compares. With
+/// `--program FILE` packs that one, built before.
 pub fn run(repo: &Repo, args: &[String]) -> Result<Score> {
     let release = Release::of(repo)?;
-    let built = build(repo, &release, &repo.target())?;
+    let given = args.iter().position(|arg| arg == "--program").and_then(|at| args.get(at + 1));
+    let built = match given {
+        Some(file) => PathBuf::from(file),
+        None => build(repo, &release, &repo.target())?,
+    };
     let to = repo.target().join("package");
     let _ = std::fs::remove_dir_all(&to);
     std::fs::create_dir_all(&to)?;
     let program = shrink(&built, &to, &release)?;
     let mut score = has_right_size(&program)?;
-    score += smoke::runs_in_an_empty_folder(&program, &release.build())?;
+    let version = if given.is_some() { release.version.clone() } else { release.build() };
+    score += smoke::runs_in_an_empty_folder(&program, &version)?;
     score += stage::packages(repo, &program, &to, &release)?;
     if args.iter().any(|arg| arg == "--twice") {
         score += is_the_same_again(repo, &release, &program)?;

@@ -9,11 +9,12 @@ use anyhow::{Context, Result};
 use super::{Release, Repo, Score, process, score, skip, tool};
 
 /// File, folder below the root, name there.
-const SHIPPED: [(&str, &str, &str); 7] = [
+const SHIPPED: [(&str, &str, &str); 8] = [
     ("target/package/tally", "usr/bin", "tally"),
     ("target/man/completions/tally.bash", "usr/share/bash-completion/completions", "tally"),
     ("target/man/completions/_tally", "usr/share/zsh/vendor-completions", "_tally"),
     ("target/man/completions/tally.fish", "usr/share/fish/vendor_completions.d", "tally.fish"),
+    ("xtask/packaging/tally-agent.service", "usr/lib/systemd/system", "tally-agent.service"),
     ("README.md", "usr/share/doc/tally", "README.md"),
     ("CHANGELOG.md", "usr/share/doc/tally", "CHANGELOG.md"),
     ("LICENSE-MIT", "usr/share/doc/tally", "copyright"),
@@ -25,6 +26,7 @@ pub fn packages(repo: &Repo, program: &Path, to: &Path, release: &Release) -> Re
     let root = to.join("root");
     stage(repo, program, &root)?;
     tarball(&root, to, release)?;
+    all += rpm(&root, to, release)?;
     all += debian(&root, to, release)?;
     fs::remove_dir_all(&root)?;
     sums(to)?;
@@ -77,22 +79,85 @@ fn debian(root: &Path, to: &Path, release: &Release) -> Result<Score> {
     pack.env("SOURCE_DATE_EPOCH", &release.epoch).args(["--root-owner-group", "-Zxz", "--build"]);
     tool(pack.arg(root).arg(&file))?;
     let listed = process::capture(Command::new("dpkg-deb").arg("--contents").arg(&file), super::TOOL_LIMIT)?;
-    let has_all = ["./usr/bin/tally", "./usr/share/man/man1/tally-run.1"];
-    let complete = has_all.iter().all(|name| listed.text().lines().any(|line| line.ends_with(name)));
-    if !complete {
-        score::fault(&format!("{} lacks one of {has_all:?}", file.display()));
-    }
-    Ok(Score::of(complete))
+    Ok(has_all(&file, &listed.text()))
 }
+
+/// The list of a package's files has those that people miss most.
+fn has_all(package: &Path, listed: &str) -> Score {
+    const WANTED: [&str; 4] = [
+        "/usr/bin/tally",
+        "/usr/share/man/man1/tally-run.1",
+        "/usr/share/bash-completion/completions/tally",
+        "/usr/lib/systemd/system/tally-agent.service",
+    ];
+    let missing: Vec<&str> =
+        WANTED.into_iter().filter(|name| !listed.lines().any(|line| line.ends_with(name))).collect();
+    if !missing.is_empty() {
+        score::fault(&format!("{} lacks {}", package.display(), missing.join(", ")));
+    }
+    Score::of(missing.is_empty())
+}
+
+/// The package for Fedora, SUSE and their kind, and what its own tool reads from it.
+fn rpm(root: &Path, to: &Path, release: &Release) -> Result<Score> {
+    if process::find("rpmbuild").is_none() {
+        return Ok(skip("the rpm package", "there is no rpmbuild (apt: rpm)"));
+    }
+    let folder = to.join("rpmbuild");
+    fs::create_dir_all(&folder)?;
+    let spec = folder.join("tally.spec");
+    fs::write(&spec, rpm_spec(root, release)?)?;
+    let mut pack = Command::new("rpmbuild");
+    pack.env("SOURCE_DATE_EPOCH", &release.epoch).arg("-bb").arg("--nodeps").arg(&spec);
+    pack.args(["--target", std::env::consts::ARCH]);
+    for (name, value) in [
+        ("_topdir", folder.display().to_string()),
+        ("_rpmdir", to.display().to_string()),
+        ("_rpmfilename", format!("{}.rpm", release.name())),
+        ("_buildhost", "localhost".to_owned()),
+        ("use_source_date_epoch_as_buildtime", "1".to_owned()),
+        ("clamp_mtime_to_source_date_epoch", "1".to_owned()),
+        ("_binary_payload", "w9.gzdio".to_owned()),
+    ] {
+        pack.arg("--define").arg(format!("{name} {value}"));
+    }
+    tool(&mut pack)?;
+    fs::remove_dir_all(&folder)?;
+    let file = to.join(release.name() + ".rpm");
+    let listed = process::capture(Command::new("rpm").args(["-qlp"]).arg(&file), super::TOOL_LIMIT)?;
+    Ok(has_all(&file, &listed.text()))
+}
+
+/// A description of files that are there already: nothing is built, stripped or compressed again.
+fn rpm_spec(root: &Path, release: &Release) -> Result<String> {
+    let list = process::capture(
+        Command::new("find").args([".", "!", "-type", "d", "-printf", "/%P\\n"]).current_dir(root),
+        super::TOOL_LIMIT,
+    )?;
+    let mut files: Vec<String> = list.text().lines().map(str::to_owned).collect();
+    files.sort();
+    Ok(format!(
+        "%global __os_install_post %{{nil}}\n%global debug_package %{{nil}}\n%global _build_id_links none\n\
+         Name: tally\nVersion: {}\nRelease: 1\nSummary: {SUMMARY}\nLicense: MIT OR Apache-2.0\nAutoReqProv: no\n\
+         %description\n{DESCRIPTION}\n%install\nmkdir -p %{{buildroot}}\ncp -a {}/. %{{buildroot}}/\n\
+         %files\n%defattr(-,root,root)\n{}\n",
+        release.version,
+        root.display(),
+        files.join("\n")
+    ))
+}
+
+const SUMMARY: &str = "profiler that accounts for every nanosecond of a program";
+const DESCRIPTION: &str = "\
+One command shows which functions use the CPU, what every thread waited for
+and who woke it, and prints what makes the program slow. Reads and
+writes perf's files; needs no recompiling and no root.";
 
 fn control(version: &str, machine: &str) -> String {
     format!(
         "Package: tally\nVersion: {version}\nArchitecture: {machine}\nMaintainer: The tally authors\n\
-         Section: devel\nPriority: optional\n\
-         Description: profiler that accounts for every nanosecond of a program\n \
-         One command shows which functions use the CPU, what every thread waited for\n \
-         and who woke it, and says in words what makes the program slow. Reads and\n \
-         writes perf's files; needs no recompiling and no root.\n"
+         Section: devel\nPriority: optional\nDescription: {SUMMARY}\n{}\n",
+        DESCRIPTION.lines().map(|line| format!(" {line}")).collect::<Vec<_>>().join("\n")
     )
 }
 
