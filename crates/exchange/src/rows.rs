@@ -3,6 +3,10 @@
 //
 // Layout: docs/formats/json.md.
 
+mod wall;
+
+pub use wall::{locks, wall};
+
 use profile::profile::{Profile, Sums};
 use profile::view::report::{Report, ReportRow, ReportSection, SortValue};
 use serde_json::{Map, Value, json};

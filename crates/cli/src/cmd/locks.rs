@@ -7,6 +7,7 @@ use crate::{reading::load, terminal::out};
 use display::fit::cut;
 use display::number::{count_of, duration_ns, grouped};
 use display::term;
+use exchange::{foreign::json_lines, rows};
 use profile::Profile;
 use profile::table::FrameId;
 use profile::view::locks::{LockHolder, LockRow, contended, kernel_taker, locks};
@@ -24,7 +25,8 @@ Examples:
   tally record --off-cpu -- ./app && tally locks
   tally locks -i perf.data --min-block 1ms    only waits of a millisecond and more
   tally record -a -g -e lock:contention_begin,lock:contention_end -- sleep 5 && tally locks
-  tally locks --idle                          also condition variables of idle pools")]
+  tally locks --idle                          also condition variables of idle pools
+  tally locks --json | jq '.rows[0].lock'     for scripts")]
 pub struct Args {
     /// The recording; `-` is standard input
     #[arg(short, long, value_name = "FILE", default_value = "perf.data")]
@@ -35,6 +37,9 @@ pub struct Args {
     /// Locks to show
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub rows: usize,
+    /// As JSON, all locks
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Runs the command.
@@ -52,11 +57,21 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let opts = args.waits.opts(0);
     let (rows, contended) = (locks(profile, &opts), contended(profile, &opts));
+    let data = DataSymbols::of(&file);
+    if args.json {
+        let named = |row: &LockRow| {
+            let address = row.address.filter(|_| !row.kernel);
+            address.and_then(|address| data.name(profile, &recording.files, row.pid, address))
+        };
+        let all: Vec<LockRow> = rows.into_iter().chain(contended).collect();
+        let value = rows::locks(profile, &all, 0, &|row| what(profile, row, named(row).as_deref()));
+        out::text(&(json_lines(&value) + "\n"))?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let mut out = out::stdout();
     if rows.is_empty() && contended.is_empty() {
         writeln!(out, "no thread waited for a lock")?;
     }
-    let data = DataSymbols::of(&file);
     for row in rows.iter().take(args.rows) {
         let name = row.address.and_then(|address| data.name(profile, &recording.files, row.pid, address));
         write_row(&mut out, profile, row, name.as_deref())?;

@@ -33,7 +33,7 @@ pub const LAYOUTS: &[HelpLayout] = &[
     HelpLayout("stat", STAT),
     HelpLayout("diff", DIFF),
     HelpLayout("timeline", &[("", "input thread time rows json"), WAITS]),
-    HelpLayout("locks", &[("", "input thread rows"), WAITS]),
+    HelpLayout("locks", &[("", "input thread rows json"), WAITS]),
     HelpLayout(
         "sched timehist",
         &[

@@ -13,6 +13,7 @@ use crate::text::wall::{self as text, WallTextOpts};
 use display::number::{count_of, duration_ns};
 use display::term;
 use dso::MappedFile;
+use exchange::rows;
 use perfdata::PerfData;
 use profile::profile::Profile;
 use profile::session::SessionOpts;
@@ -116,6 +117,15 @@ fn idle_words(idle_ns: u64, args: &WaitArgs) -> String {
     format!(" · idle left out: {} (--idle)", duration_ns(idle_ns))
 }
 
+/// Whether rows are printed as JSON.
+#[derive(Clone, Copy, Debug)]
+pub struct JsonArgs {
+    /// They are.
+    pub is_wanted: bool,
+    /// At most so many; 0: all.
+    pub most: usize,
+}
+
 /// Prints the wall clock of an open recording.
 ///
 /// # Errors
@@ -125,6 +135,7 @@ pub fn report(
     map: &MappedFile,
     file: &PerfData<'_>,
     args: &WallArgs,
+    json: JsonArgs,
 ) -> anyhow::Result<ExitCode> {
     let recording = read(path, map, file)?;
     check_thread(&recording.profile, &args.waits)?;
@@ -132,6 +143,11 @@ pub fn report(
     if view.source.is_none() {
         let record = "record with tally record --off-cpu (or -e sched:sched_switch)";
         return Err(damage::lacks(path, "nothing about time off the CPU in it", record));
+    }
+    if json.is_wanted {
+        let rows = rows::wall(&recording.profile, &view, json.most);
+        out::text(&(json_lines(&rows) + "\n"))?;
+        return Ok(ExitCode::SUCCESS);
     }
     let names_width = term::names_width();
     pager::start();

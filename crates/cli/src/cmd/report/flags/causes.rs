@@ -21,8 +21,8 @@ pub struct CauseArgs {
     /// With --critical-path: to when this function is last seen
     #[arg(long, value_name = "FUNC", requires = "critical_path")]
     pub to: Option<String>,
-    /// As JSON (rows without call graphs; --blame, --critical-path)
-    #[arg(long, conflicts_with_all = ["wall", "html", "tui"])]
+    /// As JSON (rows without call graphs; --wall, --blame, --critical-path)
+    #[arg(long, conflicts_with_all = ["html", "tui"])]
     pub json: bool,
     /// With --json: at most so many rows, and what the others add up to [default: all]
     #[arg(long, value_name = "N", requires = "json", default_value_t = 0, hide_default_value = true)]

@@ -1,0 +1,149 @@
+//! JSON for scripts fits the schemas in docs/schema, and its sums add up.
+
+use serde_json::Value;
+use std::path::Path;
+use std::process::Command;
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// What the program prints about a recording.
+fn printed(recording: &str, args: &[&str]) -> Value {
+    let file = root().join(recording);
+    let output = Command::new(env!("CARGO_BIN_EXE_tally")).args(args).arg("-i").arg(file).output();
+    let output = output.expect("tally runs");
+    assert!(output.status.success(), "{args:?} of {recording}: {}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+fn schema(view: &str) -> Value {
+    let text = std::fs::read(root().join(format!("docs/schema/{view}.json"))).expect("a schema");
+    serde_json::from_slice(&text).expect("JSON")
+}
+
+/// Where `value` does not fit `schema`, one of those of `whole`. Only the keywords that our schemas use are known; others
+/// are faults.
+fn faults(value: &Value, schema: &Value, whole: &Value, at: &str, found: &mut Vec<String>) {
+    for (keyword, of) in schema.as_object().expect("a schema is an object") {
+        let fits = match keyword.as_str() {
+            "$schema" | "title" | "description" | "$defs" => true,
+            "$ref" => {
+                let name =
+                    of.as_str().and_then(|name| name.strip_prefix("#/$defs/")).expect("a name in $defs");
+                faults(value, &whole["$defs"][name], whole, at, found);
+                true
+            }
+            "const" => value == of,
+            "type" => kinds(of).iter().any(|kind| is_of(value, kind)),
+            "minimum" => value.as_i64().is_none_or(|number| number >= of.as_i64().expect("a number")),
+            "required" => {
+                let names = of.as_array().expect("names");
+                value.is_null()
+                    || names.iter().all(|name| value.get(name.as_str().expect("a name")).is_some())
+            }
+            "items" => {
+                for (index, item) in value.as_array().into_iter().flatten().enumerate() {
+                    faults(item, of, whole, &format!("{at}/{index}"), found);
+                }
+                true
+            }
+            "properties" => true,
+            "additionalProperties" => {
+                let known = schema["properties"].as_object().expect("properties");
+                for (name, member) in value.as_object().into_iter().flatten() {
+                    let place = format!("{at}/{name}");
+                    match (known.get(name), of) {
+                        (Some(schema), _) => faults(member, schema, whole, &place, found),
+                        (None, Value::Bool(true)) => {}
+                        (None, Value::Bool(false)) => found.push(format!("{place}: not in the schema")),
+                        (None, schema) => faults(member, schema, whole, &place, found),
+                    }
+                }
+                true
+            }
+            _ => false,
+        };
+        if !fits {
+            found.push(format!("{at}: {keyword} {of}: {value}"));
+        }
+    }
+}
+
+fn kinds(of: &Value) -> Vec<&str> {
+    of.as_array().map_or_else(
+        || of.as_str().into_iter().collect(),
+        |all| all.iter().filter_map(Value::as_str).collect(),
+    )
+}
+
+fn is_of(value: &Value, kind: &str) -> bool {
+    match kind {
+        "object" => value.is_object(),
+        "array" => value.is_array(),
+        "string" => value.is_string(),
+        "boolean" => value.is_boolean(),
+        "null" => value.is_null(),
+        "number" => value.is_number(),
+        "integer" => value.is_i64() || value.is_u64(),
+        _ => false,
+    }
+}
+
+fn check(recording: &str, view: &str, args: &[&str]) -> Value {
+    let (value, schema) = (printed(recording, args), schema(view));
+    let mut found = Vec::new();
+    faults(&value, &schema, &schema, "", &mut found);
+    assert!(found.is_empty(), "{args:?} of {recording}:\n{}", found.join("\n"));
+    value
+}
+
+/// Recordings with waits.
+const WALLS: [&str; 2] = ["tests/golden/timeline/wait.data", "tests/recordings/switches.data"];
+
+#[test]
+fn the_wall_clock_fits_its_schema_and_its_lists_add_up_to_the_whole() {
+    for recording in WALLS {
+        for most in ["0", "2"] {
+            let value = check(recording, "wall", &["report", "--wall", "--json", "--max-lines", most]);
+            let whole = value["times"]["total_ns"].as_u64();
+            assert!(whole > Some(0), "{recording}");
+            let sum = |list: &str, path: &str| {
+                let rows = value[list]["rows"].as_array().expect("rows");
+                let shown: Option<u64> =
+                    rows.iter().map(|row| row.pointer(path).and_then(Value::as_u64)).sum::<Option<u64>>();
+                Some(shown? + value[list]["left_out_ns"].as_u64()?)
+            };
+            assert_eq!(sum("threads", "/times/total_ns"), whole, "{recording}");
+            assert_eq!(sum("functions", "/self/total_ns"), whole, "{recording}");
+        }
+    }
+}
+
+#[test]
+fn locks_fit_their_schema() {
+    let rows = WALLS.map(|recording| {
+        let value = check(recording, "locks", &["locks", "--json", "--idle"]);
+        value["rows"].as_array().map_or(0, Vec::len)
+    });
+    assert!(rows.iter().sum::<usize>() > 0, "no recording has a lock");
+}
+
+#[test]
+fn rows_of_a_report_fit_their_schema() {
+    for recording in WALLS {
+        check(recording, "report", &["report", "--json", "--sort", "comm,tid,dso,symbol,srcline"]);
+    }
+}
+
+#[test]
+fn a_value_that_does_not_fit_is_found() {
+    let schema = schema("locks");
+    let mut value = printed(WALLS[0], &["locks", "--json", "--idle"]);
+    value["rows_left_out"] = (-1).into();
+    value["colour"] = "red".into();
+    value.as_object_mut().expect("an object").remove("view");
+    let mut found = Vec::new();
+    faults(&value, &schema, &schema, "", &mut found);
+    assert_eq!(found.len(), 3, "{found:?}");
+}
