@@ -16,11 +16,13 @@ export class Head {
   private readonly found = el("output", { class: "found", "aria-live": "polite" });
 
   constructor(about: About, events: HeadEvents) {
-    const dot = el("button", { type: "button", class: `quality ${about.good ? "good" : "poor"}`, title: "about the recording", on: { click: () => events.recording() } }, el("i"), about.quality);
+    const [samples, ...quality] = about.quality.split(" · ");
+    const more = [...quality, ...(about.machine ? about.machine.split(" · ") : [])].map((text) => el("span", { text }));
+    const dot = el("button", { type: "button", class: `quality ${about.good ? "good" : "poor"}`, title: "about the recording", on: { click: () => events.recording() } }, el("i"), samples ?? "");
     this.input.addEventListener("input", () => events.search(this.input.value));
     this.box = el("header", { class: "head" },
       el("h1", { title: about.title, text: about.title }),
-      el("p", { class: "facts" }, el("strong", { text: about.subtitle }), dot, about.machine ? el("span", { text: about.machine }) : null),
+      el("p", { class: "facts" }, el("strong", { text: about.subtitle }), dot, ...more),
       el("div", { class: "tools" }, this.input, this.found,
         el("button", { type: "button", title: "light or dark (t)", "aria-label": "light or dark", text: "◐", on: { click: () => events.theme() } }),
         el("button", { type: "button", title: "all keys (?)", "aria-label": "all keys", text: "?", on: { click: () => events.keys() } })));
@@ -38,7 +40,8 @@ function proof(finding: Finding, states: string[]): Partial<Selection> {
     "lock-contention": ["futex", "file lock"], "kernel-lock": ["kernel lock"], disk: ["disk", "fsync", "page fault"], "disk-saturated": ["disk", "fsync", "page fault"],
     "memory-pressure": ["page fault", "memory", "disk"], "cpu-saturation": ["runnable", "preempted"], preemption: ["preempted"], "cgroup-throttled": ["runnable", "preempted"],
     "waiting-for-others": ["poll", "socket", "pipe", "child", "futex"], polling: ["timer"], "cpu-bound": ["on CPU"], "system-calls": ["on CPU"], "page-faults": ["on CPU"],
-    "serial-bottleneck": ["on CPU"], "memory-bound": ["on CPU"], "short-processes": ["on CPU"], idle: ["idle"],
+    "serial-bottleneck": ["on CPU"], "memory-bound": ["on CPU"], "short-processes": ["on CPU"], convoy: ["futex", "file lock"], "serial-chain": ["futex", "pipe", "socket", "poll", "child"],
+    "slow-peer": ["socket", "poll", "pipe"], "head-of-line": ["disk", "socket", "pipe", "timer", "futex"], idle: ["idle"],
   };
   const wanted = (of[finding.name] ?? []).filter((state) => states.includes(state));
   const first = finding.stacks[0]?.stack.split(" < ")[0] ?? "";
