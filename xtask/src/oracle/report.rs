@@ -210,14 +210,18 @@ fn numbers(row: &str) -> Option<(u64, u64, String)> {
     Some((samples, period, rest[..symbol].join(" ")))
 }
 
-/// Replaces tally's rows of a PLT entry (`f@plt`) by perf's where perf has only `@plt`. Returns their number.
+/// Replaces tally's rows of a PLT entry (`f@plt`) by perf's where perf has only `@plt`, or names the entry after the
+/// function before it, `_init`. Returns their number.
 fn as_nameless_stubs(perf: &[String], tally: &mut [String]) -> usize {
-    let mut left: Vec<&String> =
-        perf.iter().filter(|row| row.ends_with(" @plt") && !tally.contains(row)).collect();
+    const NAMES: [&str; 2] = ["@plt", "_init"];
+    fn parts(row: &str) -> (&str, &str) {
+        row.rsplit_once(' ').unwrap_or(("", row))
+    }
+    let is_nameless = |row: &&String| NAMES.contains(&parts(row).1);
+    let mut left: Vec<&String> = perf.iter().filter(|row| is_nameless(row) && !tally.contains(row)).collect();
     let mut renamed = 0;
     for row in tally.iter_mut().filter(|row| row.ends_with("@plt") && !perf.contains(row)) {
-        let nameless = row.rsplit_once(' ').map(|(rest, _)| format!("{rest} @plt")).unwrap_or_default();
-        if let Some(at) = left.iter().position(|other| **other == nameless) {
+        if let Some(at) = left.iter().position(|other| parts(other).0 == parts(row).0) {
             row.clone_from(left.remove(at));
             renamed += 1;
         }

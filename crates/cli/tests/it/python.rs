@@ -167,7 +167,9 @@ fn a_lock_of_a_python_program_is_one_and_a_join_is_none() {
         let findings: serde_json::Value =
             serde_json::from_str(&tally(folder, &["why", "--json", "-i", "p.data"])).expect("JSON");
         let findings = findings["findings"].as_array().expect("a list");
-        let lock = findings.iter().find(|finding| finding["name"] == "lock-contention");
+        // On a calm machine so little CPU is used that they are a convoy.
+        let is_lock = |name: &serde_json::Value| name == "lock-contention" || name == "convoy";
+        let lock = findings.iter().find(|finding| is_lock(&finding["name"]));
         let claim = lock.map_or("", |finding| finding["claim"].as_str().unwrap_or_default());
         assert!(claim.contains("taken in turns()"), "{python}: {findings:#?}");
         // Of five threads, four wait for three quarters of the time; the fifth joins them.

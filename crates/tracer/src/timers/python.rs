@@ -97,7 +97,7 @@ fn walk(of: &InterpreterLayout, state: u64, slot: &mut Slot) -> u64 {
         if next == last && repeats < 0xffff {
             // Recursion: hundreds of equal frames would fill the record.
             repeats += 1;
-            slot.set_python(used - 2, last.code | REPEAT * repeats);
+            slot.set_python(used - 2, last.code | (REPEAT * repeats));
         } else {
             if used + 2 > PYTHON_WORDS {
                 return used as u64 | CUT;

@@ -17,6 +17,7 @@ pub(crate) struct ThreadFiles {
     pid: u32,
     schedstat: File,
     syscall: File,
+    status: File,
     /// Times it had run at the last look.
     pub(super) runs: Option<u64>,
     /// The same at the last round.
@@ -27,7 +28,15 @@ impl ThreadFiles {
     /// `None` if it is gone, or not ours to look at.
     pub(crate) fn open(pid: u32, tid: u32) -> Option<Self> {
         let open = |file: &str| system_file::open(format!("/proc/{pid}/task/{tid}/{file}")).ok();
-        Some(Self { pid, schedstat: open("schedstat")?, syscall: open("syscall")?, runs: None, before: None })
+        let (schedstat, syscall, status) = (open("schedstat")?, open("syscall")?, open("status")?);
+        Some(Self { pid, schedstat, syscall, status, runs: None, before: None })
+    }
+
+    /// How often the thread has lost its CPU while it could run; `None` if it is gone.
+    // Source: linux v6.18 fs/proc/array.c, task_context_switch_counts()
+    pub(crate) fn preemptions(&self) -> Option<u64> {
+        let text = read_text(&self.status)?;
+        text.lines().find_map(|line| line.strip_prefix("nonvoluntary_ctxt_switches:"))?.trim().parse().ok()
     }
 
     /// Time on a CPU and in the run queue so far, ns, and how often the thread has got a CPU; `None` if it is gone.
@@ -122,7 +131,8 @@ pub fn parse_syscall(text: &str) -> Option<WaitingCall> {
 }
 
 fn read_text(file: &File) -> Option<String> {
-    let mut bytes = [0; 256];
+    // `status` is the longest: about 1,500 bytes, and a mask of CPUs.
+    let mut bytes = [0; 4096];
     let len = file.read_at(&mut bytes, 0).ok().filter(|&len| len > 0)?;
     Some(String::from_utf8_lossy(&bytes[..len]).into_owned())
 }

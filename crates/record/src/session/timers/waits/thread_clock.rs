@@ -34,11 +34,52 @@ pub(super) struct ThreadClock {
     /// Last moment at which it was seen.
     pub(super) seen_ns: u64,
     pub(super) files: Option<ThreadFiles>,
-    /// Blocked time that is in waits, and queue time.
+    /// The part of its queue time that is known to be of preemptions or of wake-ups.
+    pub(super) split: QueueSplit,
+    /// Blocked time that is in waits, and queue time after wake-ups.
     pub(super) given_ns: u64,
     pub(super) given_queue_ns: u64,
     pub(super) wait: Option<OpenWait>,
     pub(super) total_ns: [u64; KIND_COUNT],
+}
+
+/// Time in the run queue, by how the thread got there: it was woken, or another was given its CPU. The kernel sums up the
+/// time, and counts both ways apart: each gets its part by number.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct QueueSplit {
+    /// Queue time that is divided, ns.
+    done_ns: u64,
+    /// Its part after preemptions, ns.
+    pub(super) preempted_ns: u64,
+    runs: u64,
+    preemptions: u64,
+}
+
+impl QueueSplit {
+    /// Less queue time isn't divided yet: counts cost more to read than sums.
+    const LEAST_NS: u64 = 1_000_000;
+
+    /// Divides the queue time since the last time, for a thread that had `runs` in all and has `preemptions` now; `None`
+    /// if that can't be read: then as before.
+    pub(super) fn divide(&mut self, queue_ns: u64, runs: u64, preemptions: impl Fn() -> Option<u64>) {
+        let new_ns = queue_ns.saturating_sub(self.done_ns);
+        if new_ns < Self::LEAST_NS {
+            return;
+        }
+        let now = preemptions();
+        let (all, lost) = match now {
+            Some(now) => (runs.saturating_sub(self.runs), now.saturating_sub(self.preemptions)),
+            None => (self.runs, self.preemptions),
+        };
+        // A thread that waits in the queue after a preemption has not got its run yet.
+        let all = all.max(lost).max(1);
+        let part_ns = u128::from(new_ns) * u128::from(lost) / u128::from(all);
+        self.preempted_ns += u64::try_from(part_ns).unwrap_or(new_ns);
+        self.done_ns = queue_ns;
+        if let Some(now) = now {
+            (self.runs, self.preemptions) = (runs, now);
+        }
+    }
 }
 
 /// A wait that may go on.
@@ -62,6 +103,7 @@ impl ThreadClock {
             has_timer: true,
             is_silent: false,
             queue_ns: None,
+            split: QueueSplit::default(),
             runs: (0, 0),
             seen_ns: time_ns,
             files: ThreadFiles::open(pid, tid),
@@ -120,6 +162,7 @@ impl ThreadClock {
         out: &mut Vec<u8>,
     ) -> bool {
         let (runs, now_ns) = (self.runs.1, self.seen_ns);
+        self.divide_queue(now_ns);
         if self.wait.as_ref().is_some_and(|wait| wait.runs == runs) {
             self.give(now_ns);
             return false;
@@ -132,12 +175,20 @@ impl ThreadClock {
         true
     }
 
-    /// The blocked time that no wait has yet belongs to the present one.
+    /// Divides its queue time until `now_ns` into that after wake-ups and that after preemptions.
+    fn divide_queue(&mut self, now_ns: u64) {
+        let [_, queue_ns, _] = self.parts(now_ns);
+        let files = self.files.as_ref();
+        self.split.divide(queue_ns, self.runs.1, || files.and_then(ThreadFiles::preemptions));
+    }
+
+    /// The blocked time that no wait has yet belongs to the present one, and the queue time after wake-ups.
     pub(super) fn give(&mut self, now_ns: u64) {
         let [_, queue_ns, blocked_ns] = self.parts(now_ns);
         let Some(wait) = &mut self.wait else { return };
         let owed = blocked_ns.saturating_sub(self.given_ns);
-        let owed_queue = queue_ns.saturating_sub(self.given_queue_ns);
+        let woken_ns = queue_ns.saturating_sub(self.split.preempted_ns);
+        let owed_queue = woken_ns.saturating_sub(self.given_queue_ns);
         (wait.weight_ns, self.given_ns) = (wait.weight_ns + owed, self.given_ns + owed);
         (wait.queue_ns, self.given_queue_ns) = (wait.queue_ns + owed_queue, self.given_queue_ns + owed_queue);
     }
@@ -162,6 +213,7 @@ impl ThreadClock {
         encoder: Option<&Encoder>,
         out: &mut Vec<u8>,
     ) -> EndRecord {
+        self.divide_queue(end_ns);
         if how == flag::OPEN_RIGHT {
             self.give(end_ns);
         }
@@ -177,8 +229,13 @@ impl ThreadClock {
         total_ns[OffCpuRecordKind::Sleep as usize] += left;
         carry_ns[OffCpuRecordKind::Sleep as usize] = left;
         total_ns[OffCpuRecordKind::On as usize] = on.saturating_sub(surplus);
-        total_ns[OffCpuRecordKind::Runnable as usize] = queue;
-        carry_ns[OffCpuRecordKind::Runnable as usize] = queue.saturating_sub(self.given_queue_ns);
+        // What is in waits already stays there.
+        let preempted = self.split.preempted_ns.min(queue.saturating_sub(self.given_queue_ns));
+        let woken = queue - preempted;
+        total_ns[OffCpuRecordKind::Runnable as usize] = woken;
+        carry_ns[OffCpuRecordKind::Runnable as usize] = woken.saturating_sub(self.given_queue_ns);
+        total_ns[OffCpuRecordKind::Preempted as usize] = preempted;
+        carry_ns[OffCpuRecordKind::Preempted as usize] = preempted;
         EndRecord {
             start_ns: self.start_ns,
             end_ns,
@@ -195,5 +252,31 @@ impl ThreadClock {
             queue: Box::default(),
             life: 0,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queue_time_is_divided_by_how_often_a_thread_was_woken_and_preempted() {
+        let mut split = QueueSplit::default();
+        split.divide(900_000, 3, || panic!("too little to ask"));
+        split.divide(4_000_000, 4, || Some(1));
+        assert_eq!(split.preempted_ns, 1_000_000);
+        // Three runs more, all after preemptions.
+        split.divide(10_000_000, 7, || Some(4));
+        assert_eq!(split.preempted_ns, 7_000_000);
+        // It can't be asked any more: as over its life, 4 of 7.
+        split.divide(17_000_000, 9, || None);
+        assert_eq!(split.preempted_ns, 11_000_000);
+    }
+
+    #[test]
+    fn a_thread_that_waits_after_a_preemption_has_no_run_for_it_yet() {
+        let mut split = QueueSplit::default();
+        split.divide(2_000_000, 0, || Some(1));
+        assert_eq!(split.preempted_ns, 2_000_000);
     }
 }
