@@ -1,6 +1,5 @@
 //! The file shared with preloaded timers, from the side that reads it. Its layout is `tracer::layout::slots`.
 
-use std::cell::Cell;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
@@ -17,7 +16,7 @@ pub struct SharedSlots {
     base: NonNull<u8>,
     count: usize,
     /// Brief records that were handed over before the last look for them.
-    seen_brief: Cell<u64>,
+    seen_brief: AtomicU64,
 }
 
 /// A record that was taken out of its slot.
@@ -61,7 +60,7 @@ impl SharedSlots {
             return Err(io::Error::last_os_error());
         }
         let base = NonNull::new(base.cast::<u8>()).ok_or(io::ErrorKind::InvalidData)?;
-        let slots = Self { base, count, seen_brief: Cell::new(0) };
+        let slots = Self { base, count, seen_brief: AtomicU64::new(0) };
         slots.word(PERIOD_WORD).store(period_ns, Ordering::Relaxed);
         slots.word(COUNT_WORD).store(count as u64, Ordering::Relaxed);
         slots.word(0).store(MAGIC, Ordering::Release);
@@ -93,7 +92,7 @@ impl SharedSlots {
     /// Indices of all slots that may be in use, brief ones after the others.
     fn in_use(&self) -> Range<usize> {
         let handed_over = self.word(BRIEF_WORD).load(Ordering::Acquire);
-        let has_brief = self.seen_brief.replace(handed_over) != handed_over;
+        let has_brief = self.seen_brief.swap(handed_over, Ordering::Relaxed) != handed_over;
         0..if has_brief { self.all() } else { self.count }
     }
 
@@ -183,7 +182,7 @@ impl SharedSlots {
 
 // SAFETY: the mapping is only accessed as atomics, or copied out of slots that are the reader's.
 unsafe impl Send for SharedSlots {}
-// SAFETY: as above; records are taken by one thread, the table of interpreters changes as atomics.
+// SAFETY: as above, for several threads at a time.
 unsafe impl Sync for SharedSlots {}
 
 impl Drop for SharedSlots {
