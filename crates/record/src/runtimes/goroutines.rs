@@ -3,7 +3,6 @@
 //! The BPF program of samples (`bpf/python/goroutine.h`) follows the goroutine's frame pointers, once it knows where
 //! this version of Go keeps them. The unwinding thread appends what it found to the frames of the thread's own stack.
 
-use std::collections::VecDeque;
 use std::path::Path;
 
 use dso::unwind::{GoStackChange, GoroutineLayout};
@@ -12,13 +11,7 @@ use rustc_hash::FxHashMap;
 
 use crate::machine::objects::{FileMapping, open_object};
 use crate::machine::proc;
-use crate::runtimes::python::{CopiedAt, StackMoment};
-use perfdata::PidTid;
 
-/// Largest distance in time between a sample and the goroutine copied for it, ns.
-const NEAR_NS: u64 = 400_000;
-/// Goroutines kept of a thread; older ones are dropped.
-const MOST: usize = 2048;
 /// Frames of one goroutine: deeper recursion doesn't fit a sample.
 const MOST_FRAMES: usize = 8192;
 /// A word's address; the bits above count its repeats.
@@ -48,64 +41,6 @@ impl Goroutine {
         let repeated = |word: &u64| std::iter::repeat_n(word & ADDRESS, 1 + (word >> 48) as usize);
         let frames = rest.iter().flat_map(repeated);
         Some(left_off.into_iter().chain(at_sp).chain(frames).take(MOST_FRAMES).collect())
-    }
-}
-
-/// The goroutines of all threads, until they are asked for.
-#[derive(Debug, Default)]
-pub struct GoroutineStore {
-    /// Copied at samples.
-    by_tid: FxHashMap<u32, VecDeque<Goroutine>>,
-    /// Copied where threads left their CPUs.
-    at_switches: FxHashMap<u32, VecDeque<Goroutine>>,
-}
-
-impl GoroutineStore {
-    /// Keeps one; those of a thread come in order of time.
-    pub fn keep(&mut self, tid: u32, when: CopiedAt, goroutine: Goroutine) {
-        let queues = match when {
-            CopiedAt::Sample => &mut self.by_tid,
-            CopiedAt::Switch => &mut self.at_switches,
-        };
-        let queue = queues.entry(tid).or_default();
-        if queue.len() == MOST {
-            queue.pop_front();
-        }
-        let at = queue.iter().rposition(|other| other.time_ns <= goroutine.time_ns).map_or(0, |at| at + 1);
-        queue.insert(at, goroutine);
-    }
-
-    /// The one of this moment.
-    pub fn of_moment(&mut self, task: PidTid, moment: StackMoment) -> Option<Goroutine> {
-        match moment {
-            StackMoment::Sample(at) => self.of_sample(task, at),
-            StackMoment::Wait(at) => self.of_wait(task, at),
-        }
-    }
-
-    /// The one of the thread's sample at this time; older ones are forgotten. Samples are asked for in order of time.
-    fn of_sample(&mut self, task: PidTid, time_ns: u64) -> Option<Goroutine> {
-        let queue = self.by_tid.get_mut(&task.tid)?;
-        while queue.front().is_some_and(|first| first.time_ns + NEAR_NS < time_ns) {
-            queue.pop_front();
-        }
-        let distance = |goroutine: &&Goroutine| goroutine.time_ns.abs_diff(time_ns);
-        queue.iter().take(8).min_by_key(distance).filter(|nearest| distance(nearest) <= NEAR_NS).cloned()
-    }
-
-    /// The one with which a thread left its CPU last before this time. Waits are asked for in order of time.
-    fn of_wait(&mut self, task: PidTid, time_ns: u64) -> Option<Goroutine> {
-        let queue = self.at_switches.get_mut(&task.tid)?;
-        while queue.get(1).is_some_and(|next| next.time_ns <= time_ns) {
-            queue.pop_front();
-        }
-        queue.front().filter(|first| first.time_ns <= time_ns).cloned()
-    }
-
-    /// A thread has ended.
-    pub fn forget(&mut self, tid: u32) {
-        self.at_switches.remove(&tid);
-        self.by_tid.remove(&tid);
     }
 }
 
@@ -172,27 +107,5 @@ mod tests {
         assert_eq!(goroutine(0, &[]).callers(GoStackChange::Growth), None);
         let endless = goroutine(0, &[10, 0, 30 | 0xffff << 48]);
         assert_eq!(endless.callers(GoStackChange::Call).map(|all| all.len()), Some(MOST_FRAMES));
-    }
-
-    #[test]
-    fn a_sample_gets_the_goroutine_copied_next_to_it() {
-        let mut store = GoroutineStore::default();
-        for at in [1_000_000, 3_000_000, 2_000_000] {
-            store.keep(7, CopiedAt::Sample, goroutine(at, &[at]));
-            store.keep(7, CopiedAt::Switch, goroutine(at, &[at]));
-        }
-        let task = PidTid { pid: 7, tid: 7 };
-        let mut time = |at| store.of_sample(task, at).map(|found| found.time_ns);
-        assert_eq!(time(1_001_000), Some(1_000_000));
-        assert_eq!(time(1_500_000), None);
-        assert_eq!(time(1_999_000), Some(2_000_000));
-        assert_eq!(time(3_200_000), Some(3_000_000));
-        assert_eq!(store.by_tid[&7].len(), 1);
-        let mut wait = |at| store.of_wait(task, at).map(|found| found.time_ns);
-        assert_eq!(
-            (wait(999_999), wait(2_999_999), wait(9_000_000)),
-            (None, Some(2_000_000), Some(3_000_000))
-        );
-        assert_eq!(store.of_sample(PidTid { pid: 7, tid: 8 }, 3_000_000), None);
     }
 }

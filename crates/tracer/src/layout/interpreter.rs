@@ -103,6 +103,84 @@ impl InterpreterLayout {
     }
 }
 
+/// Fills words from memory at an address; false if they are not all there.
+pub type WordReader<'m> = dyn Fn(u64, &mut [u64]) -> bool + 'm;
+
+/// One frame.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RawFrame {
+    /// Address of its code object.
+    pub code: u64,
+    /// Its instruction: a pointer, or an index where frames are [`OBJECTS`].
+    pub instruction: u64,
+    /// It begins the frames of a C frame.
+    pub is_entry: bool,
+}
+
+/// Walks through an interpreter's memory, which may change meanwhile. `None`: it can't be read, or isn't as described.
+impl InterpreterLayout {
+    /// The first thread state of all interpreters that `is_it`; at most `most` states and interpreters are looked at.
+    pub fn find_state(
+        &self,
+        read: &WordReader<'_>,
+        most: usize,
+        is_it: &mut dyn FnMut(u64) -> bool,
+    ) -> Option<u64> {
+        let mut left = most;
+        let mut interpreter = word_at(read, self.interpreters, 0)?;
+        while interpreter != 0 {
+            let mut state = word_at(read, interpreter, self.interp_threads)?;
+            while state != 0 {
+                left = left.checked_sub(1)?;
+                if is_it(state) {
+                    return Some(state);
+                }
+                state = word_at(read, state, self.thread_next)?;
+            }
+            left = left.checked_sub(1)?;
+            interpreter = word_at(read, interpreter, self.interp_next)?;
+        }
+        None
+    }
+
+    /// `pthread_self()` of a thread state's thread.
+    pub fn thread_of(&self, read: &WordReader<'_>, state: u64) -> Option<u64> {
+        word_at(read, state, self.thread_id)
+    }
+
+    /// Address of a thread state's innermost frame; 0 if no Python runs.
+    pub fn innermost(&self, read: &WordReader<'_>, state: u64) -> Option<u64> {
+        let frame = word_at(read, state, self.thread_frame)?;
+        if self.cframe_frame == NO_CFRAME || frame == 0 {
+            return Some(frame);
+        }
+        word_at(read, frame, self.cframe_frame)
+    }
+
+    /// The frame at an address, and its caller's address; 0 if it has none.
+    pub fn frame(&self, read: &WordReader<'_>, at: u64) -> Option<(RawFrame, u64)> {
+        let mut words = [0; FRAME_MAX_BYTES / 8];
+        let room = words.get_mut(..(self.frame_bytes as usize).div_ceil(8))?;
+        if !read(at, room) {
+            return None;
+        }
+        let word = |at: u32| words.get(at as usize / 8).copied().filter(|_| at.is_multiple_of(8));
+        let mark = (words.get(self.frame_kind as usize / 8)? >> (self.frame_kind % 8 * 8)) as u8;
+        let is_entry = match self.kind {
+            OBJECTS => true,
+            SHIM => u32::from(mark) == self.shim_owner,
+            _ => mark != 0,
+        };
+        let (code, instruction) = (word(self.frame_code)? & CODE, word(self.frame_instr)?);
+        Some((RawFrame { code, instruction, is_entry }, word(self.frame_back)?))
+    }
+}
+
+fn word_at(read: &WordReader<'_>, base: u64, offset: u32) -> Option<u64> {
+    let mut word = [0];
+    read(base.wrapping_add(u64::from(offset)), &mut word).then_some(word[0])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -127,5 +205,69 @@ mod tests {
         };
         assert_eq!(InterpreterLayout::from_words(&layout.to_words(77)), layout);
         assert_eq!(layout.to_words(77)[0], 77);
+    }
+
+    /// Memory of words from 0x1000 on.
+    fn memory(words: &[u64]) -> impl Fn(u64, &mut [u64]) -> bool + '_ {
+        |at, to| {
+            let first = at.checked_sub(0x1000).map(|at| at as usize / 8);
+            let from = first.and_then(|first| words.get(first..first + to.len()));
+            from.is_some_and(|from| {
+                to.copy_from_slice(from);
+                true
+            })
+        }
+    }
+
+    /// An interpreter's head is { next, threads }, a state's { next, thread, frame }, a frame's { code, back, instr, kind }.
+    const SMALL: InterpreterLayout = InterpreterLayout {
+        interpreters: 0x1000,
+        kind: SHIM,
+        interp_next: 0,
+        interp_threads: 8,
+        thread_next: 0,
+        thread_id: 8,
+        thread_frame: 16,
+        cframe_frame: NO_CFRAME,
+        frame_bytes: 32,
+        frame_code: 0,
+        frame_back: 8,
+        frame_instr: 16,
+        frame_kind: 25,
+        shim_owner: 3,
+    };
+
+    #[test]
+    fn a_threads_state_is_found_by_its_thread_and_its_frames_follow_each_other() {
+        let words = [
+            0x1008, // the pointer to the interpreter
+            0,
+            0x1018, // its head
+            0x1030,
+            70,
+            0, // states
+            0,
+            71,
+            0x1048,
+            0x5001,
+            0x1068,
+            9,
+            0, // frames
+            0x6000,
+            0,
+            8,
+            3 << 8,
+        ];
+        let read = memory(&words);
+        let find =
+            |thread| SMALL.find_state(&read, 9, &mut |state| SMALL.thread_of(&read, state) == Some(thread));
+        assert_eq!((find(70), find(71), find(72)), (Some(0x1018), Some(0x1030), None));
+        assert_eq!(SMALL.find_state(&read, 1, &mut |_| false), None);
+        assert_eq!((SMALL.innermost(&read, 0x1018), SMALL.innermost(&read, 0x1030)), (Some(0), Some(0x1048)));
+        let inner = RawFrame { code: 0x5000, instruction: 9, is_entry: false };
+        let shim = RawFrame { code: 0x6000, instruction: 8, is_entry: true };
+        assert_eq!(SMALL.frame(&read, 0x1048), Some((inner, 0x1068)));
+        assert_eq!(SMALL.frame(&read, 0x1068), Some((shim, 0)));
+        assert_eq!(SMALL.frame(&read, 0x1080), None, "past the end");
     }
 }

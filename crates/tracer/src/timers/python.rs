@@ -41,102 +41,44 @@ fn process_words(slots: Slots) -> Option<[u64; PROCESS_WORDS]> {
     (slots.python(first, 0).load(Ordering::Relaxed) == pid).then_some(words)
 }
 
-fn read_word(at: u64) -> Option<u64> {
-    let mut word = [0];
-    sys::read_words(at, &mut word).then_some(word[0])
-}
-
-fn field(base: u64, offset: u32) -> Option<u64> {
-    read_word(base.wrapping_add(u64::from(offset)))
-}
-
 /// The thread state of this thread: from the last time, or searched for.
 fn state_of(of: &InterpreterLayout) -> Option<u64> {
     let known = &STATES[sys::tid() as usize % KNOWN];
     let before = known.load(Ordering::Relaxed);
-    let is_own = |state: u64| field(state, of.thread_id) == Some(thread_pointer());
+    let is_own = |state: u64| of.thread_of(&sys::read_words, state) == Some(thread_pointer());
     if before != 0 && is_own(before) {
         return Some(before);
     }
-    let found = find_state(of, &is_own)?;
+    let found = of.find_state(&sys::read_words, MAX_THREADS, &mut { is_own })?;
     known.store(found, Ordering::Relaxed);
     Some(found)
 }
 
-fn find_state(of: &InterpreterLayout, is_own: &dyn Fn(u64) -> bool) -> Option<u64> {
-    let mut interpreter = read_word(of.interpreters)?;
-    let mut left = MAX_THREADS;
-    while interpreter != 0 {
-        let mut state = field(interpreter, of.interp_threads)?;
-        while state != 0 {
-            left = left.checked_sub(1)?;
-            if is_own(state) {
-                return Some(state);
-            }
-            state = field(state, of.thread_next)?;
-        }
-        left = left.checked_sub(1)?;
-        interpreter = field(interpreter, of.interp_next)?;
-    }
-    None
-}
-
-/// The innermost frame; 0 if no Python runs.
-fn innermost(of: &InterpreterLayout, state: u64) -> Option<u64> {
-    let frame = field(state, of.thread_frame)?;
-    if of.cframe_frame == NO_CFRAME || frame == 0 { Some(frame) } else { field(frame, of.cframe_frame) }
-}
-
 /// Copies the frames from the innermost on, in two words each; the number of words used, with flags.
 fn walk(of: &InterpreterLayout, state: u64, slot: &mut Slot) -> u64 {
-    let Some(mut frame) = innermost(of, state) else { return BROKEN };
-    let mut last = Frame::default();
+    let Some(mut at) = of.innermost(&sys::read_words, state) else { return BROKEN };
+    let mut last = None;
     let (mut used, mut repeats, mut copied) = (0, 0, 0);
-    while frame != 0 {
-        let Some((next, caller)) = read_frame(of, frame) else { return used as u64 | BROKEN };
-        if next == last && repeats < 0xffff {
+    while at != 0 {
+        let Some((frame, caller)) = of.frame(&sys::read_words, at) else { return used as u64 | BROKEN };
+        let code = frame.code | u64::from(frame.is_entry);
+        if last == Some(frame) && repeats < 0xffff {
             // Recursion: hundreds of equal frames would fill the record.
             repeats += 1;
-            slot.set_python(used - 2, last.code | (REPEAT * repeats));
+            slot.set_python(used - 2, code | (REPEAT * repeats));
         } else {
             if used + 2 > PYTHON_WORDS {
                 return used as u64 | CUT;
             }
-            slot.set_python(used, next.code);
-            slot.set_python(used + 1, next.instruction);
-            (last, repeats, used) = (next, 0, used + 2);
+            slot.set_python(used, code);
+            slot.set_python(used + 1, frame.instruction);
+            (last, repeats, used) = (Some(frame), 0, used + 2);
         }
         copied += 1;
         if copied == MOST {
             return used as u64 | CUT;
         }
-        frame = caller;
+        at = caller;
     }
     used as u64
-}
-
-/// A frame as it is copied.
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-struct Frame {
-    /// Its code object, and in the lowest bit whether it begins a group.
-    code: u64,
-    instruction: u64,
-}
-
-/// A frame and its caller's address; `None` if it can't be read.
-fn read_frame(of: &InterpreterLayout, at: u64) -> Option<(Frame, u64)> {
-    let mut words = [0; FRAME_MAX_BYTES / 8];
-    let room = words.get_mut(..(of.frame_bytes as usize).div_ceil(8))?;
-    if !sys::read_words(at, room) {
-        return None;
-    }
-    let word = |at: u32| words.get(at as usize / 8).copied().filter(|_| at.is_multiple_of(8));
-    let mark = (words.get(of.frame_kind as usize / 8)? >> (of.frame_kind % 8 * 8)) as u8;
-    let is_entry = match of.kind {
-        OBJECTS => true,
-        SHIM => u32::from(mark) == of.shim_owner,
-        _ => mark & 1 != 0,
-    };
-    let code = word(of.frame_code)? & CODE | u64::from(is_entry);
-    Some((Frame { code, instruction: word(of.frame_instr)? }, word(of.frame_back)?))
 }

@@ -6,7 +6,7 @@ use super::versions::{FrameKind, OWNED_BY_C_STACK, Offsets};
 use crate::runtimes::goroutines::Goroutine;
 use tracer::layout::interpreter::*;
 
-pub use tracer::layout::interpreter::PROCESS_WORDS;
+pub use tracer::layout::interpreter::{PROCESS_WORDS, RawFrame};
 
 /// Fields of `struct go_layout`.
 pub const LAYOUT_FIELDS: usize = 6;
@@ -29,12 +29,11 @@ pub const TAIL_AT: usize = 8;
 /// See [`HEAD_AT`].
 pub const WORDS_AT: usize = 32;
 
-/// The words of `struct py_process` for an interpreter whose `_PyRuntime` is at `runtime`, in any address space the
-/// process has.
+/// Where an interpreter whose `_PyRuntime` is at `runtime` has its states and frames.
 #[must_use]
-pub fn process_words(offsets: &Offsets, runtime: u64, mm: u64) -> [u64; PROCESS_WORDS] {
+pub fn layout_of(offsets: &Offsets, runtime: u64) -> InterpreterLayout {
     let is_shim = offsets.kind == FrameKind::Shim;
-    let layout = InterpreterLayout {
+    InterpreterLayout {
         interpreters: runtime.wrapping_add(offsets.interpreters.into()),
         kind: offsets.kind as u32,
         interp_next: offsets.interp_next,
@@ -49,8 +48,7 @@ pub fn process_words(offsets: &Offsets, runtime: u64, mm: u64) -> [u64; PROCESS_
         frame_instr: offsets.frame_instr,
         frame_kind: offsets.frame_kind,
         shim_owner: if is_shim { OWNED_BY_C_STACK } else { 0 },
-    };
-    layout.to_words(mm)
+    }
 }
 
 /// The value of `go_layouts`, `struct go_layout`.
@@ -67,17 +65,6 @@ pub enum CopiedAt {
     Sample,
     /// As the thread left its CPU.
     Switch,
-}
-
-/// One frame as copied.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RawFrame {
-    /// Address of its code object.
-    pub code: u64,
-    /// Its instruction ([`Offsets::position`]).
-    pub instruction: u64,
-    /// The byte of the frame that begins a group.
-    pub is_entry: bool,
 }
 
 /// A record of a ring.

@@ -12,11 +12,11 @@ use rustc_hash::FxHashMap;
 use super::binary::{FoundPython, PythonBinaries};
 use super::engine::PythonEngine;
 use super::frames::{FunctionNumbers, PythonProcess, open_memory, read_memory};
-use super::layout::{CopiedAt, RING_WORDS, RawFrame, RingRecord, copied_frames, process_words};
+use super::layout::{CopiedAt, RING_WORDS, RawFrame, RingRecord, copied_frames, layout_of};
 use super::stack_store::{PythonStack, StackStore};
 use super::versions::PythonVersion;
 use super::weave::PythonFrames;
-use crate::runtimes::goroutines::{GoPrograms, Goroutine, GoroutineStore};
+use crate::runtimes::goroutines::{GoPrograms, Goroutine};
 use crate::summary::Notice;
 use crate::sys::SharedSlots;
 use crate::sys::time::Clock;
@@ -55,12 +55,12 @@ struct Reader {
     /// `None` while it is being loaded, and where timers take the samples.
     engine: Option<PythonEngine>,
     /// Where timers take the samples: they copy the frames themselves.
-    timers: Option<Timers>,
+    timers: Option<TimerSamples>,
     binaries: PythonBinaries,
     processes: FxHashMap<u32, PythonProcess>,
     functions: FunctionNumbers,
-    store: StackStore,
-    goroutines: GoroutineStore,
+    store: StackStore<PythonStack>,
+    goroutines: StackStore<Goroutine>,
     go_programs: GoPrograms,
     polled_ns: u64,
     /// Much was in the rings at the last look.
@@ -76,7 +76,7 @@ struct Reader {
 
 /// Samples of timers, which copy frames only of processes that are found.
 #[derive(Debug, Default)]
-struct Timers {
+struct TimerSamples {
     /// The file shared with timers inside; `None` where threads are stopped from outside.
     slots: Option<Arc<SharedSlots>>,
     /// Samples of processes without Python, and the number at which they are looked at again.
@@ -114,7 +114,7 @@ impl PythonReader {
             processes: FxHashMap::default(),
             functions: FunctionNumbers::default(),
             store: StackStore::default(),
-            goroutines: GoroutineStore::default(),
+            goroutines: StackStore::default(),
             go_programs: GoPrograms::default(),
             polled_ns: 0,
             is_pressed: false,
@@ -132,16 +132,14 @@ impl PythonReader {
     #[must_use]
     pub fn of_timers(slots: Option<Arc<SharedSlots>>) -> Self {
         let reader = Self::new(None);
-        reader.lock().timers = Some(Timers { slots, ..Timers::default() });
+        reader.lock().timers = Some(TimerSamples { slots, ..TimerSamples::default() });
         reader
     }
 
     /// A process runs another program, as a timer in it has reported.
     pub fn exec_seen(&self, pid: u32) {
         let mut reader = self.lock();
-        if reader.processes.remove(&pid).is_some() {
-            reader.forget(pid);
-        }
+        reader.forget(pid);
         if let Some(timers) = &mut reader.timers {
             timers.misses.remove(&pid);
         }
@@ -213,8 +211,11 @@ impl PythonReader {
     /// Looks at the program that is about to become the command, for what it may have in common with other programs.
     pub fn know_program(&self, file: &Path) {
         let mut reader = self.lock();
-        reader.go_programs.learn(file);
-        reader.know_go();
+        // Timers copy no goroutines.
+        if reader.timers.is_none() {
+            reader.go_programs.learn(file);
+            reader.know_go();
+        }
     }
 
     /// Whether a program of Go's was found.
@@ -248,10 +249,7 @@ impl PythonReader {
         let mut reader = self.lock();
         let (StackMoment::Sample(time_ns) | StackMoment::Wait(time_ns)) = moment;
         reader.poll_up_to(time_ns);
-        let stack = match moment {
-            StackMoment::Sample(at) => reader.store.of_sample(task.tid, at)?,
-            StackMoment::Wait(at) => reader.store.of_wait(task.tid, at)?,
-        };
+        let stack = reader.store.of_moment(task.tid, moment)?;
         if stack.groups.is_empty() {
             return None;
         }
@@ -267,7 +265,7 @@ impl PythonReader {
         let (StackMoment::Sample(time_ns) | StackMoment::Wait(time_ns)) = moment;
         let mut reader = self.lock();
         reader.poll_up_to(time_ns);
-        reader.goroutines.of_moment(task, moment)
+        reader.goroutines.of_moment(task.tid, moment)
     }
 
     /// A process was forked.
@@ -282,17 +280,13 @@ impl PythonReader {
     pub fn exec(&self, pid: u32) {
         let mut reader = self.lock();
         if reader.processes.get(&pid).is_some_and(|process| process.mm == 0) {
-            reader.processes.remove(&pid);
             reader.forget(pid);
         }
     }
 
     /// A process ended.
     pub fn forget_process(&self, pid: u32) {
-        let mut reader = self.lock();
-        if reader.processes.remove(&pid).is_some() {
-            reader.forget(pid);
-        }
+        self.lock().forget(pid);
     }
 
     /// A thread ended.
@@ -402,7 +396,8 @@ impl Reader {
     /// Copies frames of a found process from now on.
     fn watch(&mut self, pid: u32) {
         let Some(process) = self.processes.get(&pid) else { return };
-        let words = process_words(&process.interpreter.offsets, process.interpreter.runtime, process.mm);
+        let layout = layout_of(&process.interpreter.offsets, process.interpreter.runtime);
+        let words = layout.to_words(process.mm);
         if let Some(engine) = &mut self.engine {
             engine.watch(pid, words);
         }
@@ -421,8 +416,11 @@ impl Reader {
         }
     }
 
-    /// Copies no more of them.
+    /// Copies no more frames of a process.
     fn forget(&mut self, pid: u32) {
+        if self.processes.remove(&pid).is_none() {
+            return;
+        }
         if let Some(engine) = &mut self.engine {
             engine.forget(pid);
         }

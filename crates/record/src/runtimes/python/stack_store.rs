@@ -1,11 +1,13 @@
-//! Python stacks until the unwinding thread, which comes later, asks for them by thread and time.
+//! What was copied of threads until the unwinding thread, which comes later, asks for it by thread and time.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+use super::StackMoment;
 use super::layout::CopiedAt;
+use crate::runtimes::goroutines::Goroutine;
 
 /// A thread's Python functions at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,64 +20,104 @@ pub struct PythonStack {
     pub is_whole: bool,
 }
 
+/// A copy of a thread's frames at one moment.
+pub trait TimedCopy: Clone {
+    /// Copies kept of a thread at samples, and as many at switches; older ones are dropped.
+    const MOST: usize;
+
+    /// CLOCK_MONOTONIC, ns.
+    fn time_ns(&self) -> u64;
+}
+
+impl TimedCopy for PythonStack {
+    const MOST: usize = 16_384;
+
+    fn time_ns(&self) -> u64 {
+        self.time_ns
+    }
+}
+
+impl TimedCopy for Goroutine {
+    const MOST: usize = 2048;
+
+    fn time_ns(&self) -> u64 {
+        self.time_ns
+    }
+}
+
 /// Largest distance in time between a sample and the frames copied for it, ns.
 const NEAR_NS: u64 = 400_000;
-/// Stacks kept of a thread; older ones are dropped.
-const MOST: usize = 16_384;
 
-#[derive(Debug, Default)]
-struct Waiting {
-    samples: VecDeque<PythonStack>,
-    switches: VecDeque<PythonStack>,
+#[derive(Debug)]
+struct Waiting<T> {
+    samples: VecDeque<T>,
+    switches: VecDeque<T>,
 }
 
-/// The stacks of all threads.
-#[derive(Debug, Default)]
-pub struct StackStore {
-    by_tid: FxHashMap<u32, Waiting>,
+impl<T> Default for Waiting<T> {
+    fn default() -> Self {
+        Self { samples: VecDeque::new(), switches: VecDeque::new() }
+    }
 }
 
-impl StackStore {
-    /// Keeps a stack; those of a thread come in order of time.
-    pub fn keep(&mut self, tid: u32, when: CopiedAt, stack: PythonStack) {
+/// The copies of all threads.
+#[derive(Debug)]
+pub struct StackStore<T> {
+    by_tid: FxHashMap<u32, Waiting<T>>,
+}
+
+impl<T> Default for StackStore<T> {
+    fn default() -> Self {
+        Self { by_tid: FxHashMap::default() }
+    }
+}
+
+impl<T: TimedCopy> StackStore<T> {
+    /// Keeps a copy; those of a thread come in order of time.
+    pub fn keep(&mut self, tid: u32, when: CopiedAt, copy: T) {
         let waiting = self.by_tid.entry(tid).or_default();
         let queue = match when {
             CopiedAt::Sample => &mut waiting.samples,
             CopiedAt::Switch => &mut waiting.switches,
         };
-        if queue.len() == MOST {
+        if queue.len() == T::MOST {
             queue.pop_front();
         }
         // A thread that changed CPUs: the rings are read one after another.
-        let at = queue.iter().rposition(|other| other.time_ns <= stack.time_ns).map_or(0, |at| at + 1);
-        queue.insert(at, stack);
+        let at = queue.iter().rposition(|other| other.time_ns() <= copy.time_ns()).map_or(0, |at| at + 1);
+        queue.insert(at, copy);
     }
 
-    /// The stack of a thread's sample at this time. Samples are asked for in order of time.
-    pub fn of_sample(&mut self, tid: u32, time_ns: u64) -> Option<PythonStack> {
-        let queue = &mut self.by_tid.get_mut(&tid)?.samples;
-        while queue
-            .get(1)
-            .is_some_and(|next| next.time_ns.abs_diff(time_ns) <= queue[0].time_ns.abs_diff(time_ns))
-        {
-            queue.pop_front();
+    /// The copy of a thread's sample or wait. Both are asked for in order of time.
+    pub fn of_moment(&mut self, tid: u32, moment: StackMoment) -> Option<T> {
+        let waiting = self.by_tid.get_mut(&tid)?;
+        match moment {
+            StackMoment::Sample(at) => of_sample(&mut waiting.samples, at),
+            StackMoment::Wait(at) => of_wait(&mut waiting.switches, at),
         }
-        queue.front().filter(|stack| stack.time_ns.abs_diff(time_ns) <= NEAR_NS).cloned()
-    }
-
-    /// The stack with which a thread left its CPU last before this time. Waits are asked for in order of time.
-    pub fn of_wait(&mut self, tid: u32, time_ns: u64) -> Option<PythonStack> {
-        let queue = &mut self.by_tid.get_mut(&tid)?.switches;
-        while queue.get(1).is_some_and(|next| next.time_ns <= time_ns) {
-            queue.pop_front();
-        }
-        queue.front().filter(|stack| stack.time_ns <= time_ns).cloned()
     }
 
     /// A thread has ended.
     pub fn forget(&mut self, tid: u32) {
         self.by_tid.remove(&tid);
     }
+}
+
+/// The one nearest to this time.
+fn of_sample<T: TimedCopy>(queue: &mut VecDeque<T>, time_ns: u64) -> Option<T> {
+    let distance = |copy: &T| copy.time_ns().abs_diff(time_ns);
+    while queue.get(1).is_some_and(|next| distance(next) <= distance(&queue[0])) {
+        queue.pop_front();
+    }
+    queue.front().filter(|copy| distance(copy) <= NEAR_NS).cloned()
+}
+
+/// The last one before this time: with it the thread left its CPU.
+fn of_wait<T: TimedCopy>(queue: &mut VecDeque<T>, time_ns: u64) -> Option<T> {
+    while queue.get(1).is_some_and(|next| next.time_ns() <= time_ns) {
+        queue.pop_front();
+    }
+    queue.front().filter(|copy| copy.time_ns() <= time_ns).cloned()
 }
 
 #[cfg(test)]
@@ -92,25 +134,47 @@ mod tests {
 
     #[test]
     fn a_sample_gets_the_stack_copied_next_to_it() {
-        let mut store = StackStore::default();
+        let mut store = StackStore::<PythonStack>::default();
         for at in [1_000_000, 3_000_000, 2_000_000] {
             store.keep(7, CopiedAt::Sample, stack(at));
         }
-        assert_eq!(time(store.of_sample(7, 999_000)), Some(1_000_000));
-        assert_eq!(time(store.of_sample(7, 2_001_000)), Some(2_000_000));
-        assert_eq!(time(store.of_sample(7, 2_500_000)), None);
-        assert_eq!(time(store.of_sample(8, 3_000_000)), None);
+        assert_eq!(time(store.of_moment(7, StackMoment::Sample(999_000))), Some(1_000_000));
+        assert_eq!(time(store.of_moment(7, StackMoment::Sample(2_001_000))), Some(2_000_000));
+        assert_eq!(time(store.of_moment(7, StackMoment::Sample(2_500_000))), None);
+        assert_eq!(time(store.of_moment(8, StackMoment::Sample(3_000_000))), None);
     }
 
     #[test]
     fn a_wait_gets_the_stack_of_the_switch_before_it() {
-        let mut store = StackStore::default();
+        let mut store = StackStore::<PythonStack>::default();
         for at in [10, 20, 30] {
             store.keep(7, CopiedAt::Switch, stack(at));
         }
-        assert_eq!(time(store.of_wait(7, 9)), None);
-        assert_eq!(time(store.of_wait(7, 25)), Some(20));
-        assert_eq!(time(store.of_wait(7, 29)), Some(20));
-        assert_eq!(time(store.of_wait(7, 90)), Some(30));
+        assert_eq!(time(store.of_moment(7, StackMoment::Wait(9))), None);
+        assert_eq!(time(store.of_moment(7, StackMoment::Wait(25))), Some(20));
+        assert_eq!(time(store.of_moment(7, StackMoment::Wait(29))), Some(20));
+        assert_eq!(time(store.of_moment(7, StackMoment::Wait(90))), Some(30));
+    }
+
+    #[test]
+    fn a_sample_gets_the_goroutine_copied_next_to_it() {
+        let mut store = StackStore::<Goroutine>::default();
+        for at in [1_000_000, 3_000_000, 2_000_000] {
+            let goroutine = Goroutine { time_ns: at, sp: 0, words: vec![at], is_cut: false };
+            store.keep(7, CopiedAt::Sample, goroutine.clone());
+            store.keep(7, CopiedAt::Switch, goroutine);
+        }
+        let mut time = |moment| store.of_moment(7, moment).map(|found| found.time_ns);
+        assert_eq!(time(StackMoment::Sample(1_001_000)), Some(1_000_000));
+        assert_eq!(time(StackMoment::Sample(1_500_000)), None);
+        assert_eq!(time(StackMoment::Sample(1_999_000)), Some(2_000_000));
+        assert_eq!(time(StackMoment::Sample(3_200_000)), Some(3_000_000));
+        let mut wait = |at| time(StackMoment::Wait(at));
+        assert_eq!(
+            (wait(999_999), wait(2_999_999), wait(9_000_000)),
+            (None, Some(2_000_000), Some(3_000_000))
+        );
+        assert_eq!(store.by_tid[&7].samples.len(), 1);
+        assert_eq!(store.of_moment(8, StackMoment::Sample(3_000_000)), None);
     }
 }

@@ -3,11 +3,11 @@
 use std::fs::File;
 
 use dso::system_file;
+use tracer::layout::interpreter::{FRAME_MAX_BYTES, InterpreterLayout};
 
 use super::binary::Interpreter;
 use super::frames::read_memory;
-use super::layout::RawFrame;
-use super::versions::{FrameKind, OWNED_BY_C_STACK};
+use super::layout::{RawFrame, layout_of};
 use crate::machine::proc;
 
 /// Thread states and frames read at most.
@@ -45,73 +45,59 @@ fn runs_of_waiting(pid: u32, tid: u32) -> Option<u64> {
 /// Reads thread states and their frames from outside.
 pub struct StateReader<'p> {
     memory: &'p File,
-    interpreter: &'p Interpreter,
+    layout: InterpreterLayout,
 }
 
 impl<'p> StateReader<'p> {
     /// Of the process that `memory` is of.
     #[must_use]
-    pub const fn new(memory: &'p File, interpreter: &'p Interpreter) -> Self {
-        Self { memory, interpreter }
+    pub fn new(memory: &'p File, interpreter: &Interpreter) -> Self {
+        Self { memory, layout: layout_of(&interpreter.offsets, interpreter.runtime) }
     }
 
-    fn word(&self, address: u64) -> Option<u64> {
-        let mut bytes = [0; 8];
-        read_memory(self.memory, address, &mut bytes).then(|| u64::from_le_bytes(bytes))
-    }
-
-    fn word_at(&self, base: u64, offset: u32) -> Option<u64> {
-        self.word(base.wrapping_add(offset.into()))
+    fn read(&self, address: u64, words: &mut [u64]) -> bool {
+        let mut bytes = [0; FRAME_MAX_BYTES];
+        let Some(part) = bytes.get_mut(..words.len() * 8) else { return false };
+        let is_read = read_memory(self.memory, address, part);
+        for (word, bytes) in words.iter_mut().zip(part.as_chunks().0) {
+            *word = u64::from_le_bytes(*bytes);
+        }
+        is_read
     }
 
     /// All thread states of all interpreters.
     #[must_use]
     pub fn states(&self) -> Vec<u64> {
-        let offsets = &self.interpreter.offsets;
         let mut states = Vec::new();
-        let mut interpreter = self.word_at(self.interpreter.runtime, offsets.interpreters);
-        while let Some(at) = interpreter.filter(|&at| at != 0 && states.len() < MOST) {
-            let mut state = self.word_at(at, offsets.interp_threads);
-            while let Some(this) = state.filter(|&this| this != 0 && states.len() < MOST) {
-                states.push(this);
-                state = self.word_at(this, offsets.thread_next);
-            }
-            interpreter = self.word_at(at, offsets.interp_next).filter(|_| !states.is_empty());
-        }
+        self.layout.find_state(&|at, words| self.read(at, words), MOST, &mut |state| {
+            states.push(state);
+            false
+        });
         states
     }
 
     /// The kernel's id of a thread state's thread; `None` if it can't be read.
     #[must_use]
     pub fn tid_of(&self, state: u64) -> Option<u32> {
-        let pthread = self.word_at(state, self.interpreter.offsets.thread_id)?;
-        Some((self.word(pthread.wrapping_add(TID_IN_PTHREAD))? & 0xffff_ffff) as u32)
+        let pthread = self.layout.thread_of(&|at, words| self.read(at, words), state)?;
+        let mut word = [0];
+        let is_read = self.read(pthread.wrapping_add(TID_IN_PTHREAD), &mut word);
+        is_read.then_some((word[0] & 0xffff_ffff) as u32)
     }
 
     /// A thread state's frames, innermost first; `None` if not all of them can be read.
     #[must_use]
     pub fn frames_of(&self, state: u64) -> Option<Vec<RawFrame>> {
-        let offsets = &self.interpreter.offsets;
-        let mut frame = self.word_at(state, offsets.thread_frame)?;
-        if let Some(in_cframe) = offsets.cframe_frame.filter(|_| frame != 0) {
-            frame = self.word_at(frame, in_cframe)?;
-        }
+        let read = |at: u64, words: &mut [u64]| self.read(at, words);
+        let mut at = self.layout.innermost(&read, state)?;
         let mut frames = Vec::new();
-        while frame != 0 {
-            let kind = (self.word_at(frame, offsets.frame_kind)? & 0xff) as u32;
-            frames.push(RawFrame {
-                code: self.word_at(frame, offsets.frame_code)?,
-                instruction: self.word_at(frame, offsets.frame_instr)?,
-                is_entry: match offsets.kind {
-                    FrameKind::Objects => true,
-                    FrameKind::Entry => kind != 0,
-                    FrameKind::Shim => kind == OWNED_BY_C_STACK,
-                },
-            });
+        while at != 0 {
+            let (frame, caller) = self.layout.frame(&read, at)?;
+            frames.push(frame);
             if frames.len() == MOST {
                 return None;
             }
-            frame = self.word_at(frame, offsets.frame_back)?;
+            at = caller;
         }
         Some(frames)
     }

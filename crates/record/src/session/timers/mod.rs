@@ -88,8 +88,8 @@ impl Timers {
         let slots = self.preloaded.as_ref().map(|(slots, _)| Arc::clone(slots));
         let python = PythonReader::of_timers(slots);
         self.python = Some(python.clone());
-        self.clocks.with_python(Some(python.clone()));
-        self.stops.with_python(Some(python.clone()));
+        self.clocks.read_python(python.clone());
+        self.stops.read_python(python.clone());
         python
     }
 
@@ -142,10 +142,10 @@ impl Timers {
     /// The target has ended: the last records, all clocks stop.
     pub fn finish(mut self, end_ns: u64, out: &mut Vec<u8>, notices: &mut Vec<Notice>) {
         self.take_records(out);
-        let ended: Vec<PidTid> = self.clocks.tasks().filter(|task| !proc::is_alive(task.pid)).collect();
-        self.clocks.finish(&self.roots, end_ns, out);
         // Main threads have no record of their own end.
-        ended.iter().for_each(|&task| self.maker.exit(task, end_ns, out));
+        for ended in self.clocks.finish(&self.roots, end_ns, out) {
+            self.maker.exit(ended, end_ns, out);
+        }
         let StopCounts { samples, refused, restarted, blocking } = self.stops.finish();
         if blocking > 0 {
             notices.push(Notice::TimersBlocked(blocking));

@@ -88,8 +88,8 @@ impl StopSampler {
     }
 
     /// Samples get the frames that `python` reads.
-    pub(super) fn with_python(&mut self, python: Option<PythonReader>) {
-        self.python = python;
+    pub(super) fn read_python(&mut self, python: PythonReader) {
+        self.python = Some(python);
     }
 
     /// Lets all threads go.

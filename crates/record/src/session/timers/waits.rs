@@ -61,8 +61,8 @@ impl ThreadClocks {
     }
 
     /// Waits get the frames that `python` reads.
-    pub(super) fn with_python(&mut self, python: Option<PythonReader>) {
-        self.python = python;
+    pub(super) fn read_python(&mut self, python: PythonReader) {
+        self.python = Some(python);
     }
 
     pub(super) fn interval(&self) -> Duration {
@@ -150,11 +150,6 @@ impl ThreadClocks {
         self.close(tid, time_ns, flag::EXITED, out);
     }
 
-    /// Threads whose clocks run, in no order.
-    pub(super) fn tasks(&self) -> impl Iterator<Item = PidTid> {
-        self.clocks.iter().map(|(&tid, clock)| PidTid { pid: clock.pid, tid })
-    }
-
     /// A process has ended, with all its threads, which are returned.
     pub(super) fn end_process(&mut self, pid: u32, time_ns: u64, out: &mut Vec<u8>) -> Vec<PidTid> {
         let its = self.clocks.iter().filter(|(_, clock)| clock.pid == pid);
@@ -164,18 +159,21 @@ impl ThreadClocks {
         tids.into_iter().map(|tid| PidTid { pid, tid }).collect()
     }
 
-    /// All clocks stop: of the command, and of threads that live, at the end, others when they were seen last.
-    pub(super) fn finish(mut self, roots: &Roots, end_ns: u64, out: &mut Vec<u8>) {
+    /// All clocks stop: of the command, and of threads that live, at the end, others when they were seen last. Threads of
+    /// processes that have ended are returned.
+    pub(super) fn finish(mut self, roots: &Roots, end_ns: u64, out: &mut Vec<u8>) -> Vec<PidTid> {
         let mut open: Vec<(u32, u32, u64)> =
             self.clocks.iter().map(|(tid, clock)| (*tid, clock.pid, clock.seen_ns)).collect();
         open.sort_unstable();
-        for (tid, pid, seen_ns) in open {
+        for &(tid, pid, seen_ns) in &open {
             if roots.is_command(pid) || proc::is_alive(tid) {
                 self.close(tid, end_ns, flag::OPEN_RIGHT, out);
             } else {
                 self.close(tid, seen_ns.min(end_ns), flag::EXITED, out);
             }
         }
+        open.retain(|(_, pid, _)| !proc::is_alive(*pid));
+        open.into_iter().map(|(tid, pid, _)| PidTid { pid, tid }).collect()
     }
 
     fn close(&mut self, tid: u32, end_ns: u64, how: u32, out: &mut Vec<u8>) {
