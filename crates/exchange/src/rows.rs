@@ -17,16 +17,20 @@ pub const SCHEMA_VERSION: u32 = 1;
 /// A report's sections with at most `most` rows each (0: all), and what the others add up to.
 #[must_use]
 pub fn report(profile: &Profile, report: &Report, most: usize) -> Value {
-    let most = if most == 0 { usize::MAX } else { most };
     let sections: Vec<Value> =
         report.sections.iter().map(|section| section_value(profile, section, most)).collect();
     json!({ "schema_version": SCHEMA_VERSION, "view": "report", "sections": sections })
 }
 
+/// The first `most` rows (0: all), and the others.
+fn split<T>(rows: &[T], most: usize) -> (&[T], &[T]) {
+    rows.split_at(if most == 0 { rows.len() } else { rows.len().min(most) })
+}
+
 fn section_value(profile: &Profile, section: &ReportSection, most: usize) -> Value {
     let first = |sums: &[Sums]| sums.first().copied().unwrap_or_default();
     let (total, shown) = (first(&section.totals), first(&section.shown));
-    let (rows, others) = section.rows.split_at(section.rows.len().min(most));
+    let (rows, others) = split(&section.rows, most);
     let mut left_out = Sums::default();
     others.iter().for_each(|row| left_out.add(first(&row.own)));
     let rows: Vec<Value> = rows.iter().map(|row| row_value(profile, section, row)).collect();

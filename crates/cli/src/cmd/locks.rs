@@ -58,11 +58,11 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let opts = args.waits.opts(0);
     let (rows, contended) = (locks(profile, &opts), contended(profile, &opts));
     let data = DataSymbols::of(&file);
+    let named = |row: &LockRow| {
+        let address = row.address.filter(|_| !row.kernel);
+        address.and_then(|address| data.name(profile, &recording.files, row.pid, address))
+    };
     if args.json {
-        let named = |row: &LockRow| {
-            let address = row.address.filter(|_| !row.kernel);
-            address.and_then(|address| data.name(profile, &recording.files, row.pid, address))
-        };
         let all: Vec<LockRow> = rows.into_iter().chain(contended).collect();
         let value = rows::locks(profile, &all, 0, &|row| what(profile, row, named(row).as_deref()));
         out::text(&(json_lines(&value) + "\n"))?;
@@ -73,8 +73,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         writeln!(out, "no thread waited for a lock")?;
     }
     for row in rows.iter().take(args.rows) {
-        let name = row.address.and_then(|address| data.name(profile, &recording.files, row.pid, address));
-        write_row(&mut out, profile, row, name.as_deref())?;
+        write_row(&mut out, profile, row, named(row).as_deref())?;
     }
     if !contended.is_empty() {
         let half = profile.off_cpu.half_contentions;

@@ -117,35 +117,25 @@ fn idle_words(idle_ns: u64, args: &WaitArgs) -> String {
     format!(" · idle left out: {} (--idle)", duration_ns(idle_ns))
 }
 
-/// Whether rows are printed as JSON.
-#[derive(Clone, Copy, Debug)]
-pub struct JsonArgs {
-    /// They are.
-    pub is_wanted: bool,
-    /// At most so many; 0: all.
-    pub most: usize,
-}
-
-/// Prints the wall clock of an open recording.
+/// Prints the wall clock of an open recording; as JSON with at most `most` rows in each list (0: all).
 ///
 /// # Errors
 /// If it can't be read, or has nothing about time off the CPU.
 pub fn report(
-    path: &Path,
-    map: &MappedFile,
-    file: &PerfData<'_>,
+    input: &OpenRecording<'_>,
     args: &WallArgs,
-    json: JsonArgs,
+    form: ViewForm,
+    most: usize,
 ) -> anyhow::Result<ExitCode> {
-    let recording = read(path, map, file)?;
+    let recording = read(input.path, input.map, input.file)?;
     check_thread(&recording.profile, &args.waits)?;
     let view = wall(&recording.profile, &args.waits.opts(args.rows.min(10)));
     if view.source.is_none() {
         let record = "record with tally record --off-cpu (or -e sched:sched_switch)";
-        return Err(damage::lacks(path, "nothing about time off the CPU in it", record));
+        return Err(damage::lacks(input.path, "nothing about time off the CPU in it", record));
     }
-    if json.is_wanted {
-        let rows = rows::wall(&recording.profile, &view, json.most);
+    if form == ViewForm::Json {
+        let rows = rows::wall(&recording.profile, &view, most);
         out::text(&(json_lines(&rows) + "\n"))?;
         return Ok(ExitCode::SUCCESS);
     }

@@ -2,7 +2,7 @@
 //
 // Layout: docs/formats/json.md.
 
-use super::SCHEMA_VERSION;
+use super::{SCHEMA_VERSION, split};
 use profile::grow::GrownSum as _;
 use profile::profile::Profile;
 use profile::table::{CallsiteId, FrameId};
@@ -14,8 +14,7 @@ use serde_json::{Map, Value, json};
 
 /// A list with at most `most` rows (0: all): the rows, and number and ns of the others.
 fn list<T>(rows: &[T], most: usize, ns_of: impl Fn(&T) -> u64, row: impl Fn(&T) -> Value) -> Value {
-    let most = if most == 0 { rows.len() } else { rows.len().min(most) };
-    let (shown, others) = rows.split_at(most);
+    let (shown, others) = split(rows, most);
     json!({
         "rows": shown.iter().map(row).collect::<Vec<_>>(),
         "rows_left_out": others.len(),

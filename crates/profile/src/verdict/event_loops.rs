@@ -2,10 +2,12 @@
 
 use super::called;
 use crate::grow::{Grow as _, GrownSum as _, ratio};
-use crate::off_cpu::{SyscallNumbering, ThreadTotals, Wait, WaitReason};
+use crate::off_cpu::{ThreadTotals, WaitReason};
 use crate::profile::{Profile, TaskId};
 use crate::table::CallsiteId;
-use crate::view::wall::{Classes, Classified, NamedTarget, Part, WallOpts, is_kernel, name_of};
+use crate::view::wall::{
+    Classes, Classified, NamedTarget, Part, WallOpts, is_kernel, members_in, name_of, waits_for,
+};
 use rustc_hash::FxHashMap;
 
 /// A handler that blocks its event loop.
@@ -87,7 +89,7 @@ struct EventLoop {
 fn loops(profile: &Profile, all: &[Classified<'_>]) -> FxHashMap<TaskId, EventLoop> {
     let mut loops: FxHashMap<TaskId, EventLoop> = FxHashMap::default();
     let mut most: FxHashMap<(TaskId, CallsiteId), u64> = FxHashMap::default();
-    for Classified { wait, part } in all.iter().filter(|of| is_poll(of)) {
+    for Classified { wait, part } in all.iter().filter(|of| waits_for(of.wait, of.part, WaitReason::Poll)) {
         let of = loops.entry(wait.task).or_default();
         of.polls.grow(wait.stands_for());
         of.has_several |=
@@ -104,22 +106,11 @@ fn loops(profile: &Profile, all: &[Classified<'_>]) -> FxHashMap<TaskId, EventLo
     loops
 }
 
-fn is_poll(of: &Classified<'_>) -> bool {
-    let by_call =
-        |wait: &Wait| wait.syscall.and_then(|nr| WaitReason::of_syscall(nr, SyscallNumbering::HERE));
-    match of.part {
-        Part::Blocked(reason) => reason == WaitReason::Poll,
-        Part::Idle => by_call(of.wait) == Some(WaitReason::Poll),
-        _ => false,
-    }
-}
-
 /// By the name of a set: [`NamedTarget`].
 fn is_of_several(name: &str) -> bool {
-    ["epoll of ", "poll of ", "select of "]
-        .iter()
-        .filter_map(|kind| name.strip_prefix(kind))
-        .any(|of| of.starts_with("sockets ") || of.contains(" other sockets") || of.ends_with(" more)"))
+    members_in(name).is_some_and(|of| {
+        of.starts_with("sockets ") || of.contains(" other sockets") || of.ends_with(" more)")
+    })
 }
 
 /// User functions of a path, root first.

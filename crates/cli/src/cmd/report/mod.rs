@@ -15,7 +15,6 @@ pub use values::{CallGraph, cpus_of, fuzz_flags, parse_call_graph, parse_fields,
 use crate::reading::damage;
 use crate::reading::load;
 use crate::reading::load::OpenRecording;
-use crate::reading::wall::JsonArgs;
 use crate::text::{header, report as stdio};
 use crate::{
     html,
@@ -74,8 +73,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let explores = browses(&args) && explore::is_wanted(&args, &file);
     if args.wall && args.output.html.is_none() && !explores {
-        let json = JsonArgs { is_wanted: args.causes.json, most: args.causes.max_lines };
-        return crate::reading::wall::report(&path, &map, &file, &args.wall_args, json);
+        let (form, most) = (args.causes.form(), args.causes.max_lines);
+        return crate::reading::wall::report(&input, &args.wall_args, form, most);
     }
     if args.header.header_only {
         out::text(&header::of_file(&path, &file, args.header.extent()))?;

@@ -29,7 +29,7 @@ impl<'p> NamedTarget<'p> {
         if !matches!(part, Part::Blocked(_) | Part::Idle) {
             return None;
         }
-        if is_for_child(wait, part) {
+        if waits_for(wait, part, WaitReason::Child) {
             return Some(Self::One(child(profile, wait)));
         }
         let pid = profile.task(wait.task).pid.cast_unsigned();
@@ -82,13 +82,19 @@ fn is_bare(name: &str) -> bool {
     matches!(name, "pipe" | "socket")
 }
 
-fn is_for_child(wait: &Wait, part: Part) -> bool {
+/// Whether a wait is for this reason; an idle one by its system call.
+pub(crate) fn waits_for(wait: &Wait, part: Part, wanted: WaitReason) -> bool {
     let by_call = || wait.syscall.and_then(|nr| WaitReason::of_syscall(nr, SyscallNumbering::HERE));
     match part {
-        Part::Blocked(reason) => reason == WaitReason::Child,
-        Part::Idle => by_call() == Some(WaitReason::Child),
+        Part::Blocked(reason) => reason == wanted,
+        Part::Idle => by_call() == Some(wanted),
         _ => false,
     }
+}
+
+/// What follows the kind in the name of a set of descriptors; `None` for other names.
+pub(crate) fn members_in(name: &str) -> Option<&str> {
+    ["epoll of ", "poll of ", "select of "].iter().find_map(|kind| name.strip_prefix(kind))
 }
 
 /// The child that ended, or else the one that the call asks for.

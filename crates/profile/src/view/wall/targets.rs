@@ -1,6 +1,6 @@
 //! Waits by what they were for.
 
-use super::named_target::CLOSED;
+use super::named_target::{CLOSED, members_in};
 use super::{Classes, Histogram, NamedTarget, Part, WallOpts};
 use crate::grow::{Grow as _, GrownSum as _};
 use crate::profile::Profile;
@@ -38,7 +38,7 @@ pub(super) fn targets(profile: &Profile, classes: &Classes, opts: &WallOpts) -> 
         let one = match &target {
             NamedTarget::One(name) => Some(name.clone()),
             // The same loop, with other descriptors at other times.
-            NamedTarget::OneOfSeveral(name) if is_set(name) => Some((*name).into()),
+            NamedTarget::OneOfSeveral(name) if members_in(name).is_some() => Some((*name).into()),
             // Those for several files are one row.
             NamedTarget::OneOfSeveral(_) => None,
             NamedTarget::Closed => Some(CLOSED.into()),
@@ -62,10 +62,6 @@ pub(super) fn targets(profile: &Profile, classes: &Classes, opts: &WallOpts) -> 
     }
     targets.sort_by(|a, b| (Reverse(a.total_ns), &a.name).cmp(&(Reverse(b.total_ns), &b.name)));
     targets
-}
-
-fn is_set(name: &str) -> bool {
-    ["epoll of ", "poll of ", "select of "].iter().any(|kind| name.starts_with(kind))
 }
 
 /// Share of the time of waits for something that has a name, from 0 to 1; `None` without such waits.
