@@ -55,14 +55,16 @@ fn open_folder(name: &str) -> PathBuf {
     folder
 }
 
+/// What tally prints about the folder's recording.
+fn output_of(folder: &Path, args: &[&str]) -> String {
+    let output = Command::new(TALLY).args(args).current_dir(folder).output().expect("tally runs");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
 /// Share of CPU time in `function`, percent, and the number of samples.
 fn share_of(function: &str, folder: &Path) -> (f64, u64) {
-    let report = Command::new(TALLY)
-        .args(["report", "--stdio", "--no-children", "-g", "none", "-n", "--sort", "sym"])
-        .current_dir(folder)
-        .output()
-        .expect("tally runs");
-    let text = String::from_utf8_lossy(&report.stdout).into_owned();
+    let text =
+        output_of(folder, &["report", "--stdio", "--no-children", "-g", "none", "-n", "--sort", "sym"]);
     let rows = text.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty());
     let (mut share, mut samples) = (0.0, 0);
     for row in rows {
@@ -107,6 +109,21 @@ impl Drop for Target {
     }
 }
 
+/// A program that runs for a while, and what is needed to record it.
+struct Running {
+    folder: PathBuf,
+    filter: PathBuf,
+    target: Target,
+}
+
+/// `ticks` for so many seconds; `None` without a compiler.
+fn running(name: &str, seconds: &str) -> Option<Running> {
+    let folder = folder(name);
+    let (filter, ticks) = (program("as_in_docker", &folder, &[])?, program("ticks", &folder, &[])?);
+    let target = Target::start(&ticks, &[seconds]);
+    Some(Running { folder, filter, target })
+}
+
 #[test]
 #[ignore = "live: records under a filter of system calls"]
 fn a_static_program_is_sampled_by_stops_and_keeps_its_status() {
@@ -124,10 +141,7 @@ fn a_static_program_is_sampled_by_stops_and_keeps_its_status() {
 #[test]
 #[ignore = "live: records under a filter of system calls"]
 fn a_running_process_is_sampled_by_stops_that_it_does_not_notice() {
-    let folder = folder("attached");
-    let Some(filter) = program("as_in_docker", &folder, &[]) else { return };
-    let Some(ticks) = program("ticks", &folder, &[]) else { return };
-    let target = Target::start(&ticks, &["6"]);
+    let Some(Running { folder, filter, target }) = running("attached", "6") else { return };
     let pid = target.0.id().to_string();
     denied_tally(&filter, &folder, &["record", "-o", "perf.data", "-p", &pid, "--", "sleep", "3"]);
     let (printed, code) = target.finish();
@@ -142,10 +156,7 @@ fn a_running_process_is_sampled_by_stops_that_it_does_not_notice() {
 #[test]
 #[ignore = "live: records under a filter of system calls, kills tally"]
 fn a_killed_tally_leaves_no_thread_stopped() {
-    let folder = folder("killed");
-    let Some(filter) = program("as_in_docker", &folder, &[]) else { return };
-    let Some(ticks) = program("ticks", &folder, &[]) else { return };
-    let target = Target::start(&ticks, &["60"]);
+    let Some(Running { folder, filter, target }) = running("killed", "60") else { return };
     let pid = target.0.id();
     for round in 0..100u64 {
         let mut tally = Command::new(&filter);
@@ -259,10 +270,7 @@ fn a_thread_that_blocks_the_timers_signal_is_sampled_by_stops() {
 #[test]
 #[ignore = "live: records under a filter of system calls"]
 fn a_process_that_a_debugger_has_is_sampled_after_the_debugger_lets_it_go() {
-    let folder = folder("debugged");
-    let Some(filter) = program("as_in_docker", &folder, &[]) else { return };
-    let Some(ticks) = program("ticks", &folder, &[]) else { return };
-    let target = Target::start(&ticks, &["12"]);
+    let Some(Running { folder, filter, target }) = running("debugged", "12") else { return };
     let pid = target.0.id().to_string();
     let mut debugger = Command::new("gdb");
     debugger.args(["-q", "-batch", "-p", &pid, "-ex", "shell sleep 2", "-ex", "detach"]);
@@ -285,12 +293,7 @@ fn a_process_that_a_debugger_has_is_sampled_after_the_debugger_lets_it_go() {
 
 /// Share of time in `function` and all that it calls, percent, of the first event of `perf.data`.
 fn share_with_callees(function: &str, folder: &Path) -> f64 {
-    let report = Command::new(TALLY)
-        .args(["report", "--stdio", "--children", "-g", "none", "--sort", "sym"])
-        .current_dir(folder)
-        .output()
-        .expect("tally runs");
-    let text = String::from_utf8_lossy(&report.stdout).into_owned();
+    let text = output_of(folder, &["report", "--stdio", "--children", "-g", "none", "--sort", "sym"]);
     let is_row =
         |line: &&str| line.split_whitespace().skip_while(|word| *word != "[.]").nth(1) == Some(function);
     let row = text.lines().find(is_row);
@@ -333,8 +336,7 @@ fn a_python_thread_waits_in_the_function_that_sleeps() {
     std::fs::write(folder.join("waits.py"), script).expect("a file below target/");
     let command = ["record", "--off-cpu", "-o", "perf.data", "--", "/usr/bin/python3", "waits.py"];
     assert!(denied_tally(&filter, &folder, &command).status.success());
-    let wall = Command::new(TALLY).args(["flame", "--off-cpu", "--folded"]).current_dir(&folder).output();
-    let folded = String::from_utf8_lossy(&wall.expect("tally runs").stdout).into_owned();
+    let folded = output_of(&folder, &["flame", "--off-cpu", "--folded"]);
     let time_of = |function: &str| -> u64 {
         let lines = folded.lines().filter(|line| line.contains(&format!(";{function} (")));
         lines.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum()

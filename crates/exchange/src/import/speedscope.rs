@@ -80,7 +80,7 @@ type Target<'g> = (&'g mut Gathered, StackOwner);
 
 const NO_FRAME: &str = "a frame that is not in the table";
 
-/// The frame that a number in the file stands for.
+/// The frame with this number in the file.
 fn listed(frames: &[usize], index: &Value) -> Option<usize> {
     frames.get(usize::try_from(index.as_u64()?).ok()?).copied()
 }

@@ -1,5 +1,5 @@
-//! Programs that forbid themselves system calls on pain of death: their timers end before, so that no call of ours ends
-//! the program. From then on they are sampled from outside.
+//! Programs that install a seccomp filter which kills: their timers end first, so that no system call of ours ends the
+//! program. From then on they are sampled from outside.
 //!
 //! A filter that only returns errors changes nothing: calls of ours may fail.
 

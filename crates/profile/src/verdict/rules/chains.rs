@@ -1,4 +1,4 @@
-//! Rules about threads that hold each other up: one after another, in line for a lock, behind a peer, in an event loop.
+//! Rules about threads that hold each other up: they take turns, line up for a lock, wait for a peer or for an event loop.
 
 use super::running::serial;
 use super::{claim, list, pct, time};
