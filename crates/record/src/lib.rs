@@ -27,6 +27,7 @@ pub mod pipeline;
 pub mod pt;
 pub mod runtimes;
 pub mod session;
+pub mod spans;
 #[allow(unsafe_code)]
 pub mod sys;
 pub mod syscalls;

@@ -25,7 +25,9 @@
 #![forbid(unsafe_code)]
 
 mod interval;
+mod open_calls;
 mod timeline;
 
 pub use interval::{SchedInterval, StateNames, StatePart, ThreadState};
+pub use open_calls::{OpenCall, OpenCalls};
 pub use timeline::ThreadTimeline;

@@ -7,6 +7,7 @@ mod probe_selection;
 pub mod return_hazards;
 pub mod sdt_probes;
 pub mod searched_files;
+pub mod span_functions;
 
 pub use probe_plan::ProbePlan;
 pub use probe_selection::ProbeSelection;

@@ -12,7 +12,7 @@ use record::control::ControlPaths;
 use record::opts::RecordOpts;
 
 use crate::flags::perf_compat::{PerfCompatFlags, RecordFlags};
-use crate::flags::recording::{self, SamplingArgs, TargetArgs};
+use crate::flags::recording::{self, SamplingArgs, SpanArgs, TargetArgs};
 use crate::terminal::out;
 use crate::terminal::status_line::{self, StatusLine};
 use content::SampleArgs;
@@ -44,6 +44,9 @@ pub struct Args {
     /// What and how.
     #[command(flatten)]
     pub sampling: SamplingArgs,
+    /// Whose calls.
+    #[command(flatten)]
+    pub spans: SpanArgs,
     /// The file, or several, and what is in it besides records.
     #[command(flatten)]
     pub file: RecordFileArgs,
@@ -102,6 +105,7 @@ impl Args {
         self.perf.check()?;
         let mut opts = RecordOpts { target: self.target.target()?, ..RecordOpts::default() };
         self.sampling.apply(&mut opts)?;
+        self.spans.apply(&mut opts)?;
         if self.quiet {
             opts.observers.on_catch_up = |_| {};
         }

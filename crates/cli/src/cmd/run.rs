@@ -5,7 +5,7 @@ mod json;
 mod top;
 
 use crate::cmd::why::input;
-use crate::flags::recording::{self, SamplingArgs, TargetArgs};
+use crate::flags::recording::{self, SamplingArgs, SpanArgs, TargetArgs};
 use crate::reading::load;
 use crate::terminal::interrupts_off::is_by_timer;
 use crate::terminal::status_line::{self, StatusLine};
@@ -50,6 +50,9 @@ pub struct Args {
     /// What and how.
     #[command(flatten)]
     pub sampling: SamplingArgs,
+    /// Whose calls.
+    #[command(flatten)]
+    pub spans: SpanArgs,
     /// Write the recording here
     #[arg(short, long, value_name = "FILE", default_value = "perf.data")]
     pub output: PathBuf,
@@ -111,6 +114,7 @@ fn record_opts(args: &Args) -> anyhow::Result<RecordOpts> {
         bail!("nothing to run: tally run -- COMMAND, or -p PID|NAME, --container NAME, -a");
     }
     args.sampling.apply(&mut opts)?;
+    args.spans.apply(&mut opts)?;
     anyhow::ensure!(
         !opts.traces(),
         "tally run shows samples; a processor's trace is recorded by tally record -e intel_pt/cyc/u"

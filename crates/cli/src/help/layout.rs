@@ -72,7 +72,7 @@ const CALLS_FORM: HelpGroup = ("Form", "sort min lines histogram graph replay");
 const TARGET_OF_IO: HelpGroup = ("Target", "tid uid cpu cgroup container unit children no-children");
 
 const RUN: &[HelpGroup] = &[
-    ("", "pid all-cpus output flame html json rows event freq no-off-cpu verbose"),
+    ("", "pid all-cpus output flame html json rows event freq no-off-cpu span verbose"),
     TARGET,
     ("Stacks", "call-graph"),
     ("Waiting time", "off-cpu"),
@@ -80,7 +80,7 @@ const RUN: &[HelpGroup] = &[
 ];
 
 const RECORD: &[HelpGroup] = &[
-    ("", "pid all-cpus cpu event freq count off-cpu call-graph output overwrite"),
+    ("", "pid all-cpus cpu event freq count off-cpu span call-graph output overwrite trigger"),
     ("Target", "tid uid cgroup container unit children no-children no-inherit"),
     (
         "Events",

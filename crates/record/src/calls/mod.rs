@@ -29,6 +29,7 @@ pub use engine::CallEngine;
 pub use ftrace::start_of as function_start;
 pub use kernel_merge::{NoKernelCalls, kernel_functions_by};
 pub use layout::{CallEvent, CallEventKind, CallMode, FunctionSums, STRAYS};
+pub use perf::uprobe_type;
 pub use plan::{
     CountRules, Exits, KernelFunction, KernelParts, KernelSelection, Leave, ProbeOptions, ProbedFunction,
     ProbedObject, WatchedCounts,

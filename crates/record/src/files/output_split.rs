@@ -1,5 +1,7 @@
 //! A recording in several files (`--switch-output`), or only its newest part in memory (`--overwrite`).
 
+use std::time::Instant;
+
 use perfdata::Event;
 
 use crate::files::state_replay::Journal;
@@ -26,7 +28,7 @@ impl Parts {
         }
         Some(Self {
             journal: Journal::new(first?.clone()),
-            window: opts.file.overwrite.then(|| PartWindow::new(window_bytes)),
+            window: opts.file.overwrite.then(|| PartWindow::new(window_bytes, opts.file.window)),
             most_bytes: several.and_then(|several| several.size_bytes),
             overwritten: 0,
         })
@@ -36,7 +38,7 @@ impl Parts {
     pub fn passes(&mut self, record: &[u8]) -> bool {
         match &mut self.window {
             Some(window) => {
-                window.push(record, |old| self.journal.take(old));
+                window.push(Instant::now(), record, |old| self.journal.take(old));
                 false
             }
             None => {

@@ -4,17 +4,22 @@
 //! reaches back much further than the kernel's rings with their copies of stacks would.
 
 use std::collections::VecDeque;
+use std::time::{Duration, Instant};
 
 use perfdata::Endian;
 use perfdata::abi::PERF_RECORD_SAMPLE;
 use perfdata::record::Header;
 
-/// The newest records, oldest first; never more bytes than `most_bytes`, but for a single larger record.
+/// The newest records, oldest first; never more bytes than `most_bytes`, but for a single larger record, and none that
+/// came longer ago than `oldest`.
 #[derive(Debug)]
 pub struct PartWindow {
-    records: VecDeque<Box<[u8]>>,
+    /// With the moment each came.
+    records: VecDeque<(Instant, Box<[u8]>)>,
     bytes: usize,
     most_bytes: usize,
+    /// Older records give way, too.
+    oldest: Option<Duration>,
     /// Samples that had to give way since the last call of [`PartWindow::take`].
     overwritten: u64,
 }
@@ -22,16 +27,16 @@ pub struct PartWindow {
 impl PartWindow {
     /// Empty.
     #[must_use]
-    pub fn new(most_bytes: usize) -> Self {
-        Self { records: VecDeque::new(), bytes: 0, most_bytes, overwritten: 0 }
+    pub fn new(most_bytes: usize, oldest: Option<Duration>) -> Self {
+        Self { records: VecDeque::new(), bytes: 0, most_bytes, oldest, overwritten: 0 }
     }
 
     /// Keeps one record; the oldest are removed for it. Those that aren't samples are passed to `gone`.
-    pub fn push(&mut self, record: &[u8], mut gone: impl FnMut(&[u8])) {
+    pub fn push(&mut self, now: Instant, record: &[u8], mut gone: impl FnMut(&[u8])) {
         self.bytes += record.len();
-        self.records.push_back(record.into());
-        while self.bytes > self.most_bytes && self.records.len() > 1 {
-            let Some(oldest) = self.records.pop_front() else { break };
+        self.records.push_back((now, record.into()));
+        while self.records.len() > 1 && self.is_over(now) {
+            let Some((_, oldest)) = self.records.pop_front() else { break };
             self.bytes -= oldest.len();
             if is_sample(&oldest) {
                 self.overwritten += 1;
@@ -41,9 +46,14 @@ impl PartWindow {
         }
     }
 
+    fn is_over(&self, now: Instant) -> bool {
+        let is_old = |oldest| self.records.front().is_some_and(|(came, _)| now.duration_since(*came) > oldest);
+        self.bytes > self.most_bytes || self.oldest.is_some_and(is_old)
+    }
+
     /// Hands out all records, oldest first, and is empty afterwards. How many samples were overwritten before.
     pub fn take(&mut self, mut with: impl FnMut(&[u8])) -> u64 {
-        self.records.drain(..).for_each(|record| with(&record));
+        self.records.drain(..).for_each(|(_, record)| with(&record));
         self.bytes = 0;
         std::mem::take(&mut self.overwritten)
     }
@@ -67,12 +77,12 @@ mod tests {
     #[test]
     #[cfg(target_endian = "little")]
     fn the_oldest_give_way_and_samples_among_them_are_counted() {
-        let mut window = PartWindow::new(48);
+        let mut window = PartWindow::new(48, None);
         let mut gone = Vec::new();
         for (nth, kind) in
             [3, PERF_RECORD_SAMPLE, PERF_RECORD_SAMPLE, 3, PERF_RECORD_SAMPLE].into_iter().enumerate()
         {
-            window.push(&record(kind, nth as u8), |old| gone.push(old[8]));
+            window.push(Instant::now(), &record(kind, nth as u8), |old| gone.push(old[8]));
         }
         assert_eq!(gone, [0]);
         let mut kept = Vec::new();
@@ -82,9 +92,20 @@ mod tests {
     }
 
     #[test]
+    fn what_came_too_long_ago_gives_way() {
+        let (begin, second) = (Instant::now(), Duration::from_secs(1));
+        let mut window = PartWindow::new(1 << 20, Some(3 * second));
+        let mut gone = Vec::new();
+        for nth in 0..6 {
+            window.push(begin + nth * second, &record(3, nth as u8), |old| gone.push(old[8]));
+        }
+        assert_eq!(gone, [0, 1]);
+    }
+
+    #[test]
     fn one_record_is_kept_however_large() {
-        let mut window = PartWindow::new(4);
-        window.push(&record(3, 1), |_| panic!("nothing older"));
+        let mut window = PartWindow::new(4, None);
+        window.push(Instant::now(), &record(3, 1), |_| panic!("nothing older"));
         let mut kept = 0;
         window.take(|_| kept += 1);
         assert_eq!(kept, 1);

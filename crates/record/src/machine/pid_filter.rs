@@ -29,6 +29,12 @@ impl Followed {
         Self { pids: pids.into_iter().collect() }
     }
 
+    /// True for a process that is followed now.
+    #[must_use]
+    pub fn has(&self, pid: u32) -> bool {
+        self.pids.contains(&pid)
+    }
+
     /// True if a record is about a followed process, or one of its children, which are followed from their fork on.
     /// Records without a process concern every process. Has to be called in time order.
     pub fn concerns(&mut self, record: &Record<'_>) -> bool {

@@ -108,6 +108,12 @@ impl Processes {
         }
     }
 
+    /// True for a process that has not exited according to the records.
+    #[must_use]
+    pub fn is_living(&self, pid: u32) -> bool {
+        self.by_pid.contains_key(&pid)
+    }
+
     /// The processes that have not exited according to the records, ascending.
     #[must_use]
     pub fn living(&self) -> Vec<u32> {

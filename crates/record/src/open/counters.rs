@@ -46,8 +46,10 @@ impl OpenedEvents {
 
     /// Asks this BPF program at each hit of a sampling event whether it shall be a sample.
     pub fn set_bpf(&self, plan: &Plan, program: BorrowedFd<'_>) -> io::Result<()> {
-        let samples = |c: &&OpenCounter| plan.opened[c.event].attr.sample_type & PERF_SAMPLE_IP != 0;
-        self.counters.iter().filter(samples).try_for_each(|c| c.counter.set_bpf(program))
+        let takes_program = |c: &&OpenCounter| {
+            plan.opened[c.event].attr.sample_type & PERF_SAMPLE_IP != 0 && !plan.is_probe(c.event)
+        };
+        self.counters.iter().filter(takes_program).try_for_each(|c| c.counter.set_bpf(program))
     }
 
     /// Starts every event that is always on, and those of one step of the ladder.

@@ -124,6 +124,9 @@ impl Attempt {
         let errno = refused.source.raw_os_error().unwrap_or(0);
         let Some(event) = refused.event else { return self.shrink(refused, places) };
         let opened = &plan.opened[event];
+        if opened.probe.is_some() {
+            return self.without_spans(refused);
+        }
         let Some(asked) = self.events.get(opened.file_event) else {
             // A tracepoint that should replace the off-CPU engine.
             let (event, place, source) = (opened.name.clone(), refused.place, refused.source);
@@ -212,6 +215,18 @@ impl Attempt {
         let pmu = PtPmu::read(&SystemSource::new()).unwrap_or_default();
         let (system_wide, filter) = (self.opts.target.is_system_wide(), event.filter.clone());
         Ok(Some(Info { pmu, clock, options, system_wide, filter }))
+    }
+
+    /// Probes are refused: the recording goes on without them.
+    fn without_spans(&mut self, refused: RefusedEvent) -> Result<(), Error> {
+        let names: Vec<String> = self.opts.spans.drain(..).map(|span| span.name).collect();
+        let source = refused.source;
+        let why = match source.raw_os_error() {
+            Some(libc::EACCES | libc::EPERM) => "probes need root or CAP_PERFMON".to_owned(),
+            _ => format!("the kernel refuses a probe there: {source}"),
+        };
+        self.notices.push(Notice::NoSpans(names.join(", "), why));
+        Ok(())
     }
 
     /// There are others, and none of them is read with it.

@@ -9,12 +9,15 @@ pub mod plan;
 pub mod target;
 
 use std::collections::HashMap;
+use std::ffi::CString;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
 
 use perfdata::AttrFlags;
 
+use crate::machine::proc;
 use crate::open::plan::{OpenedEvent, Plan};
 use crate::pt::pieces::Owner;
 use crate::sys::{AuxMode, Counter, CounterPlace, Cpu, Ring};
@@ -105,6 +108,8 @@ enum EventsThere {
     OfTasks,
     /// All but those.
     Others,
+    /// Probes.
+    Probes,
 }
 
 impl EventsThere {
@@ -113,7 +118,15 @@ impl EventsThere {
             Self::All => true,
             Self::OfTasks => event.of_tasks,
             Self::Others => !event.of_tasks,
+            Self::Probes => event.probe.is_some(),
         }
+    }
+}
+
+impl OpenAt {
+    /// Probes are opened for whole CPUs only.
+    fn has(self, event: &OpenedEvent) -> bool {
+        self.events.has(event) && (event.probe.is_none() || self.tid == -1)
     }
 }
 
@@ -134,7 +147,11 @@ impl Places {
     /// All places.
     fn list_all(&self) -> Vec<OpenAt> {
         if self.beside.is_empty() {
-            return self.list(EventsThere::All);
+            let probes = OpenAt { tid: -1, cpu: Cpu::Any, events: EventsThere::Probes };
+            let own_cpus = if self.cpus.is_empty() { proc::online_cpus() } else { self.cpus.clone() };
+            let cpus = own_cpus.into_iter().filter(|_| !self.tids.is_empty());
+            let for_probes = cpus.map(|cpu| OpenAt { cpu: Cpu::One(cpu), ..probes });
+            return self.list(EventsThere::All).into_iter().chain(for_probes).collect();
         }
         let own =
             Self { tids: self.beside.clone(), cpus: self.cpus.clone(), cgroup: None, beside: Vec::new() };
@@ -185,8 +202,14 @@ impl OpenedEvents {
     ) -> Result<Option<RefusedEvent>, RefusedEvent> {
         let mut gone = None;
         let ring_bytes = self.pages * crate::sys::mem::page_bytes();
-        let attrs: Vec<Vec<u8>> =
-            plan.opened.iter().map(|e| attr_to_open(e, start, ring_bytes).to_bytes()).collect();
+        let paths: Vec<Option<CString>> = plan.opened.iter().map(path_of).collect();
+        let attr = |(event, path): (&OpenedEvent, &Option<CString>)| {
+            let mut attr = attr_to_open(event, start, ring_bytes);
+            // Source: include/uapi/linux/perf_event.h, uprobe_path.
+            attr.config1 = path.as_ref().map_or(attr.config1, |path| path.as_ptr() as u64);
+            attr.to_bytes()
+        };
+        let attrs: Vec<Vec<u8>> = plan.opened.iter().zip(&paths).map(attr).collect();
         for at in places.list_all() {
             let first = self.counters.len();
             if let Err((index, error)) = self.open_at(plan, &attrs, at, places.cgroup.as_ref()) {
@@ -215,7 +238,7 @@ impl OpenedEvents {
     ) -> Result<(), (usize, io::Error)> {
         let first = self.counters.len();
         for (index, event) in plan.opened.iter().enumerate() {
-            if !at.events.has(event) {
+            if !at.has(event) {
                 continue;
             }
             let leader = event.leader.and_then(|l| self.counters.get(first + l)).map(|c| &c.counter);
@@ -294,8 +317,8 @@ impl OpenedEvents {
 
 fn attr_to_open(event: &OpenedEvent, start: Start, ring_bytes: usize) -> perfdata::Attr {
     let mut attr = event.attr;
-    // Group members follow their leader.
-    let leads = event.leader.is_none();
+    // Group members follow their leader. No exec starts the events of a CPU, and others' hits are left out later.
+    let leads = event.leader.is_none() && (event.probe.is_none() || start == Start::ByHand);
     attr.flags.set(AttrFlags::DISABLED, leads);
     attr.flags
         .set(AttrFlags::ENABLE_ON_EXEC, leads && start == Start::OnExec && event.step.unwrap_or(0) == 0);
@@ -304,12 +327,17 @@ fn attr_to_open(event: &OpenedEvent, start: Start, ring_bytes: usize) -> perfdat
     attr
 }
 
+/// The file of a probe, for the kernel.
+fn path_of(event: &OpenedEvent) -> Option<CString> {
+    CString::new(event.probe.as_ref()?.path.as_os_str().as_bytes()).ok()
+}
+
 /// The thread has ended, or the CPU went offline, since the places were listed.
 fn is_gone(error: &io::Error, cpu: Cpu) -> bool {
     match error.raw_os_error() {
         Some(libc::ESRCH) => true,
         Some(libc::ENODEV) => match cpu {
-            Cpu::One(n) => !crate::machine::proc::online_cpus().contains(&n),
+            Cpu::One(n) => !proc::online_cpus().contains(&n),
             Cpu::Any => false,
         },
         _ => false,

@@ -5,6 +5,7 @@
 //! callchains. And there are several sizes of snapshot, opened as steps of a ladder of which one is enabled.
 
 mod attrs;
+mod probes;
 
 use perfdata::abi::*;
 use perfdata::{Attr, AttrFlags};
@@ -14,6 +15,7 @@ use crate::session::opts::{CallGraph, Delay, EventRequest, RecordOpts};
 use attrs::{common_attr, sampling_attr, track, tracking_event, with_snapshot};
 
 pub use attrs::mode_of;
+pub use probes::ProbedPlace;
 
 /// The kernel's largest stack copy: a record's size is a u16, and the size must be a multiple of 8.
 pub const MAX_SNAPSHOT_BYTES: u32 = 65_528;
@@ -54,6 +56,8 @@ pub struct OpenedEvent {
     pub aux: bool,
     /// Opened for the threads of the target even where all else is opened for CPUs.
     pub of_tasks: bool,
+    /// The instruction where it hits, if it is a uprobe: opened for whole CPUs, whatever else is opened for.
+    pub probe: Option<ProbedPlace>,
 }
 
 /// An event as it is described in the file.
@@ -90,7 +94,8 @@ pub fn plan(opts: &RecordOpts, events: &[EventRequest], offer: &Offer) -> Plan {
     let is_live = |event: &EventRequest| may_live && !event.aux && mode_of(event, opts) == CallGraph::Live;
     let live = events.iter().any(is_live);
     let traces = events.iter().any(|event| event.aux);
-    let common = common_attr(opts, events.len() > 1 || opts.off_cpu.is_some() || traces);
+    let several = events.len() > 1 || opts.off_cpu.is_some() || traces || !opts.spans.is_empty();
+    let common = common_attr(opts, several);
     let mut made = Plan {
         opened: Vec::new(),
         file: Vec::new(),
@@ -129,6 +134,7 @@ pub fn plan(opts: &RecordOpts, events: &[EventRequest], offer: &Offer) -> Plan {
     if traces {
         made.add_tracking_event(opts);
     }
+    made.add_spans(&opts.spans, &common);
     if offer.lost_counts {
         made.opened.iter_mut().for_each(count_losses);
     }
@@ -154,7 +160,7 @@ impl Plan {
             self.opened.iter().position(|e| samples(e) && e.file_event == of && e.step == step)
         });
         let (name, filter, aux) = (event.name.clone(), event.filter.clone(), event.aux);
-        self.opened.push(OpenedEvent { name, attr, file_event, leader, step, filter, aux, of_tasks: false });
+        self.opened.push(OpenedEvent { name, attr, file_event, leader, step, filter, aux, of_tasks: false, probe: None });
     }
 
     /// An event whose stacks are unwound while recording: one of each size of snapshot.
@@ -218,6 +224,7 @@ impl Plan {
                 filter: None,
                 aux: false,
                 of_tasks,
+                probe: None,
             });
         }
     }

@@ -157,6 +157,7 @@ mod tests {
             filter: None,
             aux: false,
             of_tasks: false,
+            probe: None,
         };
         let (opened, steps) = (vec![event], vec![64]);
         let plan = Plan { opened, file: Vec::new(), live: true, steps, off_cpu: None, tracepoints: None };

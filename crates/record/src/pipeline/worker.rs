@@ -9,6 +9,7 @@ mod next_file;
 mod python;
 mod samples;
 mod shared;
+mod span_edges;
 mod waits;
 
 use std::sync::atomic::Ordering;
@@ -38,6 +39,7 @@ pub use shared::Shared;
 use events::WorkerEvents;
 use ladder::SnapshotLadder;
 use python::PythonFrames;
+use span_edges::SpanEdges;
 use waits::WaitsInProgress;
 
 /// The state of the unwinding thread.
@@ -64,6 +66,7 @@ struct WorkerState {
     stacks: LiveUnwinder,
     ladder: SnapshotLadder,
     waits: WaitsInProgress,
+    spans: SpanEdges,
     python: PythonFrames,
     account: Account,
     written: WrittenAmounts,
@@ -108,14 +111,15 @@ impl Worker {
         header: HeaderOpts,
     ) -> Self {
         let state = WorkerState {
-            header,
             events: WorkerEvents::new(plan, layouts),
             followed: None,
             processes: Processes::default(),
             stacks: LiveUnwinder::new(&plan.steps),
             ladder: SnapshotLadder::new(plan.steps.len()),
             waits: WaitsInProgress::default(),
+            spans: SpanEdges::new(plan, &header.opts),
             python: PythonFrames::default(),
+            header,
             account: Account::on_hold(),
             written: WrittenAmounts::default(),
             sink,
@@ -187,7 +191,7 @@ impl Worker {
             order.push(bytes, |record| state.events.layouts.of(record).1.time_of(record));
             order.emit(|time_ns, record| state.take(time_ns, record));
             state.sink.finish_round();
-            let asked = state.shared.snapshot.swap(false, Ordering::Relaxed);
+            let asked = state.shared.snapshot.swap(false, Ordering::Relaxed) || state.is_triggered();
             if asked {
                 // All that has come belongs into this file; what is older and comes later is in the next.
                 order.emit_all(|time_ns, record| state.take(time_ns, record));
@@ -217,6 +221,7 @@ impl WorkerState {
 
     /// One record, in time order.
     fn take(&mut self, time_ns: u64, bytes: &[u8]) {
+        self.spans.newest_ns = time_ns;
         let (event, layout) = self.events.layouts.of(bytes);
         let layout = *layout;
         let Some((record, id)) = layout.parse(bytes) else {
@@ -234,6 +239,9 @@ impl WorkerState {
                 let spent_ns = thread_cpu_ns().saturating_sub(before_ns);
                 self.shared.off_cpu.spent_ns.fetch_add(spent_ns, Ordering::Relaxed);
                 return;
+            }
+            if self.spans.watch.has(event) {
+                return self.span_edge(event, sample, time_ns, bytes);
             }
             let is_unwound = self.events.is_unwound(event);
             return self.sample(&EventSample { file_event, is_unwound, time_ns, sample, bytes });
@@ -272,6 +280,7 @@ impl WorkerState {
                 self.shared.exit_of_process(task.pid, time_ns);
                 self.processes.exit(task.pid, task.tid);
                 self.account.exit(task.tid, time_ns);
+                self.spans.watch.forget(task.tid);
                 self.stacks.forget(PidTid { pid: task.pid, tid: task.tid });
                 self.python_exit(task.pid, task.tid);
             }

@@ -7,6 +7,7 @@ mod span;
 mod stacks;
 
 use crate::open::target::Target;
+use crate::spans::SpanFunction;
 use crate::sys::time::Clock;
 pub use file::{FileOpts, KeepFiles, Output, SwitchOutput};
 pub use observers::{Observers, SampleWatch, Watched};
@@ -21,6 +22,8 @@ pub struct RecordOpts {
     pub target: Target,
     /// Events to sample, group leaders before their members; empty means `cycles`, else `cpu-clock`.
     pub events: Vec<EventRequest>,
+    /// Functions whose calls are recorded: requests of a server.
+    pub spans: Vec<SpanFunction>,
     /// How they are sampled.
     pub sampling: SamplingOpts,
     /// How callchains are had.

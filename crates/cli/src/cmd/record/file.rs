@@ -1,8 +1,11 @@
 //! Flags of `tally record` about the file it writes.
 
-use crate::flags::recording::{parse_bytes, parse_switch_output};
+use crate::flags::recording::value::KeptWindow;
+use crate::flags::recording::{parse_bytes, parse_switch_output, parse_window};
 use record::opts::{KeepFiles, Output, RecordOpts, SwitchOutput};
+use record::spans::Trigger;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// The file, or several, and what is in it besides records.
 #[derive(clap::Args)]
@@ -23,17 +26,21 @@ pub struct RecordFileArgs {
     #[arg(default_missing_value = "signal", value_parser = parse_switch_output, help_heading = "File")]
     pub switch_output: Option<SwitchOutput>,
     /// With --switch-output: keep this many files, the newest
-    #[arg(long, value_name = "N", requires = "switch_output", help_heading = "File")]
+    #[arg(long, value_name = "N", help_heading = "File")]
     #[arg(value_parser = clap::value_parser!(u16).range(1..))]
     pub switch_max_files: Option<u16>,
     /// Append the time to the file's name
     #[arg(long, help_heading = "File")]
     pub timestamp_filename: bool,
-    /// Keep only the newest samples, in memory
+    /// Keep only the newest samples, in memory: of the last TIME
     ///
-    /// and write them at the end or at each --switch-output
-    #[arg(long, help_heading = "File")]
-    pub overwrite: bool,
+    /// and write them at the end, at each --switch-output or --trigger
+    #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    #[arg(value_parser = parse_window, help_heading = "File")]
+    pub overwrite: Option<KeptWindow>,
+    /// With --overwrite: write a file when a call took too long: 'span FUNC > 50ms'
+    #[arg(long, value_name = "RULE", requires = "overwrite", value_parser = Trigger::parse, help_heading = "File")]
+    pub trigger: Vec<Trigger>,
     /// Don't write build-ids
     #[arg(short = 'B', long, help_heading = "File")]
     pub no_buildid: bool,
@@ -57,22 +64,44 @@ impl RecordFileArgs {
         self.several_files(opts)
     }
 
+    /// A flight recorder: each trigger completes a file, of a window and a number that are bounded.
+    fn triggers(&self, opts: &mut RecordOpts) -> anyhow::Result<()> {
+        const MOST_FILES: usize = 10;
+        const WINDOW: Duration = Duration::from_secs(10);
+        if self.trigger.is_empty() {
+            let is_unused = self.switch_max_files.is_some() && self.switch_output.is_none();
+            anyhow::ensure!(!is_unused, "--switch-max-files needs --switch-output or --trigger");
+            return Ok(());
+        }
+        let has_span = |trigger: &Trigger| opts.spans.iter().any(|span| span.name == trigger.function);
+        if let Some(unmet) = self.trigger.iter().find(|trigger| !has_span(trigger)) {
+            anyhow::bail!("--trigger: no --span {0} is recorded; add --span {0}", unmet.function);
+        }
+        opts.file.window.get_or_insert(WINDOW);
+        let several = opts.file.switch_output.get_or_insert_default();
+        several.most_files = Some(self.switch_max_files.map_or(MOST_FILES, usize::from));
+        opts.file.triggers.clone_from(&self.trigger);
+        Ok(())
+    }
+
     /// The flags that make several files of one recording.
     fn several_files(&self, opts: &mut RecordOpts) -> anyhow::Result<()> {
-        if opts.file.output == Output::Stdout && (self.switch_output.is_some() || self.overwrite) {
+        let splits = self.switch_output.is_some() || self.overwrite.is_some();
+        if opts.file.output == Output::Stdout && splits {
             anyhow::bail!("--switch-output and --overwrite write files: name one by -o FILE");
         }
-        if opts.traces() && (self.switch_output.is_some() || self.overwrite) {
+        if opts.traces() && splits {
             anyhow::bail!(
                 "--switch-output and --overwrite are for samples; of a trace -S keeps the newest part"
             );
         }
-        opts.file.overwrite = self.overwrite;
+        opts.file.overwrite = self.overwrite.is_some();
+        opts.file.window = self.overwrite.and_then(|window| window.0);
         opts.file.timestamp_filename = self.timestamp_filename;
         opts.file.switch_output = self
             .switch_output
             .clone()
             .map(|several| SwitchOutput { most_files: self.switch_max_files.map(usize::from), ..several });
-        Ok(())
+        self.triggers(opts)
     }
 }

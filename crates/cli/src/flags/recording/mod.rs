@@ -3,14 +3,16 @@
 mod events;
 mod process_arg;
 mod sampling;
+mod spans;
 mod target;
 pub mod value;
 
 pub use events::parse as requests;
 pub use process_arg::ProcessArg;
 pub use sampling::SamplingArgs;
+pub use spans::SpanArgs;
 pub use target::TargetArgs;
-pub use value::{RingSizes, fuzz_values, parse_bytes, parse_delay, parse_seconds, parse_switch_output};
+pub use value::{RingSizes, fuzz_values, parse_bytes, parse_delay, parse_seconds, parse_switch_output, parse_window};
 
 use std::process::ExitCode;
 

@@ -9,6 +9,8 @@ use crate::sys::bpf_error::BPF_RIGHTS;
 /// Something the user should know about how the recording was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Notice {
+    /// Calls of these functions are not recorded, and why.
+    NoSpans(String, String),
     /// CPython of these versions runs, whose functions can't be read.
     UnknownPython(Vec<(u8, u8)>),
     /// The command's runtime was asked to name its code: the runtime, and the variable or the options it got.

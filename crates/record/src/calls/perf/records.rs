@@ -8,16 +8,11 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::super::layout::{CallEvent, CallEventKind};
 use super::super::merge::Merge;
 use super::ById;
+use crate::spans::{FLAGS, SP, holds, registers};
 use crate::sys::RingSpan;
 use crate::sys::bpf::ProbeSide;
 use crate::sys::time::Clock;
 
-/// The stack pointer among the registers that perf knows.
-///
-/// Source: arch/{x86,arm64}/include/uapi/asm/perf_regs.h.
-const SP: u32 = if cfg!(target_arch = "aarch64") { 31 } else { 7 };
-/// The flags, likewise; only x86 has conditional jumps out of functions here.
-const FLAGS: u32 = 9;
 /// Bytes that a return has taken off the stack when its probe sees it.
 const POPPED: u64 = if cfg!(target_arch = "x86_64") { 8 } else { 0 };
 /// Bytes before a tracepoint's own fields (`common_*`).
@@ -45,7 +40,7 @@ pub fn attr() -> Attr {
     let mut attr = Attr {
         sample_period: 1,
         sample_type: PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_REGS_USER,
-        sample_regs_user: if cfg!(target_arch = "x86_64") { 1 << SP | 1 << FLAGS } else { 1 << SP },
+        sample_regs_user: registers(),
         clockid: Clock::Monotonic.id(),
         ..Attr::default()
     };
@@ -200,23 +195,6 @@ fn probed(
         return None;
     }
     Some(CallEvent { sp, function, loops, maybe, ..event(kind, pid, tid, time_ns) })
-}
-
-/// Whether x86's condition of this number holds. As `is_taken` of `bpf/calls/event.h`.
-fn holds(number: u8, flags: u64) -> bool {
-    let flag = |bit: u32| flags >> bit & 1 != 0;
-    let (carry, parity, zero, sign, overflow) = (flag(0), flag(2), flag(6), flag(7), flag(11));
-    let holds = match number >> 1 & 7 {
-        0 => overflow,
-        1 => carry,
-        2 => zero,
-        3 => carry || zero,
-        4 => sign,
-        5 => parity,
-        6 => sign != overflow,
-        _ => zero || sign != overflow,
-    };
-    holds != (number & 1 != 0)
 }
 
 /// System calls have their number, page faults their address as the first field.

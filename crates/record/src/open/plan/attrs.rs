@@ -58,6 +58,7 @@ pub(super) fn tracking_event(opts: &RecordOpts, common: &Attr, offer: &Offer) ->
         filter: None,
         aux: false,
         of_tasks: false,
+        probe: None,
     }
 }
 

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::spans::Trigger;
+
 /// The file that is written, or the files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileOpts {
@@ -16,6 +18,10 @@ pub struct FileOpts {
     pub switch_output: Option<SwitchOutput>,
     /// Only the newest records are kept, as much as the rings hold together, until the end or a snapshot.
     pub overwrite: bool,
+    /// Only records of this last time are kept, where only the newest are.
+    pub window: Option<Duration>,
+    /// A file is written when one of these fires, and not before.
+    pub triggers: Vec<Trigger>,
     /// The name of the output ends with the time it was completed.
     pub timestamp_filename: bool,
     /// Don't write build-ids of the files seen.
@@ -34,6 +40,8 @@ impl Default for FileOpts {
             max_size_bytes: None,
             switch_output: None,
             overwrite: false,
+            window: None,
+            triggers: Vec::new(),
             timestamp_filename: false,
             no_build_ids: false,
             keep_files: KeepFiles::All,

@@ -57,6 +57,7 @@ impl std::fmt::Display for Notice {
                 )
             }
             Self::SizeReached(bytes) => write!(f, "recording stopped: the output reached {bytes} bytes"),
+            Self::NoSpans(names, why) => write!(f, "no spans of {names}: {why}"),
             Self::EventLeftOut(name, why) => write!(f, "event {name} left out: {why}"),
             Self::ByTracepoints(why) => write!(
                 f,

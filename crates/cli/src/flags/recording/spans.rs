@@ -1,0 +1,46 @@
+//! Functions whose calls are recorded as spans.
+
+use std::path::PathBuf;
+
+use calls::probing::definition::find_program;
+use calls::probing::span_functions::{SpanPlaces, span_targets};
+use record::Whom;
+use record::opts::RecordOpts;
+use record::spans::SpanFunction;
+use record::sys::time::Clock;
+
+/// Flags about spans.
+#[derive(clap::Args, Clone, Debug, Default)]
+pub struct SpanArgs {
+    /// Record the calls of this function (a request of a server) and waits, for report --span
+    ///
+    /// FUNC@FILE for a library, or for a program that the command starts
+    #[arg(long, value_name = "FUNC", help_heading = "Sampling")]
+    pub span: Vec<String>,
+}
+
+impl SpanArgs {
+    /// Puts these flags into `opts`, whose target is known already.
+    ///
+    /// # Errors
+    /// A function that is not there.
+    pub fn apply(&self, opts: &mut RecordOpts) -> anyhow::Result<()> {
+        let program = opts.target.command.first().filter(|_| opts.target.whom == Whom::Command);
+        let program = program.and_then(|program| find_program(&PathBuf::from(program)));
+        let pids: &[u32] = match &opts.target.whom {
+            Whom::Processes(pids) | Whom::Trees(pids) => pids,
+            _ => &[],
+        };
+        let places = SpanPlaces { program: program.as_deref(), pids };
+        let mut spans = Vec::new();
+        for word in &self.span {
+            let found = span_targets(word, places)?.into_iter();
+            spans.extend(found.map(|of| SpanFunction::new(of.name, of.path, of.function)));
+        }
+        if !spans.is_empty() && opts.off_cpu.is_none() && opts.clock == Clock::Monotonic {
+            opts.off_cpu = Some(record::off_cpu::OffCpuOpts::default());
+        }
+        opts.spans = spans;
+        Ok(())
+    }
+}

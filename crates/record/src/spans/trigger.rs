@@ -1,0 +1,133 @@
+//! When a flight recorder writes its window: `span handle > 50ms`.
+
+use super::EndedSpan;
+
+/// A limit for the calls of a function.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trigger {
+    /// The function's name, as in [`super::SpanFunction::name`].
+    pub function: String,
+    /// Longer calls fire, ns.
+    pub over_ns: u64,
+}
+
+impl Trigger {
+    /// `span FUNC > TIME`, TIME as 500us, 50ms or 2s.
+    ///
+    /// # Errors
+    /// What is wrong with the text.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let wrong = || format!("'{text}' is no trigger: want 'span FUNC > 50ms'");
+        let rest = text.trim().strip_prefix("span ").ok_or_else(wrong)?;
+        let (function, time) = rest.rsplit_once('>').ok_or_else(wrong)?;
+        let function = function.trim().to_owned();
+        if function.is_empty() {
+            return Err(wrong());
+        }
+        Ok(Self { function, over_ns: parse_time(time.trim()).ok_or_else(wrong)? })
+    }
+}
+
+fn parse_time(text: &str) -> Option<u64> {
+    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+    let (number, unit) = text.split_at(split);
+    let scale = match unit.trim() {
+        "ns" => 1.0,
+        "us" | "µs" => 1e3,
+        "ms" => 1e6,
+        "s" => 1e9,
+        _ => return None,
+    };
+    Some((number.parse::<f64>().ok()? * scale) as u64)
+}
+
+/// The limits of a recording, and when one was passed.
+#[derive(Debug, Default)]
+pub struct TriggerWatch {
+    /// By function: the limit, ns.
+    limits: Vec<Option<u64>>,
+    /// Files aren't written more often than this, ns.
+    pause_ns: u64,
+    /// The span that a file is to be written for.
+    fired: Option<EndedSpan>,
+    last_ns: Option<u64>,
+    /// Spans over the limit.
+    pub over: u64,
+    /// Those for which no file was written, because another had been just before.
+    pub without_file: u64,
+}
+
+/// After a span's end, what belongs to it still comes: waits of other threads, other CPUs' rings.
+const AFTER_NS: u64 = 100_000_000;
+
+impl TriggerWatch {
+    /// For these functions; files no more often than each `pause_ns`.
+    #[must_use]
+    pub fn new(triggers: &[Trigger], functions: &[super::SpanFunction], pause_ns: u64) -> Self {
+        let limit = |name: &str| triggers.iter().filter(|of| of.function == name).map(|of| of.over_ns).min();
+        let limits = functions.iter().map(|function| limit(&function.name)).collect();
+        Self { limits, pause_ns, ..Self::default() }
+    }
+
+    /// A call has ended.
+    pub fn take(&mut self, span: &EndedSpan) {
+        let limit = self.limits.get(span.function).copied().flatten();
+        if limit.is_none_or(|limit| span.end_ns.saturating_sub(span.begin_ns) <= limit) {
+            return;
+        }
+        self.over += 1;
+        let is_soon = self.last_ns.is_some_and(|last| span.end_ns < last.saturating_add(self.pause_ns));
+        if self.fired.is_some() || is_soon {
+            self.without_file += 1;
+            return;
+        }
+        self.fired = Some(*span);
+    }
+
+    /// The span for which a file is due: records have come up to `now_ns`.
+    pub fn due(&mut self, now_ns: u64) -> Option<EndedSpan> {
+        let span = self.fired.filter(|span| now_ns >= span.end_ns.saturating_add(AFTER_NS))?;
+        (self.fired, self.last_ns) = (None, Some(span.end_ns));
+        Some(span)
+    }
+
+    /// True if the recording waits for triggers.
+    #[must_use]
+    pub fn is_used(&self) -> bool {
+        self.limits.iter().any(Option::is_some)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perfdata::PidTid;
+
+    #[test]
+    fn triggers_are_a_function_and_a_time() {
+        let of = |function: &str, over_ns| Ok(Trigger { function: function.to_owned(), over_ns });
+        assert_eq!(Trigger::parse("span handle > 50ms"), of("handle", 50_000_000));
+        assert_eq!(Trigger::parse("span ns::Map<int>::get>1.5s"), of("ns::Map<int>::get", 1_500_000_000));
+        for wrong in ["handle > 50ms", "span handle", "span > 5ms", "span f > 5", "span f > 5 parsecs"] {
+            assert!(Trigger::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    fn span(begin_ns: u64, end_ns: u64) -> EndedSpan {
+        EndedSpan { function: 0, task: PidTid { pid: 1, tid: 1 }, begin_ns, end_ns, is_outermost: true }
+    }
+
+    #[test]
+    fn a_file_is_due_a_moment_after_a_long_span_and_not_again_at_once() {
+        let mut watch = TriggerWatch { limits: vec![Some(50)], pause_ns: 1_000_000_000, ..TriggerWatch::default() };
+        watch.take(&span(0, 50));
+        assert_eq!((watch.over, watch.due(u64::MAX)), (0, None));
+        watch.take(&span(100, 200));
+        assert_eq!(watch.due(200 + AFTER_NS - 1), None);
+        assert_eq!(watch.due(200 + AFTER_NS), Some(span(100, 200)));
+        watch.take(&span(300, 400));
+        assert_eq!((watch.over, watch.without_file, watch.due(u64::MAX)), (2, 1, None));
+        watch.take(&span(1_000_000_000, 1_000_000_200));
+        assert_eq!(watch.due(u64::MAX), Some(span(1_000_000_000, 1_000_000_200)));
+    }
+}
