@@ -47,7 +47,8 @@ impl PartWindow {
     }
 
     fn is_over(&self, now: Instant) -> bool {
-        let is_old = |oldest| self.records.front().is_some_and(|(came, _)| now.duration_since(*came) > oldest);
+        let is_old =
+            |oldest| self.records.front().is_some_and(|(came, _)| now.duration_since(*came) > oldest);
         self.bytes > self.most_bytes || self.oldest.is_some_and(is_old)
     }
 

@@ -160,7 +160,17 @@ impl Plan {
             self.opened.iter().position(|e| samples(e) && e.file_event == of && e.step == step)
         });
         let (name, filter, aux) = (event.name.clone(), event.filter.clone(), event.aux);
-        self.opened.push(OpenedEvent { name, attr, file_event, leader, step, filter, aux, of_tasks: false, probe: None });
+        self.opened.push(OpenedEvent {
+            name,
+            attr,
+            file_event,
+            leader,
+            step,
+            filter,
+            aux,
+            of_tasks: false,
+            probe: None,
+        });
     }
 
     /// An event whose stacks are unwound while recording: one of each size of snapshot.

@@ -119,7 +119,8 @@ mod tests {
 
     #[test]
     fn a_file_is_due_a_moment_after_a_long_span_and_not_again_at_once() {
-        let mut watch = TriggerWatch { limits: vec![Some(50)], pause_ns: 1_000_000_000, ..TriggerWatch::default() };
+        let mut watch =
+            TriggerWatch { limits: vec![Some(50)], pause_ns: 1_000_000_000, ..TriggerWatch::default() };
         watch.take(&span(0, 50));
         assert_eq!((watch.over, watch.due(u64::MAX)), (0, None));
         watch.take(&span(100, 200));

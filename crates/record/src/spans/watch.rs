@@ -93,7 +93,8 @@ impl SpanWatch {
             calls.enter(function, time_ns, sp);
             return SpanHit::Edge;
         };
-        let is_taken = leave.condition.is_none_or(|number| holds(number, register(FLAGS).unwrap_or_default()));
+        let is_taken =
+            leave.condition.is_none_or(|number| holds(number, register(FLAGS).unwrap_or_default()));
         if !is_taken || leave.maybe && !is_open {
             return SpanHit::Neither;
         }
