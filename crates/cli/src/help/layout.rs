@@ -72,10 +72,10 @@ const CALLS_FORM: HelpGroup = ("Form", "sort min lines histogram graph replay");
 const TARGET_OF_IO: HelpGroup = ("Target", "tid uid cpu cgroup container unit children no-children");
 
 const RUN: &[HelpGroup] = &[
-    ("", "pid all-cpus output flame html json rows event freq no-off-cpu span verbose"),
+    ("", "pid all-cpus output flame html json rows event freq no-off-cpu verbose"),
     TARGET,
     ("Stacks", "call-graph"),
-    ("Waiting time", "off-cpu"),
+    ("Waiting time", "off-cpu span"),
     EVENT_DETAILS,
 ];
 

@@ -38,7 +38,9 @@ pub struct RecordFileArgs {
     #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     #[arg(value_parser = parse_window, help_heading = "File")]
     pub overwrite: Option<KeptWindow>,
-    /// With --overwrite: write a file when a call took too long: 'span FUNC > 50ms'
+    /// Write a file when a call took too long
+    ///
+    /// 'span FUNC > 50ms': with --span FUNC and --overwrite; the newest 10 files are kept (--switch-max-files)
     #[arg(long, value_name = "RULE", requires = "overwrite", value_parser = Trigger::parse, help_heading = "File")]
     pub trigger: Vec<Trigger>,
     /// Don't write build-ids
