@@ -27,7 +27,6 @@ pub mod pipeline;
 pub mod pt;
 pub mod runtimes;
 pub mod session;
-pub mod spans;
 #[allow(unsafe_code)]
 pub mod sys;
 pub mod syscalls;

@@ -6,6 +6,7 @@ pub mod again;
 mod counters;
 pub mod event_fallback;
 pub mod plan;
+pub mod spans;
 pub mod target;
 
 use std::collections::HashMap;

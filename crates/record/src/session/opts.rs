@@ -6,10 +6,10 @@ mod sampling;
 mod span;
 mod stacks;
 
+use crate::open::spans::SpanFunction;
 use crate::open::target::Target;
-use crate::spans::SpanFunction;
 use crate::sys::time::Clock;
-pub use file::{FileOpts, KeepFiles, Output, SwitchOutput};
+pub use file::{FileOpts, KeepFiles, KeptWindow, Output, SwitchOutput};
 pub use observers::{Observers, SampleWatch, Watched};
 pub use sampling::{EventRequest, Rate, SampleExtras, SamplingOpts};
 pub use span::{Delay, EndsBy, SpanOpts};

@@ -1,11 +1,9 @@
 //! Flags of `tally record` about the file it writes.
 
-use crate::flags::recording::value::KeptWindow;
-use crate::flags::recording::{parse_bytes, parse_switch_output, parse_window};
-use record::opts::{KeepFiles, Output, RecordOpts, SwitchOutput};
-use record::spans::Trigger;
+use crate::flags::recording::{parse_bytes, parse_switch_output};
+use record::open::spans::SpanTrigger;
+use record::opts::{KeepFiles, KeptWindow, Output, RecordOpts, SwitchOutput};
 use std::path::PathBuf;
-use std::time::Duration;
 
 /// The file, or several, and what is in it besides records.
 #[derive(clap::Args)]
@@ -36,13 +34,13 @@ pub struct RecordFileArgs {
     ///
     /// and write them at the end, at each --switch-output or --trigger
     #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "")]
-    #[arg(value_parser = parse_window, help_heading = "File")]
+    #[arg(value_parser = KeptWindow::parse, help_heading = "File")]
     pub overwrite: Option<KeptWindow>,
     /// Write a file when a call took too long
     ///
     /// 'span FUNC > 50ms': with --span FUNC and --overwrite; the newest 10 files are kept (--switch-max-files)
-    #[arg(long, value_name = "RULE", requires = "overwrite", value_parser = Trigger::parse, help_heading = "File")]
-    pub trigger: Vec<Trigger>,
+    #[arg(long, value_name = "RULE", requires = "overwrite", value_parser = SpanTrigger::parse, help_heading = "File")]
+    pub trigger: Vec<SpanTrigger>,
     /// Don't write build-ids
     #[arg(short = 'B', long, help_heading = "File")]
     pub no_buildid: bool,
@@ -68,21 +66,16 @@ impl RecordFileArgs {
 
     /// A flight recorder: each trigger completes a file, of a window and a number that are bounded.
     fn triggers(&self, opts: &mut RecordOpts) -> anyhow::Result<()> {
-        const MOST_FILES: usize = 10;
-        const WINDOW: Duration = Duration::from_secs(10);
         if self.trigger.is_empty() {
             let is_unused = self.switch_max_files.is_some() && self.switch_output.is_none();
             anyhow::ensure!(!is_unused, "--switch-max-files needs --switch-output or --trigger");
             return Ok(());
         }
-        let has_span = |trigger: &Trigger| opts.spans.iter().any(|span| span.name == trigger.function);
+        let has_span = |trigger: &SpanTrigger| opts.spans.iter().any(|span| span.name == trigger.function);
         if let Some(unmet) = self.trigger.iter().find(|trigger| !has_span(trigger)) {
             anyhow::bail!("--trigger: no --span {0} is recorded; add --span {0}", unmet.function);
         }
-        opts.file.window.get_or_insert(WINDOW);
-        let several = opts.file.switch_output.get_or_insert_default();
-        several.most_files = Some(self.switch_max_files.map_or(MOST_FILES, usize::from));
-        opts.file.triggers.clone_from(&self.trigger);
+        opts.file.fire_at(&self.trigger, self.switch_max_files.map(usize::from));
         Ok(())
     }
 

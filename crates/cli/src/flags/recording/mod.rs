@@ -12,9 +12,7 @@ pub use process_arg::ProcessArg;
 pub use sampling::SamplingArgs;
 pub use spans::SpanArgs;
 pub use target::TargetArgs;
-pub use value::{
-    RingSizes, fuzz_values, parse_bytes, parse_delay, parse_seconds, parse_switch_output, parse_window,
-};
+pub use value::{RingSizes, fuzz_values, parse_bytes, parse_delay, parse_seconds, parse_switch_output};
 
 use std::process::ExitCode;
 

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use calls::probing::definition::find_program;
 use calls::probing::span_functions::{SpanPlaces, span_targets};
 use record::Whom;
+use record::open::spans::SpanFunction;
 use record::opts::RecordOpts;
-use record::spans::SpanFunction;
 use record::sys::time::Clock;
 
 /// Flags about spans.

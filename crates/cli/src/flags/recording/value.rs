@@ -104,27 +104,6 @@ pub fn parse_switch_output(text: &str) -> Result<SwitchOutput, String> {
     Ok(SwitchOutput { every: Some(every), ..SwitchOutput::default() })
 }
 
-/// What `--overwrite` keeps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KeptWindow(
-    /// Only what came in this last time; `None`: as much as there is room for.
-    pub Option<Duration>,
-);
-
-/// Reads `--overwrite`: nothing, or a time as `10s` or `2m`.
-///
-/// # Errors
-/// What is wrong with the text.
-pub fn parse_window(text: &str) -> Result<KeptWindow, String> {
-    if text.is_empty() {
-        return Ok(KeptWindow(None));
-    }
-    match parse_switch_output(text) {
-        Ok(SwitchOutput { every: Some(time), .. }) => Ok(KeptWindow(Some(time))),
-        _ => Err(format!("'{text}': want a time as 10s (s, m, h, d)")),
-    }
-}
-
 /// Fuzz entry: any text as a size.
 pub fn fuzz_values(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
@@ -133,7 +112,6 @@ pub fn fuzz_values(data: &[u8]) {
     let _ = parse_delay(&text);
     let _ = parse_seconds(&text).map(Duration::from_secs_f64);
     let _ = parse_switch_output(&text);
-    let _ = parse_window(&text);
     let _ = crate::reading::wall::parse_duration(&text);
 }
 

@@ -8,7 +8,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::super::layout::{CallEvent, CallEventKind};
 use super::super::merge::Merge;
 use super::ById;
-use crate::spans::{FLAGS, SP, holds, registers};
+use crate::open::spans::{FLAGS, SP, holds, registers};
 use crate::sys::RingSpan;
 use crate::sys::bpf::ProbeSide;
 use crate::sys::time::Clock;

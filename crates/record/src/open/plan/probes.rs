@@ -7,7 +7,7 @@ use perfdata::abi::*;
 use perfdata::{Attr, AttrFlags};
 
 use super::{FileEvent, OpenedEvent, Plan};
-use crate::spans::{SpanFunction, SpanSide, registers};
+use crate::open::spans::{SpanFunction, SpanSide, registers};
 
 /// An instruction with a probe.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -7,6 +7,8 @@ use perfdata::{PidTid, Record, Sample, SampleId};
 use super::{EventSample, WorkerState};
 use crate::accounting::account::StackEnding;
 use crate::accounting::summary::StopReason;
+use crate::open::spans::SpanHit;
+use crate::open::target::Whom;
 use crate::pipeline::ring_reader::LEFT_OUT_BYTES;
 use crate::runtimes::python::StackMoment;
 use crate::session::opts::Watched;
@@ -64,5 +66,37 @@ impl WorkerState {
         };
         let dso = self.stacks.last_frame().and_then(|address| self.processes.name_at(pid, address));
         StackEnding::Stopped(reason, dso)
+    }
+}
+
+impl WorkerState {
+    /// A hit of a probe. Probes see every process that runs the file: others' hits are left out.
+    pub(super) fn span_edge(&mut self, event: usize, sample: &Sample<'_>, time_ns: u64, bytes: &[u8]) {
+        let PidTid { pid, .. } = PidTid::of_record(sample.pid_tid);
+        let is_ours = match &self.followed {
+            Some(followed) => followed.has(pid),
+            None => self.header.opts.target.whom == Whom::System || self.processes.is_living(pid),
+        };
+        if !is_ours {
+            return;
+        }
+        match self.spans.watch.take(event, sample, time_ns) {
+            SpanHit::Neither => return,
+            SpanHit::Edge => {}
+            SpanHit::Ended(span) => self.spans.triggers.take(&span),
+        }
+        self.written.note_time(time_ns);
+        self.written.sample_bytes += bytes.len() as u64;
+        self.sink.raw(bytes);
+    }
+
+    /// A span was too long, and what belongs to it has come.
+    pub(super) fn is_triggered(&mut self) -> bool {
+        let Some(span) = self.spans.triggers.due(self.spans.newest_ns) else { return false };
+        let length_ms = (span.end_ns - span.begin_ns) as f64 / 1e6;
+        let name = &self.header.opts.spans[span.function].name;
+        let line = format!("tally: {name} took {length_ms:.1} ms in thread {}", span.task.tid);
+        (self.header.opts.observers.on_notice)(&line);
+        true
     }
 }

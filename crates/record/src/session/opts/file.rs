@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::spans::Trigger;
+use crate::open::spans::{SpanTrigger, parse_time};
 
 /// The file that is written, or the files.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub struct FileOpts {
     /// Only records of this last time are kept, where only the newest are.
     pub window: Option<Duration>,
     /// A file is written when one of these fires, and not before.
-    pub triggers: Vec<Trigger>,
+    pub triggers: Vec<SpanTrigger>,
     /// The name of the output ends with the time it was completed.
     pub timestamp_filename: bool,
     /// Don't write build-ids of the files seen.
@@ -47,6 +47,44 @@ impl Default for FileOpts {
             keep_files: KeepFiles::All,
             command_line: Vec::new(),
         }
+    }
+}
+
+impl FileOpts {
+    /// Makes it a flight recorder: each of these triggers completes a file, of the last ten seconds unless a window is set;
+    /// the newest ten are kept, or `most_files`.
+    pub fn fire_at(&mut self, triggers: &[SpanTrigger], most_files: Option<usize>) {
+        const MOST_FILES: usize = 10;
+        const WINDOW: Duration = Duration::from_secs(10);
+        self.window.get_or_insert(WINDOW);
+        self.switch_output.get_or_insert_default().most_files = Some(most_files.unwrap_or(MOST_FILES));
+        self.triggers = triggers.to_vec();
+    }
+}
+
+/// What `--overwrite` keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeptWindow(
+    /// Only what came in this last time; `None`: as much as there is room for.
+    pub Option<Duration>,
+);
+
+/// Text that is no time of a window.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("'{0}': want a time as 500ms or 10s")]
+pub struct WindowError(String);
+
+impl KeptWindow {
+    /// Nothing, or a time as `10s`.
+    ///
+    /// # Errors
+    /// Text that is no such time.
+    pub fn parse(text: &str) -> Result<Self, WindowError> {
+        if text.is_empty() {
+            return Ok(Self(None));
+        }
+        let ns = parse_time(text).filter(|&ns| ns > 0).ok_or_else(|| WindowError(text.to_owned()))?;
+        Ok(Self(Some(Duration::from_nanos(ns))))
     }
 }
 

@@ -13,7 +13,8 @@ use std::path::PathBuf;
 use crate::calls::ProbedFunction;
 
 pub(crate) use registers::{FLAGS, SP, holds, mask as registers};
-pub use trigger::{Trigger, TriggerWatch};
+pub(crate) use trigger::parse_time;
+pub use trigger::{SpanTrigger, TriggerError, TriggerWatch};
 pub use watch::{EndedSpan, SpanHit, SpanWatch};
 
 /// A function whose calls are recorded.

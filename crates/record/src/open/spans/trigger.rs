@@ -2,22 +2,27 @@
 
 use super::EndedSpan;
 
+/// Text that is no trigger.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("'{0}' is no trigger: want 'span FUNC > 50ms'")]
+pub struct TriggerError(String);
+
 /// A limit for the calls of a function.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Trigger {
+pub struct SpanTrigger {
     /// The function's name, as in [`super::SpanFunction::name`].
     pub function: String,
     /// Longer calls fire, ns.
     pub over_ns: u64,
 }
 
-impl Trigger {
+impl SpanTrigger {
     /// `span FUNC > TIME`, TIME as 500us, 50ms or 2s.
     ///
     /// # Errors
     /// What is wrong with the text.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let wrong = || format!("'{text}' is no trigger: want 'span FUNC > 50ms'");
+    pub fn parse(text: &str) -> Result<Self, TriggerError> {
+        let wrong = || TriggerError(text.to_owned());
         let rest = text.trim().strip_prefix("span ").ok_or_else(wrong)?;
         let (function, time) = rest.rsplit_once('>').ok_or_else(wrong)?;
         let function = function.trim().to_owned();
@@ -28,7 +33,7 @@ impl Trigger {
     }
 }
 
-fn parse_time(text: &str) -> Option<u64> {
+pub(crate) fn parse_time(text: &str) -> Option<u64> {
     let split = text.find(|c: char| !c.is_ascii_digit() && c != '.')?;
     let (number, unit) = text.split_at(split);
     let scale = match unit.trim() {
@@ -63,7 +68,7 @@ const AFTER_NS: u64 = 100_000_000;
 impl TriggerWatch {
     /// For these functions; files no more often than each `pause_ns`.
     #[must_use]
-    pub fn new(triggers: &[Trigger], functions: &[super::SpanFunction], pause_ns: u64) -> Self {
+    pub fn new(triggers: &[SpanTrigger], functions: &[super::SpanFunction], pause_ns: u64) -> Self {
         let limit = |name: &str| triggers.iter().filter(|of| of.function == name).map(|of| of.over_ns).min();
         let limits = functions.iter().map(|function| limit(&function.name)).collect();
         Self { limits, pause_ns, ..Self::default() }
@@ -105,11 +110,11 @@ mod tests {
 
     #[test]
     fn triggers_are_a_function_and_a_time() {
-        let of = |function: &str, over_ns| Ok(Trigger { function: function.to_owned(), over_ns });
-        assert_eq!(Trigger::parse("span handle > 50ms"), of("handle", 50_000_000));
-        assert_eq!(Trigger::parse("span ns::Map<int>::get>1.5s"), of("ns::Map<int>::get", 1_500_000_000));
+        let of = |function: &str, over_ns| Ok(SpanTrigger { function: function.to_owned(), over_ns });
+        assert_eq!(SpanTrigger::parse("span handle > 50ms"), of("handle", 50_000_000));
+        assert_eq!(SpanTrigger::parse("span ns::Map<int>::get>1.5s"), of("ns::Map<int>::get", 1_500_000_000));
         for wrong in ["handle > 50ms", "span handle", "span > 5ms", "span f > 5", "span f > 5 parsecs"] {
-            assert!(Trigger::parse(wrong).is_err(), "{wrong}");
+            assert!(SpanTrigger::parse(wrong).is_err(), "{wrong}");
         }
     }
 
