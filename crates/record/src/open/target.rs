@@ -47,6 +47,15 @@ impl Target {
         self.whom == Whom::System
     }
 
+    /// The processes that were named; empty for other targets.
+    #[must_use]
+    pub fn named_pids(&self) -> &[u32] {
+        match &self.whom {
+            Whom::Processes(pids) | Whom::Trees(pids) => pids,
+            _ => &[],
+        }
+    }
+
     /// True if it is tasks that run already.
     #[must_use]
     pub fn is_attached(&self) -> bool {

@@ -27,11 +27,7 @@ impl SpanArgs {
     pub fn apply(&self, opts: &mut RecordOpts) -> anyhow::Result<()> {
         let program = opts.target.command.first().filter(|_| opts.target.whom == Whom::Command);
         let program = program.and_then(|program| find_program(&PathBuf::from(program)));
-        let pids: &[u32] = match &opts.target.whom {
-            Whom::Processes(pids) | Whom::Trees(pids) => pids,
-            _ => &[],
-        };
-        let places = SpanPlaces { program: program.as_deref(), pids };
+        let places = SpanPlaces { program: program.as_deref(), pids: opts.target.named_pids() };
         let mut spans = Vec::new();
         for word in &self.span {
             let found = span_targets(word, places)?.into_iter();
