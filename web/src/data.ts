@@ -16,11 +16,14 @@ export interface Io { wall_ns: number; requests: number; bytes: number; busy_ns:
 /** Of one set: sentences, the change that noise makes, and by function the word for its change and half of its interval. */
 export interface CompareSection { sentences: string[]; floor: number | null; rows: [string, string, number | null][] }
 export interface Compare { before: string; after: string; sections: CompareSection[] }
+export interface BlameCause { ns: number; thread: string; function: string; line: string | null; state: string; target: string | null; chain: string[]; lacks_evidence: boolean }
+/** Of one thread's wall-clock time: its causes, and who waited for whom. */
+export interface Blame { threads: { comm: string; tid: number }[]; total_ns: number; without_evidence_ns: number; causes: BlameCause[]; waits: { thread: string; waited_for: string; ns: number }[] }
 export interface About {
   version: number; title: string; subtitle: string; machine: string; quality: string; good: boolean;
   findings: Finding[]; no_verdict: string | null; facts: [string, string][]; notes: string[]; locks: Lock[]; lengths: Lengths[];
   begin_ns: string; cpus: number; input: string; sources: { name: string; file: string; share: number }[]; no_code: number; compare: Compare | null;
-  calls: { functions: CallRow[]; slowest: SlowCall[] } | null; io: Io | null;
+  calls: { functions: CallRow[]; slowest: SlowCall[] } | null; io: Io | null; blame: Blame | null;
   pruned: { functions: number; share: number } | null;
   data: { nodes: number; tick_ns: number; ticks: number; columns: number; states: string[]; files: string[]; threads: Thread[]; wakers: string[]; sets: SetInfo[] };
 }

@@ -1,5 +1,6 @@
 // The page: one selection, and views that are drawn from it.
 
+import { BlameView, sentence } from "./blame";
 import { Data, load } from "./data";
 import { clear, el } from "./dom";
 import { FlameView, Look } from "./flame";
@@ -19,7 +20,7 @@ import { mix, Strips } from "./strips";
 import { Found, search, sum, Sums } from "./sums";
 import { Waits } from "./waits";
 
-const TABS: [string, string][] = [["flame", "Flame"], ["calls", "Calls"], ["io", "Requests"], ["functions", "Functions"], ["callers", "Callers/callees"], ["waits", "Waits & wakers"], ["locks", "Locks"], ["latency", "Latency"], ["heat", "Heat map"], ["source", "Source"], ["compare", "Compare"], ["recording", "Recording"]];
+const TABS: [string, string][] = [["flame", "Flame"], ["calls", "Calls"], ["io", "Requests"], ["functions", "Functions"], ["callers", "Callers/callees"], ["waits", "Waits & wakers"], ["blame", "Blame"], ["locks", "Locks"], ["latency", "Latency"], ["heat", "Heat map"], ["source", "Source"], ["compare", "Compare"], ["recording", "Recording"]];
 const KEYS: [string, string][] = [
   ["/", "search"], ["n N", "next, previous match"], ["arrows", "move in the flame graph"], ["Enter", "zoom to the frame"], ["Backspace", "zoom out one frame"], ["0", "zoom out"],
   ["f", "only stacks of this function"], ["c", "callers and callees of it"], ["s", "state first"], ["i", "inverted: from the innermost function"], ["u", "root at the foot"], ["o", "order by name or time"],
@@ -93,16 +94,17 @@ class Page {
     if (this.comparison) this.panes.set("compare", this.comparison.box);
     else this.panes.set("functions", this.functions.box);
     this.panes.set("callers", el("div", { class: "pane flush sandwich" }, el("h3", { text: "callers" }), this.up.box, el("h3", { text: "callees" }), this.down.box));
-    const { calls, io } = data.about;
+    const { calls, io, blame } = data.about;
     if (calls) this.panes.set("calls", new Calls(calls, this.store).box);
     if (io) this.panes.set("io", new Requests(io).box);
+    if (blame) this.panes.set("blame", new BlameView(data, blame, this.store).box);
     this.panes.set("waits", this.waits.box);
     this.panes.set("locks", new Locks(data, this.store).box);
     this.panes.set("latency", new Latency(data, this.store).box);
     this.panes.set("heat", this.heat.box);
     this.panes.set("source", new SourceView(data, this.store).box);
     this.panes.set("recording", recording(data));
-    const needsWall = data.about.data.threads.length > 0 && isWall ? [] : ["waits", "locks", "latency"];
+    const needsWall = data.about.data.threads.length > 0 && isWall ? [] : ["waits", "blame", "locks", "latency"];
     const bar = el("div", { class: "tabs", role: "tablist" });
     for (const [id, title] of TABS) {
       const pane = this.panes.get(id);
@@ -118,7 +120,9 @@ class Page {
     this.help.append(el("h2", { text: "Keys" }), el("dl", {}, ...KEYS.flatMap(([key, what]) => [el("dt", {}, el("kbd", { text: key })), el("dd", { text: what })])),
       el("p", { class: "dim", text: "Strips: drag selects, wheel zooms, shift-drag moves. Flame graph: click zooms, double-click shows only that function, alt-click takes it out, right-click for more." }),
       el("form", { method: "dialog" }, el("button", { text: "close" })));
-    const main = el("main", {}, this.comparison?.cards ?? cards(data, this.store) ?? "", this.stateBar.box, this.strips.isUseful ? this.strips.box : "", el("div", { class: "sticky" }, bar, this.crumbs), ...this.panes.values());
+    const cause = blame ? sentence(blame) : "";
+    const why = cause ? el("p", { class: "why" }, el("b", { text: "Why: " }), el("button", { type: "button", class: "link", title: cause, text: cause, on: { click: () => this.store.change({ tab: "blame" }) } })) : "";
+    const main = el("main", {}, this.comparison?.cards ?? cards(data, this.store) ?? "", this.stateBar.box, why, this.strips.isUseful ? this.strips.box : "", el("div", { class: "sticky" }, bar, this.crumbs), ...this.panes.values());
     document.body.append(this.head.box, main, this.status, this.help, this.menu);
     this.head.input.value = this.store.current.search;
   }

@@ -207,6 +207,21 @@ async function roles(file) {
   await page.context().close();
 }
 
+/** Blame on the page is that of the text, and the sentence ends at its greatest cause. */
+async function blamed(file) {
+  const page = await open(file, { hash: "#tab=blame" });
+  const wanted = JSON.parse(run(["report", "--blame", "--json", "-i", "wall.data"]));
+  const row = await page.locator("#pane-blame tbody tr:not(.gap)").first().innerText();
+  const note = await page.locator("#pane-blame .note").innerText();
+  const why = await page.locator(".why").count() ? await page.locator(".why").innerText() : "";
+  const cause = wanted.causes[0];
+  const has = (text) => [cause.state, cause.function, cause.thread].every((word) => text.includes(word));
+  check("Blame begins with the greatest cause of the text", has(row) && note.includes(wanted.threads[0].comm), `${row}; ${note}; ${JSON.stringify(cause)}`);
+  check("a sentence names the cause, or there is none", why === "" || why.includes(wanted.threads[0].comm), why);
+  check("Blame runs without errors", page.problems.length === 0, page.problems.join("; "));
+  await page.context().close();
+}
+
 /** The brush has the sums of the same span in the text report. */
 async function brush(file) {
   const page = await open(file);
@@ -431,7 +446,7 @@ await tracedCalls();
 await requests();
 if (recordWall()) {
   const file = join(folder, "wall.html");
-  for (const part of [keyWalk, roles, brush, looks, colours]) await part(file);
+  for (const part of [keyWalk, roles, blamed, brush, looks, colours]) await part(file);
   const size = readFileSync(file).length;
   check("the page of a short recording is small", size < 400000, `${size} bytes`);
 }

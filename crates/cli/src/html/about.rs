@@ -10,9 +10,11 @@ use crate::{reading::load, terminal::interrupts_off};
 use display::number::{bytes, count_of, duration_ns, grouped};
 use perfdata::PerfData;
 use perfdata::appendix::findings_note;
+use profile::off_cpu::WaitReason;
 use profile::verdict::INPUT;
+use profile::view::blame::{BlameEnd, blame};
 use profile::view::locks::{contended, locks};
-use profile::view::wall::{Histogram, Wall, WallOpts};
+use profile::view::wall::{Histogram, Part, Wall, WallOpts};
 use serde_json::{Value, json};
 use std::path::Path;
 use symbols::Recording;
@@ -20,6 +22,8 @@ use symbols::data_symbols::DataSymbols;
 
 /// Locks listed.
 const LOCKS: usize = 100;
+/// Causes, and waits of a thread for another, listed.
+const CAUSES: usize = 60;
 
 /// A recording, open.
 #[derive(Clone, Copy)]
@@ -57,6 +61,8 @@ pub struct About {
     pub notes: Vec<String>,
     /// Locks, most waited for first.
     pub locks: Vec<Value>,
+    /// What the main thread's waits were for, as `tally report --blame --json` prints it; null without waits.
+    pub blame: Value,
     /// Lengths of waits by state.
     pub lengths: Vec<Value>,
     /// The page's begin, ns of the recording's clock.
@@ -96,6 +102,7 @@ impl About {
             facts: facts(&source),
             notes: notes(source.recording),
             locks: lock_rows(&source, opts),
+            blame: if wall.is_observed() { blame_rows(&source) } else { Value::Null },
             lengths: if wall.is_observed() { lengths(wall) } else { Vec::new() },
             begin_ns: if wall.is_observed() { wall.begin_ns } else { begin },
             cpus: features.nr_cpus.map_or(0, |cpus| cpus.online),
@@ -120,7 +127,7 @@ impl About {
             "quality": text(&self.quality), "good": self.is_good,
             "findings": self.findings, "no_verdict": self.no_verdict,
             "facts": facts, "notes": self.notes.iter().map(|note| text(note)).collect::<Vec<_>>(),
-            "locks": self.locks, "lengths": self.lengths,
+            "locks": self.locks, "blame": self.blame, "lengths": self.lengths,
             // More than 2^53 ns since boot is possible, and no number of a script.
             "begin_ns": self.begin_ns.to_string(), "cpus": self.cpus, "input": text(&self.input),
             "sources": code, "no_code": self.code.missing, "calls": self.calls, "io": self.io, "compare": self.compare,
@@ -275,6 +282,23 @@ fn lock_rows(source: &PageSource<'_>, opts: &WallOpts) -> Vec<Value> {
     let slept = locks(profile, opts).into_iter().take(LOCKS);
     let spun = contended(profile, opts).into_iter().take(LOCKS);
     slept.chain(spun).map(|row| lock_value(profile, &row, name(&row).as_deref())).collect()
+}
+
+/// The sum of the rows may be less than the whole: only the first ones are listed.
+fn blame_rows(source: &PageSource<'_>) -> Value {
+    let profile = &source.recording.profile;
+    let found = blame(profile, None);
+    // In a recording of a whole machine, the first thread is one of the kernel's: its time explains nothing.
+    let of_kernel = BlameEnd::Waited(Part::Blocked(WaitReason::Other));
+    if found.paths.first().is_none_or(|path| path.end.without_name() == of_kernel) {
+        return Value::Null;
+    }
+    let mut value = crate::text::blame::to_json(profile, &found);
+    for list in ["causes", "waits"] {
+        value[list].as_array_mut().into_iter().for_each(|rows| rows.truncate(CAUSES));
+    }
+    harmless_all(&mut value);
+    value
 }
 
 fn lengths(wall: &Wall) -> Vec<Value> {
