@@ -3,8 +3,10 @@
 //
 // Layout: docs/formats/json.md.
 
+mod blame;
 mod wall;
 
+pub use blame::blame;
 pub use wall::{locks, wall};
 
 use profile::profile::{Profile, Sums};

@@ -293,7 +293,7 @@ fn blame_rows(source: &PageSource<'_>) -> Value {
     if found.paths.first().is_none_or(|path| path.end.without_name() == of_kernel) {
         return Value::Null;
     }
-    let mut value = crate::text::blame::to_json(profile, &found);
+    let mut value = exchange::rows::blame(profile, &found);
     for list in ["causes", "waits"] {
         value[list].as_array_mut().into_iter().for_each(|rows| rows.truncate(CAUSES));
     }

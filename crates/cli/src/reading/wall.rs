@@ -200,7 +200,7 @@ pub fn report_blame(input: &OpenRecording<'_>, args: &WallArgs, form: ViewForm) 
         return Err(no_times(input));
     }
     let view = FollowedView {
-        json: &|| blame_text::to_json(profile, &found),
+        json: &|| rows::blame(profile, &found),
         text: &|out, opts| blame_text::write(out, profile, &found, opts),
     };
     view.print(args, form)

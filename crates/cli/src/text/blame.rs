@@ -1,4 +1,4 @@
-//! Blame as text and JSON: what a thread's wall-clock time went to, in other threads too.
+//! Blame as text: what a thread's wall-clock time went to, in other threads too.
 
 use crate::terminal::out::harmless;
 use display::fit::cut;
@@ -6,7 +6,6 @@ use display::number::{count_of, duration_ns};
 use display::term::{Paint, paint};
 use profile::Profile;
 use profile::view::blame::{Blame, BlameCause, causes, wait_edges};
-use serde_json::{Value, json};
 use std::io::{self, Write};
 
 pub use profile::view::blame::{state_words, thread_name};
@@ -107,29 +106,4 @@ impl Amounts {
 
 fn share(ns: u64, total: u64) -> String {
     format!("{:.1}%", ns as f64 * 100.0 / total.max(1) as f64)
-}
-
-/// All causes and edges.
-#[must_use]
-pub fn to_json(profile: &Profile, blame: &Blame) -> Value {
-    let thread = |&task: &_| {
-        let of = profile.task(task);
-        json!({"comm": thread_name(profile, task), "pid": of.pid, "tid": of.tid})
-    };
-    let cause = |row: &BlameCause| {
-        json!({
-            "ns": row.ns, "thread": row.thread, "function": row.function, "line": row.line,
-            "state": state_words(profile, &row.end.without_name()), "target": row.end.name(), "chain": row.chain,
-            "lacks_evidence": row.end.lacks_evidence(),
-        })
-    };
-    let edges = wait_edges(profile, blame);
-    let edge = |edge: &profile::view::blame::WaitEdge| json!({"thread": edge.sleeper, "waited_for": edge.waited_for, "ns": edge.ns});
-    json!({
-        "threads": blame.roots.iter().map(thread).collect::<Vec<_>>(),
-        "total_ns": blame.total_ns,
-        "without_evidence_ns": blame.unknown_ns(),
-        "causes": causes(profile, blame).iter().map(cause).collect::<Vec<_>>(),
-        "waits": edges.iter().map(edge).collect::<Vec<_>>(),
-    })
 }
