@@ -30,3 +30,31 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
     }
     lines.into_iter().map(|line| line.replace('\u{a0}', " ")).collect()
 }
+
+/// `text` broken at blanks to fit `width`; the lines after the first begin with `indent` blanks. The first line keeps its
+/// own blanks at the begin.
+#[must_use]
+pub fn hang(text: &str, indent: usize, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    let own = text.chars().take_while(|&c| c == ' ').count();
+    let begin: String = text.chars().take(own.max(indent)).collect();
+    let rest: String = text.chars().skip(own.max(indent)).collect();
+    let lines = wrap(&rest, width.saturating_sub(indent).max(20));
+    begin + &lines.join(&format!("\n{}", " ".repeat(indent)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::hang;
+
+    #[test]
+    fn a_heading_that_is_too_long_goes_on_below_its_text() {
+        let heading = "WAITS        who waited for whom on the way, of the same time";
+        assert_eq!(hang(heading, 13, 80), heading);
+        let two = "WAITS        who waited for whom on the\n             way, of the same time";
+        assert_eq!(hang(heading, 13, 40), two);
+        assert!(hang(heading, 13, 40).lines().all(|line| line.chars().count() <= 40));
+    }
+}

@@ -97,7 +97,7 @@ fn write_row(
     row: &LockRow,
     name: Option<&str>,
 ) -> std::io::Result<()> {
-    let line = |text: String| cut(&out::harmless(&text), term::names_width().max(80));
+    let line = |text: String| cut(&out::harmless(&text), term::names_width().max(60));
     writeln!(out, "{}", line(format!("{:>10}  {}", duration_ns(row.wait_ns), what(profile, row, name))))?;
     writeln!(
         out,

@@ -1,7 +1,7 @@
 //! Blame as text: what a thread's wall-clock time went to, in other threads too.
 
 use crate::terminal::out::harmless;
-use display::fit::cut;
+use display::fit::{cut, hang};
 use display::number::{count_of, duration_ns};
 use display::term::{Paint, paint};
 use profile::Profile;
@@ -55,16 +55,17 @@ pub fn write(out: &mut dyn Write, profile: &Profile, blame: &Blame, opts: BlameT
     for edge in edges.iter().take(opts.rows) {
         amounts.line(out, edge.ns, &format!("{} → {}", edge.sleeper, edge.waited_for))?;
     }
-    footer(out, blame)
+    footer(out, blame, opts.width)
 }
 
-fn footer(out: &mut dyn Write, blame: &Blame) -> io::Result<()> {
+fn footer(out: &mut dyn Write, blame: &Blame, width: usize) -> io::Result<()> {
     let unknown = blame.unknown_ns();
     if unknown == 0 {
         return Ok(());
     }
     let shown = format!("{} ({})", duration_ns(unknown), share(unknown, blame.total_ns));
-    writeln!(out, "\nwithout evidence: {shown}: no sample, no waker, or chains too long to follow")
+    let text = format!("without evidence: {shown}: no sample, no waker, or chains too long to follow");
+    writeln!(out, "\n{}", hang(&text, 2, width))
 }
 
 fn cause_words(profile: &Profile, row: &BlameCause) -> String {
@@ -94,7 +95,7 @@ pub(super) struct Amounts {
 impl Amounts {
     /// Prints the title of a list.
     pub fn heading(self, out: &mut dyn Write, text: &str) -> io::Result<()> {
-        writeln!(out, "\n{}", paint(text, Paint::Bold, self.opts.colour))
+        writeln!(out, "\n{}", paint(&hang(text, 13, self.opts.width), Paint::Bold, self.opts.colour))
     }
 
     /// Prints a row: time, share and `text`, no wider than the terminal.

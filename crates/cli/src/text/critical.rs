@@ -2,6 +2,7 @@
 
 use super::blame::{Amounts, BlameTextOpts, place_words, state_words, thread_name};
 use crate::terminal::out::harmless;
+use display::fit::hang;
 use display::number::{count_of, duration_ns};
 use profile::Profile;
 use profile::view::blame::{
@@ -24,15 +25,15 @@ pub fn write(
     let total = path.parts.total_ns;
     let threads: BTreeSet<_> = path.pieces.iter().map(|piece| piece.task).collect();
     let whose = path.parts.roots.first().map_or("", |&task| thread_name(profile, task));
-    writeln!(
-        out,
+    let title = format!(
         "critical path to the end of {}: {}, {} of {}; {:.2} threads ran on average",
         harmless(whose),
         duration_ns(total),
         count_of(path.pieces.len() as u64, "piece", "pieces"),
         count_of(threads.len() as u64, "thread", "threads"),
         path.parallelism
-    )?;
+    );
+    writeln!(out, "{}", hang(&title, 2, opts.width))?;
     let printer = Printer { profile, path, amounts: Amounts { total_ns: total, opts } };
     printer.functions(out)?;
     printer.parts(out)?;

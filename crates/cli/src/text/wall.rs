@@ -4,7 +4,7 @@ mod waits;
 
 use super::histogram::write_pair;
 use crate::terminal::out::harmless;
-use display::fit::cut;
+use display::fit::{cut, hang};
 use display::number::{count_of, duration_ns, grouped, noun};
 use display::term::{Paint, paint};
 use perfdata::off_cpu::flag;
@@ -69,8 +69,10 @@ const NUMBERS: usize = 9 + 3 * 8 + 8;
 const SHARE: usize = 7;
 /// Columns a function's name should have at least.
 const NAME: usize = 20;
+/// Columns of a list's title, before the text that explains it.
+const TITLE: usize = 13;
 
-/// The reasons worth a column: most time first, at most five, and at least one of as many as fit.
+/// The reasons worth a column: most time first, at most five, as many as fit.
 fn reasons(wall: &Wall, width: usize) -> Vec<WaitReason> {
     let mut reasons: Vec<(WaitReason, u64)> = wall.whole.blocked_ns.iter().map(|(&r, &ns)| (r, ns)).collect();
     reasons.retain(|&(reason, ns)| ns > 0 && reason != WaitReason::Other);
@@ -79,7 +81,7 @@ fn reasons(wall: &Wall, width: usize) -> Vec<WaitReason> {
     let mut chosen = Vec::new();
     for (reason, _) in reasons.into_iter().take(5) {
         let columns = columns_of(reason) + 1;
-        if columns > room && !chosen.is_empty() {
+        if columns > room {
             break;
         }
         room = room.saturating_sub(columns);
@@ -102,7 +104,18 @@ struct Printer<'a> {
 
 impl Printer<'_> {
     fn heading(&self, out: &mut dyn Write, text: &str) -> io::Result<()> {
-        writeln!(out, "\n{}", paint(text, Paint::Bold, self.opts.colour))
+        writeln!(out, "\n{}", paint(&self.fitted(text, TITLE), Paint::Bold, self.opts.colour))
+    }
+
+    /// A sentence in as many lines as a narrow terminal needs.
+    fn fitted(&self, text: &str, indent: usize) -> String {
+        hang(text, indent, self.opts.names_width)
+    }
+
+    /// Columns of a row before its name; `idle` is true of rows with a column for idle time.
+    fn before_name(&self, idle: bool) -> usize {
+        let reasons: usize = self.reasons.iter().map(|reason| columns_of(*reason) + 1).sum();
+        NUMBERS + reasons + 2 + if idle { 9 } else { 0 }
     }
 
     fn base_ns(&self, times: &Times) -> u64 {
@@ -124,11 +137,9 @@ impl Printer<'_> {
         };
         let active = duration_ns(self.base_ns(&wall.whole));
         let threads = count_of(wall.threads.len() as u64, "thread", "threads");
-        writeln!(
-            out,
-            "WALL CLOCK   {active} of thread time in {} ({threads}){idle}{short}",
-            duration_ns(wall.wall_ns)
-        )?;
+        let whole =
+            format!("WALL CLOCK   {active} of thread time in {} ({threads})", duration_ns(wall.wall_ns));
+        writeln!(out, "{}{idle}{short}", self.fitted(&whole, TITLE))?;
         let source = match wall.source {
             Some(OffCpuSource::Tally) | None => "",
             Some(OffCpuSource::Tracepoints) => "from sched tracepoints: exact as long as no event was lost",
@@ -143,7 +154,7 @@ impl Printer<'_> {
             Some(OffCpuSource::SwitchRecords) => "from switch records: no stacks and no reasons of waits",
         };
         if !source.is_empty() {
-            writeln!(out, "  ({source})")?;
+            writeln!(out, "{}", self.fitted(&format!("  ({source})"), 3))?;
         }
         let backwards = self.profile.off_cpu.backwards;
         if backwards > 0 {
@@ -154,8 +165,11 @@ impl Printer<'_> {
             )?;
         }
         let shares = shares(&wall.whole, self.opts.with_idle);
-        let text: Vec<String> = shares.iter().map(|(name, pct)| format!("{name} {pct:.1} %")).collect();
-        writeln!(out, "  {}", text.join("   "))
+        let of = |(name, pct): &(&str, f64)| format!("{name} {pct:.1} %").replace(' ', "\u{a0}");
+        let text: Vec<String> = shares.iter().map(of).collect();
+        let line = self.fitted(&format!("  {}", text.join("\u{a0}\u{a0} ")), 2);
+        let lines = line.lines().map(|line| line.replace('\u{a0}', " ").trim_end().to_owned());
+        writeln!(out, "{}", Vec::from_iter(lines).join("\n"))
     }
 
     fn columns(&self) -> String {
@@ -163,7 +177,7 @@ impl Printer<'_> {
         for reason in &self.reasons {
             head += &format!(" {:>1$}", reason.name(), columns_of(*reason));
         }
-        head + &format!(" {:>7}", "other")
+        head + &format!(" {:>7}", if self.reasons.is_empty() { "waits" } else { "other" })
     }
 
     fn cells(&self, times: &Times, whole_ns: u64) -> String {
@@ -189,14 +203,17 @@ impl Printer<'_> {
             let whole = self.base_ns(&row.times);
             let idle = format!("{:.1}%", pct(row.times.idle_ns, row.times.total_ns()));
             let name = row.label();
-            let name = harmless(&name);
-            writeln!(out, "{}  {idle:>7}  {name} {}", self.cells(&row.times, whole), row.tid)?;
+            let tid = row.tid.to_string();
+            let room = self.opts.names_width.saturating_sub(self.before_name(true) + tid.len() + 1);
+            let name = cut(&harmless(&name), room.max(1));
+            writeln!(out, "{}  {idle:>7}  {name} {tid}", self.cells(&row.times, whole))?;
         }
         let more = busy.iter().skip(self.opts.rows).map(|row| self.base_ns(&row.times));
         writeln_more(out, more, ["thread", "threads"])?;
         let groups = idle_groups(&idle);
         for group in groups.iter().take(self.opts.rows) {
-            writeln!(out, "{}", paint(&idle_line(group), Paint::Dim, self.opts.colour))?;
+            let line = cut(&idle_line(group), self.opts.names_width.max(60));
+            writeln!(out, "{}", paint(&line, Paint::Dim, self.opts.colour))?;
         }
         let more = groups.iter().skip(self.opts.rows).map(|group| group.idle_ns);
         writeln_more(out, more, ["idle thread name", "idle thread names"])
@@ -227,8 +244,7 @@ impl Printer<'_> {
     fn function(&self, row: &FunctionRow) -> String {
         let dso = if row.dso.is_empty() { String::new() } else { format!("  {}", row.dso) };
         let text = format!("{}{dso}", row.name);
-        let numbers = NUMBERS + self.reasons.iter().map(|r| columns_of(*r) + 1).sum::<usize>() + 2;
-        cut(&harmless(&text), self.opts.names_width.saturating_sub(numbers).max(NAME))
+        cut(&harmless(&text), self.opts.names_width.saturating_sub(self.before_name(false)).max(1))
     }
 
     fn histograms(&self, out: &mut dyn Write) -> io::Result<()> {

@@ -52,7 +52,7 @@ impl Printer<'_> {
             let (total, max) = (duration_ns(total_ns), brief_ns(lengths.max_ns()));
             let count = grouped(lengths.count());
             let line = format!("{total:>10} {count:>8} {p50:>9} {p99:>9} {max:>9}  {}", harmless(&what));
-            writeln!(out, "{}", cut(&line, self.opts.names_width.max(80)))?;
+            writeln!(out, "{}", cut(&line, self.opts.names_width.max(60)))?;
         }
         match rows.len() {
             0 => Ok(()),
@@ -67,7 +67,7 @@ impl Printer<'_> {
         self.heading(out, "LONGEST WAITS")?;
         self.wall.longest.iter().try_for_each(|wait| {
             let line = self.long_wait(wait);
-            writeln!(out, "{}", cut(&harmless(&line), self.opts.names_width.max(100)))
+            writeln!(out, "{}", cut(&harmless(&line), self.opts.names_width.max(60)))
         })
     }
 
