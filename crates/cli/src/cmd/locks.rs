@@ -4,7 +4,7 @@ use crate::reading::damage;
 use crate::reading::wall::{self, WaitArgs};
 use crate::text::wall::place;
 use crate::{reading::load, terminal::out};
-use display::fit::cut;
+use display::fit::{cut, hang};
 use display::number::{count_of, duration_ns, grouped};
 use display::term;
 use exchange::{foreign::json_lines, rows};
@@ -99,8 +99,7 @@ fn write_row(
 ) -> std::io::Result<()> {
     let line = |text: String| cut(&out::harmless(&text), term::names_width().max(60));
     writeln!(out, "{}", line(format!("{:>10}  {}", duration_ns(row.wait_ns), what(profile, row, name))))?;
-    writeln!(
-        out,
+    let lengths = format!(
         "{:>10}  {} of {}: p50 {}, p99 {}, longest {}",
         "",
         count_of(row.lengths.count(), "wait", "waits"),
@@ -108,7 +107,8 @@ fn write_row(
         duration_ns(row.lengths.percentile_ns(50.0)),
         duration_ns(row.lengths.percentile_ns(99.0)),
         duration_ns(row.lengths.max_ns()),
-    )?;
+    );
+    writeln!(out, "{}", hang(&lengths, 12, term::names_width().max(60)))?;
     if let Some(callsite) = row.place {
         writeln!(out, "{}", line(format!("{:>10}  waiting in   {}", "", place(profile, callsite))))?;
     }

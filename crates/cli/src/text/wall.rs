@@ -69,6 +69,10 @@ const NUMBERS: usize = 9 + 3 * 8 + 8;
 const SHARE: usize = 7;
 /// Columns a function's name should have at least.
 const NAME: usize = 20;
+/// Columns a thread's name has at least.
+const THREAD_NAME: usize = 8;
+/// Columns from which threads have their idle time.
+const ROOM_FOR_IDLE: usize = 72;
 /// Columns of a list's title, before the text that explains it.
 const TITLE: usize = 13;
 
@@ -196,7 +200,10 @@ impl Printer<'_> {
 
     fn threads(&self, out: &mut dyn Write) -> io::Result<()> {
         self.heading(out, "THREADS      share of each thread's own time")?;
-        writeln!(out, "{}  {:>7}  thread", self.columns(), "idle")?;
+        // A narrow terminal has room for names or for idle time; that of threads which are shown is mostly 0.
+        let has_idle = self.opts.with_idle || self.opts.names_width >= ROOM_FOR_IDLE;
+        let idle_cell = |text: &str| if has_idle { format!("  {text:>7}") } else { String::new() };
+        writeln!(out, "{}{}  thread", self.columns(), idle_cell("idle"))?;
         let (idle, busy): (Vec<&ThreadRow>, Vec<&ThreadRow>) =
             self.wall.threads.iter().partition(|row| row.is_idle() && !self.opts.with_idle);
         for row in busy.iter().take(self.opts.rows) {
@@ -204,9 +211,9 @@ impl Printer<'_> {
             let idle = format!("{:.1}%", pct(row.times.idle_ns, row.times.total_ns()));
             let name = row.label();
             let tid = row.tid.to_string();
-            let room = self.opts.names_width.saturating_sub(self.before_name(true) + tid.len() + 1);
-            let name = cut(&harmless(&name), room.max(1));
-            writeln!(out, "{}  {idle:>7}  {name} {tid}", self.cells(&row.times, whole))?;
+            let room = self.opts.names_width.saturating_sub(self.before_name(has_idle) + tid.len() + 1);
+            let name = cut(&harmless(&name), room.max(THREAD_NAME));
+            writeln!(out, "{}{}  {name} {tid}", self.cells(&row.times, whole), idle_cell(&idle))?;
         }
         let more = busy.iter().skip(self.opts.rows).map(|row| self.base_ns(&row.times));
         writeln_more(out, more, ["thread", "threads"])?;
@@ -249,7 +256,7 @@ impl Printer<'_> {
 
     fn histograms(&self, out: &mut dyn Write) -> io::Result<()> {
         self.heading(out, "WAITS        how long each took")?;
-        writeln!(out, "{:>9} {:>10} {:>10} {:>10} {:>10}", "count", "mean", "p50", "p99", "max")?;
+        writeln!(out, "{:>9} {:>8} {:>8} {:>8} {:>8}", "count", "mean", "p50", "p99", "max")?;
         let mut row = |name: &str, histogram: &Histogram| -> io::Result<()> {
             if histogram.count() == 0 {
                 return Ok(());
@@ -257,9 +264,9 @@ impl Printer<'_> {
             let [p50, p99] = [50.0, 99.0].map(|pct| duration_ns(histogram.percentile_ns(pct)));
             let (mean, max) = (duration_ns(histogram.mean_ns()), duration_ns(histogram.max_ns()));
             let count = grouped(histogram.count());
-            writeln!(out, "{count:>9} {mean:>10} {p50:>10} {p99:>10} {max:>10}  {name}")
+            writeln!(out, "{count:>9} {mean:>8} {p50:>8} {p99:>8} {max:>8}  {name}")
         };
-        row("run queue (woken, no CPU yet)", &self.wall.run_queue)?;
+        row("run queue", &self.wall.run_queue)?;
         self.wall.waits.iter().try_for_each(|(reason, histogram)| row(reason.name(), histogram))
     }
 
