@@ -6,7 +6,7 @@
 mod blame;
 mod wall;
 
-pub use blame::blame;
+pub use blame::{blame, critical_path};
 pub use wall::{locks, wall};
 
 use profile::profile::{Profile, Sums};

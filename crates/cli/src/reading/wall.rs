@@ -181,7 +181,7 @@ pub fn report_critical(
         return Err(no_times(input));
     }
     let view = FollowedView {
-        json: &|| critical::to_json(profile, &found),
+        json: &|| rows::critical_path(profile, &found),
         text: &|out, opts| critical::write(out, profile, &found, opts),
     };
     view.print(args, form)

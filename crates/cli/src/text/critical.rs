@@ -1,14 +1,11 @@
-//! The critical path as text and JSON.
+//! The critical path as text.
 
 use super::blame::{Amounts, BlameTextOpts, place_words, state_words, thread_name};
 use crate::terminal::out::harmless;
 use display::fit::hang;
 use display::number::{count_of, duration_ns};
 use profile::Profile;
-use profile::view::blame::{
-    BlameEnd, BlamedFunction, CriticalPath, CriticalPiece, blamed_functions, causes, end_function,
-};
-use serde_json::{Value, json};
+use profile::view::blame::{CriticalPath, CriticalPiece, blamed_functions, causes, end_function};
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
@@ -91,37 +88,4 @@ impl Printer<'_> {
 
 fn begin_ns(path: &CriticalPath) -> u64 {
     path.pieces.first().map_or(0, |piece| piece.from_ns)
-}
-
-/// All pieces; times in ns since the path's begin.
-#[must_use]
-pub fn to_json(profile: &Profile, path: &CriticalPath) -> Value {
-    let begin = begin_ns(path);
-    let piece = |piece: &CriticalPiece| {
-        let (function, line) = end_function(profile, piece.callsite, &piece.state);
-        json!({
-            "thread": thread_name(profile, piece.task), "tid": profile.task(piece.task).tid,
-            "state": state_words(profile, &piece.state.without_name()), "target": piece.state.name(), "function": function, "line": line,
-            "from_ns": piece.from_ns - begin, "to_ns": piece.to_ns - begin,
-        })
-    };
-    let total = path.parts.total_ns.max(1) as f64;
-    let function = |row: &BlamedFunction| {
-        json!({"thread": row.thread, "function": row.function, "ns": row.ns,
-            "bound": row.ns as f64 / total})
-    };
-    let part = |row: &profile::view::blame::BlameCause| {
-        json!({"ns": row.ns, "thread": row.thread, "function": row.function, "line": row.line,
-            "state": state_words(profile, &row.end.without_name()), "target": row.end.name(),
-            "lacks_evidence": row.end.lacks_evidence()})
-    };
-    json!({
-        "total_ns": path.parts.total_ns,
-        "parallelism": path.parallelism,
-        "functions": blamed_functions(profile, &path.parts).iter().map(function).collect::<Vec<_>>(),
-        "parts": causes(profile, &path.parts).iter().map(part).collect::<Vec<_>>(),
-        "pieces": path.pieces.iter().map(piece).collect::<Vec<_>>(),
-        "unborn_ns": path.pieces.iter().filter(|piece| piece.state == BlameEnd::Unborn)
-            .map(|piece| piece.to_ns - piece.from_ns).sum::<u64>(),
-    })
 }
