@@ -60,7 +60,7 @@ pub fn miri(repo: &Repo) -> Result<Score> {
     let mut command = Command::new("rustup");
     command.args(["run", "nightly", "cargo", "miri", "test", "--quiet", "--package", "tracer", "--lib"]);
     command.current_dir(&repo.root).env("CARGO_TARGET_DIR", repo.target().join("miri"));
-    // What a thread maps is the process's; addresses on stacks are numbers.
+    // A thread's mappings are the process's; addresses on stacks are numbers.
     command.env("MIRIFLAGS", "-Zmiri-ignore-leaks -Zmiri-permissive-provenance");
     command.env_remove("RUSTC").env_remove("CARGO").env_remove("RUSTUP_TOOLCHAIN");
     Ok(Score::of(process::passed_on(&mut command, LIMIT)?))

@@ -37,7 +37,7 @@ const LIMIT: Duration = Duration::from_secs(120);
 /// How much of the longest comparisons is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effort {
-    /// What a change has to wait for.
+    /// Prerequisite of a change.
     Gate,
     /// All.
     Whole,
@@ -165,7 +165,7 @@ fn try_cases_again(repo: &Repo, part: &mut PartScore, effort: Effort) -> Result<
         let mut cases = recorded(repo);
         recordings::make(&pair, &mut cases, Some(&name))?;
         cases.retain(|case| case.name == name);
-        // What can't be recorded again has failed.
+        // Subjects that can't be recorded again have failed.
         if !cases.is_empty() {
             part.score -= score;
             part.score += compare_all(&pair, *comparison, &cases).score;

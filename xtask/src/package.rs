@@ -1,4 +1,4 @@
-//! What people install: a static program, a tarball and a Debian package, with manual pages and completions.
+//! Packages that people install: a static program, a tarball and a Debian package, with manual pages and completions.
 //!
 //! Two builds of one commit have the same bytes: paths of this machine are left out, and times are the commit's.
 
@@ -26,7 +26,7 @@ const PACKED_POINTERS: &str = "link-arg=-Wl,-z,pack-relative-relocs";
 /// Functions with the same code are one. The compiler's own linker can do that, which it uses on this processor.
 const EQUAL_CODE_ONCE: &str = "link-arg=-Wl,--icf=all";
 
-/// What is packaged.
+/// Parts to package.
 struct Release {
     /// As in the workspace's manifest.
     version: String,
@@ -55,7 +55,7 @@ impl Release {
         format!("tally-{}-{}-linux", self.version, std::env::consts::ARCH)
     }
 
-    /// What `tally --version` prints after the name.
+    /// Output of `tally --version` after the name.
     fn build(&self) -> String {
         let library = if self.target.ends_with("musl") { "musl" } else { "glibc" };
         let parts = [&self.commit, std::env::consts::ARCH, &format!("static {library}")];
@@ -155,7 +155,7 @@ fn version(repo: &Repo) -> Result<String> {
     version.map(str::to_owned).context("Cargo.toml has no version of the workspace")
 }
 
-/// What git prints; empty if it can't.
+/// Output of git; empty if it can't.
 fn git(repo: &Repo, args: &[&str]) -> String {
     let found = process::capture(Command::new("git").args(args).current_dir(&repo.root), TOOL_LIMIT);
     found.ok().filter(process::Finished::ok).map(|found| found.text().trim().to_owned()).unwrap_or_default()

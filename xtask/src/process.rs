@@ -36,9 +36,9 @@ fn time_until(deadline: Option<Instant>, name: &str, limit: Duration) -> Result<
 pub struct Finished {
     /// Exit status; that of `SIGKILL` if it ran out of time.
     pub status: ExitStatus,
-    /// Its whole standard output.
+    /// Whole standard output.
     pub stdout: Vec<u8>,
-    /// Its whole standard error.
+    /// Whole standard error.
     pub stderr: Vec<u8>,
     /// Whether the limit ended it.
     pub timed_out: bool,

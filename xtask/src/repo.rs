@@ -14,7 +14,7 @@ pub struct Repo {
 pub struct File {
     /// Path from the root, with `/`.
     pub path: String,
-    /// Its whole text.
+    /// Whole text.
     pub text: String,
 }
 

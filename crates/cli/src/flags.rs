@@ -46,18 +46,19 @@ pub struct Flags {
     /// Names of functions with their template arguments, where these are left out
     #[arg(long, global = true)]
     pub full_names: bool,
-    /// What to do.
+    /// Command to run.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// The version; of an optimized build also the commit, of a packaged program (`cargo xtask package`) machine and C library.
+/// The version; of an optimized build also the commit, of a packaged program (`cargo xtask package`) machine and C
+/// library.
 const VERSION: &str = match option_env!("TALLY_BUILD") {
     Some(build) => build,
     None => env!("CARGO_PKG_VERSION"),
 };
 
-/// What `tally --version` prints, without the line end: the version, and the features that depend on the processor.
+/// Output of `tally --version`, without the line end: the version, and the features that depend on the processor.
 pub fn version_line() -> String {
     let features =
         [("bpf", true), ("calls", PreloadedTracer::is_there()), ("timers", !recording::TIMERS.is_empty())];

@@ -30,12 +30,12 @@ pub struct Judgement {
     pub samples: u64,
 }
 
-/// What the machine did while the target ran.
+/// State of the machine while the target ran.
 #[derive(Debug)]
 pub struct MachineChange {
-    /// Its counters.
+    /// Counters.
     pub change: SystemChange,
-    /// Its disks' requests, if there were some to look at.
+    /// Disks' requests, if there were some to look at.
     pub disks: Option<DiskState>,
 }
 
@@ -71,7 +71,7 @@ pub fn judge(profile: &Profile, summary: &RunSummary, machine: &MachineChange, t
 
 /// Why a run of `wall_ns` is not judged at all; `None` if it is.
 fn withheld(profile: &Profile, view: &Wall, wall_ns: u64) -> Option<String> {
-    /// What a process does in this time is to begin and to end.
+    /// Shorter runs are mostly the begin and end of a process.
     const LEAST_WALL_NS: u64 = 10_000_000;
     if view.wall_ns < LEAST_WALL_NS {
         return Some(format!("it ran for only {}", duration_ns(wall_ns)));
@@ -80,7 +80,7 @@ fn withheld(profile: &Profile, view: &Wall, wall_ns: u64) -> Option<String> {
     (samples == 0).then(|| "no samples were taken".to_owned())
 }
 
-/// What was counted over the whole run.
+/// Counts over the whole run.
 fn add_counters(facts: &mut Facts, summary: &RunSummary) {
     let seconds = (summary.wall_ns as f64 / 1e9).max(1e-9);
     let rate = |name: &str| summary.counter(name).map_or(0.0, |counter| counter.value as f64 / seconds);

@@ -161,7 +161,8 @@ fn record(program: &Path, options: &[&str]) -> (Counts, Counts, String) {
     counted(program, command.arg("--").arg(program))
 }
 
-/// Has the program recorded so, into the folder next to it: what it counted itself, what the report counts, and the report.
+/// Has the program recorded so, into the folder next to it: what it counted itself, what the report counts, and the
+/// report.
 fn counted(program: &Path, recording: &mut Command) -> (Counts, Counts, String) {
     let ran = recording.output().expect("tally starts");
     assert!(ran.status.success(), "{}: {}", program.display(), String::from_utf8_lossy(&ran.stderr));
@@ -199,7 +200,7 @@ fn signals_exceptions_tail_calls_and_coroutines_are_counted_right() {
     }
 }
 
-/// Of the program storms: the counts are its own, but for calls of a signal's handler that were lost, and counted.
+/// Counts of the program storms: they are its own, but for calls of a signal's handler that were lost, and counted.
 fn assert_storms(name: &str, (wanted, mut got, text): (Counts, Counts, String)) {
     got.retain(|function, _| wanted.contains_key(function));
     let number = |part: &str| part.trim_end().strip_suffix(" lost")?.replace(',', "").parse().ok();

@@ -1,5 +1,5 @@
-//! Recording where the kernel gives no events: under docker's filter of system calls, with timers inside the program, or
-//! by short stops of threads that can have none.
+//! Recording where the kernel gives no events: under docker's filter of system calls, with timers inside the program,
+//! or by short stops of threads that can have none.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
@@ -55,7 +55,7 @@ fn open_folder(name: &str) -> PathBuf {
     folder
 }
 
-/// What tally prints about the folder's recording.
+/// Output of tally about the folder's recording.
 fn output_of(folder: &Path, args: &[&str]) -> String {
     let output = Command::new(TALLY).args(args).current_dir(folder).output().expect("tally runs");
     String::from_utf8_lossy(&output.stdout).into_owned()
@@ -92,7 +92,7 @@ impl Target {
         Self(child)
     }
 
-    /// What it printed, and its exit status.
+    /// Output, and its exit status.
     fn finish(mut self) -> (String, Option<i32>) {
         let mut printed = String::new();
         let mut stdout = self.0.stdout.take().expect("piped");
@@ -178,7 +178,7 @@ fn a_killed_tally_leaves_no_thread_stopped() {
     assert!(printed.contains("interrupted 0"), "{printed}");
 }
 
-/// What `undisturbed` does in each of its modes.
+/// Output of `undisturbed` in each of its modes.
 const MODES: [&str; 14] = [
     "prof",
     "timer",
@@ -347,7 +347,7 @@ fn a_python_thread_waits_in_the_function_that_sleeps() {
     assert!((part - 2.0 / 3.0).abs() < 0.08, "{part} of {rest} and {nap}: {folded}");
 }
 
-/// What `undisturbed prof` and its recorder print after `before`, in a mount namespace of their own; `None` if none can
+/// Output of `undisturbed prof` and its recorder after `before`, in a mount namespace of their own; `None` if none can
 /// be made here. `$TALLY`, `$RUN` (this filter) and `$PROGRAM` are in a folder that stays visible.
 fn in_namespace(name: &str, before: &str) -> Option<Output> {
     let folder = open_folder(name);

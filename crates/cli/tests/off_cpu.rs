@@ -60,7 +60,7 @@ fn output_of(command: Command) -> String {
     outputs_of(command).0
 }
 
-/// What it printed on both streams.
+/// Output on both streams.
 fn outputs_of(mut command: Command) -> (String, String) {
     let output = command.output().expect("it starts");
     let [printed, messages] =
@@ -78,7 +78,7 @@ fn wall_of(file: &Path) -> BTreeMap<String, u64> {
     stacks.map(|(stack, ns)| (stack.to_owned(), ns.parse().expect("ns"))).collect()
 }
 
-/// What was spent in this function and what it called.
+/// Time spent in this function and its callees.
 fn within(wall: &BTreeMap<String, u64>, function: &str) -> u64 {
     let holds = |stack: &str| stack.split(';').any(|frame| frame == function);
     wall.iter().filter(|(stack, _)| holds(stack)).map(|(_, ns)| ns).sum()
@@ -91,8 +91,8 @@ fn truth(text: &str) -> BTreeMap<String, u64> {
     pairs.collect()
 }
 
-/// Compares with the program's own clocks: they count the waits for a CPU too, however busy the machine is. Waits that end
-/// with a switch that the kernel hides belong to their call site as well.
+/// Compares with the program's own clocks: they count the waits for a CPU too, however busy the machine is. Waits that
+/// end with a switch that the kernel hides belong to their call site as well.
 fn check_split(wall: &BTreeMap<String, u64>, messages: &str, truth: &BTreeMap<String, u64>, percent: u64) {
     for (function, name) in [("busy", "busy_ns"), ("nap", "nap_ns"), ("wait_for_lock", "wait_ns")] {
         let (found, truth) = (within(wall, function), truth[name]);

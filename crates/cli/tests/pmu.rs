@@ -75,7 +75,7 @@ fn recording(
     path
 }
 
-/// What `tally` prints of a recording, without blanks at the ends of lines.
+/// Output of `tally` about a recording, without blanks at the ends of lines.
 fn printed(args: &[&str], path: &Path) -> Vec<String> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tally"));
     let output = command.args(args).arg("-i").arg(path).env("TERM", "dumb").output().expect("it starts");

@@ -55,7 +55,7 @@ fn lists(text: &str) -> Lists {
     lists
 }
 
-/// What perf makes of the recording; `None` without a perf that can decode.
+/// perf's output for the recording; `None` without a perf that can decode.
 fn lists_of_perf(data: &Path) -> Option<Lists> {
     let fields = "-F-event,-period,+addr,-comm,+flags,-dso,-sym,-symoff";
     let output =
@@ -211,7 +211,7 @@ fn calls_lost(data: &Path, truth: &Lists) -> usize {
         let before = wanted.iter().zip(got).take_while(|(a, b)| a == b).count();
         let behind = wanted.iter().rev().zip(got.iter().rev()).take_while(|(a, b)| a == b).count();
         assert!(before > 0 && behind > 0, "{before} and {behind} of {} are right", got.len());
-        // What is wrong is at most what the damaged bytes themselves could mean.
+        // Errors are at most what the damaged bytes themselves could mean.
         assert!(before + behind + 100 >= got.len(), "{before} and {behind} of {} are right", got.len());
         lost += wanted.len().saturating_sub(got.len());
     }

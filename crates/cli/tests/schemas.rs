@@ -8,7 +8,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// What the program prints about a recording.
+/// Output of the program about a recording.
 fn printed(recording: &str, args: &[&str]) -> Value {
     let file = root().join(recording);
     let output = Command::new(env!("CARGO_BIN_EXE_tally")).args(args).arg("-i").arg(file).output();
@@ -22,8 +22,8 @@ fn schema(view: &str) -> Value {
     serde_json::from_slice(&text).expect("JSON")
 }
 
-/// Where `value` does not fit `schema`, one of those of `whole`. Only the keywords that our schemas use are known; others
-/// are faults.
+/// Where `value` does not fit `schema`, one of those of `whole`. Only the keywords that our schemas use are known;
+/// others are faults.
 fn faults(value: &Value, schema: &Value, whole: &Value, at: &str, found: &mut Vec<String>) {
     for (keyword, of) in schema.as_object().expect("a schema is an object") {
         let fits = match keyword.as_str() {

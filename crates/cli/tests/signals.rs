@@ -1,5 +1,5 @@
-//! What ends a recording from outside: for each recorder and each signal the file is good, the command is ended, processes
-//! that tally attached to live on, and no process or temporary file is left.
+//! Ends of a recording from outside: for each recorder and each signal the file is good, the command is ended,
+//! processes that tally attached to live on, and no process or temporary file is left.
 
 use std::fs;
 use std::io::Read;

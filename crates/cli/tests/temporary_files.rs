@@ -154,7 +154,7 @@ fn the_recorder_follows_no_link_in_its_folder() {
     if !built.is_ok_and(|built| built.success()) {
         return println!("skipped: no gcc that knows -fpatchable-function-entry");
     }
-    // What the recorder makes of the list of functions, which is first a link and then a file.
+    // The recorder's list of functions, which is first a link and then a file.
     let output = shared.run(
         "$TALLY calls record -q --no-switches -o calls ./program || exit 1
          mv calls/sleds list && ln -s ../list calls/sleds

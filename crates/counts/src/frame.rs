@@ -1,10 +1,10 @@
-//! What there is to print: events × places of one run, several runs, or one interval.
+//! Table to print: events × places of one run, several runs, or one interval.
 
 use perfdata::{Attr, AttrFlags, abi};
 
 use super::series::Series;
 
-/// What the printers need to know of an event.
+/// Facts about an event for the printers.
 #[derive(Debug, Clone)]
 pub struct EventInfo {
     /// As perf names it, `:u` added where the kernel allowed user mode only.
@@ -13,7 +13,7 @@ pub struct EventInfo {
     pub unit: String,
     /// Factor from count to printed value.
     pub scale: f64,
-    /// What it counts, for the metrics that relate it to others.
+    /// Quantity it counts, for the metrics that relate it to others.
     pub role: CountRole,
     /// The cgroup it counts in; only events of the same are related to each other.
     pub cgroup: Option<String>,
@@ -37,7 +37,7 @@ pub enum CountRole {
 }
 
 impl EventInfo {
-    /// What the printers need of an event of the kernel's of which no more is known.
+    /// Facts for the printers about a kernel event of which no more is known.
     pub fn of_attr(name: String, attr: &Attr) -> Self {
         let modes = AttrFlags::EXCLUDE_USER
             | AttrFlags::EXCLUDE_KERNEL
@@ -92,7 +92,7 @@ impl Cell {
     }
 }
 
-/// What readings are summed up by.
+/// Grouping of readings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Aggregation {
     /// Everything.
@@ -158,8 +158,8 @@ pub struct CountFrame<'a> {
 }
 
 impl CountFrame<'_> {
-    /// (block, event) in the order of printing: CPU by CPU within an event, threads so as well, in falling order of their
-    /// counts; otherwise unit by unit.
+    /// (block, event) in the order of printing: CPU by CPU within an event, threads so as well, in falling order of
+    /// their counts; otherwise unit by unit.
     pub fn order(&self) -> Vec<(usize, usize)> {
         let (blocks, events) = (self.blocks.len(), self.events.len());
         match self.by {

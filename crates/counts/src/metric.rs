@@ -1,4 +1,4 @@
-//! What a count means besides the others: GHz, insn per cycle, % of branches, per second.
+//! Metrics of a count in relation to others: GHz, insn per cycle, % of branches, per second.
 //
 // The words, the number formats and the choice of the other event are perf's.
 

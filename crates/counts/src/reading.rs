@@ -1,4 +1,4 @@
-//! What a counter shows, and where it counts.
+//! Reading of a counter, and where it counts.
 
 /// One tid and one CPU to count on; at least one of them is set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -30,7 +30,7 @@ pub struct Reread {
     pub runs: Vec<CountedRun>,
     /// They are intervals.
     pub has_intervals: bool,
-    /// What of the file is damaged.
+    /// Damaged parts of the file.
     pub problems: Vec<perfdata::Error>,
 }
 
@@ -191,7 +191,7 @@ fn cpu_place(topology: Option<&CpuTopology>, cpu: u32) -> CpuPlace {
     })
 }
 
-/// What perf's number of an aggregation means in files of version `version`: 6.5 put "cache" between die and core.
+/// Meaning of perf's number of an aggregation in files of version `version`: 6.5 put "cache" between die and core.
 #[must_use]
 pub fn aggregation_of(number: u64, version: Option<&str>) -> Aggregation {
     let part = |part: Option<&str>| part.and_then(|text| text.parse::<u32>().ok());

@@ -1,4 +1,4 @@
-//! What was counted in one run or interval.
+//! Counts of one run or interval.
 
 use crate::frame::EventInfo;
 use crate::reading::CountPlace;

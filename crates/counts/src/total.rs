@@ -6,7 +6,7 @@ use super::frame::{Aggregation, Block, Cell, Count, CountKey};
 use super::series::Series;
 use crate::reading::{CountPlace, CpuPlace, Reading, Support};
 
-/// What was read of one event.
+/// Readings of one event.
 #[derive(Debug, Clone)]
 pub struct EventReadings {
     /// Whether the machine has it.

@@ -33,7 +33,7 @@ impl ChangeColumns {
         self.head().chars().count()
     }
 
-    /// Their heads.
+    /// Heads.
     pub fn head(self) -> String {
         self.line("Calls/s", &format!("{:>7} {:BAR$} ", "Time", ""), "p99 trend")
     }

@@ -2,7 +2,7 @@
 //!
 //! docs/palette.md describes them; `web/src/palette.ts` has the same for the page, and a test compares both.
 
-/// What a thread did, as far as colours tell it apart.
+/// State of a thread, as far as colours distinguish it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StateClass {
     /// On a CPU.
@@ -56,7 +56,7 @@ impl StateClass {
         }
     }
 
-    /// Its letter, where there is no colour.
+    /// Letter, where there is no colour.
     #[must_use]
     pub fn letter(self) -> char {
         match self {
@@ -72,7 +72,7 @@ impl StateClass {
         }
     }
 
-    /// Its colour on a light ground.
+    /// Colour on a light ground.
     #[must_use]
     pub fn light(self) -> &'static str {
         match self {

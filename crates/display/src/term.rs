@@ -1,4 +1,4 @@
-//! What the terminal is: its width, its characters, and whether it wants colours.
+//! Properties of the terminal: its width, its characters, and whether it wants colours.
 
 use crate::palette::StateClass;
 use std::io::IsTerminal;
@@ -124,18 +124,19 @@ pub fn height() -> usize {
     asked.or_else(size).filter(|&lines| lines > 0).unwrap_or(24)
 }
 
-/// `None` without a terminal. `crossterm::terminal::size` would then start the program `tput`, which takes milliseconds and
-/// knows no more.
+/// `None` without a terminal. `crossterm::terminal::size` would then start the program `tput`, which takes
+/// milliseconds and knows no more.
 fn terminal_size() -> Option<crossterm::terminal::WindowSize> {
     crossterm::terminal::window_size().ok()
 }
 
-/// How text is painted: a colour of the small set that reads well on dark and light grounds, or a state's of the palette.
+/// How text is painted: a colour of the small set that reads well on dark and light grounds, or a state's of the
+/// palette.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Paint {
     /// Headings.
     Bold,
-    /// What matters less.
+    /// Style of less important text.
     Dim,
     /// Hot: most of the time is here.
     Red,

@@ -98,7 +98,7 @@ pub(crate) fn refuse(file: Option<&Path>, section: &str) {
     }
 }
 
-/// What was refused since the program began, by file.
+/// Refusals since the program began, by file.
 pub fn refusals() -> Vec<Refusal> {
     REFUSALS.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
 }

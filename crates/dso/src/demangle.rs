@@ -206,8 +206,8 @@ fn limited(args: &std::fmt::Arguments<'_>) -> String {
     out.0
 }
 
-/// A function's name without what follows in brackets after it: `f(int) const` as `f`, Python's `parse (app.py)` as `parse`.
-/// Lambdas and `operator()` keep their name.
+/// A function's name without what follows in brackets after it: `f(int) const` as `f`, Python's `parse (app.py)` as
+/// `parse`. Lambdas and `operator()` keep their name.
 #[must_use]
 pub fn without_parameters(name: &str) -> &str {
     let trimmed = name.trim_end_matches(" const");
@@ -288,7 +288,7 @@ mod tests {
         ("std::basic_iostream<char, std::char_traits<char> >", "std::iostream"),
     ];
 
-    /// What cpp_demangle and binutils print differently, after a look at each kind.
+    /// Accepted differences between cpp_demangle and binutils, after a look at each kind.
     const EXPLAINED_PER_MILLE: usize = 10;
 
     #[test]

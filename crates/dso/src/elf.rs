@@ -51,7 +51,7 @@ pub struct Segment {
 /// A section's header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ElfSection {
-    /// Its name, lossily UTF-8.
+    /// Name, lossily UTF-8.
     pub name: String,
     /// Stated addresses; empty for sections that are not loaded.
     pub svma: Range<u64>,
@@ -181,7 +181,7 @@ impl ObjectFile {
         self.entry
     }
 
-    /// Its build-id, `None` if it was linked without.
+    /// Build-id, `None` if it was linked without.
     pub fn build_id(&self) -> Option<&BuildId> {
         self.build_id.as_ref()
     }

@@ -33,7 +33,7 @@ pub enum Error {
     TooLarge {
         /// The section's name.
         name: String,
-        /// Its stated size.
+        /// Stated size.
         bytes: u64,
     },
     /// The DWARF is damaged at its root (damage in one unit costs only that unit).

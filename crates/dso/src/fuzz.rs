@@ -200,7 +200,7 @@ fn walk(object: &Arc<ObjectFile>, bytes: &[u8]) {
 mod tests {
     use super::*;
 
-    /// Its sections begin near the largest address.
+    /// Sections begin near the largest address.
     #[test]
     fn an_elf_file_at_the_end_of_all_addresses_is_read() {
         fuzz_elf(include_bytes!("../../../tests/hostile/elf_at_the_end_of_addresses"));

@@ -229,7 +229,7 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    /// Of code without a file: these are all its names.
+    /// All names of code without a file.
     pub fn of_table(table: SymbolTable) -> Self {
         Self {
             object: None,

@@ -50,7 +50,7 @@ pub enum Missing {
     OtherKernel,
     /// The kernel's code is not to be had: neither its vmlinux nor its memory.
     #[error(
-        "the kernel's code is not to be had (/proc/kcore takes root and CONFIG_PROC_KCORE; or give -k vmlinux)"
+        "the kernel's code is not readable (/proc/kcore needs root and CONFIG_PROC_KCORE; or give -k vmlinux)"
     )]
     NoKernelCode,
     /// JIT code is gone with its process; a perf-PID.map has names only.

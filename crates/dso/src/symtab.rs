@@ -86,7 +86,7 @@ impl SymbolTable {
         (head.starts_with(MAGIC) && bytes.len() == expected).then_some(Self { bytes, count, source })
     }
 
-    /// Its byte form.
+    /// Byte form.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }

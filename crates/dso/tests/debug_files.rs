@@ -202,7 +202,7 @@ fn names_left_in_gnu_debugdata_are_read() {
     assert!(address_of(&table, "hidden").is_some(), "{table:?}");
 }
 
-/// What objdump calls the stubs.
+/// objdump's names of the stubs.
 fn stubs_by_objdump(program: &Path) -> Vec<(u64, String)> {
     let mut objdump = Command::new("objdump");
     objdump.args(["-d", "-j", ".plt", "-j", ".plt.sec", "-j", ".plt.got"]).arg(program);

@@ -80,7 +80,7 @@ fn is_harmful_in_lines(c: char) -> bool {
     is_harmful(c) && c != '\n' && c != '\t'
 }
 
-/// What of an escape sequence reaches the terminal.
+/// Part of an escape sequence that reaches the terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LetsPass {
     /// Nothing.

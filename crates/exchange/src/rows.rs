@@ -1,5 +1,5 @@
-//! Rows of views for scripts, as JSON. Names of members and their meaning stay as they are while [`SCHEMA_VERSION`] does;
-//! members may be added.
+//! Rows of views for scripts, as JSON. Names of members and their meaning stay as they are while [`SCHEMA_VERSION`]
+//! does; members may be added.
 //
 // Layout: docs/formats/json.md.
 
@@ -13,7 +13,7 @@ use profile::profile::{Profile, Sums};
 use profile::view::report::{Report, ReportRow, ReportSection, SortValue};
 use serde_json::{Map, Value, json};
 
-/// Of all views with rows.
+/// Version of the JSON of all views with rows.
 pub const SCHEMA_VERSION: u32 = 1;
 
 /// A report's sections with at most `most` rows each (0: all), and what the others add up to.
@@ -62,7 +62,7 @@ fn row_value(profile: &Profile, section: &ReportSection, row: &ReportRow) -> Val
     Value::Object(members)
 }
 
-/// What a row is grouped by; null where samples have no such thing.
+/// Key that a row is grouped by; null where samples have no such thing.
 fn key_value(profile: &Profile, value: &SortValue) -> Value {
     let text = |id| profile.strings.of(id);
     match value {

@@ -150,7 +150,7 @@ pub enum Packet {
     Bip {
         /// Which.
         id: u8,
-        /// Its value.
+        /// Value.
         value: u64,
         /// 4 bytes instead of 8.
         short: bool,
@@ -164,7 +164,7 @@ pub enum Packet {
     Cfe {
         /// Which.
         kind: u8,
-        /// Its vector.
+        /// Vector.
         vector: u8,
         /// A FUP with its address follows.
         fup: bool,

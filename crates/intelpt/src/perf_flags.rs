@@ -1,4 +1,4 @@
-//! What perf calls the branch at an address.
+//! perf's name of the branch at an address.
 //
 // Source: linux v6.18 tools/perf/util/event.c sample_flags: the words, by kind of branch.
 

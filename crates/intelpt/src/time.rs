@@ -40,7 +40,7 @@ pub struct Time {
     /// Cycles and TSC when the last exact time was known: the ratio's base.
     base: Option<(u64, u64)>,
     ticks_per_cycle: f64,
-    /// What `now` answered since the last timing packet: most branches share a packet's time.
+    /// Answer of `now` since the last timing packet: most branches share a packet's time.
     stamp: Option<u64>,
     /// The TSC at the next MTC packet: until that comes, it is earlier.
     next_mtc: Option<u64>,

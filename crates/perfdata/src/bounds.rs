@@ -32,7 +32,7 @@ const OTHER_FOLD: u64 = 64;
 /// Records that need no justification; every further one takes a compressed byte at least, for its time alone.
 const FREE_RECORDS: u64 = 1 << 16;
 
-/// What came out of a file's compressed records by now.
+/// Bytes decompressed from the file's records so far.
 #[derive(Debug, Default)]
 pub(crate) struct Expansion {
     compressed: u64,

@@ -17,7 +17,7 @@ pub enum Error {
         what: &'static str,
         /// Where it begins.
         offset: u64,
-        /// Its size.
+        /// Size.
         needed: u64,
         /// Bytes left from there.
         have: u64,
@@ -27,7 +27,7 @@ pub enum Error {
     BadValue {
         /// Which value.
         what: &'static str,
-        /// Its offset.
+        /// Offset.
         offset: u64,
         /// The value found.
         value: u64,

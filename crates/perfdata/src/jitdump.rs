@@ -46,7 +46,7 @@ pub struct JitEvent<'a> {
     pub kind: JitKind<'a>,
 }
 
-/// What happened.
+/// Kind of record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JitKind<'a> {
     /// New code.
@@ -55,7 +55,7 @@ pub enum JitKind<'a> {
         addr: Avma,
         /// The function's name, as the runtime gave it.
         name: &'a [u8],
-        /// Its bytes.
+        /// Bytes.
         code: &'a [u8],
     },
     /// Code that was loaded moved to another address.

@@ -60,7 +60,7 @@ impl State {
         Self::Unknown,
     ];
 
-    /// Its number in payloads and in [`OffCpuTotals::total_ns`].
+    /// Number in payloads and in [`OffCpuTotals::total_ns`].
     #[must_use]
     pub fn code(self) -> u8 {
         self as u8
@@ -117,23 +117,23 @@ pub mod flag {
     pub const SUMS: u32 = 1024;
 }
 
-/// Who ended a wait, or ran instead of a preempted thread.
+/// Thread that ended a wait, or ran instead of a preempted thread.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OtherThread {
-    /// Its process; 0 = none or not visible.
+    /// Process; 0 = none or not visible.
     pub pid: u32,
     /// The thread; 0 = an interrupt, the idle task, or none.
     pub tid: u32,
-    /// Its kernel name.
+    /// Kernel name.
     pub comm: String,
-    /// Its stack at the wake-up, leaf first, with perf's context markers; empty if it was not taken.
+    /// Stack at the wake-up, leaf first, with perf's context markers; empty if it was not taken.
     pub chain: Vec<u64>,
 }
 
 /// The payload of `offcpu-time`, `runnable-time` and `preempted-time` samples.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OffCpuInterval {
-    /// What the thread was.
+    /// State of the thread.
     pub state: State,
     /// Bits of [`flag`].
     pub flags: u32,
@@ -167,7 +167,7 @@ pub struct OffCpuTotals {
     pub switches: u64,
     /// Bits of [`flag`].
     pub flags: u32,
-    /// Its last kernel name.
+    /// Last kernel name.
     pub comm: String,
     /// Number of `switches` at which it was preempted while runnable; 0 in older files without this field.
     pub preemptions: u32,

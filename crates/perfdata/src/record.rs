@@ -110,9 +110,9 @@ pub enum Record<'a> {
     HeaderAttr(HeaderAttr<'a>),
     /// Very old pipe mode: name of an event type number.
     HeaderEventType {
-        /// Its number.
+        /// Number.
         id: u64,
-        /// Its name.
+        /// Name.
         name: &'a [u8],
     },
     /// Pipe mode: tracing data (the bytes after the record).
@@ -147,7 +147,7 @@ pub enum Record<'a> {
     HeaderFeature {
         /// `HEADER_*` number.
         feature: u64,
-        /// Its section's bytes.
+        /// Section's bytes.
         data: &'a [u8],
     },
     /// zstd data of further records; [`crate::PerfData::visit`] hands out those records right after it.

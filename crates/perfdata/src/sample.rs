@@ -24,7 +24,7 @@ pub use machine::{SampleRegs, UserStack};
 pub use read::{GroupLayout, ReadGroup, ReadValue};
 pub use weight::Weight;
 
-/// What decides the layout of an event's samples; made from its [`Attr`].
+/// Facts that decide the layout of an event's samples; made from its [`Attr`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SampleFormat {
     /// `PERF_SAMPLE_*` bits.

@@ -50,7 +50,7 @@ pub fn id_of(raw: &[u8], endian: Endian) -> Option<u64> {
     endian.uint(raw.get(..2)?)
 }
 
-/// What a field holds.
+/// Type of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FieldKind {
     /// A number of `size` bytes.
@@ -68,9 +68,9 @@ pub enum FieldKind {
 /// A field of a payload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TracepointField {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Its C type, without the name.
+    /// C type, without the name.
     pub type_: String,
     /// Bytes from the payload's beginning.
     pub offset: usize,
@@ -78,7 +78,7 @@ pub struct TracepointField {
     pub size: usize,
     /// Whether its numbers are signed.
     pub signed: bool,
-    /// What it holds.
+    /// Type of its content.
     pub kind: FieldKind,
     /// Bytes of an element of an array, or of the data of a dynamic one.
     pub element_size: usize,
@@ -96,11 +96,11 @@ impl TracepointField {
 /// One tracepoint's format.
 #[derive(Debug, Clone)]
 pub struct Format {
-    /// Its system (`sched`).
+    /// System (`sched`).
     pub system: String,
-    /// Its name (`sched_switch`).
+    /// Name (`sched_switch`).
     pub name: String,
-    /// Its id: `attr.config`, and the payload's `common_type`.
+    /// Id: `attr.config`, and the payload's `common_type`.
     pub id: u64,
     /// All fields, the common ones first.
     pub fields: Vec<TracepointField>,

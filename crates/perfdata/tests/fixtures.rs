@@ -50,7 +50,7 @@ fn sample_values(s: &Sample<'_>) -> BTreeMap<&'static str, u64> {
     v
 }
 
-/// What one pass over a file sums up.
+/// Sums of one pass over a file.
 #[derive(Default)]
 struct Sums {
     counts: BTreeMap<u32, u64>,

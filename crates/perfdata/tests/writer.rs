@@ -217,7 +217,7 @@ fn temp(name: &str) -> PathBuf {
     std::env::temp_dir().join(format!("tally-writer-{}-{name}", std::process::id()))
 }
 
-/// What a perf command prints to stdout and stderr over a file.
+/// Output of a perf command over a file, on stdout and stderr.
 fn perf_says(args: &[&str], file: &Path) -> (String, String) {
     let output = Command::new("perf").args(args).arg("-i").arg(file).output().unwrap();
     assert!(output.status.success(), "perf {args:?}: {}", String::from_utf8_lossy(&output.stderr));

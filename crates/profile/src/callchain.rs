@@ -15,7 +15,7 @@ use perfdata::{ChainEntry, Context, CpuMode, Sample};
 /// A step of a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChainStep {
-    /// Whose code.
+    /// Owner of the code.
     pub mode: Mode,
     /// Where.
     pub addr: LookupAddr,

@@ -16,7 +16,7 @@ impl Grow for u64 {
 
 /// Numbers to be summed.
 pub trait GrownSum {
-    /// Their sum, or the largest number.
+    /// Sum, or the largest number.
     fn grown_sum(self) -> u64;
 }
 

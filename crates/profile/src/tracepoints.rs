@@ -1,4 +1,4 @@
-//! What the kernel's own tracepoints report, put together: requests to disks, waits for locks in the kernel, the
+//! The kernel's own tracepoints, put together: requests to disks, waits for locks in the kernel, the
 //! scheduler's events one by one.
 
 pub mod block_io;

@@ -152,7 +152,7 @@ fn remedy_of_exec(error: &io::Error) -> &'static str {
     match error.raw_os_error() {
         Some(libc::ENOENT) => "; is it spelled right and in PATH?",
         Some(libc::EACCES) => "; is it executable (chmod +x)?",
-        Some(libc::ENOEXEC) => "; it is no program (a script needs a #! line)",
+        Some(libc::ENOEXEC) => "; it is not a program (a script needs a #! line)",
         _ => "",
     }
 }

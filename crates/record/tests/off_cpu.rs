@@ -18,7 +18,7 @@ struct Sums {
     samples: u64,
     with_stack: u64,
     wakers: u64,
-    /// Of the sleeps that samples represent: of those whose waker is known.
+    /// Share of sampled sleeps whose waker is known.
     woken_ns: u64,
     /// By the sums of places: how many waits, and the longest.
     sleeps: u64,

@@ -69,7 +69,8 @@ pub struct SchedInterval<B, W> {
     pub ready_ns: u64,
     /// End, exclusive.
     pub end_ns: u64,
-    /// Who ended the wait: the waker; without a wake-up, the thread that took the CPU. `None` if neither is known.
+    /// Thread that ended the wait: the waker; without a wake-up, the thread that took the CPU. `None` if neither is
+    /// known.
     pub cause: Option<W>,
 }
 

@@ -1,4 +1,4 @@
-//! What share of a recording lacks names or lines, and how to get them.
+//! Share of a recording that lacks names or lines, and how to get them.
 
 mod debug_packages;
 

@@ -18,7 +18,7 @@ use std::borrow::Cow;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What distinguishes DSOs.
+/// Key that distinguishes DSOs.
 type Key = (DsoKind, String, Option<Vec<u8>>);
 
 /// The frames of each address asked for, or why it has none.
@@ -62,7 +62,7 @@ impl ObjectFiles {
         }
     }
 
-    /// Of the machine that `file` was recorded on. Looks and names by `names`.
+    /// Object files of the machine that `file` was recorded on. Looks and names by `names`.
     pub fn of_recording(file: &PerfData<'_>, names: &NameOpts) -> Self {
         let files = Self::new(names.search.clone());
         let loader = files.loader.of_kernel(kernel_of(file));
@@ -138,7 +138,7 @@ impl ObjectFiles {
                 let start = Some(dso.start_avma).filter(|&start| start != 0);
                 self.loader.load(&Wanted::KernelModule { name: unbracketed(&dso.short_name), start })
             }
-            // What runs at their addresses now may be another program: the recording has their names.
+            // Another program may run at their addresses now: the recording has their names.
             DsoKind::Bpf | DsoKind::Python => Err(Missing::NoFile),
             DsoKind::Vdso => self.loader.load(&Wanted::Vdso { build_id }),
             DsoKind::PerfMap { pid } => {
@@ -152,8 +152,8 @@ impl ObjectFiles {
     }
 }
 
-/// Who may name the code of process `pid`. Everybody can put a file into /tmp under the name of another's process. So:
-/// root, this user (the one who ran `sudo`, too), and the user of the process while it runs.
+/// Users who may name the code of process `pid`. Everybody can put a file into /tmp under the name of another's
+/// process. So: root, this user (the one who ran `sudo`, too), and the user of the process while it runs.
 fn perf_map_owners(pid: i32) -> Vec<u32> {
     let sudo = std::env::var("SUDO_UID").ok().and_then(|uid| uid.parse().ok());
     let own = dso::OwnRights::read().map(|rights| rights.user);
@@ -290,7 +290,8 @@ pub(crate) fn answer(profile: &mut Profile, batches: &[SymbolizeRequest], answer
     profile.settle_precise_paths();
 }
 
-/// First address and bytes of the function that .eh_frame, or else the calls in the code, put around `addr`, in the space of the DSO's frames.
+/// First address and bytes of the function that .eh_frame, or else the calls in the code, put around `addr`, in the
+/// space of the DSO's frames.
 pub fn function_around(dso: &Dso, file: &Loaded, info: &UnwindInfo, addr: u64) -> Option<(u64, u64)> {
     let svma = svma_of(dso, file, addr)?;
     let (start, end) = info.likely_function_range(svma)?;

@@ -12,29 +12,29 @@ use profile::source::Want;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// What is read of a recording.
+/// Parts of a recording to read.
 #[derive(Default)]
 pub struct LoadOpts {
-    /// What the session keeps.
+    /// Data that the session keeps.
     pub session: SessionOpts,
-    /// What is asked of the object files.
+    /// Requests to the object files.
     pub want: Want,
     /// Where names come from.
     pub names: NameOpts,
-    /// What code without a symbol is called.
+    /// Name of code without a symbol.
     pub unnamed: UnnamedCode,
 }
 
 /// A recording, read.
 #[derive(Default)]
 pub struct Recording {
-    /// What was recorded, aggregated and named.
+    /// A recording, aggregated and named.
     pub profile: Profile,
     /// The object files, open.
     pub files: Arc<ObjectFiles>,
     /// The file's header.
     pub features: Features,
-    /// What reading came across.
+    /// Findings while reading.
     pub diagnostics: perfdata::FileDiagnostics,
 }
 
@@ -52,7 +52,7 @@ pub struct ReadProgress<'r> {
 }
 
 impl ReadProgress<'_> {
-    /// What is read by now, with the names of its functions.
+    /// Part read by now, with the names of its functions.
     pub fn snapshot(&self) -> Recording {
         let mut profile = self.session.snapshot();
         name_all(&mut profile, self.files, Want::Names, self.unnamed);

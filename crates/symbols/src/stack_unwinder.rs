@@ -27,7 +27,7 @@ pub struct StackUnwinder<'a> {
     spaces: Mutex<FxHashMap<u64, Arc<AddressSpace>>>,
 }
 
-/// What each thread keeps between jobs.
+/// State that each thread keeps between jobs.
 struct Bench {
     unwinder: Unwinder,
     chain: Vec<Avma>,

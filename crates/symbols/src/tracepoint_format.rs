@@ -27,7 +27,7 @@ impl FileFormats {
         Self { raw: true, ..self }
     }
 
-    /// What the kernel would print.
+    /// Text that the kernel would print.
     fn printed(&self, event: usize, raw: &[u8]) -> Option<String> {
         let mut text = String::new();
         self.format(event)?.print(raw, &mut text);

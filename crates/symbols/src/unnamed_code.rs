@@ -11,10 +11,10 @@ use profile::table::{Dso, DsoKind};
 use rayon::prelude::*;
 use std::sync::Arc;
 
-/// What code without a symbol is called.
+/// Name of code without a symbol.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UnnamedCode {
-    /// Its addresses, as in perf's text.
+    /// Addresses, as in perf's text.
     #[default]
     Addresses,
     /// The function that .eh_frame puts around it (`function 0xcb4f00`); code of a JIT compiler is one row.
@@ -90,7 +90,7 @@ mod tests {
     const SOURCE: &str =
         "int hot(int n) { return n * 3 + 1; }\nint main(int argc, char **argv) { return hot(argc); }\n";
 
-    /// Its address and size as the linker wrote them, before they were stripped.
+    /// Address and size as the linker wrote them, before they were stripped.
     fn build(folder: &Path) -> Option<(u64, u64)> {
         std::fs::create_dir_all(folder).ok()?;
         std::fs::write(folder.join("t.c"), SOURCE).ok()?;

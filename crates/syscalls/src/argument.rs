@@ -110,7 +110,7 @@ impl ArgKind {
         })
     }
 
-    /// What is read of the memory it points to: how much, of which unit, at most how many bytes. `None` if nothing is.
+    /// Memory read at the pointer: how much, of which unit, at most how many bytes. `None` if nothing is.
     #[must_use]
     pub fn memory(&self, buffer_bytes: u16) -> Option<(CopyLength, u8, u16)> {
         Some(match *self {

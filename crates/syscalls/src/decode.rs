@@ -9,7 +9,7 @@ use crate::layout::{CallRecord, Copied};
 use crate::memory::{self, FileStat, PolledFd, TimeSpan};
 use std::fmt::Write as _;
 
-/// What a call is shown with besides its record.
+/// Context to show a call with, besides its record.
 #[derive(Debug)]
 pub struct CallContext<'a> {
     /// Names of descriptors.
@@ -18,7 +18,7 @@ pub struct CallContext<'a> {
     pub program: Option<&'a ExecProgram>,
 }
 
-/// What an exec runs.
+/// Program that an exec runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExecProgram {
     /// The file, as the caller named it.
@@ -167,7 +167,7 @@ fn write_program(kind: ArgKind, context: &CallContext<'_>, to: &mut String) {
     to.push(']');
 }
 
-/// What the argument points to; `None` if the bytes are not enough.
+/// Value the argument points to; `None` if the bytes are not enough.
 fn write_memory(
     shown: &ShownArgument<'_>,
     bytes: &[u8],

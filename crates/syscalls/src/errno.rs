@@ -26,7 +26,7 @@ pub fn of(ret: i64) -> Option<i64> {
     (-4095..0).contains(&ret).then_some(-ret)
 }
 
-/// Its name: `ENOENT`.
+/// Name: `ENOENT`.
 #[must_use]
 pub fn name(errno: i64) -> Option<&'static str> {
     let at = usize::try_from(errno).ok()?.checked_sub(1)?;
@@ -34,7 +34,7 @@ pub fn name(errno: i64) -> Option<&'static str> {
     NAMES.split_whitespace().nth(at).filter(|name| *name != "-").or_else(restart)
 }
 
-/// Its meaning: `No such file or directory`.
+/// Meaning: `No such file or directory`.
 #[must_use]
 pub fn meaning(errno: i64) -> String {
     if errno >= 512 {

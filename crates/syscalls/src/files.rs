@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// An open file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Descriptor {
-    /// Its path, or another name; `None` if it is not known.
+    /// Path, or another name; `None` if it is not known.
     pub name: Option<Arc<str>>,
     /// An exec closes it.
     pub closes_at_exec: bool,
@@ -27,7 +27,7 @@ pub type DescriptorLookup = fn(pid: u32, fd: i32) -> Descriptor;
 pub struct OpenFiles {
     lookup: DescriptorLookup,
     processes: HashMap<u32, HashMap<i32, Descriptor>>,
-    /// Of children that have not run yet, by their id in the initial pid namespace.
+    /// Files of children that have not run yet, by their id in the initial pid namespace.
     unborn: HashMap<u64, HashMap<i32, Descriptor>>,
 }
 
@@ -158,7 +158,7 @@ impl OpenFiles {
             "inotify_init1" => made(self, "inotify", args[0]),
             "signalfd" | "signalfd4" => made(self, "signalfd", args[3]),
             "memfd_create" => made(self, &format!("memfd:{}", path(record)), 0),
-            // What they made is asked for.
+            // The files they made are asked for.
             _ if matches!(signature.returns, ArgKind::Fd) => {
                 self.processes.entry(pid).or_default().remove(&(ret as i32));
             }

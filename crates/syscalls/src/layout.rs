@@ -55,11 +55,11 @@ pub struct CallRecord<'a> {
     pub start_ns: u64,
     /// When it returned, or the event happened.
     pub end_ns: u64,
-    /// What it returned: -4095 to -1 is an error.
+    /// Return value: -4095 to -1 is an error.
     pub ret: i64,
     /// The thread.
     pub tid: u32,
-    /// Its process.
+    /// Process.
     pub tgid: u32,
     /// Number of the system call.
     pub nr: u16,
@@ -182,7 +182,7 @@ impl CallCopy {
     }
 }
 
-/// What the kernel side does about one system call.
+/// Kernel side's actions at one system call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a bit of the kernel side's flags")]
 pub struct CallSpec {
@@ -225,7 +225,7 @@ impl CallSpec {
 pub struct SumKey {
     /// The thread.
     pub tid: u32,
-    /// Its process.
+    /// Process.
     pub tgid: u32,
     /// Number of the system call.
     pub nr: u16,
@@ -238,9 +238,9 @@ pub struct SumKey {
 pub struct CallSum {
     /// Calls.
     pub count: u64,
-    /// Of those, failed.
+    /// Failed calls among those.
     pub errors: u64,
-    /// Their time, ns.
+    /// Time, ns.
     pub total_ns: u64,
     /// The shortest, ns.
     pub min_ns: u64,

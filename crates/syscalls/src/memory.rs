@@ -42,7 +42,7 @@ pub struct TimeSpan {
     pub part: u64,
 }
 
-/// What is shown of a `struct stat`.
+/// Fields shown of a `struct stat`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileStat {
     /// Type and rights.
@@ -51,7 +51,7 @@ pub struct FileStat {
     pub size: i64,
 }
 
-/// What is shown of a `struct msghdr`.
+/// Fields shown of a `struct msghdr`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MessageHead {
     /// Number of vectors.
@@ -113,8 +113,8 @@ pub fn parse_epoll_events(bytes: &[u8]) -> Option<u32> {
     u32_at(bytes, 0)
 }
 
-/// Reads a `struct sockaddr`: `1.2.3.4:80`, `[::1]:80`, `/run/socket`, `@abstract`; `None` if it is cut or of an unknown
-/// family.
+/// Reads a `struct sockaddr`: `1.2.3.4:80`, `[::1]:80`, `/run/socket`, `@abstract`; `None` if it is cut or of an
+/// unknown family.
 //
 // Layout: sa_family u16; AF_INET: port u16 (big endian), address 4; AF_INET6: port u16, flowinfo u32, address 16;
 // AF_UNIX: a path, or 0 and a name; AF_NETLINK: pad u16, pid u32, groups u32.

@@ -49,14 +49,14 @@ const TRACKED: &[&str] = &[
     "execveat",
 ];
 
-/// What the arguments of one system call are.
+/// Arguments of one system call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallSignature {
-    /// Its name.
+    /// Name.
     pub name: &'static str,
-    /// Its arguments, in order.
+    /// Arguments, in order.
     pub arguments: Vec<ArgKind>,
-    /// What it returns.
+    /// Type of its result.
     pub returns: ArgKind,
 }
 
@@ -94,7 +94,7 @@ impl CallTable {
         all.filter_map(|(nr, signature)| Some((nr, signature.as_ref()?.name)))
     }
 
-    /// What the kernel side does about each: `is_wanted` decides by number; `buffer_bytes` of buffers are read.
+    /// Kernel side's actions at each: `is_wanted` decides by number; `buffer_bytes` of buffers are read.
     #[must_use]
     pub fn specs(&self, is_wanted: &dyn Fn(u16) -> bool, buffer_bytes: u16) -> Vec<CallSpec> {
         let of = |nr: u16| {

@@ -37,7 +37,7 @@ pub const SILENT: u64 = 4;
 /// Where a function returns to, and what its frame is known by.
 #[derive(Clone, Copy)]
 pub struct ReturnAddress {
-    /// Its address: on the stack, or where a register was saved.
+    /// Address: on the stack, or where a register was saved.
     pub place: *mut u64,
     /// [`OpenCall::slot`], of marks at most [`SIGNED`] and [`SIGNED_B`].
     pub slot: u64,

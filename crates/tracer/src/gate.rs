@@ -12,7 +12,7 @@ pub struct Gate {
     muted: u32,
 }
 
-/// What the rules of all functions mean for the beginning of a recording.
+/// Effect of all functions' rules at the beginning of a recording.
 #[derive(Clone, Copy, Debug)]
 pub struct GateStart {
     /// Some function has the rule `ONLY`.

@@ -5,7 +5,7 @@ use crate::layout::moved::Moved;
 use crate::layout::sleds;
 use crate::layout::values::{HEAD_BYTES, ITEM_BYTES, ValueItem, counts};
 
-/// What a stub of such a function hands over. The first two fields are known to the assembly by their offsets.
+/// Data that a stub of such a function hands over. The first two fields are known to the assembly by their offsets.
 #[repr(C)]
 pub struct Site {
     /// Where the function continues: its body after the sled, or the library's function (which the loader may
@@ -13,7 +13,7 @@ pub struct Site {
     pub target: u64,
     /// The address that represents it in events.
     pub addr: u64,
-    /// Its spec of values; null without one.
+    /// Spec of values; null without one.
     pub spec: *const u8,
     /// Bytes of all specs from there on.
     pub spec_bytes: usize,
@@ -40,7 +40,7 @@ impl Site {
         self.rules & rules != 0
     }
 
-    /// Its spec, and what follows.
+    /// Spec, and what follows.
     fn spec(&self) -> &'static [u8] {
         if self.has(sleds::VALUES) && !self.spec.is_null() {
             // SAFETY: the list that holds the specs is never unmapped, and so long.
@@ -60,7 +60,7 @@ impl Site {
         items.first_chunk().map(Moved::from_bytes)
     }
 
-    /// What to record of `which`.
+    /// Values to record of `which`.
     pub fn items(&self, which: ValueSpecs) -> impl Iterator<Item = ValueItem> + use<> {
         let bytes = self.spec();
         let (arguments, results) = counts(bytes);

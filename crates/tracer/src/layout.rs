@@ -186,7 +186,7 @@ pub enum RecordedEvent {
     Control {
         /// One of the `CONTROL_*` constants; unknown ones are to be counted and skipped.
         code: u32,
-        /// Its argument.
+        /// Argument.
         argument: u32,
     },
     /// Nothing was written here.
@@ -239,10 +239,10 @@ pub const fn control_word(code: u64, argument: u64) -> u64 {
     KIND_CONTROL << KIND_SHIFT | code << 32 | argument & 0xffff_ffff
 }
 
-/// Name of the file of two `u64`: the number of calls of threads that could make no file, and the errno why (0: none), which
-/// is also that of maps that could not be written. All processes of a recording add to it.
+/// Name of the file of two `u64`: the number of calls of threads that could make no file, and the errno why (0: none),
+/// which is also that of maps that could not be written. All processes of a recording add to it.
 pub const LOST_NAME: &str = "lost";
-/// Its bytes.
+/// Bytes.
 pub const LOST_BYTES: usize = 16;
 
 /// The environment variable that sets how recording begins: `only` (inside functions of `sleds::ONLY`), `off`,

@@ -45,7 +45,7 @@ const OFF: u32 = 2;
 /// No file could be made for it.
 const UNABLE: u32 = 3;
 
-/// What became of an entry.
+/// Outcome of an entry.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum EntryOutcome {
     /// It was written.

@@ -55,7 +55,7 @@ impl Line {
 /// The listing.
 pub struct Annotate {
     name: String,
-    /// What the shares are of, where they aren't of the samples that end in the function.
+    /// Base of the shares, where they aren't of the samples that end in the function.
     note: Option<CallTime>,
     lines: Vec<Line>,
     with_source: bool,
@@ -75,7 +75,7 @@ fn lanes_for(width: u16) -> usize {
 }
 
 impl Annotate {
-    /// Of `symbol` for the event shown.
+    /// Listing of `symbol` for the event shown.
     ///
     /// # Errors
     /// There is nothing to show.
@@ -94,7 +94,7 @@ impl Annotate {
         Self::of_function(data, function, &opts, &Sources::new(None))
     }
 
-    /// Of a function that no sample ends in: the shares are those of its calls.
+    /// Listing of a function that no sample ends in: the shares are those of its calls.
     fn of_calls(data: &Data, symbol: SymbolId) -> Result<Self, NoListing> {
         let (function, time) = annotate_calls(data.profile(), symbol).ok_or(NoListing::NoStack)?;
         let opts = ListingOpts { source: true, ..ListingOpts::default() };
@@ -103,7 +103,7 @@ impl Annotate {
         Ok(this)
     }
 
-    /// Of a function that was hit, for the event shown.
+    /// Listing of a function that was hit, for the event shown.
     ///
     /// # Errors
     /// There is nothing to show.
@@ -247,7 +247,7 @@ fn address_of(line: &Listed) -> Option<u64> {
     }
 }
 
-/// What a line's text and numbers depend on.
+/// Settings for a line's text and numbers.
 struct Of<'a> {
     event: usize,
     /// Period of the function.

@@ -1,4 +1,4 @@
-//! What the views show: the recording, the report of the moment, and the stacks as a tree.
+//! Data of the views: the recording, the report of the moment, and the stacks as a tree.
 
 use perfdata::text::harmless;
 use profile::profile::Profile;
@@ -168,7 +168,7 @@ impl Data {
         true
     }
 
-    /// What was zoomed into, outermost first.
+    /// Zoomed frames, outermost first.
     pub fn zoom_labels(&self) -> impl Iterator<Item = &str> {
         self.zooms.iter().map(|(_, label)| label.as_str())
     }

@@ -23,7 +23,7 @@ pub enum NoListing {
     #[error("this row has no function with a name")]
     NoFunction,
     /// Its name is that of something else.
-    #[error("it is no function: a state, a thread, or work of the kernel")]
+    #[error("it is not a function, but a state, a thread, or work of the kernel")]
     NotAFunction,
     /// It was only on stacks.
     #[error("no sample ends in this function; look at what it calls")]
@@ -39,7 +39,7 @@ pub enum NoListing {
     NoCode {
         /// The object file.
         file: String,
-        /// What is missing.
+        /// Missing thing.
         why: String,
     },
 }

@@ -16,7 +16,7 @@ use rows::Row;
 use std::sync::Arc;
 use symbols::Recording;
 
-/// What is shown.
+/// Rows shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Tab {
     Overview,
@@ -40,7 +40,7 @@ impl Tab {
     }
 }
 
-/// What the program has to do after a key.
+/// Request to the program after a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExplorerStep {
     /// Nothing.
@@ -56,7 +56,7 @@ pub enum ExplorerStep {
 /// Text of an explorer.
 #[derive(Clone, Debug, Default)]
 pub struct ExplorerText {
-    /// Whose time it is.
+    /// Threads whose time it is.
     pub title: String,
     /// The most important first.
     pub findings: Vec<ExplorerFinding>,
@@ -67,11 +67,11 @@ pub struct ExplorerText {
 pub struct ExplorerFinding {
     /// The rule's name: `lock-contention`.
     pub name: String,
-    /// What was found.
+    /// Claim of the finding.
     pub claim: String,
     /// More about it; may be empty.
     pub detail: String,
-    /// What to change; empty where nothing is known.
+    /// Remedy; empty where nothing is known.
     pub fix: String,
     /// All evidence as lines of text, the claim included.
     pub evidence: String,
@@ -166,7 +166,7 @@ impl Explorer {
         (self.rows, self.sandwich, self.mark) = (None, None, None);
     }
 
-    /// What is selected, in words.
+    /// Selection, in words.
     fn selection_words(&self) -> String {
         let Selection { span, threads, states, with_idle, focus } = &self.selection;
         let mut words = Vec::new();

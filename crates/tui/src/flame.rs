@@ -10,7 +10,7 @@ use ratatui::layout::Rect;
 
 /// A flame graph with a cursor.
 pub struct FlameView {
-    /// What fills the width.
+    /// Frame that fills the width.
     root: NodeId,
     layout: Layout,
     /// Position in the layout's cells.
@@ -25,7 +25,7 @@ pub struct FlameView {
 }
 
 impl FlameView {
-    /// Of all stacks of `tree`.
+    /// Flame graph of all stacks of `tree`.
     pub fn new(tree: &Tree) -> Self {
         Self::at(tree, Tree::ROOT, String::new())
     }

@@ -9,7 +9,7 @@ pub struct TextPrompt {
     pub text: String,
 }
 
-/// What a key did.
+/// Effect of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Typed {
     /// Text changed, or nothing did.

@@ -20,17 +20,18 @@ const LONGEST: Duration = Duration::from_secs(8);
 
 /// A file to be read while it is shown.
 pub struct FileInput<'a> {
-    /// Its content.
+    /// Content.
     pub file: &'a PerfData<'a>,
-    /// Its size in bytes.
+    /// Size in bytes.
     pub bytes: u64,
-    /// What is read of it.
+    /// Parts of it to read.
     pub opts: LoadOpts,
     /// Called with the offset in bytes up to which the file has been read.
     pub on_read: &'a mut (dyn FnMut(u64) + Send),
 }
 
-/// Shows `input` from the first moment on, and more of it as it is read. Returns what was read, and the code to end with.
+/// Shows `input` from the first moment on, and more of it as it is read. Returns what was read, and the code to end
+/// with.
 ///
 /// # Errors
 /// If the terminal can't be used.

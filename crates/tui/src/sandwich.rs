@@ -31,7 +31,7 @@ pub struct Sandwich {
     before: Vec<String>,
 }
 
-/// What a key did.
+/// Effect of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SandwichStep {
     /// Moved, or nothing.
@@ -41,7 +41,7 @@ pub enum SandwichStep {
 }
 
 impl Sandwich {
-    /// Of the function `name` in `tree`; `None` if it is in no stack.
+    /// Sandwich of the function `name` in `tree`; `None` if it is in no stack.
     pub fn new(tree: &Tree, name: &str) -> Option<Self> {
         let totals = tree.totals();
         let places = branches::places(tree, name);

@@ -31,7 +31,7 @@ impl Theme {
         Style::new().add_modifier(Modifier::REVERSED)
     }
 
-    /// What matters less.
+    /// Style of less important text.
     pub fn dim(self) -> Style {
         Style::new().add_modifier(Modifier::DIM)
     }
@@ -45,7 +45,7 @@ impl Theme {
         }
     }
 
-    /// What a search found.
+    /// Style of a search's hits.
     pub fn hit(self) -> Style {
         let style = Style::new().add_modifier(Modifier::BOLD | Modifier::UNDERLINED);
         if self.colour { style.fg(Color::Magenta) } else { style }

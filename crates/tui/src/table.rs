@@ -72,7 +72,7 @@ impl TreeTable {
         self.refresh(data);
     }
 
-    /// What is searched for.
+    /// Search text.
     pub fn search(&self) -> &str {
         &self.find
     }

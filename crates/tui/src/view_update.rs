@@ -4,15 +4,15 @@ use std::error::Error;
 use std::sync::Arc;
 use symbols::Recording;
 
-/// What comes to a running view from outside.
+/// News for a running view from outside.
 pub enum ViewUpdate {
     /// So much of the file is read, in percent.
     Progress(f64),
-    /// What is to be shown from now on: more of the same file, or the next moment.
+    /// Data to show from now on: more of the same file, or the next moment.
     Recording(Arc<Recording>),
     /// All is read: the last recording is whole.
     Whole,
-    /// What it was to come from has failed.
+    /// Its source has failed.
     Failed(Box<dyn Error + Send + Sync>),
 }
 

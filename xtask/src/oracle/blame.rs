@@ -1,4 +1,5 @@
-//! `blame`: chains of waits with known terms. The program measures how long its feeder computed and slept; `tally report
+//! `blame`: chains of waits with known terms. The program measures how long its feeder computed and slept; `tally
+//! report
 //! --blame` of its main thread must give the same shares, and its parts must add up to the whole. So must those of
 //! `tally report --critical-path`, whose pieces must follow each other without a gap.
 
@@ -73,7 +74,7 @@ fn once(pair: &Pair, program: &str, mode: &str) -> Result<Option<Vec<String>>> {
     Ok(Some(misses))
 }
 
-/// What is wrong with the critical path, by the shares that the program measured.
+/// Faults of the critical path, by the shares that the program measured.
 fn misses_of_path(path: &Value, own: [f64; 2]) -> Vec<String> {
     let list = |name: &str| path[name].as_array().cloned().unwrap_or_default();
     let total = path["total_ns"].as_f64().unwrap_or(0.0);

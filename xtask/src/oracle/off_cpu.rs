@@ -132,7 +132,7 @@ struct Thread {
     came: Option<f64>,
     left: Option<f64>,
     woken: Option<f64>,
-    /// Its last wait and run, and whether it ended with them.
+    /// Last wait and run, and whether it ended with them.
     last: Times,
     ends: bool,
     /// A switch of it is missing.

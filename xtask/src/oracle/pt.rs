@@ -43,7 +43,7 @@ const RECORDED: [(&str, Part); 6] = [
 enum Part {
     /// All.
     All,
-    /// Its end.
+    /// End.
     End,
     /// Some of it, in order.
     Some,

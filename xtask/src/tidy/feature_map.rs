@@ -34,7 +34,7 @@ fn exists(files: &[File], path: &str) -> bool {
     files.iter().any(leads_to)
 }
 
-/// What the maps name and is not there, and crates that the code map lacks.
+/// Names in the maps that are not there, and crates that the code map lacks.
 pub fn maps_are_true(files: &[File]) -> Vec<String> {
     let Some(page) = files.iter().find(|file| file.path == "ARCHITECTURE.md") else { return Vec::new() };
     let folders = section(&page.text, "## Code map").flat_map(|row| code_in_column(row, 1));

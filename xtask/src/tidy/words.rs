@@ -20,16 +20,41 @@ const HABITS: &[Habit] = &[
 /// A count so far below its limit asks for a lower limit.
 const SLACK: f64 = 1.0;
 
+/// Comments begin with a noun, not with one of these: "Name.", not "What it is called.".
+const PRONOUNS: Habit = Habit("first word of a comment", &["what", "of", "who", "whose", "whom"], 1.0);
+
 /// No habit is more frequent than its limit.
 pub fn text_is_plain(files: &[File]) -> Vec<String> {
-    let text: Vec<String> = files.iter().filter(|file| is_ours(file)).map(prose).collect();
+    let ours: Vec<&File> = files.iter().filter(|file| is_ours(file)).collect();
+    let text: Vec<String> = ours.iter().map(|file| prose(file)).collect();
     let words: Vec<String> = text.iter().flat_map(|text| words(text)).collect();
-    HABITS.iter().filter_map(|habit| fault(habit, &words)).collect()
+    let begins: Vec<String> =
+        ours.iter().filter(|file| file.is_rust()).flat_map(|file| first_words(&file.text)).collect();
+    let faults = HABITS.iter().filter_map(|habit| fault(habit, &words, words.len()));
+    faults.chain(fault(&PRONOUNS, &begins, words.len())).collect()
 }
 
-fn fault(Habit(name, forms, limit): &Habit, words: &[String]) -> Option<String> {
+/// The first word of each comment, in lower case; the following lines of a comment don't count.
+fn first_words(text: &str) -> Vec<String> {
+    let comment = |line: &str| {
+        line.trim_start().strip_prefix("//").map(|rest| rest.trim_start_matches(['/', '!']).to_owned())
+    };
+    let mut was_comment = false;
+    let mut firsts = Vec::new();
+    for line in text.lines() {
+        let now = comment(line);
+        if !was_comment && let Some(now) = &now {
+            firsts.extend(words(now).into_iter().next());
+        }
+        was_comment = now.is_some();
+    }
+    firsts
+}
+
+/// `words` are searched; the rate is of `all` words.
+fn fault(Habit(name, forms, limit): &Habit, words: &[String], all: usize) -> Option<String> {
     let uses = words.iter().filter(|word| forms.contains(&word.as_str())).count();
-    let rate = 10_000.0 * uses as f64 / words.len().max(1) as f64;
+    let rate = 10_000.0 * uses as f64 / all.max(1) as f64;
     if rate > *limit {
         return Some(format!("`{name}`: {rate:.1} of 10,000 words, {limit:.1} allowed ({uses} uses)"));
     }
@@ -90,9 +115,15 @@ mod tests {
     }
 
     #[test]
+    fn only_the_first_line_of_a_comment_gives_a_first_word() {
+        let source = "/// What it is\n/// of all things.\nfn f() {} // Its end.\n    //! Name.\n";
+        assert_eq!(first_words(source), ["what", "name"]);
+    }
+
+    #[test]
     fn a_habit_above_its_limit_is_a_fault() {
         let words = words("it is told that nothing is told");
-        assert!(fault(&Habit("told", &["told"], 2000.0), &words).is_some());
-        assert!(fault(&Habit("told", &["told"], 3000.0), &words).is_none());
+        assert!(fault(&Habit("told", &["told"], 2000.0), &words, 7).is_some());
+        assert!(fault(&Habit("told", &["told"], 3000.0), &words, 7).is_none());
     }
 }

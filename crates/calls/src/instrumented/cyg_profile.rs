@@ -28,7 +28,7 @@ pub fn look(object: &ObjectFile, rules: &Rules, described: &DescribedFunctions, 
     }
 }
 
-/// What is to be done at functions, each looked at once.
+/// Actions at functions, each looked up once.
 struct TriggerSearch<'a, 'b> {
     rules: &'a Rules,
     files: SourceFiles<'b>,
@@ -37,7 +37,7 @@ struct TriggerSearch<'a, 'b> {
 }
 
 impl TriggerSearch<'_, '_> {
-    /// What is done at the function at `start`, and whether it is recorded; `None` if no function begins there.
+    /// Actions at the function at `start`, and whether it is recorded; `None` if no function begins there.
     fn of(&mut self, start: Svma, found: &mut Instrumented) -> Option<(Trigger, bool)> {
         if let Some(known) = self.known.get(&start) {
             return known.clone();

@@ -1,4 +1,4 @@
-//! What is at a function's start: a sled, a compiled-in call, or neither.
+//! Kinds of hook at a function's start: a sled, a compiled-in call, or neither.
 
 use dso::{Machine, ObjectFile, Svma, SymbolTable};
 use tracer::layout::sleds::{CallForm, NOPS, XRAY, arm, call_form};
@@ -8,7 +8,7 @@ const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
 /// Bytes of a function that are searched for its compiled-in call.
 const LOOK_BYTES: usize = 96;
 
-/// What is at a function's start.
+/// Hook at a function's start.
 pub enum EntryHook {
     /// A nop or a call of `__fentry__`: can be patched either way.
     Sled(Svma),
@@ -42,7 +42,7 @@ fn start_x86_64(object: &ObjectFile, symbols: &SymbolTable, start: Svma) -> Opti
     match name {
         Target::Named("__fentry__@plt") if offset == skip => at(offset).map(EntryHook::Sled),
         Target::Named("mcount@plt" | "_mcount@plt") => at(offset).map(EntryHook::Call),
-        // What the table holds is known only when it is loaded: the tracer looks again.
+        // The table's content is known only when it is loaded: the tracer looks again.
         Target::Table if offset == skip => at(offset).map(EntryHook::Sled),
         Target::Table => at(offset).map(EntryHook::Call),
         Target::Named(_) => None,

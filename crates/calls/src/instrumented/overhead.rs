@@ -11,7 +11,7 @@ pub struct Cost {
     pub leaf_ns: f64,
     /// The same in a tree of calls half of which make others.
     pub tree_ns: f64,
-    /// Of a recording, in that tree.
+    /// Overhead of a recording, in that tree.
     pub tree_bytes: f64,
 }
 
@@ -27,8 +27,8 @@ impl Cost {
         }
     }
 
-    /// Of a call of this many bytes: those that make no other take [`LEAF_BYTES`], the others twice that. Where short calls are
-    /// dropped nothing distinguishes them.
+    /// Overhead of a call of this many bytes: calls that make no other take [`LEAF_BYTES`], the others twice that.
+    /// Where short calls are dropped nothing distinguishes them.
     #[must_use]
     pub fn ns(&self, bytes: f64) -> f64 {
         let of_tree = self.tree_bytes - LEAF_BYTES;

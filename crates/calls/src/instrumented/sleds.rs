@@ -14,14 +14,14 @@ use crate::selection::trigger::{Arguments, Trigger};
 use crate::values::{self, DescribedFunctions, FunctionFormats};
 use tracer::layout::sleds::{self, Sled};
 
-/// What was found in an object file.
+/// Sleds and imports found in an object file.
 #[derive(Debug, Default)]
 pub struct Instrumented {
     /// The calls compiled in, such as `__fentry__`.
     pub calls: Vec<&'static str>,
-    /// What is to be patched.
+    /// Places to patch.
     pub sleds: Vec<Sled>,
-    /// Their specifications of values.
+    /// Specifications of values.
     pub specs: Vec<u8>,
     /// The same for those who show them: lines of the file `values`.
     pub formats: String,
@@ -31,15 +31,15 @@ pub struct Instrumented {
     pub wanted_calls: usize,
     /// Imported functions wanted, by name.
     pub imports: Vec<(String, Sled)>,
-    /// Of imported functions wanted, those that can't be recorded, because their addresses are taken, too.
+    /// Imported functions that can't be recorded although selected, because their addresses are used as pointers, too.
     pub read_imports: Vec<String>,
     /// Symbols of the functions that are recorded by their own sleds or calls.
     pub names: HashSet<String>,
     /// Functions at which something more is done.
     pub ruled: usize,
-    /// Of those whose values are recorded, how many have any that is known.
+    /// Functions whose values are recorded and of which at least one value is known.
     pub valued: usize,
-    /// Of those, how many are seen too late for their arguments.
+    /// Functions among those that are seen too late for their arguments.
     pub late: usize,
     /// Calls that report functions whose values are wanted, and can't get them: inlined ones, or in code that is not
     /// understood.
@@ -59,7 +59,7 @@ pub struct Instrumented {
 /// A place that the compiler left for hooks, or the slot of an import.
 #[derive(Clone, Copy)]
 struct FoundSled {
-    /// Its address.
+    /// Address.
     svma: Svma,
     /// Start of its function.
     start: Svma,
@@ -86,7 +86,7 @@ impl Instrumented {
         self.calls.contains(&REPORTS)
     }
 
-    /// What can be done at a call of `mcount`: on aarch64 the compiler has moved the arguments before it.
+    /// Possible recording at a call of `mcount`: on aarch64 the compiler has moved the arguments before it.
     fn at_call(&mut self, machine: Machine, mut trigger: Trigger) -> Trigger {
         if machine == Machine::Aarch64 && trigger.arguments != Arguments::None {
             trigger.arguments = Arguments::None;
@@ -195,7 +195,7 @@ fn needs_asan(object: &ObjectFile) -> bool {
     named.as_deref().unwrap_or_default().split(|byte| *byte == 0).any(|name| name.starts_with(b"libasan.so"))
 }
 
-/// What the object calls at entries of functions.
+/// Hook functions that the object calls at entries of functions.
 fn compiled_in(object: &ObjectFile) -> Vec<&'static str> {
     let named = object.section_bytes(".dynstr").ok().flatten();
     let named = named.as_deref().unwrap_or_default();

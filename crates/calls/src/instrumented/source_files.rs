@@ -4,7 +4,7 @@ use dso::{DebugSearch, LineResolver, ObjectFile, Svma};
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 
-/// Of one object's functions.
+/// Source files of one object's functions.
 pub struct SourceFiles<'a> {
     object: &'a ObjectFile,
     /// Opened at the first use; `None` without debug information.

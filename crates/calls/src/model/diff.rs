@@ -86,7 +86,7 @@ fn delta(before: u64, after: u64) -> i64 {
 /// A side: its calls and its functions' names.
 pub type Side<'a> = (&'a CallProfile, &'a dyn Fn(FunctionId) -> String);
 
-/// What the rows of a comparison are.
+/// Kind of the rows of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiffUnit {
     /// Functions, wherever they are called.

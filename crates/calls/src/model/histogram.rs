@@ -74,7 +74,7 @@ impl DurationHistogram {
         }
     }
 
-    /// What was counted since this histogram was `earlier`.
+    /// Counts added since this histogram was `earlier`.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let before = |bucket: usize| {

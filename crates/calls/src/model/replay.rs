@@ -34,9 +34,9 @@ pub enum Step {
 pub struct Extra {
     /// Kind of data.
     pub kind: ExtraKind,
-    /// Its first event, counted from the first that the file holds.
+    /// First event, counted from the first that the file holds.
     pub at: u32,
-    /// Its bytes.
+    /// Bytes.
     pub bytes: u32,
 }
 
@@ -65,7 +65,7 @@ pub enum End {
 /// One finished call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// Its place in the tree.
+    /// Place in the tree.
     pub node: NodeId,
     /// The called function.
     pub function: FunctionId,
@@ -98,7 +98,7 @@ struct Open {
     inner_ns: u64,
     off_ns: u64,
     inner_off_ns: u64,
-    /// Its place in the tree; the root when it is not counted.
+    /// Place in the tree; the root when it is not counted.
     place: u32,
     /// Its own place, or that of the innermost counted call around it.
     parent: u32,

@@ -85,7 +85,7 @@ pub struct ReplayGate<'a> {
 pub struct Passage {
     /// Rules of its function.
     rules: u32,
-    /// Its [`Scope`]; 0: none.
+    /// [`Scope`]; 0: none.
     scope: u32,
     /// Open calls around it that are counted.
     depth: u32,

@@ -77,7 +77,7 @@ pub struct CallNode {
     pub parent: Option<NodeId>,
     /// The called function.
     pub function: FunctionId,
-    /// Its calls on this path.
+    /// Calls on this path.
     pub stats: CallStats,
 }
 

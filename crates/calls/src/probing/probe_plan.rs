@@ -15,18 +15,18 @@ use super::searched_files::SearchedFile;
 use crate::instrumented::source_files::SourceFiles;
 use finder::{Finder, go_code};
 
-/// What was chosen.
+/// Functions chosen to be probed.
 #[derive(Default)]
 pub struct ProbePlan {
     /// The files.
     pub objects: Vec<ProbedObject>,
-    /// Their functions.
+    /// Functions.
     pub functions: Vec<ProbedFunction>,
     /// Names of the functions.
     pub names: Vec<String>,
     /// Functions left out, by the reason.
     pub left_out: BTreeMap<&'static str, usize>,
-    /// What was asked for and means no function.
+    /// Names that were given and match no function.
     pub unmet: Vec<String>,
     /// The patterns that mean one, by their numbers.
     met: FxHashSet<usize>,
@@ -105,7 +105,7 @@ impl ProbePlan {
                 continue;
             };
             (at, behind) = (end.0, end.0);
-            // What has a name was looked at by its name.
+            // Functions with a name were looked at by their name.
             let named = finder.symbols.find(start).is_some();
             if !named
                 && (finder.selection.is_all() || finder.means(&dso::unnamed_function(start), &mut self.met))

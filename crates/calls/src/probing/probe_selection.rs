@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use crate::selection::pattern::{self, Pattern};
 
-/// What the command line asks for.
+/// Selection of functions on the command line.
 pub struct ProbeSelection {
     /// Patterns of functions, each with the library it is about (`malloc@libc.so.6`); none: all.
     pub patterns: Vec<(Pattern, Option<String>)>,

@@ -1,7 +1,8 @@
 //! `--return-probes`: whether a program survives them.
 //!
 //! The kernel swaps a return address on the stack for one of its own. Who unwinds over it finds no way on: an exception
-//! is not caught, clean-ups are not run, a backtrace ends there. Who changes stacks meanwhile returns to the wrong place.
+//! is not caught, clean-ups are not run, a backtrace ends there. Who changes stacks meanwhile returns to the wrong
+//! place.
 
 use crate::error::{Context, bail};
 use dso::elf::plt;
@@ -11,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use super::searched_files::{find_library, maps, rooted};
 
-/// Who uses these would be ended, or not be cleaned up: names of functions, or their beginnings before a `*`.
+/// Functions whose callers would be ended, or not be cleaned up: names, or their beginnings before a `*`.
 const ENDS: &[&str] = &[
     "__cxa_throw",
     "__cxa_rethrow",
@@ -26,11 +27,11 @@ const ENDS: &[&str] = &[
 ];
 /// The same where nothing is imported: a static C library brings some of those along unused.
 const ENDS_IN_STATIC: &[&str] = &["__cxa_throw", "__cxa_rethrow", "rust_panic", "swapcontext"];
-/// Who uses these would see less of its own stack.
+/// Functions whose callers would see less of their own stack.
 const LOOKS: &[&str] = &["backtrace", "_Unwind_Backtrace", "unw_step", "_ULx86_64_step", "_ULaarch64_step"];
-/// Of a mapping.
+/// Right to run code of a mapping.
 const PROT_EXEC: u32 = 4;
-/// What to do instead.
+/// Remedy shown to the user.
 const INSTEAD: &str = "leave --return-probes out (return instructions are probed instead)";
 
 /// Looks through the program, or the processes, and all libraries. Of those that look at their stacks: the file and the

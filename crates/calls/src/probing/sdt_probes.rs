@@ -15,7 +15,7 @@ pub struct Sdt {
     pub name: String,
     /// The file it is in; `None` if it is only in perf's cache.
     pub file: Option<PathBuf>,
-    /// Its addresses in the file, ascending.
+    /// Addresses in the file, ascending.
     pub at: Vec<u64>,
     /// Where its arguments are, in assembler's words.
     pub arguments: String,

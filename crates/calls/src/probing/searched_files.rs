@@ -11,7 +11,7 @@ use super::probe_selection::ProbeSelection;
 pub struct SearchedFile {
     /// To be read.
     pub path: PathBuf,
-    /// Its name if it is a library.
+    /// Name if it is a library.
     pub library: Option<String>,
     /// Only in this process; 0: in all.
     pub pid: u32,
@@ -46,7 +46,7 @@ pub fn searched_files(
             let maps = maps(pid).unwrap_or_default();
             let names = maps.iter().map(|map| String::from_utf8_lossy(&map.name).into_owned());
             let path = names.map(PathBuf::from).find(|path| is_named(path, library)).with_context(|| {
-                format!("process {pid} has no library {library} mapped; /proc/{pid}/maps lists those it has")
+                format!("process {pid} has no library {library} mapped; /proc/{pid}/maps lists its libraries")
             })?;
             sources.push(SearchedFile { path: rooted(pid, &path), library: Some(library.to_owned()), pid });
         }

@@ -15,7 +15,7 @@ use crate::error::bail;
 pub struct SpanTarget {
     /// As the user named it, without the file.
     pub name: String,
-    /// Its file.
+    /// File.
     pub path: PathBuf,
     /// Where it begins and ends.
     pub function: ProbedFunction,

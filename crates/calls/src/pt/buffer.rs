@@ -35,9 +35,9 @@ impl Part<'_> {
 /// One AUX area's trace, in the order it was written. Offsets count the bytes that are there.
 #[derive(Clone, Debug, Default)]
 pub struct Buffer<'a> {
-    /// Its CPU, unless it is a thread's.
+    /// CPU, unless it is a thread's.
     pub cpu: Option<u32>,
-    /// Its thread, if it is one's.
+    /// Thread, if it is one's.
     pub tid: Option<i32>,
     parts: Vec<Part<'a>>,
     /// Recorder's offsets at which the processor stopped because the area was full.

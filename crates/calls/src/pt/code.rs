@@ -18,7 +18,7 @@ pub struct CodeMapping {
     pub offset: u64,
     /// The file, or a name in brackets.
     pub name: String,
-    /// Its build-id, if recorded.
+    /// Build-id, if recorded.
     pub build_id: Option<Vec<u8>>,
     /// The program may write to it, so its content may differ from the file's.
     pub writable: bool,
@@ -48,7 +48,7 @@ pub struct MadeCode {
     pub start: u64,
     /// The function's name, as reported with the code.
     pub name: String,
-    /// Its bytes.
+    /// Bytes.
     pub code: Arc<[u8]>,
 }
 

@@ -25,7 +25,7 @@ pub struct Stretch<E> {
     pub events: Vec<E>,
 }
 
-/// What a piece decoded to.
+/// Result of decoding a piece.
 pub struct DecodedPiece<E> {
     /// In order.
     pub stretches: Vec<Stretch<E>>,
@@ -57,7 +57,7 @@ pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl<'t, 'a, E: for<'e> From<&'e FlowEvent>> PieceDecoder<'t, 'a, E> {
-    /// Of a recording.
+    /// Decoder of a recording.
     pub fn new(code: &'t TraceCode, side: &'t Sideband<'a>) -> Self {
         Self { code, side, caches: Mutex::default(), used: Mutex::default(), every: false }
     }
@@ -141,7 +141,7 @@ impl<'t, 'a, E: for<'e> From<&'e FlowEvent>> PieceDecoder<'t, 'a, E> {
         }
     }
 
-    /// What was before this piece was not saved.
+    /// Trace before this piece was not saved.
     fn add_hole(&self, image: &RunningImage<'_>, decoded: &mut DecodedPiece<E>) {
         let what = FlowKind::Gap(Gap::NotSaved);
         let hole = FlowEvent { tsc: None, what, from: 0, next: 0, to: 0, unit: 0, at_start: false, bits: 64 };
@@ -165,7 +165,7 @@ pub fn reason(gap: Gap) -> &'static str {
         Gap::Code(MissingCode::WrongFile) => "code of a file that changed since",
         Gap::Code(MissingCode::MadeAtRunTime) => "code made at run time, missing in every jitdump",
         Gap::Code(MissingCode::Rewritten) => "code that the program may have rewritten",
-        Gap::Code(_) => "bytes that are no instruction",
+        Gap::Code(_) => "bytes that are not an instruction",
         Gap::Packet => "damaged packets",
         Gap::Mismatch => "packets that do not fit the code",
         Gap::Loop => "a loop without branches",

@@ -24,7 +24,7 @@ impl<'a> TraceFilter<'a> {
         self.chosen.is_any()
     }
 
-    /// What is asked for besides that.
+    /// Further conditions.
     pub fn asked(&self) -> Asked {
         self.chosen.asked()
     }

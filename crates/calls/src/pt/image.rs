@@ -29,7 +29,7 @@ struct CodeFile {
 
 /// A function of a file.
 struct Bounds {
-    /// Its stated addresses.
+    /// Stated addresses.
     range: Range<u64>,
     /// As its symbol or its place has it.
     name: String,
@@ -201,7 +201,7 @@ impl TraceCode {
     }
 }
 
-/// What code made at run time is filed under.
+/// Key under which code made at run time is filed.
 const MADE: &str = "[jit]";
 
 /// The stated address of an address in a mapping; the kernel's symbols are stated as they run.

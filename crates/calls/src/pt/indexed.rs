@@ -17,9 +17,9 @@ use crate::recording::functions::Functions;
 #[derive(Clone, Copy, Debug)]
 struct StretchOrigin {
     piece: u32,
-    /// Its number among the stretches that the piece decodes to.
+    /// Number among the stretches that the piece decodes to.
     stretch: u32,
-    /// Its first branch only continues the code before.
+    /// First branch only continues the code before.
     joined: bool,
 }
 

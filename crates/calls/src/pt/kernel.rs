@@ -19,7 +19,7 @@ struct Chunk {
     versions: Vec<Version>,
 }
 
-/// What a stretch was from a time on; read when asked for.
+/// Content of a stretch from a time on; read on demand.
 struct Version {
     from_ns: u64,
     bytes: OnceLock<Option<Box<[u8]>>>,
@@ -33,7 +33,8 @@ pub struct KernelCode {
 }
 
 impl KernelCode {
-    /// Of these mappings, and these changes in the order of time. Only the running kernel's code is at hand:
+    /// Kernel code of these mappings, and these changes in the order of time. Only the running kernel's code is at
+    /// hand:
     /// `is_running`: it is the recorded one.
     pub fn open<'m>(
         mappings: impl Iterator<Item = &'m CodeMapping>,

@@ -72,7 +72,7 @@ impl Kinds {
         Ok(kinds)
     }
 
-    /// What may be after an `e`: `-o` no overflows, `-l` no lost data; with `+` they are reported, as they are anyway.
+    /// Suffixes of an `e`: `-o` no overflows, `-l` no lost data; with `+` they are reported, as they are anyway.
     fn errors(&mut self, rest: &mut &str) -> crate::Result<()> {
         self.errors = true;
         while let Some(sign) = rest.chars().next().filter(|sign| matches!(sign, '+' | '-')) {
@@ -128,7 +128,7 @@ fn number(rest: &mut &str) -> Option<u64> {
     value
 }
 
-/// What is after an `i`: nothing, or a number with a unit.
+/// Suffix of an `i`: nothing, or a number with a unit.
 fn period(rest: &mut &str) -> crate::Result<Every> {
     *rest = rest.trim_start_matches([' ', ',']);
     let Some(count) = number(rest) else { return Ok(Every::Ns(USUAL_NS)) };
@@ -159,7 +159,7 @@ fn chain(rest: &mut &str) -> crate::Result<usize> {
     Ok(size as usize)
 }
 
-/// What to use instead of a letter.
+/// Replacement for a letter.
 const fn instead(letter: char) -> &'static str {
     match letter {
         'x' | 'w' | 'p' | 'o' | 'I' => {
@@ -174,7 +174,7 @@ const fn instead(letter: char) -> &'static str {
         'd' => "writes a log of packets: `tally dump --pt` shows them",
         'A' | 'Z' => "changes how times are taken; here they come from all packets with a time",
         _ => {
-            "is no letter of --itrace; here are b, c, r (branches, calls, returns), i, g (instructions, callers), e (errors), s (skip)"
+            "is not a letter of --itrace; known: b, c, r (branches, calls, returns), i, g (instructions, callers), e (errors), s (skip)"
         }
     }
 }

@@ -47,7 +47,7 @@ pub struct Lines<'a> {
     code: &'a TraceCode,
     side: &'a Sideband<'a>,
     wanted: &'a LineSelection,
-    /// What is after an address, by space and address.
+    /// Text after an address, by space and address.
     names: FxHashMap<(u32, u64), Box<str>>,
     words: FxHashMap<(u32, u64), &'static str>,
     line: String,
@@ -228,7 +228,7 @@ impl<'a> Lines<'a> {
         true
     }
 
-    /// What is in front of the address.
+    /// Text in front of the address.
     fn start(&mut self, place: EventPlace, period: u64, event: &str) {
         let EventPlace { task, buffer, time_ns } = place;
         let (pid, tid) = (task.signed_pid(), task.signed_tid());

@@ -1,4 +1,4 @@
-//! Who ran on which CPU, and when threads were off it: from records or samples of switches, in the order of time.
+//! Threads on each CPU, and when threads were off it: from records or samples of switches, in the order of time.
 
 use perfdata::PidTid;
 use profile::grow::GrownSum as _;

@@ -19,7 +19,7 @@ use super::pieces::Piece;
 /// Pieces that may be decoded ahead: enough to keep all cores at work, not more, for all they yield is held in memory.
 const PIECES_PER_CORE: usize = 3;
 
-/// What decoding came across.
+/// Counts and problems from decoding.
 #[derive(Debug, Default)]
 pub struct Tally {
     /// Instructions executed.
@@ -44,7 +44,7 @@ struct Progress<E> {
     failed: bool,
 }
 
-/// What was decoded and whose turn has come, and what of it is not handed out yet.
+/// Decoded steps whose turn has come, and the part of them not handed out yet.
 struct Order<'p, E> {
     pieces: &'p [Piece],
     waiting: Vec<Stretch<E>>,
@@ -58,7 +58,7 @@ struct Work<'w, 'd, 'p, E, T> {
     decoder: &'w PieceDecoder<'d, 'd, E>,
     pieces: &'p [Piece],
     progress: Mutex<Progress<E>>,
-    /// Of whoever is taking.
+    /// State of the consumer.
     taker: Mutex<(Order<'p, E>, T)>,
 }
 

@@ -7,7 +7,7 @@ use perfdata::{Item, PerfData, Record};
 /// A switch: the thread that left a CPU and the one that came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Switch {
-    /// Its CPU.
+    /// CPU.
     pub cpu: Option<u32>,
     /// The thread that left; 0 is the idle one.
     pub prev: i32,

@@ -40,7 +40,7 @@ pub struct Odd {
 /// A thread's way through the trace so far.
 pub struct TraceThread<T> {
     replay: FlowReplay,
-    /// Who takes its steps.
+    /// Receiver of the thread's steps.
     pub taker: T,
     first_ns: u64,
     last_ns: u64,
@@ -76,7 +76,7 @@ impl<T: Takes, M: FnMut(i32) -> Option<T>> Threads<T, M> {
         });
     }
 
-    /// What was odd about the branches of all threads.
+    /// Oddities in the branches of all threads.
     pub fn odd(&self) -> Odd {
         let sum = |of: fn(&FlowReplay) -> u64| self.by_tid.values().map(|thread| of(&thread.replay)).sum();
         Odd {
@@ -86,7 +86,7 @@ impl<T: Takes, M: FnMut(i32) -> Option<T>> Threads<T, M> {
         }
     }
 
-    /// Who took the steps, by thread; and when the first of all was, ns.
+    /// Receivers of the steps, by thread; and the time of the first step of all, ns.
     pub fn finish(self) -> (Vec<(i32, T)>, u64) {
         let start_ns = self.by_tid.values().map(|thread| thread.first_ns).min().unwrap_or(0);
         (self.by_tid.into_iter().map(|(tid, thread)| (tid, thread.taker)).collect(), start_ns)

@@ -16,7 +16,7 @@ use crate::recording::functions::Functions;
 use crate::selection::view_filter::ViewFilter;
 use symbols::kernel_of;
 
-/// What is to be counted of a trace.
+/// Counts wanted from a trace.
 #[derive(Debug)]
 pub struct TraceSelection {
     /// Functions and calls of them.
@@ -31,13 +31,13 @@ pub struct TraceSelection {
 pub struct Summed {
     /// The calls.
     pub profile: CallProfile,
-    /// Their functions.
+    /// Functions.
     pub functions: Functions,
     /// When the first step was, ns of the recording's clock.
     pub start_ns: u64,
     /// The threads seen.
     pub tids: Vec<i32>,
-    /// What decoding came across.
+    /// Counts and problems from decoding.
     pub outcome: TraceOutcome,
 }
 
@@ -49,7 +49,7 @@ pub struct Trace<'a> {
     jit_notes: Vec<String>,
 }
 
-/// What decoding came across.
+/// Counts and problems from decoding.
 #[derive(Debug, Default)]
 pub struct TraceOutcome {
     /// Instructions executed.
@@ -62,7 +62,7 @@ pub struct TraceOutcome {
     pub missing: BTreeSet<String>,
     /// Branches that are no plain calls and returns.
     pub odd: Odd,
-    /// What else is to be known, in the order to be shown.
+    /// Further notes, in the order to be shown.
     pub notes: Vec<Note>,
 }
 
@@ -75,7 +75,7 @@ pub enum Note {
     Unused(u64),
     /// A file that doesn't fit the trace: another build than recorded, or code changed in place.
     OtherBuild {
-        /// Its name.
+        /// Name.
         file: String,
         /// How often the trace didn't fit.
         times: u64,

@@ -22,7 +22,7 @@ pub struct SampledEvent<'e> {
     pub space: u32,
     /// Distance between two reported instructions.
     pub every: Every,
-    /// Its time, ns.
+    /// Time, ns.
     pub time_ns: u64,
 }
 
@@ -114,7 +114,7 @@ impl Walk {
             ip += length as u64;
             all.push(ip);
         }
-        // What does not lead there was not run so.
+        // Code that does not lead there was not run so.
         let run: Arc<[u64]> = if ip == end { all.into() } else { Arc::from([]) };
         self.known.insert(place, Arc::clone(&run));
         run

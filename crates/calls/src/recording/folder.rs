@@ -36,7 +36,7 @@ impl RecordedThread {
     }
 }
 
-/// What was mapped in a process at one moment.
+/// Mappings of a process at one moment.
 pub struct Maps {
     /// The process.
     pub pid: u32,
@@ -48,13 +48,13 @@ pub struct Maps {
 
 /// A recording.
 pub struct Folder {
-    /// Its path.
+    /// Path.
     pub path: PathBuf,
     /// The lines of its `info`.
     pub info: BTreeMap<String, String>,
-    /// Its threads, by process, thread and number.
+    /// Threads, by process, thread and number.
     pub threads: Vec<RecordedThread>,
-    /// Its maps, by process and time.
+    /// Maps, by process and time.
     pub maps: Vec<Maps>,
     /// Names of the kernel's parts, by address (recordings by uprobes).
     pub kernel: FxHashMap<u64, String>,
@@ -183,12 +183,12 @@ impl Folder {
     fn add_thread(&mut self, thread: RecordedThread) {
         let rest = thread.bytes.len() % tracer::layout::EVENT_BYTES;
         if rest > 0 {
-            self.damaged.push(format!("{}: {rest} bytes at its end are no event", thread.path.display()));
+            self.damaged.push(format!("{}: {rest} bytes at its end are not an event", thread.path.display()));
         }
         self.threads.push(thread);
     }
 
-    /// What the tracer reported besides the numbers.
+    /// Notes of the tracer besides the numbers.
     pub fn notes(&self) -> impl Iterator<Item = &String> {
         (0..).map_while(|at| self.info.get(&format!("note{at}")))
     }

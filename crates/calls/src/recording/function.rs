@@ -3,7 +3,7 @@
 /// One function.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Function {
-    /// Its name, demangled; an address where nothing is known.
+    /// Name, demangled; an address where nothing is known.
     pub name: String,
     /// The file it is in (of an imported one, that calls it); empty when not known.
     pub dso: String,
@@ -12,7 +12,7 @@ pub struct Function {
 }
 
 impl Function {
-    /// Of the file's own.
+    /// Function of the file's own.
     #[must_use]
     pub fn new(name: String, dso: String) -> Self {
         Self { name, dso, imported: false }

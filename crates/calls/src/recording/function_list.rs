@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 
 use super::function::Function;
 
-/// Its name in the folder.
+/// Name in the folder.
 pub const NAME: &str = "functions";
 
 /// The functions by address, from the text of that file.

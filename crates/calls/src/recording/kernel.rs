@@ -11,9 +11,9 @@ use super::function::Function;
 pub const MAPPING: &str = "[kernel]";
 /// Name of the file with their names: lines `address name`.
 pub const NAMES: &str = "kernel";
-/// What a page fault is called.
+/// Name of a page fault.
 pub const FAULT_NAME: &str = "page fault";
-/// What a request to a disk is called.
+/// Name of a request to a disk.
 pub const BLOCK_NAME: &str = "block request";
 /// Offset of page faults after the system calls' numbers.
 pub const FAULT: u64 = 0x1000;

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::folder_file;
 
-/// Its name in the folder.
+/// Name in the folder.
 pub const NAME: &str = "totals";
 
 /// Reads them: address and stats of each function. `None` if the recording has none.

@@ -14,9 +14,10 @@ pub fn duration_ns_of(text: &str) -> Result<u64, Error> {
         "us" | "µs" => 1e3,
         "ms" => 1e6,
         "s" => 1e9,
-        other => return Err(Error::new(format!("'{other}' is no unit of time; use ns, us, ms or s"))),
+        other => return Err(Error::new(format!("'{other}' is not a unit of time; use ns, us, ms or s"))),
     };
-    let number: f64 = number.parse().map_err(|_| Error::new(format!("'{text}' is no duration; try 10us")))?;
+    let number: f64 =
+        number.parse().map_err(|_| Error::new(format!("'{text}' is not a duration; try 10us")))?;
     Ok((number * factor) as u64)
 }
 

@@ -11,7 +11,7 @@ use crate::recording::functions::Functions;
 pub struct FunctionFilter {
     of: Vec<CallFilters>,
     is_any: bool,
-    /// What is asked for besides that, at any time.
+    /// Further conditions, at any time.
     pub asked: Asked,
 }
 

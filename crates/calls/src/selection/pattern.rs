@@ -20,7 +20,7 @@ impl Pattern {
     #[must_use]
     pub fn new(text: &str) -> Self {
         let between = text.strip_prefix('/').and_then(|rest| rest.strip_suffix('/'));
-        // What is no regular expression is taken literally: then it matches nothing, which is reported.
+        // Text that isn't a regular expression is taken literally: then it matches nothing, which is reported.
         Self { glob: text.to_owned(), regex: between.and_then(|regex| Regex::new(regex).ok()) }
     }
 

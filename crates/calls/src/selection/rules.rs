@@ -12,15 +12,15 @@ use super::trace_switch::TraceSwitch;
 use super::trigger::{Arguments, ResultSelection, Trigger};
 use super::view_spec::ViewSpec;
 
-/// Of which objects the imported functions are recorded.
+/// Objects whose imported functions are recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Imports {
-    /// Of none.
+    /// No object.
     None,
-    /// Of the program.
+    /// The program.
     #[default]
     Program,
-    /// Of instrumented libraries, too.
+    /// Instrumented libraries, too.
     All,
 }
 
@@ -29,11 +29,11 @@ pub enum Imports {
 pub struct Rules {
     /// Only these are recorded; none: all.
     pub wanted: Vec<Pattern>,
-    /// What is done at functions; all that mean one hold together.
+    /// Actions at functions; all that match a function apply together.
     at: Vec<(Pattern, Trigger)>,
     /// Arguments and results of every function are recorded.
     every_value: bool,
-    /// Of which objects imported functions are recorded.
+    /// Objects whose imported functions are recorded.
     pub imports: Imports,
     /// Even if the object is not instrumented.
     pub imports_anyway: bool,
@@ -111,7 +111,7 @@ impl Rules {
         with.map(|(pattern, _)| pattern.text()).collect()
     }
 
-    /// What is done at a function of this name and source file, which is asked for only where [`Rules::any_file`].
+    /// Actions at a function of this name and source file, which is needed only where [`Rules::any_file`].
     #[must_use]
     pub fn of(&self, name: &str, file: Option<&Path>) -> Trigger {
         let mut trigger = Trigger::default();
@@ -132,7 +132,7 @@ impl Rules {
         self.wanted.is_empty() || self.wanted.iter().any(|pattern| pattern.is_of(name, file))
     }
 
-    /// What is done at such a function, and whether it is recorded: one named by a rule is, and without `-P` one whose
+    /// Actions at such a function, and whether it is recorded: one named by a rule is, and without `-P` one whose
     /// values are wanted.
     #[must_use]
     pub fn chosen(&self, name: &str, file: Option<&Path>) -> (Trigger, bool) {

@@ -1,4 +1,4 @@
-//! What to record of functions, where the program records itself.
+//! Selection of functions to record, where the program records itself.
 
 /// Filters, triggers, and which values to record.
 #[derive(Clone, Debug, Default)]

@@ -1,4 +1,4 @@
-//! What is to be done at a function: the text after `FUNC@` of `-T`, `-A` and `-R`.
+//! Actions at a function: the text after `FUNC@` of `-T`, `-A` and `-R`.
 
 use crate::error::{Context, bail};
 use tracer::layout::sleds;
@@ -6,14 +6,14 @@ use tracer::layout::sleds;
 use super::duration::duration_ns_of;
 use crate::values::formats::ValueFormat;
 
-/// What is done where a function is called.
+/// Actions where a function is called.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trigger {
     /// `sleds::NOT` and the others.
     pub rules: u32,
-    /// Of `sleds::DEPTH`.
+    /// Value of `sleds::DEPTH`.
     pub depth: u32,
-    /// Of `sleds::TIME` and `sleds::SLOW`.
+    /// Value of `sleds::TIME` and `sleds::SLOW`.
     pub min_ns: u32,
     /// Arguments to record.
     pub arguments: Arguments,

@@ -30,8 +30,8 @@ impl ViewFilter {
     /// From the flags.
     ///
     /// # Errors
-    /// If a list can't be read, a trigger is none, or functions are named by their source file, which a recording does not
-    /// have.
+    /// If a list can't be read, a trigger is none, or functions are named by their source file, which a recording does
+    /// not have.
     pub fn new(args: &ViewSpec) -> crate::Result<Self> {
         let hide = Pattern::of_words(&args.hide)?;
         rules::check_files(hide.iter())?;
@@ -57,7 +57,7 @@ impl ViewFilter {
         self.no_libcall || self.rules.any() || !self.hide.is_empty() || !self.files.is_empty()
     }
 
-    /// What is asked for besides what is done about functions, at any time.
+    /// Conditions besides actions at functions, at any time.
     #[must_use]
     pub fn asked(&self) -> Asked {
         Asked {
@@ -70,7 +70,7 @@ impl ViewFilter {
         }
     }
 
-    /// What is to be done about calls of a function.
+    /// Actions at calls of a function.
     #[must_use]
     pub fn of(&self, function: &Function) -> CallFilters {
         let trigger = self.rules.of(&function.name, None);

@@ -1,4 +1,4 @@
-//! What to show of a recording.
+//! Selection of calls to show.
 
 /// Threads, functions and calls that a view is limited to; by default all.
 #[derive(Clone, Debug, Default)]

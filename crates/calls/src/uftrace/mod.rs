@@ -40,7 +40,7 @@ struct Symbol {
     imported: bool,
 }
 
-/// What a folder holds besides the calls shown.
+/// Content of a folder besides the calls shown.
 #[derive(Debug, Default)]
 pub struct UftraceNotes {
     /// The command that was recorded.
@@ -82,7 +82,7 @@ pub fn open<'a>(dir: &Path, spec: &'a ViewSpec) -> crate::Result<(View<'a>, Uftr
     Ok((View::of_decoded(tracks, reader.functions, spec)?, notes))
 }
 
-/// What is known of a folder's functions.
+/// Known facts about a folder's functions.
 struct Reader {
     objects: Vec<Object>,
     specs: Specs,
@@ -152,7 +152,7 @@ fn read(path: &Path) -> crate::Result<String> {
     Ok(String::from_utf8_lossy(&folder_file::read_named(path)?).into_owned())
 }
 
-/// What is in a file that may be missing.
+/// Content of a file that may be missing.
 fn text_of(path: &Path) -> String {
     String::from_utf8_lossy(&folder_file::read(path).unwrap_or_default()).into_owned()
 }
@@ -182,7 +182,7 @@ fn threads(task: &str) -> Vec<(u32, u32)> {
     threads
 }
 
-/// What was mapped, of all sessions.
+/// Mappings of all sessions.
 fn objects(dir: &Path, task: &str) -> crate::Result<Vec<Object>> {
     let mut objects = Vec::new();
     for sid in task.lines().filter(|line| line.starts_with("SESS ")).filter_map(|line| value(line, "sid")) {

@@ -258,7 +258,7 @@ mod tests {
         assert_eq!(add.formats.arguments[0].1, ValueFormat::Hex(8));
         assert_eq!((add.result.as_slice(), &add.formats.result), (&[][..], &None));
         assert_eq!(of(INFO, "half", 0).formats.result, Some(ValueFormat::Float(4)));
-        // Of a library's function only with -a.
+        // A library's function only with -a.
         assert_eq!(of(INFO, "malloc", 0), ValueSpecs::default());
         let all = format!("{INFO}auto-args:1\n");
         assert_eq!(of(&all, "malloc", 0).result, [UftraceValue::Bytes(8)]);

@@ -6,7 +6,7 @@ use tracer::layout::values::{TEXT_BYTES_MAX, WrittenValue};
 
 use perfdata::text::harmless;
 
-/// What a recorded value is; numbers are widths in bytes.
+/// Type of a recorded value; numbers are widths in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ValueFormat {
     /// With a sign.
@@ -29,7 +29,7 @@ pub enum ValueFormat {
     Pointer,
     /// One of these values, or several of them as bits.
     Enum {
-        /// Its width.
+        /// Width.
         bytes: u8,
         /// Has a sign.
         signed: bool,
@@ -38,7 +38,7 @@ pub enum ValueFormat {
     },
     /// A struct, array or complex number: its members, or elements, as their name, offset in bytes and format.
     Fields {
-        /// Its width.
+        /// Width.
         bytes: u8,
         /// In their order; none if they are not known.
         fields: Vec<(String, u32, ValueFormat)>,

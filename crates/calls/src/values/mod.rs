@@ -16,24 +16,24 @@ use formats::ValueFormat;
 /// Name of the file that describes recorded values.
 pub const NAME: &str = "values";
 
-/// What a copy that the compiler made of a function has in its symbol: its parameters are others.
+/// Suffixes of symbols of a function's copies made by the compiler: their parameters are others.
 const CLONES: [&str; 3] = [".constprop", ".isra", ".part"];
 
 /// The recorded values of one function.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FunctionFormats {
-    /// Its arguments: name (empty if it has none) and format.
+    /// Arguments: name (empty if it has none) and format.
     pub arguments: Vec<(String, ValueFormat)>,
-    /// Its result, if recorded.
+    /// Result, if recorded.
     pub result: Option<ValueFormat>,
 }
 
-/// What is to be recorded of a function.
+/// Values to record of a function.
 #[derive(Clone, Debug)]
 pub struct WantedValues {
-    /// Its arguments, where they are at its entry.
+    /// Arguments, where they are at its entry.
     pub arguments: Vec<ValueItem>,
-    /// Its result.
+    /// Result.
     pub results: Vec<ValueItem>,
     /// How they are shown.
     pub formats: FunctionFormats,
@@ -75,7 +75,7 @@ impl DescribedFunctions {
         Self { by_start: FxHashMap::default(), machine }
     }
 
-    /// What is to be recorded of the function at `start`; `None` if there is nothing.
+    /// Values to record of the function at `start`; `None` if there is nothing.
     #[must_use]
     pub fn wanted(&self, start: Svma, trigger: &Trigger) -> Option<WantedValues> {
         let signature = self.by_start.get(&start);
@@ -241,7 +241,7 @@ fn item(place: Incoming, how: u8, bytes: u8) -> ValueItem {
     ValueItem { from, number, how, bytes, offset }
 }
 
-/// Of a value that is not recorded.
+/// Marker of a value that is not recorded.
 #[must_use]
 pub fn nowhere() -> ValueItem {
     ValueItem { from: layout::FROM_NOWHERE, number: 0, how: layout::HOW_PLAIN, bytes: 0, offset: 0 }

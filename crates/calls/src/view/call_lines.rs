@@ -9,7 +9,7 @@ use std::iter::Peekable;
 use super::View;
 use super::thread_track::ThreadTrack;
 
-/// What is shown of a thread's calls, by the order in which they were entered: two bits each, for there may be many.
+/// Visibility of a thread's calls, by the order in which they were entered: two bits each, for there may be many.
 #[derive(Default)]
 struct Plan {
     kept: Bits,
@@ -57,7 +57,7 @@ impl Plan {
 pub struct CallLine {
     /// Calls shown around it.
     pub depth: usize,
-    /// Its content.
+    /// Content.
     pub what: LineKind,
 }
 
@@ -73,12 +73,12 @@ pub enum LineKind {
         ns: Option<u64>,
         /// A line for its beginning came before.
         has_inner: bool,
-        /// What was recorded of its result.
+        /// Recorded result.
         result: Option<Extra>,
         /// How it ended.
         end: End,
     },
-    /// What was open around the next call, but is not recorded.
+    /// Calls open around the next call that are not recorded.
     Around(Vec<FunctionId>),
     /// This many calls are missing.
     Lost(u64),
@@ -107,7 +107,7 @@ struct Walk<'a> {
     open: Vec<Open>,
     entered: usize,
     now_ns: u64,
-    /// Of the call that ends next.
+    /// Result of the call that ends next.
     result: Option<Extra>,
 }
 

@@ -49,7 +49,7 @@ impl CallsLeft {
         self
     }
 
-    /// Of all calls of a recording; `None` if its times can't be read.
+    /// Limits of all calls of a recording; `None` if its times can't be read.
     #[must_use]
     pub fn of_recording(folder: &Folder) -> Option<Self> {
         let clock = folder.clock().ok()?;

@@ -17,7 +17,7 @@ struct FunctionTrend {
     p99s: VecDeque<Option<u64>>,
 }
 
-/// What a function did since the moment before.
+/// Change of a function since the moment before.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FunctionChange {
     /// Calls that ended or left, per second of the interval.

@@ -45,7 +45,7 @@ pub struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// Of a folder that `tally calls record` wrote: reads the addresses called, names them.
+    /// View of a folder that `tally calls record` wrote: reads the addresses called, names them.
     ///
     /// # Errors
     /// If a filter means no function, or the clock is not known.
@@ -69,12 +69,12 @@ impl<'a> View<'a> {
             tracks.push(ThreadTrack { tid: thread.tid, pid: Some(thread.pid), name: None, source });
         }
         let all: Vec<String> = folder.threads.iter().map(|thread| thread.tid.to_string()).collect();
-        // Whose they are is not known.
+        // Nobody knows whose they are.
         let unfiled = if tracks.len() == all.len() { folder.unfiled } else { 0 };
         Ok(Self { unfiled, ..Self::new(functions, tracks, spec, &all)? })
     }
 
-    /// Of sums by function: there are no single calls to show.
+    /// View of sums by function: there are no single calls to show.
     fn of_totals(folder: &'a Folder, totals: &[(u64, CallStats)], spec: &'a ViewSpec) -> crate::Result<Self> {
         ensure!(
             !spec.chooses_calls(),
@@ -99,7 +99,7 @@ impl<'a> View<'a> {
         })
     }
 
-    /// Of an Intel PT recording, which is decoded again for every look at its calls.
+    /// View of an Intel PT recording, which is decoded again for every look at its calls.
     ///
     /// # Errors
     /// If a filter means no function.
@@ -118,7 +118,7 @@ impl<'a> View<'a> {
         Self::new(functions, tracks, spec, &all)
     }
 
-    /// Of threads whose steps are known.
+    /// View of threads whose steps are known.
     ///
     /// # Errors
     /// If a filter means no function.
@@ -139,7 +139,7 @@ impl<'a> View<'a> {
         Self::new(functions, tracks, spec, &all)
     }
 
-    /// Of an Intel PT recording, summed up while it is decoded: no single call is kept. Notes
+    /// View of an Intel PT recording, summed up while it is decoded: no single call is kept. Notes
     /// besides the numbers comes with it.
     ///
     /// # Errors

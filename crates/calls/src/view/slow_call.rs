@@ -1,4 +1,5 @@
-//! The last slow call of some functions, with all that was called in it: kept while a program runs (`tally calls live`).
+//! The last slow call of some functions, with all that was called in it: kept while a program runs (`tally calls
+//! live`).
 //!
 //! Only what is open in such a call, and the last one that ended late enough, are held: nothing grows with the run.
 
@@ -11,7 +12,7 @@ use crate::selection::pattern::Pattern;
 /// Steps held of one call at most (40 bytes each); of what follows only the ends of calls that are held.
 const MOST_STEPS: usize = 1 << 18;
 
-/// Of which functions, and from how many ns on a call is slow.
+/// Functions to watch, and from how many ns on a call is slow.
 #[derive(Clone, Debug, Default)]
 pub struct SlowSelection(pub Vec<(Pattern, u64)>);
 
@@ -34,9 +35,9 @@ impl SlowSelection {
 pub struct Kept {
     /// ns of the recording's clock.
     pub time_ns: u64,
-    /// What happened; of [`Step::Extra`], `at` counts words of [`SlowCall::extra`].
+    /// Kind of the step; in [`Step::Extra`], `at` counts words of [`SlowCall::extra`].
     pub step: Step,
-    /// Of an entry: an address in the function's first bytes, in the traced process; else 0.
+    /// Address in the function's first bytes, in the traced process, for an entry; else 0.
     pub address: u64,
 }
 
@@ -54,9 +55,9 @@ pub struct FunctionEntry {
 /// A call that was slow.
 #[derive(Clone, Debug, Default)]
 pub struct SlowCall {
-    /// Its process's id.
+    /// Process's id.
     pub pid: u32,
-    /// Its thread's id.
+    /// Thread's id.
     pub tid: u32,
     /// When it began, ns of the recording's clock.
     pub start_ns: u64,
@@ -64,14 +65,14 @@ pub struct SlowCall {
     pub total_ns: u64,
     /// From its entry to its end, in the order of time.
     pub steps: Vec<Kept>,
-    /// What was recorded besides times, in words of 8 bytes.
+    /// Recorded values besides times, in words of 8 bytes.
     pub extra: Vec<u8>,
     /// Calls in it that are not held, because there were too many.
     pub left_out: u64,
 }
 
 impl SlowCall {
-    /// Its function; `None` only of one that holds nothing.
+    /// Function; `None` only of one that holds nothing.
     #[must_use]
     pub fn function(&self) -> Option<FunctionId> {
         self.steps.iter().find_map(|kept| match kept.step {
@@ -89,7 +90,7 @@ impl SlowCall {
     }
 }
 
-/// What was held when a call began that may turn out to be slow.
+/// Memory held at the begin of a call that may turn out to be slow.
 struct Mark {
     least_ns: u64,
     entered_ns: u64,
@@ -123,7 +124,7 @@ impl LastSlow {
         Self { selection, ..Self::default() }
     }
 
-    /// What is asked for.
+    /// Selection of slow calls.
     #[must_use]
     pub const fn selection(&self) -> &SlowSelection {
         &self.selection

@@ -5,7 +5,7 @@ use crate::model::{Call, CallProfile, Extra, ExtraKind, FunctionId, Replay, Step
 use crate::view::View;
 use crate::view::thread_track::ThreadTrack;
 
-/// What a span represents.
+/// Kind of a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpanKind {
     /// A call.
@@ -17,7 +17,7 @@ pub enum SpanKind {
 /// A span of one thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// What it represents.
+    /// Kind of this span.
     pub what: SpanKind,
     /// ns of the recording's clock.
     pub start_ns: u64,
@@ -25,11 +25,11 @@ pub struct Span {
     pub length_ns: u64,
     /// Spans around it.
     pub depth: usize,
-    /// What was recorded of its arguments and result.
+    /// Recorded arguments and result.
     pub extras: Extras,
 }
 
-/// What was recorded of a call besides its times.
+/// Recorded values of a call besides its times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extras {
     arguments: Option<Extra>,
@@ -99,7 +99,7 @@ pub fn of_track(view: &View<'_>, track: &ThreadTrack<'_>) -> Vec<Span> {
         let (start_ns, length_ns, depth) = (call.start_ns, call.total_ns, call.depth);
         spans.push(Span { what: SpanKind::Call(call.function), start_ns, length_ns, depth, extras });
     };
-    // What the thread waited for before its first call is no part of the timeline, which begins with that.
+    // The thread's waits before its first call are not part of the timeline, which begins with that.
     let is_wait = |step: &(u64, Step)| matches!(step.1, Step::OffCpu(_));
     for (time_ns, step) in track.steps().skip_while(is_wait) {
         if let Step::OffCpu(length_ns) = step {

@@ -9,11 +9,11 @@ use crate::recording::switches::{Off, WithOff};
 
 /// A thread and what it did.
 pub struct ThreadTrack<'a> {
-    /// Its id.
+    /// Id.
     pub tid: u32,
-    /// Its process's id; `None` when the recording doesn't have it.
+    /// Process's id; `None` when the recording doesn't have it.
     pub pid: Option<u32>,
-    /// Its name; `None` when the recording doesn't have it.
+    /// Name; `None` when the recording doesn't have it.
     pub name: Option<String>,
     pub(super) source: Source<'a>,
 }
@@ -29,7 +29,7 @@ pub(super) enum Source<'a> {
 }
 
 impl ThreadTrack<'_> {
-    /// Its steps with their times, ns.
+    /// Steps with their times, ns.
     #[must_use]
     pub fn steps(&self) -> Box<dyn Iterator<Item = (u64, Step)> + '_> {
         match &self.source {
@@ -84,13 +84,13 @@ impl ThreadTrack<'_> {
 
 /// A thread whose steps are known already: times in ns.
 pub struct DecodedThread {
-    /// Its id.
+    /// Id.
     pub tid: u32,
-    /// Its process's id; `None` when the recording doesn't have it.
+    /// Process's id; `None` when the recording doesn't have it.
     pub pid: Option<u32>,
-    /// Its name; `None` when the recording doesn't have it.
+    /// Name; `None` when the recording doesn't have it.
     pub name: Option<String>,
-    /// What it did.
+    /// Steps of the thread.
     pub steps: Vec<(u64, Step)>,
     /// The bytes of what was recorded besides times; [`Extra::at`] counts from their first, in bytes.
     pub values: Vec<u8>,

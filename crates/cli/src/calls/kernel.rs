@@ -21,7 +21,7 @@ const SYSTEM_CALLS: usize = 512;
 /// After a function's name: it is the kernel's.
 const SUFFIX: &str = "@kernel";
 
-/// What of the kernel is to be recorded: functions, and their substitutes where they can't be traced.
+/// Kernel functions to record, and their substitutes where they can't be traced.
 ///
 /// # Errors
 /// If a filter means no function of the kernel.
@@ -49,7 +49,7 @@ fn functions(patterns: &[Pattern]) -> anyhow::Result<Vec<KernelFunction>> {
         .collect();
     found.dedup_by(|a, b| a.address == b.address);
     let named = patterns.iter().map(Pattern::text).collect::<Vec<_>>().join(", ");
-    anyhow::ensure!(!found.is_empty(), "the kernel has no function {named}; {KALLSYMS} lists those it has");
+    anyhow::ensure!(!found.is_empty(), "the kernel has no function {named}; {KALLSYMS} lists its functions");
     // Hidden addresses are all 0: names are enough for some ways.
     Ok(found)
 }

@@ -26,7 +26,7 @@ pub struct LateObjects<'a> {
     dir: PathBuf,
     fifo: Fifo,
     rules: &'a Rules,
-    /// What was found in files, each looked through once; nothing in most.
+    /// Findings in files, each looked through once; nothing in most.
     found: HashMap<PathBuf, Option<Instrumented>>,
     /// The file that was started, and reported already.
     program: PathBuf,
@@ -43,7 +43,7 @@ impl<'a> LateObjects<'a> {
         Ok(Self { dir: dir.to_owned(), fifo, rules, found: HashMap::new(), program: program.to_owned() })
     }
 
-    /// What is recorded.
+    /// Functions recorded.
     #[must_use]
     pub fn rules(&self) -> &'a Rules {
         self.rules
@@ -70,7 +70,7 @@ impl<'a> LateObjects<'a> {
             self.look_at(path, at == 0);
         }
         let found = |path: &Path| self.found.get(path).and_then(Option::as_ref);
-        // What a library records of its own functions is not recorded once more where they are called.
+        // Functions that a library records itself are not recorded once more where they are called.
         let known: HashSet<&str> = files
             .iter()
             .skip(1)
@@ -93,7 +93,7 @@ impl<'a> LateObjects<'a> {
         }
         let written = self.write(&name, &list, &formats);
         if written.is_err() {
-            // Who waits for an answer looks for the pipe; to take it away takes no space on a full disk.
+            // A process that waits for an answer looks for the pipe; to take it away takes no space on a full disk.
             let _ = fs::remove_file(self.dir.join(sleds::PIPE_NAME));
         }
         written
@@ -115,7 +115,7 @@ impl<'a> LateObjects<'a> {
         self.found.entry(path.to_owned()).or_insert_with(|| {
             let imports =
                 if is_program { rules.imports != Imports::None } else { rules.imports == Imports::All };
-            // What can't be read is not recorded; system libraries without a sled are most of them.
+            // Unreadable libraries are not recorded; system libraries without a sled are most of them.
             look(path, rules, imports).ok().filter(Instrumented::is_any)
         });
     }

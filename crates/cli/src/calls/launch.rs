@@ -23,7 +23,7 @@ use tracer::layout::{self, sleds as list};
 
 /// How a run ended, and what it took.
 pub struct Ended {
-    /// Its status as a shell shows it.
+    /// Status as a shell shows it.
     pub status: u8,
     /// Time and CPU.
     pub used: ResourceUse,
@@ -48,7 +48,7 @@ pub fn run(
     let used_before_ns = cpu_ns();
     let is_live = live.is_some();
     let mut options = options(args, opened.rules());
-    // Who looks while it runs leaves short calls out by itself.
+    // A look while it runs leaves short calls out by itself.
     options.retain(|(name, _)| !(is_live && *name == layout::MIN_VARIABLE));
     options.push((layout::DIR_VARIABLE, dir.as_os_str().to_owned()));
     options.extend(preloading);

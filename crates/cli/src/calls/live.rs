@@ -69,7 +69,7 @@ pub struct Args {
     record: recording::Args,
 }
 
-/// What is shown, and when next.
+/// Table to show, and when next.
 pub struct LiveCalls {
     every: Duration,
     key: table::Key,
@@ -82,7 +82,7 @@ pub struct LiveCalls {
     shown: Instant,
     tail: Tail,
     functions: Functions,
-    /// What the last table showed, to be printed whole at the end.
+    /// Content of the last table, to be printed whole at the end.
     last: Option<CallProfile>,
     changes: LiveChanges,
     /// Where the last slow call is kept.
@@ -274,7 +274,7 @@ impl LiveCalls {
         to.flush().context("can't print")
     }
 
-    /// What is shown of the last slow call, an empty line before it: at most half of a screen.
+    /// Lines about the last slow call, an empty line before them: at most half of a screen.
     fn slow_lines(&self, at_end: bool, width: usize) -> Vec<String> {
         if !self.wants_calls() {
             return Vec::new();

@@ -18,11 +18,11 @@ use display::number;
 pub struct Notes {
     /// The command that was recorded.
     pub title: String,
-    /// What was damaged or is missing, a line each.
+    /// Damaged or missing parts, a line each.
     pub lines: Vec<String>,
 }
 
-/// What a view needs of a recording.
+/// Parts of a recording that a view needs.
 #[derive(Clone, Copy, Debug)]
 pub enum Need {
     /// Sums, and this many of the slowest calls: a processor's trace is summed up while it is decoded.

@@ -1,5 +1,5 @@
-//! The cost of a program's recording of itself, estimated beforehand by a tree of calls through the same hooks in a process
-//! of our own, and after, by the calls that were recorded and the CPU time that was used.
+//! The cost of a program's recording of itself, estimated beforehand by a tree of calls through the same hooks in a
+//! process of our own, and after, by the calls that were recorded and the CPU time that was used.
 
 use anyhow::Context;
 use record::output_file;
@@ -97,7 +97,7 @@ pub fn note(dir: &Path, cost: &str) -> anyhow::Result<()> {
     writeln!(info, "{cost}").context("can't write the recording's info")
 }
 
-/// What a run took.
+/// Cost of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ResourceUse {
     /// From start to end, ns.
@@ -123,7 +123,9 @@ pub fn after(
         number::grouped(calls_per_s as u64),
         number::bytes((summary.bytes as f64 * 1e9 / used.wall_ns as f64) as u64)
     );
-    let Some(price) = price else { return Some(format!("cost {rate}; what a call costs is not known here")) };
+    let Some(price) = price else {
+        return Some(format!("cost {rate}; the cost of a call is not known here"));
+    };
     let SpentTime { all_ns: spent_ns, each_ns } = price.spent(summary);
     let mut line = format!(
         "cost {rate}; {} calls at about {each_ns:.0} ns are {}",

@@ -77,7 +77,7 @@ pub fn make_measured(dir: &Path) -> io::Result<PathBuf> {
 
 /// Removes what [`make_measured`] made.
 pub fn remove_measured(folder: &Path) {
-    // What can't be removed now is no recording, and goes with the folder.
+    // Files that can't be removed now are no recording, and go with the folder.
     let _ = fs::remove_dir_all(folder);
 }
 
@@ -97,7 +97,7 @@ fn take_over(dir: &Path) -> anyhow::Result<()> {
     }
     let found = fs::metadata(dir).with_context(|| format!("can't look at {shown}"))?;
     if !found.is_dir() {
-        bail!("{shown} is no folder; choose another name with -o");
+        bail!("{shown} is not a folder; choose another name with -o");
     }
     let entries = own_entries(dir)?;
     for entry in entries {
@@ -108,7 +108,7 @@ fn take_over(dir: &Path) -> anyhow::Result<()> {
     if found.uid() == mem::effective_uid() {
         return set_searchable(dir, false).with_context(|| format!("can't keep {shown} from others"));
     }
-    // Whose folder it is could put another tracer there.
+    // The folder's owner could put another tracer there.
     fs::remove_dir(dir)
         .and_then(|()| DirBuilder::new().mode(0o700).create(dir))
         .with_context(|| format!("{shown} belongs to user {} and can't be replaced", found.uid()))
@@ -124,7 +124,7 @@ fn own_entries(dir: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut entries = read().with_context(|| format!("can't read {shown}"))?;
     entries.sort_by(|a, b| a.0.cmp(&b.0));
     if !entries.is_empty() && !is_marked(dir) {
-        bail!("{shown} exists and is no recording of calls; choose another folder with -o");
+        bail!("{shown} exists and is not a recording of calls; choose another folder with -o");
     }
     let foreign = entries.iter().find(|(path, kind)| !is_of_recording(path, *kind));
     if let Some((path, _)) = foreign {
@@ -247,7 +247,7 @@ mod tests {
             fs::write(dir.join("info"), "precious").expect("ours");
             sleds.into_iter().for_each(|text| fs::write(dir.join("sleds"), text).expect("ours"));
             let refused = prepare(&dir).expect_err("no recording").to_string();
-            assert!(refused.contains("is no recording of calls"), "{refused}");
+            assert!(refused.contains("is not a recording of calls"), "{refused}");
             assert!(dir.join("info").exists());
         }
     }

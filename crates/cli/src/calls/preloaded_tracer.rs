@@ -22,7 +22,7 @@ pub struct PreloadedTracer {
     place: TracerFolder,
 }
 
-/// Whose folder it is in.
+/// The tracer's folder.
 enum TracerFolder {
     /// The recording's own, which others may search as long as this lives.
     Recording(PathBuf),
@@ -37,9 +37,9 @@ impl PreloadedTracer {
         !BYTES.is_empty()
     }
 
-    /// Writes it into the recording's folder `dir` (absolute, without links), or into a temporary one that goes with this
-    /// value: if the loader can't read the folder's name in a list, and if another user could put a library of his own in
-    /// its place, which would then run as us.
+    /// Writes it into the recording's folder `dir` (absolute, without links), or into a temporary one that goes with
+    /// this value: if the loader can't read the folder's name in a list, and if another user could put a library of
+    /// his own in its place, which would then run as us.
     ///
     /// # Errors
     /// If it can't be written, or there is no folder that the loader can read.
@@ -64,7 +64,7 @@ impl PreloadedTracer {
         &self.path
     }
 
-    /// What the program's environment is to have: the tracer is preloaded before whatever is preloaded already; and the
+    /// Environment of the program: the tracer is preloaded before whatever is preloaded already; and the
     /// address sanitizer's library, if the program needs that, takes it that it then does not come first.
     #[must_use]
     pub fn environment(&self, found: &Instrumented) -> Vec<(&'static str, OsString)> {
@@ -78,7 +78,7 @@ impl PreloadedTracer {
     }
 }
 
-/// What there is of two lists, in one.
+/// Two lists joined into one.
 fn joined(first: Option<OsString>, second: Option<OsString>) -> OsString {
     let lists: Vec<OsString> =
         [first, second].into_iter().flatten().filter(|list| !list.is_empty()).collect();
@@ -97,7 +97,7 @@ impl TracerFolder {
 impl Drop for PreloadedTracer {
     fn drop(&mut self) {
         if let TracerFolder::Recording(dir) = &self.place {
-            // What is recorded there is its owner's alone, whether it succeeds or not.
+            // The recording there is its owner's alone, whether it succeeds or not.
             let _ = own_folder::set_searchable(dir, false);
         }
     }

@@ -2,7 +2,7 @@
 
 use super::record_spec::{Callees, ProbeSpec};
 
-/// What only uprobes can do.
+/// Flags that only uprobes have.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Uprobes: any program, and running ones")]
 pub struct ProbeArgs {

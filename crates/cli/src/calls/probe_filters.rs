@@ -13,7 +13,7 @@ use calls::selection::TraceSpec;
 use calls::selection::rules::Rules;
 use calls::selection::trigger::Trigger;
 
-/// What can be done at a function that is probed.
+/// Possible actions at a probed function.
 const RULES: u32 = sleds::NOT | sleds::ONLY | sleds::START | sleds::STOP | sleds::CALLER | sleds::SLOW;
 
 /// From the flags, for the functions chosen.
@@ -99,7 +99,7 @@ fn by_function(rules: &Rules, chosen: &ProbePlan) -> anyhow::Result<(Vec<u32>, V
         slow_ns.push(trigger.min_ns);
     }
     if all.iter().all(|rules| *rules == 0) {
-        bail!("-F, -N, -C and -T mean none of the functions that are probed; name them with -P, too");
+        bail!("-F, -N, -C and -T match no probed function; name their functions with -P, too");
     }
     Ok((all, slow_ns))
 }

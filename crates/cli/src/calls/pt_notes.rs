@@ -1,4 +1,4 @@
-//! What decoding an Intel PT trace came across, in words.
+//! Counts and problems from decoding an Intel PT trace, in words.
 
 use calls::pt::{Note, Resolution, TraceOutcome};
 
@@ -14,8 +14,8 @@ pub fn lines(outcome: &TraceOutcome) -> Vec<String> {
     lines.extend(outcome.missing.iter().map(|file| format!("  no code of {file}")));
     let odd = [
         (outcome.odd.unmatched, "returns that fit no call"),
-        (outcome.odd.shared, "jumps into code that functions share: its time is that of the one called"),
-        (outcome.odd.aborted, "transactions were undone: what they called is counted, and had no effect"),
+        (outcome.odd.shared, "jumps into code shared by functions: its time counts for the function called"),
+        (outcome.odd.aborted, "transactions were undone: their calls are counted, but had no effect"),
     ];
     let told = |(count, what): (u64, &str)| format!("  {} {what}", number::grouped(count));
     lines.extend(odd.into_iter().filter(|(count, _)| *count > 0).map(told));
@@ -49,7 +49,7 @@ fn resolution_text(resolution: Resolution) -> String {
         Resolution::Crystal { apart_ns } => {
             format!("times from crystal clock packets, {} apart", number::duration_ns(apart_ns))
         }
-        Resolution::Boundaries => "times from boundary packets only: short calls show none".to_owned(),
-        Resolution::None => "recorded without times: durations mean nothing".to_owned(),
+        Resolution::Boundaries => "times from boundary packets only: short calls show 0 ns".to_owned(),
+        Resolution::None => "recorded without times: ignore the durations".to_owned(),
     }
 }

@@ -24,7 +24,7 @@ pub struct RateLimiter {
     pub expected_per_s: Option<f64>,
     /// A line for each function whose probes were taken away.
     pub detached: Vec<String>,
-    /// What was written in the end.
+    /// Message written in the end.
     pub written: WrittenCalls,
 }
 
@@ -93,7 +93,7 @@ impl RateLimiter {
     fn line(&self, watched: &WatchedCounts, rate: f64, names: &[String]) -> String {
         format!(
             "{} is called too often, {} times a second: its probes were taken away after {} (limit: --max-rate {}); \
-             its counts are of that time only",
+             its counts cover only that time",
             names[watched.function as usize],
             number::grouped(rate as u64),
             number::duration_ns(self.begun.elapsed().as_nanos() as u64),

@@ -123,7 +123,7 @@ pub fn run_with(args: &RecordSpec, live: Option<&mut dyn RecordingObserver>) -> 
     }
     let mut rules = Rules::new(&args.patch, &args.trace)?;
     if live.is_some() {
-        // Who looks while it runs finds the slow ones by itself: what was read can't be taken back.
+        // A look while it runs finds the slow ones by itself: what was read can't be taken back.
         rules.take_slow();
     }
     let found = sleds::look(&program, &rules, rules.imports != Imports::None)?;
@@ -168,13 +168,13 @@ fn check(program: &Path, found: &Instrumented, rules: &Rules) -> anyhow::Result<
     }
     if rules.any() && found.ruled == 0 && found.late == 0 {
         let none = format!(
-            "-F, -N, -C, -T, -A and -R mean no function of {shown} that can be patched (`-pg`, `-mfentry`, patchable \
+            "-F, -N, -C, -T, -A and -R match no function of {shown} that can be patched (`-pg`, `-mfentry`, patchable \
              entry, XRay, -finstrument-functions) and none that it imports"
         );
         if !found.opens_libraries {
             bail!("{none}; `tally calls` takes -F and -N too, when all is recorded");
         }
-        out::note(&format!("tally calls: {none}; they may mean some of the libraries that it opens"));
+        out::note(&format!("tally calls: {none}; they may match functions of libraries that it opens"));
     }
     warn_of_read_imports(&found.read_imports, program);
     if found.untold > 0 {

@@ -1,4 +1,4 @@
-//! What to record of a program's calls: the flags of `tally calls record` without clap.
+//! Specification of a recording of calls: the flags of `tally calls record` without clap.
 
 use calls::selection::TraceSpec;
 use std::ffi::OsString;
@@ -33,7 +33,7 @@ pub struct RecordSpec {
 }
 
 impl RecordSpec {
-    /// What was recorded: the command line, or the processes.
+    /// Recorded command line, or processes.
     #[must_use]
     pub fn command_text(&self) -> String {
         if self.command.is_empty() {
@@ -49,7 +49,7 @@ impl RecordSpec {
 /// Functions chosen by who calls them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Callees {
-    /// Who calls them, besides what -P means.
+    /// Callers to record, besides those that -P matches.
     pub of: Option<String>,
     /// How deep.
     pub depth: u32,
@@ -65,7 +65,7 @@ impl FromStr for Callees {
         // Not every colon begins a depth: C++ names have pairs of them.
         let (of, depth) = match text.rsplit_once(':') {
             Some((of, depth)) if !of.ends_with(':') => {
-                let depth = depth.parse().map_err(|_| format!("'{depth}' is no depth: FUNC:2"))?;
+                let depth = depth.parse().map_err(|_| format!("'{depth}' is not a depth: FUNC:2"))?;
                 (of, depth)
             }
             _ => (text, 1),
@@ -77,7 +77,7 @@ impl FromStr for Callees {
     }
 }
 
-/// What only uprobes can do.
+/// Settings that only uprobes have.
 #[derive(Clone, Debug)]
 pub struct ProbeSpec {
     /// Processes to attach to.

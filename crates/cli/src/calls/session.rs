@@ -44,11 +44,11 @@ pub struct ProbeSession {
     signals: StopSignals,
     addresses: CallAddresses,
     start_ns: u64,
-    /// What came later is left out; the highest number while it runs.
+    /// Last event to keep; the highest number while it runs.
     stopped_ns: u64,
     attach: Duration,
     watch: RateLimiter,
-    /// What recorded processes became, of which nothing is probed.
+    /// Programs that recorded processes became, of which nothing is probed.
     became: BTreeSet<String>,
     /// The command was seen to start.
     started: bool,
@@ -217,7 +217,7 @@ impl ProbeSession {
         let (objects, became, started) = (&self.chosen.objects, &mut self.became, &mut self.started);
         let child = self.child.as_ref().map(Child::pid);
         self.engine.poll(&mut |event: CallEvent| {
-            // Of the command, the first is its start.
+            // The command's first one is its start.
             let mut starts = || Some(event.pid) == child && !std::mem::replace(started, true);
             if event.kind == CallEventKind::Exec && !starts() {
                 became.extend(other_program(event.pid, objects));

@@ -66,7 +66,7 @@ fn line(bytes: u64, elapsed: Duration, free: Option<u64>, args: &RecordSpec) -> 
     ))
 }
 
-/// What the threads' files take; what was given back to the file system does not count.
+/// Disk use of the threads' files; space given back to the file system does not count.
 fn bytes_on_disk(dir: &Path) -> u64 {
     const BLOCK_BYTES: u64 = 512;
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();

@@ -45,7 +45,7 @@ pub fn write(dir: &Path, call: &SlowCall, from: (&Folder, TscClock), info: &str)
 fn bytes_of_maps(maps: &Maps, clock: TscClock) -> Vec<u8> {
     let mut bytes = format!("tsc {0} monotonic_ns {0}\n", clock.ns_at(maps.moment.0)).into_bytes();
     for line in &maps.lines {
-        // Of the other fields nothing is asked here.
+        // The other fields are not used here.
         bytes.extend(format!("{:x}-{:x} r-xp {:x} 00:00 0 ", line.start, line.end, line.pgoff).into_bytes());
         bytes.extend(&line.name);
         bytes.push(b'\n');

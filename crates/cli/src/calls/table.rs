@@ -13,7 +13,7 @@ use display::change_columns::ChangeColumns;
 use display::number;
 use display::term::{self, Paint, paint};
 
-/// What lines are sorted by, largest first.
+/// Sort key of the lines, largest first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Key {
     /// Time in the function and what it called.

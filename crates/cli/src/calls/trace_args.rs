@@ -2,7 +2,7 @@
 
 use calls::selection::TraceSpec;
 
-/// What functions are recorded how, where the program records itself.
+/// Flags that select functions, where the program records itself.
 #[derive(clap::Args, Default)]
 #[command(
     next_help_heading = "Filters (those other than -F, -N, -C, -T trace_on|trace_off|filter|notrace, --disable: instrumented programs only)"
@@ -18,8 +18,9 @@ pub struct TraceArgs {
     /// Only calls that lead to this function (can be repeated)
     #[arg(short = 'C', long = "caller-filter", value_name = "FUNC")]
     pub callers: Vec<String>,
-    /// What to do where FUNC is called: trace_on, trace_off, depth=N, time=10us, slow=10ms (keep only
-    /// calls of FUNC that took so long, with all in them), backtrace, filter, notrace, argN, retval; several with commas (can be repeated)
+    /// Actions where FUNC is called: trace_on, trace_off, depth=N, time=10us, slow=10ms (keep only
+    /// calls of FUNC that took so long, with all in them), backtrace, filter, notrace, argN, retval; several with
+    /// commas (can be repeated)
     #[arg(short = 'T', long = "trigger", value_name = "FUNC@WHAT")]
     pub trigger: Vec<String>,
     /// Record nothing until a trigger begins it

@@ -4,7 +4,7 @@ use calls::recording::folder;
 use calls::selection::{ViewSpec, duration_ns_of};
 use std::path::{Path, PathBuf};
 
-/// What to show of a recording: the flags that all views share.
+/// Selection of calls to show: the flags that all views share.
 #[derive(clap::Args, Clone, Debug)]
 pub struct ViewArgs {
     /// The recording: a folder of `tally calls record` or of uftrace, or a perf.data with an Intel PT trace
@@ -19,11 +19,11 @@ pub struct ViewArgs {
     /// Only calls that lead to this function (can be repeated)
     #[arg(short = 'C', long = "caller-filter", value_name = "FUNC")]
     pub callers: Vec<String>,
-    /// What holds where FUNC is called: trace_on, trace_off, depth=N, time=10us, filter, notrace, caller, backtrace (in
+    /// Actions where FUNC is called: trace_on, trace_off, depth=N, time=10us, filter, notrace, caller, backtrace (in
     /// the log, which calls around it are not shown); several with commas (can be repeated)
     #[arg(short = 'T', long = "trigger", value_name = "FUNC@WHAT")]
     pub trigger: Vec<String>,
-    /// Of each thread nothing before a trigger trace_on
+    /// Show nothing of a thread before a trigger trace_on
     #[arg(long)]
     pub disable: bool,
     /// Only this deep

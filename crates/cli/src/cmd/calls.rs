@@ -26,7 +26,7 @@ Examples:
   tally calls replay -t 1ms         the log of calls that took 1 ms or longer
   tally calls flame -o calls.svg    flame graph, widths in exact ns")]
 pub struct Args {
-    /// What to do; without it, report.
+    /// View or recorder; without it, report.
     #[command(subcommand)]
     what: Option<What>,
     #[command(flatten)]

@@ -24,8 +24,8 @@ const GREW: u8 = 3;
 /// Compare recordings by function or path, and separate changes from noise
 ///
 /// Values are shares of each side's total, deltas are percentage points, as `perf diff` prints them. With several
-/// recordings a side, the spread between them is the noise. With one recording a side, the spread over time within it is
-/// the noise. Rows whose change noise explains have no word in the column Change.
+/// recordings a side, the spread between them is the noise. With one recording a side, the spread over time within it
+/// is the noise. Rows whose change noise explains have no word in the column Change.
 ///
 /// The total is compared per run. --fail-above takes two or more runs a side to separate growth from noise. Its exit
 /// status: 3, the total grew by more; 4, the recordings can't be compared, are too few, damaged or unfinished.
@@ -76,7 +76,7 @@ pub struct Args {
     #[arg(long, value_name = "PERCENT")]
     fail_above: Option<String>,
 
-    /// What to compute of both sides: delta, delta-abs, ratio, or wdiff:W1,W2 (weights)
+    /// Compute this from both sides: delta, delta-abs, ratio, or wdiff:W1,W2 (weights)
     #[arg(short, long, value_name = "HOW", default_value = "delta-abs")]
     compute: String,
 
@@ -148,7 +148,7 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     symfs: Option<PathBuf>,
 
-    /// What perf has and we don't.
+    /// Flags of perf that we don't have.
     #[command(flatten)]
     perf: PerfCompatFlags<DiffFlags>,
 }

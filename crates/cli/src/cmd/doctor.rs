@@ -73,7 +73,7 @@ struct Page {
 }
 
 impl Page {
-    /// What works, what does not, and the one command for most of the rest.
+    /// Working features, missing ones, and the one command for most of the rest.
     fn summary(&self, checks: &[Check]) -> String {
         let of = |health: Health| {
             let fits = |check: &&Check| check.health == health && check.section != DoctorSection::Runtimes;

@@ -113,7 +113,7 @@ fn read(path: &Path, map: MappedFile, args: &Args) -> anyhow::Result<Drawn> {
     Ok((stacks.tree, None, left_out(&stacks.notes)))
 }
 
-/// What was not read, one line each.
+/// Parts that were not read, one line each.
 fn left_out(notes: &import::ImportNotes) -> Vec<String> {
     let mut lines = Vec::new();
     if !notes.other_events.is_empty() {
@@ -122,7 +122,7 @@ fn left_out(notes: &import::ImportNotes) -> Vec<String> {
         lines.push(format!("shows event {}; left out: {others} (choose with --event)", notes.event));
     }
     if notes.odd_lines > 0 {
-        let count = count_of(notes.odd_lines, "line is no stack and is", "lines are no stacks and are");
+        let count = count_of(notes.odd_lines, "line is not a stack and is", "lines are not stacks and are");
         lines.push(format!("{count} left out"));
     }
     if notes.cut_off {

@@ -100,7 +100,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             let stop = summary.notices.iter().find(|notice| matches!(notice, Notice::WriteStopped(_)));
             stop.into_iter().for_each(|stop| out::complain(&stop.to_string()));
             match show(&args, dev, &args.output, Some(&summary)) {
-                // Of a recording that was cut short there may be nothing to show: that has been reported.
+                // A recording that was cut short there may have nothing to show: that has been reported.
                 Err(_) if stop.is_some() => {}
                 shown => shown?,
             }

@@ -103,14 +103,14 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(if nothing { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// What to do where tracefs can't be read.
+/// Remedy where tracefs can't be read.
 const NO_TRACEFS: &str = "as root: mount -t tracefs tracefs /sys/kernel/tracing; others: run as root";
 
 fn asks_for_tracepoints(what: &str) -> bool {
     what.contains(':') || what == "tracepoint"
 }
 
-/// What one word of the command line asks for.
+/// Request of one word of the command line.
 enum Choice<'a> {
     Kinds(&'static [CatalogKind]),
     Sdt,
@@ -205,7 +205,7 @@ fn print_text(
     }
     let missing: Vec<_> = listed.iter().filter_map(|l| Some((&l.entry, l.missing.as_ref()?))).collect();
     if !missing.is_empty() {
-        writeln!(out, "\nNot to be had here:")?;
+        writeln!(out, "\nNot available here:")?;
     }
     for (entry, why) in missing {
         writeln!(out, "  {:<50} [{}] {why}", shown_name(entry), entry.kind.label())?;
@@ -240,7 +240,7 @@ fn print_sdt(sdt: &[Sdt], details: bool, out: &mut dyn Write) -> io::Result<()> 
     Ok(())
 }
 
-/// What the kernel would get for each event, and what the samples of tracepoints hold.
+/// Kernel attributes of each event, and the fields of tracepoints' samples.
 fn print_details(listed: &[Listed], source: &dyn EventSource, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "\nDetails:")?;
     for entry in listed.iter().filter(|l| l.missing.is_none()).map(|l| &l.entry) {

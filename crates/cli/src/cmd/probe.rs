@@ -39,7 +39,8 @@ pub struct Args {
     exec: Option<PathBuf>,
     /// Add this probe: [[GROUP:]EVENT=]PLACE [VARIABLE …]
     ///
-    /// PLACE: FUNC[@FILE], then :LINE, +OFFSET, %return or ;PATTERN; FILE:LINE; 0xADDRESS. VARIABLE: [NAME=]VARIABLE[:TYPE]
+    /// PLACE: FUNC[@FILE], then :LINE, +OFFSET, %return or ;PATTERN; FILE:LINE; 0xADDRESS. VARIABLE:
+    /// [NAME=]VARIABLE[:TYPE]
     #[arg(short, long, value_name = "PROBE")]
     add: Vec<String>,
     /// Remove events by name or pattern: EVENT or GROUP:EVENT
@@ -78,7 +79,7 @@ pub struct Args {
     /// At most this many places for one probe
     #[arg(long, value_name = "N", default_value_t = 128)]
     max_probes: usize,
-    /// What perf has and we don't.
+    /// Flags of perf that we don't have.
     #[command(flatten)]
     perf: PerfCompatFlags<ProbeFlags>,
     /// The probe to add, as with --add
@@ -104,7 +105,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         show::lines(&mut args.program()?, range, &mut out)?;
     } else if let Some(pattern) = &args.funcs {
         let names = args.program()?.function_names();
-        // Of C++ and Rust as people write them, as perf does; both spellings are found.
+        // Names of C++ and Rust as people write them, as perf does; both spellings are found.
         let fits =
             |name: &&String| glob::matches(pattern, name) || glob::matches(pattern, &dso::demangle(name));
         let shown: BTreeSet<_> = names.iter().filter(fits).map(|name| dso::demangle(name)).collect();

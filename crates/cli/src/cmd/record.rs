@@ -42,10 +42,10 @@ pub struct Args {
     /// Whom.
     #[command(flatten)]
     pub target: TargetArgs,
-    /// What and how.
+    /// Events and sampling.
     #[command(flatten)]
     pub sampling: SamplingArgs,
-    /// Whose calls.
+    /// Functions whose calls are recorded.
     #[command(flatten)]
     pub spans: SpanArgs,
     /// The file, or several, and what is in it besides records.
@@ -66,7 +66,7 @@ pub struct Args {
     /// Processor traces.
     #[command(flatten)]
     pub tracing: TracingArgs,
-    /// What perf has and we don't.
+    /// Flags of perf that we don't have.
     #[command(flatten)]
     pub perf: PerfCompatFlags<RecordFlags>,
     /// Print no summary at the end

@@ -47,10 +47,10 @@ pub struct Args {
     /// Whom.
     #[command(flatten)]
     pub target: TargetArgs,
-    /// What and how.
+    /// Events and sampling.
     #[command(flatten)]
     pub sampling: SamplingArgs,
-    /// Whose calls.
+    /// Functions whose calls are recorded.
     #[command(flatten)]
     pub spans: SpanArgs,
     /// Write the recording here

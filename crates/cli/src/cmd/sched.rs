@@ -53,7 +53,7 @@ struct RecordArgs {
     words: RecordWords,
 }
 
-/// What follows `record`: it goes on to `tally record`.
+/// Arguments after `record`: they go on to `tally record`.
 #[derive(clap::Args)]
 pub(super) struct RecordWords {
     /// Flags of tally record, and a command
@@ -201,7 +201,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// What the views read, and no stack but on demand.
+/// Events that the views read; stacks only on demand.
 const EVENTS: &str = "sched:sched_switch,sched:sched_waking,sched:sched_wakeup_new,sched:sched_stat_runtime,\
                       sched:sched_migrate_task,sched:sched_process_fork";
 

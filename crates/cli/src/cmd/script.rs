@@ -135,7 +135,7 @@ fn addr_range(args: &Args) -> anyhow::Result<u64> {
         "--addr-range counts from an address: -S 0x…"
     );
     let bytes = address_of(text).or_else(|| text.parse().ok());
-    bytes.with_context(|| format!("--addr-range: '{text}' is no number of bytes"))
+    bytes.with_context(|| format!("--addr-range: '{text}' is not a number of bytes"))
 }
 
 fn passes(args: &Args, sample: &Sample<'_>, comm: &str) -> bool {

@@ -24,7 +24,7 @@ pub use recording::spelled_out;
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  tally stat ./app                            the usual counts, and what they mean
+  tally stat ./app                            the usual counts, and metrics from them
   tally stat -d -r 10 ./app                   caches too; ten runs, means with 95 % intervals
   tally stat -e cs,faults,'{cycles,instructions}' ./app
   tally stat -e 'block:*' -a sleep 10         tracepoints of the whole machine
@@ -132,7 +132,7 @@ pub struct Args {
     /// `stat record` and `stat report`.
     #[command(flatten)]
     file: recording::FileArgs,
-    /// What perf has and we don't.
+    /// Flags of perf that we don't have.
     #[command(flatten)]
     perf: PerfCompatFlags<StatFlags>,
     /// Count nothing, only take the time

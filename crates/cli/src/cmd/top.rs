@@ -57,7 +57,7 @@ pub struct Args {
     /// Whom.
     #[command(flatten)]
     target: TargetArgs,
-    /// What and how.
+    /// Events and sampling.
     #[command(flatten)]
     sampling: SamplingArgs,
     /// Seconds from one screen to the next
@@ -96,7 +96,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         ..view
     };
     let mut data = tui::Data::new(Arc::default(), view);
-    // What runs now, not who called it, comes first.
+    // Code that runs now, not its callers, comes first.
     data.turn_order();
     let theme = tui::Theme { colour: term::colours_stdout() };
     let mut app = tui::App::fed(data, theme, tui::ReadState::Live { held: false });

@@ -78,7 +78,7 @@ pub struct Args {
     pub mmap_pages: u64,
 }
 
-/// What the sums are for.
+/// Grouping of the sums.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SummedBy {
     /// Each thread.
@@ -94,7 +94,7 @@ pub struct TraceTargetArgs {
     /// Processes to attach to, with their children
     #[arg(short, long, value_name = "PID|NAME|FILE,…", value_delimiter = ',')]
     pub pid: Vec<ProcessArg>,
-    /// Their child processes as well (the default)
+    /// Child processes as well (the default)
     #[arg(long, overrides_with = "no_children", hide = true)]
     pub children: bool,
     /// With -p: without child processes that run already
@@ -163,7 +163,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(end.status))
 }
 
-/// What there is in place of a word that selects nothing.
+/// Suggestions for a word that selects nothing.
 fn unknown(error: &FilterError, table: &CallTable) -> anyhow::Error {
     let groups = syscalls::filter::group_names().join(" ");
     let FilterError::UnknownCall(word) = error else {
@@ -227,7 +227,7 @@ fn add_up_by_function(
     filter: &CallFilter,
     table: &CallTable,
 ) -> anyhow::Result<ExitCode> {
-    anyhow::ensure!(args.duration <= 0.0, "--by function knows no duration of single calls: leave out -d");
+    anyhow::ensure!(args.duration <= 0.0, "--by function has no durations of single calls: leave out -d");
     let folder = ScratchFolder::private("trace").context("no place for the stacks")?;
     let path = folder.path().join("perf.data");
     let summary = match record::record(&by_function::options(target, &path)?) {
@@ -242,7 +242,7 @@ fn add_up_by_function(
     Ok(recording::exit_code(&summary))
 }
 
-/// What is missing in the results.
+/// Gaps in the results.
 fn note_end(end: &TraceEnd) {
     let losses = [
         (end.losses.records, "calls lost: the reader was too slow (-m 256M keeps more, -s loses none)"),

@@ -47,7 +47,7 @@ impl EventArgs {
     }
 }
 
-/// What to sample in place of tracepoints of the scheduler that are not there.
+/// Event to sample in place of scheduler tracepoints that are missing.
 const INSTEAD: &str = "sched:sched_switch";
 
 /// The options without the tracepoint at fault, if it is one that kernels may lack; `None` for any other fault.

@@ -46,7 +46,7 @@ fn takes_next(command: &Command, option: &str) -> bool {
     };
     let mut arguments = command.get_arguments();
     let Some(long) = option.strip_prefix("--") else {
-        // Of letters put together only the last can have the next word as its value.
+        // Only the last of letters put together can have the next word as its value.
         let letter = option.chars().nth(1).filter(|_| option.chars().count() == 2);
         return arguments.any(|arg| arg.get_short().is_some() && arg.get_short() == letter && takes(arg));
     };

@@ -19,7 +19,7 @@ pub struct Flag {
     pub short: Option<char>,
     /// Whether a value follows.
     pub value: FlagValue,
-    /// What to do instead; `None`: the flag is taken, and changes nothing.
+    /// Replacement; `None`: the flag is taken, and changes nothing.
     pub instead: Option<&'static str>,
 }
 

@@ -26,7 +26,7 @@ pub fn next_round_s(now_s: u64, every_s: u64, used: AgentUse) -> u64 {
     ((now_s + pause) / every_s + 1) * every_s
 }
 
-/// What an agent has used since it began.
+/// CPU time and memory that an agent has used since it began.
 #[derive(Clone, Copy, Debug)]
 pub struct AgentUse {
     /// CPU time, its own and that of ended commands.

@@ -60,7 +60,7 @@ impl MergedFleet {
         sum
     }
 
-    /// What an answer from `profile` is of.
+    /// Scope of an answer from `profile`.
     #[must_use]
     pub fn scope<'p>(&self, profile: &'p Profile, event: usize) -> AnswerScope<'p> {
         let unit = match unit_of(&profile.events[event]) {

@@ -28,9 +28,9 @@ const CAUSES: usize = 60;
 /// A recording, open.
 #[derive(Clone, Copy)]
 pub struct PageSource<'a> {
-    /// Its path.
+    /// Path.
     pub path: &'a Path,
-    /// Its bytes.
+    /// Bytes.
     pub bytes: &'a [u8],
     /// The same, parsed.
     pub file: &'a PerfData<'a>,
@@ -43,7 +43,7 @@ pub struct PageSource<'a> {
 pub struct About {
     /// The command, without tally's own options; else the file's name.
     pub title: String,
-    /// Whose time it is, and how much of it is idle.
+    /// Threads whose time it is, and how much of it is idle.
     pub subtitle: String,
     /// CPUs, kernel, host.
     pub machine: String,
@@ -61,7 +61,7 @@ pub struct About {
     pub notes: Vec<String>,
     /// Locks, most waited for first.
     pub locks: Vec<Value>,
-    /// What the main thread's waits were for, as `tally report --blame --json` prints it; null without waits.
+    /// Causes of the main thread's waits, as `tally report --blame --json` prints them; null without waits.
     pub blame: Value,
     /// Lengths of waits by state.
     pub lengths: Vec<Value>,
@@ -162,7 +162,7 @@ fn title(source: &PageSource<'_>, note: &Value) -> String {
     noted.map(str::to_owned).or_else(recorded).unwrap_or_else(|| load::name_of(source.path))
 }
 
-/// Whose time, and how much.
+/// Threads whose time it is, and how much.
 fn whole(recording: &Recording, wall: &Wall) -> String {
     let profile = &recording.profile;
     if wall.is_observed() {

@@ -19,9 +19,9 @@ const ROWS: usize = 3000;
 /// The recordings of both sides.
 #[derive(Clone, Copy, Debug)]
 pub struct ComparedFiles<'a> {
-    /// Of the baseline.
+    /// Files of the baseline.
     pub before: &'a [PathBuf],
-    /// Of the current side.
+    /// Files of the current side.
     pub after: &'a [PathBuf],
 }
 

@@ -100,7 +100,7 @@ pub fn load_file(
     Ok(recording)
 }
 
-/// What was read, in counts: one line each (`-v`).
+/// Counts of what was read: one line each (`-v`).
 pub fn describe(recording: &Recording) -> Vec<String> {
     let (profile, read) = (&recording.profile, &recording.diagnostics);
     let samples = &profile.diagnostics;
@@ -134,11 +134,11 @@ pub fn describe(recording: &Recording) -> Vec<String> {
 
 /// A recording that is open.
 pub struct OpenRecording<'a> {
-    /// Its path.
+    /// Path.
     pub path: &'a Path,
-    /// Its bytes.
+    /// Bytes.
     pub map: &'a MappedFile,
-    /// Its content.
+    /// Content.
     pub file: &'a PerfData<'a>,
 }
 

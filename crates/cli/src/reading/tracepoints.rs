@@ -46,7 +46,7 @@ pub struct Hit<'a> {
     pub event: usize,
     /// The sample.
     pub sample: &'a Sample<'a>,
-    /// Its time in ns of the recording's clock.
+    /// Time in ns of the recording's clock.
     pub time_ns: u64,
     /// The thread on whose CPU time it was recorded.
     pub tid: i32,
@@ -66,7 +66,7 @@ impl Hit<'_> {
     }
 }
 
-/// What takes the samples.
+/// Receiver of the samples.
 pub trait HitSink {
     /// The next sample, in time order. The session knows the names of threads at that moment.
     ///

@@ -26,7 +26,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use symbols::{LoadOpts, Recording, UnnamedCode};
 
-/// Whose waits, and which.
+/// Selection of waits: threads and lengths.
 #[derive(clap::Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Wall clock")]
 pub struct WaitArgs {
@@ -54,7 +54,7 @@ pub struct WallArgs {
 }
 
 impl WaitArgs {
-    /// What the view is asked for; `longest` of the longest waits.
+    /// Request of the view; `longest` of the longest waits.
     #[must_use]
     pub fn opts(&self, longest: usize) -> WallOpts {
         WallOpts {
@@ -85,7 +85,7 @@ pub fn check_thread(profile: &Profile, args: &WaitArgs) -> anyhow::Result<()> {
     anyhow::bail!("no thread '{thread}' in the recording; there are {}", present::listed(names))
 }
 
-/// Whose time a picture of the wall clock shows, and how much is idle and not drawn:
+/// Note under a picture of the wall clock: whose time it shows, and how much is idle and not drawn:
 /// `8 busy threads × 4.010 s = 32.30 s · idle left out: 47.90 s (--idle)`.
 #[must_use]
 pub fn subtitle(profile: &Profile, args: &WaitArgs) -> String {
@@ -272,7 +272,7 @@ pub fn parse_duration(text: &str) -> Result<u64, String> {
         "s" => 1e9,
         _ => return Err(format!("unknown unit '{unit}': want ns, us, ms or s")),
     };
-    let value: f64 = number.parse().map_err(|_| format!("'{text}' is no time: want 500us, 1ms, 2s"))?;
+    let value: f64 = number.parse().map_err(|_| format!("'{text}' is not a time: want 500us, 1ms, 2s"))?;
     Ok((value * scale) as u64)
 }
 

@@ -1,4 +1,4 @@
-//! What the times of rows are counted from.
+//! Zero point of the times of rows.
 
 use perfdata::Sample;
 

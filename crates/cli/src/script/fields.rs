@@ -125,7 +125,7 @@ pub struct Fields {
     by_type: [FieldSet; 7],
     /// Whether the user gave the type.
     user_set: [bool; 7],
-    /// What the user asked for: of this an event must not lack anything.
+    /// Fields that the user asked for: an event must have all of these.
     asked: [FieldSet; 7],
 }
 

@@ -15,7 +15,7 @@ pub struct FrameTexts {
     by_look: Vec<(FrameFields, Vec<OnceLock<Box<str>>>)>,
 }
 
-/// What the lines of a frame depend on.
+/// Settings for the lines of a frame.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct FrameFields {
     fields: FieldSet,

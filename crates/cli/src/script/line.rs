@@ -19,7 +19,7 @@ use std::fmt::Write;
 use std::sync::LazyLock;
 use symbols::ObjectFiles;
 
-/// What the lines of one run have in common.
+/// Settings that the lines of one run share.
 pub struct LineStyle<'a> {
     /// The file's events.
     pub events: &'a [Event],

@@ -5,7 +5,7 @@ use super::row::Row;
 use profile::profile::Profile;
 use profile::table::FrameId;
 
-/// What was asked for by name. Empty lists let everything pass.
+/// Selection by name. Empty lists let everything pass.
 #[derive(Clone, Debug, Default)]
 pub struct Picks {
     /// Functions of the sampled address.

@@ -39,7 +39,7 @@ pub struct RowMaker<'f> {
     pub fields: Vec<FieldSet>,
     /// Show call chains.
     pub callchains: bool,
-    /// What to ask the object files for.
+    /// Kind of names to look up in the object files.
     pub want: Want,
     /// The object files.
     pub files: &'f ObjectFiles,
@@ -51,9 +51,9 @@ pub struct RowMaker<'f> {
     pub filter: &'f (dyn Fn(&Sample<'_>, &str) -> bool + Sync),
     /// Events between which samples are shown.
     pub switch: EventSwitch,
-    /// What is shown of them by name.
+    /// Selection by name.
     pub picks: Picks,
-    /// What times are counted from.
+    /// Zero point of times.
     pub clock: TimeZero,
     /// Frames that have their names.
     pub named: usize,
@@ -98,7 +98,7 @@ impl RowMaker<'_> {
     }
 }
 
-/// What makes single rows.
+/// Maker of single rows.
 struct Maker<'m> {
     fields: &'m [FieldSet],
     callchains: bool,

@@ -1,4 +1,4 @@
-//! What one run or several gave together, with perf's heading and footer.
+//! Result of one run or several, with perf's heading and footer.
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -11,7 +11,7 @@ use super::run::{Outcome, RunOpts};
 use crate::terminal::out;
 use counts::{Average, CountFrame, CountedRun, Series};
 
-/// What all runs gave together.
+/// Result of all runs.
 pub struct Total {
     /// How it is printed.
     pub style: Style,
@@ -153,7 +153,7 @@ impl Total {
     }
 }
 
-/// Whom the numbers are of.
+/// Target of the numbers.
 pub struct CountedCommand {
     /// As in perf's heading.
     text: String,
@@ -162,12 +162,12 @@ pub struct CountedCommand {
 }
 
 impl CountedCommand {
-    /// Of a run.
+    /// Heading of a run.
     pub fn of(opts: &RunOpts) -> Self {
         Self { text: subject(opts), has_cpu_time: opts.target.whom == Whom::Command }
     }
 
-    /// Of a recording by this command line.
+    /// Heading of a recording by this command line.
     pub fn recorded(command_line: &[String]) -> Self {
         Self { text: format!("'{}'", out::harmless(&command_line.join(" "))), has_cpu_time: false }
     }

@@ -269,7 +269,7 @@ impl Line<'_> {
     }
 }
 
-/// What is before a value: the time of the interval, and whose value it is.
+/// Columns before a value: the time of the interval, and whose value it is.
 pub(super) fn text_prefix(at_ns: Option<u64>, key: &CountKey, places: usize) -> String {
     let at = at_ns.map(|ns| format!("{:>6}.{:09} ", ns / 1_000_000_000, ns % 1_000_000_000));
     let key = match key {

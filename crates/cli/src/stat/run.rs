@@ -24,14 +24,14 @@ use counts::{
 };
 use record::event::Tool;
 
-/// What to count, of whom, for how long.
+/// Events, target and duration of a count.
 #[derive(Debug, Clone)]
 pub struct RunOpts {
     /// The events; tool events among them are taken here.
     pub events: Vec<EventSpec>,
-    /// Whom to watch.
+    /// Target to watch.
     pub target: Target,
-    /// What the readings will be grouped by: decides whether each CPU gets its own counter.
+    /// Grouping of the readings: decides whether each CPU gets its own counter.
     pub by: Aggregation,
     /// The threads are all of the machine: those that did not run are not shown.
     pub all_threads: bool,
@@ -51,7 +51,7 @@ pub struct RunOpts {
     pub interval_count: Option<u32>,
 }
 
-/// What a run or an interval gave.
+/// Result of a run or an interval.
 #[derive(Debug)]
 pub struct Outcome {
     /// The counts.
@@ -308,7 +308,7 @@ fn info(spec: &EventSpec, support: Support) -> EventInfo {
     info
 }
 
-/// What the printers need of `spec`.
+/// The part of `spec` that the printers need.
 pub fn info_of(spec: &EventSpec) -> EventInfo {
     let plain = EventInfo::of_attr(spec.name.clone(), &spec.attr);
     let tool = spec.tool.map(|_| (CountRole::Tool, "ns", 1.0));

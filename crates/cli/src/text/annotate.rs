@@ -14,11 +14,11 @@ use symbols::listing::{CodeLine, Line, Listing};
 pub struct AnnotateText {
     /// The events shown side by side.
     pub events: Vec<usize>,
-    /// What the heading calls them.
+    /// Name in the heading.
     pub title: String,
     /// Meaning of the number before an instruction.
     pub shows: Shows,
-    /// What percentages are of.
+    /// Base of percentages.
     pub percent: PercentType,
     /// By event: all samples of the recording, for the percentages of everything.
     pub whole: Vec<Sums>,
@@ -34,10 +34,10 @@ pub struct AnnotateText {
     pub context: Option<usize>,
 }
 
-/// What is before each instruction.
+/// Columns before each instruction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Shows {
-    /// Its share.
+    /// Share.
     #[default]
     Percent,
     /// Number of samples.
@@ -46,12 +46,12 @@ pub enum Shows {
     Period,
 }
 
-/// What percentages are of (`--percent-type`).
+/// Base of percentages (`--percent-type`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PercentType {
-    /// Of the whole recording rather than the function.
+    /// Shares are of the whole recording rather than the function.
     pub global: bool,
-    /// Of the number of samples rather than their periods.
+    /// Shares are of the number of samples rather than their periods.
     pub hits: bool,
 }
 
@@ -186,7 +186,7 @@ fn side(out: &mut String, width: usize, text: std::fmt::Arguments<'_>) {
     out.push('\n');
 }
 
-/// What is before a line that has samples, or could have: a number for each event.
+/// Columns before a line that has samples, or could have: a number for each event.
 fn write_numbers(out: &mut String, listing: &Listing, sums: &[Sums], opts: &AnnotateText) {
     for &event in &opts.events {
         out.push_str(&number(sums[event], opts.base(listing, event), opts));
@@ -234,7 +234,7 @@ fn coloured(text: String, percent: f64, on: bool) -> String {
 }
 
 impl AnnotateText {
-    /// What the percentages of `event` are of.
+    /// Base of the percentages of `event`.
     fn base(&self, listing: &Listing, event: usize) -> Sums {
         if self.percent.global {
             self.whole.get(event).copied().unwrap_or_default()

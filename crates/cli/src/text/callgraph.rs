@@ -13,7 +13,7 @@
 use profile::view::report::{GraphMode, GraphNode};
 use std::fmt::Write as _;
 
-/// What the numbers in the graph are.
+/// Unit of the numbers in the graph.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum GraphNumber {
     /// Share of the total.
@@ -37,7 +37,7 @@ pub struct GraphStyle {
     pub skip_first: bool,
 }
 
-/// What the chains of a row are a part of.
+/// Whole that the chains of a row are a part of.
 #[derive(Clone, Copy, Debug)]
 pub struct ChainBase {
     /// Period of the whole profile.
@@ -70,7 +70,7 @@ struct Level<'a> {
     depth: usize,
     /// Bit i: a line runs down in column i.
     mask: u32,
-    /// What 100 % is.
+    /// Value of 100 %.
     total: u64,
     /// Samples of the level, hidden ones included.
     count: u64,
@@ -158,7 +158,7 @@ impl Pen<'_> {
         }
     }
 
-    /// What was too small to be kept: `--3.45%--[...]`.
+    /// Sum of chains too small to be kept: `--3.45%--[...]`.
     fn rest(&mut self, level: &Level<'_>, remaining: u64, mask: u32) {
         let shown: u64 = level.nodes.iter().map(|node| node.cumulative_count).sum();
         let count = level.count.saturating_sub(shown);

@@ -46,7 +46,7 @@ struct Printer<'a> {
 impl Printer<'_> {
     fn functions(&self, out: &mut dyn Write) -> io::Result<()> {
         self.amounts
-            .heading(out, "FUNCTIONS    a bound: without it the path is at most this much shorter")?;
+            .heading(out, "FUNCTIONS    upper bound: how much shorter the path could be without it")?;
         for row in blamed_functions(self.profile, &self.path.parts).iter().take(self.amounts.opts.rows) {
             self.amounts.line(out, row.ns, &format!("{}: {}", row.thread, row.function))?;
         }

@@ -93,7 +93,7 @@ impl Printer<'_> {
         self.notes(out)
     }
 
-    /// What happened besides, and what could not be seen.
+    /// Other events, and gaps in what could be seen.
     fn notes(&self, out: &mut dyn Write) -> io::Result<()> {
         let (view, counts) = (self.view, &self.view.counts);
         writeln!(
@@ -109,16 +109,16 @@ impl Printer<'_> {
             notes.push("time in the queue is not known: block:block_rq_insert was not recorded".to_owned());
         } else if view.direct > 0 {
             let direct = grouped(view.direct);
-            notes.push(format!("{direct} went straight to the driver: they have no time in the queue"));
+            notes.push(format!("{direct} went straight to the driver and have no time in the queue"));
         }
         let told = [
             (
                 view.left_out.requests - view.left_out_flushes,
                 "requests of other processes or devices are left out (-a shows all)",
             ),
-            (view.left_out_flushes, "flushes by kernel threads for whomever are left out"),
-            (counts.only_completed, "completions of requests of which the begin was not recorded"),
-            (view.unfinished, "requests of which the end was not recorded"),
+            (view.left_out_flushes, "kernel threads' flushes are left out: their cause is not known"),
+            (counts.only_completed, "completions of requests whose begin was not recorded"),
+            (view.unfinished, "requests whose end was not recorded"),
             (counts.unreadable, "events could not be read: the file lacks their format"),
             (self.opts.lost, "records were lost: rings were full"),
         ];

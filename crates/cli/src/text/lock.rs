@@ -11,7 +11,7 @@ use profile::tracepoints::lock_events::{LockKind, LockWaiter, LockWaits, OpenWai
 use rustc_hash::FxHashMap;
 use std::io::Write;
 
-/// What a line is.
+/// Subject of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockUnit {
     /// The function that takes the lock.
@@ -22,7 +22,7 @@ pub enum LockUnit {
     Address,
 }
 
-/// What lines are sorted by; largest first.
+/// Sort key of the lines; largest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 #[value(rename_all = "snake_case")]
 pub enum LockKey {
@@ -62,7 +62,7 @@ pub struct LockTable {
 }
 
 impl LockTable {
-    /// Of locks of these types only; of all if there is none.
+    /// Show locks of these types only; all if there is none.
     pub fn new(unit: LockUnit, types: Vec<String>) -> Self {
         let (open, unnamed, lines) = (OpenWaits::default(), Vec::new(), FxHashMap::default());
         Self { unit, types, open, unnamed, lines }

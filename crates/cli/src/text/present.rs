@@ -1,4 +1,4 @@
-//! What a recording has, for those who asked for something else.
+//! Contents of a recording, for those who asked for something else.
 
 use crate::terminal::out::harmless;
 use rustc_hash::FxHashMap;

@@ -33,7 +33,7 @@ pub struct StdioOpts {
     pub widths: Vec<usize>,
     /// Columns not shown because all rows have this one value: (key, perf's word for it, the value).
     pub elided: Vec<(SortKey, &'static str, String)>,
-    /// What the totals count: shown rather than all samples (`--percentage relative`).
+    /// Totals count samples shown rather than all (`--percentage relative`).
     pub relative: bool,
     /// Print sections of events without samples.
     pub show_empty: bool,

@@ -22,7 +22,7 @@ use words::{counters_text, loss_text, quality_text, recorder_text, share, time_t
 /// A function with its share.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FunctionShare {
-    /// Its name.
+    /// Name.
     pub name: String,
     /// Short name of its file.
     pub dso: String,
@@ -51,7 +51,7 @@ impl SourceLine {
 /// All the screen shows.
 #[derive(Clone, Debug)]
 pub struct RunScreen<'a> {
-    /// What was run, as typed.
+    /// Command as typed.
     pub title: String,
     /// The recorder's numbers.
     pub summary: &'a RunSummary,
@@ -69,7 +69,7 @@ pub struct RunScreen<'a> {
     pub better: Option<String>,
     /// The samples come by a timer's interrupt, which waits where interrupts are off.
     pub is_by_timer: bool,
-    /// What lacks names or lines, and how to get them.
+    /// Files that lack names or lines, and how to get them.
     pub name_hints: Vec<String>,
     /// Files written in addition to perf.data, with their purpose.
     pub files: Vec<(String, String)>,
@@ -100,7 +100,7 @@ pub fn draw(screen: &RunScreen<'_>, opts: ScreenOpts) -> String {
     pen.text
 }
 
-/// Of fewer samples no percentages are shown.
+/// Fewest samples for percentages.
 const FEW_SAMPLES: u64 = profile::verdict::FEW_SAMPLES;
 /// Width of the column with the headings.
 const LABEL: usize = 10;

@@ -1,4 +1,4 @@
-//! What is known of the traced threads and programs, learned record by record.
+//! Known facts about the traced threads and programs, learned record by record.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ pub struct TracedThreads {
     comms: HashMap<u32, Arc<str>>,
     /// Threads of each process that have not ended.
     living: HashMap<u32, HashSet<u32>>,
-    /// Of each thread that has just called exec.
+    /// Threads that have just called exec.
     programs: HashMap<u32, ExecProgram>,
     /// Names of open files.
     pub files: OpenFiles,

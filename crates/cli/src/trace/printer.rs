@@ -73,7 +73,7 @@ impl<'a> CallPrinter<'a> {
             Some(signature) => {
                 let mut context = CallContext { files: &mut self.threads.files, program: program.as_ref() };
                 decode::write_call(signature, record, &mut context, &mut call);
-                // What a descriptor is that the call made is known after it.
+                // The descriptor that the call made is known after it.
                 if !record.is_open && matches!(signature.returns, ArgKind::Fd) {
                     context.files.learn(signature, record);
                 }

@@ -49,7 +49,7 @@ type Open<'a> = &'a dyn Fn(&SyscallScope) -> Result<SyscallEngine, Error>;
 pub struct TraceSession {
     engine: SyscallEngine,
     child: Option<Child>,
-    /// Its name.
+    /// Name.
     command: String,
     role: SignalRole,
     signals: StopSignals,
@@ -64,7 +64,7 @@ pub struct TraceSession {
 pub struct TraceEnd {
     /// Status to end with.
     pub status: u8,
-    /// What was not recorded.
+    /// Calls that were not recorded.
     pub losses: SyscallLosses,
     /// How long it ran.
     pub wall_ns: u64,
@@ -162,7 +162,7 @@ impl TraceSession {
         let command = self.child.as_ref().map(Child::pid);
         let has_begun = &mut self.has_begun;
         let bytes = self.engine.poll(&mut |record| {
-            // What the child does to become the command is ours.
+            // The child's calls before it becomes the command are ours.
             *has_begun = *has_begun || Some(record.tgid) == command && record.kind == RecordKind::New;
             if *has_begun && failed.is_none() {
                 failed = sink.take(record).err();
@@ -204,7 +204,7 @@ fn processes(threads: &[(u32, u32)]) -> Vec<u32> {
     pids.into_iter().collect()
 }
 
-/// What is refused, and what works instead.
+/// Refusal, and the alternatives that work.
 fn refusal(why: &Error) -> anyhow::Error {
     let strace = "strace works without rights on your own programs, but stops them at each call";
     anyhow::anyhow!("system calls can't be traced: {}; {strace}", why.short())

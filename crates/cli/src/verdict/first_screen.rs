@@ -42,7 +42,7 @@ pub struct FirstScreen {
     pub threads: Vec<(String, f64)>,
     /// How good the recording is: samples, stacks, losses, cost.
     pub quality: Vec<String>,
-    /// What is wrong with the recording, and how to mend it; most important first.
+    /// Defects of the recording, and how to mend them; most important first.
     pub warnings: Vec<String>,
     /// Path and size of the recording, and the option that names it.
     pub file: RecordedFile,
@@ -53,7 +53,7 @@ pub struct FirstScreen {
 pub struct Headline {
     /// The claim.
     pub claim: String,
-    /// Its numbers, in one line.
+    /// Numbers, in one line.
     pub detail: String,
     /// Remedy.
     pub fix: String,
@@ -74,7 +74,7 @@ pub struct RunTotals {
     pub cpus: u32,
     /// Threads that ran.
     pub threads: u64,
-    /// Their processes.
+    /// Processes.
     pub processes: u64,
     /// Exit status, if it isn't 0.
     pub exit_code: Option<i32>,
@@ -91,7 +91,7 @@ pub struct RecordedFile {
     pub input: String,
 }
 
-/// What the screen is made of, in addition to the profile.
+/// Parts of the screen, in addition to the profile.
 pub struct ScreenSources<'a> {
     /// Numbers of the recorder.
     pub summary: &'a RunSummary,

@@ -56,7 +56,7 @@ impl Proc {
         }
     }
 
-    /// What changes from these files to those.
+    /// Differences between these files and those.
     fn change(&self, before: &[(&str, &str)], after: &[(&str, &str)]) -> SystemChange {
         self.write(before);
         let first = SystemCounters::read_in(&self.0, None);

@@ -22,7 +22,7 @@ const WAYS: [(&str, &[&str]); 9] = [
     ("pg-other-key", &["-pg", "-mbranch-protection=pac-ret+leaf+b-key"]),
     ("patchable-other-key", &["-fpatchable-function-entry=2", "-mbranch-protection=pac-ret+b-key"]),
 ];
-/// Of these, this many are different enough for what takes long.
+/// Number of these that are different enough for slow checks.
 const FIRST_WAYS: usize = 6;
 
 fn dir() -> PathBuf {
@@ -73,7 +73,7 @@ fn tools() -> Option<&'static (PathBuf, PathBuf)> {
     TOOLS.get_or_init(build).as_ref()
 }
 
-/// Of C or C++; what clang compiled is linked as gcc does it: the tracer needs nothing of clang's runtime.
+/// Builds from C or C++; clang's objects are linked as gcc does it: the tracer needs nothing of clang's runtime.
 fn build(source: &str, name: &str, flags: &[&str]) -> Option<PathBuf> {
     let (program, unit) = (dir().join(name), dir().join(format!("{name}.o")));
     let is_cpp = source.ends_with(".cpp");

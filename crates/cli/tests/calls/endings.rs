@@ -80,7 +80,7 @@ fn functions_left_without_a_return_are_counted_right() {
     }
 }
 
-/// What few programs do: threads that end or begin unnoticed by the C library, a stack of signals' own, children that
+/// Rare behaviour: threads that end or begin unnoticed by the C library, a stack of signals' own, children that
 /// become others, ends deep inside, another root, all files closed.
 #[cfg(target_arch = "x86_64")]
 #[test]
@@ -132,7 +132,7 @@ fn programs_that_do_odd_things_are_counted_right() {
     }
 }
 
-/// Of what it interrupts, the tracer as well, nothing is gone on with: what comes later is recorded all the same.
+/// A signal handler that never returns leaves the tracer usable: later calls are recorded all the same.
 #[cfg(target_arch = "x86_64")]
 #[test]
 #[ignore = "heavy: many builds and recordings"]

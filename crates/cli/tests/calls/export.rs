@@ -1,5 +1,5 @@
-//! `tally export` by the rules of the formats: what viewers refuse or draw wrongly. Chrome's JSON by the trace event format,
-//! Perfetto's by its protocol buffers, read with another's reader.
+//! `tally export` by the rules of the formats: what viewers refuse or draw wrongly. Chrome's JSON by the trace event
+//! format, Perfetto's by its protocol buffers, read with another's reader.
 
 use super::{build, tally};
 use quick_protobuf::BytesReader;
@@ -89,7 +89,7 @@ fn messages(message: &[u8], wanted: u32) -> Vec<&[u8]> {
     fields(message).into_iter().filter_map(of).collect()
 }
 
-/// What a viewer knows after some packets. Field numbers: perfetto's trace_packet.proto, track_descriptor.proto,
+/// State of a viewer after some packets. Field numbers: perfetto's trace_packet.proto, track_descriptor.proto,
 /// track_event.proto, interned_data.proto.
 #[derive(Default)]
 struct Viewer {

@@ -1,4 +1,4 @@
-//! What recording costs: reported before and after, and true.
+//! Overhead of recording: reported before and after, and true.
 
 use super::{build, tally};
 use std::path::Path;

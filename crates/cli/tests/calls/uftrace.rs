@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 
-/// A line of a replay: how deep, which function, what of it (a call, its begin, its end), its time in µs, if printed, and its
-/// values: arguments, a result.
+/// A line of a replay: how deep, which function, what of it (a call, its begin, its end), its time in µs, if printed,
+/// and its values: arguments, a result.
 type Line = (usize, String, char, Option<f64>, Vec<String>);
 
 fn micros(text: &str) -> Option<f64> {
@@ -36,7 +36,7 @@ fn line_of(text: &str) -> Option<(u32, Line)> {
     Some((tid.trim().parse().ok()?, (depth, name.to_owned(), kind, micros(took), values_of(what))))
 }
 
-/// What is between a call's parentheses and after its `=`.
+/// Text between a call's parentheses and after its `=`.
 fn values_of(what: &str) -> Vec<String> {
     let (call, result) = what.split_once(" = ").map_or((what, None), |(call, result)| (call, Some(result)));
     let inner = call.split_once('(').and_then(|(_, rest)| Some(rest.rsplit_once(')')?.0));
@@ -57,7 +57,8 @@ fn number_of(text: &str) -> Option<f64> {
     }
 }
 
-/// Text as uftrace writes it: quotes within are not marked, a null pointer is quoted, what was cut short ends with dots.
+/// Text as uftrace writes it: quotes within are not marked, a null pointer is quoted, what was cut short ends with
+/// dots.
 fn is_same_value(their: &str, our: &str) -> bool {
     // Text that uftrace cut short has dots of its own, which are not known from the program's.
     let our = our.replace("...\"...", "...\"");
@@ -159,7 +160,7 @@ fn what_uftrace_recorded_is_replayed_line_by_line_as_uftrace_replays_it() {
     ] {
         let Some(program) = build(source, &format!("{source}-uftrace"), "gcc", flags) else { continue };
         let folder = program.with_extension("uftrace");
-        // What uftrace keeps of a recording before is in its way.
+        // An older recording is in uftrace's way.
         let _ = std::fs::remove_dir_all(&folder);
         let mut record = Command::new("uftrace");
         record.args(["record", "--no-pager", "-d"]).arg(&folder).args(options).arg(&program).arg("5");

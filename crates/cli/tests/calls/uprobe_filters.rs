@@ -41,7 +41,7 @@ fn filters_by_uprobes_leave_out_what_they_say() {
     assert_eq!(got, wanted, "{text}");
 }
 
-/// What is summed up in the kernel is of the same calls as what is written one by one.
+/// Sums made in the kernel are of the same calls as those written one by one.
 #[cfg(target_arch = "x86_64")]
 #[test]
 #[ignore = "live: records on this machine"]

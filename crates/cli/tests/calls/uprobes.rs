@@ -108,8 +108,8 @@ fn of_a_function_called_too_often_the_probes_go_and_calls_around_it_end_as_they_
     }
 }
 
-/// All functions of the program at once: signals in the middle of everything, exceptions, siglongjmp, coroutines; and tail
-/// calls, direct, through pointers and on conditions, none of which is a longjmp.
+/// All functions of the program at once: signals in the middle of everything, exceptions, siglongjmp, coroutines; and
+/// tail calls, direct, through pointers and on conditions, none of which is a longjmp.
 #[cfg(target_arch = "x86_64")]
 #[test]
 #[ignore = "live: records on this machine"]
@@ -188,7 +188,7 @@ fn recursion_is_counted_and_timed_however_deep() {
     }
 }
 
-/// What a script becomes is recorded; what it becomes on the way there is not.
+/// A script's final program is recorded; programs on the way there are not.
 #[cfg(target_arch = "x86_64")]
 #[test]
 #[ignore = "live: records on this machine"]
@@ -208,7 +208,7 @@ fn a_script_is_followed_to_the_program_that_it_becomes() {
     assert_eq!(counts_of_report(&report_of(&folder)), counts_of_program(&notes));
 }
 
-/// What it becomes is reported, and that nothing of it is recorded; what was recorded before is there.
+/// The new program is reported, and that none of it is recorded; earlier calls are there.
 #[cfg(target_arch = "x86_64")]
 #[test]
 #[ignore = "live: records on this machine"]
@@ -238,7 +238,7 @@ fn a_program_that_becomes_another_is_told_to() {
     own.iter().for_each(|(name, count)| assert_eq!(got.get(name), Some(count), "{name}: {text}"));
 }
 
-/// Of 13 places, with threads and a fork; the same three ways of recording as where BPF is allowed.
+/// Probes at 13 places, with threads and a fork; the same three ways of recording as where BPF is allowed.
 #[cfg(target_arch = "x86_64")]
 #[test]
 #[ignore = "live: records on this machine"]
@@ -386,7 +386,7 @@ fn a_process_runs_on_unpatched_after_detach_and_after_tally_is_killed() {
     killed.kill().expect("tally runs");
     killed.wait().expect("it ends");
     assert!(patched, "no probe came");
-    // What was recorded up to then is readable.
+    // The recording up to then is readable.
     let text = report_of(&folder);
     assert!(recorded && counts_of_report(&text).get("nap").is_some_and(|calls| *calls > 0), "{text}");
     assert!(soon(false), "probes stayed");

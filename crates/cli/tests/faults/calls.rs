@@ -1,4 +1,5 @@
-//! `tally calls record`, whose recorder runs inside the program: a fault of its files must not become one of the program.
+//! `tally calls record`, whose recorder runs inside the program: a fault of its files must not become one of the
+//! program.
 
 use super::machine::{Ran, SmallDisk, folder, number_before, run, unharmed};
 use std::path::Path;
@@ -31,7 +32,7 @@ fn record_with(limits: &str, program: &Path, to: &Path, more: &[&str]) -> (Ran, 
     (ran, 4 * made)
 }
 
-/// What was recorded and what was reported as lost are all the calls; what is there can be read.
+/// Recorded and lost calls together are all the calls; the recorded ones can be read.
 fn assert_accounted(ran: &Ran, folder: &Path, made: u64, why: &str) {
     let recorded = number_before(&ran.notes, "calls in").unwrap_or(0);
     let lost = number_before(&ran.notes, "lost").expect("lost calls are reported");

@@ -2,7 +2,7 @@
 
 use super::machine::{folder, is_refused, run, unharmed};
 
-/// What the programs of these tests print as their last words.
+/// Last words of the programs of these tests.
 const END: &str = "child exited with 5";
 
 #[test]

@@ -82,7 +82,7 @@ impl Drop for SmallDisk {
     }
 }
 
-/// What a run left.
+/// Leftovers of a run.
 #[derive(Debug)]
 pub struct Ran {
     pub status: ExitStatus,

@@ -7,13 +7,13 @@ use super::machine::{Ran, run, unharmed};
 /// Calls and naps of the recorded program: so few that uprobes on each cost little.
 pub const WORK: [&str; 2] = ["3000", "150"];
 
-/// What the recorded program prints last.
+/// Last line of the recorded program.
 pub const LAST_WORDS: &str = "child exited with 5";
 
 /// A way to record a program.
 pub struct Recorder {
     pub name: &'static str,
-    /// Of the command line; `OUT` is where it writes.
+    /// Arguments of the command line; `OUT` is where it writes.
     words: &'static [&'static str],
     /// Prints what was recorded, likewise; empty where nothing is kept.
     view: &'static [&'static str],
@@ -82,7 +82,7 @@ impl Recorder {
         words
     }
 
-    /// What there is of a recording can be read, or it is reported in a line why not.
+    /// The recording can be read, or a line reports why not.
     pub fn assert_readable(&self, out: &Path, what: &str) {
         if self.view.is_empty() || !out.exists() {
             return;

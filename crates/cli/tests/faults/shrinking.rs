@@ -14,7 +14,7 @@ fn shrinks(folder: &Path) -> Option<(PathBuf, PathBuf)> {
         compiler.args(["-O2", "-g", "-fomit-frame-pointer"]).args(flags).arg("-o").arg(to).arg(&source);
         compiler.arg("-ldl").stderr(Stdio::null()).status().is_ok_and(|status| status.success())
     };
-    // Of its own inode each time: what ran before may map it yet.
+    // A new inode each time: an earlier program may map the old one yet.
     let _ = std::fs::remove_file(&library);
     let built = build(&[], &program) && build(&["-shared", "-fPIC", "-DLIBRARY"], &library);
     if !built {
@@ -28,7 +28,7 @@ fn words(options: &[&str], program: &Path, library: &Path) -> Vec<String> {
     options.iter().map(ToString::to_string).chain(paths).collect()
 }
 
-/// What the program printed and how it ended are its own; tally names the file.
+/// The program's output and end are its own; tally names the file.
 fn assert_unharmed(ran: &Ran, what: &str) {
     ran.assert_orderly(what);
     assert!(ran.status.code() == Some(7) && ran.out.contains("done\n"), "{what}: {ran:#?}");
@@ -94,7 +94,8 @@ fn views_of_shrinking(
     }
 }
 
-/// Records `command` with copied stacks, some MB of them, and cuts off the recording and its program while they are read.
+/// Records `command` with copied stacks, some MB of them, and cuts off the recording and its program while they are
+/// read.
 fn shrink(here: &Path, original: &Path, command: &[&str], times: u64) {
     let (program, data, copy) = (here.join("program"), here.join("original.data"), here.join("copy.data"));
     std::fs::copy(original, &program).expect("copied");

@@ -172,7 +172,7 @@ fn a_lock_of_a_python_program_is_one_and_a_join_is_none() {
         let lock = findings.iter().find(|finding| is_lock(&finding["name"]));
         let claim = lock.map_or("", |finding| finding["claim"].as_str().unwrap_or_default());
         assert!(claim.contains("taken in turns()"), "{python}: {findings:#?}");
-        // Of five threads, four wait for three quarters of the time; the fifth joins them.
+        // Four of five threads wait for three quarters of the time; the fifth joins them.
         let share = lock.and_then(|finding| finding["share"].as_f64()).unwrap_or(0.0);
         assert!((0.5..0.8).contains(&share), "{python}: {share}");
         let threads = tally(folder, &["report", "--wall", "-i", "p.data"]);

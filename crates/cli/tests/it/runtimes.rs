@@ -19,7 +19,7 @@ fn compiled(compiler: &str, args: &[&str], folder: &Path) -> bool {
     built.is_ok_and(|status| status.success())
 }
 
-/// What a recording of this command prints; `None` if nothing can be recorded here.
+/// Report of a recording of this command; `None` if nothing can be recorded here.
 fn record(folder: &Path, args: &[&str]) -> Option<String> {
     let args = [&["record", "-F", "499", "-o", "r.data"], args].concat();
     let run = Command::new(TALLY).args(args).current_dir(folder).output().expect("tally runs");

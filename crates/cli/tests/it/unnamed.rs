@@ -14,7 +14,7 @@ const SOURCE: &str = "
     int main(int argc, char **argv) { return (int)(hot(400000000ul / argc) & 1); }
 ";
 
-/// What a command prints, without its notes.
+/// Output of a command, without its notes.
 fn tally(folder: &Path, args: &[&str]) -> String {
     let run = Command::new(TALLY).args(args).current_dir(folder).output().expect("tally runs");
     assert!(run.status.success(), "{args:?}: {}", String::from_utf8_lossy(&run.stderr));

@@ -36,7 +36,7 @@ fn ns_in(totals: &OffCpuTotals, state: State) -> u64 {
     totals.total_ns[usize::from(state.code())]
 }
 
-/// Of every thread, times by state add up to its life within 1 %.
+/// Times by state add up to each thread's life within 1 %.
 fn check_sums(all: &BTreeMap<u32, OffCpuTotals>) {
     assert!(!all.is_empty(), "no thread");
     for (tid, totals) in all {
@@ -307,7 +307,7 @@ fn by_tracepoints_what_overflows_is_told_and_its_time_is_called_unknown() {
     assert!(report.contains("unknown"), "{report}");
 }
 
-/// What is not allowed to us is not left half attached: the program runs, and the recording has the reason.
+/// A denied tracepoint is not left half attached: the program runs, and the recording has the reason.
 #[test]
 #[ignore = "live: records on this machine"]
 fn where_bpf_is_denied_while_another_tracer_runs_the_command_still_runs() {

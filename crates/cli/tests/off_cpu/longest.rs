@@ -1,5 +1,5 @@
-//! The longest wait of each kind, and of a lock, against what the program knows: it measures each call, and subtracts the
-//! time on the CPU and the time for which it waited for one.
+//! The longest wait of each kind, and of a lock, against what the program knows: it measures each call, and subtracts
+//! the time on the CPU and the time for which it waited for one.
 
 use std::path::Path;
 use std::process::Command;
@@ -27,7 +27,7 @@ fn fits(found_ns: u64, truth: &KindTruth) -> bool {
     found_ns + room(found_ns) >= truth.single_ns && found_ns <= truth.longest_ns + room(truth.longest_ns)
 }
 
-/// What differs in one recording; `None` where too little is known.
+/// Differences in one recording; `None` where too little is known.
 fn misses(name: &str) -> Option<Vec<String>> {
     let (file, kinds) = record_waits(name)?;
     let known = kinds.iter().filter(|(_, truth)| truth.single_ns > 0);

@@ -1,4 +1,4 @@
-//! What threads wait for has a name: files, sockets with their peers, pipes with their other ends.
+//! Waits have names: files, sockets with their peers, pipes with their other ends.
 
 use super::{TALLY, folder, has_bpf, output_of, outputs_of, program};
 use std::io::{Read as _, Write as _};

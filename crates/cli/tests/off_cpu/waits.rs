@@ -11,7 +11,7 @@ use perfdata::{Order, PerfData, Record};
 
 use super::{ONE, TALLY, folder, has_bpf, output_of, program, wall_of};
 
-/// What the program knows of one kind.
+/// The program's own numbers of one kind.
 #[derive(Debug)]
 pub(super) struct KindTruth {
     count: u64,

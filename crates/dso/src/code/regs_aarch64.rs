@@ -1,9 +1,9 @@
-//! Which addresses registers hold, as code for aarch64 is read from its start on: what was put there last, whatever way it
-//! was come by.
+//! Which addresses registers hold, as code for aarch64 is read from its start on: what was put there last, whatever
+//! way it was come by.
 //!
 //! Source: Arm Architecture Reference Manual (DDI 0487), C4.1 and C6.2.
 
-/// What a register holds.
+/// Content of a register.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RegValue {
     /// Not known.
@@ -72,7 +72,7 @@ impl TrackedRegs {
     /// The instruction at `at` is executed.
     pub fn take(&mut self, word: u32, at: u64) {
         if is_call(word) {
-            // What a call may change.
+            // Registers that a call may change.
             self.0[..19].fill(RegValue::Unknown);
             return;
         }
@@ -86,7 +86,7 @@ impl TrackedRegs {
         self.0[31] = RegValue::Unknown;
     }
 
-    /// What it puts into its first register.
+    /// Value that the instruction puts into its first register.
     fn put(&self, word: u32, at: u64) -> RegValue {
         let number = u64::from(word >> 10 & 0xfff);
         if is(word, 0x1f00_0000, 0x1000_0000) {

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 const STARTER: &str = "__rust_begin_short_backtrace";
 /// In the place of arguments left out.
 const LEFT_OUT: char = '…';
-/// What std::string is demangled to.
+/// Demangled name of std::string.
 const STRINGS: [&str; 2] = [
     "std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >",
     "std::basic_string<char, std::char_traits<char>, std::allocator<char> >",

@@ -9,7 +9,7 @@ pub(super) const COMPILERS: [char; 5] = ['~', '^', '+', '\'', '*'];
 /// A JavaScript function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct V8Function<'n> {
-    /// Its name; empty for the code of a module and for functions without name.
+    /// Name; empty for the code of a module and for functions without name.
     pub name: &'n str,
     /// The name of its file, without folder.
     pub file: &'n str,

@@ -18,7 +18,7 @@ use crate::bounds;
 const STACK_BYTES: usize = 768 << 10;
 
 thread_local! {
-    /// What this thread's reader may still read, in bytes.
+    /// Bytes that this thread's reader may still read.
     static LEFT: Cell<u64> = const { Cell::new(u64::MAX) };
     /// The lowest stack address it may use.
     static FLOOR: Cell<usize> = const { Cell::new(0) };
@@ -26,7 +26,7 @@ thread_local! {
     static IS_SPENT: Cell<bool> = const { Cell::new(false) };
 }
 
-/// What may be read of some sections, by one reader.
+/// Budget of one reader for some sections.
 #[derive(Clone, Debug)]
 pub(super) struct Meter {
     left: u64,

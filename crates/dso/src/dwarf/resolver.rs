@@ -30,14 +30,14 @@ thread_local! {
     static IS_ASKING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether a panic of this thread just now is caught and becomes an error: a file was truncated while lines were looked up
-/// in it. For a program's panic hook, which then has nothing to report.
+/// Whether a panic of this thread just now is caught and becomes an error: a file was truncated while lines were
+/// looked up in it. For a program's panic hook, which then has nothing to report.
 pub fn is_panic_expected() -> bool {
     IS_ASKING.get() && has_any_shrunk()
 }
 
-/// What `ask` finds, or `None` if a file was truncated meanwhile: addr2line reads some values twice, and panics where they
-/// are not the same.
+/// Result of `ask`, or `None` if a file was truncated meanwhile: addr2line reads some values twice, and panics where
+/// they are not the same.
 fn asked<T>(ask: impl FnOnce() -> T) -> Option<T> {
     IS_ASKING.set(true);
     let answer = catch_unwind(AssertUnwindSafe(ask));
@@ -208,7 +208,7 @@ fn looked_up<L: LookupContinuation<Buf = Reader>>(
 /// A source frame, and where DWARF has its function.
 struct Found {
     frame: SourceFrame,
-    /// Its entry, if its language has scopes for functions.
+    /// Entry, if its language has scopes for functions.
     entry: Option<gimli::UnitOffset>,
 }
 

@@ -23,7 +23,7 @@ pub struct CodeObject<'c> {
     pub machine: u16,
     /// The function's name, without NUL.
     pub name: &'c [u8],
-    /// Its instructions.
+    /// Instructions.
     pub code: &'c [u8],
     /// Identifies the file.
     pub build_id: [u8; 20],

@@ -46,10 +46,10 @@ const LEFT_OUT: &[&str] = &[
 /// Executable sections up to this size (`.init`, stubs) are kept whole.
 const SMALL_CODE: u64 = 4096;
 
-/// What of an object file is needed.
+/// Needed parts of an object file.
 #[derive(Clone, Copy, Debug)]
 pub enum Needed<'a> {
-    /// What names and unwinds code in these ranges of stated addresses: sorted, not overlapping.
+    /// Names and unwind rules for code in these ranges of stated addresses: sorted, not overlapping.
     Code(&'a [Range<u64>]),
     /// All debug information, of a file that other files refer to.
     AllDebugInfo,

@@ -17,7 +17,7 @@ use crate::{ElfSection, Machine, ObjectFile, Svma};
 pub struct Stub {
     /// Where it starts.
     pub start: Svma,
-    /// Its length in bytes.
+    /// Length in bytes.
     pub size: u64,
     /// `name@plt`.
     pub name: String,
@@ -67,8 +67,8 @@ pub fn referenced(object: &ObjectFile) -> FxHashSet<String> {
     slots.into_values().map(name).collect()
 }
 
-/// What slots of a file's table of addresses hold, by name: functions and variables of others, and its own that others may
-/// replace.
+/// Content of slots in a file's table of addresses, by name: functions and variables of others, and its own that
+/// others may replace.
 pub fn slot_names(object: &ObjectFile) -> FxHashMap<Svma, String> {
     let slots = match object::File::parse(&**object.bytes()) {
         Ok(object::File::Elf64(file)) => slots(&file),
@@ -109,7 +109,8 @@ pub fn imports(object: &ObjectFile) -> Vec<Import> {
     }
 }
 
-/// What an x86-64 or aarch64 file reads from slots that are filled when it is loaded and may be of others: functions and variables.
+/// Slots that an x86-64 or aarch64 file reads, that are filled when it is loaded and may be of others: functions and
+/// variables.
 pub fn loaded_imports(object: &ObjectFile) -> Vec<Import> {
     match (object::File::parse(&**object.bytes()), object.machine()) {
         (Ok(object::File::Elf64(file)), Machine::X86_64) => imports_of(&file, elf::R_X86_64_GLOB_DAT),
@@ -118,7 +119,7 @@ pub fn loaded_imports(object: &ObjectFile) -> Vec<Import> {
     }
 }
 
-/// What relocations of this kind refer to.
+/// Target of relocations of this kind.
 fn imports_of<H: FileHeader<Endian = Endianness>>(
     file: &ElfFile<'_, H>,
     kind: elf::RelocationType,

@@ -15,9 +15,9 @@ const NOTE_TYPE: NoteType = NoteType(3);
 /// One probe; the same name may have several places.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SdtProbe {
-    /// Who placed it: `libc`.
+    /// Provider that placed it: `libc`.
     pub provider: String,
-    /// Its name: `setjmp`.
+    /// Name: `setjmp`.
     pub name: String,
     /// The address of its `nop`.
     pub at: Svma,

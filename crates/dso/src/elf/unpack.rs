@@ -11,7 +11,7 @@ use crate::{Bytes, Error, ObjectFile};
 /// Most memory that an xz decoder may take for its dictionary, in KiB.
 const DICTIONARY_KB: u32 = 128 << 10;
 
-/// What the compressed section `name` of `object` holds; `None` if it is not compressed after all.
+/// Content of the compressed section `name` of `object`; `None` if it is not compressed after all.
 pub(crate) fn section(object: &ObjectFile, name: &str) -> Result<Option<Bytes>, Error> {
     let damaged = |_| Error::Compressed { name: name.to_owned() };
     let file = object::File::parse(&**object.bytes()).map_err(damaged)?;
@@ -27,7 +27,7 @@ pub(crate) fn section(object: &ObjectFile, name: &str) -> Result<Option<Bytes>, 
     }
 }
 
-/// What the xz data `packed`, section `name` of `object`, holds; `None` if it is damaged or too large.
+/// Content of the xz data `packed`, section `name` of `object`; `None` if it is damaged or too large.
 pub(crate) fn xz(object: &ObjectFile, name: &str, packed: &[u8]) -> Option<Bytes> {
     let most = bounds::justified_by(packed.len() as u64);
     let refuse = || bounds::refuse(object.path(), name);

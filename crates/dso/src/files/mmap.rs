@@ -28,7 +28,7 @@ pub const COPY_LIMIT: u64 = 128 * 1024;
 pub struct MappedFile {
     bytes: Storage,
     identity: Option<FileIdentity>,
-    /// What decompressed bytes take of the process's bound.
+    /// Share of the process's bound that decompressed bytes take.
     _room: Option<Room>,
 }
 

@@ -84,7 +84,7 @@ pub enum Refused {
     /// It holds more than the caller is ready to read.
     #[error("file of {bytes} bytes; at most {max_bytes} are read")]
     TooLarge {
-        /// Its stated size, or the number of bytes read when it grew meanwhile.
+        /// Stated size, or the number of bytes read when it grew meanwhile.
         bytes: u64,
         /// The caller's limit.
         max_bytes: u64,
@@ -92,7 +92,7 @@ pub enum Refused {
     /// It is large and consists of holes, for whose zeros nobody paid.
     #[error("sparse file of {bytes} bytes, of which {allocated} exist")]
     Sparse {
-        /// Its stated size.
+        /// Stated size.
         bytes: u64,
         /// Bytes that the file system keeps for it.
         allocated: u64,

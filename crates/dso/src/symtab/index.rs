@@ -18,7 +18,7 @@ use std::time::SystemTime;
 use crate::files::private_folder::PrivateFolder;
 use crate::{BuildId, Bytes, FileIdentity, FileRule, MappedFile, ObjectFile, SymbolSource, SymbolTable};
 
-/// What the folder may hold by default.
+/// Default limit of the folder.
 pub const DEFAULT_LIMIT_BYTES: u64 = 512 << 20;
 /// Smaller tables are read from the object file faster than they are worth a file.
 const WORTH_SYMBOLS: usize = 4096;
@@ -27,7 +27,7 @@ const VERSION: &str = "2";
 /// The end of the file names, without which no file is removed.
 const ENDING: &str = ".sym";
 
-/// What a table was made of.
+/// Inputs of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableKey {
     id: BuildId,

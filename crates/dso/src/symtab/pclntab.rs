@@ -6,7 +6,7 @@ use crate::{Bytes, Machine, ObjectFile, Svma};
 
 /// Magic numbers of Go 1.18 and 1.20; the fields read here are the same in both.
 const MAGICS: [u32; 2] = [0xffff_fff0, 0xffff_fff1];
-/// Of position-independent programs, which an external linker made, and of all others.
+/// The table's section: of most programs, and of position-independent ones that an external linker made.
 const SECTIONS: [&str; 2] = [".gopclntab", ".data.rel.ro.gopclntab"];
 /// Names of generic functions list all their types.
 const LONGEST_NAME: usize = 1 << 16;

@@ -1,4 +1,4 @@
-//! What differs between processors, as constants.
+//! Differences between processors, as constants.
 
 use crate::Machine;
 
@@ -9,7 +9,7 @@ pub(super) const SAVED: usize = 12;
 
 /// One processor.
 pub(super) trait Arch {
-    /// Whose object files have rules in its register numbers.
+    /// Architecture whose object files have rules in its register numbers.
     const MACHINE: Machine;
     /// Stack pointer.
     const SP: usize;

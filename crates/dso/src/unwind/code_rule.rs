@@ -20,7 +20,7 @@ const SAVED: [Register; SAVED_COUNT] =
 
 const SAVED_COUNT: usize = 6;
 
-/// Their numbers in DWARF.
+/// Numbers in DWARF.
 const NUMBERS: [u8; SAVED_COUNT] = [6, 3, 12, 13, 14, 15];
 
 const RBP: usize = 0;
@@ -151,7 +151,7 @@ impl Search {
                 FlowControl::ConditionalBranch => {
                     self.ways.extend(target().map(|svma| way.at(svma)));
                 }
-                // What is called leaves the stack and these registers as they were.
+                // Callees leave the stack and these registers as they were.
                 FlowControl::Call | FlowControl::IndirectCall => {}
                 FlowControl::Next | FlowControl::XbeginXabortXend
                     if instruction.mnemonic() == Mnemonic::Hlt =>

@@ -5,7 +5,7 @@ use super::arch::{Arch, REGISTERS};
 use super::space::AddressSpace;
 use super::stack::Stack;
 
-/// What the look found.
+/// Result of the look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Guess {
     /// The caller: where its return address was found, and the stack and frame pointer after the return.

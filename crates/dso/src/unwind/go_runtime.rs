@@ -80,7 +80,7 @@ impl GoRuntime {
         self.scheduler.iter().any(|range| range.contains(&svma))
     }
 
-    /// What is known of the caller of a function that called at `svma`, beyond its rules.
+    /// Known facts about the caller of a function that called at `svma`, beyond its rules.
     pub(super) fn step_of_caller(&self, svma: u64) -> Option<Step> {
         if self.is_outermost(svma) {
             return Some(Step::Root);

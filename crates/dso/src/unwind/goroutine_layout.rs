@@ -35,7 +35,7 @@ pub struct GoroutineLayout {
 }
 
 impl GoroutineLayout {
-    /// Of a Go program for x86-64; `None` for others, and where the code is not as expected.
+    /// Layout in a Go program for x86-64; `None` for others, and where the code is not as expected.
     pub fn of_object(object: &ObjectFile) -> Option<Self> {
         if object.machine() != Machine::X86_64 {
             return None;
@@ -63,7 +63,7 @@ impl GoroutineLayout {
     }
 }
 
-/// What a register holds.
+/// Content of a register.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Held {
     G,
@@ -114,7 +114,7 @@ impl CodeReader {
         }
     }
 
-    /// What a load, a copy or the making of an address yields.
+    /// Result of a load, a copy or the making of an address.
     fn result(&mut self, instruction: &Instruction) -> Held {
         let is_load = instruction.mnemonic() == Mnemonic::Mov && instruction.op1_kind() == OpKind::Memory;
         if is_load && instruction.segment_prefix() == Register::FS {

@@ -61,7 +61,7 @@ impl Regs {
         }
     }
 
-    /// Its stack pointer.
+    /// Stack pointer.
     pub fn sp(&self) -> Avma {
         match self {
             Self::X86_64(r) => Avma(r.0[7]),

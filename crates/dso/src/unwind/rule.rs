@@ -66,7 +66,7 @@ pub(super) enum Restore {
     Register(u8),
     /// At the address the program gives.
     WalkState(Program),
-    /// What the program gives.
+    /// Input from the program.
     Is(Program),
 }
 

@@ -1,4 +1,4 @@
-//! What the unwinder knows of files and of where they are mapped.
+//! Address space of the unwinder: files and where they are mapped.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -77,7 +77,7 @@ impl UnwindInfo {
         self.go.get_or_init(|| GoRuntime::of_object(&self.object)).as_ref()
     }
 
-    /// Its rules, found at the first question.
+    /// Rules, found at the first question.
     pub(super) fn cfi(&self) -> &Cfi {
         self.cfi.get_or_init(|| Cfi::new(&self.object))
     }
@@ -113,7 +113,7 @@ pub(super) struct MadeCode {
 }
 
 impl MadeCode {
-    /// Its bytes from this address on.
+    /// Bytes from this address on.
     pub(super) fn from(&self, address: u64) -> &[u8] {
         let at = address.checked_sub(self.start).and_then(|at| usize::try_from(at).ok());
         at.and_then(|at| self.bytes.get(at..)).unwrap_or_default()

@@ -11,7 +11,7 @@ use crate::{Bytes, Machine, ObjectFile};
 
 /// DWARF's number of the stack pointer.
 const RSP: u8 = 7;
-/// Its place in `X86::CALLEE_SAVED`.
+/// Place in `X86::CALLEE_SAVED`.
 const RETURN_ADDRESS: usize = 0;
 
 /// Start code of one file: first stated address and bytes of each section.

@@ -101,7 +101,7 @@ fn machine_to_json(machine: &MachineFacts) -> Value {
     json!({ "cpu": machine.cpu, "kernel": machine.kernel, "cpus": machine.cpus })
 }
 
-/// What is missing is unknown.
+/// Missing values are unknown.
 fn machine_of_json(value: &Value) -> MachineFacts {
     let text = |key: &str| value[key].as_str().unwrap_or_default().to_owned();
     let cpus = value["cpus"].as_u64().and_then(|cpus| u32::try_from(cpus).ok()).unwrap_or(0);

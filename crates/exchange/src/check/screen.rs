@@ -14,7 +14,7 @@ const MOST_NOTES: usize = 6;
 /// Widest screen.
 const WIDEST: usize = 100;
 
-/// What the screen is drawn for.
+/// Settings of the screen.
 #[derive(Clone, Copy, Debug)]
 pub struct CheckScreen {
     /// Columns.

@@ -23,7 +23,7 @@ pub struct NamedSpan<'a> {
     pub number: u64,
     /// The name.
     pub name: &'a str,
-    /// Its category.
+    /// Category.
     pub category: &'a str,
     /// Names and values of arguments.
     pub arguments: &'a [(String, String)],

@@ -118,7 +118,7 @@ fn profile_of(samples: &SampleSet<'_>, at: usize, measure: Measure, tables: &mut
     UntimedProfile { message, duration_ns }
 }
 
-/// What samples refer to.
+/// Tables that samples refer to.
 #[derive(Default)]
 struct Tables {
     texts: Texts,

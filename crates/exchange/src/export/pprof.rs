@@ -90,7 +90,7 @@ pub fn write(out: impl Write, samples: &SampleSet<'_>, command: &str) -> io::Res
     out.finish()?.flush()
 }
 
-/// What stacks refer to: the rest of the recording isn't written.
+/// Tables that stacks refer to: the rest of the recording isn't written.
 struct UsedParts {
     locations: FxHashSet<usize>,
     functions: FxHashSet<usize>,
@@ -124,7 +124,7 @@ fn types_of(samples: &SampleSet<'_>) -> Vec<(String, &'static str)> {
     types
 }
 
-/// What a viewer shows first.
+/// Value that a viewer shows first.
 fn default_type<'s>(samples: &'s SampleSet<'_>) -> &'s str {
     samples.kinds.first().map_or("", |kind| &kind.name)
 }

@@ -11,7 +11,7 @@ use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// What a number counts.
+/// Unit of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ValueUnit {
     /// Time, ns.
@@ -36,7 +36,7 @@ impl ValueUnit {
 pub struct ValueKind {
     /// `cpu`, an event's name, or `wall`.
     pub name: String,
-    /// Its unit.
+    /// Unit.
     pub unit: ValueUnit,
     /// Sum of its stacks.
     pub total: u64,
@@ -49,7 +49,7 @@ pub struct ValueKind {
 pub struct NamedFunction {
     /// The demangled name; `[libc.so.6]` if it has none, `[futex]` for a state.
     pub name: String,
-    /// Its source file; empty without line information.
+    /// Source file; empty without line information.
     pub file: String,
     /// The object file; `None` for a state.
     pub dso: Option<DsoId>,
@@ -82,7 +82,7 @@ pub struct ValuedStack {
     pub kind: usize,
     /// Whose.
     pub task: TaskId,
-    /// Its part of the wall clock; `None` for events.
+    /// Part of the wall clock; `None` for events.
     pub part: Option<Part>,
     /// Name of who ended the wait.
     pub waker: Option<String>,
@@ -114,7 +114,7 @@ pub struct SampleTrack<'s> {
 pub struct SampleSet<'p> {
     /// Where they come from.
     pub profile: &'p Profile,
-    /// What is counted, the events first.
+    /// Kinds of values, the events first.
     pub kinds: Vec<ValueKind>,
     /// In the order of the recording.
     pub stacks: Vec<ValuedStack>,

@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 /// A function with its sums.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FunctionSum {
-    /// Its name.
+    /// Name.
     pub name: String,
     /// The file that contains it, short.
     pub file: String,

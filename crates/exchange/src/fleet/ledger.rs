@@ -1,4 +1,4 @@
-//! What one interval of one machine adds up to, and what it cost: written next to the profiles, to check them against.
+//! Sums and cost of one interval of one machine: written next to the profiles, to check them against.
 
 use serde_json::{Value, json};
 use std::collections::BTreeMap;

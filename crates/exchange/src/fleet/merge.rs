@@ -41,7 +41,7 @@ pub fn without_idle(mut samples: SampleSet<'_>) -> SampleSet<'_> {
     samples.with_stacks(stacks)
 }
 
-/// What was read of a fleet: one sum for each machine.
+/// Profiles read of a fleet: one sum for each machine.
 #[derive(Default)]
 pub struct FleetProfiles {
     /// By machine.

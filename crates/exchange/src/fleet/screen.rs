@@ -6,7 +6,7 @@ use display::number::{count_of, duration_ns, grouped};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// What an answer is of.
+/// Scope of an answer.
 #[derive(Clone, Copy, Debug)]
 pub struct AnswerScope<'a> {
     /// Number of files.
@@ -15,7 +15,7 @@ pub struct AnswerScope<'a> {
     pub hosts: usize,
     /// The kind of value.
     pub event: &'a str,
-    /// Its unit.
+    /// Unit.
     pub unit: ValueUnit,
     /// Sum of all.
     pub total: u64,
@@ -71,7 +71,7 @@ fn left_out(rows: usize, lines: usize, percent: f64) -> String {
 /// A machine with its sum, its costliest function, and what its agent noted.
 #[derive(Clone, Debug, Default)]
 pub struct HostRow {
-    /// Its name.
+    /// Name.
     pub host: String,
     /// Sum of the kind of value.
     pub total: u64,

@@ -15,7 +15,7 @@ pub enum ImportFormat {
     Chrome,
     /// Folded stacks.
     Folded,
-    /// What `perf script` prints.
+    /// Output of `perf script`.
     PerfScript,
     /// JSON of an unknown kind.
     Json,
@@ -64,7 +64,7 @@ pub enum ImportError {
     Malformed {
         /// The format it seems to have.
         format: ImportFormat,
-        /// What is wrong.
+        /// Problem found.
         problem: &'static str,
         /// Where.
         position: Position,

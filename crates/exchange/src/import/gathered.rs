@@ -29,7 +29,7 @@ pub const MOST_PATH_FRAMES: usize = 32 << 20;
 pub struct GatheredSums {
     /// Number of samples.
     pub samples: u64,
-    /// Their sum, in the event's unit.
+    /// Sum, in the event's unit.
     pub value: u64,
     /// When, ns; `None` if unknown.
     pub time_ns: Option<u64>,
@@ -42,7 +42,7 @@ struct GatheredEvent {
     unit: ValueUnit,
 }
 
-/// Whose stack, and of which event.
+/// Thread and event of a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StackOwner {
     /// From [`Gathered::event`].
@@ -159,7 +159,7 @@ pub fn named(function: &str) -> perfdata::appendix::summed_stacks::StackLine {
     perfdata::appendix::summed_stacks::StackLine { function, ..Default::default() }
 }
 
-/// What a path says about the code in the file: names in brackets are no files.
+/// Kind of code by the path of its file: names in brackets are no files.
 #[must_use]
 pub fn kind_of_path(path: &str) -> CodeKind {
     let is_kernel = ["[kernel", "[guest.kernel", "bpf_prog_"].iter().any(|begin| path.starts_with(begin));

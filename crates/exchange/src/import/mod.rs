@@ -1,5 +1,5 @@
-//! Files that others wrote: profiles of pprof, speedscope, Firefox and Chrome, stacks of `perf script`, folded stacks, and
-//! perf's settings.
+//! Files that others wrote: profiles of pprof, speedscope, Firefox and Chrome, stacks of `perf script`, folded stacks,
+//! and perf's settings.
 
 mod chrome;
 mod detect;
@@ -21,7 +21,7 @@ pub use gathered::Gathered;
 
 use profile::view::flame::Tree;
 
-/// What reading an input found besides the stacks.
+/// Findings while reading an input, besides the stacks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ImportNotes {
     /// Lines that are neither of the format nor empty nor comments.
@@ -37,7 +37,7 @@ pub struct ImportNotes {
 /// Which of the text formats an input is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TextFormat {
-    /// What `perf script` prints.
+    /// Output of `perf script`.
     PerfScript,
     /// `root;caller;leaf COUNT` lines.
     Folded,
@@ -62,7 +62,7 @@ pub fn is_text(bytes: &[u8]) -> bool {
 pub struct Stacks {
     /// The stacks.
     pub tree: Tree,
-    /// What else was found.
+    /// Other findings.
     pub notes: ImportNotes,
 }
 

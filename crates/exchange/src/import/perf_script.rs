@@ -35,14 +35,14 @@ struct Header<'a> {
     thread: Option<&'a str>,
     period: Option<u64>,
     event: Option<&'a str>,
-    /// What follows the event: the frame of a sample without call chain, or a tracepoint's fields.
+    /// Text after the event: the frame of a sample without call chain, or a tracepoint's fields.
     rest: &'a str,
 }
 
 /// Reads `perf script` text.
 pub fn read(text: &[u8], opts: &CollapseOpts) -> Stacks {
     let mut reader = Reader::new(opts);
-    // What is after the last line end is no line; a text cut off within a stack does not close it.
+    // Text after the last line end is not a line; a text cut off within a stack does not close it.
     let whole_lines = text.strip_suffix(b"\n").unwrap_or(text);
     for line in whole_lines.split(|&b| b == b'\n') {
         reader.line(&String::from_utf8_lossy(line));

@@ -26,9 +26,9 @@ pub enum Content<'a> {
 /// A field of a message.
 #[derive(Clone, Copy, Debug)]
 pub struct Field<'a> {
-    /// Its number.
+    /// Number.
     pub number: u64,
-    /// Its content.
+    /// Content.
     pub content: Content<'a>,
     /// Where its content is in the file.
     pub offset: usize,

@@ -14,7 +14,7 @@ const HOT_PERCENT: f64 = 1.0;
 /// Lines of a failed command that are repeated.
 const WHY_LINES: usize = 12;
 
-/// What a command left.
+/// Result of a command.
 #[derive(Clone, Debug, Default)]
 pub struct CommandOutput {
     /// Standard output.

@@ -14,9 +14,9 @@ pub enum ClientMessage {
     Request {
         /// To be repeated in the reply: a string or a number.
         id: Value,
-        /// What to do.
+        /// Request to serve.
         method: String,
-        /// Its parameters; `Null` without.
+        /// Parameters; `Null` without.
         params: Value,
     },
     /// A notification, or a reply to nothing that we asked: ignored.
@@ -58,7 +58,7 @@ pub fn parse_message(line: &[u8]) -> Result<ClientMessage, MessageError> {
         };
     };
     let Some(method) = method.as_str() else {
-        return Err(bad(of_reply, NO_REQUEST, "the method is no string".to_owned()));
+        return Err(bad(of_reply, NO_REQUEST, "the method is not a string".to_owned()));
     };
     match (id, fields.contains_key("id")) {
         (Some(id), _) => {
@@ -85,7 +85,7 @@ pub fn error_reply(id: &Value, code: i32, text: &str) -> String {
 /// Result of a tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ToolResult {
-    /// Its answer.
+    /// Answer.
     Answer(String),
     /// It failed; the reason.
     Failed(String),

@@ -30,7 +30,7 @@ const INSTRUCTIONS: &str = "\
 Find out why a program is slow. Start with record (if it is offered) or verdict, then follow the next call that each answer \
 ends with. Recordings are perf.data files.";
 
-/// What to do with a line of input.
+/// Reaction to a line of input.
 #[derive(Clone, Debug, PartialEq)]
 pub enum McpStep {
     /// Write this line.

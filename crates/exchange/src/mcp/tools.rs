@@ -167,7 +167,7 @@ fn property(key: &str) -> Value {
 }
 
 impl McpTool {
-    /// Its name in calls.
+    /// Name in calls.
     #[must_use]
     pub fn name(self) -> &'static str {
         TOOLS.iter().find(|(tool, ..)| *tool == self).map_or("", |(_, name, ..)| name)

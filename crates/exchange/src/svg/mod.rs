@@ -23,7 +23,7 @@ const SCRIPT: &str = include_str!("../../assets/flame.js");
 pub struct SvgOpts {
     /// The heading.
     pub title: String,
-    /// What is under the heading, smaller.
+    /// Text under the heading, smaller.
     pub subtitle: String,
     /// Width in px.
     pub width: u32,

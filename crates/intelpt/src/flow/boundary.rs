@@ -78,7 +78,7 @@ impl Flow<'_, '_> {
                 self.begin_at(image, ip, sink);
             }
         } else if let Err(gap) = self.walk_to(image, ip, sink) {
-            // What the trace states outweighs what was walked.
+            // The trace's own word outweighs the walk.
             self.lose(gap, sink);
             self.begin_at(image, ip, sink);
         }

@@ -2,7 +2,7 @@
 
 use crate::block::MissingCode;
 
-/// What happened.
+/// Kind of event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlowKind {
     /// A call.
@@ -51,7 +51,7 @@ pub enum Gap {
 pub struct FlowEvent {
     /// Estimated TSC; `None` before the first TSC packet.
     pub tsc: Option<u64>,
-    /// What happened.
+    /// Kind of event.
     pub what: FlowKind,
     /// Address of the branch (or as described at `what`); 0 if there is none.
     pub from: u64,

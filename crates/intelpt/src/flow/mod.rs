@@ -146,7 +146,7 @@ impl<'a, 'c> Flow<'a, 'c> {
         self.instructions
     }
 
-    /// What did not fit so far.
+    /// Mismatches so far.
     #[must_use]
     pub fn errors(&self) -> &[FlowError] {
         &self.errors

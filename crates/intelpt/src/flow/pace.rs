@@ -76,7 +76,7 @@ impl Flow<'_, '_> {
         }
         self.mark();
         if !self.pace.has_mtc {
-            // What was learned between TSC packets has the pauses in it.
+            // The pace learned between TSC packets has the pauses in it.
             (self.pace.has_mtc, self.pace.next_tsc, self.pace.ticks_per_instruction) = (true, None, 0.0);
         }
         let before = self.pace.mtc.replace(self.pace.mark);

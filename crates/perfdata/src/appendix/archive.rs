@@ -70,7 +70,7 @@ pub struct KeptPiece {
 pub struct NewArchived {
     /// Which file it is.
     pub key: ArchivedKey,
-    /// What it is for.
+    /// Purpose of the part.
     pub role: ArchivedRole,
     /// Length of the whole file. Bytes outside of the pieces are read as zeros.
     pub file_bytes: u64,
@@ -85,7 +85,7 @@ pub struct NewArchived {
 pub struct Archived<'a> {
     /// Which file it is.
     pub key: ArchivedKey,
-    /// What it is for.
+    /// Purpose of the part.
     pub role: ArchivedRole,
     /// Length of the whole file.
     pub file_bytes: u64,

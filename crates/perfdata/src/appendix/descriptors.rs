@@ -1,4 +1,4 @@
-//! What the descriptors are that threads waited for: tally's appendix, after the functions of Python programs.
+//! Descriptors that threads waited for: tally's appendix, after the functions of Python programs.
 //!
 //! A wait has the number of the descriptor only, and the process that knows more is gone when a recording is read.
 //
@@ -22,7 +22,7 @@ pub struct NamedDescriptor {
     pub number: u32,
     /// When it was first seen to be this, ns of the recording's clock.
     pub since_ns: u64,
-    /// What it is: a path, or a sentence's part like `socket to 10.0.0.5:5432 (postgres 812)`.
+    /// Description: a path, or a sentence's part like `socket to 10.0.0.5:5432 (postgres 812)`.
     pub name: String,
 }
 
@@ -33,7 +33,7 @@ pub struct NamedSet {
     pub pid: u32,
     /// Number of the system call.
     pub syscall: u32,
-    /// Its first argument: an address, or for `select` a count.
+    /// First argument: an address, or for `select` a count.
     pub argument: u64,
     /// When they were first seen to be these, ns of the recording's clock.
     pub since_ns: u64,
@@ -48,7 +48,7 @@ pub struct CallOfWait {
     pub pid: u32,
     /// Number of the system call.
     pub syscall: u32,
-    /// Its first argument.
+    /// First argument.
     pub argument: u64,
 }
 
@@ -157,7 +157,7 @@ impl NamedDescriptors {
         self.calls.contains(&syscall) || self.set_calls.contains(&syscall)
     }
 
-    /// What a system call waited for at the end of a span of time, and whether that was
+    /// Descriptor that a system call waited for at the end of a span of time, and whether that was
     /// something else earlier in the span; `None` if it waits for no descriptor, or for one that was never named. What
     /// was first seen later is taken to have been the same.
     #[must_use]

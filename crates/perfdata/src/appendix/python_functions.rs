@@ -27,9 +27,9 @@ const LAST_LINE: u32 = 0xf_ffff;
 /// A function, method, module or comprehension.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct PythonFunction {
-    /// Its name, qualified by its class where Python notes that (3.11).
+    /// Name, qualified by its class where Python notes that (3.11).
     pub name: String,
-    /// Its source file, as it was compiled.
+    /// Source file, as it was compiled.
     pub file: String,
     /// The line it begins at, 1-based.
     pub first_line: u32,

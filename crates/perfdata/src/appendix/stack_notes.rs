@@ -25,7 +25,7 @@ pub struct StackNotes {
 /// A way in which chains ended, in one place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StackCause {
-    /// What happened.
+    /// Kind of event.
     pub end: StackEnd,
     /// The DSO of the outermost frame; empty if unknown.
     pub dso: Vec<u8>,
@@ -36,7 +36,7 @@ pub struct StackCause {
 pub struct StackStop {
     /// The sample's time, in ns of the recording's clock.
     pub time_ns: u64,
-    /// Its thread.
+    /// Thread.
     pub tid: u32,
     /// Index into the causes.
     pub cause: u32,

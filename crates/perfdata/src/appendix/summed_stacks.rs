@@ -16,11 +16,11 @@ pub struct StackThread {
     pub pid: i32,
     /// The thread; 0 if unknown.
     pub tid: i32,
-    /// Its name.
+    /// Name.
     pub name: String,
 }
 
-/// Who names the addresses of a file.
+/// Source of the names of addresses of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum CodeKind {
     /// Nobody: its path is unknown.
@@ -37,9 +37,9 @@ pub enum CodeKind {
 /// A program, a library, or another place of code.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct CodeFile {
-    /// Its kind.
+    /// Kind.
     pub kind: CodeKind,
-    /// Its path, or a name in brackets.
+    /// Path, or a name in brackets.
     pub path: String,
     /// The GNU build id; empty if unknown.
     pub build_id: Vec<u8>,
@@ -50,7 +50,7 @@ pub struct CodeFile {
 pub struct StackLine {
     /// The function's name.
     pub function: String,
-    /// Its source file; empty if unknown.
+    /// Source file; empty if unknown.
     pub source: String,
     /// 1-based; 0 if unknown.
     pub line: u32,
@@ -80,7 +80,7 @@ pub struct SummedStack {
     pub path: usize,
     /// Number of samples.
     pub samples: u64,
-    /// Their sum, in the event's unit.
+    /// Sum, in the event's unit.
     pub value: u64,
     /// When, ns of the recording's clock; `None` if they are of several moments.
     pub time_ns: Option<u64>,

@@ -1,4 +1,4 @@
-//! What reading a file came across: counts, losses, damage.
+//! Findings while reading a file: counts, losses, damage.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ pub struct LostKey {
     pub pid_tid: Option<(u32, u32)>,
 }
 
-/// What was lost.
+/// Kind of loss.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LostCount {
     /// Records of any kind, from `PERF_RECORD_LOST` (the ring was full).

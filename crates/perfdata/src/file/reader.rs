@@ -106,8 +106,8 @@ impl<'a> PerfData<'a> {
         self.header.mode
     }
 
-    /// Whether the recorder did not get to complete the file, because it was killed or ran out of space: the features are
-    /// missing, and the last records may be.
+    /// Whether the recorder did not get to complete the file, because it was killed or ran out of space: the features
+    /// are missing, and the last records may be.
     #[must_use]
     pub fn is_unfinished(&self) -> bool {
         self.header.mode == ReadMode::File && (self.header.features == [0; 4] || self.header.data.size == 0)
@@ -137,7 +137,7 @@ impl<'a> PerfData<'a> {
         &self.features
     }
 
-    /// What was wrong with header, events and features.
+    /// Problems with header, events and features.
     #[must_use]
     pub fn problems(&self) -> &[Error] {
         &self.problems

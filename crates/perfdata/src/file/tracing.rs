@@ -18,7 +18,7 @@ pub struct TracingData {
     pub big_endian: bool,
     /// Bytes of a `long` of the recording kernel.
     pub long_size: u8,
-    /// Its page size.
+    /// Page size.
     pub page_size: u32,
     /// Format of a ring buffer page, as text.
     pub header_page: Vec<u8>,

@@ -34,7 +34,7 @@ impl Aux {
     }
 }
 
-/// What kind of trace the AUX area holds.
+/// Kind of trace in the AUX area.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AuxtraceInfo<'a> {
     /// `PERF_AUXTRACE_*` (1 = Intel PT).
@@ -66,9 +66,9 @@ pub struct Auxtrace<'a> {
     pub reference: u64,
     /// Which AUX area.
     pub idx: u32,
-    /// Its thread, or -1.
+    /// Thread, or -1.
     pub tid: u32,
-    /// Its CPU, or -1.
+    /// CPU, or -1.
     pub cpu: u32,
     /// Number of bytes after the record, from its size field.
     pub size: u64,

@@ -13,7 +13,7 @@ use crate::wire::{Put, Wire};
 /// A kernel symbol came or went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ksymbol<'a> {
-    /// Its address.
+    /// Address.
     pub addr: Avma,
     /// Bytes of code.
     pub len: u32,
@@ -21,7 +21,7 @@ pub struct Ksymbol<'a> {
     pub ksym_type: u16,
     /// `PERF_RECORD_KSYMBOL_FLAGS_*`.
     pub flags: u16,
-    /// Its name.
+    /// Name.
     pub name: &'a [u8],
 }
 
@@ -69,7 +69,7 @@ impl BpfEvent {
 /// A cgroup's path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cgroup<'a> {
-    /// Its id, as samples give it.
+    /// Id, as samples give it.
     pub id: u64,
     /// Path from the cgroup root.
     pub path: &'a [u8],

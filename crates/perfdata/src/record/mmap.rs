@@ -28,11 +28,11 @@ pub struct Mmap<'a> {
     pub pgoff: u64,
     /// Path, or `[vdso]`, `//anon`, `[kernel.kallsyms]_text`, …
     pub filename: &'a [u8],
-    /// What identifies the file.
+    /// Identity of the file.
     pub file_id: FileId<'a>,
     /// `PROT_*` and `MAP_*`; `None` in the older `MMAP`.
     pub prot_flags: Option<(u32, u32)>,
-    /// Whose range it is: kernel, user, guest …
+    /// Owner of the range: kernel, user, guest …
     pub cpu_mode: CpuMode,
     /// A mapping that was not executable.
     pub is_data: bool,
@@ -54,7 +54,7 @@ pub enum FileId<'a> {
         minor: u32,
         /// Inode.
         inode: u64,
-        /// Its generation.
+        /// Generation.
         generation: u64,
     },
     /// The build-id, at most 20 bytes.
@@ -111,7 +111,7 @@ impl<'a> Mmap<'a> {
     }
 }
 
-/// What identifies the file. While another event on the machine wants build-ids, kernels set the bit for them in the
+/// Identity of the file. While another event on the machine wants build-ids, kernels set the bit for them in the
 /// records of events that don't, too, whose bytes are the file's place all the same: what can be no build-id is that.
 // Source: linux v6.18 kernel/events/core.c, perf_event_mmap_output(): the bit set for one event stays in the header for
 // the events after it; a build-id's unused bytes are zero.

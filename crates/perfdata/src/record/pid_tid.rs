@@ -3,7 +3,7 @@
 /// A thread by the kernel's labels. The kernel uses both numbers again.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PidTid {
-    /// Its process.
+    /// Process.
     pub pid: u32,
     /// The thread.
     pub tid: u32,

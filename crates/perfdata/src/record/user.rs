@@ -21,7 +21,7 @@ pub(crate) const PERF_RECORD_MISC_BUILD_ID_SIZE: u16 = 1 << 15;
 pub struct HeaderAttr<'a> {
     /// How the event was opened.
     pub attr: Attr,
-    /// Its ids.
+    /// Ids.
     pub ids: U64s<'a>,
 }
 
@@ -93,7 +93,7 @@ pub enum UpdateKind<'a> {
     Unit(&'a [u8]),
     /// Factor of its counts.
     Scale(f64),
-    /// Its name.
+    /// Name.
     Name(&'a [u8]),
     /// The CPUs it counts on.
     Cpus(CpuMap),

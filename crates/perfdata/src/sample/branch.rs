@@ -26,7 +26,7 @@ pub struct Branch {
     pub from: Avma,
     /// Where it went.
     pub to: Avma,
-    /// Its properties.
+    /// Properties.
     pub flags: BranchFlags,
 }
 

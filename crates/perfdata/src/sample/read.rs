@@ -138,7 +138,7 @@ impl<'a> ReadGroup<'a> {
     }
 }
 
-/// What follows each counter's value in a group.
+/// Values after each counter's in a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct GroupLayout {
     /// The counter's id.

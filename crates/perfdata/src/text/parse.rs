@@ -14,7 +14,7 @@ use crate::{Avma, CpuMode, Features, Record, SampleId, Writer, WriterOpts};
 pub struct TextError {
     /// 1-based.
     pub line: usize,
-    /// Its fault.
+    /// Fault.
     pub problem: TextProblem,
 }
 

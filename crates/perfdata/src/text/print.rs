@@ -48,7 +48,7 @@ pub fn write_event(out: &mut String, event: &Event) {
 /// How copied user stacks are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StackText {
-    /// Their size alone.
+    /// Size alone.
     Size,
     /// All their bytes.
     Bytes,

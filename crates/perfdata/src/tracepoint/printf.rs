@@ -27,7 +27,7 @@ pub(super) struct Conversion {
     /// -2 = char, -1 = short, 0 = int, 1 = long, 2 = long long.
     length: i8,
     kind: char,
-    /// What follows `%p`: `S`, `I4`, `M` …
+    /// Letters after `%p`: `S`, `I4`, `M` …
     pointer: String,
 }
 

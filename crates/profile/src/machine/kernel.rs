@@ -19,7 +19,7 @@ pub struct KernelSymbol<'a> {
     pub start: u64,
     /// Length in bytes.
     pub len: u64,
-    /// Its name, e.g. `bpf_prog_6deef7357e7b4530_sched`.
+    /// Name, e.g. `bpf_prog_6deef7357e7b4530_sched`.
     pub name: &'a str,
     /// True when it is a BPF program, false for other generated code (trampolines).
     pub bpf: bool,

@@ -66,7 +66,7 @@ pub struct MmapSpec<'a> {
     pub path: &'a str,
     /// Build id, when the record carries one.
     pub build_id: Option<&'a [u8]>,
-    /// Whose address space: kernel or user (guests too).
+    /// Address space: kernel or user (guests too).
     pub mode: Mode,
     /// May it hold code? (`PROT_EXEC`; false for MMAP records of data.)
     pub executable: bool,

@@ -16,9 +16,9 @@ dense_id! {
 /// A process and what it has mapped now.
 #[derive(Clone, Debug)]
 pub struct Process {
-    /// Its label.
+    /// Label.
     pub pid: i32,
-    /// Its mappings, shared with snapshots taken for samples of this moment. During an exec those of the program
+    /// Mappings, shared with snapshots taken for samples of this moment. During an exec those of the program
     /// before are still among them, below the new program's.
     pub mappings: Arc<Mappings>,
     /// During an exec: the mappings of the new program alone; `None` once its code is known to run.

@@ -105,13 +105,13 @@ impl Wait {
 /// The waker of a wait, or the preemptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RelatedThread {
-    /// Its process id; 0 if not known.
+    /// Process id; 0 if not known.
     pub pid: u32,
-    /// Its thread id; 0 is an interrupt or the idle task.
+    /// Thread id; 0 is an interrupt or the idle task.
     pub tid: u32,
-    /// Its name; empty if not known.
+    /// Name; empty if not known.
     pub comm: StringId,
-    /// Its stack at the wake-up.
+    /// Stack at the wake-up.
     pub callsite: Option<CallsiteId>,
 }
 
@@ -202,7 +202,7 @@ pub struct OffCpu {
     pub half_contentions: u64,
     /// Samples of the CPU's clock with their times, if asked for ([`crate::session::Dimensions::seen_running`]).
     pub seen_running: Vec<RunSample>,
-    /// What descriptors were that threads waited for.
+    /// Descriptors that threads waited for.
     pub descriptors: NamedDescriptors,
     /// Births of threads, in order of time.
     pub births: Vec<ThreadBirth>,

@@ -61,7 +61,7 @@ fn lives(
 /// An event that measures time on the CPU.
 #[derive(Clone, Copy)]
 struct Clock {
-    /// Its index.
+    /// Index.
     event: usize,
     /// Time per sample, ns; `None`: its period.
     sample_ns: Option<u64>,

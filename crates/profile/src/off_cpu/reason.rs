@@ -168,7 +168,7 @@ pub enum SyscallNumbering {
 }
 
 impl SyscallNumbering {
-    /// Of the processor that tally is built for.
+    /// Registers of the processor that tally is built for.
     pub const HERE: Self = if cfg!(target_arch = "x86_64") { Self::X86_64 } else { Self::Generic };
 }
 

@@ -62,7 +62,7 @@ struct Thread {
 pub(crate) struct Out {
     /// The thread.
     pub tid: u32,
-    /// Its place in the profile.
+    /// Place in the profile.
     pub task: TaskId,
     /// Time of the switch, ns.
     pub time_ns: u64,
@@ -83,11 +83,11 @@ pub(crate) struct WaitSample {
     pub state: State,
     /// The system call it is in.
     pub syscall: Option<u32>,
-    /// Its first arguments.
+    /// First arguments.
     pub args: [u64; 3],
     /// Reason of the wait.
     pub told: Option<WaitReason>,
-    /// Its user stack.
+    /// User stack.
     pub callsite: Option<CallsiteId>,
 }
 

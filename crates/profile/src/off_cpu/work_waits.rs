@@ -109,10 +109,10 @@ const FOR_LOCK: &[&str] = &[
     "StampedLock.acquire",
 ];
 
-/// What is made of a lock's parts, and is none: all wait until another thread is done.
+/// Functions made of a lock's parts that are no lock: all wait until another thread is done.
 const LATCHES: &[&str] = &["CountDownLatch"];
 
-/// What a thread of Python takes for a lock of the program, by how the names begin.
+/// Functions by which a thread of Python takes a lock of the program, by how the names begin.
 const PYTHON_TAKES: &[&str] = &["PyThread_acquire_lock", "_PyMutex_Lock"];
 
 /// Functions of Python's threading.py that take a lock only to be woken, without their classes.
@@ -183,7 +183,8 @@ fn is_for_lock(locking: &[&str], caller: Option<&str>) -> bool {
     is_known || has_part(locking, FOR_LOCK) && !has_part(locking, LATCHES)
 }
 
-/// True if a Python function takes a lock by itself: `with lock:`. C code that does (`queue.SimpleQueue`) waits for work.
+/// True if a Python function takes a lock by itself: `with lock:`. C code that does (`queue.SimpleQueue`) waits for
+/// work.
 fn is_python_lock(locking: &[&str], caller: Option<&str>) -> bool {
     let takes = |name: &&str| PYTHON_TAKES.iter().any(|begin| name.starts_with(begin));
     let for_work = |caller: &str| {

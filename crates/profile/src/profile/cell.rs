@@ -38,7 +38,7 @@ pub struct Task {
     pub tid: i32,
     /// Number of the process, never used again for another one in this session.
     pub process: u32,
-    /// Its name in this span.
+    /// Name in this span.
     pub comm: StringId,
 }
 
@@ -47,7 +47,7 @@ pub struct Task {
 pub struct BranchEnds {
     /// The branch instruction.
     pub from: FrameId,
-    /// Its target.
+    /// Target.
     pub to: FrameId,
     /// Predicted wrongly / rightly, if known.
     pub mispredicted: Option<bool>,
@@ -106,7 +106,7 @@ pub struct CellKey {
     pub event: u32,
     /// The running thread.
     pub task: TaskId,
-    /// Its CPU; -1 when not kept or not recorded.
+    /// CPU; -1 when not kept or not recorded.
     pub cpu: i32,
     /// The sampled code, with the path to it.
     pub callsite: CallsiteId,

@@ -20,7 +20,7 @@ pub enum SampleWord {
 }
 
 impl SampleWord {
-    /// Its value in `sample`; `None` if the sample does not carry it.
+    /// Value in `sample`; `None` if the sample does not carry it.
     #[must_use]
     pub fn of(self, sample: &Sample<'_>) -> Option<u64> {
         let parts = match sample.weight {

@@ -9,7 +9,7 @@ pub struct EventSwitch {
     pub off: Option<usize>,
     /// The events that turn it count themselves.
     pub show: bool,
-    /// Its current state; `None` before the first sample.
+    /// Current state; `None` before the first sample.
     is_on: Option<bool>,
 }
 

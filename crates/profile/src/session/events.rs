@@ -39,7 +39,7 @@ pub(super) struct SessionEvents {
 }
 
 impl SessionEvents {
-    /// Of `events`, which `profile` has already.
+    /// Events of `events`, which `profile` has already.
     pub fn new(events: &[Event], profile: &Profile, opts: &SessionOpts) -> Self {
         Self {
             by_index: events.iter().map(|event| EventTraits::of(event, opts)).collect(),

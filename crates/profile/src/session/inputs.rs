@@ -1,4 +1,4 @@
-//! What a session is told besides records: from the file's header and its appendix.
+//! Inputs of a session besides records: from the file's header and its appendix.
 
 use perfdata::appendix::descriptors::NamedDescriptors;
 use perfdata::appendix::stack_notes::StackNotes;

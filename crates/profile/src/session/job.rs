@@ -18,7 +18,7 @@ pub struct UnwindJob<'a> {
     pub regs: SampleRegs<'a>,
     /// The copied stack.
     pub stack: UserStack<'a>,
-    /// Whose mappings.
+    /// Process whose mappings are used.
     pub process: ProcessId,
     /// Mappings at the moment of the sample.
     pub maps: Arc<Mappings>,

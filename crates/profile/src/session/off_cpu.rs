@@ -163,7 +163,7 @@ impl Session {
         });
     }
 
-    /// Who runs at `sample`, and its stack: the one that wakes or ends another's wait.
+    /// Thread that runs at `sample`, and its stack: the one that wakes or ends another's wait.
     fn waker_of(&mut self, sample: &Sample<'_>) -> RelatedThread {
         let (pid, tid) = ids_of(sample);
         RelatedThread {

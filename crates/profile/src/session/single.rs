@@ -15,7 +15,7 @@ pub struct SingleSample<'a> {
     pub comm: StringId,
     /// Frame of the sampled address; `None` if the sample has none.
     pub leaf: Option<FrameId>,
-    /// Its recorded chain, **leaf first**, without the sampled address if the chain does not hold it.
+    /// Recorded chain, **leaf first**, without the sampled address if the chain does not hold it.
     pub frames: Vec<FrameId>,
     /// The user part still to be unwound. Its frames go after `frames` (see [`Session::frames_of_unwound`]).
     pub job: Option<UnwindJob<'a>>,

@@ -47,7 +47,7 @@ impl DsoKind {
 /// A file or pseudo-file that contains frames.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dso {
-    /// Its kind.
+    /// Kind.
     pub kind: DsoKind,
     /// Path as recorded (`/usr/lib/libc.so.6`), or the bracketed name of a pseudo-file.
     pub path: String,

@@ -27,7 +27,7 @@ pub struct SymbolRange {
 /// One source-level frame of a frame's expansion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InlineFrame {
-    /// Its function.
+    /// Function.
     pub symbol: SymbolId,
     /// Source file from the debug information; `None` without line information.
     pub file: Option<StringId>,

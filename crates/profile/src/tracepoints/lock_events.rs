@@ -3,7 +3,7 @@
 use crate::grow::Grow as _;
 use rustc_hash::FxHashMap;
 
-/// What kind of lock a thread waits for, and for which use of it.
+/// Kind of lock a thread waits for, and for which use of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LockKind(&'static str);
 
@@ -40,7 +40,7 @@ impl LockKind {
         Self(KINDS.iter().find(|(known, _)| *known == flags).map_or("unknown", |(_, name)| name))
     }
 
-    /// Its name, as in perf.
+    /// Name, as in perf.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.0

@@ -1,4 +1,4 @@
-//! What the main thread's waits were for in the end: a function of another thread.
+//! Final cause of the main thread's waits: a function of another thread.
 
 use super::called;
 use crate::off_cpu::WaitReason;
@@ -13,7 +13,7 @@ use crate::view::wall::Part;
 pub struct WaitCause {
     /// Name of the thread whose time it is.
     pub root: String,
-    /// What the other thread did, in words: `feeder computes in crunch() (chain.c:31)`.
+    /// Activity of the other thread, in words: `feeder computes in crunch() (chain.c:31)`.
     pub text: String,
     /// Share of the root thread's wall-clock time, 0 to 1.
     pub share: f64,
@@ -22,7 +22,7 @@ pub struct WaitCause {
 }
 
 impl WaitCause {
-    /// Of a recording with the times of its samples; `None` if nothing has a large share.
+    /// Cause in a recording with the times of its samples; `None` if nothing has a large share.
     #[must_use]
     pub fn of(profile: &Profile) -> Option<Self> {
         const LEAST: f64 = 0.2;
@@ -52,7 +52,7 @@ impl WaitCause {
     }
 }
 
-/// What the thread did; `None` for what isn't its own doing: waits for a CPU.
+/// Activity of the thread; `None` for waits for a CPU, which aren't its own doing.
 fn in_words(row: &BlameCause) -> Option<String> {
     let does = match &row.end.without_name() {
         BlameEnd::Ran => "computes".to_owned(),

@@ -19,11 +19,11 @@ pub struct BlockedLoop {
     pub handler: String,
     /// Why it blocks, by the reason with most time.
     pub reason: String,
-    /// What it waits for; empty if that has no name.
+    /// Target of the wait; empty if that has no name.
     pub target: String,
     /// How long in all, ns.
     pub ns: u64,
-    /// Its share of the loop's life, 0 to 1.
+    /// Share of the loop's life, 0 to 1.
     pub of_loop: f64,
     /// The longest of these waits, ns.
     pub longest_ns: u64,

@@ -50,7 +50,7 @@ pub struct Facts {
     pub places: HotStacks,
     /// Code that runs.
     pub code: CodeFacts,
-    /// What threads wait for, and who ends the waits.
+    /// Targets of the waits, and who ends them.
     pub waits: WaitFacts,
     /// Threads that wait for a CPU.
     pub queue: QueueFacts,
@@ -211,7 +211,7 @@ impl Facts {
     /// True if it is other programs that have the CPUs when the target waits for one.
     #[must_use]
     pub fn others_have_the_cpus(&self) -> bool {
-        /// Of the waits for a CPU; fewer preemptions show too little of who had it.
+        /// Smallest share of preemptions among the waits for a CPU that shows who had it.
         const ENOUGH: f64 = 0.1;
         let by_others = self.queue.preempted_by_others.as_ref().map(|(share, _)| *share);
         let preempted = self.share(self.times.preempted_ns);

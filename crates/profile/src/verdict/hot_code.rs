@@ -33,9 +33,9 @@ impl HotCode {
 /// The function of user code with most running time of its own, inlined functions counted separately.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HotFunction {
-    /// Its name; the file in brackets for code without names.
+    /// Name; the file in brackets for code without names.
     pub name: String,
-    /// Its line with most time, `parse.c:14`; for a function without a symbol the file it is in.
+    /// Line with most time, `parse.c:14`; for a function without a symbol the file it is in.
     pub at: Option<String>,
     /// Share of the samples' time, 0 to 1.
     pub share: f64,

@@ -84,8 +84,8 @@ pub(super) fn sites(profile: &Profile, waits: &[PlacedWait], running: &[(Callsit
     sites
 }
 
-/// The line in which the wait's lock is taken, `rand.c:14`. The stack of a Go program's idle thread has nothing of it: there
-/// it is where the waker gave the lock back, in the function that takes it.
+/// The line in which the wait's lock is taken, `rand.c:14`. The stack of a Go program's idle thread has nothing of it:
+/// there it is where the waker gave the lock back, in the function that takes it.
 fn taking_line(profile: &Profile, wait: &PlacedWait, taker: &str) -> Option<String> {
     if go_place(profile, wait.callsite, wait.other).is_none() {
         return own_line(profile, wait.callsite);
@@ -185,7 +185,7 @@ impl Sites {
     }
 }
 
-/// What HotSpot's perf map calls methods that are not compiled.
+/// Names that HotSpot's perf map gives methods that are not compiled.
 const INTERPRETED: &str = "Interpreter";
 
 /// Identity of a site.
@@ -265,7 +265,7 @@ impl<'p> Names<'p> {
         }
     }
 
-    /// Who called that function: from the program itself where there is one; empty at a thread's start.
+    /// Caller of that function: from the program itself where there is one; empty at a thread's start.
     fn caller_of(&self, taker: usize) -> String {
         let outer = &self.0[taker + 1..];
         let own = outer.iter().find(|(name, library)| !library && *name != UNNAMED).or_else(|| outer.first());

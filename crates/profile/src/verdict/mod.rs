@@ -84,7 +84,8 @@ fn brief(name: &str) -> String {
     }
 }
 
-/// What a thread or a query of Rust runs, for the function that only starts it and that the rest may be inlined into:
+/// Function that a thread or a query of Rust runs, for the one that only starts it and that the rest may be inlined
+/// into:
 /// `jobserver::spawn_helper` of `std::sys::backtrace::__rust_begin_short_backtrace::<jobserver::spawn_helper, ()>`.
 fn started_by(name: &str) -> &str {
     const STARTER: &str = "__rust_begin_short_backtrace";
@@ -107,7 +108,8 @@ fn started_by(name: &str) -> &str {
     end.map_or(name, |(at, _)| &types[..at])
 }
 
-/// A function in a sentence: `parse()`, without parameters and without Python's file. Names that aren't those of functions stay as they are: `[libc.so.6]`,
+/// A function in a sentence: `parse()`, without parameters and without Python's file. Names that aren't those of
+/// functions stay as they are: `[libc.so.6]`,
 /// `<module>`, `function 0x5d80`.
 fn called(name: &str) -> String {
     let name = started_by(name);

@@ -8,7 +8,7 @@ use crate::view::blame::{
 use crate::view::wall::Part;
 use std::collections::BTreeMap;
 
-/// What a run's length is made of: the path from its begin to its end through whoever was waited for.
+/// Parts of a run's length: the path from its begin to its end through whoever was waited for.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PathFacts {
     /// Times that it passes from one thread to another.

@@ -84,14 +84,14 @@ impl TopStacks {
     pub(super) fn blocked(facts: &Facts, what: &'static str, reasons: &[WaitReason]) -> Self {
         let lists = reasons.iter().filter_map(|reason| facts.places.blocked.get(reason));
         Self::of(facts, what, ShareBase::Active, &merged(lists))
-            .or_missing("its waits are too short for one of them to have been taken with a stack")
+            .or_missing("its waits are too short: none was sampled with a stack")
     }
 
     /// Stacks of running threads that entered the code in one of these ways.
     pub(super) fn running(facts: &Facts, what: &'static str, entries: &[EntryReason]) -> Self {
         let lists = entries.iter().filter_map(|entry| facts.running.places.get(entry));
         Self::of(facts, what, ShareBase::Running, &merged(lists))
-            .or_missing("no sample of the target's threads fell there")
+            .or_missing("no sample of the target's threads is in that time")
     }
 
     /// These, or if there are none those.

@@ -30,7 +30,7 @@ pub struct AnnotateOpts {
     /// Only functions of these names, or ending in `::NAME`; empty is all. Those of other languages also without file,
     /// types and class.
     pub symbols: Vec<String>,
-    /// What these names are compared with.
+    /// Text that these names are compared with.
     pub names: NameMatch,
 }
 
@@ -39,7 +39,7 @@ pub struct AnnotateOpts {
 pub struct AnnotateFunction {
     /// The file that contains it.
     pub dso: DsoId,
-    /// Its name; `None` gathers all hits of the DSO that have none.
+    /// Name; `None` gathers all hits of the DSO that have none.
     pub name: Option<StringId>,
     /// First address, in the space of the DSO's frames; 0 without a name.
     pub start: u64,
@@ -135,8 +135,8 @@ pub(super) fn is_named(profile: &Profile, symbol: SymbolId, opts: &AnnotateOpts)
     opts.symbols.iter().any(is)
 }
 
-/// Is it the function `Shop.price (shop.py)`, `int Shop.price(int)` or `JS:*Shop.price /srv/shop.js:2:9` that `wanted` names:
-/// as it is, without types and file, or by its last part?
+/// Is it the function `Shop.price (shop.py)`, `int Shop.price(int)` or `JS:*Shop.price /srv/shop.js:2:9` that `wanted`
+/// names: as it is, without types and file, or by its last part?
 fn is_of_language(name: &str, wanted: &str) -> bool {
     let brief = dso::brief(name);
     let own = match dso::v8_function(name) {

@@ -7,7 +7,7 @@ use crate::profile::{Profile, Sums};
 use crate::table::{CallsiteId, FrameId, InlineFrame, SymbolId};
 use std::collections::BTreeMap;
 
-/// What the numbers of a listing are.
+/// Unit of a listing's numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CallTime {
     /// Samples of what it calls.
@@ -35,7 +35,7 @@ pub fn annotate_calls(profile: &Profile, symbol: SymbolId) -> Option<(AnnotateFu
 }
 
 impl CallTime {
-    /// What the shares are of, for a sentence.
+    /// Base of the shares, for a sentence.
     #[must_use]
     pub const fn words(self) -> &'static str {
         match self {

@@ -78,7 +78,7 @@ pub struct HotFunctionRow {
 }
 
 impl HotFunctionRow {
-    /// Its line with most time in short, `parse.c:14`.
+    /// Line with most time in short, `parse.c:14`.
     #[must_use]
     pub fn line(&self) -> Option<String> {
         self.source.as_ref().map(|(path, line)| format!("{}:{line}", file_name(path)))
@@ -100,7 +100,7 @@ struct FunctionSums {
     /// Last path that was counted for `total`: recursion counts once.
     seen: usize,
     lines: FxHashMap<(StringId, u32), u64>,
-    /// What a trunk shows in its place; `None` for start code and work of the kernel.
+    /// Frame that a trunk shows in its place; `None` for start code and work of the kernel.
     in_trunk: Option<FunctionId>,
 }
 

@@ -1,5 +1,5 @@
-//! Locks: futexes by address, file locks by file or descriptor and kernel locks by place, with waiters, wait times and lock
-//! holders.
+//! Locks: futexes by address, file locks by file or descriptor and kernel locks by place, with waiters, wait times and
+//! lock holders.
 //!
 //! The waker of a wait for a lock is the thread that held it. Its stack shows where it released the lock.
 
@@ -43,18 +43,19 @@ pub struct LockRow {
     pub waiters: BTreeSet<i32>,
     /// The place most waited in.
     pub place: Option<CallsiteId>,
-    /// Who let go most: name, thread, the place it did so (leaf-first frames start there), share of the waits.
+    /// Most frequent releaser: name, thread, the place of the release (leaf-first frames start there), share of the
+    /// waits.
     pub holder: Option<LockHolder>,
 }
 
 /// A thread that ended waits for a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LockHolder {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Its thread id.
+    /// Thread id.
     pub tid: u32,
-    /// Its stack at the wake-up, BPF's own frames left out; empty if it was not taken.
+    /// Stack at the wake-up, BPF's own frames left out; empty if it was not taken.
     pub frames: Vec<crate::table::FrameId>,
     /// Share of the lock's wait time that it ended, in percent.
     pub percent: u64,

@@ -29,13 +29,13 @@ pub struct TimelineRow {
     pub pid: i32,
     /// Thread id.
     pub tid: i32,
-    /// Its last name.
+    /// Last name.
     pub comm: String,
     /// How it is called among others ([`ThreadRow::short_label`]).
     pub label: String,
     /// At least nine tenths of its life idle.
     pub is_idle: bool,
-    /// Its time by state, by column.
+    /// Time by state, by column.
     pub columns: Vec<Column>,
     /// From its first to its last moment, ns; of a thread id used twice, both lives.
     pub life_ns: u64,

@@ -21,14 +21,14 @@ pub enum Note {
 pub enum Side {
     /// A new thread.
     Clone {
-        /// Its id.
+        /// Id.
         child: i32,
     },
     /// A thread or the process ended.
     Exit,
     /// Another program was started in the process.
     Exec {
-        /// Its file's name.
+        /// File's name.
         comm: String,
     },
     /// Executable mappings as they are from here on.

@@ -120,7 +120,7 @@ impl Totals {
         }
     }
 
-    /// Their values now.
+    /// Values now.
     #[must_use]
     pub fn read(&self) -> Vec<CounterValue> {
         COUNTED.iter().filter_map(|(name, ..)| self.sum(name)).collect()

@@ -98,7 +98,7 @@ pub struct ProbeOptions {
 /// A function whose rate was looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WatchedCounts {
-    /// Its number.
+    /// Number.
     pub function: u32,
     /// Entries so far.
     pub entries: u64,

@@ -42,7 +42,7 @@ impl CatalogKind {
 pub struct CatalogEntry {
     /// The name that perf prints first.
     pub name: String,
-    /// Its other name.
+    /// Other name.
     pub alias: Option<String>,
     /// Which kind.
     pub kind: CatalogKind,

@@ -96,7 +96,7 @@ impl Pmu {
         Ok(out)
     }
 
-    /// Its events write a trace to an AUX area.
+    /// Events write a trace to an AUX area.
     pub(super) fn writes_trace(&self) -> bool {
         self.name == intel_pt::PMU
     }

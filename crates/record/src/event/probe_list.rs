@@ -84,7 +84,7 @@ fn remedy(error: &io::Error) -> &'static str {
 
 type Result<T> = std::result::Result<T, ProbeListError>;
 
-/// Whose code a probe is in.
+/// Program or kernel that a probe is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProbeSpace {
     /// The kernel's.
@@ -219,7 +219,8 @@ pub fn check_definition(program: &Path, definition: &str) -> Result<()> {
 
 /// Refuses what the kernel would read as something else.
 ///
-/// Source: linux v6.1 kernel/trace/trace.c, trace_parse_run_command(): lines end at a newline, and `#` begins a comment.
+/// Source: linux v6.1 kernel/trace/trace.c, trace_parse_run_command(): lines end at a newline, and `#` begins a
+/// comment.
 fn check_line(definition: &str) -> Result<()> {
     match definition.chars().find(|c| c.is_control() || *c == '#') {
         None => Ok(()),

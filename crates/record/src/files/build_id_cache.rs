@@ -36,8 +36,8 @@ pub fn default_root() -> Option<PathBuf> {
     Some(Path::new(&home).join(".debug"))
 }
 
-/// Keeps the files seen, or only `which` of them, and with the kernel among them the running kernel's symbols. How many are
-/// new.
+/// Keeps the files seen, or only `which` of them, and with the kernel among them the running kernel's symbols. How
+/// many are new.
 pub fn keep(root: &Path, seen: SeenFiles<'_>, which: KeepFiles) -> usize {
     if which == KeepFiles::None || is_led_by_others(root) {
         return 0;
@@ -70,13 +70,13 @@ pub fn keep(root: &Path, seen: SeenFiles<'_>, which: KeepFiles) -> usize {
 /// A file in the cache.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CachedFile {
-    /// Its build-id, in hexadecimal.
+    /// Build-id, in hexadecimal.
     pub build_id: String,
     /// Path that it had when it was kept.
     pub path: PathBuf,
 }
 
-/// What the cache at `root` holds, by build-id.
+/// Content of the cache at `root`, by build-id.
 #[must_use]
 pub fn list(root: &Path) -> Vec<CachedFile> {
     let mut all = build_id_cache_limit::all_files(root);

@@ -48,7 +48,7 @@ fn described(root: &Path) -> Vec<(CachedFile, KeptFile)> {
     kept_files(root).into_iter().filter_map(of).collect()
 }
 
-/// What the cache at `root` holds, in no order.
+/// Content of the cache at `root`, in no order.
 pub fn all_files(root: &Path) -> Vec<CachedFile> {
     let Ok(root) = root.canonicalize() else { return Vec::new() };
     described(&root).into_iter().map(|(file, _)| file).collect()

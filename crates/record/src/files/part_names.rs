@@ -11,7 +11,7 @@ use crate::session::opts::RecordOpts;
 use crate::sys::time::Clock;
 use perfdata::text::UtcTime;
 
-/// What became of the file made last.
+/// State of the file made last.
 #[derive(Debug, PartialEq, Eq)]
 pub enum FileFate {
     /// It has the name that it was given.

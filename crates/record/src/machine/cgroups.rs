@@ -41,7 +41,7 @@ pub enum NoOneCgroup {
         kind: &'static str,
         /// As given.
         name: String,
-        /// Their cgroups below the hierarchy's mount.
+        /// Cgroups below the hierarchy's mount.
         paths: Vec<String>,
     },
 }

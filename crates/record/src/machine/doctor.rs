@@ -32,20 +32,20 @@ pub enum Health {
 /// Kinds of features, in the order they are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DoctorSection {
-    /// What can be recorded.
+    /// Possible recordings.
     Recording,
     /// Where names come from.
     Names,
     /// Installed runtimes that make code while they run.
     Runtimes,
-    /// What depends on the machine.
+    /// Facts that depend on the machine.
     Hardware,
 }
 
 /// One feature, tried.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Check {
-    /// Its kind.
+    /// Kind.
     pub section: DoctorSection,
     /// The feature.
     pub feature: &'static str,

@@ -13,7 +13,7 @@ pub use dso::{MapLine, innermost_pid, parse_map_line, user_of_process as uid};
 /// A process as `/proc/PID/status` names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskStatus {
-    /// Its name (≤ 15 bytes).
+    /// Name (≤ 15 bytes).
     pub comm: Vec<u8>,
     /// The process it belongs to.
     pub tgid: u32,
@@ -141,7 +141,7 @@ fn numbers_in(dir: &str) -> Option<Vec<u32>> {
     Some(found)
 }
 
-/// What a descriptor of a process refers to, as `/proc` names it: a path, `socket:[7]`. `None` if it is closed or the
+/// Target of a process's descriptor, as `/proc` names it: a path, `socket:[7]`. `None` if it is closed or the
 /// process may not be looked at.
 #[must_use]
 pub fn descriptor_link(pid: u32, number: u32) -> Option<String> {

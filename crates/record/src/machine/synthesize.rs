@@ -64,7 +64,7 @@ pub fn cgroups(mut with: impl FnMut(&Record<'_>, &SampleId)) {
 pub struct ProcessOpts {
     /// Mappings of data as well.
     pub data: bool,
-    /// Its namespaces.
+    /// Namespaces.
     pub namespaces: bool,
 }
 

@@ -38,7 +38,7 @@ pub struct Encoder {
 /// A part of a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WaitPart {
-    /// What the thread waited for: an event, or a CPU.
+    /// Target of the thread's wait: an event, or a CPU.
     pub state: State,
     /// How long, ns.
     pub length_ns: u64,
@@ -247,7 +247,7 @@ impl Encoder {
     }
 }
 
-/// What a look at a waiting thread knows of its wait: no times.
+/// Facts about a wait that a look at the thread gives: no times.
 fn interval_of(look: &ProcSample) -> OffCpuInterval {
     OffCpuInterval {
         state: look.state,

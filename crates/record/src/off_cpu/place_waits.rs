@@ -11,7 +11,7 @@ use super::thread_clock::EndedInterval;
 /// a stack costs thousands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PlacePrint {
-    /// Of instruction pointer, stack pointer and first argument: [`WaitSums::print`].
+    /// Fingerprint of instruction pointer, stack pointer and first argument: [`WaitSums::print`].
     pub print: u64,
     /// The same without the argument: [`WaitSums::stack_print`].
     pub stack_print: u64,
@@ -76,7 +76,7 @@ impl PlaceWaits {
 }
 
 impl PlaceSum {
-    /// What one stack has of the sum; one of them has the counts.
+    /// Part of the sum that one stack has; one of them has the counts.
     fn part(&self, chain: &[u64], weight_ns: u64, has_counts: bool) -> EndedInterval {
         let WaitSums { print, stack_print, since_ns, .. } = self.sums;
         let no_counts = WaitSums { print, stack_print, since_ns, ..WaitSums::default() };

@@ -58,7 +58,7 @@ pub struct ProcSample {
 }
 
 impl ProcSample {
-    /// Of which nothing but the state is known.
+    /// Threads of which nothing but the state is known.
     pub(crate) fn of_state(pid: u32, tid: u32, time_ns: u64, state: State) -> Self {
         Self {
             pid,

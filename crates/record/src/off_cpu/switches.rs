@@ -60,7 +60,7 @@ pub struct Switches {
 /// The last switch of a CPU.
 #[derive(Debug)]
 struct LastSwitch {
-    /// Who left and who came.
+    /// The thread that left and the one that came.
     pair: (u32, u32),
     time_ns: u64,
     /// Reported without a stack, and with one.
@@ -140,7 +140,8 @@ impl Switches {
         self.switches
     }
 
-    /// A thread was found in this state: one that lived before, or in a long wait. If it has a clock already, only its stack is new.
+    /// A thread was found in this state: one that lived before, or in a long wait. If it has a clock already, only its
+    /// stack is new.
     pub fn begin(&mut self, task: PidTid, time_ns: u64, state: State, spot: Option<Spot>) {
         let PidTid { pid, tid } = task;
         let is_early = matches!(self.whose, ClockedThreads::Command(_)) && !self.clocks.contains_key(&tid);

@@ -46,7 +46,7 @@ pub enum SchedPoint {
 }
 
 impl SchedPoint {
-    /// Its name.
+    /// Name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -86,15 +86,15 @@ const IN_INTERRUPT: u64 = 0x08 | 0x10;
 pub struct SwitchPayload<'a> {
     /// The thread that leaves the CPU.
     pub prev: u32,
-    /// Its name.
+    /// Name.
     pub prev_comm: &'a [u8],
-    /// Its state from now on.
+    /// State from now on.
     pub state: State,
     /// It never comes back.
     pub dies: bool,
     /// The thread that runs now.
     pub next: u32,
-    /// Its name.
+    /// Name.
     pub next_comm: &'a [u8],
 }
 

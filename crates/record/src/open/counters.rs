@@ -17,7 +17,7 @@ use crate::sys::Counter;
 pub struct Dropped {
     /// Index of its file event; `None` if it only reports processes.
     pub file_event: Option<usize>,
-    /// Its id.
+    /// Id.
     pub id: u64,
     /// Number of records, including those reported by `PERF_RECORD_LOST`.
     pub records: u64,

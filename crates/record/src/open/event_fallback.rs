@@ -28,7 +28,7 @@ const CPUS_FOR_LADDER: usize = 16;
 pub struct Setup {
     /// The events.
     pub plan: Plan,
-    /// Their descriptors and rings.
+    /// Descriptors and rings.
     pub opened: OpenedEvents,
     /// Notices about options that were changed.
     pub notices: Vec<Notice>,

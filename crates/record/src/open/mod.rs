@@ -50,7 +50,7 @@ pub enum Start {
 /// One opened event in one place.
 #[derive(Debug)]
 pub struct OpenCounter {
-    /// Its descriptor.
+    /// Descriptor.
     pub counter: Counter,
     /// Index of the plan's opened event.
     pub event: usize,

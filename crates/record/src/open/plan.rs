@@ -40,7 +40,7 @@ pub struct Offer {
 /// An event as it is passed to the kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenedEvent {
-    /// Its name, for messages.
+    /// Name, for messages.
     pub name: String,
     /// All of the attribute but `disabled` and `enable_on_exec`.
     pub attr: Attr,
@@ -63,9 +63,9 @@ pub struct OpenedEvent {
 /// An event as it is described in the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileEvent {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Its attribute.
+    /// Attribute.
     pub attr: Attr,
 }
 

@@ -40,7 +40,7 @@ pub struct LiveUnwinder {
     frames: Vec<ChainFrame>,
     chain: Vec<u64>,
     deep: Vec<u8>,
-    /// Of the sample that is unwound next.
+    /// State of the sample that is unwound next.
     python: Option<PythonFrames>,
     /// The same.
     goroutine: Option<Goroutine>,

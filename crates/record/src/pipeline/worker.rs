@@ -78,11 +78,11 @@ struct WorkerState {
 struct EventSample<'a> {
     /// Index of the event.
     file_event: usize,
-    /// Its snapshot becomes a callchain here.
+    /// Snapshot becomes a callchain here.
     is_unwound: bool,
     time_ns: u64,
     sample: &'a Sample<'a>,
-    /// Its record.
+    /// Record.
     bytes: &'a [u8],
 }
 

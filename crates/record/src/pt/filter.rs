@@ -20,7 +20,7 @@ use dso::{DebugSearch, Loader, Svma, Wanted};
 #[non_exhaustive]
 pub enum FilterError {
     /// There is other text where an action should be.
-    #[error("'{0}' is no action: want filter, start, stop or tracestop")]
+    #[error("'{0}' is not an action: want filter, start, stop or tracestop")]
     Action(String),
     /// An address or a name is missing.
     #[error("an address or a function is missing after '{0}'")]

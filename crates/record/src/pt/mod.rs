@@ -32,7 +32,7 @@ pub struct AuxSnapshot {
 }
 
 impl PtOpts {
-    /// What the areas do when they are full.
+    /// Behaviour of the areas when they are full.
     #[must_use]
     pub fn aux_mode(&self) -> AuxMode {
         if self.snapshot.is_some() { AuxMode::Snapshot } else { AuxMode::Full }

@@ -76,7 +76,7 @@ const LAUNCHERS: [&str; 16] = [
 /// Arguments of a wrapper looked at.
 const MOST_WRAPPED: usize = 8;
 
-/// What a command gets.
+/// Variable that a command gets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuntimeSupport {
     /// The runtime, as a notice names it.
@@ -106,7 +106,7 @@ impl RuntimeSupport {
     }
 }
 
-/// What this command needs to name its code; `None` if it is no such program, or the user has chosen already.
+/// Variable that makes this command name its code; `None` if it is no such program, or the user has chosen already.
 /// `own` looks a variable up in our environment. `reads_python`: tally reads Python's functions itself.
 #[must_use]
 pub fn of_command(

@@ -31,7 +31,7 @@ pub struct Goroutine {
 }
 
 impl Goroutine {
-    /// Its return addresses, innermost first, where the thread changed stacks so; `None` if the thread has left it.
+    /// Return addresses, innermost first, where the thread changed stacks so; `None` if the thread has left it.
     #[must_use]
     pub fn callers(&self, change: GoStackChange) -> Option<Vec<u64>> {
         let [left_off, at_sp, rest @ ..] = &self.words[..] else { return None };

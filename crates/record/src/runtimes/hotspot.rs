@@ -19,7 +19,7 @@ use crate::sys::signal;
 /// How long a JVM may take to listen, and to write its map.
 const PATIENCE: Duration = Duration::from_secs(3);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
-/// Of the answer only the first line counts.
+/// Most bytes read of the answer: only its first line counts.
 const ANSWER_BYTES: u64 = 256;
 /// Version of the protocol, command and its three arguments.
 const REQUEST: &[u8] = b"1\0jcmd\0Compiler.perfmap\0\0\0";

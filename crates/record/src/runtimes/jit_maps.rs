@@ -1,5 +1,5 @@
-//! Keeps the names of JIT code with the recording: `/tmp/perf-PID.map` as each process sees it, read when the process ends
-//! or recording does.
+//! Keeps the names of JIT code with the recording: `/tmp/perf-PID.map` as each process sees it, read when the process
+//! ends or recording does.
 //!
 //! A process in a container has another `/tmp` and knows itself by another number. Both are noted while it lives.
 
@@ -24,7 +24,7 @@ const MOST_PROCESSES: usize = 256;
 struct MapPlace {
     /// `/tmp` of its container; `None` in ours.
     folder: Option<File>,
-    /// Its number there.
+    /// Number there.
     inner_pid: u32,
     user: u32,
 }

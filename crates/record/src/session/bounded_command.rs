@@ -11,7 +11,7 @@ const MOST_BYTES: u64 = 8 << 20;
 /// Time that a command gets to end after SIGTERM.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What an ended command left.
+/// Result of an ended command.
 #[derive(Debug, Default)]
 pub struct EndedCommand {
     /// Beginning of its standard output, at most 8 MiB.

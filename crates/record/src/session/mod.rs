@@ -142,7 +142,7 @@ struct Recording<'o> {
     phase: RecordingPhase,
     shared: Shared,
     worker: JoinHandle<Finished>,
-    /// What threads waited for, once recording has ended.
+    /// Targets of threads' waits, once recording has ended.
     descriptors: NamedDescriptors,
 }
 

@@ -40,7 +40,8 @@ pub struct RecordOpts {
     pub file: FileOpts,
     /// When the recording begins and ends.
     pub span: SpanOpts,
-    /// Also count these over the target's whole life and keep switches per thread, for a [`crate::accounting::summary::RunSummary`].
+    /// Also count these over the target's whole life and keep switches per thread, for a
+    /// [`crate::accounting::summary::RunSummary`].
     pub summary: bool,
     /// Each context switch is recorded for the summary; set by the recording itself, where there is no cheaper
     /// source.
@@ -51,7 +52,7 @@ pub struct RecordOpts {
     pub timers: Option<&'static [u8]>,
     /// How processor traces are taken, if an event writes one.
     pub trace: crate::pt::PtOpts,
-    /// Who is informed while the recording goes on.
+    /// Observers to inform while the recording goes on.
     pub observers: Observers,
 }
 

@@ -46,7 +46,7 @@ impl Recording<'_> {
                     return Ok(true);
                 }
                 Command::Unknown(text) => {
-                    (self.opts.observers.on_notice)(&format!("tally: --control: '{text}' is no command"));
+                    (self.opts.observers.on_notice)(&format!("tally: --control: '{text}' is not a command"));
                     continue;
                 }
             }

@@ -1,4 +1,4 @@
-//! What a recording has before its first event: the signals it reacts to, opened events or timers, a queue.
+//! Preparation before a recording's first event: the signals it reacts to, opened events or timers, a queue.
 
 use std::io;
 use std::path::Path;
@@ -71,7 +71,7 @@ pub(super) fn spill_queue(output: &Output) -> Queue {
     Queue::new(&dir, Limits::for_dir(&dir))
 }
 
-/// What is recorded besides the events' rings.
+/// Sources besides the events' rings.
 pub(super) struct Sources {
     pub(super) totals: Totals,
     pub(super) off_cpu: Option<OffCpu>,
@@ -79,7 +79,7 @@ pub(super) struct Sources {
     pub(super) timers: Option<Timers>,
     /// Reads Python's frames.
     pub(super) python: Option<PythonReader>,
-    /// Its programs, until they are loaded.
+    /// Programs, until they are loaded.
     pub(super) python_loading: Loading,
     /// The off-CPU engine's program chooses the samples of whole CPUs.
     pub(super) engine_chooses: bool,

@@ -22,7 +22,7 @@ use super::begin;
 /// Whether Python's frames are read where timers take the samples: only here is a thread found by its thread pointer.
 pub(super) const READ_AT_TIMERS: bool = cfg!(target_arch = "x86_64");
 
-/// What the command's runtime is asked to do for us; `by_timers`: no event of the kernel's is used.
+/// Request to the command's runtime; `by_timers`: no event of the kernel's is used.
 pub(super) fn support_of(opts: &RecordOpts, by_timers: bool) -> Option<RuntimeSupport> {
     let own = |name: &str| std::env::var_os(name);
     let is_wanted = opts.stacks.runtimes && opts.target.whom == Whom::Command && !opts.traces();
@@ -91,8 +91,8 @@ impl Loading {
         Self(None)
     }
 
-    /// The reader of Python's frames, whose programs may come later: see [`Loading::arrive`]. `None` where stacks aren't
-    /// unwound here.
+    /// The reader of Python's frames, whose programs may come later: see [`Loading::arrive`]. `None` where stacks
+    /// aren't unwound here.
     pub(super) fn reader(&mut self, setup: &Setup) -> Option<PythonReader> {
         if !setup.plan.live {
             self.0 = None;

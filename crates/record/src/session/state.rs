@@ -12,7 +12,7 @@ use crate::sys::{ExitKind, Poller};
 /// How far a recording is.
 #[derive(Default)]
 pub(super) struct RecordingPhase {
-    /// Of the plan's steps of snapshot sizes.
+    /// The plan's steps of snapshot sizes.
     pub step: usize,
     /// Sampling has begun.
     pub has_enabled: bool,
@@ -40,7 +40,7 @@ pub(super) struct AttachedCounts {
     pub children_left_out: usize,
 }
 
-/// Whose events are recorded.
+/// Target whose events are recorded.
 pub(super) struct RecordedTasks {
     /// Threads to which we attached by events of whole CPUs. Those events don't show when the threads have ended.
     pub roots: Vec<u32>,

@@ -23,7 +23,7 @@ const REMEMBERED_BYTES: usize = 4096;
 /// Bytes at an area's end that show whether it was ever filled.
 const END_BYTES: usize = 512;
 
-/// What happens when an AUX area is full.
+/// Behaviour of an AUX area that is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AuxMode {
     /// The kernel stops until some of it is read: the whole trace.

@@ -45,7 +45,7 @@ pub enum Attach {
     Tracepoint(u32),
     /// All of a kind of kernel objects, one after the other ([`open_iterator`]).
     Iterator {
-        /// Of its function in the kernel's type information.
+        /// Type number of its function in the kernel's type information.
         number: u32,
         /// It may wait for pages (Linux 5.18).
         sleeps: bool,
@@ -153,7 +153,7 @@ pub fn load_types(btf: &[u8]) -> io::Result<OwnedFd> {
 /// A program to be loaded.
 #[derive(Clone, Copy, Debug)]
 pub struct BpfCode<'a> {
-    /// Its name, of which the kernel keeps 15 bytes.
+    /// Name, of which the kernel keeps 15 bytes.
     pub name: &'a str,
     /// [`INSTRUCTION_BYTES`] each.
     pub instructions: &'a [u8],

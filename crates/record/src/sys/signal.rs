@@ -16,7 +16,7 @@ pub struct SignalReader {
 /// One signal that came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Signal {
-    /// Its number.
+    /// Number.
     pub number: i32,
     /// The process that sent it with `kill`; `None` if the kernel did (a key on the terminal, a child's end).
     pub sender: Option<u32>,
@@ -112,8 +112,8 @@ pub fn is_ignored(number: i32) -> bool {
     status == 0 && action.sa_sigaction == libc::SIG_IGN
 }
 
-/// From here on a write past `RLIMIT_FSIZE` fails with `EFBIG` instead of ending us by SIGXFSZ. The signal is caught and not
-/// ignored, because programs that we start inherit what is ignored.
+/// From here on a write past `RLIMIT_FSIZE` fails with `EFBIG` instead of ending us by SIGXFSZ. The signal is caught
+/// and not ignored, because programs that we start inherit what is ignored.
 pub fn survive_file_size_limit() {
     extern "C" fn nothing(_: libc::c_int) {}
     // SAFETY: an all-zero sigaction is a valid value.

@@ -24,7 +24,7 @@ pub struct SharedSlots {
 pub struct SlotRecord {
     /// The words of its head; registers of a brief record are 0.
     pub words: Vec<u64>,
-    /// What follows: stack or text.
+    /// Content that follows: stack or text.
     pub bytes: Vec<u8>,
     /// Frames of Python in two words each, innermost first; empty if there are none.
     pub python: Vec<u64>,

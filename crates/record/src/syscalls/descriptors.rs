@@ -10,7 +10,7 @@ pub fn open_descriptors(pid: u32) -> Vec<i32> {
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// What a descriptor is.
+/// Description of a descriptor.
 #[must_use]
 pub fn descriptor(pid: u32, fd: i32) -> Descriptor {
     const CLOEXEC: u32 = 0o2_000_000;

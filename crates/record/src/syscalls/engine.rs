@@ -160,7 +160,7 @@ impl SyscallEngine {
         all.collect::<Result<_, _>>().map_err(|error| map_error("sys_sums", &error))
     }
 
-    /// What was not recorded so far.
+    /// Losses so far.
     #[must_use]
     pub fn losses(&self) -> SyscallLosses {
         let Some(map) = self.object.map("sys_counts") else { return SyscallLosses::default() };

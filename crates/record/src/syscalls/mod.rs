@@ -12,7 +12,7 @@ pub use descriptors::{descriptor, open_descriptors};
 pub use engine::{SyscallEngine, SyscallLosses, SyscallOptions};
 pub use waiting::waiting_call;
 
-/// Whose system calls are seen; later children always are.
+/// Processes whose system calls are seen; later children always are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SyscallScope {
     /// A forked child, from the exec of its program on.

@@ -21,7 +21,7 @@ pub enum InjectError {
     /// Raw records are copied as they are.
     #[error("the recording is from a machine of the other byte order, which can't be rewritten here")]
     OtherByteOrder,
-    /// Its records refer to positions in the file.
+    /// Records refer to positions in the file.
     #[error("recordings with a processor trace can't be rewritten")]
     ProcessorTrace,
     /// A file can't be created or written.

@@ -85,7 +85,7 @@ fn instructions(file: &Loaded, start: Svma, size: u64, opts: &ListingOpts) -> Ve
 
 /// Machine code, and where it begins.
 pub(super) struct CodeBytes<'a> {
-    /// Whose instructions.
+    /// Owner of the instructions.
     pub machine: Machine,
     /// Stated address of the first byte.
     pub start: Svma,

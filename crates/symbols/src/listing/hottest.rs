@@ -20,7 +20,7 @@ pub struct HottestCode<'r> {
 }
 
 impl<'r> HottestCode<'r> {
-    /// Of the event with this index; no more than `most` functions.
+    /// Hottest functions of the event with this index; no more than `most`.
     #[must_use]
     pub fn new(recording: &'r Recording, event: usize, most: usize) -> Self {
         let mut functions = annotate(&recording.profile, &AnnotateOpts::default());

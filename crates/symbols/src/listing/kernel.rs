@@ -13,7 +13,7 @@ use super::{ListedFunction, Listing, ListingOpts, Sources};
 /// Why a file can't serve as the kernel's code.
 #[derive(Debug, thiserror::Error)]
 pub enum KernelCodeError {
-    /// Its build-id differs.
+    /// Build-id differs.
     #[error("it is another kernel's than the recording's (build-ids differ)")]
     OtherKernel,
     /// It has no symbol `_text`.
@@ -57,8 +57,8 @@ struct Vmlinux {
 }
 
 impl KernelCode {
-    /// Of this kernel: `given`, or where distributions put it, and (with root) the memory of the running kernel if it
-    /// is that one.
+    /// Code of this kernel: `given`, or where distributions put it, and (with root) the memory of the running kernel
+    /// if it is that one.
     ///
     /// # Errors
     /// The file given is none, or of another kernel.

@@ -25,7 +25,7 @@ use profile::view::annotate::AnnotateFunction;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// What a listing holds.
+/// Content of a listing.
 #[derive(Clone, Debug, Default)]
 pub struct ListingOpts {
     /// AT&T or Intel.
@@ -54,7 +54,7 @@ pub enum Line {
     Source {
         /// From 1.
         line: u32,
-        /// Its text.
+        /// Text.
         text: String,
     },
     /// A line of source that an interpreter ran.
@@ -63,7 +63,7 @@ pub enum Line {
         file: String,
         /// From 1.
         line: u32,
-        /// Its text; empty if it isn't to be had.
+        /// Text; empty if it isn't to be had.
         text: String,
         /// By event.
         sums: Vec<Sums>,
@@ -75,7 +75,7 @@ pub enum Line {
 /// One instruction with its hits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CodeLine {
-    /// Its stated address.
+    /// Stated address.
     pub svma: Svma,
     /// Length in bytes; 0 if the code could not be had.
     pub len: usize,

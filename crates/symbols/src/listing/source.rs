@@ -18,7 +18,7 @@ impl SourceFile {
     }
 }
 
-/// What was found of a source file.
+/// Result of a search for a source file.
 type Found = Option<Arc<SourceFile>>;
 
 /// Files asked for so far, found or not.
@@ -48,8 +48,8 @@ impl Sources {
         ObjectSources { all: self, access: SourceAccess::for_owner(object.and_then(ObjectFile::owner)) }
     }
 
-    /// The source that a recording names for a Python function. The recording's author chose the name, so it must be one of
-    /// a Python file; then it is as good as a file of the reader's own.
+    /// The source that a recording names for a Python function. The recording's author chose the name, so it must be
+    /// one of a Python file; then it is as good as a file of the reader's own.
     pub(super) fn of_python(&self, path: &str) -> ObjectSources<'_> {
         let own = dso::OwnRights::read().map(|rights| rights.user).filter(|_| path.ends_with(".py"));
         ObjectSources { all: self, access: SourceAccess::for_owner(own) }

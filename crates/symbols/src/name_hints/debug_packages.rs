@@ -8,7 +8,7 @@ use dso::system_file;
 
 /// Commands that install the debug information of `packages`. `sources` is the text of apt's lists of archives.
 pub(super) fn ways(packages: &BTreeSet<String>, sources: &str) -> Vec<String> {
-    // Of the packages in the main archive only libc's debug information is there too.
+    // Only libc's debug information is in the main archive, too.
     let (main, others): (Vec<_>, Vec<_>) = packages.iter().partition(|package| *package == "libc6");
     let mut ways = Vec::new();
     if !main.is_empty() {

@@ -33,7 +33,7 @@ impl ReportedRegisters {
         self.general[RDI]
     }
 
-    /// Its stack pointer.
+    /// Stack pointer.
     pub const fn stack_pointer(&self) -> u64 {
         self.general[RSP]
     }
@@ -55,7 +55,7 @@ impl ReportedRegisters {
         registers
     }
 
-    /// What a place holds; 0 if there is none: nothing asks for that.
+    /// Content of a place; 0 if there is none: nothing asks for that.
     fn value(&self, place: u32, slot: u64) -> [u64; 2] {
         const FAR_BYTES: u32 = 1 << 28;
         match place {

@@ -139,7 +139,7 @@ pub fn reported(addr: u64, sp: u64, is_last: bool) -> bool {
 
 /// Closes the innermost call; false when anything is out of the ordinary.
 fn close(thread: *mut ThreadState, frame: &OpenCall) -> bool {
-    // What may be dropped for its short time is the slow half's.
+    // Calls that may be dropped for their short time are the slow half's.
     if get!(thread.min_ticks) != 0 {
         return false;
     }

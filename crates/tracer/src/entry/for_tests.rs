@@ -1,4 +1,4 @@
-//! What the assembly is to the rest of the tracer, for unit tests: its labels are numbers, and no function is hooked.
+//! Stand-in for the assembly in unit tests: its labels are numbers, and no function is hooked.
 
 /// In place of `addresses.rs`.
 pub mod addresses {
@@ -10,7 +10,7 @@ pub mod addresses {
         [0x10, 0x20, 0x30, 0x40, 0x50]
     }
 
-    /// What replaces a hooked return address.
+    /// Replacement of a hooked return address.
     pub fn trampoline() -> u64 {
         0x77
     }

@@ -28,7 +28,7 @@ pub use x86_64::{compiled_in, frame_record, jump_guard, thread};
 /// Bytes that are set aside for a thread's state.
 const THREAD_BYTES: usize = 768;
 const _: () = assert!(size_of::<ThreadState>() <= THREAD_BYTES);
-// What both save for the slow half.
+// Registers that both save for the slow half.
 const _: () = assert!(core::mem::offset_of!(Registers, vector) == 80 && size_of::<Registers>() == 208);
 const _: () = assert!(core::mem::offset_of!(Results, general) == 32);
 

@@ -25,7 +25,7 @@ macro_rules! latest {
 macro_rules! tail_call {
     ($slow:literal) => {
         concat!(
-            // What may be dropped for its short time is the slow half's.
+            // Calls that may be dropped for their short time are the slow half's.
             "cmp qword ptr fs:[r11 + 56], 0\n",
             "jne ",
             $slow,

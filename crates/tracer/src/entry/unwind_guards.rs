@@ -26,7 +26,7 @@ impl NextDefinition {
         Self { name, at: AtomicUsize::new(0) }
     }
 
-    /// Its address; the program can't go on without it.
+    /// Address; the program can't go on without it.
     pub fn find(&self) -> usize {
         let mut at = self.at.load(Ordering::Relaxed);
         if at == 0 {

@@ -45,7 +45,7 @@ const _: () =
 const _: () =
     assert!(core::mem::offset_of!(Registers, slot) == 48 && core::mem::offset_of!(Registers, site) == 56);
 
-// What mcount and __fentry__ calls go on to.
+// Code that mcount and __fentry__ calls go on to.
 global_asm!(
     r#"
     .text
@@ -309,7 +309,7 @@ unsafe extern "C" fn __cyg_profile_func_exit() {
     )
 }
 
-/// What compiled-in calls of `-mfentry`, of plain `-pg` and of `-finstrument-functions` at entries call.
+/// Entry points for compiled-in calls of `-mfentry`, of plain `-pg` and of `-finstrument-functions`.
 pub fn compiled_in() -> [u64; 4] {
     [
         __fentry__ as *const () as u64,

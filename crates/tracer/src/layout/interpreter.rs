@@ -111,7 +111,7 @@ pub type WordReader<'m> = dyn Fn(u64, &mut [u64]) -> bool + 'm;
 pub struct RawFrame {
     /// Address of its code object.
     pub code: u64,
-    /// Its instruction: a pointer, or an index where frames are [`OBJECTS`].
+    /// Instruction: a pointer, or an index where frames are [`OBJECTS`].
     pub instruction: u64,
     /// It begins the frames of a C frame.
     pub is_entry: bool,
@@ -219,7 +219,8 @@ mod tests {
         }
     }
 
-    /// An interpreter's head is { next, threads }, a state's { next, thread, frame }, a frame's { code, back, instr, kind }.
+    /// An interpreter's head is { next, threads }, a state's { next, thread, frame }, a frame's { code, back, instr,
+    /// kind }.
     const SMALL: InterpreterLayout = InterpreterLayout {
         interpreters: 0x1000,
         kind: SHIM,

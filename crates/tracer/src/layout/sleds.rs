@@ -11,7 +11,7 @@ pub mod arm;
 
 /// Name of the sled list in the recording's folder.
 pub const NAME: &str = "sleds";
-/// Its first bytes.
+/// First bytes.
 pub const MAGIC: [u8; 8] = *b"tallysl3";
 /// Name of the pipe on which the tracer reports objects that were opened later: lines `PID N`, `PID-N.maps`
 /// being the maps that hold them. The answer is a list of the same form, `PID-N.sleds`.
@@ -52,17 +52,17 @@ pub const REPORTED: u32 = 8192;
 /// One place to patch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sled {
-    /// Its stated address.
+    /// Stated address.
     pub svma: u64,
     /// Rules for it: [`OFF`] and the others.
     pub rules: u32,
     /// Where its spec begins among the object's, in bytes (with [`VALUES`]).
     pub spec: u32,
-    /// Of [`DEPTH`].
+    /// Value of [`DEPTH`].
     pub depth: u32,
-    /// Of [`TIME`] or [`SLOW`], ns.
+    /// Value of [`TIME`] or [`SLOW`], ns.
     pub min_ns: u32,
-    /// Of [`REPORTED`]: the function's stated address.
+    /// Value of [`REPORTED`]: the function's stated address.
     pub function: u64,
 }
 
@@ -107,17 +107,17 @@ impl Sled {
 /// One object of the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Listed<'a> {
-    /// Its path, as the loader names it.
+    /// Path, as the loader names it.
     pub path: &'a [u8],
     /// Start address in the process that the list is for; 0 for any process, where the path identifies it.
     pub start: u64,
     sleds: &'a [u8],
-    /// Its specs of values.
+    /// Specs of values.
     pub specs: &'a [u8],
 }
 
 impl<'a> Listed<'a> {
-    /// Its sleds.
+    /// Sleds.
     pub fn sleds(&self) -> impl Iterator<Item = Sled> + use<'a> {
         self.sleds.as_chunks().0.iter().map(Sled::from_bytes)
     }
@@ -146,7 +146,7 @@ pub fn next_object(list: &[u8]) -> Option<(Listed<'_>, &[u8])> {
 #[cfg(not(any(tally_preload, tally_timers)))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ObjectStart<'a> {
-    /// Its path.
+    /// Path.
     pub path: &'a [u8],
     /// Address of its first byte in the process; 0: not known.
     pub start: u64,

@@ -68,7 +68,7 @@ pub fn record_from_bytes(bytes: &[u8; RECORD_BYTES]) -> Option<UftraceRecord> {
 /// Encoding of a value after a record; padded to 4 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UftraceValue {
-    /// Its size in bytes.
+    /// Size in bytes.
     Bytes(u8),
     /// A number in 8 bytes that may be a small negative one of 4.
     Auto,

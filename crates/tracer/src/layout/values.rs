@@ -103,7 +103,7 @@ pub fn spec(arguments: &[ValueItem], results: &[ValueItem]) -> Vec<u8> {
 #[cfg(not(any(tally_preload, tally_timers)))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WrittenValue<'a> {
-    /// Its bytes.
+    /// Bytes.
     Bytes(&'a [u8]),
     /// It could not be read.
     Unreadable,

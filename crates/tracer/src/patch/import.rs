@@ -35,7 +35,7 @@ struct RelocationTable {
 }
 
 impl RelocationTable {
-    /// Its addresses, the end exclusive.
+    /// Addresses, the end exclusive.
     fn range(self) -> (usize, usize) {
         let from = self.first as usize;
         (from, from + self.count * size_of::<Relocation>())

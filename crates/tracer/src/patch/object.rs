@@ -44,13 +44,13 @@ const EXECUTABLE: u32 = 1;
 const PAGE_BYTES: u64 = 4096;
 
 impl LoadedSegment {
-    /// Its pages in memory: from, up to.
+    /// Pages in memory: from, up to.
     pub const fn pages(&self, bias: u64) -> (usize, usize) {
         let (from, to) = (bias + self.svma, bias + self.svma + self.memory_bytes);
         ((from & !(PAGE_BYTES - 1)) as usize, ((to + PAGE_BYTES - 1) & !(PAGE_BYTES - 1)) as usize)
     }
 
-    /// Its first byte in memory.
+    /// First byte in memory.
     pub const fn start(&self, bias: u64) -> u64 {
         bias + self.svma
     }
@@ -79,7 +79,7 @@ impl LoadedObject {
         self.segments().iter().find(|segment| segment.kind == kind)
     }
 
-    /// Its code.
+    /// Code.
     pub fn code(&self) -> impl Iterator<Item = &LoadedSegment> {
         self.segments().iter().filter(|segment| segment.kind == LOAD && segment.flags & EXECUTABLE != 0)
     }
@@ -99,7 +99,7 @@ impl LoadedObject {
         self.code().any(|code| (code.start(self.bias)..code.end(self.bias)).contains(&address))
     }
 
-    /// Its first page in memory.
+    /// First page in memory.
     fn start(&self) -> u64 {
         let loads = self.segments().iter().filter(|segment| segment.kind == LOAD);
         loads.map(|segment| segment.pages(self.bias).0 as u64).min().unwrap_or(0)
@@ -111,7 +111,7 @@ impl LoadedObject {
         loads.map(|segment| segment.end(self.bias)).max().unwrap_or(0)
     }
 
-    /// Its path; the program itself has no name with the loader and is asked of /proc. The number of bytes.
+    /// Path; the program itself has no name with the loader and is asked of /proc. The number of bytes.
     fn name(&self, to: &mut [u8]) -> usize {
         let mut bytes = 0;
         // SAFETY: a NUL-terminated string of the loader's.

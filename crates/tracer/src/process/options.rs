@@ -5,7 +5,7 @@ use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::thread::signal_toggle;
 use crate::{layout, sys};
 
-/// What the environment asks for.
+/// Options from the environment.
 #[derive(Clone, Copy)]
 pub struct TracerOptions {
     /// Calls nested deeper are not recorded.

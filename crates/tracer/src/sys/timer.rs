@@ -82,7 +82,7 @@ pub fn delete(id: u32) {
     unsafe { call(number::TIMER_DELETE, [id as usize, 0, 0, 0, 0, 0]) };
 }
 
-/// What a signal does now.
+/// Action of a signal now.
 pub fn action_of(signal: i32) -> Option<Action> {
     let mut before = Action::default();
     let at = &raw mut before as usize;

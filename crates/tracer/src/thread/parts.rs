@@ -13,7 +13,7 @@ pub struct TraceFile {
     pub chunk_bytes: usize,
     /// The one before, mapped yet; null: none.
     pub old: *mut u8,
-    /// Its bytes.
+    /// Bytes.
     pub old_bytes: usize,
     /// Bytes of the file so far.
     pub bytes: u64,

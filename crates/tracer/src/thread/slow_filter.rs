@@ -22,7 +22,7 @@ pub struct SlowCalls {
 struct Began {
     /// Open calls around it.
     depth: usize,
-    /// Its entry's offset in the file.
+    /// Entry's offset in the file.
     offset: u64,
     tsc: u64,
 }
@@ -115,7 +115,8 @@ impl ThreadState {
         (at == self.pos).then(|| u64::from(self.tsc_high) << 32 | u64::from(tsc_low))
     }
 
-    /// The innermost call ends. True if it is dropped, because it took less than is to be kept and holds no call that is.
+    /// The innermost call ends. True if it is dropped, because it took less than is to be kept and holds no call that
+    /// is.
     pub fn drop_if_short(&mut self, frame: &OpenCall) -> bool {
         if self.min_ticks == 0 || frame.is_silent() {
             return false;

@@ -26,7 +26,7 @@ struct Left {
     by: u64,
 }
 
-/// What a thread knows of its stacks. All zero: nothing.
+/// Known stacks of a thread. All zero: nothing.
 pub struct StackRegions {
     /// Two stack positions, lower first: between them ends a stack. 0: none.
     ends: [(u64, u64); ENDS],

@@ -1,4 +1,4 @@
-//! What happens as a thread ends: its file is closed, its memory given back.
+//! The end of a thread: its file is closed, its memory given back.
 
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 

@@ -53,14 +53,14 @@ const HEAVY: [char; 16] = [' ', '┃', '┃', '┃', '━', '┛', '┓', '┫',
 /// One cell of the picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ArrowCell {
-    /// What is drawn.
+    /// Kind of arrow drawn.
     pub symbol: char,
-    /// Of a jump under the cursor?
+    /// Whether it is of a jump under the cursor.
     pub selected: bool,
 }
 
 impl Arrows {
-    /// Of jumps from row to row, with room for this many lines next to each other.
+    /// Arrows of jumps from row to row, with room for this many lines next to each other.
     pub fn new(jumps: impl IntoIterator<Item = (usize, usize)>, most_lanes: usize) -> Self {
         let mut by_target: std::collections::BTreeMap<usize, Vec<usize>> = std::collections::BTreeMap::new();
         for (source, target) in jumps {
@@ -139,7 +139,7 @@ fn selected_span(line: &Arrow, cursor: usize) -> Option<(usize, usize)> {
     line.sources.contains(&cursor).then(|| (cursor.min(line.target), cursor.max(line.target)))
 }
 
-/// What a vertical line from the first to the last row of `span` has in `row`; nothing outside.
+/// Part of a vertical line from the first to the last row of `span` in `row`; nothing outside.
 fn strokes(span: (usize, usize), row: usize) -> u8 {
     let (first, last) = span;
     let up = if first < row && row <= last { UP } else { 0 };

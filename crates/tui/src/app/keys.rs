@@ -1,4 +1,4 @@
-//! What each key does, by the view that has it.
+//! Actions of keys, by the view that has them.
 
 use super::{App, View};
 use crate::explorer::ExplorerStep;

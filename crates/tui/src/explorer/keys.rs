@@ -111,7 +111,7 @@ impl Explorer {
         }
     }
 
-    /// What the line under the cursor is about.
+    /// Subject of the line under the cursor.
     pub(super) fn picked(&self) -> Option<Pick> {
         let (_, rows) = self.rows.as_ref()?;
         rows.get(self.places[self.tab as usize].0)?.pick.clone()

@@ -12,7 +12,7 @@ use profile::view::wall::part_name;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-/// What a line is about.
+/// Subject of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Pick {
     /// Index of a finding.

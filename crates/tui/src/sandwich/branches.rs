@@ -126,7 +126,7 @@ impl Branches {
         at
     }
 
-    /// What the nodes call, or who calls them, at a depth; without a function. Biggest first, equal ones by name.
+    /// Callees or callers of the nodes at a depth; without a function. Biggest first, equal ones by name.
     fn below(&self, tree: &Tree, nodes: &[(usize, u64)], how: (usize, Option<NameId>)) -> Vec<BranchRow> {
         let (depth, without) = how;
         let mut by_name: FxHashMap<NameId, Vec<(usize, u64)>> = FxHashMap::default();

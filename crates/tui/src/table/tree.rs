@@ -14,7 +14,7 @@ pub struct TreeLine {
     pub place: TreePath,
     /// 0 for a row, 1 for the roots of its graph.
     pub depth: usize,
-    /// What can be opened: `Some(open)`.
+    /// State of a row that can be opened: `Some(open)`.
     pub open: Option<bool>,
     /// Entry of a node, as position in [`profile::view::report::Report::chain_entries`]; `None` for a row.
     pub entry: Option<u32>,
@@ -49,7 +49,7 @@ impl OpenPlaces {
         self.open.clear();
     }
 
-    /// What is open, by names: places of other data are others.
+    /// Open rows, by names: places of other data are others.
     pub fn names(&self, data: &Data) -> Vec<Vec<String>> {
         self.open.iter().filter_map(|place| names_of(data, place)).collect()
     }

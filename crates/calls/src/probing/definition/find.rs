@@ -43,7 +43,7 @@ impl Program {
     fn find_address(&mut self, address: u64) -> crate::Result<Vec<Found>> {
         let svma = Svma(address);
         if !self.object.is_code(svma) {
-            bail!("{address:#x} is no code of {}", self.path.display());
+            bail!("{address:#x} is not code of {}", self.path.display());
         }
         let point = self.info.as_mut().and_then(|info| info.point_at(svma));
         Ok(vec![Found { svma, function: format!("abs_{address:x}"), inlined: false, point }])

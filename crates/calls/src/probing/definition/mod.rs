@@ -47,7 +47,7 @@ impl std::fmt::Display for Definition {
 
 /// A program with what its debug information shows.
 pub struct Program {
-    /// Its real path.
+    /// Real path.
     pub path: PathBuf,
     object: ObjectFile,
     info: Option<ProbeInfo>,
@@ -69,7 +69,7 @@ impl Program {
         self.object.owner()
     }
 
-    /// Its debug information.
+    /// Debug information.
     pub fn info(&mut self) -> crate::Result<&mut ProbeInfo> {
         let path = self.path.display().to_string();
         self.info.as_mut().with_context(|| no_debug_info(&path))

@@ -19,7 +19,7 @@ impl Program {
         found.with_context(|| format!("{path} knows no lines of '{of}'"))
     }
 
-    /// What `FUNC;PATTERN` represents, by address.
+    /// Meaning of `FUNC;PATTERN`, by address.
     pub(super) fn find_matching(&mut self, of: &str, pattern: &str) -> crate::Result<Vec<Found>> {
         let lines = self.source_lines(of)?;
         let source = SourceAccess::for_owner(self.owner())

@@ -1,4 +1,4 @@
-//! What the user wrote: `[[GROUP:]EVENT=]PLACE [ARG …]`, in `perf probe`'s grammar.
+//! A probe as the user wrote it: `[[GROUP:]EVENT=]PLACE [ARG …]`, in `perf probe`'s grammar.
 
 use dso::dwarf::probe::{Access, AccessStep};
 
@@ -11,7 +11,7 @@ pub struct ProbeSpec {
     pub event: Option<String>,
     /// Where.
     pub place: ProbePlace,
-    /// What to fetch there, in order.
+    /// Values to fetch there, in order.
     pub args: Vec<Arg>,
 }
 
@@ -20,7 +20,7 @@ pub struct ProbeSpec {
 pub enum ProbePlace {
     /// `FUNC[@FILE][:LINE|+OFFSET|%return]`
     Function {
-        /// Its name, or a pattern of names.
+        /// Name, or a pattern of names.
         name: String,
         /// End of the path of the file it is declared in.
         file: Option<String>,
@@ -43,13 +43,13 @@ pub enum ProbePlace {
 /// A place in a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProbePoint {
-    /// Its entry.
+    /// Entry.
     Entry,
     /// This many bytes after its entry.
     Offset(u64),
     /// This many lines below its head.
     Line(u32),
-    /// Its return.
+    /// Return.
     Return,
 }
 
@@ -64,7 +64,7 @@ pub struct Arg {
     pub kind: Option<String>,
 }
 
-/// What to fetch.
+/// Value to fetch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum What {
     /// `$vars`: all variables that can be seen.
@@ -93,7 +93,7 @@ pub enum SpecError {
     #[error("'{0}' cannot be a name of a group, event or argument: letters, digits and _, no digit first")]
     Name(String),
     /// Brackets or arrows without their part.
-    #[error("'{0}' is no variable with .member, ->member or [index]")]
+    #[error("'{0}' is not a variable with .member, ->member or [index]")]
     Access(String),
     /// A pattern of lines without its part.
     #[error("'{0}': lines are probed by FUNC;PATTERN or FILE;PATTERN, such as 'parse;*total+=*'")]

@@ -19,7 +19,7 @@ pub(super) struct Finder<'a> {
     pub(super) symbols: &'a SymbolTable,
     /// Where functions without a name begin and end.
     pub(super) unwind: Arc<UnwindInfo>,
-    /// Of a function, where the compiler put what it thinks is seldom run: first address and the one past the last.
+    /// Cold part of a function, which the compiler moved away: first address and the one past the last.
     pub(super) cold: FxHashMap<&'a str, (Svma, Svma)>,
     pub(super) lines: SourceFiles<'a>,
     pub(super) selection: &'a ProbeSelection,
@@ -112,7 +112,7 @@ impl Finder<'_> {
         flow.callees.into_iter().map(|to| behind_plt(to).unwrap_or(to)).filter(begins).collect()
     }
 
-    /// Of those selected by a name that is not their symbol's: a file offers some under several.
+    /// Functions selected by a name other than their symbol's: a file offers some under several.
     fn by_other_names(&self, met: &mut FxHashSet<usize>) -> BTreeSet<Svma> {
         let meant = self.exported.iter().filter(|exported| {
             self.file.is_code(exported.start) && self.means(&dso::demangle(&exported.name), met)
@@ -159,7 +159,7 @@ impl Finder<'_> {
             return Err(KEEPS);
         }
         if flows.iter().any(|flow| flow.damaged) {
-            return Err("with bytes that are no instructions");
+            return Err("with bytes that are not instructions");
         }
         let offset = |svma: Svma| self.file.file_offset_of(svma).map(|offset| offset.0);
         let leaves = leaves(ranges, &flows);
@@ -189,7 +189,7 @@ pub(super) struct Jump {
     maybe: bool,
 }
 
-/// What ends a function whose parts are in `ranges`: returns (`None`) and jumps, but not those between its parts.
+/// Ends of a function whose parts are in `ranges`: returns (`None`) and jumps, but not those between its parts.
 pub(super) fn leaves(ranges: &[(Svma, Svma)], flows: &[FunctionFlow]) -> Vec<(Svma, Option<Jump>)> {
     let is_out = |to: Svma| !ranges.iter().any(|(start, end)| (*start..*end).contains(&to));
     let mut leaves = Vec::new();

@@ -23,7 +23,7 @@ pub struct ProcessMoment {
     pub time_ns: u64,
 }
 
-/// What is at an address.
+/// Code at an address.
 #[derive(Clone, Copy, Default)]
 pub struct CodeAt<'c> {
     /// The mapping's name.

@@ -83,7 +83,7 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// What perf calls the events it makes of branches and instructions in user mode.
+/// perf's names of the events it makes of branches and instructions in user mode.
 pub(super) const BRANCHES: &str = "branches:u";
 
 pub(super) const INSTRUCTIONS: &str = "instructions:u";

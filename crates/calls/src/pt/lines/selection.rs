@@ -61,7 +61,7 @@ impl TimeDigits {
     }
 }
 
-/// What is to be printed.
+/// Selection of lines to print.
 #[derive(Clone, Debug)]
 pub struct LineSelection {
     /// Which events.

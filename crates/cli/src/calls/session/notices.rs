@@ -1,4 +1,4 @@
-//! What a recording by probes reports: its plan before it begins, its overhead and depth at its end, and refusals.
+//! Notices of a recording by probes: its plan before it begins, its overhead and depth at its end, and refusals.
 
 use std::fs;
 
@@ -16,7 +16,7 @@ const SEVERAL_TICKS_NS: u64 = 40_000_000;
 const MOSTLY_OWN: f64 = 4.0;
 
 impl ProbeSession {
-    /// What will be done, and what it will cost.
+    /// The plan and its cost.
     pub fn print_plan(&self, why: &str) {
         let functions = number::grouped(self.chosen.functions.len() as u64);
         let mut line = format!(
@@ -60,8 +60,8 @@ impl ProbeSession {
         self.engine.missing().iter().for_each(|why| out::note(&format!("tally calls: not recorded: {why}")));
     }
 
-    /// What the calls really cost a command that was run: its time in the kernel, where the probes are; it made system
-    /// calls of its own there, too. `None` where those are most of it, or too little was used to measure.
+    /// Measured cost of the calls of a command that was run: its time in the kernel, where the probes are; it made
+    /// system calls of its own there, too. `None` where those are most of it, or too little was used to measure.
     fn measured(&self, entries: u64) -> Option<String> {
         let used = self.child.as_ref()?.used();
         let each_ns = used.system_ns.checked_div(entries)?;
@@ -78,7 +78,7 @@ impl ProbeSession {
         })
     }
 
-    /// What the kernel's limit of return probes did to deep recursion, if it may have.
+    /// Effect of the kernel's limit of return probes on deep recursion, if it may have had one.
     //
     // Source: linux v6.18 include/linux/uprobes.h: MAX_URETPROBE_DEPTH; kernel/events/uprobes.c: prepare_uretprobe()
     pub(super) fn depth_notice(&self, sums: &[(u32, FunctionSums)]) -> Option<String> {
@@ -88,12 +88,12 @@ impl ProbeSession {
         (self.options.exits == Exits::Return && (was_left || is_deep)).then(|| {
             format!(
                 "by return probes the kernel sees no more than {MOST_RETURNS} open calls of a thread return: deeper ones end \
-                 with those around them and are told as left; without --return-probes there is no such limit"
+                 with those around them and are shown as left; without --return-probes there is no such limit"
             )
         })
     }
 
-    /// What is to be known besides the numbers.
+    /// Notes besides the numbers.
     pub(super) fn notes(&self, entries: u64, wall_ns: u64) -> Vec<String> {
         let mut notes = self.watch.detached.clone();
         notes.extend(self.cut_short.clone());

@@ -61,7 +61,7 @@ pub struct Args {
     /// Sums of periods instead of percentages
     #[arg(long, conflicts_with = "show_nr_samples")]
     pub show_total_period: bool,
-    /// What percentages are of: local-period, local-hits, global-period or global-hits (local: of the function)
+    /// Base of percentages: local-period, local-hits, global-period or global-hits (local: of the function)
     #[arg(long, value_name = "TYPE", default_value = LOCAL_PERIOD)]
     pub percent_type: String,
     /// Leave out functions below this share
@@ -87,7 +87,7 @@ pub struct Args {
     /// Leave out this many folders of the recorded names of source files
     #[arg(long, value_name = "N", requires = "prefix")]
     pub prefix_strip: Option<usize>,
-    /// What perf has and we don't.
+    /// Flags of perf that we don't have.
     #[command(flatten)]
     pub perf: PerfCompatFlags<AnnotateFlags>,
     /// Only these CPUs, such as 0-3,5
@@ -110,5 +110,5 @@ pub struct Args {
     pub function: Option<String>,
 }
 
-/// What percentages are of unless asked otherwise.
+/// Base of percentages unless asked otherwise.
 pub const LOCAL_PERIOD: &str = "local-period";

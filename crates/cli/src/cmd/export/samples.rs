@@ -16,7 +16,7 @@ use std::path::Path;
 use std::time::UNIX_EPOCH;
 use symbols::{LoadOpts, NameOpts, Recording, UnnamedCode};
 
-/// What to write, and where.
+/// Values to write, and the file.
 pub struct SampleRequest<'a> {
     /// The recording.
     pub input: &'a Path,
@@ -83,7 +83,7 @@ fn kind_of(samples: &SampleSet<'_>, name: Option<&str>) -> anyhow::Result<usize>
         .with_context(|| format!("no values of '{name}': there are {known}"))
 }
 
-/// What goes into the file.
+/// Stacks that go into the file.
 struct Content<'a> {
     samples: &'a SampleSet<'a>,
     /// Index of the kind of value, for formats with one.
@@ -116,7 +116,7 @@ fn write(out: impl Write, format: ExportFormat, content: &Content<'_>) -> anyhow
     Ok(())
 }
 
-/// What was written: `tally export: 812 stacks: cpu 1.204 s, wall 3.301 s in cpu.pb.gz`.
+/// Summary of the output: `tally export: 812 stacks: cpu 1.204 s, wall 3.301 s in cpu.pb.gz`.
 fn summary(samples: &SampleSet<'_>, request: &SampleRequest<'_>) -> String {
     let amount = |kind: &ValueKind| match kind.unit {
         ValueUnit::Nanoseconds => format!("{} {}", kind.name, duration_ns(kind.total)),

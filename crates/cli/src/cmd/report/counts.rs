@@ -13,7 +13,7 @@ use std::ops::ControlFlow;
 struct Thread {
     pid: u32,
     tid: u32,
-    /// Of the events that were read.
+    /// Counts by event, of the events that were read.
     counts: FxHashMap<usize, u64>,
 }
 

@@ -70,7 +70,7 @@ pub struct Args {
     /// perf's flag for its browser: samples kept for each row
     #[arg(long, value_name = "N", hide = true)]
     pub samples: Option<u32>,
-    /// Of the file's header.
+    /// Flags about the file's header.
     #[command(flatten)]
     pub header: HeaderArgs,
     /// Where names come from
@@ -79,7 +79,7 @@ pub struct Args {
     /// Read names of JIT code (/tmp/perf-PID.map) whoever wrote them
     #[arg(short, long)]
     pub force: bool,
-    /// What only perf has.
+    /// Flags that only perf has.
     #[command(flatten)]
     pub perf: PerfCompatFlags<ReportFlags>,
     /// Print counts and times of reading the file

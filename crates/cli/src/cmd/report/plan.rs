@@ -16,7 +16,7 @@ use profile::view::report::{
 use regex_lite::Regex;
 use symbols::{FileFormats, LoadOpts, NameForm, NameOpts, Recording, UnnamedCode};
 
-/// What is to be computed and shown.
+/// Contents and form of the report.
 pub struct ReportPlan {
     /// The view.
     pub report: ReportOpts,
@@ -30,7 +30,7 @@ pub struct ReportPlan {
     sort_given: Option<String>,
     /// `--fields` was given.
     fields_given: bool,
-    /// What code without a symbol is called.
+    /// Name of code without a symbol.
     unnamed: UnnamedCode,
     /// The form of names.
     name_form: NameForm,
@@ -122,7 +122,7 @@ impl ReportPlan {
         dimensions(&self.report.keys()).cgroup
     }
 
-    /// What has to be read for it.
+    /// Parts of the recording to read for it.
     ///
     /// # Errors
     /// If a filter's value makes no sense.
@@ -330,7 +330,7 @@ pub fn reads_lines(keys: &[SortKey]) -> bool {
     keys.iter().any(of_lines)
 }
 
-/// What the session has to keep for these keys.
+/// Dimensions that the session has to keep for these keys.
 pub fn dimensions(keys: &[SortKey]) -> Dimensions {
     let has = |wanted: &[SortKey]| keys.iter().any(|key| wanted.contains(key));
     let trace_fields = keys.iter().filter_map(|key| match key {

@@ -66,7 +66,7 @@ struct NamedTask {
     comm: String,
 }
 
-/// Who ran and what was mapped, at the end of the recording.
+/// Threads and mappings at the end of the recording.
 #[derive(Default)]
 struct Tasks {
     by_tid: BTreeMap<u32, NamedTask>,

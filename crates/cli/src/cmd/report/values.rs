@@ -163,7 +163,7 @@ pub fn parse_times(text: &str, span: Option<(u64, u64)>) -> anyhow::Result<Vec<(
     let at = |percent: f64| first + ((last - first) as f64 * percent.clamp(0.0, 100.0) / 100.0) as u64;
     let range = |part: &str| {
         let (from, to) = parse_percents(part).with_context(|| {
-            format!("--time: '{part}' is no part of the time (10%-20%, or 10%/3 for the third tenth)")
+            format!("--time: '{part}' is not a part of the time (10%-20%, or 10%/3 for the third tenth)")
         })?;
         // As perf: a part begins after the one before it.
         let from = if from > 0.0 { at(from) + 1 } else { first };
@@ -196,9 +196,9 @@ pub fn parse_quantum(text: &str) -> anyhow::Result<u64> {
     let units = [("ms", 1_000_000), ("us", 1000), ("ns", 1), ("s", 1_000_000_000u64)];
     let found =
         units.iter().find_map(|(unit, ns)| text.strip_suffix(unit)?.parse::<u64>().ok()?.checked_mul(*ns));
-    found
-        .filter(|&ns| ns > 0)
-        .with_context(|| format!("--time-quantum: '{text}' is no length of time such as 10ms, 500us or 1s"))
+    found.filter(|&ns| ns > 0).with_context(|| {
+        format!("--time-quantum: '{text}' is not a length of time such as 10ms, 500us or 1s")
+    })
 }
 
 /// `a,b` in seconds of the recording's clock; either may be missing.
@@ -209,7 +209,7 @@ pub fn parse_time(text: &str) -> anyhow::Result<(u64, u64)> {
     let (from, to) = text.split_once(',').unwrap_or((text, ""));
     let end = |text: &str, open: u64| match text.trim() {
         "" => Ok(open),
-        text => parse_seconds(text).with_context(|| format!("--time: '{text}' is no time in seconds")),
+        text => parse_seconds(text).with_context(|| format!("--time: '{text}' is not a time in seconds")),
     };
     Ok((end(from, 0)?, end(to, u64::MAX)?))
 }

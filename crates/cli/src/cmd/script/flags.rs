@@ -95,7 +95,7 @@ pub struct Args {
     /// Source files with their folders
     #[arg(long)]
     pub full_source_path: bool,
-    /// Of the file's header.
+    /// Flags about the file's header.
     #[command(flatten)]
     pub header: HeaderArgs,
     /// Names, beginnings and ends of tasks, too
@@ -125,7 +125,7 @@ pub struct Args {
     /// Read names of JIT code (/tmp/perf-PID.map) whoever wrote them
     #[arg(long)]
     pub force: bool,
-    /// What only perf has.
+    /// Flags that only perf has.
     #[command(flatten)]
     pub perf: PerfCompatFlags<ScriptFlags>,
     /// perf's scripts
@@ -163,7 +163,7 @@ impl Args {
     }
 }
 
-/// What perf's first words after `script` mean there.
+/// Refuses perf's first words after `script`, and names the replacement.
 pub(super) fn refuse_words(words: &[String]) -> anyhow::Result<()> {
     match words.first() {
         Some(word) => anyhow::bail!("script {word}: {NO_SCRIPTS} (a file is named by -i)"),

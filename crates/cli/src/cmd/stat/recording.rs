@@ -13,7 +13,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// What [`spelled_out`] makes of the two words.
+/// Flags that [`spelled_out`] makes of the two words.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct FileArgs {
     /// Write the counts to the file of -o, too
@@ -36,7 +36,7 @@ pub fn spelled_out(mut args: Vec<OsString>) -> Vec<OsString> {
         Some("record") => args[2] = "--record-counts".into(),
         Some("report") => {
             args[2] = "--report-counts".into();
-            // Of a command to be counted -i means something else.
+            // For a command to be counted -i has another meaning.
             args.iter_mut().skip(3).filter(|arg| *arg == "-i").for_each(|arg| *arg = "--input".into());
         }
         _ => {}

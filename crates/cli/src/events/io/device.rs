@@ -36,7 +36,7 @@ pub fn parse(text: &str) -> anyhow::Result<u32> {
     let numbers = system_file::read_text(disk.join("dev")).with_context(|| format!("no number of {text}"))?;
     match parse_numbers(numbers.trim()) {
         Some(dev) => Ok(dev),
-        None => bail!("'{}' is no number of a device", numbers.trim()),
+        None => bail!("'{}' is not a device number", numbers.trim()),
     }
 }
 

@@ -11,7 +11,7 @@ use std::path::Path;
 /// takes a while until the recorder has a CPU.
 const ALL_PAGES: usize = 32_768;
 
-/// Who asks for requests does so from shallow stacks, mostly, and by the ten thousand a second: a snapshot as large as
+/// Requests come from shallow stacks, mostly, and by the ten thousand a second: a snapshot as large as
 /// those of samples of the CPU clock would leave room for a few hundred requests. Nor does it grow when a stack of some
 /// process is cut: the functions nearest to the request are what is shown.
 const SNAPSHOTS: [u32; 2] = [6 << 10; 2];
@@ -66,8 +66,8 @@ fn events() -> anyhow::Result<Vec<EventRequest>> {
     Ok(requests)
 }
 
-/// True if requests of some disk may go to the driver without having been in a scheduler's queue: then who began them is
-/// only seen there. Else a second copy of the same stack would fill the rings twice as fast.
+/// True if requests of some disk may go to the driver without having been in a scheduler's queue: then who began them
+/// is only seen there. Else a second copy of the same stack would fill the rings twice as fast.
 fn may_go_straight(disks: &Path) -> bool {
     let Ok(disks) = std::fs::read_dir(disks) else { return true };
     // Loop devices without a file are there by the dozen.

@@ -19,9 +19,9 @@ const KEPT: usize = 65_536;
 pub enum TracedProcesses {
     /// All.
     All,
-    /// Of these processes and what they start.
+    /// Requests of these processes and what they start.
     Of(BTreeSet<u32>),
-    /// Of the command that we start, and what that starts.
+    /// Requests of the command that we start, and what that starts.
     OfCommand(BTreeSet<u32>),
 }
 
@@ -60,7 +60,7 @@ pub fn heading(out: &mut dyn Write) -> io::Result<()> {
     )
 }
 
-/// What a line shows besides its request.
+/// Columns of a line besides its request.
 #[derive(Clone, Copy, Debug)]
 pub struct LinePlace<'n> {
     /// The thread, as `comm pid`.

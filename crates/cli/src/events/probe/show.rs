@@ -90,7 +90,7 @@ fn print_lines(
 
 /// `4`, `4-9` or `4+5`.
 fn parse_range(text: &str) -> anyhow::Result<(u32, Option<u32>)> {
-    let number = |t: &str| t.parse::<u32>().with_context(|| format!("'{t}' is no line number"));
+    let number = |t: &str| t.parse::<u32>().with_context(|| format!("'{t}' is not a line number"));
     if let Some((from, to)) = text.split_once('-') {
         return Ok((number(from)?, Some(number(to)?)));
     }

@@ -121,7 +121,7 @@ int main(int argc, char **argv)
 }
 "#;
 
-/// What perf and tally are both asked; both may refuse, but then both must.
+/// Probes that perf and tally both get; both may refuse, but then both must.
 const PROBES: &[&str] = &[
     "add",
     "add a b",

@@ -25,7 +25,7 @@ pub struct SeenEvent {
     pub frames: Vec<FrameId>,
 }
 
-/// What takes the events.
+/// Receiver of the events.
 pub trait Watcher {
     /// The next event, in time order. The session knows the names of threads at that moment.
     ///

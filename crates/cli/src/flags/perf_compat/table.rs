@@ -22,7 +22,7 @@ const NO_FILTERS: &str =
 const NO_GUESTS: &str = "guests' symbols are not read";
 const DUMPED: &str = "`tally dump` prints every record, one a line";
 
-/// Of `tally annotate`.
+/// Flags of `tally annotate`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AnnotateFlags;
 
@@ -48,7 +48,7 @@ impl FlagTable for AnnotateFlags {
     ];
 }
 
-/// Of `tally diff`.
+/// Flags of `tally diff`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DiffFlags;
 
@@ -65,7 +65,7 @@ impl FlagTable for DiffFlags {
     ];
 }
 
-/// Of `tally probe`.
+/// Flags of `tally probe`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ProbeFlags;
 
@@ -93,7 +93,7 @@ impl FlagTable for ProbeFlags {
     ];
 }
 
-/// Of `tally record`.
+/// Flags of `tally record`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RecordFlags;
 
@@ -112,7 +112,7 @@ impl FlagTable for RecordFlags {
         Flag::taken("tail-synthesize", FlagValue::No),
         // Times of the first and last sample are written anyway.
         Flag::taken("timestamp-boundary", FlagValue::No),
-        // What BPF programs do is written with the kernel's symbols, or not at all.
+        // BPF programs are shown with the kernel's symbols, or not at all.
         Flag::taken("no-bpf-event", FlagValue::No),
         Flag::refused(
             "switch-output-event",
@@ -131,7 +131,7 @@ impl FlagTable for RecordFlags {
     ];
 }
 
-/// Of `tally report`.
+/// Flags of `tally report`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ReportFlags;
 
@@ -170,7 +170,7 @@ impl FlagTable for ReportFlags {
     ];
 }
 
-/// Of `tally script`.
+/// Flags of `tally script`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ScriptFlags;
 
@@ -218,7 +218,7 @@ impl FlagTable for ScriptFlags {
     ];
 }
 
-/// Of `tally stat`.
+/// Flags of `tally stat`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StatFlags;
 

@@ -71,7 +71,7 @@ const WITHOUT_EFFECT: &[(&str, &str)] = &[
     ("ui.*", "column headers are always shown"),
 ];
 
-/// What `name` does here.
+/// Effect of `name` here.
 #[must_use]
 pub fn effect(name: &str) -> Effect {
     if HONOURED.iter().any(|pattern| is_match(pattern, name)) {

@@ -48,7 +48,7 @@ pub fn failed(error: &record::Error) -> ExitCode {
     ExitCode::from(error.exit_code())
 }
 
-/// What was probably intended by a command that does not exist.
+/// Likely intention of a command that does not exist.
 fn hint_of_words(command: &str) -> Option<String> {
     const SHELL: &[char] = &[' ', ';', '|', '&', '>', '<', '$', '*'];
     if !command.is_empty() && command.bytes().all(|byte| byte.is_ascii_digit()) {

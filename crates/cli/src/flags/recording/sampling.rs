@@ -1,4 +1,4 @@
-//! What to sample and how: the flags shared by `record` and `run`.
+//! Sampling: the flags shared by `record` and `run`.
 
 use perfdata::abi::*;
 use record::off_cpu::Tier;

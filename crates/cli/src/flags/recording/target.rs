@@ -1,4 +1,4 @@
-//! Whom to record: a command, `-p`, `-t`, `-u`, `-a`, `-C`, `-G`.
+//! Targets: a command, `-p`, `-t`, `-u`, `-a`, `-C`, `-G`.
 
 use std::ffi::OsString;
 use std::path::Path;

@@ -20,7 +20,7 @@ pub fn parse_bytes(text: &str) -> Result<u64, String> {
         _ => return Err(format!("unknown unit '{unit}': want B, K, M or G")),
     };
     let number: u64 =
-        digits.parse().map_err(|_| format!("'{text}' is no size: want a number with B, K, M or G"))?;
+        digits.parse().map_err(|_| format!("'{text}' is not a size: want a number with B, K, M or G"))?;
     number.checked_mul(1 << shift).ok_or_else(|| format!("'{text}' is too large"))
 }
 
@@ -51,7 +51,7 @@ fn parse_pages(rings: &str) -> Result<usize, String> {
     let pages = if has_unit { number.div_ceil(page) } else { number };
     match usize::try_from(pages) {
         Ok(pages @ 1..=0x100_0000) => Ok(pages.next_power_of_two()),
-        _ => Err(format!("'{rings}' is no size of a ring: want pages, or a size as 4M")),
+        _ => Err(format!("'{rings}' is not a ring size: want pages, or a size as 4M")),
     }
 }
 

@@ -30,7 +30,7 @@ impl<'a> Run<'a> {
                 Command::Disable(name) => self.switch(false, name.as_deref())?,
                 Command::List => self.infos.iter().for_each(|info| out::note(&info.name)),
                 Command::Unknown(text) => {
-                    out::complain(&format!("--control: '{text}' is no command"));
+                    out::complain(&format!("--control: '{text}' is not a command"));
                     continue;
                 }
                 Command::Stop => return self.end_child().map(|()| true),

@@ -16,9 +16,9 @@ pub enum Compute {
     Ratio,
     /// `current * w2 - baseline * w1`, in periods.
     Weighted {
-        /// Of the baseline.
+        /// Weight of the baseline.
         w1: i64,
-        /// Of the current side.
+        /// Weight of the current side.
         w2: i64,
     },
 }

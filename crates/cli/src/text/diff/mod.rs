@@ -13,7 +13,7 @@ use std::fmt::Write as _;
 /// How a diff is printed.
 #[derive(Clone, Debug)]
 pub struct DiffText {
-    /// What values were divided by.
+    /// Divisor of the values.
     pub norm: Norm,
     /// Content of the column after the baseline; other than the default only with [`Norm::Share`].
     pub compute: Compute,
@@ -92,7 +92,7 @@ fn write_section(out: &mut String, diff: &Diff, section: &DiffSection, style: &D
     }
 }
 
-/// What percentages of rows refer to.
+/// Base of the rows' percentages.
 fn largest(section: &DiffSection) -> f64 {
     let sum: f64 = section.rows.iter().map(|row| row.own.baseline.max(0.0)).sum();
     if sum > 0.0 { sum } else { 100.0 }

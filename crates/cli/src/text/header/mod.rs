@@ -48,7 +48,7 @@ const FEATURES: [&str; 31] = [
     "PMU_CAPS",
 ];
 
-/// What ends the header.
+/// End of the header.
 const END: &str = "# ========\n#\n";
 
 /// How much of a header is shown.
@@ -155,7 +155,7 @@ impl Lines {
         }
     }
 
-    /// What perf shows with `-I` only.
+    /// Note that perf shows with `-I` only.
     fn layout(&mut self, file: &PerfData<'_>) {
         let features = file.features();
         if let Some(topology) = &features.cpu_topology {

@@ -28,7 +28,7 @@ struct Column<'a> {
     field: &'a ReportField,
     heading: String,
     width: usize,
-    /// Of a key: its place among the row's values.
+    /// Place of a key among the row's values.
     value: Option<usize>,
 }
 
@@ -91,7 +91,7 @@ impl<'a> Table<'a> {
     fn value_text(&self, key: &SortKey, row: &ReportRow, at: usize) -> String {
         let value = &row.values[at];
         let text = match (key, value) {
-            // What hardware gave each sample on the average, times the samples: perf's "global" numbers.
+            // Mean of the hardware's values, times the samples: perf's "global" numbers.
             (SortKey::Weight | SortKey::WordTotal(_), Cell::Number(each)) => {
                 let samples: u64 = row.own.iter().map(|sums| sums.count).sum();
                 each.saturating_mul(samples.cast_signed()).to_string()

@@ -24,7 +24,7 @@ fn exit_text(exit: ExitKind) -> String {
     }
 }
 
-/// What a signal's number means, in parentheses; nothing for one that programs seldom end by.
+/// Meaning of a signal's number, in parentheses; nothing for one that programs seldom end by.
 #[must_use]
 pub fn signal_name(number: i32) -> &'static str {
     match number {

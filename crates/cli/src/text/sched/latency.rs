@@ -11,7 +11,7 @@ use profile::tracepoints::sched_events::latency::{Latency, SchedLatencies};
 use rustc_hash::FxHashMap;
 use std::io::Write;
 
-/// What lines are sorted by; largest first.
+/// Sort key of the lines; largest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum LatencyKey {
     /// CPU time
@@ -31,7 +31,7 @@ pub struct LatencyTable {
     names: FxHashMap<i32, String>,
 }
 
-/// What each line is about.
+/// Subject of each line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LatencyRows {
     /// A program: threads of one name.
@@ -49,7 +49,7 @@ struct Line {
 }
 
 impl LatencyTable {
-    /// Of these CPUs only; of all if there is none.
+    /// Show these CPUs only; all if there is none.
     pub fn new(cpus: Vec<i32>) -> Self {
         Self { cpus, latencies: SchedLatencies::default(), names: FxHashMap::default() }
     }

@@ -1,4 +1,4 @@
-//! Who was on which CPU, a line for each switch.
+//! Map of threads on CPUs, a line for each switch.
 
 use crate::events::sched::{SeenEvent, Watcher};
 use crate::reading::tracepoints::name_and_pid;

@@ -14,7 +14,7 @@ use profile::tracepoints::sched_events::{IDLE, SchedAction, TaskState};
 use rustc_hash::FxHashMap;
 use std::io::Write;
 
-/// What is shown.
+/// Columns and lines to show.
 #[derive(Clone, Debug, Default)]
 pub struct TimehistOpts {
     /// A line for each switch.
@@ -23,7 +23,7 @@ pub struct TimehistOpts {
     pub summary: bool,
     /// A line for each wake-up.
     pub wakeups: bool,
-    /// Who comes next.
+    /// The next thread.
     pub next: bool,
     /// The state in which a thread leaves.
     pub state: bool,

@@ -17,7 +17,7 @@ pub(super) fn parts(summary: &RunSummary, samples: u64) -> Vec<String> {
     parts
 }
 
-/// What the recording cost while the program ran: not the preparation and the work after the end, which take the same
+/// Cost of the recording while the program ran: not the preparation and the work after the end, which take the same
 /// time however short it ran. In a very short run a single wake-up is a large share.
 fn overhead(summary: &RunSummary) -> Option<String> {
     const SHORT_NS: u64 = 100_000_000;
@@ -27,7 +27,7 @@ fn overhead(summary: &RunSummary) -> Option<String> {
     (summary.wall_ns >= SHORT_NS).then(|| format!("overhead {percent:.1} % CPU"))
 }
 
-/// What is wrong and how to mend it, most important first.
+/// Defects and how to mend them, most important first.
 pub(super) fn warnings(summary: &RunSummary, better: Option<&str>, name_hints: &[String]) -> Vec<String> {
     let matters = |notice: &&Notice| {
         !matches!(

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use super::{Instruction, Syntax};
 use crate::{Error, Svma};
 
-/// What `program` (normally `objdump`) prints for the code in `[start, end)` of the file. Fails if it isn't
+/// Output of `program` (normally `objdump`) for the code in `[start, end)` of the file. Fails if it isn't
 /// installed or refuses the file.
 pub fn objdump(
     program: &Path,

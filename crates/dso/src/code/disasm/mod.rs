@@ -37,9 +37,9 @@ pub struct BranchTarget {
 /// One instruction, or bytes that are none (`(bad)`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Instruction {
-    /// Its address.
+    /// Address.
     pub start: Svma,
-    /// Its length in bytes.
+    /// Length in bytes.
     pub len: usize,
     /// Mnemonic padded to 6 columns, operands; branch targets and data addresses with their symbol.
     pub text: String,

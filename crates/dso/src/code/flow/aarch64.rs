@@ -10,7 +10,7 @@ const STEP: u64 = 4;
 /// Flow of the code at `start`.
 pub(super) fn flow_of(code: &[u8], start: u64) -> FunctionFlow {
     let inside = start..start.saturating_add(code.len() as u64);
-    // What fills up to the next function may be counted in.
+    // Padding up to the next function may be counted in.
     let filling = code.iter().rev().take_while(|byte| **byte == 0).count() / STEP as usize * STEP as usize;
     let code = &code[..code.len() - filling];
     let mut flow =

@@ -12,7 +12,7 @@ use crate::{Machine, ObjectFile, Svma};
 /// Ends and calls of a function, from its code.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FunctionFlow {
-    /// Its first instruction that the kernel can probe with the stack pointer as at entry; `None` if there is none.
+    /// First instruction that the kernel can probe with the stack pointer as at entry; `None` if there is none.
     pub entry: Option<Svma>,
     /// It jumps back to `entry`: seeing it does not mean a new call.
     pub loops: bool,
@@ -20,7 +20,7 @@ pub struct FunctionFlow {
     /// one place before anything is put on the stack. Go's functions come back to `entry` when their stack has
     /// grown.
     pub behind_check: Option<Svma>,
-    /// Its return instructions, ascending.
+    /// Return instructions, ascending.
     pub returns: Vec<Svma>,
     /// The unconditional direct jumps out of it and where they go, ascending: calls in the place of a return, or the
     /// way to a part of the function that the compiler put elsewhere.

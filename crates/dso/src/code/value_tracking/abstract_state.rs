@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::{Copy, Held, MovedArguments};
 use crate::dwarf::probe::Incoming;
 
-/// What a place holds.
+/// Content of a place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Fact {
     /// Not known.
@@ -132,7 +132,7 @@ impl AbstractState {
         }
     }
 
-    /// What the instruction puts into its first operand.
+    /// Value that the instruction puts into its first operand.
     fn result(&self, instruction: &Instruction) -> Fact {
         use Mnemonic as M;
         match instruction.mnemonic() {

@@ -41,7 +41,7 @@ impl Passed {
     }
 }
 
-/// What kind of place 8 bytes of a value take.
+/// Kind of place that 8 bytes of a value take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Class {
     General,

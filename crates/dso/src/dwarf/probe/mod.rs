@@ -56,7 +56,7 @@ pub enum Unavailable {
     /// Its parts are in several places.
     #[error("its parts are in several registers or places")]
     InPieces,
-    /// Its location needs the frame, but the address has no unwind table.
+    /// Location needs the frame, but the address has no unwind table.
     #[error("it is in the stack frame, but this address has no unwind table")]
     NoFrame,
     /// It is in a register that probes cannot read (vector and floating-point registers).

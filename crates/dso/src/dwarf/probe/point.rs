@@ -35,7 +35,7 @@ pub enum LineError {
         /// The next line that has code, in the way it was asked for (relative to the function or absolute).
         next: Option<u32>,
     },
-    /// Its address belongs to another line.
+    /// Address belongs to another line.
     #[error("that line shares its address with others; probe {at}:{line} instead")]
     Shared {
         /// Function or file to name.
@@ -122,7 +122,7 @@ impl ProbeInfo {
         None
     }
 
-    /// What a person would call the address; `None` if no function covers it.
+    /// Readable name of the address; `None` if no function covers it.
     pub fn source_of(&mut self, svma: Svma) -> Option<SourcePoint> {
         let _counted = self.count();
         let point = self.point_at(svma)?;

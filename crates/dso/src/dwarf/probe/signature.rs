@@ -30,12 +30,12 @@ pub enum Shape {
     Bool,
     /// One character: of C if 1 byte, of Rust if 4.
     Char {
-        /// Its width.
+        /// Width.
         bytes: u8,
     },
     /// A floating-point number of 4 or 8 bytes, or of 16 for x87.
     Float {
-        /// Its width.
+        /// Width.
         bytes: u8,
     },
     /// An address of something, or a reference.
@@ -48,7 +48,7 @@ pub enum Shape {
     TextObject,
     /// An enumeration: its width, whether it has a sign, its values' names.
     Enum {
-        /// Its width.
+        /// Width.
         bytes: u8,
         /// Has a sign.
         signed: bool,
@@ -57,7 +57,7 @@ pub enum Shape {
     },
     /// A struct, class or array by value, or a complex number, with what it holds.
     Fields {
-        /// Its size; at most 64.
+        /// Size; at most 64.
         bytes: u8,
         /// In order; none if they are not known.
         fields: Vec<RecordField>,
@@ -69,20 +69,20 @@ pub enum Shape {
 /// A member of a record, or an element of an array.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordField {
-    /// Its name; elements and bases have none.
+    /// Name; elements and bases have none.
     pub name: String,
     /// Bytes from the record's start.
     pub offset: u32,
-    /// Its shape; text is only a pointer here.
+    /// Shape; text is only a pointer here.
     pub shape: Shape,
 }
 
 /// One parameter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parameter {
-    /// Its name; empty if it has none.
+    /// Name; empty if it has none.
     pub name: String,
-    /// Its shape.
+    /// Shape.
     pub shape: Shape,
     /// Where it is at the function's entry; `None` if that is not known, or it was optimized away.
     pub passed: Option<Passed>,
@@ -91,7 +91,7 @@ pub struct Parameter {
 /// A function's parameters and result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Signature {
-    /// Its entry.
+    /// Entry.
     pub svma: Svma,
     /// The parameters in order, `this` among them.
     pub parameters: Vec<Parameter>,
@@ -157,7 +157,7 @@ pub(super) struct Signatures<'a> {
     limits: &'a Limits,
 }
 
-/// What the types of values may ask for: types can hold themselves, or two of another that hold two of another.
+/// Budget for the types of values: types can hold themselves, or two of another that hold two of another.
 struct Limits {
     /// Members and elements that may still be looked at for the value at hand.
     looks: Cell<u32>,

@@ -19,9 +19,9 @@ pub enum ValueForm {
 /// A variable that can be seen at a point.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Variable {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Its type as C writes it.
+    /// Type as C writes it.
     pub type_name: String,
     /// Whether it is a parameter.
     pub is_parameter: bool,

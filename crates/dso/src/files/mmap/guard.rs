@@ -1,5 +1,5 @@
-//! Mapped files that shrink: a read past the new end raises SIGBUS, which would end the program. Any user can do that to
-//! a file of theirs (`truncate`, `cp new.so old.so`), so it must not end a recording of the whole machine.
+//! Mapped files that shrink: a read past the new end raises SIGBUS, which would end the program. Any user can do that
+//! to a file of theirs (`truncate`, `cp new.so old.so`), so it must not end a recording of the whole machine.
 //!
 //! A handler of SIGBUS puts a page of zeros where the fault was, if that is in a registered mapping, and notes
 //! that the mapping has shrunk; the read continues. A SIGBUS from anywhere else goes to the handler that was
@@ -57,7 +57,7 @@ static FIRST: Block = Block::new();
 /// Names of mappings that had shrunk and are gone.
 static GONE: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 static ANY_SHRANK: AtomicBool = AtomicBool::new(false);
-/// What was done at SIGBUS before.
+/// Action at SIGBUS before ours.
 static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
 static PAGE_BYTES: AtomicUsize = AtomicUsize::new(4096);
 

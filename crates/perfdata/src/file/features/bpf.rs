@@ -52,7 +52,7 @@ impl BpfProgInfo {
         u32_at(&self.info, field::BTF_ID, endian).unwrap_or(0)
     }
 
-    /// Its functions, the main one first; `None` if the counts differ or the arrays are not there.
+    /// Functions, the main one first; `None` if the counts differ or the arrays are not there.
     #[must_use]
     pub fn functions(&self, btf: Option<&[u8]>, endian: Endian) -> Option<Vec<BpfFunction>> {
         let number = |at: usize| u32_at(&self.info, at, endian);

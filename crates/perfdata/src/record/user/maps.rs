@@ -73,7 +73,7 @@ fn parse_mask(w: &mut Wire<'_>) -> Option<Vec<u16>> {
 pub struct ThreadMapEntry<'a> {
     /// Thread; -1 (all ones) for "any".
     pub tid: u64,
-    /// Its name.
+    /// Name.
     pub comm: &'a [u8],
 }
 

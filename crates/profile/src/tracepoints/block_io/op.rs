@@ -35,7 +35,7 @@ impl Op {
 /// Operation and flags of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Rwbs {
-    /// Its operation.
+    /// Operation.
     pub op: Op,
     /// Somebody waits for it.
     pub sync: bool,

@@ -1,4 +1,4 @@
-//! Who is on which CPU after each switch, with two letters for each thread.
+//! Threads on each CPU after each switch, with two letters for each thread.
 
 use rustc_hash::FxHashMap;
 
@@ -32,7 +32,7 @@ impl CpuMap {
         name
     }
 
-    /// Who is on each CPU, by CPU number; `None` where no switch was seen yet.
+    /// Thread on each CPU, by CPU number; `None` where no switch was seen yet.
     #[must_use]
     pub fn current(&self) -> &[Option<ShortName>] {
         &self.current

@@ -46,7 +46,7 @@ impl Latency {
     }
 }
 
-/// What a thread does off the CPU.
+/// State of a thread off the CPU.
 #[derive(Clone, Copy, Debug, Default)]
 enum Wait {
     #[default]

@@ -32,7 +32,7 @@ pub enum SchedAction {
     Switch {
         /// The thread that leaves.
         prev: i32,
-        /// Its state from now on.
+        /// State from now on.
         state: TaskState,
         /// The thread that comes.
         next: i32,
@@ -46,7 +46,7 @@ pub enum SchedAction {
     Ran {
         /// The thread.
         tid: i32,
-        /// Its CPU time in ns.
+        /// CPU time in ns.
         ns: u64,
     },
     /// `sched_migrate_task`: a thread moves to another CPU.

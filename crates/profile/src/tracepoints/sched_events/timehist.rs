@@ -12,7 +12,7 @@ pub type ThreadKey = (i32, Option<u32>);
 pub struct Turn {
     /// Off the CPU: asleep, blocked, or preempted.
     pub wait_ns: u64,
-    /// Of that: ready, waiting for a CPU, after a wake-up that was seen or after being preempted.
+    /// Part of that: ready, waiting for a CPU, after a wake-up that was seen or after being preempted.
     pub delay_ns: u64,
     /// On the CPU.
     pub run_ns: u64,

@@ -49,7 +49,7 @@ pub struct SystemFacts {
     pub listen_drops: Option<u64>,
     /// Busiest disk: name and share of the time it was busy.
     pub busiest_disk: Option<(String, f64)>,
-    /// Its mean time per request, ns.
+    /// Mean time per request, ns.
     pub disk_await_ns: Option<u64>,
     /// Where the requests of the disk with most time spent it; `None` if that was not looked at.
     pub disk_times: Option<(String, Latencies)>,
@@ -72,7 +72,7 @@ pub struct CodeFacts {
     pub functions: BTreeMap<String, Times>,
 }
 
-/// What threads wait for, and who ends the waits.
+/// Targets of the waits, and who ends them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WaitFacts {
     /// By reason: ns of waits that threads of the target itself ended.
@@ -80,7 +80,7 @@ pub struct WaitFacts {
     /// By reason: who ended the waits (names of threads, interrupts), with ns, most first. For futexes only those that
     /// aren't locks: conditions, joins.
     pub enders: BTreeMap<WaitReason, Vec<(String, u64)>>,
-    /// What waits were for that others end: sockets, pipes and files by name, with ns, most first.
+    /// Targets of waits that others end: sockets, pipes and files by name, with ns, most first.
     pub targets: Vec<(String, u64)>,
     /// Files that were waited for at the disk, with ns, most first.
     pub files: Vec<(String, u64)>,
@@ -88,7 +88,7 @@ pub struct WaitFacts {
     pub kernel_locks: Vec<((&'static str, &'static str), u64)>,
     /// Locks that threads wait for, those that take most time first.
     pub locks: Vec<LockSite>,
-    /// What the main thread's waits were for in the end, if one function has a large share. The caller adds it where
+    /// Final cause of the main thread's waits, if one function has a large share. The caller adds it where
     /// the rule `waits_for_others` holds.
     pub cause: Option<WaitCause>,
     /// The critical path. The caller adds it where threads may be taking turns.

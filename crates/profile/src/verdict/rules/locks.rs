@@ -45,7 +45,7 @@ pub(super) fn locks(facts: &Facts) -> Option<Finding> {
     ];
     let stacks =
         TopStacks::of(facts, "where threads are blocked on it", ShareBase::Active, &facts.places.locks)
-            .or_missing("no wait for it was long enough to have been taken with a stack");
+            .or_missing("no wait for it was long enough to be sampled with a stack");
     claim(share, text)
         .detail(lock_parts(facts, top, true))
         .fix(fix)
@@ -82,7 +82,7 @@ fn taker_called(name: &str) -> String {
     if name.starts_with('[') { "a function without a name".to_owned() } else { called(name) }
 }
 
-/// What a lock takes; `None` if that is next to nothing.
+/// Cost of a lock; `None` if that is next to nothing.
 fn lock_line(facts: &Facts, site: &LockSite) -> Option<String> {
     let caller = if site.caller.is_empty() { String::new() } else { format!(" ← {}", brief(&site.caller)) };
     let line = if site.line.is_empty() { String::new() } else { format!(" ({})", site.line) };

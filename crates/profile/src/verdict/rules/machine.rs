@@ -95,7 +95,7 @@ pub(super) fn throttled(facts: &Facts) -> Option<Finding> {
     ];
     let file = facts.system.throttled_by.as_deref().unwrap_or("/proc/self/cgroup");
     let stacks = TopStacks::of(facts, "where threads were stopped", ShareBase::Queued, &facts.places.queued)
-        .or_missing("no wait for a CPU was long enough to have been taken with a stack");
+        .or_missing("no wait for a CPU was long enough to be sampled with a stack");
     let advice = "the quota";
     claim(queued_by_quota(facts), text)
         .fix("raise the quota, or use fewer threads")

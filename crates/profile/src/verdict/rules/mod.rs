@@ -20,7 +20,7 @@ use super::{Facts, Finding, TopStacks};
 
 /// One rule.
 pub struct Rule {
-    /// Its number.
+    /// Number.
     pub number: u8,
     /// A name for scripts.
     pub name: &'static str,

@@ -62,7 +62,7 @@ fn who_ran_instead(facts: &Facts) -> TopStacks {
         return TopStacks::of(facts, "who ran instead", ShareBase::Preempted, &facts.places.instead).or(ran);
     }
     TopStacks::of(facts, "where threads wait for a CPU", ShareBase::Queued, &facts.places.queued)
-        .or_missing("no wait for a CPU was long enough to have been taken with a stack")
+        .or_missing("no wait for a CPU was long enough to be sampled with a stack")
 }
 
 /// True if others have the CPUs and none of them was recorded.
@@ -110,7 +110,7 @@ pub(super) fn preemption(facts: &Facts) -> Option<Finding> {
     let against = vec![format!("{threads} threads that do something on {} CPUs", facts.system.cpus)];
     let stacks =
         TopStacks::of(facts, "where it was taken off", ShareBase::Preempted, &facts.places.preempted)
-            .or_missing("no preemption was long enough to have been taken with a stack");
+            .or_missing("no preemption was long enough to be sampled with a stack");
     let claim = claim(preempted, text).fix("have fewer runnable threads");
     claim
         .evidence(evidence)

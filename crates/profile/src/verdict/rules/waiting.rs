@@ -49,7 +49,7 @@ pub fn waits_for_others(facts: &Facts) -> bool {
     facts.undisturbed(facts.on()) < 0.5 && facts.undisturbed(for_others(facts)) > 0.4
 }
 
-/// What the waits for others were for, by name, in ns, most first.
+/// Causes of the waits for others, by name, in ns, most first.
 pub(in crate::verdict) fn targets(wall: &Wall) -> Vec<(String, u64)> {
     targets_of(wall, &OF_OTHERS)
 }

@@ -13,11 +13,11 @@ use std::collections::BTreeMap;
 pub struct BlameCause {
     /// Name of the thread.
     pub thread: String,
-    /// Its innermost function outside the C library; empty without stack.
+    /// Innermost function outside the C library; empty without stack.
     pub function: String,
     /// Source file's name and line of that function's most frequent place; `None` if not known.
     pub line: Option<String>,
-    /// What it did, with the name that most of its time has.
+    /// Activity, with the name that most of its time has.
     pub end: BlameEnd,
     /// Part of the time has another name.
     pub has_others: bool,
@@ -28,7 +28,7 @@ pub struct BlameCause {
 }
 
 impl BlameCause {
-    /// What it did, in words.
+    /// Activity in words.
     #[must_use]
     pub fn state_words(&self, profile: &Profile) -> String {
         let others = if self.has_others { " and others" } else { "" };
@@ -99,7 +99,7 @@ pub fn end_function(
 pub struct BlamedFunction {
     /// Name of its thread.
     pub thread: String,
-    /// Its name.
+    /// Name.
     pub function: String,
     /// How long, ns.
     pub ns: u64,
@@ -132,7 +132,7 @@ pub fn blamed_functions(profile: &Profile, blame: &Blame) -> Vec<BlamedFunction>
 /// Time that threads of one name waited, directly, for threads of another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WaitEdge {
-    /// Who waited.
+    /// The waiter.
     pub sleeper: String,
     /// For whom.
     pub waited_for: String,
@@ -140,7 +140,7 @@ pub struct WaitEdge {
     pub ns: u64,
 }
 
-/// Who waited for whom, most time first. A wait that a chain passes counts with the whole chain's time.
+/// Waiters and their causes, most time first. A wait that a chain passes counts with the whole chain's time.
 #[must_use]
 pub fn wait_edges(profile: &Profile, blame: &Blame) -> Vec<WaitEdge> {
     let mut edges: Vec<WaitEdge> = Vec::new();

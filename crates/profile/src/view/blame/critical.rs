@@ -5,8 +5,8 @@
 //!   worker         |··· waits ···|■■■■■■■■^
 //!   feeder     ^■■■■■■■■■■■■■■■■^
 //! ```
-//! At the end of a wait the path goes on with the thread that ended it, at the same moment; at a thread's birth with the
-//! thread that made it. A wait that no recorded thread ended is itself a piece of the path.
+//! At the end of a wait the path goes on with the thread that ended it, at the same moment; at a thread's birth with
+//! the thread that made it. A wait that no recorded thread ended is itself a piece of the path.
 
 use super::timelines::{TimedWait, Timelines};
 use super::walk::{Lead, Walk};
@@ -34,9 +34,9 @@ pub struct CriticalOpts {
 pub struct CriticalPiece {
     /// The thread that the run waited for.
     pub task: TaskId,
-    /// What it did: [`BlameEnd::Ran`], or the wait.
+    /// Activity: [`BlameEnd::Ran`], or the wait.
     pub state: BlameEnd,
-    /// Its most frequent stack meanwhile; `None` without stack.
+    /// Most frequent stack meanwhile; `None` without stack.
     pub callsite: Option<CallsiteId>,
     /// Begin, ns of the recording's clock.
     pub from_ns: u64,

@@ -10,7 +10,7 @@ pub fn end_words(profile: &Profile, path: &BlamePath) -> Option<String> {
     (path.end != BlameEnd::Ran).then(|| state_words(profile, &path.end))
 }
 
-/// What the last thread of a chain did.
+/// Activity of the last thread of a chain.
 #[must_use]
 pub fn state_words(profile: &Profile, end: &BlameEnd) -> String {
     match end {

@@ -1,8 +1,8 @@
 //! Blame: what the waits of a thread were for.
 //!
 //! Each wait's time is spread over what its waker did between the wait's begin and the wake-up: its running by its
-//! samples, its own waits again over what their wakers did. So the whole is one thread's wall-clock time, and functions of
-//! other threads have the part of it that they held the thread up for.
+//! samples, its own waits again over what their wakers did. So the whole is one thread's wall-clock time, and
+//! functions of other threads have the part of it that they held the thread up for.
 //!
 //! ```text
 //!   main     |■■|··········· cond_wait ···········|■■|
@@ -111,7 +111,7 @@ pub struct BlamePath {
     pub root: TaskId,
     /// The last link of the chain; `None` for the thread's own doing.
     pub link: Option<BlameLinkId>,
-    /// What the last thread of the chain did; `None` without stack.
+    /// Activity of the last thread of the chain; `None` without stack.
     pub callsite: Option<CallsiteId>,
     /// How the chain ends.
     pub end: BlameEnd,
@@ -168,7 +168,8 @@ impl Blame {
 }
 
 /// Computes it for the threads of this name or id. Without one, for the main thread of the recorded program: of the
-/// processes that no recorded thread made, the first one, and of several that came at once the one with most active time.
+/// processes that no recorded thread made, the first one, and of several that came at once the one with most active
+/// time.
 #[must_use]
 pub fn blame(profile: &Profile, thread: Option<&str>) -> Blame {
     let lines = Timelines::of(profile);

@@ -113,7 +113,7 @@ impl Timeline {
 /// All threads of a recording.
 pub(super) struct Timelines<'p> {
     pub profile: &'p Profile,
-    /// What each wait is, idle ones included.
+    /// Kind of each wait, idle ones included.
     pub parts: Vec<Part>,
     pub threads: Vec<Timeline>,
     by_tid: FxHashMap<u32, Vec<usize>>,
@@ -219,8 +219,8 @@ impl<'p> Timelines<'p> {
         self.profile.off_cpu.waits[wait].weight_ns.saturating_sub(timed)
     }
 
-    /// Intervals that show who ended waits like this one: its own, else those of the thread's waits at the same place, no
-    /// more than a few. Each with its weight.
+    /// Intervals that show who ended waits like this one: its own, else those of the thread's waits at the same place,
+    /// no more than a few. Each with its weight.
     pub fn shown_by(&self, thread: usize, wait: usize) -> Vec<TimedWait> {
         const MOST: usize = 32;
         if let Some(timed) = self.timed.get(&wait) {

@@ -24,7 +24,7 @@ const MOST_LINKS: usize = 12;
 struct Window {
     from: u64,
     to: u64,
-    /// What it counts, ns.
+    /// Weight, ns.
     ns: u64,
     /// The thread's stack when it ended the wait.
     woken_from: Option<CallsiteId>,
@@ -84,7 +84,7 @@ impl<'t, 'p> Walk<'t, 'p> {
         &self.leads[wait]
     }
 
-    /// What a wait is.
+    /// Kind of a wait.
     pub fn part(&self, wait: usize) -> Part {
         self.lines.parts[wait]
     }

@@ -85,7 +85,7 @@ impl FunctionCost {
 pub struct FunctionGrowth {
     /// The function as it is now.
     pub function: FunctionCost,
-    /// Its cost per run before; 0 of a new one.
+    /// Cost per run before; 0 of a new one.
     pub before: f64,
 }
 

@@ -1,4 +1,4 @@
-//! What a check found: both sides' costs, the decision, the functions to blame.
+//! Result of a check: both sides' costs, the decision, the functions to blame.
 
 use super::{
     CheckResult, FunctionGrowth, MachineDifference, MachineFacts, RatioInterval, SampledCosts, growths,
@@ -117,7 +117,7 @@ pub enum CheckNote {
 /// One side of a check.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CheckedSide {
-    /// What ran: a command line, or names of recordings.
+    /// Measured subject: a command line, or names of recordings.
     pub name: String,
     /// One a run.
     pub runs: Vec<RunCost>,
@@ -136,7 +136,7 @@ pub enum RunOrder {
     Alternating,
 }
 
-/// What to compare, and how.
+/// Kind of cost to compare, and how.
 #[derive(Clone, Debug)]
 pub struct CheckPlan {
     /// The cost that decides; `None` for the best that both sides have.
@@ -164,7 +164,7 @@ pub struct ComparedCost {
     pub ratio: Option<RatioInterval>,
 }
 
-/// What a check found.
+/// Result of a check.
 #[derive(Clone, Debug)]
 pub struct CheckOutcome {
     /// Before.

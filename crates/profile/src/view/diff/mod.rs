@@ -66,7 +66,7 @@ pub struct Diff {
 /// The rows of one event.
 #[derive(Clone, Debug, Default)]
 pub struct DiffSection {
-    /// Its name.
+    /// Name.
     pub event: String,
     /// Keys of the rows' values.
     pub keys: Vec<SortKey>,

@@ -55,7 +55,7 @@ impl ComparedTree {
         Self { tree, before: before_own }
     }
 
-    /// What ends in `node` in the baseline.
+    /// Baseline's value that ends in `node`.
     #[must_use]
     pub fn own_before(&self, node: NodeId) -> SideSum {
         self.before[node.index()]

@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 /// Functions that call each other in a circle of at most this many are folded.
 const LONGEST_CIRCLE: usize = 4;
 
-/// What a frame's function does, as far as folding asks.
+/// Role of a frame's function, as far as folding asks.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Part {
     /// Before the program's own functions.
@@ -200,7 +200,7 @@ fn part_of(tree: &mut Tree, name: &str, kind: FrameKind) -> Part {
     }
 }
 
-/// What the kernel was asked for, by the function that serves it: `futex`, `page fault`.
+/// Request to the kernel, by the function that serves it: `futex`, `page fault`.
 pub(crate) fn kernel_work(name: &str) -> Option<&str> {
     let call = ["__x64_sys_", "__arm64_sys_", "__se_sys_", "__do_sys_"];
     if let Some(call) = call.iter().find_map(|prefix| name.strip_prefix(prefix)) {

@@ -11,13 +11,13 @@ pub struct FlameCell {
     pub depth: u32,
     /// Sum of the values left of it.
     pub start: u64,
-    /// Its value, all below included.
+    /// Value, all below included.
     pub value: u64,
-    /// Its samples, all below included.
+    /// Samples, all below included.
     pub samples: u64,
 }
 
-/// What is laid out.
+/// Tree to lay out.
 #[derive(Clone, Copy, Debug)]
 pub struct LayoutOpts {
     /// The node drawn over the whole width.
@@ -37,7 +37,7 @@ pub struct Layout {
     pub total: u64,
     /// Number of frames left out as too small, without those they call.
     pub hidden: usize,
-    /// What was left out, by the drawn frame that calls it.
+    /// Frames left out, by the drawn frame that calls them.
     pub small: Vec<Small>,
 }
 
@@ -50,7 +50,7 @@ pub struct Small {
     pub below: u32,
     /// The node.
     pub node: NodeId,
-    /// Its value, all below included.
+    /// Value, all below included.
     pub value: u64,
 }
 
@@ -61,7 +61,7 @@ impl Layout {
         let children = sorted_children(tree);
         let total = totals[opts.root.0 as usize].0;
         let mut layout = Self { cells: Vec::new(), rows: 0, total, hidden: 0, small: Vec::new() };
-        // Of each frame still to be laid out also the drawn frame it is in, if it is left out.
+        // Each frame still to be laid out, with the drawn frame it is in if it is left out.
         let mut open = vec![(opts.root, 0u32, 0u64, None)];
         let mut drawn_at: Vec<usize> = Vec::new();
         while let Some((node, depth, start, inside)) = open.pop() {

@@ -81,7 +81,7 @@ pub struct Node {
     pub samples: u64,
 }
 
-/// What else is known of one node, next to its value.
+/// Further facts about one node, next to its value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord)]
 pub enum NodeNote {
     /// This many threads of one name; at least two.
@@ -99,12 +99,12 @@ pub struct Tree {
     by_path: FxHashMap<(NodeId, NameId), NodeId>,
     details: FxHashMap<NodeId, String>,
     notes: FxHashMap<NodeId, NodeNote>,
-    /// What the values count.
+    /// Unit of the values.
     pub unit: Unit,
     waiting: bool,
 }
 
-/// What a value counts.
+/// Unit of a value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Unit {
     /// Nanoseconds.
@@ -300,7 +300,7 @@ impl Tree {
 mod tests {
     use super::*;
 
-    /// Of collapsed stacks and their counts.
+    /// Tree of collapsed stacks and their counts.
     pub(super) fn tree(stacks: &[(&str, u64)]) -> Tree {
         let mut tree = Tree::new(Unit::Samples);
         for (stack, count) in stacks {

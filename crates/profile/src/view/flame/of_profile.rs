@@ -7,7 +7,7 @@ use crate::table::{CallsiteId, DsoId, DsoKind, FrameId, InlineFrame};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::ops::Range;
 
-/// What of a profile, and how it is named. The marks and ids are those of the collapsers.
+/// Selection and naming of a profile's stacks. The marks and ids are those of the collapsers.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TreeOpts {
     /// Index of the event.
@@ -65,7 +65,7 @@ pub struct TreeBuilder<'a> {
     /// Where the paths come from.
     pub profile: &'a Profile,
     opts: TreeOpts,
-    /// What was put in so far.
+    /// Stacks put in so far.
     pub tree: Tree,
     /// By name: the first file that has a function of this name.
     files: FxHashMap<NameId, DsoId>,
@@ -202,7 +202,7 @@ impl<'a> TreeBuilder<'a> {
         names
     }
 
-    /// Of code with names and no file, as other profilers' files have it.
+    /// Frames of code with names and no file, as other profilers' files have it.
     fn kind_by_source(&self, functions: &[InlineFrame]) -> FrameKind {
         let sources = functions.iter().filter_map(|inline| inline.file);
         let text = |source| self.profile.strings.of(source);

@@ -3,7 +3,7 @@
 use crate::machine::language_runtime::leads_to_program;
 use crate::verdict::{EntryReason, entry_of};
 
-/// What the kernel does, from its functions (leaf first).
+/// Activity of the kernel, from its functions (leaf first).
 pub(super) fn kernel_work(names: &[&str]) -> String {
     let name = match entry_of(names) {
         (EntryReason::Call, Some(call)) => return call_work(&call).to_owned(),
@@ -55,8 +55,8 @@ pub fn is_start_code(name: &str) -> bool {
     EXACT.contains(&base) || base.starts_with("__libc_start")
 }
 
-/// True for start code of programs, threads and runtimes, which nearly every sample has, and for functions of a runtime's
-/// library that lead to a program's.
+/// True for start code of programs, threads and runtimes, which nearly every sample has, and for functions of a
+/// runtime's library that lead to a program's.
 pub(super) fn is_process_wide(name: &str) -> bool {
     const EXACT: &[&str] = &[
         "main",

@@ -42,9 +42,9 @@ pub struct LatencyRow {
     pub size: u64,
     /// Number of requests.
     pub requests: u64,
-    /// Their bytes.
+    /// Bytes.
     pub bytes: u64,
-    /// Their latencies.
+    /// Latencies.
     pub latencies: Latencies,
 }
 

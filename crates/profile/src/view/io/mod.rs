@@ -78,11 +78,11 @@ pub struct Io {
     pub by_op: BTreeMap<Op, Latencies>,
     /// Over time.
     pub time: OverTime,
-    /// Who caused it, most time in the device first.
+    /// Submitters, most time in the device first.
     pub submitters: Vec<Submitter>,
     /// First moment of the recording, ns of its clock.
     pub begin_ns: u64,
-    /// Its length.
+    /// Length.
     pub wall_ns: u64,
 }
 

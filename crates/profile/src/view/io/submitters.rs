@@ -1,4 +1,4 @@
-//! Who caused requests: by process name and path.
+//! Submitters of requests: by process name and path.
 
 use super::Latencies;
 use super::cause::cause;
@@ -14,7 +14,7 @@ use std::cmp::Reverse;
 pub struct Submitter {
     /// Name of its thread.
     pub comm: String,
-    /// Its process.
+    /// Process.
     pub pid: i32,
     /// Operation of the requests.
     pub op: Op,

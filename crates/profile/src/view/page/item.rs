@@ -60,7 +60,7 @@ pub struct PageThread {
     pub pid: i32,
     /// Thread id.
     pub tid: i32,
-    /// Its last name, or the function in which it began ([`crate::view::wall::ThreadRow::short_label`]).
+    /// Last name, or the function in which it began ([`crate::view::wall::ThreadRow::short_label`]).
     pub comm: String,
     /// First and last moment, in ticks since the begin of the page.
     pub life: (u64, u64),
@@ -73,7 +73,7 @@ pub struct PageThread {
 /// A thread that ended waits, in one place.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Waker {
-    /// Its name, or that of an interrupt.
+    /// Name, or that of an interrupt.
     pub name: String,
     /// Innermost function of its stack; the root if its stack is not known.
     pub node: NodeId,

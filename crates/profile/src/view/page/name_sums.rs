@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 /// A function's amounts in all places.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NameSum {
-    /// Its name.
+    /// Name.
     pub name: String,
     /// Where it is innermost.
     pub own: u64,
@@ -19,7 +19,7 @@ pub struct NameSum {
 /// A function's own amounts by state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StateSums {
-    /// Its name.
+    /// Name.
     pub name: String,
     /// In the first and the second state of the page.
     pub own: [u64; 2],

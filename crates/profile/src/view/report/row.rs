@@ -91,7 +91,7 @@ pub enum SortValue {
     Task {
         /// Process or thread id.
         id: i32,
-        /// Its name.
+        /// Name.
         comm: StringId,
     },
     /// A number (CPU, weight, size, cycles).

@@ -24,7 +24,7 @@ use crate::grow::Grow as _;
 /// Name of the state that is left out unless it is asked for.
 const IDLE: &str = "idle";
 
-/// What is looked at.
+/// Data to look at.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
     /// From and to in ticks; `None` for all time.

@@ -26,7 +26,7 @@ impl StackOrder {
         }
     }
 
-    /// Its name.
+    /// Name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -15,7 +15,7 @@ use rustc_hash::FxHashMap;
 pub struct Classified<'p> {
     /// The wait.
     pub wait: &'p Wait,
-    /// Its part of the wall clock.
+    /// Part of the wall clock.
     pub part: Part,
 }
 

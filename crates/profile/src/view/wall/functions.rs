@@ -1,8 +1,8 @@
 //! One row per function: the time it and its callees spent, by state.
 //!
 //! On-CPU samples are scaled, per thread, to the exact running time; a thread that ran without a sample has its
-//! running time in the row `[no sample]`, waits without stack in `[short waits]` and `[no stack]`, what lost records hide
-//! in `[unknown]`.
+//! running time in the row `[no sample]`, waits without stack in `[short waits]` and `[no stack]`, what lost records
+//! hide in `[unknown]`.
 
 use super::{Classes, Part, ThreadRow, Times};
 use crate::grow::Grow as _;
@@ -15,7 +15,7 @@ use std::cmp::Reverse;
 /// One function's time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FunctionRow {
-    /// Its name; in brackets for time without stack.
+    /// Name; in brackets for time without stack.
     pub name: String,
     /// File that contains it; empty without one.
     pub dso: String,

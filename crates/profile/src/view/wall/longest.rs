@@ -11,15 +11,15 @@ use perfdata::off_cpu::flag;
 pub struct LongWait {
     /// Who.
     pub task: TaskId,
-    /// Its part of the wall clock.
+    /// Part of the wall clock.
     pub part: Part,
-    /// Its begin, ns since the recording's first moment.
+    /// Begin, ns since the recording's first moment.
     pub at_ns: u64,
-    /// Its length.
+    /// Length.
     pub length_ns: u64,
     /// Where.
     pub callsite: Option<CallsiteId>,
-    /// What it was for; `None` if that has no name.
+    /// Target of the wait; `None` if that has no name.
     pub target: Option<String>,
     /// Waker's name and thread id, if known.
     pub waker: Option<(String, u32)>,

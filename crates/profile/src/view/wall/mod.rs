@@ -233,7 +233,7 @@ fn exact_queues(wall: &mut Wall, profile: &Profile) {
 pub(crate) struct PlacedWait {
     /// Where.
     pub callsite: CallsiteId,
-    /// Its part of the wall clock.
+    /// Part of the wall clock.
     pub part: Part,
     /// Time it represents, ns.
     pub ns: u64,
@@ -241,9 +241,9 @@ pub(crate) struct PlacedWait {
     pub waits: u64,
     /// For a woken thread that waits for a CPU: its reason for the wait before.
     pub after: Option<WaitReason>,
-    /// What an idle wait is for; `None` for others.
+    /// Kind of work that an idle wait is for; `None` for others.
     pub idle_for: Option<WaitReason>,
-    /// Who ended it, or ran instead.
+    /// Thread that ended it, or ran instead.
     pub other: Option<RelatedThread>,
     /// The first arguments of its system call.
     pub args: [u64; 3],

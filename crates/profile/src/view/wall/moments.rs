@@ -14,7 +14,7 @@ pub struct WallMoment {
     pub task: TaskId,
     /// Where; `None` without stack.
     pub callsite: Option<CallsiteId>,
-    /// Its part of the wall clock.
+    /// Part of the wall clock.
     pub part: Part,
     /// Time that it represents, ns.
     pub ns: u64,
@@ -24,7 +24,7 @@ pub struct WallMoment {
     pub length_ns: u64,
     /// Number of waits or samples that it represents.
     pub count: u64,
-    /// Who ended the wait (its name), and from where.
+    /// Waker (its name), and from where it woke.
     pub waker: Option<(String, Option<CallsiteId>)>,
 }
 

@@ -1,4 +1,4 @@
-//! What a wait was for: a file, a socket with its peer, a pipe with its other end, a child.
+//! Target of a wait: a file, a socket with its peer, a pipe with its other end, a child.
 
 use super::{Part, other_name};
 use crate::off_cpu::{SyscallNumbering, Wait, WaitReason};
@@ -10,7 +10,7 @@ use std::borrow::Cow;
 /// Text of [`NamedTarget::Closed`].
 pub(crate) const CLOSED: &str = "something that was closed before it was looked at";
 
-/// What a wait was for.
+/// Target of a wait.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NamedTarget<'p> {
     /// This.
@@ -22,8 +22,8 @@ pub enum NamedTarget<'p> {
 }
 
 impl<'p> NamedTarget<'p> {
-    /// Of a wait that is this part of the wall clock; `None` if it was for no descriptor and no child, or no descriptor of
-    /// the recording has a name.
+    /// Target of a wait that is this part of the wall clock; `None` if it was for no descriptor and no child, or no
+    /// descriptor of the recording has a name.
     #[must_use]
     pub fn of(profile: &'p Profile, wait: &Wait, part: Part) -> Option<Self> {
         if !matches!(part, Part::Blocked(_) | Part::Idle) {
@@ -92,7 +92,7 @@ pub(crate) fn waits_for(wait: &Wait, part: Part, wanted: WaitReason) -> bool {
     }
 }
 
-/// What follows the kind in the name of a set of descriptors; `None` for other names.
+/// Text after the kind in the name of a set of descriptors; `None` for other names.
 pub(crate) fn members_in(name: &str) -> Option<&str> {
     ["epoll of ", "poll of ", "select of "].iter().find_map(|kind| name.strip_prefix(kind))
 }

@@ -12,15 +12,15 @@ pub struct WallPath {
     pub task: TaskId,
     /// Where; `None` without stack.
     pub callsite: Option<CallsiteId>,
-    /// Its part of the wall clock.
+    /// Part of the wall clock.
     pub part: Part,
     /// How long, ns.
     pub ns: u64,
     /// The sum of short waits that were not recorded one by one.
     pub is_rest: bool,
-    /// Who ended the wait (its name), and from where.
+    /// Waker (its name), and from where it woke.
     pub waker: Option<(String, Option<CallsiteId>)>,
-    /// What the wait was for; `None` if that has no name.
+    /// Target of the wait; `None` if that has no name.
     pub target: Option<String>,
 }
 

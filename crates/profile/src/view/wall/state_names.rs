@@ -2,7 +2,7 @@
 
 use super::{Part, WallPath};
 
-/// What a part is called.
+/// Name of a part.
 #[must_use]
 pub fn part_name(part: Part) -> &'static str {
     match part {

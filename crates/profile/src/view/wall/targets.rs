@@ -11,11 +11,11 @@ use std::cmp::Reverse;
 /// All waits of threads of one name for one thing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WaitTarget {
-    /// Their part of the wall clock.
+    /// Part of the wall clock.
     pub part: Part,
     /// Name of the threads that waited.
     pub thread: String,
-    /// What they waited for: [`NamedTarget::text`].
+    /// Target of the waits: [`NamedTarget::text`].
     pub name: String,
     /// False for what has no name but its kind, or was gone.
     pub has_name: bool,

@@ -14,7 +14,7 @@ pub struct ThreadRow {
     pub pid: i32,
     /// Thread id.
     pub tid: i32,
-    /// Its last name.
+    /// Last name.
     pub comm: String,
     /// The title that its process gave itself, of the first thread.
     pub title: Option<String>,
@@ -28,7 +28,7 @@ pub struct ThreadRow {
     pub switches: u64,
     /// Part of its idle time in the state of a CPU's idle kernel thread, ns.
     pub kernel_idle_ns: u64,
-    /// Its first moment, ns of the recording's clock.
+    /// First moment, ns of the recording's clock.
     pub start_ns: u64,
     /// The tasks (thread under a name) of this row.
     pub tasks: Vec<TaskId>,

@@ -10,7 +10,7 @@ use std::cmp::Reverse;
 /// All waits with one stack and one reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WaitPlace {
-    /// Their part of the wall clock.
+    /// Part of the wall clock.
     pub part: Part,
     /// The stack.
     pub callsite: CallsiteId,

@@ -1,4 +1,4 @@
-//! Who ended a wait: a thread, or an interrupt that hit one by chance.
+//! End of a wait: by a thread, or by an interrupt that hit one by chance.
 
 use super::{is_kernel, name_of};
 use crate::off_cpu::RelatedThread;
@@ -19,8 +19,8 @@ pub(crate) fn other_name(profile: &Profile, other: RelatedThread) -> String {
     }
 }
 
-/// Frames of the code that caused a wake-up, leaf first: those of the waker `name` at `callsite`. Empty for an interrupt,
-/// because the thread that it hit isn't the cause, and without a stack.
+/// Frames of the code that caused a wake-up, leaf first: those of the waker `name` at `callsite`. Empty for an
+/// interrupt, because the thread that it hit isn't the cause, and without a stack.
 #[must_use]
 pub fn causing_frames(profile: &Profile, name: &str, callsite: Option<CallsiteId>) -> Vec<FrameId> {
     let callsite = callsite.filter(|_| !name.starts_with("irq"));

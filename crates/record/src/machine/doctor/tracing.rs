@@ -1,4 +1,4 @@
-//! What of tracing works: tracepoints, time off the CPU, probes, Processor Trace, traced calls.
+//! State of tracing: tracepoints, time off the CPU, probes, Processor Trace, traced calls.
 
 use std::io;
 use std::path::Path;

@@ -23,7 +23,7 @@ use sets::{SetCalls, UserStack, WaitingCall};
 
 /// More descriptors than these stay without name: a program that opens files all the time has no end of them.
 const MOST_NAMES: usize = 20_000;
-/// Of so many the other ends are looked for.
+/// Most descriptors whose other ends are looked for.
 const MOST_MEMBERS_FOLLOWED: usize = 8;
 /// The set at one place isn't looked at more often.
 const SETS_EVERY_NS: u64 = 10_000_000;

@@ -2,10 +2,10 @@
 
 use crate::machine::proc;
 
-/// Of a set's descriptors so many are looked at.
+/// Most descriptors of a set that are looked at.
 pub(super) const MOST_MEMBERS: usize = 64;
 
-/// What a link in `/proc/PID/fd` shows, and for epoll the descriptors it is for. Of a call of `poll` or `select` the
+/// Content of a link in `/proc/PID/fd`, and for epoll the descriptors it is for. For a call of `poll` or `select` the
 /// link is its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct OpenFile {
@@ -22,7 +22,7 @@ pub(super) struct Members {
     pub links: Vec<String>,
 }
 
-/// What a descriptor refers to now; `None` if it is closed or the process may not be looked at.
+/// Target of a descriptor now; `None` if it is closed or the process may not be looked at.
 pub(super) fn open_file(pid: u32, number: u32) -> Option<OpenFile> {
     let link = proc::descriptor_link(pid, number)?;
     let members = (link == "anon_inode:[eventpoll]").then(|| epoll_members(pid, number));

@@ -1,4 +1,4 @@
-//! Who is at the other end of sockets and pipes: a look at all processes, by a thread of its own.
+//! Other ends of sockets and pipes: a look at all processes, by a thread of its own.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt as _;
@@ -46,14 +46,14 @@ struct Asked {
     is_over: bool,
 }
 
-/// What the looks have found.
+/// Results of the looks.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     inet: FxHashMap<u64, InetSocket>,
     listening: FxHashSet<u16>,
     unix_paths: FxHashMap<u64, String>,
     peers: FxHashMap<u64, u64>,
-    /// Who has a socket or pipe open, by its number.
+    /// Processes that have a socket or pipe open, by its number.
     owners: FxHashMap<u64, BTreeMap<u32, Owner>>,
 }
 
@@ -83,7 +83,7 @@ impl OtherEnds {
         }
     }
 
-    /// What was found, after a last look at what is new.
+    /// Results, after a last look at new descriptors.
     pub(super) fn finish(self) -> Found {
         self.shared.asked.lock().unwrap_or_else(PoisonError::into_inner).is_over = true;
         self.shared.changed.notify_one();
@@ -201,7 +201,7 @@ impl Found {
         is_listening || owners.is_some_and(|owners| owners.keys().any(|owner| *owner != pid))
     }
 
-    /// What the descriptor with this link of process `pid` is.
+    /// Description of the descriptor with this link of process `pid`.
     pub(super) fn name(&self, pid: u32, link: &str) -> String {
         match inode_of(link) {
             Some(inode) if link.starts_with("socket:") => self.socket(pid, inode),

@@ -25,7 +25,7 @@ pub(super) struct UserStack<'a> {
 pub(super) struct WaitingCall<'a> {
     pub pid: u32,
     pub syscall: Option<u32>,
-    /// Its first ones; of a sum only the first one is known.
+    /// First ones; of a sum only the first one is known.
     pub args: [u64; 3],
     pub since_ns: u64,
     pub stack: UserStack<'a>,
@@ -62,7 +62,7 @@ impl SetCalls {
         self.0.iter().map(|(nr, _)| *nr).collect()
     }
 
-    /// What a call waits for; `None` if its memory can't be read, or doesn't look like a set.
+    /// Descriptors that a call waits for; `None` if its memory can't be read, or doesn't look like a set.
     pub(super) fn set_of(&self, syscall: u32, call: &WaitingCall<'_>) -> Option<OpenFile> {
         let (_, form) = self.0.iter().find(|(nr, _)| *nr == syscall)?;
         let (numbers, kind) = match form {
@@ -100,7 +100,7 @@ fn pollfds(bytes: &[u8]) -> Option<Vec<u32>> {
     Some(numbers)
 }
 
-/// Of the read and the write set; a wait for exceptions alone isn't known.
+/// Members of the read and the write set; a wait for exceptions alone isn't known.
 fn selected(call: &WaitingCall<'_>) -> Option<Vec<u32>> {
     let [count, reads, writes] = call.args;
     if count == 0 || count > 1024 {

@@ -7,11 +7,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 pub struct InetSocket {
     /// Its own address.
     pub local: SocketAddr,
-    /// Its peer's; port 0 where it has none.
+    /// Peer's; port 0 where it has none.
     pub remote: SocketAddr,
     /// It waits for connections.
     pub is_listening: bool,
-    /// Its number, as the links in `/proc/PID/fd` show it; 0 once its process has closed it.
+    /// Number, as the links in `/proc/PID/fd` show it; 0 once its process has closed it.
     pub inode: u64,
 }
 

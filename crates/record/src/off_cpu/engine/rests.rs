@@ -8,7 +8,7 @@ pub(super) struct LifeEnd {
     tid: u32,
     life: u32,
     time_ns: u64,
-    /// Its last stack still exists.
+    /// Last stack still exists.
     has_stack: bool,
 }
 

@@ -12,7 +12,7 @@ use crate::open::spans::{SpanFunction, SpanSide, registers};
 /// An instruction with a probe.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProbedPlace {
-    /// Its file.
+    /// File.
     pub path: PathBuf,
     /// Offset in the file.
     pub offset: u64,

@@ -20,7 +20,7 @@ pub use watch::{EndedSpan, SpanHit, SpanWatch};
 /// A function whose calls are recorded.
 #[derive(Debug, Clone)]
 pub struct SpanFunction {
-    /// Its name, as the user gave it.
+    /// Name, as the user gave it.
     pub name: String,
     /// The file it is in.
     pub path: PathBuf,
@@ -40,7 +40,7 @@ pub enum SpanSide {
 }
 
 impl SpanFunction {
-    /// Of a function in this file. Where the kernel has no probes, opening them reports it.
+    /// Span of a function in this file. Where the kernel has no probes, opening them reports it.
     #[must_use]
     pub fn new(name: String, path: PathBuf, function: ProbedFunction) -> Self {
         let event_type = crate::calls::uprobe_type().unwrap_or(u32::MAX);

@@ -4,7 +4,7 @@ use super::EndedSpan;
 
 /// Text that is no trigger.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is no trigger: want 'span FUNC > 50ms'")]
+#[error("'{0}' is not a trigger: want 'span FUNC > 50ms'")]
 pub struct TriggerError(String);
 
 /// A limit for the calls of a function.

@@ -89,7 +89,7 @@ impl Shared {
     /// `None` where that is not known.
     #[must_use]
     pub fn recorded_ns(&self, whom: &Whom, ended_ns: u64) -> Option<u64> {
-        // Of others, what ran before the command began and after it ended counts, too.
+        // For other threads, time before the command began and after it ended counts, too.
         let ran_ns = if *whom == Whom::Command { self.command_ran_ns() } else { None };
         let started_ns = self.started_ns.load(Ordering::Acquire);
         ran_ns.or_else(|| ended_ns.checked_sub(started_ns).filter(|_| started_ns != 0))

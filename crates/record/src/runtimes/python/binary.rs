@@ -39,7 +39,7 @@ pub struct Interpreter {
     pub eval: Vec<(u64, u64)>,
 }
 
-/// What was found in a process.
+/// Python binary found in a process.
 #[derive(Debug)]
 pub enum FoundPython {
     /// An interpreter that can be read.

@@ -22,13 +22,13 @@ pub type Memory<'m> = dyn Fn(u64, &mut [u8]) -> bool + 'm;
 /// A function, method, module or comprehension.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CodeObject {
-    /// Its name, qualified by its class since 3.11.
+    /// Name, qualified by its class since 3.11.
     pub name: String,
-    /// Its source file as it was compiled.
+    /// Source file as it was compiled.
     pub file: String,
     /// The line it begins at.
     pub first_line: u32,
-    /// Its lines.
+    /// Lines.
     pub table: Vec<u8>,
     /// Format of the table.
     pub format: LineTable,
@@ -47,7 +47,8 @@ impl CodeObject {
     }
 }
 
-/// Identifies the code object at `address`: it differs if another one has replaced it. `None` if there is no code object.
+/// Identifies the code object at `address`: it differs if another one has replaced it. `None` if there is no code
+/// object.
 #[must_use]
 pub fn read_print(memory: &Memory<'_>, offsets: &Offsets, address: u64, code_type: u64) -> Option<CodePrint> {
     let mut bytes = [0; CODE_BYTES];

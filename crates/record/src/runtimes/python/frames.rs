@@ -18,7 +18,7 @@ const TRUSTED_NS: u64 = 200_000_000;
 /// A process with an interpreter.
 #[derive(Debug)]
 pub struct PythonProcess {
-    /// What runs in it.
+    /// Code that runs in it.
     pub interpreter: Interpreter,
     /// The address space that was found to have it; 0 if that is not known.
     pub mm: u64,

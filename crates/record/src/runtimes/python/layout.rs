@@ -76,7 +76,7 @@ pub enum RingRecord {
         when: CopiedAt,
         /// CLOCK_MONOTONIC, ns.
         time_ns: u64,
-        /// Its process.
+        /// Process.
         pid: u32,
         /// The thread.
         tid: u32,
@@ -100,7 +100,7 @@ pub enum RingRecord {
     Unknown {
         /// The process.
         pid: u32,
-        /// Its address space.
+        /// Address space.
         mm: u64,
     },
 }

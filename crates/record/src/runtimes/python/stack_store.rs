@@ -1,4 +1,4 @@
-//! What was copied of threads until the unwinding thread, which comes later, asks for it by thread and time.
+//! Copies of threads' frames until the unwinding thread, which comes later, asks for them by thread and time.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

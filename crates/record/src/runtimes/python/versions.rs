@@ -26,7 +26,7 @@ pub enum FrameKind {
 pub struct Offsets {
     /// The version they are of.
     pub version: PythonVersion,
-    /// Of frames.
+    /// Offsets of frames.
     pub kind: FrameKind,
     /// In `_PyRuntimeState`: the pointer to the first interpreter.
     pub interpreters: u32,
@@ -140,7 +140,7 @@ const SHIM: Offsets = Offsets {
 };
 
 impl Offsets {
-    /// Of this version; `None` if it isn't known.
+    /// Offsets of this version; `None` if it isn't known.
     #[must_use]
     pub fn of(version: PythonVersion) -> Option<Self> {
         Some(match version {

@@ -49,7 +49,7 @@ pub struct StateReader<'p> {
 }
 
 impl<'p> StateReader<'p> {
-    /// Of the process that `memory` is of.
+    /// State of the process that `memory` is of.
     #[must_use]
     pub fn new(memory: &'p File, interpreter: &Interpreter) -> Self {
         Self { memory, layout: layout_of(&interpreter.offsets, interpreter.runtime) }

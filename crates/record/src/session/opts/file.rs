@@ -51,8 +51,8 @@ impl Default for FileOpts {
 }
 
 impl FileOpts {
-    /// Makes it a flight recorder: each of these triggers completes a file, of the last ten seconds unless a window is set;
-    /// the newest ten are kept, or `most_files`.
+    /// Makes it a flight recorder: each of these triggers completes a file, of the last ten seconds unless a window is
+    /// set; the newest ten are kept, or `most_files`.
     pub fn fire_at(&mut self, triggers: &[SpanTrigger], most_files: Option<usize>) {
         const MOST_FILES: usize = 10;
         const WINDOW: Duration = Duration::from_secs(10);
@@ -62,7 +62,7 @@ impl FileOpts {
     }
 }
 
-/// What `--overwrite` keeps.
+/// Amount that `--overwrite` keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeptWindow(
     /// Only what came in this last time; `None`: as much as there is room for.

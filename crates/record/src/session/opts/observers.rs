@@ -1,8 +1,8 @@
-//! Who is informed while a recording goes on.
+//! Observers of a recording while it goes on.
 
 use std::sync::mpsc::Sender;
 
-/// Who is informed while a recording goes on.
+/// Observers of a recording while it goes on.
 #[derive(Debug, Clone)]
 pub struct Observers {
     /// Also hands samples on while recording.
@@ -42,9 +42,9 @@ pub enum Watched {
     },
     /// A process or thread was born.
     Fork {
-        /// Its process.
+        /// Process.
         pid: u32,
-        /// Its parent's.
+        /// Parent's.
         ppid: u32,
     },
 }

@@ -348,7 +348,7 @@ impl Roots {
     }
 }
 
-/// Who and when of a record.
+/// Thread and time of a record.
 #[derive(Debug, Clone, Copy)]
 struct SlotEvent {
     kind: u64,

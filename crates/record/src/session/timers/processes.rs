@@ -1,4 +1,4 @@
-//! What each process has mapped, as far as the recording has it.
+//! Mappings of each process, as far as the recording has them.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 

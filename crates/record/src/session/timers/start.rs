@@ -44,7 +44,7 @@ pub fn event_id(opened: usize) -> u64 {
     0x7461_6c6c_7a00_0000 + opened as u64
 }
 
-/// What timers need, if the kernel denies events and timers can replace those of `opts`; `None` where they are not
+/// Inputs for timers, if the kernel denies events and timers can replace those of `opts`; `None` where they are not
 /// needed, can't, or can't be prepared: then the error of opening the events has the reason.
 #[must_use]
 pub fn prepare(opts: &RecordOpts) -> Option<Preparation> {
@@ -159,7 +159,7 @@ const LIBRARY: &str = "libtally_timers.so";
 const SLOTS: &str = "slots";
 
 impl Preparation {
-    /// What the program's environment is to have.
+    /// Environment of the program.
     #[must_use]
     pub fn variables(&self) -> Vec<(&'static str, OsString)> {
         let Some((_, folder)) = &self.preloaded else { return Vec::new() };

@@ -199,7 +199,7 @@ pub fn link_event(program: BorrowedFd<'_>, event: &Counter, cookie: u64) -> io::
 /// Which end of a function a probe reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProbeSide {
-    /// Its first instruction; or any other instruction, where one is probed.
+    /// First instruction; or any other instruction, where one is probed.
     Entry,
     /// The return to its caller.
     Return,

@@ -133,7 +133,7 @@ mod tests {
         (code, at as u64)
     }
 
-    /// What the stub that is jumped to (or called) from the code's start hands over in r11.
+    /// Value in r11 that the stub, jumped to (or called) from the code's start, hands over.
     fn handed_over(code: &[u8; 64], at: u64) -> u64 {
         let signed = |bytes: &[u8]| i64::from(i32::from_le_bytes(bytes.try_into().expect("four bytes")));
         let stub = (at as i64 + 5 + signed(&code[1..5])) as u64;

@@ -60,7 +60,7 @@ impl TestThread {
         self.state.unwritten = Box::leak(vec![[0u64; 2]; FRAMES].into_boxed_slice()).as_mut_ptr();
     }
 
-    /// Its state at a time.
+    /// State at a time.
     pub fn at(&mut self, ticks: u64) -> &mut ThreadState {
         set_ticks(ticks);
         self.state

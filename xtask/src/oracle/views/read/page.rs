@@ -51,7 +51,7 @@ pub fn pages(html: &str) -> Result<Vec<Page>> {
     Ok(pages)
 }
 
-/// What the page has in words: findings, locks, notes.
+/// Words of the page: findings, locks, notes.
 pub fn about(html: &str) -> Result<Value> {
     Ok(serde_json::from_str(element(html, "id=\"about\">")?)?)
 }

@@ -10,7 +10,7 @@ pub struct CauseArgs {
     /// (the main thread's, or of --thread; record with --off-cpu)
     #[arg(long, conflicts_with_all = ["wall", "html", "tui"])]
     pub blame: bool,
-    /// What the run waited for at each moment, backwards from the main thread's end
+    /// Show the causes of the run's waits at each moment, backwards from the main thread's end
     ///
     /// (or the end of --thread), and how much shorter it could be at most without each function
     #[arg(long, conflicts_with_all = ["wall", "blame", "html", "tui"])]

@@ -32,7 +32,7 @@ pub struct SelectionArgs {
     /// Only this time: FROM,TO in seconds, either may be empty; or parts: 10%-20%, 10%/2
     #[arg(long, value_name = "FROM,TO")]
     pub time: Option<String>,
-    /// What percentages refer to when samples are filtered: absolute (all) or relative (those shown)
+    /// Base of percentages when samples are filtered: absolute (all) or relative (those shown)
     #[arg(long, value_name = "absolute|relative")]
     pub percentage: Option<String>,
     /// Only CPUs of this socket

@@ -21,7 +21,7 @@ pub struct StackArgs {
     /// Look at this many frames of a chain
     #[arg(long, value_name = "N")]
     pub max_stack: Option<usize>,
-    /// What counts as parent for the sort key `parent` (regular expression)
+    /// Functions that count as parent for the sort key `parent` (regular expression)
     #[arg(short = 'p', long, value_name = "REGEX")]
     pub parent: Option<String>,
     /// With the sort key `parent`: leave out samples without one

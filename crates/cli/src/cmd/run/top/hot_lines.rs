@@ -17,7 +17,7 @@ pub(super) struct HotLines<'p> {
 }
 
 impl<'p> HotLines<'p> {
-    /// Of the samples of `event`.
+    /// Hot lines in the samples of `event`.
     pub(super) fn of(profile: &'p Profile, event: usize) -> Self {
         let mut lines: FxHashMap<Function<'p>, BTreeMap<(StringId, u32), u64>> = FxHashMap::default();
         for (key, sums) in profile.cells().iter().filter(|(key, _)| key.event as usize == event) {

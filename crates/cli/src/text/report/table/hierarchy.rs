@@ -94,7 +94,7 @@ impl Table<'_> {
         self.columns.iter().filter(|column| matches!(column.field, ReportField::Key(_)))
     }
 
-    /// What is between the numbers of the outermost level and its key.
+    /// Text between the numbers of the outermost level and its key.
     fn indent(&self) -> usize {
         match self.opts.separator {
             Some(_) => 0,

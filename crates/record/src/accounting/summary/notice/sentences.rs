@@ -134,7 +134,7 @@ impl std::fmt::Display for Notice {
             Self::SwitchesCost(thousandths, per_second) => write!(
                 f,
                 "off the CPU (tier B): {per_second} switches a second, each of them a record, took tally itself {:.1} % of a \
-                 CPU; no longer period would spare it, BPF (tier A) does",
+                 CPU; a longer period does not lower that, BPF (tier A) does",
                 *thousandths as f64 / 10.0
             ),
             Self::CpusWent(cpus) => {
@@ -148,14 +148,14 @@ impl std::fmt::Display for Notice {
                 write!(
                     f,
                     "CPU {} went offline and came back: its events were opened again; what began there in the twentieth \
-                     of a second before is not told",
+                     of a second before is missing",
                     listed(cpus)
                 )
             }
             Self::Suspended(ns) => write!(
                 f,
-                "the machine was suspended for {:.1} s meanwhile: that time is in no thread's clock, for \
-                 CLOCK_MONOTONIC stops meanwhile",
+                "the machine was suspended for {:.1} s meanwhile: no thread's times contain that, because \
+                 CLOCK_MONOTONIC stops during suspend",
                 *ns as f64 / 1e9
             ),
             Self::CpusNew(cpus) => {

@@ -43,13 +43,13 @@ pub(super) struct ThreadClock {
     pub(super) total_ns: [u64; KIND_COUNT],
 }
 
-/// Time in the run queue, by how the thread got there: it was woken, or another was given its CPU. The kernel sums up the
-/// time, and counts both ways apart: each gets its part by number.
+/// Time in the run queue, by how the thread got there: it was woken, or another was given its CPU. The kernel sums up
+/// the time, and counts both ways apart: each gets its part by number.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct QueueSplit {
     /// Queue time that is divided, ns.
     done_ns: u64,
-    /// Its part after preemptions, ns.
+    /// Part after preemptions, ns.
     pub(super) preempted_ns: u64,
     runs: u64,
     preemptions: u64,
@@ -59,8 +59,8 @@ impl QueueSplit {
     /// Less queue time isn't divided yet: counts cost more to read than sums.
     const LEAST_NS: u64 = 1_000_000;
 
-    /// Divides the queue time since the last time, for a thread that had `runs` in all and has `preemptions` now; `None`
-    /// if that can't be read: then as before.
+    /// Divides the queue time since the last time, for a thread that had `runs` in all and has `preemptions` now;
+    /// `None` if that can't be read: then as before.
     pub(super) fn divide(&mut self, queue_ns: u64, runs: u64, preemptions: impl Fn() -> Option<u64>) {
         let new_ns = queue_ns.saturating_sub(self.done_ns);
         if new_ns < Self::LEAST_NS {
@@ -229,7 +229,7 @@ impl ThreadClock {
         total_ns[OffCpuRecordKind::Sleep as usize] += left;
         carry_ns[OffCpuRecordKind::Sleep as usize] = left;
         total_ns[OffCpuRecordKind::On as usize] = on.saturating_sub(surplus);
-        // What is in waits already stays there.
+        // Time that is in waits already stays there.
         let preempted = self.split.preempted_ns.min(queue.saturating_sub(self.given_queue_ns));
         let woken = queue - preempted;
         total_ns[OffCpuRecordKind::Runnable as usize] = woken;
