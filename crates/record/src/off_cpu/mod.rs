@@ -58,6 +58,9 @@ const PRESSED_INTERVAL: Duration = Duration::from_millis(4);
 /// Waits shorter than this aren't looked at where tracepoints have most stacks.
 const LONG_WAIT: Duration = Duration::from_millis(50);
 
+/// Sizes of the copies of user stacks, bytes: the usual one, and that of processes whose stacks were cut.
+pub const COPY_BYTES: [u32; 2] = [8192, layout::STACK_MAX_BYTES as u32];
+
 /// Feedback from the unwinding thread to the source.
 #[derive(Debug, Default)]
 pub struct Feedback {
@@ -160,10 +163,11 @@ impl OffCpu {
         let cut =
             std::mem::take(&mut *feedback.cut_processes.lock().expect("invariant: no panic while held"));
         for pid in cut {
-            let bytes = self.grown.entry(pid).or_insert(8192);
-            if (*bytes as usize) < layout::STACK_MAX_BYTES {
-                *bytes = layout::STACK_MAX_BYTES as u32;
-                engine.want_stack(pid, *bytes);
+            let [usual, largest] = COPY_BYTES;
+            let bytes = self.grown.entry(pid).or_insert(usual);
+            if *bytes < largest {
+                *bytes = largest;
+                engine.want_stack(pid, largest);
             }
         }
         self.spent_ns += thread_cpu_ns().saturating_sub(before_ns);
@@ -252,7 +256,7 @@ impl Default for OffCpuOpts {
     fn default() -> Self {
         Self {
             period_ns: 1_000_000,
-            stack_bytes: 8192,
+            stack_bytes: COPY_BYTES[0],
             slots: 512,
             sites: 32_768,
             ring_bytes: 8 << 20,

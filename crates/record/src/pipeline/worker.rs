@@ -22,7 +22,7 @@ use crate::accounting::account::{Account, SwitchKind};
 use crate::files::output::RecordingSink;
 use crate::machine::pid_filter::Followed;
 use crate::machine::processes::Processes;
-use crate::off_cpu::{Switches, Tracepoints};
+use crate::off_cpu::{self, Switches, Tracepoints};
 use crate::open::plan::Plan;
 use crate::pipeline::order::RecordOrder;
 use crate::pipeline::ring_reader::Layouts;
@@ -110,11 +110,12 @@ impl Worker {
         shared: Shared,
         header: HeaderOpts,
     ) -> Self {
+        let copy_sizes: Vec<u32> = plan.steps.iter().chain(&off_cpu::COPY_BYTES).copied().collect();
         let state = WorkerState {
             events: WorkerEvents::new(plan, layouts),
             followed: None,
             processes: Processes::default(),
-            stacks: LiveUnwinder::new(&plan.steps),
+            stacks: LiveUnwinder::new(&copy_sizes),
             ladder: SnapshotLadder::new(plan.steps.len()),
             waits: WaitsInProgress::default(),
             spans: SpanEdges::new(plan, &header.opts),
