@@ -10,9 +10,12 @@ fn root() -> &'static Path {
 
 /// Output of the program about a recording.
 fn printed(recording: &str, args: &[&str]) -> Value {
-    let file = root().join(recording);
-    let output = Command::new(env!("CARGO_BIN_EXE_tally")).args(args).arg("-i").arg(file).output();
-    let output = output.expect("tally runs");
+    let mut tally = Command::new(env!("CARGO_BIN_EXE_tally"));
+    tally.args(args).current_dir(root());
+    if args[0] != "diff" {
+        tally.args(["-i", recording]);
+    }
+    let output = tally.output().expect("tally runs");
     assert!(output.status.success(), "{args:?} of {recording}: {}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
@@ -133,6 +136,71 @@ fn locks_fit_their_schema() {
 fn rows_of_a_report_fit_their_schema() {
     for recording in WALLS {
         check(recording, "report", &["report", "--json", "--sort", "comm,tid,dso,symbol,srcline"]);
+    }
+}
+
+fn sum(rows: &Value, path: &str) -> u64 {
+    rows.as_array().expect("rows").iter().filter_map(|row| row.pointer(path)?.as_u64()).sum()
+}
+
+#[test]
+fn stacks_of_a_flame_graph_fit_their_schema_and_add_up_to_the_whole() {
+    for recording in WALLS {
+        for kind in ["--all", "--wall", "--off-cpu"] {
+            let value = check(recording, "flame", &["flame", "--json", kind, "--max-lines", "3"]);
+            let shown = sum(&value["stacks"], "/value");
+            let left_out = value["left_out"].as_u64().expect("a sum");
+            assert!(value["total"] == shown + left_out && shown > 0, "{kind} of {recording}: {value}");
+        }
+    }
+}
+
+#[test]
+fn a_diff_fits_its_schema_and_a_recording_equals_itself() {
+    for file in WALLS {
+        for paths in [&[][..], &["--paths"]] {
+            let value = check(file, "diff", &[&["diff", "--json"][..], paths, &[file, file]].concat());
+            let section = &value["sections"][0];
+            assert_eq!(section["marked"], 0, "{file}");
+            let rows = [&section["rows"], &section["paths"]].map(|rows| rows.as_array().expect("rows"));
+            assert!(rows.iter().any(|rows| !rows.is_empty()), "{file}");
+            rows.iter().copied().flatten().for_each(|row| {
+                assert!(row["own"]["delta"] == 0.0 && row["baseline"] == row["current"], "{file}: {row}");
+            });
+        }
+    }
+}
+
+#[test]
+fn annotated_functions_fit_their_schema_and_their_lines_add_up() {
+    let recordings = [&WALLS[..], &["tests/golden/annotate/counter.data"]].concat();
+    for recording in recordings {
+        let value = check(recording, "annotate", &["annotate", "--json"]);
+        let functions = value["functions"].as_array().expect("functions");
+        assert!(!functions.is_empty(), "{recording}");
+        for function in functions {
+            let whole = function.pointer("/totals/0/period").and_then(Value::as_u64);
+            assert_eq!(Some(sum(&function["lines"], "/self/0/period")), whole, "{recording}: {function}");
+        }
+    }
+}
+
+#[test]
+fn causes_and_the_critical_path_fit_their_schemas_and_add_up() {
+    for recording in WALLS {
+        let value = check(recording, "blame", &["report", "--blame", "--json"]);
+        assert_eq!(value["total_ns"], sum(&value["causes"], "/ns"), "{recording}");
+        let value = check(recording, "critical-path", &["report", "--critical-path", "--json"]);
+        assert_eq!(value["total_ns"], sum(&value["parts"], "/ns"), "{recording}");
+        let lengths = sum(&value["pieces"], "/to_ns") - sum(&value["pieces"], "/from_ns");
+        assert_eq!(value["total_ns"], lengths, "{recording}");
+    }
+}
+
+#[test]
+fn findings_fit_their_schema() {
+    for recording in WALLS {
+        check(recording, "why", &["why", "--json"]);
     }
 }
 

@@ -18,5 +18,6 @@ pub mod fuzz;
 pub mod import;
 pub mod mcp;
 pub mod page;
+pub mod perf_header;
 pub mod rows;
 pub mod svg;

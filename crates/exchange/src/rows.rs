@@ -4,9 +4,13 @@
 // Layout: docs/formats/json.md.
 
 mod blame;
+mod diff;
+mod flame;
 mod wall;
 
 pub use blame::{blame, critical_path};
+pub use diff::diff;
+pub use flame::flame;
 pub use wall::{locks, wall};
 
 use profile::profile::{Profile, Sums};

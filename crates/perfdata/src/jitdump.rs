@@ -42,7 +42,7 @@ pub struct JitDump<'a> {
 pub struct JitEvent<'a> {
     /// When; in ns, or in ticks if [`JitDump::is_tsc`].
     pub time: u64,
-    /// What.
+    /// Kind and content.
     pub kind: JitKind<'a>,
 }
 

@@ -123,7 +123,7 @@ impl Profile {
         })
     }
 
-    /// Who.
+    /// The thread.
     #[must_use]
     pub fn task(&self, id: TaskId) -> &Task {
         &self.tasks[id.index()]

@@ -1,6 +1,7 @@
 //! `tally annotate`: functions as source and machine code, each line with its share of the samples.
 
 mod flags;
+mod json;
 
 pub use flags::Args;
 
@@ -89,6 +90,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     {
         return Ok(code);
     }
+    if args.json {
+        return json::print(&recording, &functions, &listing_opts, &args).map(|()| ExitCode::SUCCESS);
+    }
     pager::start();
     print(&recording, &functions, &listing_opts, &args)?;
     Ok(ExitCode::SUCCESS)
@@ -96,7 +100,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 
 /// On a terminal the hottest function is browsed, unless the flags are of the text.
 fn browses(args: &Args) -> bool {
-    let is_text = args.stdio || args.all || args.print_line || args.asm_raw || args.quiet;
+    let is_text = args.stdio || args.json || args.all || args.print_line || args.asm_raw || args.quiet;
     let has_units = args.show_nr_samples || args.show_total_period || args.percent_type != LOCAL_PERIOD;
     !is_text && !has_units && tui::is_usable()
 }

@@ -9,6 +9,7 @@ use crate::reading::damage;
 use crate::terminal::out;
 use crate::text::diff::{self as text, Compute, DiffText};
 use anyhow::{Context, bail};
+use exchange::{foreign::json_lines, rows};
 use profile::view::diff::{Diff, Norm, diff};
 pub(crate) use sides::sides;
 use sides::{load_all, names_of, options};
@@ -38,6 +39,7 @@ Examples:
   tally diff --per probe:request a.data b.data  cost of one request
   tally diff --fail-above 5% a1,a2,a3 : b1,b2,b3   for scripts
   tally diff --html page.html before.data after.data   flame graph of the change
+  tally diff --json a.data b.data | jq '.sections[0].rows[].own.delta'
   tally diff --calls old.calls new.calls        traced calls: absolute times and counts")]
 pub struct Args {
     /// Baseline and current: two files, or two lists A1,A2 : B1,B2
@@ -62,6 +64,14 @@ pub struct Args {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["calls", "paths", "fail_above", "formula", "sort", "order",
         "baseline_only", "period", "field_separator", "quiet", "comms", "dsos", "symbols", "pid", "tid"])]
     html: Option<PathBuf>,
+
+    /// As JSON
+    #[arg(long, conflicts_with_all = ["html", "calls", "formula", "period", "field_separator", "quiet"])]
+    json: bool,
+
+    /// Print at most N rows of each list, with --json; 0 is all
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "json")]
+    max_lines: usize,
 
     /// Show paths as well: new, vanished and changed ones
     #[arg(long)]
@@ -238,6 +248,10 @@ fn write_page(target: &Path, diff: &Diff, args: &Args) -> anyhow::Result<()> {
 }
 
 fn print(diff: &Diff, args: &Args) -> anyhow::Result<()> {
+    if args.json {
+        let rows = rows::diff(diff, &options(args)?.norm, args.max_lines);
+        return out::text(&(json_lines(&rows) + "\n"));
+    }
     out::line(text::write(diff, &style(args)?).trim_end_matches('\n'))
 }
 

@@ -1,8 +1,8 @@
 //! `tally evlist`: the events of a recording.
 
 use crate::reading::damage;
-use crate::text::header::attr;
 use crate::{reading::load, terminal::out};
+use exchange::perf_header::attr;
 use perfdata::tracepoint::TracepointFormats;
 use perfdata::{Event, PerfData, abi};
 use std::path::PathBuf;

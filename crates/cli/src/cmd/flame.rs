@@ -9,8 +9,9 @@ use crate::calls::{self, view_args::ViewArgs};
 use crate::flags::shown_names;
 use crate::reading::damage;
 use crate::reading::load::{self, Progress};
-use exchange::export;
+use exchange::foreign::json_lines;
 use exchange::import::{self, TextFormat};
+use exchange::{export, rows};
 use profile::view::flame::{Tree, TreeOpts, WallTree};
 
 use crate::{html, reading::wall, terminal::out};
@@ -60,20 +61,20 @@ fn read_stacks(path: &Path, args: &Args) -> anyhow::Result<(Tree, Option<String>
     if tree.is_empty() {
         anyhow::bail!("{}: no stacks in it{}", path.display(), remedy(args));
     }
-    let has_all_frames = args.all_frames || args.folded || args.html.is_some();
+    let has_all_frames = args.all_frames || args.is_text() || args.html.is_some();
     Ok((if has_all_frames { tree } else { tree.condensed() }, subtitle))
 }
 
 /// Writes the result to the file asked for, to standard output, or as a picture where that is a terminal.
 fn put(args: &Args, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> anyhow::Result<()> {
     let picture =
-        if args.folded || args.output.is_some() { None } else { out::picture_for_terminal("flame") };
+        if args.is_text() || args.output.is_some() { None } else { out::picture_for_terminal("flame") };
     match args.output.as_ref().or(picture.as_ref()) {
         Some(path) => {
             let file = create_export(path).with_context(|| format!("can't write {}", path.display()))?;
             write(&mut BufWriter::new(file)).with_context(|| format!("can't write {}", path.display()))?;
         }
-        None if args.folded => write(&mut out::stdout())?,
+        None if args.is_text() => write(&mut out::stdout())?,
         None => write(&mut out::raw_stdout())?,
     }
     picture.iter().for_each(|path| out::note_picture(path));
@@ -191,7 +192,9 @@ fn choose_event(profile: &Profile, asked: Option<&str>) -> anyhow::Result<(usize
 
 fn write(mut out: &mut dyn Write, tree: Tree, subtitle: Option<String>, args: &Args) -> io::Result<()> {
     let tree = if args.reverse { tree.reversed() } else { tree };
-    if args.folded {
+    if args.json {
+        writeln!(out, "{}", json_lines(&rows::flame(&tree, args.max_lines)))?;
+    } else if args.folded {
         out.write_all(export::folded::to_text(&tree).as_bytes())?;
     } else {
         svg::write(&mut out, &tree, &svg_opts(&tree, subtitle, args))?;

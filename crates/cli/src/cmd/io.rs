@@ -41,7 +41,7 @@ Examples:
   perf record -a -g -e block:block_rq_insert,block:block_rq_issue,block:block_rq_complete sleep 5
   tally io -i perf.data               what stock perf recorded")]
 pub struct Args {
-    /// Whom.
+    /// Target of the recording.
     #[command(flatten)]
     pub target: TargetArgs,
     /// Read this recording, or without -p, -a and command the one made last

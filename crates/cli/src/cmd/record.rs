@@ -39,7 +39,7 @@ Every branch, on machines with Intel PT (tally calls -i perf.data shows the call
   tally record -e intel_pt//u --filter 'filter main @ ./app' -- ./app")]
 #[allow(clippy::struct_excessive_bools)]
 pub struct Args {
-    /// Whom.
+    /// Target of the recording.
     #[command(flatten)]
     pub target: TargetArgs,
     /// Events and sampling.

@@ -44,7 +44,7 @@ Examples:
   tally run -a -- sleep 10               the whole machine
   tally run --json=out.json -- ./app     the numbers for scripts")]
 pub struct Args {
-    /// Whom.
+    /// Target of the recording.
     #[command(flatten)]
     pub target: TargetArgs,
     /// Events and sampling.

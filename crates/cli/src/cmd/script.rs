@@ -15,10 +15,7 @@ use crate::script::{
     Fields, FrameTexts, KernelNames, LineStyle, Picks, Row, RowMaker, ScriptField, TimeZero, write_json,
     write_row,
 };
-use crate::{
-    terminal::{out, pager},
-    text,
-};
+use crate::terminal::{out, pager};
 use anyhow::Context;
 use calls::pt::lines::TimeDigits;
 use perfdata::abi::PERF_SAMPLE_STACK_USER;
@@ -48,7 +45,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let map = load::open(&args.input)?;
     let file = load::parse(&args.input, &map)?;
     if args.header.header || args.header.header_only {
-        out::text(&text::header::of_file(&args.input, &file, args.header.extent()))?;
+        out::text(&args.header.text(&args.input, &file))?;
     }
     if args.header.header_only {
         return Ok(ExitCode::SUCCESS);

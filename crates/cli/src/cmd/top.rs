@@ -54,7 +54,7 @@ Examples:
 
 Keys are those of tally report (? lists them). In addition: p pauses, v shows other columns.")]
 pub struct Args {
-    /// Whom.
+    /// Target of the recording.
     #[command(flatten)]
     target: TargetArgs,
     /// Events and sampling.

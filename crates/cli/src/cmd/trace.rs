@@ -38,7 +38,7 @@ Examples:
   tally trace -z -- ./app            only calls that fail
   tally trace -o calls.txt -- ./app  into a file")]
 pub struct Args {
-    /// Whom.
+    /// Target of the recording.
     #[command(flatten)]
     pub target: TraceTargetArgs,
     /// Only these calls: names, patterns like epoll_*, groups like %file and %network, ! for all others

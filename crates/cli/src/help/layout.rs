@@ -139,7 +139,7 @@ const ANNOTATE: &[HelpGroup] = &[
     ("Filters", "cpu skip-missing"),
     (
         "Lines and columns",
-        "disassembler-style show-nr-samples show-total-period percent-type group no-group full-paths",
+        "json disassembler-style show-nr-samples show-total-period percent-type group no-group full-paths",
     ),
     ("Files and symbols", "vmlinux symfs prefix prefix-strip objdump force"),
     ("Form", "quiet"),
@@ -148,7 +148,7 @@ const ANNOTATE: &[HelpGroup] = &[
 const FLAME: &[HelpGroup] = &[
     ("", "input output folded html event wall off-cpu wakers blame calls reverse"),
     ("Waiting time", "on-cpu thread min-block idle samples"),
-    ("Drawing", "title all-frames icicle palette width min-width no-inline"),
+    ("Drawing", "json max-lines title all-frames icicle palette width min-width no-inline"),
     ("Names", "pid tid kernel jit all addrs counts"),
     ("Two recordings", "diff norm"),
 ];
@@ -179,7 +179,7 @@ const STAT: &[HelpGroup] = &[
 const DIFF: &[HelpGroup] = &[
     ("", "html sort paths norm per calls fail-above percent-limit comms dsos symbols"),
     ("Filters", "pid tid cpu time baseline-only"),
-    ("Columns", "compute formula order period"),
+    ("Columns", "json max-lines compute formula order period"),
     ("Form", "field-separator quiet"),
     ("Files and symbols", "symfs"),
 ];

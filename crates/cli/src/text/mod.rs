@@ -7,7 +7,6 @@ pub mod critical;
 pub mod diff;
 pub mod findings;
 pub mod first_screen;
-pub mod header;
 pub mod histogram;
 pub mod io;
 pub mod lock;

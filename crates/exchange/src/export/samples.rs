@@ -80,7 +80,7 @@ pub struct NamedLocation {
 pub struct ValuedStack {
     /// Index into [`SampleSet::kinds`].
     pub kind: usize,
-    /// Whose.
+    /// Thread of the stack.
     pub task: TaskId,
     /// Part of the wall clock; `None` for events.
     pub part: Option<Part>,
@@ -102,7 +102,7 @@ pub struct ValuedStack {
 pub struct SampleTrack<'s> {
     /// Index into [`SampleSet::kinds`].
     pub kind: usize,
-    /// Whose.
+    /// Thread of the stack.
     pub task: TaskId,
     /// Sum of the stacks, in the kind's unit.
     pub total: u64,

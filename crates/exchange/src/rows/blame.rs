@@ -2,6 +2,7 @@
 //
 // Layout: docs/formats/page.md and `tally report --blame --json`, `--critical-path --json`.
 
+use super::SCHEMA_VERSION;
 use profile::Profile;
 use profile::view::blame::{
     Blame, BlameCause, BlameEnd, BlamedFunction, CriticalPath, CriticalPiece, WaitEdge, blamed_functions,
@@ -27,6 +28,7 @@ pub fn blame(profile: &Profile, found: &Blame) -> Value {
     let edge =
         |edge: &WaitEdge| json!({"thread": edge.sleeper, "waited_for": edge.waited_for, "ns": edge.ns});
     json!({
+        "schema_version": SCHEMA_VERSION, "view": "blame",
         "threads": found.roots.iter().map(thread).collect::<Vec<_>>(),
         "total_ns": found.total_ns,
         "without_evidence_ns": found.unknown_ns(),
@@ -58,6 +60,7 @@ pub fn critical_path(profile: &Profile, path: &CriticalPath) -> Value {
             "lacks_evidence": row.end.lacks_evidence()})
     };
     json!({
+        "schema_version": SCHEMA_VERSION, "view": "critical-path",
         "total_ns": path.parts.total_ns,
         "parallelism": path.parallelism,
         "functions": blamed_functions(profile, &path.parts).iter().map(function).collect::<Vec<_>>(),

@@ -136,7 +136,7 @@ pub struct AuxtraceError<'a> {
     pub ip: Avma,
     /// When, ns.
     pub time_ns: u64,
-    /// What.
+    /// Kind of error.
     pub message: &'a [u8],
 }
 

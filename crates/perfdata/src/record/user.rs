@@ -80,7 +80,7 @@ impl<'a> BuildId<'a> {
 pub struct EventUpdate<'a> {
     /// One of the event's ids.
     pub id: u64,
-    /// What.
+    /// Kind of fact.
     pub update: UpdateKind<'a>,
 }
 

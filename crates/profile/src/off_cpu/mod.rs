@@ -162,7 +162,7 @@ pub enum OffCpuSource {
 /// A sample of a running thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunSample {
-    /// Who.
+    /// The thread.
     pub task: TaskId,
     /// When, ns of the recording's clock.
     pub time_ns: u64,

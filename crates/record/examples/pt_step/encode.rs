@@ -28,7 +28,7 @@ pub struct SideRecord {
     pub tsc: u64,
     /// On which virtual CPU.
     pub cpu: u32,
-    /// Whose.
+    /// Thread of the trace.
     pub tid: i32,
     /// The event.
     pub what: SideKind,

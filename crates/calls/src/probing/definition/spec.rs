@@ -58,7 +58,7 @@ pub enum ProbePoint {
 pub struct Arg {
     /// `NAME=`.
     pub name: Option<String>,
-    /// What.
+    /// Value to fetch.
     pub what: What,
     /// `:TYPE`.
     pub kind: Option<String>,

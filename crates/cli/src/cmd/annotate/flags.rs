@@ -24,6 +24,9 @@ pub struct Args {
     /// Print all code, not only the lines near samples
     #[arg(long)]
     pub all: bool,
+    /// Print functions, lines and instructions as JSON
+    #[arg(long)]
+    pub json: bool,
     /// Only these files
     #[arg(short = 'd', long, value_name = "FILES", value_delimiter = ',', alias = "dso")]
     pub dsos: Vec<String>,

@@ -41,6 +41,12 @@ pub struct Args {
     /// Print folded stacks instead of SVG
     #[arg(long)]
     pub folded: bool,
+    /// Print the stacks as JSON, largest first
+    #[arg(long, conflicts_with_all = ["folded", "diff", "calls", "html"])]
+    pub json: bool,
+    /// Print at most N stacks, with --json; 0 is all
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "json")]
+    pub max_lines: usize,
     /// Write these stacks as a page for a browser
     ///
     /// of a recording, report --html has more: threads, time, waits
@@ -124,6 +130,11 @@ pub struct Args {
 }
 
 impl Args {
+    /// The output is text, of whole stacks.
+    pub(super) fn is_text(&self) -> bool {
+        self.folded || self.json
+    }
+
     pub(super) fn source(&self) -> &Path {
         self.perf_input.as_deref().unwrap_or(&self.input)
     }

@@ -15,7 +15,7 @@ pub use values::{CallGraph, cpus_of, fuzz_flags, parse_call_graph, parse_fields,
 use crate::reading::damage;
 use crate::reading::load;
 use crate::reading::load::OpenRecording;
-use crate::text::{header, report as stdio};
+use crate::text::report as stdio;
 use crate::{
     html,
     terminal::{end_signals, interrupts_off, out, pager},
@@ -77,7 +77,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         return crate::reading::wall::report(&input, &args.wall_args, form, most);
     }
     if args.header.header_only {
-        out::text(&header::of_file(&path, &file, args.header.extent()))?;
+        out::text(&args.header.text(&path, &file))?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut plan = ReportPlan::new(&args, &file)?;
@@ -86,7 +86,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         (plan.report.group, plan.report.graph) = (false, None);
     }
     if args.header.header {
-        plan.header = Some(header::of_file(&path, &file, args.header.extent()));
+        plan.header = Some(args.header.text(&path, &file));
     }
     let browses = browses(&args);
     if browses || args.output.html.is_some() {

@@ -59,7 +59,7 @@ impl Args {
 /// The moment as `-o` files note it.
 fn started() -> String {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    crate::text::header::date::utc(now.map_or(0, |since| since.as_secs()))
+    exchange::perf_header::date::utc(now.map_or(0, |since| since.as_secs()))
 }
 
 /// Does the locale of numbers set thousands off? All but the plain C locale are taken to do so, by commas.

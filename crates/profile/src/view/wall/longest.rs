@@ -9,7 +9,7 @@ use perfdata::off_cpu::flag;
 /// One of the longest waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LongWait {
-    /// Who.
+    /// The thread.
     pub task: TaskId,
     /// Part of the wall clock.
     pub part: Part,

@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 /// Time of one thread in one place and state, and when it was.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WallMoment {
-    /// Who.
+    /// The thread.
     pub task: TaskId,
     /// Where; `None` without stack.
     pub callsite: Option<CallsiteId>,

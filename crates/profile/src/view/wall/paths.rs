@@ -8,7 +8,7 @@ use crate::table::CallsiteId;
 /// Time of one thread in one place and state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WallPath {
-    /// Who.
+    /// The thread.
     pub task: TaskId,
     /// Where; `None` without stack.
     pub callsite: Option<CallsiteId>,

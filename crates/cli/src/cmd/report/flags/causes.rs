@@ -24,7 +24,7 @@ pub struct CauseArgs {
     /// As JSON (rows without call graphs; --wall, --blame, --critical-path)
     #[arg(long, conflicts_with_all = ["html", "tui"])]
     pub json: bool,
-    /// With --json: at most so many rows, and what the others add up to [default: all]
+    /// Print at most N rows of a list, and the sum of the others, with --json [default: all]
     #[arg(long, value_name = "N", requires = "json", default_value_t = 0, hide_default_value = true)]
     pub max_lines: usize,
 }

@@ -1,7 +1,7 @@
 //! The lines of a header on the machine's layout and on BPF programs: most of them only with `-I`.
 
 use super::{Lines, date, seconds};
-use crate::terminal::out::harmless;
+use crate::foreign::harmless;
 use perfdata::Endian;
 use perfdata::file::features::{CpuTopology, Features, MemTopology};
 use std::fmt::Write as _;

@@ -6,12 +6,10 @@ pub mod attr;
 pub mod date;
 mod layout;
 
-use crate::terminal::out::harmless;
+use crate::foreign::harmless;
 use display::number::seconds;
 use perfdata::{Event, PerfData, ReadMode, abi};
 use std::fmt::Write as _;
-use std::path::Path;
-use std::time::UNIX_EPOCH;
 
 /// Names of the header features by number, from 1.
 const FEATURES: [&str; 31] = [
@@ -58,13 +56,6 @@ pub enum HeaderExtent {
     Short,
     /// All of it: processors, caches, memory nodes.
     Full,
-}
-
-/// The header of the file at `path` as text.
-pub fn of_file(path: &Path, file: &PerfData<'_>, extent: HeaderExtent) -> String {
-    let written = std::fs::metadata(path).and_then(|meta| meta.modified()).ok();
-    let seconds = written.and_then(|time| time.duration_since(UNIX_EPOCH).ok()).map(|since| since.as_secs());
-    text(file, seconds, extent)
 }
 
 /// The header's lines, each with `# `. `written` is when the file was, in seconds since 1970.

@@ -1,0 +1,69 @@
+//! `tally annotate --json`: functions with their lines and instructions, for scripts.
+
+use super::{Args, period, sources};
+use crate::terminal::out;
+use exchange::{foreign::json_lines, rows::SCHEMA_VERSION};
+use profile::profile::{Profile, Sums};
+use profile::view::annotate::AnnotateFunction;
+use serde_json::{Value, json};
+use symbols::Recording;
+use symbols::listing::{self, CodeLine, Line, Listing, ListingOpts};
+
+/// Functions, hottest first; lists of sums are by event, in the order of `events`.
+pub(super) fn print(
+    recording: &Recording,
+    functions: &[AnnotateFunction],
+    opts: &ListingOpts,
+    args: &Args,
+) -> anyhow::Result<()> {
+    let (profile, sources) = (&recording.profile, sources(args));
+    let events: Vec<usize> = (0..profile.events.len()).collect();
+    let totals: Vec<Sums> = events.iter().map(|&event| profile.total(event)).collect();
+    let whole = totals.iter().map(|total| total.period).find(|&period| period > 0).unwrap_or(0);
+    let least = (whole as f64 * args.percent_limit / 100.0).max(1.0);
+    let mut hit: Vec<_> = functions.iter().filter(|of| period(of, &events) as f64 >= least).collect();
+    hit.sort_by_key(|function| std::cmp::Reverse(period(function, &events)));
+    let listings = hit.iter().flat_map(|of| listing::listings(profile, &recording.files, &sources, of, opts));
+    let functions: Vec<Value> = listings.map(|listing| function(&listing)).collect();
+    let value = json!({
+        "schema_version": SCHEMA_VERSION, "view": "annotate", "events": names(profile),
+        "totals": sums(&totals), "functions": functions,
+    });
+    out::text(&(json_lines(&value) + "\n"))
+}
+
+fn names(profile: &Profile) -> Vec<&str> {
+    profile.events.iter().map(|event| event.name.as_str()).collect()
+}
+
+fn sums(sums: &[Sums]) -> Vec<Value> {
+    sums.iter().map(|sums| json!({ "samples": sums.count, "period": sums.period })).collect()
+}
+
+fn function(listing: &Listing) -> Value {
+    json!({
+        "symbol": listing.name, "dso": listing.dso, "path": listing.path, "start": listing.start.0,
+        "totals": sums(&listing.totals), "no_code": listing.no_code.map(|why| why.to_string()),
+        "lines": listing.lines.iter().map(line).collect::<Vec<_>>(),
+    })
+}
+
+fn line(line: &Line) -> Value {
+    match line {
+        Line::Function(name) => json!({ "kind": "function", "name": name }),
+        Line::Place { file, line } => json!({ "kind": "place", "file": file, "line": line }),
+        Line::Source { line, text } => json!({ "kind": "source", "line": line, "text": text }),
+        Line::Statement { file, line, text, sums: of } => {
+            json!({ "kind": "statement", "file": file, "line": line, "text": text, "self": sums(of) })
+        }
+        Line::Code(code) => instruction(code),
+    }
+}
+
+fn instruction(code: &CodeLine) -> Value {
+    let (file, line) = code.place.as_ref().map(|(file, line)| (file.as_str(), *line)).unzip();
+    json!({
+        "kind": "instruction", "address": code.svma.0, "bytes": code.len, "text": code.text,
+        "file": file, "line": line.filter(|line| *line > 0), "self": sums(&code.sums),
+    })
+}
