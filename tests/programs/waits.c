@@ -1,11 +1,11 @@
 // Twenty-five kinds of waits at once, hundreds to thousands a second of each.
 // build waits: -O2 -g -pthread
 //
-// waits [SECONDS]: each kind waits in a thread and a function of its own, wait_KIND, and is measured around the call:
+// waits [SECONDS [NS]]: each kind waits in a thread and a function of its own, wait_KIND, and is measured around the call:
 // wall time less the thread's CPU time, voluntary switches, the longest. Prints `KIND count ns longest_ns all single_ns`
 // for each kind that works here. `all` are the voluntary switches of the whole thread, which has the name of the kind.
 // `single_ns` is the longest blocked time of a call that switched once: without the time in which the thread waited for
-// a CPU. It is 0 where the kernel doesn't count that time.
+// a CPU. It is 0 where the kernel doesn't count that time. NS is the length of all waits; without it each kind has its own.
 #define _GNU_SOURCE
 /* Each wait_KIND is to be on the stack of its wait. */
 #pragma GCC optimize("no-optimize-sibling-calls")
@@ -383,29 +383,21 @@ static void help_semop(uint64_t ns)
 }
 
 /*
- * Lets go of a lock from another depth of the stack than wait_KIND takes it: the same instruction, stack pointer and
- * descriptor are one call site, whose time is shared among its stacks by samples.
+ * A kind lets go of a file lock at the same instruction, stack pointer and descriptor as it takes it: one place with two
+ * stacks, which differ in a return address.
  */
-NOINLINE static int from_deeper(int (*call)(int), int file)
-{
-	volatile char room[256];
-
-	room[0] = 0;
-	return call(file) + room[0];
-}
-
 static int flocked[2];
 NOINLINE static int wait_flock(void)
 {
 	return flock(flocked[0], LOCK_EX);
 }
-static int unlock_file(int file)
+NOINLINE static int unlock_file(int file)
 {
 	return flock(file, LOCK_UN);
 }
 static void after_flock(void)
 {
-	from_deeper(unlock_file, flocked[0]);
+	unlock_file(flocked[0]);
 	let_the_helper_in();
 }
 static void help_flock(uint64_t ns)
@@ -429,13 +421,13 @@ NOINLINE static int wait_fcntl(void)
 
 	return fcntl(fcntled[0], F_OFD_SETLKW, &of);
 }
-static int unlock_range(int file)
+NOINLINE static int unlock_range(int file)
 {
 	return lock_range(file, F_UNLCK);
 }
 static void after_fcntl(void)
 {
-	from_deeper(unlock_range, fcntled[0]);
+	unlock_range(fcntled[0]);
 	let_the_helper_in();
 }
 static void help_fcntl(uint64_t ns)
@@ -638,9 +630,9 @@ static void prepare_faults(void)
 		kinds[22].wait = 0;
 }
 
-static int prepare(void)
+static int prepare(uint64_t timer_ns)
 {
-	struct itimerspec every = {span(1200000), span(1200000)};
+	struct itimerspec every = {span(timer_ns), span(timer_ns)};
 	struct epoll_event of = {.events = EPOLLIN};
 	char name[2][64];
 	sigset_t set;
@@ -648,7 +640,6 @@ static int prepare(void)
 	sigemptyset(&set);
 	sigaddset(&set, SIGUSR1);
 	pthread_sigmask(SIG_BLOCK, &set, 0);
-	nap_ns = 1000000;
 	for (int i = 0; i < 4; i++)
 		if (pipe(pipes[i]))
 			return 1;
@@ -678,10 +669,14 @@ static int prepare(void)
 int main(int argc, char **argv)
 {
 	double seconds = argc > 1 ? atof(argv[1]) : 3;
+	uint64_t ns = argc > 2 ? strtoull(argv[2], 0, 10) : 0;
 	pthread_t thread;
 	int started = 0;
 
-	if (prepare()) {
+	nap_ns = ns ? ns : 1000000;
+	for (int i = 0; ns && i < KINDS; i++)
+		kinds[i].ns = ns;
+	if (prepare(ns ? ns : 1200000)) {
 		perror("waits");
 		return 1;
 	}

@@ -79,6 +79,7 @@ struct bpf_iter__task { struct bpf_iter_meta *meta; struct task_struct *task; } 
 #define BPF_MAP_TYPE_ARRAY 2
 #define BPF_MAP_TYPE_PROG_ARRAY 3
 #define BPF_MAP_TYPE_PERCPU_ARRAY 6
+#define BPF_MAP_TYPE_LRU_HASH 9
 #define BPF_MAP_TYPE_QUEUE 22
 #define BPF_MAP_TYPE_RINGBUF 27
 #define BPF_MAP_TYPE_TASK_STORAGE 29
@@ -93,6 +94,7 @@ static void *(*bpf_map_lookup_elem)(void *map, const void *key) = (void *)1;
 static long (*bpf_map_update_elem)(void *map, const void *key, const void *value, u64 flags) = (void *)2;
 static long (*bpf_map_delete_elem)(void *map, const void *key) = (void *)3;
 static u64 (*bpf_ktime_get_ns)(void) = (void *)5;
+static u32 (*bpf_get_prandom_u32)(void) = (void *)7;
 static u32 (*bpf_get_smp_processor_id)(void) = (void *)8;
 static long (*bpf_tail_call)(void *ctx, void *programs, u32 index) = (void *)12;
 static long (*bpf_map_push_elem)(void *map, const void *value, u64 flags) = (void *)87;

@@ -144,7 +144,7 @@ int on_wakeup_new(u64 *ctx)
 	if (!t || t->since_ns)
 		return 0;
 	t->flags |= FLAG_NEW;
-	enter_site(t, task, KIND_RUNNABLE, 0);
+	enter_site(t, task, KIND_RUNNABLE, 0, c);
 	open_interval(t, KIND_RUNNABLE, bpf_ktime_get_ns());
 	note_other(t, bpf_get_current_task_btf());
 	return 0;

@@ -55,7 +55,10 @@
 /*
  * Waits of one thread at one place, since the last sample of them. Place: the user's instruction and stack pointer, the
  * system call and its first argument (futex, descriptor). It nearly always stands for one call path, and costs nothing.
+ * If it has several, user space names up to SITE_SLOTS words of the stack in which these differ, return addresses. Each
+ * value of these is a place of its own.
  */
+#define SITE_SLOTS 2
 struct site_sums {
 	unsigned long long print; /* of kind and place; the lowest byte is the thread's life; 0 = none */
 	unsigned long long since_ns; /* the first of these waits began */
@@ -64,12 +67,17 @@ struct site_sums {
 	unsigned long long longest_ns; /* of the waits */
 	unsigned long long arg; /* the first argument of the system call */
 	unsigned long long stack_print; /* of kind and place without `arg`: the same stack nearly always; 0 = none */
+	unsigned long long base; /* `print` without words of the stack */
+	unsigned long long words; /* fingerprint of the words of the stack; 0 = none */
 	unsigned int syscall; /* + 1; 0 = none */
 	unsigned int kind; /* KIND_* */
 	unsigned int count; /* waits */
-	unsigned int sampled; /* a stack of this place was sent */
+	unsigned int unsampled; /* the next wait above this many makes a sample, however short */
 	unsigned int tgid;
-	unsigned int spare;
+	unsigned short slots[SITE_SLOTS]; /* which words: their index from the stack pointer, + 1; 0 = none */
+	unsigned short samples; /* made of this place */
+	unsigned short ahead; /* 256ths of half a period that the next sample comes earlier: not at each n-th wait */
+	unsigned int splits; /* control.splits when it was looked up */
 	unsigned int lengths[QUEUE_BUCKETS]; /* waits by length, as in end_record.queue */
 };
 
@@ -165,6 +173,8 @@ struct control {
 	unsigned int start_at_exec; /* this tgid becomes a target with its exec */
 	unsigned int stack_bytes; /* user stack to copy unless `stack_want` says */
 	unsigned long long unwoken_period_ns; /* the same as period_ns, for waits whose wake-up no program saw */
+	unsigned int splits; /* places divided by words of their stacks so far */
+	unsigned int spare;
 };
 
 /* Index of the per-CPU counters. */

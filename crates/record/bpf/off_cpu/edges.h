@@ -123,7 +123,7 @@ INLINE int seed_thread(struct task_struct *task, int sleepable)
 		kind = KIND_ON;
 	else if (kind == KIND_PREEMPTED)
 		kind = KIND_RUNNABLE;
-	enter_site(t, task, kind, 0);
+	enter_site(t, task, kind, 0, c);
 	open_interval(t, kind, bpf_ktime_get_ns());
 	if (sleepable && !stacks_later && !task->on_cpu)
 		keep_stack(t, task, c, t->since_ns, 1);

@@ -44,7 +44,7 @@ SELDOM_APART int switch_in_unseen(struct thread_state *t, u64 runtime_ns, u64 no
 	if (t->weighed) {
 		wait_end = t->wake_ns;
 		if (t->has_place)
-			t->sites[0].sampled = 0;
+			t->sites[0].unsampled = 0;
 		else
 			t->carry[t->kind & (KIND_COUNT - 1)] += t->wait_weight_ns;
 	} else {
@@ -143,7 +143,7 @@ INLINE void switch_out(struct task_struct *prev, struct task_struct *next, u32 s
 	if (is_seldom(kind == KIND_PREEMPTED)) {
 		note_preemption(t, next);
 	}
-	enter_site(t, prev, kind, facts);
+	enter_site(t, prev, kind, facts, c);
 	/* Until it is open, wakers only note that they were early. */
 	open_interval(t, kind, now);
 	if (!later)

@@ -96,6 +96,14 @@ struct {
 	__type(value, struct site_sums);
 } sites SEC(".maps");
 
+/* Places with several stacks: the word in which these differ, as in site_sums.slots. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, struct site_key);
+	__type(value, u32);
+} splits SEC(".maps");
+
 /* First samples of places are paid for up to this time, ns. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

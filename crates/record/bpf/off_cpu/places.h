@@ -87,8 +87,8 @@ INLINE u64 stack_print_of(struct place *place, u32 kind)
  * pointer alone is the place, one of a few. A kernel thread has one place for each kind of wait, and so has a thread
  * that has not run yet. Before the interval is opened: a waker adds to the sums at once.
  */
-INLINE void enter_site(struct thread_state *t, struct task_struct *task, u32 kind,
-		       struct cpu_facts *facts)
+INLINE void enter_site(struct thread_state *t, struct task_struct *task, u32 kind, struct cpu_facts *facts,
+		       struct control *c)
 {
 	struct site_sums *site = &t->sites[0];
 	struct place place = {};
@@ -110,17 +110,19 @@ INLINE void enter_site(struct thread_state *t, struct task_struct *task, u32 kin
 		return;
 	}
 	print = ((print ^ (u64)kind << 8) & ~(u64)LIFE_MASK) | t->life;
-	if (!is_seldom(site->print != print))
+	if (!is_seldom(site->base != print || site->slots[0] || site->splits != c->splits))
 		return;
-	if (load_site(t, site, print))
+	if (find_site(t, site, print, place.sp, c->splits))
 		return;
 	site->kind = kind;
 	site->arg = place.arg;
 	site->stack_print = stack_print_of(&place, kind);
+	if (site->stack_print)
+		site->stack_print ^= site->words & ~1ULL;
 	site->syscall = place.syscall;
 	/* It has no stack. */
 	if (kind == KIND_RUNNABLE)
-		site->sampled = 1;
+		site->unsampled = ~0U;
 }
 
 #endif

@@ -80,7 +80,7 @@ INLINE void fill_sample(struct thread_state *t, struct task_struct *task, struct
 		rec->runnable_weight_ns = site->runnable_ns;
 		__builtin_memcpy(&rec->site, site, sizeof(rec->site));
 		clear_sums(site);
-		site->sampled = 1;
+		plan_sample(site);
 	} else {
 		rec->site.print = 0;
 	}

@@ -65,9 +65,49 @@ SELDOM_APART int load_site(struct thread_state *t, struct site_sums *site, u64 p
 	}
 	clear_sums(site);
 	site->print = print;
-	site->sampled = 0;
+	site->unsampled = 0;
+	site->samples = 0;
+	site->ahead = 0;
 	site->tgid = t->tgid;
 	return 0;
+}
+
+/*
+ * The thread waits at a place other than the last, or at one with several stacks, which is found by words of the stack. Answers 1 where all of it is known.
+ */
+SELDOM_APART int find_site(struct thread_state *t, struct site_sums *site, u64 base, u64 sp, u32 splits_now)
+{
+	struct site_key key = {};
+	u64 print = base, words = 0;
+	u16 slots[SITE_SLOTS] = {};
+	int is_same, is_known;
+
+	if (!t || !site)
+		return 1;
+	key.tid = t->tid;
+	is_same = site->base == base && site->splits == splits_now;
+	for (u32 i = 0; i < SITE_SLOTS; i++) {
+		u32 *known = 0;
+		u64 word = 0;
+
+		slots[i] = site->slots[i];
+		if (!is_same) {
+			key.print = print;
+			known = bpf_map_lookup_elem(&splits, &key);
+			slots[i] = known ? *known : 0;
+		}
+		if (!slots[i])
+			break;
+		bpf_probe_read_user(&word, sizeof(word), (void *)(sp + (slots[i] - 1) * 8ULL));
+		words = (words ^ word) * 0x9e3779b97f4a7c15ULL | 1;
+		print = ((base ^ words) & ~(u64)LIFE_MASK) | (base & LIFE_MASK);
+	}
+	is_known = site->print == print || load_site(t, site, print);
+	site->base = base;
+	site->splits = splits_now;
+	site->words = words;
+	__builtin_memcpy(site->slots, slots, sizeof(slots));
+	return is_known;
 }
 
 /* What a sample that found no room had taken goes back. */
@@ -85,12 +125,12 @@ SELDOM_APART int give_back(struct thread_state *t, struct off_record *rec)
 	}
 	if (t->sites[0].print == rec->site.print) {
 		add_sums(&t->sites[0], &rec->site);
-		t->sites[0].sampled = 0;
+		t->sites[0].unsampled = 0;
 		return 0;
 	}
 	if (t->sites[1].print == rec->site.print) {
 		add_sums(&t->sites[1], &rec->site);
-		t->sites[1].sampled = 0;
+		t->sites[1].unsampled = 0;
 		return 0;
 	}
 	key.print = rec->site.print;
@@ -98,7 +138,7 @@ SELDOM_APART int give_back(struct thread_state *t, struct off_record *rec)
 	kept = bpf_map_lookup_elem(&sites, &key);
 	if (kept) {
 		add_sums(kept, &rec->site);
-		kept->sampled = 0;
+		kept->unsampled = 0;
 	} else {
 		carry_sums(t, &rec->site);
 	}

@@ -30,6 +30,8 @@ const volatile u32 stacks_later = 0; /* on_switch_later runs, not on_switch */
 /* Places may get their first sample once per this time, and so many at once. */
 #define FIRST_EVERY_NS 4000000
 #define FIRST_BURST 2000
+/* Stacks of a place that come before those by period, each after about twice as many waits: is it one stack? */
+#define EARLY_SAMPLES 6
 #define PAGE_BYTES 4096
 #define COPY_STEPS 7
 

@@ -119,7 +119,7 @@ INLINE int sample_is_near(struct thread_state *t, u64 period)
 	u64 likely = 4 * t->last_wait_ns;
 	struct site_sums *site = site_now(t);
 
-	return site && (!site->sampled || site->wait_ns + likely >= period || site->runnable_ns + likely >= period);
+	return site && (site->count >= site->unsampled || site->wait_ns + likely + ahead_ns(site, period) >= period || site->runnable_ns + likely >= period);
 }
 
 /* Keeps the leaving thread's user stack, unless the kept one is still it. */

@@ -39,18 +39,29 @@ INLINE int is_ring_filled(void)
 	return bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) * 2 > bpf_ringbuf_query(&ring, BPF_RB_RING_SIZE);
 }
 
-INLINE int may_sample_first(u64 now)
+/* First samples of places come before the early ones of others, which get what half of the burst leaves. */
+INLINE int may_sample_first(struct site_sums *site, u64 now)
 {
 	u32 zero = 0;
 	u64 *paid = bpf_map_lookup_elem(&firsts, &zero);
+	u64 spared_ns = site->samples ? FIRST_BURST / 2 * (u64)FIRST_EVERY_NS : FIRST_EVERY_NS;
 
-	if (!paid || *paid + FIRST_EVERY_NS > now)
+	if (!paid || *paid + spared_ns > now) {
+		if (site->samples)
+			site->unsampled = ~0U;
 		return 0;
+	}
 	if (*paid + FIRST_BURST * (u64)FIRST_EVERY_NS < now)
 		*paid = now - FIRST_BURST * (u64)FIRST_EVERY_NS;
 	*paid += FIRST_EVERY_NS;
 	count(COUNT_FIRSTS);
 	return 1;
+}
+
+/* How much earlier than after a period the next sample of a place comes: waits that alternate are not to meet it in step. */
+INLINE u64 ahead_ns(struct site_sums *site, u64 period)
+{
+	return (period >> 9) * site->ahead;
 }
 
 /*
@@ -74,10 +85,11 @@ INLINE u64 weigh(struct thread_state *t, u64 ns, u64 period, u64 now)
 	bucket = length_bucket(ns);
 	if (bucket < QUEUE_BUCKETS)
 		site->lengths[bucket] += 1;
-	if (is_seldom(site->wait_ns >= period))
+	if (is_seldom(site->wait_ns + ahead_ns(site, period) >= period))
 		return is_ring_filled() ? 0 : site->wait_ns;
-	if (is_seldom(!site->sampled) && period != ~0ULL && !is_ring_filled() && may_sample_first(now)) {
-		site->sampled = 1;
+	if (is_seldom(site->count > site->unsampled) && period != ~0ULL && !is_ring_filled() &&
+	    may_sample_first(site, now)) {
+		site->unsampled = ~0U;
 		return site->wait_ns;
 	}
 	return 0;
@@ -103,6 +115,17 @@ SELDOM_APART u64 weigh_apart(struct thread_state *t, u64 ns, u64 period, u64 now
 SELDOM_APART u64 weigh_runnable_apart(struct thread_state *t, u64 ns, u64 period)
 {
 	return t ? weigh_runnable(t, ns, period) : 0;
+}
+
+/* When the next sample of the place is due. */
+INLINE void plan_sample(struct site_sums *site)
+{
+	u32 random = bpf_get_prandom_u32();
+
+	site->ahead = random & 0xff;
+	if (site->samples < EARLY_SAMPLES)
+		site->samples += 1;
+	site->unsampled = site->samples < EARLY_SAMPLES ? (random >> 8) & ((1U << site->samples) - 1) : ~0U;
 }
 
 /* A sample took the sums with it. */

@@ -17,6 +17,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::layout;
 use super::layout::{COUNT_LEAVING, COUNT_NAMES, OffCpuControl, OffCpuRecord, SITE_WORDS};
 use super::pace::{Pace, Spent};
+use super::site_chains::SiteSplit;
 use super::{Error, OffCpuOpts, Scope};
 use crate::sys::bpf::{self, Attach};
 use crate::sys::bpf_error::map_error;
@@ -79,6 +80,7 @@ impl Engine {
             start_at_exec: if let Scope::Command(pid) = scope { *pid } else { 0 },
             stack_bytes: options.stack_bytes,
             unwoken_period_ns: options.period_ns.max(1),
+            splits: 0,
         };
         set_control(&mut object, control)?;
         fill_free_slots(&mut object, options.slots)?;
@@ -241,6 +243,24 @@ impl Engine {
         }
     }
 
+    /// Divides the waits at these places by a word of their stacks from now on.
+    pub fn split_sites(&mut self, splits: &[SiteSplit]) {
+        if splits.is_empty() {
+            return;
+        }
+        if let Some(map) = self.object.map_mut("splits")
+            && let Ok(mut map) = HashMap::<_, [u64; 2], u32>::try_from(map)
+        {
+            for SiteSplit { site, word } in splits {
+                // Should it be refused, the place's time stays shared among its stacks by samples.
+                let _ = map.insert([site.print, u64::from(site.tid)], u32::from(*word) + 1, 0);
+            }
+        }
+        self.control.splits += 1;
+        self.control.start_at_exec = 0;
+        let _ = set_control(&mut self.object, self.control);
+    }
+
     /// Stops the clocks at this moment and hands out open intervals and every thread's totals.
     pub fn finish(mut self, sink: &mut dyn FnMut(OffCpuRecord<'_>)) -> Result<EngineCounts, Error> {
         self.control.end_ns = Clock::Monotonic.now_ns();
@@ -317,7 +337,7 @@ impl Engine {
 fn set_control(object: &mut LoadedObject, control: OffCpuControl) -> Result<(), Error> {
     let map =
         object.map_mut("controls").ok_or_else(|| Error::Map { map: "controls", reason: "missing".into() })?;
-    let mut map = Array::<_, [u64; 4]>::try_from(map).map_err(|error| map_error("controls", &error))?;
+    let mut map = Array::<_, [u64; 5]>::try_from(map).map_err(|error| map_error("controls", &error))?;
     map.set(0, control.to_words(), 0).map_err(|error| map_error("controls", &error))
 }
 

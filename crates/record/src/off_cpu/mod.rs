@@ -12,6 +12,7 @@ mod pace;
 pub mod place_waits;
 pub mod proc_sampler;
 pub mod registers;
+mod return_slots;
 mod site_chains;
 pub mod switches;
 pub mod thread_clock;
@@ -36,7 +37,7 @@ use descriptors::Descriptors;
 pub use engine::{Engine, EngineCounts};
 pub use layout::{EndRecord, OffCpuRecord, OffCpuRecordKind, OffRecord, SiteRest, SiteSums};
 pub use proc_sampler::ProcSampler;
-pub use site_chains::{SiteChains, SiteId, has_user_part};
+pub use site_chains::{SiteChains, SiteId, SiteSplit, has_user_part};
 pub use switches::Switches;
 pub use tracepoints::Tracepoints;
 pub use waker_join::WakerJoin;
@@ -66,6 +67,8 @@ pub const COPY_BYTES: [u32; 2] = [8192, layout::STACK_MAX_BYTES as u32];
 pub struct Feedback {
     /// Processes whose sleepers' stacks were cut: more of them should be copied.
     pub cut_processes: Mutex<Vec<u32>>,
+    /// Places with several stacks.
+    pub splits: Mutex<Vec<SiteSplit>>,
     /// CPU time that unwinding and writing off-CPU samples took so far, ns.
     pub spent_ns: AtomicU64,
 }
@@ -170,6 +173,8 @@ impl OffCpu {
                 engine.want_stack(pid, largest);
             }
         }
+        let splits = std::mem::take(&mut *feedback.splits.lock().expect("invariant: no panic while held"));
+        engine.split_sites(&splits);
         self.spent_ns += thread_cpu_ns().saturating_sub(before_ns);
         engine.adapt(self.spent_ns + feedback.spent_ns.load(Ordering::Relaxed));
     }

@@ -4,6 +4,8 @@ use perfdata::abi::PERF_CONTEXT_USER;
 use perfdata::off_cpu::WaitSums;
 use rustc_hash::FxHashMap;
 
+use super::return_slots::ReturnSlots;
+
 /// A place of a thread, by the numbers that the payload has for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SiteId {
@@ -23,6 +25,15 @@ impl SiteId {
     }
 }
 
+/// A place with several stacks, and a word in which these differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SiteSplit {
+    /// The place.
+    pub site: SiteId,
+    /// Index of the word, from the stack pointer upwards.
+    pub word: u16,
+}
+
 /// Chains by thread and place. Chains of places that differ only by their argument, or of forked processes, can
 /// replace each other.
 #[derive(Debug, Default)]
@@ -35,13 +46,17 @@ pub struct SiteChains {
 
 /// Chains of one place, each leaf first with perf's context markers.
 #[derive(Debug, Default)]
-struct SeenChains(Vec<SeenChain>);
+struct SeenChains {
+    chains: Vec<SeenChain>,
+    is_split: bool,
+}
 
 #[derive(Debug)]
 struct SeenChain {
     chain: Box<[u64]>,
     /// Time that its samples represent.
     ns: u64,
+    slots: ReturnSlots,
 }
 
 impl SeenChains {
@@ -50,24 +65,34 @@ impl SeenChains {
 
     /// True if a chain took time: parts of a stack take none.
     fn has_whole(&self) -> bool {
-        self.0.iter().any(|seen| seen.ns > 0)
+        self.chains.iter().any(|seen| seen.ns > 0)
     }
 
     /// True if a chain more is kept.
-    fn saw(&mut self, chain: &[u64], ns: u64) -> bool {
-        if let Some(known) = self.0.iter_mut().find(|known| *known.chain == *chain) {
+    fn saw(&mut self, chain: &[u64], ns: u64, stack: &[u8]) -> bool {
+        if let Some(known) = self.chains.iter_mut().find(|known| *known.chain == *chain) {
             known.ns = known.ns.saturating_add(ns);
             return false;
         }
-        let keeps = self.0.len() < Self::MOST;
+        let keeps = self.chains.len() < Self::MOST;
         if keeps {
-            self.0.push(SeenChain { chain: chain.into(), ns });
+            self.chains.push(SeenChain { chain: chain.into(), ns, slots: ReturnSlots::find(chain, stack) });
         } else if ns > 0
-            && let Some(part) = self.0.iter_mut().find(|seen| seen.ns == 0)
+            && let Some(part) = self.chains.iter_mut().find(|seen| seen.ns == 0)
         {
-            *part = SeenChain { chain: chain.into(), ns };
+            *part = SeenChain { chain: chain.into(), ns, slots: ReturnSlots::find(chain, stack) };
         }
         keeps
+    }
+
+    /// The word in which a chain differs from one seen before, the first time that there is such a word.
+    fn split(&mut self, chain: &[u64], stack: &[u8]) -> Option<u16> {
+        if self.is_split || self.chains.iter().any(|seen| *seen.chain == *chain) {
+            return None;
+        }
+        let word = self.chains.iter().find_map(|seen| seen.slots.differing_word(&seen.chain, chain, stack));
+        self.is_split = word.is_some();
+        word
     }
 }
 
@@ -77,17 +102,26 @@ impl SiteChains {
 
     /// A sample that represents `ns` showed this chain at a place.
     pub fn saw(&mut self, site: SiteId, chain: &[u64], ns: u64) {
+        self.saw_stack(site, chain, ns, &[]);
+    }
+
+    /// The same with the copy that the chain was unwound from. Returns the word in which this chain differs from an
+    /// earlier one, once for each place.
+    pub fn saw_stack(&mut self, site: SiteId, chain: &[u64], ns: u64, stack: &[u8]) -> Option<SiteSplit> {
+        let mut word = None;
         if self.kept < Self::MOST {
             let seen = self.threads.entry(site.tid).or_default().entry(site.print).or_default();
-            self.kept += usize::from(seen.saw(chain, ns));
+            word = seen.split(chain, stack);
+            self.kept += usize::from(seen.saw(chain, ns, stack));
         }
         if site.stack_print != 0 {
             // Old ones are of programs that have ended, most likely.
             if self.similar.len() >= Self::MOST {
                 self.similar.clear();
             }
-            self.similar.entry(site.stack_print).or_default().saw(chain, ns);
+            self.similar.entry(site.stack_print).or_default().saw(chain, ns, &[]);
         }
+        word.map(|word| SiteSplit { site, word })
     }
 
     fn seen(&self, site: SiteId) -> &[SeenChain] {
@@ -95,7 +129,7 @@ impl SiteChains {
         let similar = self.similar.get(&site.stack_print);
         // A complete stack of a similar place is more useful than a truncated one of this place.
         let whole = [own, similar].into_iter().flatten().find(|seen| seen.has_whole());
-        whole.or(own).or(similar).map_or(&[], |seen| &seen.0)
+        whole.or(own).or(similar).map_or(&[], |seen| &seen.chains)
     }
 
     /// The chain that took most time at a place; of several, the first.
@@ -111,6 +145,13 @@ impl SiteChains {
         Some(&seen.chain)
     }
 
+    /// Time of a chain at all places of its thread: once a place was split, its chains have places of their own.
+    fn time_of(&self, tid: u32, chain: &[u64]) -> u64 {
+        let places = self.threads.get(&tid).into_iter().flat_map(FxHashMap::values);
+        let all = places.flat_map(|seen| &seen.chains).filter(|seen| *seen.chain == *chain);
+        all.map(|seen| seen.ns).sum()
+    }
+
     /// `ns` of a place, shared among its chains by the time each took; the first has most. Adds up to `ns`; one part
     /// without chain if none is known.
     #[must_use]
@@ -119,10 +160,19 @@ impl SiteChains {
         if seen.is_empty() {
             return vec![(&[], ns)];
         }
-        let all: u128 = seen.iter().map(|seen| u128::from(seen.ns)).sum();
-        let part = |of: &SeenChain| u64::try_from(u128::from(ns) * u128::from(of.ns) / all.max(1));
-        let mut parts: Vec<(&[u64], u64)> =
-            seen.iter().map(|of| (&*of.chain, part(of).unwrap_or(0).min(ns))).collect();
+        let time_of = |of: &SeenChain| match of.ns {
+            0 => 0,
+            _ if seen.len() == 1 => of.ns,
+            own_ns => own_ns.max(self.time_of(site.tid, &of.chain)),
+        };
+        let times: Vec<u64> = seen.iter().map(time_of).collect();
+        let all: u128 = times.iter().map(|&ns| u128::from(ns)).sum();
+        let part = |of_ns: u64| u64::try_from(u128::from(ns) * u128::from(of_ns) / all.max(1));
+        let mut parts: Vec<(&[u64], u64)> = seen
+            .iter()
+            .zip(times)
+            .map(|(of, of_ns)| (&*of.chain, part(of_ns).unwrap_or(0).min(ns)))
+            .collect();
         parts.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
         let given: u64 = parts.iter().map(|(_, ns)| ns).sum();
         parts[0].1 += ns.saturating_sub(given);
@@ -133,7 +183,7 @@ impl SiteChains {
     /// The thread has ended.
     pub fn forget(&mut self, tid: u32) {
         let places = self.threads.remove(&tid).unwrap_or_default();
-        self.kept -= places.values().map(|seen| seen.0.len()).sum::<usize>();
+        self.kept -= places.values().map(|seen| seen.chains.len()).sum::<usize>();
     }
 }
 
@@ -160,6 +210,18 @@ mod tests {
         assert_eq!(chains.usual(SITE), Some(&[3][..]));
         chains.forget(7);
         assert_eq!((chains.usual(SITE), chains.kept), (None, 0));
+    }
+
+    #[test]
+    fn a_place_of_two_paths_is_split_once_and_its_rest_shared_by_what_its_parts_took() {
+        let mut chains = SiteChains::default();
+        let (first, second) = ([PERF_CONTEXT_USER, 1, 20], [PERF_CONTEXT_USER, 1, 21]);
+        let [one, other, third] = [20u64, 21, 22].map(u64::to_ne_bytes);
+        assert_eq!(chains.saw_stack(SITE, &first, 10, &one), None);
+        assert_eq!(chains.saw_stack(SITE, &second, 10, &other), Some(SiteSplit { site: SITE, word: 0 }));
+        assert_eq!(chains.saw_stack(SITE, &[PERF_CONTEXT_USER, 1, 22], 0, &third), None);
+        chains.saw(SiteId { print: 100, ..SITE }, &second, 20);
+        assert_eq!(chains.share(SITE, 80), [(&second[..], 60), (&first[..], 20)]);
     }
 
     #[test]

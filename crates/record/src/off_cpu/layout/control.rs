@@ -31,18 +31,26 @@ pub struct OffCpuControl {
     pub stack_bytes: u32,
     /// The same as `period_ns`, for waits whose wake-up no program saw.
     pub unwoken_period_ns: u64,
+    /// Number of places divided by words of their stacks so far.
+    pub splits: u32,
 }
 
 impl OffCpuControl {
     /// In the map's form.
     #[must_use]
-    pub fn to_words(self) -> [u64; 4] {
+    pub fn to_words(self) -> [u64; 5] {
         let pair = |low: u32, high: u32| {
             let mut word = [0u8; 8];
             word[..4].copy_from_slice(&low.to_ne_bytes());
             word[4..].copy_from_slice(&high.to_ne_bytes());
             u64::from_ne_bytes(word)
         };
-        [self.period_ns, self.end_ns, pair(self.start_at_exec, self.stack_bytes), self.unwoken_period_ns]
+        [
+            self.period_ns,
+            self.end_ns,
+            pair(self.start_at_exec, self.stack_bytes),
+            self.unwoken_period_ns,
+            pair(self.splits, 0),
+        ]
     }
 }

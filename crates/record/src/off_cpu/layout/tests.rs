@@ -28,6 +28,7 @@ fn offsets(name: &str) -> Vec<(String, usize)> {
         let size = match declared {
             text if text.contains("long long") => 8,
             text if text.contains("int") => 4,
+            text if text.contains("short") => 2,
             _ => 1,
         };
         let field = declared.split_whitespace().last().unwrap_or_default();
@@ -98,7 +99,8 @@ fn the_header_and_this_file_agree() {
     ] {
         assert_eq!(offset(&end, field), at, "end_record.{field}");
     }
-    assert_eq!(offset(&offsets("control"), ""), 32);
+    assert_eq!(offset(&offsets("control"), "splits"), 32);
+    assert_eq!(offset(&offsets("control"), ""), 40);
     let site = offsets("site_sums");
     for (field, at) in [
         ("print", 0),
@@ -108,11 +110,12 @@ fn the_header_and_this_file_agree() {
         ("longest_ns", 32),
         ("arg", 40),
         ("stack_print", 48),
-        ("syscall", 56),
-        ("kind", 60),
-        ("count", 64),
-        ("tgid", 72),
-        ("lengths", 80),
+        ("base", 56),
+        ("syscall", 72),
+        ("kind", 76),
+        ("count", 80),
+        ("tgid", 88),
+        ("lengths", 104),
         ("", SITE_BYTES),
     ] {
         assert_eq!(offset(&site, field), at, "site_sums.{field}");

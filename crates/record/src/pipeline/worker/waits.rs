@@ -95,7 +95,9 @@ impl WorkerState {
         if is_whole || flags & flag::KTHREAD != 0 {
             // The wait for a CPU has the stack of the wait before, which counts already.
             let period = sample.period.filter(|_| *state != State::Runnable);
-            self.waits.site_chains.saw(site, chain, period.unwrap_or(0));
+            let stack = sample.stack_user.as_ref().map_or(&[][..], |stack| stack.bytes);
+            let split = self.waits.site_chains.saw_stack(site, chain, period.unwrap_or(0), stack);
+            self.shared.off_cpu.splits.lock().expect("invariant: no panic while held").extend(split);
             return chain.to_vec();
         }
         // If no chain of the place is complete, a truncated one represents the others.

@@ -1,0 +1,90 @@
+//! Return addresses in copies of user stacks: the word in which two call paths of one place differ.
+
+use perfdata::abi::PERF_CONTEXT_USER;
+
+/// Places of a chain's return addresses in its stack.
+#[derive(Debug, Default)]
+pub struct ReturnSlots(Box<[ReturnSlot]>);
+
+#[derive(Debug, Clone, Copy)]
+struct ReturnSlot {
+    /// Index in the user part of the chain.
+    frame: u16,
+    /// Index of the word, from the stack pointer upwards.
+    word: u16,
+}
+
+impl ReturnSlots {
+    /// Finds the return addresses of `chain` (leaf first, with perf's context markers) in a copy of its stack. A word
+    /// that is left over from an earlier call counts as well.
+    #[must_use]
+    pub fn find(chain: &[u64], stack: &[u8]) -> Self {
+        let user = user_part(chain);
+        let slots_of = |(word, value): (u16, u64)| {
+            let frames = (0u16..).zip(user).skip(1).filter(move |(_, address)| **address == value);
+            frames.map(move |(frame, _)| ReturnSlot { frame, word })
+        };
+        Self(words(stack).flat_map(slots_of).collect())
+    }
+
+    /// The word whose value differs where `other` leaves the path of `chain`; `None` if they differ in their leaf, or no
+    /// word of `stack`, the copy that `other` is of, has the other address.
+    #[must_use]
+    pub fn differing_word(&self, chain: &[u64], other: &[u64], stack: &[u8]) -> Option<u16> {
+        let (own, other) = (user_part(chain), user_part(other));
+        let frame = own.iter().zip(other).position(|(own, other)| own != other).filter(|frame| *frame > 0)?;
+        let has_both = |slot: &&ReturnSlot| {
+            usize::from(slot.frame) == frame && word_at(stack, slot.word) == Some(other[frame])
+        };
+        self.0.iter().find(has_both).map(|slot| slot.word)
+    }
+}
+
+fn user_part(chain: &[u64]) -> &[u64] {
+    let begin = chain.iter().position(|&address| address == PERF_CONTEXT_USER);
+    begin.map_or(&[], |at| &chain[at + 1..])
+}
+
+fn words(stack: &[u8]) -> impl Iterator<Item = (u16, u64)> {
+    let (words, _) = stack.as_chunks::<8>();
+    (0u16..).zip(words.iter().map(|bytes| u64::from_ne_bytes(*bytes)))
+}
+
+fn word_at(stack: &[u8], word: u16) -> Option<u64> {
+    let (words, _) = stack.as_chunks::<8>();
+    words.get(usize::from(word)).map(|bytes| u64::from_ne_bytes(*bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEAD: [u64; 3] = [perfdata::abi::PERF_CONTEXT_KERNEL, 0xffff, PERF_CONTEXT_USER];
+
+    fn chain(user: &[u64]) -> Vec<u64> {
+        [&HEAD[..], user].concat()
+    }
+
+    fn stack(words: &[u64]) -> Vec<u8> {
+        words.iter().flat_map(|word| word.to_ne_bytes()).collect()
+    }
+
+    #[test]
+    fn the_word_at_which_paths_part_is_the_return_address_of_both() {
+        let (first, second) = (chain(&[1, 20, 31, 40]), chain(&[1, 20, 32, 40]));
+        // Word 1 is left over from an earlier call of the first path.
+        let slots = ReturnSlots::find(&first, &stack(&[20, 31, 7, 31, 40]));
+        assert_eq!(slots.differing_word(&first, &second, &stack(&[20, 31, 7, 32, 40])), Some(3));
+        assert_eq!(slots.differing_word(&first, &second, &stack(&[20, 31, 7, 9, 40])), None);
+    }
+
+    #[test]
+    fn other_leaves_kernel_functions_and_lengths_have_no_word() {
+        let first = chain(&[1, 20, 30]);
+        let copy = stack(&[20, 30]);
+        let slots = ReturnSlots::find(&first, &copy);
+        for other in [chain(&[2, 21, 30]), chain(&[1, 20]), vec![0xffff], first.clone()] {
+            assert_eq!(slots.differing_word(&first, &other, &copy), None, "{other:?}");
+        }
+    }
+}
