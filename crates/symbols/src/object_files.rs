@@ -207,6 +207,17 @@ fn without_file(dso: &Dso, why: Missing) -> Result<Vec<NamedFrame>, Missing> {
     Ok(vec![NamedFrame { name: dso.path.clone(), start: dso.start_avma, ..NamedFrame::default() }])
 }
 
+/// Makes one frame of a function and the part of it that compilers split off and inline again (`read` of the C library). It
+/// has the name of the symbol, and the line of the part.
+fn merge_parts(sources: &mut Vec<SourceFrame>) {
+    while let [.., part, whole] = &mut sources[..]
+        && part.function == whole.function
+    {
+        std::mem::swap(part, whole);
+        sources.remove(sources.len() - 2);
+    }
+}
+
 /// The symbol `found` at `svma`, or the function after it where it is only padding that the kernel names.
 ///
 /// A frame that an interrupt left at a function's first instruction has that address in the chain, and is looked up one
@@ -244,6 +255,9 @@ impl ObjectFiles {
         let mut sources: Vec<SourceFrame> = Vec::new();
         if file.frames(svma, &mut sources).is_err() || sources.is_empty() {
             return vec![function];
+        }
+        if self.form == NameForm::Brief {
+            merge_parts(&mut sources);
         }
         let last = sources.len() - 1;
         let frame = |(i, source): (usize, SourceFrame)| NamedFrame {
@@ -311,6 +325,21 @@ mod tests {
     use dso::kernel::kallsyms::Kallsyms;
 
     use super::*;
+
+    #[test]
+    fn a_part_inlined_into_its_own_function_is_that_function_with_the_line_of_the_part() {
+        let frame = |function: Option<&str>, line| SourceFrame {
+            function: function.map(str::to_owned),
+            line: Some(line),
+            ..SourceFrame::default()
+        };
+        let mut sources = vec![frame(Some("check"), 3), frame(Some("read"), 26), frame(Some("read"), 24)];
+        merge_parts(&mut sources);
+        assert_eq!(sources, [frame(Some("check"), 3), frame(Some("read"), 26)]);
+        let mut only_lines = vec![frame(Some("main"), 1)];
+        merge_parts(&mut only_lines);
+        assert_eq!(only_lines.len(), 1);
+    }
 
     #[test]
     fn the_last_byte_of_the_padding_before_a_kernel_function_is_named_after_it() {

@@ -16,7 +16,7 @@ const STRINGS: [&str; 2] = [
 const PARTS: [&str; 6] = [".cold", ".isra", ".part", ".constprop", ".lto_priv", ".llvm"];
 
 /// The demangled `name` in short, so that the instances of a template, and the parts of a function, have one name:
-/// `std::vector<…>::push_back`, `sort_tail` of `sort_tail.isra.0`; so that the code
+/// `std::vector<…>::push_back`, `sort_tail` of `sort_tail.isra.0`, `memcpy` of `memcpy@@GLIBC_2.14`; so that the code
 /// that V8's compilers make of a function has one: `JS:handler app.js:2:9`. A name whose brackets don't match is
 /// unchanged.
 #[must_use]
@@ -27,7 +27,7 @@ pub fn brief(name: &str) -> Cow<'_, str> {
             None => Cow::Borrowed(name),
         };
     }
-    let whole = without_return_type(without_part(name));
+    let whole = without_return_type(without_part(without_version(name)));
     if whole.contains(STARTER) || !whole.contains(['<', '[']) {
         return Cow::Borrowed(whole);
     }
@@ -48,6 +48,16 @@ fn without_return_type(name: &str) -> &str {
         path.contains('.') && path.chars().all(|c| c.is_alphanumeric() || "._$<>/".contains(c))
     });
     if kind.chars().all(is_type) && is_method { method } else { name }
+}
+
+/// `memcpy` of `memcpy@@GLIBC_2.14`, a library's version of a function; `memcpy@plt` stays.
+#[must_use]
+pub fn without_version(name: &str) -> &str {
+    let Some((function, version)) = name.rsplit_once('@') else { return name };
+    let is_version = version.starts_with(|c: char| c.is_ascii_uppercase())
+        && version.chars().all(|c| c.is_ascii_alphanumeric() || "_.".contains(c));
+    let function = function.trim_end_matches('@');
+    if is_version && !function.is_empty() { function } else { name }
 }
 
 /// `name` without ` [clone .cold]`, or `.isra.0` after a name of C.
@@ -259,7 +269,8 @@ mod tests {
             ("f.constprop.0.cold", "f"),
             ("A::b [clone .cold]", "A::b"),
             ("main.partition", "main.partition"),
-            ("memcpy@@GLIBC_2.14", "memcpy@@GLIBC_2.14"),
+            ("memcpy@@GLIBC_2.14", "memcpy"),
+            ("memcpy@plt", "memcpy@plt"),
             (".cold", ".cold"),
             ("beta.<locals>.<genexpr>", "beta.<locals>.<genexpr>"),
             ("<module>", "<module>"),

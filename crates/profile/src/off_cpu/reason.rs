@@ -231,6 +231,9 @@ mod tests {
         );
         assert_eq!(of("anon_pipe_read vfs_read ksys_read"), Some(WaitReason::Pipe));
         assert_eq!(of("sk_wait_data tcp_recvmsg_locked"), Some(WaitReason::Socket));
+        assert_eq!(of("do_wait_intr_irq eventfd_read vfs_read"), Some(WaitReason::Poll));
+        assert_eq!(of("do_wait_intr_irq timerfd_read_iter vfs_read"), Some(WaitReason::Timer));
+        assert_eq!(of("do_wait kernel_wait4 __do_sys_wait4"), Some(WaitReason::Child));
         assert_eq!(of("kernel_clone __do_sys_vfork do_syscall_64"), Some(WaitReason::Child));
         assert_eq!(of("locks_lock_inode_wait __do_sys_flock do_syscall_64"), Some(WaitReason::FileLock));
         assert_eq!(of("fcntl_setlk do_fcntl __x64_sys_fcntl"), Some(WaitReason::FileLock));

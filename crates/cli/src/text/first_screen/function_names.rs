@@ -53,7 +53,7 @@ pub(super) fn brief(name: &str) -> String {
     if let Some(function) = dso::v8_function(name) {
         return if function.name.is_empty() { "(anonymous)" } else { function.name }.to_owned();
     }
-    let name = without_version(dso::without_parameters(name));
+    let name = dso::without_version(dso::without_parameters(name));
     let (mut text, mut depth, mut inner) = (String::new(), 0usize, String::new());
     for (at, c) in name.char_indices() {
         let is_operator = name[..at].ends_with("operator") || name[..at].ends_with("operator<");
@@ -76,12 +76,4 @@ pub(super) fn brief(name: &str) -> String {
         }
     }
     text + &inner
-}
-
-/// `pthread_rwlock_rdlock` of `pthread_rwlock_rdlock@GLIBC_2.2.5`, a library's copy of a function for old programs.
-fn without_version(name: &str) -> &str {
-    match name.split_once('@') {
-        Some((function, version)) if version.contains('_') && !function.is_empty() => function,
-        _ => name,
-    }
 }

@@ -2,6 +2,9 @@
 
 use super::WaitReason;
 
+/// `do_wait_intr_irq`, `do_wait_for_common` and others: they wait for what their caller wants, unlike `do_wait`.
+const FOR_CALLERS: &str = "do_wait_";
+
 /// Prefixes of kernel function names; the first match of a frame counts.
 const FUNCTIONS: &[(&str, WaitReason)] = &[
     ("futex_", WaitReason::Futex),
@@ -214,6 +217,9 @@ const OUTER_FUNCTIONS: &[(&str, WaitReason)] = &[
 ];
 
 pub(super) fn of_function(name: &str) -> Option<WaitReason> {
+    if name.starts_with(FOR_CALLERS) {
+        return None;
+    }
     by_prefix(FUNCTIONS, name)
 }
 
