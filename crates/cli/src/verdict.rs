@@ -4,10 +4,12 @@ pub mod first_screen;
 
 use crate::events::io::block_events_here;
 use crate::events::io::device;
-use display::number::duration_ns;
+use display::number::{duration_ns, noun};
 use profile::Profile;
 use profile::tracepoints::block_io::{BlockIo, Join};
-use profile::verdict::{Facts, Finding, INPUT, SystemFacts, TARGET, TopStacks, running_samples, verdict};
+use profile::verdict::{
+    Evidence, Facts, Finding, INPUT, SystemFacts, TARGET, TopStacks, running_samples, verdict,
+};
 use profile::view::io::Latencies;
 use profile::view::wall::{ThreadRow, Wall, WallOpts, wall};
 use record::disk_watch::DiskState;
@@ -53,7 +55,7 @@ pub fn judge(profile: &Profile, summary: &RunSummary, machine: &MachineChange, t
         return Judgement { wall: view, ..Judgement::default() };
     }
     let samples = running_samples(profile);
-    if let Some(why) = withheld(profile, &view, summary.wall_ns) {
+    if let Some(why) = withheld(&view, samples, summary.wall_ns) {
         return Judgement { wall: view, withheld: Some(why), samples, ..Judgement::default() };
     }
     add_counters(&mut facts, summary);
@@ -70,14 +72,16 @@ pub fn judge(profile: &Profile, summary: &RunSummary, machine: &MachineChange, t
 }
 
 /// Why a run of `wall_ns` is not judged at all; `None` if it is.
-fn withheld(profile: &Profile, view: &Wall, wall_ns: u64) -> Option<String> {
-    /// Shorter runs are mostly the begin and end of a process.
-    const LEAST_WALL_NS: u64 = 10_000_000;
-    if view.wall_ns < LEAST_WALL_NS {
-        return Some(format!("it ran for only {}", duration_ns(wall_ns)));
+fn withheld(view: &Wall, samples: u64, wall_ns: u64) -> Option<String> {
+    let waited = duration_ns(view.whole.total_ns().saturating_sub(view.whole.on_ns));
+    match Evidence::of(view, samples) {
+        Evidence::Enough => None,
+        Evidence::ShortRun => Some(format!("it ran for only {}", duration_ns(wall_ns))),
+        Evidence::Little => {
+            let noun = noun(samples, "sample", "samples");
+            Some(format!("{samples} {noun} and {waited} of waits are too little"))
+        }
     }
-    let samples = (0..profile.events.len()).map(|event| profile.total(event).count).max().unwrap_or(0);
-    (samples == 0).then(|| "no samples were taken".to_owned())
 }
 
 /// Counts over the whole run.

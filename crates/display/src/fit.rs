@@ -45,6 +45,28 @@ pub fn hang(text: &str, indent: usize, width: usize) -> String {
     begin + &lines.join(&format!("\n{}", " ".repeat(indent)))
 }
 
+/// Pieces of text of the given widths, with gaps of three spaces, in as few lines as hold them: a piece that is wider than
+/// `width` has its own.
+#[must_use]
+pub fn flow(pieces: Vec<(usize, String)>, width: usize) -> Vec<String> {
+    const GAP: &str = "   ";
+    let (mut lines, mut used) = (Vec::<String>::new(), 0);
+    for (columns, piece) in pieces {
+        match lines.last_mut() {
+            Some(line) if used + GAP.len() + columns <= width => {
+                *line += GAP;
+                *line += &piece;
+                used += GAP.len() + columns;
+            }
+            _ => {
+                lines.push(piece);
+                used = columns;
+            }
+        }
+    }
+    lines
+}
+
 #[cfg(test)]
 mod tests {
     use super::hang;

@@ -46,7 +46,9 @@ pub mod unwind;
 
 pub use addr::{Avma, FileOffset, Svma};
 pub use code::flow::{FunctionFlow, function_flow, straight_bytes};
-pub use demangle::{V8Function, brief, demangle, demangle_with_parameters, v8_function, without_parameters, without_version};
+pub use demangle::{
+    V8Function, brief, demangle, demangle_with_parameters, v8_function, without_parameters, without_version,
+};
 pub use dwarf::{LineResolver, LineRow, SourceFrame, is_panic_expected};
 pub use elf::build_id::BuildId;
 pub use elf::exported::{Exported, exported};

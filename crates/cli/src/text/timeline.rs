@@ -2,7 +2,7 @@
 //! as the share on the CPU where none did.
 
 use crate::terminal::out::harmless;
-use display::fit::cut;
+use display::fit::{cut, flow};
 use display::number::{count_of, duration_ns};
 use display::palette::StateClass;
 use display::term::{Paint, paint};
@@ -44,10 +44,10 @@ pub fn write(out: &mut dyn Write, view: &Timeline, opts: TimelineTextOpts) -> io
     let (from, to) = view.span_ns;
     let heading = paint("TIMELINE", Paint::Bold, colour);
     writeln!(out, "{heading}     {} in columns of {}", duration_ns(to - from), duration_ns(view.column_ns))?;
-    for line in legend(view, colour) {
+    let width = view.rows.first().map_or(0, |row| row.columns.len());
+    for line in flow(legend(view, colour), width + NAME + SHARES) {
         writeln!(out, "  {line}")?;
     }
-    let width = view.rows.first().map_or(0, |row| row.columns.len());
     let at = |ns: u64| if ns == 0 { "0".to_owned() } else { format!("+{}", duration_ns(ns)) };
     let (begin, end) = (at(from), at(to));
     let fill = width.saturating_sub(begin.chars().count());
@@ -63,7 +63,7 @@ pub fn write(out: &mut dyn Write, view: &Timeline, opts: TimelineTextOpts) -> io
     }
     if !idle.is_empty() {
         let threads = count_of(idle.len() as u64, "idle thread", "idle threads");
-        let note = format!("{threads} not shown: they wait for work (--idle shows them)");
+        let note = format!("{threads} not shown: they wait for work (--idle)");
         writeln!(out, "{}", paint(&note, Paint::Dim, colour))?;
     }
     Ok(())
@@ -179,8 +179,8 @@ fn look(class: StateClass) -> (char, Option<Paint>) {
     }
 }
 
-/// The letters met, each with its states.
-fn legend(view: &Timeline, colour: bool) -> Vec<String> {
+/// The letters met, each with its states; with their widths.
+fn legend(view: &Timeline, colour: bool) -> Vec<(usize, String)> {
     let columns = || view.rows.iter().flat_map(|row| &row.columns);
     let words = |class: StateClass| {
         let of_class = columns().filter(|column| main_class(column) == Some(class));
@@ -189,14 +189,14 @@ fn legend(view: &Timeline, colour: bool) -> Vec<String> {
         let (letter, hue) = look(class);
         let letter = hue.map_or_else(|| letter.to_string(), |hue| paint(&letter.to_string(), hue, colour));
         let names = Vec::from_iter(names).join(", ");
-        Some(format!("{letter} {names}")).filter(|_| !names.is_empty())
+        Some((names.len() + 2, format!("{letter} {names}"))).filter(|_| !names.is_empty())
     };
-    let mut words: Vec<String> = StateClass::ALL.into_iter().filter_map(words).collect();
+    let mut words: Vec<(usize, String)> = StateClass::ALL.into_iter().filter_map(words).collect();
     if columns().any(|column| main_class(column).is_none() && !column.is_empty()) {
         let blocks = paint("+▁▂▃▄▅▆▇", Paint::State(StateClass::On), colour);
-        words.push(format!("{blocks} mixed: eighths on CPU"));
+        words.push((30, format!("{blocks} mixed: eighths on CPU")));
     }
-    words.chunks(6).map(|line| line.join("   ")).collect()
+    words
 }
 
 #[cfg(test)]

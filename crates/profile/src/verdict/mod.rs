@@ -5,6 +5,7 @@
 
 mod cause;
 mod event_loops;
+mod evidence;
 mod facts;
 mod hot_code;
 mod hot_stacks;
@@ -19,6 +20,7 @@ mod stacks;
 pub use crate::off_cpu::known_lock::KnownLock;
 pub use cause::WaitCause;
 pub use event_loops::BlockedLoop;
+pub use evidence::Evidence;
 pub use facts::{CodeFacts, Facts, QueueFacts, RateFacts, SystemFacts, WaitFacts, running_samples};
 pub use hot_code::{HotCode, HotFunction};
 pub use hot_stacks::{HotStacks, PlaceList};
