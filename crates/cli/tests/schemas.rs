@@ -133,6 +133,29 @@ fn locks_fit_their_schema() {
 }
 
 #[test]
+fn calls_of_spans_fit_their_schema_and_their_states_add_up() {
+    for most in ["0", "2"] {
+        let args =
+            ["report", "--span", "--json", "--max-lines", most, "--symfs", "tests/golden/report-spans/root"];
+        let value = check("tests/golden/report-spans/requests.data", "spans", &args);
+        let function = &value["functions"][0];
+        let sum = |rows: &Value| {
+            let rows = rows.as_array().expect("rows").iter();
+            rows.map(|row| row["ns"].as_u64().expect("ns")).sum::<u64>()
+        };
+        let states = &function["states"];
+        let left_out_ns = states["left_out_ns"].as_u64().expect("ns");
+        assert_eq!(Some(sum(&states["rows"]) + left_out_ns), function["total_ns"].as_u64());
+        let slowest = function["slowest"].as_array().expect("calls");
+        assert_eq!(slowest.len(), 10);
+        for call in slowest {
+            assert_eq!(Some(sum(&call["states"])), call["length_ns"].as_u64());
+            assert_eq!(Some(sum(&call["causes"])), call["length_ns"].as_u64());
+        }
+    }
+}
+
+#[test]
 fn rows_of_a_report_fit_their_schema() {
     for recording in WALLS {
         check(recording, "report", &["report", "--json", "--sort", "comm,tid,dso,symbol,srcline"]);

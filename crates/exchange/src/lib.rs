@@ -1,5 +1,5 @@
 //! Formats of other profilers: [`export`] writes profiles and timelines, [`import`] reads stacks and settings; [`page`] packs the data
-//! of our own page.
+//! of our own page; [`text`] has views as text.
 //!
 //! Bytes ⇄ [`profile`]'s model: no file is opened here.
 //!
@@ -21,3 +21,4 @@ pub mod page;
 pub mod perf_header;
 pub mod rows;
 pub mod svg;
+pub mod text;

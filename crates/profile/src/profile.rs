@@ -6,29 +6,24 @@
 use crate::reason::{Diagnostics, StackEnd};
 use crate::table::{
     CallsiteTable, DsoId, DsoTable, FrameId, FrameTable, InlineFrame, StringId, StringTable, SymbolTable,
-    dense_id,
 };
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 
 mod cell;
 mod cgroups;
+mod ids;
 mod merge;
 mod sample_word;
+mod spans;
 
 use cell::NO_EXTRA;
 pub use cell::{BranchEnds, CellKey, EventInfo, ExtraDimensions, Sums, Task};
 pub use cgroups::CgroupNames;
+pub use ids::{ExtraId, TaskId};
 pub use sample_word::SampleWord;
-
-dense_id! {
-    /// Further dimensions of a sample, interned: see [`ExtraDimensions`]. Id 0 has none of them.
-    ExtraId
-}
-dense_id! {
-    /// A thread under one name, in a [`Profile`].
-    TaskId
-}
+pub(crate) use spans::{SpanAssembly, SpanHit};
+pub use spans::{SpanCall, SpanFunctionInfo, SpanOutcome, Spans};
 
 /// The aggregated recording.
 #[derive(Clone, Debug, Default)]
@@ -65,6 +60,8 @@ pub struct Profile {
     pub off_cpu: crate::off_cpu::OffCpu,
     /// Requests to disks, if requested by the session's options.
     pub block_io: crate::tracepoints::block_io::BlockIo,
+    /// Calls of functions that were recorded as spans.
+    pub spans: Spans,
     pub(crate) tasks: Vec<Task>,
     task_ids: FxHashMap<Task, TaskId>,
     cells: Vec<(CellKey, Sums)>,

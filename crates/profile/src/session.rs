@@ -19,6 +19,7 @@ mod off_cpu;
 mod opts;
 mod runtimes;
 mod single;
+mod spans;
 mod state;
 mod summed;
 
@@ -37,7 +38,9 @@ use self::runtimes::Runtimes;
 use crate::callchain::LeafOrigin;
 use crate::machine::{MachineState, TaskSpanId};
 use crate::off_cpu::{EventKind, RunSample};
-use crate::profile::{BranchEnds, CellKey, EventInfo, ExtraDimensions, Profile, Sums, Task, TaskId};
+use crate::profile::{
+    BranchEnds, CellKey, EventInfo, ExtraDimensions, Profile, SpanAssembly, Sums, Task, TaskId,
+};
 use crate::reason::{Reason, StackEnd};
 use crate::table::CallsiteId;
 use crate::tracepoints::block_io::Join;
@@ -55,6 +58,7 @@ pub struct Session {
     events: SessionEvents,
     block_join: Join,
     waits: WaitAssembly,
+    spans: SpanAssembly,
     /// The recorder was cut off.
     is_unfinished: bool,
     tasks: FxHashMap<TaskSpanId, TaskId>,
@@ -75,6 +79,7 @@ impl Session {
         profile.trace_fields.clone_from(&opts.dimensions.trace_fields);
         profile.words.clone_from(&opts.dimensions.words);
         profile.intern_extra(ExtraDimensions::default());
+        let spans = SpanAssembly::new(events.iter().map(|event| event.name.as_str()));
         let events = SessionEvents::new(events, &profile, &opts);
         profile.block_io.recorded = events.block_tracepoints().collect();
         Self {
@@ -84,6 +89,7 @@ impl Session {
             events,
             block_join: Join::default(),
             waits: WaitAssembly::default(),
+            spans,
             is_unfinished: false,
             tasks: FxHashMap::default(),
             path: SamplePath::default(),
@@ -102,6 +108,7 @@ impl Session {
             Record::Sample(sample) => self.push_sample(item.event, sample),
             _ => {
                 self.note_task_record(item);
+                self.note_span_thread(item);
                 self.apply_state(item);
                 None
             }
@@ -140,6 +147,7 @@ impl Session {
         }
         self.resolve_steps(event, pid, sample);
         self.note_off_cpu(event, task, sample);
+        self.note_span(event, task, sample);
         ticket.request = self.note_block_io(event, task, sample);
         let stack = sample.stack_user.filter(|_| self.opts.callchains && !has_recorded_user_chain(sample));
         match (sample.regs_user, stack) {
@@ -180,6 +188,7 @@ impl Session {
     #[must_use]
     pub fn finish(mut self) -> Profile {
         self.finish_off_cpu();
+        self.finish_spans();
         let mut profile = std::mem::take(&mut self.profile);
         self.name_tasks(&mut profile);
         profile

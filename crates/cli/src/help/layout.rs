@@ -127,7 +127,7 @@ const REPORT: &[HelpGroup] = &[
     ("Call graphs", "inverted children max-stack parent exclude-other ignore-callees inline no-inline"),
     (
         "Waiting time (with --wall, --blame, --critical-path)",
-        "critical-path thread min-block idle rows from to",
+        "critical-path thread min-block idle rows from to span",
     ),
     ("Other content of the file", "threads pretty stats tasks mmaps header header-only show-info"),
     ("Form", "tui json max-lines field-separator quiet verbose"),

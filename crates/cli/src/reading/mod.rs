@@ -2,5 +2,6 @@
 
 pub mod damage;
 pub mod load;
+pub mod spans;
 pub mod tracepoints;
 pub mod wall;

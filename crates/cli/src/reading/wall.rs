@@ -5,8 +5,6 @@ use crate::reading::damage;
 use crate::reading::load::{self, OpenRecording, Progress};
 use crate::terminal::foreign::json_lines;
 use crate::terminal::{out, pager};
-use crate::text::blame::{self as blame_text, BlameTextOpts};
-use crate::text::critical;
 use crate::text::present;
 use crate::text::view_form::ViewForm;
 use crate::text::wall::{self as text, WallTextOpts};
@@ -14,6 +12,7 @@ use display::number::{count_of, duration_ns};
 use display::term;
 use dso::MappedFile;
 use exchange::rows;
+use exchange::text::{FollowedTextOpts, blame as blame_text, critical};
 use perfdata::PerfData;
 use profile::profile::Profile;
 use profile::session::SessionOpts;
@@ -156,7 +155,10 @@ pub fn report(
 }
 
 /// Reads a recording with the times of its samples.
-fn read_with_runs(of: &OpenRecording<'_>) -> anyhow::Result<Recording> {
+///
+/// # Errors
+/// If it can't be read.
+pub fn read_with_runs(of: &OpenRecording<'_>) -> anyhow::Result<Recording> {
     load::load_file(of.path, of.file, load_opts_with_runs(), &mut Progress::on_stderr(of.path, of.map))
 }
 
@@ -213,7 +215,7 @@ fn no_times(input: &OpenRecording<'_>) -> anyhow::Error {
 /// A view that follows waits, in both forms.
 struct FollowedView<'a> {
     json: &'a dyn Fn() -> Value,
-    text: &'a dyn Fn(&mut dyn Write, BlameTextOpts) -> io::Result<()>,
+    text: &'a dyn Fn(&mut dyn Write, FollowedTextOpts) -> io::Result<()>,
 }
 
 impl FollowedView<'_> {
@@ -224,7 +226,7 @@ impl FollowedView<'_> {
             ViewForm::Json => writeln!(out, "{}", json_lines(&(self.json)()))?,
             ViewForm::Text => {
                 let (width, colour) = (term::width(), term::colours_stdout());
-                (self.text)(&mut out, BlameTextOpts { width, colour, rows: args.rows })?;
+                (self.text)(&mut out, FollowedTextOpts { width, colour, rows: args.rows })?;
             }
         }
         out.flush()?;

@@ -1,9 +1,7 @@
 //! Text output: numbers, and the views that are printed.
 
 pub mod annotate;
-pub mod blame;
 pub mod callgraph;
-pub mod critical;
 pub mod diff;
 pub mod findings;
 pub mod first_screen;

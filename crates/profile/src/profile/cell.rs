@@ -1,6 +1,6 @@
 //! Keys of the profile's cells, and what they refer to: events, tasks, branches, rarely used dimensions.
 
-use super::{ExtraId, TaskId};
+use super::ids::{ExtraId, TaskId};
 use crate::grow::Grow as _;
 use crate::table::{CallsiteId, FrameId, StringId};
 

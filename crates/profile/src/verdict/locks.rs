@@ -1,16 +1,16 @@
 //! Which lock: waits on futexes, grouped by the function that took the lock and the one that called it; and what
 //! running threads spend on it: asking the kernel, taking it, passing it on.
 
+use super::called;
 use super::hot_code::{line_of, line_of_named};
 use crate::grow::Grow as _;
-use crate::off_cpu::RelatedThread;
-use crate::off_cpu::WaitReason;
 use crate::off_cpu::futex::{expected, is_lock_value};
 use crate::off_cpu::known_lock::KnownLock;
 use crate::off_cpu::wait_names::{UNNAMED, wait_names};
 use crate::off_cpu::work_waits::{
     go_lock, is_locking, java_method, waits_for_lock_by_condition, waits_for_work,
 };
+use crate::off_cpu::{RelatedThread, Wait, WaitReason};
 use crate::profile::Profile;
 use crate::table::{CallsiteId, FrameId};
 use crate::view::wall::{Part, PlacedWait, is_kernel, is_thread_start, kernel_frames, name_of};
@@ -135,6 +135,19 @@ pub(crate) fn lock_behind(
         Some(_) => Some((place.caller, String::new())),
         None => Some((place.taker, place.caller)),
     }
+}
+
+/// Purpose of a wait on a futex: `lock in put()`, `another thread in take()`. `None` without a stack.
+pub(crate) fn futex_words(profile: &Profile, wait: &Wait) -> Option<String> {
+    let callsite = wait.callsite?;
+    let names = Names::of(profile, callsite);
+    let place =
+        go_place(profile, callsite, wait.other).unwrap_or_else(|| names.place(Some(expected(&wait.args))));
+    Some(match place.known {
+        Some(known) => known.name.to_owned(),
+        None if place.for_work => format!("another thread in {}", called(&place.taker)),
+        None => format!("lock in {}", called(&place.taker)),
+    })
 }
 
 fn is_futex(kernel_function: &str) -> bool {

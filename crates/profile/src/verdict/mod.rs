@@ -25,7 +25,7 @@ pub use facts::{CodeFacts, Facts, QueueFacts, RateFacts, SystemFacts, WaitFacts,
 pub use hot_code::{HotCode, HotFunction};
 pub use hot_stacks::{HotStacks, PlaceList};
 pub use locks::LockSite;
-pub(crate) use locks::lock_behind;
+pub(crate) use locks::{futex_words, lock_behind};
 pub use path::{PathFacts, PathTop};
 pub use peers::PeerWaits;
 #[cfg(any(test, feature = "examples"))]

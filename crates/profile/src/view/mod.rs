@@ -12,5 +12,6 @@ pub mod locks;
 pub mod page;
 pub mod report;
 pub mod selected;
+pub mod spans;
 pub mod timeline;
 pub mod wall;

@@ -71,6 +71,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if args.causes.blame {
         return crate::reading::wall::report_blame(&input, &args.wall_args, args.causes.form());
     }
+    if let Some(function) = &args.causes.span {
+        return crate::reading::spans::report(&input, &args, function);
+    }
     let explores = browses(&args) && explore::is_wanted(&args, &file);
     if args.wall && args.output.html.is_none() && !explores {
         let (form, most) = (args.causes.form(), args.causes.max_lines);

@@ -39,7 +39,9 @@ pub(super) fn flow_of(code: &[u8], start: u64) -> FunctionFlow {
         let at = (instruction.ip() - start) as usize;
         entry.take(&instruction, &code[at..at + instruction.len()]);
         let target = instruction.near_branch_target();
-        targets.push(target);
+        if instruction.flow_control() != FlowControl::Call {
+            targets.push(target);
+        }
         let is_out = !inside.contains(&target);
         let probeable = is_probeable(&code[at..at + instruction.len()]);
         let by_table = tables.take(&instruction);
@@ -249,6 +251,8 @@ mod tests {
         // lock incl (%rdi); xor %eax,%eax; jmp back to the xor.
         let locked = flow_of(&[0xf0, 0xff, 0x07, 0x31, 0xc0, 0xeb, 0xfc], 0x1000);
         assert_eq!((locked.entry, locked.loops), (Some(Svma(0x1003)), true));
+        // call 1000: a call of itself is a new call.
+        assert!(!flow_of(&[0x90, 0xe8, 0xfa, 0xff, 0xff, 0xff, 0xc3], 0x1000).loops);
         assert_eq!(flow_of(&[0x31, 0xc0, 0xc3], 0x1000).entry, Some(Svma(0x1000)));
         assert_eq!(flow_of(&[0xf4, 0xc3], 0x1000).entry, Some(Svma(0x1001)));
         // vpbroadcastb %esi,%zmm16; ret

@@ -17,11 +17,11 @@ mod causes;
 mod critical;
 mod end_names;
 mod frames;
-mod split;
+pub(crate) mod split;
 #[cfg(test)]
 mod tests;
-mod timelines;
-mod walk;
+pub(crate) mod timelines;
+pub(crate) mod walk;
 
 pub use self::causes::{
     BlameCause, BlamedFunction, WaitEdge, blamed_functions, causes, end_function, thread_name, wait_edges,
@@ -132,7 +132,7 @@ pub struct Blame {
 }
 
 impl Blame {
-    fn of_walk(roots: Vec<TaskId>, walk: Walk<'_, '_>) -> Self {
+    pub(crate) fn of_walk(roots: Vec<TaskId>, walk: Walk<'_, '_>) -> Self {
         let (links, mut paths) = walk.finish();
         paths.sort_by_key(|path| std::cmp::Reverse(path.ns));
         let total_ns = paths.iter().map(|path| path.ns).grown_sum();

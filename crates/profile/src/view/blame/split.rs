@@ -1,7 +1,7 @@
 //! Exact division of nanoseconds: the parts always add up to the whole.
 
 /// Divides `whole` in proportion to `weights`; equally if all are 0. Empty for no weights.
-pub(super) fn split(whole: u64, weights: &[u64]) -> Vec<u64> {
+pub(crate) fn split(whole: u64, weights: &[u64]) -> Vec<u64> {
     let sum: u128 = weights.iter().map(|&weight| u128::from(weight)).sum();
     let (sum, at_least) = if sum == 0 { (weights.len() as u128, 1) } else { (sum, 0) };
     let mut seen = 0u128;

@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 
 /// A wait whose moments are known.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct TimedWait {
+pub(crate) struct TimedWait {
     pub from: u64,
     pub to: u64,
     /// Index into the waits of the recording.
@@ -19,7 +19,7 @@ pub(super) struct TimedWait {
 
 /// Waits of which only the sum is known: they are in this interval, outside the timed ones.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct SummedWaits {
+pub(crate) struct SummedWaits {
     pub from: u64,
     pub to: u64,
     pub ns: u64,
@@ -29,7 +29,7 @@ pub(super) struct SummedWaits {
 
 /// One thread.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Timeline {
+pub(crate) struct Timeline {
     /// All its tasks (the thread under its names), the first one first.
     pub tasks: Vec<TaskId>,
     /// Totals of its lives.
@@ -111,12 +111,14 @@ impl Timeline {
 }
 
 /// All threads of a recording.
-pub(super) struct Timelines<'p> {
+pub(crate) struct Timelines<'p> {
     pub profile: &'p Profile,
     /// Kind of each wait, idle ones included.
     pub parts: Vec<Part>,
     pub threads: Vec<Timeline>,
     by_tid: FxHashMap<u32, Vec<usize>>,
+    /// By thread: process and thread id.
+    by_task: FxHashMap<(u32, i32), usize>,
     /// Timed waits of a thread at a place, by time.
     places: FxHashMap<(usize, CallsiteId), Vec<TimedWait>>,
     /// By wait: its interval where it is timed.
@@ -133,6 +135,7 @@ impl<'p> Timelines<'p> {
             parts,
             threads: Vec::new(),
             by_tid: FxHashMap::default(),
+            by_task: FxHashMap::default(),
             places: FxHashMap::default(),
             timed: FxHashMap::default(),
         };
@@ -146,7 +149,7 @@ impl<'p> Timelines<'p> {
     /// Makes the threads; answers the thread of each wait.
     fn add_threads(&mut self) -> Vec<usize> {
         let profile = self.profile;
-        let mut index: FxHashMap<(u32, i32), usize> = FxHashMap::default();
+        let index = &mut self.by_task;
         let threads = &mut self.threads;
         let by_tid = &mut self.by_tid;
         let mut thread_of = |task: TaskId, threads: &mut Vec<Timeline>| {
@@ -237,6 +240,12 @@ impl<'p> Timelines<'p> {
         let tid = self.profile.task(self.threads[thread].task()).tid.cast_unsigned();
         let births = &self.profile.off_cpu.births;
         births.iter().any(|birth| birth.tid == tid && self.by_tid.contains_key(&birth.parent_tid))
+    }
+
+    /// The thread of a task, under whichever name; `None` if nothing is known of its time.
+    pub fn thread_of(&self, task: TaskId) -> Option<usize> {
+        let of = self.profile.task(task);
+        self.by_task.get(&(of.process, of.tid)).copied()
     }
 
     /// The thread that had this id at a moment.

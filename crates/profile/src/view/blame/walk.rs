@@ -2,7 +2,7 @@
 
 mod leads;
 
-pub(super) use leads::Lead;
+pub(crate) use leads::Lead;
 use leads::lead;
 
 use super::split::split;
@@ -15,6 +15,7 @@ use crate::view::wall::Part;
 use perfdata::off_cpu::State;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// Waits that are followed one after another.
 const MOST_LINKS: usize = 12;
@@ -52,10 +53,10 @@ struct CutWindows {
 }
 
 /// The walk under way.
-pub(super) struct Walk<'t, 'p> {
+pub(crate) struct Walk<'t, 'p> {
     lines: &'t Timelines<'p>,
     /// By wait.
-    leads: Vec<Lead>,
+    leads: Rc<[Lead]>,
     links: Vec<BlameLink>,
     link_ids: FxHashMap<(usize, BlameLink), BlameLinkId>,
     paths: Vec<(PathKey, u64)>,
@@ -67,7 +68,16 @@ pub(super) struct Walk<'t, 'p> {
 impl<'t, 'p> Walk<'t, 'p> {
     /// Without time yet.
     pub fn new(lines: &'t Timelines<'p>) -> Self {
-        let leads = (0..lines.parts.len()).map(|wait| lead(lines, wait)).collect();
+        Self::with_leads(lines, Self::leads(lines))
+    }
+
+    /// Where all waits lead.
+    pub fn leads(lines: &Timelines<'_>) -> Rc<[Lead]> {
+        (0..lines.parts.len()).map(|wait| lead(lines, wait)).collect()
+    }
+
+    /// Without time yet; `leads` are those of these threads.
+    pub fn with_leads(lines: &'t Timelines<'p>, leads: Rc<[Lead]>) -> Self {
         Self {
             lines,
             leads,
@@ -92,6 +102,11 @@ impl<'t, 'p> Walk<'t, 'p> {
     /// Adds time of a thread itself.
     pub fn add_end(&mut self, thread: usize, callsite: Option<CallsiteId>, end: BlameEnd, ns: u64) {
         self.add(Visit { root: thread, link: None, thread }, callsite, end, ns);
+    }
+
+    /// Adds the time of a thread from one moment to another, its waits included.
+    pub fn add_window(&mut self, thread: usize, from: u64, to: u64) {
+        self.add_spans(thread, &[(from, to)]);
     }
 
     /// Adds what a thread did in these times, each of them without a timed wait.

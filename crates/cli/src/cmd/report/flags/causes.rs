@@ -21,7 +21,11 @@ pub struct CauseArgs {
     /// With --critical-path: to when this function is last seen
     #[arg(long, value_name = "FUNC", requires = "critical_path")]
     pub to: Option<String>,
-    /// As JSON (rows without call graphs; --wall, --blame, --critical-path)
+    /// Calls of the function that was recorded as --span: how long, and where their time went
+    #[arg(long, value_name = "FUNC", num_args = 0..=1, default_missing_value = "",
+        conflicts_with_all = ["wall", "blame", "critical_path", "html", "tui"])]
+    pub span: Option<String>,
+    /// As JSON (rows without call graphs; --wall, --blame, --critical-path, --span)
     #[arg(long, conflicts_with_all = ["html", "tui"])]
     pub json: bool,
     /// Print at most N rows of a list, and the sum of the others, with --json [default: all]

@@ -1,11 +1,14 @@
 //! The critical path as text.
 
-use super::blame::{Amounts, BlameTextOpts, place_words, state_words, thread_name};
-use crate::terminal::out::harmless;
+use super::blame::Amounts;
+use super::{FollowedTextOpts, place_words};
+use crate::foreign::harmless;
 use display::fit::hang;
 use display::number::{count_of, duration_ns};
 use profile::Profile;
-use profile::view::blame::{CriticalPath, CriticalPiece, blamed_functions, causes, end_function};
+use profile::view::blame::{
+    CriticalPath, CriticalPiece, blamed_functions, causes, end_function, state_words, thread_name,
+};
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
@@ -17,7 +20,7 @@ pub fn write(
     out: &mut dyn Write,
     profile: &Profile,
     path: &CriticalPath,
-    opts: BlameTextOpts,
+    opts: FollowedTextOpts,
 ) -> io::Result<()> {
     let total = path.parts.total_ns;
     let threads: BTreeSet<_> = path.pieces.iter().map(|piece| piece.task).collect();

@@ -1,31 +1,24 @@
 //! Blame as text: what a thread's wall-clock time went to, in other threads too.
 
-use crate::terminal::out::harmless;
+use super::{FollowedTextOpts, place_words, share};
+use crate::foreign::harmless;
 use display::fit::{cut, hang};
 use display::number::{count_of, duration_ns};
 use display::term::{Paint, paint};
 use profile::Profile;
-use profile::view::blame::{Blame, BlameCause, causes, wait_edges};
+use profile::view::blame::{Blame, BlameCause, causes, thread_name, wait_edges};
 use std::io::{self, Write};
-
-pub use profile::view::blame::{state_words, thread_name};
-
-/// How to print.
-#[derive(Clone, Copy, Debug)]
-pub struct BlameTextOpts {
-    /// Columns.
-    pub width: usize,
-    /// With colours.
-    pub colour: bool,
-    /// Rows per list.
-    pub rows: usize,
-}
 
 /// Prints the causes, and who waited for whom.
 ///
 /// # Errors
 /// Standard output can't be written.
-pub fn write(out: &mut dyn Write, profile: &Profile, blame: &Blame, opts: BlameTextOpts) -> io::Result<()> {
+pub fn write(
+    out: &mut dyn Write,
+    profile: &Profile,
+    blame: &Blame,
+    opts: FollowedTextOpts,
+) -> io::Result<()> {
     let total = blame.total_ns;
     let names: Vec<&str> = blame.roots.iter().map(|&task| thread_name(profile, task)).collect();
     let whose = match names.as_slice() {
@@ -74,22 +67,13 @@ fn cause_words(profile: &Profile, row: &BlameCause) -> String {
     format!("{}: {}{place}{chain}", row.thread, row.state_words(profile))
 }
 
-/// ` in FUNCTION (LINE)`; empty without a function.
-pub(super) fn place_words(function: &str, line: Option<&str>) -> String {
-    match (function, line) {
-        ("", _) => String::new(),
-        (function, Some(line)) => format!(" in {function} ({line})"),
-        (function, None) => format!(" in {function}"),
-    }
-}
-
 /// Lists of times with their shares of a whole.
 #[derive(Clone, Copy)]
 pub(super) struct Amounts {
     /// The whole, ns.
     pub total_ns: u64,
     /// How to print.
-    pub opts: BlameTextOpts,
+    pub opts: FollowedTextOpts,
 }
 
 impl Amounts {
@@ -103,8 +87,4 @@ impl Amounts {
         let line = format!("{:>9} {:>7}  {text}", duration_ns(ns), share(ns, self.total_ns));
         writeln!(out, "{}", cut(&harmless(&line), self.opts.width))
     }
-}
-
-fn share(ns: u64, total: u64) -> String {
-    format!("{:.1}%", ns as f64 * 100.0 / total.max(1) as f64)
 }

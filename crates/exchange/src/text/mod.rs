@@ -1,0 +1,29 @@
+//! Views that follow waits, as text: blame, the critical path, the calls of spans.
+
+pub mod blame;
+pub mod critical;
+pub mod spans;
+
+/// How to print.
+#[derive(Clone, Copy, Debug)]
+pub struct FollowedTextOpts {
+    /// Columns.
+    pub width: usize,
+    /// With colours.
+    pub colour: bool,
+    /// Rows per list.
+    pub rows: usize,
+}
+
+/// ` in FUNCTION (LINE)`; empty without a function.
+fn place_words(function: &str, line: Option<&str>) -> String {
+    match (function, line) {
+        ("", _) => String::new(),
+        (function, Some(line)) => format!(" in {function} ({line})"),
+        (function, None) => format!(" in {function}"),
+    }
+}
+
+fn share(ns: u64, total: u64) -> String {
+    format!("{:.1}%", ns as f64 * 100.0 / total.max(1) as f64)
+}

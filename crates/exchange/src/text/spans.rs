@@ -1,0 +1,154 @@
+//! Calls of recorded spans as text: how long they took, where their time went, which were the slowest and why.
+
+use super::{FollowedTextOpts, place_words, share};
+use display::fit::{cut, hang, wrap};
+use display::number::{count_of, duration_ns, grouped};
+use display::term::{Paint, paint};
+use profile::Profile;
+use profile::view::blame::{causes, thread_name};
+use profile::view::spans::{NotCounted, SlowCall, SpanFunctionRow, SpanState};
+
+/// States of a slow call that are shown.
+const STATES_OF_CALL: usize = 3;
+/// Causes in other threads that are shown, and the least share of the call that they have.
+const CAUSES_OF_CALL: (usize, u64) = (2, 50);
+
+/// The text about all functions, with a line end after each line.
+#[must_use]
+pub fn text(profile: &Profile, rows: &[SpanFunctionRow], opts: FollowedTextOpts) -> String {
+    let each: Vec<String> =
+        rows.iter().map(|row| SpanText { profile, row, opts, lines: Vec::new() }.text()).collect();
+    each.join("\n")
+}
+
+/// Why calls are in no sum: `2 in progress at the end, 1 without its begin`; empty if all are.
+#[must_use]
+pub fn not_counted_words(of: &NotCounted) -> String {
+    let parts = [
+        (of.open, "in progress at the end"),
+        (of.without_begin, "without a begin (it was before the recording)"),
+        (of.left, "left without return (exception, longjmp, end of the thread)"),
+        (of.nested, "inside another call of it"),
+    ];
+    let words = parts.iter().filter(|(count, _)| *count > 0);
+    words.map(|(count, what)| format!("{} {what}", grouped(*count))).collect::<Vec<_>>().join(", ")
+}
+
+struct SpanText<'a> {
+    profile: &'a Profile,
+    row: &'a SpanFunctionRow,
+    opts: FollowedTextOpts,
+    lines: Vec<String>,
+}
+
+impl SpanText<'_> {
+    fn text(mut self) -> String {
+        self.head();
+        self.states();
+        self.slowest();
+        self.lines.iter().map(|line| line.trim_end().to_owned() + "\n").collect()
+    }
+
+    fn heading(&mut self, text: &str) {
+        let text = hang(text, 13, self.opts.width);
+        self.lines.push(String::new());
+        self.lines.push(paint(&text, Paint::Bold, self.opts.colour));
+    }
+
+    fn head(&mut self) {
+        let (row, latency) = (self.row, self.row.latency);
+        let mean = latency.total_ns.checked_div(row.calls).unwrap_or(0);
+        let mut head = format!("{}: {}", row.name, count_of(row.calls, "call", "calls"));
+        if row.calls > 0 {
+            let threads = count_of(row.threads as u64, "thread", "threads");
+            head +=
+                &format!(" in {threads}, mean {}, sum {}", duration_ns(mean), duration_ns(latency.total_ns));
+        }
+        self.lines.push(hang(&head, 2, self.opts.width));
+        if row.calls > 0 {
+            let [p50, p90, p99, max] =
+                [latency.p50_ns, latency.p90_ns, latency.p99_ns, latency.max_ns].map(duration_ns);
+            let text = format!("latency: p50 {p50}, p90 {p90}, p99 {p99}, longest {max}");
+            self.lines.push(hang(&text, 2, self.opts.width));
+        }
+        let others = not_counted_words(&row.not_counted);
+        if !others.is_empty() {
+            self.lines.push(hang(&format!("not counted: {others}"), 2, self.opts.width));
+        }
+    }
+
+    fn states(&mut self) {
+        let row = self.row;
+        let Some(states) = row.states.as_deref().filter(|_| row.calls > 0) else {
+            if row.calls > 0 {
+                let text = "no times of threads in the recording: where the time went is not known";
+                self.lines.push(hang(text, 2, self.opts.width));
+            }
+            return;
+        };
+        self.heading("STATES       where the time of the calls went, and of the slowest 1 %");
+        self.lines.push(format!("{:>9} {:>7} {:>7}  state", "mean", "all", "slowest"));
+        let (all, slowest): (u64, u64) =
+            (states.iter().map(|row| row.ns).sum(), states.iter().map(|row| row.slowest_ns).sum());
+        let line = |ns: u64, slowest_ns: u64, what: &str| {
+            let mean = duration_ns(ns / row.calls);
+            format!("{mean:>9} {:>7} {:>7}  {what}", share(ns, all), share(slowest_ns, slowest))
+        };
+        let (shown, rest) = states.split_at(states.len().min(self.opts.rows));
+        for state in shown {
+            let text = line(state.ns, state.slowest_ns, &state.state.words());
+            self.lines.push(cut(&text, self.opts.width));
+        }
+        if !rest.is_empty() {
+            let what = format!("{} (--rows)", count_of(rest.len() as u64, "more", "more"));
+            let text =
+                line(rest.iter().map(|row| row.ns).sum(), rest.iter().map(|row| row.slowest_ns).sum(), &what);
+            self.lines.push(cut(&text, self.opts.width));
+        }
+    }
+
+    fn slowest(&mut self) {
+        let row = self.row;
+        if row.slowest.is_empty() {
+            return;
+        }
+        self.heading("SLOWEST      each with its states; below, what threads did that it waited for");
+        for call in &row.slowest {
+            let length = duration_ns(call.length_ns);
+            let length = if call.is_open { format!("> {length}") } else { length };
+            let task = self.profile.task(call.task);
+            let open = if call.is_open { ", still in progress" } else { "" };
+            let at = duration_ns(call.at_ns);
+            let thread = thread_name(self.profile, call.task);
+            let states = states_words(&call.states, call.length_ns);
+            let text = format!("{length:>9}  at {at}, {thread} {}{open}: {states}", task.tid);
+            self.lines.push(hang(&text, 11, self.opts.width));
+            self.causes(call);
+        }
+    }
+
+    /// Adds the doings of other threads that this call waited for.
+    fn causes(&mut self, call: &SlowCall) {
+        let rows = causes(self.profile, &call.causes);
+        let is_large = |ns: u64| ns.saturating_mul(CAUSES_OF_CALL.1) >= call.length_ns;
+        let others = rows.iter().filter(|row| row.chain.len() > 1 && is_large(row.ns));
+        for row in others.take(CAUSES_OF_CALL.0) {
+            let place = place_words(&row.function, row.line.as_deref());
+            let (share, chain) = (share(row.ns, call.length_ns), row.chain[1..].join(" ← "));
+            let text = format!("← {share} {chain}: {}{place}", row.state_words(self.profile));
+            let lines = wrap(&text, self.opts.width.saturating_sub(13).max(20));
+            for (at, line) in lines.iter().enumerate() {
+                self.lines.push(format!("{:indent$}{line}", "", indent = if at == 0 { 11 } else { 13 }));
+            }
+        }
+    }
+}
+
+/// `90.1% lock in put(), 9.1% on CPU`.
+fn states_words(states: &[(SpanState, u64)], length_ns: u64) -> String {
+    let words = states.iter().take(STATES_OF_CALL);
+    words
+        .map(|(state, ns)| format!("{} {}", share(*ns, length_ns), state.words()))
+        .collect::<Vec<_>>()
+        .join(", ")
+}

@@ -1,0 +1,40 @@
+//! Names of the states of calls.
+
+use super::SpanState;
+use crate::off_cpu::WaitReason;
+use crate::verdict::futex_words;
+use crate::view::blame::timelines::Timelines;
+use crate::view::wall::{NamedTarget, Part, other_name, part_name};
+
+/// The state that a wait is.
+pub(super) fn state_of(lines: &Timelines<'_>, wait: usize) -> SpanState {
+    let (profile, part) = (lines.profile, lines.parts[wait]);
+    let of = &profile.off_cpu.waits[wait];
+    let target = match part {
+        Part::Blocked(WaitReason::Futex) => futex_words(profile, of),
+        Part::Blocked(_) => NamedTarget::of(profile, of, part).and_then(NamedTarget::known),
+        Part::Preempted => of.other.map(|other| other_name(profile, other)).filter(|name| !name.is_empty()),
+        _ => None,
+    };
+    SpanState { part, target }
+}
+
+impl SpanState {
+    /// This part, for nothing that has a name.
+    pub(super) fn unnamed(part: Part) -> Self {
+        Self { part, target: None }
+    }
+
+    /// As a user reads it: `lock in put()`, `disk: /var/log/x`, `preempted by cc1`.
+    #[must_use]
+    pub fn words(&self) -> String {
+        let part = part_name(self.part);
+        match (&self.target, self.part) {
+            (None, _) => part.to_owned(),
+            (Some(target), Part::Blocked(WaitReason::Futex)) => target.clone(),
+            (Some(target), Part::Preempted) => format!("preempted by {target}"),
+            (Some(target), _) if target.starts_with(part) => target.clone(),
+            (Some(target), _) => format!("{part}: {target}"),
+        }
+    }
+}
