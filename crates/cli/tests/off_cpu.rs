@@ -8,6 +8,8 @@ mod faults;
 mod last_switch;
 #[path = "off_cpu/longest.rs"]
 mod longest;
+#[path = "off_cpu/spans.rs"]
+mod spans;
 #[path = "off_cpu/targets.rs"]
 mod targets;
 #[path = "off_cpu/verdicts.rs"]

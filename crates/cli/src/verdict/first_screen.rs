@@ -7,10 +7,12 @@ mod quality;
 use crate::text::run_screen::{signal_name, thread_rows};
 use crate::verdict::Judgement;
 use display::number::duration_ns;
+use exchange::text::spans::sentences;
 use profile::off_cpu::OffCpuSource;
 use profile::profile::Profile;
 use profile::verdict::{FEW_SAMPLES, Finding};
 use profile::view::hot_functions::{HotFunctions, MOST_FUNCTIONS, hot_functions};
+use profile::view::spans::{SpanOpts, spans};
 use record::summary::RunSummary;
 use record::sys::ExitKind;
 use serde_json::{Value, json};
@@ -123,8 +125,10 @@ impl FirstScreen {
             }
             _ => Vec::new(),
         };
+        let mut headlines = headlines(&sources, &hot);
+        add_spans(&mut headlines, profile, &sources.file.input);
         Self {
-            headlines: headlines(&sources, &hot),
+            headlines,
             totals: totals(summary, sources.cpus),
             states,
             idle_percent,
@@ -181,6 +185,18 @@ fn headlines(sources: &ScreenSources<'_>, hot: &HotFunctions) -> Vec<Headline> {
         }
     }
     lines
+}
+
+/// Puts the calls of recorded functions first. The screen has room for three headlines: the least findings give way.
+fn add_spans(lines: &mut Vec<Headline>, profile: &Profile, input: &str) {
+    const MOST: (usize, usize) = (2, 3);
+    let rows = spans(profile, &SpanOpts::default());
+    let line = |row| {
+        let [claim, detail] = sentences(row);
+        Headline { claim, detail, why: format!("tally report --span{input}"), ..Headline::default() }
+    };
+    lines.splice(0..0, rows.iter().take(MOST.0).map(line));
+    lines.truncate(if rows.is_empty() { usize::MAX } else { MOST.1 });
 }
 
 fn headline(at: usize, finding: &Finding, input: &str) -> Headline {

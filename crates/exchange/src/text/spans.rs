@@ -34,6 +34,35 @@ pub fn not_counted_words(of: &NotCounted) -> String {
     words.map(|(count, what)| format!("{} {what}", grouped(*count))).collect::<Vec<_>>().join(", ")
 }
 
+/// A function's calls in two sentences: how long they took, and where the slowest spent their time. The second is empty if
+/// that isn't known.
+#[must_use]
+pub fn sentences(row: &SpanFunctionRow) -> [String; 2] {
+    /// Least share of a state that is worth a word, in percent.
+    const LEAST: u64 = 10;
+    let (calls, latency) = (count_of(row.calls, "call", "calls"), row.latency);
+    if row.calls == 0 {
+        let others = not_counted_words(&row.not_counted);
+        let others = if others.is_empty() { "was it called?".to_owned() } else { others };
+        return [format!("{}: no whole call ({others})", row.name), String::new()];
+    }
+    let [p50, p99, max] = [latency.p50_ns, latency.p99_ns, latency.max_ns].map(duration_ns);
+    let claim = format!("{}: {calls}, p50 {p50}, p99 {p99}, longest {max}", row.name);
+    let mut states: Vec<(&SpanState, u64)> =
+        row.states.iter().flatten().map(|of| (&of.state, of.slowest_ns)).collect();
+    states.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
+    let total: u64 = states.iter().map(|(_, ns)| ns).sum();
+    let large =
+        states.iter().filter(|(_, ns)| u128::from(*ns) * 100 >= u128::from(total) * u128::from(LEAST));
+    let words = large
+        .take(STATES_OF_CALL)
+        .filter(|(_, ns)| *ns > 0)
+        .map(|(state, ns)| format!("{:.0} % {}", *ns as f64 * 100.0 / total as f64, state.words()));
+    let words = words.collect::<Vec<_>>().join(", ");
+    let detail = if words.is_empty() { words } else { format!("the slowest 1 %: {words}") };
+    [claim, detail]
+}
+
 struct SpanText<'a> {
     profile: &'a Profile,
     row: &'a SpanFunctionRow,
@@ -151,4 +180,52 @@ fn states_words(states: &[(SpanState, u64)], length_ns: u64) -> String {
         .map(|(state, ns)| format!("{} {}", share(*ns, length_ns), state.words()))
         .collect::<Vec<_>>()
         .join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use profile::off_cpu::WaitReason;
+    use profile::view::spans::{CallLatency, SpanStateRow};
+    use profile::view::wall::Part;
+
+    fn row() -> SpanFunctionRow {
+        let state = |part, target: Option<&str>, slowest_ns| SpanStateRow {
+            state: SpanState { part, target: target.map(str::to_owned) },
+            ns: 0,
+            slowest_ns,
+        };
+        let latency = CallLatency {
+            p50_ns: 1_200_000,
+            p99_ns: 48_000_000,
+            max_ns: 61_000_000,
+            ..CallLatency::default()
+        };
+        let lock = state(Part::Blocked(WaitReason::Futex), Some("lock in put()"), 90);
+        let states = Some(vec![state(Part::On, None, 9), lock, state(Part::Runnable, None, 1)]);
+        SpanFunctionRow {
+            name: "handle".to_owned(),
+            calls: 1203,
+            latency,
+            states,
+            ..SpanFunctionRow::default()
+        }
+    }
+
+    #[test]
+    fn two_sentences_say_how_long_and_why() {
+        let [claim, detail] = sentences(&row());
+        assert_eq!(claim, "handle: 1,203 calls, p50 1.200 ms, p99 48.00 ms, longest 61.00 ms");
+        assert_eq!(detail, "the slowest 1 %: 90 % lock in put()");
+        assert_eq!(sentences(&SpanFunctionRow { states: None, ..row() })[1], "");
+    }
+
+    #[test]
+    fn without_a_whole_call_the_sentence_has_the_reason() {
+        let others = NotCounted { left: 1200, open: 1, ..NotCounted::default() };
+        let row = SpanFunctionRow { calls: 0, not_counted: others, ..row() };
+        let words =
+            "1 in progress at the end, 1,200 left without return (exception, longjmp, end of the thread)";
+        assert_eq!(sentences(&row)[0], format!("handle: no whole call ({words})"));
+    }
 }
