@@ -530,8 +530,14 @@ int sys_exec(u64 *ctx)
 	put_comm(r, task);
 	got = bpf_probe_read_kernel_str(r->data + at, COPY_BYTES, program->filename);
 	if (got > 0 && got <= COPY_BYTES) {
-		r->lens[1] = got - 1;
-		at += got - 1;
+		u32 name = got - 1;
+
+		/* Verifiers before 6.18 don't carry the bounds of `got` over to the sum. */
+		barrier_var(name);
+		if (name < COPY_BYTES) {
+			r->lens[1] = name;
+			at += name;
+		}
 	}
 	from = mine->mm ? mine->mm->arg_start : 0;
 	bytes = from ? mine->mm->arg_end - from : 0;

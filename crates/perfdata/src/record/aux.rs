@@ -136,7 +136,7 @@ pub struct AuxtraceError<'a> {
     pub ip: Avma,
     /// When, ns.
     pub time_ns: u64,
-    /// Kind of error.
+    /// Text of the error.
     pub message: &'a [u8],
 }
 

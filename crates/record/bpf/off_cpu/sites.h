@@ -30,19 +30,23 @@ INLINE void tell_site(struct site_key *key)
 SELDOM_APART int store_site(struct thread_state *t, struct site_sums *site)
 {
 	struct site_key key = {};
-	struct site_sums *kept;
+	struct site_sums *kept, copy;
 
 	if (!t || !site || !site->print)
 		return 0;
 	key.print = site->print;
 	key.tid = t->tid;
 	kept = bpf_map_lookup_elem(&sites, &key);
-	if (kept)
+	if (kept) {
 		__builtin_memcpy(kept, site, sizeof(*kept));
-	else if (bpf_map_update_elem(&sites, &key, site, BPF_ANY))
-		carry_sums(t, site);
-	else
-		tell_site(&key);
+	} else {
+		/* Linux 6.1 takes no argument of a global function for a map's value. */
+		__builtin_memcpy(&copy, site, sizeof(copy));
+		if (bpf_map_update_elem(&sites, &key, &copy, BPF_ANY))
+			carry_sums(t, site);
+		else
+			tell_site(&key);
+	}
 	site->print = 0;
 	return 0;
 }
