@@ -10,8 +10,8 @@ use crate::sampling_rate::SteadySamplingRate;
 use crate::score::{self, Score, skip};
 use crate::tests::{self, Tier};
 use crate::{
-    bpf, cargo, fixtures, fuzz, golden, instructions, leftovers, oracle, package, process, setup, soak, tidy,
-    web,
+    bpf, cargo, fixtures, fuzz, golden, instructions, kernels, leftovers, oracle, package, process, setup,
+    soak, tidy, web,
 };
 
 /// The amount of checks.
@@ -51,6 +51,7 @@ const STEPS: &[Step] = &[
 const HEAVY_STEPS: &[Step] = &[
     Step("miri", 10, |repo, _| cargo::miri(repo)),
     Step("instructions", 12, |repo, _| instructions::run(repo, &[])),
+    Step("kernels", 12, |repo, _| kernels::run(repo, &[])),
     Step("soak", 4, |repo, _| soak::run(repo, &[])),
     Step("package", 60, |repo, _| package::run(repo, &["--twice".to_owned()])),
 ];

@@ -11,6 +11,7 @@ mod fixtures;
 mod fuzz;
 mod golden;
 mod instructions;
+mod kernels;
 mod leftovers;
 mod oracle;
 mod package;
@@ -47,6 +48,8 @@ cargo xtask CHORE [ARGS]
                      --record: make the recordings of tests/recordings again
   fuzz [SECONDS]     every fuzz target on this compiler, SECONDS each
   fuzz --hours N [TARGET...]   all targets in turn; grows fuzz/corpus
+  kernels [--update] [FILE.deb...]   boot Debian's kernels in an emulator with this build, run checks;
+                     --update: write their table to docs/kernels.md
   soak [--minutes N] record under load: memory and descriptors must stay flat
   oracle [NAME]      perf and tally over the same files
   bench [NAME]       perf and tally side by side (heavy)
@@ -97,6 +100,7 @@ fn run(args: &[String]) -> Result<Score> {
         "golden" => golden::run(&repo, rest),
         "fixtures" => fixtures::run_args(&repo, rest),
         "fuzz" => fuzz::run_args(&repo, rest),
+        "kernels" => kernels::run(&repo, rest),
         "soak" => soak::run(&repo, rest),
         "oracle" => oracle::run(&repo, rest.first().map(String::as_str), oracle::Effort::Whole),
         "bench" => bench::run(&repo, rest.first().map(String::as_str)),
