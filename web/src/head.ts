@@ -6,7 +6,7 @@ import { amount, percent } from "./format";
 import { classOf, stateColour, stateInk } from "./palette";
 import { FRESH, Selection, Store } from "./selection";
 import { sum, Sums } from "./sums";
-import { stateMark, waitRows } from "./waits";
+import { isNamed, stackOf, stateMark, waitRows } from "./waits";
 
 export interface HeadEvents { search(text: string): void; keys(): void; theme(): void; recording(): void }
 
@@ -62,16 +62,18 @@ const LEAST_PLACE = 0.02;
 
 /** The place of a finding, with the callers that tell it from others where it is about waits. */
 function placeOf(finding: Finding, data: Data): { share: string; what: string; stack: string } | null {
-  const stack = finding.stacks[0];
+  // A file's name in place of a function explains nothing.
+  const stack = finding.stacks.find((of) => of.stack.split(" < ").some(isNamed)) ?? finding.stacks[0];
   // Where time is spread out, one place explains nothing.
   if (!stack || stack.share < LEAST_PLACE) return null;
   const found = { share: percent(stack.share, 1), what: stack.what, stack: stack.stack };
-  const { states } = proof(finding, data.states);
+  const { states, idle } = proof(finding, data.states);
   if (!stack.what.startsWith("where threads wait") || !states?.length || finding.name === "cpu-saturation") return found;
-  const selection = { ...FRESH, states };
+  const selection = { ...FRESH, states, idle: idle ?? false };
   const sums = sum(data, selection);
-  const [row] = waitRows(data, sums, selection);
-  return row ? { share: percent(row.total, sums.whole), what: "most of it", stack: row.label } : found;
+  const rows = waitRows(data, sums, selection);
+  const row = rows.find((of) => stackOf(data, of.node).some(isNamed)) ?? rows[0];
+  return row ? { share: percent(row.total, sums.whole), what: row === rows[0] ? "most of it" : "most of what has a name", stack: row.label } : found;
 }
 
 function card(finding: Finding, at: number, all: number, data: Data, store: Store): HTMLElement {

@@ -121,7 +121,7 @@ class Page {
       el("p", { class: "dim", text: "Strips: drag selects, wheel zooms, shift-drag moves. Flame graph: click zooms, double-click shows only that function, alt-click takes it out, right-click for more." }),
       el("form", { method: "dialog" }, el("button", { text: "close" })));
     const cause = blame ? sentence(blame) : "";
-    const why = cause ? el("p", { class: "why" }, el("b", { text: "Why: " }), el("button", { type: "button", class: "link", title: cause, text: cause, on: { click: () => this.store.change({ tab: "blame" }) } })) : "";
+    const why = cause ? el("p", { class: "why" }, el("b", { text: "Why: " }), el("a", { href: "#tab=blame", text: cause, on: { click: (event) => { event.preventDefault(); this.store.change({ tab: "blame" }); } } })) : "";
     const main = el("main", {}, this.comparison?.cards ?? cards(data, this.store) ?? "", this.stateBar.box, why, this.strips.isUseful ? this.strips.box : "", el("div", { class: "sticky" }, bar, this.crumbs), ...this.panes.values());
     document.body.append(this.head.box, main, this.status, this.help, this.menu);
     this.head.input.value = this.store.current.search;

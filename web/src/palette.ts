@@ -2,12 +2,12 @@
 
 import { Kind } from "./data";
 
-export type StateClass = "on" | "runnable" | "preempted" | "lock" | "disk" | "poll" | "timer" | "other" | "idle";
+export type StateClass = "on" | "runnable" | "preempted" | "lock" | "disk" | "memory" | "poll" | "timer" | "other" | "idle";
 
 const CLASS: Record<string, StateClass> = {
   "on CPU": "on", runnable: "runnable", preempted: "preempted", idle: "idle",
   futex: "lock", "kernel lock": "lock", "file lock": "lock",
-  disk: "disk", fsync: "disk", "page fault": "disk", memory: "disk", "in the queue": "runnable", "in the device": "disk",
+  disk: "disk", fsync: "disk", "page fault": "memory", memory: "memory", "in the queue": "runnable", "in the device": "disk",
   poll: "poll", socket: "poll", pipe: "poll", aio: "poll",
   timer: "timer", child: "timer", signal: "timer", ipc: "timer", tty: "timer", stopped: "timer",
 };
@@ -17,16 +17,16 @@ export function classOf(state: string): StateClass {
 }
 
 const LIGHT: Record<StateClass, string> = {
-  on: "#2c9c5c", runnable: "#f0b429", preempted: "#a8500f", lock: "#cd1d78", disk: "#1c595e",
+  on: "#2c9c5c", runnable: "#f0b429", preempted: "#a8500f", lock: "#cd1d78", disk: "#1c595e", memory: "#600c00",
   poll: "#6fa3e8", timer: "#815bdb", other: "#9ba3b2", idle: "#d6dae1",
 };
 const DARK: Record<StateClass, string> = {
-  on: "#3fb873", runnable: "#f2bd3f", preempted: "#c1651c", lock: "#d54e7e", disk: "#2793b2",
+  on: "#3fb873", runnable: "#f2bd3f", preempted: "#c1651c", lock: "#d54e7e", disk: "#2793b2", memory: "#e45448",
   poll: "#6b9ce0", timer: "#ccb9e3", other: "#91969f", idle: "#3f454f",
 };
 
 /** Letter of a state where there is no colour. */
-export const LETTER: Record<StateClass, string> = { on: "#", runnable: "r", preempted: "p", lock: "L", disk: "d", poll: "w", timer: "t", other: "o", idle: "." };
+export const LETTER: Record<StateClass, string> = { on: "#", runnable: "r", preempted: "p", lock: "L", disk: "d", memory: "m", poll: "w", timer: "t", other: "o", idle: "." };
 
 const scheme = matchMedia("(prefers-color-scheme: dark)");
 const paper = matchMedia("print");
@@ -44,7 +44,7 @@ export function stateColour(state: string): string {
 export function stateInk(state: string): string {
   const of = classOf(state);
   if (isDark()) return of === "idle" ? "#e6e8ec" : "#101317";
-  return ["preempted", "lock", "disk", "timer"].includes(of) ? "#ffffff" : "#15181d";
+  return ["preempted", "lock", "disk", "memory", "timer"].includes(of) ? "#ffffff" : "#15181d";
 }
 
 // Hue, saturation, lightness; dark lightness.
@@ -53,7 +53,7 @@ const KINDS: Record<number, [number, number, number, number]> = {
   [Kind.Kernel]: [272, 50, 82, 38], [Kind.Jit]: [110, 42, 72, 34], [Kind.Python]: [212, 60, 78, 36], [Kind.Inlined]: [172, 40, 72, 34],
   [Kind.Waiting]: [207, 55, 76, 36], [Kind.Unknown]: [40, 5, 80, 36],
 };
-export const KIND_WORDS: [Kind, string][] = [[Kind.Program, "program"], [Kind.Library, "library"], [Kind.Kernel, "kernel"], [Kind.Jit, "run-time code"], [Kind.Python, "Python"], [Kind.Inlined, "inlined"], [Kind.Unknown, "no name"]];
+export const KIND_WORDS: [Kind, string][] = [[Kind.Program, "program"], [Kind.Library, "library"], [Kind.Kernel, "kernel"], [Kind.Jit, "run-time code"], [Kind.Python, "Python"], [Kind.Inlined, "inlined"], [Kind.Waiting, "waiting"], [Kind.Unknown, "no name"]];
 
 /** The same name has the same shade everywhere and always. */
 export function frameColour(name: string, kind: number, pale: boolean): string {

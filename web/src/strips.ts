@@ -14,7 +14,7 @@ const SHOWN = 12;
 /** `busy` is time on a CPU, waiting for one, for a lock or a disk: what a reader looks for first. */
 interface Row { thread: number; name: string; total: Float64Array; active: number; busy: number }
 
-const BUSY = new Set(["on", "runnable", "preempted", "lock", "disk"]);
+const BUSY = new Set(["on", "runnable", "preempted", "lock", "disk", "memory"]);
 
 export class Strips {
   readonly box = el("section", { class: "strips", "aria-label": "threads over time" });
@@ -395,7 +395,7 @@ export class Strips {
   }
 }
 
-const RANK = { idle: 0, poll: 1, timer: 2, other: 3, disk: 4, lock: 5, preempted: 6, runnable: 7, on: 8 };
+const RANK = { idle: 0, poll: 1, timer: 2, other: 3, disk: 4, memory: 5, lock: 6, preempted: 7, runnable: 8, on: 9 };
 
 /** States by share in words. */
 export function mix(data: Data, sums: Sums, selection: Selection): string {

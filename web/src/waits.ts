@@ -184,7 +184,7 @@ function label(data: Data, rows: WaitRow[]): void {
 }
 
 /** It has more of a name than its file and address. */
-const isNamed = (name: string) => !/^(function 0x|\[)/.test(name);
+export const isNamed = (name: string) => !/^(function 0x|\[)/.test(name);
 
 /** A function of Python, below which are those of its interpreter: `run (work.py)`. */
 const isPython = (name: string) => name.endsWith(".py)");

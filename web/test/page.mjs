@@ -313,7 +313,7 @@ async function colours(file) {
         // Preempted has stripes, and idle is left out unless it is asked for.
         if (far < 12 && ![a, b].includes("preempted")) close.push(`${a} ${b} ${far.toFixed(1)}`);
       }));
-      check(`states are apart in ${name.toLowerCase()} colours with ${sight}`, all.length === 9 && close.length === 0, close.join(", "));
+      check(`states are apart in ${name.toLowerCase()} colours with ${sight}`, all.length === 10 && close.length === 0, close.join(", "));
     }
   }
 }

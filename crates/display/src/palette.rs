@@ -13,8 +13,10 @@ pub enum StateClass {
     Preempted,
     /// Waiting for a lock.
     Lock,
-    /// Waiting for a disk, or for memory.
+    /// Waiting for a disk.
     Disk,
+    /// Waiting for a page, or for free memory.
+    Memory,
     /// Waiting for other threads or programs.
     Poll,
     /// Asleep until a time, or for a signal or child.
@@ -27,12 +29,13 @@ pub enum StateClass {
 
 impl StateClass {
     /// All, in the order of legends.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::On,
         Self::Runnable,
         Self::Preempted,
         Self::Lock,
         Self::Disk,
+        Self::Memory,
         Self::Poll,
         Self::Timer,
         Self::Other,
@@ -49,7 +52,8 @@ impl StateClass {
             "preempted" => Self::Preempted,
             "idle" => Self::Idle,
             "futex" | "kernel lock" | "file lock" => Self::Lock,
-            "disk" | "fsync" | "page fault" | "memory" | "in the device" => Self::Disk,
+            "disk" | "fsync" | "in the device" => Self::Disk,
+            "page fault" | "memory" => Self::Memory,
             "poll" | "socket" | "pipe" | "aio" => Self::Poll,
             "timer" | "child" | "signal" | "ipc" | "tty" | "stopped" => Self::Timer,
             _ => Self::Other,
@@ -65,6 +69,7 @@ impl StateClass {
             Self::Preempted => 'p',
             Self::Lock => 'L',
             Self::Disk => 'd',
+            Self::Memory => 'm',
             Self::Poll => 'w',
             Self::Timer => 't',
             Self::Other => 'o',
@@ -81,6 +86,7 @@ impl StateClass {
             Self::Preempted => "#a8500f",
             Self::Lock => "#cd1d78",
             Self::Disk => "#1c595e",
+            Self::Memory => "#600c00",
             Self::Poll => "#6fa3e8",
             Self::Timer => "#815bdb",
             Self::Other => "#9ba3b2",
@@ -97,7 +103,7 @@ impl StateClass {
     /// Ink on its light colour is white.
     #[must_use]
     pub fn has_light_ink(self) -> bool {
-        matches!(self, Self::Preempted | Self::Lock | Self::Disk | Self::Timer)
+        matches!(self, Self::Preempted | Self::Lock | Self::Disk | Self::Memory | Self::Timer)
     }
 
     /// Black or white of a terminal's 256 colours, for text on its colour.
@@ -114,7 +120,8 @@ impl StateClass {
             Self::Runnable => "runnable",
             Self::Preempted => "preempted",
             Self::Lock => "lock",
-            Self::Disk => "disk or memory",
+            Self::Disk => "disk",
+            Self::Memory => "page fault, memory",
             Self::Poll => "other threads, network",
             Self::Timer => "time, signal, child",
             Self::Other => "other waits",

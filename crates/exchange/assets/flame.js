@@ -216,12 +216,34 @@
     find(decodeURIComponent(state.find || ""));
   }
 
+  // The legend goes on in a new line where the window is narrow; the picture is taller then.
+  var tall = height, marks = document.querySelectorAll("#status rect:not(.back)");
+  function legend(wide) {
+    var x = side, line = 0;
+    Array.prototype.forEach.call(marks, function (mark) {
+      var word = mark.nextElementSibling, long = 30 + (word.getComputedTextLength() || 7 * word.textContent.length);
+      if (!mark.dataset.y) { mark.dataset.y = mark.getAttribute("y"); word.dataset.y = word.getAttribute("y"); }
+      if (x > side && x + long - 14 > wide - side) { x = side; line++; }
+      mark.setAttribute("x", x);
+      word.setAttribute("x", x + 16);
+      mark.setAttribute("y", +mark.dataset.y + 16 * line);
+      word.setAttribute("y", +word.dataset.y + 16 * line);
+      x += long;
+    });
+    var ground = document.querySelector("#status .back");
+    if (!ground.dataset.h) ground.dataset.h = ground.getAttribute("height");
+    ground.setAttribute("height", +ground.dataset.h + 16 * line);
+    height = tall + 16 * line;
+    svg.setAttribute("height", height);
+  }
+
   // As wide as the window, where the picture is the whole document.
   function fit() {
     if (document.documentElement !== svg || window.innerWidth < 200) return;
     var wide = Math.max(260, svg.clientWidth || window.innerWidth);
     width = wide - 2 * side;
     svg.setAttribute("width", "100%");
+    legend(wide);
     svg.setAttribute("viewBox", "0 0 " + wide + " " + height);
     Array.prototype.forEach.call(document.querySelectorAll("#title,#subtitle"), function (text) { text.setAttribute("x", wide / 2); });
     Array.prototype.forEach.call(document.querySelectorAll("#search,.right"), function (text) { text.setAttribute("x", wide - side); });

@@ -1,10 +1,13 @@
 //! A sum of calls as the data of the page: exact time by path, on and off the CPU.
 
-use crate::model::{CallNode, CallProfile, CallStats, NodeId as CallNodeId};
+use crate::model::{CallNode, CallProfile, CallStats, FunctionId, NodeId as CallNodeId};
+use crate::recording::function::Function;
 use crate::recording::functions::Functions;
+use profile::grow::Grow as _;
 use profile::profile::Sums;
 use profile::view::flame::{FrameKind, NodeId, Tree, Unit};
 use profile::view::page::{PageData, PageItem};
+use rustc_hash::FxHashMap;
 
 /// States of the page's amounts.
 const STATES: [&str; 2] = ["on CPU", "off CPU"];
@@ -15,8 +18,11 @@ pub fn page_data(sum: &CallProfile, functions: &Functions) -> PageData {
     let mut tree = Tree::new(Unit::Nanoseconds);
     let mut places: Vec<NodeId> = Vec::with_capacity(sum.nodes().len());
     let mut items = Vec::new();
+    let own = own_times(sum);
     for CallNode { parent, function, stats } in sum.nodes() {
-        let name = tree.intern(&functions.of(*function).name, FrameKind::Program);
+        let of = functions.of(*function);
+        let kind = if is_wait(own.get(function)) { FrameKind::Waiting } else { kind_of(of) };
+        let name = tree.intern(&of.name, kind);
         let above = parent.map_or(Tree::ROOT, |CallNodeId(id)| places[id as usize]);
         let node = tree.child(above, name);
         places.push(node);
@@ -25,10 +31,44 @@ pub fn page_data(sum: &CallProfile, functions: &Functions) -> PageData {
     PageData::of_time(tree, &STATES, "traced calls", items)
 }
 
+/// Functions that a library has, or that are called in one, look like a library's.
+#[must_use]
+pub fn kind_of(function: &Function) -> FrameKind {
+    let is_library = function.imported || function.dso.contains(".so");
+    if is_library { FrameKind::Library } else { FrameKind::Program }
+}
+
+/// Own time of all calls of each function: on the CPU, off it.
+fn own_times(sum: &CallProfile) -> FxHashMap<FunctionId, (u64, u64)> {
+    let mut own: FxHashMap<FunctionId, (u64, u64)> = FxHashMap::default();
+    for CallNode { function, stats, .. } in sum.nodes() {
+        let times = own.entry(*function).or_default();
+        times.0.grow(stats.self_on_ns());
+        times.1.grow(stats.self_off_ns);
+    }
+    own
+}
+
+/// Nine tenths of its own time are off the CPU: `usleep`, `pthread_join`.
+fn is_wait(own: Option<&(u64, u64)>) -> bool {
+    own.is_some_and(|&(on, off)| off > 0 && off / 9 >= on)
+}
+
 /// Own time on and off the CPU of the calls of one path.
 fn own_time(node: NodeId, stats: &CallStats) -> impl Iterator<Item = PageItem> + use<> {
     let on = Sums { count: stats.calls(), period: stats.self_on_ns(), ..Sums::default() };
     let off = Sums { period: stats.self_off_ns, ..Sums::default() };
     let items = [PageItem::of_sum(node, 0, on), PageItem::of_sum(node, 1, off)];
     items.into_iter().filter(|item| item.amount > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_that_are_off_the_cpu_nine_tenths_of_their_own_time_are_waits() {
+        assert!(is_wait(Some(&(100, 900))) && is_wait(Some(&(0, 50))));
+        assert!(!is_wait(Some(&(100, 800))) && !is_wait(Some(&(0, 0))) && !is_wait(None));
+    }
 }

@@ -9,8 +9,8 @@ use super::open::{Need, Notes, with_view};
 use super::table;
 use super::view_args::ViewArgs;
 use crate::{html, terminal::out};
-use calls::recording::function::Function;
 use calls::view::View;
+use calls::view::page::kind_of;
 use display::number;
 use exchange::export;
 use exchange::svg;
@@ -147,12 +147,6 @@ fn tree(sum: &CallProfile, view: &View<'_>, counts: bool) -> Tree {
     }
     tree.describe(Tree::ROOT, format!("{}, {}", amount_ns(&tree), calls_of(sum.calls())));
     tree
-}
-
-/// Functions that a library has, or that are called in one, look like a library's.
-fn kind_of(function: &Function) -> FrameKind {
-    let is_library = function.imported || function.dso.contains(".so");
-    if is_library { FrameKind::Library } else { FrameKind::Program }
 }
 
 /// `func:(count),avg:1.68s`.
