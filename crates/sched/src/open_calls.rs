@@ -66,6 +66,14 @@ impl OpenCalls {
         self.open.iter().any(|call| call.function == function && call.sp == Some(sp))
     }
 
+    /// True if a call further up the stack has begun since this open one did.
+    #[must_use]
+    pub fn is_doubtful(&self, call: &OpenCall) -> bool {
+        let is_it =
+            |of: &&OpenCall| (of.function, of.begin_ns, of.sp) == (call.function, call.begin_ns, call.sp);
+        self.open.iter().find(is_it).is_some_and(|of| of.is_doubtful)
+    }
+
     /// The calls without an end yet.
     #[must_use]
     pub fn open(&self) -> &[OpenCall] {
@@ -93,7 +101,7 @@ mod tests {
         let mut calls = OpenCalls::default();
         calls.enter(1, 10, Some(80));
         assert!(calls.enter(2, 20, Some(100)).is_empty(), "it may be on another stack");
-        assert!(calls.open()[0].is_doubtful);
+        assert!(calls.open()[0].is_doubtful && calls.is_doubtful(&calls.open()[0]));
         let left = calls.enter(1, 30, Some(80));
         assert_eq!(left.iter().map(|call| call.begin_ns).collect::<Vec<_>>(), [10]);
         assert_eq!(calls.exit(1, Some(80)).map(|call| (call.begin_ns, call.depth)), Some((30, 0)));

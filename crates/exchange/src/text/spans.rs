@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn two_sentences_say_how_long_and_why() {
+    fn two_sentences_are_about_how_long_and_why() {
         let [claim, detail] = sentences(&row());
         assert_eq!(claim, "handle: 1,203 calls, p50 1.200 ms, p99 48.00 ms, longest 61.00 ms");
         assert_eq!(detail, "the slowest 1 %: 90 % lock in put()");

@@ -17,7 +17,7 @@ pub enum SpanOutcome {
     /// It was left without a return: by an exception, longjmp, or the end of its thread. Its end is when that was
     /// noticed, so the call was shorter.
     Left,
-    /// It had not ended when the recording did: the call took at least this long.
+    /// It had not ended when the recording or its process did: the call took at least this long.
     Open,
 }
 
@@ -129,8 +129,13 @@ pub(crate) struct SpanAssembly {
     /// By event; `None` for events that are not spans'.
     edges: Vec<Option<SpanEdge>>,
     threads: FxHashMap<i32, ThreadCalls>,
+    /// Calls that ended with their threads, by process.
+    with_threads: Vec<(i32, usize)>,
     spans: Spans,
 }
+
+/// The threads of a process that ends do so within this time, ns.
+const AT_ONCE_NS: u64 = 5_000_000;
 
 impl SpanAssembly {
     /// For events of these names.
@@ -187,21 +192,36 @@ impl SpanAssembly {
         left.into_iter().for_each(|at| self.end(at, hit.time_ns, SpanOutcome::Left));
     }
 
-    /// A thread ends, or runs another program: its calls don't return.
-    pub fn thread_ends(&mut self, tid: i32, time_ns: u64) {
+    /// A thread runs another program: its calls don't return.
+    pub fn thread_execs(&mut self, tid: i32, time_ns: u64) {
         let Some(calls) = self.threads.remove(&tid) else { return };
         calls.indices.iter().for_each(|(_, at)| self.end(*at, time_ns, SpanOutcome::Left));
+    }
+
+    /// A thread ends, and with the first thread its process. Calls that end with their process were in progress until
+    /// then; those that end with their thread alone were left.
+    pub fn thread_ends(&mut self, pid: i32, tid: i32, time_ns: u64) {
+        let calls = self.threads.remove(&tid).unwrap_or_default();
+        for (call, at) in calls.indices {
+            self.end(at, time_ns, SpanOutcome::Left);
+            self.with_threads.extend((!calls.open.is_doubtful(&call)).then_some((pid, at)));
+        }
+        if pid != tid {
+            return;
+        }
+        for (_, at) in self.with_threads.extract_if(.., |(of, _)| *of == pid).collect::<Vec<_>>() {
+            let ended_ns = self.spans.calls[at].end_ns;
+            if time_ns.saturating_sub(ended_ns) <= AT_ONCE_NS {
+                self.end(at, ended_ns, SpanOutcome::Open);
+            }
+        }
     }
 
     /// The calls so far. `last_ns`: end of the recording.
     pub fn finish(mut self, last_ns: u64) -> Spans {
         for calls in std::mem::take(&mut self.threads).into_values() {
-            let open = calls.open.open().to_vec();
             for (call, at) in calls.indices {
-                let is_doubtful = open.iter().any(|of| {
-                    of.is_doubtful
-                        && (of.function, of.begin_ns, of.sp) == (call.function, call.begin_ns, call.sp)
-                });
+                let is_doubtful = calls.open.is_doubtful(&call);
                 let outcome = if is_doubtful { SpanOutcome::Left } else { SpanOutcome::Open };
                 let end_ns = last_ns.max(call.begin_ns);
                 self.end(at, end_ns, outcome);
@@ -288,8 +308,14 @@ mod tests {
         assert_eq!(of.calls(), [(10, 1000, SpanOutcome::Open, false)]);
         let mut of = Hits::new();
         of.hit(1, 10, 100);
-        of.0.thread_ends(1, 70);
+        of.0.thread_ends(7, 1, 70);
         assert_eq!(of.calls(), [(10, 70, SpanOutcome::Left, false)]);
+        // The process ends with all its threads.
+        let mut of = Hits::new();
+        of.hit(1, 10, 100);
+        of.0.thread_ends(7, 1, 70);
+        of.0.thread_ends(7, 7, 80);
+        assert_eq!(of.calls(), [(10, 70, SpanOutcome::Open, false)]);
     }
 
     #[test]

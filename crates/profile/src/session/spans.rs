@@ -23,13 +23,13 @@ impl Session {
 
     /// Takes the end of a thread, or its change to another program.
     pub(super) fn note_span_thread(&mut self, item: &Item<'_>) {
-        let tid = match &item.record {
-            Record::Exit(exit) => exit.tid,
-            Record::Comm(comm) if comm.exec => comm.tid,
-            _ => return,
-        };
-        if let Some(time_ns) = item.sample_id.and_then(|id| id.time_ns) {
-            self.spans.thread_ends(tid.cast_signed(), time_ns);
+        let Some(time_ns) = item.sample_id.and_then(|id| id.time_ns) else { return };
+        match &item.record {
+            Record::Exit(exit) => {
+                self.spans.thread_ends(exit.pid.cast_signed(), exit.tid.cast_signed(), time_ns);
+            }
+            Record::Comm(comm) if comm.exec => self.spans.thread_execs(comm.tid.cast_signed(), time_ns),
+            _ => {}
         }
     }
 

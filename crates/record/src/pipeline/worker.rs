@@ -10,6 +10,7 @@ mod python;
 mod samples;
 mod shared;
 mod span_edges;
+mod span_notices;
 mod waits;
 
 use std::sync::atomic::Ordering;
@@ -203,6 +204,7 @@ impl Worker {
             state.mind_the_end();
         }
         order.emit_all(|time_ns, record| state.take(time_ns, record));
+        state.tell_triggers();
         state.finish_clocks();
         state.write_dropped();
         state.sink.finish_round();
@@ -281,7 +283,7 @@ impl WorkerState {
                 self.shared.exit_of_process(task.pid, time_ns);
                 self.processes.exit(task.pid, task.tid);
                 self.account.exit(task.tid, time_ns);
-                self.spans.watch.forget(task.tid);
+                self.spans.thread_ends(task.tid);
                 self.stacks.forget(PidTid { pid: task.pid, tid: task.tid });
                 self.python_exit(task.pid, task.tid);
             }

@@ -76,8 +76,7 @@ impl TriggerWatch {
 
     /// A call has ended.
     pub fn take(&mut self, span: &EndedSpan) {
-        let limit = self.limits.get(span.function).copied().flatten();
-        if limit.is_none_or(|limit| span.end_ns.saturating_sub(span.begin_ns) <= limit) {
+        if !self.is_over(span.function, span.end_ns.saturating_sub(span.begin_ns)) {
             return;
         }
         self.over += 1;
@@ -94,6 +93,17 @@ impl TriggerWatch {
         let span = self.fired.filter(|span| now_ns >= span.end_ns.saturating_add(AFTER_NS))?;
         (self.fired, self.last_ns) = (None, Some(span.end_ns));
         Some(span)
+    }
+
+    /// True if a call of this function is too long.
+    #[must_use]
+    pub fn is_over(&self, function: usize, ns: u64) -> bool {
+        self.limits.get(function).copied().flatten().is_some_and(|limit| ns > limit)
+    }
+
+    /// The span for which a file was still due at the end: the last file has it.
+    pub fn fired_last(&mut self) -> Option<EndedSpan> {
+        self.fired.take()
     }
 
     /// True if the recording waits for triggers.
@@ -134,6 +144,12 @@ mod tests {
         watch.take(&span(300, 400));
         assert_eq!((watch.over, watch.without_file, watch.due(u64::MAX)), (2, 1, None));
         watch.take(&span(1_000_000_000, 1_000_000_200));
+        assert!(watch.is_over(0, 51) && !watch.is_over(0, 50) && !watch.is_over(1, 51));
         assert_eq!(watch.due(u64::MAX), Some(span(1_000_000_000, 1_000_000_200)));
+        watch.take(&span(3_000_000_000, 3_000_000_200));
+        assert_eq!(
+            (watch.fired_last(), watch.fired_last()),
+            (Some(span(3_000_000_000, 3_000_000_200)), None)
+        );
     }
 }

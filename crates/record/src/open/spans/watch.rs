@@ -5,7 +5,7 @@
 
 use perfdata::{PidTid, Sample};
 use rustc_hash::FxHashMap;
-use sched::OpenCalls;
+use sched::{OpenCall, OpenCalls};
 
 use super::{FLAGS, SP, SpanFunction, holds};
 use crate::calls::Leave;
@@ -108,6 +108,13 @@ impl SpanWatch {
                 is_outermost: call.depth == 0,
             }),
         }
+    }
+
+    /// Calls without an end yet, with their threads; those that may have been left aren't among them.
+    pub fn open(&self) -> impl Iterator<Item = (u32, &OpenCall)> {
+        let all = self.threads.iter().map(|thread| (*thread.0, thread.1.open()));
+        all.flat_map(|(tid, calls)| calls.iter().map(move |call| (tid, call)))
+            .filter(|(_, call)| !call.is_doubtful)
     }
 
     /// A thread has ended: its number may be another's next.

@@ -89,14 +89,4 @@ impl WorkerState {
         self.written.sample_bytes += bytes.len() as u64;
         self.sink.raw(bytes);
     }
-
-    /// A span was too long, and what belongs to it has come.
-    pub(super) fn is_triggered(&mut self) -> bool {
-        let Some(span) = self.spans.triggers.due(self.spans.newest_ns) else { return false };
-        let length_ms = (span.end_ns - span.begin_ns) as f64 / 1e6;
-        let name = &self.header.opts.spans[span.function].name;
-        let line = format!("tally: {name} took {length_ms:.1} ms in thread {}", span.task.tid);
-        (self.header.opts.observers.on_notice)(&line);
-        true
-    }
 }

@@ -10,18 +10,40 @@ pub(super) struct SpanEdges {
     pub triggers: TriggerWatch,
     /// Time of the newest record, ns.
     pub newest_ns: u64,
+    /// The longest call over its limit whose thread ended: function, thread, ns.
+    unfinished: Option<(usize, u32, u64)>,
 }
 
 /// Between two files of triggers where the window has no time.
 const LEAST_PAUSE_NS: u64 = 1_000_000_000;
 
 impl SpanEdges {
+    /// A thread ends: its number may be another's next.
+    pub fn thread_ends(&mut self, tid: u32) {
+        self.unfinished = self.longest_unfinished();
+        self.watch.forget(tid);
+    }
+
     pub fn new(plan: &Plan, opts: &RecordOpts) -> Self {
         Self {
             watch: SpanWatch::new(plan, &opts.spans),
             triggers: TriggerWatch::new(&opts.file.triggers, &opts.spans, pause_ns(opts)),
             newest_ns: 0,
+            unfinished: None,
         }
+    }
+}
+
+impl SpanEdges {
+    /// The longest call over its limit that didn't end, or not before its thread: function, thread, ns. `None`: there
+    /// is none.
+    pub fn longest_unfinished(&self) -> Option<(usize, u32, u64)> {
+        let open = self
+            .watch
+            .open()
+            .map(|(tid, call)| (call.function as usize, tid, self.newest_ns.saturating_sub(call.begin_ns)));
+        let over = open.filter(|(function, _, ns)| self.triggers.is_over(*function, *ns));
+        over.chain(self.unfinished).max_by_key(|(_, tid, ns)| (*ns, *tid))
     }
 }
 
