@@ -65,20 +65,21 @@ struct site_sums {
 	unsigned long long wait_ns; /* blocked (or preempted), exact */
 	unsigned long long runnable_ns; /* waiting for a CPU afterwards, exact */
 	unsigned long long longest_ns; /* of the waits */
+	unsigned long long entry; /* `base` ^ `splits` if it is all there is to the place; else 0 */
+	unsigned int count; /* waits */
+	unsigned int unsampled; /* the next wait above this many makes a sample, however short */
+	unsigned int ahead; /* 256ths of half a period that the next sample comes earlier: not at each n-th wait */
+	unsigned int kind; /* KIND_* */
+	unsigned int lengths[QUEUE_BUCKETS]; /* waits by length, as in end_record.queue */
 	unsigned long long arg; /* the first argument of the system call */
 	unsigned long long stack_print; /* of kind and place without `arg`: the same stack nearly always; 0 = none */
 	unsigned long long base; /* `print` without words of the stack */
 	unsigned long long words; /* fingerprint of the words of the stack; 0 = none */
+	unsigned long long splits; /* control.splits when it was looked up */
 	unsigned int syscall; /* + 1; 0 = none */
-	unsigned int kind; /* KIND_* */
-	unsigned int count; /* waits */
-	unsigned int unsampled; /* the next wait above this many makes a sample, however short */
 	unsigned int tgid;
 	unsigned short slots[SITE_SLOTS]; /* which words: their index from the stack pointer, + 1; 0 = none */
-	unsigned short samples; /* made of this place */
-	unsigned short ahead; /* 256ths of half a period that the next sample comes earlier: not at each n-th wait */
-	unsigned int splits; /* control.splits when it was looked up */
-	unsigned int lengths[QUEUE_BUCKETS]; /* waits by length, as in end_record.queue */
+	unsigned int samples; /* made of this place */
 };
 
 /* Key of a thread's sums of a place while it is at another. */
@@ -173,8 +174,7 @@ struct control {
 	unsigned int start_at_exec; /* this tgid becomes a target with its exec */
 	unsigned int stack_bytes; /* user stack to copy unless `stack_want` says */
 	unsigned long long unwoken_period_ns; /* the same as period_ns, for waits whose wake-up no program saw */
-	unsigned int splits; /* places divided by words of their stacks so far */
-	unsigned int spare;
+	unsigned long long splits; /* another number whenever places were divided by words of their stacks */
 };
 
 /* Index of the per-CPU counters. */

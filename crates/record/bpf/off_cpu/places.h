@@ -110,7 +110,7 @@ INLINE void enter_site(struct thread_state *t, struct task_struct *task, u32 kin
 		return;
 	}
 	print = ((print ^ (u64)kind << 8) & ~(u64)LIFE_MASK) | t->life;
-	if (!is_seldom(site->base != print || site->slots[0] || site->splits != c->splits))
+	if (!is_seldom(site->entry != (print ^ c->splits)))
 		return;
 	if (find_site(t, site, print, place.sp, c->splits))
 		return;

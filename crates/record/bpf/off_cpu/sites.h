@@ -79,7 +79,7 @@ SELDOM_APART int load_site(struct thread_state *t, struct site_sums *site, u64 p
 /*
  * The thread waits at a place other than the last, or at one with several stacks, which is found by words of the stack. Answers 1 where all of it is known.
  */
-SELDOM_APART int find_site(struct thread_state *t, struct site_sums *site, u64 base, u64 sp, u32 splits_now)
+SELDOM_APART int find_site(struct thread_state *t, struct site_sums *site, u64 base, u64 sp, u64 splits_now)
 {
 	struct site_key key = {};
 	u64 print = base, words = 0;
@@ -109,6 +109,7 @@ SELDOM_APART int find_site(struct thread_state *t, struct site_sums *site, u64 b
 	is_known = site->print == print || load_site(t, site, print);
 	site->base = base;
 	site->splits = splits_now;
+	site->entry = slots[0] ? 0 : base ^ splits_now;
 	site->words = words;
 	__builtin_memcpy(site->slots, slots, sizeof(slots));
 	return is_known;

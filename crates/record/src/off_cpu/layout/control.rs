@@ -31,8 +31,8 @@ pub struct OffCpuControl {
     pub stack_bytes: u32,
     /// The same as `period_ns`, for waits whose wake-up no program saw.
     pub unwoken_period_ns: u64,
-    /// Number of places divided by words of their stacks so far.
-    pub splits: u32,
+    /// Another number whenever places were divided by words of their stacks.
+    pub splits: u64,
 }
 
 impl OffCpuControl {
@@ -50,7 +50,7 @@ impl OffCpuControl {
             self.end_ns,
             pair(self.start_at_exec, self.stack_bytes),
             self.unwoken_period_ns,
-            pair(self.splits, 0),
+            self.splits,
         ]
     }
 }

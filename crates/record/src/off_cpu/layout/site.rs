@@ -7,7 +7,9 @@ use perfdata::off_cpu::QueueLengths;
 use super::{OffCpuRecordKind, u32_at, u64_at};
 
 /// Bytes of [`SiteSums`].
-pub(super) const SITE_BYTES: usize = 104 + QueueLengths::BUCKETS * 4;
+pub(super) const SITE_BYTES: usize = 120 + QueueLengths::BUCKETS * 4;
+/// Offset of the fields after the lengths.
+const AFTER_LENGTHS: usize = 64 + QueueLengths::BUCKETS * 4;
 /// Bytes of an [`ExecRecord`].
 pub(super) const EXEC_BYTES: usize = 32;
 /// Bytes of a [`SiteRecord`].
@@ -61,13 +63,13 @@ impl SiteSums {
             wait_ns: u64_at(bytes, 16),
             runnable_ns: u64_at(bytes, 24),
             longest_ns: u64_at(bytes, 32),
-            arg: u64_at(bytes, 40),
-            stack_print: u64_at(bytes, 48),
-            syscall: u32_at(bytes, 72).checked_sub(1),
-            kind: OffCpuRecordKind::of(u32_at(bytes, 76)),
-            count: u32_at(bytes, 80),
-            pid: u32_at(bytes, 88),
-            lengths: std::array::from_fn(|i| u32_at(bytes, 104 + i * 4)),
+            arg: u64_at(bytes, AFTER_LENGTHS),
+            stack_print: u64_at(bytes, AFTER_LENGTHS + 8),
+            syscall: u32_at(bytes, AFTER_LENGTHS + 40).checked_sub(1),
+            kind: OffCpuRecordKind::of(u32_at(bytes, 60)),
+            count: u32_at(bytes, 48),
+            pid: u32_at(bytes, AFTER_LENGTHS + 44),
+            lengths: std::array::from_fn(|i| u32_at(bytes, 64 + i * 4)),
         }
     }
 }
