@@ -54,3 +54,20 @@ impl KnownLock {
         BY_CONDITION.iter().any(|(begin, _)| function.starts_with(begin))
     }
 }
+
+/// A lock whose waiter sleeps in its event loop until a latch wakes it, by the user functions of the wait.
+pub(crate) fn lock_by_latch<'n>(mut names: impl Iterator<Item = &'n str>) -> Option<&'static str> {
+    names.any(|name| name == "ProcSleep").then_some("PostgreSQL's lock of a row or table")
+}
+
+#[cfg(test)]
+mod latch_tests {
+    use super::lock_by_latch;
+
+    #[test]
+    fn a_latch_is_a_lock_only_below_the_function_that_waits_for_locks() {
+        let lock = ["epoll_wait", "WaitEventSetWait", "WaitLatch", "ProcSleep", "LockAcquireExtended"];
+        assert!(lock_by_latch(lock.into_iter()).is_some());
+        assert_eq!(lock_by_latch(["epoll_wait", "WaitEventSetWait", "secure_read"].into_iter()), None);
+    }
+}

@@ -2,6 +2,8 @@
 
 use super::SpanState;
 use crate::off_cpu::WaitReason;
+use crate::off_cpu::known_lock::lock_by_latch;
+use crate::off_cpu::wait_names::wait_names;
 use crate::verdict::futex_words;
 use crate::view::blame::timelines::Timelines;
 use crate::view::wall::{NamedTarget, Part, other_name, part_name};
@@ -10,8 +12,12 @@ use crate::view::wall::{NamedTarget, Part, other_name, part_name};
 pub(super) fn state_of(lines: &Timelines<'_>, wait: usize) -> SpanState {
     let (profile, part) = (lines.profile, lines.parts[wait]);
     let of = &profile.off_cpu.waits[wait];
+    let polled = of.callsite.filter(|_| part == Part::Blocked(WaitReason::Poll));
+    let names = polled.map(|callsite| wait_names(profile, callsite));
+    let latch = names.and_then(|names| lock_by_latch(names.into_iter().map(|(name, _)| name)));
     let target = match part {
         Part::Blocked(WaitReason::Futex) => futex_words(profile, of),
+        Part::Blocked(WaitReason::Poll) if latch.is_some() => latch.map(str::to_owned),
         Part::Blocked(_) => NamedTarget::of(profile, of, part).and_then(NamedTarget::known),
         Part::Preempted => of.other.map(|other| other_name(profile, other)).filter(|name| !name.is_empty()),
         _ => None,
