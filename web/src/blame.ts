@@ -1,15 +1,15 @@
 // What the main thread's time went to, through its waits for other threads: a sentence, and the tables behind it.
 
-import { Blame, BlameCause, Data } from "./data";
+import { Blame, BlameCause, BlameChain, Data } from "./data";
 import { el } from "./dom";
 import { duration, percent } from "./format";
 import { Store } from "./selection";
 import { Table } from "./table";
 
-/** Causes of less are no part of a sentence. */
-const LEAST = 0.05;
-/** A sentence that explains less explains nothing. */
-const ENOUGH = 0.25;
+/** Chains, and states, of less are no part of a sentence. */
+const [LEAST_CHAIN, LEAST] = [0.1, 0.03];
+/** Sentences. */
+const MOST = 3;
 
 /** Neighbours of one name are one member of the chain. */
 function names(cause: BlameCause): string[] {
@@ -20,24 +20,30 @@ function stateOf({ state, target }: BlameCause): string {
   return target ? `${state} ${state === "preempted" ? "by" : "for"} ${target}` : state;
 }
 
-/** `on CPU in crunch 52 %`; shares are of all the time. */
-function words(cause: BlameCause, total: number): string {
-  return `${stateOf(cause)}${cause.function ? ` in ${cause.function}` : ""} ${percent(cause.ns, total)}`;
+/** `main waits for worker, which waits for feeder`. */
+function chainWords(names: string[]): string {
+  const [first, ...others] = names;
+  return `${first}${others.map((name, at) => `${at === 0 ? " waits" : ", which waits"} for ${name}`).join("")}`;
 }
 
-/** `main waits for worker, which waits for feeder: on CPU in crunch 52 %`: the chain with most time, and what it ends with. */
-export function sentence({ causes, total_ns: total }: Blame): string {
-  const key = (cause: BlameCause) => names(cause).join("\n");
-  const sums = new Map<string, number>();
-  for (const cause of causes) sums.set(key(cause), (sums.get(key(cause)) ?? 0) + cause.ns);
-  const [most] = [...sums].sort((a, b) => b[1] - a[1]);
-  if (!most) return "";
-  const of = causes.filter((cause) => key(cause) === most[0] && !cause.lacks_evidence);
-  const ends = of.filter((cause) => cause.ns >= total * LEAST).slice(0, 3);
-  if (ends.reduce((sum, cause) => sum + cause.ns, 0) < total * ENOUGH) return "";
-  const [first, ...others] = most[0].split("\n");
-  const chain = others.map((name, at) => `${at === 0 ? "waits" : "which waits"} for ${name}`).join(", ");
-  return `${first}${chain ? ` ${chain}` : ""}: ${ends.map((cause) => words(cause, total)).join(" · ")}`;
+/** `on CPU 52 % (crunch 50 %)`: the function, or what was waited for, where it is most of it. Shares are of all the time. */
+function stateWords({ state, ns, target, function: fn }: BlameChain["states"][number], total: number): string {
+  const isMost = (of: [string, number] | null) => of !== null && of[1] >= ns / 3;
+  const share = (of: [string, number]) => (of[1] >= ns * 0.95 ? "" : ` ${percent(of[1], total)}`);
+  const more = [
+    target && isMost(target) ? `${state === "preempted" ? "by" : "for"} ${target[0]}${share(target)}` : "",
+    fn && isMost(fn) ? `in ${fn[0]}${share(fn)}` : "",
+  ].filter(Boolean);
+  return `${state} ${percent(ns, total)}${more.length ? ` (${more.join(", ")})` : ""}`;
+}
+
+/** For each chain with a tenth of the time: `g++ waits for cc1plus 93 %: preempted 48 % (by rustc 30 %), on CPU 45 %`. */
+export function sentences({ chains, total_ns: total }: Blame): string[] {
+  const told = chains.filter((chain) => chain.ns >= total * LEAST_CHAIN).slice(0, MOST);
+  return told.map((chain) => {
+    const states = chain.states.filter((state) => state.ns >= total * LEAST).slice(0, 4).map((state) => stateWords(state, total));
+    return `${chainWords(chain.names)} ${percent(chain.ns, total)}${states.length ? `: ${states.join(", ")}` : ""}`;
+  });
 }
 
 export class BlameView {
@@ -59,7 +65,14 @@ export class BlameView {
       { title: "waited for through", class: "wide", cell: (cause) => (cause.chain.length > 1 ? names(cause).join(" → ") : "itself") },
     ], (cause) => { if (known.has(cause.function)) store.change({ focus: cause.function, zoom: [], tab: "flame" }); });
     causes.show([...blame.causes]);
-    this.box.append(el("p", { class: "note", text: `Wall-clock time of ${whose}, ${duration(total)}, whole recording: where it went through the waits for other threads${unknown}${smaller} · a click shows the function` }), causes.box);
+    const chains = new Table<BlameChain>("chains of waits", [
+      { title: "time", class: "n", sort: (chain) => chain.ns, cell: (chain) => duration(chain.ns) },
+      { title: "%", class: "n", cell: (chain) => percent(chain.ns, total) },
+      { title: "chain", sort: (chain) => chain.names.join(), cell: (chain) => chainWords(chain.names) },
+      { title: "what the last one did", class: "name", cell: (chain) => chain.states.slice(0, 5).map((state) => stateWords(state, total)).join(" · ") },
+    ], () => undefined);
+    chains.show([...blame.chains]);
+    this.box.append(el("p", { class: "note", text: `Wall-clock time of ${whose}, ${duration(total)}, whole recording: where it went through the waits for other threads${unknown}${smaller}` }), chains.box, el("h3", { text: "By function — a click shows it" }), causes.box);
     if (blame.waits.length === 0) return;
     this.box.append(el("h3", { text: "Who waited for whom on the way, of the same time" }));
     this.box.append(el("ul", {}, ...blame.waits.map((edge) => el("li", { text: `${edge.thread} → ${edge.waited_for}: ${duration(edge.ns)}, ${percent(edge.ns, total)}` }))));

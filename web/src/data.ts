@@ -17,13 +17,17 @@ export interface Io { wall_ns: number; requests: number; bytes: number; busy_ns:
 export interface CompareSection { sentences: string[]; floor: number | null; rows: [string, string, number | null][] }
 export interface Compare { before: string; after: string; sections: CompareSection[] }
 export interface BlameCause { ns: number; thread: string; function: string; line: string | null; state: string; target: string | null; chain: string[]; lacks_evidence: boolean }
+/** Chain of thread names, and the states of its last thread; a target or function with its part of the ns. */
+export interface BlameChain { names: string[]; ns: number; states: { state: string; ns: number; target: [string, number] | null; function: [string, number] | null; lacks_evidence: boolean }[] }
+/** Five numbers for each part of a piece: thread id + 1, state, target and function as names, ns. */
+export interface CriticalPath { begin_ns: number; end: { comm: string; tid: number }; parallelism: number; all_pieces: number; names: string[]; pieces: number[][] }
 /** Of one thread's wall-clock time: its causes, and who waited for whom. */
-export interface Blame { threads: { comm: string; tid: number }[]; total_ns: number; without_evidence_ns: number; causes: BlameCause[]; waits: { thread: string; waited_for: string; ns: number }[] }
+export interface Blame { threads: { comm: string; tid: number }[]; total_ns: number; without_evidence_ns: number; causes: BlameCause[]; chains: BlameChain[]; waits: { thread: string; waited_for: string; ns: number }[] }
 export interface About {
   version: number; title: string; subtitle: string; machine: string; quality: string; good: boolean;
   findings: Finding[]; no_verdict: string | null; facts: [string, string][]; notes: string[]; locks: Lock[]; lengths: Lengths[];
   begin_ns: string; cpus: number; input: string; sources: { name: string; file: string; share: number }[]; no_code: number; compare: Compare | null;
-  calls: { functions: CallRow[]; slowest: SlowCall[] } | null; io: Io | null; blame: Blame | null;
+  calls: { functions: CallRow[]; slowest: SlowCall[] } | null; io: Io | null; blame: Blame | null; path: CriticalPath | null;
   pruned: { functions: number; share: number } | null;
   data: { nodes: number; tick_ns: number; ticks: number; columns: number; states: string[]; files: string[]; threads: Thread[]; wakers: string[]; sets: SetInfo[] };
 }

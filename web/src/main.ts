@@ -1,6 +1,6 @@
 // The page: one selection, and views that are drawn from it.
 
-import { BlameView, sentence } from "./blame";
+import { BlameView, sentences } from "./blame";
 import { Data, load } from "./data";
 import { clear, el } from "./dom";
 import { FlameView, Look } from "./flame";
@@ -120,8 +120,9 @@ class Page {
     this.help.append(el("h2", { text: "Keys" }), el("dl", {}, ...KEYS.flatMap(([key, what]) => [el("dt", {}, el("kbd", { text: key })), el("dd", { text: what })])),
       el("p", { class: "dim", text: "Strips: drag selects, wheel zooms, shift-drag moves. Flame graph: click zooms, double-click shows only that function, alt-click takes it out, right-click for more." }),
       el("form", { method: "dialog" }, el("button", { text: "close" })));
-    const cause = blame ? sentence(blame) : "";
-    const why = cause ? el("p", { class: "why" }, el("b", { text: "Why: " }), el("a", { href: "#tab=blame", text: cause, on: { click: (event) => { event.preventDefault(); this.store.change({ tab: "blame" }); } } })) : "";
+    const lines = blame ? sentences(blame) : [];
+    const toBlame = { click: (event: Event) => { event.preventDefault(); this.store.change({ tab: "blame" }); } };
+    const why = lines.length ? el("section", { class: "why", "aria-label": "why" }, el("b", { text: "Why: " }), ...lines.map((text) => el("a", { href: "#tab=blame", text, on: toBlame }))) : "";
     const main = el("main", {}, this.comparison?.cards ?? cards(data, this.store) ?? "", this.stateBar.box, why, this.strips.isUseful ? this.strips.box : "", el("div", { class: "sticky" }, bar, this.crumbs), ...this.panes.values());
     document.body.append(this.head.box, main, this.status, this.help, this.menu);
     this.head.input.value = this.store.current.search;

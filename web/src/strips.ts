@@ -3,6 +3,7 @@
 import { Data, range } from "./data";
 import { clear, el, fit } from "./dom";
 import { duration, percent, tickLabel } from "./format";
+import { PathStrip } from "./path";
 import { classOf, isDark, stateColour, texture } from "./palette";
 import { Selection, Store } from "./selection";
 import { Sums, sum } from "./sums";
@@ -28,11 +29,16 @@ export class Strips {
   private rows: Row[] = [];
   private all = false;
   private drag: { from: number; kind: "brush" | "pan"; view: [number, number]; moved: boolean } | null = null;
+  private readonly path: PathStrip | null;
+  /** Height above the threads. */
+  private readonly top: number;
   /** The time shown. */
   private view: [number, number];
 
   constructor(readonly data: Data, readonly store: Store, readonly tell: (text: string) => void) {
     this.view = [0, data.about.data.ticks];
+    this.path = data.about.path ? new PathStrip(data, data.about.path) : null;
+    this.top = CPU + (this.path ? ROW : 0);
     const body = el("div", { class: "strip-body" }, this.names, this.area, this.shares);
     this.box.append(el("div", { class: "row" }, this.heading, this.more), body);
     this.more.addEventListener("click", () => { this.all = !this.all; this.layout(); });
@@ -82,6 +88,7 @@ export class Strips {
     clear(this.shares);
     this.names.append(el("div", { class: "cpu-name", text: this.data.about.cpus ? `CPUs busy (of ${this.data.about.cpus})` : "CPUs busy" }));
     this.shares.append(el("div", { class: "cpu-name" }));
+    if (this.path) this.pathNames(this.path);
     for (const row of shown) {
       const { tid } = this.data.about.data.threads[row.thread];
       const press = (event: MouseEvent) => this.pick(tid, event.shiftKey);
@@ -93,6 +100,20 @@ export class Strips {
     this.more.textContent = this.all ? "show busy threads only" : this.hiddenText(hidden);
     this.heading.textContent = "Threads — drag to select a span of time; everything below follows";
     this.draw();
+  }
+
+  private pathNames(path: PathStrip): void {
+    const { comm, tid } = path.path.end;
+    this.names.append(el("div", { class: "path-name", title: `what the end of ${comm} ${tid} waited for, moment by moment: ${duration(path.total)}`, text: "critical path" }));
+    const bar = el("div", { class: "total-bar" });
+    for (const [state, ns] of path.states) {
+      const part = el("i", { title: `${state} ${percent(ns, path.total)}` });
+      part.style.width = `${(100 * ns) / path.total}%`;
+      part.style.background = stateColour(state);
+      bar.append(part);
+    }
+    const on = path.states.find(([state]) => state === "on CPU")?.[1] ?? 0;
+    this.shares.append(el("div", { class: "total" }, bar, el("span", { text: `on ${percent(on, path.total)}` })));
   }
 
   private hiddenText(hidden: number): string {
@@ -137,7 +158,7 @@ export class Strips {
       name.setAttribute("aria-pressed", String(selected.has(Number(name.dataset.tid))));
     });
     const width = this.area.parentElement!.clientWidth - this.names.offsetWidth - this.shares.offsetWidth - 16;
-    const height = CPU + shown.length * ROW + 20;
+    const height = this.top + shown.length * ROW + 20;
     // Not in the document yet, or no room.
     if (width < 40) return;
     const context = fit(this.canvas, width, height);
@@ -150,9 +171,10 @@ export class Strips {
       const at = shown.indexOf(row);
       const columnsOf = isClose ? this.fromItems(row, Math.ceil(width)) : this.fromStrip(row, Math.ceil(width));
       for (let x = 0; x < busy.length; x++) busy[x] += columnsOf.shares[x * this.data.states.length];
-      if (at >= 0) this.drawRow(context, columnsOf, CPU + at * ROW, row);
+      if (at >= 0) this.drawRow(context, columnsOf, this.top + at * ROW, row);
     }
     this.drawCpus(context, busy, width);
+    this.path?.draw(context, this.view, width, CPU, ROW - 4);
     this.axis(context, width, height);
     this.brush();
   }
@@ -354,7 +376,9 @@ export class Strips {
 
   private hover(event: PointerEvent): void {
     const box = this.canvas.getBoundingClientRect();
-    const row = this.shownRows()[Math.floor((event.clientY - box.top - CPU) / ROW)];
+    const y = event.clientY - box.top;
+    if (this.path && y >= CPU && y < this.top) return this.tell(`${duration(this.tick(event) * this.data.about.data.tick_ns)} · ${this.path.textAt(this.tick(event))}`);
+    const row = this.shownRows()[Math.floor((y - this.top) / ROW)];
     if (!row) return;
     const [tick, ns] = [this.tick(event), this.data.about.data.tick_ns];
     const width = (this.view[1] - this.view[0]) / box.width;

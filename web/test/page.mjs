@@ -213,13 +213,36 @@ async function blamed(file) {
   const wanted = JSON.parse(run(["report", "--blame", "--json", "-i", "wall.data"]));
   const row = await page.locator("#pane-blame tbody tr:not(.gap)").first().innerText();
   const note = await page.locator("#pane-blame .note").innerText();
-  const why = await page.locator(".why").count() ? await page.locator(".why").innerText() : "";
+  const why = await page.locator(".why").count() ? await page.locator(".why a").allInnerTexts() : [];
+  const about = await page.evaluate(() => JSON.parse(document.getElementById("about").textContent));
+  const sum = (values) => values.reduce((all, value) => all + value, 0);
   const cause = wanted.causes[0];
   const has = (text) => [cause.state, cause.function, cause.thread].every((word) => text.includes(word));
   check("Blame begins with the greatest cause of the text", has(row) && note.includes(wanted.threads[0].comm), `${row}; ${note}; ${JSON.stringify(cause)}`);
-  check("a sentence names the cause, or there is none", why === "" || why.includes(wanted.threads[0].comm), why);
+  const { chains, total_ns: total } = about.blame;
+  check("chains and their states add up to the thread's time", sum(chains.map((chain) => chain.ns)) === wanted.total_ns && chains.every((chain) => sum(chain.states.map((state) => state.ns)) === chain.ns), JSON.stringify(chains.slice(0, 2)));
+  check("the sentences are those of the chains with a tenth of the time", why.length === Math.min(3, chains.filter((chain) => chain.ns >= total / 10).length) && why.length > 0 && why.every((text, at) => chains[at].names.every((name) => text.includes(name)) && text.includes(chains[at].states[0].state)), why.join(" | "));
+  const line = await page.evaluate(() => { const [name, text] = document.querySelectorAll(".why > *"); return text.getBoundingClientRect().top - name.getBoundingClientRect().top; });
+  check("the first sentence is in the line of Why", Math.abs(line) < 4, `${line} px`);
+  await path(page, about, sum);
   check("Blame runs without errors", page.problems.length === 0, page.problems.join("; "));
   await page.context().close();
+}
+
+/** The critical path is that of the text, and a pointer on its strip names the thread. */
+async function path(page, about, sum) {
+  const wanted = JSON.parse(run(["report", "--critical-path", "--json", "-i", "wall.data"]));
+  const { pieces, names, begin_ns: begin } = about.path;
+  const parts = pieces.flatMap((numbers) => Array.from({ length: numbers.length / 5 }, (_, at) => numbers.slice(at * 5, at * 5 + 5)));
+  const of = (rows, state, ns) => sum(rows.filter((row) => state(row).startsWith("on CPU")).map(ns));
+  const seen = [sum(parts.map((part) => part[4])), of(parts, (part) => names[part[1]], (part) => part[4])];
+  const text = [sum(wanted.pieces.map((piece) => piece.to_ns - piece.from_ns)), of(wanted.parts, (part) => part.state, (part) => part.ns)];
+  check("the strip of the critical path has the time and states of the text", seen[0] === text[0] && Math.abs(seen[1] - text[1]) < text[0] * 0.1 && pieces.length <= 300 && begin >= 0, `${seen}; text ${text}`);
+  const box = await page.locator(".strips canvas").boundingBox();
+  await page.mouse.move(box.x + box.width / 2, box.y + 32);
+  const status = await page.locator(".status").innerText();
+  const threads = about.data.threads.map((thread) => `${thread.comm} ${thread.tid}`);
+  check("a pointer on the critical path names thread and length", / of the critical path/.test(status) && threads.some((thread) => status.includes(thread)), status);
 }
 
 /** The brush has the sums of the same span in the text report. */

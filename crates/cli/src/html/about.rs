@@ -7,14 +7,13 @@ use crate::reading::wall::{WaitArgs, subtitle};
 use crate::terminal::foreign::harmless;
 use crate::{reading::load, terminal::interrupts_off};
 use display::number::{bytes, count_of, duration_ns, grouped};
+use exchange::page::{followed, harmless_all};
 use exchange::perf_header::date::iso_utc_minute;
 use perfdata::PerfData;
 use perfdata::appendix::findings_note;
-use profile::off_cpu::WaitReason;
 use profile::verdict::INPUT;
-use profile::view::blame::{BlameEnd, blame};
 use profile::view::locks::{contended, locks};
-use profile::view::wall::{Histogram, Part, Wall, WallOpts};
+use profile::view::wall::{Histogram, Wall, WallOpts};
 use serde_json::{Value, json};
 use std::path::Path;
 use symbols::Recording;
@@ -22,8 +21,6 @@ use symbols::data_symbols::DataSymbols;
 
 /// Locks listed.
 const LOCKS: usize = 100;
-/// Causes, and waits of a thread for another, listed.
-const CAUSES: usize = 60;
 
 /// A recording, open.
 #[derive(Clone, Copy)]
@@ -63,6 +60,8 @@ pub struct About {
     pub locks: Vec<Value>,
     /// Causes of the main thread's waits, as `tally report --blame --json` prints them; null without waits.
     pub blame: Value,
+    /// Its critical path; null without waits.
+    pub critical_path: Value,
     /// Lengths of waits by state.
     pub lengths: Vec<Value>,
     /// The page's begin, ns of the recording's clock.
@@ -91,6 +90,7 @@ impl About {
         let (quality, is_good) = quality(source.recording);
         let begin = profile.time_span_ns.map_or(0, |(begin, _)| begin);
         let input = input(source.path);
+        let (blame, critical_path) = followed(profile, wall);
         Self {
             title: title(&source, &note),
             subtitle: whole(source.recording, wall),
@@ -102,7 +102,8 @@ impl About {
             facts: facts(&source),
             notes: notes(source.recording),
             locks: lock_rows(&source, opts),
-            blame: if wall.is_observed() { blame_rows(&source) } else { Value::Null },
+            blame,
+            critical_path,
             lengths: if wall.is_observed() { lengths(wall) } else { Vec::new() },
             begin_ns: if wall.is_observed() { wall.begin_ns } else { begin },
             cpus: features.nr_cpus.map_or(0, |cpus| cpus.online),
@@ -127,7 +128,7 @@ impl About {
             "quality": text(&self.quality), "good": self.is_good,
             "findings": self.findings, "no_verdict": self.no_verdict,
             "facts": facts, "notes": self.notes.iter().map(|note| text(note)).collect::<Vec<_>>(),
-            "locks": self.locks, "blame": self.blame, "lengths": self.lengths,
+            "locks": self.locks, "blame": self.blame, "path": self.critical_path, "lengths": self.lengths,
             // More than 2^53 ns since boot is possible, and no number of a script.
             "begin_ns": self.begin_ns.to_string(), "cpus": self.cpus, "input": text(&self.input),
             "sources": code, "no_code": self.code.missing, "calls": self.calls, "io": self.io, "compare": self.compare,
@@ -212,16 +213,6 @@ fn findings(note: &Value, input: &str) -> Vec<Value> {
     findings
 }
 
-/// The note may have been written by anybody.
-fn harmless_all(value: &mut Value) {
-    match value {
-        Value::String(text) => *text = harmless(text).into_owned(),
-        Value::Array(values) => values.iter_mut().for_each(harmless_all),
-        Value::Object(fields) => fields.values_mut().for_each(harmless_all),
-        _ => {}
-    }
-}
-
 fn facts(source: &PageSource<'_>) -> Vec<(String, String)> {
     let (recording, features) = (source.recording, &source.recording.features);
     let found = &recording.profile.diagnostics;
@@ -282,23 +273,6 @@ fn lock_rows(source: &PageSource<'_>, opts: &WallOpts) -> Vec<Value> {
     let slept = locks(profile, opts).into_iter().take(LOCKS);
     let spun = contended(profile, opts).into_iter().take(LOCKS);
     slept.chain(spun).map(|row| lock_value(profile, &row, name(&row).as_deref())).collect()
-}
-
-/// The sum of the rows may be less than the whole: only the first ones are listed.
-fn blame_rows(source: &PageSource<'_>) -> Value {
-    let profile = &source.recording.profile;
-    let found = blame(profile, None);
-    // In a recording of a whole machine, the first thread is one of the kernel's: its time explains nothing.
-    let of_kernel = BlameEnd::Waited(Part::Blocked(WaitReason::Other));
-    if found.paths.first().is_none_or(|path| path.end.without_name() == of_kernel) {
-        return Value::Null;
-    }
-    let mut value = exchange::rows::blame(profile, &found);
-    for list in ["causes", "waits"] {
-        value[list].as_array_mut().into_iter().for_each(|rows| rows.truncate(CAUSES));
-    }
-    harmless_all(&mut value);
-    value
 }
 
 fn lengths(wall: &Wall) -> Vec<Value> {

@@ -8,6 +8,7 @@
 //! At the end of a wait the path goes on with the thread that ended it, at the same moment; at a thread's birth with
 //! the thread that made it. A wait that no recorded thread ended is itself a piece of the path.
 
+use super::stretches::{PathStretch, joined, parts_of};
 use super::timelines::{TimedWait, Timelines};
 use super::walk::{Lead, Walk};
 use super::{Blame, BlameEnd, main_thread, roots};
@@ -17,6 +18,7 @@ use crate::table::CallsiteId;
 use crate::view::wall::name_of;
 use perfdata::off_cpu::State;
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// Which path.
 #[derive(Clone, Debug, Default)]
@@ -65,22 +67,50 @@ pub fn critical_path(profile: &Profile, opts: &CriticalOpts) -> CriticalPath {
     let mut back = Backwards { lines: &lines, walk: &walk, begin: from_ns, hops: 0, pieces: Vec::new() };
     back.go(last, to_ns);
     let found = back.pieces;
+    add_all(&mut walk, profile, &found);
+    let pieces = found.iter().rev().map(|piece| piece_of(&lines, &walk, piece)).collect();
+    let parts = Blame::of_walk(vec![lines.threads[last].task()], walk);
+    CriticalPath { pieces, parts, parallelism: parallelism(profile) }
+}
+
+/// The path from begin to end in at most about `most` stretches, each with its time by thread and state; empty where
+/// [`critical_path`] is.
+#[must_use]
+pub fn critical_strip(profile: &Profile, opts: &CriticalOpts, most: usize) -> Vec<PathStretch> {
+    let lines = Timelines::of(profile);
+    let leads = Walk::leads(&lines);
+    let walk = Walk::with_leads(&lines, leads.clone());
+    let Some((last, from_ns, to_ns)) = span(&lines, opts) else { return Vec::new() };
+    let mut back = Backwards { lines: &lines, walk: &walk, begin: from_ns, hops: 0, pieces: Vec::new() };
+    back.go(last, to_ns);
+    let mut pieces = back.pieces;
+    pieces.reverse();
+    let lengths: Vec<u64> = pieces.iter().map(|piece| piece.to - piece.from).collect();
+    let stretch = |of: Range<usize>| {
+        let pieces = &pieces[of];
+        let mut walk = Walk::with_leads(&lines, leads.clone());
+        add_all(&mut walk, profile, pieces);
+        let parts = parts_of(&Blame::of_walk(vec![lines.threads[last].task()], walk));
+        PathStretch { from_ns: pieces[0].from, to_ns: pieces[pieces.len() - 1].to, parts }
+    };
+    joined(&lengths, most).into_iter().map(stretch).collect()
+}
+
+/// Adds the time of all pieces: running by its samples, with the short waits that are known by their sums.
+fn add_all(walk: &mut Walk<'_, '_>, profile: &Profile, pieces: &[RawPiece]) {
     let mut ran: BTreeMap<usize, Vec<(u64, u64)>> = BTreeMap::new();
-    for piece in &found {
+    for piece in pieces {
         match piece.wait {
             _ if piece.is_unborn => walk.add_end(piece.thread, None, BlameEnd::Unborn, piece.to - piece.from),
             None => ran.entry(piece.thread).or_default().push((piece.from, piece.to)),
             Some(wait) => {
-                let end = state_of(&walk, wait);
+                let end = state_of(walk, wait);
                 let callsite = profile.off_cpu.waits[wait].callsite;
                 walk.add_end(piece.thread, callsite, end, piece.to - piece.from);
             }
         }
     }
     ran.into_iter().for_each(|(thread, spans)| walk.add_spans(thread, &spans));
-    let pieces = found.iter().rev().map(|piece| piece_of(&lines, &walk, piece)).collect();
-    let parts = Blame::of_walk(vec![lines.threads[last].task()], walk);
-    CriticalPath { pieces, parts, parallelism: parallelism(profile) }
 }
 
 fn parallelism(profile: &Profile) -> f64 {

@@ -14,10 +14,12 @@
 //! says so.
 
 mod causes;
+mod chains;
 mod critical;
 mod end_names;
 mod frames;
 pub(crate) mod split;
+mod stretches;
 #[cfg(test)]
 mod tests;
 pub(crate) mod timelines;
@@ -26,9 +28,11 @@ pub(crate) mod walk;
 pub use self::causes::{
     BlameCause, BlamedFunction, WaitEdge, blamed_functions, causes, end_function, thread_name, wait_edges,
 };
-pub use self::critical::{CriticalOpts, CriticalPath, CriticalPiece, critical_path};
+pub use self::chains::{BlameChain, ChainState, NamedTime, blame_chains};
+pub use self::critical::{CriticalOpts, CriticalPath, CriticalPiece, critical_path, critical_strip};
 pub use self::end_names::{end_words, state_words};
 pub use self::frames::{end_frames, waiting_frames};
+pub use self::stretches::{PathStretch, StretchPart};
 use self::timelines::Timelines;
 use self::walk::Walk;
 use crate::grow::GrownSum as _;
