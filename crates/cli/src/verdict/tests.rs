@@ -258,7 +258,7 @@ fn a_real_recording_tells_where_its_threads_stood_in_each_state() {
             // The program itself is gone, and its names with it. The name in the vdso depends on the running kernel.
             "goes to the lock taken in a function without a name",
             "where threads are blocked on it, share of thread time:",
-            "23.5 % __GI___lll_lock_wait ← pthread_mutex_lock@@GLIBC_2.2.5 ← [app]",
+            "23.5 % __GI___lll_lock_wait ← pthread_mutex_lock ← [app]",
             "the code of other programs was not recorded; tally run -a records it",
             "where threads wait for a CPU, share of the time waiting for a CPU:",
             "clock_gettime@@GLIBC_2.17 ← [app]",
