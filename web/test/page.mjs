@@ -211,7 +211,7 @@ async function roles(file) {
 async function blamed(file) {
   const page = await open(file, { hash: "#tab=blame" });
   const wanted = JSON.parse(run(["report", "--blame", "--json", "-i", "wall.data"]));
-  const row = await page.locator("#pane-blame tbody tr:not(.gap)").first().innerText();
+  const row = await page.locator("#pane-blame table").nth(1).locator("tbody tr:not(.gap)").first().innerText();
   const note = await page.locator("#pane-blame .note").innerText();
   const why = await page.locator(".why").count() ? await page.locator(".why a").allInnerTexts() : [];
   const about = await page.evaluate(() => JSON.parse(document.getElementById("about").textContent));
