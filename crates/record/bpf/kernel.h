@@ -43,7 +43,7 @@ struct task_struct {
 	unsigned int flags;
 	unsigned int __state;
 	void *stack; /* the kernel's */
-	int on_cpu;
+	unsigned int on_cpu; /* an int before 7.x, then one byte: the loader adapts the width of unsigned ones only */
 	struct sched_entity se;
 	struct sched_info sched_info;
 	int pid;
