@@ -16,8 +16,12 @@ function names(cause: BlameCause): string[] {
   return cause.chain.filter((name, at) => at === 0 || name !== cause.chain[at - 1]);
 }
 
-function stateOf({ state, target }: BlameCause): string {
-  return target ? `${state} ${state === "preempted" ? "by" : "for"} ${target}` : state;
+/** `by rustc` after being preempted, `for socket` after a wait. */
+const byOrFor = (state: string, target: string) => `${state === "preempted" ? "by" : "for"} ${target}`;
+
+/** `preempted by rustc`. */
+export function stateOf({ state, target }: { state: string; target: string | null }): string {
+  return target ? `${state} ${byOrFor(state, target)}` : state;
 }
 
 /** `main waits for worker, which waits for feeder`. */
@@ -31,7 +35,7 @@ function stateWords({ state, ns, target, function: fn }: BlameChain["states"][nu
   const isMost = (of: [string, number] | null) => of !== null && of[1] >= ns / 3;
   const share = (of: [string, number]) => (of[1] >= ns * 0.95 ? "" : ` ${percent(of[1], total)}`);
   const more = [
-    target && isMost(target) ? `${state === "preempted" ? "by" : "for"} ${target[0]}${share(target)}` : "",
+    target && isMost(target) ? byOrFor(state, target[0]) + share(target) : "",
     fn && isMost(fn) ? `in ${fn[0]}${share(fn)}` : "",
   ].filter(Boolean);
   return `${state} ${percent(ns, total)}${more.length ? ` (${more.join(", ")})` : ""}`;
@@ -39,8 +43,8 @@ function stateWords({ state, ns, target, function: fn }: BlameChain["states"][nu
 
 /** For each chain with a tenth of the time: `g++ waits for cc1plus 93 %: preempted 48 % (by rustc 30 %), on CPU 45 %`. */
 export function sentences({ chains, total_ns: total }: Blame): string[] {
-  const told = chains.filter((chain) => chain.ns >= total * LEAST_CHAIN).slice(0, MOST);
-  return told.map((chain) => {
+  const shown = chains.filter((chain) => chain.ns >= total * LEAST_CHAIN).slice(0, MOST);
+  return shown.map((chain) => {
     const states = chain.states.filter((state) => state.ns >= total * LEAST).slice(0, 4).map((state) => stateWords(state, total));
     return `${chainWords(chain.names)} ${percent(chain.ns, total)}${states.length ? `: ${states.join(", ")}` : ""}`;
   });

@@ -1,8 +1,9 @@
 // The critical path over time: which thread's doing the run waited for, moment by moment.
 
+import { stateOf } from "./blame";
 import { CriticalPath, Data } from "./data";
 import { duration, percent } from "./format";
-import { StateClass, classOf, isDark, stateInk, texture } from "./palette";
+import { LETTER, StateClass, classOf, isDark, stateInk, texture } from "./palette";
 
 interface Part { thread: string; state: string; target: string; fn: string; ns: number }
 /** Begin and end in ticks; the parts add up to it. */
@@ -11,7 +12,7 @@ interface Stretch { from: number; to: number; ns: number; parts: Part[] }
 /** `on CPU` of `on CPU, no sample`. */
 const plain = (state: string) => state.split(",")[0].replace(/^waited for.*/, "other");
 
-const ORDER: StateClass[] = ["on", "runnable", "preempted", "lock", "disk", "memory", "poll", "timer", "other", "idle"];
+const ORDER = Object.keys(LETTER) as StateClass[];
 
 /** Each state once, in the same order everywhere: running is on top, as in the threads' strips. */
 function byState(parts: Part[]): [string, number][] {
@@ -78,7 +79,7 @@ export class PathStrip {
     if (!stretch) return "the critical path has no piece here";
     const { parts, ns } = stretch;
     const words = ({ thread, state, target, fn }: Part) => {
-      const what = `${thread} ${state}${target ? ` ${state === "preempted" ? "by" : "for"} ${target}` : ""}`;
+      const what = `${thread} ${stateOf({ state, target })}`;
       return fn && !fn.startsWith("[") ? `${what}, ${state.startsWith("on CPU") ? "most often " : ""}in ${fn}` : what;
     };
     if (parts.length === 1) return `${duration(ns)} of the critical path: ${words(parts[0])}`;

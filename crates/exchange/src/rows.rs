@@ -16,6 +16,7 @@ pub use spans::spans;
 pub use wall::{locks, wall};
 
 use profile::profile::{Profile, Sums};
+use profile::table::SymbolId;
 use profile::view::report::{Report, ReportRow, ReportSection, SortValue};
 use serde_json::{Map, Value, json};
 
@@ -57,7 +58,9 @@ fn row_value(profile: &Profile, section: &ReportSection, row: &ReportRow) -> Val
     let share = |period: u64| if base == 0 { 0.0 } else { period as f64 / base as f64 };
     let of = |sums: &[Sums]| {
         let sums = sums.first().copied().unwrap_or_default();
-        json!({ "samples": sums.count, "period": sums.period, "share": share(sums.period) })
+        let mut value = sums_value(&sums);
+        value["share"] = share(sums.period).into();
+        value
     };
     let mut members = Map::new();
     members.insert("self".to_owned(), of(&row.own));
@@ -75,10 +78,7 @@ fn key_value(profile: &Profile, value: &SortValue) -> Value {
         SortValue::None => Value::Null,
         SortValue::Text(id) => text(*id).into(),
         SortValue::Dso(id) => profile.dsos.of(*id).short_name.as_str().into(),
-        SortValue::Symbol { symbol, addr, .. } => match symbol {
-            Some(symbol) => text(profile.symbols.of(*symbol).name).into(),
-            None => format!("{addr:#x}").into(),
-        },
+        SortValue::Symbol { symbol, addr, .. } => symbol_value(profile, *symbol, *addr),
         SortValue::Task { id, comm } => json!({ "id": id, "comm": text(*comm) }),
         SortValue::Number(number) => (*number).into(),
         SortValue::Address(addr) => format!("{addr:#x}").into(),
@@ -86,4 +86,18 @@ fn key_value(profile: &Profile, value: &SortValue) -> Value {
         SortValue::Time(ns) => (*ns).into(),
         SortValue::Flag(flag) => (*flag).into(),
     }
+}
+
+/// A function's name; its address if it has none.
+fn symbol_value(profile: &Profile, symbol: Option<SymbolId>, addr: u64) -> Value {
+    match symbol {
+        Some(symbol) => profile.strings.of(profile.symbols.of(symbol).name).into(),
+        None => format!("{addr:#x}").into(),
+    }
+}
+
+/// Number of samples and their period.
+#[must_use]
+pub fn sums_value(sums: &Sums) -> Value {
+    json!({ "samples": sums.count, "period": sums.period })
 }

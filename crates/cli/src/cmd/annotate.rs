@@ -15,7 +15,7 @@ use display::term;
 use dso::code::disasm::Syntax;
 use dso::{Missing, ObjectFile};
 use perfdata::PerfData;
-use profile::profile::Profile;
+use profile::profile::{Profile, Sums};
 use profile::session::{SampleFilter, SessionOpts};
 use profile::source::Want;
 use profile::table::DsoKind;
@@ -219,10 +219,7 @@ fn print(
             colour: term::colours_stdout(),
             context: (!args.stdio && !args.all).then_some(CONTEXT),
         };
-        let whole = style.events.iter().map(|&event| style.whole[event].period).find(|&p| p > 0).unwrap_or(0);
-        let least = (whole as f64 * args.percent_limit / 100.0).max(1.0);
-        let mut hit: Vec<_> = functions.iter().filter(|f| period(f, &style.events) as f64 >= least).collect();
-        hit.sort_by_key(|function| std::cmp::Reverse(period(function, &style.events)));
+        let hit = hottest_first(functions, &style.events, &style.whole, args.percent_limit);
         for batch in hit.chunks(BATCH) {
             let texts: Vec<String> = batch
                 .par_iter()
@@ -257,6 +254,20 @@ fn write_one(text: &mut String, listing: &Listing, style: &AnnotateText) {
         object.as_ref().and_then(|o| o.bytes_at(line.svma, line.len)).unwrap_or_default().to_vec()
     };
     text::write(text, listing, style, &code);
+}
+
+/// Functions with at least `percent` of `totals`, most time in `events` first.
+fn hottest_first<'f>(
+    functions: &'f [AnnotateFunction],
+    events: &[usize],
+    totals: &[Sums],
+    percent: f64,
+) -> Vec<&'f AnnotateFunction> {
+    let whole = events.iter().map(|&event| totals[event].period).find(|&period| period > 0).unwrap_or(0);
+    let least = (whole as f64 * percent / 100.0).max(1.0);
+    let mut hit: Vec<_> = functions.iter().filter(|of| period(of, events) as f64 >= least).collect();
+    hit.sort_by_key(|function| std::cmp::Reverse(period(function, events)));
+    hit
 }
 
 /// The leader's period first: that is what perf sorts by.

@@ -191,12 +191,15 @@ fn headlines(sources: &ScreenSources<'_>, hot: &HotFunctions) -> Vec<Headline> {
 fn add_spans(lines: &mut Vec<Headline>, profile: &Profile, input: &str) {
     const MOST: (usize, usize) = (2, 3);
     let rows = spans(profile, &SpanOpts::default());
+    if rows.is_empty() {
+        return;
+    }
     let line = |row| {
         let [claim, detail] = sentences(row);
         Headline { claim, detail, why: format!("tally report --span{input}"), ..Headline::default() }
     };
     lines.splice(0..0, rows.iter().take(MOST.0).map(line));
-    lines.truncate(if rows.is_empty() { usize::MAX } else { MOST.1 });
+    lines.truncate(MOST.1);
 }
 
 fn headline(at: usize, finding: &Finding, input: &str) -> Headline {

@@ -5,7 +5,7 @@
 use super::columns::Columns;
 use perfdata::text::harmless;
 use profile::grow::Grow as _;
-use profile::view::flame::{FrameKind, NodeId, Tree, Unit};
+use profile::view::flame::{FrameKind, NodeId, Tree};
 use profile::view::page::{ItemSet, PageData, PageItem, PageThread};
 use rustc_hash::FxHashMap;
 use serde_json::{Value, json};
@@ -211,12 +211,7 @@ fn thread_runs<'i>(items: &'i [&PageItem]) -> impl Iterator<Item = u64> + 'i {
 }
 
 fn counts(data: &PageData, order: &Order) -> Value {
-    let unit = |unit: &Unit| match unit {
-        Unit::Nanoseconds => "ns".to_owned(),
-        Unit::Samples => "samples".to_owned(),
-        Unit::Event(name) => harmless(name).into_owned(),
-    };
-    let set = |set: &ItemSet| json!({ "name": harmless(&set.name), "unit": unit(&set.unit), "wall": set.is_wall, "items": set.items.len() });
+    let set = |set: &ItemSet| json!({ "name": harmless(&set.name), "unit": harmless(set.unit.name()), "wall": set.is_wall, "items": set.items.len() });
     let threads: Vec<Value> = data.threads.iter().map(thread).collect();
     json!({
         "nodes": order.nodes.len(),
@@ -272,7 +267,7 @@ mod tests {
 
     #[test]
     fn bytes_of_a_page_are_those_of_the_format() {
-        let mut tree = Tree::new(Unit::Samples);
+        let mut tree = Tree::new(profile::view::flame::Unit::Samples);
         let path = [tree.intern("main", FrameKind::Program), tree.intern("read", FrameKind::Library)];
         tree.add_path(&path, 5, 2);
         let data = PageData::of_tree(tree, "e");

@@ -8,7 +8,7 @@ use profile::off_cpu::WaitReason;
 use profile::profile::TaskId;
 use profile::view::blame::{
     BlameChain, BlameEnd, ChainState, CriticalOpts, NamedTime, PathStretch, StretchPart, blame, blame_chains,
-    critical_path, critical_strip, end_function, state_words, thread_name,
+    critical_strip, end_function, state_words, thread_name,
 };
 use profile::view::wall::{Part, Wall};
 use serde_json::{Value, json};
@@ -65,11 +65,9 @@ fn chain_value(chain: &BlameChain) -> Value {
 }
 
 fn path_value(profile: &Profile, wall: &Wall) -> Value {
-    let opts = CriticalOpts::default();
-    let path = critical_path(profile, &opts);
+    let (path, strip) = critical_strip(profile, &CriticalOpts::default(), STRETCHES);
     let (Some(first), Some(last)) = (path.pieces.first(), path.pieces.last()) else { return Value::Null };
     let mut names = NameIndex { names: vec![String::new()] };
-    let strip = critical_strip(profile, &opts, STRETCHES);
     let pieces: Vec<Vec<u64>> = strip.iter().map(|of| stretch_numbers(profile, of, &mut names)).collect();
     let ends = profile.task(last.task);
     json!({

@@ -17,13 +17,7 @@ pub fn blame(profile: &Profile, found: &Blame) -> Value {
         let of = profile.task(task);
         json!({"comm": thread_name(profile, task), "pid": of.pid, "tid": of.tid})
     };
-    let cause = |row: &BlameCause| {
-        json!({
-            "ns": row.ns, "thread": row.thread, "function": row.function, "line": row.line,
-            "state": state_words(profile, &row.end.without_name()), "target": row.end.name(), "chain": row.chain,
-            "lacks_evidence": row.end.lacks_evidence(),
-        })
-    };
+    let cause = |row: &BlameCause| with_chain(profile, row);
     let edges = wait_edges(profile, found);
     let edge =
         |edge: &WaitEdge| json!({"thread": edge.sleeper, "waited_for": edge.waited_for, "ns": edge.ns});
@@ -54,11 +48,7 @@ pub fn critical_path(profile: &Profile, path: &CriticalPath) -> Value {
         json!({"thread": row.thread, "function": row.function, "ns": row.ns,
             "bound": row.ns as f64 / total})
     };
-    let part = |row: &BlameCause| {
-        json!({"ns": row.ns, "thread": row.thread, "function": row.function, "line": row.line,
-            "state": state_words(profile, &row.end.without_name()), "target": row.end.name(),
-            "lacks_evidence": row.end.lacks_evidence()})
-    };
+    let part = |row: &BlameCause| cause_value(profile, row);
     json!({
         "schema_version": SCHEMA_VERSION, "view": "critical-path",
         "total_ns": path.parts.total_ns,
@@ -68,5 +58,20 @@ pub fn critical_path(profile: &Profile, path: &CriticalPath) -> Value {
         "pieces": path.pieces.iter().map(piece).collect::<Vec<_>>(),
         "unborn_ns": path.pieces.iter().filter(|piece| piece.state == BlameEnd::Unborn)
             .map(|piece| piece.to_ns - piece.from_ns).sum::<u64>(),
+    })
+}
+
+/// A cause with the threads through which it was waited for.
+pub(super) fn with_chain(profile: &Profile, row: &BlameCause) -> Value {
+    let mut value = cause_value(profile, row);
+    value["chain"] = json!(row.chain);
+    value
+}
+
+fn cause_value(profile: &Profile, row: &BlameCause) -> Value {
+    json!({
+        "ns": row.ns, "thread": row.thread, "function": row.function, "line": row.line,
+        "state": state_words(profile, &row.end.without_name()), "target": row.end.name(),
+        "lacks_evidence": row.end.lacks_evidence(),
     })
 }

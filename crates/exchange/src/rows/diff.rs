@@ -1,9 +1,8 @@
 //! A comparison of two sides as JSON.
 
-use super::{SCHEMA_VERSION, key_value, split};
+use super::{SCHEMA_VERSION, key_value, split, sums_value, symbol_value};
 use profile::profile::{Profile, Sums};
 use profile::view::diff::{Change, ComparedValue, Diff, DiffPath, DiffRow, DiffSection, Norm};
-use profile::view::report::ChainEntry;
 use serde_json::{Map, Value, json};
 
 /// A section for each event that both sides have, with at most `most` rows and paths (0: all).
@@ -32,7 +31,7 @@ fn section_value(diff: &Diff, section: &DiffSection, most: usize) -> Value {
     let (paths, other_paths) = split(&section.paths, most);
     let rows: Vec<Value> = rows.iter().map(|row| row_value(&diff.profile, section, row)).collect();
     let paths: Vec<Value> = paths.iter().map(|path| path_value(diff, path)).collect();
-    let runs = |runs: &[Sums]| runs.iter().map(sums).collect::<Vec<_>>();
+    let runs = |runs: &[Sums]| runs.iter().map(sums_value).collect::<Vec<_>>();
     json!({
         "event": section.event,
         "keys": section.keys.iter().map(|key| key.name()).collect::<Vec<_>>(),
@@ -50,27 +49,20 @@ fn row_value(profile: &Profile, section: &DiffSection, row: &DiffRow) -> Value {
         members.insert(key.name().to_owned(), key_value(profile, value));
     }
     members.insert("own".to_owned(), compared(&row.own));
-    members.insert("baseline".to_owned(), sums(&row.sums.0));
-    members.insert("current".to_owned(), sums(&row.sums.1));
+    members.insert("baseline".to_owned(), sums_value(&row.sums.0));
+    members.insert("current".to_owned(), sums_value(&row.sums.1));
     Value::Object(members)
 }
 
 fn path_value(diff: &Diff, path: &DiffPath) -> Value {
-    let name = |entry: &u32| entry_name(&diff.profile, &diff.chain_entries[*entry as usize]);
+    let name = |&at: &u32| {
+        let entry = &diff.chain_entries[at as usize];
+        symbol_value(&diff.profile, entry.symbol, entry.avma)
+    };
     json!({
         "frames": path.entries.iter().map(name).collect::<Vec<_>>(), "own": compared(&path.own),
-        "baseline": sums(&path.sums.0), "current": sums(&path.sums.1),
+        "baseline": sums_value(&path.sums.0), "current": sums_value(&path.sums.1),
     })
-}
-
-/// A function without a name is its address.
-fn entry_name(profile: &Profile, entry: &ChainEntry) -> String {
-    let address = || format!("{:#x}", entry.avma);
-    entry.symbol.map_or_else(address, |symbol| profile.strings.of(profile.symbols.of(symbol).name).to_owned())
-}
-
-fn sums(sums: &Sums) -> Value {
-    json!({ "samples": sums.count, "period": sums.period })
 }
 
 fn compared(value: &ComparedValue) -> Value {

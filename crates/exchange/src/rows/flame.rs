@@ -1,7 +1,7 @@
 //! The stacks of a flame graph as JSON.
 
 use super::{SCHEMA_VERSION, split};
-use profile::view::flame::{NodeId, Tree, Unit};
+use profile::view::flame::{NodeId, Tree};
 use serde_json::{Value, json};
 
 /// Stacks, root first, largest first; at most `most` of them (0: all). Values of all add up to `total`.
@@ -13,7 +13,7 @@ pub fn flame(tree: &Tree, most: usize) -> Value {
     let (shown, others) = split(&leaves, most);
     let stacks: Vec<Value> = shown.iter().map(|&node| stack_value(tree, node)).collect();
     json!({
-        "schema_version": SCHEMA_VERSION, "view": "flame", "unit": unit(&tree.unit), "total": sum(&leaves),
+        "schema_version": SCHEMA_VERSION, "view": "flame", "unit": tree.unit.name(), "total": sum(&leaves),
         "stacks": stacks, "stacks_left_out": others.len(), "left_out": sum(others),
     })
 }
@@ -22,12 +22,4 @@ fn stack_value(tree: &Tree, node: NodeId) -> Value {
     let frames: Vec<&str> = tree.path(node).into_iter().map(|name| tree.name(name)).collect();
     let stack = tree.node(node);
     json!({ "frames": frames, "value": stack.own, "samples": stack.samples })
-}
-
-fn unit(unit: &Unit) -> &str {
-    match unit {
-        Unit::Nanoseconds => "ns",
-        Unit::Samples => "samples",
-        Unit::Event(event) => event,
-    }
 }

@@ -2,10 +2,11 @@
 //
 // Layout: docs/formats/json.md.
 
+use super::blame::with_chain;
 use super::{SCHEMA_VERSION, split};
 use profile::Profile;
 use profile::grow::GrownSum as _;
-use profile::view::blame::{BlameCause, causes, state_words, thread_name};
+use profile::view::blame::{BlameCause, causes, thread_name};
 use profile::view::spans::{SlowCall, SpanFunctionRow, SpanState, SpanStateRow};
 use profile::view::wall::part_name;
 use serde_json::{Value, json};
@@ -53,13 +54,7 @@ fn state_value(state: &SpanState, ns: u64) -> Value {
 fn slow_call(profile: &Profile, call: &SlowCall) -> Value {
     let task = profile.task(call.task);
     let states: Vec<Value> = call.states.iter().map(|(state, ns)| state_value(state, *ns)).collect();
-    let cause = |row: &BlameCause| {
-        json!({
-            "ns": row.ns, "thread": row.thread, "function": row.function, "line": row.line,
-            "state": state_words(profile, &row.end.without_name()), "target": row.end.name(),
-            "chain": row.chain, "lacks_evidence": row.end.lacks_evidence(),
-        })
-    };
+    let cause = |row: &BlameCause| with_chain(profile, row);
     json!({
         "at_ns": call.at_ns, "length_ns": call.length_ns, "is_open": call.is_open,
         "pid": task.pid, "tid": task.tid, "comm": thread_name(profile, call.task),

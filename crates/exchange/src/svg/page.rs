@@ -35,11 +35,7 @@ impl Page<'_> {
     pub(super) fn head(&self, out: &mut impl Write) -> io::Result<()> {
         let (width, height) = (self.opts.width, self.height());
         let up = if self.opts.icicle { "" } else { " data-up=\"1\"" };
-        let unit = match &self.tree.unit {
-            Unit::Nanoseconds => "ns".to_owned(),
-            Unit::Samples => "samples".to_owned(),
-            Unit::Event(name) => name.clone(),
-        };
+        let unit = self.tree.unit.name();
         writeln!(
             out,
             "<?xml version=\"1.0\" encoding=\"UTF-8\" standalone=\"no\"?>\n\
@@ -47,7 +43,7 @@ impl Page<'_> {
              height=\"{height}\" viewBox=\"0 0 {width} {height}\" data-side=\"{SIDE}\" data-char=\"{CHAR}\" \
              data-total=\"{}\" data-unit=\"{}\"{up}>",
             self.total,
-            xml(&unit)
+            xml(unit)
         )?;
         writeln!(out, "<style>{STYLE}</style>")?;
         writeln!(

@@ -204,7 +204,7 @@ impl Worker {
             state.mind_the_end();
         }
         order.emit_all(|time_ns, record| state.take(time_ns, record));
-        state.tell_triggers();
+        state.report_triggers();
         state.finish_clocks();
         state.write_dropped();
         state.sink.finish_round();

@@ -1,8 +1,11 @@
 //! `tally annotate --json`: functions with their lines and instructions, for scripts.
 
-use super::{Args, period, sources};
+use super::{Args, hottest_first, sources};
 use crate::terminal::out;
-use exchange::{foreign::json_lines, rows::SCHEMA_VERSION};
+use exchange::{
+    foreign::json_lines,
+    rows::{SCHEMA_VERSION, sums_value},
+};
 use profile::profile::{Profile, Sums};
 use profile::view::annotate::AnnotateFunction;
 use serde_json::{Value, json};
@@ -19,10 +22,7 @@ pub(super) fn print(
     let (profile, sources) = (&recording.profile, sources(args));
     let events: Vec<usize> = (0..profile.events.len()).collect();
     let totals: Vec<Sums> = events.iter().map(|&event| profile.total(event)).collect();
-    let whole = totals.iter().map(|total| total.period).find(|&period| period > 0).unwrap_or(0);
-    let least = (whole as f64 * args.percent_limit / 100.0).max(1.0);
-    let mut hit: Vec<_> = functions.iter().filter(|of| period(of, &events) as f64 >= least).collect();
-    hit.sort_by_key(|function| std::cmp::Reverse(period(function, &events)));
+    let hit = hottest_first(functions, &events, &totals, args.percent_limit);
     let listings = hit.iter().flat_map(|of| listing::listings(profile, &recording.files, &sources, of, opts));
     let functions: Vec<Value> = listings.map(|listing| function(&listing)).collect();
     let value = json!({
@@ -37,7 +37,7 @@ fn names(profile: &Profile) -> Vec<&str> {
 }
 
 fn sums(sums: &[Sums]) -> Vec<Value> {
-    sums.iter().map(|sums| json!({ "samples": sums.count, "period": sums.period })).collect()
+    sums.iter().map(sums_value).collect()
 }
 
 fn function(listing: &Listing) -> Value {

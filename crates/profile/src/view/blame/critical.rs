@@ -19,6 +19,7 @@ use crate::view::wall::name_of;
 use perfdata::off_cpu::State;
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::rc::Rc;
 
 /// Which path.
 #[derive(Clone, Debug, Default)]
@@ -61,39 +62,68 @@ pub struct CriticalPath {
 /// Computes it; empty if no thread's times are known, or a function was never seen.
 #[must_use]
 pub fn critical_path(profile: &Profile, opts: &CriticalOpts) -> CriticalPath {
-    let lines = Timelines::of(profile);
-    let mut walk = Walk::new(&lines);
-    let Some((last, from_ns, to_ns)) = span(&lines, opts) else { return CriticalPath::default() };
-    let mut back = Backwards { lines: &lines, walk: &walk, begin: from_ns, hops: 0, pieces: Vec::new() };
-    back.go(last, to_ns);
-    let found = back.pieces;
-    add_all(&mut walk, profile, &found);
-    let pieces = found.iter().rev().map(|piece| piece_of(&lines, &walk, piece)).collect();
-    let parts = Blame::of_walk(vec![lines.threads[last].task()], walk);
-    CriticalPath { pieces, parts, parallelism: parallelism(profile) }
+    FollowedPath::of(profile, opts).map_or_else(CriticalPath::default, |followed| followed.path())
 }
 
-/// The path from begin to end in at most about `most` stretches, each with its time by thread and state; empty where
-/// [`critical_path`] is.
+/// The path, and the same from begin to end in at most about `most` stretches, each with its time by thread and state.
 #[must_use]
-pub fn critical_strip(profile: &Profile, opts: &CriticalOpts, most: usize) -> Vec<PathStretch> {
-    let lines = Timelines::of(profile);
-    let leads = Walk::leads(&lines);
-    let walk = Walk::with_leads(&lines, leads.clone());
-    let Some((last, from_ns, to_ns)) = span(&lines, opts) else { return Vec::new() };
-    let mut back = Backwards { lines: &lines, walk: &walk, begin: from_ns, hops: 0, pieces: Vec::new() };
-    back.go(last, to_ns);
-    let mut pieces = back.pieces;
-    pieces.reverse();
-    let lengths: Vec<u64> = pieces.iter().map(|piece| piece.to - piece.from).collect();
-    let stretch = |of: Range<usize>| {
-        let pieces = &pieces[of];
-        let mut walk = Walk::with_leads(&lines, leads.clone());
-        add_all(&mut walk, profile, pieces);
-        let parts = parts_of(&Blame::of_walk(vec![lines.threads[last].task()], walk));
-        PathStretch { from_ns: pieces[0].from, to_ns: pieces[pieces.len() - 1].to, parts }
-    };
-    joined(&lengths, most).into_iter().map(stretch).collect()
+pub fn critical_strip(
+    profile: &Profile,
+    opts: &CriticalOpts,
+    most: usize,
+) -> (CriticalPath, Vec<PathStretch>) {
+    let followed = FollowedPath::of(profile, opts);
+    followed.map_or_else(Default::default, |followed| (followed.path(), followed.strip(most)))
+}
+
+/// The pieces from the end back to the begin, and the threads they are of.
+struct FollowedPath<'p> {
+    lines: Timelines<'p>,
+    leads: Rc<[Lead]>,
+    /// The thread at the end.
+    last: usize,
+    /// The last one first.
+    pieces: Vec<RawPiece>,
+}
+
+impl<'p> FollowedPath<'p> {
+    fn of(profile: &'p Profile, opts: &CriticalOpts) -> Option<Self> {
+        let lines = Timelines::of(profile);
+        let leads = Walk::leads(&lines);
+        let (last, from_ns, to_ns) = span(&lines, opts)?;
+        let walk = Walk::with_leads(&lines, leads.clone());
+        let mut back = Backwards { lines: &lines, walk: &walk, begin: from_ns, hops: 0, pieces: Vec::new() };
+        back.go(last, to_ns);
+        let pieces = back.pieces;
+        Some(Self { lines, leads, last, pieces })
+    }
+
+    fn path(&self) -> CriticalPath {
+        let walk = self.walk_over(&self.pieces);
+        let pieces = self.pieces.iter().rev().map(|piece| piece_of(&self.lines, &walk, piece)).collect();
+        CriticalPath { pieces, parts: self.blame_of(walk), parallelism: parallelism(self.lines.profile) }
+    }
+
+    fn strip(&self, most: usize) -> Vec<PathStretch> {
+        let pieces: Vec<RawPiece> = self.pieces.iter().rev().copied().collect();
+        let lengths: Vec<u64> = pieces.iter().map(|piece| piece.to - piece.from).collect();
+        let stretch = |of: Range<usize>| {
+            let pieces = &pieces[of];
+            let parts = parts_of(&self.blame_of(self.walk_over(pieces)));
+            PathStretch { from_ns: pieces[0].from, to_ns: pieces[pieces.len() - 1].to, parts }
+        };
+        joined(&lengths, most).into_iter().map(stretch).collect()
+    }
+
+    fn walk_over(&self, pieces: &[RawPiece]) -> Walk<'_, 'p> {
+        let mut walk = Walk::with_leads(&self.lines, self.leads.clone());
+        add_all(&mut walk, self.lines.profile, pieces);
+        walk
+    }
+
+    fn blame_of(&self, walk: Walk<'_, 'p>) -> Blame {
+        Blame::of_walk(vec![self.lines.threads[self.last].task()], walk)
+    }
 }
 
 /// Adds the time of all pieces: running by its samples, with the short waits that are known by their sums.

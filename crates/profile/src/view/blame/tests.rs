@@ -218,7 +218,7 @@ fn paths_add_up_to_the_thread_s_time_whatever_was_recorded() {
             }
             assert_eq!((now, path.parts.total_ns), (end, end), "{name} in round {round}");
             let mut now = 0;
-            for stretch in critical_strip(&of.profile, &opts, 5) {
+            for stretch in critical_strip(&of.profile, &opts, 5).1 {
                 assert_eq!(stretch.from_ns, now, "{name} in round {round}");
                 now = stretch.to_ns;
                 let sum: u64 = stretch.parts.iter().map(|part| part.ns).sum();

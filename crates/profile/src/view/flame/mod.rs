@@ -115,6 +115,18 @@ pub enum Unit {
     Event(String),
 }
 
+impl Unit {
+    /// `ns`, `samples`, or the event's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Nanoseconds => "ns",
+            Self::Samples => "samples",
+            Self::Event(name) => name,
+        }
+    }
+}
+
 impl Tree {
     /// The node above all stacks.
     pub const ROOT: NodeId = NodeId(0);

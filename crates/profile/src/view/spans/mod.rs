@@ -133,6 +133,9 @@ pub struct SlowCall {
 /// Computes it for each function that has events, in the file's order; empty if none was recorded.
 #[must_use]
 pub fn spans(profile: &Profile, opts: &SpanOpts) -> Vec<SpanFunctionRow> {
+    if profile.spans.functions.is_empty() {
+        return Vec::new();
+    }
     let lines = Timelines::of(profile);
     let leads = profile.off_cpu.source.map(|_| Walk::leads(&lines));
     let view = SpanView { profile, lines: &lines, leads, slowest: opts.slowest };

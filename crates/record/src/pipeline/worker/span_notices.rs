@@ -12,7 +12,7 @@ impl WorkerState {
     }
 
     /// The last file is written at the end whether a call was too slow or not; this notice names the call.
-    pub(super) fn tell_triggers(&mut self) {
+    pub(super) fn report_triggers(&mut self) {
         if !self.spans.triggers.is_used() {
             return;
         }
