@@ -24,6 +24,7 @@ const RULES: &[Rule] = &[
     ("byte layouts are read only in the named places", source::layouts_only_in_named_places),
     ("files are opened only in the named modules", files::files_are_opened_in_named_rooms),
     ("files are created only in the named modules", files::files_are_created_in_named_rooms),
+    ("a refused thread is an error", source::a_refused_thread_is_an_error),
     ("no module is a junk drawer", source::no_junk_drawers),
     ("a note for later has an issue number", source::todo_has_an_issue),
     ("every parser has a fuzz target", source::parsers_are_fuzzed),

@@ -11,6 +11,9 @@ pub enum Error {
     /// The terminal failed while the view was shown.
     #[error(transparent)]
     Terminal(#[from] io::Error),
+    /// The system refuses a thread beside the view.
+    #[error("can't start a thread that reads the recording")]
+    NoThread(#[source] io::Error),
     /// The source of the view's data failed.
     #[error("{0}")]
     Source(#[source] Box<dyn std::error::Error + Send + Sync>),

@@ -46,7 +46,7 @@ pub fn read(
     let stop = app.stop();
     let (sender, updates) = sync_channel(4);
     std::thread::scope(|scope| {
-        let reader = scope.spawn(|| {
+        let reader = std::thread::Builder::new().spawn_scoped(scope, || {
             let mut teller = Teller::new(sender, bytes, &stop);
             let recording = symbols::load_watched(file, opts, &mut |reading| {
                 on_read(reading.offset);
@@ -54,6 +54,7 @@ pub fn read(
             });
             teller.end(Arc::new(recording))
         });
+        let reader = reader.map_err(Error::NoThread)?;
         let code = run(&mut app, Some(&updates), signal);
         stop.store(true, Ordering::Relaxed);
         drop(updates);

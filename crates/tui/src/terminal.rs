@@ -50,11 +50,13 @@ pub fn run(
 pub fn restore_within(patience: Duration) {
     let _ = crossterm::terminal::disable_raw_mode();
     let (done, ended) = std::sync::mpsc::channel();
-    std::thread::spawn(move || {
+    let restorer = std::thread::Builder::new().spawn(move || {
         ratatui::restore();
         done.send(())
     });
-    let _ = ended.recv_timeout(patience);
+    if restorer.is_ok() {
+        let _ = ended.recv_timeout(patience);
+    }
 }
 
 /// The terminal reports the mouse until this is dropped.

@@ -110,15 +110,28 @@ pub fn layouts_only_in_named_places(files: &[File]) -> Vec<String> {
     let outside = files
         .iter()
         .filter(|file| file.is_rust() && !under(&file.path, LAYOUTS) && !file.path.contains("/tests"));
-    outside
-        .flat_map(|file| {
-            let end = file.product().lines().count();
-            let hits = code_lines(file).filter(move |(number, _)| *number <= end);
-            hits.filter(|(_, line)| words.iter().any(|word| line.contains(word)))
-                .map(|(number, line)| format!("{}:{number}: {}", file.path, line.trim()))
-                .collect::<Vec<_>>()
-        })
-        .collect()
+    outside.flat_map(|file| product_lines_with(file, &words)).collect()
+}
+
+/// No thread is started by a call that panics where the system refuses one, as under `ulimit -v`.
+pub fn a_refused_thread_is_an_error(files: &[File]) -> Vec<String> {
+    let words =
+        [concat!("thread::", "spawn("), concat!("scope.", "spawn(||"), concat!("scope.", "spawn(move ||")];
+    let shipped = files.iter().filter(|file| {
+        file.is_rust()
+            && file.path.starts_with("crates/")
+            && file.path.contains("/src/")
+            && !file.path.contains("/tests")
+    });
+    shipped.flat_map(|file| product_lines_with(file, &words)).collect()
+}
+
+/// Lines of code, those of its tests left out, with one of these words.
+fn product_lines_with(file: &File, words: &[&str]) -> Vec<String> {
+    let end = file.product().lines().count();
+    let hits = code_lines(file)
+        .filter(|(number, line)| *number <= end && words.iter().any(|word| line.contains(word)));
+    hits.map(|(number, line)| format!("{}:{number}: {}", file.path, line.trim())).collect()
 }
 
 fn lines_with(file: &File, hit: fn(&str) -> bool) -> Vec<String> {

@@ -130,10 +130,11 @@ fn record_it(
     let (sender, handed) = channel();
     opts.observers.watch = Some(SampleWatch(sender));
     opts.span.ends_by = EndsBy::SignalsAndStdout;
-    let printer = std::thread::spawn(move || {
+    let printer = std::thread::Builder::new().spawn(move || {
         let _blocked = SignalReader::leave_to_recording();
         trace::LiveRequests::new(processes, dev).run(&handed, &mut out::stdout())
     });
+    let printer = printer.context("can't start a thread that prints requests")?;
     let recorded = record::record(&opts);
     // The printer ends when the last sender is gone.
     drop(opts);

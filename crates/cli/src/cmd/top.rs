@@ -85,11 +85,11 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         // Before the threads, which leave signals to us.
         let mut signals = StopSignals::new(&[]).context("can't wait for signals")?;
         signals.watch_stdout();
-        return print_tables(&args, &start(opts, keys), signals);
+        return print_tables(&args, &start(opts, keys)?, signals);
     }
     let signal = end_signals::wait()?;
     let view = args.view.report()?;
-    let slices = start(opts, view.keys());
+    let slices = start(opts, view.keys())?;
     let view = ReportOpts {
         children: true,
         graph: Some(GraphOpts { order: GraphOrder::Caller, ..GraphOpts::default() }),
@@ -100,7 +100,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     data.turn_order();
     let theme = tui::Theme { colour: term::colours_stdout() };
     let mut app = tui::App::fed(data, theme, tui::ReadState::Live { held: false });
-    match tui::run(&mut app, Some(&updates_of(slices, args.iterations)), &signal) {
+    let updates = updates_of(slices, args.iterations)?;
+    match tui::run(&mut app, Some(&updates), &signal) {
         // As it was raised: the exit status depends on its type.
         Err(tui::Error::Source(error)) => Err(anyhow::Error::from_boxed(error)),
         result => Ok(result?),
@@ -108,9 +109,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 /// Slices as updates, this many at most.
-fn updates_of(slices: Receiver<Slice>, most: Option<u32>) -> Receiver<ViewUpdate> {
+fn updates_of(slices: Receiver<Slice>, most: Option<u32>) -> anyhow::Result<Receiver<ViewUpdate>> {
     let (sender, updates) = sync_channel(1);
-    std::thread::spawn(move || {
+    beside(move || {
         for slice in slices.into_iter().take(most.map_or(usize::MAX, |n| n as usize)) {
             let item = match slice {
                 Ok(recording) => ViewUpdate::Recording(Arc::new(recording)),
@@ -122,8 +123,14 @@ fn updates_of(slices: Receiver<Slice>, most: Option<u32>) -> Receiver<ViewUpdate
         }
         // Nobody listens any more when the user has left.
         let _ = sender.send(ViewUpdate::Whole);
-    });
-    updates
+    })?;
+    Ok(updates)
+}
+
+/// Does the work in a thread of its own.
+fn beside(work: impl FnOnce() + Send + 'static) -> anyhow::Result<()> {
+    std::thread::Builder::new().spawn(work).context("can't start a thread for the view")?;
+    Ok(())
 }
 
 impl Args {
@@ -189,9 +196,9 @@ impl SliceFile {
 
 /// Records one slice after the other, and reads them, until nobody listens or one fails: a thread each, so that
 /// neither holds up the other nor the keys.
-fn start(mut opts: RecordOpts, keys: Vec<SortKey>) -> Receiver<Slice> {
+fn start(mut opts: RecordOpts, keys: Vec<SortKey>) -> anyhow::Result<Receiver<Slice>> {
     let (recorded, to_read): (SyncSender<anyhow::Result<SliceFile>>, _) = sync_channel(1);
-    std::thread::spawn(move || {
+    beside(move || {
         loop {
             let slice = SliceFile::new().and_then(|file| file.record(&mut opts).map(|()| file));
             let goes_on = slice.is_ok();
@@ -199,16 +206,16 @@ fn start(mut opts: RecordOpts, keys: Vec<SortKey>) -> Receiver<Slice> {
                 return;
             }
         }
-    });
+    })?;
     let (sender, receiver): (SyncSender<Slice>, _) = sync_channel(1);
-    std::thread::spawn(move || {
+    beside(move || {
         for slice in to_read {
             if sender.send(slice.and_then(|file| read_slice(&file.path(), &keys))).is_err() {
                 return;
             }
         }
-    });
-    receiver
+    })?;
+    Ok(receiver)
 }
 
 fn read_slice(path: &Path, keys: &[SortKey]) -> anyhow::Result<Recording> {

@@ -16,12 +16,13 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Waits for signals from now on. To be called before any other thread starts: threads inherit that the signals wait.
 ///
 /// # Errors
-/// If the kernel refuses.
+/// If the kernel refuses, also a thread.
 pub fn wait() -> anyhow::Result<EndSignal> {
     let stops = StopSignals::new(&[]).context("can't wait for signals")?;
     let signal = EndSignal::default();
     let noted = signal.clone();
-    std::thread::spawn(move || watch(stops, &noted));
+    let watcher = std::thread::Builder::new().spawn(move || watch(stops, &noted));
+    watcher.context("can't start a thread that watches the terminal")?;
     Ok(signal)
 }
 

@@ -37,7 +37,8 @@ impl Links {
     pub fn take_away(self) {
         let Self { enters, exits } = self;
         let (gone, is_gone) = mpsc::channel();
-        thread::spawn(move || {
+        // Where no thread can be started, they go here and now.
+        let _ = thread::Builder::new().spawn(move || {
             drop(enters);
             // Nobody may wait for it any more.
             let _ = gone.send(());
@@ -49,6 +50,7 @@ impl Links {
 
     /// The same, without waiting for anything.
     pub fn take_away_later(self) {
-        thread::spawn(move || self.take_away());
+        // Where no thread can be started, this drops them, which waits.
+        let _ = thread::Builder::new().spawn(move || self.take_away());
     }
 }

@@ -27,8 +27,12 @@ pub struct EndedCommand {
 /// # Errors
 /// It can't be started or waited for.
 pub fn run(mut command: Command, time: Duration) -> io::Result<EndedCommand> {
-    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-    let outputs = (child.stdout.take().map(collected), child.stderr.take().map(collected));
+    let ((stdout, its_stdout), (stderr, its_stderr)) = (io::pipe()?, io::pipe()?);
+    // Before the command: it must not run without somebody who reads.
+    let outputs = (collected(stdout)?, collected(stderr)?);
+    let mut child = command.stdin(Stdio::null()).stdout(its_stdout).stderr(its_stderr).spawn()?;
+    // It holds the other ends of the pipes.
+    drop(command);
     let (mut ends, mut signal) = (Instant::now() + time, SIGTERM);
     let status = loop {
         if let Some(status) = child.try_wait()? {
@@ -41,15 +45,13 @@ pub fn run(mut command: Command, time: Duration) -> io::Result<EndedCommand> {
         }
         thread::sleep(Duration::from_millis(5));
     };
-    let bytes = |output: Option<JoinHandle<Vec<u8>>>| {
-        output.and_then(|thread| thread.join().ok()).unwrap_or_default()
-    };
+    let bytes = |output: JoinHandle<Vec<u8>>| output.join().unwrap_or_default();
     Ok(EndedCommand { stdout: bytes(outputs.0), stderr: bytes(outputs.1), status: status.code() })
 }
 
 /// The beginning of an output, read to its end.
-fn collected(mut from: impl Read + Send + 'static) -> JoinHandle<Vec<u8>> {
-    thread::spawn(move || {
+fn collected(mut from: impl Read + Send + 'static) -> io::Result<JoinHandle<Vec<u8>>> {
+    thread::Builder::new().spawn(move || {
         let mut bytes = Vec::new();
         let _ = from.by_ref().take(MOST_BYTES).read_to_end(&mut bytes);
         let _ = io::copy(&mut from, &mut io::sink());
