@@ -158,10 +158,11 @@ pub(crate) fn is_locking(name: &str) -> bool {
     LOCKING.iter().any(|part| plain.starts_with(part)) || of_java()
 }
 
-/// The class and method that HotSpot's perf map names: `Shop.sell` of `void Shop.sell(int, long)`.
+/// The class and method that HotSpot's perf map names: `Shop.sell` of `void Shop.sell(int, long)`, which our own views
+/// have without the type.
 pub(crate) fn java_method(name: &str) -> Option<&str> {
     let (before, _) = name.strip_suffix(')')?.split_once('(')?;
-    let (_, method) = before.rsplit_once(' ')?;
+    let method = before.rsplit_once(' ').map_or(before, |(_, method)| method);
     (method.contains('.') && !method.contains("::")).then_some(method)
 }
 
@@ -198,6 +199,18 @@ fn is_python_lock(locking: &[&str], caller: Option<&str>) -> bool {
 
 /// Where a thread of a Go program is without a goroutine to run, and where it waits for one.
 const GO_IDLE: &[&str] = &["runtime.stopm", "runtime.mPark"];
+
+/// Functions of Go's scheduler in which a thread waits that has nothing to run, by how their names begin.
+const GO_WITHOUT_WORK: &[&str] = &["runtime.stopm", "runtime.sysmon", "runtime.templateThread"];
+
+/// Where the same thread is stopped for the collector: it may have had something to run.
+const GO_STOPPED: &str = "runtime.gcstopm";
+
+/// True for a thread of a Go program's scheduler without work: goroutines wait elsewhere, and have no thread meanwhile.
+pub(crate) fn is_idle_in_go<'n>(names: impl Iterator<Item = &'n str> + Clone) -> bool {
+    let is_stopped = || names.clone().any(|name| name.starts_with(GO_STOPPED));
+    names.clone().any(|name| GO_WITHOUT_WORK.iter().any(|begin| name.starts_with(begin))) && !is_stopped()
+}
 
 /// Functions with which a goroutine lets go of a lock, by how their names begin.
 const GO_RELEASE: &[&str] = &["sync.(*Mutex).", "sync.(*RWMutex)."];
@@ -291,8 +304,20 @@ mod tests {
         assert_eq!(work(&format!("{park}|{queued}|{latch}|void Shop.main(int)")), Some(6));
         assert_eq!(work("pthread_cond_wait@@GLIBC_2.3.2|Parker::park|Unsafe_Park|[JIT]"), Some(2));
         assert_eq!(java_method("void Shop.sell(int, long)"), Some("Shop.sell"));
+        assert_eq!(java_method("Shop.sell(int, long)"), Some("Shop.sell"));
         assert_eq!(java_method("void std::sort(int *, long)"), None);
+        assert_eq!(java_method("Condition.wait (threading.py)"), None);
         assert!(waits_for_lock_by_condition(format!("{park}|{queued}|Interpreter").split('|')));
+    }
+
+    #[test]
+    fn a_thread_of_go_without_a_goroutine_is_idle_unless_the_collector_stopped_it() {
+        let idle = |names: &str| is_idle_in_go(names.split('|'));
+        let park = "runtime.futex.abi0|runtime.notesleep|runtime.mPark|runtime.stopm";
+        assert!(idle(&format!("{park}|runtime.findRunnable|runtime.schedule|runtime.mcall")));
+        assert!(idle("runtime.usleep.abi0|runtime.sysmon|runtime.mstart1"));
+        assert!(!idle(&format!("{park}|runtime.gcstopm|runtime.schedule")));
+        assert!(!idle("runtime.futex.abi0|runtime.lock2|runtime.schedule"));
     }
 
     #[test]

@@ -102,8 +102,15 @@ fn loops(profile: &Profile, all: &[Classified<'_>]) -> FxHashMap<TaskId, EventLo
             of.path = user_names(profile, callsite);
         }
     }
-    loops.retain(|_, of| of.polls >= LEAST_POLLS && of.has_several && !of.path.is_empty());
+    loops.retain(|_, of| {
+        of.polls >= LEAST_POLLS && of.has_several && !of.path.is_empty() && !is_of_go(&of.path)
+    });
     loops
+}
+
+/// True for the scheduler of a Go program: while one of its threads waits elsewhere, another one polls.
+fn is_of_go(path: &[String]) -> bool {
+    path.iter().any(|name| name.starts_with("runtime.netpoll"))
 }
 
 /// By the name of a set: [`NamedTarget`].
@@ -148,6 +155,14 @@ mod tests {
         assert_eq!(of("_start load read"), None);
         assert_eq!(of("_start main serve epoll_wait"), None);
         assert_eq!(of("_start main serve usleep"), None);
+    }
+
+    #[test]
+    fn the_scheduler_of_go_is_no_loop() {
+        assert!(is_of_go(&names(
+            "runtime.mcall runtime.schedule runtime.findRunnable runtime.netpoll Syscall6"
+        )));
+        assert!(!is_of_go(&names("_start main serve epoll_wait")));
     }
 
     #[test]

@@ -59,7 +59,8 @@ pub(super) fn locks(facts: &Facts) -> Option<Finding> {
 pub(super) fn locked(site: &LockSite) -> String {
     let place = lock_place(site);
     match (site.known, site.in_library) {
-        (Some(known), _) => known.name.to_owned(),
+        (Some(known), _) if site.caller.is_empty() => known.name.to_owned(),
+        (Some(known), _) => format!("{}, taken in {}", known.name, called(&site.caller)),
         _ if site.is_bare => {
             format!("a futex of {} (a lock of its own, or a signal)", taker_called(&site.taker))
         }

@@ -68,6 +68,8 @@ pub(super) fn is_process_wide(name: &str) -> bool {
         "JavaThread::run()",
         "ThreadJavaMain",
         "call_stub",
+        // All of Java's methods that aren't compiled.
+        "Interpreter",
         "StubRoutines (1)",
         "lang_start_internal",
         "pymain_main",

@@ -5,7 +5,9 @@ use super::{Part, is_kernel, name_of};
 use crate::grow::Grow as _;
 use crate::off_cpu::futex::{expected, is_lock_value};
 use crate::off_cpu::wait_names::wait_names;
-use crate::off_cpu::work_waits::{go_lock, waits_for_all, waits_for_lock_by_condition, waits_for_work};
+use crate::off_cpu::work_waits::{
+    go_lock, is_idle_in_go, waits_for_all, waits_for_lock_by_condition, waits_for_work,
+};
 use crate::off_cpu::{Wait, WaitReason};
 use crate::profile::{Profile, TaskId};
 use crate::table::CallsiteId;
@@ -76,6 +78,8 @@ const PLUMBING: &[&str] = &[
     "Thread::call_run",
     "JavaThread::thread_main_inner",
     "JavaThread::run",
+    "runtime/cgo(",
+    "runtime.mstart",
     "VMThread::run",
     "ConcurrentGCThread::run",
 ];
@@ -118,7 +122,8 @@ pub(super) fn mark_idle(profile: &Profile, parts: &mut [Part], reasons: &mut Rea
             may_be_next && *top_loops.entry((callsite, no_lock)).or_insert_with(is)
         };
         let for_work = || no_lock && is_bare(profile, callsite) || is_for_work(profile, callsite, reason);
-        if (nearly_all && for_work()) || at_top() {
+        let in_go = || is_go_idle(profile, callsite, reason);
+        if (nearly_all && for_work()) || at_top() || in_go() {
             *part = Part::Idle;
         }
     }
@@ -134,6 +139,12 @@ fn is_for_work(profile: &Profile, callsite: CallsiteId, reason: WaitReason) -> b
         |name: &&str| IDLE_FUNCTIONS.iter().any(|idle| name.starts_with(idle)) || name.contains("tokio::");
     may && !waits_for_all(names.iter().copied())
         && (waits_for_work(names.iter().copied()).is_some() || names.iter().any(is_idle))
+}
+
+/// True for a thread of a Go program that has no goroutine to run, however short.
+fn is_go_idle(profile: &Profile, callsite: CallsiteId, reason: WaitReason) -> bool {
+    let may = matches!(reason, WaitReason::Futex | WaitReason::Timer);
+    may && is_idle_in_go(wait_names(profile, callsite).iter().map(|(name, _)| *name))
 }
 
 /// True if the futex isn't a lock's, but the wait is for a lock all the same.

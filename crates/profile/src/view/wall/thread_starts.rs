@@ -9,6 +9,9 @@ use crate::profile::{Profile, TaskId};
 use crate::table::{CallsiteId, FrameId};
 use rustc_hash::FxHashMap;
 
+/// The function of Go's thread that watches the others.
+const GO_WATCHER: &str = "runtime.sysmon";
+
 /// How Java's main thread begins.
 const JAVA_PLUMBING: [&str; 5] = ["ThreadJavaMain", "JavaMain", "Interpreter", "call_stub", "StubRoutines"];
 
@@ -85,6 +88,10 @@ fn first_own<'n>(mut names: impl Iterator<Item = &'n str>) -> Option<String> {
         !is_start && !dso::is_unnamed_function(name)
     };
     let first = names.find(is_own).map(without_file)?;
+    // All of Go's threads begin in its scheduler; only the one that watches the others does nothing else.
+    if first.starts_with("runtime.") && first != GO_WATCHER {
+        return None;
+    }
     Some(first.strip_suffix("::operator()").unwrap_or(first).to_owned())
 }
 
@@ -105,6 +112,9 @@ mod tests {
         let rust = ["std::sys::thread::unix::Thread::new::thread_start", "app::serve"];
         assert_eq!(name(&rust), named("app::serve"));
         assert_eq!(name(&["ThreadJavaMain", "Interpreter", "App.main"]), named("App.main"));
+        let go = ["runtime/cgo(.text)", "runtime.mstart.abi0", "runtime.mstart1"];
+        assert_eq!(name(&[&go[..], &["runtime.sysmon", "runtime.usleep"]].concat()), named("runtime.sysmon"));
+        assert_eq!(name(&[&go[..], &["runtime.schedule", "runtime.stopm"]].concat()), None);
         assert_eq!(name(&["posix", "step"]), named("posix"));
         assert_eq!(name(&["std::thread::_Invoker"]), None);
     }
