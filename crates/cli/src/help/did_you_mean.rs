@@ -28,6 +28,12 @@ const OTHER_WORDS: &[(&str, &str)] = &[
     ("uftrace", "calls"),
 ];
 
+/// Options of other tools for the length of a recording. `trace --duration` is something else: perf's least length of a call.
+const LENGTH_WORDS: [&str; 5] = ["duration", "seconds", "time", "timeout", "for"];
+
+/// Commands that record for as long as a command of theirs runs.
+const RECORDERS: [&str; 4] = ["run", "record", "stat", "trace"];
+
 /// Most commands that a suggestion names.
 const MOST_COMMANDS: usize = 3;
 
@@ -60,7 +66,8 @@ fn with_option(mut error: Error, args: &[OsString]) -> Error {
     let command = args.iter().skip(1).find_map(|arg| program.find_subcommand(arg)).unwrap_or(&program);
     error.remove(ContextKind::SuggestedArg);
     let own = nearest(&typed, long_options(command)).into_iter().next();
-    let elsewhere = commands_with(&program, &typed);
+    let is_length = RECORDERS.contains(&command.get_name()) && LENGTH_WORDS.contains(&typed.as_str());
+    let elsewhere = if is_length { Some(length_tip(command)) } else { commands_with(&program, &typed) };
     if let Some(tip) = elsewhere {
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![StyledStr::from(tip)]));
     } else if let Some(near) = own {
@@ -90,6 +97,11 @@ fn with_purpose(mut error: Error, args: &[OsString]) -> Error {
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
     }
     error
+}
+
+/// How to record for some seconds.
+fn length_tip(command: &Command) -> String {
+    format!("a command after -- sets how long: tally {} -p PID -- sleep 5", command.get_name())
 }
 
 /// A line about the commands that have this option.
@@ -153,6 +165,12 @@ mod tests {
     fn an_option_of_another_command_names_that_command() {
         let text = error(&["tally", "report", "--flame", "x"]);
         assert!(text.contains("other commands have '--flame': tally run"), "{text}");
+    }
+
+    #[test]
+    fn an_option_for_a_length_names_the_way_to_give_one() {
+        let text = error(&["tally", "run", "-p", "1", "--duration", "5"]);
+        assert!(text.contains("tally run -p PID -- sleep 5"), "{text}");
     }
 
     #[test]

@@ -149,6 +149,7 @@ pub fn of_bpf(error: &Error, rights: &Rights) -> String {
     let may = rights.may_bpf();
     match error {
         Error::NoBtf { .. } => "a kernel with CONFIG_DEBUG_INFO_BTF=y".to_owned(),
+        Error::OldKernel { .. } => "Linux 5.11 or later".to_owned(),
         _ if rights.filters_bpf && may => of_filter("bpf"),
         _ if rights.filters_bpf => {
             format!("{}; then {}", of_filter("bpf"), rights.remedy(&["cap_perfmon", "cap_bpf"], None))
@@ -193,6 +194,8 @@ mod tests {
         assert!(of_bpf(&refused(), &inside).ends_with(docker));
         let locked = Rights { lockdown: chosen("none integrity [confidentiality]\n"), ..allowed.clone() };
         assert!(of_bpf(&refused(), &locked).contains("lockdown"));
+        let old = Error::OldKernel { release: "5.10.0-46-amd64".to_owned() };
+        assert_eq!(of_bpf(&old, &allowed), "Linux 5.11 or later");
         let no_btf = Error::NoBtf { reason: String::new() };
         assert!(of_bpf(&no_btf, &allowed).contains("CONFIG_DEBUG_INFO_BTF"));
     }

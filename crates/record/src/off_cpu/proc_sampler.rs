@@ -23,6 +23,11 @@ pub use thread_files::{WaitingCall, parse_syscall};
 pub const MIN_INTERVAL: Duration = Duration::from_millis(8);
 /// The pause after a round is this many times as long as the round: one percent of a CPU.
 const REST_TIMES: u32 = 100;
+/// Pauses that are longer than this, as many threads or a slow machine would need, are shortened: waits of a second are
+/// to be seen.
+const LONG_REST: Duration = Duration::from_millis(400);
+/// A pause is at least this many times as long as the round: five percent of a CPU.
+const LEAST_REST_TIMES: u32 = 20;
 /// New threads and processes are searched for so often.
 const SEARCH_EVERY: Duration = Duration::from_millis(50);
 /// User stack that is read.
@@ -74,6 +79,12 @@ impl ProcSample {
             stack: Vec::new(),
         }
     }
+}
+
+/// The pause after a round of looks that took so long.
+fn rest_after(round: Duration) -> Duration {
+    let longest = LONG_REST.max(round * LEAST_REST_TIMES).min(Duration::from_secs(2));
+    (round * REST_TIMES).min(longest)
 }
 
 /// Looks at the threads of a target.
@@ -150,7 +161,7 @@ impl ProcSampler {
             }
             true
         });
-        self.interval = (begin.elapsed() * REST_TIMES).clamp(self.least, Duration::from_secs(2));
+        self.interval = rest_after(begin.elapsed()).max(self.least);
     }
 
     /// The time between two rounds now.
@@ -216,6 +227,12 @@ pub fn everyone(scope: &Scope, sink: &mut dyn FnMut(&ProcSample)) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rests_cost_one_percent_and_of_slow_rounds_five() {
+        let rest = |round_ms| rest_after(Duration::from_millis(round_ms)).as_millis();
+        assert_eq!([1, 4, 10, 20, 50, 200].map(rest), [100, 400, 400, 400, 1000, 2000]);
+    }
 
     #[test]
     fn a_line_of_proc_syscall_tells_call_stack_and_pc() {

@@ -18,6 +18,12 @@ pub enum Error {
         /// Error of the kernel or the reader.
         reason: String,
     },
+    /// The kernel is too old for data that BPF programs keep per thread.
+    #[error("Linux {release} can't keep data of BPF programs per thread; 5.11 and later can")]
+    OldKernel {
+        /// As `uname -r` prints it.
+        release: String,
+    },
     /// A program was refused.
     #[error("BPF load of {what}: {reason}{denied}")]
     Load {

@@ -20,15 +20,26 @@ pub fn page_bytes() -> usize {
 /// The limit of open files that we were started with, once it was raised.
 static OPEN_FILES_BEFORE: OnceLock<libc::rlimit> = OnceLock::new();
 
-/// Raises the soft limit of open files to the hard limit. Returns the limit now in force. A [`super::Child`] gets the limit
-/// that we were started with.
+/// Open files that are enough: an event for each function of a large program. The usual hard limit without systemd is 4096.
+const MANY_OPEN_FILES: u64 = 65_536;
+
+/// Raises the soft limit of open files to the hard limit, which root raises as well if it is low. Returns the limit now in
+/// force. A [`super::Child`] gets the limit that we were started with.
 pub fn raise_open_files() -> io::Result<u64> {
-    let mut limit = limit_of(libc::RLIMIT_NOFILE)?;
+    let limit = limit_of(libc::RLIMIT_NOFILE)?;
     OPEN_FILES_BEFORE.get_or_init(|| limit);
-    limit.rlim_cur = limit.rlim_max;
+    let many = limit.rlim_max.max(MANY_OPEN_FILES);
+    if set_open_files(many, many).is_ok() {
+        return Ok(many);
+    }
+    set_open_files(limit.rlim_max, limit.rlim_max)?;
+    Ok(limit.rlim_max)
+}
+
+fn set_open_files(soft: u64, hard: u64) -> io::Result<()> {
+    let limit = libc::rlimit { rlim_cur: soft, rlim_max: hard };
     // SAFETY: the pointer is to a live rlimit.
-    check(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) })?;
-    Ok(limit.rlim_cur)
+    check(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) }).map(drop)
 }
 
 /// Limit of open files for a child; `None`: as ours.

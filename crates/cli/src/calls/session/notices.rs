@@ -138,6 +138,12 @@ pub(super) fn other_program(pid: u32, objects: &[ProbedObject]) -> Option<String
 
 /// The kernel's error, and the alternatives.
 pub(super) fn refusal(why: &record::calls::Error) -> anyhow::Error {
+    if why.to_string().contains("Too many open files") {
+        return anyhow::anyhow!(
+            "uprobes are refused: {}; raise `ulimit -n`, or choose fewer functions by -P",
+            short(why)
+        );
+    }
     anyhow::anyhow!(
         "uprobes are refused: {}; run as root, or setcap cap_perfmon,cap_bpf,cap_sys_ptrace=ep tally; in docker \
          --cap-add PERFMON --cap-add BPF. Without: build with -pg or -fpatchable-function-entry=5 and run \

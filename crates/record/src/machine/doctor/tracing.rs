@@ -12,6 +12,7 @@ use super::{Check, Health, clock, open, perf_refused, short};
 use crate::event::{SystemSource, mounted_tracefs, tracefs};
 use crate::machine::capabilities::Rights;
 use crate::machine::{capabilities, proc};
+use crate::sys::bpf_error::Error as BpfError;
 use crate::sys::{Counter, CounterPlace, mem};
 use crate::{calls, off_cpu};
 
@@ -136,7 +137,13 @@ pub(super) fn call_probes() -> Check {
         Ok(Some(calls::ProbeCost { ns, way, why_no_bpf })) => {
             let found = format!("{way}, {:.1} µs a call", ns / 1e3);
             let Some(why) = why_no_bpf else { return Check::good(NAME, found) };
-            return Check::bad(NAME, Health::Partly, &found, short(&why.to_string()), probes_remedy());
+            let remedy = match &why {
+                calls::Error::Bpf(why @ BpfError::OldKernel { .. }) => {
+                    capabilities::of_bpf(why, &Rights::own())
+                }
+                _ => probes_remedy(),
+            };
+            return Check::bad(NAME, Health::Partly, &found, short(&why.to_string()), remedy);
         }
         Ok(None) => "a probe in tally's own code was not hit".to_owned(),
         Err(error) => short(&error.to_string()),

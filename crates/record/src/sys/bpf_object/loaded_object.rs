@@ -6,11 +6,11 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use aya::maps::{Map, MapData};
 use aya_obj::generated::bpf_insn;
+use aya_obj::generated::bpf_map_type::BPF_MAP_TYPE_TASK_STORAGE;
 use aya_obj::{EbpfSectionKind, Object};
-use dso::system_file;
 use rustc_hash::FxHashMap;
 
-use super::function_checks::features_for;
+use super::function_checks::{features_for, release_without_thread_data, running_release};
 use super::kernel_types::{KernelTypes, TypeKind};
 use super::needed_types::needed_types;
 use crate::sys::bpf::{self, Attach};
@@ -56,10 +56,9 @@ impl LoadedObject {
         set_constants(&mut object, settings)?;
         let needed = object.btf.as_ref().and_then(|types| KernelTypes::from_bytes(types.to_bytes()));
         let needed = needed.map(|own| needed_types(kernel, &own));
-        let release = system_file::read_text("/proc/sys/kernel/osrelease").unwrap_or_default();
         let types = match aya::features().btf() {
             Some(known) => object
-                .fixup_and_sanitize_btf(&features_for(known, &release))
+                .fixup_and_sanitize_btf(&features_for(known, &running_release()))
                 .map_err(|error| refused(&error))?,
             None => None,
         };
@@ -217,7 +216,12 @@ fn create_maps(
         let data = map.data().to_vec();
         let is_constant = map.section_kind() == EbpfSectionKind::Rodata;
         let created = MapData::create(map.clone(), &name, types.map(AsFd::as_fd));
-        let created = created.map_err(|error| load_error("object", &error))?;
+        let created = created.map_err(|error| {
+            // Asked only now: makers of kernels carry features back to older ones.
+            let is_per_thread = map.map_type() == BPF_MAP_TYPE_TASK_STORAGE as u32;
+            let old = is_per_thread.then(release_without_thread_data).flatten();
+            old.map_or_else(|| load_error("object", &error), |release| Error::OldKernel { release })
+        })?;
         let fd = created.fd().as_fd();
         let filled = if data.is_empty() { Ok(()) } else { bpf::update_map(fd, &0u32.to_ne_bytes(), &data) };
         let filled = filled.and_then(|()| if is_constant { bpf::freeze_map(fd) } else { Ok(()) });
