@@ -47,7 +47,7 @@ pub enum SymbolSource {
     Symtab,
     /// The dynamic table together with the xz-compressed one of `.gnu_debugdata`, or with Go's own.
     DebugData,
-    /// Exported names only: an address may bear the name of a far neighbour's unsized symbol.
+    /// Exported names only: an unsized symbol reaches no further than a page, as what follows may be anything.
     Dynsym,
     /// /proc/kallsyms or a copy of it.
     Kallsyms,
@@ -221,6 +221,18 @@ impl Candidate {
     }
 }
 
+/// Ends unsized symbols a page after their start at the latest: functions without an exported name follow. Those of
+/// assembly code, in a library of codecs, were all named like the last exported one, 50 KiB before them.
+fn bound_unsized(sorted: &mut [Candidate]) {
+    for at in 0..sorted.len() {
+        let next = sorted.get(at + 1).map_or(u64::MAX, |next| next.start);
+        let this = &mut sorted[at];
+        if this.size == 0 && next - this.start > PAGE {
+            this.size = PAGE;
+        }
+    }
+}
+
 /// Collects symbols in any order into a [`SymbolTable`].
 pub struct SymbolTableBuilder {
     source: SymbolSource,
@@ -283,6 +295,9 @@ impl SymbolTableBuilder {
             });
         }
         self.candidates.dedup_by_key(|c| c.start);
+        if self.source == SymbolSource::Dynsym {
+            bound_unsized(&mut self.candidates);
+        }
         let names: Vec<u8> = {
             let mut packed = Vec::with_capacity(self.names.len());
             for c in &mut self.candidates {

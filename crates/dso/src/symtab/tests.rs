@@ -87,6 +87,18 @@ fn unsized_symbols_reach_to_the_next_and_sized_ones_end() {
 }
 
 #[test]
+fn an_unsized_exported_symbol_names_at_most_a_page() {
+    let mut exported = SymbolTableBuilder::new(SymbolSource::Dynsym);
+    exported.push(Svma(0x10), 0, "near", Binding::Global);
+    exported.push(Svma(0x40), 0, "far", Binding::Global);
+    exported.push(Svma(0x9000), 0, "last", Binding::Global);
+    let exported = exported.build();
+    let named = [0x3f, 0x40, 0x103f, 0x1040, 0x8fff, 0x9fff, 0xa000].map(|at| name(&exported, at));
+    let far = Some("far");
+    assert_eq!(named, [Some("near"), far, far, None, None, Some("last"), None]);
+}
+
+#[test]
 fn an_enclosing_symbol_is_found_after_a_short_inner_one() {
     let t = table(&[(16, 100, "outer", Binding::Global), (32, 4, "inner", Binding::Local)]);
     assert_eq!([34, 40].map(|a| name(&t, a)), [Some("inner"), Some("outer")]);

@@ -104,8 +104,18 @@ pub(super) fn is_process_wide(name: &str) -> bool {
         "std::sys_common::backtrace::__rust_begin_short",
         "std::panicking::",
         "std::panic::",
+        "std::thread::Builder::spawn_unchecked",
+        "std::thread::lifecycle::",
+        "std::thread::spawn",
+        "std::sys::thread::",
+        "std::sys::pal::unix::thread::",
+        "std::thread::_State_impl",
+        "std::thread::_Invoker",
+        "std::__invoke",
+        "std::invoke",
+        "std::_Function_handler",
         "core::ops::function::",
-        "<alloc::boxed::Box<",
+        "alloc::boxed::Box<",
         "__rust_try",
         "__rust_begin_short_backtrace",
         "node::Start",
@@ -115,8 +125,11 @@ pub(super) fn is_process_wide(name: &str) -> bool {
         "uv_run",
     ];
     let base = name.split('@').next().unwrap_or(name);
-    let is_known = EXACT.contains(&base) || BEGINS.iter().any(|begin| base.starts_with(begin));
-    is_known || is_start_code(base) || leads_to_program(name)
+    // Rust's `<Type as Trait>::function`.
+    let head = base.trim_start_matches(['<', '&']);
+    let is_known = EXACT.contains(&base) || BEGINS.iter().any(|begin| head.starts_with(begin));
+    let is_call_of_closure = head.contains(" as core::ops::function::Fn");
+    is_known || is_call_of_closure || is_start_code(base) || leads_to_program(name)
 }
 
 #[cfg(test)]
@@ -139,6 +152,19 @@ mod tests {
             is_process_wide("__libc_start_call_main")
                 && is_process_wide("main")
                 && !is_process_wide("main_loop")
+        );
+        let spawn = "<std::thread::lifecycle::spawn_unchecked<…>::{closure#1} as core::ops::function::FnOnce<…>>::call_once";
+        assert!(
+            is_process_wide(spawn) && is_process_wide("<std::sys::thread::unix::Thread>::new::thread_start")
+        );
+        assert!(is_process_wide(
+            "<&dyn core::ops::function::Fn<…> as core::ops::function::FnOnce<…>>::call_once"
+        ));
+        assert!(
+            is_process_wide("std::thread::_State_impl<…>::_M_run") && is_process_wide("std::__invoke<…>")
+        );
+        assert!(
+            !is_process_wide("std::thread::sleep") && !is_process_wide("<app::Parser as app::Parse>::parse")
         );
         assert!(is_process_wide("Thread.run (threading.py)") && !is_process_wide("run (app.py)"));
         let (node, own) = ("JS:emit node:events:471:44", "JS:handler /srv/node:app/a.js:2:9");
