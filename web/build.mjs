@@ -6,8 +6,9 @@ import { mkdirSync, writeFileSync } from "node:fs";
 const out = process.argv[2] ?? "../crates/cli/src/html/bundle";
 mkdirSync(out, { recursive: true });
 const common = { bundle: true, minify: true, write: false, target: "es2022", charset: "utf8", legalComments: "none" };
-for (const [entry, name] of [["src/main.ts", "page.js"], ["src/loader.ts", "loader.js"], ["src/page.css", "page.css"]]) {
-  const result = await build({ ...common, entryPoints: [entry], format: name.endsWith(".js") ? "iife" : undefined });
+const style = (await build({ ...common, entryPoints: ["src/page.css"] })).outputFiles[0].text.trim();
+for (const [entry, name] of [["src/main.ts", "page.js"], ["src/loader.ts", "loader.js"], ["src/plain.css", "plain.css"]]) {
+  const result = await build({ ...common, entryPoints: [entry], format: name.endsWith(".js") ? "iife" : undefined, define: { PAGE_STYLE: JSON.stringify(style) } });
   // A script element ends at the first "</script", wherever it is.
   const text = result.outputFiles[0].text.replaceAll("</", "<\\/").trimEnd();
   writeFileSync(`${out}/${name}`, text);

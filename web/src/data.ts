@@ -1,7 +1,8 @@
 // The page's data: columns unpacked into typed arrays. docs/formats/page.md describes the layout.
 
 export interface Thread { pid: number; tid: number; comm: string; from: number; to: number; idle: boolean; strip: boolean }
-export interface SetInfo { name: string; unit: string; wall: boolean; items: number }
+/** `alike`: so many of its items are the first set's samples, and only have their own amounts. */
+export interface SetInfo { name: string; unit: string; wall: boolean; items: number; alike: number }
 export interface Finding { rule: number; name: string; share: number; claim: string; detail: string; fix: string; evidence: string[]; stacks: { share: number; of: string; what: string; stack: string }[]; checked_against: string[]; next: string; advice: string }
 export interface Lock { what: string; wait: number; count: number; p50: number; p99: number; max: number; threads: number[]; kernel: boolean; place: string | null; holder: { name: string; tid: number; percent: number; place: string } | null }
 export interface Lengths { state: string; count: number; mean: number; max: number; p50: number; p99: number; rows: [number, number][] }
@@ -29,7 +30,7 @@ export interface About {
   begin_ns: string; cpus: number; input: string; sources: { name: string; file: string; share: number }[]; no_code: number; compare: Compare | null;
   calls: { functions: CallRow[]; slowest: SlowCall[] } | null; io: Io | null; blame: Blame | null; path: CriticalPath | null;
   pruned: { functions: number; share: number } | null;
-  data: { nodes: number; tick_ns: number; ticks: number; columns: number; states: string[]; files: string[]; threads: Thread[]; wakers: string[]; sets: SetInfo[] };
+  data: { nodes: number; tick_ns: number; ticks: number; columns: number; shares: number; states: string[]; files: string[]; threads: Thread[]; wakers: string[]; sets: SetInfo[] };
 }
 
 export const enum Kind { Task = 0, Program = 1, Library = 2, Kernel = 3, Jit = 4, Python = 5, Inlined = 6, Waiting = 7, Unknown = 8 }
@@ -58,7 +59,7 @@ export interface Data {
   parent: Int32Array; nodeName: Int32Array; end: Int32Array;
   wakerNode: Int32Array;
   sets: ItemSet[];
-  /** By thread with a strip: shares of 255, state by state, of each column. */
+  /** By thread with a strip: shares, out of `about.data.shares`, state by state, of each column. */
   strips: Map<number, Uint8Array>;
   states: string[];
   loadMs: number;
@@ -108,20 +109,17 @@ class Reader {
     return values;
   }
   texts(): string[] {
-    const column = this.column();
+    const [shared, others, bytes] = [this.all(), this.all(), this.column().bytes];
     const decoder = new TextDecoder();
-    const texts: string[] = [];
     let before = new Uint8Array(0);
-    while (column.at < column.bytes.length) {
-      const [shared, length] = [column.varint(), column.varint()];
-      const text = new Uint8Array(shared + length);
-      text.set(before.subarray(0, shared));
-      text.set(column.bytes.subarray(column.at, column.at + length), shared);
-      column.at += length;
-      texts.push(decoder.decode(text));
-      before = text;
-    }
-    return texts;
+    let at = 0;
+    return shared.map((same, text) => {
+      const next = new Uint8Array(same + others[text]);
+      next.set(before.subarray(0, same));
+      next.set(bytes.subarray(at, (at += others[text])), same);
+      before = next;
+      return decoder.decode(next);
+    });
   }
 }
 
@@ -140,15 +138,31 @@ async function unpack(base64: string): Promise<Uint8Array> {
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
+/** JSON of an element, deflated. */
+async function unpackJson(id: string): Promise<unknown> {
+  const packed = document.getElementById(id)?.textContent;
+  return packed ? JSON.parse(new TextDecoder().decode(await unpack(packed))) : null;
+}
+
 /** The code of the page's functions, in the order of `about.sources`. */
 export async function unpackCode(): Promise<Code[]> {
-  const packed = document.getElementById("sources")?.textContent;
-  return packed ? (JSON.parse(new TextDecoder().decode(await unpack(packed))) as Code[]) : [];
+  const all = ((await unpackJson("sources")) ?? []) as Code[];
+  for (const code of all) {
+    // An address may be the distance from the one before, and a place the same as before: 0.
+    let [address, place]: [bigint, string | null] = [0n, null];
+    for (const line of code.lines) {
+      if (line[0] !== "c") continue;
+      address = typeof line[1] === "number" ? address + BigInt(line[1]) : BigInt(`0x${line[1]}`);
+      if ((line[4] as unknown) !== 0) place = line[4];
+      [line[1], line[4]] = [address.toString(16), place];
+    }
+  }
+  return all;
 }
 
 export async function load(): Promise<Data> {
   const start = performance.now();
-  const about = JSON.parse(document.getElementById("about")!.textContent!) as About;
+  const about = (await unpackJson("about")) as About;
   const reader = new Reader(await unpack(document.getElementById("columns")!.textContent!));
   const names = reader.texts();
   const kinds = reader.column().bytes;
@@ -157,7 +171,8 @@ export async function load(): Promise<Data> {
   const { parent, end } = tree(reader.numbers(new Int32Array(count)));
   const nodeName = reader.numbers(new Int32Array(count));
   const wakerNode = reader.numbers(new Int32Array(about.data.wakers.length));
-  const sets = about.data.sets.map((info) => readSet(reader, info, about));
+  const sets: ItemSet[] = [];
+  for (const info of about.data.sets) sets.push(readSet(reader, info, about, sets[0]));
   const strips = readStrips(reader.column(), about);
   return { about, names, kinds, nameFile, parent, nodeName, end, wakerNode, sets, strips, states: about.data.states, loadMs: performance.now() - start };
 }
@@ -187,10 +202,12 @@ function places(column: Reader, items: number): Int32Array {
   return column.bytes.length ? column.values(new Int32Array(items)) : Int32Array.from({ length: items }, (_, at) => at);
 }
 
-function readSet(reader: Reader, info: SetInfo, about: About): ItemSet {
+/** Where and when items are. */
+type Placed = Pick<ItemSet, "placeNode" | "placeState" | "place" | "thread" | "since" | "length">;
+
+function readPlaced(reader: Reader, items: number): Placed {
   const placeNode = signedSteps(reader.all());
   const placeState = reader.column().bytes;
-  const items = info.items;
   const place = places(reader.column(), items);
   const runs = reader.all();
   const thread = new Int32Array(items);
@@ -200,17 +217,59 @@ function readSet(reader: Reader, info: SetInfo, about: About): ItemSet {
   }
   const since = reader.numbers(new Float64Array(items));
   for (let i = 1; i < items; i++) if (thread[i] === thread[i - 1]) since[i] += since[i - 1];
-  const length = reader.numbers(new Float64Array(items));
-  const amount = reader.numbers(new Float64Array(items));
+  return { placeNode, placeState, place, thread, since, length: reader.numbers(new Float64Array(items)) };
+}
+
+const KEYS = ["place", "thread", "since", "length", "amount", "count", "waker"] as const;
+
+/** The samples of the first set before the items of this one. */
+function joined(first: ItemSet, own: Placed): Placed {
+  const samples = Int32Array.from(first.place.keys()).filter((item) => first.since[item] > 0 && first.length[item] === 0);
+  const ints = (of: Int32Array, more: Int32Array, from = 0) => Int32Array.from([...samples.map((item) => of[item]), ...more.map((value) => value + from)]);
+  const floats = (of: Float64Array, more: Float64Array) => Float64Array.from([...Array.from(samples, (item) => of[item]), ...more]);
+  return {
+    placeNode: Int32Array.from([...first.placeNode, ...own.placeNode]), placeState: Uint8Array.from([...first.placeState, ...own.placeState]),
+    place: ints(first.place, own.place, first.placeNode.length), thread: ints(first.thread, own.thread), since: floats(first.since, own.since), length: floats(first.length, own.length),
+  };
+}
+
+function readSet(reader: Reader, info: SetInfo, about: About, first?: ItemSet): ItemSet {
+  const { items, alike } = info;
+  const own = readPlaced(reader, items - alike);
+  const placed = alike > 0 ? joined(first!, own) : own;
+  const { place, thread, since, length, placeNode, placeState } = placed;
+  const [waits, others] = [reader.column(), reader.column()];
+  const amount = new Float64Array(items);
+  const tick = about.data.tick_ns;
+  for (let i = 0; i < items; i++) {
+    amount[i] = (length[i] > 0 ? waits : others).varint();
+    if (length[i] === 0) continue;
+    // Mostly the amount in ticks, rounded up.
+    const step = length[i] - 1;
+    length[i] = Math.ceil(amount[i] / tick) + (step % 2 ? -(step + 1) / 2 : step / 2);
+  }
   const count = reader.numbers(new Float64Array(items));
-  const waker = reader.numbers(new Int32Array(items));
+  const waker = new Int32Array(items);
+  waker.set(reader.numbers(new Int32Array(items - alike)), alike);
   const states = new Float64Array(about.data.states.length);
   for (let i = 0; i < items; i++) states[placeState[place[i]]] += amount[i];
   const hasWaits = length.some((ticks) => ticks > 0);
   // Samples are moments: their begin is their end.
-  const set: ItemSet = { ...info, placeNode, placeState, place, thread, since, length, amount, count, waker, states, runs: runsOf(thread), gap: since, latest: since, earliest: since };
+  const set: ItemSet = { ...info, placeNode, placeState, place, thread, since, length, amount, count, waker, states, runs: [], gap: since, latest: since, earliest: since };
+  if (alike > 0 && alike < items) sort(set);
+  set.runs = runsOf(set.thread);
+  set.latest = set.earliest = set.gap = set.since;
   if (hasWaits) reach(set, about);
   return set;
+}
+
+/** By thread, then time. */
+function sort(set: ItemSet): void {
+  const order = Int32Array.from(set.thread.keys()).sort((a, b) => set.thread[a] - set.thread[b] || set.since[a] - set.since[b]);
+  for (const key of KEYS) {
+    const column = set[key];
+    Object.assign(set, { [key]: column instanceof Int32Array ? order.map((item) => column[item]) : Float64Array.from(order, (item) => column[item]) });
+  }
 }
 
 function runsOf(thread: Int32Array): ItemSet["runs"] {

@@ -407,7 +407,13 @@ class Page {
   }
 }
 
+/** The text of page.css. */
+declare const PAGE_STYLE: string;
+
 async function start(): Promise<void> {
+  const style = new CSSStyleSheet();
+  style.replaceSync(PAGE_STYLE);
+  document.adoptedStyleSheets = [style];
   try {
     const data = await load();
     new Page(data);

@@ -183,18 +183,35 @@ export class Strips {
     const states = this.data.states.length;
     const shares = new Float64Array(width * states);
     const strip = this.data.strips.get(row.thread);
-    const { ticks, columns } = this.data.about.data;
-    if (!strip) return { shares };
+    const { ticks, columns, shares: whole } = this.data.about.data;
+    if (!strip) {
+      this.fromLife(row, shares);
+      return { shares };
+    }
     for (let x = 0; x < width; x++) {
       const from = ((this.view[0] + ((this.view[1] - this.view[0]) * x) / width) / ticks) * columns;
       const to = ((this.view[0] + ((this.view[1] - this.view[0]) * (x + 1)) / width) / ticks) * columns;
       for (let column = Math.floor(from); column < Math.min(columns, Math.ceil(to)); column++) {
         const part = Math.min(column + 1, to) - Math.max(column, from);
         if (part <= 0) continue;
-        for (let state = 0; state < states; state++) shares[x * states + state] += (strip[column * states + state] / 255) * (part / (to - from));
+        for (let state = 0; state < states; state++) shares[x * states + state] += (strip[column * states + state] / whole) * (part / (to - from));
       }
     }
     return { shares };
+  }
+
+  /** Without a strip: a thread that only waits for work is the same over its life. */
+  private fromLife(row: Row, shares: Float64Array): void {
+    const { idle, from, to } = this.data.about.data.threads[row.thread];
+    const life = row.total.reduce((sum, ns) => sum + ns, 0);
+    if (!idle || life === 0) return;
+    const states = this.data.states.length;
+    const step = ((this.view[1] - this.view[0]) / shares.length) * states;
+    for (let x = 0; x * states < shares.length; x++) {
+      const begin = this.view[0] + x * step;
+      const part = Math.max(0, Math.min(to, begin + step) - Math.max(from, begin)) / step;
+      for (let state = 0; state < states; state++) shares[x * states + state] = (part * row.total[state]) / life;
+    }
   }
 
   /** From the single waits and samples: for close views, and recordings without strips. */

@@ -1,5 +1,6 @@
 // Made data of any size: stacks as folded text, and a page with threads and samples over time.
 import { deflateRawSync } from "node:zlib";
+import { aboutOf } from "./unpacked.mjs";
 
 /** The same numbers everywhere. */
 export function randomOf(seed) {
@@ -87,9 +88,9 @@ export function recorded(page, made, threads, samples) {
   const place = new Int32Array(nodes);
   order.forEach((node, at) => { place[node] = at; });
   const columns = new Columns();
-  const texts = [];
-  for (const text of names) texts.push(varints([0, Buffer.byteLength(text)]), Buffer.from(text));
-  columns.column(Buffer.concat(texts));
+  columns.numbers(names.map(() => 0));
+  columns.numbers(names.map((text) => Buffer.byteLength(text)));
+  columns.column(Buffer.from(names.join("")));
   columns.column(Buffer.alloc(names.length, 1));
   columns.numbers(new Int32Array(names.length));
   columns.numbers(up);
@@ -109,16 +110,18 @@ export function recorded(page, made, threads, samples) {
   columns.numbers(Array.from({ length: threads }, (_, at) => [at, each]).flat());
   // Each thread's samples are 100 ticks apart.
   columns.numbers(Int32Array.from({ length: each * threads }, (_, at) => (at % each === 0 ? 51 : 100)));
-  for (const value of [0, 100000, 1, 0]) columns.numbers(new Int32Array(each * threads).fill(value));
+  columns.numbers(new Int32Array(each * threads));
+  columns.numbers([]);
+  for (const value of [100000, 1, 0]) columns.numbers(new Int32Array(each * threads).fill(value));
   columns.column(Buffer.alloc(0));
-  const about = JSON.parse(/<script type="application\/json" id="about">(.*?)<\/script>/s.exec(page)[1]);
+  const about = aboutOf(page);
   about.data = {
-    ...about.data, nodes, tick_ns: 1000, ticks, columns: 600, wakers: [], states: ["on CPU"], files: [""],
+    ...about.data, nodes, tick_ns: 1000, ticks, columns: 600, shares: 40, wakers: [], states: ["on CPU"], files: [""],
     threads: Array.from({ length: threads }, (_, at) => ({ pid: 1, tid: at + 1, comm: `worker ${at % 4}`, from: 0, to: ticks, idle: false, strip: false })),
-    sets: [{ name: "cpu-clock", unit: "ns", wall: false, items: each * threads }],
+    sets: [{ name: "cpu-clock", unit: "ns", wall: false, items: each * threads, alike: 0 }],
   };
   const put = (id, text) => { page = page.replace(new RegExp(`(<script type="[^"]*" id="${id}">).*?(</script>)`, "s"), (_, open, close) => open + text + close); };
-  put("about", JSON.stringify(about).replaceAll("</", "<\\/"));
+  put("about", deflateRawSync(JSON.stringify(about)).toString("base64"));
   put("columns", columns.packed());
   return page;
 }

@@ -4,7 +4,7 @@ import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { unpacked } from "./unpacked.mjs";
+import { aboutOf, unpacked } from "./unpacked.mjs";
 
 const [browserPath, tally, folder] = process.argv.slice(2);
 mkdirSync(folder, { recursive: true });
@@ -215,7 +215,7 @@ async function blamed(file) {
   const row = await page.locator("#pane-blame table").nth(1).locator("tbody tr:not(.gap)").first().innerText();
   const note = await page.locator("#pane-blame .note").innerText();
   const why = await page.locator(".why").count() ? await page.locator(".why a").allInnerTexts() : [];
-  const about = await page.evaluate(() => JSON.parse(document.getElementById("about").textContent));
+  const about = aboutOf(readFileSync(file, "utf8"));
   const sum = (values) => values.reduce((all, value) => all + value, 0);
   const cause = wanted.causes[0];
   const has = (text) => [cause.state, cause.function, cause.thread].every((word) => text.includes(word));
@@ -249,7 +249,7 @@ async function path(page, about, sum) {
 /** The brush has the sums of the same span in the text report. */
 async function brush(file) {
   const page = await open(file);
-  const about = await page.evaluate(() => JSON.parse(document.getElementById("about").textContent));
+  const about = aboutOf(readFileSync(file, "utf8"));
   const set = about.data.sets.find((set) => !set.wall);
   const begin = BigInt(about.begin_ns);
   const seconds = (tick) => { const ns = begin + BigInt(tick) * BigInt(about.data.tick_ns); return `${ns / 1000000000n}.${String(ns % 1000000000n).padStart(9, "0")}`; };

@@ -34,33 +34,38 @@ function columnsOf(page) {
 
 const element = (page, id) => new RegExp(`<script type="[^"]*" id="${id}">(.*?)</script>`, "s").exec(page)[1];
 
-function textsOf(column) {
-  const texts = [];
-  let before = Buffer.alloc(0);
-  for (let at = 0; at < column.length; ) {
-    const number = () => {
-      let [value, scale, byte] = [0, 1, 128];
-      while (byte >= 128) {
-        byte = column[at++];
-        value += (byte & 127) * scale;
-        scale *= 128;
-      }
-      return value;
-    };
-    const [shared, length] = [number(), number()];
-    before = Buffer.concat([before.subarray(0, shared), column.subarray(at, at + length)]);
-    at += length;
-    texts.push(before.toString());
-  }
-  return texts;
+function textsOf(shared, others, bytes) {
+  let [before, at] = [Buffer.alloc(0), 0];
+  return shared.map((same, text) => {
+    before = Buffer.concat([before.subarray(0, same), bytes.subarray(at, at + others[text])]);
+    at += others[text];
+    return before.toString();
+  });
+}
+
+/** A page's texts. */
+export const aboutOf = (page) => JSON.parse(inflateRawSync(Buffer.from(element(page, "about"), "base64")).toString());
+
+const signed = (step) => (step % 2 ? -(step + 1) / 2 : step / 2);
+
+/** The items that have a time and no length. */
+function samplesOf({ each, threads, begins, lengths }) {
+  const thread = threads.flatMap((thread, at) => (at % 2 ? Array(thread).fill(threads[at - 1]) : []));
+  const samples = [];
+  let since = 0;
+  begins.forEach((begin, item) => {
+    since = begin + (item > 0 && thread[item] === thread[item - 1] ? since : 0);
+    if (since > 0 && lengths[item] === 0) samples.push({ place: each[item], thread: thread[item], since });
+  });
+  return samples;
 }
 
 /** Threads, then for each set a line per stack and state: amount, samples, items, stack; sorted. */
 export function unpacked(page) {
-  const { data } = JSON.parse(element(page, "about"));
+  const { data } = aboutOf(page);
   const columns = columnsOf(page);
   const next = () => columns.shift();
-  const names = textsOf(next());
+  const names = textsOf(varints(next()), varints(next()), next());
   const kinds = [...next()];
   next();
   const [ups, frames] = [varints(next()), varints(next())];
@@ -73,20 +78,33 @@ export function unpacked(page) {
     stacks.push(open.slice(1).join(";"));
   });
   const lines = data.threads.map((thread) => `thread ${thread.comm} ${thread.from}-${thread.to}${thread.idle ? " idle" : ""}`);
+  let samples = null;
   for (const set of data.sets) {
-    const [placeFrames, states, places, threads, begins, lengths, amounts, counts] = [varints(next()), [...next()], ...Array.from({ length: 6 }, () => varints(next()))];
+    let [placeFrames, states, places, threads, begins, lengths] = [varints(next()), [...next()], ...Array.from({ length: 4 }, () => varints(next()))];
+    const [waits, others, counts] = Array.from({ length: 3 }, () => varints(next()));
     next();
     let frame = 0;
-    const nodes = placeFrames.map((step) => (frame += step % 2 ? -(step + 1) / 2 : step / 2));
+    let each = lengths.map((_, item) => (places.length ? places[item] : item));
+    let where = placeFrames.map((step, place) => [(frame += signed(step)), states[place]]);
+    each = each.map((place) => where[place]);
+    if (set.alike) {
+      each = [...samples.map((sample) => sample.place), ...each];
+      begins = [...samples.map((sample) => sample.since), ...begins];
+      lengths = [...samples.map(() => 0), ...lengths];
+      threads = [...samples.flatMap((sample) => [sample.thread, 1]), ...threads];
+    }
+    const amounts = lengths.map((length) => (length > 0 ? waits : others).shift());
+    const ticks = lengths.map((length, item) => (length > 0 ? Math.ceil(amounts[item] / data.tick_ns) + signed(length - 1) : 0));
+    samples ??= samplesOf({ each, threads, begins, lengths });
     const sums = new Map();
     amounts.forEach((amount, item) => {
-      const place = places.length ? places[item] : item;
-      const key = `${data.states[states[place]] ?? "-"} ${stacks[nodes[place]]}`;
+      const [node, state] = each[item];
+      const key = `${data.states[state] ?? "-"} ${stacks[node]}`;
       const sum = sums.get(key) ?? [0, 0, 0];
       sums.set(key, [sum[0] + amount, sum[1] + counts[item], sum[2] + 1]);
     });
     const items = threads.filter((_, at) => at % 2).reduce((sum, count) => sum + count, 0);
-    lines.push(`set ${set.name} in ${set.unit}: ${items} items, ${begins.filter((begin) => begin > 0).length} with a time, ${lengths.filter((length) => length > 0).length} with a length`);
+    lines.push(`set ${set.name} in ${set.unit}: ${items} items, ${begins.filter((begin) => begin > 0).length} with a time, ${ticks.filter((length) => length > 0).length} with a length`);
     lines.push(...[...sums].map(([key, [amount, samples, count]]) => `${amount} ${samples} ${count} ${key}`).sort());
   }
   return `${lines.join("\n")}\n`;

@@ -193,6 +193,13 @@ impl Profile {
         self.last_comms.get(&task.tid).copied().unwrap_or(task.comm)
     }
 
+    /// True if the times of all threads of a machine were recorded: the parent of the kernel's threads is among them.
+    #[must_use]
+    pub fn has_all_processes(&self) -> bool {
+        let mut recorded = self.off_cpu.totals.iter().map(|totals| self.task(totals.task));
+        recorded.any(|task| task.pid == 2 && self.strings.of(task.comm) == "kthreadd")
+    }
+
     /// The value of a requested number; `None` if it was not requested, or the sample has none.
     #[must_use]
     pub fn word(&self, extra: &ExtraDimensions, word: SampleWord) -> Option<u64> {

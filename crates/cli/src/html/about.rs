@@ -158,9 +158,14 @@ fn title(source: &PageSource<'_>, note: &Value) -> String {
         let own = words.iter().position(|word| word == "--").map(|at| words[at + 1..].join(" "));
         own.filter(|command| !command.is_empty()).unwrap_or_else(|| words.join(" "))
     };
+    let whole_machine = |title: String| match source.recording.profile.has_all_processes() {
+        // The command only set the time.
+        true => format!("whole machine ({title})"),
+        false => title,
+    };
     let noted = note["command"].as_str().filter(|command| !command.is_empty() && !command.contains("tally "));
     let recorded = || source.recording.features.cmdline.as_ref().map(from_words);
-    noted.map(str::to_owned).or_else(recorded).unwrap_or_else(|| load::name_of(source.path))
+    whole_machine(noted.map(str::to_owned).or_else(recorded).unwrap_or_else(|| load::name_of(source.path)))
 }
 
 /// Threads whose time it is, and how much.

@@ -9,9 +9,9 @@ use symbols::listing::{CodeLine, Excerpt, HottestCode, Line, Listing};
 /// Functions at most.
 const FUNCTIONS: usize = 40;
 /// Size of all code at most, before it is packed.
-const MOST_BYTES: usize = 600_000;
+const MOST_BYTES: usize = 100_000;
 /// Lines shown around one with samples.
-const CONTEXT: usize = 12;
+const CONTEXT: usize = 8;
 
 /// Code with samples.
 #[derive(Clone, Debug, Default)]
@@ -45,11 +45,12 @@ pub fn code(recording: &Recording) -> Code {
 
 fn function_value(listing: &Listing, event: usize, whole: u64) -> Value {
     let own = listing.totals[event].period;
-    let line = |piece: &Excerpt<'_>| match piece {
-        Excerpt::Line(line) => line_value(line, event),
+    let mut before = Before::default();
+    let mut line = |piece: &Excerpt<'_>| match piece {
+        Excerpt::Line(line) => line_value(line, event, &mut before),
         Excerpt::Cut(lines) => json!(["…", lines]),
     };
-    let lines: Vec<Value> = listing.excerpt(event, CONTEXT).iter().map(line).collect();
+    let lines: Vec<Value> = listing.excerpt(event, CONTEXT).iter().map(&mut line).collect();
     json!({
         "name": harmless(&listing.name), "file": harmless(&listing.dso), "own": own,
         "share": own as f64 / whole as f64, "lines": lines,
@@ -58,7 +59,7 @@ fn function_value(listing: &Listing, event: usize, whole: u64) -> Value {
 
 /// `[kind, …]`: a function's name, a place without its source, a line of source, one that an interpreter ran, or an
 /// instruction.
-fn line_value(line: &Line, event: usize) -> Value {
+fn line_value(line: &Line, event: usize, before: &mut Before) -> Value {
     match line {
         Line::Function(name) => json!(["f", harmless(name)]),
         Line::Place { file, line } => json!(["p", format!("{}:{line}", harmless(file))]),
@@ -67,14 +68,32 @@ fn line_value(line: &Line, event: usize) -> Value {
             let place = format!("{}:{number}", harmless(last_part(file)));
             json!(["l", number, harmless(text), line.period(event), place])
         }
-        Line::Code(code) => instruction(code, line.period(event)),
+        Line::Code(code) => before.instruction(code, line.period(event)),
     }
 }
 
-fn instruction(code: &CodeLine, period: u64) -> Value {
-    let place = code.place.as_ref().filter(|(_, line)| *line > 0);
-    let place = place.map(|(file, line)| format!("{}:{line}", harmless(last_part(file))));
-    json!(["c", format!("{:x}", code.svma.0), harmless(&code.text), period, place])
+/// The instruction before: most of the next one's address and place is the same.
+#[derive(Default)]
+struct Before {
+    address: u64,
+    place: Option<String>,
+}
+
+impl Before {
+    /// Its address is the distance from the one before where that is short, its place 0 where it is the same.
+    fn instruction(&mut self, code: &CodeLine, period: u64) -> Value {
+        let address = code.svma.0;
+        let distance = address.checked_sub(self.address).filter(|distance| *distance < 1 << 16);
+        self.address = address;
+        let place = code.place.as_ref().filter(|(_, line)| *line > 0);
+        let place = place.map(|(file, line)| format!("{}:{line}", harmless(last_part(file))));
+        let address = distance.map_or_else(|| json!(format!("{address:x}")), |distance| json!(distance));
+        if place.is_some() && place == self.place {
+            return json!(["c", address, harmless(&code.text), period, 0]);
+        }
+        self.place.clone_from(&place);
+        json!(["c", address, harmless(&code.text), period, place])
+    }
 }
 
 /// A file's name without its folders.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   recording ─ gather ─→ PageData ─ encode ─→ columns (deflate, base64) ─┐
-//!             ─ about ──→ head, findings, locks, notes (JSON) ────────────┼─→ page: style, script, plain tables
+//!             ─ about ──→ head, findings, locks, notes (JSON, deflate) ───┼─→ page: script with style, plain tables
 //!   web/*.ts ─ cargo xtask web ─→ bundle ─────────────────────────────────┘
 //! ```
 
@@ -28,15 +28,16 @@ use exchange::page::deflated;
 use serde_json::{Value, json};
 use std::io::{self, Write};
 
-/// Built by `cargo xtask web` from the folder `web`.
+/// Built by `cargo xtask web` from the folder `web`; it has the page's style in it.
 const SCRIPT: &str = include_str!("bundle/page.js");
 /// Unpacks the script, which is in the page deflated: it is most of a small page.
 const LOADER: &str = include_str!("bundle/loader.js");
-const STYLE: &str = include_str!("bundle/page.css");
+/// Style of the tables without a script.
+const STYLE: &str = include_str!("bundle/plain.css");
 /// Digests of them for the page's security policy.
 const SCRIPT_DIGEST: &str = include_str!("bundle/page.js.sha256");
 const LOADER_DIGEST: &str = include_str!("bundle/loader.js.sha256");
-const STYLE_DIGEST: &str = include_str!("bundle/page.css.sha256");
+const STYLE_DIGEST: &str = include_str!("bundle/plain.css.sha256");
 
 /// Largest size of a page's data, in bytes.
 pub const MOST_BYTES: usize = 5_000_000;
@@ -59,16 +60,18 @@ pub fn write(out: &mut impl Write, data: &PageData, about: &About, most_bytes: u
         xml(&about.title),
     )?;
     writeln!(out, "<noscript>{}</noscript>", plain::tables(data, about))?;
-    writeln!(out, "<script type=\"application/json\" id=\"about\">{}</script>", in_script(&value))?;
-    writeln!(out, "<script type=\"application/octet-stream\" id=\"columns\">{}</script>", encoded.packed)?;
+    write_packed(out, "about", &deflated(foreign::json(&value).as_bytes())?)?;
+    write_packed(out, "columns", &encoded.packed)?;
     if !about.code.functions.is_empty() {
         let text = foreign::json(&Value::Array(about.code.functions.clone()));
-        let sources = deflated(text.as_bytes())?;
-        writeln!(out, "<script type=\"application/octet-stream\" id=\"sources\">{sources}</script>")?;
+        write_packed(out, "sources", &deflated(text.as_bytes())?)?;
     }
-    let code = deflated(SCRIPT.as_bytes())?;
-    writeln!(out, "<script type=\"application/octet-stream\" id=\"code\">{code}</script>")?;
+    write_packed(out, "code", &deflated(SCRIPT.as_bytes())?)?;
     writeln!(out, "<script>{LOADER}</script></body></html>")
+}
+
+fn write_packed(out: &mut impl Write, id: &str, packed: &str) -> io::Result<()> {
+    writeln!(out, "<script type=\"application/octet-stream\" id=\"{id}\">{packed}</script>")
 }
 
 fn meta(about: &About, encoded: &Encoded) -> Value {
@@ -79,11 +82,6 @@ fn meta(about: &About, encoded: &Encoded) -> Value {
         None => Value::Null,
     };
     value
-}
-
-/// JSON that cannot end the script element it is in.
-fn in_script(value: &Value) -> String {
-    foreign::json(value).replace("</", "<\\/").replace("<!--", "<\\!--")
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use serde_json::Value;
 use std::fmt::Write as _;
 
 /// Rows of a table.
-const ROWS: usize = 30;
+const ROWS: usize = 20;
 
 /// The tables.
 pub fn tables(data: &PageData, about: &About) -> String {

@@ -26,17 +26,24 @@ impl Columns {
         self.column(&column);
     }
 
-    /// A column of texts in order: the number of bytes shared with the text before, the number of other bytes, and those.
+    /// Signed numbers: a number times two, or for a negative one that of its opposite less one, times two, plus one.
+    pub fn signed(&mut self, values: impl Iterator<Item = i64>) {
+        self.numbers(values.map(|value| ((value << 1) ^ (value >> 63)).cast_unsigned()));
+    }
+
+    /// Texts in order, as three columns: numbers of bytes shared with the text before, numbers of other bytes, and those.
     pub fn front_coded<'t>(&mut self, texts: impl Iterator<Item = &'t str>) {
-        let (mut column, mut before) = (Vec::new(), "");
+        let (mut shared, mut others, mut bytes, mut before) = (Vec::new(), Vec::new(), Vec::new(), "");
         for text in texts {
-            let shared = before.bytes().zip(text.bytes()).take_while(|(a, b)| a == b).count();
-            push_varint(&mut column, shared as u64);
-            push_varint(&mut column, (text.len() - shared) as u64);
-            column.extend_from_slice(&text.as_bytes()[shared..]);
+            let same = before.bytes().zip(text.bytes()).take_while(|(a, b)| a == b).count();
+            shared.push(same as u64);
+            others.push((text.len() - same) as u64);
+            bytes.extend_from_slice(&text.as_bytes()[same..]);
             before = text;
         }
-        self.column(&column);
+        self.numbers(shared.into_iter());
+        self.numbers(others.into_iter());
+        self.column(&bytes);
     }
 
     fn column(&mut self, column: &[u8]) {
@@ -100,13 +107,18 @@ mod tests {
     }
 
     #[test]
+    fn the_lowest_bit_of_a_signed_number_is_its_sign() {
+        let (mut signed, mut numbers) = (Columns::default(), Columns::default());
+        signed.signed([0, 1, -1, 64, i64::MIN].into_iter());
+        numbers.numbers([0, 2, 1, 128, u64::MAX].into_iter());
+        assert_eq!(signed.bytes, numbers.bytes);
+    }
+
+    #[test]
     fn a_name_holds_only_the_part_that_is_new_even_inside_a_character() {
         let mut columns = Columns::default();
         columns.front_coded(["drä", "drö", "drö2"].into_iter());
-        let mut wanted = vec![0, 4];
-        wanted.extend_from_slice("drä".as_bytes());
-        wanted.extend_from_slice(&[3, 1, 0xb6, 4, 1, b'2']);
-        wanted.insert(0, wanted.len() as u8);
+        let wanted = [&[3, 0, 3, 4, 3, 4, 1, 1, 6][..], "drä".as_bytes(), &[0xb6, b'2']].concat();
         assert_eq!(columns.bytes, wanted);
     }
 

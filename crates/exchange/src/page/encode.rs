@@ -6,7 +6,7 @@ use super::columns::Columns;
 use perfdata::text::harmless;
 use profile::grow::Grow as _;
 use profile::view::flame::{FrameKind, NodeId, Tree};
-use profile::view::page::{ItemSet, PageData, PageItem, PageThread};
+use profile::view::page::{ItemSet, PageData, PageItem, PageThread, STRIP_SHARES};
 use rustc_hash::FxHashMap;
 use serde_json::{Value, json};
 use std::cmp::Reverse;
@@ -127,13 +127,30 @@ fn columns(data: &PageData, order: &Order) -> Columns {
     }));
     columns.numbers(order.nodes.iter().map(|&(id, _)| new_name[tree.node(id).name.index()]));
     columns.numbers(data.wakers.iter().map(|waker| u64::from(order.place[waker.node.index()])));
-    data.sets.iter().for_each(|set| set_columns(&mut columns, set, order));
+    for set in &data.sets {
+        set_columns(&mut columns, set, order, &SetCoding { tick_ns: data.tick_ns, alike: alike(data, set) });
+    }
     let strips = data.threads.iter().filter(|thread| !thread.strip.is_empty());
     columns.bytes(strips.flat_map(|thread| &thread.strip).flat_map(|column| {
         let parts = column.iter().flat_map(|&(state, share)| [state, share]);
         [column.len() as u8].into_iter().chain(parts).collect::<Vec<u8>>()
     }));
     columns
+}
+
+/// The moments of a set with times that aren't waits: the samples.
+fn samples(set: &ItemSet) -> impl Iterator<Item = &PageItem> {
+    set.items.iter().filter(|item| item.since.is_some() && item.length == 0)
+}
+
+/// By item of a set, whether it is at the time and place of a sample of the wall clock: those aren't repeated. All
+/// false unless each of those samples is an item of the set.
+fn alike(data: &PageData, set: &ItemSet) -> Vec<bool> {
+    let key = |item: &PageItem| (item.thread, item.node, item.state, item.since, item.length, item.waker);
+    let wall = data.sets.first().filter(|first| first.is_wall && !set.is_wall);
+    let mut coming = wall.into_iter().flat_map(samples).map(key).peekable();
+    let alike = set.items.iter().map(|item| coming.next_if_eq(&key(item)).is_some()).collect();
+    if coming.peek().is_some() { vec![false; set.items.len()] } else { alike }
 }
 
 /// A kind's number in the column `kinds`. Numbers of the format never change, whatever order the program declares.
@@ -151,58 +168,79 @@ fn kind_number(kind: FrameKind) -> u8 {
     }
 }
 
+/// How the items of a set are written.
+struct SetCoding {
+    tick_ns: u64,
+    /// By item: it is that of a sample of the first set, and only its amount and count are written.
+    alike: Vec<bool>,
+}
+
 /// A set's places (node and state) and its items column by column.
-fn set_columns(columns: &mut Columns, set: &ItemSet, order: &Order) {
+fn set_columns(columns: &mut Columns, set: &ItemSet, order: &Order, coding: &SetCoding) {
     let place = |item: &PageItem| (order.place[item.node.index()], item.state);
-    let places = places(set, order);
+    let flags = || set.items.iter().zip(&coding.alike);
+    let alike = flags().filter(|(_, is)| **is).map(|(item, _)| item);
+    let mut placed: Vec<&PageItem> = flags().filter(|(_, is)| !**is).map(|(item, _)| item).collect();
+    let places = places(&placed, order);
     let index: FxHashMap<(u32, u8), u64> = places.iter().zip(0..).map(|(&place, at)| (place, at)).collect();
-    let mut items: Vec<&PageItem> = set.items.iter().collect();
-    if !is_timed(set) {
-        items.sort_by_key(|item| (item.thread, index[&place(item)]));
+    if !is_timed(&placed) {
+        placed.sort_by_key(|item| (item.thread, index[&place(item)]));
     }
-    columns.numbers(signed_steps(places.iter().map(|&(node, _)| i64::from(node))));
+    let all: Vec<&PageItem> = alike.chain(placed.iter().copied()).collect();
+    columns.signed(steps(places.iter().map(|&(node, _)| i64::from(node))));
     columns.bytes(places.iter().map(|&(_, state)| state));
-    let each: Vec<u64> = items.iter().map(|item| index[&place(item)]).collect();
+    let each: Vec<u64> = placed.iter().map(|item| index[&place(item)]).collect();
     let is_counted = each.iter().zip(0..).all(|(&place, at)| place == at);
     columns.numbers(each.into_iter().filter(|_| !is_counted));
-    columns.numbers(thread_runs(&items));
+    columns.numbers(thread_runs(&placed));
+    columns.numbers(begins(&placed));
+    columns.numbers(placed.iter().map(|item| length(item, coding.tick_ns)));
+    let (waits, others): (Vec<&PageItem>, Vec<&PageItem>) = all.iter().partition(|item| item.length > 0);
+    columns.numbers(waits.iter().map(|item| item.amount));
+    columns.numbers(others.iter().map(|item| item.amount));
+    columns.numbers(all.iter().map(|item| item.count));
+    columns.numbers(placed.iter().map(|item| u64::from(item.waker)));
+}
+
+/// Each item's begin plus one, or zero for a sum, less that of the item before of its thread.
+fn begins<'i>(items: &'i [&PageItem]) -> impl Iterator<Item = u64> + 'i {
     let mut before = (0, 0);
-    columns.numbers(items.iter().map(|item| {
+    items.iter().map(move |item| {
         let since = item.since.map_or(0, |since| since + 1);
         let last = if before.0 == item.thread { before.1 } else { 0 };
         before = (item.thread, since);
         since.saturating_sub(last)
-    }));
-    columns.numbers(items.iter().map(|item| item.length));
-    columns.numbers(items.iter().map(|item| item.amount));
-    columns.numbers(items.iter().map(|item| item.count));
-    columns.numbers(items.iter().map(|item| u64::from(item.waker)));
+    })
 }
 
-fn is_timed(set: &ItemSet) -> bool {
-    set.items.iter().any(|item| item.since.is_some())
+/// A wait's length as its difference from its amount, plus one: mostly one. Zero for items without a length.
+fn length(item: &PageItem, tick_ns: u64) -> u64 {
+    if item.length == 0 {
+        return 0;
+    }
+    let amount = i64::try_from(item.amount.div_ceil(tick_ns)).unwrap_or(i64::MAX);
+    let step = i64::try_from(item.length).unwrap_or(i64::MAX) - amount;
+    ((step << 1) ^ (step >> 63)).cast_unsigned() + 1
 }
 
-/// A set's places: most frequent first if its items have times, else in the order of the frames.
-fn places(set: &ItemSet, order: &Order) -> Vec<(u32, u8)> {
+fn is_timed(items: &[&PageItem]) -> bool {
+    items.iter().any(|item| item.since.is_some())
+}
+
+/// The items' places: most frequent first if items have times, else in the order of the frames.
+fn places(items: &[&PageItem], order: &Order) -> Vec<(u32, u8)> {
     let mut uses: FxHashMap<(u32, u8), u64> = FxHashMap::default();
-    set.items
-        .iter()
-        .for_each(|item| *uses.entry((order.place[item.node.index()], item.state)).or_default() += 1);
+    items.iter().for_each(|item| *uses.entry((order.place[item.node.index()], item.state)).or_default() += 1);
     let mut places: Vec<((u32, u8), u64)> = uses.into_iter().collect();
-    let is_timed = is_timed(set);
+    let is_timed = is_timed(items);
     places.sort_by_key(|&(place, uses)| (Reverse(if is_timed { uses } else { 0 }), place));
     places.into_iter().map(|(place, _)| place).collect()
 }
 
-/// Differences from one value to the next; the lowest bit is the sign.
-fn signed_steps(values: impl Iterator<Item = i64>) -> impl Iterator<Item = u64> {
+/// Differences from one value to the next.
+fn steps(values: impl Iterator<Item = i64>) -> impl Iterator<Item = i64> {
     let mut before = 0;
-    values.map(move |value| {
-        let step = value - before;
-        before = value;
-        ((step << 1) ^ (step >> 63)) as u64
-    })
+    values.map(move |value| value - std::mem::replace(&mut before, value))
 }
 
 /// Pairs of a thread and the number of its items.
@@ -211,11 +249,11 @@ fn thread_runs<'i>(items: &'i [&PageItem]) -> impl Iterator<Item = u64> + 'i {
 }
 
 fn counts(data: &PageData, order: &Order) -> Value {
-    let set = |set: &ItemSet| json!({ "name": harmless(&set.name), "unit": harmless(set.unit.name()), "wall": set.is_wall, "items": set.items.len() });
+    let set = |set: &ItemSet| json!({ "name": harmless(&set.name), "unit": harmless(set.unit.name()), "wall": set.is_wall, "items": set.items.len(), "alike": alike(data, set).into_iter().filter(|is| *is).count() });
     let threads: Vec<Value> = data.threads.iter().map(thread).collect();
     json!({
         "nodes": order.nodes.len(),
-        "tick_ns": data.tick_ns, "ticks": data.ticks, "columns": data.columns,
+        "tick_ns": data.tick_ns, "ticks": data.ticks, "columns": data.columns, "shares": STRIP_SHARES,
         "states": data.states,
         "files": data.files.iter().map(|file| harmless(file)).collect::<Vec<_>>(),
         "threads": threads,
@@ -281,11 +319,39 @@ mod tests {
         // Place frames, then states, then items.
         expected.numbers([4].into_iter());
         expected.bytes([0].into_iter());
-        for column in [&[][..], &[0, 1], &[0], &[0], &[5], &[2], &[0]] {
+        for column in [&[][..], &[0, 1], &[0], &[0], &[], &[5], &[2], &[0]] {
             expected.numbers(column.iter().copied());
         }
         expected.bytes([].into_iter());
         let encoded = encode(&data, usize::MAX).expect("in memory");
         assert_eq!(encoded.packed, expected.packed().expect("in memory"));
+    }
+
+    #[test]
+    fn samples_of_the_wall_clock_are_written_once() {
+        let mut tree = Tree::new(profile::view::flame::Unit::Nanoseconds);
+        let main = tree.intern("main", FrameKind::Program);
+        let main = tree.child(Tree::ROOT, main);
+        let item = |thread, since, length, amount| PageItem {
+            thread,
+            since,
+            length,
+            ..PageItem::of_sum(
+                main,
+                0,
+                profile::profile::Sums { count: 1, period: amount, ..Default::default() },
+            )
+        };
+        let wall =
+            vec![item(0, None, 0, 9), item(0, Some(5), 0, 7), item(0, Some(8), 2, 6), item(1, Some(2), 0, 3)];
+        let mut data = PageData::of_time(tree, &["on CPU"], "wall clock", wall);
+        // A thread that the wall clock leaves out comes between the samples.
+        let event = vec![item(0, Some(5), 0, 10), item(0, Some(6), 0, 10), item(1, Some(2), 0, 10)];
+        data.sets.push(ItemSet { is_wall: false, items: event, ..data.sets[0].clone() });
+        assert_eq!(alike(&data, &data.sets[1]), [true, false, true]);
+        assert_eq!(alike(&data, &data.sets[0]), [false; 4]);
+        // A set that lacks one of the samples has all of its own.
+        data.sets[1].items.pop();
+        assert_eq!(alike(&data, &data.sets[1]), [false; 2]);
     }
 }

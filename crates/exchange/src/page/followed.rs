@@ -25,7 +25,8 @@ const PARTS: usize = 5;
 /// `about.blame` and `about.path`; both null where the main thread's time explains nothing.
 #[must_use]
 pub fn followed(profile: &Profile, wall: &Wall) -> (Value, Value) {
-    if !wall.is_observed() {
+    // A recording of a whole machine has no main thread: the time of the first one explains nothing.
+    if !wall.is_observed() || profile.has_all_processes() {
         return (Value::Null, Value::Null);
     }
     let found = blame(profile, None);

@@ -14,9 +14,7 @@ pub struct Columns {
 impl Columns {
     /// From base64.
     pub fn unpack(base64: &str) -> Result<Self> {
-        let mut bytes = Vec::new();
-        DeflateDecoder::new(from_base64(base64.trim())?.as_slice()).read_to_end(&mut bytes)?;
-        Ok(Self { bytes, at: 0 })
+        Ok(Self { bytes: inflated(base64)?, at: 0 })
     }
 
     /// The next column as bytes.
@@ -36,20 +34,26 @@ impl Columns {
         Ok(numbers)
     }
 
-    /// The next column as front-coded texts.
+    /// The next three columns as front-coded texts.
     pub fn texts(&mut self) -> Result<Vec<String>> {
-        let (column, mut at, mut texts) = (self.bytes()?, 0, Vec::new());
-        let mut before: Vec<u8> = Vec::new();
-        while at < column.len() {
-            let shared = usize::try_from(varint(&column, &mut at)?)?;
-            let length = usize::try_from(varint(&column, &mut at)?)?;
-            before.truncate(shared);
-            before.extend_from_slice(column.get(at..at + length).context("a name is cut")?);
+        let (shared, others, bytes) = (self.numbers()?, self.numbers()?, self.bytes()?);
+        let (mut at, mut texts, mut before) = (0, Vec::new(), Vec::new());
+        for (shared, length) in shared.into_iter().zip(others) {
+            let length = usize::try_from(length)?;
+            before.truncate(usize::try_from(shared)?);
+            before.extend_from_slice(bytes.get(at..at + length).context("a name is cut")?);
             at += length;
             texts.push(String::from_utf8(before.clone())?);
         }
         Ok(texts)
     }
+}
+
+/// Bytes of a deflated element in base64.
+pub fn inflated(base64: &str) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    DeflateDecoder::new(from_base64(base64.trim())?.as_slice()).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 fn varint(bytes: &[u8], at: &mut usize) -> Result<u64> {

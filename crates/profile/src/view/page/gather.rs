@@ -6,7 +6,7 @@ use crate::profile::{Profile, TaskId};
 use crate::table::{DsoId, DsoKind};
 use crate::view::flame::{FrameKind, NodeId, Tree, TreeBuilder, TreeOpts, Unit, events_shown};
 use crate::view::timeline::{Column, TimelineOpts, timeline};
-use crate::view::wall::{Part, Wall, WallMoment, WallOpts, causing_frames, moments, part_name};
+use crate::view::wall::{Part, ThreadRow, Wall, WallMoment, WallOpts, causing_frames, moments, part_name};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 
@@ -14,6 +14,10 @@ use std::cmp::Reverse;
 const COLUMNS: usize = 600;
 /// Threads with a strip.
 const STRIPS: usize = 200;
+/// Parts that a column of a strip is divided into: few, because a strip is as high as a line of text.
+pub const STRIP_SHARES: u8 = 40;
+/// A thread that is idle for more of its life has no strip.
+const IDLE_PCT: u64 = 99;
 /// Length of a tick, ns.
 const TICK_NS: u64 = 1000;
 
@@ -23,7 +27,7 @@ pub fn gather(profile: &Profile, wall: &Wall, opts: &WallOpts) -> PageData {
     let mut gather = Gather::new(profile, wall);
     let mut sets = Vec::new();
     if wall.is_observed() {
-        gather.add_strips(opts);
+        gather.add_strips(wall, opts);
         sets.push(gather.wall_set(opts));
     }
     for event in events_shown(profile, !sets.is_empty()) {
@@ -123,19 +127,37 @@ impl<'p> Gather<'p> {
     }
 
     /// The strips of the busiest threads, as `tally timeline` draws them.
-    fn add_strips(&mut self, opts: &WallOpts) {
+    fn add_strips(&mut self, wall: &Wall, opts: &WallOpts) {
         let opts = TimelineOpts { wall: opts.clone(), columns: COLUMNS, span_ns: None };
         let view = timeline(self.profile, &opts);
-        for (at, row) in view.rows.iter().enumerate().take(STRIPS) {
-            let strip = row.columns.iter().map(|column| self.strip_column(column, view.column_ns)).collect();
-            self.threads[at].strip = strip;
+        let has_strip =
+            |row: &ThreadRow| row.times.idle_ns.saturating_mul(100) <= row.life_ns.saturating_mul(IDLE_PCT);
+        let rows = view.rows.iter().zip(&wall.threads).enumerate();
+        for (at, (row, _)) in rows.filter(|(_, (_, row))| has_strip(row)).take(STRIPS) {
+            let mut rests = FxHashMap::default();
+            let strip =
+                row.columns.iter().map(|column| self.strip_column(column, view.column_ns, &mut rests));
+            self.threads[at].strip = strip.collect();
         }
     }
 
-    fn strip_column(&mut self, column: &Column, column_ns: u64) -> Vec<(u8, u8)> {
-        let share = |ns: u64| (u128::from(ns) * 255 / u128::from(column_ns.max(1))).min(255) as u8;
-        let parts = column.parts().into_iter().map(|(part, ns)| (self.state(part), share(ns)));
-        parts.filter(|&(_, share)| share > 0).take(255).collect()
+    /// What rounding leaves of a state counts for its next columns: each state's sum over the strip is right.
+    fn strip_column(
+        &mut self,
+        column: &Column,
+        column_ns: u64,
+        rests: &mut FxHashMap<Part, u64>,
+    ) -> Vec<(u8, u8)> {
+        let step_ns = column_ns.div_ceil(u64::from(STRIP_SHARES)).max(1);
+        let mut share = |part: Part, ns: u64| {
+            let rest = rests.entry(part).or_insert(step_ns / 2);
+            let whole = rest.saturating_add(ns);
+            *rest = whole % step_ns;
+            u8::try_from(whole / step_ns).unwrap_or(u8::MAX)
+        };
+        let parts = column.parts().into_iter().map(|(part, ns)| (part, share(part, ns)));
+        let parts: Vec<(Part, u8)> = parts.filter(|&(_, share)| share > 0).take(255).collect();
+        parts.into_iter().map(|(part, share)| (self.state(part), share)).collect()
     }
 
     fn wall_set(&mut self, opts: &WallOpts) -> ItemSet {

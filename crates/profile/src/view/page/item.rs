@@ -66,7 +66,8 @@ pub struct PageThread {
     pub life: (u64, u64),
     /// Waits for work nearly all its life.
     pub is_idle: bool,
-    /// Shares of each column of its strip by state, out of 255; empty without a strip.
+    /// Shares of each column of its strip by state, out of [`super::STRIP_SHARES`]; empty without a strip, as for
+    /// threads that only wait for work.
     pub strip: Vec<Vec<(u8, u8)>>,
 }
 

@@ -7,7 +7,7 @@ mod name_sums;
 mod requests;
 
 pub use compared::{DiffScale, of_diff};
-pub use gather::gather;
+pub use gather::{STRIP_SHARES, gather};
 pub use item::{ItemSet, PageData, PageItem, PageThread, Waker};
 pub use name_sums::{NameSum, StateSums, name_sums, state_sums};
 pub use requests::of_requests;

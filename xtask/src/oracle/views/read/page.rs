@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-use super::super::columns::Columns;
+use super::super::columns::{Columns, inflated};
 use super::super::in_percent;
 use super::Shares;
 
@@ -41,9 +41,11 @@ pub fn pages(html: &str) -> Result<Vec<Page>> {
         nodes.push((text, kind.to_owned(), path.last().copied().unwrap_or(0)));
         path.push(at);
     }
-    let mut pages = Vec::new();
+    let (mut pages, mut first) = (Vec::new(), None);
     for set in about["data"]["sets"].as_array().context("no events")? {
-        let own = own_amounts(&mut columns, nodes.len())?;
+        let items = items(&mut columns, first.as_ref().filter(|_| set["alike"] != 0))?;
+        let own = own_amounts(&items, nodes.len())?;
+        first = first.or(Some(items));
         if set["wall"] != Value::Bool(true) {
             pages.push(Page { event: text(&set["name"]), nodes: nodes.clone(), own });
         }
@@ -53,7 +55,7 @@ pub fn pages(html: &str) -> Result<Vec<Page>> {
 
 /// Words of the page: findings, locks, notes.
 pub fn about(html: &str) -> Result<Value> {
-    Ok(serde_json::from_str(element(html, "id=\"about\">")?)?)
+    Ok(serde_json::from_slice(&inflated(element(html, "id=\"about\">")?)?)?)
 }
 
 /// The content of an element.
@@ -63,34 +65,64 @@ fn element<'h>(html: &'h str, begin: &str) -> Result<&'h str> {
     Ok(data)
 }
 
-/// The columns of a set's items, as sums by frame.
-fn own_amounts(columns: &mut Columns, nodes: usize) -> Result<Vec<u64>> {
+/// Where a set's items are, and their amounts.
+struct Items {
+    frames: Vec<usize>,
+    amounts: Vec<u64>,
+    /// A moment without a length.
+    is_sample: Vec<bool>,
+}
+
+/// The columns of a set. The samples of a set it is like come first, with their amounts only.
+fn items(columns: &mut Columns, alike: Option<&Items>) -> Result<Items> {
     let mut frame = 0i64;
-    let place_nodes: Vec<i64> = columns
-        .numbers()?
-        .into_iter()
-        .map(|step| {
-            let size = (step / 2) as i64;
-            frame += if step % 2 == 0 { size } else { -size - 1 };
-            frame
-        })
-        .collect();
+    let mut next_frame = |step: u64| {
+        let size = (step / 2) as i64;
+        frame += if step & 1 == 0 { size } else { -size - 1 };
+        Ok(usize::try_from(frame)?)
+    };
+    let place_frames: Result<Vec<usize>> = columns.numbers()?.into_iter().map(&mut next_frame).collect();
+    let place_frames = place_frames?;
     columns.bytes()?;
     let mut places = columns.numbers()?;
     if places.is_empty() {
-        places = (0..place_nodes.len() as u64).collect();
+        places = (0..place_frames.len() as u64).collect();
     }
-    for _ in 0..3 {
-        columns.numbers()?;
+    let (threads, begins, lengths) = (columns.numbers()?, columns.numbers()?, columns.numbers()?);
+    let (mut waits, mut others) = (columns.numbers()?.into_iter(), columns.numbers()?.into_iter());
+    columns.numbers()?;
+    columns.numbers()?;
+    let mut first_of_thread = vec![false; lengths.len()];
+    let mut at = 0usize;
+    for run in threads.chunks(2) {
+        first_of_thread[at] = true;
+        at += usize::try_from(run[1])?;
     }
-    let amounts = columns.numbers()?;
-    for _ in 0..2 {
-        columns.numbers()?;
+    let mut found = Items { frames: Vec::new(), amounts: Vec::new(), is_sample: Vec::new() };
+    for (&frame, _) in
+        alike.iter().flat_map(|all| all.frames.iter().zip(&all.is_sample)).filter(|(_, is)| **is)
+    {
+        found.frames.push(frame);
+        found.amounts.push(others.next().context("a sample without an amount")?);
+        found.is_sample.push(true);
     }
+    let mut since = 0;
+    for (item, &length) in lengths.iter().enumerate() {
+        since = begins[item] + if first_of_thread[item] { 0 } else { since };
+        let amount = if length > 0 { waits.next() } else { others.next() };
+        found.amounts.push(amount.context("an item without an amount")?);
+        found.is_sample.push(length == 0 && since > 0);
+        let place = usize::try_from(places[item])?;
+        found.frames.push(*place_frames.get(place).context("an unknown place")?);
+    }
+    Ok(found)
+}
+
+/// Sums by frame.
+fn own_amounts(items: &Items, nodes: usize) -> Result<Vec<u64>> {
     let mut own = vec![0u64; nodes];
-    for (place, amount) in places.into_iter().zip(amounts) {
-        let node = *place_nodes.get(place as usize).context("an unknown place")?;
-        *own.get_mut(usize::try_from(node)?).context("an unknown frame")? += amount;
+    for (&frame, amount) in items.frames.iter().zip(&items.amounts) {
+        *own.get_mut(frame).context("an unknown frame")? += amount;
     }
     Ok(own)
 }
