@@ -85,6 +85,14 @@ pub fn maps(pid: u32) -> Option<Vec<MapLine>> {
     Some(parse_maps(&text))
 }
 
+/// Size of a process's address space in pages: another number than before means that mappings have changed.
+#[must_use]
+pub fn address_space_pages(pid: u32) -> Option<u64> {
+    // Source: linux v6.18 fs/proc/array.c, proc_pid_statm(): the first number is total_vm.
+    let text = system_file::read_text(format!("/proc/{pid}/statm")).ok()?;
+    text.split(' ').next()?.parse().ok()
+}
+
 /// The mappings in the text of `/proc/PID/maps`; lines that are none are left out.
 #[must_use]
 pub(crate) fn parse_maps(text: &[u8]) -> Vec<MapLine> {

@@ -31,7 +31,7 @@ const LEAST_REST_TIMES: u32 = 20;
 /// New threads and processes are searched for so often.
 const SEARCH_EVERY: Duration = Duration::from_millis(50);
 /// User stack that is read.
-const STACK_BYTES: usize = 16 << 10;
+const STACK_BYTES: usize = 48 << 10;
 /// More threads are not looked at.
 const MAX_THREADS: usize = 4096;
 

@@ -17,7 +17,7 @@
 // Layout and source: written by `crate::timers`, read by `record::sys::slots`.
 
 /// First word of the file.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"tallytm2");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"tallytm3");
 /// Word of the header: the number of slots.
 pub const COUNT_WORD: usize = 1;
 /// Word of the header: CPU time between two samples of a thread, ns.
@@ -43,7 +43,7 @@ pub const PYTHON_ENTRY_WORDS: usize = 16;
 /// Where the words of state begin.
 pub const STATES_AT: usize = PYTHON_TABLE_AT + PYTHON_TABLE * PYTHON_ENTRY_WORDS * 8;
 /// Bytes of a slot.
-pub const SLOT_BYTES: usize = 40 << 10;
+pub const SLOT_BYTES: usize = 60 << 10;
 /// Number of brief slots.
 pub const BRIEF_COUNT: usize = 1 << 14;
 /// Bytes of a brief slot: the words of a record's head before its registers.
@@ -51,7 +51,7 @@ pub const BRIEF_BYTES: usize = word::REGS * 8;
 /// Bytes of a record before its stack.
 pub const HEAD_BYTES: usize = 512;
 /// Most bytes of stack (or text) in a record.
-pub const STACK_BYTES: usize = 32 << 10;
+pub const STACK_BYTES: usize = 52 << 10;
 /// Where in a slot the frames of Python begin.
 pub const PYTHON_AT: usize = HEAD_BYTES + STACK_BYTES;
 /// Most words of Python's frames in a record.

@@ -99,7 +99,7 @@ impl Timers {
         for &tid in tids {
             let Some(status) = proc::status(tid) else { continue };
             if !self.processes.is_known(status.tgid) {
-                self.processes.read_again(status.tgid, time_ns);
+                self.processes.read_again(status.tgid);
             }
             self.clocks.begin_found(PidTid { pid: status.tgid, tid }, time_ns);
         }
@@ -266,7 +266,7 @@ impl Timers {
     fn sample(&mut self, of: &SlotEvent, record: &SlotRecord, out: &mut Vec<u8>) {
         let pc = records::pc_of(record);
         if !self.processes.has_code_at(of.task.pid, pc, of.time_ns) {
-            let lines = self.processes.read_again(of.task.pid, of.time_ns);
+            let lines = self.processes.read_again(of.task.pid);
             self.maker.mmaps(of.task.pid, &lines, of.time_ns.saturating_sub(1), out);
         }
         if let Some(python) = self.python.as_ref().filter(|_| record.is_from_inside()) {
@@ -296,7 +296,7 @@ impl Timers {
                 self.maker.fork(leader, status.parent, time_ns, out);
             }
             self.maker.exec(leader, &status.comm, time_ns, out);
-            let lines = self.processes.read_again(pid, time_ns);
+            let lines = self.processes.read_again(pid);
             self.maker.mmaps(pid, &lines, time_ns, out);
         }
         if tid != pid {

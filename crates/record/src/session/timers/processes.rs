@@ -3,9 +3,13 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::machine::proc::{self, MapLine};
+use crate::sys::time::Clock;
 
-/// A process's mappings are read again no sooner, unless a sample is outside of all.
+/// A process's mappings are read again after this time at the latest: the size of its address space may be the same by
+/// chance.
 const AGAIN_NS: u64 = 500_000_000;
+/// Pause after a reading, in times of what it took: two percent of a CPU, however often mappings change.
+const REST_TIMES: u64 = 50;
 
 /// Mappings written so far, by process.
 #[derive(Debug, Default)]
@@ -18,7 +22,26 @@ struct Known {
     /// Start and end of code.
     code: Vec<(u64, u64)>,
     written: FxHashSet<(u64, u64, u64, Vec<u8>)>,
-    read_ns: u64,
+    read: Reading,
+}
+
+/// A reading of a process's mappings.
+#[derive(Debug, Default, Clone, Copy)]
+struct Reading {
+    /// When it ended, `CLOCK_MONOTONIC`.
+    at_ns: u64,
+    took_ns: u64,
+    /// Size of the address space then; `None` for a list that the process gave.
+    pages: Option<u64>,
+}
+
+impl Reading {
+    /// True if the list holds for a sample of this time. A library may have been loaded since.
+    fn holds(self, time_ns: u64, pages: impl FnOnce() -> Option<u64>) -> bool {
+        let age_ns = time_ns.saturating_sub(self.at_ns);
+        age_ns <= self.took_ns * REST_TIMES
+            || age_ns < AGAIN_NS && self.pages.is_some() && self.pages == pages()
+    }
 }
 
 impl KnownProcesses {
@@ -37,28 +60,32 @@ impl KnownProcesses {
         self.by_pid.insert(pid, Known::default());
     }
 
-    /// True if code is known at `pc` and the list isn't old.
-    pub(super) fn has_code_at(&self, pid: u32, pc: u64, now_ns: u64) -> bool {
+    /// True if code is known at `pc`, and callers of it may be looked for in the list: it holds for this time.
+    pub(super) fn has_code_at(&self, pid: u32, pc: u64, time_ns: u64) -> bool {
         self.by_pid.get(&pid).is_some_and(|known| {
-            let is_fresh = now_ns.saturating_sub(known.read_ns) < AGAIN_NS;
-            is_fresh && known.code.iter().any(|(start, end)| (*start..*end).contains(&pc))
+            known.code.iter().any(|(start, end)| (*start..*end).contains(&pc))
+                && known.read.holds(time_ns, || proc::address_space_pages(pid))
         })
     }
 
     /// The lines of the text of `/proc/PID/maps` that are code and new.
-    pub(super) fn mapped(&mut self, pid: u32, text: &[u8], now_ns: u64) -> Vec<MapLine> {
-        self.add(pid, proc::parse_maps(text), now_ns)
+    pub(super) fn mapped(&mut self, pid: u32, text: &[u8], time_ns: u64) -> Vec<MapLine> {
+        self.add(pid, proc::parse_maps(text), Reading { at_ns: time_ns, ..Reading::default() })
     }
 
     /// The same from `/proc` now.
-    pub(super) fn read_again(&mut self, pid: u32, now_ns: u64) -> Vec<MapLine> {
+    pub(super) fn read_again(&mut self, pid: u32) -> Vec<MapLine> {
+        let begin_ns = Clock::Monotonic.now_ns();
+        // Before the list: what is mapped between the two changes the size.
+        let pages = proc::address_space_pages(pid);
         let lines = proc::maps(pid).unwrap_or_default();
-        self.add(pid, lines, now_ns)
+        let at_ns = Clock::Monotonic.now_ns();
+        self.add(pid, lines, Reading { at_ns, took_ns: at_ns.saturating_sub(begin_ns), pages })
     }
 
-    fn add(&mut self, pid: u32, lines: Vec<MapLine>, now_ns: u64) -> Vec<MapLine> {
+    fn add(&mut self, pid: u32, lines: Vec<MapLine>, read: Reading) -> Vec<MapLine> {
         let known = self.by_pid.entry(pid).or_default();
-        known.read_ns = now_ns;
+        known.read = read;
         let is_code = |line: &MapLine| line.prot & libc::PROT_EXEC as u32 != 0;
         let code = lines.into_iter().filter(is_code);
         code.filter(|line| {
@@ -84,10 +111,20 @@ mod tests {
         assert_eq!(known.mapped(1, MAPS, 5).len(), 1);
         assert!(known.mapped(1, MAPS, 6).is_empty());
         known.fork(2, 1);
-        assert!(known.has_code_at(2, 0x1800, 7) && !known.has_code_at(2, 0x3800, 7));
-        assert!(!known.has_code_at(2, 0x1800, 6 + AGAIN_NS), "the list is old");
+        assert!(known.has_code_at(2, 0x1800, 6) && !known.has_code_at(2, 0x3800, 6));
+        assert!(!known.has_code_at(2, 0x1800, 7), "a list from the process holds until then");
         known.exec(2);
-        assert!(known.is_known(2) && !known.has_code_at(2, 0x1800, 7));
+        assert!(known.is_known(2) && !known.has_code_at(2, 0x1800, 6));
         assert_eq!(known.mapped(2, MAPS, 8).len(), 1);
+    }
+
+    #[test]
+    fn a_list_holds_until_the_address_space_has_another_size() {
+        let read = Reading { at_ns: 1000, took_ns: 2, pages: Some(7) };
+        let holds = |time_ns, pages| read.holds(time_ns, || pages);
+        assert!(holds(900, Some(8)), "the sample is older than the list");
+        assert!(holds(1100, Some(8)), "the rest after a reading");
+        assert!(holds(1101, Some(7)) && !holds(1101, Some(8)) && !holds(1101, None));
+        assert!(!holds(1000 + AGAIN_NS, Some(7)), "the size may be the same by chance");
     }
 }
