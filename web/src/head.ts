@@ -37,11 +37,11 @@ export class Head {
 /** States, and the word to search for, that show a finding in the other views. */
 function proof(finding: Finding, states: string[]): Partial<Selection> {
   const of: Record<string, string[]> = {
-    "lock-contention": ["futex", "file lock"], "kernel-lock": ["kernel lock"], disk: ["disk", "fsync", "page fault"], "disk-saturated": ["disk", "fsync", "page fault"],
+    "lock-contention": ["futex", "GIL", "file lock"], "kernel-lock": ["kernel lock"], disk: ["disk", "fsync", "page fault"], "disk-saturated": ["disk", "fsync", "page fault"],
     "memory-pressure": ["page fault", "memory", "disk"], "cpu-saturation": ["runnable", "preempted"], preemption: ["preempted"], "cgroup-throttled": ["runnable", "preempted"],
     "waiting-for-others": ["poll", "socket", "pipe", "child", "futex"], polling: ["timer"], "cpu-bound": ["on CPU"], "system-calls": ["on CPU"], "page-faults": ["on CPU"],
-    "serial-bottleneck": ["on CPU"], "memory-bound": ["on CPU"], "short-processes": ["on CPU"], convoy: ["futex", "file lock"], "serial-chain": ["futex", "pipe", "socket", "poll", "child"],
-    "slow-peer": ["socket", "poll", "pipe"], "head-of-line": ["disk", "socket", "pipe", "timer", "futex"], idle: ["idle"],
+    "serial-bottleneck": ["on CPU"], "memory-bound": ["on CPU"], "short-processes": ["on CPU"], convoy: ["futex", "GIL", "file lock"], "serial-chain": ["futex", "pipe", "socket", "poll", "child"],
+    "slow-peer": ["socket", "poll", "pipe"], "head-of-line": ["on CPU", "disk", "socket", "pipe", "timer", "futex"], idle: ["idle"],
   };
   const wanted = (of[finding.name] ?? []).filter((state) => states.includes(state));
   const first = finding.stacks[0]?.stack.split(" < ")[0] ?? "";

@@ -51,7 +51,7 @@ impl StateClass {
             "runnable" | "in the queue" => Self::Runnable,
             "preempted" => Self::Preempted,
             "idle" => Self::Idle,
-            "futex" | "kernel lock" | "file lock" => Self::Lock,
+            "futex" | "GIL" | "kernel lock" | "file lock" => Self::Lock,
             "disk" | "fsync" | "in the device" => Self::Disk,
             "page fault" | "memory" => Self::Memory,
             "poll" | "socket" | "pipe" | "aio" => Self::Poll,

@@ -208,7 +208,8 @@ fn locks(args: &TopArgs) -> anyhow::Result<()> {
     let fleet = MergedFleet::read(&args.of.from, &args.of.filter())?;
     let sum = fleet.sum();
     let event = event_of(&sum, "wall").context("time off the CPU was not recorded")?;
-    let locks: Vec<_> = waits(&sum, event).into_iter().filter(|wait| wait.state == "futex").collect();
+    let locks: Vec<_> =
+        waits(&sum, event).into_iter().filter(|wait| ["futex", "GIL"].contains(&&*wait.state)).collect();
     let mut scope = fleet.scope(&sum, event);
     scope.event = "waiting for locks";
     scope.total = locks.iter().map(|wait| wait.ns).fold(0, u64::saturating_add);

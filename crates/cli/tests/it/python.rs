@@ -61,6 +61,45 @@ thread.start()
 thread.join()
 ";
 
+/// Threads with names of the program's that spin or sleep; one of them makes another one, which has none.
+const NAMED: &str = "\
+import threading, time
+def spin(seconds):
+    end = time.time() + seconds
+    while time.time() < end:
+        sum(range(3000))
+def parent():
+    child = threading.Thread(target=spin, args=(1,))
+    child.start()
+    child.join()
+threads = [threading.Thread(target=parent, name='parent'), threading.Thread(target=spin, args=(1,), name='alpha')]
+threads.append(threading.Thread(target=time.sleep, args=(1,), name='sleeper'))
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+";
+
+#[test]
+fn threads_have_the_names_that_python_gave_them() {
+    let interpreters = interpreters();
+    if interpreters.is_empty() || !is_readable() {
+        return println!("skipped: no CPython 3.8 to 3.13 in its usual place, or no right to read it");
+    }
+    let folder = ScratchFolder::private("named").expect("a folder");
+    let folder = folder.path();
+    std::fs::write(folder.join("named.py"), NAMED).expect("the program");
+    for python in interpreters {
+        let python = python.to_str().expect("plain");
+        tally(folder, &["run", "-o", "p.data", "--", python, "named.py"]);
+        let threads = tally(folder, &["report", "--wall", "--stdio", "--idle", "-i", "p.data"]);
+        for name in [" alpha ", " sleeper ", " parent ", " spin() "] {
+            assert!(threads.contains(name), "{python} {name}: {threads}");
+        }
+        assert!(!threads.contains("parent spin()"), "{python}: {threads}");
+    }
+}
+
 #[test]
 fn deep_recursion_keeps_all_python_functions() {
     let interpreters = interpreters();

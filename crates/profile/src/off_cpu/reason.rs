@@ -12,6 +12,8 @@ use kernel_functions::{LOCK_TAKERS, of_function, of_outer_function};
 pub enum WaitReason {
     /// A futex: mutex, condition variable, join, park.
     Futex,
+    /// Python's global interpreter lock.
+    Gil,
     /// epoll, poll, select, eventfd: waiting for events.
     Poll,
     /// A pipe or FIFO.
@@ -58,8 +60,9 @@ pub enum WaitReason {
 
 impl WaitReason {
     /// All, in the order shown.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::Futex,
+        Self::Gil,
         Self::KernelLock,
         Self::FileLock,
         Self::Disk,
@@ -88,6 +91,7 @@ impl WaitReason {
     pub fn name(self) -> &'static str {
         match self {
             Self::Futex => "futex",
+            Self::Gil => "GIL",
             Self::Poll => "poll",
             Self::Pipe => "pipe",
             Self::Socket => "socket",

@@ -1,7 +1,7 @@
 //! Reasons for futex waits: a lock, or another thread's work (a condition, a join, a job from a channel), found from
 //! the functions of locking libraries. All users share this list: idle threads, locks, verdict.
 
-use super::known_lock::KnownLock;
+use super::known_lock::{self, KnownLock};
 
 /// Parts of locking libraries, by how their names begin.
 const LOCKING: &[&str] = &[
@@ -172,6 +172,18 @@ pub(crate) fn waits_for_lock_by_condition<'n>(names: impl IntoIterator<Item = &'
     is_for_lock(&locking, caller)
 }
 
+/// True if the wait is for Python's global lock.
+pub(crate) fn waits_for_gil<'n>(names: impl IntoIterator<Item = &'n str>) -> bool {
+    let (locking, caller) = locking_and_caller(names);
+    !locking.is_empty() && is_in_gil_code(caller)
+}
+
+/// True if the first of these functions, leaf first, that is of no locking library takes that lock or passes it on.
+pub(crate) fn is_in_gil_code<'n>(names: impl IntoIterator<Item = &'n str>) -> bool {
+    let caller = locking_and_caller(names).1;
+    caller.and_then(KnownLock::of).is_some_and(|known| known == known_lock::PYTHON)
+}
+
 /// The functions of locking libraries, leaf first, and the function that called them.
 fn locking_and_caller<'n>(names: impl IntoIterator<Item = &'n str>) -> (Vec<&'n str>, Option<&'n str>) {
     let mut names = names.into_iter().peekable();
@@ -329,6 +341,9 @@ mod tests {
         assert!(!waits_for_lock_by_condition(queue.split('|')));
         assert_eq!(work(queue), Some(1));
         assert!(!waits_for_lock_by_condition("take_gil|spin (gil.py)".split('|')));
+        let for_gil = |names: &str| waits_for_gil(names.split('|'));
+        assert!(for_gil(&format!("{wait}|take_gil|spin (gil.py)")) && !for_gil("take_gil|spin (gil.py)"));
+        assert!(!for_gil("__new_sem_wait_slow64|PyThread_acquire_lock_timed|put (queue.py)"));
     }
 
     #[test]

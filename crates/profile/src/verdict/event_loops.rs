@@ -1,5 +1,6 @@
 //! Event loops that wait where they should not: in the handler of one event, while all others wait for the loop.
 
+use super::busy_loops::busy_loops;
 use super::called;
 use crate::grow::{Grow as _, GrownSum as _, ratio};
 use crate::off_cpu::{ThreadTotals, WaitReason};
@@ -17,7 +18,7 @@ pub struct BlockedLoop {
     pub thread: String,
     /// As in a sentence: `save()`.
     pub handler: String,
-    /// Why it blocks, by the reason with most time.
+    /// Why it blocks, by the reason with most time; [`BlockedLoop::computes`] without a wait.
     pub reason: String,
     /// Target of the wait; empty if that has no name.
     pub target: String,
@@ -25,7 +26,7 @@ pub struct BlockedLoop {
     pub ns: u64,
     /// Share of the loop's life, 0 to 1.
     pub of_loop: f64,
-    /// The longest of these waits, ns.
+    /// The longest of these waits or stretches, ns.
     pub longest_ns: u64,
     /// How many they are.
     pub waits: u64,
@@ -41,6 +42,10 @@ pub(super) fn blocked_loops(profile: &Profile) -> Vec<BlockedLoop> {
     let loops = loops(profile, &all);
     let mut found: FxHashMap<(TaskId, String), BlockedLoop> = FxHashMap::default();
     let mut most: FxHashMap<(TaskId, String), u64> = FxHashMap::default();
+    let busy = busy_loops(profile, &loops, &all)
+        .into_iter()
+        .map(|(task, row)| BlockedLoop { of_loop: ratio(row.ns, life_ns(profile, task)), ..row });
+    let busy: Vec<BlockedLoop> = busy.collect();
     for Classified { wait, part } in all {
         let (Some(names), Part::Blocked(reason), Some(callsite)) =
             (loops.get(&wait.task), part, wait.callsite)
@@ -67,6 +72,7 @@ pub(super) fn blocked_loops(profile: &Profile) -> Vec<BlockedLoop> {
         row.of_loop = ratio(row.ns, life_ns(profile, *task));
     }
     let mut rows: Vec<BlockedLoop> = found.into_values().collect();
+    rows.extend(busy);
     rows.sort_by(|a, b| (b.ns, &a.handler).cmp(&(a.ns, &b.handler)));
     rows
 }
@@ -78,12 +84,12 @@ fn life_ns(profile: &Profile, task: TaskId) -> u64 {
 
 /// A thread's loop.
 #[derive(Default)]
-struct EventLoop {
+pub(super) struct EventLoop {
     polls: u64,
     ns: u64,
     has_several: bool,
     /// Functions on the way to its wait for events, root first.
-    path: Vec<String>,
+    pub path: Vec<String>,
 }
 
 fn loops(profile: &Profile, all: &[Classified<'_>]) -> FxHashMap<TaskId, EventLoop> {

@@ -152,7 +152,9 @@ impl Facts {
         self.waits.peer = super::peers::slowest_peer(wall);
         self.waits.blocked_loops = super::event_loops::blocked_loops(profile);
         self.waits.timers = timers(profile);
-        self.waits.locks = locks::sites(profile, &waits, &running_paths(profile, wall));
+        let running = running_paths(profile, wall);
+        self.waits.locks = locks::sites(profile, &waits, &running);
+        self.waits.gil = super::gil::GilFacts::of(profile, &waits, &running);
     }
 
     fn add_enders(&mut self, profile: &Profile, waits: &[PlacedWait], own: &BTreeSet<u32>) {
@@ -178,6 +180,12 @@ impl Facts {
     #[must_use]
     pub fn blocked(&self, reason: WaitReason) -> f64 {
         self.share(self.times.blocked_ns.get(&reason).copied().unwrap_or(0))
+    }
+
+    /// Share of active thread time blocked on locks of user space, and on conditions.
+    #[must_use]
+    pub fn blocked_on_futexes(&self) -> f64 {
+        self.blocked(WaitReason::Futex) + self.blocked(WaitReason::Gil)
     }
 
     /// Share of active thread time on the CPU.

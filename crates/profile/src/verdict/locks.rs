@@ -56,7 +56,7 @@ pub(super) fn sites(profile: &Profile, waits: &[PlacedWait], running: &[(Callsit
     let mut sites = Sites::default();
     for wait in waits {
         match (wait.part, wait.after) {
-            (Part::Blocked(WaitReason::Futex), _) => {
+            (Part::Blocked(WaitReason::Futex | WaitReason::Gil), _) => {
                 let site = sites.of_wait(profile, wait);
                 if site.line.is_empty() {
                     site.line = taking_line(profile, wait, &site.taker).unwrap_or_default();
@@ -64,7 +64,7 @@ pub(super) fn sites(profile: &Profile, waits: &[PlacedWait], running: &[(Callsit
                 site.wait_ns.grow(wait.ns);
                 site.waits.grow(wait.waits);
             }
-            (Part::Runnable, Some(WaitReason::Futex)) => {
+            (Part::Runnable, Some(WaitReason::Futex | WaitReason::Gil)) => {
                 sites.of_wait(profile, wait).queued_ns.grow(wait.ns);
             }
             _ => {}
@@ -105,9 +105,10 @@ fn own_line(profile: &Profile, callsite: CallsiteId) -> Option<String> {
 
 /// True for waits for a lock in user space; false for all else, and for waits for another thread's work.
 pub(super) fn is_for_lock(profile: &Profile, wait: &PlacedWait) -> bool {
-    wait.part == Part::Blocked(WaitReason::Futex)
-        && (go_place(profile, wait.callsite, wait.other).is_some()
-            || !Names::of(profile, wait.callsite).place(Some(expected(&wait.args))).for_work)
+    wait.part == Part::Blocked(WaitReason::Gil)
+        || wait.part == Part::Blocked(WaitReason::Futex)
+            && (go_place(profile, wait.callsite, wait.other).is_some()
+                || !Names::of(profile, wait.callsite).place(Some(expected(&wait.args))).for_work)
 }
 
 /// The lock of a Go program for which a thread had nothing to do.

@@ -3,10 +3,12 @@
 //! [`Facts`] are numbers (from the wall view, the samples and /proc); [`rules::RULES`] is the table of what they can
 //! mean; [`verdict`] asks every rule and ranks. Pure: no I/O, no clock.
 
+mod busy_loops;
 mod cause;
 mod event_loops;
 mod evidence;
 mod facts;
+mod gil;
 mod hot_code;
 mod hot_stacks;
 mod locks;
@@ -22,6 +24,7 @@ pub use cause::WaitCause;
 pub use event_loops::BlockedLoop;
 pub use evidence::Evidence;
 pub use facts::{CodeFacts, Facts, QueueFacts, RateFacts, SystemFacts, WaitFacts, running_samples};
+pub use gil::GilFacts;
 pub use hot_code::{HotCode, HotFunction};
 pub use hot_stacks::{HotStacks, PlaceList};
 pub use locks::LockSite;

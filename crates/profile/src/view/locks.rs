@@ -170,7 +170,7 @@ pub fn kernel_taker(profile: &Profile, callsite: CallsiteId) -> Option<String> {
 fn key_of(profile: &Profile, class: &Classified<'_>, known: &mut KnownLocks) -> Option<Key> {
     let wait = class.wait;
     match class.part {
-        Part::Blocked(WaitReason::Futex) => {
+        Part::Blocked(WaitReason::Futex | WaitReason::Gil) => {
             let behind = wait.callsite.and_then(|callsite| lock_behind(profile, callsite, wait.other));
             if let Some(lock) = behind {
                 return Some(Key::Taken(pid_of(profile, wait.task), number_of(&mut known.taken, lock)));

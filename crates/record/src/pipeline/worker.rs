@@ -276,6 +276,7 @@ impl WorkerState {
             Record::Fork(task) => {
                 self.processes.fork(task.pid, task.ppid);
                 self.python_fork(task.pid, task.ppid);
+                self.python_birth(task.tid, task.ptid);
                 self.hand_on(|| Watched::Fork { pid: task.pid, ppid: task.ppid });
                 self.account.fork(task.pid, task.tid, task.ptid, time_ns);
             }

@@ -3,6 +3,7 @@
 use crate::off_cpu::WaitReason;
 use crate::verdict::cause::WaitCause;
 use crate::verdict::event_loops::BlockedLoop;
+use crate::verdict::gil::GilFacts;
 use crate::verdict::hot_code::{HotCode, HotFunction};
 use crate::verdict::locks::LockSite;
 use crate::verdict::path::PathFacts;
@@ -88,6 +89,8 @@ pub struct WaitFacts {
     pub kernel_locks: Vec<((&'static str, &'static str), u64)>,
     /// Locks that threads wait for, those that take most time first.
     pub locks: Vec<LockSite>,
+    /// Who waits for Python's global lock, and who runs meanwhile.
+    pub gil: GilFacts,
     /// Final cause of the main thread's waits, if one function has a large share. The caller adds it where
     /// the rule `waits_for_others` holds.
     pub cause: Option<WaitCause>,

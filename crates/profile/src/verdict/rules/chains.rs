@@ -3,7 +3,9 @@
 use super::running::serial;
 use super::{claim, list, pct, time};
 use crate::off_cpu::WaitReason;
-use crate::verdict::{Facts, Finding, INPUT, LEAST, LockSite, ShareBase, TopStacks, quoted};
+use crate::verdict::{
+    BlockedLoop, EntryReason, Facts, Finding, INPUT, LEAST, LockSite, ShareBase, TopStacks, quoted,
+};
 use crate::verdict::{called, rules::locks::locked};
 
 /// Threads that want a CPU at a time, on average, where nothing runs in parallel.
@@ -132,12 +134,15 @@ pub(super) fn slow_peer(facts: &Facts) -> Option<Finding> {
         .next(next, advice)
 }
 
-/// 24: an event loop blocks in a handler: > 15 % of its life, once for ≥ 10 ms.
+/// 24: an event loop blocks in a handler: > 15 % of its life, once for ≥ 10 ms; or computes in one for ≥ 10 ms at a
+/// time, > 5 % of its life.
 pub(super) fn head_of_line(facts: &Facts) -> Option<Finding> {
     const LEAST_NS: u64 = 10_000_000;
-    let of = facts.waits.blocked_loops.first()?;
-    if of.of_loop <= 0.15 || of.longest_ns < LEAST_NS {
-        return None;
+    let least = |of: &BlockedLoop| if of.computes() { 0.05 } else { 0.15 };
+    let is_bad = |of: &&BlockedLoop| of.of_loop > least(of) && of.longest_ns >= LEAST_NS;
+    let of = facts.waits.blocked_loops.iter().find(is_bad)?;
+    if of.computes() {
+        return busy_loop(facts, of);
     }
     let text = format!(
         "Head of line: the event loop of {} waits in {} for {} of its time, once for {}",
@@ -147,8 +152,11 @@ pub(super) fn head_of_line(facts: &Facts) -> Option<Finding> {
         time(of.longest_ns)
     );
     let target = if of.target.is_empty() { String::new() } else { format!(" for {}", of.target) };
-    let others: Vec<String> = facts.waits.blocked_loops[1..]
+    let others: Vec<String> = facts
+        .waits
+        .blocked_loops
         .iter()
+        .filter(|other| *other != of && !other.computes())
         .take(2)
         .map(|other| {
             format!(
@@ -168,6 +176,27 @@ pub(super) fn head_of_line(facts: &Facts) -> Option<Finding> {
         .evidence(others)
         .stacks(TopStacks::blocked(facts, "where threads wait", &reasons))
         .against(vec![format!("running: {}", pct(facts.on()))])
+        .next(
+            format!("tally report --wall --stdio{INPUT} --thread {}", quoted(&of.thread)),
+            "all its time by function",
+        )
+}
+
+/// The same for a loop that computes.
+fn busy_loop(facts: &Facts, of: &BlockedLoop) -> Option<Finding> {
+    let text = format!(
+        "Head of line: the event loop of {} computes in {} for {} of its time, once for {}",
+        of.thread,
+        of.handler,
+        pct(of.of_loop),
+        time(of.longest_ns)
+    );
+    let times = if of.waits == 1 { "once".to_owned() } else { format!("{} times", of.waits) };
+    claim(facts.share(of.ns).max(LEAST), text)
+        .detail(format!("{times} for at least 10 ms; its other descriptors wait meanwhile"))
+        .fix("do it in another thread or process, or in pieces")
+        .stacks(TopStacks::running(facts, "where it runs", &[EntryReason::User]))
+        .against(vec![format!("waiting for a CPU: {}", pct(facts.waiting_for_cpu()))])
         .next(
             format!("tally report --wall --stdio{INPUT} --thread {}", quoted(&of.thread)),
             "all its time by function",

@@ -1,7 +1,8 @@
 //! Rules about locks: of user space, and inside the kernel.
 
-use super::{claim, grouped, pct};
-use crate::off_cpu::WaitReason;
+use super::{claim, grouped, list, pct};
+use crate::grow::GrownSum as _;
+use crate::off_cpu::{WaitReason, known_lock};
 use crate::verdict::hot_stacks::SPINNING;
 use crate::verdict::{Facts, Finding, INPUT, LockSite, ShareBase, TopStacks, brief, called};
 
@@ -28,6 +29,9 @@ pub(super) fn locks(facts: &Facts) -> Option<Finding> {
     );
     let mut evidence: Vec<String> =
         facts.contended().take(3).filter_map(|site| lock_line(facts, site)).collect();
+    if is_gil(top) {
+        evidence.extend(gil_lines(facts));
+    }
     if facts.in_futex() > 0.01 {
         evidence.push(format!("{} of running time is inside the futex system call", pct(facts.in_futex())));
     }
@@ -47,12 +51,35 @@ pub(super) fn locks(facts: &Facts) -> Option<Finding> {
         TopStacks::of(facts, "where threads are blocked on it", ShareBase::Active, &facts.places.locks)
             .or_missing("no wait for it was long enough to be sampled with a stack");
     claim(share, text)
-        .detail(lock_parts(facts, top, true))
+        .detail(lock_detail(facts, top))
         .fix(fix)
         .evidence(evidence)
         .stacks(stacks)
         .against(against)
         .next(format!("tally locks{INPUT}"), "holders and waiters")
+}
+
+fn is_gil(site: &LockSite) -> bool {
+    site.known == Some(known_lock::PYTHON)
+}
+
+/// The parts of a lock's time; for Python's also who waits for it and who runs meanwhile.
+fn lock_detail(facts: &Facts, site: &LockSite) -> String {
+    let parts = lock_parts(facts, site, true);
+    match facts.waits.gil.words() {
+        words if is_gil(site) && !words.is_empty() => format!("{parts}; {words}"),
+        _ => parts,
+    }
+}
+
+/// Functions that wait for Python's lock, with their shares of the waits, and those that run meanwhile.
+fn gil_lines(facts: &Facts) -> impl Iterator<Item = String> {
+    let gil = &facts.waits.gil;
+    let lists = [("waits for it", &gil.waiters), ("runs Python meanwhile", &gil.runners)];
+    lists.into_iter().filter(|(_, names)| !names.is_empty()).map(|(what, names)| {
+        let whole = names.iter().map(|(_, ns)| *ns).grown_sum();
+        format!("{what}: {}", list(names, whole))
+    })
 }
 
 /// The lock in a sentence: `the lock taken in work() (convoy.c:25)`.
@@ -86,7 +113,9 @@ fn taker_called(name: &str) -> String {
 /// Cost of a lock; `None` if that is next to nothing.
 fn lock_line(facts: &Facts, site: &LockSite) -> Option<String> {
     let caller = if site.caller.is_empty() { String::new() } else { format!(" ← {}", brief(&site.caller)) };
-    let line = if site.line.is_empty() { String::new() } else { format!(" ({})", site.line) };
+    // Any function may be interrupted to give Python's lock away: its line means nothing.
+    let is_vague = site.line.is_empty() || is_gil(site);
+    let line = if is_vague { String::new() } else { format!(" ({})", site.line) };
     let parts = lock_parts(facts, site, false);
     (!parts.is_empty()).then(|| format!("{}{caller}{line}: {parts}", brief(&site.taker)))
 }
@@ -146,7 +175,7 @@ pub(super) fn kernel_lock(facts: &Facts) -> Option<Finding> {
         evidence.push(format!("{} of running time spins on locks inside the kernel", pct(spin)));
     }
     let against = vec![
-        format!("locks in user space: {}", pct(facts.blocked(WaitReason::Futex))),
+        format!("locks in user space: {}", pct(facts.blocked_on_futexes())),
         format!("disk: {}", pct(facts.blocked(WaitReason::Disk))),
     ];
     let spinning = || TopStacks::of(facts, "where threads spin", ShareBase::Running, &facts.places.spinning);

@@ -212,7 +212,7 @@ pub(super) fn idle(facts: &Facts) -> Option<Finding> {
         .or_missing("its waits have no stacks");
     let against = vec![
         format!("CPUs used: {:.2}", facts.cpus_used),
-        format!("locks: {}", pct(facts.blocked(WaitReason::Futex))),
+        format!("locks: {}", pct(facts.blocked_on_futexes())),
         format!("disk: {}", pct(facts.blocked(WaitReason::Disk))),
     ];
     let claim = claim(share, text).stacks(stacks).against(against);

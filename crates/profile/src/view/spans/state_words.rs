@@ -16,7 +16,7 @@ pub(super) fn state_of(lines: &Timelines<'_>, wait: usize) -> SpanState {
     let names = polled.map(|callsite| wait_names(profile, callsite));
     let latch = names.and_then(|names| lock_by_latch(names.into_iter().map(|(name, _)| name)));
     let target = match part {
-        Part::Blocked(WaitReason::Futex) => futex_words(profile, of),
+        Part::Blocked(WaitReason::Futex | WaitReason::Gil) => futex_words(profile, of),
         Part::Blocked(WaitReason::Poll) if latch.is_some() => latch.map(str::to_owned),
         Part::Blocked(_) => NamedTarget::of(profile, of, part).and_then(NamedTarget::known),
         Part::Preempted => of.other.map(|other| other_name(profile, other)).filter(|name| !name.is_empty()),
@@ -37,7 +37,7 @@ impl SpanState {
         let part = part_name(self.part);
         match (&self.target, self.part) {
             (None, _) => part.to_owned(),
-            (Some(target), Part::Blocked(WaitReason::Futex)) => target.clone(),
+            (Some(target), Part::Blocked(WaitReason::Futex | WaitReason::Gil)) => target.clone(),
             (Some(target), Part::Preempted) => format!("preempted by {target}"),
             (Some(target), _) if target.starts_with(part) => target.clone(),
             (Some(target), _) => format!("{part}: {target}"),

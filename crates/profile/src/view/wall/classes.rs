@@ -3,7 +3,7 @@
 use super::idle::mark_idle;
 use super::{Part, ThreadRow, WallOpts, kernel_frames, name_of, threads};
 use crate::off_cpu::wait_names::wait_names;
-use crate::off_cpu::work_waits::is_sleep;
+use crate::off_cpu::work_waits::{is_sleep, waits_for_gil};
 use crate::off_cpu::{SyscallNumbering, Wait, WaitReason, of_user_frames};
 use crate::profile::{Profile, TaskId};
 use crate::table::{CallsiteId, FrameId};
@@ -103,6 +103,7 @@ impl Reasons {
             let names = frames.iter().filter_map(|&frame| name_of(profile, frame));
             match WaitReason::of_kernel_frames(names) {
                 Some(WaitReason::Futex) if is_sleep(user_names(callsite)) => Some(WaitReason::Timer),
+                Some(WaitReason::Futex) if waits_for_gil(user_names(callsite)) => Some(WaitReason::Gil),
                 reason => reason,
             }
         };

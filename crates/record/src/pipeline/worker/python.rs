@@ -1,13 +1,13 @@
 //! Python's frames in the unwinding thread: asked for before a stack is unwound.
 
 use perfdata::appendix::python_functions::{MAPPING_BYTES, MAPPING_NAME, MAPPING_START};
-use perfdata::record::{FileId, Mmap};
+use perfdata::record::{Comm, FileId, Mmap};
 use perfdata::{Avma, CpuMode, Record, SampleId};
 
 use super::WorkerState;
 use crate::runtimes::python::{PythonReader, StackMoment};
 use perfdata::PidTid;
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Python's frames, where a reader of them runs.
 #[derive(Default)]
@@ -15,17 +15,39 @@ pub(super) struct PythonFrames {
     pub reader: Option<PythonReader>,
     /// Processes that have the mapping of their functions in the file.
     mapped: FxHashSet<u32>,
+    /// Threads that were named, with the names that the kernel has for them.
+    named: FxHashMap<u32, String>,
+    /// Threads that named ones made: the kernel's name, which is theirs, too.
+    born_of_named: FxHashMap<u32, String>,
 }
 
 impl WorkerState {
     /// Hands Python's frames of the stack that is unwound next to the unwinder.
     pub(super) fn add_python(&mut self, task: PidTid, time_ns: u64, moment: StackMoment) {
-        let Some(python) = &self.python.reader else { return };
+        let Some(python) = self.python.reader.clone() else { return };
         let frames = python.frames_of(task, moment);
         if frames.is_some() && self.python.mapped.insert(task.pid) {
             self.map_python(task, time_ns);
         }
         self.stacks.take_python(frames);
+        // Not before a sample of its own: the record of its birth would take the name away.
+        let born = self.python.born_of_named.remove(&task.tid);
+        if let Some(name) = python.take_thread_name(task.tid) {
+            let kernel = comm_of(task).unwrap_or_else(|| "python".to_owned());
+            self.python.named.insert(task.tid, kernel);
+            self.name_thread(task, &name, time_ns);
+        } else if let Some(name) = born {
+            self.name_thread(task, &name, time_ns);
+        }
+    }
+
+    /// The thread has this name from now on.
+    fn name_thread(&mut self, task: PidTid, name: &str, time_ns: u64) {
+        let PidTid { pid, tid } = task;
+        self.account.comm(tid, name.as_bytes());
+        let comm = Comm { pid, tid, comm: name.as_bytes(), exec: false };
+        let id = SampleId { pid_tid: Some((pid, tid)), time_ns: Some(time_ns), ..SampleId::default() };
+        self.sink.record(0, &Record::Comm(comm), &id);
     }
 
     /// Hands the goroutine of the sample that is unwound next to the unwinder.
@@ -54,6 +76,13 @@ impl WorkerState {
         self.sink.record(0, &Record::Mmap(mmap), &id);
     }
 
+    /// A thread made another one, which has the kernel's name of the first: readers take it for the given one.
+    pub(super) fn python_birth(&mut self, tid: u32, parent_tid: u32) {
+        if let Some(kernel) = self.python.named.get(&parent_tid) {
+            self.python.born_of_named.insert(tid, kernel.clone());
+        }
+    }
+
     pub(super) fn python_fork(&mut self, pid: u32, parent: u32) {
         if pid != parent && self.python.mapped.contains(&parent) {
             self.python.mapped.insert(pid);
@@ -71,8 +100,17 @@ impl WorkerState {
     pub(super) fn python_exit(&mut self, pid: u32, tid: u32) {
         let Some(python) = &self.python.reader else { return };
         python.forget_thread(tid);
+        self.python.named.remove(&tid);
+        self.python.born_of_named.remove(&tid);
         if pid == tid {
             python.forget_process(pid);
         }
     }
+}
+
+/// The kernel's name of a thread.
+fn comm_of(task: PidTid) -> Option<String> {
+    let PidTid { pid, tid } = task;
+    let text = dso::system_file::read_text(format!("/proc/{pid}/task/{tid}/comm")).ok()?;
+    Some(text.trim_end().to_owned())
 }

@@ -22,8 +22,10 @@ pub struct PythonProcess {
     pub interpreter: Interpreter,
     /// The address space that was found to have it; 0 if that is not known.
     pub mm: u64,
-    memory: Option<File>,
+    pub(super) memory: Option<File>,
     codes: FxHashMap<u64, KnownCode>,
+    /// Threads whose names were asked for, and how often.
+    names_asked: FxHashMap<u32, u8>,
     /// Thread states of threads that were read while they did not run.
     states: FxHashMap<u32, u64>,
 }
@@ -81,6 +83,7 @@ impl PythonProcess {
             mm,
             memory: open_memory(pid),
             codes: FxHashMap::default(),
+            names_asked: FxHashMap::default(),
             states: FxHashMap::default(),
         }
     }
@@ -96,6 +99,26 @@ impl PythonProcess {
     /// The frames of its threads that wait now.
     pub fn waiting(&self, pid: u32) -> Vec<(u32, Vec<RawFrame>)> {
         self.memory.as_ref().map_or_else(Vec::new, |memory| waiting_threads(pid, memory, &self.interpreter))
+    }
+
+    /// The name that the program gave a thread, at its first samples: `None` once it is known, or where it has none.
+    pub fn new_name(&mut self, tid: u32) -> Option<String> {
+        /// It may change its frames while they are read.
+        const MOST_TRIES: u8 = 3;
+        let tries = self.names_asked.entry(tid).or_default();
+        if *tries == MOST_TRIES {
+            return None;
+        }
+        *tries += 1;
+        let name = self.given_name(tid)?;
+        self.names_asked.insert(tid, MOST_TRIES);
+        Some(name)
+    }
+
+    /// A thread of this id has ended.
+    pub fn forget_thread(&mut self, tid: u32) {
+        self.names_asked.remove(&tid);
+        self.states.remove(&tid);
     }
 
     /// The frames of a thread that does not run, innermost first; `None` if it runs no Python, or they can't be read.

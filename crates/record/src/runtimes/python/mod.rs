@@ -12,6 +12,7 @@ mod layout;
 pub mod line_table;
 mod poller;
 mod stack_store;
+mod thread_names;
 pub mod versions;
 mod waiting;
 pub mod weave;

@@ -62,6 +62,8 @@ struct Reader {
     store: StackStore<PythonStack>,
     goroutines: StackStore<Goroutine>,
     go_programs: GoPrograms,
+    /// Names that programs gave their threads, by thread, which were not taken yet.
+    thread_names: FxHashMap<u32, String>,
     polled_ns: u64,
     /// Much was in the rings at the last look.
     is_pressed: bool,
@@ -116,6 +118,7 @@ impl PythonReader {
             store: StackStore::default(),
             goroutines: StackStore::default(),
             go_programs: GoPrograms::default(),
+            thread_names: FxHashMap::default(),
             polled_ns: 0,
             is_pressed: false,
             words: Vec::new(),
@@ -259,6 +262,12 @@ impl PythonReader {
         Some(PythonFrames { groups: stack.groups.to_vec(), eval })
     }
 
+    /// The name that the program gave a thread; `None` if it has none, was taken before, or isn't known yet.
+    #[must_use]
+    pub fn take_thread_name(&self, tid: u32) -> Option<String> {
+        self.lock().thread_names.remove(&tid)
+    }
+
     /// The goroutine of a thread that was on its own stack at this moment; `None` if it was not, or isn't Go's.
     #[must_use]
     pub fn goroutine_of(&self, task: PidTid, moment: StackMoment) -> Option<Goroutine> {
@@ -293,6 +302,8 @@ impl PythonReader {
     pub fn forget_thread(&self, tid: u32) {
         let mut reader = self.lock();
         reader.store.forget(tid);
+        reader.thread_names.remove(&tid);
+        reader.processes.values_mut().for_each(|process| process.forget_thread(tid));
         reader.goroutines.forget(tid);
     }
 
@@ -381,6 +392,10 @@ impl Reader {
         let RawStack { time_ns, is_whole, frames } = stack;
         let (groups, is_known) = process.groups_of(&frames, &mut self.functions, self.polled_ns);
         let is_whole = is_whole && is_known;
+        // The first thread has its program's name.
+        if task.pid != task.tid && !groups.is_empty() {
+            self.thread_names.extend(process.new_name(task.tid).map(|name| (task.tid, name)));
+        }
         self.store.keep(task.tid, when, PythonStack { time_ns, groups: Arc::new(groups), is_whole });
     }
 

@@ -85,6 +85,23 @@ impl<'p> StateReader<'p> {
         is_read.then_some((word[0] & 0xffff_ffff) as u32)
     }
 
+    /// Address and code object of each frame, innermost first; `None` if not all of them can be read.
+    #[must_use]
+    pub fn frame_addresses(&self, state: u64) -> Option<Vec<(u64, u64)>> {
+        let read = |at: u64, words: &mut [u64]| self.read(at, words);
+        let mut at = self.layout.innermost(&read, state)?;
+        let mut frames = Vec::new();
+        while at != 0 {
+            let (frame, caller) = self.layout.frame(&read, at)?;
+            frames.push((at, frame.code));
+            if frames.len() == MOST {
+                return None;
+            }
+            at = caller;
+        }
+        Some(frames)
+    }
+
     /// A thread state's frames, innermost first; `None` if not all of them can be read.
     #[must_use]
     pub fn frames_of(&self, state: u64) -> Option<Vec<RawFrame>> {

@@ -55,6 +55,19 @@ fn a_peer_outside_of_the_recording_is_named() {
 fn a_loop_that_blocks_in_a_handler_comes_before_the_waits_for_it() {
     check(24, firing(24), changed(24, |f| f.waits.blocked_loops[0].longest_ns = 2_000_000));
     check(24, firing(24), changed(24, |f| f.waits.blocked_loops[0].of_loop = 0.05));
+    // A loop that computes: less of its time is too much.
+    let busy = |of_loop: f64| {
+        changed(24, |f| {
+            let of = &mut f.waits.blocked_loops[0];
+            (of.reason, of.of_loop, of.waits) = ("on CPU".into(), of_loop, 3);
+        })
+    };
+    check(24, busy(0.1), busy(0.04));
+    let found = (RULES[23].ask)(&busy(0.1)).expect("it fires");
+    assert!(
+        found.claim.contains(" computes in slow() for 10 % of its time")
+            && found.detail.starts_with("3 times ")
+    );
     let waits = changed(24, |f| {
         f.times.blocked_ns.insert(WaitReason::Socket, 300 * UNIT);
     });

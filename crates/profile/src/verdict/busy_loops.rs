@@ -1,0 +1,254 @@
+//! Event loops that compute for long in one handler, while all their other descriptors wait.
+//!
+//! Samples show it: a stretch of them in a row, without a wait for events between, all in one function. A short handler
+//! that runs again and again has such stretches by chance; so many as chance would hardly make are asked for.
+
+use super::event_loops::{BlockedLoop, EventLoop};
+use super::gil::in_sentence;
+use crate::grow::Grow as _;
+use crate::off_cpu::WaitReason;
+use crate::profile::{Profile, TaskId};
+use crate::table::{CallsiteId, DsoKind, FrameId};
+use crate::view::wall::{Classified, Part, is_kernel, name_of, own_code};
+use rustc_hash::FxHashMap;
+
+/// What [`BlockedLoop::reason`] is here.
+pub(super) const COMPUTES: &str = "on CPU";
+
+/// A shorter stretch holds nobody up, ns.
+const LEAST_NS: u64 = 10_000_000;
+
+/// Stretches of one function in one loop.
+#[derive(Clone, Debug, Default)]
+struct Stretches {
+    ns: u64,
+    longest_ns: u64,
+    count: u64,
+}
+
+/// Samples in a row that have a function.
+#[derive(Clone, Copy)]
+struct Open {
+    first_ns: u64,
+    last_ns: u64,
+    samples: u64,
+}
+
+/// The function that each loop computes in for long, with all such times; loops without one are left out.
+pub(super) fn busy_loops(
+    profile: &Profile,
+    loops: &FxHashMap<TaskId, EventLoop>,
+    all: &[Classified<'_>],
+) -> Vec<(TaskId, BlockedLoop)> {
+    let mut samples: FxHashMap<TaskId, Vec<(u64, CallsiteId)>> = FxHashMap::default();
+    for run in profile.off_cpu.seen_running.iter().filter(|run| loops.contains_key(&run.task)) {
+        samples.entry(run.task).or_default().push((run.time_ns, run.callsite));
+    }
+    let mut polls: FxHashMap<TaskId, Vec<u64>> = FxHashMap::default();
+    let is_poll = |of: &&Classified<'_>| of.part == Part::Blocked(WaitReason::Poll) && of.wait.length_ns > 0;
+    for of in all.iter().filter(is_poll) {
+        polls.entry(of.wait.task).or_default().push(of.wait.since_ns);
+    }
+    let mut rows = Vec::new();
+    for (task, mut samples) in samples {
+        let mut polls = polls.remove(&task).unwrap_or_default();
+        samples.sort_unstable();
+        polls.sort_unstable();
+        let mut walk = Walk::new(profile, &loops[&task].path);
+        walk.run(&samples, &polls);
+        let thread = || profile.strings.of(profile.last_comm(task)).to_owned();
+        rows.extend(walk.worst().map(|row| (task, BlockedLoop { thread: thread(), ..row })));
+    }
+    rows
+}
+
+/// The samples of one loop, in order of time.
+struct Walk<'p> {
+    profile: &'p Profile,
+    /// Functions on the way to the loop's wait: none of them is a handler.
+    of_loop: &'p [String],
+    /// Names, each with the one that calls it, and how deep it was.
+    names: Vec<(String, String, usize)>,
+    index: FxHashMap<String, usize>,
+    by_path: FxHashMap<CallsiteId, Vec<usize>>,
+    open: FxHashMap<usize, Open>,
+    closed: Vec<(usize, Open)>,
+    counts: FxHashMap<usize, u64>,
+    samples: u64,
+}
+
+impl<'p> Walk<'p> {
+    fn new(profile: &'p Profile, of_loop: &'p [String]) -> Self {
+        Self {
+            profile,
+            of_loop,
+            names: Vec::new(),
+            index: FxHashMap::default(),
+            by_path: FxHashMap::default(),
+            open: FxHashMap::default(),
+            closed: Vec::new(),
+            counts: FxHashMap::default(),
+            samples: 0,
+        }
+    }
+
+    /// `samples` and begins of waits for events, both in order of time.
+    fn run(&mut self, samples: &[(u64, CallsiteId)], polls: &[u64]) {
+        let mut poll = 0;
+        for &(time_ns, callsite) in samples {
+            let before = poll;
+            poll += polls[poll..].partition_point(|&since| since < time_ns);
+            if poll > before {
+                self.close(|_| true);
+            }
+            let functions = self.functions(callsite);
+            self.close(|function| !functions.contains(&function));
+            for &function in &functions {
+                self.counts.entry(function).or_default().grow(1);
+                let new = Open { first_ns: time_ns, last_ns: time_ns, samples: 0 };
+                let open = self.open.entry(function).or_insert(new);
+                (open.last_ns, open.samples) = (time_ns, open.samples + 1);
+            }
+            self.samples += 1;
+        }
+        self.close(|_| true);
+    }
+
+    fn close(&mut self, ends: impl Fn(usize) -> bool) {
+        let closed = &mut self.closed;
+        self.open.retain(|&function, open| {
+            let ends = ends(function);
+            if ends {
+                closed.push((function, *open));
+            }
+            !ends
+        });
+    }
+
+    /// The program's functions below the loop.
+    fn functions(&mut self, callsite: CallsiteId) -> Vec<usize> {
+        if let Some(known) = self.by_path.get(&callsite) {
+            return known.clone();
+        }
+        let mut functions = Vec::new();
+        let mut caller = String::new();
+        for (depth, name) in program_names(self.profile, callsite).into_iter().enumerate() {
+            if self.of_loop.contains(&name) {
+                continue;
+            }
+            let name = in_sentence(&name);
+            let at = *self.index.entry(name.clone()).or_insert_with(|| {
+                self.names.push((name.clone(), caller.clone(), depth));
+                self.names.len() - 1
+            });
+            if !functions.contains(&at) {
+                functions.push(at);
+            }
+            caller = name;
+        }
+        self.by_path.insert(callsite, functions.clone());
+        functions
+    }
+
+    /// The innermost function with most of the time in stretches that chance doesn't make.
+    fn worst(&self) -> Option<BlockedLoop> {
+        const MOST: f64 = 0.8;
+        let mut sums: FxHashMap<usize, Stretches> = FxHashMap::default();
+        for (function, open) in &self.closed {
+            let ns = open.last_ns - open.first_ns;
+            let share = self.counts[function] as f64 / self.samples as f64;
+            if ns >= LEAST_NS && !is_chance(open.samples, share, self.samples) {
+                let of = sums.entry(*function).or_default();
+                of.ns.grow(ns);
+                of.longest_ns = of.longest_ns.max(ns);
+                of.count += 1;
+            }
+        }
+        let most = sums.values().map(|of| of.ns).max()?;
+        let near = sums.iter().filter(|(_, of)| of.ns as f64 >= MOST * most as f64);
+        let (&function, of) = near.max_by_key(|(function, _)| (self.names[**function].2, **function))?;
+        let (name, caller, _) = &self.names[function];
+        let caller = if caller.is_empty() { String::new() } else { format!(" ← {caller}") };
+        Some(BlockedLoop {
+            handler: format!("{name}{caller}"),
+            reason: COMPUTES.to_owned(),
+            ns: of.ns,
+            longest_ns: of.longest_ns,
+            waits: of.count,
+            ..BlockedLoop::default()
+        })
+    }
+}
+
+/// True if a stretch of so many samples would be found by chance, where a function has this share of `all` samples.
+fn is_chance(samples: u64, share: f64, all: u64) -> bool {
+    const LEAST_SAMPLES: u64 = 5;
+    const LIKELY: f64 = 0.01;
+    samples < LEAST_SAMPLES || all as f64 * share.powf(samples as f64) >= LIKELY
+}
+
+/// The program's functions on a path, root first: those of its interpreted language, if it has any there.
+fn program_names(profile: &Profile, callsite: CallsiteId) -> Vec<String> {
+    let mut frames: Vec<FrameId> =
+        profile.callsites.leaf_first(callsite).filter(|&frame| !is_kernel(profile, frame)).collect();
+    frames.reverse();
+    let name = |frame: FrameId| name_of(profile, frame).unwrap_or("").to_owned();
+    let scripted: Vec<String> =
+        frames.iter().filter(|&&frame| is_scripted(profile, frame)).map(|&frame| name(frame)).collect();
+    if !scripted.is_empty() {
+        return scripted;
+    }
+    own_code(profile, &frames).map(|&frame| name(frame)).filter(|name| !name.is_empty()).collect()
+}
+
+/// True for functions of Python, and of JavaScript outside of Node itself.
+fn is_scripted(profile: &Profile, frame: FrameId) -> bool {
+    let kind = profile.dsos.of(profile.frames.of(frame).dso).kind;
+    let is_script = |name: &str| dso::v8_function(name).is_some() && !name.contains(" node:");
+    kind == DsoKind::Python || name_of(profile, frame).is_some_and(is_script)
+}
+
+impl BlockedLoop {
+    /// It computes all the time.
+    #[must_use]
+    pub fn computes(&self) -> bool {
+        self.reason == COMPUTES
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stretch_is_no_chance_only_if_its_function_has_no_more_than_its_part_of_the_samples() {
+        assert!(!is_chance(20, 0.5, 1000));
+        assert!(is_chance(20, 0.9, 1000) && is_chance(500, 1.0, 1000) && is_chance(4, 0.001, 1000));
+    }
+
+    fn walk<'p>(profile: &'p Profile, paths: &[(CallsiteId, Vec<usize>)]) -> Walk<'p> {
+        let mut walk = Walk::new(profile, &[]);
+        walk.by_path = paths.iter().cloned().collect();
+        walk.names = vec![("serve()".into(), String::new(), 0), ("report()".into(), "serve()".into(), 1)];
+        walk
+    }
+
+    #[test]
+    fn the_innermost_function_that_holds_the_loop_up_is_named_and_short_handlers_are_not() {
+        let profile = Profile::default();
+        let (short, long) = (CallsiteId::from_index(0), CallsiteId::from_index(1));
+        let mut of = walk(&profile, &[(short, vec![0]), (long, vec![0, 1])]);
+        let at = |i: u64| i * 2_000_000;
+        // A stretch of 20 samples in one of 100 short ones, with a wait for events after every third.
+        let samples: Vec<_> =
+            (0..120).map(|i| (at(i), if (50..70).contains(&i) { long } else { short })).collect();
+        let polls: Vec<u64> =
+            (0..120).filter(|i| i % 3 == 0 && !(50..70).contains(i)).map(|i| at(i) - i.min(1)).collect();
+        of.run(&samples, &polls);
+        let row = of.worst().expect("a stretch");
+        assert_eq!((row.handler.as_str(), row.waits, row.longest_ns), ("report() ← serve()", 1, 38_000_000));
+        let mut calm = walk(&profile, &[(short, vec![0]), (long, vec![0, 1])]);
+        calm.run(&samples, &samples.iter().map(|(time, _)| time.saturating_sub(1)).collect::<Vec<_>>());
+        assert_eq!(calm.worst(), None);
+    }
+}
