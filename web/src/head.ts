@@ -58,7 +58,7 @@ export function cards(data: Data, store: Store): HTMLElement | null {
   return el("section", { class: "cards", "aria-label": "findings" }, ...about.findings.map((finding, at) => card(finding, at, all, data, store)));
 }
 
-const LEAST_PLACE = 0.02;
+const LEAST_PLACE = 0.1;
 
 /** The place of a finding, with the callers that tell it from others where it is about waits. */
 function placeOf(finding: Finding, data: Data): { share: string; what: string; stack: string } | null {
@@ -106,6 +106,12 @@ function copyButton(text: string): HTMLElement {
   return button;
 }
 
+/** What a thread does in a state, for readers to whom its name says little. */
+const MEANINGS: Record<string, string> = {
+  "runnable": "waits for a CPU", "preempted": "another thread runs instead", "futex": "waits for a lock or a thread", "GIL": "waits for Python's lock", "poll": "waits for events", "child": "waits for a process",
+  "fsync": "waits until the disk has it", "timer": "sleeps", "idle": "waits for work", "page fault": "waits for a page of memory", "aio": "waits for asynchronous I/O", "ipc": "waits for another process",
+};
+
 /** All thread time by state; a click filters. */
 export class StateBar {
   readonly box = el("section", { class: "states", "aria-label": "time by state" });
@@ -134,6 +140,7 @@ export class StateBar {
       const isOn = selection.states.includes(state);
       const text = `${state} ${percent(value, sums.whole)}`;
       const part = el("button", { type: "button", class: classOf(state), title: `${text} · ${amount(value, sums.set.unit)}`, "aria-pressed": isOn, "aria-label": `${text}, ${amount(value, sums.set.unit)}`, "data-state": state, text });
+      if (MEANINGS[state]) part.dataset.meaning = `${state}: ${MEANINGS[state]} ${percent(value, sums.whole)}`;
       part.style.flexGrow = String(value);
       part.style.backgroundColor = stateColour(state);
       part.style.color = stateInk(state);
@@ -148,6 +155,9 @@ export class StateBar {
     clear(this.small);
     const small: HTMLElement[] = [];
     for (const part of this.bar.querySelectorAll("button")) {
+      const short = part.textContent!;
+      if (part.dataset.meaning) part.textContent = part.dataset.meaning;
+      if (part.scrollWidth > part.clientWidth) part.textContent = short;
       if (part.scrollWidth > part.clientWidth) part.textContent = part.dataset.state!;
       if (part.scrollWidth <= part.clientWidth) continue;
       part.textContent = "";

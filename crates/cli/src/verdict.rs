@@ -92,7 +92,10 @@ fn add_counters(facts: &mut Facts, summary: &RunSummary) {
     let listed: u64 = summary.threads.iter().map(|thread| thread.involuntary_switches).sum();
     let preempted = listed + summary.more_threads.involuntary_switches;
     facts.rates.preemptions_per_s = preempted as f64 / seconds;
-    facts.cpus_used = summary.cpus_used();
+    // A recording read again has no summary; its threads' times are known.
+    if summary.wall_ns > 0 {
+        facts.cpus_used = summary.cpus_used();
+    }
     let hardware = summary.counter("cycles").zip(summary.counter("instructions"));
     facts.rates.ipc = hardware.filter(|(c, _)| c.value > 0).map(|(c, i)| i.value as f64 / c.value as f64);
 }

@@ -55,19 +55,46 @@ impl KnownLock {
     }
 }
 
+/// The function in which a server waits for a lock in its event loop until a latch wakes it.
+const SLEEPS_FOR_LOCK: &str = "ProcSleep";
+/// Functions between that one and the one that needs the lock, by how their names begin.
+const TAKES_LOCK: [&str; 8] = [
+    SLEEPS_FOR_LOCK,
+    "LockAcquire",
+    "WaitOnLock",
+    "XactLockTableWait",
+    "ConditionalXactLock",
+    "LockTuple",
+    "heap_acquire_tuplock",
+    "function 0x",
+];
+const POSTGRES_ROWS: KnownLock = KnownLock {
+    name: "PostgreSQL's lock of a row or table",
+    cure: "shorter transactions, or fewer that change the same rows; pg_locks names them",
+};
+
 /// A lock whose waiter sleeps in its event loop until a latch wakes it, by the user functions of the wait.
-pub(crate) fn lock_by_latch<'n>(mut names: impl Iterator<Item = &'n str>) -> Option<&'static str> {
-    names.any(|name| name == "ProcSleep").then_some("PostgreSQL's lock of a row or table")
+pub(crate) fn lock_by_latch<'n>(mut names: impl Iterator<Item = &'n str>) -> Option<KnownLock> {
+    names.any(|name| name == SLEEPS_FOR_LOCK).then_some(POSTGRES_ROWS)
+}
+
+/// The function with a name that needs such a lock, of user functions leaf first.
+pub(crate) fn needs_latched_lock<'n>(names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+    let takes = |name: &&str| TAKES_LOCK.iter().any(|begin| name.starts_with(begin)) || name.starts_with('[');
+    names.skip_while(|name| *name != SLEEPS_FOR_LOCK).find(|name| !takes(name))
 }
 
 #[cfg(test)]
 mod latch_tests {
-    use super::lock_by_latch;
+    use super::{lock_by_latch, needs_latched_lock};
 
     #[test]
     fn a_latch_is_a_lock_only_below_the_function_that_waits_for_locks() {
         let lock = ["epoll_wait", "WaitEventSetWait", "WaitLatch", "ProcSleep", "LockAcquireExtended"];
         assert!(lock_by_latch(lock.into_iter()).is_some());
         assert_eq!(lock_by_latch(["epoll_wait", "WaitEventSetWait", "secure_read"].into_iter()), None);
+        let update =
+            lock.into_iter().chain(["function 0x45d8a0", "XactLockTableWait", "heap_update", "main"]);
+        assert_eq!(needs_latched_lock(update), Some("heap_update"));
     }
 }

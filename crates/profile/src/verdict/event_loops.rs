@@ -3,6 +3,7 @@
 use super::busy_loops::busy_loops;
 use super::called;
 use crate::grow::{Grow as _, GrownSum as _, ratio};
+use crate::off_cpu::known_lock::lock_by_latch;
 use crate::off_cpu::{ThreadTotals, WaitReason};
 use crate::profile::{Profile, TaskId};
 use crate::table::CallsiteId;
@@ -52,7 +53,12 @@ pub(super) fn blocked_loops(profile: &Profile) -> Vec<BlockedLoop> {
         else {
             continue;
         };
-        let Some(handler) = handler(&names.path, &user_names(profile, callsite)) else { continue };
+        let user = user_names(profile, callsite);
+        // A server that waits for a lock by way of its events holds up none of its clients: it has only one.
+        if lock_by_latch(user.iter().map(String::as_str)).is_some() {
+            continue;
+        }
+        let Some(handler) = handler(&names.path, &user) else { continue };
         let key = (wait.task, handler.clone());
         let row = found.entry(key.clone()).or_default();
         row.ns.grow(wait.weight_ns);

@@ -5,7 +5,7 @@ use super::called;
 use super::hot_code::{line_of, line_of_named};
 use crate::grow::Grow as _;
 use crate::off_cpu::futex::{expected, is_lock_value};
-use crate::off_cpu::known_lock::KnownLock;
+use crate::off_cpu::known_lock::{KnownLock, lock_by_latch, needs_latched_lock};
 use crate::off_cpu::wait_names::{UNNAMED, wait_names};
 use crate::off_cpu::work_waits::{
     go_lock, is_locking, java_method, waits_for_lock_by_condition, waits_for_work,
@@ -67,6 +67,18 @@ pub(super) fn sites(profile: &Profile, waits: &[PlacedWait], running: &[(Callsit
             (Part::Runnable, Some(WaitReason::Futex | WaitReason::Gil)) => {
                 sites.of_wait(profile, wait).queued_ns.grow(wait.ns);
             }
+            (Part::Blocked(WaitReason::Poll), _) => {
+                if let Some(place) = latched_place(profile, wait.callsite) {
+                    let site = sites.at(place);
+                    site.wait_ns.grow(wait.ns);
+                    site.waits.grow(wait.waits);
+                }
+            }
+            (Part::Runnable, Some(WaitReason::Poll)) => {
+                if let Some(place) = latched_place(profile, wait.callsite) {
+                    sites.at(place).queued_ns.grow(wait.ns);
+                }
+            }
             _ => {}
         }
     }
@@ -105,10 +117,30 @@ fn own_line(profile: &Profile, callsite: CallsiteId) -> Option<String> {
 
 /// True for waits for a lock in user space; false for all else, and for waits for another thread's work.
 pub(super) fn is_for_lock(profile: &Profile, wait: &PlacedWait) -> bool {
-    wait.part == Part::Blocked(WaitReason::Gil)
-        || wait.part == Part::Blocked(WaitReason::Futex)
-            && (go_place(profile, wait.callsite, wait.other).is_some()
-                || !Names::of(profile, wait.callsite).place(Some(expected(&wait.args))).for_work)
+    match wait.part {
+        Part::Blocked(WaitReason::Gil) => true,
+        Part::Blocked(WaitReason::Poll) => latched_place(profile, wait.callsite).is_some(),
+        Part::Blocked(WaitReason::Futex) => {
+            go_place(profile, wait.callsite, wait.other).is_some()
+                || !Names::of(profile, wait.callsite).place(Some(expected(&wait.args))).for_work
+        }
+        _ => false,
+    }
+}
+
+/// The lock of a server that waits for it in its event loop.
+fn latched_place(profile: &Profile, callsite: CallsiteId) -> Option<LockSiteKey> {
+    let names = || wait_names(profile, callsite).into_iter().map(|(name, _)| name);
+    let known = lock_by_latch(names())?;
+    let (taker, caller) = (known.name.to_owned(), needs_latched_lock(names()).unwrap_or("").to_owned());
+    Some(LockSiteKey {
+        taker,
+        caller,
+        for_work: false,
+        in_library: false,
+        is_bare: false,
+        known: Some(known),
+    })
 }
 
 /// The lock of a Go program for which a thread had nothing to do.

@@ -14,7 +14,9 @@ pub(super) fn state_of(lines: &Timelines<'_>, wait: usize) -> SpanState {
     let of = &profile.off_cpu.waits[wait];
     let polled = of.callsite.filter(|_| part == Part::Blocked(WaitReason::Poll));
     let names = polled.map(|callsite| wait_names(profile, callsite));
-    let latch = names.and_then(|names| lock_by_latch(names.into_iter().map(|(name, _)| name)));
+    let latch = names
+        .and_then(|names| lock_by_latch(names.into_iter().map(|(name, _)| name)))
+        .map(|known| known.name);
     let target = match part {
         Part::Blocked(WaitReason::Futex | WaitReason::Gil) => futex_words(profile, of),
         Part::Blocked(WaitReason::Poll) if latch.is_some() => latch.map(str::to_owned),

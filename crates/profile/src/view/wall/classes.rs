@@ -126,6 +126,9 @@ impl Reasons {
         };
         let fallback = match (wait.state, wait.callsite, wait.syscall) {
             (State::Disk, ..) => WaitReason::Disk,
+            (State::Sleep, Some(callsite), _) if is_of_kernel_thread(profile, callsite) => {
+                WaitReason::KernelThread
+            }
             (State::Unknown, None, None) if wait.flags & flag::OPEN_LEFT != 0 => WaitReason::Earlier,
             // Neither a stack nor a system call: nothing shows the reason.
             (_, None, None) => WaitReason::Unknown,
@@ -133,4 +136,14 @@ impl Reasons {
         };
         by_path.or_else(by_call).or_else(by_user).unwrap_or(fallback)
     }
+}
+
+/// Where the kernel's threads begin, innermost first.
+// Source: linux v6.18 kernel/kthread.c, arch/x86/entry/entry_64.S
+const KERNEL_STARTS: [&str; 2] = ["kthread", "ret_from_fork"];
+
+/// True for the stack of a thread of the kernel.
+fn is_of_kernel_thread(profile: &Profile, callsite: CallsiteId) -> bool {
+    let is_start = |frame| name_of(profile, frame).is_some_and(|name| KERNEL_STARTS.contains(&name));
+    kernel_frames(profile, callsite).any(is_start)
 }

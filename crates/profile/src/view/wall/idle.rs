@@ -8,10 +8,11 @@ use crate::off_cpu::wait_names::wait_names;
 use crate::off_cpu::work_waits::{
     go_lock, is_idle_in_go, waits_for_all, waits_for_lock_by_condition, waits_for_work,
 };
-use crate::off_cpu::{Wait, WaitReason};
+use crate::off_cpu::{ThreadTotals, Wait, WaitReason};
 use crate::profile::{Profile, TaskId};
 use crate::table::CallsiteId;
-use rustc_hash::FxHashMap;
+use perfdata::off_cpu::State;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// User functions in which a thread waits for work, in addition to those of locking libraries.
 const IDLE_FUNCTIONS: &[&str] = &[
@@ -88,7 +89,8 @@ const PLUMBING: &[&str] = &[
 const TOP_LOOP: usize = 2;
 
 /// An idle wait: the thread waits for work (not a lock, not a disk), and either spends nearly all its life in this one
-/// place, or waits for the next job in the loop right at its start.
+/// place, or waits for the next job in the loop right at its start. In a recording of a whole machine also the waits of
+/// threads that hardly ran.
 pub(super) fn mark_idle(profile: &Profile, parts: &mut [Part], reasons: &mut Reasons) {
     const NEARLY_ALL_PCT: u64 = 80;
     let lives: FxHashMap<TaskId, u64> =
@@ -100,6 +102,7 @@ pub(super) fn mark_idle(profile: &Profile, parts: &mut [Part], reasons: &mut Rea
             by_place.entry((wait.task, callsite)).or_default().grow(wait.weight_ns);
         }
     }
+    let bystanders = Bystanders::of(profile);
     let mut top_loops: FxHashMap<(CallsiteId, bool), bool> = FxHashMap::default();
     for (wait, part) in profile.off_cpu.waits.iter().zip(parts) {
         let (Part::Blocked(_), Some(callsite)) = (*part, wait.callsite) else { continue };
@@ -109,6 +112,10 @@ pub(super) fn mark_idle(profile: &Profile, parts: &mut [Part], reasons: &mut Rea
             continue;
         }
         if is_for_lock(profile, wait, callsite) {
+            continue;
+        }
+        if bystanders.is_idle(wait, reason) {
+            *part = Part::Idle;
             continue;
         }
         let in_place = by_place.get(&(wait.task, callsite)).copied().unwrap_or(0);
@@ -126,6 +133,42 @@ pub(super) fn mark_idle(profile: &Profile, parts: &mut [Part], reasons: &mut Rea
         if (nearly_all && for_work()) || at_top() || in_go() {
             *part = Part::Idle;
         }
+    }
+}
+
+/// Threads of a whole machine that hardly ran: the recording isn't about them, whatever they wait for.
+struct Bystanders {
+    threads: FxHashSet<TaskId>,
+}
+
+impl Bystanders {
+    /// Those with less of their life on a CPU hardly ran: one in this many.
+    const HARDLY: u64 = 200;
+
+    fn of(profile: &Profile) -> Self {
+        let hardly_ran =
+            |totals: &&ThreadTotals| totals.of(State::On).saturating_mul(Self::HARDLY) < totals.life_ns();
+        let totals = profile.off_cpu.totals.iter().filter(|_| profile.has_all_processes());
+        Self { threads: totals.filter(hardly_ran).map(|totals| totals.task).collect() }
+    }
+
+    /// Waits for locks and disks show a trouble of any thread.
+    fn is_idle(&self, wait: &Wait, reason: WaitReason) -> bool {
+        let is_for_others = match reason {
+            WaitReason::Futex => is_no_lock(wait),
+            WaitReason::Poll
+            | WaitReason::Socket
+            | WaitReason::Pipe
+            | WaitReason::Timer
+            | WaitReason::Child
+            | WaitReason::Signal
+            | WaitReason::Tty
+            | WaitReason::Ipc
+            | WaitReason::Earlier
+            | WaitReason::Other => true,
+            _ => false,
+        };
+        is_for_others && self.threads.contains(&wait.task)
     }
 }
 
