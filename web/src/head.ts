@@ -41,7 +41,7 @@ function proof(finding: Finding, states: string[]): Partial<Selection> {
     "memory-pressure": ["page fault", "memory", "disk"], "cpu-saturation": ["runnable", "preempted"], preemption: ["preempted"], "cgroup-throttled": ["runnable", "preempted"],
     "waiting-for-others": ["poll", "socket", "pipe", "child", "futex"], polling: ["timer"], "cpu-bound": ["on CPU"], "system-calls": ["on CPU"], "page-faults": ["on CPU"],
     "serial-bottleneck": ["on CPU"], "memory-bound": ["on CPU"], "short-processes": ["on CPU"], convoy: ["futex", "GIL", "file lock"], "serial-chain": ["futex", "pipe", "socket", "poll", "child"],
-    "slow-peer": ["socket", "poll", "pipe"], "head-of-line": ["on CPU", "disk", "socket", "pipe", "timer", "futex"], idle: ["idle"],
+    "slow-peer": ["socket", "poll", "pipe"], "garbage-collection": ["GC"], "head-of-line": ["on CPU", "disk", "socket", "pipe", "timer", "futex"], idle: ["idle"],
   };
   const wanted = (of[finding.name] ?? []).filter((state) => states.includes(state));
   const first = finding.stacks[0]?.stack.split(" < ")[0] ?? "";

@@ -7,7 +7,7 @@ export type StateClass = "on" | "runnable" | "preempted" | "lock" | "disk" | "me
 const CLASS: Record<string, StateClass> = {
   "on CPU": "on", runnable: "runnable", preempted: "preempted", idle: "idle",
   futex: "lock", GIL: "lock", "kernel lock": "lock", "file lock": "lock",
-  disk: "disk", fsync: "disk", "page fault": "memory", memory: "memory", "in the queue": "runnable", "in the device": "disk",
+  disk: "disk", fsync: "disk", "page fault": "memory", memory: "memory", GC: "memory", "in the queue": "runnable", "in the device": "disk",
   poll: "poll", socket: "poll", pipe: "poll", aio: "poll",
   timer: "timer", child: "timer", signal: "timer", ipc: "timer", tty: "timer", stopped: "timer",
 };

@@ -53,7 +53,7 @@ impl StateClass {
             "idle" => Self::Idle,
             "futex" | "GIL" | "kernel lock" | "file lock" => Self::Lock,
             "disk" | "fsync" | "in the device" => Self::Disk,
-            "page fault" | "memory" => Self::Memory,
+            "page fault" | "memory" | "GC" => Self::Memory,
             "poll" | "socket" | "pipe" | "aio" => Self::Poll,
             "timer" | "child" | "signal" | "ipc" | "tty" | "stopped" => Self::Timer,
             _ => Self::Other,

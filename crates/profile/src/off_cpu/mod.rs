@@ -5,6 +5,7 @@
 //! is never guessed.
 //! Conservation: for each thread the weights of its waits by state are its totals by state.
 
+pub(crate) mod collector;
 mod contention;
 pub(crate) mod futex;
 pub(crate) mod known_lock;

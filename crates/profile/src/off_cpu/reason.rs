@@ -14,6 +14,8 @@ pub enum WaitReason {
     Futex,
     /// Python's global interpreter lock.
     Gil,
+    /// A garbage collector: until it is done, or has freed memory.
+    Collector,
     /// epoll, poll, select, eventfd: waiting for events.
     Poll,
     /// A pipe or FIFO.
@@ -60,7 +62,7 @@ pub enum WaitReason {
 
 impl WaitReason {
     /// All, in the order shown.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::Futex,
         Self::Gil,
         Self::KernelLock,
@@ -69,6 +71,7 @@ impl WaitReason {
         Self::Fsync,
         Self::PageFault,
         Self::Memory,
+        Self::Collector,
         Self::Socket,
         Self::Pipe,
         Self::Poll,
@@ -92,6 +95,7 @@ impl WaitReason {
         match self {
             Self::Futex => "futex",
             Self::Gil => "GIL",
+            Self::Collector => "GC",
             Self::Poll => "poll",
             Self::Pipe => "pipe",
             Self::Socket => "socket",

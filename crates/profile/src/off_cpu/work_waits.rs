@@ -64,6 +64,7 @@ const LOCKING: &[&str] = &[
     "PlatformEvent::",
     "PlatformMonitor::",
     "Monitor::wait",
+    "PosixSemaphore::",
     "ObjectMonitor::",
     "ObjectSynchronizer::",
     "Parker::park",

@@ -12,7 +12,9 @@ use super::running::{EntryReason, Running};
 use super::short_lived::ShortLived;
 use crate::grow::{Grow as _, GrownSum as _, ratio};
 use crate::off_cpu::WaitReason;
+use crate::off_cpu::collector::collects;
 use crate::profile::{Profile, TaskId};
+use crate::table::CallsiteId;
 use crate::view::wall::{
     Part, PlacedWait, Times, Wall, WallOpts, kernel_frames, name_of, other_name, placed_waits, running_paths,
 };
@@ -154,7 +156,16 @@ impl Facts {
         self.waits.timers = timers(profile);
         let running = running_paths(profile, wall);
         self.waits.locks = locks::sites(profile, &waits, &running);
+        self.code.collects = self.collecting(profile, &running);
         self.waits.gil = super::gil::GilFacts::of(profile, &waits, &running);
+    }
+
+    /// Share of running time on paths that collect garbage.
+    fn collecting(&self, profile: &Profile, running: &[(CallsiteId, u64)]) -> f64 {
+        let names =
+            |callsite| profile.callsites.leaf_first(callsite).filter_map(|frame| name_of(profile, frame));
+        let collects = running.iter().filter(|(callsite, _)| collects(names(*callsite)));
+        ratio(collects.map(|(_, ns)| *ns).grown_sum(), self.times.on_ns)
     }
 
     fn add_enders(&mut self, profile: &Profile, waits: &[PlacedWait], own: &BTreeSet<u32>) {

@@ -69,6 +69,8 @@ pub struct CodeFacts {
     pub hottest: Option<HotFunction>,
     /// Kernel functions by own running time, the same.
     pub hot_kernel: Vec<(String, f64)>,
+    /// Share of running time that garbage collectors take.
+    pub collects: f64,
     /// By function: all its time, own and called, running and waiting; for the share of a lock's function.
     pub functions: BTreeMap<String, Times>,
 }

@@ -148,6 +148,10 @@ fn waiting(number: u8, facts: &mut Facts) {
             let (taker, wait_ns) = ("work".to_owned(), 3000 * UNIT);
             facts.waits.locks = vec![LockSite { taker, wait_ns, waits: 40, ..LockSite::default() }];
         }
+        25 => {
+            waits(facts, WaitReason::Collector, 60);
+            facts.code.collects = 0.2;
+        }
         23 => {
             waits(facts, WaitReason::Poll, 900);
             let process = Some(("postgres".to_owned(), 812));

@@ -1,6 +1,7 @@
 //! The rules: symptom with thresholds → finding. Each has a test that fires it and one that must not.
 
 mod chains;
+mod collector;
 mod disk;
 #[cfg(any(test, feature = "examples"))]
 pub mod examples;
@@ -62,6 +63,7 @@ rules! {
     22 "convoy" chains::convoy,
     23 "slow-peer" chains::slow_peer,
     24 "head-of-line" chains::head_of_line,
+    25 "garbage-collection" collector::garbage,
 }
 
 /// A finding with a claim; what shows it follows.

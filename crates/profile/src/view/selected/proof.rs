@@ -22,6 +22,7 @@ fn states_of(finding: &str) -> &'static [&'static str] {
         "disk" | "disk-saturated" => &["disk", "fsync", "page fault"],
         "memory-pressure" => &["page fault", "memory", "disk"],
         "cpu-saturation" | "cgroup-throttled" => &["runnable", "preempted"],
+        "garbage-collection" => &["GC"],
         "preemption" => &["preempted"],
         "waiting-for-others" => &["poll", "socket", "pipe", "child", "futex"],
         "polling" => &["timer"],

@@ -2,6 +2,7 @@
 
 use super::idle::mark_idle;
 use super::{Part, ThreadRow, WallOpts, kernel_frames, name_of, threads};
+use crate::off_cpu::collector::waits_for_collector;
 use crate::off_cpu::wait_names::wait_names;
 use crate::off_cpu::work_waits::{is_sleep, waits_for_gil};
 use crate::off_cpu::{SyscallNumbering, Wait, WaitReason, of_user_frames};
@@ -104,6 +105,9 @@ impl Reasons {
             match WaitReason::of_kernel_frames(names) {
                 Some(WaitReason::Futex) if is_sleep(user_names(callsite)) => Some(WaitReason::Timer),
                 Some(WaitReason::Futex) if waits_for_gil(user_names(callsite)) => Some(WaitReason::Gil),
+                Some(WaitReason::Futex) if waits_for_collector(user_names(callsite)) => {
+                    Some(WaitReason::Collector)
+                }
                 reason => reason,
             }
         };

@@ -82,6 +82,8 @@ const PLUMBING: &[&str] = &[
     "runtime/cgo(",
     "runtime.mstart",
     "VMThread::run",
+    "GangWorker::run",
+    "WorkerThread::run",
     "ConcurrentGCThread::run",
 ];
 
@@ -260,6 +262,8 @@ mod tests {
         assert!(is(&format!(
             "{hotspot} VMThread::wait_for_operation VMThread::loop VMThread::run {started}"
         )));
+        let worker = "__new_sem_wait_slow64 PosixSemaphore::wait GangWorker::loop GangWorker::run";
+        assert!(is(&format!("{worker} {started}")));
         assert!(is(&format!("{hotspot} G1ServiceThread::run_service ConcurrentGCThread::run {started}")));
         let enter = "pthread_cond_wait os::PlatformEvent::park ObjectMonitor::EnterI ObjectMonitor::enter";
         assert!(!is(&format!("{enter} ObjectSynchronizer::enter run {started}")));

@@ -52,6 +52,26 @@ fn a_peer_outside_of_the_recording_is_named() {
 }
 
 #[test]
+fn collecting_garbage_and_waiting_for_that_are_one_finding() {
+    let found = verdict(&firing(25));
+    assert_eq!(found[0].claim, "Garbage collection: 50 % of thread time", "{found:?}");
+    assert_eq!(found[0].detail, "38 % waiting for it or for memory · 12 % collecting");
+    let little = changed(25, |f| {
+        f.times.blocked_ns.clear();
+        f.code.collects = 0.09;
+    });
+    check(25, firing(25), little);
+    // Others have the CPUs most of the time: what is left counts.
+    let disturbed = |collects: f64| {
+        changed(25, |f| {
+            f.times.blocked_ns.clear();
+            (f.times.preempted_ns, f.code.collects) = (400 * UNIT, collects);
+        })
+    };
+    check(25, disturbed(0.3), disturbed(0.05));
+}
+
+#[test]
 fn a_loop_that_blocks_in_a_handler_comes_before_the_waits_for_it() {
     check(24, firing(24), changed(24, |f| f.waits.blocked_loops[0].longest_ns = 2_000_000));
     check(24, firing(24), changed(24, |f| f.waits.blocked_loops[0].of_loop = 0.05));
