@@ -243,6 +243,13 @@ impl Engine {
         }
     }
 
+    /// The same for every process that has no size of its own.
+    pub fn want_stacks(&mut self, bytes: u32) {
+        (self.control.stack_bytes, self.control.start_at_exec) = (bytes, 0);
+        // It did work when the engine began.
+        let _ = set_control(&mut self.object, self.control);
+    }
+
     /// Divides the waits at these places by a word of their stacks from now on.
     pub fn split_sites(&mut self, splits: &[SiteSplit]) {
         if splits.is_empty() {

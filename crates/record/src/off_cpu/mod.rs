@@ -59,6 +59,10 @@ const PRESSED_INTERVAL: Duration = Duration::from_millis(4);
 /// Waits shorter than this aren't looked at where tracepoints have most stacks.
 const LONG_WAIT: Duration = Duration::from_millis(50);
 
+/// Processes whose stacks were cut until all get larger copies: a build or a shell script starts new ones of the same
+/// programs all the time, which end before their own size has grown.
+const DEEP_PROCESSES: usize = 2;
+
 /// Sizes of the copies of user stacks, bytes: the usual one, and that of processes whose stacks were cut.
 pub const COPY_BYTES: [u32; 2] = [8192, layout::STACK_MAX_BYTES as u32];
 
@@ -171,6 +175,9 @@ impl OffCpu {
             if *bytes < largest {
                 *bytes = largest;
                 engine.want_stack(pid, largest);
+                if self.grown.len() == DEEP_PROCESSES {
+                    engine.want_stacks(largest);
+                }
             }
         }
         let splits = std::mem::take(&mut *feedback.splits.lock().expect("invariant: no panic while held"));

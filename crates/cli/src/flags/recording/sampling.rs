@@ -117,12 +117,14 @@ impl SamplingArgs {
         opts.sampling.no_inherit = self.no_inherit;
         opts.clock = self.clock(opts.traces())?;
         opts.span.delay = self.delay.unwrap_or_default();
-        let (switches, namespaces, cgroups) = (self.switch_events, self.namespaces, self.all_cgroups);
+        // Who chose a cgroup asks the report about cgroups, too.
+        let cgroups = self.all_cgroups || opts.target.cgroup.is_some();
+        let (switches, namespaces) = (self.switch_events, self.namespaces);
         opts.extra = SampleExtras { switches, namespaces, cgroups, ..opts.extra };
         if self.off_cpu || self.off_cpu_period.is_some() || self.off_cpu_tier.is_some() {
             opts.off_cpu = Some(self.off_cpu_options(opts.clock)?);
         }
-        if self.all_cgroups {
+        if cgroups {
             opts.extra.sample_type |= PERF_SAMPLE_CGROUP;
         }
         Ok(())
