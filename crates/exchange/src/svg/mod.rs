@@ -53,7 +53,7 @@ const STYLE: &str = "\
     .off rect{fill-opacity:.45}.off text{fill:#1a1a1a}.hide{display:none}\
     .hit rect{fill:#e33df0;stroke:#1a1a1a}.hit text{fill:#1a1a1a}\
     .button{font:12px system-ui,sans-serif;cursor:pointer;fill:#06c}\
-    @media(prefers-color-scheme:dark){.back{fill:#14171b}#title,#details{fill:#e8eaed}\
+    @media(prefers-color-scheme:dark){svg:root{background:#14171b}.back{fill:#14171b}#title,#details{fill:#e8eaed}\
     #subtitle,.note{fill:#9aa1ac}.button{fill:#6cb0ff}.f:hover rect,.cursor rect{stroke:#fff}\
     .f rect{opacity:.88}.off text{fill:#e8eaed}}";
 

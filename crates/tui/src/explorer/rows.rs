@@ -5,6 +5,7 @@ use crate::Theme;
 use display::fit::{cut, wrap};
 use display::number::{count_of, duration_ns, grouped};
 use display::palette::StateClass;
+use display::shorten::shorten_stack;
 use perfdata::text::harmless;
 use profile::view::selected::{Selected, WaitGroup};
 use profile::view::timeline::Column;
@@ -166,7 +167,7 @@ impl Explorer {
             let sum = sums.get(at).copied().unwrap_or(0);
             let share = format!("{:.1}%", percent(on_cpu.get(at).copied().unwrap_or(0), sum));
             let mark = if chosen.contains(&(at as u32)) { '▸' } else { ' ' };
-            let name = format!("{} {}", cut(&harmless(&row.comm), NAME - 8), row.tid);
+            let name = format!("{} {}", cut(&harmless(&row.label), NAME - 8), row.tid);
             let mut spans = vec![Span::raw(format!("{mark} {name:<NAME$} "))];
             spans.extend(row.columns.iter().map(|column| cell(column, theme)));
             spans.push(Span::raw(format!("{:>10}{share:>7}", duration_ns(sum))));
@@ -219,7 +220,9 @@ impl Explorer {
             let count = number(grouped(wait.count));
             let numbers = format!("{:>10} {share:>5.1}% {count:>9}{lengths}  ", duration_ns(wait.total));
             let mark = Span::styled(format!("{} {state}", class.letter()), theme.state(class));
-            let line = Line::from(vec![Span::raw(numbers), mark, Span::raw(format!("  {label}"))]);
+            let used = numbers.chars().count() + state.chars().count() + 4;
+            let shown = shorten_stack(&label, width.saturating_sub(used));
+            let line = Line::from(vec![Span::raw(numbers), mark, Span::raw(format!("  {shown}"))]);
             let wakers: Vec<String> = (wait.wakers.iter().take(3))
                 .map(|(name, ns)| format!("{} {:.0} %", harmless(name), percent(*ns, wait.total)))
                 .collect();
