@@ -217,21 +217,20 @@
   }
 
   // The legend goes on in a new line where the window is narrow; the picture is taller then.
-  var tall = height, marks = document.querySelectorAll("#status rect:not(.back)");
+  var marks = document.querySelectorAll("#status rect:not(.back)"), folds = 16 * (+svg.dataset.folds || 0), tall = height - folds;
   function legend(wide) {
-    var x = side, line = 0;
+    var x = side, line = 0, first = marks.length ? +marks[0].getAttribute("y") : 0;
     Array.prototype.forEach.call(marks, function (mark) {
       var word = mark.nextElementSibling, long = 30 + (word.getComputedTextLength() || 7 * word.textContent.length);
-      if (!mark.dataset.y) { mark.dataset.y = mark.getAttribute("y"); word.dataset.y = word.getAttribute("y"); }
       if (x > side && x + long - 14 > wide - side) { x = side; line++; }
       mark.setAttribute("x", x);
       word.setAttribute("x", x + 16);
-      mark.setAttribute("y", +mark.dataset.y + 16 * line);
-      word.setAttribute("y", +word.dataset.y + 16 * line);
+      mark.setAttribute("y", first + 16 * line);
+      word.setAttribute("y", first + 10 + 16 * line);
       x += long;
     });
     var ground = document.querySelector("#status .back");
-    if (!ground.dataset.h) ground.dataset.h = ground.getAttribute("height");
+    if (!ground.dataset.h) ground.dataset.h = ground.getAttribute("height") - folds;
     ground.setAttribute("height", +ground.dataset.h + 16 * line);
     height = tall + 16 * line;
     svg.setAttribute("height", height);

@@ -94,7 +94,7 @@ fn draw(out: &mut impl Write, tree: &Tree, opts: &SvgOpts, change: Option<Change
     let least = min_value as f64 * scale;
     let page = Page { tree, opts, change, rows, total: total.max(1), scale, least };
     let mut names = NameTable::new(tree);
-    page.head(out)?;
+    page.head(out, &layout)?;
     for cell in &layout.cells {
         page.frame(out, cell, &mut names)?;
     }

@@ -28,20 +28,18 @@ pub(super) struct Page<'a> {
 }
 
 impl Page<'_> {
-    fn height(&self) -> u32 {
-        TOP + self.rows * ROW + BOTTOM
-    }
-
-    pub(super) fn head(&self, out: &mut impl Write) -> io::Result<()> {
-        let (width, height) = (self.opts.width, self.height());
+    pub(super) fn head(&self, out: &mut impl Write, layout: &Layout) -> io::Result<()> {
+        let folds = self.placed(layout).last().map_or(0, |mark| mark.line);
+        let (width, height) = (self.opts.width, TOP + self.rows * ROW + BOTTOM + FOLD * folds);
         let up = if self.opts.icicle { "" } else { " data-up=\"1\"" };
+        let folds = if folds > 0 { format!(" data-folds=\"{folds}\"") } else { String::new() };
         let unit = self.tree.unit.name();
         writeln!(
             out,
             "<?xml version=\"1.0\" encoding=\"UTF-8\" standalone=\"no\"?>\n\
              <svg xmlns=\"http://www.w3.org/2000/svg\" id=\"flame\" version=\"1.1\" width=\"{width}\" \
              height=\"{height}\" viewBox=\"0 0 {width} {height}\" data-side=\"{SIDE}\" data-char=\"{CHAR}\" \
-             data-total=\"{}\" data-unit=\"{}\"{up}>",
+             data-total=\"{}\" data-unit=\"{}\"{up}{folds}>",
             self.total,
             xml(unit)
         )?;
@@ -153,9 +151,10 @@ impl Page<'_> {
     pub(super) fn foot(&self, out: &mut impl Write, layout: &Layout, names: NameTable<'_>) -> io::Result<()> {
         let y = TOP + self.rows * ROW;
         self.heading(out)?;
+        let high = BOTTOM + FOLD * self.placed(layout).last().map_or(0, |mark| mark.line);
         writeln!(
             out,
-            "<g id=\"status\"><rect class=\"back\" y=\"{y}\" width=\"100%\" height=\"{BOTTOM}\" fill=\"#fbfaf7\"/>"
+            "<g id=\"status\"><rect class=\"back\" y=\"{y}\" width=\"100%\" height=\"{high}\" fill=\"#fbfaf7\"/>"
         )?;
         let rest = self.change.as_ref().and_then(ChangeLook::gone).unwrap_or_else(|| " ".to_owned());
         writeln!(out, "<text id=\"details\" x=\"{SIDE}\" y=\"{}\">{}</text>", y + 16, xml(&rest))?;
@@ -197,9 +196,9 @@ impl Page<'_> {
 
     /// A square and a word per kind of code (and of waits) in the graph, and how much was too small to draw.
     fn legend(&self, out: &mut impl Write, layout: &Layout, y: u32) -> io::Result<()> {
-        let mut x = SIDE;
-        let marks = if self.opts.palette == Palette::Kind { self.marks(layout) } else { Vec::new() };
-        for (fill, word) in marks {
+        let mut end = SIDE;
+        for PlacedMark { fill, word, x, line } in self.placed(layout) {
+            let y = y + FOLD * line;
             writeln!(
                 out,
                 "<rect x=\"{x}\" y=\"{}\" width=\"11\" height=\"11\" fill=\"{fill}\"/>\
@@ -207,7 +206,7 @@ impl Page<'_> {
                 y - 10,
                 x + 16.0
             )?;
-            x += 30.0 + 7.0 * word.len() as f64;
+            end = if line > 0 { f64::INFINITY } else { x + mark_px(word) };
         }
         if layout.hidden == 0 {
             return Ok(());
@@ -217,9 +216,40 @@ impl Page<'_> {
         let text = format!("{hidden} under {} px not drawn", self.least_px());
         // Where the words of the legend reach so far, it is above them.
         let begins = right - 6.5 * text.len() as f64;
-        let y = if x > begins { y - 18 } else { y };
+        let y = if end > begins { y - 18 } else { y };
         writeln!(out, "<text class=\"note right\" text-anchor=\"end\" x=\"{right}\" y=\"{y}\">{text}</text>")
     }
+
+    /// The legend in as many lines as the width needs.
+    fn placed(&self, layout: &Layout) -> Vec<PlacedMark> {
+        let marks = if self.opts.palette == Palette::Kind { self.marks(layout) } else { Vec::new() };
+        let (mut next, mut line) = (SIDE, 0);
+        let place = |(fill, word): (String, &'static str)| {
+            if next > SIDE && next + mark_px(word) - 14.0 > f64::from(self.opts.width) - SIDE {
+                (next, line) = (SIDE, line + 1);
+            }
+            let x = next;
+            next += mark_px(word);
+            PlacedMark { fill, word, x, line }
+        };
+        marks.into_iter().map(place).collect()
+    }
+}
+
+/// A line of the legend, px.
+const FOLD: u32 = 16;
+
+/// A square and a word of the legend.
+struct PlacedMark {
+    fill: String,
+    word: &'static str,
+    x: f64,
+    line: u32,
+}
+
+/// px that a square and its word take, with the gap after them.
+fn mark_px(word: &str) -> f64 {
+    30.0 + 7.0 * word.len() as f64
 }
 
 /// The kinds of code in the graph, each once.
