@@ -62,6 +62,8 @@ pub struct Session {
     /// The recorder was cut off.
     is_unfinished: bool,
     tasks: FxHashMap<TaskSpanId, TaskId>,
+    /// The cgroup of each process by its last sample that states one: those of waits don't.
+    cgroups: FxHashMap<u32, u64>,
     path: SamplePath,
     /// Distinct frames kept.
     most_frames: usize,
@@ -92,6 +94,7 @@ impl Session {
             spans,
             is_unfinished: false,
             tasks: FxHashMap::default(),
+            cgroups: FxHashMap::default(),
             path: SamplePath::default(),
             most_frames: usize::MAX,
             cache: ResolveCache::default(),

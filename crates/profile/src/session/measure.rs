@@ -17,6 +17,7 @@ impl Session {
     }
 
     pub(super) fn extra_of(&mut self, event: usize, sample: &Sample<'_>) -> ExtraDimensions {
+        let cgroup = if self.opts.dimensions.cgroup { self.cgroup_of(sample) } else { None };
         let wanted = &self.opts.dimensions;
         let trace = match (&self.opts.trace_text, sample.raw) {
             (Some(texts), Some(raw)) if wanted.trace => texts.text(event, raw),
@@ -35,7 +36,7 @@ impl Session {
                 .and_then(|slice| Some(sample.time_ns? / slice.max(1) * slice.max(1))),
             weight: wanted.weight.then(|| weight_of(sample)),
             data_addr: sample.addr.filter(|_| wanted.data_addr).map(|addr| addr.0),
-            cgroup: sample.cgroup.filter(|_| wanted.cgroup),
+            cgroup,
             branch: None,
             trace: trace.map(|text| self.profile.strings.intern(&text)),
             fields,
@@ -43,6 +44,16 @@ impl Session {
             sample: wanted.sample.then_some(self.profile.diagnostics.samples_read),
             words: wanted.words.iter().map(|word| word.of(sample)).collect(),
         }
+    }
+
+    /// The sample's own cgroup, or that of its process.
+    fn cgroup_of(&mut self, sample: &Sample<'_>) -> Option<u64> {
+        let (pid, _) = sample.pid_tid?;
+        let own = sample.cgroup.filter(|id| *id != 0);
+        if let Some(id) = own {
+            self.cgroups.insert(pid, id);
+        }
+        own.or_else(|| self.cgroups.get(&pid).copied()).or(sample.cgroup)
     }
 }
 
