@@ -10,6 +10,7 @@ mod off_cpu;
 mod page;
 mod perfs;
 mod pt;
+mod runtimes;
 mod tui;
 
 use std::path::{Path, PathBuf};
@@ -62,6 +63,7 @@ const ENTRIES: &[Entry] = &[
     ("annotate", files::annotate),
     ("stat", live::stat),
     ("pt", pt::pt),
+    ("runtimes", runtimes::runtimes),
     ("calls", calls::calls),
 ];
 
