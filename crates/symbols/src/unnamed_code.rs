@@ -7,8 +7,10 @@ use dso::{Loaded, Missing, Svma};
 use profile::profile::Profile;
 use profile::source::NamedFrame;
 use profile::symbolize::SymbolizeRequest;
-use profile::table::{Dso, DsoKind};
+use profile::table::{Dso, DsoId, DsoKind, DsoTable};
 use rayon::prelude::*;
+use rustc_hash::FxHashMap;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Name of code without a symbol.
@@ -41,16 +43,34 @@ pub fn is_unnamed_jit_code(name: &str) -> bool {
 pub fn name_unnamed(profile: &mut Profile, files: &ObjectFiles) {
     let batches = batches_of(profile.requests_without_symbol());
     let dsos = &profile.dsos;
+    let bounds = bounds_of(&batches, dsos, files);
     let named = |batch: &SymbolizeRequest| {
         let dso = dsos.of(batch.dso);
         if is_jit_code(dso) {
             batch.addrs.iter().map(|_| Ok(vec![jit_code()])).collect()
         } else {
-            unnamed(files, dso, &batch.addrs)
+            unnamed(files, dso, bounds.get(&batch.dso), &batch.addrs)
         }
     };
     let answers: Vec<_> = batches.par_iter().map(named).collect();
     answer(profile, &batches, answers);
+}
+
+/// The bounds of functions by file. All batches of a file share them: to read all code of a compiler takes a second.
+fn bounds_of(
+    batches: &[SymbolizeRequest],
+    dsos: &DsoTable,
+    files: &ObjectFiles,
+) -> FxHashMap<DsoId, Arc<UnwindInfo>> {
+    let wanted: BTreeSet<DsoId> = batches.iter().map(|batch| batch.dso).collect();
+    let bounds = wanted.into_iter().filter(|&id| !is_jit_code(dsos.of(id)));
+    bounds.filter_map(|id| Some((id, unwind_info(files, dsos.of(id))?))).collect()
+}
+
+fn unwind_info(files: &ObjectFiles, dso: &Dso) -> Option<Arc<UnwindInfo>> {
+    let file = files.open(dso);
+    let object = file.as_ref().as_ref().ok()?.object()?;
+    Some(UnwindInfo::new(Arc::clone(object)))
 }
 
 /// Executable memory without a file; what else has no file holds no code.
@@ -62,11 +82,10 @@ fn jit_code() -> NamedFrame {
     NamedFrame { name: JIT_CODE.to_owned(), ..NamedFrame::default() }
 }
 
-fn unnamed(files: &ObjectFiles, dso: &Dso, addrs: &[u64]) -> Names {
+fn unnamed(files: &ObjectFiles, dso: &Dso, info: Option<&Arc<UnwindInfo>>, addrs: &[u64]) -> Names {
     let file = files.open(dso);
-    let info = file.as_ref().as_ref().ok().and_then(Loaded::object).map(|o| UnwindInfo::new(Arc::clone(o)));
     let name = |&addr: &u64| {
-        let (file, info) = (file.as_ref().as_ref().map_err(|why| *why)?, info.as_ref());
+        let file = file.as_ref().as_ref().map_err(|why| *why)?;
         let (start, size) = info
             .and_then(|info| function_around(dso, file, info, addr))
             .ok_or_else(|| without_symbol(file))?;
@@ -122,7 +141,7 @@ mod tests {
         };
         // In the text segment of such a program file offsets and stated addresses are the same.
         let addrs = [start, start + size - 1, 0x10];
-        let named = unnamed(&files, &dso, &addrs);
+        let named = unnamed(&files, &dso, unwind_info(&files, &dso).as_ref(), &addrs);
         std::fs::remove_dir_all(&folder).expect("our own folder");
         let names: Vec<_> = named.into_iter().map(|n| n.map(|frames| frames[0].name.clone())).collect();
         let hot = Ok(format!("function {start:#x}"));
