@@ -7,8 +7,10 @@ use crate::reason::{Diagnostics, StackEnd};
 use crate::table::{
     CallsiteTable, DsoId, DsoTable, FrameId, FrameTable, InlineFrame, StringId, StringTable, SymbolTable,
 };
-use rustc_hash::FxHashMap;
+use hashbrown::HashTable;
+use rustc_hash::{FxBuildHasher, FxHashMap};
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::BuildHasher as _;
 
 mod cell;
 mod cgroups;
@@ -65,7 +67,8 @@ pub struct Profile {
     pub(crate) tasks: Vec<Task>,
     task_ids: FxHashMap<Task, TaskId>,
     cells: Vec<(CellKey, Sums)>,
-    cell_index: FxHashMap<CellKey, u32>,
+    /// Positions in `cells`, by key.
+    cell_index: HashTable<u32>,
     extras: Vec<ExtraDimensions>,
     extra_ids: FxHashMap<ExtraDimensions, ExtraId>,
     pub(crate) names: FrameNames,
@@ -97,12 +100,14 @@ pub(crate) enum NameState {
 impl Profile {
     /// Adds sums to a cell.
     pub fn add(&mut self, key: CellKey, sums: Sums) {
-        let (cells, index) = (&mut self.cells, &mut self.cell_index);
-        let at = *index.entry(key).or_insert_with(|| {
-            cells.push((key, Sums::default()));
-            u32::try_from(cells.len() - 1).expect("invariant: fewer than 2^32 cells")
-        });
-        cells[at as usize].1.add(sums);
+        let cells = &mut self.cells;
+        let hash = FxBuildHasher.hash_one(key);
+        if let Some(&at) = self.cell_index.find(hash, |&at| cells[at as usize].0 == key) {
+            return cells[at as usize].1.add(sums);
+        }
+        let at = u32::try_from(cells.len()).expect("invariant: fewer than 2^32 cells");
+        cells.push((key, sums));
+        self.cell_index.insert_unique(hash, at, |&at| FxBuildHasher.hash_one(cells[at as usize].0));
     }
 
     /// All cells, in order of first sight.
@@ -135,7 +140,7 @@ impl Profile {
     /// The id of further dimensions, new or known.
     pub fn intern_extra(&mut self, extra: ExtraDimensions) -> ExtraId {
         if extra == NO_EXTRA {
-            return ExtraId(0);
+            return ExtraId::NONE;
         }
         if self.extras.is_empty() {
             self.extras.push(ExtraDimensions::default());

@@ -39,7 +39,7 @@ use crate::callchain::LeafOrigin;
 use crate::machine::{MachineState, TaskSpanId};
 use crate::off_cpu::{EventKind, RunSample};
 use crate::profile::{
-    BranchEnds, CellKey, EventInfo, ExtraDimensions, Profile, SpanAssembly, Sums, Task, TaskId,
+    BranchEnds, CellKey, EventInfo, ExtraDimensions, ExtraId, Profile, SpanAssembly, Sums, Task, TaskId,
 };
 use crate::reason::{Reason, StackEnd};
 use crate::table::CallsiteId;
@@ -174,7 +174,7 @@ impl Session {
     }
 
     /// Takes the unwound user part of a job's sample.
-    pub fn complete(&mut self, job: UnwindJob<'_>, unwound: &UnwoundStack) {
+    pub fn complete(&mut self, job: UnwindJob<'_>, unwound: &UnwoundStack<'_>) {
         self.path.frames.clone_from(&job.ticket.frames);
         self.path.leaf_origin = job.ticket.leaf_origin;
         self.push_unwound(&job, unwound);
@@ -252,15 +252,14 @@ impl Session {
         self.profile.diagnostics.samples_attributed += 1;
         *self.profile.diagnostics.stack_ends.entry(end).or_default() += 1;
         *self.profile.stack_ends.entry((ticket.task, end)).or_default() += 1;
-        self.add_cell(ticket, callsite, ticket.extra.clone(), ticket.sums);
+        self.add_cell(ticket, callsite, ticket.extra, ticket.sums);
         if let Some(time_ns) = ticket.ran_ns {
             let (task, period) = (ticket.task, ticket.sums.period);
             self.profile.off_cpu.seen_running.push(RunSample { task, time_ns, callsite, period });
         }
     }
 
-    fn add_cell(&mut self, ticket: &job::Ticket, callsite: CallsiteId, extra: ExtraDimensions, sums: Sums) {
-        let extra = self.profile.intern_extra(extra);
+    fn add_cell(&mut self, ticket: &job::Ticket, callsite: CallsiteId, extra: ExtraId, sums: Sums) {
         let key = CellKey { event: ticket.event, task: ticket.task, cpu: ticket.cpu, callsite, extra };
         self.profile.add(key, sums);
     }
@@ -286,7 +285,8 @@ impl Session {
             };
             let path = self.profile.callsites.intern_leaf_first(&[to]);
             let callsite = path.expect("invariant: the path has a frame");
-            let extra = ExtraDimensions { branch: Some(ends), ..ticket.extra.clone() };
+            let extra = self.profile.extra(ticket.extra).clone();
+            let extra = self.profile.intern_extra(ExtraDimensions { branch: Some(ends), ..extra });
             self.add_cell(ticket, callsite, extra, Sums { count: 1, period: 1, weight: 1 });
         }
     }

@@ -28,10 +28,7 @@ fn profile_of(bytes: &[u8]) -> Profile {
     session.set_build_ids(ids.iter().map(|(path, id)| (path.as_str(), id.as_slice())));
     file.visit(Order::Time, |item| {
         if let Some(job) = session.push(item) {
-            session.complete(
-                job,
-                &UnwoundStack { addrs: Vec::new(), exact: Vec::new(), end: StackEnd::NoRegisters },
-            );
+            session.complete(job, &UnwoundStack { addrs: &[], exact: &[], end: StackEnd::NoRegisters });
         }
         ControlFlow::Continue(())
     });

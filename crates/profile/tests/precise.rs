@@ -40,8 +40,8 @@ fn unsymbolized(events: &str, samples: &str, opts: SessionOpts) -> Profile {
             // The user part from the "registers": a list of addresses.
             let addrs: Vec<u64> = job.regs.values.iter().collect();
             // Functions are interrupted at their first instruction.
-            let exact = (1..addrs.len()).filter(|&at| addrs[at] & 0xff == 0).collect();
-            session.complete(job, &UnwoundStack { addrs, exact, end: StackEnd::ReachedRoot });
+            let exact: Vec<_> = (1..addrs.len()).filter(|&at| addrs[at] & 0xff == 0).collect();
+            session.complete(job, &UnwoundStack { addrs: &addrs, exact: &exact, end: StackEnd::ReachedRoot });
         }
         ControlFlow::Continue(())
     });

@@ -34,6 +34,35 @@ struct Bench {
     regs: Vec<u64>,
 }
 
+/// The stacks of a piece's jobs, one after the other: a stack of its own memory would be freed by another thread.
+#[derive(Default)]
+struct PieceStacks {
+    addrs: Vec<u64>,
+    exact: Vec<usize>,
+    /// By job: where its addresses and exact positions end.
+    ends: Vec<(usize, usize, StackEnd)>,
+}
+
+impl PieceStacks {
+    fn push<'c>(&mut self, chain: impl Iterator<Item = &'c Avma>, exact: &[usize], end: StackEnd) {
+        self.addrs.extend(chain.map(|avma| avma.0));
+        self.exact.extend_from_slice(exact);
+        self.ends.push((self.addrs.len(), self.exact.len(), end));
+    }
+
+    fn iter(&self) -> impl Iterator<Item = UnwoundStack<'_>> {
+        let (mut addr, mut exact) = (0, 0);
+        self.ends.iter().map(move |&(next_addr, next_exact, end)| {
+            let addrs = &self.addrs[std::mem::replace(&mut addr, next_addr)..next_addr];
+            UnwoundStack {
+                addrs,
+                exact: &self.exact[std::mem::replace(&mut exact, next_exact)..next_exact],
+                end,
+            }
+        })
+    }
+}
+
 /// Address spaces kept; they are made again when needed.
 const KEPT_SPACES: usize = 64;
 
@@ -66,12 +95,12 @@ impl<'a> StackUnwinder<'a> {
         session: &mut Session,
         items: &[Item<'i>],
         mut make: impl FnMut(&mut Session, &Item<'i>) -> Option<UnwindJob<'i>>,
-        mut take: impl FnMut(&mut Session, UnwindJob<'i>, &UnwoundStack),
+        mut take: impl FnMut(&mut Session, UnwindJob<'i>, &UnwoundStack<'_>),
     ) {
-        let mut take_all = |session: &mut Session, piece: Receiver<(Vec<Placed<'i>>, Vec<UnwoundStack>)>| {
+        let mut take_all = |session: &mut Session, piece: Receiver<(Vec<Placed<'i>>, PieceStacks)>| {
             // A thread that panicked sends nothing; the scope passes its panic on.
-            let (jobs, chains) = piece.recv().unwrap_or_default();
-            jobs.into_iter().zip(&chains).for_each(|((job, _), chain)| take(session, job, chain));
+            let (jobs, stacks) = piece.recv().unwrap_or_default();
+            jobs.into_iter().zip(stacks.iter()).for_each(|((job, _), stack)| take(session, job, &stack));
         };
         rayon::in_place_scope(|scope| {
             let mut ahead = VecDeque::with_capacity(AHEAD);
@@ -86,9 +115,10 @@ impl<'a> StackUnwinder<'a> {
                 let (sender, receiver) = sync_channel(1);
                 if !jobs.is_empty() {
                     scope.spawn(move |_| {
-                        let chains = jobs.iter().map(|(job, space)| self.unwind(job, space)).collect();
+                        let mut stacks = PieceStacks::default();
+                        jobs.iter().for_each(|(job, space)| self.unwind(job, space, &mut stacks));
                         // Nobody listens any more only when this thread's caller panicked.
-                        let _ = sender.send((jobs, chains));
+                        let _ = sender.send((jobs, stacks));
                     });
                 }
                 if ahead.len() == AHEAD
@@ -102,18 +132,18 @@ impl<'a> StackUnwinder<'a> {
         });
     }
 
-    fn unwind(&self, job: &UnwindJob<'_>, space: &AddressSpace) -> UnwoundStack {
+    /// Appends the job's stack to `stacks`.
+    fn unwind(&self, job: &UnwindJob<'_>, space: &AddressSpace, stacks: &mut PieceStacks) {
         BENCH.with_borrow_mut(|bench| {
             bench.regs.clear();
             bench.regs.extend(job.regs.values.iter());
             let Some(regs) = Regs::from_perf(self.machine, job.regs.mask, &bench.regs) else {
-                return UnwoundStack { addrs: Vec::new(), exact: Vec::new(), end: StackEnd::NoRegisters };
+                return stacks.push([].iter(), &[], StackEnd::NoRegisters);
             };
             bench.chain.clear();
             let stack = Stack::new(regs.sp(), job.stack.bytes);
             let stop = bench.unwinder.unwind(space, &regs, stack, job.max_frames, &mut bench.chain);
-            let addrs = bench.chain.iter().map(|avma| avma.0).collect();
-            UnwoundStack { addrs, exact: bench.unwinder.exact_frames().to_vec(), end: end_of(stop) }
+            stacks.push(bench.chain.iter(), bench.unwinder.exact_frames(), end_of(stop));
         })
     }
 

@@ -78,7 +78,7 @@ impl RowMaker<'_> {
             owners.extend(job.is_some().then_some(rows.len() - 1));
             job
         };
-        let take = |session: &mut Session, job: UnwindJob<'a>, unwound: &UnwoundStack| {
+        let take = |session: &mut Session, job: UnwindJob<'a>, unwound: &UnwoundStack<'_>| {
             session.frames_of_unwound(&job, unwound, &mut frames);
             ends.push(frames.len());
         };

@@ -18,6 +18,7 @@ pub(super) struct ReadSplitter {
 
 impl ReadSplitter {
     /// Appends `item`, or its parts. Returns false if no counter advanced and nothing was appended.
+    #[inline]
     pub(super) fn push<'i>(&mut self, item: Item<'i>, layouts: &Layouts, items: &mut Vec<Item<'i>>) -> bool {
         let Record::Sample(sample) = &item.record else {
             items.push(item);

@@ -10,3 +10,8 @@ dense_id! {
     /// A thread under one name, in a [`super::Profile`].
     TaskId
 }
+
+impl ExtraId {
+    /// No further dimensions.
+    pub const NONE: Self = Self(0);
+}

@@ -1,13 +1,15 @@
 //! Recently used frames: most addresses of a chain were resolved a moment ago.
 //!
-//! A small table with one place per hash, so that it stays in the CPU's cache. The version of the mappings is part of
+//! A table with one place per hash: the frames of a compiler's stacks fit into it, and it fits into the CPU's last
+//! cache. The version of the mappings is part of
 //! the key: an entry never outlives the state it was made in.
 
 use crate::machine::LookupAddr;
 use crate::table::FrameId;
 
 /// Places; a power of two.
-const PLACES: usize = 1 << 13;
+const PLACES: usize = 1 << PLACE_BITS;
+const PLACE_BITS: u32 = 15;
 
 /// The resolved frame of an address.
 #[derive(Clone, Copy)]
@@ -50,5 +52,5 @@ impl ResolveCache {
 
 fn place(version: u64, addr: LookupAddr) -> usize {
     let mixed = (addr.avma ^ version.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (mixed >> 51) as usize & (PLACES - 1)
+    (mixed >> (u64::BITS - PLACE_BITS)) as usize
 }

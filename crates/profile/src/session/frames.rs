@@ -66,7 +66,7 @@ impl Session {
 
     /// Appends an unwound user part to `self.path`. Where nothing but a user address is known
     /// before it, its first frame is that address again, or the interrupt's after a precise sample.
-    pub(super) fn push_unwound(&mut self, job: &UnwindJob<'_>, unwound: &UnwoundStack) {
+    pub(super) fn push_unwound(&mut self, job: &UnwindJob<'_>, unwound: &UnwoundStack<'_>) {
         let sampled = self.path.frames.first().copied().filter(|_| self.path.frames.len() == 1);
         for (at, &avma) in unwound.addrs.iter().enumerate() {
             let is_exact = at == 0 || unwound.exact.contains(&at);

@@ -2,7 +2,7 @@
 
 use crate::callchain::LeafOrigin;
 use crate::machine::{Mappings, ProcessId};
-use crate::profile::{ExtraDimensions, Sums, TaskId};
+use crate::profile::{ExtraId, Sums, TaskId};
 use crate::reason::StackEnd;
 use crate::table::FrameId;
 use perfdata::{SampleRegs, UserStack};
@@ -30,13 +30,13 @@ pub struct UnwindJob<'a> {
 }
 
 /// Result of a job.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnwoundStack {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnwoundStack<'u> {
     /// Leaf first: the sampled user pc, then return addresses. Avmas.
-    pub addrs: Vec<u64>,
+    pub addrs: &'u [u64],
     /// Positions in `addrs`, ascending and after the leaf's, of addresses that no call returns to: code interrupted by
     /// a signal, and its return trampoline.
-    pub exact: Vec<usize>,
+    pub exact: &'u [usize],
     /// Reason for the end of the stack.
     pub end: StackEnd,
 }
@@ -48,7 +48,7 @@ pub(super) struct Ticket {
     pub task: TaskId,
     pub cpu: i32,
     pub sums: Sums,
-    pub extra: ExtraDimensions,
+    pub extra: ExtraId,
     /// The kernel part, leaf first.
     pub frames: Vec<FrameId>,
     /// Origin of the leaf of `frames`.

@@ -1,6 +1,6 @@
 //! Numbers of a sample, and other data of it that the views requested.
 
-use crate::profile::{ExtraDimensions, Sums};
+use crate::profile::{ExtraDimensions, ExtraId, Sums};
 use perfdata::{Sample, Weight};
 
 use super::Session;
@@ -16,7 +16,7 @@ impl Session {
         Sums { count: 1, period, weight }
     }
 
-    pub(super) fn extra_of(&mut self, event: usize, sample: &Sample<'_>) -> ExtraDimensions {
+    pub(super) fn extra_of(&mut self, event: usize, sample: &Sample<'_>) -> ExtraId {
         let cgroup = if self.opts.dimensions.cgroup { self.cgroup_of(sample) } else { None };
         let wanted = &self.opts.dimensions;
         let trace = match (&self.opts.trace_text, sample.raw) {
@@ -30,7 +30,7 @@ impl Session {
                 fields.push(self.profile.strings.intern(&text));
             }
         }
-        ExtraDimensions {
+        let extra = ExtraDimensions {
             time_ns: wanted
                 .time_slice_ns
                 .and_then(|slice| Some(sample.time_ns? / slice.max(1) * slice.max(1))),
@@ -43,7 +43,8 @@ impl Session {
             transaction: sample.transaction.filter(|_| wanted.transaction),
             sample: wanted.sample.then_some(self.profile.diagnostics.samples_read),
             words: wanted.words.iter().map(|word| word.of(sample)).collect(),
-        }
+        };
+        self.profile.intern_extra(extra)
     }
 
     /// The sample's own cgroup, or that of its process.

@@ -2,9 +2,9 @@
 
 use super::frames::has_recorded_user_chain;
 use super::{Session, UnwindJob, UnwoundStack, ids_of, job};
-use crate::callchain::{LeafOrigin, steps_of};
+use crate::callchain::{ChainStep, LeafOrigin, steps_of};
 use crate::machine::{LookupAddr, Mode};
-use crate::profile::{ExtraDimensions, Sums};
+use crate::profile::{ExtraId, Sums};
 use crate::table::{FrameId, StringId};
 use perfdata::Sample;
 
@@ -31,7 +31,9 @@ impl Session {
         let process = self.machine.process_of(pid);
         steps_of(sample, call_stack_lbr, &mut self.path.steps);
         self.note_user_code(process);
-        let leaf = sample.ip.map(|ip| self.frame_at(pid, Mode::of_cpu(sample.cpu_mode()), ip.0));
+        let mode = Mode::of_cpu(sample.cpu_mode());
+        let leaf = sample.ip.map(|ip| ChainStep { mode, addr: LookupAddr::exact(ip.0) });
+        let leaf = leaf.map(|step| self.frame_of_step(pid, process, step));
         let mut frames = Vec::new();
         if self.opts.callchains {
             steps_of(&Sample { ip: None, ..*sample }, call_stack_lbr, &mut self.path.steps);
@@ -62,7 +64,7 @@ impl Session {
             task,
             cpu: -1,
             sums,
-            extra: ExtraDimensions::default(),
+            extra: ExtraId::NONE,
             frames: Vec::new(),
             leaf_origin: LeafOrigin::Chain,
             request: None,
@@ -76,7 +78,7 @@ impl Session {
     pub fn frames_of_unwound(
         &mut self,
         job: &UnwindJob<'_>,
-        unwound: &UnwoundStack,
+        unwound: &UnwoundStack<'_>,
         frames: &mut Vec<FrameId>,
     ) {
         let is_exact = |at: usize| at == 0 || unwound.exact.contains(&at);

@@ -1,7 +1,9 @@
 //! Frames: one address in one DSO, before symbols.
 
 use super::{DsoId, dense_id};
-use rustc_hash::FxHashMap;
+use hashbrown::HashTable;
+use rustc_hash::FxBuildHasher;
+use std::hash::BuildHasher as _;
 
 dense_id! {
     /// A frame of a [`FrameTable`].
@@ -27,17 +29,26 @@ pub struct Frame {
 #[derive(Clone, Debug, Default)]
 pub struct FrameTable {
     entries: Vec<Frame>,
-    ids: FxHashMap<(DsoId, u64, bool), FrameId>,
+    ids: HashTable<u32>,
 }
 
 impl FrameTable {
     /// The id of this frame, new or known. `first_avma` is kept of the first call.
     pub fn intern(&mut self, frame: Frame) -> FrameId {
-        let key = (frame.dso, frame.addr, frame.lookup != frame.addr);
-        *self.ids.entry(key).or_insert_with(|| {
-            self.entries.push(frame);
-            FrameId::from_index(self.entries.len() - 1)
-        })
+        let hash = hash_of(&frame);
+        if let Some(known) = self.find(hash, &frame) {
+            return known;
+        }
+        self.entries.push(frame);
+        let id = FrameId::from_index(self.entries.len() - 1);
+        let entries = &self.entries;
+        self.ids.insert_unique(hash, id.0, |&id| hash_of(&entries[id as usize]));
+        id
+    }
+
+    fn find(&self, hash: u64, frame: &Frame) -> Option<FrameId> {
+        let key = key_of(frame);
+        self.ids.find(hash, |&id| key_of(&self.entries[id as usize]) == key).map(|&id| FrameId(id))
     }
 
     /// The same, but no new one if there are `most` of them already.
@@ -45,7 +56,7 @@ impl FrameTable {
         if self.entries.len() < most {
             return Some(self.intern(frame));
         }
-        self.ids.get(&(frame.dso, frame.addr, frame.lookup != frame.addr)).copied()
+        self.find(hash_of(&frame), &frame)
     }
 
     /// The frame of an id of this table.
@@ -71,6 +82,15 @@ impl FrameTable {
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
+}
+
+/// Frames with equal keys are one.
+fn key_of(frame: &Frame) -> (DsoId, u64, bool) {
+    (frame.dso, frame.addr, frame.lookup != frame.addr)
+}
+
+fn hash_of(frame: &Frame) -> u64 {
+    FxBuildHasher.hash_one(key_of(frame))
 }
 
 #[cfg(test)]

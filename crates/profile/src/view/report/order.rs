@@ -85,6 +85,14 @@ fn compare_values(profile: &Profile, key: &SortKey, a: &SortValue, b: &SortValue
             (Some(_), None) => Ordering::Less,
             (None, Some(_)) => Ordering::Greater,
         },
+        // These three without making texts.
+        (_, a, b) if a == b => Ordering::Equal,
+        (_, SortValue::Text(a), SortValue::Text(b)) if *key != SortKey::SrcFile => {
+            profile.strings.of(*a).cmp(profile.strings.of(*b))
+        }
+        (_, SortValue::Dso(a), SortValue::Dso(b)) if !is_reversed(key) => {
+            profile.dsos.of(*a).short_name.cmp(&profile.dsos.of(*b).short_name)
+        }
         (_, SortValue::Task { id: a, .. }, SortValue::Task { id: b, .. }) => a.cmp(b),
         // perf has these two the other way round.
         (SortKey::DsoFrom | SortKey::DsoTo, _, _) => {
@@ -110,6 +118,11 @@ fn compare_values(profile: &Profile, key: &SortKey, a: &SortValue, b: &SortValue
         (_, _, SortValue::None) => Ordering::Less,
         _ => profile.value_text(key, a).cmp(&profile.value_text(key, b)),
     }
+}
+
+/// perf has these two the other way round.
+fn is_reversed(key: &SortKey) -> bool {
+    matches!(key, SortKey::DsoFrom | SortKey::DsoTo)
 }
 
 /// By address: the sort key of perf's input tree, and so the order of ties.
