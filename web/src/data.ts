@@ -102,24 +102,33 @@ class Reader {
     }
     return into;
   }
-  all(): number[] {
+  all(): Int32Array {
     const column = this.column();
-    const values = [];
-    while (column.at < column.bytes.length) values.push(column.varint());
-    return values;
+    let count = 0;
+    for (const byte of column.bytes) if (byte < 128) count++;
+    return column.values(new Int32Array(count));
   }
   texts(): string[] {
     const [shared, others, bytes] = [this.all(), this.all(), this.column().bytes];
     const decoder = new TextDecoder();
-    let before = new Uint8Array(0);
+    const whole = decoder.decode(bytes);
+    const texts: string[] = [];
     let at = 0;
-    return shared.map((same, text) => {
-      const next = new Uint8Array(same + others[text]);
-      next.set(before.subarray(0, same));
-      next.set(bytes.subarray(at, (at += others[text])), same);
+    // Where all is ASCII, bytes are characters.
+    if (whole.length === bytes.length) {
+      let before = "";
+      for (let text = 0; text < shared.length; text++) texts.push((before = before.slice(0, shared[text]) + whole.slice(at, (at += others[text]))));
+      return texts;
+    }
+    let before = new Uint8Array(0);
+    for (let text = 0; text < shared.length; text++) {
+      const next = new Uint8Array(shared[text] + others[text]);
+      next.set(before.subarray(0, shared[text]));
+      next.set(bytes.subarray(at, (at += others[text])), shared[text]);
       before = next;
-      return decoder.decode(next);
-    });
+      texts.push(decoder.decode(next));
+    }
+    return texts;
   }
 }
 
@@ -192,14 +201,17 @@ function tree(up: Int32Array): { parent: Int32Array; end: Int32Array } {
 }
 
 /** From steps whose lowest bit is their sign to values. */
-function signedSteps(steps: number[]): Int32Array {
-  let value = 0;
-  return Int32Array.from(steps, (step) => (value += step % 2 ? -(step + 1) / 2 : step / 2));
+function signedSteps(steps: Int32Array): Int32Array {
+  for (let at = 0, value = 0; at < steps.length; at++) steps[at] = value += steps[at] & 1 ? -(steps[at] + 1) / 2 : steps[at] / 2;
+  return steps;
 }
 
 /** Each item's place; without a column, item n is in place n. */
 function places(column: Reader, items: number): Int32Array {
-  return column.bytes.length ? column.values(new Int32Array(items)) : Int32Array.from({ length: items }, (_, at) => at);
+  const place = new Int32Array(items);
+  if (column.bytes.length) return column.values(place);
+  for (let at = 0; at < items; at++) place[at] = at;
+  return place;
 }
 
 /** Where and when items are. */

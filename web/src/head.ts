@@ -106,6 +106,9 @@ function copyButton(text: string): HTMLElement {
   return button;
 }
 
+/** px before a label. */
+const INDENT = 7;
+
 /** What a thread does in a state, for readers to whom its name says little. */
 const MEANINGS: Record<string, string> = {
   "runnable": "waits for a CPU", "preempted": "another thread runs instead", "futex": "waits for a lock or a thread", "GIL": "waits for Python's lock", "poll": "waits for events", "child": "waits for a process",
@@ -120,6 +123,7 @@ export class StateBar {
   /** States whose part of the bar is too short for a label. */
   private readonly small = el("p", { class: "small" });
   private readonly idle = el("button", { type: "button", class: "link" });
+  private readonly pen = el("canvas").getContext("2d")!;
 
   constructor(readonly data: Data, readonly store: Store) {
     this.box.append(el("div", { class: "row" }, this.heading, this.small, this.idle), this.bar);
@@ -129,6 +133,7 @@ export class StateBar {
   show(sums: Sums, selection: Selection): void {
     const { data } = this;
     this.box.hidden = !sums.set.wall;
+    if (this.box.hidden) return;
     clear(this.bar);
     this.heading.textContent = `Where ${amount(sums.whole, sums.set.unit)} of ${data.about.io ? "requests'" : data.about.calls ? "calls'" : "thread"} time went — click a state to filter everything below`;
     const idle = data.states.indexOf("idle");
@@ -151,20 +156,22 @@ export class StateBar {
       });
       this.bar.append(part);
     }
-    // A part of a word is no label: the name alone, or none.
+    // A part of a word is no label: the name alone, or none. Widths are read at once: each change after a look is a layout.
     clear(this.small);
     const small: HTMLElement[] = [];
-    for (const part of this.bar.querySelectorAll("button")) {
-      const short = part.textContent!;
-      if (part.dataset.meaning) part.textContent = part.dataset.meaning;
-      if (part.scrollWidth > part.clientWidth) part.textContent = short;
-      if (part.scrollWidth > part.clientWidth) part.textContent = part.dataset.state!;
-      if (part.scrollWidth <= part.clientWidth) continue;
+    const buttons = [...this.bar.querySelectorAll("button")];
+    const rooms = buttons.map((part) => part.clientWidth - INDENT);
+    this.pen.font = getComputedStyle(buttons[0] ?? this.bar).font;
+    buttons.forEach((part, at) => {
+      const { state, meaning } = part.dataset;
+      const text = [meaning, part.textContent!, state!].find((text) => text && this.pen.measureText(text).width <= rooms[at]);
+      if (text) part.textContent = text;
+      if (text) return;
       part.textContent = "";
-      const mark = stateMark(part.dataset.state!);
-      mark.append(` ${part.title.split(" · ")[0].slice(part.dataset.state!.length + 1)}`);
+      const mark = stateMark(state!);
+      mark.append(` ${part.title.split(" · ")[0].slice(state!.length + 1)}`);
       small.push(mark);
-    }
+    });
     this.small.append(...small.slice(0, 3));
   }
 }
