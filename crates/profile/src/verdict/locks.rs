@@ -25,6 +25,8 @@ pub struct LockSite {
     pub caller: String,
     /// ns asleep for it.
     pub wait_ns: u64,
+    /// Part of it in an event loop that a latch wakes, ns.
+    pub polled_ns: u64,
     /// ns woken after that, waiting for a CPU.
     pub queued_ns: u64,
     /// ns running to take it and to pass it on; without the work done while it is held.
@@ -71,6 +73,7 @@ pub(super) fn sites(profile: &Profile, waits: &[PlacedWait], running: &[(Callsit
                 if let Some(place) = latched_place(profile, wait.callsite) {
                     let site = sites.at(place);
                     site.wait_ns.grow(wait.ns);
+                    site.polled_ns.grow(wait.ns);
                     site.waits.grow(wait.waits);
                 }
             }

@@ -13,9 +13,22 @@ use std::collections::BTreeMap;
 const OF_OTHERS: [WaitReason; 4] =
     [WaitReason::Socket, WaitReason::Pipe, WaitReason::Poll, WaitReason::Child];
 
-/// Share of active time waiting for others: for what comes from outside, for children, for threads that work.
+/// Share of active time waiting for others: for what comes from outside, for children, for threads that work. Waits for
+/// locks are another finding's.
 fn for_others(facts: &Facts) -> f64 {
-    OF_OTHERS.iter().map(|&reason| facts.blocked(reason)).sum::<f64>() + facts.share(facts.for_work_ns())
+    let ns = OF_OTHERS.iter().map(|&reason| of_others_ns(facts, reason)).grown_sum();
+    facts.share(ns) + facts.share(facts.for_work_ns())
+}
+
+/// ns of waits for others of this reason.
+fn of_others_ns(facts: &Facts, reason: WaitReason) -> u64 {
+    let all = facts.times.blocked_ns.get(&reason).copied().unwrap_or(0);
+    if reason == WaitReason::Poll { all.saturating_sub(polled_for_locks_ns(facts)) } else { all }
+}
+
+/// ns of event loops that wait for a lock.
+fn polled_for_locks_ns(facts: &Facts) -> u64 {
+    facts.waits.locks.iter().map(|site| site.polled_ns).grown_sum()
 }
 
 /// ns of waits for others with a known waker, by its name. A timer as the waker only shows that the others did not come
@@ -74,7 +87,9 @@ fn targets_of(wall: &Wall, reasons: &[WaitReason]) -> Vec<(String, u64)> {
 fn target_of_most(facts: &Facts) -> Option<&str> {
     let (name, ns) = facts.waits.targets.first()?;
     let is_vague = name == CLOSED || name.ends_with("the process itself");
-    (!is_vague && facts.share(*ns) > for_others(facts) / 2.0).then_some(name.as_str())
+    // The latch of a lock is a target, too; which, the waits don't tell.
+    let least_ns = ns.saturating_sub(polled_for_locks_ns(facts));
+    (!is_vague && facts.share(least_ns) > for_others(facts) / 2.0).then_some(name.as_str())
 }
 
 /// 15: threads wait for others most of the time.
@@ -85,7 +100,7 @@ pub(super) fn waiting_for_others(facts: &Facts) -> Option<Finding> {
     let share = for_others(facts);
     let mut parts: Vec<(String, u64)> = Vec::new();
     for reason in OF_OTHERS {
-        parts.push((reason.name().to_owned(), facts.times.blocked_ns.get(&reason).copied().unwrap_or(0)));
+        parts.push((reason.name().to_owned(), of_others_ns(facts, reason)));
     }
     parts.push(("conditions and joins".to_owned(), facts.for_work_ns()));
     parts.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));

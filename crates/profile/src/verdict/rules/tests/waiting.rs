@@ -50,6 +50,17 @@ fn waiting_rules() {
         })
     };
     check(15, others(10), others(1000));
+    // Event loops that wait for a lock are told by the lock's finding alone.
+    let polled = |polled| {
+        with(|f| {
+            f.times.on_ns = 10 * UNIT;
+            blocked(f, WaitReason::Poll, 90);
+            let (wait_ns, polled_ns) = (80 * UNIT, polled * UNIT);
+            let taker = "heap_update".into();
+            f.waits.locks = vec![LockSite { taker, wait_ns, polled_ns, ..LockSite::default() }];
+        })
+    };
+    check(15, polled(0), polled(80));
     let cause = WaitCause {
         root: "main".into(),
         text: "feeder computes in crunch() (chain.c:31)".into(),
@@ -161,6 +172,7 @@ fn a_lock_is_named_with_its_caller() {
                 taker: "rand".into(),
                 caller: "roll".into(),
                 wait_ns: ns * UNIT,
+                polled_ns: 0,
                 queued_ns: 20 * UNIT,
                 run_ns: 10 * UNIT,
                 waits: 3900,
