@@ -13,6 +13,7 @@ use profile::profile::Profile;
 use profile::verdict::{FEW_SAMPLES, Finding};
 use profile::view::hot_functions::{HotFunctions, MOST_FUNCTIONS, hot_functions};
 use profile::view::spans::{SpanOpts, spans};
+use profile::view::wall::{ThreadRow as WallRow, Wall};
 use record::summary::RunSummary;
 use record::sys::ExitKind;
 use serde_json::{Value, json};
@@ -133,7 +134,7 @@ impl FirstScreen {
             states,
             idle_percent,
             are_reasons_estimated: judgement.wall.source == Some(OffCpuSource::Looks),
-            threads: thread_shares(summary, hot.samples),
+            threads: thread_shares(summary, &judgement.wall, hot.samples),
             quality: quality::parts(summary, hot.samples),
             warnings: quality::warnings(summary, sources.better, sources.name_hints),
             hot,
@@ -230,7 +231,7 @@ fn without_finding(judgement: &Judgement, hot: &HotFunctions) -> String {
 }
 
 /// Threads by share of their life on a CPU, if one is busy and others are not.
-fn thread_shares(summary: &RunSummary, samples: u64) -> Vec<(String, f64)> {
+fn thread_shares(summary: &RunSummary, wall: &Wall, samples: u64) -> Vec<(String, f64)> {
     /// Percent of the busiest thread, and the difference to the least busy one.
     const BUSY: f64 = 50.0;
     const LEAST_DIFFERENCE: f64 = 30.0;
@@ -245,7 +246,13 @@ fn thread_shares(summary: &RunSummary, samples: u64) -> Vec<(String, f64)> {
     if rows.len() < 2 || most < BUSY || most - least < LEAST_DIFFERENCE || samples < FEW_SAMPLES {
         return Vec::new();
     }
-    rows.iter().take(MOST).map(|row| (row.label(), share(row))).collect()
+    // Threads that share a name are listed with the function in which they began.
+    let by_start = |row: &thread_rows::ThreadRow| {
+        let of = |thread: &&WallRow| u32::try_from(thread.tid).ok() == row.tid && thread.start.is_some();
+        wall.threads.iter().find(of).map(WallRow::own_name)
+    };
+    let label = |row: &_| by_start(row).unwrap_or_else(|| row.label());
+    rows.iter().take(MOST).map(|row| (label(row), share(row))).collect()
 }
 
 /// The screen for scripts: percent of 0 to 100, times in ns.

@@ -62,8 +62,41 @@ fn threads_have_a_line_only_where_one_is_busy_and_another_is_not() {
     };
     let summary = |threads| RunSummary { wall_ns: 100, threads, ..RunSummary::default() };
     let busy = summary(vec![thread("gzip", 1, 95), thread("tar", 2, 10)]);
-    assert_eq!(thread_shares(&busy, 100), [("gzip".to_owned(), 95.0), ("tar".to_owned(), 10.0)]);
-    assert!(thread_shares(&busy, 19).is_empty());
-    assert!(thread_shares(&summary(vec![thread("a", 1, 95), thread("b", 2, 80)]), 100).is_empty());
-    assert!(thread_shares(&summary(vec![thread("a", 1, 40), thread("b", 2, 5)]), 100).is_empty());
+    assert_eq!(
+        thread_shares(&busy, &Wall::default(), 100),
+        [("gzip".to_owned(), 95.0), ("tar".to_owned(), 10.0)]
+    );
+    assert!(thread_shares(&busy, &Wall::default(), 19).is_empty());
+    assert!(
+        thread_shares(&summary(vec![thread("a", 1, 95), thread("b", 2, 80)]), &Wall::default(), 100)
+            .is_empty()
+    );
+    assert!(
+        thread_shares(&summary(vec![thread("a", 1, 40), thread("b", 2, 5)]), &Wall::default(), 100)
+            .is_empty()
+    );
+}
+
+#[test]
+fn busy_threads_that_share_a_name_are_listed_with_where_they_began() {
+    let thread =
+        |tid, on_ns| ThreadUse { comm: "python".into(), tid, life_ns: 100, on_ns, ..ThreadUse::default() };
+    let busy =
+        RunSummary { wall_ns: 100, threads: vec![thread(1, 2), thread(2, 95)], ..RunSummary::default() };
+    let started = WallRow {
+        pid: 1,
+        tid: 2,
+        comm: "python".into(),
+        title: None,
+        start: Some("crunch".into()),
+        life_ns: 100,
+        times: profile::view::wall::Times::default(),
+        switches: 0,
+        kernel_idle_ns: 0,
+        start_ns: 0,
+        tasks: Vec::new(),
+    };
+    let wall = Wall { threads: vec![started], ..Wall::default() };
+    let shares = [("python crunch()".to_owned(), 95.0), ("python".to_owned(), 2.0)];
+    assert_eq!(thread_shares(&busy, &wall, 100), shares);
 }
