@@ -99,5 +99,6 @@ fn code_without_unwind_tables_has_its_callers() {
     let Some(chains) = chains(folder.path(), "musl-gcc", LIBRARY) else { return };
     let whole = with(&chains, &["sorting", "main"]) + with(&chains, &["printing", "main"]);
     let last = chains.last();
-    assert!(chains.len() >= 20 && whole * 10 >= chains.len() * 9, "{whole} of {}: {last:?}", chains.len());
+    // snprintf has an array of several pages of which it touches the ends: the kernel's copy ends there the first time.
+    assert!(chains.len() >= 20 && whole * 20 >= chains.len() * 19, "{whole} of {}: {last:?}", chains.len());
 }

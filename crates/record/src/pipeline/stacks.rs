@@ -26,6 +26,9 @@ const MAX_FRAMES: usize = 7_500;
 /// Pages of made code read for one sample.
 const MAX_LEARNED: usize = 8;
 
+/// Pages read behind the end of a copy: as many as the largest copy has.
+const MOST_HOLE_PAGES: usize = 16;
+
 /// More than a sample's other fields take.
 const RECORD_BYTES: u32 = 4096;
 
@@ -62,6 +65,17 @@ impl LiveThread<'_> {
     /// Fills `bytes` from this address on; how many could be read.
     fn read(&mut self, address: u64, bytes: &mut [u8]) -> usize {
         self.processes.read_memory(self.task.pid, address, bytes)
+    }
+
+    /// Reads the pages at `end`, where the kernel's copy of a stack ended: pages that the program has never touched, in
+    /// the middle of a large array, end a copy. Now that they were read they are there, so that later copies go on.
+    fn fill_hole(&mut self, end: u64) {
+        let pages = (end..).step_by(crate::sys::mem::page_bytes()).take(MOST_HOLE_PAGES);
+        for page in pages {
+            if self.read(page, &mut [0; 8]) == 0 {
+                break;
+            }
+        }
     }
 }
 
@@ -163,6 +177,9 @@ impl LiveUnwinder {
             Stop::ReachedRoot => StackEnding::Complete,
             Stop::StackEnd { .. } => {
                 unwound.was_cut = self.full_copy(copied).is_some();
+                if !unwound.was_cut {
+                    thread.fill_hole(regs.sp().0 + copied.bytes.len() as u64);
+                }
                 self.go_deeper(&mut thread, Snapshot { regs: &regs, copied })
             }
             Stop::OtherStack { pc } => match self.goes_on_in_goroutine(regs.sp(), thread.space(), pc) {
