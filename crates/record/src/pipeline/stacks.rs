@@ -26,7 +26,7 @@ const MAX_FRAMES: usize = 7_500;
 /// Pages of made code read for one sample.
 const MAX_LEARNED: usize = 8;
 
-/// Pages read behind the end of a copy: as many as the largest copy has.
+/// Pages read after the end of a copy: as many as the largest copy has.
 const MOST_HOLE_PAGES: usize = 16;
 
 /// More than a sample's other fields take.

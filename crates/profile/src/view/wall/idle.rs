@@ -150,8 +150,9 @@ impl Bystanders {
     fn of(profile: &Profile) -> Self {
         let hardly_ran =
             |totals: &&ThreadTotals| totals.of(State::On).saturating_mul(Self::HARDLY) < totals.life_ns();
-        let totals = profile.off_cpu.totals.iter().filter(|_| profile.has_all_processes());
-        Self { threads: totals.filter(hardly_ran).map(|totals| totals.task).collect() }
+        // Asked once: it looks through all threads.
+        let all: &[ThreadTotals] = if profile.has_all_processes() { &profile.off_cpu.totals } else { &[] };
+        Self { threads: all.iter().filter(hardly_ran).map(|totals| totals.task).collect() }
     }
 
     /// Waits for locks and disks show a trouble of any thread.

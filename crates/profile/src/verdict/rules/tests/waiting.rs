@@ -50,7 +50,7 @@ fn waiting_rules() {
         })
     };
     check(15, others(10), others(1000));
-    // Event loops that wait for a lock are told by the lock's finding alone.
+    // Event loops that wait for a lock are reported by the finding about the lock alone.
     let polled = |polled| {
         with(|f| {
             f.times.on_ns = 10 * UNIT;
