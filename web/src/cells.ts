@@ -82,7 +82,9 @@ export function cellsOf(data: Data, set: ItemSet, grouping: "name" | "thread" | 
 function makeCells(set: ItemSet, { groups, of }: { groups: string[]; of: Int32Array }): Cells {
   const places = set.placeNode.length;
   if (groups.length === 1) {
-    return { groups, group: new Int32Array(places), place: Int32Array.from(set.placeNode, (_, at) => at), of: set.place, count: places };
+    const place = new Int32Array(places);
+    for (let at = 0; at < places; at++) place[at] = at;
+    return { groups, group: new Int32Array(places), place, of: set.place, count: places };
   }
   if (groups.length * places <= DENSE) return denseCells(set, groups, of);
   const pairs = new Pairs(Math.min(set.items, places * 2));

@@ -1,5 +1,7 @@
 // The page's data: columns unpacked into typed arrays. docs/formats/page.md describes the layout.
 
+import { fromBase64 } from "./base64";
+
 export interface Thread { pid: number; tid: number; comm: string; from: number; to: number; idle: boolean; strip: boolean }
 /** `alike`: so many of its items are the first set's samples, and only have their own amounts. */
 export interface SetInfo { name: string; unit: string; wall: boolean; items: number; alike: number }
@@ -39,6 +41,8 @@ export const enum Kind { Task = 0, Program = 1, Library = 2, Kernel = 3, Jit = 4
 export interface ItemSet extends SetInfo {
   placeNode: Int32Array; placeState: Uint8Array;
   place: Int32Array; thread: Int32Array;
+  /** Item n is in place n. */
+  isCounted: boolean;
   /** Begin + 1 in ticks; 0 for a sum over the thread's life. */
   since: Float64Array;
   length: Float64Array; amount: Float64Array; count: Float64Array; waker: Int32Array;
@@ -88,6 +92,11 @@ class Reader {
   }
   values<T extends Int32Array | Float64Array>(into: T): T {
     const { bytes } = this;
+    // Numbers of one byte each are the bytes: most columns have no others.
+    if (bytes.length === into.length) {
+      into.set(bytes);
+      return into;
+    }
     for (let i = 0, at = 0; i < into.length; i++) {
       let value = bytes[at++];
       if (value >= 128) {
@@ -104,8 +113,9 @@ class Reader {
   }
   all(): Int32Array {
     const column = this.column();
-    let count = 0;
-    for (const byte of column.bytes) if (byte < 128) count++;
+    const { bytes } = column;
+    let count = bytes.length;
+    for (let at = 0; at < bytes.length; at++) if (bytes[at] >= 128) count--;
     return column.values(new Int32Array(count));
   }
   texts(): string[] {
@@ -130,15 +140,6 @@ class Reader {
     }
     return texts;
   }
-}
-
-function fromBase64(base64: string): Uint8Array<ArrayBuffer> {
-  const native = (Uint8Array as unknown as { fromBase64?: (text: string) => Uint8Array<ArrayBuffer> }).fromBase64;
-  if (native) return native(base64);
-  const text = atob(base64);
-  const bytes = new Uint8Array(text.length);
-  for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
-  return bytes;
 }
 
 async function unpack(base64: string): Promise<Uint8Array> {
@@ -190,13 +191,16 @@ export async function load(): Promise<Data> {
 function tree(up: Int32Array): { parent: Int32Array; end: Int32Array } {
   const parent = new Int32Array(up.length);
   const end = new Int32Array(up.length);
-  const path: number[] = [];
-  for (let node = 0; node < up.length; node++) {
-    for (let i = node === 0 ? 0 : up[node]; i > 0; i--) end[path.pop()!] = node;
-    parent[node] = path.length > 0 ? path[path.length - 1] : 0;
-    path.push(node);
+  for (let node = 1; node < up.length; node++) {
+    let above = node - 1;
+    for (let i = up[node]; i > 0; i--) {
+      end[above] = node;
+      above = parent[above];
+    }
+    parent[node] = above;
   }
-  for (const node of path) end[node] = up.length;
+  for (let node = up.length - 1; node > 0; node = parent[node]) end[node] = up.length;
+  if (up.length > 0) end[0] = up.length;
   return { parent, end };
 }
 
@@ -215,33 +219,47 @@ function places(column: Reader, items: number): Int32Array {
 }
 
 /** Where and when items are. */
-type Placed = Pick<ItemSet, "placeNode" | "placeState" | "place" | "thread" | "since" | "length">;
+type Placed = Pick<ItemSet, "placeNode" | "placeState" | "place" | "isCounted" | "thread" | "runs" | "since" | "length">;
 
 function readPlaced(reader: Reader, items: number): Placed {
   const placeNode = signedSteps(reader.all());
   const placeState = reader.column().bytes;
-  const place = places(reader.column(), items);
+  const column = reader.column();
+  const [place, isCounted] = [places(column, items), column.bytes.length === 0];
   const runs = reader.all();
-  const thread = new Int32Array(items);
-  for (let run = 0, at = 0; run < runs.length; run += 2) {
-    thread.fill(runs[run], at, at + runs[run + 1]);
-    at += runs[run + 1];
+  const [thread, since] = [new Int32Array(items), reader.numbers(new Float64Array(items))];
+  const found: ItemSet["runs"] = [];
+  for (let run = 0, from = 0; run < runs.length; run += 2) {
+    const to = from + runs[run + 1];
+    thread.fill(runs[run], from, to);
+    found.push({ thread: runs[run], from, to });
+    let last = 0;
+    for (; from < to; from++) since[from] = last += since[from];
   }
-  const since = reader.numbers(new Float64Array(items));
-  for (let i = 1; i < items; i++) if (thread[i] === thread[i - 1]) since[i] += since[i - 1];
-  return { placeNode, placeState, place, thread, since, length: reader.numbers(new Float64Array(items)) };
+  return { placeNode, placeState, place, isCounted, thread, runs: found, since, length: reader.numbers(new Float64Array(items)) };
 }
 
 const KEYS = ["place", "thread", "since", "length", "amount", "count", "waker"] as const;
 
 /** The samples of the first set before the items of this one. */
 function joined(first: ItemSet, own: Placed): Placed {
-  const samples = Int32Array.from(first.place.keys()).filter((item) => first.since[item] > 0 && first.length[item] === 0);
-  const ints = (of: Int32Array, more: Int32Array, from = 0) => Int32Array.from([...samples.map((item) => of[item]), ...more.map((value) => value + from)]);
-  const floats = (of: Float64Array, more: Float64Array) => Float64Array.from([...Array.from(samples, (item) => of[item]), ...more]);
+  const samples: number[] = [];
+  for (let item = 0; item < first.items; item++) if (first.since[item] > 0 && first.length[item] === 0) samples.push(item);
+  const put = <T extends Int32Array | Float64Array>(into: T, of: T, more: T): T => {
+    samples.forEach((item, at) => { into[at] = of[item]; });
+    into.set(more, samples.length);
+    return into;
+  };
+  const ints = (of: Int32Array, more: Int32Array) => put(new Int32Array(samples.length + more.length), of, more);
+  const floats = (of: Float64Array, more: Float64Array) => put(new Float64Array(samples.length + more.length), of, more);
+  const both = <T extends Int32Array | Uint8Array>(into: T, more: T) => { into.set(more, into.length - more.length); return into; };
+  const [before, placesInAll] = [first.placeNode.length, first.placeNode.length + own.placeNode.length];
+  const [placeNode, placeState] = [new Int32Array(placesInAll), new Uint8Array(placesInAll)];
+  placeNode.set(first.placeNode);
+  placeState.set(first.placeState);
   return {
-    placeNode: Int32Array.from([...first.placeNode, ...own.placeNode]), placeState: Uint8Array.from([...first.placeState, ...own.placeState]),
-    place: ints(first.place, own.place, first.placeNode.length), thread: ints(first.thread, own.thread), since: floats(first.since, own.since), length: floats(first.length, own.length),
+    placeNode: both(placeNode, own.placeNode), placeState: both(placeState, own.placeState), isCounted: false, runs: own.runs,
+    place: ints(first.place, own.place.map((place) => place + before)), thread: ints(first.thread, own.thread), since: floats(first.since, own.since), length: floats(first.length, own.length),
   };
 }
 
@@ -249,11 +267,13 @@ function readSet(reader: Reader, info: SetInfo, about: About, first?: ItemSet): 
   const { items, alike } = info;
   const own = readPlaced(reader, items - alike);
   const placed = alike > 0 ? joined(first!, own) : own;
-  const { place, thread, since, length, placeNode, placeState } = placed;
+  const { since, length } = placed;
   const [waits, others] = [reader.column(), reader.column()];
   const amount = new Float64Array(items);
   const tick = about.data.tick_ns;
-  for (let i = 0; i < items; i++) {
+  const hasWaits = waits.bytes.length > 0;
+  if (!hasWaits) others.values(amount);
+  for (let i = 0; hasWaits && i < items; i++) {
     amount[i] = (length[i] > 0 ? waits : others).varint();
     if (length[i] === 0) continue;
     // Mostly the amount in ticks, rounded up.
@@ -263,16 +283,20 @@ function readSet(reader: Reader, info: SetInfo, about: About, first?: ItemSet): 
   const count = reader.numbers(new Float64Array(items));
   const waker = new Int32Array(items);
   waker.set(reader.numbers(new Int32Array(items - alike)), alike);
-  const states = new Float64Array(about.data.states.length);
-  for (let i = 0; i < items; i++) states[placeState[place[i]]] += amount[i];
-  const hasWaits = length.some((ticks) => ticks > 0);
+  let states: Float64Array | null = null;
   // Samples are moments: their begin is their end.
-  const set: ItemSet = { ...info, placeNode, placeState, place, thread, since, length, amount, count, waker, states, runs: [], gap: since, latest: since, earliest: since };
+  const set: ItemSet = { ...info, ...placed, amount, count, waker, get states() { return (states ??= statesOf(this, about)); }, gap: since, latest: since, earliest: since };
   if (alike > 0 && alike < items) sort(set);
-  set.runs = runsOf(set.thread);
+  if (alike > 0) set.runs = runsOf(set.thread);
   set.latest = set.earliest = set.gap = set.since;
   if (hasWaits) reach(set, about);
   return set;
+}
+
+function statesOf({ items, amount, place, placeState }: ItemSet, about: About): Float64Array {
+  const states = new Float64Array(about.data.states.length);
+  for (let i = 0; i < items; i++) states[placeState[place[i]]] += amount[i];
+  return states;
 }
 
 /** By thread, then time. */

@@ -1,7 +1,7 @@
 // A flame graph in its own scroll box. Only visible rows are drawn, so the canvas is never taller than the window.
 
 import { clear, el, fit } from "./dom";
-import { plainName, shorten } from "./format";
+import { lengthOf, plainName, shorten } from "./format";
 import { frameColour, ink, isDark, stateColour } from "./palette";
 import { Frame } from "./stacks";
 
@@ -10,12 +10,17 @@ const UNDERLINE = 4;
 const LEAST = 0.4;
 const FONT = "12px ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace";
 
+/** Narrower frames have no label: two letters tell nothing. */
+const LABEL = 30;
+
 let wide = 0;
 
-/** Width of a text. All characters of the font's basic ones are of one width. */
-function measured(context: CanvasRenderingContext2D): (text: string) => number {
+/** A name for so many px. All characters of the font's basic ones are of one width. */
+function fitted(context: CanvasRenderingContext2D, name: string, px: number): string {
   wide ||= context.measureText("m".repeat(64)).width / 64;
-  return (text) => (/^[ -~…×]*$/.test(text) ? text.length * wide : context.measureText(text).width);
+  const most = Math.floor(px / wide);
+  if (!/^[ -~…×]*$/.test(name)) return shorten(name, px, (text) => context.measureText(text).width);
+  return name.length <= most ? name : shorten(name, most, lengthOf);
 }
 
 /** A frame's place; `end` is beyond `x + w` where narrow neighbours are drawn with it. */
@@ -35,6 +40,9 @@ export interface FlameEvents {
 export class FlameView {
   readonly box: HTMLElement;
   private readonly canvas = el("canvas", { "aria-hidden": "true" });
+  /** Matches of a search, above the frames: a search draws no frame anew. Made for the first one. */
+  private matched: HTMLCanvasElement | null = null;
+  private readonly layers = el("div", { class: "layers" }, this.canvas);
   private readonly spacer = el("div", { class: "spacer" });
   private readonly tree = el("ul", { class: "sr", role: "tree", "aria-label": "stack of the selected frame" });
   private root: Frame | null = null;
@@ -50,7 +58,7 @@ export class FlameView {
   private hasStates = false;
 
   constructor(label: string, readonly states: string[], readonly events: FlameEvents, readonly upwards = false) {
-    this.box = el("div", { class: "flame", tabindex: "0", role: "application", "aria-label": label }, this.canvas, this.spacer, ...this.marks, this.tree);
+    this.box = el("div", { class: "flame", tabindex: "0", role: "application", "aria-label": label }, this.layers, this.spacer, ...this.marks, this.tree);
     this.box.addEventListener("scroll", () => this.draw());
     this.canvas.addEventListener("mousemove", (event) => this.hover(this.at(event)));
     this.canvas.addEventListener("mouseleave", () => this.hover(null));
@@ -68,15 +76,18 @@ export class FlameView {
   /** Shows a graph; `path` is the zoomed frame's. */
   show(root: Frame, path: string[], hit: Uint8Array | null, upright: boolean, look: Look | null = null): void {
     const isNew = this.root?.label !== root.label;
+    const zoomed = root.find(path);
+    const isSame = this.root === root && this.zoomed === zoomed && this.upright === upright && !look && this.drawn === this.box.clientWidth;
     this.root = root;
-    this.zoomed = root.find(path);
+    this.zoomed = zoomed;
     this.hit = hit;
     this.look = look;
     this.hasStates = this.states.length > 1;
     this.upright = upright;
     this.hovered = null;
     this.cursor = this.cursor ? root.find(this.cursor.path) : null;
-    this.draw();
+    if (isSame) this.drawMatches();
+    else this.draw();
     // Callers are above the function at the foot.
     if (isNew && this.upwards) this.box.scrollTop = this.box.scrollHeight;
   }
@@ -86,6 +97,9 @@ export class FlameView {
   redraw(): void {
     this.draw();
   }
+
+  /** The width at which the frames are drawn; 0 before. */
+  private drawn = 0;
 
   private layout(width: number): void {
     const zoomed = this.zoomed!;
@@ -108,7 +122,7 @@ export class FlameView {
       if (cell.w < LEAST * 2 || cell.frame.value <= 0) continue;
       const scale = cell.w / cell.frame.value;
       let x = cell.x;
-      for (const frame of cell.frame.children) {
+      for (const frame of cell.frame.wide((LEAST * 0.999) / scale)) {
         const w = frame.value * scale;
         if (w >= LEAST && (w >= 1 || !last || x - last.end > 0.01 || last.end - last.x >= 1)) {
           next.push((last = { frame, x, w, end: x + w, row: cell.row + 1, pale: false }));
@@ -136,11 +150,13 @@ export class FlameView {
     const top = this.box.scrollTop;
     context.font = FONT;
     context.textBaseline = "middle";
-    this.colours = isDark() ? this.night : this.day;
+    this.theme();
     for (let row = 0; row < this.rows; row++) {
       const y = this.y(row, height) - top;
       if (y > -ROW && y < height) for (const cell of this.cells[row]) this.drawCell(context, cell, y);
     }
+    this.drawn = width;
+    this.drawMatches();
     this.placeMarks();
     document.documentElement.dataset.drawMs = (performance.now() - start).toFixed(2);
   }
@@ -169,7 +185,7 @@ export class FlameView {
   private colour(frame: Frame, pale: boolean): string {
     const key = ((frame.own === null ? frame.id : -1) * 16 + frame.kind) * 2 + (pale ? 1 : 0);
     let colour = this.colours.get(key);
-    if (colour === undefined) this.colours.set(key, (colour = frameColour(frame.label, frame.kind, pale)));
+    if (colour === undefined) this.colours.set(key, (colour = frameColour(frame.label, frame.kind, pale, this.dark)));
     return colour;
   }
 
@@ -184,33 +200,55 @@ export class FlameView {
     context.fillStyle = this.look ? this.look.colour(frame) : this.colour(frame, pale);
     context.fillRect(x, y, width, height);
     if (!this.look && w >= 2 && this.hasStates) this.underline(context, frame, x, y + height - UNDERLINE, width);
-    if (w >= 1 && this.hit !== null) {
-      const { name } = frame;
-      if (name >= 0 && this.hit[name] === 1) this.mark(context, x, y, width, height);
+    if (w > LABEL) this.label(context, frame, x, y, w);
+  }
+
+  private drawMatches(): void {
+    const { hit } = this;
+    if (this.matched) this.matched.hidden = !hit;
+    if (!hit || this.drawn === 0) return;
+    if (!this.matched) this.layers.append((this.matched = el("canvas", { "aria-hidden": "true" })));
+    const [width, height, top] = [this.drawn, this.box.clientHeight, this.box.scrollTop];
+    const context = fit(this.matched, width, height);
+    if (!context) return;
+    context.font = FONT;
+    context.textBaseline = "middle";
+    for (let row = 0; row < this.rows; row++) {
+      const y = this.y(row, height) - top;
+      if (y <= -ROW || y >= height) continue;
+      for (const cell of this.cells[row]) {
+        const { x, w, end, frame } = cell;
+        if (w < 1 || frame.name < 0 || hit[frame.name] !== 1) continue;
+        this.mark(context, x, y, Math.max(end - x - (w > 3 ? 1 : 0), 0.5), ROW - 1);
+        if (w > LABEL) this.label(context, frame, x, y, w);
+      }
     }
-    if (w > 24) this.label(context, frame, x, y, w);
   }
 
   private label(context: CanvasRenderingContext2D, frame: Frame, x: number, y: number, w: number): void {
     const plain = plainName(frame.label);
     const label = frame.repeats > 1 ? `${plain} ×${frame.repeats}` : plain;
     const sign = this.look && w > 90 ? this.look.sign(frame) : "";
-    const measure = measured(context);
-    const text = sign + shorten(label, w - 9 - (sign ? measure(sign) : 0), measure);
-    context.fillStyle = ink();
+    const text = sign + fitted(context, label, w - 9 - (sign ? context.measureText(sign).width : 0));
+    context.fillStyle = this.ink;
     context.fillText(text, x + 4, y + (ROW - 1 - (this.look ? 0 : UNDERLINE)) / 2 + 0.5);
   }
 
-  private painted: { dark: boolean; of: string[] } | null = null;
+  private dark = false;
+  private ink = "";
+  private stateColours: string[] = [];
 
-  private stateColours(): string[] {
-    if (this.painted?.dark !== isDark()) this.painted = { dark: isDark(), of: this.states.map(stateColour) };
-    return this.painted.of;
+  /** Asked for once for a drawing: it takes longer than to draw a frame. */
+  private theme(): void {
+    this.dark = isDark();
+    this.ink = ink();
+    this.colours = this.dark ? this.night : this.day;
+    this.stateColours = this.states.map(stateColour);
   }
 
   private underline(context: CanvasRenderingContext2D, frame: Frame, x: number, y: number, width: number): void {
     let at = x;
-    this.stateColours().forEach((colour, index) => {
+    this.stateColours.forEach((colour, index) => {
       const part = (frame.states[index] / frame.value) * width;
       if (!(part > 0.2)) return;
       context.fillStyle = colour;
@@ -221,16 +259,12 @@ export class FlameView {
 
   /** Outline and hatch: a match is seen without colour too. */
   private mark(context: CanvasRenderingContext2D, x: number, y: number, w: number, h: number): void {
-    context.save();
-    context.beginPath();
-    context.rect(x, y, w, h);
-    context.clip();
-    context.fillStyle = isDark() ? "rgba(255,214,0,.28)" : "rgba(255,225,0,.5)";
+    const { dark } = this;
+    const thick = Math.min(2, w);
+    context.fillStyle = dark ? "rgba(255,214,0,.28)" : "rgba(255,225,0,.5)";
     context.fillRect(x, y, w, h - UNDERLINE);
-    context.strokeStyle = isDark() ? "#ffd600" : "#6b3fa0";
-    context.lineWidth = 2;
-    context.strokeRect(x + 1, y + 1, w - 2, h - 2);
-    context.restore();
+    context.fillStyle = dark ? "#ffd600" : "#6b3fa0";
+    for (const [left, top, wide, tall] of [[x, y, w, 2], [x, y + h - 2, w, 2], [x, y, thick, h], [x + w - thick, y, thick, h]]) context.fillRect(left, top, wide, tall);
   }
 
   private at(event: MouseEvent): Frame | null {

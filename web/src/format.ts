@@ -55,6 +55,7 @@ export function tickLabel(ns: number, step: number): string {
 
 /** `fib app.js:1` of V8's `JS:*fib /home/user/app.js:1:13`; other names as they are. */
 export function plainName(name: string): string {
+  if (!name.startsWith("JS:")) return name;
   const v8 = /^JS:[~*^+]?(\S*) (?:.*\/)?([^/]+):(\d+):\d+$/.exec(name);
   return v8 ? `${v8[1] || "(anonymous)"} ${v8[2]}:${v8[3]}` : name;
 }
@@ -76,15 +77,23 @@ export function shorten(name: string, width: number, measure: (text: string) => 
   return middle(tail && measure(tail) < width * 2 ? `…${tail}` : plain, width, measure);
 }
 
+/** The width of a text where each character has the width 1. */
+export const lengthOf = (text: string): number => text.length;
+
 function middle(text: string, width: number, measure: (text: string) => number): string {
+  if (measure === lengthOf) return kept(text, Math.floor(width) - 1);
   let [low, high] = [0, text.length];
   while (low < high) {
     const keep = (low + high + 1) >> 1;
-    const cut = `${text.slice(0, Math.ceil(keep / 2))}…${text.slice(text.length - Math.floor(keep / 2))}`;
-    if (measure(cut) <= width) low = keep;
+    if (measure(kept(text, Math.max(2, keep))) <= width) low = keep;
     else high = keep - 1;
   }
-  return low < 2 ? "" : `${text.slice(0, Math.ceil(low / 2))}…${text.slice(text.length - Math.floor(low / 2))}`;
+  return kept(text, low);
+}
+
+/** So many characters of both ends; nothing of less than two. */
+function kept(text: string, count: number): string {
+  return count < 2 ? "" : `${text.slice(0, Math.ceil(count / 2))}…${text.slice(text.length - Math.floor(count / 2))}`;
 }
 
 export function withoutArguments(name: string): string {

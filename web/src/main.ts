@@ -3,7 +3,7 @@
 import { BlameView, sentences } from "./blame";
 import { Data, load } from "./data";
 import { clear, el } from "./dom";
-import { FlameView, Look } from "./flame";
+import { FlameEvents, FlameView, Look } from "./flame";
 import { amount, countOf, percent } from "./format";
 import { Functions } from "./functions";
 import { Comparison } from "./compare";
@@ -16,9 +16,23 @@ import { KIND_WORDS, frameColour } from "./palette";
 import { Selection, Store } from "./selection";
 import { cellsOf } from "./cells";
 import { byCaller, callees, callers, fill, fold, Folded, Frame, inverted } from "./stacks";
-import { mix, Strips } from "./strips";
-import { Found, search, sum, Sums } from "./sums";
+import { Strips } from "./strips";
+import { Found, mix, RunningSums, search, Sums } from "./sums";
 import { Waits } from "./waits";
+
+/** False in the script of pages that have nothing but stacks: the views of everything else are not in it. */
+declare const IS_WHOLE: boolean;
+
+/** The content of a tab, made when it is first seen. */
+interface Pane { box: HTMLElement; show: () => void }
+
+/** A view and how it follows the selection. */
+function pane<V extends { box: HTMLElement }>(make: () => V, show: (view: V) => void = () => undefined): () => Pane {
+  return () => {
+    const view = make();
+    return { box: view.box, show: () => show(view) };
+  };
+}
 
 const TABS: [string, string][] = [["flame", "Flame"], ["calls", "Calls"], ["io", "Requests"], ["functions", "Functions"], ["callers", "Callers/callees"], ["waits", "Waits & wakers"], ["blame", "Blame"], ["locks", "Locks"], ["latency", "Latency"], ["heat", "Heat map"], ["source", "Source"], ["compare", "Compare"], ["recording", "Recording"]];
 const KEYS: [string, string][] = [
@@ -30,15 +44,13 @@ const KEYS: [string, string][] = [
 class Page {
   private readonly store: Store;
   private readonly head: Head;
-  private readonly stateBar: StateBar;
-  private readonly strips: Strips;
+  private readonly running: RunningSums;
+  private readonly stateBar: StateBar | null;
+  private readonly strips: Strips | null;
   private readonly flame: FlameView;
-  private readonly up: FlameView;
-  private readonly down: FlameView;
-  private readonly functions: Functions;
-  private readonly waits: Waits;
-  private readonly heat: HeatMap;
   private readonly comparison: Comparison | null;
+  private readonly makers: Record<string, () => Pane>;
+  private readonly made = new Map<string, Pane>();
   private readonly status = el("footer", { class: "status", role: "status", "aria-live": "polite" });
   private readonly crumbs = el("nav", { class: "crumbs", "aria-label": "selection" });
   private readonly options = el("div", { class: "options" });
@@ -55,15 +67,15 @@ class Page {
 
   constructor(readonly data: Data) {
     const { about } = data;
-    const isWall = data.sets[0]?.wall ?? false;
+    this.running = new RunningSums(data);
     this.store = new Store(data.sets.map((set) => set.name), about.data.tick_ns, about.data.threads.length === 0 ? { group: "none" } : {});
     this.head = new Head(about, {
-      search: (text) => this.store.change({ search: text }, true), keys: () => this.help.showModal(),
+      search: (text) => this.store.change({ search: text }, true), keys: () => this.showKeys(),
       theme: () => this.theme(), recording: () => this.store.change({ tab: "recording" }),
     });
-    this.stateBar = new StateBar(data, this.store);
     const tell = (text: string) => { this.status.textContent = text; };
-    this.strips = new Strips(data, this.store, tell);
+    this.stateBar = IS_WHOLE ? new StateBar(data, this.store) : null;
+    this.strips = IS_WHOLE ? new Strips(data, this.store, tell) : null;
     const events = {
       hover: (frame: Frame | null) => this.tell(frame),
       zoom: (frame: Frame) => this.store.change({ zoom: frame.path }),
@@ -71,15 +83,10 @@ class Page {
       drop: (frame: Frame) => { if (frame.name >= 0) this.store.change({ drop: [...this.store.current.drop, frame.label], zoom: [] }); },
       menu: (frame: Frame, x: number, y: number) => this.openMenu(frame, x, y),
     };
-    const turn = { ...events, zoom: (frame: Frame) => { if (frame.parent) this.store.change({ focus: frame.label, zoom: [] }); } };
     this.flame = new FlameView("flame graph: arrow keys move, Enter zooms", data.states, events);
-    this.up = new FlameView("callers", data.states, turn, true);
-    this.down = new FlameView("callees", data.states, turn);
-    this.functions = new Functions(data, this.store);
-    this.waits = new Waits(data, this.store);
-    this.heat = new HeatMap(data, this.store, tell);
-    this.comparison = about.compare ? new Comparison(data, about.compare, this.store) : null;
-    this.build(isWall);
+    this.comparison = IS_WHOLE && about.compare ? new Comparison(data, about.compare, this.store) : null;
+    this.makers = { ...this.stackPanes(events), ...(IS_WHOLE ? this.otherPanes(tell) : {}) };
+    this.build();
     this.store.watch((selection, changed) => this.update(selection, changed));
     this.update(this.store.current, new Set(Object.keys(this.store.current) as (keyof Selection)[]));
     document.addEventListener("keydown", (event) => this.key(event));
@@ -88,48 +95,73 @@ class Page {
     addEventListener("beforeprint", () => this.forPrint());
   }
 
-  private build(isWall: boolean): void {
+  private stackPanes(events: FlameEvents): Record<string, () => Pane> {
+    const { data, store } = this;
+    const turn = { ...events, zoom: (frame: Frame) => { if (frame.parent) store.change({ focus: frame.label, zoom: [] }); } };
+    return {
+      flame: () => ({
+        box: el("div", { class: "pane flush" }, this.options, this.legend(), this.flame.box),
+        show: () => { this.refold(store.current); this.showFlame(store.current); },
+      }),
+      functions: pane(() => new Functions(data, store), (view) => view.show(this.sums, this.found)),
+      callers: () => {
+        const views: [FlameView, FlameView] = [new FlameView("callers", data.states, turn, true), new FlameView("callees", data.states, turn)];
+        const box = el("div", { class: "pane flush sandwich" }, el("h3", { text: "callers" }), views[0].box, el("h3", { text: "callees" }), views[1].box);
+        return { box, show: () => { this.refold(store.current); this.showSandwich(store.current, views); } };
+      },
+      recording: pane(() => ({ box: recording(data) })),
+    };
+  }
+
+  /** Of what the page has besides stacks. */
+  private otherPanes(tell: (text: string) => void): Record<string, () => Pane> {
+    const panes: Record<string, () => Pane> = {};
+    if (IS_WHOLE) {
+      const { data, store, comparison } = this;
+      const { calls, io, blame, sources } = data.about;
+      const isWall = data.about.data.threads.length > 0 && data.sets[0]?.wall;
+      if (comparison) panes.compare = pane(() => comparison, () => comparison.show(this.found));
+      if (calls) panes.calls = pane(() => new Calls(calls, store));
+      if (io) panes.io = pane(() => new Requests(io));
+      if (sources.length) panes.source = pane(() => new SourceView(data, store));
+      if (this.strips?.isUseful) panes.heat = pane(() => new HeatMap(data, store, tell), (view) => view.show(this.sums));
+      if (isWall && blame) panes.blame = pane(() => new BlameView(data, blame, store));
+      if (isWall) panes.waits = pane(() => new Waits(data, store), (view) => view.show(this.sums, store.current));
+      if (isWall) panes.locks = pane(() => new Locks(data, store));
+      if (isWall) panes.latency = pane(() => new Latency(data, store));
+    }
+    return panes;
+  }
+
+  private build(): void {
     const { data } = this;
-    this.panes.set("flame", el("div", { class: "pane flush" }, this.options, this.legend(), this.flame.box));
-    if (this.comparison) this.panes.set("compare", this.comparison.box);
-    else this.panes.set("functions", this.functions.box);
-    this.panes.set("callers", el("div", { class: "pane flush sandwich" }, el("h3", { text: "callers" }), this.up.box, el("h3", { text: "callees" }), this.down.box));
-    const { calls, io, blame } = data.about;
-    if (calls) this.panes.set("calls", new Calls(calls, this.store).box);
-    if (io) this.panes.set("io", new Requests(io).box);
-    if (blame) this.panes.set("blame", new BlameView(data, blame, this.store).box);
-    this.panes.set("waits", this.waits.box);
-    this.panes.set("locks", new Locks(data, this.store).box);
-    this.panes.set("latency", new Latency(data, this.store).box);
-    this.panes.set("heat", this.heat.box);
-    this.panes.set("source", new SourceView(data, this.store).box);
-    this.panes.set("recording", recording(data));
-    const needsWall = data.about.data.threads.length > 0 && isWall ? [] : ["waits", "blame", "locks", "latency"];
+    const { blame } = data.about;
     const bar = el("div", { class: "tabs", role: "tablist" });
     for (const [id, title] of TABS) {
-      const pane = this.panes.get(id);
-      if (!pane || needsWall.includes(id) || (id === "heat" && !this.strips.isUseful) || (id === "source" && data.about.sources.length === 0)) {
-        this.panes.delete(id);
-        continue;
-      }
+      if (!this.makers[id] || (id === "functions" && this.comparison)) continue;
       const tab = el("button", { type: "button", role: "tab", id: `tab-${id}`, "aria-controls": `pane-${id}`, text: title, on: { click: () => this.store.change({ tab: id }) } });
-      Object.entries({ role: "tabpanel", id: `pane-${id}`, "aria-labelledby": `tab-${id}` }).forEach(([key, value]) => pane.setAttribute(key, value));
+      this.panes.set(id, el("div", { role: "tabpanel", id: `pane-${id}`, "aria-labelledby": `tab-${id}`, hidden: true }));
       this.tabs.set(id, tab);
       bar.append(tab);
     }
-    this.help.append(el("h2", { text: "Keys" }), el("dl", {}, ...KEYS.flatMap(([key, what]) => [el("dt", {}, el("kbd", { text: key })), el("dd", { text: what })])),
-      el("p", { class: "dim", text: "Strips: drag selects, wheel zooms, shift-drag moves. Flame graph: click zooms, double-click shows only that function, alt-click takes it out, right-click for more." }),
-      el("form", { method: "dialog" }, el("button", { text: "close" })));
-    const lines = blame ? sentences(blame) : [];
+    const lines = IS_WHOLE && blame ? sentences(blame) : [];
     const toBlame = { click: (event: Event) => { event.preventDefault(); this.store.change({ tab: "blame" }); } };
     const why = lines.length ? el("section", { class: "why", "aria-label": "why" }, el("b", { text: "Why: " }), ...lines.map((text) => el("a", { href: "#tab=blame", text, on: toBlame }))) : "";
-    const main = el("main", {}, this.comparison?.cards ?? cards(data, this.store) ?? "", this.stateBar.box, why, this.strips.isUseful ? this.strips.box : "", el("div", { class: "sticky" }, bar, this.crumbs), ...this.panes.values());
+    const main = el("main", {}, IS_WHOLE ? (this.comparison?.cards ?? cards(data, this.store) ?? "") : "", this.stateBar?.box ?? "", why, this.strips?.isUseful ? this.strips.box : "", el("div", { class: "sticky" }, bar, this.crumbs), ...this.panes.values());
     document.body.append(this.head.box, main, this.status, this.help, this.menu);
     this.head.input.value = this.store.current.search;
   }
 
+  /** The list of keys, filled when it is first shown. */
+  private showKeys(): void {
+    if (!this.help.firstChild) this.help.append(el("h2", { text: "Keys" }), el("dl", {}, ...KEYS.flatMap(([key, what]) => [el("dt", {}, el("kbd", { text: key })), el("dd", { text: what })])),
+      el("p", { class: "dim", text: "Strips: drag selects, wheel zooms, shift-drag moves. Flame graph: click zooms, double-click shows only that function, alt-click takes it out, right-click for more." }),
+      el("form", { method: "dialog" }, el("button", { text: "close" })));
+    this.help.showModal();
+  }
+
   private legend(): HTMLElement {
-    if (this.comparison) return this.comparison.legend;
+    if (IS_WHOLE && this.comparison) return this.comparison.legend;
     const box = el("p", { class: "legend" });
     const used = new Set(this.data.kinds);
     for (const [kind, word] of KIND_WORDS) {
@@ -146,7 +178,7 @@ class Page {
     const start = performance.now();
     const has = (...keys: (keyof Selection)[]) => keys.some((key) => changed.has(key));
     const sumsChanged = has("set", "span", "threads", "states", "idle", "focus", "drop", "group");
-    if (sumsChanged) this.sums = sum(this.data, selection);
+    if (sumsChanged) this.sums = this.running.of(selection);
     if (sumsChanged || has("search")) this.found = search(this.data, this.sums, selection.search);
     if (has("search")) {
       if (this.head.input.value !== selection.search) this.head.input.value = selection.search;
@@ -155,9 +187,9 @@ class Page {
     const { found } = this;
     this.head.showFound(found.error ? found.error : selection.search ? `${percent(found.amount, this.sums.total)} in ${countOf(found.places, "place", "places")}` : "", found.error !== "");
     if (sumsChanged) {
-      this.stateBar.show(this.sums, selection);
-      if (has("threads", "states", "set", "idle")) this.strips.draw();
-      else this.strips.brush();
+      this.stateBar?.show(this.sums, selection);
+      if (has("threads", "states", "set", "idle")) this.strips?.draw();
+      else this.strips?.brush();
       this.comparison?.select(this.sums, selection);
     }
     if (has("set", "mode", "group", "folds", "byName")) this.showOptions(selection);
@@ -168,23 +200,19 @@ class Page {
       button.setAttribute("aria-selected", String(id === tab));
       button.tabIndex = id === tab ? 0 : -1;
     });
-    this.showTab(tab, selection);
+    this.paneOf(tab).show();
     if (sumsChanged) this.tell(null);
     document.documentElement.dataset.updateMs = (performance.now() - start).toFixed(2);
     document.documentElement.dataset.total = String(Math.round(this.sums.total));
     document.documentElement.dataset.found = String(found.share);
   }
 
-  private showTab(tab: string, selection: Selection): void {
-    if (tab === "functions") this.functions.show(this.sums, this.found);
-    else if (tab === "compare") this.comparison!.show(this.found);
-    else if (tab === "waits") this.waits.show(this.sums, selection);
-    else if (tab === "heat") this.heat.show(this.sums);
-    else if (tab === "flame" || tab === "callers") {
-      this.refold(selection);
-      if (tab === "flame") this.showFlame(selection);
-      else this.showSandwich(selection);
-    }
+  private paneOf(tab: string): Pane {
+    let made = this.made.get(tab);
+    if (made) return made;
+    this.made.set(tab, (made = this.makers[tab]()));
+    this.panes.get(tab)!.append(made.box);
+    return made;
   }
 
   private refold(selection: Selection): void {
@@ -217,12 +245,12 @@ class Page {
     return this.comparison?.look ?? null;
   }
 
-  private showSandwich(selection: Selection): void {
+  private showSandwich(selection: Selection, [up, down]: [FlameView, FlameView]): void {
     const label = selection.focus || this.flame.cursor?.label || this.hottest();
     const upward = callers(this.data, this.folded, label, selection.byName);
     const downward = callees(this.data, this.folded, label, selection.byName);
-    this.up.show(upward, [], this.found.hit, false, this.look());
-    this.down.show(downward, [], this.found.hit, false, this.look());
+    up.show(upward, [], this.found.hit, false, this.look());
+    down.show(downward, [], this.found.hit, false, this.look());
     this.tell(downward);
   }
 
@@ -334,21 +362,15 @@ class Page {
   }
 
   private repaint(): void {
-    this.strips.layout();
-    this.stateBar.show(this.sums, this.store.current);
+    this.strips?.layout();
+    this.stateBar?.show(this.sums, this.store.current);
     this.flame.redraw();
-    this.up.redraw();
-    this.down.redraw();
-    this.showTab(this.tabs.has(this.store.current.tab) ? this.store.current.tab : "flame", this.store.current);
+    this.paneOf(this.tabs.has(this.store.current.tab) ? this.store.current.tab : "flame").show();
   }
 
   /** Paper has no scroll boxes: tables of the functions and waits follow the graph. */
   private forPrint(): void {
-    this.refold(this.store.current);
-    this.showFlame(this.store.current);
-    this.functions.show(this.sums, this.found);
-    this.comparison?.show(this.found);
-    if (this.panes.has("waits")) this.waits.show(this.sums, this.store.current);
+    for (const id of ["flame", "functions", "compare", "waits"]) if (this.tabs.has(id)) this.paneOf(id).show();
   }
 
   private nextMatch(step: number): void {
@@ -394,7 +416,7 @@ class Page {
       u: () => store.change({ upright: !now.upright }), o: () => store.change({ byName: !now.byName }),
       g: () => store.change({ group: now.group === "name" ? "thread" : now.group === "thread" ? "none" : "name", zoom: [] }),
       w: () => { if (this.tabs.has("waits")) store.change({ tab: "waits" }); }, "[": () => this.span(0.5), "]": () => this.span(2),
-      t: () => this.theme(), Escape: () => { if (this.menu.hidden) store.dropLast(); this.menu.hidden = true; }, "?": () => this.help.showModal(),
+      t: () => this.theme(), Escape: () => { if (this.menu.hidden) store.dropLast(); this.menu.hidden = true; }, "?": () => this.showKeys(),
     };
     if (does[event.key]) { event.preventDefault(); does[event.key](); }
   }

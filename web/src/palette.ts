@@ -56,14 +56,14 @@ const KINDS: Record<number, [number, number, number, number]> = {
 export const KIND_WORDS: [Kind, string][] = [[Kind.Program, "program"], [Kind.Library, "library"], [Kind.Kernel, "kernel"], [Kind.Jit, "run-time code"], [Kind.Python, "Python"], [Kind.Inlined, "inlined"], [Kind.Waiting, "waiting"], [Kind.Unknown, "no name"]];
 
 /** The same name has the same shade everywhere and always. */
-export function frameColour(name: string, kind: number, pale: boolean): string {
+export function frameColour(name: string, kind: number, pale: boolean, night = isDark()): string {
   const [hue, saturation, light, dark] = KINDS[kind] ?? KINDS[Kind.Unknown];
   let hash = 0x811c9dc5;
   for (let i = 0; i < name.length; i++) hash = Math.imul(hash ^ name.charCodeAt(i), 0x01000193);
   hash ^= hash >>> 15;
   const unit = (bits: number) => (bits & 255) / 255 - 0.5;
   const shade = name ? unit(hash >>> 8) : 0;
-  const [turn, night] = [name ? unit(hash) * 12 : 0, isDark()];
+  const turn = name ? unit(hash) * 12 : 0;
   const lightness = night ? dark + shade * 6 : light + shade * 8;
   const level = pale ? (night ? lightness * 0.6 + 8 : lightness * 0.5 + 47) : lightness;
   return hex(hue + turn, (pale ? saturation * 0.6 : night ? saturation * 0.7 : saturation) / 100, level / 100);

@@ -30,10 +30,18 @@ export interface Folded {
   /** States that a cell has. */
   used: number[];
   /** Amounts by node and state, callees included; and own. */
-  total: Float64Array; own: Float64Array; sum: Float64Array; ownCount: Float64Array; count: Float64Array;
+  total: Float64Array; own: Float64Array; sum: Float64Array;
+  /** Numbers of samples, put in when they are asked for. */
+  ownCount: Float64Array; count: Float64Array; counted: number;
+  sums: Sums | null;
   /** Callees of a node: `below[first[node]]` to `below[first[node + 1] - 1]`. */
   first: Int32Array; below: Int32Array;
+  /** The sums that are in, and by cell what of them is. */
+  filled: Filled | null;
 }
+
+/** What is filled in, and room for what changes: amounts by node, by node and state, and the nodes that have some. */
+interface Filled { id: number; cell: Float64Array; more: { sum: Float64Array; total: Float64Array; has: Uint8Array; hasAny: Uint32Array } | null }
 
 /** The recording's name that a label stands for; -1 for folded ones. */
 export function nameOf(data: Data, label: number): number {
@@ -43,9 +51,9 @@ export function nameOf(data: Data, label: number): number {
 class Builder {
   readonly texts: string[];
   private readonly ids = new Map<string, number>();
-  private readonly nodes = new Pairs(4096);
-  kind = new Uint8Array(8192);
-  repeats = new Int32Array(8192);
+  private readonly nodes: Pairs;
+  kind: Uint8Array;
+  repeats: Int32Array;
   /** By name: label of the kernel's work, 0 for its other functions, -1 for those outside the kernel. */
   readonly work: Int32Array;
   /** By name: 1 for start-up code, 2 if its caller is `_start`, whether that has a name or not. */
@@ -59,21 +67,25 @@ class Builder {
 
   constructor(readonly data: Data, readonly folds: Selection["folds"]) {
     this.texts = data.names.slice();
+    const room = Math.max(2048, data.parent.length);
+    [this.nodes, this.kind, this.repeats] = [new Pairs(room), new Uint8Array(room), new Int32Array(room)];
     this.times = new Int32Array(data.parent.length);
-    this.nodes.index(-1, this.text("all"));
-    this.put(0, Kind.Task);
+    this.child(-1, this.text("all"), Kind.Task);
     this.kernel = this.text("kernel");
     this.isStart = Uint8Array.from(data.names, (name) => (folds.start && START.test(name) ? (MAIN.test(name) ? 2 : 1) : 0));
-    this.isEntry = Uint8Array.from(data.names, (name) => (ENTRY.test(name) ? 1 : 0));
-    this.after = Int32Array.from(data.names, (name) => {
-      const call = folds.kernel && !ENTRY.test(name) && AFTER_ENTRY.exec(name);
-      return call ? this.text(`kernel: ${call[1]}()`) : 0;
-    });
-    this.work = Int32Array.from(data.names, (name, at) => {
-      if (!folds.kernel || data.kinds[at] !== Kind.Kernel) return -1;
-      const work = kernelWork(name);
-      return work ? this.text(`kernel: ${work}`) : 0;
-    });
+    const names = data.names.length;
+    [this.isEntry, this.after, this.work] = [new Uint8Array(names), new Int32Array(names), new Int32Array(names).fill(-1)];
+    if (folds.kernel && data.kinds.includes(Kind.Kernel)) data.names.forEach((name, at) => this.kernelName(name, at));
+  }
+
+  private kernelName(name: string, at: number): void {
+    const isEntry = ENTRY.test(name);
+    if (isEntry) this.isEntry[at] = 1;
+    const call = isEntry ? null : AFTER_ENTRY.exec(name);
+    if (call) this.after[at] = this.text(`kernel: ${call[1]}()`);
+    if (this.data.kinds[at] !== Kind.Kernel) return;
+    const work = kernelWork(name);
+    this.work[at] = work ? this.text(`kernel: ${work}`) : 0;
   }
 
   get length(): number { return this.nodes.length; }
@@ -86,20 +98,19 @@ class Builder {
     return id;
   }
 
-  private put(node: number, kind: number): void {
-    if (node >= this.kind.length) {
-      const [kinds, repeats] = [this.kind, this.repeats];
-      (this.kind = new Uint8Array(kinds.length * 2)).set(kinds);
-      (this.repeats = new Int32Array(repeats.length * 2)).set(repeats);
-    }
-    this.kind[node] = kind;
-    this.repeats[node] = 1;
+  private grow(): void {
+    const [kinds, repeats] = [this.kind, this.repeats];
+    (this.kind = new Uint8Array(kinds.length * 2)).set(kinds);
+    (this.repeats = new Int32Array(repeats.length * 2)).set(repeats);
   }
 
   child(parent: number, label: number, kind: number): number {
     const before = this.nodes.length;
     const node = this.nodes.index(parent, label);
-    if (node === before) this.put(node, kind);
+    if (node !== before) return node;
+    if (node >= this.kind.length) this.grow();
+    this.kind[node] = kind;
+    this.repeats[node] = 1;
     return node;
   }
 
@@ -125,18 +136,21 @@ class Builder {
   /** How many functions at the end, this one included, are the same as those before them; 0 for none. */
   private circle(above: number, name: number): number {
     const { label, parent } = this;
-    for (let length = 1; length <= LONGEST_CIRCLE; length++) {
-      let before = above;
-      for (let at = 1; at < length; at++) before = parent[before];
-      let [now, isSame] = [above, before !== 0 && label[before] === name];
-      for (let at = 1; isSame && at < length; at++) {
-        before = parent[before];
-        isSame = before !== 0 && label[now] === label[before];
-        now = parent[now];
-      }
-      if (isSame) return length;
+    for (let length = 1, start = above; length <= LONGEST_CIRCLE && start !== 0; length++, start = parent[start]) {
+      if (label[start] === name && this.isAgain(above, start, length)) return length;
     }
     return 0;
+  }
+
+  /** The functions from `now` up to `before`, which is `length - 1` above it, are those that called `before`. */
+  private isAgain(now: number, before: number, length: number): boolean {
+    const { label, parent } = this;
+    for (let at = 1; at < length; at++) {
+      before = parent[before];
+      if (before === 0 || label[now] !== label[before]) return false;
+      now = parent[now];
+    }
+    return true;
   }
 
   /** The node in place of one that closes a circle: where the circle ended before. */
@@ -171,6 +185,11 @@ export function fold(data: Data, set: ItemSet, cells: Cells, selection: Selectio
   const built = new Builder(data, selection.folds);
   const leaf = new Int32Array(cells.count).fill(-1);
   const memo = new Int32Array(data.parent.length);
+  if (cells.groups.length === 1 && selection.mode !== "state") {
+    foldAll(data, built, memo, rootNode(data, built, cells, 0, selection));
+    for (let cell = 0; cell < leaf.length; cell++) leaf[cell] = memo[set.placeNode[cells.place[cell]]];
+    return finish(data, set, cells, built, leaf);
+  }
   // By root, so that one memo does: `made` has the root for which a node's entry was made.
   const made = new Int32Array(data.parent.length).fill(-1);
   const roots = rootsOf(data, set, cells, selection);
@@ -181,6 +200,13 @@ export function fold(data: Data, set: ItemSet, cells: Cells, selection: Selectio
     for (const cell of members) leaf[cell] = foldNode(built, memo, made, root, set.placeNode[cells.place[cell]]);
   }
   return finish(data, set, cells, built, leaf);
+}
+
+/** Every frame below one root: callers come before their callees. */
+function foldAll(data: Data, built: Builder, memo: Int32Array, root: number): void {
+  const { parent } = data;
+  memo[0] = root;
+  for (let node = 1; node < memo.length; node++) memo[node] = built.below(node, memo[parent[node]]);
 }
 
 /** Cells by root: their group, or their group and state. */
@@ -238,45 +264,121 @@ function finish(data: Data, set: ItemSet, cells: Cells, built: Builder, leaf: In
   const numbers = (size: number) => new Float64Array(size);
   return {
     texts, length, parent, label: built.label.slice(0, length), kind: built.kind, repeats: built.repeats, leaf, states, first, below,
-    used: [...has.keys()].filter((state) => has[state]), total: numbers(length * states), own: numbers(length), sum: numbers(length), ownCount: numbers(length), count: numbers(length),
+    filled: null, sums: null, counted: 0, used: [...has.keys()].filter((state) => has[state]), total: numbers(length * states), own: numbers(length), sum: numbers(length), ownCount: numbers(length), count: numbers(length),
   };
 }
 
+/** One cell that changes takes as long as this many in a sum over all. */
+const COST = 8;
+
 /** Puts in the amounts of a selection. */
 export function fill(folded: Folded, sums: Sums): void {
-  const { total, own, sum, ownCount, count, leaf, states, parent, length, used } = folded;
+  const { filled } = folded;
+  folded.sums = sums;
+  if (filled && sums.changed && sums.from === filled.id && sums.changed.length * COST < folded.leaf.length + folded.length) {
+    addChanges(folded, sums, filled);
+    filled.id = sums.id;
+    return;
+  }
+  fillAll(folded, sums);
+  // Only with times the next selection may differ by little.
+  if (sums.isTimed) folded.filled = { id: sums.id, cell: sums.cell.slice(), more: folded.filled?.more ?? null };
+}
+
+function roomFor({ length, states, used }: Folded): NonNullable<Filled["more"]> {
+  const hasAny = new Uint32Array(Math.ceil(length / 4));
+  return { sum: new Float64Array(length), total: new Float64Array(used.length > 1 ? length * states : 0), has: new Uint8Array(hasAny.buffer), hasAny };
+}
+
+/** Adds what changed in cells to their nodes, and that to their callers: each node once, callers last. */
+function addChanges(folded: Folded, sums: Sums, filled: Filled): void {
+  const { leaf, own, sum, total, parent, states, used } = folded;
+  const { set, cells, cell } = sums;
+  const more = (filled.more ??= roomFor(folded));
+  const split = used.length > 1;
+  for (const at of sums.changed!) {
+    const node = leaf[at];
+    const by = cell[at] - filled.cell[at];
+    filled.cell[at] = cell[at];
+    if (node < 0) continue;
+    own[node] += by;
+    more.sum[node] += by;
+    more.has[node] = 1;
+    if (split) more.total[node * states + set.placeState[cells.place[at]]] += by;
+  }
+  for (let four = more.hasAny.length - 1; four >= 0; four--) {
+    if (more.hasAny[four] === 0) continue;
+    for (let node = four * 4 + 3; node >= four * 4; node--) {
+      if (more.has[node] === 0) continue;
+      more.has[node] = 0;
+      const above = parent[node];
+      const by = more.sum[node];
+      more.sum[node] = 0;
+      sum[node] += by;
+      if (node > 0) {
+        more.sum[above] += by;
+        more.has[above] = 1;
+      }
+      if (split) for (const state of used) {
+        const part = more.total[node * states + state];
+        total[node * states + state] += part;
+        more.total[node * states + state] = 0;
+        if (node > 0) more.total[above * states + state] += part;
+      }
+    }
+  }
+}
+
+function fillAll(folded: Folded, sums: Sums): void {
+  const { total, own, sum, leaf, states, parent, length, used } = folded;
   // With one state the sum is its total.
   const split = used.length > 1;
-  [own, ownCount].forEach((array) => array.fill(0));
+  own.fill(0);
   if (split) total.fill(0);
-  const { set, cells, cell, cellCount } = sums;
+  const { set, cells, cell } = sums;
   for (let at = 0; at < leaf.length; at++) {
     const amount = cell[at];
     if (amount === 0 || leaf[at] < 0) continue;
     const node = leaf[at];
     if (split) total[node * states + set.placeState[cells.place[at]]] += amount;
     own[node] += amount;
-    ownCount[node] += cellCount[at];
   }
   sum.set(own);
-  count.set(ownCount);
   for (let node = length - 1; node > 0; node--) {
-    const above = parent[node];
     if (sum[node] === 0) continue;
+    const above = parent[node];
     sum[above] += sum[node];
-    count[above] += count[node];
     if (split) for (const state of used) total[above * states + state] += total[node * states + state];
   }
 }
 
-/** A frame that may be drawn. Its callees and states are made when they are asked for. */
+/** Numbers of samples of what is filled in. */
+function fillCounts(folded: Folded): void {
+  const { leaf, length, parent, ownCount, count, sums } = folded;
+  if (!sums || folded.counted === sums.id) return;
+  folded.counted = sums.id;
+  ownCount.fill(0);
+  for (let at = 0; at < leaf.length; at++) if (leaf[at] >= 0) ownCount[leaf[at]] += sums.cellCount[at];
+  count.set(ownCount);
+  for (let node = length - 1; node > 0; node--) count[parent[node]] += count[node];
+}
+
+/** A frame that may be drawn, of one `node` or of merged ones. Its callees and states are made when they are asked for. */
 export class Frame {
   private below: Frame[] | null = null;
   private split: Float64Array | null = null;
   constructor(
     readonly tree: Tree, readonly id: number, readonly kind: number, readonly repeats: number,
-    readonly value: number, readonly count: number, readonly parent: Frame | null, readonly members: Members, readonly own: string | null = null,
+    readonly value: number, readonly parent: Frame | null, readonly node: number, private readonly merged: Members | null = null, readonly own: string | null = null,
   ) {}
+
+  get members(): Members {
+    return this.merged ?? { nodes: [this.node], of: null };
+  }
+
+  get count(): number {
+    return this.tree.countOf(this.members);
+  }
 
   get label(): string {
     return this.own ?? this.tree.folded.texts[this.id];
@@ -288,7 +390,19 @@ export class Frame {
   }
 
   get children(): Frame[] {
-    return (this.below ??= this.tree.expand(this));
+    return (this.below ??= this.tree.expand(this, this.some?.frames ?? []));
+  }
+
+  private some: { least: number; frames: Frame[] } | null = null;
+
+  /** The callees that have at least an amount, greatest first, and maybe others: many are too narrow to be seen. */
+  wide(least: number): Frame[] {
+    if (this.below) return this.below;
+    if (this.some && this.some.least <= least) return this.some.frames;
+    const frames = this.tree.wide(this, least, this.some?.frames ?? []);
+    if (!frames) return this.children;
+    this.some = { least, frames };
+    return frames;
   }
 
   get states(): Float64Array {
@@ -324,20 +438,25 @@ export class Tree {
     return this.frame(0, null, members, label);
   }
 
-  expand(frame: Frame): Frame[] {
-    const frames = !this.up && frame.members.nodes.length === 1 ? this.callees(frame, frame.members.nodes[0]) : this.merged(frame);
+  /** All callees; `made` are those that were made before. */
+  expand(frame: Frame, made: Frame[]): Frame[] {
+    const frames = this.wide(frame, 0, made, true) ?? this.merged(frame);
     return this.byName ? frames.sort((a, b) => (a.label < b.label ? -1 : 1)) : frames.sort((a, b) => b.value - a.value);
   }
 
-  /** Callees of one node have different labels. */
-  private callees(frame: Frame, node: number): Frame[] {
-    const { first, below } = this.folded;
+  /** Callees of one node from an amount on, which have different labels; `null` if only all can be had. */
+  wide(frame: Frame, least: number, made: Frame[], isAll = false): Frame[] | null {
+    if (this.up || (this.byName && !isAll) || (frame.node < 0 && frame.members.nodes.length !== 1)) return null;
+    const { first, below, label, kind, repeats } = this.folded;
+    const known = made.length ? new Map(made.map((frame) => [frame.node, frame])) : null;
+    const node = frame.node >= 0 ? frame.node : frame.members.nodes[0];
     const frames: Frame[] = [];
     for (let at = first[node]; at < first[node + 1]; at++) {
       const child = below[at];
-      if (this.sums[child] > 0) frames.push(this.frame(this.folded.label[child], frame, { nodes: [child], of: null }));
+      const value = this.sums[child];
+      if (value > 0 && value >= least) frames.push(known?.get(child) ?? new Frame(this, label[child], kind[child], repeats[child], value, frame, child));
     }
-    return frames;
+    return isAll ? frames : frames.sort((a, b) => b.value - a.value);
   }
 
   private merged(frame: Frame): Frame[] {
@@ -360,16 +479,18 @@ export class Tree {
 
   private frame(label: number, parent: Frame | null, members: Members, own: string | null = null): Frame {
     const { folded, sums } = this;
-    const counts = sums === folded.own ? folded.ownCount : folded.count;
-    let [value, count, repeats] = [0, 0, 1];
-    const nodes = members.of ?? members.nodes;
-    for (const node of nodes) {
-      value += sums[node];
-      count += counts[node];
-    }
+    let [value, repeats] = [0, 1];
+    for (const node of members.of ?? members.nodes) value += sums[node];
     for (const node of members.nodes) if (folded.repeats[node] > repeats) repeats = folded.repeats[node];
     const kind = own === null && members.nodes.length ? folded.kind[members.nodes[0]] : Kind.Task;
-    return new Frame(this, label, kind, repeats, value, count, parent, members, own);
+    return new Frame(this, label, kind, repeats, value, parent, -1, members, own);
+  }
+
+  countOf(members: Members): number {
+    const { folded } = this;
+    fillCounts(folded);
+    const counts = this.sums === folded.own ? folded.ownCount : folded.count;
+    return (members.of ?? members.nodes).reduce((sum, node) => sum + counts[node], 0);
   }
 
   /** Amounts of nodes by state. */

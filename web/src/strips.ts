@@ -5,8 +5,8 @@ import { clear, el, fit } from "./dom";
 import { duration, percent, tickLabel } from "./format";
 import { PathStrip } from "./path";
 import { classOf, isDark, stateColour, texture } from "./palette";
-import { Selection, Store } from "./selection";
-import { Sums, sum } from "./sums";
+import { Store } from "./selection";
+import { mix, sum } from "./sums";
 
 const ROW = 17;
 const CPU = 26;
@@ -437,11 +437,3 @@ export class Strips {
 }
 
 const RANK = { idle: 0, poll: 1, timer: 2, other: 3, disk: 4, memory: 5, lock: 6, preempted: 7, runnable: 8, on: 9 };
-
-/** States by share in words. */
-export function mix(data: Data, sums: Sums, selection: Selection): string {
-  const wanted = (state: string) => (selection.states.length ? selection.states.includes(state) : state !== "idle" || selection.idle);
-  const parts = [...sums.states].map((value, state) => ({ value, state })).filter((part) => part.value > 0 && wanted(data.states[part.state])).sort((a, b) => b.value - a.value);
-  const all = parts.reduce((whole, part) => whole + part.value, 0);
-  return parts.slice(0, 4).map(({ value, state }) => `${data.states[state]} ${percent(value, all)}`).join(" · ") || "nothing recorded";
-}

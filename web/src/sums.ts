@@ -2,6 +2,7 @@
 
 import { Cells, cellsOf } from "./cells";
 import { Data, ItemSet, Kind, range } from "./data";
+import { percent } from "./format";
 import { Selection } from "./selection";
 
 export interface Sums {
@@ -19,7 +20,14 @@ export interface Sums {
   /** Idle time that is left out. */
   idleLeftOut: number;
   count: number;
+  /** Whether items have times. */
+  isTimed: boolean;
+  id: number;
+  /** The cells in which they differ from the sums `from`, each once; `null` if any may. */
+  from: number; changed: number[] | null;
 }
+
+let lastId = 0;
 
 /** Which threads are selected; all if none is. */
 export function threadMask(data: Data, selection: Selection): Uint8Array {
@@ -75,32 +83,81 @@ export function below(data: Data, matches: (name: string) => boolean): Uint8Arra
 
 export function sum(data: Data, selection: Selection): Sums {
   const set = data.sets[selection.set] ?? data.sets[0];
-  const { cell, cellCount, cells } = inTime(data, set, selection);
-  return select(data, selection, { set, cells, cell: cell.slice(), cellCount: cellCount.slice() });
+  return select(data, selection, inTime(data, set, selection));
 }
 
 type Raw = Pick<Sums, "set" | "cells" | "cell" | "cellCount">;
 /** A thread's items. */
 interface Run { thread: number; from: number; to: number }
 
-/** The amounts of the last span: a drag changes only what is between its old and its new ends. */
-let last: (Raw & { threads: string; span: [number, number] | null }) | null = null;
+function runsOf(data: Data, set: ItemSet, selection: Selection): Run[] {
+  const mask = threadMask(data, selection);
+  return set.runs.filter((run) => mask[run.thread]);
+}
 
 function inTime(data: Data, set: ItemSet, selection: Selection): Raw {
   const cells = cellsOf(data, set, selection.group);
-  const [span, threads] = [selection.span, selection.threads.join()];
-  const mask = threadMask(data, selection);
-  const runs = set.runs.filter((run) => mask[run.thread]);
-  if (span && last?.span && last.set === set && last.cells === cells && last.threads === threads && span[0] < last.span[1] && span[1] > last.span[0]) {
-    for (const run of runs) move(data, last, run, last.span, span);
-    last.span = span;
-    return last;
+  const { span } = selection;
+  const runs = runsOf(data, set, selection);
+  if (!span && set.isCounted && cells.of === set.place && runs.length === set.runs.length) {
+    return { set, cells, cell: set.amount.slice(), cellCount: set.count.slice() };
   }
   const raw = { set, cells, cell: new Float64Array(cells.count), cellCount: new Float64Array(cells.count) };
-  if (span) runs.forEach((run) => move(data, raw, run, [span[0], span[0]], span));
+  const add = (item: number, amount: number, count: number) => {
+    const at = cells.of[item];
+    raw.cell[at] += amount;
+    raw.cellCount[at] += count;
+  };
+  if (span) runs.forEach((run) => move(data, set, run, { old: [span[0], span[0]], now: span }, add));
   else runs.forEach((run) => addAll(raw, run));
-  last = { ...raw, threads, span };
   return raw;
+}
+
+/** Sums of a selection that changes: a drag changes only what is between the old and the new ends of its span. */
+export class RunningSums {
+  private last: { key: string; span: [number, number]; sums: Sums; filter: Filter; runs: Run[]; isTouched: Uint8Array } | null = null;
+
+  constructor(readonly data: Data) {}
+
+  of(selection: Selection): Sums {
+    const { data, last } = this;
+    const { span, set, group, threads, states, idle, focus, drop } = selection;
+    const key = JSON.stringify([set, group, threads, states, idle, focus, drop]);
+    if (span && last?.key === key && span[0] < last.span[1] && span[1] > last.span[0]) return this.moved(span);
+    const sums = sum(data, selection);
+    this.last = span && { key, span, sums, filter: filterOf(data, sums.set, selection), runs: runsOf(data, sums.set, selection), isTouched: new Uint8Array(sums.cells.count) };
+    return sums;
+  }
+
+  /** The last sums with another span: they share their arrays, so the last ones are no longer valid. */
+  private moved(span: [number, number]): Sums {
+    const { data } = this;
+    const { sums: last, filter: { mask, wanted }, isTouched, runs } = this.last!;
+    const sums = { ...last };
+    const { set, cells: { of, place }, cell, cellCount, states } = sums;
+    const changed: number[] = [];
+    const add = (item: number, amount: number, count: number) => {
+      const at = of[item];
+      if (mask && !mask[place[at]]) return;
+      const state = set.placeState[place[at]];
+      states[state] += amount;
+      if (!wanted[state]) return;
+      cell[at] += amount;
+      cellCount[at] += count;
+      sums.total += amount;
+      sums.count += count;
+      if (isTouched[at]) return;
+      isTouched[at] = 1;
+      changed.push(at);
+    };
+    const ends = { old: this.last!.span, now: span };
+    for (const run of runs) move(data, set, run, ends, add);
+    for (const at of changed) isTouched[at] = 0;
+    const { idleLeftOut, whole } = wholeOf(data, states, this.last!.filter);
+    Object.assign(sums, { idleLeftOut, whole, from: last.id, id: ++lastId, changed });
+    Object.assign(this.last!, { sums, span });
+    return sums;
+  }
 }
 
 function addAll({ set, cells: { of }, cell, cellCount }: Raw, { from, to }: Run): void {
@@ -112,33 +169,36 @@ function addAll({ set, cells: { of }, cell, cellCount }: Raw, { from, to }: Run)
   }
 }
 
+/** A span before and after. */
+interface Ends { old: [number, number]; now: [number, number] }
+type Add = (item: number, amount: number, count: number) => void;
+
 /** Changes the amounts from those of one span to those of another: only items that reach what is between their ends. */
-function move(data: Data, raw: Raw, run: Run, old: [number, number], now: [number, number]): void {
+function move(data: Data, set: ItemSet, run: Run, ends: Ends, add: Add): void {
+  const { old, now } = ends;
   // Sums over the thread's life are the first items.
   let timed = run.from;
-  while (timed < run.to && raw.set.since[timed] === 0) timed++;
-  change(data, raw, [run.from, timed], old, now);
-  const between = [0, 1].map((end) => range(raw.set, timed, run.to, [Math.min(old[end], now[end]), Math.max(old[end], now[end])]));
+  while (timed < run.to && set.since[timed] === 0) timed++;
+  change(data, set, [run.from, timed], ends, add);
+  const between = [0, 1].map((end) => range(set, timed, run.to, [Math.min(old[end], now[end]), Math.max(old[end], now[end])]));
   const [[first, mid], [next, end]] = between;
-  change(data, raw, [first, mid], old, now);
-  change(data, raw, [Math.max(mid, next), end], old, now);
+  change(data, set, [first, mid], ends, add);
+  change(data, set, [Math.max(mid, next), end], ends, add);
 }
 
 /** Whole numbers only: sums stay exact. */
-function change(data: Data, { set, cells: { of }, cell, cellCount }: Raw, [from, to]: number[], old: [number, number], now: [number, number]): void {
+function change(data: Data, set: ItemSet, [from, to]: number[], { old, now }: Ends, add: Add): void {
   const { amount, count, since, length } = set;
+  const [[oldFrom, oldTo], [nowFrom, nowTo]] = [old, now];
   for (let item = from; item < to; item++) {
     const begin = since[item];
     if (length[item] > 0 || begin === 0) {
-      const [more, less] = [inside(set, data, item, now[0], now[1]), inside(set, data, item, old[0], old[1])];
-      cell[of[item]] += more - less;
-      cellCount[of[item]] += partOf(count[item], more / amount[item]) - partOf(count[item], less / amount[item]);
+      const [more, less] = [inside(set, data, item, nowFrom, nowTo), inside(set, data, item, oldFrom, oldTo)];
+      if (more !== less) add(item, more - less, partOf(count[item], more / amount[item]) - partOf(count[item], less / amount[item]));
       continue;
     }
-    const sign = (begin > now[0] && begin <= now[1] ? 1 : 0) - (begin > old[0] && begin <= old[1] ? 1 : 0);
-    if (sign === 0) continue;
-    cell[of[item]] += sign * amount[item];
-    cellCount[of[item]] += sign * count[item];
+    const sign = (begin > nowFrom && begin <= nowTo ? 1 : 0) - (begin > oldFrom && begin <= oldTo ? 1 : 0);
+    if (sign !== 0) add(item, sign * amount[item], sign * count[item]);
   }
 }
 
@@ -146,33 +206,45 @@ function partOf(count: number, part: number): number {
   return Number.isFinite(part) ? Math.round(1024 * count * part) / 1024 : 0;
 }
 
+/** Places and states that count. */
+interface Filter { mask: Uint8Array | null; wanted: Uint8Array; leavesIdleOut: boolean }
+
+function filterOf(data: Data, set: ItemSet, selection: Selection): Filter {
+  const idle = data.states.indexOf("idle");
+  const wanted = Uint8Array.from(data.states, (state, at) =>
+    selection.states.length ? (selection.states.includes(state) ? 1 : 0) : at !== idle || selection.idle ? 1 : 0);
+  return { mask: placeMask(data, set, selection), wanted, leavesIdleOut: idle >= 0 && !selection.idle };
+}
+
+function wholeOf(data: Data, states: Float64Array, { leavesIdleOut }: Filter): { idleLeftOut: number; whole: number } {
+  const idleLeftOut = leavesIdleOut ? states[data.states.indexOf("idle")] : 0;
+  return { idleLeftOut, whole: states.reduce((a, b) => a + b, 0) - idleLeftOut };
+}
+
 /** Applies states and functions to the amounts by cell. */
 function select(data: Data, selection: Selection, of: Raw): Sums {
   const { set, cells, cell, cellCount } = of;
   const states = new Float64Array(data.states.length);
-  const mask = placeMask(data, set, selection);
-  const idle = data.states.indexOf("idle");
-  const wanted = Uint8Array.from(data.states, (state, at) =>
-    selection.states.length ? (selection.states.includes(state) ? 1 : 0) : at !== idle || selection.idle ? 1 : 0);
+  const filter = filterOf(data, set, selection);
+  const { mask, wanted } = filter;
   let [total, count] = [0, 0];
   for (let at = 0; at < cell.length; at++) {
     if (cell[at] === 0) continue;
     const place = cells.place[at];
     const state = set.placeState[place];
     if (mask && !mask[place]) {
-      cell[at] = 0;
+      cell[at] = cellCount[at] = 0;
       continue;
     }
     states[state] += cell[at];
-    if (!wanted[state]) cell[at] = 0;
+    if (!wanted[state]) cell[at] = cellCount[at] = 0;
     else {
       total += cell[at];
       count += cellCount[at];
     }
   }
-  const idleLeftOut = idle >= 0 && !selection.idle ? states[idle] : 0;
-  const whole = states.reduce((a, b) => a + b, 0) - idleLeftOut;
-  return { ...of, states, total, whole, idleLeftOut, count };
+  const isTimed = data.about.data.threads.length > 0;
+  return { ...of, states, total, ...wholeOf(data, states, filter), count, isTimed, id: ++lastId, from: 0, changed: null };
 }
 
 /** Places with an amount. */
@@ -248,17 +320,31 @@ export function search(data: Data, sums: Sums, text: string): Found {
   } catch (error) {
     return { ...none, error: String((error as Error).message).replace(/^Invalid regular expression: /, "") };
   }
-  const hit = Uint8Array.from(data.names, (name) => (pattern.test(name) ? 1 : 0));
+  const hit = new Uint8Array(data.names.length);
+  data.names.forEach((name, at) => { if (pattern.test(name)) hit[at] = 1; });
   const flags = new Uint8Array(data.parent.length);
   let places = 0;
-  for (let node = 1; node < flags.length; node++) {
-    const own = hit[data.nodeName[node]];
-    if (own && !flags[data.parent[node]]) places++;
-    flags[node] = own | flags[data.parent[node]];
+  for (let node = 1; node < flags.length; ) {
+    if (!hit[data.nodeName[node]]) {
+      node++;
+      continue;
+    }
+    // All that it calls is part of it.
+    places++;
+    flags.fill(1, node, data.end[node]);
+    node = data.end[node];
   }
   let amount = 0;
   const { set, cells, cell } = sums;
   for (let at = 0; at < cell.length; at++) if (flags[set.placeNode[cells.place[at]]]) amount += cell[at];
   const names = hit.reduce((sum, one) => sum + one, 0);
   return { share: sums.total > 0 ? amount / sums.total : 0, amount, places, names, error: "", hit };
+}
+
+/** States by share in words. */
+export function mix(data: Data, sums: Sums, selection: Selection): string {
+  const wanted = (state: string) => (selection.states.length ? selection.states.includes(state) : state !== "idle" || selection.idle);
+  const parts = [...sums.states].map((value, state) => ({ value, state })).filter((part) => part.value > 0 && wanted(data.states[part.state])).sort((a, b) => b.value - a.value);
+  const all = parts.reduce((whole, part) => whole + part.value, 0);
+  return parts.slice(0, 4).map(({ value, state }) => `${data.states[state]} ${percent(value, all)}`).join(" · ") || "nothing recorded";
 }

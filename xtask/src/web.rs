@@ -15,8 +15,16 @@ use crate::score::{self, Score, skip};
 
 const LIMIT: Duration = Duration::from_secs(240);
 const BUNDLE: &str = "crates/cli/src/html/bundle";
-const FILES: [&str; 6] =
-    ["page.js", "page.js.sha256", "loader.js", "loader.js.sha256", "plain.css", "plain.css.sha256"];
+const FILES: [&str; 8] = [
+    "page.js",
+    "page.js.sha256",
+    "stacks.js",
+    "stacks.js.sha256",
+    "loader.js",
+    "loader.js.sha256",
+    "plain.css",
+    "plain.css.sha256",
+];
 const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 
 /// Builds the committed files.

@@ -28,14 +28,15 @@ use exchange::page::deflated;
 use serde_json::{Value, json};
 use std::io::{self, Write};
 
-/// Built by `cargo xtask web` from the folder `web`; it has the page's style in it.
-const SCRIPT: &str = include_str!("bundle/page.js");
+/// Built by `cargo xtask web` from the folder `web`; they have the page's style in them.
+const SCRIPT: [&str; 2] = [include_str!("bundle/page.js"), include_str!("bundle/page.js.sha256")];
+/// The same without the views of what a page with nothing but stacks lacks: half of a small page's size, and of its start.
+const STACKS: [&str; 2] = [include_str!("bundle/stacks.js"), include_str!("bundle/stacks.js.sha256")];
 /// Unpacks the script, which is in the page deflated: it is most of a small page.
 const LOADER: &str = include_str!("bundle/loader.js");
 /// Style of the tables without a script.
 const STYLE: &str = include_str!("bundle/plain.css");
 /// Digests of them for the page's security policy.
-const SCRIPT_DIGEST: &str = include_str!("bundle/page.js.sha256");
 const LOADER_DIGEST: &str = include_str!("bundle/loader.js.sha256");
 const STYLE_DIGEST: &str = include_str!("bundle/plain.css.sha256");
 
@@ -49,7 +50,8 @@ pub const MOST_BYTES: usize = 5_000_000;
 pub fn write(out: &mut impl Write, data: &PageData, about: &About, most_bytes: usize) -> io::Result<()> {
     let encoded = encode(data, most_bytes)?;
     let value = meta(about, &encoded);
-    let (script, loader, style) = (SCRIPT_DIGEST.trim(), LOADER_DIGEST.trim(), STYLE_DIGEST.trim());
+    let [code, script] = if has_only_stacks(data, about) { STACKS } else { SCRIPT };
+    let (script, loader, style) = (script.trim(), LOADER_DIGEST.trim(), STYLE_DIGEST.trim());
     writeln!(
         out,
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n\
@@ -66,8 +68,21 @@ pub fn write(out: &mut impl Write, data: &PageData, about: &About, most_bytes: u
         let text = foreign::json(&Value::Array(about.code.functions.clone()));
         write_packed(out, "sources", &deflated(text.as_bytes())?)?;
     }
-    write_packed(out, "code", &deflated(SCRIPT.as_bytes())?)?;
+    write_packed(out, "code", &deflated(code.as_bytes())?)?;
     writeln!(out, "<script>{LOADER}</script></body></html>")
+}
+
+/// Without times, findings, code or calls, as of folded stacks.
+fn has_only_stacks(data: &PageData, about: &About) -> bool {
+    let parts = [&about.calls, &about.io, &about.compare, &about.blame, &about.critical_path];
+    data.threads.is_empty()
+        && data.sets.iter().all(|set| !set.is_wall)
+        && parts.iter().all(|part| part.is_null())
+        && about.findings.is_empty()
+        && about.no_verdict.is_none()
+        && about.code.functions.is_empty()
+        && about.locks.is_empty()
+        && about.lengths.is_empty()
 }
 
 fn write_packed(out: &mut impl Write, id: &str, packed: &str) -> io::Result<()> {
