@@ -1,5 +1,6 @@
 //! Text made to fit a number of columns.
 
+use crate::shorten::shorten;
 use crate::term;
 
 /// The first `width` characters of `text`, the last of them `…` if more follow (`...` where there is only ASCII).
@@ -10,6 +11,15 @@ pub fn cut(text: &str, width: usize) -> String {
     }
     let end = if term::is_ascii() && width > 3 { "..." } else { "…" };
     text.chars().take(width.saturating_sub(end.chars().count())).chain(end.chars()).collect()
+}
+
+/// A function's name or place in at most `width` characters: the last part, which tells it from others, stays
+/// ([`shorten`]).
+#[must_use]
+pub fn cut_name(name: &str, width: usize) -> String {
+    let spelled = |text: String| if term::is_ascii() { text.replace('…', "...") } else { text };
+    let fits = |room: usize| shorten(name, room).map(spelled).filter(|text| text.chars().count() <= width);
+    (3..=width.max(3)).rev().find_map(fits).unwrap_or_else(|| cut(name, width))
 }
 
 /// `text` in lines of at most `width` characters, broken at blanks where there are any.

@@ -6,7 +6,7 @@ mod function_names;
 use crate::terminal::out::harmless;
 use crate::verdict::first_screen::{FirstScreen, Headline};
 use display::bar::{eighths, heat, of_eighths};
-use display::fit::{cut, wrap};
+use display::fit::{cut, cut_name, wrap};
 use display::number::{count_of, duration_ns};
 use display::palette::StateClass;
 use display::term::{self, Paint, paint};
@@ -227,7 +227,7 @@ impl Pen {
     fn hot_path(&self, trunk: &[String]) -> Vec<String> {
         /// Shown at most, from the inside.
         const STEPS: usize = 8;
-        let names: Vec<String> = in_steps(trunk).iter().map(|name| cut(&harmless(name), 32)).collect();
+        let names: Vec<String> = in_steps(trunk).iter().map(|name| cut_name(&harmless(name), 40)).collect();
         if names.len() < 2 {
             return Vec::new();
         }

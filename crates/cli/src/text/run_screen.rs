@@ -10,7 +10,7 @@ pub use words::signal_name;
 use crate::terminal::interrupts_off::{FOOTNOTE, enables_interrupts};
 use crate::terminal::out::harmless;
 use display::bar::{eighths, heat, of_eighths};
-use display::fit::{cut, wrap};
+use display::fit::{cut, cut_name, wrap};
 use display::number::{count_of, duration_ns, grouped};
 use display::palette::StateClass;
 use display::term::{Paint, paint};
@@ -220,7 +220,7 @@ impl Pen {
         for function in screen.own.iter().take(self.opts.rows) {
             let dso = cut(&harmless(&function.dso), 24);
             let room = self.opts.width.saturating_sub(2 + 2 + dso.chars().count()).max(12);
-            let name = cut(&harmless(&function.name), room);
+            let name = cut_name(&harmless(&function.name), room);
             let _ = writeln!(self.text, "  {name}  {}", self.paint(&dso, Paint::Dim));
         }
         self.text.push('\n');
@@ -299,8 +299,8 @@ impl Pen {
 /// The name and its hottest line, with room for both; a long name leaves at least its begin.
 fn name_and_line(function: &FunctionShare, room: usize) -> (String, String) {
     let line = function.line.as_ref().map_or_else(String::new, |line| format!("  {}", line.brief()));
-    let line = cut(&harmless(&line), room / 2);
-    let name = cut(&harmless(&function.name), room - line.chars().count());
+    let line = cut_name(&harmless(&line), room / 2);
+    let name = cut_name(&harmless(&function.name), room - line.chars().count());
     (name, line)
 }
 
@@ -308,7 +308,7 @@ fn name_and_line(function: &FunctionShare, room: usize) -> (String, String) {
 fn folded_names(path: &[FunctionShare]) -> Vec<String> {
     let mut names: Vec<(String, usize)> = Vec::new();
     for step in path {
-        let name = cut(&harmless(&step.name), 60);
+        let name = cut_name(&harmless(&step.name), 60);
         match names.last_mut() {
             Some((last, count)) if *last == name => *count += 1,
             _ => names.push((name, 1)),

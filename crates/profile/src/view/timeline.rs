@@ -1,5 +1,6 @@
 //! Threads over time: a strip for each, cut into columns, each with its time by state.
 
+mod balance;
 mod column;
 mod strip;
 
@@ -66,21 +67,26 @@ pub fn timeline(profile: &Profile, opts: &TimelineOpts) -> Timeline {
     let grid = Grid { begin_ns: view.begin_ns.saturating_add(from), column_ns, columns };
     let times = times_by_thread(profile, opts, &view.threads);
     let states = states_by_thread(profile, &view.threads);
-    let row = |((thread, time), states): ((&ThreadRow, ThreadTime), [f64; 8])| {
+    let strip = |time| {
         let mut strip = Strip::new(grid);
         strip.fill(time);
-        TimelineRow {
-            pid: thread.pid,
-            tid: thread.tid,
-            comm: thread.comm.clone(),
-            label: thread.short_label(),
-            is_idle: thread.is_idle(),
-            columns: strip.into_columns(),
-            life_ns: thread.life_ns,
-            states,
-        }
+        strip
     };
-    let rows = view.threads.iter().zip(times).zip(states).map(row).collect();
+    let mut strips: Vec<Strip> = times.into_iter().map(strip).collect();
+    if !profile.cpu_sockets.is_empty() {
+        balance::balance(&mut strips, column_ns, profile.cpu_sockets.len());
+    }
+    let row = |((thread, strip), states): ((&ThreadRow, Strip), [f64; 8])| TimelineRow {
+        pid: thread.pid,
+        tid: thread.tid,
+        comm: thread.comm.clone(),
+        label: thread.short_label(),
+        is_idle: thread.is_idle(),
+        columns: strip.into_columns(),
+        life_ns: thread.life_ns,
+        states,
+    };
+    let rows = view.threads.iter().zip(strips).zip(states).map(row).collect();
     Timeline { column_ns, span_ns: (from, to), rows }
 }
 

@@ -6,6 +6,7 @@
 mod iterators;
 mod load;
 mod rests;
+mod wake_link;
 mod wake_program;
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -197,7 +198,7 @@ impl Engine {
 
     /// Attaches or detaches the program at wake-ups when its time has come.
     fn turn_wake_program(&mut self, at_ns: u64) {
-        if !self.wake_program.windows.is_due(at_ns) {
+        if !self.wake_program.is_due(at_ns) {
             return;
         }
         self.wake_program.turn(&self.object, at_ns);
@@ -205,7 +206,7 @@ impl Engine {
             self.control.start_at_exec = 0;
             self.set_periods();
         }
-        self.wake_program.follow_windows(&self.object);
+        self.wake_program.follow_windows();
     }
 
     fn unwoken_period_ns(&self) -> u64 {
@@ -222,7 +223,7 @@ impl Engine {
     /// Time until the program at wake-ups is to be attached or detached, as [`Engine::adapt`] does.
     #[must_use]
     pub fn turns_in(&self) -> Duration {
-        Duration::from_nanos(self.wake_program.windows.left_ns(Clock::Monotonic.now_ns()))
+        Duration::from_nanos(self.wake_program.left_ns(Clock::Monotonic.now_ns()))
     }
 
     /// Waits whose end was not seen by a program because of a high rate of switches, and for how long it was so, ns;

@@ -1,7 +1,7 @@
 //! Names and places of functions in few columns.
 
 use crate::terminal::out::harmless;
-use display::fit::cut;
+use display::fit::cut_name;
 use profile::view::hot_functions::HotFunctionRow;
 
 /// Short names, with runs of functions that have none in one step, because their addresses help nobody. A function that calls
@@ -27,10 +27,10 @@ pub(super) fn label(row: &HotFunctionRow, room: usize) -> (String, String) {
     let name = harmless(&brief(&row.name)).into_owned();
     let columns = name.chars().count();
     let place = place(row);
-    let place = cut(&harmless(&place), room.saturating_sub(columns + 2).clamp(PLACE.0, PLACE.1));
+    let place = cut_name(&harmless(&place), room.saturating_sub(columns + 2).clamp(PLACE.0, PLACE.1));
     match room.checked_sub(place.chars().count() + 2).filter(|&left| left >= columns.min(16)) {
-        Some(left) => (cut(&name, left), place),
-        None => (cut(&name, room.saturating_sub(2)), String::new()),
+        Some(left) => (cut_name(&name, left), place),
+        None => (cut_name(&name, room.saturating_sub(2)), String::new()),
     }
 }
 

@@ -27,6 +27,14 @@ impl Column {
         }
     }
 
+    /// Takes ns of a state away, which it has.
+    pub(super) fn take(&mut self, part: Part, ns: u64) {
+        if let Some((_, sum)) = self.parts.iter_mut().find(|(other, _)| *other == part) {
+            *sum = sum.saturating_sub(ns);
+        }
+        self.parts.retain(|&(_, ns)| ns > 0);
+    }
+
     /// The states in it with their ns, most first.
     #[must_use]
     pub fn parts(&self) -> Vec<(Part, u64)> {

@@ -6,6 +6,7 @@
 //! 1. Running goes where samples of the CPU's clock were taken, each with its share of the exact running time.
 //! 2. Waits that a kept wait represents go before it, as far as there is room.
 //! 3. All that is left is spread evenly over the room that is left, the time after the last kept wait included.
+//! 4. A column with more running than CPUs gives some of it to others ([`super::balance`]).
 
 use super::Column;
 use crate::grow::{Grow as _, GrownSum as _};
@@ -70,12 +71,22 @@ impl Slot {
 /// A thread's columns while they are filled.
 pub(super) struct Strip {
     grid: Grid,
-    columns: Vec<Column>,
+    pub columns: Vec<Column>,
+    /// The part of `columns` whose place is not known exactly: all but kept waits.
+    pub guessed: Vec<Column>,
 }
 
 impl Strip {
     pub fn new(grid: Grid) -> Self {
-        Self { grid, columns: vec![Column::default(); grid.columns] }
+        let columns = vec![Column::default(); grid.columns];
+        Self { grid, guessed: columns.clone(), columns }
+    }
+
+    /// One in which no place is known.
+    #[cfg(test)]
+    pub fn of_guesses(columns: Vec<Column>) -> Self {
+        let grid = Grid { begin_ns: 0, column_ns: 100, columns: columns.len() };
+        Self { grid, guessed: columns.clone(), columns }
     }
 
     pub fn into_columns(self) -> Vec<Column> {
@@ -86,7 +97,8 @@ impl Strip {
         let (sums, kept): (Vec<Piece>, Vec<Piece>) =
             time.pieces.iter().partition(|piece| piece.length_ns == 0);
         for piece in &kept {
-            self.each(piece.since_ns, piece.since_ns.saturating_add(piece.length_ns), |ns| (piece.part, ns));
+            let end_ns = piece.since_ns.saturating_add(piece.length_ns);
+            self.grid.each(piece.since_ns, end_ns, |at, ns| self.columns[at].add(piece.part, ns));
         }
         let gaps: Vec<Gap> = time.lives.iter().flat_map(|life| gaps(life, &kept)).collect();
         let sample_ns = time.on_ns / (time.seen_running.len() as u64).max(1);
@@ -132,7 +144,7 @@ impl Strip {
                 slots.push(Slot { from, to: begin, used: 0 });
             }
             if begin < end {
-                self.each(begin, end, |ns| (Part::On, ns));
+                self.spread(Part::On, begin..end, end - begin);
                 slots.push(Slot { from: begin, to: end, used: end - begin });
                 sum.grow(end - begin);
             }
@@ -170,24 +182,26 @@ impl Strip {
         let mut passed = 0u64;
         let share = |ns_so_far: u64| (u128::from(ns) * u128::from(ns_so_far) / whole) as u64;
         let before = from.max(self.grid.begin_ns).min(to) - from;
-        self.each(from, to, |ns_here| {
+        self.grid.each(from, to, |at, ns_here| {
             let here = share(before + passed + ns_here) - share(before + passed);
             passed += ns_here;
-            (part, here)
+            self.columns[at].add(part, here);
+            self.guessed[at].add(part, here);
         });
     }
+}
 
-    /// For each column that a time covers in part or whole: adds the parts that `share` computes from the covered ns.
-    fn each(&mut self, from: u64, to: u64, mut share: impl FnMut(u64) -> (Part, u64)) {
-        let Grid { begin_ns, column_ns, columns } = self.grid;
+impl Grid {
+    /// Calls `add` for each column that a time covers in part or whole, with the covered ns.
+    fn each(self, from: u64, to: u64, mut add: impl FnMut(usize, u64)) {
+        let Self { begin_ns, column_ns, columns } = self;
         let column_end = |at: u64| begin_ns.saturating_add(column_ns.saturating_mul(at));
         let end_ns = column_end(columns as u64);
         let (mut from, to) = (from.max(begin_ns), to.min(end_ns));
         while from < to {
             let at = ((from - begin_ns) / column_ns) as usize;
             let until = to.min(column_end(at as u64 + 1));
-            let (part, ns) = share(until - from);
-            self.columns[at].add(part, ns);
+            add(at, until - from);
             from = until;
         }
     }

@@ -1,12 +1,11 @@
 //! Attaches and detaches the program at wake-ups, by the rate of switches.
 
-use std::os::fd::OwnedFd;
-
 use aya::maps::Array;
 
 use dso::system_file;
 
 use super::Error;
+use super::wake_link::WakeLink;
 use crate::off_cpu::wake_windows::WakeWindows;
 use crate::sys::bpf_object::LoadedObject;
 
@@ -23,8 +22,7 @@ const UNWOKEN: usize = 7;
 #[derive(Debug)]
 pub(super) struct WakeProgram {
     pub(super) windows: WakeWindows,
-    /// `None` while it is detached.
-    link: Option<OwnedFd>,
+    link: WakeLink,
     /// The scheduler keeps the time of wake-ups.
     has_schedstat: bool,
 }
@@ -32,24 +30,40 @@ pub(super) struct WakeProgram {
 impl WakeProgram {
     /// Attaches it.
     pub(super) fn attach(object: &LoadedObject, at_ns: u64) -> Result<Self, Error> {
-        let link = Some(object.attach_tracepoint(ON_WAKING)?);
+        let link = object.attach_tracepoint(ON_WAKING)?;
+        let program = object.program(ON_WAKING)?.try_clone_to_owned();
+        let program = program.map_err(|error| Error::Attach { program: ON_WAKING, reason: error.to_string() })?;
+        let link = WakeLink::of(program, link);
         Ok(Self { windows: WakeWindows::new(at_ns), link, has_schedstat: has_schedstat() })
+    }
+
+    /// True once the phase has ended: a closed one when the program is attached again.
+    pub(super) fn is_due(&mut self, now_ns: u64) -> bool {
+        let is_over = self.windows.is_due(now_ns);
+        if is_over && !self.windows.is_open() {
+            self.link.want(true);
+            return self.link.is_attached();
+        }
+        is_over
+    }
+
+    /// Time until [`WakeProgram::is_due`], ns.
+    pub(super) fn left_ns(&self, now_ns: u64) -> u64 {
+        /// Between two looks whether the program is attached.
+        const LOOK_NS: u64 = 2_000_000;
+        let least = if self.windows.is_open() { 0 } else { LOOK_NS };
+        self.windows.left_ns(now_ns).max(least)
     }
 
     /// Begins the next window, or ends it; [`WakeProgram::follow_windows`] is to follow.
     pub(super) fn turn(&mut self, object: &LoadedObject, now_ns: u64) {
-        let may_close = self.windows.is_open() && self.has_schedstat;
+        let may_close = self.windows.is_open() && self.has_schedstat && self.link.can_turn();
         self.windows.turn(now_ns, if may_close { switches_by_cpu(object) } else { Vec::new() });
     }
 
     /// Attaches or detaches it, as the windows have it.
-    pub(super) fn follow_windows(&mut self, object: &LoadedObject) {
-        match self.link.take() {
-            // A failure shows up as wakers that are missing, and is tried again at the next window.
-            None if self.windows.is_open() => self.link = object.attach_tracepoint(ON_WAKING).ok(),
-            Some(link) if !self.windows.is_open() => drop(link),
-            link => self.link = link,
-        }
+    pub(super) fn follow_windows(&mut self) {
+        self.link.want(self.windows.is_open());
     }
 }
 
