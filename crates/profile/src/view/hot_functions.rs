@@ -4,6 +4,7 @@
 //! call or event that entered the kernel.
 
 mod folding;
+mod own_code;
 
 use crate::grow::{Grow as _, GrownSum as _};
 use crate::machine::file_name;
@@ -13,6 +14,7 @@ use crate::table::{CallsiteId, FrameId, InlineFrame, StringId};
 use crate::view::wall::{is_kernel, kernel_frames, name_of, place_names};
 pub use folding::is_start_code;
 use folding::{is_process_wide, kernel_work};
+use own_code::is_own_code;
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 
@@ -51,7 +53,7 @@ impl HotFunctions {
     #[must_use]
     pub fn best(&self, rows: usize) -> Vec<&HotFunctionRow> {
         let mut callers: Vec<&HotFunctionRow> = self.functions.iter().filter(|row| row.is_caller).collect();
-        callers.sort_by(|a, b| b.total.total_cmp(&a.total));
+        callers.sort_by(|a, b| b.calls_most.cmp(&a.calls_most).then(b.total.total_cmp(&a.total)));
         callers.truncate(rows / 2);
         let own = self.functions.iter().filter(|row| !row.is_caller).take(rows - callers.len());
         let mut best: Vec<&HotFunctionRow> = own.chain(callers).collect();
@@ -75,6 +77,8 @@ pub struct HotFunctionRow {
     pub total: f64,
     /// It has a row for what it calls, and is not among those with most time of their own.
     pub is_caller: bool,
+    /// Of all functions of the program itself, the one below which libraries and the kernel take most time.
+    pub calls_most: bool,
 }
 
 impl HotFunctionRow {
@@ -97,6 +101,10 @@ struct FunctionSums {
     dso: String,
     own: u64,
     total: u64,
+    /// It is the program's own code, not a library's.
+    is_own_code: bool,
+    /// Time of paths on which it is the innermost function of the program itself.
+    innermost: u64,
     /// Last path that was counted for `total`: recursion counts once.
     seen: usize,
     lines: FxHashMap<(StringId, u32), u64>,
@@ -189,6 +197,9 @@ impl Functions<'_> {
         if let Some(&(leaf, _)) = steps.first() {
             self.rows[leaf as usize].own.grow(period);
         }
+        if let Some(&(own, _)) = steps.iter().find(|(id, _)| self.rows[*id as usize].is_own_code) {
+            self.rows[own as usize].innermost.grow(period);
+        }
         for &(id, line) in &steps {
             let row = &mut self.rows[id as usize];
             if row.seen == path {
@@ -215,7 +226,10 @@ impl Functions<'_> {
         let shown = &functions[functions.len().saturating_sub(names.len())..];
         let step = |(name, inline): (&&str, &InlineFrame)| {
             let line = inline.file.filter(|_| inline.line != 0).map(|file| (file, inline.line));
-            (self.id(name, &dso.short_name), line)
+            let id = self.id(name, &dso.short_name);
+            let source = line.map(|(file, _)| profile.strings.of(file));
+            self.rows[id as usize].is_own_code |= is_own_code(&dso.path, source, name);
+            (id, line)
         };
         names.iter().zip(shown).map(step).collect()
     }
@@ -241,6 +255,7 @@ impl Functions<'_> {
 
     /// The rows of [`Self::chosen`].
     fn hottest(&self, whole: u64, most: usize) -> Vec<HotFunctionRow> {
+        let calls_most = self.calls_most(whole);
         let row = |(id, is_caller): (usize, bool)| {
             let row = &self.rows[id];
             HotFunctionRow {
@@ -250,21 +265,24 @@ impl Functions<'_> {
                 own: share(row.own, whole),
                 total: share(row.total, whole),
                 is_caller,
+                calls_most: is_caller && calls_most == Some(id),
             }
         };
-        self.chosen(whole, most).into_iter().map(row).collect()
+        self.chosen(whole, most, calls_most).into_iter().map(row).collect()
     }
 
     /// Half of the rows for functions with most own time, the others for those with most time in all, as far as there
-    /// are such, and whether that is why. By own time.
-    fn chosen(&self, whole: u64, most: usize) -> Vec<(usize, bool)> {
+    /// are such, and whether that is why. By own time. `calls_most` is among them.
+    fn chosen(&self, whole: u64, most: usize, calls_most: Option<usize>) -> Vec<(usize, bool)> {
         let half = most.div_ceil(2);
         let mut by_own: Vec<usize> = (0..self.rows.len()).collect();
         by_own.sort_by_key(|&id| (Reverse(self.rows[id].own), id));
         by_own.retain(|&id| share(self.rows[id].own, whole) >= LEAST_OWN);
         let mut by_total: Vec<usize> =
             (0..self.rows.len()).filter(|&id| self.rows[id].is_worth_a_row(whole)).collect();
+        by_total.retain(|&id| Some(id) != calls_most);
         by_total.sort_by_key(|&id| (Reverse(self.rows[id].total), id));
+        by_total.splice(0..0, calls_most);
         let mut chosen: Vec<usize> = by_own.iter().copied().take(half).collect();
         by_total.retain(|id| !chosen.contains(id));
         by_total.truncate(most - half);
@@ -276,6 +294,20 @@ impl Functions<'_> {
         }
         chosen.sort_by_key(|&id| (Reverse(self.rows[id].own), Reverse(self.rows[id].total), id));
         chosen.into_iter().map(|id| (id, by_total.contains(&id))).collect()
+    }
+
+    /// The program's own function on whose behalf most time passes elsewhere, if it is a good part of all: where a reader
+    /// can change something. `main` is only one with a line.
+    fn calls_most(&self, whole: u64) -> Option<usize> {
+        let is_answer = |row: &FunctionSums| {
+            row.is_own_code
+                && share(row.innermost.saturating_sub(row.own), whole) >= LEAST_TOTAL
+                && (!is_process_wide(&row.name) || row.name == "main" && !row.lines.is_empty())
+                && runtime_of(&row.dso).is_none()
+                && !dso::is_unnamed_function(&row.name)
+        };
+        let answers = (0..self.rows.len()).filter(|&id| is_answer(&self.rows[id]));
+        answers.max_by_key(|&id| (self.rows[id].innermost.saturating_sub(self.rows[id].own), Reverse(id)))
     }
 
     /// The line with most time; of equal ones the first.

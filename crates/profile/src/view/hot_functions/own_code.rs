@@ -1,0 +1,56 @@
+//! Which functions a reader wrote: those of the program, and not of libraries and runtimes.
+
+/// True for code of the program itself, as far as its places say: `dso` is the path of the object file, `source` that
+/// of the source file if known.
+pub(super) fn is_own_code(dso: &str, source: Option<&str>, name: &str) -> bool {
+    /// Where packages of distributions and languages put sources and object files.
+    const OTHERS: &[&str] = &[
+        "/rustc/",
+        "/.cargo/registry/",
+        "/.cargo/git/",
+        "/go/pkg/mod/",
+        "/usr/local/go/src/",
+        "/site-packages/",
+        "/dist-packages/",
+        "/lib/python",
+        "/node_modules/",
+        "node:internal/",
+        "sysdeps/",
+        "<frozen ",
+    ];
+    const SYSTEM: &[&str] =
+        &["/usr/lib", "/lib/", "/lib64/", "/usr/include/", "/usr/share/", "/usr/local/lib"];
+    const NAMES: &[&str] =
+        &["std::", "core::", "alloc::", "__gnu_cxx::", "boost::", "runtime.", "void std::", "bool std::"];
+    let is_others = |path: &str| {
+        SYSTEM.iter().any(|begin| path.starts_with(begin)) || OTHERS.iter().any(|part| path.contains(part))
+    };
+    let is_library = source.map_or_else(|| is_others(dso), |source| is_others(source) || is_others(dso));
+    let is_known = !dso.starts_with('[') || source.is_some();
+    let plain = name.trim_start_matches(['<', '&']);
+    is_known && !is_library && !name.starts_with('[') && !NAMES.iter().any(|begin| plain.starts_with(begin))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_own_code;
+
+    #[test]
+    fn code_of_libraries_is_known_by_its_place_or_its_name() {
+        let app = "/home/me/app";
+        assert!(is_own_code(app, Some("/home/me/app.cpp"), "price"));
+        assert!(is_own_code(app, None, "price") && is_own_code("/opt/lib/libown.so", None, "price"));
+        assert!(!is_own_code(app, Some("/usr/include/c++/12/bits/stl_tree.h"), "find"));
+        assert!(!is_own_code("/usr/lib/x86_64-linux-gnu/libc.so.6", Some("./string/memcmp.c"), "memcmp"));
+        assert!(
+            !is_own_code(app, None, "std::map<…>::find")
+                && !is_own_code(app, None, "<core::str::Chars as core::iter::Iterator>::next")
+        );
+        assert!(!is_own_code(app, Some("/rustc/9fc6b4/library/core/src/iter.rs"), "next"));
+        assert!(!is_own_code("[python]", Some("/usr/lib/python3.11/json/decoder.py"), "decode (decoder.py)"));
+        assert!(
+            !is_own_code("[JIT] tid 7", None, "JS:handler /srv/app.js:2:9")
+                && !is_own_code(app, None, "[app]")
+        );
+    }
+}
