@@ -33,7 +33,12 @@ impl WakeLink {
         let kept = link.try_clone().ok();
         let thread = std::thread::Builder::new().name("tally-wakes".to_owned());
         let started = thread.spawn(move || obey(&received, &program, link, &shown)).is_ok();
-        Self { orders: started.then_some(orders), is_wanted: true, is_attached, _kept: kept.filter(|_| !started) }
+        Self {
+            orders: started.then_some(orders),
+            is_wanted: true,
+            is_attached,
+            _kept: kept.filter(|_| !started),
+        }
     }
 
     /// True if the program can be detached.

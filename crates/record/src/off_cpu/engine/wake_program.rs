@@ -32,7 +32,8 @@ impl WakeProgram {
     pub(super) fn attach(object: &LoadedObject, at_ns: u64) -> Result<Self, Error> {
         let link = object.attach_tracepoint(ON_WAKING)?;
         let program = object.program(ON_WAKING)?.try_clone_to_owned();
-        let program = program.map_err(|error| Error::Attach { program: ON_WAKING, reason: error.to_string() })?;
+        let program =
+            program.map_err(|error| Error::Attach { program: ON_WAKING, reason: error.to_string() })?;
         let link = WakeLink::of(program, link);
         Ok(Self { windows: WakeWindows::new(at_ns), link, has_schedstat: has_schedstat() })
     }
