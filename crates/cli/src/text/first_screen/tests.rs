@@ -15,6 +15,7 @@ fn row(name: &str, dso: &str, line: Option<&str>, (own, total): (f64, f64)) -> H
         own,
         total,
         is_caller: false,
+        calls_most: false,
     }
 }
 
