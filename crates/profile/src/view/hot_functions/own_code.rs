@@ -1,6 +1,6 @@
 //! Which functions a reader wrote: those of the program, and not of libraries and runtimes.
 
-/// True for code of the program itself, as far as its places say: `dso` is the path of the object file, `source` that
+/// True for code of the program itself, judged by its places: `dso` is the path of the object file, `source` that
 /// of the source file if known.
 pub(super) fn is_own_code(dso: &str, source: Option<&str>, name: &str) -> bool {
     /// Where packages of distributions and languages put sources and object files.

@@ -43,20 +43,31 @@ fn move_running(strip: &mut Strip, at: usize, give: u64, sums: &mut [u64], room_
         let mut moved = 0;
         for (part, ns) in if room > 0 { waits.collect() } else { Vec::new() } {
             let ns = ns.min(room - moved);
-            swap(&mut strip.columns, (at, other), part, ns);
-            swap(&mut strip.guessed, (at, other), part, ns);
+            let exchange = Exchange { from: at, to: other, part, ns };
+            exchange.within(&mut strip.columns);
+            exchange.within(&mut strip.guessed);
             moved += ns;
         }
         (sums[at], sums[other], left) = (sums[at] - moved, sums[other] + moved, left - moved);
     }
 }
 
-/// `ns` of running in the first column change places with as much of `part` in the second.
-fn swap(columns: &mut [Column], (from, to): (usize, usize), part: Part, ns: u64) {
-    columns[from].take(Part::On, ns);
-    columns[from].add(part, ns);
-    columns[to].take(part, ns);
-    columns[to].add(Part::On, ns);
+/// `ns` of running in one column change places with as much of `part` in another.
+#[derive(Clone, Copy)]
+struct Exchange {
+    from: usize,
+    to: usize,
+    part: Part,
+    ns: u64,
+}
+
+impl Exchange {
+    fn within(self, columns: &mut [Column]) {
+        columns[self.from].take(Part::On, self.ns);
+        columns[self.from].add(self.part, self.ns);
+        columns[self.to].take(self.part, self.ns);
+        columns[self.to].add(Part::On, self.ns);
+    }
 }
 
 /// All other columns, by distance.

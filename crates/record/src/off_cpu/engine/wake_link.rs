@@ -51,8 +51,17 @@ impl WakeLink {
         self.is_attached.load(Ordering::Acquire)
     }
 
-    /// Orders the program to be attached or detached, at once or once the kernel has got ready.
-    pub fn want(&mut self, attached: bool) {
+    /// Orders the program to be attached, as soon as the kernel is ready for it.
+    pub fn attach(&mut self) {
+        self.order(true);
+    }
+
+    /// The reverse.
+    pub fn detach(&mut self) {
+        self.order(false);
+    }
+
+    fn order(&mut self, attached: bool) {
         if self.is_wanted != attached
             && let Some(orders) = &self.orders
         {

@@ -42,7 +42,7 @@ impl WakeProgram {
     pub(super) fn is_due(&mut self, now_ns: u64) -> bool {
         let is_over = self.windows.is_due(now_ns);
         if is_over && !self.windows.is_open() {
-            self.link.want(true);
+            self.link.attach();
             return self.link.is_attached();
         }
         is_over
@@ -64,7 +64,7 @@ impl WakeProgram {
 
     /// Attaches or detaches it, as the windows have it.
     pub(super) fn follow_windows(&mut self) {
-        self.link.want(self.windows.is_open());
+        if self.windows.is_open() { self.link.attach() } else { self.link.detach() }
     }
 }
 
