@@ -10,8 +10,8 @@ const UNDERLINE = 4;
 const LEAST = 0.4;
 const FONT = "12px ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace";
 
-/** Narrower frames have no label: two letters tell nothing. */
-const LABEL = 30;
+/** Narrower frames have no label. */
+const LABEL = 36;
 
 let wide = 0;
 

@@ -60,9 +60,14 @@ export function plainName(name: string): string {
   return v8 ? `${v8[1] || "(anonymous)"} ${v8[2]}:${v8[3]}` : name;
 }
 
+/** Fewer letters of a name tell nothing: `f…0`. */
+const LEAST_LETTERS = 4;
+
 /** Template arguments first, then the middle: the last component is what tells names of one template from another. */
 export function shorten(name: string, width: number, measure: (text: string) => number): string {
   if (measure(name) <= width) return name;
+  // An address is a name only as a whole.
+  if (/^function 0x[0-9a-f]+( ×\d+)?$/.test(name)) return measure(name.slice(9)) <= width ? name.slice(9) : "";
   // Of several functions the first and the last tell them from others.
   if (name.includes(" < ")) return middle(name, width, measure);
   // The file of a Python function is the first to go.
@@ -85,15 +90,15 @@ function middle(text: string, width: number, measure: (text: string) => number):
   let [low, high] = [0, text.length];
   while (low < high) {
     const keep = (low + high + 1) >> 1;
-    if (measure(kept(text, Math.max(2, keep))) <= width) low = keep;
+    if (measure(kept(text, Math.max(LEAST_LETTERS, keep))) <= width) low = keep;
     else high = keep - 1;
   }
   return kept(text, low);
 }
 
-/** So many characters of both ends; nothing of less than two. */
+/** So many characters of both ends, or nothing. */
 function kept(text: string, count: number): string {
-  return count < 2 ? "" : `${text.slice(0, Math.ceil(count / 2))}…${text.slice(text.length - Math.floor(count / 2))}`;
+  return count < LEAST_LETTERS ? "" : `${text.slice(0, Math.ceil(count / 2))}…${text.slice(text.length - Math.floor(count / 2))}`;
 }
 
 export function withoutArguments(name: string): string {

@@ -92,7 +92,7 @@ export class Strips {
     for (const row of shown) {
       const { tid } = this.data.about.data.threads[row.thread];
       const press = (event: MouseEvent) => this.pick(tid, event.shiftKey);
-      this.names.append(el("button", { type: "button", class: "thread", title: `${row.name}: click filters, shift-click adds`, "data-tid": tid, on: { click: press }, text: row.name }));
+      this.names.append(el("button", { type: "button", class: "thread", title: `${row.name}: click filters, shift-click adds`, "data-tid": tid, on: { click: press }, text: shortName(row.name) }));
       this.shares.append(this.total(row));
     }
     const hidden = this.rows.length - shown.length;
@@ -437,3 +437,12 @@ export class Strips {
 }
 
 const RANK = { idle: 0, poll: 1, timer: 2, other: 3, disk: 4, memory: 5, lock: 6, preempted: 7, runnable: 8, on: 9 };
+
+/** A thread's name with room for its number: `PQconsumeIn… 9714`. */
+function shortName(name: string): string {
+  const most = 20;
+  const number = / \d+$/.exec(name)?.[0] ?? "";
+  const comm = name.slice(0, name.length - number.length);
+  const room = most - number.length;
+  return comm.length > room ? `${comm.slice(0, room - 1)}…${number}` : name;
+}

@@ -2,7 +2,7 @@
 
 use crate::reading::damage;
 use crate::reading::load::{self, Progress};
-use crate::terminal::out;
+use crate::terminal::{out, pager};
 use anyhow::bail;
 use perfdata::PerfData;
 use profile::session::SessionOpts;
@@ -70,6 +70,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     damage::warn_of_features(&args.input, &file);
     let has_table = !file.features().build_ids.is_empty();
     let hit = (args.with_hits || !has_table).then(|| hit_files(&args.input, &file)).transpose()?;
+    pager::start();
     out::text(&match hit {
         Some(hit) if !has_table => list_hit(&hit),
         hit => list(&file, hit.as_deref()),

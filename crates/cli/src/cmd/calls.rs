@@ -9,7 +9,8 @@ use crate::calls::flame::{self, FlameOpts};
 use crate::calls::open::{Need, Notes, with_view};
 use crate::calls::view_args::ViewArgs;
 use crate::calls::{diff, graph, info, live, log, record, table};
-use crate::{reading::load, terminal::out};
+use crate::reading::load;
+use crate::terminal::{out, pager};
 use calls::recording::kernel;
 use calls::selection::pattern::Pattern;
 use calls::view::View;
@@ -188,6 +189,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             if args.kernel && !view.functions.all().iter().any(|function| function.dso == kernel::MAPPING) {
                 out::note(kernel::why_nothing(&args.view.input));
             }
+            pager::start();
             let mut to = out::stdout();
             log::write(&mut to, view)?;
             Ok(to.flush()?)
@@ -212,6 +214,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 
 fn report(args: &ReportArgs, view: &View<'_>, notes: &Notes) -> anyhow::Result<()> {
     let sum = view.sum(args.slowest.unwrap_or(0));
+    pager::start();
     let mut to = out::stdout();
     if let Some(name) = &args.histogram {
         let pattern = Pattern::new(name);
@@ -246,6 +249,7 @@ fn print_graph(args: GraphArgs) -> anyhow::Result<()> {
     view.only.extend(function);
     with_view(&view, Need::Sum { slowest: 0 }, |view, notes| {
         let sum = view.sum(0);
+        pager::start();
         let mut to = out::stdout();
         graph::write(&mut to, &sum, &view.functions)?;
         write_footer(&mut to, &sum, notes)?;

@@ -6,7 +6,7 @@ use crate::calls::{self, view_args::ViewArgs};
 use crate::flags::perf_compat::{DiffFlags, PerfCompatFlags};
 use crate::html;
 use crate::reading::damage;
-use crate::terminal::out;
+use crate::terminal::{out, pager};
 use crate::text::diff::{self as text, Compute, DiffText};
 use anyhow::{Context, bail};
 use exchange::{foreign::json_lines, rows};
@@ -252,6 +252,7 @@ fn print(diff: &Diff, args: &Args) -> anyhow::Result<()> {
         let rows = rows::diff(diff, &options(args)?.norm, args.max_lines);
         return out::text(&(json_lines(&rows) + "\n"));
     }
+    pager::start();
     out::line(text::write(diff, &style(args)?).trim_end_matches('\n'))
 }
 

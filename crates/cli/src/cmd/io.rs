@@ -3,11 +3,12 @@
 use crate::events::io::{descendants, device, json, record as recorder, trace};
 use crate::flags::recording::{self, TargetArgs};
 use crate::flags::shown_names;
+use crate::html;
 use crate::reading::damage;
 use crate::reading::load::{self, Progress};
 use crate::terminal::status_line::{self, StatusLine};
+use crate::terminal::{out, pager};
 use crate::text::io::{self as text, IoTextOpts};
-use crate::{html, terminal::out};
 use anyhow::Context;
 use display::term;
 use exchange::svg;
@@ -166,6 +167,7 @@ fn show(args: &Args, dev: Option<u32>, path: &Path, summary: Option<&RunSummary>
         Some(file) => out::json(file, &json::of(&view, here, lost))?,
         None => {
             let (width, colour) = (term::width(), term::colours_stdout());
+            pager::start();
             let mut out = out::stdout();
             text::write(&mut out, &view, &IoTextOpts { width, colour, rows: args.rows.max(1), here, lost })?;
             out.flush()?;
@@ -208,6 +210,7 @@ fn trace_file(recording: &Recording, dev: Option<u32>, pids: Option<&BTreeSet<i3
     let done = profile.block_io.requests.iter().filter(|r| r.complete_ns.is_some()).filter(wanted);
     let mut done: Vec<&Request> = done.collect();
     done.sort_by_key(|request| request.complete_ns);
+    pager::start();
     let mut out = out::stdout();
     trace::heading(&mut out)?;
     for request in done {

@@ -1,9 +1,10 @@
 //! `tally locks`: which locks threads wait for, how long, and who holds them.
 
 use crate::reading::damage;
+use crate::reading::load;
 use crate::reading::wall::{self, WaitArgs};
+use crate::terminal::{out, pager};
 use crate::text::wall::place;
-use crate::{reading::load, terminal::out};
 use display::fit::{cut, hang};
 use display::number::{count_of, duration_ns, grouped};
 use display::term;
@@ -68,6 +69,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         out::text(&(json_lines(&value) + "\n"))?;
         return Ok(ExitCode::SUCCESS);
     }
+    pager::start();
     let mut out = out::stdout();
     if rows.is_empty() && contended.is_empty() {
         writeln!(out, "no thread waited for a lock")?;

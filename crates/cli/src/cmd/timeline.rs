@@ -2,10 +2,11 @@
 
 use crate::cmd::report::parse_times;
 use crate::reading::damage;
+use crate::reading::load;
 use crate::reading::wall::{self, WaitArgs};
 use crate::terminal::foreign::json_lines;
+use crate::terminal::{out, pager};
 use crate::text::timeline::{self as text, TimelineTextOpts};
-use crate::{reading::load, terminal::out};
 use anyhow::bail;
 use display::term;
 use profile::view::timeline::{TimelineOpts, timeline};
@@ -79,6 +80,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let opts =
         TimelineTextOpts { colour: term::colours_stdout(), rows: args.rows, with_idle: args.waits.idle };
+    pager::start();
     let mut out = out::stdout();
     text::write(&mut out, &view, opts)?;
     out.flush()?;

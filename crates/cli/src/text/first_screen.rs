@@ -25,22 +25,60 @@ const ROWS: (usize, usize) = (3, 6);
 /// Most lines of a warning: a remedy is a command, which is of use only as a whole.
 const WARNING_LINES: usize = 4;
 
-/// The screen with a line end after each line. `colour`: with colours.
+/// The screen with a line end after each line: whole, or as short as a narrow terminal needs it. `colour`: with colours.
 #[must_use]
 pub fn draw(screen: &FirstScreen, width: usize, colour: bool) -> String {
-    let pen = Pen { width: width.clamp(20, WIDEST) - INDENT, colour };
+    let at = |brevity| draw_at(screen, &Pen { width: width.clamp(20, WIDEST) - INDENT, colour, brevity });
+    let shortest = Brevity::ALL[Brevity::ALL.len() - 1];
+    Brevity::ALL
+        .into_iter()
+        .map(at)
+        .find(|text| text.lines().count() <= LINES)
+        .unwrap_or_else(|| at(shortest))
+}
+
+/// What is left out, each with all of those before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Brevity {
+    Whole,
+    NoGaps,
+    NoBars,
+    NoGraph,
+    NoDetails,
+    OneFix,
+    TwoFindings,
+}
+
+impl Brevity {
+    const ALL: [Self; 7] = [
+        Self::Whole,
+        Self::NoGaps,
+        Self::NoBars,
+        Self::NoGraph,
+        Self::NoDetails,
+        Self::OneFix,
+        Self::TwoFindings,
+    ];
+}
+
+fn draw_at(screen: &FirstScreen, pen: &Pen) -> String {
+    let is = |brevity| pen.brevity >= brevity;
+    let gap = (!is(Brevity::NoGaps)).then(String::new);
     let mut before: Vec<String> = vec![String::new()];
-    for headline in &screen.headlines {
-        before.extend(pen.headline(headline));
+    let shown = if is(Brevity::TwoFindings) { 2 } else { screen.headlines.len() };
+    for (at, headline) in screen.headlines.iter().take(shown).enumerate() {
+        before.extend(pen.headline(headline, at == 0));
     }
+    before.extend(screen.headlines.get(shown).map(|next| format!("one more: {}", next.why)));
     before.push(String::new());
     before.extend(pen.fitting(&totals(screen), "   "));
     before.extend(pen.states(screen));
-    before.extend(pen.threads(&screen.threads));
-    before.push(String::new());
+    before.extend(pen.threads(&screen.threads).filter(|_| !is(Brevity::NoBars)));
+    before.extend(gap.clone());
     let has_shares = screen.hot.samples >= FEW_SAMPLES;
-    let mut after = if has_shares { pen.hot_path(&screen.hot.trunk) } else { Vec::new() };
-    after.push(String::new());
+    let has_path = has_shares && !is(Brevity::NoGraph);
+    let mut after = if has_path { pen.hot_path(&screen.hot.trunk) } else { Vec::new() };
+    after.extend(gap);
     after.extend(pen.fitting(&screen.quality, " · "));
     let file = pen.file(screen);
     let taken = before.len() + after.len() + file.len() + ROWS.1 + 1;
@@ -68,6 +106,7 @@ struct StatePart {
 struct Pen {
     width: usize,
     colour: bool,
+    brevity: Brevity,
 }
 
 impl Pen {
@@ -76,7 +115,7 @@ impl Pen {
     }
 
     /// Claim, numbers, remedy, and at the right the command with the evidence.
-    fn headline(&self, headline: &Headline) -> Vec<String> {
+    fn headline(&self, headline: &Headline, is_first: bool) -> Vec<String> {
         let mut lines: Vec<(String, Option<Paint>)> = Vec::new();
         let mut add = |text: &str, with| {
             // A number stays with its sign.
@@ -84,10 +123,10 @@ impl Pen {
             lines.extend(parts.into_iter().map(|part| (part, with)));
         };
         add(&headline.claim, Some(Paint::Bold));
-        if !headline.detail.is_empty() {
+        if !headline.detail.is_empty() && self.brevity < Brevity::NoDetails {
             add(&headline.detail, None);
         }
-        if !headline.fix.is_empty() {
+        if !headline.fix.is_empty() && (is_first || self.brevity < Brevity::OneFix) {
             add(&format!("→ {}", headline.fix), None);
         }
         let room = lines.last().map_or(0, |(last, _)| self.width.saturating_sub(last.chars().count() + 2));
@@ -141,7 +180,8 @@ impl Pen {
         let shown = screen.states.iter().filter(|(name, percent)| *percent >= 0.5 || *name == "on CPU");
         let draw = |length: f64| {
             let parts = shown.clone().map(|(name, percent)| {
-                let (text, bar) = (format!("{name} {percent:.0} %"), bar(*percent, length));
+                let bar = if self.brevity < Brevity::NoBars { bar(*percent, length) } else { String::new() };
+                let text = format!("{name} {percent:.0} %");
                 StatePart {
                     columns: text.chars().count() + 1 + bar.chars().count(),
                     is_large: *percent >= LARGE,
@@ -273,8 +313,10 @@ impl Pen {
             format!("graph: tally flame{} -o out.svg", file.input),
             "more: tally run -v".to_owned(),
         ];
+        let has_graph = |part: &String| self.brevity < Brevity::NoGraph || !part.starts_with("graph: ");
+        let parts = parts.into_iter().filter(has_graph);
         // A cut command is of no use: one that is too long for the screen gets a line to itself.
-        self.lines_of(parts.into_iter().map(|part| (part.chars().count(), part)), "   ")
+        self.lines_of(parts.map(|part| (part.chars().count(), part)), "   ")
     }
 }
 

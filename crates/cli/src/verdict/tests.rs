@@ -214,13 +214,12 @@ fn what_findings_say_to_run_next_can_be_run() {
             assert!(!next.contains(['{', '}', '…', '\n']), "{next}");
             let is_shell = Command::new("sh").arg("-nc").arg(&next).status().expect("a shell").success();
             assert!(is_shell, "rule {}: {next}", rule.number);
-            if !next.starts_with("tally ") {
-                continue;
-            }
-            let args = words(&next).into_iter().map(Into::into).collect();
-            let args = crate::cmd::stat::spelled_out(crate::cmd::record::spelled_out(args));
-            if let Err(error) = flags::Flags::try_parse_from(&args) {
-                panic!("rule {}: {next}\n{error}", rule.number);
+            for command in next.split(" && ").filter(|command| command.starts_with("tally ")) {
+                let args = words(command).into_iter().map(Into::into).collect();
+                let args = crate::cmd::stat::spelled_out(crate::cmd::record::spelled_out(args));
+                if let Err(error) = flags::Flags::try_parse_from(&args) {
+                    panic!("rule {}: {command}\n{error}", rule.number);
+                }
             }
         }
     }
@@ -257,7 +256,7 @@ fn a_real_recording_tells_where_its_threads_stood_in_each_state() {
         &[
             // The program itself is gone, and its names with it. The name in the vdso depends on the running kernel.
             "goes to the lock taken in a function without a name",
-            "where threads are blocked on it, share of thread time:",
+            "where threads are blocked on locks, share of thread time:",
             "23.5 % __GI___lll_lock_wait ← pthread_mutex_lock ← [app]",
             "the code of other programs was not recorded; tally run -a records it",
             "where threads wait for a CPU, share of the time waiting for a CPU:",

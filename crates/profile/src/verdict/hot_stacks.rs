@@ -144,24 +144,28 @@ fn instead(profile: &Profile, waits: &[PlacedWait], running: &[(TaskId, Callsite
         whole.grow(ns);
         paths.entry(callsite).or_default().grow(ns);
     }
-    let mut places: BTreeMap<String, u64> = BTreeMap::new();
+    let mut others: BTreeMap<(u32, String), u64> = BTreeMap::new();
     for wait in waits.iter().filter(|wait| wait.part == Part::Preempted) {
         let Some(other) = wait.other.filter(|other| other.tid != 0) else { continue };
         let name = match other_name(profile, other) {
             name if name.is_empty() => format!("thread {}", other.tid),
             name => name,
         };
-        match of_thread.get(&other.tid).filter(|(whole, _)| *whole > 0) {
+        others.entry((other.tid, name)).or_default().grow(wait.ns);
+    }
+    let mut places: BTreeMap<String, u64> = BTreeMap::new();
+    for ((tid, name), waited_ns) in others {
+        match of_thread.get(&tid).filter(|(whole, _)| *whole > 0) {
             Some((whole, paths)) => {
                 for (&callsite, &ns) in paths {
-                    let part = u128::from(wait.ns) * u128::from(ns) / u128::from(*whole);
+                    let part = u128::from(waited_ns) * u128::from(ns) / u128::from(*whole);
                     let place = format!("{name}: {}", place_of(profile, callsite));
                     places.entry(place).or_default().grow(u64::try_from(part).unwrap_or(u64::MAX));
                 }
             }
             None => {
                 let name = name.replace(" (itself)", " itself");
-                places.entry(format!("{name}{NOT_RECORDED}")).or_default().grow(wait.ns);
+                places.entry(format!("{name}{NOT_RECORDED}")).or_default().grow(waited_ns);
             }
         }
     }

@@ -113,6 +113,27 @@ fn started_by(name: &str) -> &str {
     end.map_or(name, |(at, _)| &types[..at])
 }
 
+/// Whether a line, `p.py:7`, is in the file that Python's functions have in their names: `hashing (p.py)`.
+fn is_python_at(name: &str, line: &str) -> bool {
+    let file = line.rsplit_once(':').map_or(line, |(file, _)| file);
+    !file.is_empty()
+        && name
+            .strip_suffix(')')
+            .and_then(|name| name.strip_suffix(file))
+            .is_some_and(|name| name.ends_with(" ("))
+}
+
+/// A function in a sentence with its line, `crunch() (chain.c:48)`; the file of `<listcomp> (p.py)` is that of the line.
+fn called_at_line(called: &str, line: Option<&str>) -> String {
+    let Some(line) = line else { return called.to_owned() };
+    let called = if is_python_at(called, line) {
+        called.rsplit_once(" (").map_or(called, |(name, _)| name)
+    } else {
+        called
+    };
+    format!("{called} ({line})")
+}
+
 /// A function in a sentence: `parse()`, without parameters and without Python's file. Names that aren't those of
 /// functions stay as they are: `[libc.so.6]`,
 /// `<module>`, `function 0x5d80`.

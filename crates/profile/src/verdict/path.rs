@@ -38,8 +38,8 @@ impl PathTop {
     /// `without crunch() (chain.c:48) of feeder the run is at most 58 % shorter`.
     pub(super) fn bound_words(&self) -> String {
         let Self { thread, function, line, bound } = self;
-        let line = line.as_ref().map_or_else(String::new, |line| format!(" ({line})"));
-        format!("without {function}{line} of {thread} the run is at most {:.0} % shorter", bound * 100.0)
+        let function = super::called_at_line(function, line.as_deref());
+        format!("without {function} of {thread} the run is at most {:.0} % shorter", bound * 100.0)
     }
 }
 

@@ -74,9 +74,17 @@ pub(super) fn place_of(profile: &Profile, callsite: CallsiteId) -> String {
         let is_unnamed = profile.frame_names(frame).is_empty();
         place_names(profile, frame).map(brief).chain(is_unnamed.then(|| file(frame)))
     });
-    let mut names: Vec<String> = names.take_while(|name| !is_thread_start(name)).collect();
-    names.dedup_by(|a, b| a == b && a.starts_with('['));
-    names.truncate(SHOWN);
+    let mut shown: Vec<String> = Vec::with_capacity(SHOWN);
+    for name in names.take_while(|name| !is_thread_start(name)) {
+        let is_repeated = name.starts_with('[') && shown.last() == Some(&name);
+        if !is_repeated {
+            shown.push(name);
+        }
+        if shown.len() == SHOWN {
+            break;
+        }
+    }
+    let names = shown;
     if !names.is_empty() {
         return names.join(" < ");
     }

@@ -272,3 +272,22 @@ fn names_lose_parameters_and_long_template_arguments() {
         assert_eq!(brief(name), expected);
     }
 }
+
+#[test]
+fn three_findings_have_room_on_a_narrow_terminal() {
+    let mut screen = screen();
+    screen.headlines.push(Headline {
+        claim: "Page faults: 96,051 a second; 79 % of CPU time goes to handing out memory and taking it back"
+            .into(),
+        detail: "12 % of running time is inside the kernel".into(),
+        fix: "reuse memory instead of giving it back, or use huge pages".into(),
+        why: "tally why 3".into(),
+    });
+    screen.threads = vec![("bash ×35".into(), 71.0), ("python3 ×4".into(), 10.0)];
+    let text = draw(&screen, 40, false);
+    assert!(text.lines().count() <= LINES, "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 40), "{text}");
+    assert!(text.contains("→ give each thread its own") && text.contains("tally why 3"), "{text}");
+    let wide = draw(&screen, 80, false);
+    assert!(wide.contains("43 % runnable after wake-up") && wide.lines().count() <= LINES, "{wide}");
+}

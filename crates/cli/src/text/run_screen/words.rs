@@ -127,7 +127,8 @@ pub(super) fn exact_percent(part: u64, whole: u64) -> String {
     }
 }
 
-fn stop_text(stopped: &StoppedStacks) -> String {
+/// Why stacks are not complete: `no unwind info in busybox`.
+pub fn stop_text(stopped: &StoppedStacks) -> String {
     let dso = stopped.dso.as_deref().map_or("unknown code", short_path);
     let thread = harmless(&stopped.thread.1).into_owned();
     match stopped.reason {

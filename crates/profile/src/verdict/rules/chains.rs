@@ -66,7 +66,7 @@ pub(super) fn convoy(facts: &Facts) -> Option<Finding> {
     }
     let text = format!("Convoy: {in_line:.1} threads at a time wait for {}", locked(top));
     let stacks =
-        TopStacks::of(facts, "where threads are blocked on it", ShareBase::Active, &facts.places.locks)
+        TopStacks::of(facts, "where threads are blocked on locks", ShareBase::Active, &facts.places.locks)
             .or_missing("no wait for it was long enough to be sampled with a stack");
     let against = vec![
         format!("CPUs used: {:.2}", facts.cpus_used),

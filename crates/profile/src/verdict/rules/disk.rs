@@ -138,7 +138,9 @@ pub(super) fn memory_pressure(facts: &Facts) -> Option<Finding> {
         false => "read ahead (madvise, readahead)",
     };
     claim(waits, text).fix(fix).evidence(evidence).stacks(stacks).against(against).next(
-        format!("tally record -e major-faults -c 1 -g -o faults.data {TARGET}"),
-        "then tally report -i faults.data: which code waits",
+        format!(
+            "tally record -e major-faults -c 1 -g -o faults.data {TARGET} && tally report -i faults.data"
+        ),
+        "which code waits",
     )
 }

@@ -4,7 +4,7 @@ use super::{claim, grouped, list, pct};
 use crate::grow::GrownSum as _;
 use crate::off_cpu::{WaitReason, known_lock};
 use crate::verdict::hot_stacks::SPINNING;
-use crate::verdict::{Facts, Finding, INPUT, LockSite, ShareBase, TopStacks, brief, called};
+use crate::verdict::{Facts, Finding, INPUT, LockSite, ShareBase, TopStacks, brief, called, is_python_at};
 
 /// 8: > 15 % of active time sleeps for locks in user space, or > 20 % of running time fights for one in the kernel.
 pub(super) fn locks(facts: &Facts) -> Option<Finding> {
@@ -48,7 +48,7 @@ pub(super) fn locks(facts: &Facts) -> Option<Finding> {
         format!("locks inside the kernel: {}", pct(facts.blocked(WaitReason::KernelLock))),
     ];
     let stacks =
-        TopStacks::of(facts, "where threads are blocked on it", ShareBase::Active, &facts.places.locks)
+        TopStacks::of(facts, "where threads are blocked on locks", ShareBase::Active, &facts.places.locks)
             .or_missing("no wait for it was long enough to be sampled with a stack");
     claim(share, text)
         .detail(lock_detail(facts, top))
@@ -97,11 +97,14 @@ pub(super) fn locked(site: &LockSite) -> String {
 }
 
 /// `rand() ← draw (rand.c:14)`: the function that takes the lock, the one that called it, and the line of the innermost
-/// one with line information.
+/// one with line information. `hashing() (p.py:7) ← run (threading.py)` where the line is that of the first.
 fn lock_place(site: &LockSite) -> String {
     let taker = taker_called(&site.taker);
     let caller = if site.caller.is_empty() { String::new() } else { format!(" ← {}", brief(&site.caller)) };
     let line = if site.line.is_empty() { String::new() } else { format!(" ({})", site.line) };
+    if is_python_at(&site.taker, &site.line) {
+        return format!("{taker}{line}{caller}");
+    }
     format!("{taker}{caller}{line}")
 }
 

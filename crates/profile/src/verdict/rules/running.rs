@@ -7,7 +7,7 @@ use crate::off_cpu::WaitReason;
 use crate::verdict::hot_stacks::SPINNING;
 use crate::verdict::{
     EntryReason, Facts, Finding, HotCode, HotFunction, INPUT, PathTop, ShareBase, TARGET, TopStacks, called,
-    quoted,
+    called_at_line, quoted,
 };
 
 /// 1: running ≥ 85 % of the time not spent waiting for a CPU, > 70 % of it in user code.
@@ -105,26 +105,15 @@ pub(super) fn system_calls(facts: &Facts) -> Option<Finding> {
     let evidence = if stacks.top.is_empty() { top_kernel(facts) } else { Vec::new() };
     let against = vec![format!("page faults, spinning, contended locks and disk requests: {}", pct(others))];
     claim(kernel * facts.on(), text)
-        .fix(if moves_bytes(facts) { "move more bytes with each call" } else { "" })
         .evidence(evidence)
         .stacks(stacks.or_missing("the kernel's frames don't show which calls these are"))
         .against(against)
         .next(format!("tally flame --on-cpu{INPUT} -o calls.svg"), "who makes the calls and what they cost")
 }
 
-/// True if the system call with most time reads or writes.
-fn moves_bytes(facts: &Facts) -> bool {
-    const CALLS: [&str; 12] = [
-        "read", "write", "readv", "writev", "pread64", "pwrite64", "sendto", "recvfrom", "sendmsg",
-        "recvmsg", "recvmmsg", "sendmmsg",
-    ];
-    facts.running.calls.first().is_some_and(|(name, _)| CALLS.contains(&name.as_str()))
-}
-
 /// `parse() (parse.c:14)`, with the line if it is known.
 fn called_at(hot: &HotFunction) -> String {
-    let name = called(&hot.name);
-    hot.at.as_ref().map_or_else(|| name.clone(), |at| format!("{name} ({at})"))
+    called_at_line(&called(&hot.name), hot.at.as_deref())
 }
 
 /// Kernel functions by own running time.
@@ -195,8 +184,10 @@ pub(super) fn page_faults(facts: &Facts) -> Option<Finding> {
     let claim =
         claim(share * facts.on(), text).fix("reuse memory instead of giving it back, or use huge pages");
     claim.evidence(evidence).stacks(stacks).against(against).next(
-        format!("tally record -e page-faults -c 100 -g -o faults.data {TARGET}"),
-        "then tally report -i faults.data: who touches new memory",
+        format!(
+            "tally record -e page-faults -c 100 -g -o faults.data {TARGET} && tally report -i faults.data"
+        ),
+        "who touches new memory",
     )
 }
 
@@ -216,7 +207,9 @@ pub(super) fn memory_bound(facts: &Facts) -> Option<Finding> {
         .stacks(TopStacks::running(facts, "where it runs", &[EntryReason::User, EntryReason::Call]))
         .against(against)
         .next(
-            format!("tally record -e cache-misses -c 10000 -g -o misses.data {TARGET}"),
-            "then tally report -i misses.data: which code waits for memory",
+            format!(
+                "tally record -e cache-misses -c 10000 -g -o misses.data {TARGET} && tally report -i misses.data"
+            ),
+            "which code waits for memory",
         )
 }
