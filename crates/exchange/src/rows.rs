@@ -7,12 +7,14 @@ mod blame;
 mod diff;
 mod flame;
 mod spans;
+mod timeline;
 mod wall;
 
 pub use blame::{blame, critical_path};
 pub use diff::diff;
 pub use flame::flame;
 pub use spans::spans;
+pub use timeline::timeline;
 pub use wall::{locks, wall};
 
 use profile::profile::{Profile, Sums};

@@ -115,7 +115,13 @@ pub mod flag {
     /// The payload has exact sums for the place: count, longest and lengths of the waits that the sample
     /// represents.
     pub const SUMS: u32 = 1024;
+    /// Runnable: the other thread is the one that had the CPU when this one got it; without id and with the name
+    /// [`super::IDLE_CPU`] none had. In older files it is the waker.
+    pub const RAN_INSTEAD: u32 = 2048;
 }
+
+/// Name of the other thread where the CPU had nothing to do.
+pub const IDLE_CPU: &str = "an idle CPU";
 
 /// Thread that ended a wait, or ran instead of a preempted thread.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -37,7 +37,7 @@ use self::off_cpu::WaitAssembly;
 use self::runtimes::Runtimes;
 use crate::callchain::LeafOrigin;
 use crate::machine::{MachineState, TaskSpanId};
-use crate::off_cpu::{EventKind, RunSample};
+use crate::off_cpu::{EventKind, RunSample, name_others};
 use crate::profile::{
     BranchEnds, CellKey, EventInfo, ExtraDimensions, ExtraId, Profile, SpanAssembly, Sums, Task, TaskId,
 };
@@ -216,6 +216,8 @@ impl Session {
             let comm = self.machine.comm_of(thread.span, &mut profile.strings);
             profile.last_comms.insert(thread.tid, comm);
         }
+        let Profile { off_cpu, strings, last_comms, .. } = profile;
+        name_others(&mut off_cpu.waits, strings, last_comms);
     }
 
     /// The machine as it is now.

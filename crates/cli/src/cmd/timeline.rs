@@ -6,10 +6,11 @@ use crate::reading::load;
 use crate::reading::wall::{self, WaitArgs};
 use crate::terminal::foreign::json_lines;
 use crate::terminal::{out, pager};
-use crate::text::timeline::{self as text, TimelineTextOpts};
 use anyhow::bail;
 use display::term;
-use profile::view::timeline::{TimelineOpts, timeline};
+use exchange::rows;
+use exchange::text::timeline::{self as text, TimelineTextOpts};
+use profile::view::timeline::{TimelineOpts, path_strip, timeline};
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -74,15 +75,16 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let view = timeline(profile, &opts);
     if args.json {
         let mut out = out::stdout();
-        writeln!(out, "{}", json_lines(&text::to_json(&view)))?;
+        writeln!(out, "{}", json_lines(&rows::timeline(&view)))?;
         out.flush()?;
         return Ok(ExitCode::SUCCESS);
     }
-    let opts =
-        TimelineTextOpts { colour: term::colours_stdout(), rows: args.rows, with_idle: args.waits.idle };
+    let (rows, with_idle) = (args.rows, args.waits.idle);
+    let opts = TimelineTextOpts { width, colour: term::colours_stdout(), rows, with_idle };
+    let path = path_strip(profile, args.waits.thread.as_deref(), &view);
     pager::start();
     let mut out = out::stdout();
-    text::write(&mut out, &view, opts)?;
+    text::write(&mut out, &view, path.as_ref(), opts)?;
     out.flush()?;
     Ok(ExitCode::SUCCESS)
 }

@@ -12,6 +12,5 @@ pub mod present;
 pub mod report;
 pub mod run_screen;
 pub mod sched;
-pub mod timeline;
 pub mod view_form;
 pub mod wall;

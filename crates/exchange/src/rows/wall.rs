@@ -112,10 +112,11 @@ fn function(row: &FunctionRow) -> Value {
 
 fn long_wait(profile: &Profile, wait: &LongWait) -> Value {
     let comm = profile.strings.of(profile.last_comm(wait.task));
-    let waker = wait.waker.as_ref().map(|(name, tid)| json!({ "name": name, "tid": tid }));
+    let other = wait.waker.as_ref().map(|(name, tid)| json!({ "name": name, "tid": tid }));
+    let (waker, instead) = if wait.is_instead { (None, other) } else { (other, None) };
     json!({
         "state": part_name(wait.part), "at_ns": wait.at_ns, "length_ns": wait.length_ns, "is_open": wait.open,
-        "tid": profile.task(wait.task).tid, "comm": comm, "target": wait.target, "waker": waker,
+        "tid": profile.task(wait.task).tid, "comm": comm, "target": wait.target, "waker": waker, "ran_instead": instead,
         "stack": wait.callsite.map(|callsite| stack(profile, callsite)),
     })
 }

@@ -2,7 +2,7 @@
 
 use super::{FollowedTextOpts, place_words, share};
 use crate::foreign::harmless;
-use display::fit::{cut, hang};
+use display::fit::hang;
 use display::number::{count_of, duration_ns};
 use display::term::{Paint, paint};
 use profile::Profile;
@@ -82,9 +82,9 @@ impl Amounts {
         writeln!(out, "\n{}", paint(&hang(text, 13, self.opts.width), Paint::Bold, self.opts.colour))
     }
 
-    /// Prints a row: time, share and `text`, no wider than the terminal.
+    /// Prints a row: time, share and `text`, which goes on in a second line where it is wider than the terminal.
     pub fn line(self, out: &mut dyn Write, ns: u64, text: &str) -> io::Result<()> {
         let line = format!("{:>9} {:>7}  {text}", duration_ns(ns), share(ns, self.total_ns));
-        writeln!(out, "{}", cut(&harmless(&line), self.opts.width))
+        writeln!(out, "{}", hang(&harmless(&line), 19, self.opts.width))
     }
 }

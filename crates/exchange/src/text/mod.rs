@@ -3,6 +3,7 @@
 pub mod blame;
 pub mod critical;
 pub mod spans;
+pub mod timeline;
 
 /// How to print.
 #[derive(Clone, Copy, Debug)]

@@ -4,6 +4,10 @@
 //
 // Layout: docs/formats/descriptors.md. In the byte order of the file.
 
+mod members;
+
+pub use members::{MemberList, SetMember, SetMembers};
+
 use std::cmp::Ordering;
 use std::ops::RangeInclusive;
 
@@ -12,6 +16,12 @@ use crate::wire::{Endian, Put, Wire};
 
 const MAGIC: [u8; 4] = *b"tDN1";
 const SETS_MAGIC: [u8; 4] = *b"tDS1";
+
+/// In place of a call's number: the set is an epoll, which has a descriptor.
+pub const NAMED_ONE_BY_ONE: u32 = u32::MAX;
+/// In place of a call's number: a page fault. The argument is the thread, the name that of the file; empty for memory
+/// without a file.
+pub const PAGE_FAULT: u32 = u32::MAX - 1;
 
 /// A descriptor of a process, from a moment on.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -61,8 +71,10 @@ pub struct NamedDescriptors {
     pub all: Vec<NamedDescriptor>,
     /// The system calls that take a set of descriptors in memory.
     pub set_calls: Vec<u32>,
-    /// By process, call, argument and time.
+    /// By process, call, argument and time. Page faults are among them ([`PAGE_FAULT`]).
     pub sets: Vec<NamedSet>,
+    /// Members of epolls and sets.
+    pub members: SetMembers,
 }
 
 impl NamedDescriptors {
@@ -89,6 +101,7 @@ impl NamedDescriptors {
         }
         read.all.sort_by_key(|named| (named.pid, named.number, named.since_ns));
         read.read_sets(&mut w)?;
+        read.members = SetMembers::read(&mut w)?;
         Some(read)
     }
 
@@ -133,6 +146,7 @@ impl NamedDescriptors {
             put_name(&mut p, &named.name);
         }
         self.put_sets(&mut p);
+        self.members.put(&mut p);
         p.bytes
     }
 
@@ -157,13 +171,22 @@ impl NamedDescriptors {
         self.calls.contains(&syscall) || self.set_calls.contains(&syscall)
     }
 
+    /// Members of the set that a system call waited for at this moment; empty if it waits for one descriptor, or they
+    /// are not known.
+    #[must_use]
+    pub fn members_at(&self, call: CallOfWait, moment_ns: u64) -> Vec<&SetMember> {
+        let is_set = self.set_calls.contains(&call.syscall);
+        let syscall = if is_set { call.syscall } else { NAMED_ONE_BY_ONE };
+        self.members.of(CallOfWait { syscall, ..call }, moment_ns)
+    }
+
     /// Descriptor that a system call waited for at the end of a span of time, and whether that was
     /// something else earlier in the span; `None` if it waits for no descriptor, or for one that was never named. What
     /// was first seen later is taken to have been the same.
     #[must_use]
     pub fn name_in(&self, call: CallOfWait, span: RangeInclusive<u64>) -> Option<(&str, bool)> {
         let CallOfWait { pid, syscall, argument } = call;
-        if self.set_calls.contains(&syscall) {
+        if syscall == PAGE_FAULT || self.set_calls.contains(&syscall) {
             let of = |set: &NamedSet| (set.pid, set.syscall, set.argument);
             let same = range_of(&self.sets, |set| of(set).cmp(&(pid, syscall, argument)));
             return last_in(same, |set| (set.since_ns, &set.name), &span);
@@ -233,7 +256,13 @@ mod tests {
             name: name.to_owned(),
         };
         let sets = vec![set(0x7fff_0000, 100, "poll of /a"), set(0x7fff_0000, 300, "poll of /b")];
-        NamedDescriptors { calls: vec![0, 1, 45], all, set_calls: vec![7], sets }
+        NamedDescriptors {
+            calls: vec![0, 1, 45],
+            all,
+            set_calls: vec![7],
+            sets,
+            members: SetMembers::default(),
+        }
     }
 
     #[test]

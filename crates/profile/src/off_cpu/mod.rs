@@ -9,6 +9,7 @@ pub(crate) mod collector;
 mod contention;
 pub(crate) mod futex;
 pub(crate) mod known_lock;
+mod other_names;
 mod perf_offcpu_lives;
 mod reason;
 mod stats;
@@ -19,6 +20,7 @@ pub(crate) mod work_waits;
 
 pub(crate) use contention::Contenders;
 pub use contention::Contention;
+pub(crate) use other_names::name_others;
 pub(crate) use perf_offcpu_lives::{of_samples, of_unfinished};
 pub use reason::{SyscallNumbering, WaitReason};
 pub(crate) use stats::{Stat, Stats};

@@ -105,7 +105,7 @@ fn loops(profile: &Profile, all: &[Classified<'_>]) -> FxHashMap<TaskId, EventLo
         let of = loops.entry(wait.task).or_default();
         of.polls.grow(wait.stands_for());
         of.has_several |=
-            NamedTarget::of(profile, wait, *part).is_some_and(|target| is_of_several(&target.text()));
+            NamedTarget::of(profile, wait, *part).is_some_and(|target| is_of_several(target.set_name()));
         let Some(callsite) = wait.callsite else { continue };
         let ns = most.entry((wait.task, callsite)).or_default();
         ns.grow(wait.weight_ns);

@@ -25,7 +25,7 @@ pub struct HotStacks {
     pub queued: PlaceList,
     /// Places of preempted threads.
     pub preempted: PlaceList,
-    /// `thread: place` of what ran while threads were preempted, as far as it was recorded; of others the name alone.
+    /// `thread: place` of what ran while threads waited for a CPU, as far as it was recorded; of others the name alone.
     pub instead: PlaceList,
     /// Places of running threads inside the kernel's functions that spin for locks.
     pub spinning: PlaceList,
@@ -134,7 +134,7 @@ fn spins(profile: &Profile, callsite: CallsiteId) -> bool {
     names.any(|name| SPINNING.iter().any(|begin| name.starts_with(begin)))
 }
 
-/// Places of the threads that ran while others were preempted, each in proportion to all of its samples: the exact time
+/// Places of the threads that ran while others waited for a CPU, each in proportion to all of its samples: the exact time
 /// of single samples isn't kept.
 fn instead(profile: &Profile, waits: &[PlacedWait], running: &[(TaskId, CallsiteId, u64)]) -> PlaceList {
     let mut of_thread: BTreeMap<u32, (u64, BTreeMap<CallsiteId, u64>)> = BTreeMap::new();
@@ -145,7 +145,7 @@ fn instead(profile: &Profile, waits: &[PlacedWait], running: &[(TaskId, Callsite
         paths.entry(callsite).or_default().grow(ns);
     }
     let mut others: BTreeMap<(u32, String), u64> = BTreeMap::new();
-    for wait in waits.iter().filter(|wait| wait.part == Part::Preempted) {
+    for wait in waits.iter().filter(|wait| wait.is_instead) {
         let Some(other) = wait.other.filter(|other| other.tid != 0) else { continue };
         let name = match other_name(profile, other) {
             name if name.is_empty() => format!("thread {}", other.tid),

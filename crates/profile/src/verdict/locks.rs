@@ -182,6 +182,7 @@ pub(crate) fn futex_words(profile: &Profile, wait: &Wait) -> Option<String> {
     Some(match place.known {
         Some(known) => known.name.to_owned(),
         None if place.for_work => format!("another thread in {}", called(&place.taker)),
+        None if place.taker == UNNAMED => "a lock".to_owned(),
         None => format!("lock in {}", called(&place.taker)),
     })
 }

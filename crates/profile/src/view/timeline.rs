@@ -2,11 +2,16 @@
 
 mod balance;
 mod column;
+mod path_strip;
 mod strip;
+mod targets;
 
 pub use column::Column;
+pub use path_strip::{PathStrip, path_strip};
+pub use targets::TimelineTarget;
 
-use self::strip::{Grid, Piece, Strip, ThreadTime};
+use self::strip::{Activity, Grid, Piece, Strip, ThreadTime};
+use self::targets::{TargetNames, targets_of};
 use super::wall::{Classes, ThreadRow, WallOpts, wall};
 use crate::grow::Grow as _;
 use crate::profile::{Profile, TaskId};
@@ -38,6 +43,8 @@ pub struct TimelineRow {
     pub is_idle: bool,
     /// Time by state, by column.
     pub columns: Vec<Column>,
+    /// What it waited for in the time shown, most time first.
+    pub targets: Vec<TimelineTarget>,
     /// From its first to its last moment, ns; of a thread id used twice, both lives.
     pub life_ns: u64,
     /// Share of its life in each state, by [`perfdata::off_cpu::State::code`]; of all of it, whatever part is shown.
@@ -65,7 +72,8 @@ pub fn timeline(profile: &Profile, opts: &TimelineOpts) -> Timeline {
     let to = asked.1.clamp(from, view.wall_ns);
     let column_ns = (to - from).div_ceil(columns as u64).max(1);
     let grid = Grid { begin_ns: view.begin_ns.saturating_add(from), column_ns, columns };
-    let times = times_by_thread(profile, opts, &view.threads);
+    let mut names = TargetNames::new(profile);
+    let times = times_by_thread(&mut names, opts, &view.threads);
     let states = states_by_thread(profile, &view.threads);
     let strip = |time| {
         let mut strip = Strip::new(grid);
@@ -76,15 +84,19 @@ pub fn timeline(profile: &Profile, opts: &TimelineOpts) -> Timeline {
     if !profile.cpu_sockets.is_empty() {
         balance::balance(&mut strips, column_ns, profile.cpu_sockets.len());
     }
-    let row = |((thread, strip), states): ((&ThreadRow, Strip), [f64; 8])| TimelineRow {
-        pid: thread.pid,
-        tid: thread.tid,
-        comm: thread.comm.clone(),
-        label: thread.short_label(),
-        is_idle: thread.is_idle(),
-        columns: strip.into_columns(),
-        life_ns: thread.life_ns,
-        states,
+    let row = |((thread, strip), states): ((&ThreadRow, Strip), [f64; 8])| {
+        let columns = strip.into_columns();
+        TimelineRow {
+            pid: thread.pid,
+            tid: thread.tid,
+            comm: thread.comm.clone(),
+            label: thread.short_label(),
+            is_idle: thread.is_idle(),
+            targets: targets_of(&columns, &names),
+            columns,
+            life_ns: thread.life_ns,
+            states,
+        }
     };
     let rows = view.threads.iter().zip(strips).zip(states).map(row).collect();
     Timeline { column_ns, span_ns: (from, to), rows }
@@ -97,7 +109,12 @@ fn index_of(threads: &[ThreadRow]) -> FxHashMap<TaskId, usize> {
 }
 
 /// All that is known of when each thread did what.
-fn times_by_thread(profile: &Profile, opts: &TimelineOpts, threads: &[ThreadRow]) -> Vec<ThreadTime> {
+fn times_by_thread(
+    names: &mut TargetNames<'_>,
+    opts: &TimelineOpts,
+    threads: &[ThreadRow],
+) -> Vec<ThreadTime> {
+    let profile = names.profile;
     let index = index_of(threads);
     let classes = Classes::of(profile, &opts.wall);
     let mut times = vec![ThreadTime::default(); threads.len()];
@@ -105,7 +122,8 @@ fn times_by_thread(profile: &Profile, opts: &TimelineOpts, threads: &[ThreadRow]
         let (part, wait) = (class.part, class.wait);
         if let Some(&at) = index.get(&wait.task) {
             let (since_ns, length_ns, weight_ns) = (wait.since_ns, wait.length_ns, wait.weight_ns);
-            times[at].pieces.push(Piece { part, since_ns, length_ns, weight_ns });
+            let of = Activity { part, target: names.target(wait, part) };
+            times[at].pieces.push(Piece { of, since_ns, length_ns, weight_ns });
         }
     }
     for totals in &profile.off_cpu.totals {

@@ -56,6 +56,22 @@ INLINE long send_record(struct off_record *rec)
 	return bpf_ringbuf_output(&ring, rec, sizeof(*rec) - STACK_MAX_BYTES, BPF_RB_NO_WAKEUP);
 }
 
+/*
+ * Who had the CPU that a woken thread waited for: the one that leaves it at this
+ * switch. At the recording's end there is no switch.
+ */
+INLINE void fill_ran(struct off_record *rec, struct thread_state *t)
+{
+	struct task_struct *me = bpf_get_current_task_btf();
+
+	rec->ran_comm[0] = 0;
+	if (!rec->runnable_weight_ns || t->flags & FLAG_OPEN_RIGHT)
+		return;
+	rec->ran_tid = visible_id(me);
+	rec->ran_tgid = visible_process(me);
+	bpf_probe_read_kernel(rec->ran_comm, COMM_BYTES, me->comm);
+}
+
 /* The sample of the interval that ends now, but for its user stack. */
 INLINE void fill_sample(struct thread_state *t, struct task_struct *task, struct off_record *rec, u64 now,
 			u64 wait_weight, u64 runnable_weight)
@@ -84,6 +100,7 @@ INLINE void fill_sample(struct thread_state *t, struct task_struct *task, struct
 	} else {
 		rec->site.print = 0;
 	}
+	fill_ran(rec, t);
 	fill_kstack(rec, task);
 	if (!(t->flags & FLAG_KTHREAD) && has_task_pt_regs)
 		rec->regs_bytes = read_regs(task, rec->regs);

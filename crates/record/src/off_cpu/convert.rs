@@ -8,7 +8,7 @@ mod attrs;
 mod ends;
 
 use perfdata::abi::*;
-use perfdata::off_cpu::{OffCpuInterval, OtherThread, State, flag};
+use perfdata::off_cpu::{IDLE_CPU, OffCpuInterval, OtherThread, State, flag};
 use perfdata::record_to_bytes;
 use perfdata::{Attr, Avma, Callchain, CpuMode, Event, Sample, SampleId, SampleRegs, UserStack};
 
@@ -122,6 +122,18 @@ impl Encoder {
         String::from_utf8_lossy(sample.other_comm()).into_owned()
     }
 
+    /// The thread that had the CPU which this one waited for.
+    fn ran_instead(&self, sample: &OffRecord<'_>) -> Option<OtherThread> {
+        let (pid, tid, comm) = sample.ran_instead()?;
+        let comm = match comm {
+            _ if pid == self.own_pid => OWN_NAME.to_owned(),
+            comm if tid == 0 && comm.starts_with(b"swapper") => IDLE_CPU.to_owned(),
+            _ if pid == sample.pid() && tid != 0 => String::new(),
+            comm => String::from_utf8_lossy(comm).into_owned(),
+        };
+        Some(OtherThread { pid, tid, comm, chain: Vec::new() })
+    }
+
     fn encode_sample(&self, sample: &OffRecord<'_>, out: &mut Vec<u8>) {
         let (syscall, args) = syscall_of(sample.regs());
         let other = OtherThread {
@@ -132,7 +144,10 @@ impl Encoder {
         };
         let site = sample.site();
         let put = |state, (since_ns, length_ns), period, sums, out: &mut Vec<u8>| {
-            let (flags, other, place) = (sample.flags(), other.clone(), String::new());
+            let ran = if state == State::Runnable { self.ran_instead(sample) } else { None };
+            let is_told = if ran.is_some() { flag::RAN_INSTEAD } else { 0 };
+            let other = ran.unwrap_or_else(|| other.clone());
+            let (flags, place) = (sample.flags() | is_told, String::new());
             let raw = OffCpuInterval { state, flags, since_ns, length_ns, syscall, args, sums, other, place };
             self.put(
                 &Parts {

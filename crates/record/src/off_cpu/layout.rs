@@ -72,7 +72,7 @@ pub const STACK_MAX_BYTES: usize = 24576;
 /// Bytes of an [`OffRecord`] before its stack.
 pub const HEAD_BYTES: usize = REGS_AT + REGS_BYTES;
 /// Where the sums of a place are in it.
-const SITE_AT: usize = 112;
+const SITE_AT: usize = 136;
 const KSTACK_AT: usize = SITE_AT + SITE_BYTES;
 const USER_CHAIN_AT: usize = KSTACK_AT + KSTACK_FRAMES * 8;
 const REGS_AT: usize = USER_CHAIN_AT + USER_FRAMES * 8;
@@ -229,6 +229,13 @@ impl<'a> OffRecord<'a> {
     #[must_use]
     pub fn other_comm(&self) -> &'a [u8] {
         until_nul(&self.bytes[96..112])
+    }
+    /// Process, thread and kernel name of the one that had the CPU until this thread got it: the idle thread is 0, and
+    /// 0 is also one outside of our pid namespace. `None` if the thread had not to wait for a CPU, or got none.
+    #[must_use]
+    pub fn ran_instead(&self) -> Option<(u32, u32, &'a [u8])> {
+        let comm = until_nul(&self.bytes[120..136]);
+        (!comm.is_empty()).then(|| (self.u32(116), self.u32(112), comm))
     }
     /// The kernel stack, leaf first.
     pub fn kernel_chain(&self) -> impl Iterator<Item = u64> + 'a {

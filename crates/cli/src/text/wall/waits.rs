@@ -7,7 +7,7 @@ use display::fit::cut;
 use display::number::{brief_ns, duration_ns, grouped, noun};
 use profile::Profile;
 use profile::table::CallsiteId;
-use profile::view::wall::{Histogram, LongWait, Part, named_share, part_name, place_names};
+use profile::view::wall::{Histogram, LongWait, named_share, part_name, place_names};
 
 use super::Printer;
 use crate::terminal::out::harmless;
@@ -85,8 +85,7 @@ impl Printer<'_> {
             Some((name, tid)) => format!("  woken by {name} {tid}"),
             None => String::new(),
         };
-        let waker =
-            if wait.part == Part::Preempted { waker.replace("woken by", "instead ran") } else { waker };
+        let waker = if wait.is_instead { waker.replace("woken by", "instead ran") } else { waker };
         format!(
             "{:>10}{open} {:<11} at {at:<14} {comm} {}  {place}{target}{waker}",
             duration_ns(wait.length_ns),

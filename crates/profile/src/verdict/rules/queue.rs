@@ -59,7 +59,7 @@ pub(super) fn saturation(facts: &Facts) -> Option<Finding> {
 fn who_ran_instead(facts: &Facts) -> TopStacks {
     let ran = || TopStacks::running(facts, "what ran meanwhile", &EntryReason::ALL);
     if !is_unseen(facts) {
-        return TopStacks::of(facts, "who ran instead", ShareBase::Preempted, &facts.places.instead).or(ran);
+        return TopStacks::of(facts, "who ran instead", ShareBase::Queued, &facts.places.instead).or(ran);
     }
     TopStacks::of(facts, "where threads wait for a CPU", ShareBase::Queued, &facts.places.queued)
         .or_missing("no wait for a CPU was long enough to be sampled with a stack")

@@ -240,7 +240,7 @@ fn who_ran_instead_is_told_by_stack_where_it_was_recorded() {
     facts.places.instead =
         vec![("make (outside the recording)".into(), 30 * UNIT), ("hog: spin < main".into(), 10 * UNIT)];
     let told = ask(6, &facts).stacks;
-    assert_eq!((told.of, told.what, told.top.len()), (ShareBase::Preempted, "who ran instead", 2));
+    assert_eq!((told.of, told.what, told.top.len()), (ShareBase::Queued, "who ran instead", 2));
     facts.places.instead.pop();
     let told = ask(6, &facts).stacks;
     assert!(told.of == ShareBase::Queued && told.what == "where threads wait for a CPU", "{told:?}");

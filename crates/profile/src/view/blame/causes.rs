@@ -31,7 +31,7 @@ impl BlameCause {
     /// Activity in words.
     #[must_use]
     pub fn state_words(&self, profile: &Profile) -> String {
-        let others = if self.has_others { " and others" } else { "" };
+        let others = if self.has_others && self.end.name().is_some() { " and others" } else { "" };
         format!("{}{others}", state_words(profile, &self.end))
     }
 }
@@ -56,6 +56,9 @@ pub fn causes(profile: &Profile, blame: &Blame) -> Vec<BlameCause> {
             rows.len() - 1
         });
         rows[at].has_others |= rows[at].end != path.end;
+        if rows[at].end.name().is_none() {
+            rows[at].end = path.end.clone();
+        }
         rows[at].ns.grow(path.ns);
     }
     rows.sort_by_key(|row| std::cmp::Reverse(row.ns));

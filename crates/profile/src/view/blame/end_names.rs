@@ -2,7 +2,7 @@
 
 use super::{BlameEnd, BlamePath, thread_name};
 use crate::profile::Profile;
-use crate::view::wall::part_name;
+use crate::view::wall::{Part, part_name, runnable_words};
 
 /// The end of a path in words; `None` for running with a sample.
 #[must_use]
@@ -17,6 +17,7 @@ pub fn state_words(profile: &Profile, end: &BlameEnd) -> String {
         BlameEnd::Ran => "on CPU".to_owned(),
         BlameEnd::RanUnsampled => "on CPU, no sample".to_owned(),
         BlameEnd::Waited(part) => part_name(*part).to_owned(),
+        BlameEnd::WaitedFor(Part::Runnable, name) => runnable_words(name),
         BlameEnd::WaitedFor(part, name) => format!("{} for {name}", part_name(*part)),
         BlameEnd::PreemptedBy(name) => format!("preempted by {name}"),
         BlameEnd::NotRecorded(name) => format!("waited for {name}, not recorded"),

@@ -15,6 +15,8 @@ mod state_words;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use self::state_words::target_words;
+
 use self::find_calls::{Counted, counted_calls};
 use self::split::{SpanSplitter, SplitCalls};
 use crate::grow::{Grow as _, GrownSum as _};

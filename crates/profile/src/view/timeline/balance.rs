@@ -64,9 +64,9 @@ struct Exchange {
 impl Exchange {
     fn within(self, columns: &mut [Column]) {
         columns[self.from].take(Part::On, self.ns);
-        columns[self.from].add(self.part, self.ns);
+        columns[self.from].add(self.part.into(), self.ns);
         columns[self.to].take(self.part, self.ns);
-        columns[self.to].add(Part::On, self.ns);
+        columns[self.to].add(Part::On.into(), self.ns);
     }
 }
 

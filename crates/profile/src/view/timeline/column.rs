@@ -1,5 +1,6 @@
 //! One column of a thread's strip.
 
+use super::strip::Activity;
 use crate::grow::{Grow as _, GrownSum as _};
 use crate::view::wall::Part;
 
@@ -7,6 +8,8 @@ use crate::view::wall::Part;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Column {
     parts: Vec<(Part, u64)>,
+    /// By state and number of the name.
+    targets: Vec<((Part, u32), u64)>,
 }
 
 impl Column {
@@ -14,12 +17,19 @@ impl Column {
     #[must_use]
     pub fn of(parts: &[(Part, u64)]) -> Self {
         let mut column = Self::default();
-        parts.iter().for_each(|&(part, ns)| column.add(part, ns));
+        parts.iter().for_each(|&(part, ns)| column.add(part.into(), ns));
         column
     }
 
     /// Adds ns of a state.
-    pub(super) fn add(&mut self, part: Part, ns: u64) {
+    pub(super) fn add(&mut self, of: Activity, ns: u64) {
+        let part = of.part;
+        if let Some(target) = of.target.filter(|_| ns > 0) {
+            match self.targets.iter_mut().find(|(other, _)| *other == (part, target)) {
+                Some((_, sum)) => sum.grow(ns),
+                None => self.targets.push(((part, target), ns)),
+            }
+        }
         match self.parts.iter_mut().find(|(other, _)| *other == part) {
             Some((_, sum)) => sum.grow(ns),
             None if ns > 0 => self.parts.push((part, ns)),
@@ -41,6 +51,11 @@ impl Column {
         let mut parts = self.parts.clone();
         parts.sort_by_key(|&(part, ns)| (std::cmp::Reverse(ns), part));
         parts
+    }
+
+    /// ns by state and number of what it was for.
+    pub(super) fn targets(&self) -> &[((Part, u32), u64)] {
+        &self.targets
     }
 
     /// ns of one state.

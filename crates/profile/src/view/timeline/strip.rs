@@ -15,10 +15,23 @@ use crate::view::wall::Part;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+/// A state, and what it is for by its number among the names; `None` for what has none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Activity {
+    pub part: Part,
+    pub target: Option<u32>,
+}
+
+impl From<Part> for Activity {
+    fn from(part: Part) -> Self {
+        Self { part, target: None }
+    }
+}
+
 /// A wait, with the time it represents beyond its own length.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Piece {
-    pub part: Part,
+    pub of: Activity,
     pub since_ns: u64,
     /// 0 of a sum without place.
     pub length_ns: u64,
@@ -52,7 +65,7 @@ pub(super) struct Grid {
 struct Gap {
     from: u64,
     to: u64,
-    before: Option<(Part, u64)>,
+    before: Option<(Activity, u64)>,
 }
 
 /// Part of a gap over which all states are spread evenly.
@@ -98,31 +111,31 @@ impl Strip {
             time.pieces.iter().partition(|piece| piece.length_ns == 0);
         for piece in &kept {
             let end_ns = piece.since_ns.saturating_add(piece.length_ns);
-            self.grid.each(piece.since_ns, end_ns, |at, ns| self.columns[at].add(piece.part, ns));
+            self.grid.each(piece.since_ns, end_ns, |at, ns| self.columns[at].add(piece.of, ns));
         }
         let gaps: Vec<Gap> = time.lives.iter().flat_map(|life| gaps(life, &kept)).collect();
         let sample_ns = time.on_ns / (time.seen_running.len() as u64).max(1);
-        let mut rest: BTreeMap<Part, u64> = BTreeMap::new();
+        let mut rest: BTreeMap<Activity, u64> = BTreeMap::new();
         let mut slots: Vec<Slot> = Vec::new();
         let mut running = 0u64;
         for gap in &gaps {
             let first = slots.len();
             running.grow(self.place_running(gap, &time.seen_running, sample_ns, &mut slots));
-            if let Some((part, ns)) = gap.before {
-                let poured = self.pour(&mut slots[first..], part, ns);
-                rest.entry(part).or_default().grow(ns - poured);
+            if let Some((of, ns)) = gap.before {
+                let poured = self.pour(&mut slots[first..], of, ns);
+                rest.entry(of).or_default().grow(ns - poured);
             }
         }
-        rest.entry(Part::On).or_default().grow(time.on_ns.saturating_sub(running));
-        rest.entry(Part::Idle).or_default().grow(time.idle_ns);
+        rest.entry(Part::On.into()).or_default().grow(time.on_ns.saturating_sub(running));
+        rest.entry(Part::Idle.into()).or_default().grow(time.idle_ns);
         for sum in sums {
-            rest.entry(sum.part).or_default().grow(sum.weight_ns);
+            rest.entry(sum.of).or_default().grow(sum.weight_ns);
         }
-        for (part, ns) in rest {
-            self.pour(&mut slots, part, ns);
+        for (of, ns) in rest {
+            self.pour(&mut slots, of, ns);
         }
         // Time without any record.
-        self.pour(&mut slots, Part::Blocked(WaitReason::Unknown), u64::MAX);
+        self.pour(&mut slots, Part::Blocked(WaitReason::Unknown).into(), u64::MAX);
     }
 
     /// Puts `sample_ns` of running around each sample in `gap`, appends the slots of the gap, and returns the sum of
@@ -144,7 +157,7 @@ impl Strip {
                 slots.push(Slot { from, to: begin, used: 0 });
             }
             if begin < end {
-                self.spread(Part::On, begin..end, end - begin);
+                self.spread(Part::On.into(), begin..end, end - begin);
                 slots.push(Slot { from: begin, to: end, used: end - begin });
                 sum.grow(end - begin);
             }
@@ -157,7 +170,7 @@ impl Strip {
     }
 
     /// Spreads up to `ns` of a state over the room in `slots`; returns how much found room.
-    fn pour(&mut self, slots: &mut [Slot], part: Part, ns: u64) -> u64 {
+    fn pour(&mut self, slots: &mut [Slot], of: Activity, ns: u64) -> u64 {
         let room: u64 = slots.iter().map(Slot::room).grown_sum();
         let ns = ns.min(room);
         let share =
@@ -167,13 +180,13 @@ impl Strip {
             let here = share(passed + slot.room()) - share(passed);
             passed += slot.room();
             slot.used += here;
-            self.spread(part, slot.from..slot.to, here);
+            self.spread(of, slot.from..slot.to, here);
         }
         ns
     }
 
     /// `ns` of a state, evenly over a time.
-    fn spread(&mut self, part: Part, time: Range<u64>, ns: u64) {
+    fn spread(&mut self, of: Activity, time: Range<u64>, ns: u64) {
         let Range { start: from, end: to } = time;
         if ns == 0 || from >= to {
             return;
@@ -185,8 +198,8 @@ impl Strip {
         self.grid.each(from, to, |at, ns_here| {
             let here = share(before + passed + ns_here) - share(before + passed);
             passed += ns_here;
-            self.columns[at].add(part, here);
-            self.guessed[at].add(part, here);
+            self.columns[at].add(of, here);
+            self.guessed[at].add(of, here);
         });
     }
 }
@@ -214,7 +227,7 @@ fn gaps(life: &Range<u64>, kept: &[Piece]) -> Vec<Gap> {
     let mut since = start;
     let inside = kept.iter().filter(|p| p.since_ns >= start && p.since_ns < end.max(start.saturating_add(1)));
     for piece in inside {
-        let before = Some((piece.part, piece.weight_ns.saturating_sub(piece.length_ns)));
+        let before = Some((piece.of, piece.weight_ns.saturating_sub(piece.length_ns)));
         gaps.push(Gap { from: since, to: piece.since_ns.max(since), before });
         since = since.max(piece.since_ns.saturating_add(piece.length_ns));
     }

@@ -1,7 +1,6 @@
 //! The longest waits, each with its moment and who ended it.
 
-use super::{Classes, Classified, NamedTarget, Part, WallOpts, other_name};
-use crate::off_cpu::Wait;
+use super::{Classes, Classified, NamedTarget, Part, WallOpts, related, related_name};
 use crate::profile::{Profile, TaskId};
 use crate::table::CallsiteId;
 use perfdata::off_cpu::flag;
@@ -21,8 +20,10 @@ pub struct LongWait {
     pub callsite: Option<CallsiteId>,
     /// Target of the wait; `None` if that has no name.
     pub target: Option<String>,
-    /// Waker's name and thread id, if known.
+    /// Name and thread id of the waker, or of the thread that ran instead; `None` if not known.
     pub waker: Option<(String, u32)>,
+    /// True if that one ran instead.
+    pub is_instead: bool,
     /// It began before the recording, or did not end in it.
     pub open: bool,
 }
@@ -35,7 +36,6 @@ pub(super) fn longest(profile: &Profile, classes: &Classes, begin_ns: u64, opts:
         .collect();
     found.sort_by_key(|c| (std::cmp::Reverse(c.wait.length_ns), c.wait.since_ns, c.wait.task));
     found.truncate(opts.longest);
-    let waker = |wait: &Wait| wait.other.map(|other| (other_name(profile, other), other.tid));
     let row = |c: Classified<'_>| LongWait {
         task: c.wait.task,
         part: c.part,
@@ -43,7 +43,8 @@ pub(super) fn longest(profile: &Profile, classes: &Classes, begin_ns: u64, opts:
         length_ns: c.wait.length_ns,
         callsite: c.wait.callsite,
         target: NamedTarget::of(profile, c.wait, c.part).and_then(NamedTarget::known),
-        waker: waker(c.wait),
+        waker: related_name(profile, c.wait),
+        is_instead: related::is_instead(c.wait),
         open: c.wait.flags & (flag::OPEN_LEFT | flag::OPEN_RIGHT) != 0,
     };
     found.into_iter().map(row).collect()

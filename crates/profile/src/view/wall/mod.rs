@@ -17,6 +17,8 @@ mod moments;
 mod named_target;
 mod own_code;
 mod paths;
+mod ready_member;
+mod related;
 mod state_names;
 mod targets;
 mod thread_starts;
@@ -39,6 +41,7 @@ pub use named_target::NamedTarget;
 pub(crate) use named_target::{CLOSED, members_in, waits_for};
 pub(crate) use own_code::own_code;
 pub use paths::{WallPath, paths};
+pub use related::{ran_instead, related_name, runnable_words};
 pub use state_names::{part_name, state_frame};
 pub use targets::{WaitTarget, named_share};
 pub use threads::ThreadRow;
@@ -245,6 +248,8 @@ pub(crate) struct PlacedWait {
     pub idle_for: Option<WaitReason>,
     /// Thread that ended it, or ran instead.
     pub other: Option<RelatedThread>,
+    /// True if `other` had the CPU that the thread waited for.
+    pub is_instead: bool,
     /// The first arguments of its system call.
     pub args: [u64; 3],
 }
@@ -264,6 +269,7 @@ pub(crate) fn placed_waits(profile: &Profile, opts: &WallOpts) -> Vec<PlacedWait
             after,
             idle_for,
             other: wait.other,
+            is_instead: related::is_instead(wait),
             args: wait.args,
         })
     };

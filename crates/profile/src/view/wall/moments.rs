@@ -1,6 +1,6 @@
 //! The wall clock as single moments, for views in which a reader selects a span of time.
 
-use super::{Classes, Classified, Part, ThreadRow, WallOpts, functions, other_name, threads};
+use super::{Classes, Classified, Part, ThreadRow, WallOpts, functions, related_name, threads};
 use crate::grow::{Grow as _, GrownSum as _};
 use crate::profile::{Profile, TaskId};
 use crate::table::CallsiteId;
@@ -53,7 +53,8 @@ pub fn moments(profile: &Profile, opts: &WallOpts) -> Vec<WallMoment> {
         since_ns: (wait.length_ns > 0).then_some(wait.since_ns),
         length_ns: wait.length_ns,
         count: wait.stands_for(),
-        waker: wait.other.map(|other| (other_name(profile, other), other.callsite)),
+        waker: related_name(profile, wait)
+            .map(|(name, _)| (name, wait.other.and_then(|other| other.callsite))),
     });
     let kernel_idle = kernel_idle(&rows, &classes, profile);
     running.chain(waits).chain(kernel_idle).filter(|moment| moment.ns > 0).collect()

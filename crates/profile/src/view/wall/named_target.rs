@@ -1,9 +1,10 @@
 //! Target of a wait: a file, a socket with its peer, a pipe with its other end, a child.
 
+use super::ready_member::{ending, ready_member};
 use super::{Part, other_name};
 use crate::off_cpu::{SyscallNumbering, Wait, WaitReason};
 use crate::profile::Profile;
-use perfdata::appendix::descriptors::CallOfWait;
+use perfdata::appendix::descriptors::{CallOfWait, PAGE_FAULT};
 use perfdata::off_cpu::flag;
 use std::borrow::Cow;
 
@@ -17,6 +18,8 @@ pub enum NamedTarget<'p> {
     One(Cow<'p, str>),
     /// This and others: a sum of waits for a number that a program uses for one file after the other.
     OneOfSeveral(&'p str),
+    /// The member of a set that ended the wait, and the name of the set.
+    Ready(String, &'p str),
     /// A descriptor that was closed, or whose process had ended, before it was looked at.
     Closed,
 }
@@ -26,19 +29,59 @@ impl<'p> NamedTarget<'p> {
     /// descriptor of the recording has a name.
     #[must_use]
     pub fn of(profile: &'p Profile, wait: &Wait, part: Part) -> Option<Self> {
+        let target = Self::of_call(profile, wait, part)?;
+        let is_ready = matches!(target, Self::Ready(..));
+        let Some(ending) = ending(profile, wait, is_ready) else {
+            return Some(target.with_own_thread(profile, wait));
+        };
+        let text = format!("{}, {ending}", target.text());
+        Some(match target {
+            Self::Ready(_, set) | Self::OneOfSeveral(set) => Self::Ready(text, set),
+            Self::One(Cow::Borrowed(name)) => Self::Ready(text, name),
+            Self::One(Cow::Owned(_)) => Self::One(text.into()),
+            Self::Closed => Self::Closed,
+        })
+    }
+
+    /// A pipe or socket between threads of one process is named after the thread that ended the wait.
+    fn with_own_thread(self, profile: &Profile, wait: &Wait) -> Self {
+        let Self::One(name) = &self else { return self };
+        let own = profile.task(wait.task).pid.cast_unsigned();
+        let kind = name.strip_suffix("the process itself");
+        let other = wait.other.filter(|other| other.pid == own && other.tid != 0);
+        let Some((kind, other)) = kind.zip(other) else { return self };
+        let thread = other_name(profile, other);
+        if thread.is_empty() || thread.starts_with("irq") {
+            return self;
+        }
+        Self::One(format!("{kind}thread {thread}").into())
+    }
+
+    fn of_call(profile: &'p Profile, wait: &Wait, part: Part) -> Option<Self> {
         if !matches!(part, Part::Blocked(_) | Part::Idle) {
             return None;
         }
         if waits_for(wait, part, WaitReason::Child) {
             return Some(Self::One(child(profile, wait)));
         }
-        let pid = profile.task(wait.task).pid.cast_unsigned();
         let names = &profile.off_cpu.descriptors;
-        let syscall = wait.syscall.filter(|&syscall| names.takes_descriptor(syscall))?;
+        let call = call_of(profile, wait, part)?;
         let begin_ns = wait.sums.as_ref().map_or(0, |sums| sums.since_ns);
         let begin_ns = if begin_ns == 0 { wait.since_ns } else { begin_ns.min(wait.since_ns) };
-        let call = CallOfWait { pid, syscall, argument: wait.args[0] };
-        match names.name_in(call, begin_ns..=wait.since_ns) {
+        let named = names.name_in(call, begin_ns..=wait.since_ns);
+        if call.syscall == PAGE_FAULT {
+            let (name, has_others) = named.filter(|(name, _)| !name.is_empty())?;
+            let is_one = !has_others || wait.stands_for() <= 1;
+            return Some(if is_one { Self::One(name.into()) } else { Self::OneOfSeveral(name) });
+        }
+        match named {
+            Some((name, _)) if members_in(name).is_some() => {
+                let ready = ready_member(profile, wait, &names.members_at(call, wait.since_ns));
+                let kind = name.split(' ').next().unwrap_or_default();
+                Some(ready.map_or(Self::One(name.into()), |member| {
+                    Self::Ready(format!("{member} by {kind}"), name)
+                }))
+            }
             Some((name, true)) if wait.stands_for() > 1 => Some(Self::OneOfSeveral(name)),
             Some((name, _)) if !is_bare(name) => Some(Self::One(name.into())),
             bare => {
@@ -61,6 +104,7 @@ impl<'p> NamedTarget<'p> {
     pub fn text(&self) -> String {
         match self {
             Self::One(name) => name.clone().into_owned(),
+            Self::Ready(name, _) => name.clone(),
             Self::OneOfSeveral(name) => format!("{name} and others"),
             Self::Closed => CLOSED.to_owned(),
         }
@@ -71,10 +115,31 @@ impl<'p> NamedTarget<'p> {
     pub fn has_name(&self) -> bool {
         match self {
             Self::One(name) => !is_bare(name),
-            Self::OneOfSeveral(_) => true,
+            Self::OneOfSeveral(_) | Self::Ready(..) => true,
             Self::Closed => false,
         }
     }
+
+    /// Name of the set that the wait was for, without the member that ended it; the name of a single descriptor; empty if it was closed.
+    pub(crate) fn set_name(&self) -> &str {
+        match self {
+            Self::Ready(_, set) | Self::OneOfSeveral(set) => set,
+            Self::One(name) => name,
+            Self::Closed => "",
+        }
+    }
+}
+
+/// The call that a wait is in, if it is for a descriptor, or the page fault.
+fn call_of(profile: &Profile, wait: &Wait, part: Part) -> Option<CallOfWait> {
+    let task = profile.task(wait.task);
+    let pid = task.pid.cast_unsigned();
+    if part == Part::Blocked(WaitReason::PageFault) && wait.syscall.is_none() {
+        return Some(CallOfWait { pid, syscall: PAGE_FAULT, argument: u64::from(task.tid.cast_unsigned()) });
+    }
+    let names = &profile.off_cpu.descriptors;
+    let syscall = wait.syscall.filter(|&syscall| names.takes_descriptor(syscall))?;
+    Some(CallOfWait { pid, syscall, argument: wait.args[0] })
 }
 
 /// True for a kind alone.

@@ -1,6 +1,6 @@
 //! The wall clock as paths with weights, for flame graphs.
 
-use super::{Classes, Classified, NamedTarget, Part, WallOpts, functions, other_name, threads};
+use super::{Classes, Classified, NamedTarget, Part, WallOpts, functions, related_name, threads};
 use crate::off_cpu::WaitReason;
 use crate::profile::{Profile, TaskId};
 use crate::table::CallsiteId;
@@ -47,7 +47,8 @@ pub fn paths(profile: &Profile, opts: &WallOpts) -> Vec<WallPath> {
         is_rest: wait.is_short_rest()
             && wait.callsite.is_none()
             && part != Part::Blocked(WaitReason::Unknown),
-        waker: wait.other.map(|other| (other_name(profile, other), other.callsite)),
+        waker: related_name(profile, wait)
+            .map(|(name, _)| (name, wait.other.and_then(|other| other.callsite))),
         target: NamedTarget::of(profile, wait, part).and_then(NamedTarget::known),
     });
     running.chain(waits).filter(|path| path.ns > 0).collect()

@@ -1,6 +1,6 @@
 //! Waits by what they were for.
 
-use super::named_target::{CLOSED, members_in};
+use super::named_target::CLOSED;
 use super::{Classes, Histogram, NamedTarget, Part, WallOpts};
 use crate::grow::{Grow as _, GrownSum as _};
 use crate::profile::Profile;
@@ -37,8 +37,7 @@ pub(super) fn targets(profile: &Profile, classes: &Classes, opts: &WallOpts) -> 
         let Some(target) = NamedTarget::of(profile, class.wait, part) else { continue };
         let one = match &target {
             NamedTarget::One(name) => Some(name.clone()),
-            // The same loop, with other descriptors at other times.
-            NamedTarget::OneOfSeveral(name) if members_in(name).is_some() => Some((*name).into()),
+            NamedTarget::Ready(name, _) => Some(name.clone().into()),
             // Those for several files are one row.
             NamedTarget::OneOfSeveral(_) => None,
             NamedTarget::Closed => Some(CLOSED.into()),

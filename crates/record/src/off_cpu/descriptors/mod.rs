@@ -3,28 +3,34 @@
 //! What a descriptor refers to is read when a wait for it becomes a sample, within milliseconds of its end. Finding
 //! the process at the other end takes a look at all processes; a thread of its own does that, seldom.
 
+mod faults;
+mod members;
 mod names;
 mod open_file;
 mod other_ends;
 mod sets;
 pub(crate) mod sockets;
 
-use perfdata::appendix::descriptors::{NamedDescriptor, NamedDescriptors, NamedSet};
+use perfdata::appendix::descriptors::{
+    CallOfWait, NAMED_ONE_BY_ONE, NamedDescriptor, NamedDescriptors, NamedSet, PAGE_FAULT,
+};
 use rustc_hash::FxHashMap;
 use syscalls::table::CallTable;
 
-use super::layout::{OffCpuRecord, SiteSums};
+use super::layout::{OffCpuRecord, OffCpuRecordKind, OffRecord, SiteSums};
 use super::proc_sampler::ProcSample;
 use super::registers::{syscall_of, user_sp};
+use faults::faulted_file;
+use members::MemberTable;
 use names::name_of;
-use open_file::{OpenFile, open_file};
+use open_file::{MOST_MEMBERS, OpenFile, open_file};
 use other_ends::OtherEnds;
 use sets::{SetCalls, UserStack, WaitingCall};
 
 /// More descriptors than these stay without name: a program that opens files all the time has no end of them.
 const MOST_NAMES: usize = 20_000;
 /// Most descriptors whose other ends are looked for.
-const MOST_MEMBERS_FOLLOWED: usize = 8;
+const MOST_MEMBERS_FOLLOWED: usize = MOST_MEMBERS;
 /// The set at one place isn't looked at more often.
 const SETS_EVERY_NS: u64 = 10_000_000;
 
@@ -40,6 +46,9 @@ pub struct Descriptors {
     /// By process, call and first argument: the set at the last look.
     current_sets: FxHashMap<(u32, u32, u64), LookedAtSet>,
     seen_sets: Vec<SeenSet>,
+    /// By process and thread: the file of the last page fault.
+    last_faults: FxHashMap<(u32, u32), String>,
+    faults: Vec<NamedSet>,
     other_ends: OtherEnds,
 }
 
@@ -78,6 +87,8 @@ impl Default for Descriptors {
             set_calls: SetCalls::of(&table),
             current_sets: FxHashMap::default(),
             seen_sets: Vec::new(),
+            last_faults: FxHashMap::default(),
+            faults: Vec::new(),
             other_ends: OtherEnds::default(),
         }
     }
@@ -99,7 +110,10 @@ impl Descriptors {
                 let (syscall, args) = syscall_of(sample.regs());
                 let (pid, since_ns) = (sample.pid(), sample.since_ns());
                 let stack = UserStack { sp: user_sp(sample), bytes: sample.stack() };
-                self.look_at(&WaitingCall { pid, syscall, args, since_ns, stack });
+                match syscall {
+                    None => self.look_at_fault(sample),
+                    Some(_) => self.look_at(&WaitingCall { pid, syscall, args, since_ns, stack }),
+                }
             }
             OffCpuRecord::Rest(rest) => {
                 let SiteSums { pid, syscall, arg, since_ns, .. } = rest.sums;
@@ -132,6 +146,22 @@ impl Descriptors {
         } else if self.calls.contains(&syscall) {
             self.look_at_descriptor(call);
         }
+    }
+
+    /// A wait outside of system calls, but not for a CPU, is one of a page fault nearly always.
+    fn look_at_fault(&mut self, sample: &OffRecord<'_>) {
+        let is_wait = matches!(sample.kind(), OffCpuRecordKind::Sleep | OffCpuRecordKind::Disk);
+        if !is_wait || sample.regs().is_empty() || self.faults.len() >= MOST_NAMES {
+            return;
+        }
+        let (pid, tid) = (sample.pid(), sample.tid());
+        let name = faulted_file(pid, sample.regs()).unwrap_or_default();
+        if self.last_faults.get(&(pid, tid)) == Some(&name) {
+            return;
+        }
+        self.last_faults.insert((pid, tid), name.clone());
+        let (argument, since_ns) = (u64::from(tid), sample.since_ns());
+        self.faults.push(NamedSet { pid, syscall: PAGE_FAULT, argument, since_ns, name });
     }
 
     fn look_at_descriptor(&mut self, call: &WaitingCall<'_>) {
@@ -173,8 +203,17 @@ impl Descriptors {
     /// All names, once recording has ended.
     #[must_use]
     pub fn finish(self) -> NamedDescriptors {
-        let Self { calls, seen, set_calls, seen_sets, other_ends, .. } = self;
+        let Self { calls, seen, set_calls, seen_sets, faults, other_ends, .. } = self;
         let ends = other_ends.finish();
+        let mut table = MemberTable::new(&ends);
+        for SeenDescriptor { pid, number, since_ns, file } in &seen {
+            let call = CallOfWait { pid: *pid, syscall: NAMED_ONE_BY_ONE, argument: u64::from(*number) };
+            table.add(call, *since_ns, file);
+        }
+        for SeenSet { pid, syscall, argument, since_ns, file } in &seen_sets {
+            table.add(CallOfWait { pid: *pid, syscall: *syscall, argument: *argument }, *since_ns, file);
+        }
+        let members = table.finish();
         let named = |seen: SeenDescriptor| NamedDescriptor {
             pid: seen.pid,
             number: seen.number,
@@ -191,8 +230,9 @@ impl Descriptors {
         let mut all: Vec<_> = seen.into_iter().map(named).collect();
         all.sort_by_key(|named| (named.pid, named.number, named.since_ns));
         let mut sets: Vec<_> = seen_sets.into_iter().map(named_set).collect();
+        sets.extend(faults);
         sets.sort_by_key(|set| (set.pid, set.syscall, set.argument, set.since_ns));
-        NamedDescriptors { calls, all, set_calls: set_calls.numbers(), sets }
+        NamedDescriptors { calls, all, set_calls: set_calls.numbers(), sets, members }
     }
 }
 

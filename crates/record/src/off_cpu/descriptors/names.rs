@@ -39,8 +39,17 @@ fn most_frequent<'a>(names: &[&'a String]) -> &'a str {
 fn rank(name: &str) -> usize {
     const KINDS: [&str; 3] = ["socket", "connections", "pipe"];
     const LAST: [&str; 4] = ["eventfd", "timerfd", "signalfd", "inotify"];
+    if is_inherited(name) {
+        return KINDS.len();
+    }
     let kind = KINDS.iter().position(|kind| name.starts_with(kind));
     kind.unwrap_or(if LAST.contains(&name) { KINDS.len() + 1 } else { KINDS.len() })
+}
+
+/// True for one of a pair of sockets that a program made for its own processes: several have the other end.
+fn is_inherited(name: &str) -> bool {
+    let to = name.strip_prefix("socket to ");
+    to.is_some_and(|to| !to.starts_with('/') && !to.contains(':') && to.ends_with(" more"))
 }
 
 #[cfg(test)]
@@ -74,6 +83,15 @@ mod tests {
         assert_eq!(name(&["eventfd", "socket 80 from a", "socket 80 from a"]), "epoll of sockets 80 from a");
         let differing = ["socket to b 3", "socket to a 2", "socket to a 2", "eventfd"];
         assert_eq!(name(&differing), "epoll of socket to a 2 and other sockets");
+    }
+
+    #[test]
+    fn sockets_between_the_processes_of_a_server_say_less_than_its_connections() {
+        let name = |links: &[&str]| name_of(&set("anon_inode:[eventpoll]", links), &str::to_owned);
+        let pair = "socket to nginx 7 and 1 more";
+        assert_eq!(name(&[pair, "connections to port 80"]), "epoll of connections to port 80 (and 1 more)");
+        assert_eq!(name(&[pair, "socket 80 from a", "eventfd"]), "epoll of socket 80 from a (and 2 more)");
+        assert_eq!(name(&[pair, "eventfd"]), "epoll of socket to nginx 7 and 1 more (and 1 more)");
     }
 
     #[test]

@@ -201,6 +201,14 @@ impl Found {
         is_listening || owners.is_some_and(|owners| owners.keys().any(|owner| *owner != pid))
     }
 
+    /// Processes that have the other end of a descriptor with this link, ascending; of a pipe all that have it.
+    pub(super) fn other_pids(&self, link: &str) -> Vec<u32> {
+        let Some(inode) = inode_of(link) else { return Vec::new() };
+        let end = if link.starts_with("socket:") { self.peers.get(&inode).copied() } else { Some(inode) };
+        let owners = end.and_then(|end| self.owners.get(&end));
+        owners.map_or_else(Vec::new, |owners| owners.keys().copied().collect())
+    }
+
     /// Description of the descriptor with this link of process `pid`.
     pub(super) fn name(&self, pid: u32, link: &str) -> String {
         match inode_of(link) {

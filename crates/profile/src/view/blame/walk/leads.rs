@@ -1,11 +1,11 @@
 //! To whom a wait leads: a thread that ended it, or no further.
 
-use crate::off_cpu::{Wait, WaitReason};
+use crate::off_cpu::{RelatedThread, Wait, WaitReason};
 use crate::profile::Profile;
 use crate::table::CallsiteId;
 use crate::view::blame::BlameEnd;
 use crate::view::blame::timelines::Timelines;
-use crate::view::wall::{NamedTarget, Part, interrupt_of, other_name};
+use crate::view::wall::{NamedTarget, Part, interrupt_of, other_name, ran_instead};
 use perfdata::off_cpu::flag;
 
 /// Where a wait leads.
@@ -23,6 +23,9 @@ pub fn lead(lines: &Timelines<'_>, wait: usize) -> Lead {
     let of = &profile.off_cpu.waits[wait];
     let ended_ns = of.since_ns.saturating_add(of.length_ns);
     match (part, of.other) {
+        (Part::Runnable, _) => Lead::End(
+            ran_instead(profile, of).map_or(BlameEnd::Waited(part), |name| BlameEnd::WaitedFor(part, name)),
+        ),
         (Part::Preempted, Some(other)) => {
             let name = other_name(profile, other);
             Lead::End(if name.is_empty() { BlameEnd::Waited(part) } else { BlameEnd::PreemptedBy(name) })
@@ -33,8 +36,9 @@ pub fn lead(lines: &Timelines<'_>, wait: usize) -> Lead {
             }
             match lines.thread_at(other.tid, ended_ns) {
                 Some(waker) => Lead::To(waker, other.callsite),
-                None if reason == WaitReason::Disk => Lead::End(waited(profile, of, part)),
-                None => Lead::End(BlameEnd::NotRecorded(other_name(profile, other))),
+                // Whoever ran when the disk was done.
+                None if is_for_disk(reason) => Lead::End(waited(profile, of, part)),
+                None => Lead::End(BlameEnd::NotRecorded(name_or_id(profile, other))),
             }
         }
         (Part::Blocked(reason), None) if !ends_chain(reason) && of.flags & flag::OPEN_RIGHT == 0 => {
@@ -42,6 +46,15 @@ pub fn lead(lines: &Timelines<'_>, wait: usize) -> Lead {
         }
         _ => Lead::End(waited(profile, of, part)),
     }
+}
+
+fn is_for_disk(reason: WaitReason) -> bool {
+    matches!(reason, WaitReason::Disk | WaitReason::PageFault | WaitReason::Fsync)
+}
+
+fn name_or_id(profile: &Profile, other: RelatedThread) -> String {
+    let name = other_name(profile, other);
+    if name.is_empty() { format!("thread {}", other.tid) } else { name }
 }
 
 /// A wait that is a cause by itself, with the name of what it was for.

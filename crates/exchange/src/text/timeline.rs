@@ -1,21 +1,23 @@
 //! Threads over time as strips of letters: one where a class of states took three quarters of a column, a block as high
 //! as the share on the CPU where none did.
 
-use crate::terminal::out::harmless;
-use display::fit::{cut, flow};
+use crate::foreign::harmless;
+use display::fit::{cut, flow, hang};
 use display::number::{count_of, duration_ns};
 use display::palette::StateClass;
 use display::term::{Paint, paint};
 use perfdata::off_cpu::State;
-use profile::view::timeline::{Column, Timeline, TimelineRow};
-use profile::view::wall::part_name;
-use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use profile::view::timeline::{Column, PathStrip, Timeline, TimelineRow};
+use profile::view::wall::{Part, part_name, runnable_words};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
 /// How to print.
 #[derive(Clone, Copy, Debug)]
 pub struct TimelineTextOpts {
+    /// Columns of the terminal.
+    pub width: usize,
     /// With colours.
     pub colour: bool,
     /// Threads shown.
@@ -26,6 +28,8 @@ pub struct TimelineTextOpts {
 
 /// Columns of a thread's name.
 const NAME: usize = 20;
+/// Most lines about what was waited for.
+const MOST_TARGETS: usize = 10;
 /// Columns of the shares right of a strip.
 const SHARES: usize = 24;
 
@@ -35,11 +39,16 @@ pub fn columns(width: usize) -> usize {
     width.clamp(60, 400) - NAME - SHARES - 3
 }
 
-/// Prints the view.
+/// Prints the view, with the critical path if there is one.
 ///
 /// # Errors
 /// Standard output can't be written.
-pub fn write(out: &mut dyn Write, view: &Timeline, opts: TimelineTextOpts) -> io::Result<()> {
+pub fn write(
+    out: &mut dyn Write,
+    view: &Timeline,
+    path: Option<&PathStrip>,
+    opts: TimelineTextOpts,
+) -> io::Result<()> {
     let colour = opts.colour;
     let (from, to) = view.span_ns;
     let heading = paint("TIMELINE", Paint::Bold, colour);
@@ -66,43 +75,78 @@ pub fn write(out: &mut dyn Write, view: &Timeline, opts: TimelineTextOpts) -> io
         let note = format!("{threads} not shown: they wait for work (--idle)");
         writeln!(out, "{}", paint(&note, Paint::Dim, colour))?;
     }
+    if let Some(path) = path {
+        write_path(out, path, opts)?;
+    }
+    write_targets(out, &busy, opts)
+}
+
+/// Prints a letter per column for the thread that the run waited for, and whose letters they are.
+fn write_path(out: &mut dyn Write, path: &PathStrip, opts: TimelineTextOpts) -> io::Result<()> {
+    let letters: String = path.columns.iter().map(|at| at.map_or(' ', letter_of)).collect();
+    writeln!(
+        out,
+        "\n{}",
+        paint(&format!("{:NAME$} │{letters}│", "critical path"), Paint::Bold, opts.colour)
+    )?;
+    let whole: u64 = path.threads.iter().map(|(_, ns)| ns).sum();
+    let shown = path.threads.iter().enumerate().filter(|(at, _)| path.columns.contains(&Some(*at)));
+    let words = shown.map(|(at, (name, ns))| {
+        let share = *ns as f64 * 100.0 / whole.max(1) as f64;
+        let text = format!("{} {} {share:.0}%", letter_of(at), harmless(name));
+        (text.chars().count(), text)
+    });
+    for line in flow(words.collect(), path.columns.len() + NAME + SHARES) {
+        writeln!(out, "  {line}")?;
+    }
     Ok(())
 }
 
-/// The same for scripts: times in ns since the recording's begin, shares of a thread's life from 0 to 1, and by column
-/// the name of the state that took three quarters of it and the shares of all, null where the thread was not alive.
-/// Idle threads are included and marked.
-#[must_use]
-pub fn to_json(view: &Timeline) -> Value {
-    let states = |row: &TimelineRow| -> serde_json::Map<String, Value> {
-        let lived = State::ALL.iter().zip(row.states).filter(|(_, share)| *share > 0.0);
-        lived.map(|(state, share)| (state.name().to_owned(), json!(share))).collect()
-    };
-    let thread = |row: &TimelineRow| {
-        json!({
-            "pid": row.pid, "tid": row.tid, "comm": row.comm, "label": row.label, "idle": row.is_idle, "life_ns": row.life_ns,
-            "shares": states(row),
-            "cells": row.columns.iter().map(cell_name).collect::<Vec<_>>(),
-            "cell_shares": row.columns.iter().map(|column| cell_shares(column, view.column_ns)).collect::<Vec<_>>(),
-        })
-    };
-    json!({
-        "from_ns": view.span_ns.0, "to_ns": view.span_ns.1, "column_ns": view.column_ns,
-        "threads": view.rows.iter().map(thread).collect::<Vec<_>>(),
-    })
+/// Letter of the path's thread with this number; `*` after the last.
+fn letter_of(at: usize) -> char {
+    u8::try_from(at).ok().filter(|at| *at < 26).map_or('*', |at| char::from(b'A' + at))
 }
 
-fn cell_name(column: &Column) -> Option<&'static str> {
-    (!column.is_empty()).then(|| column.main().map_or("mixed", part_name))
+/// Prints what the threads shown waited for most.
+fn write_targets(out: &mut dyn Write, rows: &[&TimelineRow], opts: TimelineTextOpts) -> io::Result<()> {
+    let of = |row: &&'_ TimelineRow| row.targets.iter().map(move |target| target.ns).sum::<u64>();
+    if rows.iter().all(|row| of(row) == 0) {
+        return Ok(());
+    }
+    // Threads of one name as one line.
+    let mut sums: BTreeMap<(&str, String), (u64, BTreeSet<i32>)> = BTreeMap::new();
+    for row in rows.iter().take(opts.rows) {
+        for target in &row.targets {
+            let words = target_words(target.part, &target.name);
+            let (ns, threads) = sums.entry((&row.label, words)).or_default();
+            *ns = ns.saturating_add(target.ns);
+            threads.insert(row.tid);
+        }
+    }
+    let line = |((label, words), (ns, threads)): ((&str, String), (u64, BTreeSet<i32>))| {
+        let whose = match threads.len() {
+            1 => threads.first().map_or_else(String::new, i32::to_string),
+            count => format!("({count} threads)"),
+        };
+        (ns, format!("{label} {whose}: {words}"))
+    };
+    let mut waits: Vec<(u64, String)> = sums.into_iter().map(line).collect();
+    waits.sort_by(|a, b| (Reverse(a.0), &a.1).cmp(&(Reverse(b.0), &b.1)));
+    writeln!(out, "\n{}", paint("WAITED FOR", Paint::Bold, opts.colour))?;
+    for (ns, words) in waits.iter().take(MOST_TARGETS.min(opts.rows)) {
+        writeln!(out, "{}", hang(&format!("{:>10}  {}", duration_ns(*ns), harmless(words)), 12, opts.width))?;
+    }
+    Ok(())
 }
 
-/// Shares of a column's length by state, three digits after the point; smaller ones are left out.
-fn cell_shares(column: &Column, column_ns: u64) -> Option<Value> {
-    let thousandths = |ns: u64| (ns as f64 * 1000.0 / column_ns.max(1) as f64).round();
-    let shares = column.parts().into_iter().map(|(part, ns)| (part_name(part), thousandths(ns)));
-    let shares = shares.filter(|(_, share)| *share > 0.0);
-    let named = shares.map(|(name, share)| (name.to_owned(), json!(share / 1000.0)));
-    (!column.is_empty()).then(|| Value::Object(named.collect()))
+/// A wait with its target: `futex: lock in put()`, `disk: /var/log/x`, `preempted by cc1`.
+fn target_words(part: Part, name: &str) -> String {
+    match part {
+        Part::Preempted => format!("preempted by {name}"),
+        Part::Runnable => runnable_words(name),
+        part if name.starts_with(part_name(part)) => name.to_owned(),
+        part => format!("{}: {name}", part_name(part)),
+    }
 }
 
 fn strip(row: &TimelineRow, colour: bool) -> String {
@@ -146,7 +190,7 @@ fn classes_of(column: &Column) -> Vec<(StateClass, u64)> {
             None => sums.push((class, ns)),
         }
     }
-    sums.sort_by_key(|&(_, ns)| std::cmp::Reverse(ns));
+    sums.sort_by_key(|&(_, ns)| Reverse(ns));
     sums
 }
 
@@ -203,7 +247,7 @@ fn legend(view: &Timeline, colour: bool) -> Vec<(usize, String)> {
 mod tests {
     use super::*;
     use profile::off_cpu::WaitReason;
-    use profile::view::wall::Part;
+    use profile::view::timeline::TimelineTarget;
 
     fn view() -> Timeline {
         let columns = |cells: &[&[(Part, u64)]]| cells.iter().map(|parts| Column::of(parts)).collect();
@@ -214,6 +258,7 @@ mod tests {
             label: comm.to_owned(),
             is_idle,
             columns: columns(cells),
+            targets: Vec::new(),
             life_ns: 4_000_000,
             states: [0.25, 0.0, 0.25, 0.5, 0.0, 0.0, 0.0, 0.0],
         };
@@ -231,29 +276,29 @@ mod tests {
 
     fn text(colour: bool, with_idle: bool) -> String {
         let mut out = Vec::new();
-        let opts = TimelineTextOpts { colour, rows: 10, with_idle };
-        write(&mut out, &view(), opts).expect("writing to memory");
+        let opts = TimelineTextOpts { width: 80, colour, rows: 10, with_idle };
+        write(&mut out, &view(), None, opts).expect("writing to memory");
         String::from_utf8(out).expect("UTF-8")
     }
 
     #[test]
-    fn for_scripts_all_threads_are_there_with_names_of_states() {
-        let value = to_json(&view());
-        assert_eq!((&value["column_ns"], &value["to_ns"]), (&json!(1_000_000), &json!(6_000_000)));
-        let cells = json!([null, "on CPU", "futex", "futex", "mixed", "preempted"]);
-        assert_eq!(value["threads"][0]["cells"], cells);
-        assert_eq!(
-            value["threads"][0]["cell_shares"][4],
-            json!({"preempted": 0.5, "on CPU": 0.25, "futex": 0.25})
-        );
-        assert_eq!(
-            value["threads"][0]["shares"],
-            json!({"on CPU": 0.25, "preempted": 0.25, "sleeping": 0.5})
-        );
-        assert_eq!(
-            (&value["threads"][1]["comm"], &value["threads"][1]["idle"]),
-            (&json!("sleeper"), &json!(true))
-        );
+    fn the_path_and_the_targets_are_below_the_strips() {
+        let mut view = view();
+        let target = |name: &str, ns| TimelineTarget {
+            part: Part::Blocked(WaitReason::Socket),
+            name: name.to_owned(),
+            ns,
+        };
+        view.rows[0].targets = vec![target("socket to a 5", 3_000_000), target("b", 2_000_000)];
+        let threads = vec![("worker".to_owned(), 3_000_000), ("main".to_owned(), 1_000_000)];
+        let path = PathStrip { threads, columns: vec![None, Some(0), Some(0), Some(1), Some(0), Some(0)] };
+        let mut out = Vec::new();
+        let opts = TimelineTextOpts { width: 80, colour: false, rows: 10, with_idle: false };
+        write(&mut out, &view, Some(&path), opts).expect("writing to memory");
+        let text = String::from_utf8(out).expect("UTF-8");
+        assert!(text.contains("critical path        │ AABAA│\n  A worker 75%   B main 25%\n"), "{text}");
+        let waits = "WAITED FOR\n  3.000 ms  worker 8: socket to a 5\n  2.000 ms  worker 8: socket: b\n";
+        assert!(text.ends_with(waits), "{text}");
     }
 
     #[test]

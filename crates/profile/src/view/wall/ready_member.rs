@@ -1,0 +1,163 @@
+//! The member of an epoll, or of a set of `poll` or `select`, that ended a wait: found by the thread that ended it.
+//!
+//! Its kernel stack shows the kind of the member, and its process which of those with another end. Without a stack, and
+//! where the kernel delivers what came over the network in another thread, only a member that is the sole one of its
+//! kind is known.
+
+use super::{interrupt_of, is_kernel, name_of, other_name};
+use crate::off_cpu::{RelatedThread, Wait};
+use crate::profile::Profile;
+use perfdata::appendix::descriptors::SetMember;
+use perfdata::off_cpu::flag;
+
+/// Kinds of members.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum MemberKind {
+    Signal,
+    Timer,
+    Event,
+    Watch,
+    Pipe,
+    Socket,
+}
+
+/// Functions that wake up whoever waits for a member, by the beginnings of their names.
+// Source: linux v6.18 kernel/signal.c, fs/timerfd.c, fs/eventfd.c, fs/notify, fs/pipe.c, net/unix/af_unix.c, net/core/sock.c
+const WAKING: &[(&str, MemberKind)] = &[
+    ("__send_signal", MemberKind::Signal),
+    ("send_signal", MemberKind::Signal),
+    ("timerfd_", MemberKind::Timer),
+    ("eventfd_", MemberKind::Event),
+    ("fsnotify", MemberKind::Watch),
+    ("inotify_", MemberKind::Watch),
+    ("pipe_", MemberKind::Pipe),
+    ("anon_pipe_", MemberKind::Pipe),
+    ("unix_", MemberKind::Socket),
+    ("sock_def_", MemberKind::Socket),
+    ("tcp_", MemberKind::Socket),
+    ("udp_", MemberKind::Socket),
+];
+
+impl MemberKind {
+    fn of_waker(names: &[&str]) -> Option<Self> {
+        let of =
+            |name: &&str| WAKING.iter().find(|(begin, _)| name.starts_with(begin)).map(|(_, kind)| *kind);
+        names.iter().find_map(of)
+    }
+
+    fn is_of(self, member: &SetMember) -> bool {
+        let begins: &[&str] = match self {
+            Self::Signal => &["signalfd"],
+            Self::Timer => &["timerfd"],
+            Self::Event => &["eventfd"],
+            Self::Watch => &["inotify", "fanotify"],
+            Self::Pipe => &["pipe", "/"],
+            Self::Socket => &["socket", "connections"],
+        };
+        begins.iter().any(|begin| member.name.starts_with(begin))
+    }
+}
+
+/// Name of the member; `None` if it isn't known.
+pub(super) fn ready_member(profile: &Profile, wait: &Wait, members: &[&SetMember]) -> Option<String> {
+    let other = wait.other.filter(|_| wait.flags & flag::OPEN_RIGHT == 0)?;
+    let kind = MemberKind::of_waker(&kernel_names(profile, other).collect::<Vec<&str>>());
+    let is_interrupt = interrupt_of(profile, other).is_some();
+    let waker = Waker { pid: other.pid, is_interrupt };
+    let member = member_of(members, kind, waker)?;
+    // Who wrote to it isn't in the name of these.
+    let by = if is_interrupt { String::new() } else { other_name(profile, other) };
+    Some(match kind {
+        _ if by.is_empty() => member.to_owned(),
+        Some(MemberKind::Signal) => format!("signal from {by}"),
+        Some(MemberKind::Event) => format!("eventfd from {by}"),
+        _ => member.to_owned(),
+    })
+}
+
+/// True if a wait for a socket ended when a timer of TCP ran out at one of the two ends on this machine: mostly that of a
+/// delayed acknowledgement, for which the sender kept what it had to send next (Nagle's algorithm).
+///
+/// Between two sockets of one machine, the sender itself delivers. Only what a timer sends is delivered after the timer's
+/// interrupt.
+fn is_held_back(profile: &Profile, other: RelatedThread) -> bool {
+    let has = |begin: &str| kernel_names(profile, other).any(|name| name.starts_with(begin));
+    has("tcp_") && has("process_backlog") && interrupt_of(profile, other).as_deref() == Some("irq:timer")
+}
+
+/// How a wait ended other than by its descriptor: a phrase after the descriptor's name. `is_ready`: the member of the set
+/// that ended it is known.
+pub(super) fn ending(profile: &Profile, wait: &Wait, is_ready: bool) -> Option<String> {
+    let other = wait.other.filter(|_| wait.flags & flag::OPEN_RIGHT == 0)?;
+    if is_held_back(profile, other) {
+        return Some("held back until a delayed ACK".to_owned());
+    }
+    let kind = MemberKind::of_waker(&kernel_names(profile, other).collect::<Vec<&str>>());
+    let name = other_name(profile, other);
+    let is_signal = kind == Some(MemberKind::Signal) && !is_ready;
+    (is_signal && !name.is_empty() && !name.starts_with("irq")).then(|| format!("until a signal from {name}"))
+}
+
+/// Kernel functions of a waker, leaf first.
+fn kernel_names(profile: &Profile, other: RelatedThread) -> impl Iterator<Item = &str> {
+    let frames = other.callsite.into_iter().flat_map(|callsite| profile.callsites.leaf_first(callsite));
+    frames.filter(|&frame| is_kernel(profile, frame)).filter_map(|frame| name_of(profile, frame))
+}
+
+#[derive(Clone, Copy)]
+struct Waker {
+    pid: u32,
+    is_interrupt: bool,
+}
+
+/// The only name among the members that the waker may have made ready.
+fn member_of<'m>(members: &[&'m SetMember], kind: Option<MemberKind>, waker: Waker) -> Option<&'m str> {
+    let of_kind = || members.iter().filter(|member| kind.is_none_or(|kind| kind.is_of(member)));
+    let is_waker_s = |member: &&&SetMember| !waker.is_interrupt && member.pids.contains(&waker.pid);
+    let name = of_kind().find(is_waker_s).map(|member| member.name.as_str());
+    let is_only = |name: &str| of_kind().filter(is_waker_s).all(|member| member.name == name);
+    if let Some(name) = name.filter(|name| is_only(name)) {
+        return Some(name);
+    }
+    kind?;
+    let first = of_kind().next()?.name.as_str();
+    // By a process that isn't known to have any.
+    (name.is_none() && of_kind().all(|member| member.name == first)).then_some(first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_member_is_the_one_that_the_waker_has_the_other_end_of() {
+        let member = |name: &str, pids: &[u32]| SetMember { name: name.to_owned(), pids: pids.to_vec() };
+        let all = [
+            member("socket 80 from a (curl 5)", &[5]),
+            member("socket to b:81 (python3 6)", &[6]),
+            member("pipe from sh 6", &[6]),
+            member("signalfd", &[]),
+        ];
+        let members: Vec<&SetMember> = all.iter().collect();
+        let by = |pid| Waker { pid, is_interrupt: false };
+        let socket = Some(MemberKind::Socket);
+        assert_eq!(member_of(&members, socket, by(5)), Some("socket 80 from a (curl 5)"));
+        assert_eq!(member_of(&members, socket, by(6)), Some("socket to b:81 (python3 6)"));
+        assert_eq!(member_of(&members, None, by(5)), Some("socket 80 from a (curl 5)"));
+        // Two of its descriptors, a process without any, and an interrupt that hit one of them.
+        assert_eq!(member_of(&members, None, by(6)), None);
+        assert_eq!(member_of(&members, socket, by(9)), None);
+        assert_eq!(member_of(&members, socket, Waker { pid: 5, is_interrupt: true }), None);
+        assert_eq!(member_of(&members, Some(MemberKind::Signal), by(9)), Some("signalfd"));
+        assert_eq!(member_of(&members, Some(MemberKind::Timer), by(9)), None);
+    }
+
+    #[test]
+    fn the_kind_is_that_of_the_innermost_function_that_wakes() {
+        let unix = ["ep_poll_callback", "__wake_up_common", "sock_def_readable", "unix_stream_sendmsg"];
+        assert!(MemberKind::of_waker(&unix) == Some(MemberKind::Socket));
+        let signal = ["ep_poll_callback", "__wake_up", "__send_signal_locked", "do_send_sig_info"];
+        assert!(MemberKind::of_waker(&signal) == Some(MemberKind::Signal));
+        assert!(MemberKind::of_waker(&["try_to_wake_up", "hrtimer_wakeup"]).is_none());
+    }
+}

@@ -1,0 +1,35 @@
+//! The other thread of a wait: the one that ended it, or had the CPU meanwhile.
+
+use super::other_name;
+use crate::off_cpu::Wait;
+use crate::profile::Profile;
+use perfdata::off_cpu::{IDLE_CPU, State, flag};
+
+/// True if the other thread of a wait had the CPU that the thread waited for.
+pub(super) fn is_instead(wait: &Wait) -> bool {
+    wait.state == State::Preempted || wait.flags & flag::RAN_INSTEAD != 0
+}
+
+/// Name and id of a wait's other thread: its waker, or who ran instead of it; `None` if that isn't known.
+#[must_use]
+pub fn related_name(profile: &Profile, wait: &Wait) -> Option<(String, u32)> {
+    let other = wait.other?;
+    let is_idle = profile.strings.of(other.comm) == IDLE_CPU;
+    Some((if is_idle { IDLE_CPU.to_owned() } else { other_name(profile, other) }, other.tid))
+}
+
+/// A wait for a CPU in words, with who had it.
+#[must_use]
+pub fn runnable_words(ran: &str) -> String {
+    match ran {
+        IDLE_CPU => "waits for an idle CPU to wake up".to_owned(),
+        ran => format!("waits for a CPU behind {ran}"),
+    }
+}
+
+/// The name of who ran instead of a thread that waited for a CPU; `None` for other waits, or if it isn't known.
+#[must_use]
+pub fn ran_instead(profile: &Profile, wait: &Wait) -> Option<String> {
+    let name = related_name(profile, wait).filter(|_| is_instead(wait));
+    name.map(|(name, _)| name).filter(|name| !name.is_empty())
+}
