@@ -92,6 +92,8 @@ pub struct Explorer {
     rows: Option<(usize, Vec<Row>)>,
     strips: Option<Timeline>,
     order: StackOrder,
+    /// Functions are ordered by time with callees, not by their own.
+    by_total: bool,
     folds: bool,
     flame: Option<(Tree, FlameView)>,
     sandwich: Option<(Tree, Sandwich)>,
@@ -121,6 +123,7 @@ impl Explorer {
             rows: None,
             strips: None,
             order: StackOrder::default(),
+            by_total: false,
             folds: true,
             flame: None,
             sandwich: None,

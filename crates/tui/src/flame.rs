@@ -7,6 +7,7 @@ use display::number;
 use perfdata::text::harmless;
 use profile::view::flame::{FlameCell, FrameKind, Layout, LayoutOpts, NodeId, Tree, Unit};
 use ratatui::layout::Rect;
+use std::borrow::Cow;
 
 /// A flame graph with a cursor.
 pub struct FlameView {
@@ -112,14 +113,18 @@ impl FlameView {
         !self.find.is_empty() && name.to_lowercase().contains(&self.find)
     }
 
-    /// To the next frame that is found, or the one before.
+    /// To the frame that is found and next in size, or the one before; from elsewhere to the largest.
     fn go_to_hit(&mut self, tree: &Tree, forward: bool) {
-        let count = self.layout.cells.len();
-        let step = |step: usize| (self.cursor + if forward { step } else { count - step }) % count;
-        let is_hit = |at: &usize| self.is_hit(tree.name(tree.node(self.layout.cells[*at].node).name));
-        if let Some(at) = (1..count).map(step).find(is_hit) {
-            self.cursor = at;
-        }
+        let cells = &self.layout.cells;
+        let is_hit = |at: &usize| self.is_hit(tree.name(tree.node(cells[*at].node).name));
+        let mut hits: Vec<usize> = (0..cells.len()).filter(is_hit).collect();
+        hits.sort_by_key(|&at| std::cmp::Reverse(cells[at].value));
+        let count = hits.len();
+        let next = match hits.iter().position(|&at| at == self.cursor) {
+            Some(now) => (now + if forward { 1 } else { count - 1 }) % count,
+            None => 0,
+        };
+        self.cursor = hits.get(next).copied().unwrap_or(self.cursor);
     }
 
     /// `found 12.3 % in 4 places`, of all stacks whatever is zoomed into; empty without a search.
@@ -203,7 +208,7 @@ impl FlameView {
         let place = Rect { x: area.x + from, y, width, height: 1 };
         let room = usize::from(width);
         // A bar at the left separates neighbours on any terminal.
-        let text = if room >= 4 { format!("│{}", cut(&name, room - 1)) } else { "│".to_owned() };
+        let text = format!("│{}", label(&name, room.saturating_sub(1)));
         let odd = cell.start.count_ones() % 2 == 1;
         let mut style = match tree.kind(name_id) {
             FrameKind::Waiting => theme.state_frame(&name),
@@ -227,5 +232,16 @@ impl FlameView {
         let name = harmless(tree.name(tree.node(cell.node).name));
         let samples = number::grouped(cell.samples);
         format!("{percent:.2}%  {value}{samples} samples  {name}")
+    }
+}
+
+/// A name in so many columns. Less than an address and fewer than three letters tell nothing: then there is none.
+fn label(name: &str, room: usize) -> Cow<'_, str> {
+    let columns = name.chars().count();
+    match name.strip_prefix("function ").filter(|address| address.starts_with("0x") && columns > room) {
+        Some(address) if address.len() <= room => address.into(),
+        Some(_) => "".into(),
+        None if columns > room && room < 4 => "".into(),
+        None => cut(name, room).into(),
     }
 }

@@ -49,9 +49,10 @@ impl Explorer {
                 "↑↓←→:move  Enter:zoom  o:order  F:fold kernel  /:find  n:next  s:callers  ?:help  q"
             }
             Tab::Timeline => "↑↓←→:move  v:mark a span  Enter:select  Esc:back  ?:help  q:quit",
-            Tab::Functions | Tab::Waits => {
-                "↑↓:move  Enter:select  s:callers  a:code  /:find  Esc:back  ?:help  q:quit"
+            Tab::Functions => {
+                "↑↓:move  Enter:select  o:order  s:callers  a:code  /:find  Esc:back  ?:help  q:quit"
             }
+            Tab::Waits => "↑↓:move  Enter:select  s:callers  a:code  /:find  Esc:back  ?:help  q:quit",
         };
         keys.to_owned()
     }

@@ -64,6 +64,10 @@ impl Explorer {
         }
         match (self.tab, key.code) {
             (Tab::Flame, KeyCode::Char('o')) => self.turn_order(self.order.next()),
+            (Tab::Functions, KeyCode::Char('o')) => {
+                self.by_total = !self.by_total;
+                self.rows = None;
+            }
             (Tab::Flame, KeyCode::Char('F')) => {
                 self.folds = !self.folds;
                 self.flame = None;

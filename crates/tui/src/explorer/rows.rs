@@ -223,7 +223,8 @@ impl Explorer {
             let used = numbers.chars().count() + state.chars().count() + 4;
             let shown = shorten_stack(&label, width.saturating_sub(used));
             let line = Line::from(vec![Span::raw(numbers), mark, Span::raw(format!("  {shown}"))]);
-            let wakers: Vec<String> = (wait.wakers.iter().take(3))
+            let wakers = wait.wakers.iter().filter(|(_, ns)| percent(*ns, wait.total) >= 0.5);
+            let wakers: Vec<String> = (wakers.take(3))
                 .map(|(name, ns)| format!("{} {:.0} %", harmless(name), percent(*ns, wait.total)))
                 .collect();
             let ended =
@@ -244,7 +245,11 @@ impl Explorer {
         let selected = self.selected();
         let head = format!("{:>10} {:>10} {:>6}  {:<16}  FUNCTION", "self", "total", "", "total by state");
         rows.push(plain(head, theme.heading()));
-        for row in selected.functions() {
+        let mut functions = selected.functions();
+        if !self.by_total {
+            functions.sort_by_key(|row| std::cmp::Reverse(row.own));
+        }
+        for row in functions {
             let name = self.page.tree.name(row.name);
             if !self.is_found(name) {
                 continue;

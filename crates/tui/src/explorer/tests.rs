@@ -113,6 +113,17 @@ fn functions_can_be_searched_selected_and_asked_for() {
 }
 
 #[test]
+fn functions_are_ordered_by_own_time_until_asked_otherwise() {
+    let names = |keys: &str| {
+        let (text, _) = after(&keys.chars().map(KeyCode::Char).collect::<Vec<_>>());
+        let rows = text.lines().skip(3).filter(|line| line.contains('%')).map(str::to_owned);
+        rows.map(|line| line.split_whitespace().take(2).collect::<Vec<_>>().join(" ")).collect::<Vec<_>>()
+    };
+    assert!(names("2")[0].starts_with("60.00 ms"), "{:?}", names("2"));
+    assert!(names("2o")[0].starts_with("0 ns"), "{:?}", names("2o"));
+}
+
+#[test]
 fn the_flame_graph_has_states_first_and_the_share_that_is_found() {
     let keys: Vec<KeyCode> = "3/log".chars().map(KeyCode::Char).collect();
     let (text, _) = after(&keys);
