@@ -167,7 +167,10 @@ fn show(args: &Args, dev: Option<u32>, path: &Path, summary: Option<&RunSummary>
         Some(file) => out::json(file, &json::of(&view, here, lost))?,
         None => {
             let (width, colour) = (term::width(), term::colours_stdout());
-            pager::start();
+            // A recording that has just ended keeps the terminal.
+            if summary.is_none() {
+                pager::start();
+            }
             let mut out = out::stdout();
             text::write(&mut out, &view, &IoTextOpts { width, colour, rows: args.rows.max(1), here, lost })?;
             out.flush()?;

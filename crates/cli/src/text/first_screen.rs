@@ -313,7 +313,8 @@ impl Pen {
             format!("graph: tally flame{} -o out.svg", file.input),
             "more: tally run -v".to_owned(),
         ];
-        let has_graph = |part: &String| self.brevity < Brevity::NoGraph || !part.starts_with("graph: ");
+        let has_room = |part: &String| self.brevity < Brevity::NoGraph && part.chars().count() <= self.width;
+        let has_graph = |part: &String| !part.starts_with("graph: ") || has_room(part);
         let parts = parts.into_iter().filter(has_graph);
         // A cut command is of no use: one that is too long for the screen gets a line to itself.
         self.lines_of(parts.map(|part| (part.chars().count(), part)), "   ")

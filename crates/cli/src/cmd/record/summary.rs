@@ -58,8 +58,9 @@ fn quality_line(quality: &StackQuality) -> Option<String> {
     if quality.joined > 0 {
         parts.push(format!("of them {:.1} % joined", pct(quality.joined)));
     }
-    for stop in quality.stopped.iter().take(3) {
-        let place = stop.dso.as_ref().map_or_else(String::new, |d| format!(" in {d}"));
+    for stop in quality.stopped.iter().filter(|stop| pct(stop.count) >= 0.05).take(3) {
+        let file = |path: &str| path.rsplit('/').next().unwrap_or(path).to_owned();
+        let place = stop.dso.as_ref().map_or_else(String::new, |dso| format!(" in {}", file(dso)));
         parts.push(format!("{:.1} % {}{place}", pct(stop.count), stop.reason));
     }
     Some(out::harmless(&parts.join("; ")).into_owned())
