@@ -120,7 +120,7 @@ impl Lacking {
         let name = &profile.dsos.of(id).short_name;
         Some(format!(
             "{name} has no line information: build it with -g \
-             (Rust: CARGO_PROFILE_RELEASE_DEBUG=line-tables-only) to see inlined functions and lines"
+             (Rust: CARGO_PROFILE_RELEASE_DEBUG=1) to see inlined functions and lines"
         ))
     }
 }

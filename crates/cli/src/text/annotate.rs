@@ -281,8 +281,7 @@ fn write_summary(out: &mut String, listing: &Listing, opts: &AnnotateText) {
     let head = format!("Sorted summary for file {}", harmless(&file));
     let _ = writeln!(out, "\n{head}\n{}\n", "-".repeat(46));
     if by_line.is_empty() {
-        let _ =
-            writeln!(out, "    no line information: compile with -g (Rust: debug = \"line-tables-only\")");
+        let _ = writeln!(out, "    no line information: compile with -g (Rust: debug = 1)");
     }
     for (shares, (file, line)) in rows {
         shares.iter().for_each(|&share| out.push_str(&coloured(format!("{share:8.2}"), share, opts.colour)));

@@ -2,7 +2,7 @@
 //! as the share on the CPU where none did.
 
 use crate::foreign::harmless;
-use display::fit::{cut, flow, hang};
+use display::fit::{cut, cut_name, flow, hang};
 use display::number::{count_of, duration_ns};
 use display::palette::StateClass;
 use display::term::{Paint, paint};
@@ -150,7 +150,7 @@ fn target_words(part: Part, name: &str) -> String {
 }
 
 fn strip(row: &TimelineRow, colour: bool) -> String {
-    let name = cut(&harmless(&row.label), NAME - 9);
+    let name = cut_name(&harmless(&row.label), NAME - 9);
     let name = format!("{name} {}", row.tid);
     let share = |states: &[State]| -> String {
         let part: f64 = states.iter().map(|state| row.states[usize::from(state.code())]).sum();

@@ -92,7 +92,19 @@ fn first_own<'n>(mut names: impl Iterator<Item = &'n str>) -> Option<String> {
     if first.starts_with("runtime.") && first != GO_WATCHER {
         return None;
     }
-    Some(first.strip_suffix("::operator()").unwrap_or(first).to_owned())
+    Some(
+        given_closure(first)
+            .unwrap_or_else(|| first.strip_suffix("::operator()").unwrap_or(first).to_owned()),
+    )
+}
+
+/// The function that gave a Rust thread its closure, from a name without scopes, as programs with line tables only have
+/// them: `{closure#1}<app::pool::start::{closure_env#0}, ()>` is std's function that calls it.
+fn given_closure(name: &str) -> Option<String> {
+    let (_, arguments) = name.strip_prefix("{closure#")?.split_once('<')?;
+    let (path, _) = arguments.split_once("::{closure_env#")?;
+    let parts = path.split("::").filter(|part| !part.starts_with("{impl#"));
+    Some(parts.collect::<Vec<_>>().join("::"))
 }
 
 #[cfg(test)]
@@ -107,6 +119,8 @@ mod tests {
         assert_eq!(name(&python), named("feeder"));
         let member = ["std::thread::_State_impl<…>::_M_run", "Pool::worker", "poll"];
         assert_eq!(name(&member), named("Pool::worker"));
+        let closure = "{closure#1}<app::pool::{impl#2}::start::{closure_env#0}, ()>";
+        assert_eq!(name(&["std::thread::_Invoker", closure]), named("app::pool::start"));
         let lambda = ["std::thread::_Invoker", "main::{lambda#1}::operator()", "serve"];
         assert_eq!(name(&lambda), named("main::{lambda#1}"));
         let rust = ["std::sys::thread::unix::Thread::new::thread_start", "app::serve"];
