@@ -27,6 +27,13 @@ const JAVA_MARKS: [&str; 2] = ["PreserveFramePointer", "DumpPerfMapAtExit"];
 const JAVA_PROGRAM: &str = "java";
 const PYTHON_VARIABLE: &str = "PYTHONPERFSUPPORT";
 
+impl KnownRuntime {
+    /// True for a program that is it or starts it. `java` is one that is not to be asked by its command.
+    fn starts(&self, program: &str) -> bool {
+        self.programs.contains(&program) || self.runtime == "Java" && program == JAVA_PROGRAM
+    }
+}
+
 const RUNTIMES: [KnownRuntime; 5] = [
     KnownRuntime {
         runtime: "Node",
@@ -68,6 +75,8 @@ const RUNTIMES: [KnownRuntime; 5] = [
 /// Programs that run the command in their arguments.
 const WRAPPERS: [&str; 10] =
     ["env", "nice", "timeout", "taskset", "ionice", "stdbuf", "setsid", "nohup", "chrt", "numactl"];
+/// Shells that take a text to run after `-c`.
+const SHELLS: [&str; 6] = ["sh", "bash", "dash", "ash", "zsh", "ksh"];
 /// Programs that start others right after their own start, which may be Python's or Go's.
 const LAUNCHERS: [&str; 16] = [
     "sh", "bash", "dash", "ash", "zsh", "ksh", "fish", "busybox", "make", "gmake", "ninja", "cargo", "sudo",
@@ -116,7 +125,8 @@ pub fn of_command(
 ) -> Option<RuntimeSupport> {
     let (at, name) = program_of(command, own)?;
     let has = |mark: &str| command.iter().any(|word| word.to_string_lossy().contains(mark));
-    if name == JAVA_PROGRAM {
+    let in_shell = is_shell_text(command);
+    if name == JAVA_PROGRAM && !in_shell {
         let variables = ["JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS"].map(own);
         let variables: Vec<_> = variables.iter().flatten().map(|value| value.to_string_lossy()).collect();
         let is_chosen =
@@ -129,7 +139,7 @@ pub fn of_command(
         };
         return (!JAVA_MARKS.iter().any(is_chosen)).then_some(support);
     }
-    if let Some(known) = RUNTIMES.iter().find(|known| known.programs.contains(&name.as_str())) {
+    if let Some(known) = RUNTIMES.iter().find(|known| known.starts(&name)) {
         let before = own(known.variable).unwrap_or_default();
         let replaces = known.flags == "1" && !before.is_empty();
         if replaces || has(known.mark) || before.to_string_lossy().contains(known.mark) {
@@ -163,9 +173,35 @@ fn program_of(command: &[OsString], own: &dyn Fn(&str) -> Option<OsString>) -> O
     if is_known(&first) {
         return Some((0, first));
     }
+    if is_shell_text(command) {
+        return Some((0, named_in_shell_text(&command[2].to_string_lossy())?));
+    }
     // Options of a script's interpreter can't be given in the command.
     let interpreter = interpreter_of(command.first()?, own)?;
     (interpreter != JAVA_PROGRAM).then_some((0, interpreter))
+}
+
+/// True for `sh -c TEXT`.
+fn is_shell_text(command: &[OsString]) -> bool {
+    let [shell, option, _, ..] = command else { return false };
+    file_name(shell).is_some_and(|name| SHELLS.contains(&name.as_str())) && option == "-c"
+}
+
+/// The first known program that a shell's text starts: `cd app && node a.js`.
+fn named_in_shell_text(text: &str) -> Option<String> {
+    let begins = text.split([';', '&', '|', '(', ')', '\n', '{']);
+    let first_words = begins.filter_map(|part| {
+        // Past assignments, and past programs that run the command in their arguments.
+        let mut words = part.split_whitespace().skip_while(|word| word.contains('=') || *word == "exec");
+        let name = |word: &str| word.rsplit('/').next().unwrap_or(word).to_owned();
+        let first = name(words.next()?);
+        if WRAPPERS.contains(&first.as_str()) {
+            words.map(name).find(|name| is_known(name))
+        } else {
+            Some(first)
+        }
+    });
+    first_words.filter(|name| !name.starts_with("python")).find(|name| is_known(name))
 }
 
 fn is_known(name: &str) -> bool {
@@ -253,6 +289,20 @@ mod tests {
         assert_eq!(value(&["node", "--perf-basic-prof", "a.js"], None, true), None);
         assert_eq!(value(&["dotnet", "a.dll"], None, true).as_deref(), Some("DOTNET_PerfMapEnabled=1"));
         assert_eq!(value(&["dotnet", "a.dll"], Some("0"), true), None);
+    }
+
+    #[test]
+    fn a_shells_text_is_searched_for_known_programs() {
+        assert_eq!(value(&["sh", "-c", "cd app && exec node a.js"], None, true).as_deref(), Some(NODE));
+        assert_eq!(
+            value(&["bash", "-c", "X=1 timeout 9 /opt/bin/node a.js | tail"], None, true).as_deref(),
+            Some(NODE)
+        );
+        let java = value(&["sh", "-c", "javac A.java; java A"], None, true);
+        assert_eq!(java, Some(format!("JAVA_TOOL_OPTIONS={JAVA_FLAGS}")));
+        assert_eq!(value(&["sh", "-c", "java -XX:+PreserveFramePointer A"], None, true), None);
+        assert_eq!(value(&["sh", "-c", "echo node; ls java"], None, true), None);
+        assert_eq!(value(&["sh", "a.sh"], None, true), None);
     }
 
     #[test]
