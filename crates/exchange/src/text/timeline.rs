@@ -2,7 +2,7 @@
 //! as the share on the CPU where none did.
 
 use crate::foreign::harmless;
-use display::fit::{cut, cut_name, flow, hang};
+use display::fit::{cut_name, flow, hang};
 use display::number::{count_of, duration_ns};
 use display::palette::StateClass;
 use display::term::{Paint, paint};
