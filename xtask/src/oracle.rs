@@ -10,6 +10,7 @@ mod blame;
 mod chains;
 mod collapse;
 mod export;
+mod fleet;
 mod off_cpu;
 mod pt;
 mod pt_text;
@@ -114,7 +115,7 @@ const OF_RECORDINGS: &[&str] = &["report", "script", "annotate", "export", "coll
 /// All parts. Any other filter is a part of a recording's name.
 const PARTS: &[&str] = &[
     "report", "script", "annotate", "export", "collapse", "views", "advice", "pt", "stat", "sched",
-    "off-cpu", "blame",
+    "off-cpu", "blame", "fleet",
 ];
 
 /// The score of one part.
@@ -223,6 +224,7 @@ fn compare(repo: &Repo, filter: Option<&str>, effort: Effort) -> Result<Vec<Part
             "advice" if pair.is_tally() => advice::compare(&pair)?,
             "off-cpu" if pair.is_tally() => off_cpu::compare(&pair)?,
             "blame" if pair.is_tally() => blame::compare(&pair)?,
+            "fleet" if pair.is_tally() => fleet::compare(repo, &pair)?,
             _ => continue,
         };
         parts.push(PartScore::new(part, score));

@@ -1,7 +1,7 @@
 //! Exports lose nothing: the sum of each kind of value, read again from every format, is the recording's.
 
 use exchange::export::samples::SampleSet;
-use exchange::export::{firefox, folded, pprof, speedscope};
+use exchange::export::{firefox, folded, parquet, pprof, speedscope};
 use exchange::import;
 use perfdata::PerfData;
 use profile::Profile;
@@ -72,10 +72,12 @@ fn every_export_read_again_has_the_sums_of_the_recording() {
         let profile = load(&bytes);
         let samples = SampleSet::of(&profile, true);
         let recorded = sums(&samples);
+        let source = parquet::RowSource::default();
         let formats = [
             ("pprof", written(|out| pprof::write(out, &samples, "a command"))),
             ("speedscope", written(|out| speedscope::write(out, &samples, "a command"))),
             ("firefox", written(|out| firefox::write(out, &samples, "a command"))),
+            ("parquet", written(|out| parquet::write(out, &samples, &source, |_| "a service".to_owned()))),
         ];
         for (name, file) in formats.iter().filter(|_| !samples.stacks.is_empty()) {
             let profile = read_again(file);
@@ -83,7 +85,7 @@ fn every_export_read_again_has_the_sums_of_the_recording() {
             // The part of the wall clock off the CPU is a kind of its own in pprof.
             found.remove("off_cpu").filter(|_| *name == "pprof");
             assert_eq!(values(&found), values(&recorded), "{name} of {}", path.display());
-            if *name == "pprof" {
+            if ["pprof", "parquet"].contains(name) {
                 let events = |sums: &BTreeMap<String, (u64, u64)>| {
                     let mut sums = sums.clone();
                     sums.remove("wall");

@@ -40,6 +40,7 @@ const LAYOUTS: &[&str] = &[
     "crates/perfdata/",
     "crates/intelpt/",
     "crates/tracer/src/layout",
+    "crates/exchange/src/parquet",
     "crates/dso/",
     "crates/record/src/sys/",
     "crates/record/src/off_cpu/",

@@ -1,11 +1,15 @@
 //! `tally agent`: records the whole machine again and again for a fleet.
 
-use crate::fleet::agent::{AgentUse, cpu_used, next_round_s, now_s, run_self};
+use crate::fleet::agent::{cpu_used, now_s, run_self};
 use crate::fleet::folder;
+use crate::fleet::spool::{Delivery, Spool};
 use crate::reading::wall::parse_duration;
 use crate::terminal::out;
 use anyhow::Context;
-use exchange::fleet::{moment_text, seconds_of};
+use display::number::{count_of, duration_ns};
+use exchange::fleet::{AgentUse, SpoolLimits, moment_text, next_round_s, seconds_of};
+use exchange::http::HttpUrl;
+use record::output_file::create_folders;
 use record::scratch::ScratchFolder;
 use record::stop_signals::StopSignals;
 use std::ffi::OsString;
@@ -13,21 +17,25 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// Record this machine at intervals into the folder of a fleet
+/// Record this machine at intervals into the folder of a fleet, or for a receiver
 ///
 /// Rounds begin on whole multiples of --every on all machines. If recording and storing take more than --max-cpu, rounds are
 /// left out until they don't. What the agent used is in the folder (`tally fleet hosts`). A round that fails, because the
 /// disk is full or events are denied, is reported and left out.
+///
+/// A receiver of OpenTelemetry's profiles gets each round by HTTP. While it can't be reached, profiles wait in --spool and
+/// attempts become rarer; the oldest are dropped, counted, when the spool is full.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
   tally agent --to /var/lib/tally                   5 seconds a minute
   tally agent --every 5m --for 10s --keep-days 30 --to /mnt/fleet
+  tally agent --to http://collector:4318            OpenTelemetry's profiles
   tally agent --rounds 1 --every 1s --for 1s --to DIR    one round, for a test")]
 pub struct Args {
-    /// The folder of the fleet
-    #[arg(long, value_name = "DIR")]
-    to: PathBuf,
+    /// The folder of the fleet, or a receiver of OpenTelemetry's profiles: http://HOST:PORT
+    #[arg(long, value_name = "DIR|URL", value_parser = target)]
+    to: AgentTarget,
     /// Time from one round to the next
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = seconds)]
     every: u64,
@@ -49,9 +57,36 @@ pub struct Args {
     /// Leave out rounds above this share of one CPU, in percent
     #[arg(long, value_name = "PERCENT", default_value_t = 1.0, value_parser = percent)]
     max_cpu: f64,
+    /// Where profiles wait for a receiver [default: spool in $STATE_DIRECTORY, or temporary]
+    #[arg(long, value_name = "DIR")]
+    spool: Option<PathBuf>,
+    /// Drop the oldest waiting profiles above this size
+    #[arg(long, value_name = "MB", default_value_t = 64)]
+    spool_mb: u64,
     /// End after so many rounds
     #[arg(long, value_name = "N")]
     rounds: Option<u64>,
+}
+
+/// Where profiles go.
+#[derive(Clone, Debug)]
+enum AgentTarget {
+    Folder(PathBuf),
+    Receiver(HttpUrl),
+}
+
+fn target(text: &str) -> Result<AgentTarget, String> {
+    const PORT: u16 = 4318;
+    if text.starts_with("http://") {
+        let url = HttpUrl::parse(text, "http://", PORT);
+        return url
+            .map(AgentTarget::Receiver)
+            .ok_or_else(|| "an address is like http://HOST:4318".to_owned());
+    }
+    match text.contains("://") {
+        true => Err("a folder or http://HOST:PORT: for https, send to a collector nearby".to_owned()),
+        false => Ok(AgentTarget::Folder(PathBuf::from(text))),
+    }
 }
 
 /// `90s`, `5m`, `1h`, or `1500ms`, in seconds.
@@ -72,8 +107,10 @@ fn percent(text: &str) -> Result<f64, String> {
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let stops = StopSignals::new(&[]).context("can't wait for signals")?;
     let scratch = ScratchFolder::private("agent")?;
+    let spool = spool_of(&args, scratch.path())?;
     let mut agent = Agent {
         args,
+        spool,
         stops,
         started: Instant::now(),
         left_out: 0,
@@ -90,17 +127,29 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
                 crate::in_one_line(&why)
             ));
         }
+        agent.deliver();
         agent.retain(began_s);
         rounds += 1;
     }
     Ok(ExitCode::SUCCESS)
 }
 
+/// The spool, if profiles go to a receiver.
+fn spool_of(args: &Args, scratch: &Path) -> anyhow::Result<Option<Spool>> {
+    let AgentTarget::Receiver(url) = &args.to else { return Ok(None) };
+    let state = || std::env::var_os("STATE_DIRECTORY").map(|state| Path::new(&state).join("spool"));
+    let folder = args.spool.clone().or_else(state).unwrap_or_else(|| scratch.join("spool"));
+    create_folders(&folder).with_context(|| format!("can't make {}", folder.display()))?;
+    let limits = SpoolLimits { bytes: args.spool_mb.saturating_mul(1 << 20), every_s: args.every };
+    Ok(Some(Spool::new(url.clone(), folder, limits)))
+}
+
 struct Agent {
     args: Args,
+    spool: Option<Spool>,
     stops: StopSignals,
     started: Instant,
-    /// Rounds that failed.
+    /// Rounds that failed, or would have cost too much.
     left_out: u64,
     recording: PathBuf,
 }
@@ -110,6 +159,9 @@ impl Agent {
     fn wait_for_round(&mut self) -> anyhow::Result<bool> {
         let planned_s = now_s();
         let next_s = next_round_s(planned_s, self.args.every, self.used());
+        // The next multiple is no round left out.
+        let rounds = next_s / self.args.every - planned_s / self.args.every;
+        self.leave_out(rounds.saturating_sub(1));
         loop {
             let now_s = now_s();
             // A clock that was set back would make the wait endless: the round is now.
@@ -121,6 +173,33 @@ impl Agent {
             if self.stops.came().is_some() {
                 return Ok(false);
             }
+        }
+    }
+
+    /// Counts rounds that would have cost too much; the first time with a message.
+    fn leave_out(&mut self, rounds: u64) {
+        if rounds > 0 && self.left_out == 0 {
+            let used = duration_ns(u64::try_from(cpu_used().as_nanos()).unwrap_or(u64::MAX));
+            out::note(&format!(
+                "tally agent: {} left out: {used} of CPU time since the start is more than {}% of a CPU (--max-cpu)",
+                count_of(rounds, "round", "rounds"),
+                self.args.max_cpu
+            ));
+        }
+        self.left_out += rounds;
+    }
+
+    /// Sends what waits, if there is a receiver.
+    fn deliver(&mut self) {
+        let Some(spool) = &mut self.spool else { return };
+        let dropped = spool.shrink();
+        if dropped > 0 {
+            let count = count_of(dropped, "profile", "profiles");
+            out::note(&format!("tally agent: the spool is full: the oldest {count} dropped"));
+        }
+        match spool.deliver(now_s()) {
+            Ok(Delivery::Sent(_) | Delivery::Waits) => {}
+            Err(why) => out::note(&format!("tally agent: {}", crate::in_one_line(&why))),
         }
     }
 
@@ -140,7 +219,8 @@ impl Agent {
 
     fn record(&self, length: Duration) -> anyhow::Result<()> {
         let frequency = self.args.freq.to_string();
-        let mut args: Vec<OsString> = ["record", "-a", "-q", "-F", &frequency].map(OsString::from).into();
+        let mut args: Vec<OsString> =
+            ["record", "-a", "-q", "-N", "-F", &frequency].map(OsString::from).into();
         if !self.args.no_off_cpu {
             args.push("--off-cpu".into());
         }
@@ -159,16 +239,25 @@ impl Agent {
         if let Some(host) = &self.args.host {
             args.extend(["--host".into(), host.into()]);
         }
-        args.extend(["-i".into(), self.recording.clone().into(), "--to".into(), self.args.to.clone().into()]);
+        args.extend(["-i".into(), self.recording.clone().into(), "--to".into()]);
+        match (&self.args.to, &self.spool) {
+            (AgentTarget::Folder(folder), _) => args.push(folder.into()),
+            (AgentTarget::Receiver(_), None) => {}
+            (AgentTarget::Receiver(_), Some(spool)) => {
+                args.push(spool.folder.join(format!("{began_s:012}.otlp")).into());
+                args.push("--otlp".into());
+            }
+        }
         run_self(&args, Duration::ZERO)
     }
 
     /// Removes days that are too old.
     fn retain(&self, now_s: u64) {
+        let AgentTarget::Folder(folder) = &self.args.to else { return };
         let oldest = moment_text(now_s.saturating_sub(self.args.keep_days.saturating_mul(86_400)));
         let host = self.args.host.clone().or_else(this_host);
         if let Some(host) = host {
-            folder::remove_before(&self.args.to, &host, &oldest[..10]);
+            folder::remove_before(folder, &host, &oldest[..10]);
         }
     }
 }

@@ -32,6 +32,8 @@ pub enum ExportFormat {
     Speedscope,
     /// Samples and wall clock, for profiler.firefox.com
     Firefox,
+    /// Samples and wall clock, as rows for DuckDB, ClickHouse, Spark and pandas
+    Parquet,
     /// Samples, for KCachegrind and callgrind_annotate
     Callgrind,
     /// Traced calls, for ui.perfetto.dev
@@ -52,6 +54,7 @@ impl ExportFormat {
             Self::Otlp => "-o profile.otlp",
             Self::Speedscope => "-o profile.speedscope.json",
             Self::Firefox => "-o profile.json.gz",
+            Self::Parquet => "-o samples.parquet",
             Self::Callgrind => "-o callgrind.out",
             Self::Perfetto => "-o calls.pftrace",
             Self::Chrome => "-o calls.json",

@@ -4,21 +4,23 @@ use crate::cmd::diff::style_of_shares;
 use crate::fleet::agent::now_s;
 use crate::fleet::folder;
 use crate::fleet::merged::{MergedFleet, event_of};
+use crate::fleet::source::FleetSource;
 use crate::reading::{load, wall};
 use crate::terminal::out;
 use crate::text::diff as text;
 use anyhow::{Context, bail};
 use clap::Subcommand;
 use dso::system_file;
-use exchange::export::folded;
 use exchange::export::samples::SampleSet;
+use exchange::export::{folded, otlp, parquet};
 use exchange::fleet::screen::{HostRow, functions_text, hosts_text, noted, waits_text};
 use exchange::fleet::{
     FleetFilter, IntervalKey, Ledger, functions, is_kernel_thread, moment_of, moment_text, service_of_cgroup,
-    stored, waits, without_idle,
+    waits, without_idle,
 };
 use exchange::svg::{self, SvgOpts};
 use profile::Profile;
+use profile::source::Want;
 use profile::view::diff::{DiffOpts, diff};
 use profile::view::flame::{Tree, TreeOpts};
 use record::output_file::write_export;
@@ -27,8 +29,9 @@ use std::process::ExitCode;
 
 /// Ask the profiles of many machines: top functions, flame graphs, differences
 ///
-/// A fleet is a folder that `tally agent` or `tally fleet add` writes: one file of pprof for each service, machine and
-/// interval. Copies and shared folders (rsync, NFS, object stores that are mounted) are merged by every question.
+/// A fleet is a folder that `tally agent` or `tally fleet add` writes: a file of Parquet for each machine and interval.
+/// Copies and shared folders (rsync, NFS, object stores that are mounted) are merged by every question. A ClickHouse server
+/// with these tables answers the same questions.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -37,6 +40,7 @@ Examples:
   tally fleet hosts --from DIR --since 2h       which machine differs
   tally fleet diff --from DIR --split 2026-11-27T03:00    before and after a moment
   tally fleet locks --from DIR                  waits for locks
+  tally fleet top --from clickhouse://db1       the same from a server
   tally fleet add -i perf.data --to DIR         store a recording")]
 pub struct Args {
     #[command(subcommand)]
@@ -86,9 +90,9 @@ Examples:
 /// Which profiles.
 #[derive(clap::Args)]
 struct Selection {
-    /// The folder of the fleet
-    #[arg(long, value_name = "DIR")]
-    from: PathBuf,
+    /// The folder of the fleet, or clickhouse://HOST
+    #[arg(long, value_name = "DIR", value_parser = FleetSource::parse)]
+    from: FleetSource,
     /// Only these services
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     service: Vec<String>,
@@ -179,6 +183,9 @@ struct AddArgs {
     /// For the agent: what it has used so far, as CPU_NS,AGE_NS,LEFT_OUT
     #[arg(long, hide = true, value_delimiter = ',', num_args = 1)]
     agent: Vec<u64>,
+    /// For the agent: write a message of OpenTelemetry to this file
+    #[arg(long, hide = true)]
+    otlp: bool,
 }
 
 /// Runs the command.
@@ -221,11 +228,12 @@ fn hosts(args: &TopArgs) -> anyhow::Result<()> {
     let fleet = MergedFleet::read(&args.of.from, &filter)?;
     let sum = fleet.sum();
     let event = event_of(&sum, &args.of.event)?;
+    let notes = args.of.from.notes(&filter)?;
     let row = |(host, profile): &(String, Profile)| {
         let event = event_of(profile, &args.of.event).ok();
         let total = event.map_or(0, |event| profile.total(event).period);
         let best = event.and_then(|event| functions(profile, event).into_iter().next());
-        let (noted, agent_share) = noted(&folder::notes(&args.of.from, host, &filter), &args.of.event);
+        let (noted, agent_share) = noted(&notes, host, &args.of.event);
         HostRow {
             host: host.clone(),
             total,
@@ -285,7 +293,12 @@ fn compare(args: &DiffArgs) -> anyhow::Result<()> {
 }
 
 fn add(args: &AddArgs) -> anyhow::Result<()> {
-    let recording = load::load(&args.input, wall::load_opts())?;
+    let mut opts = wall::load_opts();
+    if !args.agent.is_empty() {
+        // Debug information of large programs takes more time and memory than an agent may use.
+        opts.want = Want::Names;
+    }
+    let recording = load::load(&args.input, opts)?;
     let samples = without_idle(SampleSet::of(&recording.profile, false));
     if samples.stacks.is_empty() {
         bail!("{}: no samples in it", args.input.display());
@@ -293,29 +306,26 @@ fn add(args: &AddArgs) -> anyhow::Result<()> {
     let host = args.host.clone().or_else(|| recording.features.hostname.clone());
     let moment = args.at.clone().unwrap_or_else(|| moment_text(written_s(&args.input)));
     let host = host.context("the recording does not name its machine: give --host")?;
-    let command = recording.features.cmdline.as_deref().unwrap_or_default().join(" ");
     let kinds = samples.kinds.iter().map(|kind| (kind.name.clone(), kind.total)).collect();
-    let files = stored(samples, &command, |task| match &args.service {
+    let service_of_task = |task| match &args.service {
         Some(service) => service.clone(),
         None => service_of(&recording.profile, recording.profile.task(task).pid),
-    })?;
-    let key = |service: &String| IntervalKey {
-        service: service.clone(),
-        host: host.clone(),
-        moment: moment.clone(),
     };
-    for (service, file) in &files {
-        folder::store(&args.to, &key(service), file)?;
-    }
+    let key = IntervalKey { host, moment };
+    let start_us = key.start_us().context("the date doesn't exist")?;
     let agent = |at: usize| args.agent.get(at).copied().unwrap_or(0);
-    let ledger = Ledger {
-        kinds,
-        services: files.len() as u64,
-        agent_cpu_ns: agent(0),
-        agent_age_ns: agent(1),
-        left_out: agent(2),
-    };
-    folder::store_note(&args.to, &key(&String::new()), &ledger)
+    let ledger = Ledger { kinds, agent_cpu_ns: agent(0), agent_age_ns: agent(1), left_out: agent(2) };
+    if args.otlp {
+        let start_unix_ns = start_us.cast_unsigned() * 1000;
+        let source = otlp::OtlpSource { host: &key.host, start_unix_ns, agent: Some(&ledger) };
+        let mut file = Vec::new();
+        otlp::write_services(&mut file, &samples, &source, service_of_task)?;
+        return write_export(&args.to, file).with_context(|| format!("can't write {}", args.to.display()));
+    }
+    let mut file = Vec::new();
+    let source = parquet::RowSource { host: key.host.clone(), start_us };
+    parquet::write(&mut file, &samples, &source, service_of_task)?;
+    folder::store(&args.to, &key, &file, &ledger.to_file(&key.host, start_us)?)
 }
 
 fn written_s(path: &Path) -> u64 {

@@ -1,14 +1,11 @@
 //! The sums of all profiles that a question is about.
 
-use super::folder;
+use super::source::FleetSource;
 use crate::reading::{load, wall};
-use crate::terminal::out;
 use anyhow::bail;
-use display::number::count_of;
-use dso::MappedFile;
 use exchange::export::samples::ValueUnit;
+use exchange::fleet::FleetFilter;
 use exchange::fleet::screen::AnswerScope;
-use exchange::fleet::{FleetFilter, FleetProfiles};
 use perfdata::PerfData;
 use profile::Profile;
 use profile::view::flame::{Unit, unit_of};
@@ -23,33 +20,26 @@ pub struct MergedFleet {
 }
 
 impl MergedFleet {
-    /// Reads and adds up. Files that can't be read are counted on standard error.
+    /// Reads and adds up.
     ///
     /// # Errors
-    /// The folder can't be listed, or has nothing for the question.
-    pub fn read(root: &Path, filter: &FleetFilter) -> anyhow::Result<Self> {
-        let mut merged = FleetProfiles::default();
-        let mut unread = Vec::new();
-        for (key, path) in folder::find(root, filter)? {
-            let added = MappedFile::open(&path).map_err(anyhow::Error::from);
-            let added = added.and_then(|map| Ok(merged.add(&key.host, &map)?));
-            unread.extend(added.err().map(|why| format!("{}: {why}", path.display())));
-        }
-        if let Some(first) = unread.first() {
-            let count = count_of(unread.len() as u64, "profile is", "profiles are");
-            out::note(&format!("tally fleet: {count} left out: {first}"));
-        }
-        if merged.files == 0 {
-            bail!("{}: no profiles of these services, hosts and times", root.display());
+    /// The folder or the server can't be read, or has nothing for the question.
+    pub fn read(source: &FleetSource, filter: &FleetFilter) -> anyhow::Result<Self> {
+        let merged = source.profiles(filter)?;
+        let files = merged.files;
+        if files == 0 {
+            bail!("{}: no profiles of these services, hosts and times", source.name());
         }
         let mut hosts = Vec::new();
-        for (host, gathered) in &merged.hosts {
+        for (host, gathered) in &merged.finish()? {
             let bytes = gathered.to_perf_data()?;
             let file = PerfData::open(&bytes)?;
-            let loaded = load::load_file(root, &file, wall::load_opts(), &mut load::Progress::silent())?;
+            let name = source.name();
+            let loaded =
+                load::load_file(Path::new(&name), &file, wall::load_opts(), &mut load::Progress::silent())?;
             hosts.push((host.clone(), loaded.profile));
         }
-        Ok(Self { hosts, files: merged.files })
+        Ok(Self { hosts, files })
     }
 
     /// All machines as one.

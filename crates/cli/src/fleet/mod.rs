@@ -3,3 +3,6 @@
 pub mod agent;
 pub mod folder;
 pub mod merged;
+pub mod net;
+pub mod source;
+pub mod spool;

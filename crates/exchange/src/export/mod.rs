@@ -7,6 +7,7 @@ pub mod firefox;
 pub mod folded;
 mod message;
 pub mod otlp;
+pub mod parquet;
 pub mod perfetto;
 pub mod pprof;
 pub mod samples;

@@ -7,8 +7,11 @@ use super::message::{Message, packed};
 use super::pprof::{address_of, build_id_text, program_of, range_of};
 use super::samples::{SampleSet, ValueUnit, ValuedStack};
 use super::texts::Texts;
+use crate::fleet::Ledger;
+use profile::profile::TaskId;
 use profile::view::wall::Part;
 use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 /// Where a recording comes from.
@@ -18,6 +21,8 @@ pub struct OtlpSource<'a> {
     pub host: &'a str,
     /// When recording began, ns since 1970.
     pub start_unix_ns: u64,
+    /// Cost of the agent that recorded, if one did.
+    pub agent: Option<&'a Ledger>,
 }
 
 /// Fields of a dictionary.
@@ -40,33 +45,97 @@ enum Measure {
     OffCpu,
 }
 
+/// A kind of value, by its place among the set's, and the number of it that a profile has.
+#[derive(Clone, Copy)]
+struct MeasuredKind {
+    at: usize,
+    measure: Measure,
+}
+
 /// Writes all of `samples`.
 ///
 /// # Errors
 /// If writing fails.
 pub fn write(mut out: impl Write, samples: &SampleSet<'_>, source: &OtlpSource<'_>) -> io::Result<()> {
     let mut tables = Tables::default();
-    let mut scope = Message::default().message(1, &scope_of_tally());
-    for (at, kind) in samples.kinds.iter().enumerate() {
-        let first = if kind.is_wall { Measure::OffCpu } else { Measure::Samples };
-        for measure in [Measure::Value, first] {
-            scope = scope.message(2, &profile_of(samples, at, measure, &mut tables).of(source));
-        }
-    }
-    let resource = Message::default().message(1, &resource_of(samples, source)).message(2, &scope);
+    // The service is the program in most stacks: the recorded command may be a script.
+    let service = program_of(samples).map_or("", |id| samples.profile.dsos.of(id).short_name.as_str());
+    let stacks: Vec<&ValuedStack> = samples.stacks.iter().collect();
+    let profiles = profiles_of(samples, &stacks, source, &mut tables);
+    let resource = Message::default().message(1, &resource_of(service, source)).message(2, &profiles);
     let dictionary = tables.dictionary(samples);
     let file = Message::default().message(1, &resource).message(2, &dictionary);
     out.write_all(&file.0)?;
     out.flush()
 }
 
+/// Writes all of `samples`, with a resource for each service in them. `service_of` is asked once for each thread.
+///
+/// # Errors
+/// If writing fails.
+pub fn write_services(
+    mut out: impl Write,
+    samples: &SampleSet<'_>,
+    source: &OtlpSource<'_>,
+    mut service_of: impl FnMut(TaskId) -> String,
+) -> io::Result<()> {
+    let mut services: FxHashMap<TaskId, String> = FxHashMap::default();
+    let mut of_services: BTreeMap<String, Vec<&ValuedStack>> = BTreeMap::new();
+    for stack in &samples.stacks {
+        let service = services.entry(stack.task).or_insert_with(|| service_of(stack.task));
+        of_services.entry(service.clone()).or_default().push(stack);
+    }
+    let (mut tables, mut file) = (Tables::default(), Message::default());
+    for (service, stacks) in &of_services {
+        let profiles = profiles_of(samples, stacks, source, &mut tables);
+        let resource = resource_of(service, source);
+        let resource = match source.agent {
+            Some(ledger) => with_agent(resource, ledger),
+            None => resource,
+        };
+        file = file.message(1, &Message::default().message(1, &resource).message(2, &profiles));
+    }
+    out.write_all(&file.message(2, &tables.dictionary(samples)).0)?;
+    out.flush()
+}
+
+/// A profile for each number that stacks have.
+fn profiles_of(
+    samples: &SampleSet<'_>,
+    stacks: &[&ValuedStack],
+    source: &OtlpSource<'_>,
+    tables: &mut Tables,
+) -> Message {
+    let mut scope = Message::default().message(1, &scope_of_tally());
+    for (at, kind) in samples.kinds.iter().enumerate() {
+        let of_kind: Vec<&ValuedStack> = stacks.iter().copied().filter(|stack| stack.kind == at).collect();
+        let first = if kind.is_wall { Measure::OffCpu } else { Measure::Samples };
+        for measure in [Measure::Value, first] {
+            let of = MeasuredKind { at, measure };
+            scope = scope.message(2, &profile_of(samples, of, &of_kind, tables).of(source));
+        }
+    }
+    scope
+}
+
+/// The cost of the agent since it began, and the rounds it left out.
+fn with_agent(resource: Message, ledger: &Ledger) -> Message {
+    let numbers = [
+        ("tally.agent.cpu_ns", ledger.agent_cpu_ns),
+        ("tally.agent.age_ns", ledger.agent_age_ns),
+        ("tally.agent.left_out", ledger.left_out),
+    ];
+    numbers.iter().fold(resource, |resource, (key, number)| {
+        let value = Message::default().number(3, *number);
+        resource.message(1, &Message::default().bytes(1, key.as_bytes()).message(2, &value))
+    })
+}
+
 fn scope_of_tally() -> Message {
     Message::default().bytes(1, b"tally").bytes(2, env!("CARGO_PKG_VERSION").as_bytes())
 }
 
-/// The service is the program in most stacks: the recorded command may be a script.
-fn resource_of(samples: &SampleSet<'_>, source: &OtlpSource<'_>) -> Message {
-    let service = program_of(samples).map_or("", |id| samples.profile.dsos.of(id).short_name.as_str());
+fn resource_of(service: &str, source: &OtlpSource<'_>) -> Message {
     let named = [("service.name", service), ("host.name", source.host)];
     named.iter().filter(|(_, text)| !text.is_empty()).fold(Message::default(), |resource, (key, text)| {
         let value = Message::default().bytes(1, text.as_bytes());
@@ -91,7 +160,12 @@ impl UntimedProfile {
     }
 }
 
-fn profile_of(samples: &SampleSet<'_>, at: usize, measure: Measure, tables: &mut Tables) -> UntimedProfile {
+fn profile_of(
+    samples: &SampleSet<'_>,
+    MeasuredKind { at, measure }: MeasuredKind,
+    stacks: &[&ValuedStack],
+    tables: &mut Tables,
+) -> UntimedProfile {
     let kind = &samples.kinds[at];
     let (name, unit) = match measure {
         Measure::Value => (kind.name.clone(), kind.unit),
@@ -103,7 +177,7 @@ fn profile_of(samples: &SampleSet<'_>, at: usize, measure: Measure, tables: &mut
     let of_type =
         Message::default().number(1, tables.texts.id(&name)).number(2, tables.texts.id(unit.name()));
     let mut message = Message::default().message(1, &of_type);
-    for stack in samples.stacks.iter().filter(|stack| stack.kind == at) {
+    for stack in stacks {
         let value = match measure {
             Measure::Samples => stack.samples,
             Measure::Value => stack.value,

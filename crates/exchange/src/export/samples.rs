@@ -187,6 +187,13 @@ impl<'p> SampleSet<'p> {
         self.profile.strings.of(self.profile.task(task).comm)
     }
 
+    /// The name a thread's process had at its end; the thread's own if that is unknown.
+    #[must_use]
+    pub fn process_name(&self, task: TaskId) -> &str {
+        let last = self.profile.last_comms.get(&self.profile.task(task).pid);
+        last.map_or(self.comm(task), |comm| self.profile.strings.of(*comm))
+    }
+
     /// Name of a stack's state, such as `futex`; `None` for events.
     #[must_use]
     pub fn state(&self, stack: &ValuedStack) -> Option<&'static str> {
@@ -235,6 +242,9 @@ impl<'p> SampleSet<'p> {
         for event in events_shown(profile, profile.off_cpu.source.is_some()) {
             kind_of[event] = Some(self.kinds.len());
             let mut kind = kind_of_event(&profile.events[event]);
+            if profile.events.iter().any(|other| other.name == kind.name) {
+                kind.name.clone_from(&profile.events[event].name);
+            }
             if self.kinds.iter().any(|known| known.name == kind.name) {
                 // Readers take kinds of one name for one.
                 kind.name.clone_from(&profile.events[event].name);

@@ -1,21 +1,26 @@
-//! Names of files and folders: `service=web/host=h1/date=2026-11-27/030500.pb.gz`. Readers of such folders (DuckDB, Spark,
-//! ClickHouse) take the parts before `=` for columns.
+//! Names of files and folders: `samples/date=2026-11-27/host=h1/030500.parquet`. Readers of such folders (DuckDB, Spark,
+//! ClickHouse) take the parts before `=` for columns, and open only those that a question is about.
 
 use perfdata::text::UtcTime;
 use std::fmt::Write as _;
 
 /// Ending of an interval's file.
-const ENDING: &str = ".pb.gz";
+const ENDING: &str = ".parquet";
 /// Beginning of a day's folder.
-pub const DAY_FOLDER: &str = "date=";
+const DAY_FOLDER: &str = "date=";
+/// Beginning of a machine's folder.
+const HOST_FOLDER: &str = "host=";
 
 const DAY_S: u64 = 86_400;
 
-/// One service on one machine, for the seconds that one recording took.
+/// The table of stacks, and that of what they add up to: the outermost folders.
+pub const SAMPLES: &str = "samples";
+/// The table of sums.
+pub const RECORDINGS: &str = "recordings";
+
+/// One machine, for the seconds that one recording took.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct IntervalKey {
-    /// The service: a unit, a container, or a program.
-    pub service: String,
     /// The machine.
     pub host: String,
     /// When it began, UTC: `2026-11-27 030500`. Sorts by time.
@@ -23,15 +28,11 @@ pub struct IntervalKey {
 }
 
 impl IntervalKey {
-    /// The names of its folders, outermost first.
+    /// The names of its folders below a table's, outermost first.
     #[must_use]
-    pub fn folders(&self) -> [String; 3] {
+    pub fn folders(&self) -> [String; 2] {
         let date = self.moment.split(' ').next().unwrap_or_default();
-        [
-            format!("service={}", escaped(&self.service)),
-            format!("host={}", escaped(&self.host)),
-            format!("{DAY_FOLDER}{date}"),
-        ]
+        [format!("{DAY_FOLDER}{date}"), format!("{HOST_FOLDER}{}", escaped(&self.host))]
     }
 
     /// The name of its file.
@@ -42,16 +43,21 @@ impl IntervalKey {
 
     /// The key by the names of folders and file; `None` if they are of something else.
     #[must_use]
-    pub fn of_names(folders: [&str; 3], file: &str) -> Option<Self> {
+    pub fn of_names(folders: [&str; 2], file: &str) -> Option<Self> {
         let time = file.strip_suffix(ENDING).filter(|time| time.len() == 6)?;
         if !time.bytes().all(|byte| byte.is_ascii_digit()) {
             return None;
         }
         Some(Self {
-            service: unescaped(folders[0].strip_prefix("service=")?)?,
-            host: unescaped(folders[1].strip_prefix("host=")?)?,
-            moment: format!("{} {time}", folders[2].strip_prefix(DAY_FOLDER)?),
+            host: unescaped(folders[1].strip_prefix(HOST_FOLDER)?)?,
+            moment: format!("{} {time}", folders[0].strip_prefix(DAY_FOLDER)?),
         })
+    }
+
+    /// When it began, us since 1970; `None` for a date that is none.
+    #[must_use]
+    pub fn start_us(&self) -> Option<i64> {
+        unix_us(&self.moment)
     }
 }
 
@@ -76,7 +82,6 @@ impl FleetFilter {
         let named =
             |list: &[String]| unescaped(value).is_some_and(|value| list.is_empty() || list.contains(&value));
         match key {
-            "service" => named(&self.services),
             "host" => named(&self.hosts),
             "date" => {
                 let day_of = |moment: &String| moment.split(' ').next().unwrap_or_default().to_owned();
@@ -87,12 +92,17 @@ impl FleetFilter {
         }
     }
 
+    /// True for a service that the question is about.
+    #[must_use]
+    pub fn takes_service(&self, service: &str) -> bool {
+        self.services.is_empty() || self.services.iter().any(|known| known == service)
+    }
+
     /// True for an interval that the question is about.
     #[must_use]
     pub fn takes(&self, key: &IntervalKey) -> bool {
         let named = |list: &[String], name: &String| list.is_empty() || list.contains(name);
-        named(&self.services, &key.service)
-            && named(&self.hosts, &key.host)
+        named(&self.hosts, &key.host)
             && self.since.as_ref().is_none_or(|since| key.moment >= *since)
             && self.until.as_ref().is_none_or(|until| key.moment < *until)
     }
@@ -103,6 +113,21 @@ impl FleetFilter {
 pub fn moment_text(unix_s: u64) -> String {
     let UtcTime { year, month, day, hour, minute, second } = UtcTime::from_seconds(unix_s);
     format!("{year:04}-{month:02}-{day:02} {hour:02}{minute:02}{second:02}")
+}
+
+/// Microseconds since 1970 of a moment; `None` for a date that is none.
+fn unix_us(moment: &str) -> Option<i64> {
+    let (date, time) = moment.split_once(' ')?;
+    let mut parts = date.split('-').map(str::parse::<i64>);
+    let (year, month, day) = (parts.next()?.ok()?, parts.next()?.ok()?, parts.next()?.ok()?);
+    if !(1970..10_000).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
+        return None;
+    }
+    // Years that begin in March end with the leap day.
+    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let days = 365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day - 719_469;
+    let time: i64 = time.parse().ok()?;
+    Some((days * 86_400 + time / 10_000 * 3600 + time / 100 % 100 * 60 + time % 100) * 1_000_000)
 }
 
 /// The moment of `2026-11-27`, `2026-11-27T03:05`, `2026-11-27T03:05:10` (UTC), or of a time before now such as `90s`,
@@ -174,20 +199,20 @@ fn unescaped(name: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn key(service: &str, moment: &str) -> IntervalKey {
-        IntervalKey { service: service.to_owned(), host: "h1".to_owned(), moment: moment.to_owned() }
+    fn key(host: &str, moment: &str) -> IntervalKey {
+        IntervalKey { host: host.to_owned(), moment: moment.to_owned() }
     }
 
     #[test]
     fn names_of_folders_lead_back_to_the_key() {
-        for service in ["nginx.service", "a/b c", "../..", "ünï"] {
-            let key = key(service, "2026-11-27 030500");
+        for host in ["web-1.example.org", "a/b c", "../..", "ünï"] {
+            let key = key(host, "2026-11-27 030500");
             let folders = key.folders();
             assert!(folders.iter().all(|folder| !folder.contains('/')), "{folders:?}");
-            let names = [folders[0].as_str(), folders[1].as_str(), folders[2].as_str()];
+            let names = [folders[0].as_str(), folders[1].as_str()];
             assert_eq!(IntervalKey::of_names(names, &key.file()), Some(key));
         }
-        assert_eq!(IntervalKey::of_names(["service=a", "host=b", "date=2026-11-27"], "x.tmp"), None);
+        assert_eq!(IntervalKey::of_names(["date=2026-11-27", "host=b"], "x.tmp"), None);
     }
 
     #[test]
@@ -195,6 +220,11 @@ mod tests {
         assert_eq!(moment_text(0), "1970-01-01 000000");
         assert_eq!(moment_text(951_782_399), "2000-02-28 235959");
         assert_eq!(moment_text(951_782_400), "2000-02-29 000000");
+        for unix_s in [0, 951_782_399, 951_782_400, 1_795_748_462, 4_102_444_799] {
+            let start_us = key("h1", &moment_text(unix_s)).start_us();
+            assert_eq!(start_us, Some(unix_s.cast_signed() * 1_000_000));
+        }
+        assert_eq!(key("h1", "2026-13-01 000000").start_us(), None);
         assert_eq!(moment_text(1_795_748_462), "2026-11-27 030102");
         assert_eq!(moment_of("2026-11-27T03:05", 0).as_deref(), Some("2026-11-27 030500"));
         assert_eq!(moment_of("2026-11-27", 0).as_deref(), Some("2026-11-27 000000"));
@@ -205,14 +235,14 @@ mod tests {
     #[test]
     fn folders_outside_of_the_question_are_not_entered() {
         let filter = FleetFilter {
-            services: vec!["web".to_owned()],
+            hosts: vec!["web".to_owned()],
             since: Some("2026-11-26 120000".to_owned()),
             until: Some("2026-11-27 000000".to_owned()),
             ..FleetFilter::default()
         };
-        let entered = ["service=web", "host=any", "date=2026-11-26", "date=2026-11-27"];
+        let entered = ["host=web", "date=2026-11-26", "date=2026-11-27"];
         assert!(entered.iter().all(|folder| filter.enters(folder)));
-        let others = ["service=db", "date=2026-11-25", "date=2026-11-28", "lost+found"];
+        let others = ["host=db", "date=2026-11-25", "date=2026-11-28", "lost+found"];
         assert!(!others.iter().any(|folder| filter.enters(folder)));
         assert!(filter.takes(&key("web", "2026-11-26 120000")));
         assert!(!filter.takes(&key("web", "2026-11-26 115959")));

@@ -1,37 +1,10 @@
-//! Profiles of a fleet: written by service, and added up by machine.
+//! Rows of a fleet added up by machine.
 
-use crate::export::pprof;
-use crate::export::samples::{SampleSet, ValuedStack};
-use crate::import::{Gathered, ImportError, gather_into};
-use profile::profile::TaskId;
-use rustc_hash::FxHashMap;
+use super::FleetFilter;
+use crate::export::samples::SampleSet;
+use crate::import::{Gathered, ImportError, RowSums, SampleRows, StackRow};
+use profile::view::wall::{Part, part_name};
 use std::collections::BTreeMap;
-use std::io;
-
-/// The profile of each service, by its name, as files of pprof. `service_of` is asked once for each thread with values.
-///
-/// # Errors
-/// None in practice: they are written to memory.
-pub fn stored(
-    mut samples: SampleSet<'_>,
-    command: &str,
-    mut service_of: impl FnMut(TaskId) -> String,
-) -> io::Result<BTreeMap<String, Vec<u8>>> {
-    let mut services: FxHashMap<TaskId, String> = FxHashMap::default();
-    let mut of_services: BTreeMap<String, Vec<ValuedStack>> = BTreeMap::new();
-    for stack in std::mem::take(&mut samples.stacks) {
-        let service = services.entry(stack.task).or_insert_with(|| service_of(stack.task));
-        of_services.entry(service.clone()).or_default().push(stack);
-    }
-    let mut files = BTreeMap::new();
-    for (service, stacks) in of_services {
-        samples = samples.with_stacks(stacks);
-        let mut file = Vec::new();
-        pprof::write(&mut file, &samples, command)?;
-        files.insert(service, file);
-    }
-    Ok(files)
-}
 
 /// The samples of all tasks but the kernel's idle ones, which run while a CPU has nothing to do.
 #[must_use]
@@ -41,23 +14,52 @@ pub fn without_idle(mut samples: SampleSet<'_>) -> SampleSet<'_> {
     samples.with_stacks(stacks)
 }
 
-/// Profiles read of a fleet: one sum for each machine.
+/// Rows read of a fleet: one sum for each machine.
 #[derive(Default)]
 pub struct FleetProfiles {
-    /// By machine.
-    pub hosts: BTreeMap<String, Gathered>,
-    /// Files that were added.
+    hosts: BTreeMap<String, RowSums>,
+    /// Intervals that were added.
     pub files: u64,
 }
 
 impl FleetProfiles {
-    /// Adds a file of a machine.
+    /// Adds the rows of a file that are of the services asked for.
     ///
     /// # Errors
-    /// If it can't be read.
-    pub fn add(&mut self, host: &str, file: &[u8]) -> Result<(), ImportError> {
-        gather_into(file, self.hosts.entry(host.to_owned()).or_default())?;
-        self.files += 1;
+    /// If it can't be read: then nothing is added, unless its stacks are too many.
+    pub fn add_file(&mut self, file: &[u8], filter: &FleetFilter) -> Result<(), ImportError> {
+        let rows = SampleRows::read(file)?;
+        let mut any = false;
+        for row in rows.iter().filter(|row| filter.takes_service(row.service)) {
+            self.add(&row)?;
+            any = true;
+        }
+        self.files += u64::from(any);
         Ok(())
+    }
+
+    /// Adds a row. Threads of one name are one; time off the CPU is a kind of value of its own, too.
+    ///
+    /// # Errors
+    /// If the stacks of a machine are too many.
+    pub fn add(&mut self, row: &StackRow<'_>) -> Result<(), ImportError> {
+        if !self.hosts.contains_key(row.host) {
+            self.hosts.insert(row.host.to_owned(), RowSums::default());
+        }
+        let Some(sums) = self.hosts.get_mut(row.host) else { return Ok(()) };
+        let row = StackRow { pid: 0, tid: 0, ..*row };
+        sums.add(&row)?;
+        if row.kind == "wall" && row.state != part_name(Part::On) {
+            sums.add(&StackRow { kind: "off_cpu", ..row })?;
+        }
+        Ok(())
+    }
+
+    /// The sums, by machine.
+    ///
+    /// # Errors
+    /// If one is too large.
+    pub fn finish(self) -> Result<BTreeMap<String, Gathered>, ImportError> {
+        self.hosts.into_iter().map(|(host, sums)| Ok((host, sums.finish()?))).collect()
     }
 }

@@ -112,7 +112,8 @@ pub fn hosts_text(scope: &AnswerScope<'_>, rows: &[HostRow]) -> String {
 
 /// The sums of several notes of one machine, and the agent's share of a CPU by the last one.
 #[must_use]
-pub fn noted(ledgers: &[Ledger], event: &str) -> (u64, Option<f64>) {
+pub fn noted(notes: &[(String, Ledger)], host: &str, event: &str) -> (u64, Option<f64>) {
+    let ledgers: Vec<&Ledger> = notes.iter().filter(|(of, _)| of == host).map(|(_, ledger)| ledger).collect();
     let sums: BTreeMap<&str, u64> =
         ledgers.iter().flat_map(|ledger| &ledger.kinds).fold(BTreeMap::new(), |mut sums, (name, value)| {
             let sum: &mut u64 = sums.entry(name).or_default();

@@ -4,8 +4,10 @@ use super::error::{ImportError, ImportFormat};
 use super::gathered::Gathered;
 use super::protobuf::{Content, ProtoFields};
 use super::{
-    Stacks, TextFormat, chrome, firefox, folded, json, of_tree, perf_script, pprof, speedscope, text_format,
+    Stacks, TextFormat, chrome, firefox, folded, json, of_tree, parquet, perf_script, pprof, speedscope,
+    text_format,
 };
+use crate::parquet::MAGIC as PARQUET;
 use flate2::read::MultiGzDecoder;
 use serde_json::Value;
 use std::borrow::Cow;
@@ -25,6 +27,7 @@ pub fn gather(bytes: &[u8]) -> Result<Option<Gathered>, ImportError> {
     let first = content.iter().find(|byte| !byte.is_ascii_whitespace());
     let found = match first {
         Some(b'{' | b'[') => Some(of_json(content)?),
+        Some(_) if content.starts_with(PARQUET) => Some(parquet::read(content)?),
         Some(_) if is_pprof(content) => Some(pprof::read(content)?),
         Some(_) => of_text(content)?,
         None => None,
@@ -35,14 +38,6 @@ pub fn gather(bytes: &[u8]) -> Result<Option<Gathered>, ImportError> {
         ));
     }
     Ok(found)
-}
-
-/// Adds a file of pprof to what was read.
-///
-/// # Errors
-/// If it is none, or can't be read; then a part of it may have been added.
-pub fn gather_into(bytes: &[u8], gathered: &mut Gathered) -> Result<(), ImportError> {
-    pprof::read_into(&decompressed(bytes)?, gathered)
 }
 
 fn decompressed(bytes: &[u8]) -> Result<Cow<'_, [u8]>, ImportError> {
@@ -91,7 +86,7 @@ fn is_pprof(bytes: &[u8]) -> bool {
 
 /// True for files of bytes: recordings, compressed files and protocol buffers.
 pub(super) fn is_binary(bytes: &[u8]) -> bool {
-    let magics: [&[u8]; 3] = [b"PERFILE2", b"2ELIFREP", &GZIP];
+    let magics: [&[u8]; 4] = [b"PERFILE2", b"2ELIFREP", &GZIP, PARQUET];
     is_pprof(bytes) || magics.iter().any(|magic| bytes.starts_with(magic))
 }
 

@@ -13,6 +13,8 @@ pub enum ImportFormat {
     Firefox,
     /// Chrome's trace with CPU samples, or a `.cpuprofile`.
     Chrome,
+    /// A table of tally's rows.
+    Parquet,
     /// Folded stacks.
     Folded,
     /// Output of `perf script`.
@@ -30,6 +32,7 @@ impl fmt::Display for ImportFormat {
             Self::Speedscope => "speedscope",
             Self::Firefox => "Firefox profile",
             Self::Chrome => "Chrome trace",
+            Self::Parquet => "Parquet",
             Self::Folded => "folded stacks",
             Self::PerfScript => "text of perf script",
             Self::Json => "JSON",

@@ -43,7 +43,7 @@ struct GatheredEvent {
 }
 
 /// Thread and event of a stack.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StackOwner {
     /// From [`Gathered::event`].
     pub event: usize,
@@ -104,18 +104,31 @@ impl Gathered {
     /// # Errors
     /// If the distinct stacks have more than [`MOST_PATH_FRAMES`].
     pub fn add(&mut self, owner: StackOwner, path: &[usize], sums: GatheredSums) -> Result<(), ImportError> {
-        let path = if path.is_empty() { vec![self.no_stack()] } else { path.to_vec() };
+        let path = self.path(path.to_vec())?;
+        self.add_path(owner, path, sums);
+        Ok(())
+    }
+
+    /// The number of a path, leaf first, new or known. An empty one gets the frame `[no stack]`.
+    ///
+    /// # Errors
+    /// If the distinct stacks have more than [`MOST_PATH_FRAMES`].
+    pub fn path(&mut self, path: Vec<usize>) -> Result<usize, ImportError> {
+        let path = if path.is_empty() { vec![self.no_stack()] } else { path };
         if !self.paths.contains_key(&path) {
             self.path_frames += path.len();
         }
         if self.path_frames > MOST_PATH_FRAMES {
             return Err(ImportError::TooManyFrames { most: MOST_PATH_FRAMES });
         }
-        let path = numbered(&mut self.paths, &mut self.stacks.paths, path);
+        Ok(numbered(&mut self.paths, &mut self.stacks.paths, path))
+    }
+
+    /// Adds a stack by the number of its path.
+    pub fn add_path(&mut self, owner: StackOwner, path: usize, sums: GatheredSums) {
         let StackOwner { event, thread } = owner;
         let GatheredSums { samples, value, time_ns } = sums;
         self.stacks.stacks.push(SummedStack { event, thread, path, samples, value, time_ns });
-        Ok(())
     }
 
     fn no_stack(&mut self) -> usize {

@@ -9,15 +9,17 @@ pub mod folded;
 mod gathered;
 mod json;
 mod of_tree;
+mod parquet;
 pub mod perf_config;
 pub mod perf_script;
 mod pprof;
 mod protobuf;
 mod speedscope;
 
-pub use detect::{MOST_BYTES, gather, gather_into};
+pub use detect::{MOST_BYTES, gather};
 pub use error::{ImportError, ImportFormat, Position};
 pub use gathered::Gathered;
+pub use parquet::{RowSums, SampleRows, StackRow};
 
 use profile::view::flame::Tree;
 

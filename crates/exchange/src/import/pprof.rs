@@ -55,16 +55,11 @@ struct Tables<'a> {
 /// If it is no such file, or a number in it refers to nothing.
 pub fn read(bytes: &[u8]) -> Result<Gathered, ImportError> {
     let mut gathered = Gathered::default();
-    read_into(bytes, &mut gathered)?;
+    add(&Tables::read(bytes)?, &mut gathered)?;
     Ok(gathered)
 }
 
-/// Adds a decompressed file to what was read.
-///
-/// # Errors
-/// As [`read`]; then a part of it may have been added.
-pub fn read_into(bytes: &[u8], gathered: &mut Gathered) -> Result<(), ImportError> {
-    let tables = Tables::read(bytes)?;
+fn add(tables: &Tables<'_>, gathered: &mut Gathered) -> Result<(), ImportError> {
     gathered.command = tables.text(tables.comment, 0)?;
     let kinds = tables.kinds(gathered)?;
     let mut frames: FxHashMap<u64, usize> = FxHashMap::default();

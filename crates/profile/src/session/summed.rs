@@ -6,10 +6,18 @@ use crate::profile::{CellKey, ExtraDimensions, NameState, Sums, Task, TaskId};
 use crate::reason::Reason;
 use crate::table::{Dso, DsoId, DsoKind, Frame, FrameId, InlineFrame, SymbolRange};
 use perfdata::appendix::summed_stacks::{CodeFile, CodeKind, StackFrame, SummedStack, SummedStacks};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHasher};
+use std::hash::{Hash as _, Hasher as _};
 
 /// Addresses of places that have none: above all that a file can have.
 const FIRST_MADE_UP: u64 = 1 << 62;
+
+/// An address for a place that has none, by its names: profiles that are added up know the same functions by it.
+fn made_up_address(frame: &StackFrame) -> u64 {
+    let mut hasher = FxHasher::default();
+    frame.lines.hash(&mut hasher);
+    FIRST_MADE_UP | hasher.finish() >> 3
+}
 
 impl Session {
     /// Adds the sums of a recording without samples ([`perfdata::PerfData::appendix`]).
@@ -77,12 +85,13 @@ impl Session {
     fn intern_frames(&mut self, stacks: &SummedStacks, files: &[DsoId]) -> Vec<FrameId> {
         let mut taken: FxHashMap<(DsoId, u64), &StackFrame> = FxHashMap::default();
         let mut ids = Vec::with_capacity(stacks.frames.len());
-        for (at, frame) in stacks.frames.iter().enumerate() {
+        for frame in &stacks.frames {
             let dso = files[frame.file];
-            let made_up = FIRST_MADE_UP + at as u64;
             // Two functions may be at one address, one after the other: the later one gets an address of its own.
             let is_free = |addr: &u64| taken.get(&(dso, *addr)).is_none_or(|known| *known == frame);
-            let addr = frame.address.filter(is_free).unwrap_or(made_up);
+            let made_up =
+                || (made_up_address(frame)..).find(is_free).expect("invariant: fewer than 2^61 frames");
+            let addr = frame.address.filter(is_free).unwrap_or_else(made_up);
             taken.insert((dso, addr), frame);
             let id = self.profile.frames.intern(Frame { dso, addr, lookup: addr, first_avma: addr });
             self.name_frame(id, dso, frame, stacks.files[frame.file].kind);
@@ -159,6 +168,46 @@ mod tests {
             paths: vec![vec![0], vec![1, 0]],
             stacks: vec![stack(0, 0, 5), stack(0, 1, 7), stack(9, 1, 1)],
         }
+    }
+
+    fn profile_of(functions: [&str; 2]) -> crate::Profile {
+        let frame = |function: &&str| StackFrame {
+            lines: vec![StackLine { function: (*function).to_owned(), ..StackLine::default() }],
+            ..StackFrame::default()
+        };
+        let stack = |path| SummedStack {
+            event: 0,
+            thread: 0,
+            path,
+            samples: 1,
+            value: 1 + path as u64,
+            time_ns: None,
+        };
+        let stacks = SummedStacks {
+            threads: vec![StackThread::default()],
+            files: vec![CodeFile::default()],
+            frames: functions.iter().map(frame).collect(),
+            paths: vec![vec![0], vec![1]],
+            stacks: vec![stack(0), stack(1)],
+        };
+        let event = Event { attr: Attr::default(), ids: Vec::new(), name: "cpu".to_owned() };
+        let mut session = Session::new(&[event], Endian::Little, SessionOpts::default());
+        session.add_summed_stacks(&stacks);
+        session.finish()
+    }
+
+    #[test]
+    fn functions_without_addresses_are_the_same_in_profiles_that_are_added_up() {
+        let mut sum = profile_of(["parse", "read"]);
+        sum.merge(&profile_of(["read", "parse"]));
+        let mut values: Vec<(&str, u64)> = Vec::new();
+        for (key, cell) in sum.cells() {
+            let leaf = sum.callsites.path(key.callsite)[0];
+            let symbol = sum.frame_names(leaf)[0].symbol;
+            values.push((sum.strings.of(sum.symbols.of(symbol).name), cell.period));
+        }
+        values.sort_unstable();
+        assert_eq!(values, [("parse", 3), ("read", 3)]);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use anyhow::Context;
 use display::number::{count_of, duration_ns, grouped};
 use exchange::export::otlp::OtlpSource;
 use exchange::export::samples::{SampleSet, ValueKind, ValueUnit};
-use exchange::export::{callgrind, firefox, otlp, pprof, speedscope};
+use exchange::export::{callgrind, firefox, otlp, parquet, pprof, speedscope};
 use profile::session::{Dimensions, SessionOpts};
 use profile::source::Want;
 use record::output_file::create_export;
@@ -43,7 +43,7 @@ pub fn export(request: &SampleRequest<'_>) -> anyhow::Result<()> {
     }
     let kind = kind_of(&samples, request.event)?;
     let host = recording.features.hostname.as_deref().unwrap_or_default();
-    let source = OtlpSource { host, start_unix_ns: start_of(request.input, &samples) };
+    let source = OtlpSource { host, start_unix_ns: start_of(request.input, &samples), agent: None };
     let content = Content { samples: &samples, kind, command: &command, source };
     match request.output {
         Some(path) => {
@@ -108,6 +108,11 @@ fn write(out: impl Write, format: ExportFormat, content: &Content<'_>) -> anyhow
         ExportFormat::Otlp => otlp::write(out, samples, &source)?,
         ExportFormat::Speedscope => speedscope::write(out, samples, command)?,
         ExportFormat::Firefox => firefox::write(out, samples, command)?,
+        ExportFormat::Parquet => {
+            let start_us = i64::try_from(source.start_unix_ns / 1000).unwrap_or_default();
+            let source = parquet::RowSource { host: source.host.to_owned(), start_us };
+            parquet::write(out, samples, &source, |task| samples.process_name(task).to_owned())?;
+        }
         ExportFormat::Callgrind => callgrind::write(out, samples, kind, command)?,
         ExportFormat::Perfetto | ExportFormat::Chrome => {
             anyhow::bail!("traced calls only: see tally calls record")

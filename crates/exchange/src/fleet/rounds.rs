@@ -1,0 +1,89 @@
+//! When an agent's rounds are, and how long it keeps what a receiver does not take.
+
+use std::time::Duration;
+
+/// CPU time and memory that an agent has used since it began.
+#[derive(Clone, Copy, Debug)]
+pub struct AgentUse {
+    /// CPU time, its own and that of ended commands.
+    pub cpu: Duration,
+    /// How long it has been running.
+    pub age: Duration,
+    /// The share of one CPU that it may use, 0 to 1; not 0.
+    pub most_share: f64,
+}
+
+/// The moment at which the next round begins: the first multiple of `every_s` after now, so that all machines begin
+/// together, and not before the agent has used at most its share of a CPU since it began.
+#[must_use]
+pub fn next_round_s(now_s: u64, every_s: u64, used: AgentUse) -> u64 {
+    let affordable = used.cpu.as_secs_f64() / used.most_share;
+    let pause = (affordable - used.age.as_secs_f64()).max(0.0) as u64;
+    let every_s = every_s.max(1);
+    ((now_s + pause) / every_s + 1) * every_s
+}
+
+/// Limits of the profiles that wait for a receiver.
+#[derive(Clone, Copy, Debug)]
+pub struct SpoolLimits {
+    /// Most bytes.
+    pub bytes: u64,
+    /// Time from one round to the next, s.
+    pub every_s: u64,
+}
+
+impl SpoolLimits {
+    /// How many of the oldest files must go, by the sizes of all, oldest first.
+    #[must_use]
+    pub fn surplus(&self, sizes: &[u64]) -> usize {
+        let mut bytes: u64 = sizes.iter().fold(0, |sum, size| sum.saturating_add(*size));
+        let mut files = 0;
+        while bytes > self.bytes && files < sizes.len() {
+            bytes = bytes.saturating_sub(sizes[files]);
+            files += 1;
+        }
+        files
+    }
+
+    /// Time until the next attempt after so many failed ones, s: doubled each time, 10 minutes at most.
+    #[must_use]
+    pub fn pause_s(&self, failures: u32) -> u64 {
+        const MOST_S: u64 = 600;
+        let doubled = self.every_s.saturating_mul(1u64 << failures.saturating_sub(1).min(20));
+        doubled.min(MOST_S.max(self.every_s))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn used(cpu_ms: u64, age_s: u64) -> AgentUse {
+        AgentUse { cpu: Duration::from_millis(cpu_ms), age: Duration::from_secs(age_s), most_share: 0.01 }
+    }
+
+    #[test]
+    fn rounds_begin_on_whole_multiples_and_wait_until_they_are_affordable() {
+        assert_eq!(next_round_s(1000, 60, used(0, 0)), 1020);
+        assert_eq!(next_round_s(1020, 60, used(500, 60)), 1080);
+        // 3 s of CPU time are 1 % of 300 s, of which 60 are over.
+        assert_eq!(next_round_s(1020, 60, used(3000, 60)), 1320);
+    }
+
+    #[test]
+    fn the_oldest_files_go_until_the_rest_fits() {
+        let limits = SpoolLimits { bytes: 10, every_s: 60 };
+        assert_eq!(limits.surplus(&[]), 0);
+        assert_eq!(limits.surplus(&[4, 6]), 0);
+        assert_eq!(limits.surplus(&[1, 4, 6]), 1);
+        assert_eq!(limits.surplus(&[4, 6, 11]), 3);
+    }
+
+    #[test]
+    fn attempts_are_ever_rarer_up_to_ten_minutes() {
+        let limits = SpoolLimits { bytes: 10, every_s: 60 };
+        let pauses: Vec<u64> = [1, 2, 3, 4, 5, 90].iter().map(|failures| limits.pause_s(*failures)).collect();
+        assert_eq!(pauses, [60, 120, 240, 480, 600, 600]);
+        assert_eq!(SpoolLimits { bytes: 10, every_s: 3600 }.pause_s(3), 3600);
+    }
+}

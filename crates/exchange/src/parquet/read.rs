@@ -1,0 +1,190 @@
+//! Files read: all rows of the flat columns that this module writes.
+
+use super::column::{ColumnValues, TextColumn};
+use super::thrift::{ThriftValue, read_struct, take};
+use super::{MAGIC, code, field, pages};
+use crate::import::{ImportError, ImportFormat, MOST_BYTES};
+
+const FORMAT: ImportFormat = ImportFormat::Parquet;
+
+/// A table as read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ParquetTable {
+    /// Columns with their names; all have the same number of rows.
+    pub columns: Vec<(String, ColumnValues)>,
+}
+
+impl ParquetTable {
+    /// The texts of a column.
+    #[must_use]
+    pub fn texts(&self, name: &str) -> Option<&TextColumn> {
+        self.columns.iter().find(|(known, _)| known == name).and_then(|(_, values)| match values {
+            ColumnValues::Texts(texts) => Some(texts),
+            ColumnValues::Numbers(_) => None,
+        })
+    }
+
+    /// The numbers of a column.
+    #[must_use]
+    pub fn numbers(&self, name: &str) -> Option<&[i64]> {
+        self.columns.iter().find(|(known, _)| known == name).and_then(|(_, values)| match values {
+            ColumnValues::Numbers(numbers) => Some(numbers.as_slice()),
+            ColumnValues::Texts(_) => None,
+        })
+    }
+
+    /// Number of rows.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        self.columns.first().map_or(0, |(_, values)| values.len())
+    }
+}
+
+/// Reads a whole file.
+///
+/// # Errors
+/// If it is damaged, larger than [`MOST_BYTES`] without compression, or has columns of another form.
+pub fn read(bytes: &[u8]) -> Result<ParquetTable, ImportError> {
+    let footer = footer(bytes).ok_or_else(|| malformed("no whole footer", bytes.len()))?;
+    let elements = footer.list(field::SCHEMA);
+    let mut reader = Reader { bytes, budget: MOST_BYTES };
+    let mut table = ParquetTable::default();
+    for element in elements.iter().skip(1) {
+        let name = String::from_utf8_lossy(element.bytes(4)).into_owned();
+        let values = match (element.number(1), element.number(3), element.number(5)) {
+            (Some(code::INT64), Some(0), None) => ColumnValues::Numbers(Vec::new()),
+            (Some(code::BYTE_ARRAY), Some(0), None) => ColumnValues::Texts(TextColumn::default()),
+            _ => {
+                return Err(ImportError::Unsupported(
+                    "Parquet with other columns than tally writes: texts and 64-bit numbers without missing values",
+                ));
+            }
+        };
+        table.columns.push((name, values));
+    }
+    for group in footer.list(field::GROUPS) {
+        let chunks = group.list(1);
+        if chunks.len() != table.columns.len() {
+            return Err(malformed("a group of rows without all columns", bytes.len()));
+        }
+        for (chunk, (_, values)) in chunks.iter().zip(&mut table.columns) {
+            reader.chunk(chunk, values)?;
+        }
+    }
+    let rows = table.rows();
+    if table.columns.iter().any(|(_, values)| values.len() != rows) {
+        return Err(malformed("columns of several lengths", bytes.len()));
+    }
+    Ok(table)
+}
+
+fn malformed(problem: &'static str, offset: usize) -> ImportError {
+    ImportError::at(FORMAT, problem, offset)
+}
+
+fn footer(bytes: &[u8]) -> Option<ThriftValue<'_>> {
+    let content = bytes.strip_prefix(MAGIC)?.strip_suffix(MAGIC)?;
+    let (content, len) = content.split_last_chunk::<4>()?;
+    let begin = content.len().checked_sub(u32::from_le_bytes(*len) as usize)?;
+    read_struct(&mut &content[begin..])
+}
+
+struct Reader<'a> {
+    bytes: &'a [u8],
+    /// Bytes without compression that may still be read.
+    budget: usize,
+}
+
+/// A page without compression.
+struct Page<'a> {
+    header: ThriftValue<'a>,
+    content: Vec<u8>,
+}
+
+impl Page<'_> {
+    /// Number of values, and their encoding.
+    fn values(&self, header: i16) -> Option<(usize, i64)> {
+        let header = self.header.field(header)?;
+        Some((usize::try_from(header.number(1)?).ok()?, header.number(2)?))
+    }
+}
+
+impl<'a> Reader<'a> {
+    fn chunk(&mut self, chunk: &ThriftValue<'_>, to: &mut ColumnValues) -> Result<(), ImportError> {
+        let number = |id| chunk.field(3).and_then(|meta| meta.number(id));
+        let count = number(field::VALUES).and_then(|count| usize::try_from(count).ok());
+        let begin = number(field::DICTIONARY_OFFSET).or(number(field::DATA_OFFSET));
+        let begin = begin.and_then(|begin| usize::try_from(begin).ok());
+        let (Some(count), Some(begin), Some(codec)) = (count, begin, number(field::CODEC)) else {
+            return Err(malformed("a column without position", self.bytes.len()));
+        };
+        self.spend(count.saturating_mul(4))?;
+        let broken = || malformed("a damaged page", begin);
+        let mut rest = self.bytes.get(begin..).ok_or_else(broken)?;
+        let mut base = None;
+        let end = to.len() + count;
+        while to.len() < end {
+            let page = self.page(&mut rest, codec)?;
+            match (page.header.number(1), &mut *to) {
+                (Some(code::DICTIONARY_PAGE), ColumnValues::Texts(texts)) => {
+                    base = Some(texts.texts.len());
+                    dictionary(&page, texts).ok_or_else(broken)?;
+                }
+                (Some(code::DATA_PAGE), to) => data(&page, to, base).ok_or_else(broken)?,
+                _ => return Err(broken()),
+            }
+        }
+        Ok(())
+    }
+
+    fn page(&mut self, rest: &mut &'a [u8], codec: i64) -> Result<Page<'a>, ImportError> {
+        let offset = self.bytes.len() - rest.len();
+        let broken = || malformed("a damaged page", offset);
+        let header = read_struct(rest).ok_or_else(broken)?;
+        let size = |id| header.number(id).and_then(|size| usize::try_from(size).ok());
+        let (Some(unpacked), Some(packed)) = (size(2), size(3)) else { return Err(broken()) };
+        self.spend(unpacked.saturating_add(1))?;
+        let content = take(rest, packed).ok_or_else(broken)?;
+        let content = match codec {
+            code::UNCOMPRESSED => content.to_vec(),
+            code::ZSTD => zstd::bulk::decompress(content, unpacked).map_err(|_| broken())?,
+            _ => return Err(ImportError::Unsupported("Parquet that is not compressed with Zstandard")),
+        };
+        Ok(Page { header, content })
+    }
+
+    fn spend(&mut self, bytes: usize) -> Result<(), ImportError> {
+        let left = self.budget.checked_sub(bytes);
+        self.budget = left.ok_or(ImportError::TooLarge { format: FORMAT, most: MOST_BYTES })?;
+        Ok(())
+    }
+}
+
+fn dictionary(page: &Page<'_>, texts: &mut TextColumn) -> Option<()> {
+    let (count, _) = page.values(field::DICTIONARY_HEADER)?;
+    texts.texts.extend(pages::read_texts(&page.content, count)?);
+    Some(())
+}
+
+/// Appends a page's rows; `base` is the first text of the dictionary in use.
+fn data(page: &Page<'_>, to: &mut ColumnValues, base: Option<usize>) -> Option<()> {
+    let (count, encoding) = page.values(field::DATA_HEADER)?;
+    // An empty page would be read for ever.
+    let count = Some(count).filter(|count| *count > 0)?;
+    match (to, encoding, base) {
+        (ColumnValues::Numbers(numbers), code::PLAIN, _) => {
+            numbers.extend(pages::read_numbers(&page.content, count)?);
+        }
+        (ColumnValues::Texts(texts), code::RLE_DICTIONARY | code::PLAIN_DICTIONARY, Some(base)) => {
+            let rows = pages::read_indices(&page.content, count, texts.texts.len() - base)?;
+            texts.rows.extend(rows.into_iter().map(|row| row + base as u32));
+        }
+        (ColumnValues::Texts(texts), code::PLAIN, _) => {
+            let first = texts.texts.len() as u32;
+            texts.texts.extend(pages::read_texts(&page.content, count)?);
+            texts.rows.extend(first..texts.texts.len() as u32);
+        }
+        _ => return None,
+    }
+    Some(())
+}

@@ -1,0 +1,230 @@
+"""Asks one engine the questions of docs/fleet over a fleet's folder, and compares its answers with tally's.
+
+engines.py ENGINE TALLY FOLDER DOCS: prints ok, FAILED or skipped, one line for each question.
+"""
+
+import atexit
+import collections
+import glob
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.parse
+import urllib.request
+
+ENGINE, TALLY, FOLDER, DOCS = sys.argv[1:5]
+COLUMNS = {
+    "samples": "time, host, service, pid, tid, comm, kind, unit, state, waker, value, samples, function, stack, modules",
+    "recordings": "time, host, kind, total, agent_cpu_ns, agent_age_ns, left_out",
+}
+
+
+def note(result, what, why=""):
+    print(f"{result} {ENGINE} {what}{': ' + why if why else ''}", flush=True)
+
+
+def statements(name):
+    text = open(os.path.join(DOCS, name)).read()
+    return [part.strip() for part in re.sub(r"^--.*$", "", text, flags=re.M).split(";\n") if part.strip()]
+
+
+def queries():
+    text = open(os.path.join(DOCS, "queries.sql")).read()
+    for part in re.split(r"^-- name: ", text, flags=re.M)[1:]:
+        name, sql = part.split("\n", 1)
+        yield name, re.sub(r"^--.*$", "", sql, flags=re.M).strip().rstrip(";")
+
+
+def duckdb():
+    import duckdb
+
+    os.chdir(FOLDER)
+    engine = duckdb.connect()
+    for statement in statements("duckdb.sql"):
+        engine.execute(statement)
+    return lambda sql: engine.execute(sql).fetchall()
+
+
+def spark():
+    from pyspark.sql import SparkSession
+
+    os.chdir(FOLDER)
+    # Two workers are processes of their own, each with one core and 1 GiB.
+    builder = SparkSession.builder.master("local-cluster[2,1,1024]").config("spark.ui.enabled", "false")
+    engine = builder.config("spark.sql.session.timeZone", "UTC").getOrCreate()
+    engine.sparkContext.setLogLevel("ERROR")
+    for statement in statements("spark.sql"):
+        engine.sql(statement)
+    atexit.register(engine.stop)
+    return lambda sql: [tuple(row) for row in engine.sql(sql).collect()]
+
+
+def chdb():
+    from chdb.session import Session
+
+    engine = Session()
+    for statement in statements("clickhouse.sql"):
+        engine.query(statement)
+    # The file's own column has the host's name, the folder's one is escaped.
+    own = "use_hive_partitioning = 0"
+    for table, columns in COLUMNS.items():
+        files = f"file('{FOLDER}/{table}/*/*/*.parquet', Parquet)"
+        engine.query(f"INSERT INTO tally.{table} ({columns}) SELECT {columns} FROM {files} SETTINGS {own}")
+    engine.query("USE tally")
+    return lambda sql: rows_of_text(str(engine.query(sql, "TabSeparated")))
+
+
+def clickhouse_server():
+    """A server over HTTP; old ones have no Parquet and get the rows as text."""
+    import pyarrow.parquet as parquet
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    place = tempfile.mkdtemp(prefix="tally-clickhouse-")
+    with open(f"{place}/users.xml", "w") as users:
+        users.write(
+            "<yandex><profiles><default/></profiles><users><default><password></password><profile>default</profile>"
+            "<quota>default</quota><networks><ip>127.0.0.1</ip></networks></default></users>"
+            "<quotas><default/></quotas></yandex>"
+        )
+    with open(f"{place}/config.xml", "w") as config:
+        config.write(
+            f"<yandex><logger><level>error</level><log>{place}/log</log></logger><http_port>{port}</http_port>"
+            f"<listen_host>127.0.0.1</listen_host><path>{place}/data/</path><tmp_path>{place}/tmp/</tmp_path>"
+            f"<users_config>{place}/users.xml</users_config><default_profile>default</default_profile>"
+            "<default_database>default</default_database><mark_cache_size>5368709</mark_cache_size></yandex>"
+        )
+    program = shutil.which("clickhouse-server", path=os.environ["PATH"] + ":/usr/sbin")
+    server = subprocess.Popen([program, f"--config-file={place}/config.xml"], stderr=subprocess.DEVNULL)
+
+    def ask(sql, body=b"", database="default"):
+        address = f"http://127.0.0.1:{port}/?" + urllib.parse.urlencode({"database": database, "query": sql})
+        try:
+            return urllib.request.urlopen(urllib.request.Request(address, data=body)).read().decode()
+        except urllib.error.HTTPError as error:
+            raise RuntimeError(error.read().decode().split("\n")[0]) from error
+
+    for _ in range(100):
+        try:
+            ask("SELECT 1")
+            break
+        except OSError:
+            time.sleep(0.2)
+    for statement in statements("clickhouse.sql"):
+        ask(statement)
+    for table, columns in COLUMNS.items():
+        names = columns.split(", ")
+        for file in glob.glob(f"{FOLDER}/{table}/*/*/*.parquet"):
+            rows = parquet.ParquetFile(file).read().to_pylist()
+            lines = ["\t".join(text_of(row[name]) for name in names) + "\n" for row in rows]
+            ask(f"INSERT INTO tally.{table} ({columns}) FORMAT TabSeparated", "".join(lines).encode())
+
+    def end():
+        server.terminate()
+        server.wait()
+        shutil.rmtree(place)
+
+    return (lambda sql: rows_of_text(ask(sql + " FORMAT TabSeparated", database="tally"))), port, end
+
+
+def text_of(value):
+    if hasattr(value, "strftime"):
+        return value.strftime("%Y-%m-%d %H:%M:%S")
+    return str(value).replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n")
+
+
+def rows_of_text(text):
+    marks = {"n": "\n", "t": "\t", "\\": "\\", "'": "'", "0": "\0", "b": "\b", "f": "\f", "r": "\r"}
+    plain = lambda value: re.sub(r"\\(.)", lambda mark: marks[mark[1]], value)
+    number = lambda value: int(value) if re.fullmatch(r"-?\d+", value) else value
+    return [tuple(number(plain(value)) for value in line.split("\t")) for line in text.split("\n") if line]
+
+
+def folded(*options):
+    command = [TALLY, "fleet", "flame", "--from", FOLDER, "--folded", *options]
+    lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    return {stack: int(value) for stack, value in (line.rsplit(" ", 1) for line in lines)}
+
+
+def largest(sums, count=30):
+    return sorted(sums.items(), key=lambda item: (-item[1], item[0].encode()))[:count]
+
+
+def wanted():
+    """Tally's answers, exact to the nanosecond, from its folded stacks."""
+    cpu, wall = folded(), folded("--event", "wall")
+    own, total, waits = (collections.Counter() for _ in range(3))
+    for stack, value in cpu.items():
+        own[stack.split(";")[-1]] += value
+        for name in set(stack.split(";")[1:]):
+            total[name] += value
+    for stack, value in wall.items():
+        leaf = stack.split(";")[-1]
+        if leaf in ("[futex]", "[GIL]"):
+            waits["locks"] += value
+    hosts = sorted({urllib.parse.unquote(os.path.basename(name)[5:]) for name in glob.glob(f"{FOLDER}/samples/*/host=*")})
+    return {
+        "whole": [],
+        "top": largest(own),
+        "total": largest(total),
+        "hosts": largest({host: sum(folded("--host", host).values()) for host in hosts}),
+        "flame": sorted(cpu.items(), key=lambda item: item[0].encode()),
+        "locks": waits["locks"],
+    }
+
+
+def check(ask):
+    tally = wanted()
+    for name, sql in queries():
+        try:
+            rows = ask(sql)
+        except Exception as error:
+            note("FAILED", name, str(error).split("\n")[0])
+            continue
+        if name in ("whole", "top", "total", "hosts"):
+            is_equal = rows == tally[name]
+        elif name == "flame":
+            is_equal = sorted(rows, key=lambda row: row[0].encode()) == tally[name]
+        elif name == "locks":
+            is_equal = sum(value for _, value in rows) == tally[name] > 0
+        elif name == "services":
+            is_equal = sum(value for _, value in rows) == sum(value for _, value in tally["hosts"])
+        else:
+            is_equal = len(rows) > 0
+        note("ok" if is_equal else "FAILED", name, "" if is_equal else f"{rows[:3]} {str(tally.get(name))[:200]}")
+
+
+def main():
+    engines = {"duckdb": duckdb, "chdb": chdb, "spark": spark, "clickhouse-server": clickhouse_server}
+    if ENGINE == "clickhouse-server" and not shutil.which(ENGINE, path=os.environ["PATH"] + ":/usr/sbin"):
+        return note("skipped", "all", "not on this machine")
+    try:
+        engine = engines[ENGINE]()
+    except ImportError as error:
+        return note("skipped", "all", str(error))
+    if ENGINE != "clickhouse-server":
+        return check(engine)
+    ask, port, end = engine
+    try:
+        check(ask)
+        for question in (["top"], ["hosts"], ["locks"], ["flame", "--folded"], ["top", "--event", "wall"]):
+            answers = [
+                subprocess.run([TALLY, "fleet", *question, "--from", place], capture_output=True, text=True)
+                for place in (FOLDER, f"clickhouse://127.0.0.1:{port}")
+            ]
+            is_equal = answers[0].stdout == answers[1].stdout and answers[0].returncode == 0
+            pairs = zip(*(answer.stdout.splitlines() for answer in answers))
+            odd = [pair for pair in pairs if pair[0] != pair[1]]
+            why = "" if is_equal else f"{odd[:2]} {answers[1].stderr}"
+            note("ok" if is_equal else "FAILED", "tally fleet " + " ".join(question), why)
+    finally:
+        end()
+
+
+main()
