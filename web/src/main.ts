@@ -307,7 +307,6 @@ class Page {
     if (selection.focus) add(`only stacks of ${selection.focus}`, { focus: "" });
     for (const name of selection.drop) add(`without ${name}`, { drop: selection.drop.filter((other) => other !== name) });
     if (selection.zoom.length) add(`zoom: ${selection.zoom[selection.zoom.length - 1]}`, { zoom: [] });
-    if (selection.search) add(`search: ${selection.search}`, { search: "" });
     if (this.crumbs.childElementCount) this.crumbs.append(el("span", { class: "dim", text: this.comparison ? `= ${this.comparison.sides(this.sums.states)}` : `= ${amount(this.sums.total, this.sums.set.unit)}, ${percent(this.sums.total, this.wholeOf())} of all` }));
   }
 

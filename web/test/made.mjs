@@ -1,4 +1,5 @@
 // Made data of any size: stacks as folded text, and a page with threads and samples over time.
+import { readFileSync } from "node:fs";
 import { deflateRawSync } from "node:zlib";
 import { aboutOf } from "./unpacked.mjs";
 
@@ -69,8 +70,16 @@ function varints(values) {
   return out.subarray(0, at);
 }
 
+/** A page with the script that has all views: that of folded stacks lacks those of time. */
+function withAllViews(page) {
+  const bundle = (name) => readFileSync(new URL(`../../crates/cli/src/html/bundle/${name}`, import.meta.url), "utf8");
+  const script = deflateRawSync(bundle("page.js")).toString("base64");
+  return page.replace(/(id="code">)[^<]*/, (_, open) => open + script).replace(/script-src 'sha256-[^']*'/, () => `script-src 'sha256-${bundle("page.js.sha256").trim()}'`);
+}
+
 /** A page of a recording with `samples` samples of `threads` threads in the stacks of a tree; `page` is any other page. */
 export function recorded(page, made, threads, samples) {
+  page = withAllViews(page);
   const { names, parent, name } = made;
   const nodes = parent.length;
   const below = Array.from({ length: nodes }, () => []);
