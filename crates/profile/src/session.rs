@@ -17,12 +17,14 @@ mod job;
 mod measure;
 mod off_cpu;
 mod opts;
+mod parallelism;
 mod runtimes;
 mod single;
 mod spans;
 mod state;
 mod summed;
 
+use self::parallelism::RunningThreads;
 pub use crate::profile::SampleWord;
 pub use event_switch::EventSwitch;
 pub use filter::SampleFilter;
@@ -58,6 +60,7 @@ pub struct Session {
     events: SessionEvents,
     block_join: Join,
     waits: WaitAssembly,
+    running: RunningThreads,
     spans: SpanAssembly,
     /// The recorder was cut off.
     is_unfinished: bool,
@@ -91,6 +94,7 @@ impl Session {
             events,
             block_join: Join::default(),
             waits: WaitAssembly::default(),
+            running: RunningThreads::default(),
             spans,
             is_unfinished: false,
             tasks: FxHashMap::default(),
@@ -110,6 +114,7 @@ impl Session {
         match &item.record {
             Record::Sample(sample) => self.push_sample(item.event, sample),
             _ => {
+                self.running.note(item);
                 self.note_task_record(item);
                 self.note_span_thread(item);
                 self.apply_state(item);
@@ -289,7 +294,12 @@ impl Session {
             let callsite = path.expect("invariant: the path has a frame");
             let extra = self.profile.extra(ticket.extra).clone();
             let extra = self.profile.intern_extra(ExtraDimensions { branch: Some(ends), ..extra });
-            self.add_cell(ticket, callsite, extra, Sums { count: 1, period: 1, weight: 1 });
+            self.add_cell(
+                ticket,
+                callsite,
+                extra,
+                Sums { count: 1, period: 1, weight: 1, ..Sums::default() },
+            );
         }
     }
 

@@ -195,7 +195,7 @@ mod tests {
             let frame = profile.frames.intern(Frame { dso, addr: 1, lookup: 1, first_avma: 1 });
             let callsite = profile.callsites.intern_leaf_first(&[frame]).expect("a frame");
             let key = CellKey { event: 0, task, cpu: -1, callsite, extra };
-            profile.add(key, Sums { count, period, weight: 0 });
+            profile.add(key, Sums { count, period, weight: 0, ..Sums::default() });
         }
         profile.symbolize(&Named, Want::Lines);
         profile

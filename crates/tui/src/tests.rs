@@ -56,7 +56,7 @@ fn recording() -> Recording {
         let callsite = profile.callsites.intern_leaf_first(&frames).expect("not empty");
         let extra = profile.intern_extra(ExtraDimensions::default());
         let key = CellKey { event, task, cpu: -1, callsite, extra };
-        profile.add(key, Sums { count: period / 5, period, weight: 0 });
+        profile.add(key, Sums { count: period / 5, period, weight: 0, ..Sums::default() });
     }
     profile.symbolize(&Names, Want::Names);
     Recording {

@@ -121,7 +121,7 @@ const REPORT: &[HelpGroup] = &[
     ),
     (
         "Rows and columns",
-        "percent-limit fields hierarchy percentage show-nr-samples show-total-period showcpuutilization group no-group \
+        "percent-limit fields latency hierarchy percentage show-nr-samples show-total-period showcpuutilization group no-group \
          group-sort-idx column-widths time-quantum raw-trace mem-mode branch-stack no-branch-stack no-skip-empty",
     ),
     ("Call graphs", "inverted children max-stack parent exclude-other ignore-callees inline no-inline"),

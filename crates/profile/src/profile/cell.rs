@@ -123,6 +123,9 @@ pub struct Sums {
     pub period: u64,
     /// Sum of the hardware-given weights.
     pub weight: u64,
+    /// Sum of the periods, each divided by the number of threads that ran at the time, in thousandths; 0 unless asked
+    /// for ([`crate::session::Dimensions::parallelism`]).
+    pub latency: u64,
 }
 
 impl Sums {
@@ -131,5 +134,6 @@ impl Sums {
         self.count.grow(other.count);
         self.period = self.period.saturating_add(other.period);
         self.weight = self.weight.saturating_add(other.weight);
+        self.latency = self.latency.saturating_add(other.latency);
     }
 }

@@ -17,6 +17,8 @@ pub enum SampleWord {
     PhysicalAddress,
     /// Where a memory access was answered from ([`perfdata::DataSource`]).
     DataSource,
+    /// Number of recorded threads that ran when the sample was taken; the session counts them.
+    Parallelism,
 }
 
 impl SampleWord {
@@ -34,6 +36,7 @@ impl SampleWord {
             Self::DataPageSize => sample.data_page_size,
             Self::PhysicalAddress => sample.phys_addr,
             Self::DataSource => sample.data_src,
+            Self::Parallelism => None,
         }
     }
 }

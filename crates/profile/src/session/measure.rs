@@ -1,6 +1,6 @@
 //! Numbers of a sample, and other data of it that the views requested.
 
-use crate::profile::{ExtraDimensions, ExtraId, Sums};
+use crate::profile::{ExtraDimensions, ExtraId, SampleWord, Sums};
 use perfdata::{Sample, Weight};
 
 use super::Session;
@@ -13,7 +13,12 @@ impl Session {
             true => weight.max(1),
             false => sample.period.unwrap_or(self.events.of(event).fixed_period),
         };
-        Sums { count: 1, period, weight }
+        Sums { count: 1, period, weight, latency: self.latency_of(period) }
+    }
+
+    /// A period's part of the wall clock, in thousandths.
+    fn latency_of(&self, period: u64) -> u64 {
+        if self.opts.dimensions.parallelism { period.saturating_mul(1000) / self.running.now() } else { 0 }
     }
 
     pub(super) fn extra_of(&mut self, event: usize, sample: &Sample<'_>) -> ExtraId {
@@ -42,7 +47,14 @@ impl Session {
             fields,
             transaction: sample.transaction.filter(|_| wanted.transaction),
             sample: wanted.sample.then_some(self.profile.diagnostics.samples_read),
-            words: wanted.words.iter().map(|word| word.of(sample)).collect(),
+            words: wanted
+                .words
+                .iter()
+                .map(|word| match word {
+                    SampleWord::Parallelism => Some(self.running.now()),
+                    word => word.of(sample),
+                })
+                .collect(),
         };
         self.profile.intern_extra(extra)
     }

@@ -30,6 +30,8 @@ pub struct Dimensions {
     pub block_io: bool,
     /// When threads were sampled on a CPU.
     pub seen_running: bool,
+    /// How many threads run at each sample ([`crate::profile::Sums::latency`]).
+    pub parallelism: bool,
     /// Numbers of the sample's own.
     pub words: Vec<SampleWord>,
 }

@@ -58,7 +58,7 @@ impl Session {
         let task = self.task_of(span);
         let (process, maps, map_version) = self.machine.mappings_of(pid);
         let max_frames = self.opts.max_frames.saturating_sub(known);
-        let sums = Sums { count: 0, period: 0, weight: 0 };
+        let sums = Sums { count: 0, period: 0, weight: 0, ..Sums::default() };
         let ticket = job::Ticket {
             event: 0,
             task,

@@ -61,7 +61,10 @@ impl Session {
         let extra = self.profile.intern_extra(ExtraDimensions { time_ns, ..ExtraDimensions::default() });
         let event = u32::try_from(stack.event).expect("invariant: an event of the file");
         let key = CellKey { event, task, cpu: -1, callsite, extra };
-        self.profile.add(key, Sums { count: stack.samples, period: stack.value, weight: stack.value });
+        self.profile.add(
+            key,
+            Sums { count: stack.samples, period: stack.value, weight: stack.value, ..Sums::default() },
+        );
         self.profile.diagnostics.samples_attributed.grow(stack.samples);
         if let Some(time) = stack.time_ns {
             let (first, last) = self.profile.time_span_ns.unwrap_or((time, time));
@@ -218,7 +221,7 @@ mod tests {
         let mut session = Session::new(&[event], Endian::Little, opts);
         session.add_summed_stacks(&two_functions_at_one_address());
         let profile = session.finish();
-        assert_eq!(profile.total(0), Sums { count: 4, period: 12, weight: 12 });
+        assert_eq!(profile.total(0), Sums { count: 4, period: 12, weight: 12, ..Sums::default() });
         let (key, _) = profile.cells()[1];
         let names = profile.callsites.leaf_first(key.callsite).map(|frame| {
             let symbol = profile.frame_names(frame)[0].symbol;

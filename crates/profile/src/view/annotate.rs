@@ -237,7 +237,7 @@ mod tests {
             let chain: Vec<_> = [Some(leaf), caller].into_iter().flatten().collect();
             let callsite = profile.callsites.intern_leaf_first(&chain).expect("a frame");
             let key = CellKey { event: 0, task, cpu: -1, callsite, extra };
-            profile.add(key, Sums { count, period: count * 10, weight: 0 });
+            profile.add(key, Sums { count, period: count * 10, weight: 0, ..Sums::default() });
         }
         profile
     }
@@ -250,7 +250,7 @@ mod tests {
         let hits: Vec<(u64, u64)> =
             functions[0].addresses.iter().map(|a| (a.addr, a.sums[0].count)).collect();
         assert_eq!(hits, [(0x10, 1), (0x30, 5)]);
-        assert_eq!(functions[0].totals[0], Sums { count: 6, period: 60, weight: 0 });
+        assert_eq!(functions[0].totals[0], Sums { count: 6, period: 60, weight: 0, ..Sums::default() });
     }
 
     #[test]

@@ -178,6 +178,7 @@ fn browses(args: &Args) -> bool {
         || args.output.quiet
         || args.header.header
         || args.columns.hierarchy
+        || args.columns.has_latency()
         || args.causes.json
         || args.output.field_separator.is_some();
     args.output.tui || (!text && tui::is_usable())

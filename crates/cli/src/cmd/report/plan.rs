@@ -7,8 +7,8 @@ use crate::flags::shown_names;
 use crate::text::callgraph::GraphStyle;
 use crate::text::report::StdioOpts;
 use anyhow::{Context, bail};
-use perfdata::PerfData;
-use profile::session::{Dimensions, SampleFilter, SessionOpts, TraceText};
+use perfdata::{AttrFlags, PerfData};
+use profile::session::{Dimensions, SampleFilter, SampleWord, SessionOpts, TraceText};
 use profile::source::Want;
 use profile::view::report::{
     FunctionUnit, GraphKey, GraphOrder, ReportField, ReportOpts, RowFilter, SortKey,
@@ -57,7 +57,8 @@ impl ReportPlan {
         let recorded = file.events().iter().any(has_branches);
         let branches = args.stacks.branch_stack || (!args.stacks.no_branch_stack && recorded);
         let mut call_graph = flags::parse_call_graph(args.stacks.call_graph.as_deref().unwrap_or(""))?;
-        let by_callers = has_chains && !args.stacks.no_children && !branches;
+        let has_latency = args.columns.has_latency();
+        let by_callers = has_chains && !args.stacks.no_children && !branches && !has_latency;
         // As perf: a tree of keys has no room for callees.
         let children = by_callers && !args.columns.hierarchy;
         let callchains = has_chains && (call_graph.graph.is_some() || children);
@@ -145,6 +146,11 @@ impl ReportPlan {
         let max_frames = args.stacks.max_stack.unwrap_or(usize::MAX);
         let callchains = self.callchains || keys.contains(&SortKey::Parent);
         let mut dimensions = Dimensions { branches: self.branches, ..dimensions(&keys) };
+        dimensions.parallelism |= args.columns.has_latency();
+        let has_switches = |event: &perfdata::Event| event.attr.flags.has(AttrFlags::CONTEXT_SWITCH);
+        if dimensions.parallelism && !file.events().iter().any(has_switches) {
+            bail!("latency, parallelism: the file has no switch records; record with --switch-events");
+        }
         dimensions.cpu |= args.only.socket_filter.is_some();
         if let Some(quantum) = &args.columns.time_quantum {
             let slice = flags::parse_quantum(quantum)?;
@@ -273,6 +279,9 @@ fn set_columns(
             }
         }
     }
+    if args.columns.latency && !report.more_fields.contains(&ReportField::Latency) {
+        report.more_fields.insert(0, ReportField::Latency);
+    }
     if args.stacks.parent.is_some() && !report.sort.contains(&SortKey::Parent) {
         report.sort.push(SortKey::Parent);
     }
@@ -350,6 +359,7 @@ pub fn dimensions(keys: &[SortKey]) -> Dimensions {
         sample: has(&[SortKey::SampleNumber]),
         block_io: false,
         seen_running: false,
+        parallelism: has(&[SortKey::Word(SampleWord::Parallelism)]),
         words: keys.iter().filter_map(SortKey::word).collect(),
     }
 }

@@ -213,6 +213,9 @@ impl<'a> Table<'a> {
                     continue;
                 }
                 ReportField::OverheadChildren => share(children.period),
+                ReportField::Latency => {
+                    percent(own.latency, self.section.base_latencies.get(member).copied().unwrap_or(0))
+                }
                 ReportField::OverheadSys => of_mode(0),
                 ReportField::OverheadUs => of_mode(1),
                 ReportField::OverheadGuestSys => of_mode(2),

@@ -47,7 +47,7 @@ fn profile(paths: &[(&'static str, u64)]) -> Profile {
         }
         let callsite = profile.callsites.intern_leaf_first(&frames).expect("frames");
         let key = CellKey { event: 0, task, cpu: -1, callsite, extra };
-        profile.add(key, Sums { count: period, period, weight: 0 });
+        profile.add(key, Sums { count: period, period, weight: 0, ..Sums::default() });
     }
     profile.symbolize(&Names(names), Want::Lines);
     profile

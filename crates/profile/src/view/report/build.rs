@@ -61,9 +61,11 @@ impl<'a> Context<'a> {
             events,
             rows: Vec::new(),
             base_periods: Vec::new(),
+            base_latencies: Vec::new(),
         };
         let base = if self.opts.relative { &section.shown } else { &section.totals };
-        section.base_periods = base.iter().map(|sums| sums.period).collect();
+        (section.base_periods, section.base_latencies) =
+            base.iter().map(|sums| (sums.period, sums.latency)).unzip();
         self.add_graphs(&mut filling, &section);
         section.rows = filling.rows.finish();
         section.rows.retain(|row| self.is_shown(row, &section.base_periods));

@@ -119,6 +119,8 @@ pub enum ReportField {
     OverheadGuestSys,
     /// Self period in a guest's user mode.
     OverheadGuestUs,
+    /// Share of the wall clock: self periods, each divided by the number of threads that ran then (`latency`).
+    Latency,
     /// Number of samples.
     Samples,
     /// Self period.
@@ -139,6 +141,7 @@ impl ReportField {
             Self::OverheadUs => "usr",
             Self::OverheadGuestSys => "guest sys",
             Self::OverheadGuestUs => "guest usr",
+            Self::Latency => "Latency",
             Self::Samples => "Samples",
             Self::Period => "Period",
             Self::Key(key) => return key.heading(),
@@ -225,7 +228,15 @@ impl SortKey {
     /// Is the value a number, to be set flush right?
     #[must_use]
     pub fn is_number(&self) -> bool {
-        matches!(self, Self::Cpu | Self::Socket | Self::SymbolSize | Self::DsoSize | Self::SampleNumber)
+        matches!(
+            self,
+            Self::Cpu
+                | Self::Socket
+                | Self::SymbolSize
+                | Self::DsoSize
+                | Self::SampleNumber
+                | Self::Word(SampleWord::Parallelism)
+        )
     }
 
     /// Does the value depend on the frame (rather than on the sample)?
@@ -254,6 +265,7 @@ fn word_heading(word: SampleWord, local: bool) -> &'static str {
         (SampleWord::DataPageSize, _) => "Data Page Size",
         (SampleWord::PhysicalAddress, _) => "Data Physical Address",
         (SampleWord::DataSource, _) => "Memory access",
+        (SampleWord::Parallelism, _) => "Parallelism",
     }
 }
 

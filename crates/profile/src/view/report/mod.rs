@@ -192,6 +192,10 @@ impl ReportOpts {
         let keys = self.keys();
         let mut columns = match &self.fields {
             Some(fields) => fields.clone(),
+            None if self.by_latency() => {
+                let latency = std::iter::once(ReportField::Latency);
+                latency.chain(self.default_numbers()).collect()
+            }
             None => self.default_numbers(),
         };
         for field in self.more_fields.iter().cloned().chain(keys.into_iter().map(ReportField::Key)) {
@@ -233,11 +237,19 @@ impl ReportOpts {
                 if self.children {
                     order.push(ReportField::OverheadChildren);
                 }
+                if self.by_latency() {
+                    order.push(ReportField::Latency);
+                }
                 order.push(ReportField::Overhead);
                 order.extend(keys);
             }
         }
         order
+    }
+
+    /// True if `latency` is among the keys: as perf, its column is the first, and rows are in its order.
+    fn by_latency(&self) -> bool {
+        self.more_fields.contains(&ReportField::Latency)
     }
 
     fn default_numbers(&self) -> Vec<ReportField> {

@@ -54,6 +54,7 @@ fn by_number(field: &ReportField, first: usize, a: &ReportRow, b: &ReportRow) ->
         ReportField::Overhead | ReportField::Period => {
             of_first(b).cmp(&of_first(a)).then_with(|| periods(&b.own).cmp(periods(&a.own)))
         }
+        ReportField::Latency => latencies(&b.own).cmp(latencies(&a.own)),
         ReportField::Samples => b.own.iter().map(|s| s.count).cmp(a.own.iter().map(|s| s.count)),
         ReportField::OverheadSys => b.by_mode[0].cmp(&a.by_mode[0]),
         ReportField::OverheadUs => b.by_mode[1].cmp(&a.by_mode[1]),
@@ -61,6 +62,10 @@ fn by_number(field: &ReportField, first: usize, a: &ReportRow, b: &ReportRow) ->
         ReportField::OverheadGuestUs => b.by_mode[3].cmp(&a.by_mode[3]),
         ReportField::OverheadChildren | ReportField::Key(_) => Ordering::Equal,
     }
+}
+
+fn latencies(sums: &[Sums]) -> impl Iterator<Item = u64> + '_ {
+    sums.iter().map(|s| s.latency)
 }
 
 fn periods(sums: &[Sums]) -> impl Iterator<Item = u64> + '_ {

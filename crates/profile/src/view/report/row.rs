@@ -32,6 +32,8 @@ pub struct ReportSection {
     pub rows: Vec<ReportRow>,
     /// Base of percentages, by event: period.
     pub base_periods: Vec<u64>,
+    /// The same for [`Sums::latency`].
+    pub base_latencies: Vec<u64>,
 }
 
 impl ReportSection {

@@ -1,5 +1,7 @@
 //! Flags of `tally report` about columns and sort keys.
 
+use profile::view::report::ReportField;
+
 /// Columns, and the keys of rows.
 #[derive(clap::Args)]
 #[allow(clippy::struct_excessive_bools)]
@@ -13,6 +15,9 @@ pub struct ColumnArgs {
     /// Show these columns
     #[arg(short = 'F', long, value_name = "FIELDS")]
     pub fields: Option<String>,
+    /// First by share of the wall clock: a sample counts less the more threads ran then
+    #[arg(long)]
+    pub latency: bool,
     /// A column with the number of samples
     #[arg(short = 'n', long)]
     pub show_nr_samples: bool,
@@ -40,4 +45,16 @@ pub struct ColumnArgs {
     /// The fields of tracepoints one by one, not as the kernel prints them
     #[arg(long)]
     pub raw_trace: bool,
+}
+
+impl ColumnArgs {
+    /// Whether there is a column `latency`: shares with callees have none, so rows are without them.
+    #[must_use]
+    pub fn has_latency(&self) -> bool {
+        let lists = [&self.sort, &self.fields].into_iter().flatten();
+        let names = lists.flat_map(|list| list.split(','));
+        let is_latency =
+            |name: &str| ReportField::parse(name.trim_start_matches('+')) == Some(ReportField::Latency);
+        self.latency || names.into_iter().any(is_latency)
+    }
 }

@@ -52,6 +52,7 @@ pub(super) const KEYS: &[(&str, SortKey)] = &[
     ("snoop", SortKey::Memory(MemoryPart::Snoop)),
     ("locked", SortKey::Memory(MemoryPart::Lock)),
     ("blocked", SortKey::Memory(MemoryPart::Blocked)),
+    ("parallelism", SortKey::Word(SampleWord::Parallelism)),
 ];
 
 const NUMBERS: &[(&str, ReportField)] = &[
@@ -62,6 +63,7 @@ const NUMBERS: &[(&str, ReportField)] = &[
     ("overhead_guest_sys", ReportField::OverheadGuestSys),
     ("overhead_guest_us", ReportField::OverheadGuestUs),
     ("sample", ReportField::Samples),
+    ("latency", ReportField::Latency),
     ("period", ReportField::Period),
 ];
 
