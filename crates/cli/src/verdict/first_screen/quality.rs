@@ -6,7 +6,12 @@ use record::summary::{Notice, RunSummary, StackQuality};
 
 /// Samples, stacks, losses, cost.
 pub(super) fn parts(summary: &RunSummary, samples: u64) -> Vec<String> {
-    let rate = summary.frequency_hz.map_or(String::new(), |hz| format!(" at {hz} Hz"));
+    let by_stops = summary.notices.iter().any(|notice| matches!(notice, Notice::ByStops(..)));
+    // Stops come less often than asked: only threads that run are stopped, for 1 % of their time at most.
+    let rate = match summary.frequency_hz {
+        Some(_) if by_stops => " by stops".to_owned(),
+        rate => rate.map_or(String::new(), |hz| format!(" at {hz} Hz")),
+    };
     let mut parts = vec![format!("{}{rate}", count_of(samples, "sample", "samples"))];
     let quality = &summary.quality;
     let whole = (quality.complete.saturating_add(quality.joined)).saturating_mul(100);

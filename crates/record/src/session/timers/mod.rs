@@ -172,7 +172,14 @@ impl Timers {
         match (self.has_loaded, samples) {
             (true, _) => {}
             (false, 0) => notices.push(Notice::TimersNotLoaded),
-            (false, _) => notices.push(Notice::TimersReplacedByStops),
+            (false, _) => {
+                notices.push(Notice::TimersReplacedByStops);
+                for notice in notices.iter_mut() {
+                    if let Notice::ByTimers(why, remedy) = notice {
+                        *notice = Notice::ByStops(std::mem::take(why), std::mem::take(remedy));
+                    }
+                }
+            }
         }
     }
 
