@@ -13,7 +13,9 @@ pub enum Error {
     #[error("as asked")]
     NotWanted,
     /// The kernel does not describe its types.
-    #[error("no kernel type information (/sys/kernel/btf/vmlinux): {reason}; needs CONFIG_DEBUG_INFO_BTF=y")]
+    #[error(
+        "no kernel type information (/sys/kernel/btf/vmlinux): {reason}; needs /sys and CONFIG_DEBUG_INFO_BTF=y"
+    )]
     NoBtf {
         /// Error of the kernel or the reader.
         reason: String,
