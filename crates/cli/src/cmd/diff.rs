@@ -10,7 +10,7 @@ use crate::terminal::{out, pager};
 use crate::text::diff::{self as text, Compute, DiffText};
 use anyhow::{Context, bail};
 use exchange::{foreign::json_lines, rows};
-use profile::view::diff::{Diff, Norm, diff};
+use profile::view::diff::{Diff, Norm, diff, name_clocks_alike};
 pub(crate) use sides::sides;
 use sides::{load_all, names_of, options};
 use std::path::{Path, PathBuf};
@@ -223,7 +223,10 @@ fn compare(args: &Args) -> anyhow::Result<Diff> {
     let opts = options(args)?;
     let compute = Compute::parse(&args.compute)?;
     let (baseline, current) = sides(&args.files)?;
-    let [baseline, current] = [load_all(&baseline, args)?, load_all(&current, args)?];
+    let [baseline, mut current] = [load_all(&baseline, args)?, load_all(&current, args)?];
+    if let Some((to, from)) = name_clocks_alike(&baseline, &mut current) {
+        out::note(&format!("tally diff: '{from}' is compared with '{to}'"));
+    }
     if opts.norm != Norm::Share && (compute != Compute::DeltaAbs || args.formula) {
         bail!("-c and -F are of shares: they don't go with --per and --norm");
     }

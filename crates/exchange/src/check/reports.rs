@@ -52,7 +52,7 @@ pub fn sarif(outcome: &CheckOutcome, source_path: &dyn Fn(&str) -> String) -> St
         let mut result = json!({ "ruleId": "slower", "level": "error", "message": { "text": text } });
         if let Some((path, line)) = source {
             let place = json!({
-                "artifactLocation": { "uri": source_path(path) }, "region": { "startLine": line }
+                "artifactLocation": { "uri": uri_of(&source_path(path)) }, "region": { "startLine": line }
             });
             result["locations"] = json!([{ "physicalLocation": place }]);
         }
@@ -70,7 +70,7 @@ pub fn sarif(outcome: &CheckOutcome, source_path: &dyn Fn(&str) -> String) -> St
         }
     }
     let rule = json!({
-        "id": "slower", "name": "Slower",
+        "id": "slower",
         "shortDescription": { "text": "The program costs more than the baseline allows" },
     });
     let driver = json!({ "name": "tally check", "version": env!("CARGO_PKG_VERSION"), "rules": [rule] });
@@ -80,6 +80,22 @@ pub fn sarif(outcome: &CheckOutcome, source_path: &dyn Fn(&str) -> String) -> St
         "runs": [{ "tool": { "driver": driver }, "results": results }],
     });
     serde_json::to_string_pretty(&log).unwrap_or_default() + "\n"
+}
+
+/// A path as SARIF has it: relative to the folder of the sources, or whole with its scheme.
+fn uri_of(path: &str) -> String {
+    let mut uri = if path.starts_with('/') { "file://".to_owned() } else { String::new() };
+    for byte in path.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'_' | b'-' | b'~' | b'+' => {
+                uri.push(byte as char);
+            }
+            _ => {
+                let _ = write!(uri, "%{byte:02X}");
+            }
+        }
+    }
+    uri
 }
 
 /// Markdown for a comment or a job's summary.
@@ -190,6 +206,12 @@ mod tests {
         let passed = CheckOutcome::of(side("a", 1000.0, &[]), side("b", 1000.0, &[]), &plan()).expect("one");
         let text = junit(&passed, &same);
         assert!(text.contains("failures=\"0\"") && !text.contains("<failure"), "{text}");
+    }
+
+    #[test]
+    fn sarif_has_relative_paths_and_uris_of_absolute_ones() {
+        assert_eq!(uri_of("src/a b.c"), "src/a%20b.c");
+        assert_eq!(uri_of("/src/ü#.c"), "file:///src/%C3%BC%23.c");
     }
 
     #[test]

@@ -1,7 +1,9 @@
-//! CPU samples of Chrome and Node: a trace with `ProfileChunk` events, or a `.cpuprofile`.
+//! CPU samples of Chrome and Node: a trace with `ProfileChunk` events, or a `.cpuprofile`. A trace without them may have
+//! spans.
 //
 // Source: chromedevtools.github.io/devtools-protocol/tot/Profiler (type Profile); the Trace Event Format.
 
+use super::chrome_spans;
 use super::error::{ImportError, ImportFormat};
 use super::gathered::{Gathered, GatheredSums, StackOwner};
 use super::json::{JsonPart, whole};
@@ -66,8 +68,11 @@ pub fn read_trace(file: &Value) -> Result<Gathered, ImportError> {
         }
     }
     if runs.is_empty() {
+        if chrome_spans::add(&events, &names, &mut gathered)? {
+            return Ok(gathered);
+        }
         return Err(ImportError::Unsupported(
-            "a trace without CPU samples (no ProfileChunk in it): record it with the category v8.cpu_profiler",
+            "a trace without CPU samples (neither ProfileChunk nor begins of calls in it): record it with the category v8.cpu_profiler",
         ));
     }
     for ((pid, _), (tid, run)) in &runs {

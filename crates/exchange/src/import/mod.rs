@@ -2,6 +2,7 @@
 //! and perf's settings.
 
 mod chrome;
+mod chrome_spans;
 mod detect;
 mod error;
 mod firefox;

@@ -172,3 +172,22 @@ fn other_files_are_left_to_others() {
     }
     assert!(error("{\"a\":1}").starts_with("JSON of no known profiler"));
 }
+
+#[test]
+fn spans_of_a_chrome_trace_are_the_time_of_their_stacks() {
+    let span = |phase: &str, name: &str, ts: u64| {
+        format!(
+            r#"{{"ph":"{phase}","name":"{name}","pid":7,"tid":140660898376576,"ts":{ts},"args":{{"line":3}}}}"#
+        )
+    };
+    let events =
+        [span("B", "main", 10), span("B", "heavy", 10), span("E", "heavy", 40), span("E", "main", 50)];
+    let gathered = gather(format!("[{}]", events.join(",")).as_bytes()).expect("a trace").expect("spans");
+    let bytes = gathered.to_perf_data().expect("in memory");
+    let file = PerfData::open(&bytes).expect("a recording of ours");
+    let stacks = SummedStacks::read(file.appendix().expect("sums"), file.endian()).expect("of ours");
+    let sums: Vec<(usize, u64)> =
+        stacks.stacks.iter().map(|stack| (stacks.paths[stack.path].len(), stack.value)).collect();
+    assert_eq!(sums, [(2, 30_000), (1, 10_000)]);
+    assert_eq!(stacks.threads[0].name, "thread 140660898376576");
+}

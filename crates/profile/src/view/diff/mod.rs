@@ -9,9 +9,11 @@
 //! of samples allows: five in one run and none in the other are chance.
 
 mod align;
+mod alike;
 mod build;
 mod stats;
 
+pub use alike::name_clocks_alike;
 pub use stats::{ConfidenceInterval, t_quantile};
 
 use crate::profile::{Profile, Sums};
