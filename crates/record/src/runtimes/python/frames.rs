@@ -12,8 +12,11 @@ use super::code::{CodeObject, read_code, read_print};
 use super::layout::RawFrame;
 use super::waiting::{StateReader, waiting_threads};
 
-/// A code object is compared with the process's memory again after this time, ns: it may have been freed.
-const TRUSTED_NS: u64 = 200_000_000;
+/// A code object is compared with the process's memory again after this time, ns: it may have been freed. At first
+/// often: modules compile text that runs once, and the program's first functions take its place.
+const TRUSTED_NS: std::ops::RangeInclusive<u64> = 1_000_000..=200_000_000;
+/// Share of the time for which it has been the same object after which it is compared again.
+const TRUSTED_SHARE: u64 = 4;
 
 /// A process with an interpreter.
 #[derive(Debug)]
@@ -34,7 +37,17 @@ pub struct PythonProcess {
 struct KnownCode {
     code: CodeObject,
     function: usize,
+    since_ns: u64,
     looked_at_ns: u64,
+}
+
+impl KnownCode {
+    /// True if it need not be compared again now.
+    fn is_trusted(&self, now_ns: u64) -> bool {
+        let known_ns = self.looked_at_ns.saturating_sub(self.since_ns);
+        let trusted_ns = (known_ns / TRUSTED_SHARE).clamp(*TRUSTED_NS.start(), *TRUSTED_NS.end());
+        now_ns < self.looked_at_ns.saturating_add(trusted_ns)
+    }
 }
 
 /// All functions met, in all processes.
@@ -177,7 +190,7 @@ impl PythonProcess {
         let read = |at: u64, into: &mut [u8]| memory.is_some_and(|memory| read_memory(memory, at, into));
         let (offsets, code_type) = (&self.interpreter.offsets, self.interpreter.code_type);
         if let Some(known) = self.codes.get_mut(&address) {
-            if now_ns < known.looked_at_ns.saturating_add(TRUSTED_NS) {
+            if known.is_trusted(now_ns) {
                 let function = known.function;
                 return Some((self, function));
             }
@@ -191,7 +204,32 @@ impl PythonProcess {
         }
         let code = read_code(&read, offsets, address, code_type)?;
         let function = functions.number_of(&code);
-        self.codes.insert(address, KnownCode { code, function, looked_at_ns: now_ns });
+        self.codes.insert(address, KnownCode { code, function, since_ns: now_ns, looked_at_ns: now_ns });
         Some((self, function))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtimes::python::line_table::LineTable;
+
+    #[test]
+    fn code_is_compared_often_at_first_and_seldom_once_it_has_stayed() {
+        const MS: u64 = 1_000_000;
+        let code = CodeObject {
+            name: "napper".to_owned(),
+            file: "a.py".to_owned(),
+            first_line: 1,
+            table: Vec::new(),
+            format: LineTable::Locations,
+            print: [0; 4],
+        };
+        let known =
+            |looked_at_ns| KnownCode { code: code.clone(), function: 0, since_ns: 5 * MS, looked_at_ns };
+        let trusted_ms =
+            |known: &KnownCode| (0..1000).find(|ms| !known.is_trusted(known.looked_at_ns + ms * MS));
+        let found = [5, 45, 10_000].map(|looked_ms| trusted_ms(&known(looked_ms * MS)));
+        assert_eq!(found, [Some(1), Some(10), Some(200)]);
     }
 }
