@@ -86,7 +86,7 @@ impl Facts {
         facts.add_running(wall);
         facts.running = Running::of(profile, wall);
         facts.code.hot_user = HotCode::of(profile, wall);
-        facts.code.hottest = HotFunction::of(profile);
+        (facts.code.hottest, facts.code.below) = HotFunction::of(profile);
         let (short_lived, its_tasks) = ShortLived::of(profile, wall);
         facts.short_lived = short_lived;
         facts.add_waits(profile, wall, &its_tasks);

@@ -42,12 +42,21 @@ pub struct HotFunction {
 }
 
 impl HotFunction {
-    /// The first row of the table of functions that is not the kernel's: one screen has both.
-    pub(super) fn of(profile: &Profile) -> Option<Self> {
-        let rows = hot_functions(profile, main_event(profile), MOST_FUNCTIONS).functions;
-        let row = rows.into_iter().find(|row| row.dso != "[kernel]")?;
-        let at = if dso::is_unnamed_function(&row.name) { Some(row.dso) } else { row.line() };
-        Some(Self { name: row.name, at, share: row.own })
+    /// The first row of the table of functions that is not the kernel's: one screen has both. And the function below
+    /// which a good part more passes: the program's own that calls libraries, or the last of the hot path.
+    pub(super) fn of(profile: &Profile) -> (Option<Self>, Option<Self>) {
+        /// More of all time than in the function itself.
+        const MORE: f64 = 0.2;
+        let hot = hot_functions(profile, main_event(profile), MOST_FUNCTIONS);
+        let Some(row) = hot.functions.iter().find(|row| row.dso != "[kernel]") else { return (None, None) };
+        let at = if dso::is_unnamed_function(&row.name) { Some(row.dso.clone()) } else { row.line() };
+        let hottest = Self { name: row.name.clone(), at, share: row.own };
+        let own = hot.functions.iter().find(|row| row.calls_most);
+        let own = own.map(|row| Self { name: row.name.clone(), at: row.line(), share: row.total });
+        let last = hot.trunk_end.map(|(name, share)| Self { name, at: None, share });
+        let below =
+            own.or(last).filter(|below| below.name != hottest.name && below.share > hottest.share + MORE);
+        (Some(hottest), below)
     }
 }
 

@@ -79,13 +79,17 @@ pub fn quoted(arg: &str) -> String {
     if is_plain { arg.to_owned() } else { format!("'{}'", arg.replace('\'', "'\\''")) }
 }
 
-/// A function's name no longer than a line has room for.
+/// A function's name no longer than a line has room for: its last part tells it from others.
 fn brief(name: &str) -> String {
     const LONGEST: usize = 48;
     let name = started_by(name);
-    match name.char_indices().nth(LONGEST) {
-        Some((cut, _)) => format!("{}…", &name[..name[..cut].char_indices().last().map_or(0, |(at, _)| at)]),
-        None => name.to_owned(),
+    let Some((cut, _)) = name.char_indices().nth(LONGEST) else { return name.to_owned() };
+    let mut ends = name.match_indices("::").map(|(at, _)| &name[at..]);
+    // Not from within template arguments.
+    let is_whole = |end: &&str| end.matches('<').count() == end.matches('>').count();
+    match ends.find(|end| end.chars().count() < LONGEST && is_whole(end)) {
+        Some(end) => format!("…{end}"),
+        None => format!("{}…", &name[..name[..cut].char_indices().last().map_or(0, |(at, _)| at)]),
     }
 }
 

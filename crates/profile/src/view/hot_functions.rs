@@ -46,6 +46,8 @@ pub struct HotFunctions {
     /// Functions that at least half of the samples have in common, outermost first. Without start code; frames of a
     /// language runtime are one step with its name in brackets.
     pub trunk: Vec<String>,
+    /// The innermost of them that has a symbol, and the share of time in it with what it calls, 0 to 1.
+    pub trunk_end: Option<(String, f64)>,
 }
 
 impl HotFunctions {
@@ -138,8 +140,11 @@ pub fn hot_functions(profile: &Profile, event: usize, most: usize) -> HotFunctio
     let mut trunk = trunk(trunks, whole);
     // A path leads to a function, not to a file.
     while trunk.pop_if(|id| functions.rows[*id as usize].name.starts_with('[')).is_some() {}
-    let trunk = trunk.into_iter().map(|id| functions.rows[id as usize].name.clone());
-    HotFunctions { samples, trunk: trunk.collect(), functions: functions.hottest(whole, most) }
+    let rows = || trunk.iter().rev().map(|id| &functions.rows[*id as usize]);
+    let named = rows().find(|row| !dso::is_unnamed_function(&row.name) && !row.name.starts_with('['));
+    let trunk_end = named.map(|row| (row.name.clone(), share(row.total, whole)));
+    let trunk = trunk.into_iter().map(|id| functions.rows[id as usize].name.clone()).collect();
+    HotFunctions { samples, trunk, trunk_end, functions: functions.hottest(whole, most) }
 }
 
 struct Functions<'p> {

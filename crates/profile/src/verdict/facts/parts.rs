@@ -67,6 +67,8 @@ pub struct CodeFacts {
     pub hot_user: Option<HotCode>,
     /// The function with most own running time, for a sentence.
     pub hottest: Option<HotFunction>,
+    /// The function below which a good part more of the time passes, with that share.
+    pub below: Option<HotFunction>,
     /// Kernel functions by own running time, the same.
     pub hot_kernel: Vec<(String, f64)>,
     /// Share of running time that garbage collectors take.

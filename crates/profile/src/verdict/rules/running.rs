@@ -28,7 +28,12 @@ pub(super) fn cpu_bound(facts: &Facts) -> Option<Finding> {
         None => "CPU bound".to_owned(),
     };
     let rest = if waiting > 0.1 { format!(", {} waiting for a CPU", pct(waiting)) } else { String::new() };
-    let detail = format!("{} of thread time running ({} in user code){rest}", pct(facts.on()), pct(user));
+    let below = facts.code.below.as_ref();
+    let below =
+        below.map(|below| format!("{} of CPU time is below {} · ", pct(below.share), called_at(below)));
+    let below = below.unwrap_or_default();
+    let detail =
+        format!("{below}{} of thread time running ({} in user code){rest}", pct(facts.on()), pct(user));
     let against = vec![format!("waiting for a CPU: {}", pct(waiting)), format!("blocked: {}", pct(blocked))];
     let (next, advice) = show_hottest(facts);
     claim(facts.on(), text)

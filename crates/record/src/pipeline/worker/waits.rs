@@ -309,7 +309,7 @@ mod tests {
 
     #[test]
     fn a_wait_and_the_wait_for_a_cpu_after_it_name_one_place_until_they_are_written() {
-        let words = [(24, 70), (32, 90), (40, 5), (48, 6), (56, 8 << 32 | 7), (72, 3), (112, 99)];
+        let words = [(24, 70), (32, 90), (40, 5), (48, 6), (56, 8 << 32 | 7), (72, 3), (136, 99)];
         let payloads = encoded(&words, b"");
         let [Payload::Interval(wait), Payload::Interval(runnable)] = &payloads[..] else {
             panic!("{payloads:?}")
