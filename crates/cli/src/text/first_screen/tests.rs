@@ -68,6 +68,7 @@ fn screen() -> FirstScreen {
                 row("draw\u{1b}[31m", "rand", Some("rand.c:14"), (0.0, 0.6)),
             ],
             trunk: ["work", "draw", "rand", "__random"].map(str::to_owned).to_vec(),
+            trunk_end: None,
         },
         threads: Vec::new(),
         quality: ["2,913 samples at 499 Hz", "100 % complete stacks", "0 lost", "overhead 1.1 % CPU"]

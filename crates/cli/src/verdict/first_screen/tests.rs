@@ -7,7 +7,7 @@ use record::summary::ThreadUse;
 
 fn claims(summary: &RunSummary, judgement: &Judgement, samples: u64) -> Vec<String> {
     let row = HotFunctionRow { name: "parse".into(), own: 0.41, total: 0.5, ..HotFunctionRow::default() };
-    let hot = HotFunctions { samples, functions: vec![row], trunk: Vec::new() };
+    let hot = HotFunctions { samples, functions: vec![row], ..HotFunctions::default() };
     let file = RecordedFile { input: " -i a.data".into(), ..RecordedFile::default() };
     let sources = ScreenSources { summary, judgement, cpus: 2, better: None, name_hints: &[], file };
     headlines(&sources, &hot).into_iter().map(|line| format!("{} [{}]", line.claim, line.why)).collect()
