@@ -5,7 +5,7 @@ use crate::grow::{Grow as _, GrownSum as _};
 use crate::off_cpu::WaitReason;
 use crate::verdict::facts::REGULAR;
 use crate::verdict::hot_stacks::PlaceList;
-use crate::verdict::{Facts, Finding, INPUT, ShareBase, TARGET, TopStacks};
+use crate::verdict::{Facts, Finding, INPUT, ShareBase, TARGET, TopStacks, called};
 use crate::view::wall::{CLOSED, Part, Wall};
 use std::collections::BTreeMap;
 
@@ -144,9 +144,35 @@ pub(super) fn waiting_for_others(facts: &Facts) -> Option<Finding> {
         .next(next, advice)
 }
 
+/// Functions of libraries that sleep for a program, without leading underscores, by how their names begin.
+const SLEEPS: &[&str] = &[
+    "clock_nanosleep",
+    "GI___clock_nanosleep",
+    "nanosleep",
+    "GI___nanosleep",
+    "usleep",
+    "sleep",
+    "select",
+    "pselect",
+    "poll",
+    "ppoll",
+    "epoll_wait",
+    "syscall",
+    "std::",
+    "<std::",
+    "g_usleep",
+    "SDL_Delay",
+];
+
 /// The function of an interpreted language that most of the time at these places is in, nearest to the wait.
 fn function_of_most(places: &PlaceList) -> Option<String> {
-    let function = |place: &str| place.split(" < ").find(|name| name.ends_with(".py)")).map(str::to_owned);
+    let is_sleep = |name: &&str| SLEEPS.iter().any(|begin| name.trim_start_matches('_').starts_with(begin));
+    let is_named = |name: &&str| !dso::is_unnamed_function(name) && !name.starts_with(['[', '…']);
+    let function = |place: &str| {
+        let python = place.split(" < ").find(|name| name.ends_with(".py)")).map(str::to_owned);
+        let first = || place.split(" < ").find(|name| !is_sleep(name)).filter(is_named);
+        python.or_else(|| first().map(called))
+    };
     let mut sums: BTreeMap<String, u64> = BTreeMap::new();
     let mut all_ns = 0u64;
     for (place, ns) in places {
@@ -230,7 +256,9 @@ pub(super) fn idle(facts: &Facts) -> Option<Finding> {
         format!("locks: {}", pct(facts.blocked_on_futexes())),
         format!("disk: {}", pct(facts.blocked(WaitReason::Disk))),
     ];
-    let claim = claim(share, text).stacks(stacks).against(against);
+    let asleep_in = function_of_most(&facts.places.idle).filter(|_| is_asleep);
+    let detail = asleep_in.map_or_else(String::new, |function| format!("most of it in {function}"));
+    let claim = claim(share, text).detail(detail).stacks(stacks).against(against);
     if facts.children_left_out > 0 {
         let claim = claim.fix("record the child processes, too");
         return claim.next(format!("tally run {TARGET}"), "the children as well, where such servers work");
