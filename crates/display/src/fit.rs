@@ -13,7 +13,7 @@ pub fn cut(text: &str, width: usize) -> String {
     text.chars().take(width.saturating_sub(end.chars().count())).chain(end.chars()).collect()
 }
 
-/// A function's name or place in at most `width` characters: the last part, which tells it from others, stays
+/// A function's name or place in at most `width` characters: the last part, which differs most, stays
 /// ([`shorten`]).
 #[must_use]
 pub fn cut_name(name: &str, width: usize) -> String {

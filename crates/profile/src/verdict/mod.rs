@@ -79,7 +79,7 @@ pub fn quoted(arg: &str) -> String {
     if is_plain { arg.to_owned() } else { format!("'{}'", arg.replace('\'', "'\\''")) }
 }
 
-/// A function's name no longer than a line has room for: its last part tells it from others.
+/// A function's name no longer than a line has room for: its last part is what differs.
 fn brief(name: &str) -> String {
     const LONGEST: usize = 48;
     let name = started_by(name);
