@@ -24,3 +24,4 @@ pub mod perf_header;
 pub mod rows;
 pub mod svg;
 pub mod text;
+mod varint;

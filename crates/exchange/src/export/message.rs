@@ -2,18 +2,16 @@
 //
 // Source: protobuf.dev/programming-guides/encoding.
 
+use crate::varint::push_varint;
+
 /// A message being put together.
 #[derive(Default)]
 pub struct Message(pub Vec<u8>);
 
 impl Message {
     /// A number of one to ten bytes, seven bits in each, lowest first.
-    pub fn varint(&mut self, mut value: u64) {
-        while value >= 0x80 {
-            self.0.push(value as u8 | 0x80);
-            value >>= 7;
-        }
-        self.0.push(value as u8);
+    pub fn varint(&mut self, value: u64) {
+        push_varint(&mut self.0, value);
     }
 
     /// A field of wire type 0.

@@ -2,6 +2,7 @@
 //
 // Layout: docs/formats/page.md.
 
+use crate::varint::push_varint;
 use flate2::Compression;
 use flate2::write::DeflateEncoder;
 use std::io::{self, Write};
@@ -68,14 +69,6 @@ pub fn deflated(bytes: &[u8]) -> io::Result<String> {
     let mut deflate = DeflateEncoder::new(Vec::new(), Compression::best());
     deflate.write_all(bytes)?;
     Ok(base64(&deflate.finish()?))
-}
-
-fn push_varint(out: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        out.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
 }
 
 /// RFC 4648, with padding.

@@ -2,6 +2,8 @@
 //
 // Source: github.com/apache/thrift doc/specs/thrift-compact-protocol.md.
 
+use crate::varint::push_varint;
+
 /// Types of fields.
 mod kind {
     pub const TRUE: u8 = 1;
@@ -104,13 +106,9 @@ fn sized(text: &str) -> Vec<u8> {
 
 /// A number in groups of seven bits, lowest first.
 #[must_use]
-pub fn varint(mut value: u64) -> Vec<u8> {
+pub fn varint(value: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
-    while value >= 0x80 {
-        bytes.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    bytes.push(value as u8);
+    push_varint(&mut bytes, value);
     bytes
 }
 
