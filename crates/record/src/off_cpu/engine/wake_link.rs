@@ -56,8 +56,9 @@ impl WakeLink {
         self.order(true);
     }
 
-    /// The reverse.
+    /// The reverse. From now on it does not count as attached.
     pub fn detach(&mut self) {
+        self.is_attached.store(false, Ordering::Release);
         self.order(false);
     }
 
@@ -79,10 +80,10 @@ fn obey(orders: &Receiver<bool>, program: &OwnedFd, link: OwnedFd, is_attached: 
         if wanted {
             // A failure shows up as wakers that are missing, and is tried again at the next window.
             link = bpf::link_tracepoint(program.as_fd()).ok();
+            is_attached.store(true, Ordering::Release);
         } else {
             link = None;
         }
-        is_attached.store(wanted, Ordering::Release);
     }
     drop(link);
 }
