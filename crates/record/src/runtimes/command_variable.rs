@@ -27,13 +27,6 @@ const JAVA_MARKS: [&str; 2] = ["PreserveFramePointer", "DumpPerfMapAtExit"];
 const JAVA_PROGRAM: &str = "java";
 const PYTHON_VARIABLE: &str = "PYTHONPERFSUPPORT";
 
-impl KnownRuntime {
-    /// True for a program that is it or starts it. `java` is one that is not to be asked by its command.
-    fn starts(&self, program: &str) -> bool {
-        self.programs.contains(&program) || self.runtime == "Java" && program == JAVA_PROGRAM
-    }
-}
-
 const RUNTIMES: [KnownRuntime; 5] = [
     KnownRuntime {
         runtime: "Node",
@@ -44,7 +37,20 @@ const RUNTIMES: [KnownRuntime; 5] = [
     },
     KnownRuntime {
         runtime: "Java",
-        programs: &["mvn", "mvnw", "gradle", "gradlew", "ant", "sbt", "scala", "kotlin", "groovy", "clojure"],
+        // `java` itself is asked in its command, unless a shell starts it.
+        programs: &[
+            JAVA_PROGRAM,
+            "mvn",
+            "mvnw",
+            "gradle",
+            "gradlew",
+            "ant",
+            "sbt",
+            "scala",
+            "kotlin",
+            "groovy",
+            "clojure",
+        ],
         variable: "JAVA_TOOL_OPTIONS",
         flags: JAVA_FLAGS,
         mark: JAVA_MARKS[0],
@@ -78,10 +84,8 @@ const WRAPPERS: [&str; 10] =
 /// Shells that take a text to run after `-c`.
 const SHELLS: [&str; 6] = ["sh", "bash", "dash", "ash", "zsh", "ksh"];
 /// Programs that start others right after their own start, which may be Python's or Go's.
-const LAUNCHERS: [&str; 16] = [
-    "sh", "bash", "dash", "ash", "zsh", "ksh", "fish", "busybox", "make", "gmake", "ninja", "cargo", "sudo",
-    "time", "xargs", "find",
-];
+const LAUNCHERS: [&str; 10] =
+    ["fish", "busybox", "make", "gmake", "ninja", "cargo", "sudo", "time", "xargs", "find"];
 /// Arguments of a wrapper looked at.
 const MOST_WRAPPED: usize = 8;
 
@@ -139,7 +143,7 @@ pub fn of_command(
         };
         return (!JAVA_MARKS.iter().any(is_chosen)).then_some(support);
     }
-    if let Some(known) = RUNTIMES.iter().find(|known| known.starts(&name)) {
+    if let Some(known) = RUNTIMES.iter().find(|known| known.programs.contains(&name.as_str())) {
         let before = own(known.variable).unwrap_or_default();
         let replaces = known.flags == "1" && !before.is_empty();
         if replaces || has(known.mark) || before.to_string_lossy().contains(known.mark) {
@@ -206,7 +210,7 @@ fn named_in_shell_text(text: &str) -> Option<String> {
 
 fn is_known(name: &str) -> bool {
     let is_listed = RUNTIMES.iter().any(|known| known.programs.contains(&name));
-    is_listed || name == JAVA_PROGRAM || name.starts_with("python")
+    is_listed || name.starts_with("python")
 }
 
 fn file_name(word: &OsString) -> Option<String> {
@@ -250,7 +254,7 @@ fn beginning_of(program: &OsString, own: &dyn Fn(&str) -> Option<OsString>) -> O
 pub fn is_binary(command: &[OsString], own: &dyn Fn(&str) -> Option<OsString>) -> bool {
     let Some(name) = command.first().and_then(file_name) else { return false };
     let is_elf = || beginning_of(&command[0], own).is_some_and(|bytes| bytes.starts_with(b"\x7fELF"));
-    let starts_others = [&WRAPPERS[..], &LAUNCHERS].concat().contains(&name.as_str());
+    let starts_others = [&WRAPPERS[..], &SHELLS, &LAUNCHERS].concat().contains(&name.as_str());
     !is_known(&name) && !starts_others && is_elf()
 }
 
