@@ -74,19 +74,18 @@ pub(super) fn place_of(profile: &Profile, callsite: CallsiteId) -> String {
         let is_unnamed = profile.frame_names(frame).is_empty();
         place_names(profile, frame).map(brief).chain(is_unnamed.then(|| file(frame)))
     });
-    let mut shown: Vec<String> = Vec::with_capacity(SHOWN);
+    let mut innermost: Vec<String> = Vec::with_capacity(SHOWN);
     for name in names.take_while(|name| !is_thread_start(name)) {
-        let is_repeated = name.starts_with('[') && shown.last() == Some(&name);
+        let is_repeated = name.starts_with('[') && innermost.last() == Some(&name);
         if !is_repeated {
-            shown.push(name);
+            innermost.push(name);
         }
-        if shown.len() == SHOWN {
+        if innermost.len() == SHOWN {
             break;
         }
     }
-    let names = shown;
-    if !names.is_empty() {
-        return names.join(" < ");
+    if !innermost.is_empty() {
+        return innermost.join(" < ");
     }
     // How a thread goes to sleep is the same for all.
     let is_sleep =

@@ -4,7 +4,7 @@
 //! call or event that entered the kernel.
 
 mod folding;
-mod own_code;
+mod program_code;
 
 use crate::grow::{Grow as _, GrownSum as _};
 use crate::machine::file_name;
@@ -14,7 +14,7 @@ use crate::table::{CallsiteId, FrameId, InlineFrame, StringId};
 use crate::view::wall::{is_kernel, kernel_frames, name_of, place_names};
 pub use folding::is_start_code;
 use folding::{is_process_wide, kernel_work};
-use own_code::is_own_code;
+use program_code::is_program_code;
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 
@@ -79,7 +79,8 @@ pub struct HotFunctionRow {
     pub total: f64,
     /// It has a row for what it calls, and is not among those with most time of their own.
     pub is_caller: bool,
-    /// Of all functions of the program itself, the one below which libraries and the kernel take most time.
+    /// Of all functions of the program itself, the one below which libraries and the kernel take most time; only for one
+    /// that has no row for its own time.
     pub calls_most: bool,
 }
 
@@ -104,7 +105,7 @@ struct FunctionSums {
     own: u64,
     total: u64,
     /// It is the program's own code, not a library's.
-    is_own_code: bool,
+    is_program_code: bool,
     /// Time of paths on which it is the innermost function of the program itself.
     innermost: u64,
     /// Last path that was counted for `total`: recursion counts once.
@@ -202,7 +203,7 @@ impl Functions<'_> {
         if let Some(&(leaf, _)) = steps.first() {
             self.rows[leaf as usize].own.grow(period);
         }
-        if let Some(&(own, _)) = steps.iter().find(|(id, _)| self.rows[*id as usize].is_own_code) {
+        if let Some(&(own, _)) = steps.iter().find(|(id, _)| self.rows[*id as usize].is_program_code) {
             self.rows[own as usize].innermost.grow(period);
         }
         for &(id, line) in &steps {
@@ -233,7 +234,7 @@ impl Functions<'_> {
             let line = inline.file.filter(|_| inline.line != 0).map(|file| (file, inline.line));
             let id = self.id(name, &dso.short_name);
             let source = line.map(|(file, _)| profile.strings.of(file));
-            self.rows[id as usize].is_own_code |= is_own_code(&dso.path, source, name);
+            self.rows[id as usize].is_program_code |= is_program_code(&dso.path, source, name);
             (id, line)
         };
         names.iter().zip(shown).map(step).collect()
@@ -305,7 +306,7 @@ impl Functions<'_> {
     /// can change something. `main` is only one with a line.
     fn calls_most(&self, whole: u64) -> Option<usize> {
         let is_answer = |row: &FunctionSums| {
-            row.is_own_code
+            row.is_program_code
                 && share(row.innermost.saturating_sub(row.own), whole) >= LEAST_TOTAL
                 && (!is_process_wide(&row.name) || row.name == "main" && !row.lines.is_empty())
                 && runtime_of(&row.dso).is_none()

@@ -144,7 +144,7 @@ pub(super) fn waiting_for_others(facts: &Facts) -> Option<Finding> {
         .next(next, advice)
 }
 
-/// Functions of libraries that sleep for a program, without leading underscores, by how their names begin.
+/// Functions of libraries that sleep for a program, without leading underscores.
 const SLEEPS: &[&str] = &[
     "clock_nanosleep",
     "GI___clock_nanosleep",
@@ -158,15 +158,17 @@ const SLEEPS: &[&str] = &[
     "ppoll",
     "epoll_wait",
     "syscall",
-    "std::",
-    "<std::",
     "g_usleep",
     "SDL_Delay",
 ];
 
-/// The function of an interpreted language that most of the time at these places is in, nearest to the wait.
+/// The program's function that most of the time at these places is in, nearest to the wait. Where functions of Python are
+/// on the stack, one of theirs.
 fn function_of_most(places: &PlaceList) -> Option<String> {
-    let is_sleep = |name: &&str| SLEEPS.iter().any(|begin| name.trim_start_matches('_').starts_with(begin));
+    let is_sleep = |name: &&str| {
+        let plain = name.split('@').next().unwrap_or(name).trim_start_matches('_');
+        SLEEPS.contains(&plain) || name.trim_start_matches('<').starts_with("std::")
+    };
     let is_named = |name: &&str| !dso::is_unnamed_function(name) && !name.starts_with(['[', '…']);
     let function = |place: &str| {
         let python = place.split(" < ").find(|name| name.ends_with(".py)")).map(str::to_owned);

@@ -1,8 +1,9 @@
-//! Which functions a reader wrote: those of the program, and not of libraries and runtimes.
+//! Which functions a reader wrote: those of the program, and not of libraries and runtimes. (What
+//! [`crate::view::wall::own_code`] takes has all libraries but the C library.)
 
 /// True for code of the program itself, judged by its places: `dso` is the path of the object file, `source` that
 /// of the source file if known.
-pub(super) fn is_own_code(dso: &str, source: Option<&str>, name: &str) -> bool {
+pub(super) fn is_program_code(dso: &str, source: Option<&str>, name: &str) -> bool {
     /// Where packages of distributions and languages put sources and object files.
     const OTHERS: &[&str] = &[
         "/rustc/",
@@ -25,7 +26,7 @@ pub(super) fn is_own_code(dso: &str, source: Option<&str>, name: &str) -> bool {
     let is_others = |path: &str| {
         SYSTEM.iter().any(|begin| path.starts_with(begin)) || OTHERS.iter().any(|part| path.contains(part))
     };
-    let is_library = source.map_or_else(|| is_others(dso), |source| is_others(source) || is_others(dso));
+    let is_library = is_others(dso) || source.is_some_and(is_others);
     let is_known = !dso.starts_with('[') || source.is_some();
     let plain = name.trim_start_matches(['<', '&']);
     is_known && !is_library && !name.starts_with('[') && !NAMES.iter().any(|begin| plain.starts_with(begin))
@@ -33,24 +34,28 @@ pub(super) fn is_own_code(dso: &str, source: Option<&str>, name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::is_own_code;
+    use super::is_program_code;
 
     #[test]
     fn code_of_libraries_is_known_by_its_place_or_its_name() {
         let app = "/home/me/app";
-        assert!(is_own_code(app, Some("/home/me/app.cpp"), "price"));
-        assert!(is_own_code(app, None, "price") && is_own_code("/opt/lib/libown.so", None, "price"));
-        assert!(!is_own_code(app, Some("/usr/include/c++/12/bits/stl_tree.h"), "find"));
-        assert!(!is_own_code("/usr/lib/x86_64-linux-gnu/libc.so.6", Some("./string/memcmp.c"), "memcmp"));
+        assert!(is_program_code(app, Some("/home/me/app.cpp"), "price"));
+        assert!(is_program_code(app, None, "price") && is_program_code("/opt/lib/libown.so", None, "price"));
+        assert!(!is_program_code(app, Some("/usr/include/c++/12/bits/stl_tree.h"), "find"));
+        assert!(!is_program_code("/usr/lib/x86_64-linux-gnu/libc.so.6", Some("./string/memcmp.c"), "memcmp"));
         assert!(
-            !is_own_code(app, None, "std::map<…>::find")
-                && !is_own_code(app, None, "<core::str::Chars as core::iter::Iterator>::next")
+            !is_program_code(app, None, "std::map<…>::find")
+                && !is_program_code(app, None, "<core::str::Chars as core::iter::Iterator>::next")
         );
-        assert!(!is_own_code(app, Some("/rustc/9fc6b4/library/core/src/iter.rs"), "next"));
-        assert!(!is_own_code("[python]", Some("/usr/lib/python3.11/json/decoder.py"), "decode (decoder.py)"));
+        assert!(!is_program_code(app, Some("/rustc/9fc6b4/library/core/src/iter.rs"), "next"));
+        assert!(!is_program_code(
+            "[python]",
+            Some("/usr/lib/python3.11/json/decoder.py"),
+            "decode (decoder.py)"
+        ));
         assert!(
-            !is_own_code("[JIT] tid 7", None, "JS:handler /srv/app.js:2:9")
-                && !is_own_code(app, None, "[app]")
+            !is_program_code("[JIT] tid 7", None, "JS:handler /srv/app.js:2:9")
+                && !is_program_code(app, None, "[app]")
         );
     }
 }
