@@ -14,6 +14,8 @@ pub use blame::{blame, critical_path};
 pub use diff::diff;
 pub use flame::flame;
 pub use spans::spans;
+#[cfg(test)]
+pub(crate) use timeline::tests::two_threads;
 pub use timeline::timeline;
 pub use wall::{locks, wall};
 

@@ -47,12 +47,13 @@ fn cell_shares(column: &Column, column_ns: u64) -> Option<Value> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use profile::off_cpu::WaitReason;
     use profile::view::wall::Part;
 
-    fn view() -> Timeline {
+    /// A thread that did several things, and one that was idle.
+    pub(crate) fn two_threads() -> Timeline {
         let columns = |cells: &[&[(Part, u64)]]| cells.iter().map(|parts| Column::of(parts)).collect();
         let row = |comm: &str, is_idle, cells: &[&[(Part, u64)]]| TimelineRow {
             pid: 7,
@@ -83,7 +84,7 @@ mod tests {
 
     #[test]
     fn for_scripts_all_threads_are_there_with_names_of_states() {
-        let value = timeline(&view());
+        let value = timeline(&two_threads());
         assert_eq!((&value["column_ns"], &value["to_ns"]), (&json!(1_000_000), &json!(6_000_000)));
         let cells = json!([null, "on CPU", "futex", "futex", "mixed", "preempted"]);
         assert_eq!(value["threads"][0]["cells"], cells);

@@ -8,7 +8,7 @@ use display::palette::StateClass;
 use display::term::{Paint, paint};
 use perfdata::off_cpu::State;
 use profile::view::timeline::{Column, PathStrip, Timeline, TimelineRow};
-use profile::view::wall::{Part, part_name, runnable_words};
+use profile::view::wall::{part_name, part_words};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
@@ -117,7 +117,7 @@ fn write_targets(out: &mut dyn Write, rows: &[&TimelineRow], opts: TimelineTextO
     let mut sums: BTreeMap<(&str, String), (u64, BTreeSet<i32>)> = BTreeMap::new();
     for row in rows.iter().take(opts.rows) {
         for target in &row.targets {
-            let words = target_words(target.part, &target.name);
+            let words = part_words(target.part, &target.name);
             let (ns, threads) = sums.entry((&row.label, words)).or_default();
             *ns = ns.saturating_add(target.ns);
             threads.insert(row.tid);
@@ -137,16 +137,6 @@ fn write_targets(out: &mut dyn Write, rows: &[&TimelineRow], opts: TimelineTextO
         writeln!(out, "{}", hang(&format!("{:>10}  {}", duration_ns(*ns), harmless(words)), 12, opts.width))?;
     }
     Ok(())
-}
-
-/// A wait with its target: `futex: lock in put()`, `disk: /var/log/x`, `preempted by cc1`.
-fn target_words(part: Part, name: &str) -> String {
-    match part {
-        Part::Preempted => format!("preempted by {name}"),
-        Part::Runnable => runnable_words(name),
-        part if name.starts_with(part_name(part)) => name.to_owned(),
-        part => format!("{}: {name}", part_name(part)),
-    }
 }
 
 fn strip(row: &TimelineRow, colour: bool) -> String {
@@ -246,32 +236,15 @@ fn legend(view: &Timeline, colour: bool) -> Vec<(usize, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rows::two_threads;
     use profile::off_cpu::WaitReason;
     use profile::view::timeline::TimelineTarget;
+    use profile::view::wall::Part;
 
     fn view() -> Timeline {
-        let columns = |cells: &[&[(Part, u64)]]| cells.iter().map(|parts| Column::of(parts)).collect();
-        let row = |comm: &str, is_idle, cells: &[&[(Part, u64)]]| TimelineRow {
-            pid: 7,
-            tid: 8,
-            comm: comm.to_owned(),
-            label: comm.to_owned(),
-            is_idle,
-            columns: columns(cells),
-            targets: Vec::new(),
-            life_ns: 4_000_000,
-            states: [0.25, 0.0, 0.25, 0.5, 0.0, 0.0, 0.0, 0.0],
-        };
-        let (on, futex) =
-            (&[(Part::On, 1_000_000)][..], &[(Part::Blocked(WaitReason::Futex), 1_000_000)][..]);
-        let half =
-            &[(Part::On, 250_000), (Part::Blocked(WaitReason::Futex), 250_000), (Part::Preempted, 500_000)];
-        let idle = &[(Part::Idle, 1_000_000)][..];
-        let rows = vec![
-            row("worker", false, &[&[], on, futex, futex, half, &[(Part::Preempted, 900_000)]]),
-            row("sleeper", true, &[idle; 6]),
-        ];
-        Timeline { column_ns: 1_000_000, span_ns: (0, 6_000_000), rows }
+        let mut view = two_threads();
+        view.rows.iter_mut().for_each(|row| row.targets.clear());
+        view
     }
 
     fn text(colour: bool, with_idle: bool) -> String {

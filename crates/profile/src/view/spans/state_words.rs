@@ -7,7 +7,7 @@ use crate::off_cpu::{Wait, WaitReason};
 use crate::profile::Profile;
 use crate::verdict::futex_words;
 use crate::view::blame::timelines::Timelines;
-use crate::view::wall::{NamedTarget, Part, part_name, ran_instead, runnable_words};
+use crate::view::wall::{NamedTarget, Part, part_name, part_words, ran_instead};
 
 /// The state that a wait is.
 pub(super) fn state_of(lines: &Timelines<'_>, wait: usize) -> SpanState {
@@ -40,14 +40,10 @@ impl SpanState {
     /// As a user reads it: `lock in put()`, `disk: /var/log/x`, `preempted by cc1`.
     #[must_use]
     pub fn words(&self) -> String {
-        let part = part_name(self.part);
         match (&self.target, self.part) {
-            (None, _) => part.to_owned(),
+            (None, part) => part_name(part).to_owned(),
             (Some(target), Part::Blocked(WaitReason::Futex | WaitReason::Gil)) => target.clone(),
-            (Some(target), Part::Preempted) => format!("preempted by {target}"),
-            (Some(target), Part::Runnable) => runnable_words(target),
-            (Some(target), _) if target.starts_with(part) => target.clone(),
-            (Some(target), _) => format!("{part}: {target}"),
+            (Some(target), part) => part_words(part, target),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! No column has more running than there are CPUs.
 //!
-//! Where a thread ran between its kept waits and samples is a guess. A thread with few samples stands on the CPU around
+//! Where a thread ran between its kept waits and samples is a guess. A thread with few samples is drawn on the CPU around
 //! each for longer than it ran there, and several such threads may run in one column. Their sums are exact: so running
 //! that has no room in its column changes places with a wait of the same thread that was guessed as well, in the nearest
 //! column with room.

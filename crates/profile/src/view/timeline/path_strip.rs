@@ -1,6 +1,7 @@
 //! The critical path over time: which thread the run waited for in each column.
 
 use super::Timeline;
+use super::strip::Grid;
 use crate::grow::Grow as _;
 use crate::profile::{Profile, TaskId};
 use crate::view::blame::{CriticalOpts, CriticalPiece, critical_path, thread_name};
@@ -25,9 +26,11 @@ pub fn path_strip(profile: &Profile, thread: Option<&str>, view: &Timeline) -> O
     let path = critical_path(profile, &opts);
     let mut sums: Vec<BTreeMap<&str, u64>> = vec![BTreeMap::new(); columns];
     let mut names: BTreeMap<TaskId, &str> = BTreeMap::new();
+    let begin_ns = begin_ns.saturating_add(view.span_ns.0);
+    let grid = Grid { begin_ns, column_ns: view.column_ns, columns };
     for piece in &path.pieces {
         let name = *names.entry(piece.task).or_insert_with(|| thread_name(profile, piece.task));
-        add(&mut sums, name, piece, (begin_ns.saturating_add(view.span_ns.0), view.column_ns));
+        add(&mut sums, name, piece, grid);
     }
     let mut whole: BTreeMap<&str, u64> = BTreeMap::new();
     sums.iter().flatten().for_each(|(name, ns)| whole.entry(name).or_default().grow(*ns));
@@ -41,18 +44,9 @@ pub fn path_strip(profile: &Profile, thread: Option<&str>, view: &Timeline) -> O
     (threads.len() > 1).then_some(PathStrip { threads, columns })
 }
 
-/// Adds a piece to the columns, the first of which begins at `grid.0` and is `grid.1` long.
-fn add<'n>(sums: &mut [BTreeMap<&'n str, u64>], name: &'n str, piece: &CriticalPiece, grid: (u64, u64)) {
-    let (begin_ns, column_ns) = grid;
-    let end_ns = begin_ns.saturating_add(column_ns.saturating_mul(sums.len() as u64));
-    let (mut from, to) = (piece.from_ns.max(begin_ns), piece.to_ns.min(end_ns));
-    while from < to {
-        let at = (from - begin_ns) / column_ns.max(1);
-        let until = to.min(begin_ns.saturating_add((at + 1).saturating_mul(column_ns)));
-        let Some(column) = sums.get_mut(at as usize) else { return };
-        column.entry(name).or_default().grow(until - from);
-        from = until;
-    }
+/// Adds a piece to the columns.
+fn add<'n>(sums: &mut [BTreeMap<&'n str, u64>], name: &'n str, piece: &CriticalPiece, grid: Grid) {
+    grid.each(piece.from_ns, piece.to_ns, |at, ns| sums[at].entry(name).or_default().grow(ns));
 }
 
 #[cfg(test)]
@@ -66,8 +60,9 @@ mod tests {
         let task = TaskId::from_index(0);
         let piece =
             |from_ns, to_ns| CriticalPiece { task, state: BlameEnd::Ran, callsite: None, from_ns, to_ns };
-        add(&mut sums, "a", &piece(50, 225), (100, 50));
-        add(&mut sums, "b", &piece(225, 900), (100, 50));
+        let grid = Grid { begin_ns: 100, column_ns: 50, columns: 4 };
+        add(&mut sums, "a", &piece(50, 225), grid);
+        add(&mut sums, "b", &piece(225, 900), grid);
         let of = |name: &str| sums.iter().map(|column| column.get(name).copied()).collect::<Vec<_>>();
         assert_eq!(of("a"), [Some(50), Some(50), Some(25), None]);
         assert_eq!(of("b"), [None, None, Some(25), Some(50)]);

@@ -206,7 +206,7 @@ impl Strip {
 
 impl Grid {
     /// Calls `add` for each column that a time covers in part or whole, with the covered ns.
-    fn each(self, from: u64, to: u64, mut add: impl FnMut(usize, u64)) {
+    pub fn each(self, from: u64, to: u64, mut add: impl FnMut(usize, u64)) {
         let Self { begin_ns, column_ns, columns } = self;
         let column_end = |at: u64| begin_ns.saturating_add(column_ns.saturating_mul(at));
         let end_ns = column_end(columns as u64);

@@ -41,7 +41,7 @@ pub use named_target::NamedTarget;
 pub(crate) use named_target::{CLOSED, members_in, waits_for};
 pub(crate) use own_code::own_code;
 pub use paths::{WallPath, paths};
-pub use related::{ran_instead, related_name, runnable_words};
+pub use related::{part_words, ran_instead, related_name, runnable_words};
 pub use state_names::{part_name, state_frame};
 pub use targets::{WaitTarget, named_share};
 pub use threads::ThreadRow;

@@ -1,6 +1,6 @@
 //! The other thread of a wait: the one that ended it, or had the CPU meanwhile.
 
-use super::other_name;
+use super::{Part, other_name, part_name};
 use crate::off_cpu::Wait;
 use crate::profile::Profile;
 use perfdata::off_cpu::{IDLE_CPU, State, flag};
@@ -23,7 +23,18 @@ pub fn related_name(profile: &Profile, wait: &Wait) -> Option<(String, u32)> {
 pub fn runnable_words(ran: &str) -> String {
     match ran {
         IDLE_CPU => "waits for an idle CPU to wake up".to_owned(),
-        ran => format!("waits for a CPU behind {ran}"),
+        ran => format!("waits for a CPU that {ran} has"),
+    }
+}
+
+/// A state in words, with the name of what it is for: `disk: /var/log/x`, `preempted by cc1`.
+#[must_use]
+pub fn part_words(part: Part, name: &str) -> String {
+    match part {
+        Part::Preempted => format!("preempted by {name}"),
+        Part::Runnable => runnable_words(name),
+        part if name.starts_with(part_name(part)) => name.to_owned(),
+        part => format!("{}: {name}", part_name(part)),
     }
 }
 
