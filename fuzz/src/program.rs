@@ -161,7 +161,7 @@ fn browse(input: &Path) {
         LoadOpts { session, want: Want::Names, names: NameOpts::from_env(), unnamed: UnnamedCode::Functions };
     let Ok(recording) = load::load(input, opts) else { return };
     let view = ReportOpts { children: true, graph: Some(GraphOpts::default()), ..ReportOpts::default() };
-    let mut app = App::new(Data::new(Arc::new(recording), view), Theme { colour: true });
+    let mut app = App::new(Data::new(Arc::new(recording), view), Theme::new(true));
     let Ok(mut terminal) = Terminal::new(TestBackend::new(100, 30));
     for key in "ljlsjf\njla\to/m\nvz?q".chars() {
         let code = match key {

@@ -86,6 +86,9 @@ fn with_settings(typed: &[OsString]) -> Vec<OsString> {
     if let Some(folder) = flags::perf_config::defaults::build_id_cache(&settings) {
         dso::set_build_id_cache(folder);
     }
+    for problem in tui::configure(settings.iter().map(|setting| (&*setting.name, &*setting.value))) {
+        terminal::out::note(&format!("tally: setting not used: {problem}"));
+    }
     let all = flags::perf_config::defaults::added(typed, &settings);
     if flags::Flags::try_parse_from(&all).is_err() && flags::Flags::try_parse_from(typed).is_ok() {
         let files: std::collections::BTreeSet<_> = settings.iter().map(|setting| &setting.file).collect();

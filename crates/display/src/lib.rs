@@ -1,6 +1,6 @@
 //! How numbers, names and states look in every view: [`number`] formats counts, times and sizes, [`fit`] cuts and wraps text,
 //! [`shorten`] names of functions,
-//! [`bar`] draws shares, [`palette`] gives a thread's states their colours and letters, [`term`] reports what the
+//! [`reading`] a file's progress, [`bar`] draws shares, [`palette`] gives a thread's states their colours and letters, [`term`] reports what the
 //! terminal can show.
 //!
 //! Nothing is printed here, and nothing of a profile is known: the text views, the terminal interface, SVG and HTML share it.
@@ -20,5 +20,6 @@ pub mod change_columns;
 pub mod fit;
 pub mod number;
 pub mod palette;
+pub mod reading;
 pub mod shorten;
 pub mod term;

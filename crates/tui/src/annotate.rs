@@ -5,6 +5,7 @@ mod arrows;
 use super::NoListing;
 use super::Theme;
 use super::data::Data;
+use super::settings::Settings;
 use arrows::{ArrowCell, Arrows};
 use crossterm::event::{KeyCode, KeyEvent};
 use perfdata::text::harmless;
@@ -20,6 +21,8 @@ use symbols::listing::{Line as Listed, ListingOpts, Sources, listings};
 /// One line: an instruction, or what it was made from.
 struct Line {
     percent: f64,
+    /// Address or offset of an instruction with what separates it from the text; empty for others.
+    label: String,
     text: String,
     /// Address, for instructions.
     address: Option<u64>,
@@ -47,8 +50,10 @@ impl Line {
             );
         }
         let style = if self.address.is_some() || self.percent > 0.0 { Style::new() } else { theme.dim() };
-        let text = format!(" {}", self.text);
-        buffer.set_stringn(x + 1, area.y, text, usize::from(area.right().saturating_sub(x + 1)), style);
+        let room = |x: u16| usize::from(area.right().saturating_sub(x));
+        let at = format!(" {}", self.label);
+        let (x, _) = buffer.set_stringn(x + 1, area.y, at, room(x + 1), theme.address());
+        buffer.set_stringn(x, area.y, &self.text, room(x), style);
     }
 }
 
@@ -124,14 +129,16 @@ impl Annotate {
         let event = data.section().and_then(|section| section.events.first()).copied().unwrap_or(0);
         let total = listing.totals.get(event).map_or(0, |sums| sums.period).max(1);
         let addresses: Vec<u64> = listing.lines.iter().filter_map(address_of).collect();
-        let width = addresses.iter().map(|address| format!("{address:x}").len()).max().unwrap_or(0);
-        let of = Of { event, total, addresses: &addresses, width };
+        let settings = Settings::current();
+        let base = addresses.iter().min().copied().filter(|_| settings.has_offsets).unwrap_or(0);
+        let width = addresses.iter().map(|address| format!("{:x}", address - base).len()).max().unwrap_or(0);
+        let of = Of { event, total, addresses: &addresses, base, width };
         let lines = listing.lines.iter().map(|line| of.line(line)).collect();
         let mut this = Self {
             name,
             note: None,
             lines,
-            with_source: true,
+            with_source: !settings.hides_source,
             cursor: 0,
             top: 0,
             height: 0,
@@ -208,6 +215,11 @@ impl Annotate {
         }
     }
 
+    /// Moves the cursor to a line of the last picture.
+    pub fn click(&mut self, line: usize) {
+        self.cursor = self.visible().get(self.top + line).copied().unwrap_or(self.cursor);
+    }
+
     /// Draws the listing.
     pub fn draw(&mut self, buffer: &mut Buffer, area: Rect, theme: Theme) {
         self.height = usize::from(area.height);
@@ -222,7 +234,7 @@ impl Annotate {
             let area = Rect { y, height: 1, ..area };
             self.lines[i].draw(buffer, area, theme, &self.arrows.row(row, at));
             if i == self.cursor {
-                buffer.set_style(area, theme.selected());
+                buffer.set_style(area, theme.selected_line());
             }
         }
     }
@@ -236,7 +248,8 @@ impl Annotate {
         let row_of: HashMap<u64, usize> =
             rows().filter_map(|(row, line)| Some((line.address?, row))).collect();
         let jump = |(row, line): (usize, &Line)| Some((row, *row_of.get(&line.target?)?));
-        self.arrows = Arrows::new(rows().filter_map(jump), lanes);
+        let hides = Settings::current().hides_arrows;
+        self.arrows = Arrows::new(rows().filter(|_| !hides).filter_map(jump), lanes);
     }
 }
 
@@ -253,7 +266,9 @@ struct Of<'a> {
     /// Period of the function.
     total: u64,
     addresses: &'a [u64],
-    /// Digits of the longest address.
+    /// Address that labels count from: 0, or the function's first.
+    base: u64,
+    /// Digits of the longest label.
     width: usize,
 }
 
@@ -265,6 +280,7 @@ impl Of<'_> {
     fn line(&self, line: &Listed) -> Line {
         let source = |text: String| Line {
             percent: 0.0,
+            label: String::new(),
             text: harmless(&text).into_owned(),
             address: None,
             target: None,
@@ -281,7 +297,8 @@ impl Of<'_> {
                 let jump = code.branch.filter(|branch| !branch.is_call).map(|branch| branch.target.0);
                 Line {
                     percent: self.percent(line.period(self.event)),
-                    text: format!("{:>width$x}:  {}", code.svma.0, harmless(&code.text), width = self.width),
+                    label: format!("{:>width$x}:  ", code.svma.0 - self.base, width = self.width),
+                    text: harmless(&code.text).into_owned(),
                     address: Some(code.svma.0),
                     target: jump.filter(|target| self.addresses.contains(target)),
                 }

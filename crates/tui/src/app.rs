@@ -8,10 +8,10 @@ use super::data::Data;
 use super::explorer::Explorer;
 use super::flame::FlameView;
 use super::prompt::TextPrompt;
-use super::sandwich::Sandwich;
+use super::sandwich::{Sandwich, SandwichStep};
 use super::table::TreeTable;
 use super::{Error, NoListing, ReadState, Theme, ViewUpdate};
-use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseEvent, MouseEventKind};
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use profile::view::annotate::AnnotateFunction;
 use profile::view::report::{SortKey, SortValue};
 use std::sync::Arc;
@@ -165,17 +165,36 @@ impl App {
         }
     }
 
-    /// Takes the mouse: the wheel moves as keys do; clicks are for the tabs.
+    /// Takes the mouse: the wheel moves as keys do, a click moves the cursor, another one there opens or goes.
     pub fn mouse(&mut self, event: MouseEvent) {
         if let (true, Some(explorer)) = (self.is_exploring, &mut self.explorer) {
-            return explorer.mouse(event);
+            let step = explorer.mouse(event);
+            return self.take_step(step);
         }
         let code = match event.kind {
             MouseEventKind::ScrollDown => KeyCode::Down,
             MouseEventKind::ScrollUp => KeyCode::Up,
+            MouseEventKind::Down(MouseButton::Left) => return self.click(event.column, event.row),
             _ => return,
         };
         self.key(KeyEvent::new(code, KeyModifiers::NONE));
+    }
+
+    fn click(&mut self, x: u16, y: u16) {
+        self.message = None;
+        // The bar is above.
+        let Some(line) = y.checked_sub(1).map(usize::from) else { return };
+        match self.views.last_mut() {
+            None => self.table.click(line, &self.data),
+            Some(View::Flame(flame)) => flame.click(x, line as u32, self.data.tree()),
+            Some(View::Sandwich(sandwich)) => {
+                if let SandwichStep::Go(name) = sandwich.click(line) {
+                    sandwich.go(self.data.tree(), &name);
+                }
+            }
+            Some(View::Annotate(annotate)) => annotate.click(line),
+            Some(View::Help(_)) => drop(self.views.pop()),
+        }
     }
 
     /// Shows the code of a function.

@@ -2,7 +2,7 @@
 
 use perfdata::text::harmless;
 use profile::profile::Profile;
-use profile::view::flame::{Tree, TreeOpts};
+use profile::view::flame::{Tree, TreeOpts, Unit, unit_of};
 use profile::view::report::{
     Report, ReportField, ReportOpts, ReportRow, ReportSection, SortKey, SortValue, report,
 };
@@ -222,6 +222,12 @@ impl Data {
         &self.tree.as_ref().expect("invariant: made above").1
     }
 
+    /// Whether the shown event's periods are nanoseconds.
+    pub fn is_time(&self) -> bool {
+        let event = self.section().and_then(|section| section.events.first()).copied().unwrap_or(0);
+        self.profile().events.get(event).is_some_and(|event| unit_of(event) == Unit::Nanoseconds)
+    }
+
     /// The headline: samples and event.
     pub fn title(&self) -> String {
         let Some(section) = self.section() else {
@@ -231,6 +237,10 @@ impl Data {
         let samples = section.totals.iter().map(|total| total.count).sum();
         let name = section.event_names(self.profile());
         let mut title = format!("{} samples of {}", display::number::grouped(samples), harmless(&name));
+        if self.is_time() {
+            let time = section.totals.first().map_or(0, |total| total.period);
+            title.push_str(&format!(", {}", display::number::duration_ns(time)));
+        }
         let events = self.report.sections.iter().filter(|s| s.totals.iter().any(|total| total.count > 0));
         let events = events.count();
         if events > 1 {

@@ -2,6 +2,7 @@
 
 mod draw;
 mod keys;
+mod mouse;
 mod rows;
 
 use super::flame::FlameView;
@@ -15,6 +16,9 @@ use profile::view::wall::WallOpts;
 use rows::Row;
 use std::sync::Arc;
 use symbols::Recording;
+
+/// Columns of the screen before a strip: the mark and name of its thread.
+const STRIP: usize = 21;
 
 /// Rows shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,7 +14,7 @@
 //! let file = perfdata::PerfData::open(&bytes)?;
 //! let recording = symbols::load(&file, symbols::LoadOpts::default());
 //! let data = tui::Data::new(std::sync::Arc::new(recording), Default::default());
-//! let mut app = tui::App::new(data, tui::Theme { colour: false });
+//! let mut app = tui::App::new(data, tui::Theme::plain());
 //! app.key(KeyEvent::new(KeyCode::Char('q'), KeyModifiers::NONE));
 //! assert!(app.wants_to_quit());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -34,6 +34,7 @@ mod help;
 mod prompt;
 mod read;
 mod sandwich;
+mod settings;
 mod style;
 mod table;
 mod terminal;
@@ -44,6 +45,7 @@ pub use data::Data;
 pub use error::{Error, NoListing};
 pub use explorer::{Explorer, ExplorerFinding, ExplorerText};
 pub use read::{FileInput, read};
+pub use settings::configure;
 pub use style::Theme;
 pub use terminal::{EndSignal, is_usable, restore_within, run};
 pub use view_update::{ReadState, ViewUpdate};

@@ -29,6 +29,8 @@ pub struct Sandwich {
     cursor: usize,
     /// Functions looked at before.
     before: Vec<String>,
+    /// By line of the last picture: the cursor's value there.
+    places: Vec<Option<usize>>,
 }
 
 /// Effect of a key.
@@ -58,6 +60,7 @@ impl Sandwich {
             all: totals[0].0.max(1),
             cursor: 0,
             before: Vec::new(),
+            places: Vec::new(),
         })
     }
 
@@ -133,7 +136,7 @@ impl Sandwich {
     }
 
     /// Draws callers, the function, and callees; each side has as much room as it needs, or half of it.
-    pub fn draw(&self, buffer: &mut Buffer, area: Rect, theme: Theme) {
+    pub fn draw(&mut self, buffer: &mut Buffer, area: Rect, theme: Theme) {
         // Two headings and the function.
         let room = usize::from(area.height).saturating_sub(3);
         let (above, below) = (self.callers.len(), self.callees.len());
@@ -154,12 +157,28 @@ impl Sandwich {
         let count = self.callers.len();
         let upper = Rect { y: area.y + 1, height: middle - area.y - 1, ..area };
         let lower = Rect { y: middle + 2, height: area.bottom().saturating_sub(middle + 2), ..area };
-        self.list(buffer, upper, theme, (&self.callers, Some(self.cursor).filter(|&at| at < count)));
-        self.list(buffer, lower, theme, (&self.callees, self.cursor.checked_sub(count)));
+        let first =
+            self.list(buffer, upper, theme, (&self.callers, Some(self.cursor).filter(|&at| at < count)));
+        let second = self.list(buffer, lower, theme, (&self.callees, self.cursor.checked_sub(count)));
+        let row = |at: usize, first: usize, most: usize| Some(first + at).filter(|&at| at < most);
+        let callers = (0..usize::from(upper.height)).map(|at| row(at, first, count));
+        let callees = (0..usize::from(lower.height)).map(|at| row(at, second, self.callees.len()));
+        let callees = callees.map(|at| at.map(|at| at + count));
+        self.places = [None].into_iter().chain(callers).chain([None, None]).chain(callees).collect();
     }
 
-    /// A side with the cursor in it.
-    fn list(&self, buffer: &mut Buffer, area: Rect, theme: Theme, of: (&Branches, Option<usize>)) {
+    /// Moves the cursor to a line of the last picture; a line that has it is gone to.
+    pub fn click(&mut self, line: usize) -> SandwichStep {
+        let Some(at) = self.places.get(line).copied().flatten() else { return SandwichStep::Stay };
+        if at != self.cursor {
+            self.cursor = at;
+            return SandwichStep::Stay;
+        }
+        SandwichStep::Go(self.picked().to_owned())
+    }
+
+    /// A side with the cursor in it; the result is its first row on the screen.
+    fn list(&self, buffer: &mut Buffer, area: Rect, theme: Theme, of: (&Branches, Option<usize>)) -> usize {
         let (side, cursor) = of;
         let first = cursor.map_or(0, |at| (at + 1).saturating_sub(usize::from(area.height)));
         if side.len() == 0 {
@@ -181,9 +200,10 @@ impl Sandwich {
             let text = before + &cut(&harmless(side.name(at).unwrap_or_default()), room);
             buffer.set_stringn(area.x, y, text, usize::from(area.width), Style::new());
             if cursor == Some(at) {
-                buffer.set_style(Rect { y, height: 1, ..area }, theme.selected());
+                buffer.set_style(Rect { y, height: 1, ..area }, theme.selected_line());
             }
         }
+        first
     }
 }
 
@@ -235,9 +255,13 @@ mod tests {
         let (_, sandwich) = sandwich(&many, "f");
         let area = Rect::new(0, 0, 60, 20);
         let mut buffer = Buffer::empty(area);
-        sandwich.expect("f is there").draw(&mut buffer, area, Theme { colour: false });
+        let mut sandwich = sandwich.expect("f is there");
+        sandwich.draw(&mut buffer, area, Theme::plain());
         let line = |y: u16| (0..60).map(|x| buffer[(x, y)].symbol()).collect::<String>();
         assert!(line(1).contains(" p") && line(2).contains("with callees"), "{}", line(2));
         assert!((4..20).all(|y| line(y).contains("callee_")), "{}", line(19));
+        assert_eq!(sandwich.click(5), SandwichStep::Stay);
+        assert_eq!(sandwich.click(5), SandwichStep::Go(sandwich.picked().to_owned()));
+        assert!(line(5).contains(sandwich.picked()), "{}", line(5));
     }
 }

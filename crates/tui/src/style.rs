@@ -1,5 +1,6 @@
 //! Colours, with a plain form for terminals without.
 
+use crate::settings::{SetColours, Settings};
 use display::palette::StateClass;
 use profile::view::flame::FrameKind;
 use ratatui::style::{Color, Modifier, Style};
@@ -9,9 +10,22 @@ use ratatui::style::{Color, Modifier, Style};
 pub struct Theme {
     /// With colours?
     pub colour: bool,
+    /// Those that the user has set.
+    set: SetColours,
 }
 
 impl Theme {
+    /// With the colours that the user has set, or without any.
+    pub fn new(colour: bool) -> Self {
+        let set = if colour { Settings::current().colours } else { SetColours::default() };
+        Self { colour, set }
+    }
+
+    /// Without colours.
+    pub fn plain() -> Self {
+        Self { colour: false, set: SetColours::default() }
+    }
+
     /// Headings.
     pub fn heading(self) -> Style {
         Style::new().add_modifier(Modifier::BOLD)
@@ -19,16 +33,42 @@ impl Theme {
 
     /// The line above and the line below: reversed, so that they are visible without colour, too.
     pub fn bar(self) -> Style {
-        if self.colour {
-            Style::new().fg(Color::Black).bg(Color::Gray)
-        } else {
-            Style::new().add_modifier(Modifier::REVERSED)
+        match self.set.root {
+            Some(set) => set,
+            None if self.colour => Style::new().fg(Color::Black).bg(Color::Gray),
+            None => Style::new().add_modifier(Modifier::REVERSED),
         }
     }
 
-    /// The line under the cursor.
+    /// What is under the cursor: its colours, reversed.
     pub fn selected(self) -> Style {
-        Style::new().add_modifier(Modifier::REVERSED)
+        self.set.selected.unwrap_or(Style::new().add_modifier(Modifier::REVERSED))
+    }
+
+    /// A line of text under the cursor, whatever colours its parts have.
+    pub fn selected_line(self) -> Style {
+        let plain = if self.colour { Style::new().fg(Color::Reset).bg(Color::Reset) } else { Style::new() };
+        self.set.selected.unwrap_or(plain.add_modifier(Modifier::REVERSED))
+    }
+
+    /// A bar of the table: the rows of most time stand out.
+    pub fn rank_bar(self, is_first: bool) -> Style {
+        match (self.colour, is_first) {
+            (false, _) => Style::new(),
+            (true, true) => Style::new().fg(Color::Indexed(208)),
+            (true, false) => Style::new().fg(Color::Indexed(137)),
+        }
+    }
+
+    /// Numbers of the table.
+    pub fn rank(self, percent: f64, is_first: bool) -> Style {
+        let plain = if is_first { self.heading() } else { Style::new() };
+        self.set.of_share(percent).unwrap_or(plain)
+    }
+
+    /// An address.
+    pub fn address(self) -> Style {
+        self.set.addr.unwrap_or_default()
     }
 
     /// Style of less important text.
@@ -39,6 +79,7 @@ impl Theme {
     /// A jump's line; `selected`: it begins or ends under the cursor.
     pub fn jump(self, selected: bool) -> Style {
         match (self.colour, selected) {
+            (true, false) if self.set.jump_arrows.is_some() => self.set.jump_arrows.unwrap_or_default(),
             (true, true) => Style::new().fg(Color::Cyan).add_modifier(Modifier::BOLD),
             (false, true) => Style::new().add_modifier(Modifier::BOLD),
             (_, false) => self.dim(),
@@ -51,10 +92,11 @@ impl Theme {
         if self.colour { style.fg(Color::Magenta) } else { style }
     }
 
-    /// A share of the total: perf's colours.
+    /// A share of a function's time, next to its code: perf's colours.
     pub fn percent(self, percent: f64) -> Style {
         match percent {
             _ if !self.colour => Style::new(),
+            p if self.set.of_share(p).is_some() => self.set.of_share(p).unwrap_or_default(),
             p if p >= 5.0 => Style::new().fg(Color::Red),
             p if p >= 0.5 => Style::new().fg(Color::Green),
             _ => Style::new(),

@@ -6,7 +6,9 @@ use super::Theme;
 use super::canvas::Canvas;
 use super::data::{Data, period};
 use crossterm::event::{KeyCode, KeyEvent};
+use display::bar;
 use display::fit::cut;
+use display::number::brief_ns;
 use perfdata::text::harmless;
 use profile::view::report::{ReportRow, SortKey};
 use ratatui::layout::Rect;
@@ -30,6 +32,13 @@ pub struct TreeTable {
 const KEY_WIDTH: usize = 20;
 /// Where keys would have less than this each, the first ones are left out: the last, the function, matters most.
 const LEAST_KEY_WIDTH: usize = 18;
+/// Rows that stand out.
+const FIRST: usize = 5;
+/// Rows have a bar, and a time if the event has one, where these leave each key so much.
+const ROOM_OF_KEY: usize = 17;
+/// Columns of a bar, and of a time; each has a blank after it.
+const BAR: usize = 6;
+const TIME: usize = 8;
 
 impl TreeTable {
     /// Rebuilds the lines, after the data or the search changed. The cursor stays in its place.
@@ -115,6 +124,17 @@ impl TreeTable {
             _ => return false,
         }
         true
+    }
+
+    /// Moves the cursor to a line of the last picture, the heading being line 0; a line that has it is opened or closed.
+    pub fn click(&mut self, line: usize, data: &Data) {
+        let Some(at) = line.checked_sub(1).map(|line| line + self.top) else { return };
+        let Some(target) = self.lines.get(at) else { return };
+        match (at == self.cursor, target.open) {
+            (true, Some(true)) => self.close_line(data),
+            (true, Some(false)) => self.open_line(data),
+            _ => self.cursor = at,
+        }
     }
 
     fn open_line(&mut self, data: &Data) {
@@ -213,12 +233,13 @@ impl TreeTable {
         let height = usize::from(area.height.saturating_sub(1));
         self.height = height;
         self.top = self.top.max((self.cursor + 1).saturating_sub(height)).min(self.cursor);
+        let first: Vec<u32> = data.rows().take(FIRST).map(|(at, _)| at as u32).collect();
         for (i, line) in self.lines.iter().enumerate().skip(self.top).take(height) {
             let place = canvas.row(1 + (i - self.top) as u16);
             let mut row = Canvas { buffer: &mut *canvas.buffer, area: place, theme };
-            columns.draw_line(&mut row, data, line);
+            columns.draw_line(&mut row, data, line, first.contains(&line.place[0]));
             if i == self.cursor {
-                canvas.buffer.set_style(place, theme.selected());
+                canvas.buffer.set_style(place, theme.selected_line());
             }
         }
         if self.lines.is_empty() {
@@ -256,19 +277,22 @@ fn graph_line(data: &Data, line: &TreeLine, entry: u32, theme: Theme) -> (String
         format!("{:<24}", format!("{}:", line.depth))
     };
     let text = format!("      {indent}{mark} {number}{}", harmless(&name));
-    (text, share.map_or(theme.dim(), |share| theme.percent(share)))
+    (text, share.map_or(theme.dim(), |share| theme.rank(share, false)))
 }
 
 /// Where the columns are.
 struct Columns {
     keys: Vec<(SortKey, usize)>,
-    /// Width of the numbers in front.
+    /// Width of the percentages in front.
     numbers: usize,
+    /// Whether a time comes after them, and a bar.
+    has_time: bool,
+    has_bar: bool,
 }
 
 impl Columns {
     /// Draws a line of the table, or of an open call graph, on a canvas of one row.
-    fn draw_line(&self, canvas: &mut Canvas<'_>, data: &Data, line: &TreeLine) {
+    fn draw_line(&self, canvas: &mut Canvas<'_>, data: &Data, line: &TreeLine, is_first: bool) {
         let Some(row) = data.row(line.place[0] as usize) else { return };
         if let Some(entry) = line.entry {
             let (text, style) = graph_line(data, line, entry, canvas.theme);
@@ -277,8 +301,21 @@ impl Columns {
         }
         let percent = percent(tree::main_period(data, row), data.base());
         canvas.text(0, self.row(data, row, line.open), ratatui::style::Style::new());
-        let numbers = Rect { width: canvas.area.width.min(self.numbers as u16), ..canvas.area };
-        canvas.buffer.set_style(numbers, canvas.theme.percent(percent));
+        let (Rect { x, width, .. }, theme) = (canvas.area, canvas.theme);
+        let numbers = Rect { width: width.min((self.before_keys() - self.bar()) as u16), ..canvas.area };
+        canvas.buffer.set_style(numbers, theme.rank(percent, is_first));
+        let bar = Rect { x: x + numbers.width, width: self.bar() as u16, ..canvas.area };
+        canvas.buffer.set_style(bar, theme.rank_bar(is_first));
+    }
+
+    /// Columns of the bar with its blank.
+    fn bar(&self) -> usize {
+        if self.has_bar { BAR + 1 } else { 0 }
+    }
+
+    /// Columns of all that is before the keys.
+    fn before_keys(&self) -> usize {
+        self.numbers + if self.has_time { TIME + 1 } else { 0 } + self.bar()
     }
 
     fn new(data: &Data, width: usize) -> Self {
@@ -287,6 +324,10 @@ impl Columns {
         let mut left = width.saturating_sub(numbers);
         let room = (left / LEAST_KEY_WIDTH).max(1);
         keys.drain(..keys.len().saturating_sub(room));
+        let fits = |columns: usize| left >= columns + keys.len() * ROOM_OF_KEY;
+        let (has_bar, has_time) = (fits(BAR + 1), fits(BAR + 1 + TIME + 1) && data.is_time());
+        let this = Self { keys: Vec::new(), numbers, has_time, has_bar };
+        left = width.saturating_sub(this.before_keys());
         let count = keys.len();
         for (i, (key, room)) in keys.iter_mut().enumerate() {
             let most = if i + 1 == count { left.saturating_sub(1) } else { KEY_WIDTH.min(left / 2) };
@@ -296,7 +337,7 @@ impl Columns {
             *room = longest.max(key.heading().trim().chars().count()).min(most);
             left = left.saturating_sub(*room + 2);
         }
-        Self { keys, numbers }
+        Self { keys, ..this }
     }
 
     fn heading(&self, data: &Data) -> String {
@@ -306,7 +347,8 @@ impl Columns {
             (false, _) => "     ▼Self ",
         };
         let keys = self.keys.iter().map(|(key, width)| (key.heading().trim().to_owned(), *width));
-        numbers.to_owned() + &joined(keys)
+        let time = if self.has_time { format!("{:>TIME$} ", "Time") } else { String::new() };
+        numbers.to_owned() + &time + &" ".repeat(self.bar()) + &joined(keys)
     }
 
     fn row(&self, data: &Data, row: &ReportRow, open: Option<bool>) -> String {
@@ -322,8 +364,13 @@ impl Columns {
         } else {
             format!("{mark} {own:>7.2}% ")
         };
+        let main = tree::main_period(data, row);
+        let time = if self.has_time { format!("{:>TIME$} ", brief_ns(main)) } else { String::new() };
+        let bar = bar::of_eighths(bar::eighths(percent(main, data.base()), BAR as f64));
+        let bar = format!("{bar:0$}", self.bar());
+        let bar = if self.has_bar { bar } else { String::new() };
         let value = |(key, width): &(SortKey, usize)| (data.value(row, key).unwrap_or_default(), *width);
-        numbers + &joined(self.keys.iter().map(value))
+        numbers + &time + &bar + &joined(self.keys.iter().map(value))
     }
 }
 

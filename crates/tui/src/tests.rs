@@ -72,7 +72,7 @@ fn screen(keys: &[KeyCode], (width, height): (u16, u16)) -> String {
     let recording = recording();
     let graph = GraphOpts { order: GraphOrder::Caller, ..GraphOpts::default() };
     let opts = ReportOpts { children: true, graph: Some(graph), ..ReportOpts::default() };
-    let mut app = App::new(Data::new(recording.into(), opts), Theme { colour: false });
+    let mut app = App::new(Data::new(recording.into(), opts), Theme::plain());
     let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("a screen in memory");
     terminal.draw(|frame| app.draw(frame)).expect("drawing");
     for &key in keys {
@@ -102,15 +102,15 @@ fn the_table_opens_a_call_graph() {
     let text = screen(&chars("ljjl"), SIZE);
     let expected = "\
 19 samples of cycles (1 of 2 events, Tab)
- ▼Children     Self  Command  Shared Object  Symbol
--  100.00%    0.00%  app      app            [.] main
+ ▼Children     Self         Command  Shared Object  Symbol
+-  100.00%    0.00% ██████  app      app            [.] main
         - 100.00% main
           - 84.21% work
               63.16% leaf
             15.79% \\x1b[2Jevil
-+   84.21%   21.05%  app      app            [.] work
-+   63.16%   63.16%  app      app            [.] leaf
-+   15.79%   15.79%  app      app            [.] \\x1b[2Jevil
++   84.21%   21.05% █████   app      app            [.] work
++   63.16%   63.16% ███▊    app      app            [.] leaf
++   15.79%   15.79% █       app      app            [.] \\x1b[2Jevil
 
 
 
@@ -197,7 +197,7 @@ fn why_a_function_cannot_be_annotated_is_told() {
 fn what_is_open_and_the_cursor_stay_when_more_of_the_file_comes() {
     let graph = GraphOpts { order: GraphOrder::Caller, ..GraphOpts::default() };
     let opts = ReportOpts { children: true, graph: Some(graph), ..ReportOpts::default() };
-    let mut app = App::fed(Data::new(Arc::default(), opts), Theme { colour: false }, ReadState::Reading(0.0));
+    let mut app = App::fed(Data::new(Arc::default(), opts), Theme::plain(), ReadState::Reading(0.0));
     let mut terminal = Terminal::new(TestBackend::new(80, 14)).expect("a screen in memory");
     let mut picture = |app: &mut App| {
         terminal.draw(|frame| app.draw(frame)).expect("drawing");

@@ -117,7 +117,7 @@ fn browse(
         return Ok(None);
     };
     let view = ReportOpts { sort: vec![SortKey::Dso, SortKey::Symbol], ..ReportOpts::default() };
-    let theme = tui::Theme { colour: term::colours_stdout() };
+    let theme = tui::Theme::new(term::colours_stdout());
     let mut app = tui::App::new(tui::Data::new(recording.clone(), view), theme);
     if app.open_listing(hottest, opts, &sources(args)).is_err() {
         return Ok(None);

@@ -5,7 +5,6 @@ use crate::reading::load::{self, Progress};
 use crate::terminal::out;
 use anyhow::{Context, bail};
 use display::number::bytes;
-use perfdata::PerfData;
 use perfdata::appendix::archive;
 use profile::session::{Dimensions, SessionOpts};
 use profile::source::Want;
@@ -14,7 +13,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use symbols::archive::{PackedFile, pack};
-use symbols::{LoadOpts, Recording, UnnamedCode};
+use symbols::{LoadOpts, UnnamedCode};
 
 /// Files without names that are listed.
 const LISTED: usize = 5;
@@ -55,7 +54,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let map = load::open(&args.input)?;
     let file = load::parse(&args.input, &map)?;
     args.names.check()?;
-    let read = |dimensions| read(&args.input, &file, opts(dimensions, &args.names));
+    let read = |dimensions| {
+        let progress = &mut Progress::on_stderr(&args.input, &map);
+        load::load_file(&args.input, &file, opts(dimensions, &args.names), progress)
+    };
     let plain = read(Dimensions::default())?;
     let has_branches = file.events().iter().any(|event| event.attr.branch_sample_type != 0);
     let branches = Dimensions { branches: true, ..Dimensions::default() };
@@ -75,10 +77,6 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     note_result(&output, &listed, [file.bytes().len(), block.len()].map(|len| len as u64));
     Ok(ExitCode::SUCCESS)
-}
-
-fn read(path: &Path, file: &PerfData<'_>, opts: LoadOpts) -> anyhow::Result<Recording> {
-    load::load_file(path, file, opts, &mut Progress::silent())
 }
 
 fn opts(dimensions: Dimensions, names: &NameArgs) -> LoadOpts {

@@ -148,11 +148,11 @@ fn print(
     style: &mut LineStyle<'_>,
     maker: &mut RowMaker<'_>,
 ) -> anyhow::Result<ExitCode> {
-    let OpenRecording { map, file, .. } = *input;
+    let OpenRecording { path, map, file } = *input;
     let mut session = new_session(args, file, maker.callchains);
     pager::start();
     let mut writer = Writer::new(args, file)?;
-    let mut progress = load::Progress::releasing(map);
+    let mut progress = load::Progress::next_to_output(path, map);
     let mut failed = None;
     let diagnostics = file.visit_batches(Order::Time, BATCH, |items| {
         let rows = maker.rows(&mut session, items);
@@ -169,6 +169,7 @@ fn print(
     if let Some(error) = failed {
         return Err(error);
     }
+    progress.end();
     writer.finish()?;
     damage::warn(&args.input, &diagnostics.problems);
     Ok(ExitCode::SUCCESS)

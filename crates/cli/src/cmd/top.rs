@@ -98,7 +98,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut data = tui::Data::new(Arc::default(), view);
     // Code that runs now, not its callers, comes first.
     data.turn_order();
-    let theme = tui::Theme { colour: term::colours_stdout() };
+    let theme = tui::Theme::new(term::colours_stdout());
     let mut app = tui::App::fed(data, theme, tui::ReadState::Live { held: false });
     let updates = updates_of(slices, args.iterations)?;
     match tui::run(&mut app, Some(&updates), &signal) {

@@ -9,7 +9,7 @@ use crate::{
 };
 use anyhow::bail;
 use display::term;
-use perfdata::PerfData;
+use dso::MappedFile;
 use perfdata::appendix::findings_note;
 use profile::verdict::{INPUT, quoted};
 use record::summary::RunSummary;
@@ -51,7 +51,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let kept = findings_note::read(&map).and_then(|text| serde_json::from_slice::<Value>(text).ok());
     let note = match kept {
         Some(note) => note,
-        None => judged_now(&args.input, &load::parse(&args.input, &map)?)?,
+        None => judged_now(&args.input, &map)?,
     };
     let mut findings: Vec<Value> = note["findings"].as_array().cloned().unwrap_or_default();
     for finding in &mut findings {
@@ -93,9 +93,10 @@ fn pick(findings: &[Value], number: usize, path: &Path) -> anyhow::Result<Value>
 }
 
 /// Findings of a recording that `tally run` didn't make: without counters, and without what the machine did.
-fn judged_now(path: &Path, file: &PerfData<'_>) -> anyhow::Result<Value> {
-    let mut progress = load::Progress::silent();
-    let recording = load::load_file(path, file, wall::load_opts_with_runs(), &mut progress)?;
+fn judged_now(path: &Path, map: &MappedFile) -> anyhow::Result<Value> {
+    let mut progress = load::Progress::on_stderr(path, map);
+    let file = load::parse(path, map)?;
+    let recording = load::load_file(path, &file, wall::load_opts_with_runs(), &mut progress)?;
     judge(&recording).ok_or_else(|| {
         let record = "record with tally run, or tally record --off-cpu";
         crate::reading::damage::lacks(path, "no time off the CPU in it", record)

@@ -35,7 +35,7 @@ pub fn write_recording(page: &Path, source: &Path) -> anyhow::Result<()> {
     let file = load::parse(source, &map)?;
     let mut opts = crate::reading::wall::load_opts();
     keep_times(&mut opts);
-    let recording = load::load_file(source, &file, opts, &mut load::Progress::silent())?;
+    let recording = load::load_file(source, &file, opts, &mut load::Progress::on_stderr(source, &map))?;
     let source = PageSource { path: source, bytes: &map, file: &file, recording: &recording };
     let (data, about) = of_recording(source, &WallOpts::default());
     write_file(page, &data, &about)

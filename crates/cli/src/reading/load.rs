@@ -1,16 +1,17 @@
 //! Opens the recordings that the user names, and reports on stderr how far reading is and what is damaged.
 
 use crate::reading::damage;
-use crate::terminal::out;
+use crate::terminal::{out, status_line};
 use anyhow::{Context, bail};
+use display::reading::ReadingLine;
 use display::term;
 use dso::MappedFile;
 use exchange::import;
 use perfdata::PerfData;
-use std::io::{IsTerminal, Read, Write};
+use std::io::Read;
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use symbols::{LoadOpts, Recording};
 
 /// Bytes read before their memory is given back.
@@ -142,43 +143,37 @@ pub struct OpenRecording<'a> {
     pub file: &'a PerfData<'a>,
 }
 
-/// Progress of reading: shows on standard error how far it is, from one second on and only on a terminal, and
-/// gives back the memory of what has been read.
+/// Progress of reading: shows on standard error how far it is, if that takes more than a second, and gives back the memory
+/// of what has been read.
 pub struct Progress<'a> {
-    name: String,
-    total: u64,
     started: Instant,
-    shown: Option<Instant>,
-    on: bool,
+    line: Option<ReadingLine>,
     map: Option<&'a MappedFile>,
     /// Memory before it is given back.
     released: u64,
 }
 
 impl<'a> Progress<'a> {
-    /// For the file in `map`.
+    /// For the file in `map`; shown on terminals only.
     pub fn on_stderr(path: &Path, map: &'a MappedFile) -> Self {
-        let on = std::io::stderr().is_terminal();
-        let (started, name) = (Instant::now(), path.display().to_string());
-        Self { name, total: map.len() as u64, started, shown: None, on, map: Some(map), released: 0 }
+        let name = || out::harmless(&name_of(path)).into_owned();
+        let line = status_line::is_possible().then(|| ReadingLine::new(name(), map.len() as u64));
+        Self { started: Instant::now(), line, map: Some(map), released: 0 }
+    }
+
+    /// The same for a command that prints while it reads: shown where its output goes to a file.
+    pub fn next_to_output(path: &Path, map: &'a MappedFile) -> Self {
+        if out::is_stdout_file() { Self::on_stderr(path, map) } else { Self::releasing(map) }
     }
 
     /// Never reports anything.
     pub fn silent() -> Self {
-        Self {
-            name: String::new(),
-            total: 0,
-            started: Instant::now(),
-            shown: None,
-            on: false,
-            map: None,
-            released: 0,
-        }
+        Self { started: Instant::now(), line: None, map: None, released: 0 }
     }
 
     /// Never reports anything, but gives memory back.
     pub fn releasing(map: &'a MappedFile) -> Self {
-        Self { total: map.len() as u64, map: Some(map), ..Self::silent() }
+        Self { started: Instant::now(), line: None, map: Some(map), released: 0 }
     }
 
     /// Notes the position in the file.
@@ -188,25 +183,24 @@ impl<'a> Progress<'a> {
             map.release(self.released as usize..offset as usize);
             self.released = offset;
         }
-        let now = Instant::now();
-        let due = match self.shown {
-            None => now - self.started > Duration::from_secs(1),
-            Some(last) => now - last > Duration::from_millis(100),
-        };
-        if self.on && due {
-            self.shown = Some(now);
-            let percent = (offset as f64 * 100.0 / self.total.max(1) as f64).min(100.0);
-            let text = format!("reading {} {percent:.0} % (Ctrl-C stops)", out::harmless(&self.name));
-            let text: String = text.chars().take(term::width().saturating_sub(1)).collect();
-            let _ = write!(std::io::stderr(), "\r{text}");
+        if let Some(line) = &mut self.line
+            && let Some(text) = line.advance(self.started.elapsed(), offset, term::width().saturating_sub(1))
+        {
+            status_line::draw(&text);
         }
         ControlFlow::Continue(())
     }
 
     /// Takes the line away again.
     pub fn end(&mut self) {
-        if self.shown.take().is_some() {
-            let _ = write!(std::io::stderr(), "\r{:width$}\r", "", width = term::width().saturating_sub(1));
+        if self.line.is_some() {
+            status_line::clear();
         }
+    }
+}
+
+impl Drop for Progress<'_> {
+    fn drop(&mut self) {
+        self.end();
     }
 }

@@ -10,6 +10,7 @@ use display::term;
 use record::output_file::write_export;
 use std::borrow::Cow;
 use std::io::{self, BufWriter, IsTerminal as _, Stderr, Stdout, StdoutLock, Write};
+use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 
 pub use crate::terminal::foreign::harmless;
@@ -32,6 +33,12 @@ pub fn stderr() -> BufWriter<Net<Stderr>> {
 /// The same for bytes that are no text, and for screens that move the cursor: nothing is changed.
 pub fn raw_stdout() -> BufWriter<StdoutLock<'static>> {
     BufWriter::with_capacity(64 * 1024, io::stdout().lock())
+}
+
+/// Whether standard output is a file, so that nobody watches it.
+pub fn is_stdout_file() -> bool {
+    let output = io::stdout().as_fd().try_clone_to_owned().map(std::fs::File::from);
+    output.and_then(|output| output.metadata()).is_ok_and(|output| output.is_file())
 }
 
 /// Refuses to write what is not for people's eyes to a terminal, with the flag that writes it elsewhere.

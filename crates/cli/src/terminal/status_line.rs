@@ -1,9 +1,10 @@
-//! The line on a terminal that shows what is being recorded, for how long and with how many samples.
+//! The line at the foot of a terminal that shows how far recording or reading is.
 
 use display::term;
 use record::{Target, Whom, proc, process_tree};
 use std::io::{IsTerminal, Write};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// The line of the recording that goes on.
@@ -14,9 +15,10 @@ static LINE: Mutex<Option<Progress>> = Mutex::new(None);
 struct Progress {
     whom: String,
     begin: Instant,
-    /// The terminal has the line now, and not the text of something else.
-    is_drawn: bool,
 }
+
+/// The terminal has the line now, and not the text of something else.
+static IS_DRAWN: AtomicBool = AtomicBool::new(false);
 
 /// Shows the line until it is dropped.
 #[derive(Debug)]
@@ -28,11 +30,9 @@ impl StatusLine {
     #[must_use]
     pub fn of(target: &Target) -> Self {
         let writes = !target.command.is_empty() && std::io::stdout().is_terminal();
-        let can_erase = std::env::var_os("TERM").is_none_or(|name| name != "dumb");
-        if std::io::stderr().is_terminal() && can_erase && !writes {
+        if is_possible() && !writes {
             let whom = crate::terminal::out::harmless(&whom(target)).into_owned();
-            let progress = Progress { whom, begin: Instant::now(), is_drawn: false };
-            *line() = Some(progress);
+            *line() = Some(Progress { whom, begin: Instant::now() });
             advance(0);
         }
         Self(())
@@ -50,19 +50,27 @@ fn line() -> std::sync::MutexGuard<'static, Option<Progress>> {
     LINE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// Draws the line again, if there is one.
+/// Whether standard error is a terminal that can erase a line.
+pub fn is_possible() -> bool {
+    std::io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|name| name != "dumb")
+}
+
+/// Draws the line of the recording again, if there is one.
 pub fn advance(samples: u64) {
-    if let Some(progress) = line().as_mut() {
-        let text = text(&progress.whom, progress.begin.elapsed(), samples, term::width().saturating_sub(1));
-        // The command may have left the cursor anywhere, and the last line may have been longer.
-        progress.is_drawn = write!(std::io::stderr(), "\r{text}\x1b[K").is_ok();
+    if let Some(progress) = line().as_ref() {
+        draw(&text(&progress.whom, progress.begin.elapsed(), samples, term::width().saturating_sub(1)));
     }
+}
+
+/// Draws a line in place of the last one. Its text is harmless, and leaves a column free.
+pub fn draw(text: &str) {
+    // The command may have left the cursor anywhere, and the last line may have been longer.
+    IS_DRAWN.store(write!(std::io::stderr(), "\r{text}\x1b[K").is_ok(), Ordering::Relaxed);
 }
 
 /// Takes the line away, if there is one: something else is printed.
 pub fn clear() {
-    if let Some(progress) = line().as_mut().filter(|progress| progress.is_drawn) {
-        progress.is_drawn = false;
+    if IS_DRAWN.swap(false, Ordering::Relaxed) {
         let _ = write!(std::io::stderr(), "\r\x1b[K");
     }
 }

@@ -113,7 +113,7 @@ fn interrupts_as_the_kernel_counts_them_are_a_finding() {
     tells(
         &judged(&computing(), &counted(&[]), change),
         &[
-            "Interrupts: 40 % of all CPU time, 100 % of the busiest CPU for them, mostly packets that came in (NET_RX)",
+            "Interrupts: 40 % of all CPU time, 100 % of the busiest CPU, mostly for incoming packets (NET_RX)",
             "→ spread them over the CPUs (irqbalance, RPS)",
             "100 % of them on one CPU",
             "no stack: no sample of the target's threads fell into an interrupt",

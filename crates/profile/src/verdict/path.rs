@@ -35,11 +35,11 @@ pub struct PathTop {
 }
 
 impl PathTop {
-    /// `without crunch() (chain.c:48) of feeder the run is at most 58 % shorter`.
+    /// `the run would be at most 58 % shorter without crunch() (chain.c:48) of feeder`.
     pub(super) fn bound_words(&self) -> String {
         let Self { thread, function, line, bound } = self;
         let function = super::called_at_line(function, line.as_deref());
-        format!("without {function} of {thread} the run is at most {:.0} % shorter", bound * 100.0)
+        format!("the run would be at most {:.0} % shorter without {function} of {thread}", bound * 100.0)
     }
 }
 

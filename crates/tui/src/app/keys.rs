@@ -11,7 +11,12 @@ use profile::view::report::SortKey;
 impl App {
     pub(super) fn explorer_key(&mut self, key: KeyEvent) {
         let Some(explorer) = &mut self.explorer else { return };
-        match explorer.key(key) {
+        let step = explorer.key(key);
+        self.take_step(step);
+    }
+
+    pub(super) fn take_step(&mut self, step: ExplorerStep) {
+        match step {
             ExplorerStep::Stay => {}
             ExplorerStep::Quit => self.quit = true,
             ExplorerStep::Events => self.is_exploring = false,

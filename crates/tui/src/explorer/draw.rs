@@ -80,20 +80,18 @@ impl Explorer {
         names
     }
 
-    /// The tab at a column of the line of tabs.
-    pub(super) fn tab_at(&self, x: u16) -> Option<Tab> {
+    /// Position of the tab at a column of the line of tabs; the last one is the table of events.
+    pub(super) fn tab_at(&self, x: u16) -> Option<usize> {
         let mut end = 0;
-        let names = self.tab_names();
-        let at = names.iter().position(|(name, _)| {
+        self.tab_names().iter().position(|(name, _)| {
             end += name.chars().count() + 1;
             usize::from(x) < end
-        });
-        at.and_then(|at| Tab::ALL.get(at).copied())
+        })
     }
 
     /// Draws the tab; the text is about what is under the cursor.
     fn content(&mut self, buffer: &mut Buffer, area: Rect, theme: Theme) -> String {
-        if let Some((_, sandwich)) = &self.sandwich {
+        if let Some((_, sandwich)) = &mut self.sandwich {
             sandwich.draw(buffer, area, theme);
             return String::new();
         }
@@ -140,8 +138,7 @@ impl Explorer {
         self.column = self.column.min(columns.saturating_sub(1));
         let first = self.mark.unwrap_or(self.column).min(self.column);
         let last = self.mark.unwrap_or(self.column).max(self.column);
-        // The name and two blanks are before the strip.
-        let x = area.x + 21 + first as u16;
+        let x = area.x + (super::STRIP + first) as u16;
         let width = (last - first + 1) as u16;
         let mark = Rect { x, y: area.y, width: width.min(area.right().saturating_sub(x)), height: 1 };
         buffer.set_style(mark, theme.selected());

@@ -1,14 +1,11 @@
-//! Keys and the mouse.
+//! Keys.
 
 use super::rows::{Pick, function_name};
 use super::{Explorer, ExplorerStep, Tab};
 use crate::help;
 use crate::sandwich::{Sandwich, SandwichStep};
-use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use profile::view::selected::{StackOrder, proof};
-
-/// Lines that a turn of the wheel moves.
-const WHEEL: usize = 3;
 
 impl Explorer {
     /// Takes a key.
@@ -121,7 +118,7 @@ impl Explorer {
         rows.get(self.places[self.tab as usize].0)?.pick.clone()
     }
 
-    fn pick(&mut self) {
+    pub(super) fn pick(&mut self) {
         match self.picked() {
             Some(Pick::Finding(at)) => {
                 let found = proof(&self.page, &self.text.findings[at].name);
@@ -149,7 +146,7 @@ impl Explorer {
         self.select(|selection| selection.states = next.unwrap_or_default());
     }
 
-    fn select_span(&mut self) {
+    pub(super) fn select_span(&mut self) {
         let Some(mark) = self.mark.take() else { return };
         let Some(strips) = &self.strips else { return };
         let (from, to) = (mark.min(self.column), mark.max(self.column) + 1);
@@ -246,45 +243,5 @@ impl Explorer {
             return ExplorerStep::Quit;
         }
         ExplorerStep::Stay
-    }
-
-    /// Takes the mouse: a click moves the cursor, another one there is Enter.
-    pub fn mouse(&mut self, event: MouseEvent) {
-        let code = match event.kind {
-            MouseEventKind::ScrollDown => KeyCode::Down,
-            MouseEventKind::ScrollUp => KeyCode::Up,
-            MouseEventKind::Down(MouseButton::Left) => return self.click(event.column, event.row),
-            _ => return,
-        };
-        for _ in 0..WHEEL {
-            self.key(KeyEvent::new(code, KeyModifiers::NONE));
-        }
-    }
-
-    fn click(&mut self, x: u16, y: u16) {
-        if y == 1 {
-            if let Some(tab) = self.tab_at(x) {
-                self.show(tab);
-            }
-            return;
-        }
-        let line = usize::from(y.saturating_sub(2));
-        if self.tab == Tab::Flame && self.sandwich.is_none() {
-            if let Some((tree, view)) = &mut self.flame {
-                view.click(x, line as u32, tree);
-            }
-            return;
-        }
-        let (cursor, top) = self.places[self.tab as usize];
-        let at = top + line;
-        let has_target =
-            |(_, rows): &(usize, Vec<super::Row>)| rows.get(at).is_some_and(|row| row.pick.is_some());
-        if !self.rows.as_ref().is_some_and(has_target) {
-            return;
-        }
-        self.places[self.tab as usize].0 = at;
-        if cursor == at {
-            self.pick();
-        }
     }
 }

@@ -52,7 +52,7 @@ fn screen(explorer: &mut Explorer, (width, height): (u16, u16)) -> String {
     terminal
         .draw(|frame| {
             let area = frame.area();
-            explorer.draw(frame.buffer_mut(), area, Theme { colour: false });
+            explorer.draw(frame.buffer_mut(), area, Theme::plain());
         })
         .expect("drawing");
     let buffer = terminal.backend().buffer();

@@ -46,7 +46,7 @@ pub fn run(args: &Args, input: &OpenRecording<'_>, plan: ReportPlan) -> anyhow::
     let recording = Arc::new(load::load_file(input.path, input.file, opts, &mut progress)?);
     let shown = WallOpts { never_empty: true, ..WallOpts::default() };
     let view = wall(&recording.profile, &shown);
-    let theme = tui::Theme { colour: term::colours_stdout() };
+    let theme = tui::Theme::new(term::colours_stdout());
     let mut app = App::new(Data::new(Arc::clone(&recording), plan.report), theme);
     if view.is_observed() {
         let source =

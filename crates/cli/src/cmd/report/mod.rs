@@ -140,7 +140,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 fn browse(args: &Args, input: &OpenRecording<'_>, plan: ReportPlan) -> anyhow::Result<ExitCode> {
     let OpenRecording { path, map, file } = *input;
     let signal = end_signals::wait()?;
-    let theme = tui::Theme { colour: term::colours_stdout() };
+    let theme = tui::Theme::new(term::colours_stdout());
     let opts = plan.load_opts(args, file)?;
     let mut progress = load::Progress::releasing(map);
     let mut on_read = |offset| {

@@ -173,6 +173,7 @@ mod tests {
         let limit = [("report.percent-limit", "2"), ("report.children", "no"), ("ui.show-headers", "no")];
         assert_eq!(line("tally report", &limit), "tally report --percent-limit=2 --no-children");
         assert_eq!(line("tally script", &limit), "tally script");
+        assert_eq!(line("tally report", &[("report.skip-empty", "no")]), "tally report --no-skip-empty");
         let rest = "tally --color never report --percent-limit 5 --child";
         assert_eq!(line(rest, &limit), rest);
     }

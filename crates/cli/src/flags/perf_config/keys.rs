@@ -13,9 +13,11 @@ pub enum Effect {
 const HONOURED: &[&str] = &[
     "annotate.disassembler_style",
     "annotate.hide_src_code",
+    "annotate.jump_arrows",
     "annotate.objdump",
     "annotate.show_nr_samples",
     "annotate.show_total_period",
+    "annotate.use_offset",
     "buildid.dir",
     "call-graph.dump-size",
     "call-graph.order",
@@ -25,6 +27,13 @@ const HONOURED: &[&str] = &[
     "call-graph.sort-key",
     "call-graph.threshold",
     "color.ui",
+    "colors.addr",
+    "colors.jump_arrows",
+    "colors.medium",
+    "colors.normal",
+    "colors.root",
+    "colors.selected",
+    "colors.top",
     "diff.compute",
     "hist.percentage",
     "pager.*",
@@ -48,7 +57,6 @@ const WITHOUT_EFFECT: &[(&str, &str)] = &[
     ("annotate.*", "tally annotate has a layout of its own"),
     ("auxtrace.*", "for s390 only"),
     ("buildid-cache.*", "set DEBUGINFOD_URLS, and fetch files with debuginfod-find"),
-    ("colors.*", "the colours of views are fixed; --color switches them off"),
     ("convert.*", "tally doesn't convert recordings"),
     ("core.proc-map-timeout", "/proc/PID/maps is read without a time limit"),
     ("daemon.*", "tally has no daemon"),
@@ -98,8 +106,8 @@ mod tests {
         assert_eq!(effect("report.percent-limit"), Effect::Honoured);
         assert_eq!(effect("report.sort-order"), Effect::Honoured);
         assert_eq!(effect("pager.report"), Effect::Honoured);
-        assert!(matches!(effect("colors.top"), Effect::None(why) if why.contains("colours")));
-        assert!(matches!(effect("annotate.jump_arrows"), Effect::None(_)));
+        assert_eq!(effect("colors.top"), Effect::Honoured);
+        assert!(matches!(effect("annotate.show_nr_jumps"), Effect::None(why) if why.contains("layout")));
         assert!(matches!(effect("unknown.key"), Effect::None(why) if why.contains("know")));
     }
 }

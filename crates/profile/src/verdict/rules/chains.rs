@@ -4,7 +4,7 @@ use super::running::serial;
 use super::{claim, list, pct, time};
 use crate::off_cpu::WaitReason;
 use crate::verdict::{
-    BlockedLoop, EntryReason, Facts, Finding, INPUT, LEAST, LockSite, ShareBase, TopStacks, quoted,
+    BlockedLoop, EntryReason, Facts, Finding, INPUT, LEAST, LockSite, PathFacts, ShareBase, TopStacks, quoted,
 };
 use crate::verdict::{called, rules::locks::locked};
 
@@ -31,14 +31,6 @@ pub(super) fn serial_chain(facts: &Facts) -> Option<Finding> {
     if serial(facts).is_some() || convoy(facts).is_some() {
         return None;
     }
-    let whole = 1_000_000;
-    let shares: Vec<(String, u64)> =
-        path.threads.iter().map(|(name, share)| (name.clone(), (share * whole as f64) as u64)).collect();
-    let text = format!(
-        "Serial chain: {:.1} threads want a CPU at a time; critical path: {}",
-        facts.wants_cpus(),
-        list(&shares, whole)
-    );
     let evidence = vec![
         format!("the critical path passes from thread to thread {} times", path.handovers),
         format!("{} of it is on the CPU or waits for one", pct(path.on)),
@@ -47,13 +39,34 @@ pub(super) fn serial_chain(facts: &Facts) -> Option<Finding> {
         TopStacks::of(facts, "where the busiest thread runs", ShareBase::Busiest, &facts.places.busiest)
             .or_missing("none of its samples has a stack");
     let against = vec![format!("running: {}", pct(facts.on())), format!("CPUs used: {:.2}", facts.cpus_used)];
+    let (text, fix) = chain_words(facts, path);
     claim(path.on, text)
         .detail(top.bound_words())
-        .fix("let the threads work at the same time, or shorten that function")
+        .fix(fix)
         .evidence(evidence)
         .stacks(stacks)
         .against(against)
         .next(format!("tally report --critical-path{INPUT}"), "the path by function, and its longest pieces")
+}
+
+/// The claim and its remedy, by whether one thread has nearly all of the path.
+fn chain_words(facts: &Facts, path: &PathFacts) -> (String, &'static str) {
+    const MOST_OF_ONE: f64 = 0.9;
+    let wants = facts.wants_cpus();
+    if let Some((name, share)) = path.threads.first().filter(|(_, share)| *share >= MOST_OF_ONE) {
+        let share = pct(*share);
+        let text = format!(
+            "One thread sets the pace: {name} has {share} of the critical path; {wants:.1} threads want a CPU at a time"
+        );
+        return (text, "shorten that function, or give the thread's work to more threads");
+    }
+    let whole = 1_000_000;
+    let shares: Vec<(String, u64)> =
+        path.threads.iter().map(|(name, share)| (name.clone(), (share * whole as f64) as u64)).collect();
+    let shares = list(&shares, whole);
+    let text =
+        format!("Threads take turns: {wants:.1} of them want a CPU at a time; critical path: {shares}");
+    (text, "let the threads work at the same time, or shorten that function")
 }
 
 /// 22: ≥ 1.5 threads at a time are blocked on one lock, which takes ≥ 40 % of active time, while ≤ 1.5 CPUs are used.

@@ -12,9 +12,8 @@ pub(super) fn interrupts(facts: &Facts) -> Option<Finding> {
         return None;
     }
     let most = facts.system.soft_interrupts.first().filter(|(.., rate, _)| *rate >= 1000.0);
-    let most = most.map_or_else(String::new, |(name, ..)| format!(", mostly {}", kind_of(name)));
-    let text =
-        format!("Interrupts: {} of all CPU time, {} of the busiest CPU for them{most}", pct(all), pct(one));
+    let most = most.map_or_else(String::new, |(name, ..)| format!(", mostly for {}", kind_of(name)));
+    let text = format!("Interrupts: {} of all CPU time, {} of the busiest CPU{most}", pct(all), pct(one));
     let told = facts.system.soft_interrupts.iter().filter(|(.., rate, _)| *rate >= 100.0).take(3);
     let mut evidence: Vec<String> = told
         .map(|(name, rate, on_one)| {
@@ -46,12 +45,12 @@ pub(super) fn interrupts(facts: &Facts) -> Option<Finding> {
 /// Meaning of the names in /proc/softirqs.
 fn kind_of(name: &str) -> &str {
     match name {
-        "NET_RX" => "packets that came in (NET_RX)",
+        "NET_RX" => "incoming packets (NET_RX)",
         "NET_TX" => "packets sent (NET_TX)",
         "TIMER" | "HRTIMER" => "timers",
-        "BLOCK" | "IRQ_POLL" => "disk requests that were done (BLOCK)",
+        "BLOCK" | "IRQ_POLL" => "completed disk requests (BLOCK)",
         "SCHED" => "balancing of threads over CPUs (SCHED)",
-        "RCU" => "memory to be freed (RCU)",
+        "RCU" => "freeing memory (RCU)",
         other => other,
     }
 }

@@ -23,7 +23,7 @@ pub(super) fn cpu_bound(facts: &Facts) -> Option<Finding> {
             format!("CPU bound in {}, {} of CPU time", called_at(hot), pct(hot.share))
         }
         Some(hot) => {
-            format!("CPU bound, spread out: its largest function has {} of CPU time", pct(hot.share))
+            format!("CPU bound, and no function has more than {} of CPU time", pct(hot.share))
         }
         None => "CPU bound".to_owned(),
     };
@@ -71,7 +71,7 @@ pub(super) fn serial(facts: &Facts) -> Option<Finding> {
         true => format!("others wait for it {} of thread time", pct(awaited)),
         false => format!("{:.1} of {} CPUs are used", facts.cpus_used, facts.system.cpus),
     };
-    let text = format!("One thread does the work: {name} runs {} of its time, {rest}", pct(*busy));
+    let text = format!("One thread does the work: {name} runs {} of its time; {rest}", pct(*busy));
     let evidence = vec![format!("{name}: {} of all running time", pct(*of_all))];
     let stacks = TopStacks::of(facts, "where that thread runs", ShareBase::Busiest, &facts.places.busiest)
         .or_missing("none of its samples has a stack");

@@ -69,7 +69,7 @@ fn running_rules() {
     check(2, pipeline(78), pipeline(10));
     assert_eq!(
         verdict(&pipeline(78))[0].claim,
-        "One thread does the work: gzip runs 95 % of its time, others wait for it 43 % of thread time"
+        "One thread does the work: gzip runs 95 % of its time; others wait for it 43 % of thread time"
     );
     let calls = with(|f| {
         f.code.user = Some(0.4);
@@ -148,7 +148,7 @@ fn machine_rules() {
     let told = &verdict(&flood)[1];
     assert_eq!(
         told.claim,
-        "Interrupts: 20 % of all CPU time, 35 % of the busiest CPU for them, mostly packets that came in (NET_RX)"
+        "Interrupts: 20 % of all CPU time, 35 % of the busiest CPU, mostly for incoming packets (NET_RX)"
     );
     assert_eq!(told.evidence[0], "NET_RX: 90000 a second, 98 % of them on one CPU");
     check(4, flood, with(|f| f.system.interrupts = Some(0.02)));

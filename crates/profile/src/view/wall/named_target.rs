@@ -31,7 +31,9 @@ impl<'p> NamedTarget<'p> {
     pub fn of(profile: &'p Profile, wait: &Wait, part: Part) -> Option<Self> {
         let target = Self::of_call(profile, wait, part)?;
         let is_ready = matches!(target, Self::Ready(..));
-        let Some(ending) = ending(profile, wait, is_ready) else {
+        // A child that ends sends a signal: that is the wait's usual end.
+        let is_usual = waits_for(wait, part, WaitReason::Child);
+        let Some(ending) = ending(profile, wait, is_ready).filter(|_| !is_usual) else {
             return Some(target.with_own_thread(profile, wait));
         };
         let text = format!("{}, {ending}", target.text());

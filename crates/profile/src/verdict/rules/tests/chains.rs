@@ -29,7 +29,14 @@ fn threads_that_take_turns_are_a_serial_chain() {
     check(21, firing(21), changed(21, |f| f.times.on_ns = 3000 * UNIT));
     let found = verdict(&firing(21));
     let chain = found.iter().find(|finding| finding.name == "serial-chain").expect("it is found");
-    assert_eq!(chain.detail, "without crunch() of feeder the run is at most 58 % shorter");
+    assert_eq!(chain.detail, "the run would be at most 58 % shorter without crunch() of feeder");
+    assert!(chain.claim.starts_with("One thread sets the pace: feeder has 97 %"), "{}", chain.claim);
+    let shared = changed(21, |f| f.waits.path.as_mut().expect("it has one").threads[0].1 = 0.6);
+    let claim = (RULES[20].ask)(&shared).expect("it fires").claim;
+    assert!(
+        claim.starts_with("Threads take turns: ") && claim.contains("critical path: feeder 60 %"),
+        "{claim}"
+    );
 }
 
 #[test]
