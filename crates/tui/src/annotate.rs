@@ -5,7 +5,7 @@ mod arrows;
 use super::NoListing;
 use super::Theme;
 use super::data::Data;
-use super::settings::Settings;
+use super::style::settings::Settings;
 use arrows::{ArrowCell, Arrows};
 use crossterm::event::{KeyCode, KeyEvent};
 use perfdata::text::harmless;

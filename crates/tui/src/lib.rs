@@ -34,7 +34,6 @@ mod help;
 mod prompt;
 mod read;
 mod sandwich;
-mod settings;
 mod style;
 mod table;
 mod terminal;
@@ -45,8 +44,8 @@ pub use data::Data;
 pub use error::{Error, NoListing};
 pub use explorer::{Explorer, ExplorerFinding, ExplorerText};
 pub use read::{FileInput, read};
-pub use settings::configure;
 pub use style::Theme;
+pub use style::settings::configure;
 pub use terminal::{EndSignal, is_usable, restore_within, run};
 pub use view_update::{ReadState, ViewUpdate};
 

@@ -1,9 +1,11 @@
 //! Colours, with a plain form for terminals without.
 
-use crate::settings::{SetColours, Settings};
+pub mod settings;
+
 use display::palette::StateClass;
 use profile::view::flame::FrameKind;
 use ratatui::style::{Color, Modifier, Style};
+use settings::{SetColours, Settings};
 
 /// How things look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +53,7 @@ impl Theme {
         self.set.selected.unwrap_or(plain.add_modifier(Modifier::REVERSED))
     }
 
-    /// A bar of the table: the rows of most time stand out.
+    /// A bar of the table: the rows of most time are brighter.
     pub fn rank_bar(self, is_first: bool) -> Style {
         match (self.colour, is_first) {
             (false, _) => Style::new(),

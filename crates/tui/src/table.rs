@@ -32,7 +32,7 @@ pub struct TreeTable {
 const KEY_WIDTH: usize = 20;
 /// Where keys would have less than this each, the first ones are left out: the last, the function, matters most.
 const LEAST_KEY_WIDTH: usize = 18;
-/// Rows that stand out.
+/// Rows that are highlighted.
 const FIRST: usize = 5;
 /// Rows have a bar, and a time if the event has one, where these leave each key so much.
 const ROOM_OF_KEY: usize = 17;

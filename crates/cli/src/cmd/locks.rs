@@ -4,7 +4,7 @@ use crate::reading::damage;
 use crate::reading::load;
 use crate::reading::wall::{self, WaitArgs};
 use crate::terminal::{out, pager};
-use crate::text::wall::place;
+use crate::text::wall::place_text;
 use display::fit::{cut, hang};
 use display::number::{count_of, duration_ns, grouped};
 use display::term;
@@ -112,7 +112,7 @@ fn write_row(
     );
     writeln!(out, "{}", hang(&lengths, 12, term::names_width().max(60)))?;
     if let Some(callsite) = row.place {
-        writeln!(out, "{}", line(format!("{:>10}  waiting in   {}", "", place(profile, callsite))))?;
+        writeln!(out, "{}", line(format!("{:>10}  waiting in   {}", "", place_text(profile, callsite))))?;
     }
     if let Some(holder) = &row.holder {
         let place = user_names(profile, &holder.frames).join(" < ");
@@ -134,7 +134,7 @@ pub(crate) fn lock_value(profile: &Profile, row: &LockRow, name: Option<&str>) -
         "what": out::harmless(&what(profile, row, name)), "wait": row.wait_ns, "count": row.lengths.count(),
         "p50": row.lengths.percentile_ns(50.0), "p99": row.lengths.percentile_ns(99.0), "max": row.lengths.max_ns(),
         "threads": row.waiters, "kernel": row.kernel,
-        "place": row.place.map(|callsite| place(profile, callsite)), "holder": row.holder.as_ref().map(by),
+        "place": row.place.map(|callsite| place_text(profile, callsite)), "holder": row.holder.as_ref().map(by),
     })
 }
 

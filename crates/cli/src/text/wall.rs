@@ -11,9 +11,9 @@ use perfdata::off_cpu::flag;
 use profile::Profile;
 use profile::grow::Grow as _;
 use profile::off_cpu::{OffCpuSource, WaitReason};
+pub use profile::view::wall::place_text;
 use profile::view::wall::{FunctionRow, Histogram, IdleGroup, ThreadRow, Times, Wall, idle_groups};
 use std::io::{self, Write};
-pub use waits::place;
 
 /// How to print.
 #[derive(Clone, Copy, Debug)]

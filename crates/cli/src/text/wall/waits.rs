@@ -5,9 +5,7 @@ use std::io::Write;
 
 use display::fit::cut;
 use display::number::{brief_ns, duration_ns, grouped, noun};
-use profile::Profile;
-use profile::table::CallsiteId;
-use profile::view::wall::{Histogram, LongWait, named_share, part_name, place_names};
+use profile::view::wall::{Histogram, LongWait, named_share, part_name, place_text, place_texts};
 
 use super::Printer;
 use crate::terminal::out::harmless;
@@ -15,10 +13,15 @@ use crate::terminal::out::harmless;
 impl Printer<'_> {
     /// The same by stack, with the time each makes up.
     pub(super) fn places(&self, out: &mut dyn Write) -> io::Result<()> {
-        let rows = self.wall.places.iter().map(|row| {
-            let what = format!("{}: {}", part_name(row.part), place(self.profile, row.callsite));
-            (row.total_ns, &row.lengths, what)
-        });
+        let places = &self.wall.places;
+        let shown = places.len().min(self.opts.rows);
+        let texts = place_texts(self.profile, &places[..shown]);
+        let texts = texts.iter().map(String::as_str).chain(std::iter::repeat("")).take(places.len());
+        let texts: Vec<&str> = texts.collect();
+        let rows = places
+            .iter()
+            .zip(texts)
+            .map(|(row, text)| (row.total_ns, &row.lengths, format!("{}: {text}", part_name(row.part))));
         self.waits_by(out, "WAITS        by stack, most time first", ["stack", "stacks"], rows)
     }
 
@@ -74,7 +77,7 @@ impl Printer<'_> {
     fn long_wait(&self, wait: &LongWait) -> String {
         let task = self.profile.task(wait.task);
         let comm = self.profile.strings.of(self.profile.last_comm(wait.task));
-        let place = wait.callsite.map_or_else(|| "[no stack]".to_owned(), |id| place(self.profile, id));
+        let place = wait.callsite.map_or_else(|| "[no stack]".to_owned(), |id| place_text(self.profile, id));
         let target = wait.target.as_ref().map_or_else(String::new, |target| format!("  for {target}"));
         let at = format!("+{:.6} s", wait.at_ns as f64 / 1e9);
         let open = if wait.open { " (open)" } else { "" };
@@ -92,18 +95,5 @@ impl Printer<'_> {
             part_name(wait.part),
             task.tid
         )
-    }
-}
-
-/// The innermost user functions of a path: `take < main`, else its kernel leaf.
-#[must_use]
-pub fn place(profile: &Profile, callsite: CallsiteId) -> String {
-    let kernel = |frame| profile.dsos.of(profile.frames.of(frame).dso).level == 'k';
-    let frames: Vec<_> = profile.callsites.leaf_first(callsite).collect();
-    let user: Vec<&str> =
-        frames.iter().filter(|&&f| !kernel(f)).flat_map(|&f| place_names(profile, f)).take(5).collect();
-    match user.as_slice() {
-        [] => frames.first().and_then(|&f| place_names(profile, f).next()).unwrap_or("[unknown]").to_owned(),
-        user => user.join(" < "),
     }
 }
