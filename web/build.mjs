@@ -6,13 +6,37 @@ import { mkdirSync, writeFileSync } from "node:fs";
 
 const out = process.argv[2] ?? "../crates/cli/src/html/bundle";
 mkdirSync(out, { recursive: true });
+
+/** The rules of a style whose classes are all in a script; `css` is minified. */
+function usedRules(css, script) {
+  const isUsed = (selector) => [...selector.matchAll(/\.([a-z][\w-]*)/g)].every(([, name]) => new RegExp(`["'\\x60 ]${name}["'\\x60 ]`).test(script));
+  let [kept, at] = ["", 0];
+  while (at < css.length) {
+    const open = css.indexOf("{", at);
+    let [end, depth] = [open + 1, 1];
+    for (; depth > 0; end++) depth += css[end] === "{" ? 1 : css[end] === "}" ? -1 : 0;
+    const [head, body] = [css.slice(at, open), css.slice(open + 1, end - 1)];
+    if (head.startsWith("@")) {
+      const inside = head.startsWith("@media") ? usedRules(body, script) : body;
+      if (inside) kept += `${head}{${inside}}`;
+    } else {
+      const selectors = head.split(",").filter(isUsed);
+      if (selectors.length) kept += `${selectors.join(",")}{${body}}`;
+    }
+    at = end;
+  }
+  return kept;
+}
+
 const common = { bundle: true, minify: true, write: false, target: "es2022", charset: "utf8", legalComments: "none" };
 const style = (await build({ ...common, entryPoints: ["src/page.css"] })).outputFiles[0].text.trim();
 for (const [entry, name] of [["src/main.ts", "page.js"], ["src/main.ts", "stacks.js"], ["src/loader.ts", "loader.js"], ["src/plain.css", "plain.css"]]) {
-  const define = { PAGE_STYLE: JSON.stringify(style), IS_WHOLE: String(name === "page.js") };
+  const define = { PAGE_STYLE: "PAGE_STYLE", IS_WHOLE: String(name === "page.js") };
   const result = await build({ ...common, entryPoints: [entry], format: name.endsWith(".js") ? "iife" : undefined, define });
+  const script = result.outputFiles[0].text;
+  const used = name === "stacks.js" ? usedRules(style, script) : style;
   // A script element ends at the first "</script", wherever it is.
-  const text = result.outputFiles[0].text.replaceAll("</", "<\\/").trimEnd();
+  const text = script.replace("PAGE_STYLE", () => JSON.stringify(used)).replaceAll("</", "<\\/").trimEnd();
   writeFileSync(`${out}/${name}`, text);
   writeFileSync(`${out}/${name}.sha256`, createHash("sha256").update(text).digest("base64") + "\n");
   console.log(`${name}: ${text.length} bytes`);

@@ -172,8 +172,8 @@ export async function unpackCode(): Promise<Code[]> {
 
 export async function load(): Promise<Data> {
   const start = performance.now();
-  const about = (await unpackJson("about")) as About;
-  const reader = new Reader(await unpack(document.getElementById("columns")!.textContent!));
+  const [about, columns] = await Promise.all([unpackJson("about") as Promise<About>, unpack(document.getElementById("columns")!.textContent!)]);
+  const reader = new Reader(columns);
   const names = reader.texts();
   const kinds = reader.column().bytes;
   const nameFile = reader.numbers(new Int32Array(names.length));

@@ -70,7 +70,8 @@ export class FlameView {
       event.preventDefault();
       events.menu(frame, event.clientX, event.clientY);
     });
-    new ResizeObserver(() => this.draw()).observe(this.box);
+    // It also reports the size that the first drawing had.
+    new ResizeObserver(() => { if (this.drawn !== this.box.clientWidth || this.tall !== this.box.clientHeight) this.draw(); }).observe(this.box);
   }
 
   /** Shows a graph; `path` is the zoomed frame's. */
@@ -100,6 +101,7 @@ export class FlameView {
 
   /** The width at which the frames are drawn; 0 before. */
   private drawn = 0;
+  private tall = 0;
 
   private layout(width: number): void {
     const zoomed = this.zoomed!;
@@ -155,7 +157,7 @@ export class FlameView {
       const y = this.y(row, height) - top;
       if (y > -ROW && y < height) for (const cell of this.cells[row]) this.drawCell(context, cell, y);
     }
-    this.drawn = width;
+    [this.drawn, this.tall] = [width, height];
     this.drawMatches();
     this.placeMarks();
     document.documentElement.dataset.drawMs = (performance.now() - start).toFixed(2);

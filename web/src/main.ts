@@ -15,9 +15,9 @@ import { Calls, Requests } from "./traced";
 import { KIND_WORDS, frameColour } from "./palette";
 import { Selection, Store } from "./selection";
 import { cellsOf } from "./cells";
-import { byCaller, callees, callers, fill, fold, Folded, Frame, inverted } from "./stacks";
+import { byCaller, callees, callers, fill, fold, Folded, Frame, inverted, ownAmounts } from "./stacks";
 import { Strips } from "./strips";
-import { Found, mix, RunningSums, search, Sums } from "./sums";
+import { Found, mix, RunningSums, search, sum, Sums } from "./sums";
 import { Waits } from "./waits";
 
 /** False in the script of pages that have nothing but stacks: the views of everything else are not in it. */
@@ -44,7 +44,8 @@ const KEYS: [string, string][] = [
 class Page {
   private readonly store: Store;
   private readonly head: Head;
-  private readonly running: RunningSums;
+  /** Only recordings with times have spans to drag. */
+  private readonly running: RunningSums | null;
   private readonly stateBar: StateBar | null;
   private readonly strips: Strips | null;
   private readonly flame: FlameView;
@@ -67,7 +68,7 @@ class Page {
 
   constructor(readonly data: Data) {
     const { about } = data;
-    this.running = new RunningSums(data);
+    this.running = IS_WHOLE ? new RunningSums(data) : null;
     this.store = new Store(data.sets.map((set) => set.name), about.data.tick_ns, about.data.threads.length === 0 ? { group: "none" } : {});
     this.head = new Head(about, {
       search: (text) => this.store.change({ search: text }, true), keys: () => this.showKeys(),
@@ -178,7 +179,7 @@ class Page {
     const start = performance.now();
     const has = (...keys: (keyof Selection)[]) => keys.some((key) => changed.has(key));
     const sumsChanged = has("set", "span", "threads", "states", "idle", "focus", "drop", "group");
-    if (sumsChanged) this.sums = this.running.of(selection);
+    if (sumsChanged) this.sums = IS_WHOLE && this.running ? this.running.of(selection) : sum(this.data, selection);
     if (sumsChanged || has("search")) this.found = search(this.data, this.sums, selection.search);
     if (has("search")) {
       if (this.head.input.value !== selection.search) this.head.input.value = selection.search;
@@ -257,7 +258,8 @@ class Page {
   private hottest(): string {
     // Time in the kernel counts for the function that called it.
     const sums = new Map<string, number>();
-    const { own, length, parent, label, texts } = this.folded;
+    const { length, parent, label, texts } = this.folded;
+    const own = ownAmounts(this.folded);
     for (let node = 1; node < length; node++) {
       if (own[node] === 0) continue;
       const text = texts[label[label[node] < this.data.names.length ? node : parent[node]]];

@@ -6,6 +6,9 @@ import { Data, ItemSet, Kind } from "./data";
 import { Selection } from "./selection";
 import { Sums } from "./sums";
 
+/** False in the script of pages without times. */
+declare const IS_WHOLE: boolean;
+
 /** Frames between the thread's start and the program's main function. */
 const START = /^(_start|__libc_start_main.*|__libc_start_call_main|start_thread|__?clone3?|thread_start|__GI___clone3?|__libc_start_main_impl)$/;
 const MAIN = /^__libc_start_main/;
@@ -27,21 +30,23 @@ export interface Folded {
   /** By cell: the node. */
   leaf: Int32Array;
   states: number;
-  /** States that a cell has. */
-  used: number[];
-  /** Amounts by node and state, callees included; and own. */
-  total: Float64Array; own: Float64Array; sum: Float64Array;
+  /** States that a cell has, and by cell the index of its own; made when it is first asked for. */
+  used: number[]; stateOf: Uint8Array | null;
+  /** Amounts by used state and node, callees included; own, and of all states. */
+  total: Float64Array[]; own: Float64Array; sum: Float64Array;
   /** Numbers of samples, put in when they are asked for. */
   ownCount: Float64Array; count: Float64Array; counted: number;
+  /** The sums whose own amounts are in. */
+  ownFor: number;
   sums: Sums | null;
   /** Callees of a node: `below[first[node]]` to `below[first[node + 1] - 1]`. */
   first: Int32Array; below: Int32Array;
-  /** The sums that are in, and by cell what of them is. */
+  /** The sums that are in. */
   filled: Filled | null;
 }
 
-/** What is filled in, and room for what changes: amounts by node, by node and state, and the nodes that have some. */
-interface Filled { id: number; cell: Float64Array; more: { sum: Float64Array; total: Float64Array; has: Uint8Array; hasAny: Uint32Array } | null }
+/** What is filled in, and room for what changes: amounts by node, by state and node, and the nodes that have some. */
+interface Filled { id: number; more: { sum: Float64Array; total: Float64Array[]; has: Uint8Array; hasAny: Uint32Array } | null }
 
 /** The recording's name that a label stands for; -1 for folded ones. */
 export function nameOf(data: Data, label: number): number {
@@ -262,9 +267,10 @@ function finish(data: Data, set: ItemSet, cells: Cells, built: Builder, leaf: In
   const has = new Uint8Array(states);
   for (let cell = 0; cell < cells.count; cell++) has[set.placeState[cells.place[cell]]] = 1;
   const numbers = (size: number) => new Float64Array(size);
+  const used = [...has.keys()].filter((state) => has[state]);
   return {
     texts, length, parent, label: built.label.slice(0, length), kind: built.kind, repeats: built.repeats, leaf, states, first, below,
-    filled: null, sums: null, counted: 0, used: [...has.keys()].filter((state) => has[state]), total: numbers(length * states), own: numbers(length), sum: numbers(length), ownCount: numbers(length), count: numbers(length),
+    filled: null, sums: null, counted: 0, ownFor: 0, used, stateOf: null, total: used.length > 1 ? used.map(() => numbers(length)) : [], own: numbers(length), sum: numbers(length), ownCount: numbers(length), count: numbers(length),
   };
 }
 
@@ -275,36 +281,35 @@ const COST = 8;
 export function fill(folded: Folded, sums: Sums): void {
   const { filled } = folded;
   folded.sums = sums;
-  if (filled && sums.changed && sums.from === filled.id && sums.changed.length * COST < folded.leaf.length + folded.length) {
+  if (IS_WHOLE && filled && sums.changed && sums.from === filled.id && sums.changed.length * COST < folded.leaf.length + folded.length) {
     addChanges(folded, sums, filled);
     filled.id = sums.id;
     return;
   }
   fillAll(folded, sums);
   // Only with times the next selection may differ by little.
-  if (sums.isTimed) folded.filled = { id: sums.id, cell: sums.cell.slice(), more: folded.filled?.more ?? null };
+  if (IS_WHOLE && sums.isTimed) folded.filled = { id: sums.id, more: folded.filled?.more ?? null };
 }
 
-function roomFor({ length, states, used }: Folded): NonNullable<Filled["more"]> {
+function roomFor({ length, total }: Folded): NonNullable<Filled["more"]> {
   const hasAny = new Uint32Array(Math.ceil(length / 4));
-  return { sum: new Float64Array(length), total: new Float64Array(used.length > 1 ? length * states : 0), has: new Uint8Array(hasAny.buffer), hasAny };
+  return { sum: new Float64Array(length), total: total.map(() => new Float64Array(length)), has: new Uint8Array(hasAny.buffer), hasAny };
 }
 
 /** Adds what changed in cells to their nodes, and that to their callers: each node once, callers last. */
 function addChanges(folded: Folded, sums: Sums, filled: Filled): void {
-  const { leaf, own, sum, total, parent, states, used } = folded;
-  const { set, cells, cell } = sums;
+  const { leaf, sum, total, parent } = folded;
+  const { changed, by: byCell } = sums as { changed: Int32Array; by: Float64Array };
   const more = (filled.more ??= roomFor(folded));
-  const split = used.length > 1;
-  for (const at of sums.changed!) {
+  const [split, kindOf] = [total.length > 0, usedStates(folded, sums)];
+  for (let change = 0; change < changed.length; change++) {
+    const at = changed[change];
     const node = leaf[at];
-    const by = cell[at] - filled.cell[at];
-    filled.cell[at] = cell[at];
+    const by = byCell[at];
     if (node < 0) continue;
-    own[node] += by;
     more.sum[node] += by;
     more.has[node] = 1;
-    if (split) more.total[node * states + set.placeState[cells.place[at]]] += by;
+    if (split) more.total[kindOf[at]][node] += by;
   }
   for (let four = more.hasAny.length - 1; four >= 0; four--) {
     if (more.hasAny[four] === 0) continue;
@@ -319,37 +324,53 @@ function addChanges(folded: Folded, sums: Sums, filled: Filled): void {
         more.sum[above] += by;
         more.has[above] = 1;
       }
-      if (split) for (const state of used) {
-        const part = more.total[node * states + state];
-        total[node * states + state] += part;
-        more.total[node * states + state] = 0;
-        if (node > 0) more.total[above * states + state] += part;
+      for (let state = 0; state < total.length; state++) {
+        const parts = more.total[state];
+        const part = parts[node];
+        if (part === 0) continue;
+        total[state][node] += part;
+        parts[node] = 0;
+        if (node > 0) parts[above] += part;
       }
     }
   }
 }
 
 function fillAll(folded: Folded, sums: Sums): void {
-  const { total, own, sum, leaf, states, parent, length, used } = folded;
+  const { total, sum, leaf, parent, length } = folded;
+  const { cell } = sums;
+  const own = ownAmounts(folded);
   // With one state the sum is its total.
-  const split = used.length > 1;
-  own.fill(0);
-  if (split) total.fill(0);
-  const { set, cells, cell } = sums;
-  for (let at = 0; at < leaf.length; at++) {
-    const amount = cell[at];
-    if (amount === 0 || leaf[at] < 0) continue;
-    const node = leaf[at];
-    if (split) total[node * states + set.placeState[cells.place[at]]] += amount;
-    own[node] += amount;
+  if (total.length > 0) {
+    const kindOf = usedStates(folded, sums);
+    for (const of of total) of.fill(0);
+    for (let at = 0; at < leaf.length; at++) if (leaf[at] >= 0) total[kindOf[at]][leaf[at]] += cell[at];
   }
   sum.set(own);
-  for (let node = length - 1; node > 0; node--) {
-    if (sum[node] === 0) continue;
-    const above = parent[node];
-    sum[above] += sum[node];
-    if (split) for (const state of used) total[above * states + state] += total[node * states + state];
-  }
+  for (const of of [sum, ...total]) addUp(of, parent, length);
+}
+
+/** Amounts by node without callees. A drag doesn't need them, so they are put in when they are asked for. */
+export function ownAmounts(folded: Folded): Float64Array {
+  const { own, leaf, sums } = folded;
+  if (!sums || folded.ownFor === sums.id) return own;
+  folded.ownFor = sums.id;
+  own.fill(0);
+  for (let at = 0; at < leaf.length; at++) if (leaf[at] >= 0) own[leaf[at]] += sums.cell[at];
+  return own;
+}
+
+/** Adds what each node has to its caller: callers come before their callees. */
+function addUp(amounts: Float64Array, parent: Int32Array, length: number): void {
+  for (let node = length - 1; node > 0; node--) if (amounts[node] !== 0) amounts[parent[node]] += amounts[node];
+}
+
+/** By cell: the index of its state among the used ones. */
+function usedStates(folded: Folded, { set, cells }: Sums): Uint8Array {
+  if (folded.stateOf || folded.total.length === 0) return (folded.stateOf ??= new Uint8Array(0));
+  const index = new Uint8Array(folded.states);
+  folded.used.forEach((state, at) => (index[state] = at));
+  return (folded.stateOf = Uint8Array.from(cells.place.subarray(0, cells.count), (place) => index[set.placeState[place]]));
 }
 
 /** Numbers of samples of what is filled in. */
@@ -500,10 +521,10 @@ export class Tree {
     const isOwn = this.sums === this.folded.own;
     for (const node of members.of ?? members.nodes) {
       if (used.length === 1) sums[used[0]] += this.sums[node];
-      else for (const state of used) {
-        sums[state] += total[node * states + state];
-        if (isOwn) for (let at = first[node]; at < first[node + 1]; at++) sums[state] -= total[below[at] * states + state];
-      }
+      else used.forEach((state, index) => {
+        sums[state] += total[index][node];
+        if (isOwn) for (let at = first[node]; at < first[node + 1]; at++) sums[state] -= total[index][below[at]];
+      });
     }
     return sums;
   }
@@ -517,8 +538,9 @@ export function byCaller(data: Data, folded: Folded, byName: boolean): Frame {
 /** The whole graph from the functions at the end of stacks. Each has its own amounts only. */
 export function inverted(data: Data, folded: Folded, byName: boolean): Frame {
   const nodes: number[] = [];
-  for (let node = 1; node < folded.length; node++) if (folded.own[node] > 0) nodes.push(node);
-  return new Tree(data, folded, true, byName, folded.own).root("all", { nodes, of: nodes });
+  const own = ownAmounts(folded);
+  for (let node = 1; node < folded.length; node++) if (own[node] > 0) nodes.push(node);
+  return new Tree(data, folded, true, byName, own).root("all", { nodes, of: nodes });
 }
 
 /** Outermost places of a function. */

@@ -23,8 +23,8 @@ export interface Sums {
   /** Whether items have times. */
   isTimed: boolean;
   id: number;
-  /** The cells in which they differ from the sums `from`, each once; `null` if any may. */
-  from: number; changed: number[] | null;
+  /** The cells in which they differ from the sums `from`, each once, and by cell how much; `null` if any may. */
+  from: number; changed: Int32Array | null; by: Float64Array | null;
 }
 
 let lastId = 0;
@@ -115,7 +115,7 @@ function inTime(data: Data, set: ItemSet, selection: Selection): Raw {
 
 /** Sums of a selection that changes: a drag changes only what is between the old and the new ends of its span. */
 export class RunningSums {
-  private last: { key: string; span: [number, number]; sums: Sums; filter: Filter; runs: Run[]; isTouched: Uint8Array } | null = null;
+  private last: { key: string; span: [number, number]; sums: Sums; filter: Filter; runs: MovedRun[]; moving: Moving } | null = null;
 
   constructor(readonly data: Data) {}
 
@@ -125,39 +125,143 @@ export class RunningSums {
     const key = JSON.stringify([set, group, threads, states, idle, focus, drop]);
     if (span && last?.key === key && span[0] < last.span[1] && span[1] > last.span[0]) return this.moved(span);
     const sums = sum(data, selection);
-    this.last = span && { key, span, sums, filter: filterOf(data, sums.set, selection), runs: runsOf(data, sums.set, selection), isTouched: new Uint8Array(sums.cells.count) };
+    if (!span) this.last = null;
+    else {
+      const filter = filterOf(data, sums.set, selection);
+      const runs = runsOf(data, sums.set, selection).map((run) => movedRun(sums.set, run));
+      this.last = { key, span, sums, filter, runs, moving: new Moving(sums, filter) };
+    }
     return sums;
   }
 
   /** The last sums with another span: they share their arrays, so the last ones are no longer valid. */
   private moved(span: [number, number]): Sums {
     const { data } = this;
-    const { sums: last, filter: { mask, wanted }, isTouched, runs } = this.last!;
+    const { sums: last, runs, moving } = this.last!;
     const sums = { ...last };
-    const { set, cells: { of, place }, cell, cellCount, states } = sums;
-    const changed: number[] = [];
-    const add = (item: number, amount: number, count: number) => {
-      const at = of[item];
-      if (mask && !mask[place[at]]) return;
-      const state = set.placeState[place[at]];
-      states[state] += amount;
-      if (!wanted[state]) return;
-      cell[at] += amount;
-      cellCount[at] += count;
-      sums.total += amount;
-      sums.count += count;
-      if (isTouched[at]) return;
-      isTouched[at] = 1;
-      changed.push(at);
-    };
     const ends = { old: this.last!.span, now: span };
-    for (const run of runs) move(data, set, run, ends, add);
-    for (const at of changed) isTouched[at] = 0;
-    const { idleLeftOut, whole } = wholeOf(data, states, this.last!.filter);
-    Object.assign(sums, { idleLeftOut, whole, from: last.id, id: ++lastId, changed });
+    moving.begin();
+    const add = (item: number, amount: number, count: number) => moving.add(item, amount, count);
+    for (const run of runs) {
+      if (run.hasLengths) move(data, sums.set, run, ends, add);
+      else movePoints(data, sums.set, run, ends, moving);
+    }
+    const changed = moving.end();
+    sums.total += moving.total;
+    sums.count += moving.count;
+    const { idleLeftOut, whole } = wholeOf(data, sums.states, this.last!.filter);
+    Object.assign(sums, { idleLeftOut, whole, from: last.id, id: ++lastId, changed, by: moving.by });
     Object.assign(this.last!, { sums, span });
     return sums;
   }
+}
+
+/** A thread's items, and which of them are moments. */
+interface MovedRun extends Run { timed: number; hasLengths: boolean }
+
+function movedRun(set: ItemSet, run: Run): MovedRun {
+  const timed = firstTimed(set, run);
+  let at = timed;
+  while (at < run.to && set.length[at] === 0) at++;
+  return { ...run, timed, hasLengths: at < run.to };
+}
+
+/** Sums over the thread's life are the first items. */
+function firstTimed(set: ItemSet, run: Run): number {
+  let timed = run.from;
+  while (timed < run.to && set.since[timed] === 0) timed++;
+  return timed;
+}
+
+/** Amounts by cell while the span's ends move. */
+class Moving {
+  total = 0;
+  count = 0;
+  /** By cell: the change of the last move. */
+  readonly by: Float64Array;
+  private length = 0;
+  private readonly changed: Int32Array;
+  private readonly isTouched: Uint8Array;
+  private readonly state: Uint8Array;
+  /** 0: its stacks are left out; 1: its state is; 2: it counts. */
+  private readonly part: Uint8Array;
+
+  constructor(readonly sums: Sums, { mask, wanted }: Filter) {
+    const { set, cells } = sums;
+    [this.changed, this.by] = [new Int32Array(cells.count), new Float64Array(cells.count)];
+    [this.isTouched, this.state, this.part] = [new Uint8Array(cells.count), new Uint8Array(cells.count), new Uint8Array(cells.count)];
+    for (let at = 0; at < cells.count; at++) {
+      const place = cells.place[at];
+      const state = (this.state[at] = set.placeState[place]);
+      this.part[at] = mask && !mask[place] ? 0 : wanted[state] ? 2 : 1;
+    }
+  }
+
+  begin(): void {
+    for (let at = 0; at < this.length; at++) this.by[this.changed[at]] = 0;
+    this.total = this.count = this.length = 0;
+  }
+
+  /** The cells that changed, each once. */
+  end(): Int32Array {
+    const changed = this.changed.subarray(0, this.length);
+    for (let at = 0; at < changed.length; at++) this.isTouched[changed[at]] = 0;
+    return changed;
+  }
+
+  add(item: number, amount: number, count: number): void {
+    const { cells, cell, cellCount, states } = this.sums;
+    const at = cells.of[item];
+    if (this.part[at] > 0) states[this.state[at]] += amount;
+    if (this.part[at] < 2) return;
+    cell[at] += amount;
+    cellCount[at] += count;
+    this.by[at] += amount;
+    this.total += amount;
+    this.count += count;
+    if (this.isTouched[at]) return;
+    this.isTouched[at] = 1;
+    this.changed[this.length++] = at;
+  }
+
+  /** Whole items that come in, or with `sign` -1 go out: the same as `add`, with all at hand. */
+  addPoints(from: number, to: number, sign: number): void {
+    const { set: { amount, count }, cells: { of }, cell, cellCount, states } = this.sums;
+    const { changed, by: byCell, isTouched, state, part } = this;
+    let [total, counted, length] = [0, 0, this.length];
+    for (let item = from; item < to; item++) {
+      const at = of[item];
+      const [by, more] = [sign * amount[item], sign * count[item]];
+      if (part[at] > 0) states[state[at]] += by;
+      if (part[at] < 2) continue;
+      cell[at] += by;
+      cellCount[at] += more;
+      byCell[at] += by;
+      total += by;
+      counted += more;
+      if (isTouched[at]) continue;
+      isTouched[at] = 1;
+      changed[length++] = at;
+    }
+    [this.total, this.count, this.length] = [this.total + total, this.count + counted, length];
+  }
+}
+
+/** `move` for a thread whose timed items are moments: those between the old and the new ends come in or go out. */
+function movePoints(data: Data, set: ItemSet, run: MovedRun, ends: Ends, moving: Moving): void {
+  change(data, set, [run.from, run.timed], ends, (item, amount, count) => moving.add(item, amount, count));
+  const first = (tick: number) => {
+    let [low, high] = [run.timed, run.to];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (set.since[middle] <= tick) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  };
+  const [[oldFrom, oldTo], [nowFrom, nowTo]] = [ends.old, ends.now];
+  moving.addPoints(first(Math.min(oldFrom, nowFrom)), first(Math.max(oldFrom, nowFrom)), nowFrom < oldFrom ? 1 : -1);
+  moving.addPoints(first(Math.min(oldTo, nowTo)), first(Math.max(oldTo, nowTo)), nowTo > oldTo ? 1 : -1);
 }
 
 function addAll({ set, cells: { of }, cell, cellCount }: Raw, { from, to }: Run): void {
@@ -176,9 +280,7 @@ type Add = (item: number, amount: number, count: number) => void;
 /** Changes the amounts from those of one span to those of another: only items that reach what is between their ends. */
 function move(data: Data, set: ItemSet, run: Run, ends: Ends, add: Add): void {
   const { old, now } = ends;
-  // Sums over the thread's life are the first items.
-  let timed = run.from;
-  while (timed < run.to && set.since[timed] === 0) timed++;
+  const timed = firstTimed(set, run);
   change(data, set, [run.from, timed], ends, add);
   const between = [0, 1].map((end) => range(set, timed, run.to, [Math.min(old[end], now[end]), Math.max(old[end], now[end])]));
   const [[first, mid], [next, end]] = between;
@@ -244,7 +346,7 @@ function select(data: Data, selection: Selection, of: Raw): Sums {
     }
   }
   const isTimed = data.about.data.threads.length > 0;
-  return { ...of, states, total, ...wholeOf(data, states, filter), count, isTimed, id: ++lastId, from: 0, changed: null };
+  return { ...of, states, total, ...wholeOf(data, states, filter), count, isTimed, id: ++lastId, from: 0, changed: null, by: null };
 }
 
 /** Places with an amount. */

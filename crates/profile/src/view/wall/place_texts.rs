@@ -22,7 +22,7 @@ pub fn place_texts(profile: &Profile, places: &[WaitPlace]) -> Vec<String> {
     let text = |at: usize| {
         let alike = (0..stacks.len()).filter(|&other| other != at && parts[other] == parts[at]);
         let common = alike.map(|other| common_length(&stacks[at], &stacks[other])).max();
-        text_to(&stacks[at], common.map_or(0, |length| length + 1).max(SHOWN))
+        text_to(&stacks[at], common.map_or(0, |length| differing_end(&stacks[at], length)).max(SHOWN))
     };
     (0..stacks.len()).map(text).collect()
 }
@@ -38,6 +38,13 @@ fn functions(profile: &Profile, callsite: CallsiteId) -> Vec<&str> {
         return user;
     }
     vec![frames().next().and_then(|frame| place_names(profile, frame).next()).unwrap_or("[unknown]")]
+}
+
+/// The place after the first function that others don't have; one with a name, if there is any.
+fn differing_end(stack: &[&str], common: usize) -> usize {
+    let is_named = |name: &&str| !name.starts_with("function 0x");
+    let named = stack.get(common..).and_then(|rest| rest.iter().position(is_named));
+    common + named.unwrap_or(0) + 1
 }
 
 fn common_length(one: &[&str], other: &[&str]) -> usize {
@@ -68,5 +75,7 @@ mod tests {
         assert_eq!(text_to(&stack[..2], 9), "wait < lock");
         let other: Vec<&str> = "wait lock take get one two start".split(' ').collect();
         assert_eq!(common_length(&stack, &other), 6);
+        let nameless = ["wait", "function 0x10", "execute", "main"];
+        assert_eq!([differing_end(&nameless, 1), differing_end(&nameless[..2], 1)], [3, 2]);
     }
 }
