@@ -361,6 +361,31 @@ function lab([r, g, b]) {
 }
 const distance = (a, b) => Math.hypot(...a.map((value, at) => value - b[at]));
 
+/** After a drag there and back, the sums are those of the same span on a fresh page. */
+async function drag(file) {
+  const page = await open(file);
+  const dragged = await page.evaluate(async () => {
+    const canvas = document.querySelector(".strip-area canvas");
+    const box = canvas.getBoundingClientRect();
+    const [clientY, pointerId] = [box.top + 60, 1];
+    canvas.setPointerCapture = () => {};
+    const at = (part) => box.left + part * box.width;
+    canvas.dispatchEvent(new PointerEvent("pointerdown", { clientX: at(0.4), clientY, button: 0, pointerId }));
+    for (const part of [0.5, 0.8, 0.6, 0.9, 0.7]) {
+      canvas.dispatchEvent(new PointerEvent("pointermove", { clientX: at(part), clientY, pointerId }));
+      await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+    }
+    canvas.dispatchEvent(new PointerEvent("pointerup", { pointerId }));
+    await new Promise((done) => setTimeout(done, 400));
+    return { total: document.documentElement.dataset.total, status: document.querySelector(".status").textContent, hash: location.hash };
+  });
+  const fresh = await open(file, { hash: dragged.hash });
+  const [total, status] = await fresh.evaluate(() => [document.documentElement.dataset.total, document.querySelector(".status").textContent]);
+  check("a drag has the sums of a fresh page", Number(total) > 0 && dragged.total === total && dragged.status === status, `${dragged.total} ${dragged.status}; fresh ${total} ${status}`);
+  await page.context().close();
+  await fresh.context().close();
+}
+
 /** Lines of source with their shares: those of the text. */
 async function source() {
   const program = "#include <stdint.h>\nvolatile uint64_t sum;\nint main(void) {\n  for (uint64_t i = 0; i < 300000000; i++)\n    sum += i ^ (i >> 3);\n  return 0;\n}\n";
@@ -470,7 +495,7 @@ await tracedCalls();
 await requests();
 if (recordWall()) {
   const file = join(folder, "wall.html");
-  for (const part of [keyWalk, roles, blamed, brush, looks, colours]) await part(file);
+  for (const part of [keyWalk, roles, blamed, brush, drag, looks, colours]) await part(file);
   const size = readFileSync(file).length;
   check("the page of a short recording is small", size < 400000, `${size} bytes`);
 }
