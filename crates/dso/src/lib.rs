@@ -49,7 +49,10 @@ pub use code::flow::{FunctionFlow, function_flow, straight_bytes};
 pub use demangle::{
     V8Function, brief, demangle, demangle_with_parameters, v8_function, without_parameters, without_version,
 };
-pub use dwarf::{LineResolver, LineRow, SourceFrame, is_panic_expected};
+pub use dwarf::{
+    LineOffset, LineResolver, LineRow, SampledFrame, SampledPlace, SampledUnits, SourceFrame,
+    is_panic_expected,
+};
 pub use elf::build_id::BuildId;
 pub use elf::exported::{Exported, exported};
 pub use elf::{ElfSection, Machine, ObjectFile, Segment};

@@ -298,6 +298,8 @@ impl Loaded {
         let is_whole = [Some(object), debug.as_ref()].into_iter().flatten().all(|o| o.bytes().is_intact());
         if let Some((index, key)) = index.filter(|_| is_whole) {
             index.store(key, &table);
+            // The stored one is mapped: memory is only what is looked at.
+            return index.load(key).unwrap_or(table);
         }
         table
     }

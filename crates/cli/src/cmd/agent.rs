@@ -113,12 +113,13 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         spool,
         stops,
         started: Instant::now(),
+        last_round: Duration::ZERO,
         left_out: 0,
         recording: scratch.path().join("round.data"),
     };
     let mut rounds = 0;
     while agent.args.rounds.is_none_or(|most| rounds < most) && agent.wait_for_round()? {
-        let began_s = now_s();
+        let (began_s, before) = (now_s(), cpu_used());
         if let Err(why) = agent.round(began_s) {
             agent.left_out += 1;
             out::note(&format!(
@@ -129,6 +130,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
         agent.deliver();
         agent.retain(began_s);
+        agent.last_round = cpu_used().saturating_sub(before);
         rounds += 1;
     }
     Ok(ExitCode::SUCCESS)
@@ -149,6 +151,8 @@ struct Agent {
     spool: Option<Spool>,
     stops: StopSignals,
     started: Instant,
+    /// CPU time of the last round.
+    last_round: Duration,
     /// Rounds that failed, or would have cost too much.
     left_out: u64,
     recording: PathBuf,
@@ -204,7 +208,12 @@ impl Agent {
     }
 
     fn used(&self) -> AgentUse {
-        AgentUse { cpu: cpu_used(), age: self.started.elapsed(), most_share: self.args.max_cpu / 100.0 }
+        AgentUse {
+            cpu: cpu_used(),
+            round: self.last_round,
+            age: self.started.elapsed(),
+            most_share: self.args.max_cpu / 100.0,
+        }
     }
 
     fn round(&self, began_s: u64) -> anyhow::Result<()> {

@@ -36,6 +36,8 @@ pub enum ExportFormat {
     Parquet,
     /// Samples, for KCachegrind and callgrind_annotate
     Callgrind,
+    /// Branch stacks as counts of lines, for clang -fprofile-sample-use (LLVM's sample profile, text)
+    Autofdo,
     /// Traced calls, for ui.perfetto.dev
     Perfetto,
     /// Traced calls, for speedscope and ui.perfetto.dev
@@ -56,6 +58,7 @@ impl ExportFormat {
             Self::Firefox => "-o profile.json.gz",
             Self::Parquet => "-o samples.parquet",
             Self::Callgrind => "-o callgrind.out",
+            Self::Autofdo => "-o code.prof",
             Self::Perfetto => "-o calls.pftrace",
             Self::Chrome => "-o calls.json",
         }
@@ -70,6 +73,7 @@ Examples:
   tally export --to speedscope -o p.speedscope.json    for www.speedscope.app
   tally export --to firefox -o profile.json.gz         for profiler.firefox.com
   tally export --to callgrind --event wall -o callgrind.out    for kcachegrind
+  tally export --to autofdo -o code.prof               of branch stacks, for clang -fprofile-sample-use=code.prof
   tally export --to perfetto -o calls.pftrace          traced calls, for ui.perfetto.dev
   tally export --to chrome --time 10%-20% -o calls.json   a tenth of the time
   tally export -F parse -t 10us -o p.pftrace           what parse() called, calls of 10 us and longer")]

@@ -30,7 +30,8 @@ pub fn cpu_used() -> Duration {
 pub fn run_self(args: &[OsString], time: Duration) -> anyhow::Result<()> {
     let program = std::env::current_exe().context("can't find this program")?;
     let mut command = Command::new(program);
-    command.args(args);
+    // One thread: several tables of symbols at once need more memory, and the machine's other CPUs are not ours.
+    command.args(args).env("RAYON_NUM_THREADS", "1");
     let ended = bounded_command::run(command, time + PATIENCE)?;
     if ended.status == Some(0) {
         return Ok(());

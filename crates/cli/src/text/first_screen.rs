@@ -37,7 +37,7 @@ pub fn draw(screen: &FirstScreen, width: usize, colour: bool) -> String {
         .unwrap_or_else(|| at(shortest))
 }
 
-/// What is left out, each with all of those before.
+/// Parts that are left out, each with all of those before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Brevity {
     Whole,

@@ -94,6 +94,59 @@ const PROGRAMS: [(&str, &[&str], &[&str], &str); 7] = [
     ("pool", &[], &[], "job"),
 ];
 
+/// Python programs that poll, and the function that does.
+const SCRIPTS: [(&str, &str, &str); 2] = [
+    (
+        "poll_until_done.py",
+        "import time\ndef poll_until_done():\n    n = 0\n    while n < 150:\n        n += 1\n        time.sleep(0.01)\n\
+         poll_until_done()\n",
+        "poll_until_done (",
+    ),
+    (
+        "wait_for_job.py",
+        "import threading, time\ndone = []\ndef job():\n    time.sleep(2)\n    done.append(1)\n\
+         def wait_for_job():\n    while not done:\n        time.sleep(0.001)\n\
+         threading.Thread(target=job).start()\nwait_for_job()\n",
+        "wait_for_job (",
+    ),
+];
+
+/// Follows next calls until the culprit is named; false if nothing can be recorded here.
+fn finds(folder: &Path, command: &[String], culprit: &str) -> bool {
+    let mut client = Client::start(folder, &["--allow-run"]);
+    let mut call = ("record".to_owned(), json!({ "command": command, "seconds": 20 }));
+    let mut read = String::new();
+    let mut calls = 0;
+    while calls < MOST_CALLS && !read.contains(culprit) {
+        let (answer, failed) = client.call(&call.0, &call.1);
+        if failed && calls == 0 {
+            println!("skipped: can't record: {answer}");
+            return false;
+        }
+        assert!(!failed, "{command:?}: {call:?}: {answer}");
+        (calls, read) = (calls + 1, read + &answer + "\n");
+        call = next_of(&answer).unwrap_or_else(|| panic!("{command:?}: no next call: {answer}"));
+    }
+    assert!(read.contains(culprit), "{command:?}: no {culprit} in {calls} calls:\n{read}");
+    assert!(client.tokens <= MOST_TOKENS, "{command:?}: {} tokens", client.tokens);
+    assert_eq!(client.end(), Some(0));
+    true
+}
+
+#[test]
+#[ignore = "live: records on this machine"]
+fn a_client_finds_the_function_that_polls_in_python() {
+    let folder = ScratchFolder::private("mcp-python").expect("a folder");
+    let folder = folder.path();
+    for (name, text, culprit) in SCRIPTS {
+        std::fs::write(folder.join(name), text).expect("is written");
+        let has_python = Command::new("python3").arg("--version").output().is_ok();
+        if !has_python || !finds(folder, &["python3".to_owned(), name.to_owned()], culprit) {
+            return println!("skipped: no python3, or nothing recorded");
+        }
+    }
+}
+
 #[test]
 #[ignore = "live: records on this machine"]
 fn a_client_that_follows_next_calls_finds_each_culprit() {
@@ -106,23 +159,10 @@ fn a_client_that_follows_next_calls_finds_each_culprit() {
         if !gcc.status().is_ok_and(|status| status.success()) {
             return println!("skipped: no working gcc");
         }
-        let mut client = Client::start(folder, &["--allow-run"]);
         let command: Vec<String> =
             [&[format!("./{name}").as_str()], words].concat().iter().map(|word| (*word).to_owned()).collect();
-        let mut call = ("record".to_owned(), json!({ "command": command, "seconds": 20 }));
-        let mut read = String::new();
-        let mut calls = 0;
-        while calls < MOST_CALLS && !read.contains(culprit) {
-            let (answer, failed) = client.call(&call.0, &call.1);
-            if failed && calls == 0 {
-                return println!("skipped: can't record: {answer}");
-            }
-            assert!(!failed, "{name}: {call:?}: {answer}");
-            (calls, read) = (calls + 1, read + &answer + "\n");
-            call = next_of(&answer).unwrap_or_else(|| panic!("{name}: no next call: {answer}"));
+        if !finds(folder, &command, culprit) {
+            return;
         }
-        assert!(read.contains(culprit), "{name}: no {culprit} in {calls} calls:\n{read}");
-        assert!(client.tokens <= MOST_TOKENS, "{name}: {} tokens", client.tokens);
-        assert_eq!(client.end(), Some(0));
     }
 }

@@ -3,11 +3,13 @@
 mod metered;
 pub mod probe;
 mod resolver;
+mod sampled;
 mod scopes;
 mod split;
 
 pub(crate) use resolver::LinePool;
 pub use resolver::{LineResolver, LineRow, is_panic_expected};
+pub use sampled::{LineOffset, SampledFrame, SampledPlace, SampledUnits};
 
 /// One source-level frame of an address.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]

@@ -10,6 +10,10 @@ use gimli::RunTimeEndian;
 
 use super::SourceFrame;
 use super::metered::{Meter, Metered, grant};
+use super::sampled::{
+    LineOffset, LineStretch, SampledFrame, SampledPlace, SampledUnits, call_discriminator, declared_line,
+    line_offset,
+};
 use super::scopes::ScopedNames;
 use super::split::SplitFiles;
 use crate::files::mmap::has_any_shrunk;
@@ -183,6 +187,51 @@ impl LineResolver {
         refuse_if_spent(meter, program.as_deref());
         rows.flatten().unwrap_or_default()
     }
+}
+
+impl LineResolver {
+    /// The places whose code overlaps `[low, high]`. Code without a line or
+    /// function is left out.
+    pub fn sampled(&mut self, units: &mut SampledUnits, low: Svma, high: Svma) -> Vec<SampledPlace> {
+        let Self { context, split, meter, program, .. } = self;
+        let find = || {
+            let unit = looked_up(split, context.find_dwarf_and_unit(low.0))?;
+            let stretches = units.of(unit);
+            let first = stretches.partition_point(|stretch| stretch.end <= low.0);
+            let inside = stretches[first..].iter().take_while(|stretch| stretch.start <= high.0);
+            let mut at = |stretch: &LineStretch| {
+                let frames = looked_up(split, context.find_frames(stretch.start.max(low.0))).ok()?;
+                let frames = sampled_frames(unit, stretch, frames)?;
+                Some(SampledPlace { frames, copies: stretch.copies })
+            };
+            Some(inside.filter(|stretch| stretch.line != 0).filter_map(&mut at).collect())
+        };
+        let found = meter.run(|| asked(find));
+        refuse_if_spent(meter, program.as_deref());
+        found.flatten().unwrap_or_default()
+    }
+}
+
+/// `None` without a function.
+fn sampled_frames(
+    unit: gimli::UnitRef<'_, Reader>,
+    stretch: &LineStretch,
+    mut frames: addr2line::FrameIter<'_, Reader>,
+) -> Option<Vec<SampledFrame>> {
+    let (mut found, mut discriminator) = (Vec::new(), stretch.discriminator);
+    while let Ok(Some(frame)) = frames.next() {
+        let entry = frame.dw_die_offset?;
+        // The innermost line is that of the row; those of calls are in the entries.
+        let line = if found.is_empty() { stretch.line } else { frame.location?.line? };
+        let line = line_offset(line, declared_line(unit, entry)?);
+        let function = frame.function?.raw_name().ok()?.into_owned();
+        found.push(SampledFrame { function, at: LineOffset { line, discriminator } });
+        discriminator = call_discriminator(unit, entry);
+        if found.len() > MOST_FRAMES {
+            return None;
+        }
+    }
+    (!found.is_empty()).then_some(found)
 }
 
 /// Notes that reading the debug information of `program` stopped short.

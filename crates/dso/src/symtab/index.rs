@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::SystemTime;
 
 use crate::files::private_folder::PrivateFolder;
-use crate::{BuildId, Bytes, FileIdentity, FileRule, MappedFile, ObjectFile, SymbolSource, SymbolTable};
+use crate::{BuildId, Bytes, FileIdentity, FileRule, MappedFile, ObjectFile, SymbolTable};
 
 /// Default limit of the folder.
 pub const DEFAULT_LIMIT_BYTES: u64 = 512 << 20;
@@ -30,26 +30,28 @@ const ENDING: &str = ".sym";
 /// Inputs of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableKey {
-    id: BuildId,
+    /// `None` for files without one, such as Rust's own: their identity is enough.
+    id: Option<BuildId>,
     /// The object file and its debug file; empty for the running kernel.
     files: Vec<FileIdentity>,
 }
 
 impl TableKey {
-    /// For the table of an object file and its debug file. `None` without a build-id, or for bytes that are in no file.
+    /// For the table of an object file and its debug file. `None` for bytes that are in no file.
     pub fn of_object(object: &ObjectFile, debug: Option<&ObjectFile>) -> Option<Self> {
         let files = std::iter::once(object).chain(debug).map(ObjectFile::identity);
-        Some(Self { id: object.build_id()?.clone(), files: files.collect::<Option<_>>()? })
+        Some(Self { id: object.build_id().cloned(), files: files.collect::<Option<_>>()? })
     }
 
     /// For the table of the running kernel, which has this build-id. Object files never share its key.
     pub fn of_running_kernel(id: &BuildId) -> Self {
-        Self { id: id.clone(), files: Vec::new() }
+        Self { id: Some(id.clone()), files: Vec::new() }
     }
 
     fn file_name(&self) -> String {
         let files: String = self.files.iter().map(|file| format!(".{file}")).collect();
-        format!("{}{files}.{VERSION}{ENDING}", self.id)
+        let id = self.id.as_ref().map_or_else(|| "no-id".to_owned(), ToString::to_string);
+        format!("{id}{files}.{VERSION}{ENDING}")
     }
 }
 
@@ -89,13 +91,11 @@ impl SymbolIndex {
         Some(table)
     }
 
-    /// Keeps `table` if it is worth it: a large one, of a full symbol table (a poorer one could be bettered by
-    /// a debug file installed later). A failed write isn't an error: the next lookup is just slower.
+    /// Keeps `table` if it is large enough. One of a stripped file, too: a debug file installed later makes another key.
+    /// A failed write isn't an error: the next lookup is just slower.
     pub fn store(&self, key: &TableKey, table: &SymbolTable) {
         let size = table.as_bytes().len() as u64;
-        let is_full = matches!(table.source(), SymbolSource::Symtab | SymbolSource::Kallsyms);
-        let worth = table.len() >= WORTH_SYMBOLS && is_full;
-        if !worth || size > self.limit_bytes / 2 {
+        if table.len() < WORTH_SYMBOLS || size > self.limit_bytes / 2 {
             return;
         }
         let Some(folder) = PrivateFolder::make(&self.dir) else { return };
@@ -142,12 +142,16 @@ fn make_room(folder: &Path, limit_bytes: u64, wanted: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Svma;
     use crate::symtab::{Binding, SymbolTableBuilder};
+    use crate::{Svma, SymbolSource};
     use std::fs::File;
 
     fn table(n: u64) -> SymbolTable {
-        let mut b = SymbolTableBuilder::new(SymbolSource::Symtab);
+        table_from(SymbolSource::Symtab, n)
+    }
+
+    fn table_from(source: SymbolSource, n: u64) -> SymbolTable {
+        let mut b = SymbolTableBuilder::new(source);
         (0..n).for_each(|i| b.push(Svma(i * 16), 16, &format!("f{i}"), Binding::Global));
         b.build()
     }
@@ -187,6 +191,14 @@ mod tests {
         assert!(index.load(&id(2)).is_none(), "small tables are not worth a file");
         std::fs::write(folder.file(&id(1)), b"TALSYM02 damaged").unwrap();
         assert!(index.load(&id(1)).is_none());
+    }
+
+    #[test]
+    fn the_exported_symbols_of_a_stripped_file_are_stored_as_well() {
+        let folder = Folder::new("stripped");
+        let index = SymbolIndex::new(&folder.0, 1 << 20);
+        index.store(&id(1), &table_from(SymbolSource::Dynsym, 5000));
+        assert_eq!(index.load(&id(1)).map(|table| table.source()), Some(SymbolSource::Dynsym));
     }
 
     #[test]
@@ -236,6 +248,17 @@ mod tests {
         assert!(with_debug.file_name().len() < 255);
         let kernel = TableKey::of_running_kernel(own.build_id().unwrap());
         assert_ne!(kernel.file_name(), key.file_name());
+    }
+
+    #[test]
+    fn a_file_without_a_build_id_is_known_by_its_identity() {
+        let folder = Folder::new("no-id");
+        let own = ObjectFile::open(&std::env::current_exe().unwrap()).unwrap();
+        let key = |file: &ObjectFile| TableKey { id: None, ..TableKey::of_object(file, None).unwrap() };
+        let index = SymbolIndex::new(&folder.0, 1 << 20);
+        index.store(&key(&own), &table(5000));
+        assert!(index.load(&key(&own)).is_some() && index.load(&id(1)).is_none());
+        assert!(key(&own).file_name().starts_with("no-id."));
     }
 
     #[test]

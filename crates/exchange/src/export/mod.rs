@@ -1,6 +1,7 @@
 //! Profiles and timelines written in the formats of other programs: pprof, OTLP, Firefox, speedscope,
 //! Chrome, Perfetto.
 
+pub mod autofdo;
 pub mod callgrind;
 pub mod chrome;
 pub mod firefox;

@@ -7,6 +7,8 @@ use std::time::Duration;
 pub struct AgentUse {
     /// CPU time, its own and that of ended commands.
     pub cpu: Duration,
+    /// The part of the last round, which the next one will cost again; 0 before the first.
+    pub round: Duration,
     /// How long it has been running.
     pub age: Duration,
     /// The share of one CPU that it may use, 0 to 1; not 0.
@@ -14,10 +16,10 @@ pub struct AgentUse {
 }
 
 /// The moment at which the next round begins: the first multiple of `every_s` after now, so that all machines begin
-/// together, and not before the agent has used at most its share of a CPU since it began.
+/// together, and not before the agent's CPU time, with that of the next round, is at most its share since it began.
 #[must_use]
 pub fn next_round_s(now_s: u64, every_s: u64, used: AgentUse) -> u64 {
-    let affordable = used.cpu.as_secs_f64() / used.most_share;
+    let affordable = (used.cpu + used.round).as_secs_f64() / used.most_share;
     let pause = (affordable - used.age.as_secs_f64()).max(0.0) as u64;
     let every_s = every_s.max(1);
     ((now_s + pause) / every_s + 1) * every_s
@@ -58,16 +60,19 @@ impl SpoolLimits {
 mod tests {
     use super::*;
 
-    fn used(cpu_ms: u64, age_s: u64) -> AgentUse {
-        AgentUse { cpu: Duration::from_millis(cpu_ms), age: Duration::from_secs(age_s), most_share: 0.01 }
+    fn used(cpu_ms: u64, round_ms: u64, age_s: u64) -> AgentUse {
+        let [cpu, round] = [cpu_ms, round_ms].map(Duration::from_millis);
+        AgentUse { cpu, round, age: Duration::from_secs(age_s), most_share: 0.01 }
     }
 
     #[test]
     fn rounds_begin_on_whole_multiples_and_wait_until_they_are_affordable() {
-        assert_eq!(next_round_s(1000, 60, used(0, 0)), 1020);
-        assert_eq!(next_round_s(1020, 60, used(500, 60)), 1080);
+        assert_eq!(next_round_s(1000, 60, used(0, 0, 0)), 1020);
+        assert_eq!(next_round_s(1020, 60, used(500, 0, 60)), 1080);
         // 3 s of CPU time are 1 % of 300 s, of which 60 are over.
-        assert_eq!(next_round_s(1020, 60, used(3000, 60)), 1320);
+        assert_eq!(next_round_s(1020, 60, used(3000, 0, 60)), 1320);
+        // Another second would be too much now: 4 s are 1 % of 400 s.
+        assert_eq!(next_round_s(1320, 60, used(3000, 1000, 300)), 1440);
     }
 
     #[test]

@@ -11,6 +11,7 @@ pub mod io;
 pub mod locks;
 pub mod page;
 pub mod report;
+pub mod sample_profile;
 pub mod selected;
 pub mod spans;
 pub mod timeline;

@@ -7,14 +7,14 @@ use anyhow::Context;
 use display::number::{count_of, duration_ns, grouped};
 use exchange::export::otlp::OtlpSource;
 use exchange::export::samples::{SampleSet, ValueKind, ValueUnit};
-use exchange::export::{callgrind, firefox, otlp, parquet, pprof, speedscope};
+use exchange::export::{autofdo, callgrind, firefox, otlp, parquet, pprof, speedscope};
 use profile::session::{Dimensions, SessionOpts};
 use profile::source::Want;
-use record::output_file::create_export;
+use record::output_file::{create_export, write_export};
 use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::time::UNIX_EPOCH;
-use symbols::{LoadOpts, NameOpts, Recording, UnnamedCode};
+use symbols::{LoadOpts, NameOpts, Recording, UnnamedCode, sampled_lines};
 
 /// Values to write, and the file.
 pub struct SampleRequest<'a> {
@@ -35,6 +35,9 @@ pub struct SampleRequest<'a> {
 /// # Errors
 /// If it can't be read, has no samples, or the output can't be written.
 pub fn export(request: &SampleRequest<'_>) -> anyhow::Result<()> {
+    if request.format == ExportFormat::Autofdo {
+        return export_lines(request);
+    }
     let recording = read(request)?;
     let command = recording.features.cmdline.as_deref().unwrap_or_default().join(" ");
     let samples = SampleSet::of(&recording.profile, request.with_idle);
@@ -57,6 +60,31 @@ pub fn export(request: &SampleRequest<'_>) -> anyhow::Result<()> {
         }
     }
     out::note(&summary(&samples, request));
+    Ok(())
+}
+
+/// Writes counts of lines from branch stacks.
+fn export_lines(request: &SampleRequest<'_>) -> anyhow::Result<()> {
+    let map = load::open(request.input)?;
+    let file = load::parse(request.input, &map)?;
+    let lines = sampled_lines(&file, &NameOpts::from_env());
+    if let Some(why) = autofdo::refusal(&lines.profile, lines.samples) {
+        anyhow::bail!("{}: {why}", request.input.display());
+    }
+    let mut text = Vec::new();
+    autofdo::write(&mut text, &lines.profile)?;
+    match request.output {
+        Some(path) => write_export(path, text).with_context(|| format!("can't write {}", path.display()))?,
+        None => out::text(&String::from_utf8_lossy(&text))?,
+    }
+    out::note(&format!(
+        "tally export: {} from {}; left out: {} of {} stretches between branches that can't be, {} executions without lines",
+        count_of(lines.profile.functions.len() as u64, "function", "functions"),
+        count_of(lines.samples, "branch stack", "branch stacks"),
+        grouped(lines.impossible),
+        grouped(lines.stretches),
+        grouped(lines.without_lines),
+    ));
     Ok(())
 }
 
@@ -114,8 +142,8 @@ fn write(out: impl Write, format: ExportFormat, content: &Content<'_>) -> anyhow
             parquet::write(out, samples, &source, |task| samples.process_name(task).to_owned())?;
         }
         ExportFormat::Callgrind => callgrind::write(out, samples, kind, command)?,
-        ExportFormat::Perfetto | ExportFormat::Chrome => {
-            anyhow::bail!("traced calls only: see tally calls record")
+        ExportFormat::Autofdo | ExportFormat::Perfetto | ExportFormat::Chrome => {
+            anyhow::bail!("not a format of stacks")
         }
     }
     Ok(())

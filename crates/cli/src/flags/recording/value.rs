@@ -7,7 +7,7 @@ use record::opts::{Delay, SwitchOutput};
 /// Reads "512", "64K", "8M", "1G" (also with a final B) as bytes.
 ///
 /// # Errors
-/// What is wrong with the text.
+/// Fault of the text.
 pub fn parse_bytes(text: &str) -> Result<u64, String> {
     let text = text.trim();
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
@@ -36,7 +36,7 @@ pub struct RingSizes {
 /// Reads `-m`: sizes of rings, of AUX areas after a comma, or of both; each a number of pages, or with a unit.
 ///
 /// # Errors
-/// What is wrong with the text.
+/// Fault of the text.
 pub fn parse_ring_sizes(text: &str) -> Result<RingSizes, String> {
     let (rings, areas) = text.split_once(',').map_or((text, None), |(rings, areas)| (rings, Some(areas)));
     let pages = if rings.is_empty() && areas.is_some() { None } else { Some(parse_pages(rings)?) };
@@ -58,7 +58,7 @@ fn parse_pages(rings: &str) -> Result<usize, String> {
 /// Reads seconds, also parts of one; at most some 30 years, with which clocks can be reckoned.
 ///
 /// # Errors
-/// What is wrong with the text.
+/// Fault of the text.
 pub fn parse_seconds(text: &str) -> Result<f64, String> {
     const MOST: f64 = 1e9;
     match text.parse::<f64>() {
@@ -70,7 +70,7 @@ pub fn parse_seconds(text: &str) -> Result<f64, String> {
 /// Reads `-D`: milliseconds, 0 for none, -1 for never.
 ///
 /// # Errors
-/// What is wrong with the text.
+/// Fault of the text.
 pub fn parse_delay(text: &str) -> Result<Delay, String> {
     match text.parse::<i64>() {
         Ok(0) => Ok(Delay::None),
@@ -83,7 +83,7 @@ pub fn parse_delay(text: &str) -> Result<Delay, String> {
 /// Reads `--switch-output`: `signal`, a size (`10M`: a unit of B, K, M, G) or a time (`30s`: of s, m, h, d).
 ///
 /// # Errors
-/// What is wrong with the text.
+/// Fault of the text.
 pub fn parse_switch_output(text: &str) -> Result<SwitchOutput, String> {
     let wrong = || format!("'{text}': want signal, a size as 10M, or a time as 30s (s, m, h, d)");
     let (digits, unit) = text.split_at(text.len() - text.chars().last().map_or(0, char::len_utf8));

@@ -187,6 +187,16 @@ fn function_of_most(places: &PlaceList) -> Option<String> {
     (ns > all_ns / 2).then_some(function)
 }
 
+/// The function that sleeps. An interpreter's functions can't be read yet in a program's first waits: then those of the
+/// waits that count as idle decide.
+fn sleeping_function(facts: &Facts) -> Option<String> {
+    let is_python = |name: &String| name.ends_with(".py)");
+    let is_asleep = facts.waits.idle_asleep_ns > facts.times.idle_ns / 2;
+    let waits = facts.places.blocked.get(&WaitReason::Timer).and_then(function_of_most);
+    let idle = || function_of_most(&facts.places.idle).filter(|name| is_asleep && is_python(name));
+    waits.clone().filter(is_python).or_else(idle).or(waits)
+}
+
 /// 16: timer waits of nearly one length, > 20 % of active time, or of any, > 50 %.
 pub(super) fn polling(facts: &Facts) -> Option<Finding> {
     let (length_ns, variation, count) = facts.waits.timers?;
@@ -214,7 +224,7 @@ pub(super) fn polling(facts: &Facts) -> Option<Finding> {
         format!("running: {}", pct(facts.on())),
         format!("waiting for a CPU: {}", pct(facts.waiting_for_cpu())),
     ];
-    let function = facts.places.blocked.get(&WaitReason::Timer).and_then(function_of_most);
+    let function = sleeping_function(facts);
     claim(share, text)
         .detail(function.map_or_else(String::new, |function| format!("most of it in {function}")))
         .fix(if is_regular { "wait for the event, not for a time" } else { "" })
