@@ -79,8 +79,10 @@ const RUNTIMES: [KnownRuntime; 5] = [
 ];
 
 /// Programs that run the command in their arguments.
-const WRAPPERS: [&str; 10] =
-    ["env", "nice", "timeout", "taskset", "ionice", "stdbuf", "setsid", "nohup", "chrt", "numactl"];
+const WRAPPERS: [&str; 14] = [
+    "env", "nice", "timeout", "taskset", "ionice", "stdbuf", "setsid", "nohup", "chrt", "numactl", "unshare",
+    "nsenter", "setpriv", "chroot",
+];
 /// Shells that take a text to run after `-c`.
 const SHELLS: [&str; 6] = ["sh", "bash", "dash", "ash", "zsh", "ksh"];
 /// Programs that start others right after their own start, which may be Python's or Go's.
@@ -129,7 +131,7 @@ pub fn of_command(
 ) -> Option<RuntimeSupport> {
     let (at, name) = program_of(command, own)?;
     let has = |mark: &str| command.iter().any(|word| word.to_string_lossy().contains(mark));
-    let in_shell = is_shell_text(command);
+    let in_shell = shell_text(command).is_some();
     if name == JAVA_PROGRAM && !in_shell {
         let variables = ["JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS"].map(own);
         let variables: Vec<_> = variables.iter().flatten().map(|value| value.to_string_lossy()).collect();
@@ -172,23 +174,31 @@ fn program_of(command: &[OsString], own: &dyn Fn(&str) -> Option<OsString>) -> O
     if WRAPPERS.contains(&first.as_str()) {
         let names = command.iter().enumerate().take(MOST_WRAPPED).skip(1);
         let mut names = names.filter_map(|(at, word)| Some((at, file_name(word)?)));
-        return names.find(|(_, name)| is_known(name));
+        if let Some(found) = names.find(|(_, name)| is_known(name)) {
+            return Some(found);
+        }
     }
     if is_known(&first) {
         return Some((0, first));
     }
-    if is_shell_text(command) {
-        return Some((0, named_in_shell_text(&command[2].to_string_lossy())?));
+    if let Some(text) = shell_text(command) {
+        return Some((0, named_in_shell_text(&text.to_string_lossy())?));
+    }
+    if WRAPPERS.contains(&first.as_str()) {
+        return None;
     }
     // Options of a script's interpreter can't be given in the command.
     let interpreter = interpreter_of(command.first()?, own)?;
     (interpreter != JAVA_PROGRAM).then_some((0, interpreter))
 }
 
-/// True for `sh -c TEXT`.
-fn is_shell_text(command: &[OsString]) -> bool {
-    let [shell, option, _, ..] = command else { return false };
-    file_name(shell).is_some_and(|name| SHELLS.contains(&name.as_str())) && option == "-c"
+/// The text of `sh -c TEXT`, also past a program that runs another one.
+fn shell_text(command: &[OsString]) -> Option<&OsString> {
+    let first = file_name(command.first()?)?;
+    let most = if WRAPPERS.contains(&first.as_str()) { MOST_WRAPPED } else { 1 };
+    let is_shell = |word| file_name(word).is_some_and(|name| SHELLS.contains(&name.as_str()));
+    let mut shells = command.windows(3).take(most).filter(|words| is_shell(&words[0]) && words[1] == "-c");
+    shells.next().map(|words| &words[2])
 }
 
 /// The first known program that a shell's text starts: `cd app && node a.js`.
@@ -307,6 +317,10 @@ mod tests {
         assert_eq!(value(&["sh", "-c", "java -XX:+PreserveFramePointer A"], None, true), None);
         assert_eq!(value(&["sh", "-c", "echo node; ls java"], None, true), None);
         assert_eq!(value(&["sh", "a.sh"], None, true), None);
+        let java =
+            value(&["unshare", "-mp", "--fork", "sh", "-c", "mount -t tmpfs none /tmp; java A"], None, true);
+        assert_eq!(java, Some(format!("JAVA_TOOL_OPTIONS={JAVA_FLAGS}")));
+        assert_eq!(value(&["unshare", "-mp", "sh", "-c", "ls java"], None, true), None);
     }
 
     #[test]

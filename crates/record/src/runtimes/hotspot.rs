@@ -16,8 +16,9 @@ use dso::system_file;
 use crate::machine::proc;
 use crate::sys::signal;
 
-/// How long a JVM may take to listen, and to write its map.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// How long a JVM may take to listen, and to write its map: on a machine where everything waits for a CPU, or with much
+/// code, it takes seconds.
+const PATIENCE: Duration = Duration::from_secs(15);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// Most bytes read of the answer: only its first line counts.
 const ANSWER_BYTES: u64 = 256;
