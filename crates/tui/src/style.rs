@@ -42,7 +42,7 @@ impl Theme {
         }
     }
 
-    /// What is under the cursor: its colours, reversed.
+    /// The row under the cursor: its colours, reversed.
     pub fn selected(self) -> Style {
         self.set.selected.unwrap_or(Style::new().add_modifier(Modifier::REVERSED))
     }

@@ -29,7 +29,7 @@ const CREATORS: &[(&str, &str)] = &[
     ("crates/dso/src/symtab/index.rs", "files in such a folder"),
     ("crates/record/src/files/build_id_cache.rs", "~/.debug, unless it is another user's"),
     ("crates/record/src/calls/ftrace/place.rs", "an instance of tracefs, always a new one"),
-    ("crates/record/src/runtimes/hotspot.rs", "an empty file in a JVM's folder, always a new one"),
+    ("crates/record/src/runtimes/hotspot/attach.rs", "an empty file in a JVM's folder, always a new one"),
     ("crates/record/src/session/control.rs", "pipes that the user named; nothing is created"),
     ("crates/record/src/sys/fifo.rs", "a pipe in a folder of our own"),
     ("crates/cli/src/calls/preloaded_tracer.rs", "a library that all may read, always a new file"),

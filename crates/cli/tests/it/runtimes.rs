@@ -90,6 +90,27 @@ fn java_is_asked_for_its_names_at_its_start_and_while_it_runs() {
 
 #[test]
 #[ignore = "live: records on this machine"]
+fn interpreted_java_methods_have_their_names() {
+    let folder = ScratchFolder::private("java-int").expect("a folder");
+    let folder = folder.path();
+    let java = source("Split.java");
+    if !compiled("javac", &["-d", ".", java.to_str().expect("plain")], folder) {
+        return println!("skipped: no Java compiler");
+    }
+    if !cfg!(target_arch = "x86_64") {
+        return println!("skipped: interpreted methods are found on x86-64 only");
+    }
+    // With and without a map of the JVM's.
+    for options in [&["--"][..], &["--no-runtimes", "--"]] {
+        let Some(_) = record(folder, &[options, &["java", "-Xint", "Split", "3000"]].concat()) else {
+            return println!("skipped: can't record here");
+        };
+        assert_split(&shares(folder, &JAVA), &[50.0, 30.0, 20.0]);
+    }
+}
+
+#[test]
+#[ignore = "live: records on this machine"]
 fn mono_code_without_frame_pointers_has_its_callers() {
     let folder = ScratchFolder::private("mono").expect("a folder");
     let folder = folder.path();

@@ -58,7 +58,7 @@ const LOCKING: &[&str] = &[
     "runtime.lock",
     "runtime.note",
     "sync.(*Mutex)",
-    // HotSpot's own, as of JDK 17 and 21.
+    // HotSpot's own, as of JDK 17 to 25.
     "os::PlatformEvent::",
     "os::PlatformMonitor::",
     "PlatformEvent::",
@@ -67,6 +67,7 @@ const LOCKING: &[&str] = &[
     "PosixSemaphore::",
     "ObjectMonitor::",
     "ObjectSynchronizer::",
+    "LightweightSynchronizer::",
     "Parker::park",
     "Unsafe_Park",
     // CPython's, with which Python's own locks are made, as of 3.8 to 3.14.

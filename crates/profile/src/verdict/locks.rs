@@ -369,6 +369,12 @@ mod tests {
              ObjectSynchronizer::enter* SharedRuntime::monitor_enter_helper* Runtime1::monitorenter* [no]",
         );
         assert_eq!((java.for_work, java.known), (false, Some(JAVA)));
+        let jdk_25 = place(
+            "pthread_cond_wait* PlatformEvent::park* ObjectMonitor::enter_internal* ObjectMonitor::enter* \
+             LightweightSynchronizer::inflate_and_enter* LightweightSynchronizer::enter* \
+             SharedRuntime::monitor_enter_helper* Runtime1::monitorenter* M.mon()",
+        );
+        assert_eq!((&jdk_25.caller[..], jdk_25.known), ("M.mon", Some(JAVA)));
         let gil = place("__futex_abstimed_wait_common* pthread_cond_timedwait* take_gil* eval* main");
         assert_eq!((gil.for_work, gil.known), (false, Some(PYTHON)));
     }

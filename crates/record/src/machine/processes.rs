@@ -9,12 +9,13 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use dso::unwind::AddressSpace;
-use dso::{Avma, BuildId, FileOffset, system_file};
+use dso::{Avma, BuildId, FileOffset, ObjectFile, system_file};
 use perfdata::appendix::jit_maps::JitMaps;
 use perfdata::record::{FileId, Mmap};
 use rustc_hash::FxHashMap;
 
 use crate::machine::objects::{FileMapping, Identity, Objects};
+use crate::runtimes::hotspot::{InterpretedFrames, InterpretedMethods};
 use crate::runtimes::jit_maps::JitMapKeeper;
 
 /// All processes of the recording.
@@ -42,6 +43,8 @@ struct Process {
     memory: OnceCell<Option<File>>,
     /// How often the code of each page was asked for.
     code_asked: FxHashMap<u64, u32>,
+    /// If it has mapped HotSpot.
+    java: Option<Box<InterpretedMethods>>,
 }
 
 #[derive(Debug, Default, Clone)]
@@ -145,7 +148,10 @@ impl Processes {
         if has_pending {
             let maps = Arc::make_mut(&mut process.maps);
             for mapping in std::mem::take(&mut maps.pending) {
-                place(&mut maps.space, &mut self.objects, &pids, &mapping);
+                let object = place(&mut maps.space, &mut self.objects, &pids, &mapping);
+                if let Some(object) = object.filter(|_| mapping.name.ends_with(b"/libjvm.so")) {
+                    process.java = InterpretedMethods::of_library(&object, &mapping).map(Box::new);
+                }
                 maps.placed.retain(|m| m.end <= mapping.start || mapping.end <= m.start);
                 maps.placed.push(mapping);
             }
@@ -175,6 +181,24 @@ impl Processes {
         bytes.truncate(got);
         let process = self.by_pid.get_mut(&pid).filter(|_| got > 0);
         process.is_some_and(|process| Arc::make_mut(&mut process.maps).space.know_code(Avma(start), bytes))
+    }
+
+    /// Gives frames in HotSpot's interpreter the addresses of their methods.
+    pub fn name_interpreted(&mut self, pid: u32, walked: InterpretedFrames<'_>) {
+        let Some(mut java) = self.by_pid.get_mut(&pid).and_then(|process| process.java.take()) else {
+            return;
+        };
+        java.name_frames(walked, &mut |address, into| self.read_memory(pid, address, into));
+        self.jit_maps.name(pid, java.take_names());
+        if let Some(process) = self.by_pid.get_mut(&pid) {
+            process.java = Some(java);
+        }
+    }
+
+    /// True once: when this process has addresses for interpreted methods, and the recording no mapping of them yet.
+    pub fn begins_interpreted(&mut self, pid: u32) -> bool {
+        let java = self.by_pid.get_mut(&pid).and_then(|process| process.java.as_mut());
+        java.is_some_and(|java| java.begins())
     }
 
     /// A process, and those that it descends from as far as they are known: the nearest first.
@@ -207,7 +231,13 @@ impl Processes {
     }
 }
 
-fn place(space: &mut AddressSpace, objects: &mut Objects, pids: &[u32], mapping: &FileMapping) {
+/// Adds a mapping; its file, if it has code of one.
+fn place(
+    space: &mut AddressSpace,
+    objects: &mut Objects,
+    pids: &[u32],
+    mapping: &FileMapping,
+) -> Option<Arc<ObjectFile>> {
     let (start, end) = (Avma(mapping.start), Avma(mapping.end));
     let named = mapping.name.starts_with(b"/") && !mapping.name.starts_with(b"//");
     let info = if named || &*mapping.name == b"[vdso]" { objects.open(pids, mapping) } else { None };
@@ -215,9 +245,16 @@ fn place(space: &mut AddressSpace, objects: &mut Objects, pids: &[u32], mapping:
         info.object().svma_of_mapping(FileOffset(mapping.pgoff), mapping.end - mapping.start)
     });
     match (info, svma) {
-        (Some(info), Some(svma)) => space.map(start, end, svma, info),
+        (Some(info), Some(svma)) => {
+            let object = info.object().clone();
+            space.map(start, end, svma, info);
+            Some(object)
+        }
         // JIT code, or a file that can't be opened: only frame pointers are available.
-        _ => space.map_anonymous(start, end),
+        _ => {
+            space.map_anonymous(start, end);
+            None
+        }
     }
 }
 

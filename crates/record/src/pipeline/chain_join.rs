@@ -23,6 +23,22 @@ pub struct ChainFrame {
     pub pc: Avma,
     /// It made no call: a signal interrupted it there, or it is the signal's return trampoline. (Not of the leaf.)
     pub is_exact: bool,
+    /// Address in chains of the method that an interpreter runs there.
+    pub method: Option<Avma>,
+}
+
+impl ChainFrame {
+    /// A frame that made a call, which returns there.
+    #[must_use]
+    pub fn returning_to(pc: Avma) -> Self {
+        Self { pc, is_exact: false, method: None }
+    }
+
+    /// Its address in chains.
+    #[must_use]
+    pub fn in_chain(&self) -> u64 {
+        self.method.unwrap_or(self.pc).0
+    }
 }
 
 /// A frame with the stack pointer at its call instruction's return.
@@ -76,6 +92,9 @@ impl Earlier {
             return false;
         }
         frames.truncate(count);
+        // The copy may end before the word that names the last frame's method.
+        let last = &mut frames[count - 1];
+        last.method = last.method.or(earlier[at].at.method);
         if at < count {
             // The new chain is the deeper one: the next may be deeper still, and join to it.
             let shown = frames.iter().zip(sps).map(|(&at, &sp)| Frame { sp, at });
@@ -114,7 +133,7 @@ mod tests {
     const THREAD: PidTid = PidTid { pid: 1, tid: 2 };
 
     fn frame(pc: u64) -> ChainFrame {
-        ChainFrame { pc: Avma(pc), is_exact: pc == 0x4008 }
+        ChainFrame { is_exact: pc == 0x4008, ..ChainFrame::returning_to(Avma(pc)) }
     }
 
     fn earlier() -> Earlier {

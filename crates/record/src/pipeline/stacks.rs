@@ -17,6 +17,7 @@ use crate::accounting::summary::StopReason;
 use crate::machine::processes::Processes;
 use crate::pipeline::chain_join::{ChainFrame, Earlier};
 use crate::runtimes::goroutines::Goroutine;
+use crate::runtimes::hotspot::InterpretedFrames;
 use crate::runtimes::python::weave::PythonFrames;
 use perfdata::PidTid;
 
@@ -121,6 +122,13 @@ impl LiveUnwinder {
         &self.chain
     }
 
+    /// The chain's address of the method in which the sample unwound last was taken, if an interpreter ran it.
+    #[must_use]
+    pub fn interpreted_leaf(&self, sample: &Sample<'_>) -> Option<perfdata::Avma> {
+        let leaf = self.frames.first().filter(|leaf| sample.ip == Some(perfdata::Avma(leaf.pc.0)))?;
+        leaf.method.map(|method| perfdata::Avma(method.0))
+    }
+
     /// Puts these frames between the native ones of the sample that is unwound next.
     pub fn take_python(&mut self, frames: Option<PythonFrames>) {
         self.python = frames;
@@ -219,12 +227,15 @@ impl LiveUnwinder {
             stop = self.walk_once(thread.space(), regs, stack);
         }
         self.frames.clear();
-        self.frames.extend(self.addresses.iter().map(|&pc| ChainFrame { pc, is_exact: false }));
+        self.frames.extend(self.addresses.iter().map(|&pc| ChainFrame::returning_to(pc)));
         for &at in self.unwinder.exact_frames() {
             if let Some(frame) = self.frames.get_mut(at) {
                 frame.is_exact = true;
             }
         }
+        let sps = self.unwinder.stack_pointers();
+        let walked = InterpretedFrames { frames: &mut self.frames, sps, stack };
+        thread.processes.name_interpreted(thread.task.pid, walked);
         stop
     }
 
@@ -256,7 +267,7 @@ impl LiveUnwinder {
         if !is_complete && !goroutine.is_cut {
             return None;
         }
-        self.frames.extend(callers.into_iter().map(|pc| ChainFrame { pc: Avma(pc), is_exact: false }));
+        self.frames.extend(callers.into_iter().map(|pc| ChainFrame::returning_to(Avma(pc))));
         let too_deep = StackEnding::Stopped(StopReason::TooDeep, None);
         Some(if is_complete { StackEnding::Complete } else { too_deep })
     }
@@ -274,7 +285,7 @@ impl LiveUnwinder {
         if !outer.last().is_some_and(|pc| space.is_outermost_in_go(Avma(*pc))) {
             return false;
         }
-        self.frames.extend(outer.iter().map(|&pc| ChainFrame { pc: Avma(pc), is_exact: false }));
+        self.frames.extend(outer.iter().map(|&pc| ChainFrame::returning_to(Avma(pc))));
         true
     }
 
@@ -292,7 +303,7 @@ impl LiveUnwinder {
             if at == 0 || frame.is_exact {
                 self.chain.push(PERF_CONTEXT_USER);
             }
-            self.chain.push(frame.pc.0);
+            self.chain.push(frame.in_chain());
             let is_last = at + 1 == kept;
             while let Some((group, _)) = groups.next_if(|(_, place)| *place <= at || is_last) {
                 self.chain.extend(group);
@@ -365,7 +376,9 @@ mod tests {
     fn frames_that_made_no_call_have_a_marker_of_their_own() {
         let mut stacks = LiveUnwinder::new(&[]);
         let frames = [(0x10, false), (0x20, true), (0x30, true), (0x40, false)];
-        stacks.frames = frames.map(|(pc, is_exact)| ChainFrame { pc: Avma(pc), is_exact }).to_vec();
+        stacks.frames = frames
+            .map(|(pc, is_exact)| ChainFrame { is_exact, ..ChainFrame::returning_to(Avma(pc)) })
+            .to_vec();
         stacks.push_frames(true);
         let user = PERF_CONTEXT_USER;
         assert_eq!(stacks.chain(), [user, 0x10, user, 0x20, user, 0x30, 0x40]);
@@ -373,7 +386,7 @@ mod tests {
     #[test]
     fn outer_native_frames_make_room_for_pythons() {
         let mut stacks = LiveUnwinder::new(&[]);
-        let native = |pc: u64| ChainFrame { pc: Avma(pc), is_exact: false };
+        let native = |pc: u64| ChainFrame::returning_to(Avma(pc));
         // Each frame of Python's has two native ones, the outer of which runs it.
         stacks.frames = (0..3000).flat_map(|_| [native(0x10), native(0x20)]).collect();
         let groups: Vec<Vec<u64>> = (0..3000).map(|at| vec![0x5000 + at]).collect();

@@ -34,6 +34,8 @@ struct MapPlace {
 pub struct JitMapKeeper {
     places: FxHashMap<u32, MapPlace>,
     kept: Vec<JitMap>,
+    /// Lines of our own for the maps of processes: methods that no map has, for they are not compiled.
+    own_lines: FxHashMap<u32, String>,
     bytes: u64,
     /// The files are there because of us.
     removes: bool,
@@ -65,6 +67,13 @@ impl JitMapKeeper {
         }
     }
 
+    /// More lines for the map of a process.
+    pub fn name(&mut self, pid: u32, lines: String) {
+        if !lines.is_empty() {
+            self.own_lines.entry(pid).or_default().push_str(&lines);
+        }
+    }
+
     /// A process was forked: it goes on with the code of its parent.
     pub fn forked(&mut self, pid: u32, parent: u32) {
         if self.places.contains_key(&parent) {
@@ -87,9 +96,16 @@ impl JitMapKeeper {
             let _ = std::fs::remove_file(place.path());
         }
         self.keep(pid, text);
+        self.own_lines.remove(&pid);
     }
 
+    /// Keeps the text of a map, with the lines of our own.
     fn keep(&mut self, pid: u32, text: Option<Vec<u8>>) {
+        let own = self.own_lines.get(&pid).map(|own| own.as_bytes().to_vec());
+        let text = match (text, own) {
+            (Some(text), Some(own)) => Some([text, b"\n".to_vec(), own].concat()),
+            (text, own) => text.or(own),
+        };
         let text = text.filter(|text| self.bytes + text.len() as u64 <= MAX_ALL_BYTES);
         if let Some(text) = text {
             self.bytes += text.len() as u64;

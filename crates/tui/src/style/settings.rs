@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 /// Set once at the start, for the whole program.
 static SETTINGS: OnceLock<Settings> = OnceLock::new();
 
-/// What a user wants otherwise.
+/// Settings of the user.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
     /// `colors.*`.

@@ -70,7 +70,6 @@ pub(super) fn is_process_wide(name: &str) -> bool {
         "call_stub",
         // All of Java's methods that aren't compiled.
         "Interpreter",
-        "StubRoutines (1)",
         "lang_start_internal",
         "pymain_main",
         "run_mod",
@@ -97,6 +96,8 @@ pub(super) fn is_process_wide(name: &str) -> bool {
         "PyEval_EvalCode",
         "JavaCalls::",
         "JavaThread::thread_main",
+        // With a number or a word after it.
+        "StubRoutines",
         "jni_invoke",
         "std::rt::lang_start",
         "std::rt::init",

@@ -5,6 +5,7 @@ use perfdata::record::{Comm, FileId, Mmap};
 use perfdata::{Avma, CpuMode, Record, SampleId};
 
 use super::WorkerState;
+use crate::runtimes::hotspot::{METHODS_BYTES, METHODS_START};
 use crate::runtimes::python::{PythonReader, StackMoment};
 use perfdata::PidTid;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -19,6 +20,13 @@ pub(super) struct PythonFrames {
     named: FxHashMap<u32, String>,
     /// Threads that named ones made: the kernel's name, which is theirs, too.
     born_of_named: FxHashMap<u32, String>,
+}
+
+/// Addresses for functions that have none in the process.
+struct MadeUp {
+    start: u64,
+    len: u64,
+    name: &'static str,
 }
 
 impl WorkerState {
@@ -58,14 +66,29 @@ impl WorkerState {
 
     /// The file gets a mapping of the process for the addresses of Python's functions.
     fn map_python(&mut self, task: PidTid, time_ns: u64) {
+        let made_up = MadeUp { start: MAPPING_START, len: MAPPING_BYTES, name: MAPPING_NAME };
+        self.map_made_up(task, time_ns, made_up);
+    }
+
+    /// The file gets a mapping of the process for the addresses of interpreted methods, in a stack unwound just now.
+    pub(super) fn map_java(&mut self, task: PidTid, time_ns: u64) {
+        if self.processes.begins_interpreted(task.pid) {
+            // As memory with compiled code: a method is one function in both.
+            let made_up = MadeUp { start: METHODS_START.0, len: METHODS_BYTES, name: "//anon" };
+            self.map_made_up(task, time_ns, made_up);
+        }
+    }
+
+    /// The file gets a mapping of addresses that the process doesn't have.
+    fn map_made_up(&mut self, task: PidTid, time_ns: u64, made_up: MadeUp) {
         let PidTid { pid, tid } = task;
         let mmap = Mmap {
             pid,
             tid,
-            addr: Avma(MAPPING_START),
-            len: MAPPING_BYTES,
+            addr: Avma(made_up.start),
+            len: made_up.len,
             pgoff: 0,
-            filename: MAPPING_NAME.as_bytes(),
+            filename: made_up.name.as_bytes(),
             file_id: FileId::Inode { major: 0, minor: 0, inode: 0, generation: 0 },
             prot_flags: Some((libc::PROT_EXEC as u32, libc::MAP_PRIVATE as u32)),
             cpu_mode: CpuMode::User,

@@ -42,7 +42,9 @@ impl WorkerState {
         } else {
             self.add_python(task, time_ns, StackMoment::Sample(time_ns));
             self.add_goroutine(task, StackMoment::Sample(time_ns));
-            self.stacks.unwind(sample, &mut self.processes)
+            let unwound = self.stacks.unwind(sample, &mut self.processes);
+            self.map_java(task, time_ns);
+            unwound
         };
         if let Some(ending) = unwound.ending {
             let ending = self.with_dso(pid, sample, ending);
@@ -50,7 +52,8 @@ impl WorkerState {
             self.account.stack(tid, time_ns, ending);
         }
         let chain = perfdata::Callchain(self.stacks.chain().into());
-        let written = Sample { callchain: Some(chain), stack_user: None, ..*sample };
+        let ip = self.stacks.interpreted_leaf(sample).or(sample.ip);
+        let written = Sample { callchain: Some(chain), stack_user: None, ip, ..*sample };
         let before = self.sink.bytes();
         self.sink.record(file_event, &Record::Sample(written), &SampleId::default());
         self.written.sample_bytes += self.sink.bytes() - before;
