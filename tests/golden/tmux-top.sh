@@ -16,7 +16,7 @@ await() {
         sleep 0.2
     done
 }
-shown() { screen | grep -e "$1" | sed -E 's/[0-9]+([.,][0-9]+)*/N/g; s/ +/ /g; s/ $//' | head -"${2:-1}"; }
+shown() { screen | grep -e "$1" | sed -E 's/[0-9]+([.,][0-9]+)*/N/g; s/(█|▉|▊|▋|▌|▍|▎|▏)+/BAR/g; s/N ?m?s( |$)/N ms\1/g; s/ +/ /g; s/ $//' | head -"${2:-1}"; }
 
 walk -f /dev/null new-session -d -s top -x 100 -y 24 \
     "env TERM=screen NO_COLOR=1 tally top -p $busy -e cpu-clock:u -d 1; echo EXIT \$?; stty -a | grep -o -- '-*icanon'; cat >/dev/null"

@@ -28,6 +28,9 @@ pub fn brief(name: &str) -> Cow<'_, str> {
         };
     }
     let whole = without_return_type(without_part(without_version(name)));
+    if let Some(short) = without_hidden_number(whole) {
+        return Cow::Owned(short);
+    }
     if whole.contains(STARTER) || !whole.contains(['<', '[']) {
         return Cow::Borrowed(whole);
     }
@@ -48,6 +51,23 @@ fn without_return_type(name: &str) -> &str {
         path.contains('.') && path.chars().all(|c| c.is_alphanumeric() || "._$<>/".contains(c))
     });
     if kind.chars().all(is_type) && is_method { method } else { name }
+}
+
+/// `Main$$Lambda.run()` of `Main$$Lambda$14/0x00007f69a4000a08.run()`: HotSpot numbers hidden classes as it makes them.
+/// `None` for other names.
+fn without_hidden_number(method: &str) -> Option<String> {
+    const LEAST_DIGITS: usize = 8;
+    let (class, rest) = method.split_once("/0x")?;
+    let rest = rest.split_at(rest.find(|c: char| !c.is_ascii_hexdigit())?);
+    let (_, function) = Some(rest).filter(|(number, _)| number.len() >= LEAST_DIGITS)?;
+    let function = Some(function).filter(|function| function.starts_with('.') && function.contains('('))?;
+    let class = match class.rsplit_once("$$Lambda$") {
+        Some((owner, number)) if number.bytes().all(|byte| byte.is_ascii_digit()) => {
+            format!("{owner}$$Lambda")
+        }
+        _ => class.to_owned(),
+    };
+    Some(class + function)
 }
 
 /// `memcpy` of `memcpy@@GLIBC_2.14`, a library's version of a function; `memcpy@plt` stays.
@@ -252,11 +272,15 @@ mod tests {
     }
 
     #[test]
-    fn java_s_methods_have_no_return_type() {
+    fn java_s_methods_have_no_return_type_and_no_numbers_of_classes() {
         check(&[
             ("long Main.work(int)", "Main.work(int)"),
             ("java.lang.Object[] java.util.ArrayList.grow(int)", "java.util.ArrayList.grow(int)"),
             ("void java.lang.Thread.<init>(a.B)", "java.lang.Thread.<init>(a.B)"),
+            ("void app.M$$Lambda$14/0x00007f69a4000a08.run()", "app.M$$Lambda.run()"),
+            ("int app.M$$Lambda/0x000000003c040210.get(int)", "app.M$$Lambda.get(int)"),
+            ("void a.LambdaForm$MH/0x0000000800066400.invoke(a.B)", "a.LambdaForm$MH.invoke(a.B)"),
+            ("f (data/0x12345678.txt)", "f (data/0x12345678.txt)"),
             ("f (app.py)", "f (app.py)"),
             ("StubRoutines (2)", "StubRoutines (2)"),
         ]);

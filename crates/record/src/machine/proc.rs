@@ -30,6 +30,13 @@ pub fn is_alive(id: u32) -> bool {
     state_letter(&stat).is_some_and(|letter| !matches!(letter, b'Z' | b'X' | b'x'))
 }
 
+/// True if a signal or a tracer has stopped the process or thread.
+#[must_use]
+pub fn is_stopped(id: u32) -> bool {
+    let stat = system_file::read(format!("/proc/{id}/stat")).unwrap_or_default();
+    state_letter(&stat).is_some_and(|letter| matches!(letter, b'T' | b't'))
+}
+
 /// The state in `/proc/TID/stat`: the letter after the last parenthesis, because a name may contain some.
 #[must_use]
 pub fn state_letter(stat: &[u8]) -> Option<u8> {

@@ -36,6 +36,10 @@ pub fn is_jvm(pid: u32) -> bool {
 /// Has the JVM write its map; false if it refused, is too old or took too long.
 #[must_use]
 pub fn write_map(pid: u32) -> bool {
+    // A stopped one wouldn't answer.
+    if proc::is_stopped(pid) {
+        return false;
+    }
     let until = Instant::now() + PATIENCE;
     connect(pid, until).is_some_and(|socket| ask(socket).is_some())
 }
