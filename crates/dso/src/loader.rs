@@ -296,8 +296,7 @@ impl Loaded {
         let table = SymbolTable::load(object, debug.as_ref());
         // The table of a file that was truncated meanwhile is not stored.
         let is_whole = [Some(object), debug.as_ref()].into_iter().flatten().all(|o| o.bytes().is_intact());
-        if let Some((index, key)) = index.filter(|_| is_whole) {
-            index.store(key, &table);
+        if let Some((index, key)) = index.filter(|(index, key)| is_whole && index.store(key, &table)) {
             // The stored one is mapped: memory is only what is looked at.
             return index.load(key).unwrap_or(table);
         }

@@ -81,10 +81,9 @@ impl Theme {
     /// A jump's line; `selected`: it begins or ends under the cursor.
     pub fn jump(self, selected: bool) -> Style {
         match (self.colour, selected) {
-            (true, false) if self.set.jump_arrows.is_some() => self.set.jump_arrows.unwrap_or_default(),
             (true, true) => Style::new().fg(Color::Cyan).add_modifier(Modifier::BOLD),
             (false, true) => Style::new().add_modifier(Modifier::BOLD),
-            (_, false) => self.dim(),
+            (_, false) => self.set.jump_arrows.unwrap_or(self.dim()),
         }
     }
 
@@ -96,13 +95,12 @@ impl Theme {
 
     /// A share of a function's time, next to its code: perf's colours.
     pub fn percent(self, percent: f64) -> Style {
-        match percent {
+        self.set.of_share(percent).unwrap_or(match percent {
             _ if !self.colour => Style::new(),
-            p if self.set.of_share(p).is_some() => self.set.of_share(p).unwrap_or_default(),
             p if p >= 5.0 => Style::new().fg(Color::Red),
             p if p >= 0.5 => Style::new().fg(Color::Green),
             _ => Style::new(),
-        }
+        })
     }
 
     /// A word or letter about a state.

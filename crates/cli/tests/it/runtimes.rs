@@ -19,6 +19,16 @@ fn compiled(compiler: &str, args: &[&str], folder: &Path) -> bool {
     built.is_ok_and(|status| status.success())
 }
 
+/// Compiles `Split`; false, with the reason printed, without a Java compiler.
+fn compiles_split_java(folder: &Path) -> bool {
+    let java = source("Split.java");
+    let compiles = compiled("javac", &["-d", ".", java.to_str().expect("plain")], folder);
+    if !compiles {
+        println!("skipped: no Java compiler");
+    }
+    compiles
+}
+
 /// Report of a recording of this command; `None` if nothing can be recorded here.
 fn record(folder: &Path, args: &[&str]) -> Option<String> {
     let args = [&["record", "-F", "499", "-o", "r.data"], args].concat();
@@ -64,9 +74,8 @@ impl Drop for Ended {
 fn java_is_asked_for_its_names_at_its_start_and_while_it_runs() {
     let folder = ScratchFolder::private("java").expect("a folder");
     let folder = folder.path();
-    let java = source("Split.java");
-    if !compiled("javac", &["-d", ".", java.to_str().expect("plain")], folder) {
-        return println!("skipped: no Java compiler");
+    if !compiles_split_java(folder) {
+        return;
     }
     let Some(printed) = record(folder, &["--", "java", "Split", "3000"]) else {
         return println!("skipped: can't record here");
@@ -93,9 +102,8 @@ fn java_is_asked_for_its_names_at_its_start_and_while_it_runs() {
 fn interpreted_java_methods_have_their_names() {
     let folder = ScratchFolder::private("java-int").expect("a folder");
     let folder = folder.path();
-    let java = source("Split.java");
-    if !compiled("javac", &["-d", ".", java.to_str().expect("plain")], folder) {
-        return println!("skipped: no Java compiler");
+    if !compiles_split_java(folder) {
+        return;
     }
     if !cfg!(target_arch = "x86_64") {
         return println!("skipped: interpreted methods are found on x86-64 only");

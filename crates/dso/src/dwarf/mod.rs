@@ -1,6 +1,7 @@
 //! Lines and inlined calls from DWARF.
 
 mod metered;
+mod per_unit;
 pub mod probe;
 mod resolver;
 mod sampled;

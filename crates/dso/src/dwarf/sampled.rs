@@ -7,9 +7,9 @@ use gimli::{
     AttributeValue, DW_AT_GNU_discriminator, DW_AT_abstract_origin, DW_AT_decl_line, DW_AT_specification,
     UnitOffset, UnitRef,
 };
-use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
+use super::per_unit::PerUnit;
 use super::resolver::Reader;
 
 /// Steps from an entry to the one that has its line. Compilers need two.
@@ -58,26 +58,12 @@ pub(super) struct LineStretch {
 
 /// Line tables with discriminators, each unit's read once. Kept by the caller.
 #[derive(Default)]
-pub struct SampledUnits {
-    units: FxHashMap<usize, Arc<[LineStretch]>>,
-    kept: usize,
-}
+pub struct SampledUnits(PerUnit<LineStretch, MOST_KEPT>);
 
 impl SampledUnits {
     /// All stretches of a unit, by address.
     pub(super) fn of(&mut self, unit: UnitRef<'_, Reader>) -> Arc<[LineStretch]> {
-        let key = unit.header.offset().0;
-        if let Some(known) = self.units.get(&key) {
-            return Arc::clone(known);
-        }
-        let stretches: Arc<[LineStretch]> = read(unit).unwrap_or_default().into();
-        if self.kept.saturating_add(stretches.len()) > MOST_KEPT {
-            self.units.clear();
-            self.kept = 0;
-        }
-        self.kept += stretches.len();
-        self.units.insert(key, Arc::clone(&stretches));
-        stretches
+        self.0.of(unit, read)
     }
 }
 

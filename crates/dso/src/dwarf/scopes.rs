@@ -11,8 +11,8 @@ use gimli::{
     DwTag, UnitOffset, UnitRef,
 };
 use rustc_hash::FxHashMap;
-use std::sync::Arc;
 
+use super::per_unit::{PerUnit, UnitKey, key_of};
 use super::resolver::Reader;
 
 /// Steps from an entry to its declaration. Compilers need two.
@@ -23,9 +23,6 @@ const MOST_NESTED: usize = 8;
 const MOST_KEPT: usize = 1 << 20;
 /// Bytes of a name with its scopes.
 const LONGEST: usize = 64 << 10;
-
-/// Which unit: where it begins, and of which split file.
-type UnitKey = (usize, Option<u64>);
 
 /// An entry that contains others, in the order of the unit.
 #[derive(Clone, Copy, Debug)]
@@ -41,8 +38,7 @@ struct Scope {
 /// Names with their scopes, each found once.
 #[derive(Default)]
 pub(super) struct ScopedNames {
-    units: FxHashMap<UnitKey, Arc<[Scope]>>,
-    kept: usize,
+    scopes: PerUnit<Scope, MOST_KEPT>,
     names: FxHashMap<(UnitKey, usize), Option<String>>,
 }
 
@@ -50,28 +46,14 @@ impl ScopedNames {
     /// The name of the function at `entry` (an inlined call or a function), with its scopes: `std::sort<…>`. `None` if its
     /// declaration is in another unit.
     pub(super) fn of(&mut self, unit: UnitRef<'_, Reader>, entry: UnitOffset) -> Option<String> {
-        let key = (unit.header.offset().0, unit.dwo_id.map(|id| id.0));
+        let key = key_of(unit);
         if let Some(known) = self.names.get(&(key, entry.0)) {
             return known.clone();
         }
-        let scopes = self.scopes_of(key, unit);
+        let scopes = self.scopes.of(unit, read_scopes);
         let name = Unit { unit, scopes: &scopes }.path_of(entry, MOST_NESTED);
         self.names.insert((key, entry.0), name.clone());
         name
-    }
-
-    fn scopes_of(&mut self, key: UnitKey, unit: UnitRef<'_, Reader>) -> Arc<[Scope]> {
-        if let Some(known) = self.units.get(&key) {
-            return Arc::clone(known);
-        }
-        let scopes: Arc<[Scope]> = read_scopes(unit).unwrap_or_default().into();
-        if self.kept.saturating_add(scopes.len()) > MOST_KEPT {
-            self.units.clear();
-            self.kept = 0;
-        }
-        self.kept += scopes.len();
-        self.units.insert(key, Arc::clone(&scopes));
-        scopes
     }
 }
 

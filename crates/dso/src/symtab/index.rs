@@ -92,15 +92,15 @@ impl SymbolIndex {
     }
 
     /// Keeps `table` if it is large enough. One of a stripped file, too: a debug file installed later makes another key.
-    /// A failed write isn't an error: the next lookup is just slower.
-    pub fn store(&self, key: &TableKey, table: &SymbolTable) {
+    /// A failed write isn't an error: the next lookup is just slower. True if it is kept.
+    pub fn store(&self, key: &TableKey, table: &SymbolTable) -> bool {
         let size = table.as_bytes().len() as u64;
         if table.len() < WORTH_SYMBOLS || size > self.limit_bytes / 2 {
-            return;
+            return false;
         }
-        let Some(folder) = PrivateFolder::make(&self.dir) else { return };
+        let Some(folder) = PrivateFolder::make(&self.dir) else { return false };
         make_room(&folder.path(), self.limit_bytes, size);
-        let _ = write(&folder.path(), &key.file_name(), table.as_bytes());
+        write(&folder.path(), &key.file_name(), table.as_bytes()).is_ok()
     }
 }
 
@@ -222,7 +222,7 @@ mod tests {
         let (index, one) = (SymbolIndex::new(&folder.0, 64 << 20), table(5000));
         std::thread::scope(|scope| {
             for _ in 0..8 {
-                scope.spawn(|| (0..8).for_each(|n| index.store(&id(n % 2), &one)));
+                scope.spawn(|| (0..8).for_each(|n| assert!(index.store(&id(n % 2), &one))));
             }
         });
         assert!(index.load(&id(0)).is_some() && index.load(&id(1)).is_some());
@@ -275,7 +275,7 @@ mod tests {
         set_mode(0o700).unwrap();
         assert!(index.load(&id(1)).is_some());
         std::fs::write(folder.0.join("not ours"), vec![0; 1 << 20]).unwrap();
-        (2..9).for_each(|n| index.store(&id(n), &table(5000)));
+        (2..9).for_each(|n| assert!(index.store(&id(n), &table(5000))));
         assert!(folder.0.join("not ours").exists());
     }
 

@@ -26,15 +26,18 @@ pub struct TaskStatus {
 /// True if the process or thread exists and isn't a zombie.
 #[must_use]
 pub fn is_alive(id: u32) -> bool {
-    let stat = system_file::read(format!("/proc/{id}/stat")).unwrap_or_default();
-    state_letter(&stat).is_some_and(|letter| !matches!(letter, b'Z' | b'X' | b'x'))
+    state(id).is_some_and(|letter| !matches!(letter, b'Z' | b'X' | b'x'))
 }
 
 /// True if a signal or a tracer has stopped the process or thread.
 #[must_use]
 pub fn is_stopped(id: u32) -> bool {
-    let stat = system_file::read(format!("/proc/{id}/stat")).unwrap_or_default();
-    state_letter(&stat).is_some_and(|letter| matches!(letter, b'T' | b't'))
+    state(id).is_some_and(|letter| matches!(letter, b'T' | b't'))
+}
+
+/// Letter of its state; `None` if there is no such process or thread.
+fn state(id: u32) -> Option<u8> {
+    state_letter(&system_file::read(format!("/proc/{id}/stat")).ok()?)
 }
 
 /// The state in `/proc/TID/stat`: the letter after the last parenthesis, because a name may contain some.

@@ -15,7 +15,7 @@ use perfdata::record::{FileId, Mmap};
 use rustc_hash::FxHashMap;
 
 use crate::machine::objects::{FileMapping, Identity, Objects};
-use crate::runtimes::hotspot::{InterpretedFrames, InterpretedMethods};
+use crate::runtimes::hotspot::{InterpretedFrames, InterpretedMethods, is_library};
 use crate::runtimes::jit_maps::JitMapKeeper;
 
 /// All processes of the recording.
@@ -149,7 +149,8 @@ impl Processes {
             let maps = Arc::make_mut(&mut process.maps);
             for mapping in std::mem::take(&mut maps.pending) {
                 let object = place(&mut maps.space, &mut self.objects, &pids, &mapping);
-                if let Some(object) = object.filter(|_| mapping.name.ends_with(b"/libjvm.so")) {
+                // A second mapping of the library is of the same JVM: addresses that it has given stay.
+                if let Some(object) = object.filter(|_| process.java.is_none() && is_library(&mapping.name)) {
                     process.java = InterpretedMethods::of_library(&object, &mapping).map(Box::new);
                 }
                 maps.placed.retain(|m| m.end <= mapping.start || mapping.end <= m.start);

@@ -78,7 +78,7 @@ fn export_lines(request: &SampleRequest<'_>) -> anyhow::Result<()> {
         None => out::text(&String::from_utf8_lossy(&text))?,
     }
     out::note(&format!(
-        "tally export: {} from {}; left out: {} of {} stretches between branches that can't be, {} executions without lines",
+        "tally export: {} from {}; left out: {} of {} stretches between branches whose ends don't fit together, {} executions without lines",
         count_of(lines.profile.functions.len() as u64, "function", "functions"),
         count_of(lines.samples, "branch stack", "branch stacks"),
         grouped(lines.impossible),
@@ -142,9 +142,10 @@ fn write(out: impl Write, format: ExportFormat, content: &Content<'_>) -> anyhow
             parquet::write(out, samples, &source, |task| samples.process_name(task).to_owned())?;
         }
         ExportFormat::Callgrind => callgrind::write(out, samples, kind, command)?,
-        ExportFormat::Autofdo | ExportFormat::Perfetto | ExportFormat::Chrome => {
-            anyhow::bail!("not a format of stacks")
+        ExportFormat::Perfetto | ExportFormat::Chrome => {
+            anyhow::bail!("traced calls only: see tally calls record")
         }
+        ExportFormat::Autofdo => anyhow::bail!("counts of lines, no stacks"),
     }
     Ok(())
 }

@@ -75,7 +75,7 @@ mod tests {
         assert_eq!(text_to(&stack[..2], 9), "wait < lock");
         let other: Vec<&str> = "wait lock take get one two start".split(' ').collect();
         assert_eq!(common_length(&stack, &other), 6);
-        let nameless = ["wait", "function 0x10", "execute", "main"];
-        assert_eq!([differing_end(&nameless, 1), differing_end(&nameless[..2], 1)], [3, 2]);
+        let unnamed = ["wait", "function 0x10", "execute", "main"];
+        assert_eq!([differing_end(&unnamed, 1), differing_end(&unnamed[..2], 1)], [3, 2]);
     }
 }

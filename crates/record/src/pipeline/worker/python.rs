@@ -2,9 +2,10 @@
 
 use perfdata::appendix::python_functions::{MAPPING_BYTES, MAPPING_NAME, MAPPING_START};
 use perfdata::record::{Comm, FileId, Mmap};
-use perfdata::{Avma, CpuMode, Record, SampleId};
+use perfdata::{Avma, CpuMode, Record, Sample, SampleId};
 
 use super::WorkerState;
+use crate::pipeline::stacks::LiveStack;
 use crate::runtimes::hotspot::{METHODS_BYTES, METHODS_START};
 use crate::runtimes::python::{PythonReader, StackMoment};
 use perfdata::PidTid;
@@ -70,8 +71,15 @@ impl WorkerState {
         self.map_made_up(task, time_ns, made_up);
     }
 
-    /// The file gets a mapping of the process for the addresses of interpreted methods, in a stack unwound just now.
-    pub(super) fn map_java(&mut self, task: PidTid, time_ns: u64) {
+    /// Unwinds a sample. Where interpreted methods are in its stack, the file has a mapping for them before it.
+    pub(super) fn unwind(&mut self, sample: &Sample<'_>, time_ns: u64) -> LiveStack {
+        let unwound = self.stacks.unwind(sample, &mut self.processes);
+        self.map_java(PidTid::of_record(sample.pid_tid), time_ns);
+        unwound
+    }
+
+    /// The file gets a mapping of the process for the addresses of interpreted methods, once it has some.
+    fn map_java(&mut self, task: PidTid, time_ns: u64) {
         if self.processes.begins_interpreted(task.pid) {
             // As memory with compiled code: a method is one function in both.
             let made_up = MadeUp { start: METHODS_START.0, len: METHODS_BYTES, name: "//anon" };

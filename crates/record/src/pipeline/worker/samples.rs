@@ -42,9 +42,7 @@ impl WorkerState {
         } else {
             self.add_python(task, time_ns, StackMoment::Sample(time_ns));
             self.add_goroutine(task, StackMoment::Sample(time_ns));
-            let unwound = self.stacks.unwind(sample, &mut self.processes);
-            self.map_java(task, time_ns);
-            unwound
+            self.unwind(sample, time_ns)
         };
         if let Some(ending) = unwound.ending {
             let ending = self.with_dso(pid, sample, ending);

@@ -39,8 +39,7 @@ impl WorkerState {
             self.add_python(task, time_ns, StackMoment::Wait(time_ns));
             self.add_goroutine(task, StackMoment::Wait(time_ns));
         }
-        let unwound = self.stacks.unwind(sample, &mut self.processes);
-        self.map_java(task, time_ns);
+        let unwound = self.unwind(sample, time_ns);
         if file_event == self.events.first_off_cpu + convert::WAKER {
             return self.waits.wakers.waker(task, raw, self.stacks.chain());
         }
@@ -166,8 +165,7 @@ impl WorkerState {
                     return;
                 };
                 if has_stacks {
-                    self.stacks.unwind(sample, &mut self.processes);
-                    self.map_java(PidTid::of_record(sample.pid_tid), time_ns);
+                    self.unwind(sample, time_ns);
                 }
                 let chain = if has_stacks { self.stacks.chain() } else { &[] };
                 let Some((switches, _)) = &mut self.waits.switches else { return };
@@ -180,8 +178,7 @@ impl WorkerState {
     /// The stack of the thread that leaves its CPU.
     fn waiting_chain(&mut self, sample: &Sample<'_>, time_ns: u64) -> Box<[u64]> {
         let (pid, tid) = sample.pid_tid.unwrap_or_default();
-        let unwound = self.stacks.unwind(sample, &mut self.processes);
-        self.map_java(PidTid { pid, tid }, time_ns);
+        let unwound = self.unwind(sample, time_ns);
         if let Some(ending) = unwound.ending {
             let ending = self.with_dso(pid, sample, ending);
             self.account.stack(tid, time_ns, ending);

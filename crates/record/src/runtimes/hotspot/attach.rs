@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use dso::system_file;
 
+use super::is_library;
 use crate::machine::proc;
 use crate::sys::signal;
 
@@ -24,13 +25,12 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 const ANSWER_BYTES: u64 = 256;
 /// Version of the protocol, command and its three arguments.
 const REQUEST: &[u8] = b"1\0jcmd\0Compiler.perfmap\0\0\0";
-const LIBRARY: &str = "libjvm.so";
 
 /// Whether the process runs HotSpot.
 #[must_use]
 pub fn is_jvm(pid: u32) -> bool {
     let maps = system_file::read(format!("/proc/{pid}/maps")).unwrap_or_default();
-    maps.split(|byte| *byte == b'\n').any(|line| line.ends_with(LIBRARY.as_bytes()))
+    maps.split(|byte| *byte == b'\n').any(is_library)
 }
 
 /// Has the JVM write its map; false if it refused, is too old or took too long.

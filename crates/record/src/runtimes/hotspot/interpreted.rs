@@ -52,6 +52,8 @@ pub struct InterpretedMethods {
     tables: TableAddresses,
     bias: u64,
     tries: u32,
+    /// Once they were read: the tables have some thousand entries.
+    offsets: Option<JvmOffsets>,
     interpreter: Option<Interpreter>,
     known: FxHashMap<u64, KnownMethod>,
     /// Methods are compared with memory once in each round.
@@ -96,6 +98,7 @@ impl InterpretedMethods {
             tables: TableAddresses::in_library(object)?,
             bias: mapping.start.wrapping_sub(svma.0),
             tries: 0,
+            offsets: None,
             interpreter: None,
             known: FxHashMap::default(),
             round: 0,
@@ -140,7 +143,8 @@ impl InterpretedMethods {
     fn interpreter(&mut self, memory: &mut JvmMemory<'_>) -> Option<Interpreter> {
         if self.interpreter.is_none() && self.tries < MOST_TRIES {
             self.tries += 1;
-            self.interpreter = Interpreter::find(self.tables, self.bias, memory);
+            self.offsets = self.offsets.or_else(|| JvmOffsets::read(self.tables, self.bias, memory));
+            self.interpreter = self.offsets.and_then(|offsets| Interpreter::find(offsets, memory));
         }
         self.interpreter
     }
@@ -191,8 +195,7 @@ impl InterpretedMethods {
 
 impl Interpreter {
     /// `None` as long as the JVM hasn't made it.
-    fn find(tables: TableAddresses, bias: u64, memory: &mut JvmMemory<'_>) -> Option<Self> {
-        let offsets = JvmOffsets::read(tables, bias, memory)?;
+    fn find(offsets: JvmOffsets, memory: &mut JvmMemory<'_>) -> Option<Self> {
         let queue = read_u64(memory, offsets.interpreter_code).filter(|queue| *queue != 0)?;
         let start = read_u64(memory, queue.wrapping_add(offsets.code_start)).filter(|start| *start != 0)?;
         // An int.

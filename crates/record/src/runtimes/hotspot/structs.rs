@@ -14,7 +14,7 @@ const MOST_ENTRIES: usize = 20_000;
 /// Longer names than a table has.
 const MOST_NAME_BYTES: usize = 64;
 
-/// Addresses of the tables in the file, or in a process.
+/// Addresses of the tables in the library (Svma).
 #[derive(Clone, Copy, Debug)]
 pub struct TableAddresses {
     fields: FieldTable,
@@ -65,7 +65,7 @@ impl TableAddresses {
     }
 }
 
-/// JvmOffsets of the fields that are read, in bytes from the start of their structures.
+/// Offsets of the fields that are read, in bytes from the start of their structures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JvmOffsets {
     /// Avma of the pointer to the interpreter's `StubQueue`.
@@ -139,7 +139,7 @@ fn read_fields(at: FieldTable, bias: u64, memory: &mut JvmMemory<'_>, names: &mu
     let (type_name, field_name) = (number(at.type_name)?, number(at.field_name)?);
     let (offset, address) = (number(at.offset)?, number(at.address)?);
     let mut found = Fields::default();
-    for entry in (0..MOST_ENTRIES as u64).map(|index| table.wrapping_add(index.wrapping_mul(stride))) {
+    for entry in entries(table, stride) {
         let mut word = |at: u64| read_u64(memory, entry.wrapping_add(at));
         let (of_type, of_field) = (word(type_name)?, word(field_name)?);
         if of_type == 0 {
@@ -161,7 +161,7 @@ fn size_of_type(at: TypeTable, bias: u64, memory: &mut JvmMemory<'_>, wanted: &s
     let mut number = |address: u64| read_u64(memory, address.wrapping_add(bias));
     let (table, stride) = (number(at.table)?, number(at.stride)?);
     let (name, size) = (number(at.name)?, number(at.size)?);
-    for entry in (0..MOST_ENTRIES as u64).map(|index| table.wrapping_add(index.wrapping_mul(stride))) {
+    for entry in entries(table, stride) {
         let of_type = read_u64(memory, entry.wrapping_add(name)).filter(|name| *name != 0)?;
         if read_name(of_type, memory) == wanted {
             return read_u64(memory, entry.wrapping_add(size));
@@ -170,7 +170,12 @@ fn size_of_type(at: TypeTable, bias: u64, memory: &mut JvmMemory<'_>, wanted: &s
     None
 }
 
-/// Names by their addresses: most stand there once for many entries.
+/// Addresses of a table's entries.
+fn entries(table: u64, stride: u64) -> impl Iterator<Item = u64> {
+    (0..MOST_ENTRIES as u64).map(move |index| table.wrapping_add(index.wrapping_mul(stride)))
+}
+
+/// Names by their addresses: many entries share one.
 #[derive(Default)]
 struct Names(FxHashMap<u64, String>);
 
