@@ -71,7 +71,7 @@ impl Drop for Ended {
 
 #[test]
 #[ignore = "live: records on this machine"]
-fn java_is_asked_for_its_names_at_its_start_and_while_it_runs() {
+fn java_methods_have_their_shares_from_the_start_and_while_it_runs() {
     let folder = ScratchFolder::private("java").expect("a folder");
     let folder = folder.path();
     if !compiles_split_java(folder) {
@@ -85,16 +85,19 @@ fn java_is_asked_for_its_names_at_its_start_and_while_it_runs() {
     let Some(printed) = record(folder, &["--no-runtimes", "--", "java", "Split", "500"]) else { return };
     assert!(!printed.contains("was asked"), "{printed}");
 
-    let java =
-        Command::new("java").args(["Split", "60000"]).current_dir(folder).stdout(Stdio::null()).spawn();
+    // It would refuse to write a map.
+    let args = ["-XX:+DisableAttachMechanism", "Split", "60000"];
+    let java = Command::new("java").args(args).current_dir(folder).stdout(Stdio::null()).spawn();
     let java = Ended(java.expect("it ran before"));
     let pid = java.0.id();
     // Its functions are compiled after some thousand calls.
     std::thread::sleep(Duration::from_secs(2));
     let Some(printed) = record(folder, &["-p", &pid.to_string(), "--", "sleep", "2"]) else { return };
-    assert!(printed.contains("Compiler.perfmap"), "{printed}");
+    if printed.contains("Compiler.perfmap") {
+        return println!("skipped: the memory of a JVM can't be read here, so it is asked");
+    }
     assert_split(&shares(folder, &JAVA), &[50.0, 30.0, 20.0]);
-    assert!(!maps_in_tmp(pid), "the map it wrote for us is removed");
+    assert!(!maps_in_tmp(pid), "it writes no map");
 }
 
 #[test]

@@ -88,6 +88,12 @@ fn unescape(name: &[u8]) -> Vec<u8> {
     out
 }
 
+/// True if a process's memory is ours to read.
+#[must_use]
+pub fn is_memory_readable(pid: u32) -> bool {
+    system_file::open(format!("/proc/{pid}/mem")).is_ok()
+}
+
 /// The mappings of a process, by start; `None` if it is gone or not ours to read.
 #[must_use]
 pub fn maps(pid: u32) -> Option<Vec<MapLine>> {

@@ -15,8 +15,8 @@ use perfdata::record::{FileId, Mmap};
 use rustc_hash::FxHashMap;
 
 use crate::machine::objects::{FileMapping, Identity, Objects};
-use crate::runtimes::hotspot::{InterpretedFrames, InterpretedMethods, is_library};
-use crate::runtimes::jit_maps::JitMapKeeper;
+use crate::runtimes::hotspot::{Jvm, WalkedFrames, is_library};
+use crate::runtimes::jit_maps::{JitMapKeeper, OwnLines};
 
 /// All processes of the recording.
 #[derive(Debug, Default)]
@@ -44,7 +44,7 @@ struct Process {
     /// How often the code of each page was asked for.
     code_asked: FxHashMap<u64, u32>,
     /// If it has mapped HotSpot.
-    java: Option<Box<InterpretedMethods>>,
+    java: Option<Box<Jvm>>,
 }
 
 #[derive(Debug, Default, Clone)]
@@ -151,7 +151,7 @@ impl Processes {
                 let object = place(&mut maps.space, &mut self.objects, &pids, &mapping);
                 // A second mapping of the library is of the same JVM: addresses that it has given stay.
                 if let Some(object) = object.filter(|_| process.java.is_none() && is_library(&mapping.name)) {
-                    process.java = InterpretedMethods::of_library(&object, &mapping).map(Box::new);
+                    process.java = Jvm::of_library(&object, &mapping).map(Box::new);
                 }
                 maps.placed.retain(|m| m.end <= mapping.start || mapping.end <= m.start);
                 maps.placed.push(mapping);
@@ -184,13 +184,14 @@ impl Processes {
         process.is_some_and(|process| Arc::make_mut(&mut process.maps).space.know_code(Avma(start), bytes))
     }
 
-    /// Gives frames in HotSpot's interpreter the addresses of their methods.
-    pub fn name_interpreted(&mut self, pid: u32, walked: InterpretedFrames<'_>) {
+    /// Names HotSpot's compiled code, and gives frames in its interpreter the addresses of their methods.
+    pub fn name_java(&mut self, pid: u32, walked: WalkedFrames<'_>) {
         let Some(mut java) = self.by_pid.get_mut(&pid).and_then(|process| process.java.take()) else {
             return;
         };
         java.name_frames(walked, &mut |address, into| self.read_memory(pid, address, into));
-        self.jit_maps.name(pid, java.take_names());
+        let lines = OwnLines { text: java.take_names(), has_compiled: java.names_compiled() };
+        self.jit_maps.name(pid, &lines);
         if let Some(process) = self.by_pid.get_mut(&pid) {
             process.java = Some(java);
         }

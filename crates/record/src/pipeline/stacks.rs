@@ -17,7 +17,7 @@ use crate::accounting::summary::StopReason;
 use crate::machine::processes::Processes;
 use crate::pipeline::chain_join::{ChainFrame, Earlier};
 use crate::runtimes::goroutines::Goroutine;
-use crate::runtimes::hotspot::InterpretedFrames;
+use crate::runtimes::hotspot::WalkedFrames;
 use crate::runtimes::python::weave::PythonFrames;
 use perfdata::PidTid;
 
@@ -234,8 +234,8 @@ impl LiveUnwinder {
             }
         }
         let sps = self.unwinder.stack_pointers();
-        let walked = InterpretedFrames { frames: &mut self.frames, sps, stack };
-        thread.processes.name_interpreted(thread.task.pid, walked);
+        let walked = WalkedFrames { frames: &mut self.frames, sps, stack };
+        thread.processes.name_java(thread.task.pid, walked);
         stop
     }
 

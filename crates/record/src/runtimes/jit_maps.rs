@@ -2,6 +2,7 @@
 //! ends or recording does.
 //!
 //! A process in a container has another `/tmp` and knows itself by another number. Both are noted while it lives.
+//! Names that were read in a process's memory are kept as lines of the same map.
 
 use dso::{FileRule, system_file};
 use perfdata::appendix::jit_maps::{JitMap, JitMaps};
@@ -22,11 +23,20 @@ const MOST_PROCESSES: usize = 256;
 /// Where the names of one process are.
 #[derive(Debug)]
 struct MapPlace {
-    /// `/tmp` of its container; `None` in ours.
+    /// `/tmp` of its container; `None` in ours, or if it has none.
     folder: Option<File>,
-    /// Number there.
-    inner_pid: u32,
+    /// Number in its container; `None` in ours.
+    inner_pid: Option<u32>,
     user: u32,
+}
+
+/// Names of a process's code that were read in its memory.
+#[derive(Debug, Default)]
+pub struct OwnLines {
+    /// As in a map.
+    pub text: String,
+    /// Compiled code is named, too: the process's own map isn't needed.
+    pub has_compiled: bool,
 }
 
 /// The maps of all processes with JIT code.
@@ -34,8 +44,8 @@ struct MapPlace {
 pub struct JitMapKeeper {
     places: FxHashMap<u32, MapPlace>,
     kept: Vec<JitMap>,
-    /// Lines of our own for the maps of processes: methods that no map has, for they are not compiled.
-    own_lines: FxHashMap<u32, String>,
+    /// Lines of our own for the maps of processes: names that were read in their memory.
+    own_lines: FxHashMap<u32, OwnLines>,
     bytes: u64,
     /// The files are there because of us.
     removes: bool,
@@ -62,15 +72,18 @@ impl JitMapKeeper {
         let Some(user) = proc::uid(pid) else { return };
         let inner_pid = proc::innermost_pid(pid);
         let folder = inner_pid.and_then(|_| system_file::open(format!("/proc/{pid}/root/tmp")).ok());
-        if inner_pid.is_some() == folder.is_some() {
-            self.places.insert(pid, MapPlace { folder, inner_pid: inner_pid.unwrap_or(pid), user });
-        }
+        self.places.insert(pid, MapPlace { folder, inner_pid, user });
     }
 
     /// More lines for the map of a process.
-    pub fn name(&mut self, pid: u32, lines: String) {
-        if !lines.is_empty() {
-            self.own_lines.entry(pid).or_default().push_str(&lines);
+    pub fn name(&mut self, pid: u32, lines: &OwnLines) {
+        if lines.text.is_empty() {
+            return;
+        }
+        let own = self.own_lines.entry(pid).or_default();
+        own.has_compiled |= lines.has_compiled;
+        if own.text.len() + lines.text.len() <= MAX_BYTES as usize {
+            own.text.push_str(&lines.text);
         }
     }
 
@@ -90,10 +103,14 @@ impl JitMapKeeper {
 
     /// Keeps the map of a process that has ended.
     fn keep_last(&mut self, pid: u32, place: &MapPlace) {
-        let text = place.read();
-        if self.removes && text.is_some() && !proc::is_alive(pid) {
+        let text = place.read(pid);
+        if self.removes
+            && text.is_some()
+            && !proc::is_alive(pid)
+            && let Some(path) = place.path(pid)
+        {
             // Should that fail, a file is left in /tmp, where there is one after each such program.
-            let _ = std::fs::remove_file(place.path());
+            let _ = std::fs::remove_file(path);
         }
         self.keep(pid, text);
         self.own_lines.remove(&pid);
@@ -101,7 +118,7 @@ impl JitMapKeeper {
 
     /// Keeps the text of a map, with the lines of our own.
     fn keep(&mut self, pid: u32, text: Option<Vec<u8>>) {
-        let own = self.own_lines.get(&pid).map(|own| own.as_bytes().to_vec());
+        let own = self.own_lines.get(&pid).map(|own| own.text.as_bytes().to_vec());
         let text = match (text, own) {
             (Some(text), Some(own)) => Some([text, b"\n".to_vec(), own].concat()),
             (text, own) => text.or(own),
@@ -115,7 +132,10 @@ impl JitMapKeeper {
 
     /// The maps of the processes that ended since the last call, and of those that live.
     pub fn take(&mut self) -> JitMaps {
-        let read = |(&pid, place): (&u32, &MapPlace)| (pid, place.read_living(pid, self.asks_java));
+        let is_named = |pid| self.own_lines.get(&pid).is_some_and(|own| own.has_compiled);
+        let read = |(&pid, place): (&u32, &MapPlace)| {
+            (pid, place.read_living(pid, self.asks_java && !is_named(pid)))
+        };
         let mut living: Vec<_> = self.places.iter().map(read).collect();
         living.sort_unstable_by_key(|(pid, _)| *pid);
         living.into_iter().for_each(|(pid, text)| self.keep(pid, text));
@@ -125,27 +145,29 @@ impl JitMapKeeper {
 }
 
 impl MapPlace {
-    fn path(&self) -> String {
-        let folder = self.folder.as_ref().map(|folder| format!("/proc/self/fd/{}", folder.as_raw_fd()));
-        format!("{}/perf-{}.map", folder.as_deref().unwrap_or("/tmp"), self.inner_pid)
+    /// `None` in a container without `/tmp`.
+    fn path(&self, pid: u32) -> Option<String> {
+        let Some(inner_pid) = self.inner_pid else { return Some(format!("/tmp/perf-{pid}.map")) };
+        let folder = self.folder.as_ref()?.as_raw_fd();
+        Some(format!("/proc/self/fd/{folder}/perf-{inner_pid}.map"))
     }
 
     /// The map of a process that still runs. A JVM may write it first; then the file doesn't stay.
     fn read_living(&self, pid: u32, asks_java: bool) -> Option<Vec<u8>> {
-        let before = self.read();
+        let before = self.read(pid);
         if !asks_java || !hotspot::is_jvm(pid) || !hotspot::write_map(pid) {
             return before;
         }
-        let text = self.read();
-        if before.is_none() && text.is_some() {
-            let _ = std::fs::remove_file(self.path());
+        let text = self.read(pid);
+        if let (None, Some(_), Some(path)) = (&before, &text, self.path(pid)) {
+            let _ = std::fs::remove_file(path);
         }
         text
     }
 
     /// The map's text: a regular file of root, of the process's user or ours.
-    fn read(&self) -> Option<Vec<u8>> {
-        let path = self.path();
+    fn read(&self, pid: u32) -> Option<Vec<u8>> {
+        let path = self.path(pid)?;
         let own = dso::OwnRights::read().map(|rights| rights.user);
         let owners = [Some(0), Some(self.user), own].into_iter().flatten().collect();
         let rule = FileRule::up_to(MAX_BYTES).without_links().dense().owned_by(owners);

@@ -173,9 +173,10 @@ impl<'o> Recording<'o> {
         if makes_maps {
             worker.removes_jit_maps();
         }
-        if let Some(notice) = python::java_notice(opts, &places) {
+        let jvms = python::jvms(opts, &places);
+        if !jvms.is_empty() {
             worker.asks_java();
-            setup.notices.push(notice);
+            setup.notices.extend(python::java_notice(&jvms));
         }
         python::start(sources.python.as_ref(), opts, &places, child.as_ref())?;
         sources.python_arrives(Arrival::of(opts, sources.python.as_ref()), &setup);

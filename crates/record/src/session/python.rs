@@ -36,11 +36,17 @@ fn unwinds_here(opts: &RecordOpts) -> bool {
     live(opts.stacks.call_graph) || opts.events.iter().any(|event| live(mode_of(event, opts)))
 }
 
-/// That JVMs among the watched processes will be asked; `None` if there are none.
-pub(super) fn java_notice(opts: &RecordOpts, places: &Places) -> Option<Notice> {
+/// The JVMs among the watched processes, which may be asked for the names of their code.
+pub(super) fn jvms(opts: &RecordOpts, places: &Places) -> Vec<u32> {
     let is_wanted = opts.stacks.runtimes && opts.target.is_attached() && !opts.traces();
-    let has_jvm = is_wanted && begin::processes_of(&places.tids).into_iter().any(is_jvm);
-    has_jvm.then_some(Notice::RuntimeSupport("Java", "Compiler.perfmap, at the end"))
+    let pids = if is_wanted { begin::processes_of(&places.tids) } else { Vec::new() };
+    pids.into_iter().filter(|pid| is_jvm(*pid)).collect()
+}
+
+/// That some will be asked: the names can't be read in their memory. `None` if there are none.
+pub(super) fn java_notice(jvms: &[u32]) -> Option<Notice> {
+    let is_asked = jvms.iter().any(|pid| !proc::is_memory_readable(*pid));
+    is_asked.then_some(Notice::RuntimeSupport("Java", "Compiler.perfmap, at the end"))
 }
 
 /// Whether to wait for the programs.

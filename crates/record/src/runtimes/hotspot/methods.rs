@@ -146,6 +146,7 @@ mod tests {
             class_name: 0x10,
             symbol_length: 4,
             symbol_body: 6,
+            code: None,
         };
         let bytes = memory();
         let mut read = |at: u64, into: &mut [u8]| {

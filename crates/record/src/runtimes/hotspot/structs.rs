@@ -92,6 +92,50 @@ pub struct JvmOffsets {
     pub symbol_length: u64,
     /// `Symbol`: the first byte.
     pub symbol_body: u64,
+    /// For compiled code; `None` if a version has other fields.
+    pub code: Option<CodeOffsets>,
+}
+
+/// Offsets of the fields by which compiled code is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CodeOffsets {
+    /// Avma of the pointer to the array of heaps.
+    pub heaps: u64,
+    /// `GrowableArray`: number of elements, i32.
+    pub array_length: u64,
+    /// `GrowableArray`: its elements.
+    pub array_data: u64,
+    /// `CodeHeap`: the `VirtualSpace` of code.
+    pub heap_memory: u64,
+    /// `CodeHeap`: the `VirtualSpace` of the map of its segments.
+    pub heap_segments: u64,
+    /// `CodeHeap`: bytes of a segment, as a power of two, i32.
+    pub segment_log2: u64,
+    /// `VirtualSpace`: first address reserved.
+    pub space_start: u64,
+    /// `VirtualSpace`: end of what is reserved.
+    pub space_end: u64,
+    /// `HeapBlock`: whether it is in use, bool.
+    pub block_used: u64,
+    /// Bytes of a `HeapBlock`, after which its `CodeBlob` begins.
+    pub block_bytes: u64,
+    /// `CodeBlob`: the name of its kind.
+    pub blob_name: u64,
+    /// `CodeBlob`: bytes from its start to the end of its code, i32.
+    pub blob_code_end: u64,
+    /// `CodeBlob`: where its code begins.
+    pub blob_code: CodeStart,
+    /// `nmethod`: its `Method`.
+    pub method: u64,
+}
+
+/// How a `CodeBlob` has the start of its code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CodeStart {
+    /// An address, at this offset.
+    Address(u64),
+    /// Bytes from the start of the blob, i32, at this offset.
+    Offset(u64),
 }
 
 impl JvmOffsets {
@@ -100,8 +144,9 @@ impl JvmOffsets {
     pub fn read(tables: TableAddresses, bias: u64, memory: &mut JvmMemory<'_>) -> Option<Self> {
         let mut names = Names::default();
         let fields = read_fields(tables.fields, bias, memory, &mut names)?;
-        let pool_bytes = size_of_type(tables.types, bias, memory, "ConstantPool")?;
         let field = |type_name, field_name| fields.get(&(type_name, field_name)).copied();
+        let pool_bytes = size_of_type(tables.types, bias, memory, "ConstantPool")?;
+        let block_bytes = size_of_type(tables.types, bias, memory, "HeapBlock");
         Some(Self {
             interpreter_code: field("AbstractInterpreter", "_code")?,
             code_start: field("StubQueue", "_stub_buffer")?,
@@ -115,12 +160,39 @@ impl JvmOffsets {
             class_name: field("Klass", "_name")?,
             symbol_length: field("Symbol", "_length")?,
             symbol_body: field("Symbol", "_body").or_else(|| field("Symbol", "_body[0]"))?,
+            code: block_bytes.and_then(|bytes| CodeOffsets::of(&fields, bytes)),
+        })
+    }
+}
+
+impl CodeOffsets {
+    /// Under the names of JDK 9 to 25.
+    fn of(fields: &Fields, block_bytes: u64) -> Option<Self> {
+        let field = |type_name, field_name| fields.get(&(type_name, field_name)).copied();
+        let address = field("CodeBlob", "_code_begin").map(CodeStart::Address);
+        let offset = || field("CodeBlob", "_code_offset").map(CodeStart::Offset);
+        let lengths = ["GrowableArrayBase", "GenericGrowableArray"];
+        Some(Self {
+            heaps: field("CodeCache", "_heaps")?,
+            array_length: lengths.into_iter().find_map(|base| field(base, "_len"))?,
+            array_data: field("GrowableArray<int>", "_data")?,
+            heap_memory: field("CodeHeap", "_memory")?,
+            heap_segments: field("CodeHeap", "_segmap")?,
+            segment_log2: field("CodeHeap", "_log2_segment_size")?,
+            space_start: field("VirtualSpace", "_low_boundary")?,
+            space_end: field("VirtualSpace", "_high_boundary")?,
+            block_used: field("HeapBlock::Header", "_used")?,
+            block_bytes,
+            blob_name: field("CodeBlob", "_name")?,
+            blob_code_end: field("CodeBlob", "_data_offset")?,
+            blob_code: address.or_else(offset)?,
+            method: ["nmethod", "CompiledMethod"].into_iter().find_map(|base| field(base, "_method"))?,
         })
     }
 }
 
 /// The types whose fields are read, and those fields.
-const WANTED: [(&str, &[&str]); 7] = [
+const WANTED: [(&str, &[&str]); 17] = [
     ("AbstractInterpreter", &["_code"]),
     ("StubQueue", &["_stub_buffer", "_buffer_limit"]),
     ("Method", &["_constMethod"]),
@@ -128,6 +200,16 @@ const WANTED: [(&str, &[&str]); 7] = [
     ("ConstantPool", &["_pool_holder"]),
     ("Klass", &["_name"]),
     ("Symbol", &["_length", "_body", "_body[0]"]),
+    ("CodeCache", &["_heaps"]),
+    ("GrowableArrayBase", &["_len"]),
+    ("GenericGrowableArray", &["_len"]),
+    ("GrowableArray<int>", &["_data"]),
+    ("CodeHeap", &["_memory", "_segmap", "_log2_segment_size"]),
+    ("VirtualSpace", &["_low_boundary", "_high_boundary"]),
+    ("HeapBlock::Header", &["_used"]),
+    ("CodeBlob", &["_name", "_data_offset", "_code_begin", "_code_offset"]),
+    ("CompiledMethod", &["_method"]),
+    ("nmethod", &["_method"]),
 ];
 
 /// By type and field: the offset, or the address of a static one.
@@ -186,7 +268,7 @@ impl Names {
 }
 
 /// A name that ends with a byte 0; empty if it can't be read.
-fn read_name(address: u64, memory: &mut JvmMemory<'_>) -> String {
+pub(super) fn read_name(address: u64, memory: &mut JvmMemory<'_>) -> String {
     let mut bytes = [0; MOST_NAME_BYTES];
     let got = memory(address, &mut bytes).min(bytes.len());
     let name = bytes[..got].split(|byte| *byte == 0).next().unwrap_or_default();

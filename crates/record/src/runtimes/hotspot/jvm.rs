@@ -1,0 +1,118 @@
+//! One JVM: frames in its code get the names of their methods, which its process's map of JIT code has then.
+//!
+//! Nothing is asked of the JVM: its structures are read in its memory, where and while stacks are walked.
+
+use std::time::{Duration, Instant};
+
+use dso::unwind::Stack;
+use dso::{Avma, FileOffset, ObjectFile};
+
+use super::compiled::CompiledCode;
+use super::interpreted::{InterpretedMethods, Interpreter, METHOD_BELOW_END};
+use super::structs::{JvmOffsets, TableAddresses};
+use super::{JvmMemory, Look};
+use crate::machine::objects::FileMapping;
+use crate::pipeline::chain_join::ChainFrame;
+
+/// How long something is taken for what it was: a collection of garbage unloads classes and code, and others are
+/// loaded in their place.
+const TRUSTED: Duration = Duration::from_millis(50);
+/// How often a process is looked at whose interpreter isn't there yet.
+const MOST_TRIES: u32 = 10_000;
+
+/// A walked stack: frames of the interpreter get the addresses of their methods.
+pub struct WalkedFrames<'w> {
+    /// Leaf first.
+    pub frames: &'w mut [ChainFrame],
+    /// The frames' stack pointers, as far as they are known.
+    pub sps: &'w [u64],
+    /// The stack as it was.
+    pub stack: Stack<'w>,
+}
+
+/// The JVM of a process.
+#[derive(Debug)]
+pub struct Jvm {
+    tables: TableAddresses,
+    bias: u64,
+    tries: u32,
+    /// Once they were read: the tables have some thousand entries.
+    offsets: Option<JvmOffsets>,
+    interpreter: Option<Interpreter>,
+    round: u32,
+    round_began: Instant,
+    interpreted: InterpretedMethods,
+    compiled: CompiledCode,
+    /// Lines for the process's map that were not taken yet.
+    names: String,
+}
+
+impl Jvm {
+    /// For a process that has mapped HotSpot's library. `None` if that has no tables.
+    #[must_use]
+    pub fn of_library(object: &ObjectFile, mapping: &FileMapping) -> Option<Self> {
+        let svma = object.svma_of_mapping(FileOffset(mapping.pgoff), mapping.end - mapping.start)?;
+        Some(Self {
+            tables: TableAddresses::in_library(object)?,
+            bias: mapping.start.wrapping_sub(svma.0),
+            tries: 0,
+            offsets: None,
+            interpreter: None,
+            round: 0,
+            round_began: Instant::now(),
+            interpreted: InterpretedMethods::default(),
+            compiled: CompiledCode::default(),
+            names: String::new(),
+        })
+    }
+
+    /// Names the code of all frames. The interpreter's methods are on the copied stack: the thread may have left them
+    /// since.
+    pub fn name_frames(&mut self, walked: WalkedFrames<'_>, memory: &mut JvmMemory<'_>) {
+        let Some((offsets, interpreter)) = self.started(memory) else { return };
+        if self.round_began.elapsed() > TRUSTED {
+            (self.round, self.round_began) = (self.round.wrapping_add(1), Instant::now());
+        }
+        let mut look = Look { offsets, memory, round: self.round };
+        for (at, frame) in walked.frames.iter_mut().enumerate() {
+            let pc = frame.pc.0;
+            if !(interpreter.start..interpreter.end).contains(&pc) {
+                self.compiled.name(pc, &mut look, &mut self.names);
+                continue;
+            }
+            let end = walked.sps.get(at + 1).zip(METHOD_BELOW_END);
+            let method = end.and_then(|(end, below)| walked.stack.read(end.wrapping_sub(below)));
+            let address =
+                method.and_then(|method| self.interpreted.address_of(method, &mut look, &mut self.names));
+            frame.method = address.map(Avma);
+        }
+    }
+
+    /// Lines of a perf map that name the code and the addresses given since the last call.
+    #[must_use]
+    pub fn take_names(&mut self) -> String {
+        std::mem::take(&mut self.names)
+    }
+
+    /// True once: when there are addresses of interpreted methods, and the recording has no mapping of them yet.
+    pub fn begins(&mut self) -> bool {
+        self.interpreted.begins()
+    }
+
+    /// True if its compiled code has got names here: its own map isn't needed.
+    #[must_use]
+    pub fn names_compiled(&self) -> bool {
+        !self.compiled.is_empty()
+    }
+
+    /// `None` as long as the JVM hasn't started.
+    fn started(&mut self, memory: &mut JvmMemory<'_>) -> Option<(JvmOffsets, Interpreter)> {
+        if self.interpreter.is_none() && self.tries < MOST_TRIES {
+            self.tries += 1;
+            self.offsets = self.offsets.or_else(|| JvmOffsets::read(self.tables, self.bias, memory));
+            let offsets = self.offsets?;
+            self.interpreter = Interpreter::find(&mut Look { offsets, memory, round: self.round });
+        }
+        self.offsets.zip(self.interpreter)
+    }
+}
