@@ -54,7 +54,7 @@ pub use dwarf::{
     is_panic_expected,
 };
 pub use elf::build_id::BuildId;
-pub use elf::exported::{Exported, exported};
+pub use elf::exported::{Exported, exported, exported_data, span_of_functions};
 pub use elf::{ElfSection, Machine, ObjectFile, Segment};
 pub use error::Error;
 pub use files::file_identity::FileIdentity;

@@ -151,3 +151,23 @@ fn node_functions_have_their_shares() {
     };
     assert_split(&shares(folder, &["alpha ", "beta ", "gamma "]), &[50.0, 30.0, 20.0]);
 }
+
+#[test]
+#[ignore = "live: records on this machine"]
+fn a_node_that_runs_already_has_its_functions_without_a_map() {
+    let folder = ScratchFolder::private("node-p").expect("a folder");
+    let folder = folder.path();
+    let node = Command::new("node").arg(source("split.js")).arg("1000").stdout(Stdio::null()).spawn();
+    let Ok(node) = node else { return println!("skipped: no Node") };
+    let node = Ended(node);
+    let pid = node.0.id();
+    std::thread::sleep(Duration::from_secs(1));
+    let Some(_) = record(folder, &["-p", &pid.to_string(), "--", "sleep", "2"]) else {
+        return println!("skipped: can't record here");
+    };
+    if !cfg!(target_arch = "x86_64") {
+        return println!("skipped: JavaScript functions are found on x86-64 only");
+    }
+    assert_split(&shares(folder, &["JS:alpha ", "JS:beta ", "JS:gamma "]), &[50.0, 30.0, 20.0]);
+    assert!(!maps_in_tmp(pid), "it writes no map");
+}

@@ -24,8 +24,11 @@ pub fn v8_function(symbol: &str) -> Option<V8Function<'_>> {
     let rest = rest.strip_prefix(COMPILERS).unwrap_or(rest);
     let (rest, _column) = rest.rsplit_once(':')?;
     let (rest, line) = rest.rsplit_once(':')?;
-    // A name has no blank, a path may: the path begins at the first.
-    let (name, path) = rest.split_once(' ')?;
+    // A path may have blanks: it begins at the first that is not part of an accessor's name.
+    let accessor =
+        ["get ", "set "].iter().find(|begin| rest.starts_with(*begin)).map_or(0, |begin| begin.len());
+    let after_name = accessor + rest[accessor..].find(' ')?;
+    let (name, path) = (&rest[..after_name], &rest[after_name + 1..]);
     let file = path.rsplit('/').next().unwrap_or(path);
     Some(V8Function { name, file, line: line.parse().ok()? })
 }
@@ -43,6 +46,7 @@ mod tests {
             Some(("Module._compile", "loader", 1549))
         );
         assert_eq!(read("JS:~ /tmp/prog.js:1:1"), Some(("", "prog.js", 1)));
+        assert_eq!(read("JS:*get v /tmp/my app/prog.js:1:13"), Some(("get v", "prog.js", 1)));
         assert_eq!(read("JS:fib"), None);
         assert_eq!(read("Builtin:ArrayPush"), None);
     }

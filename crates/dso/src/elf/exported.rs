@@ -36,6 +36,31 @@ pub fn exported(object: &ObjectFile) -> Vec<Exported> {
     exported.collect()
 }
 
+/// Names of data in the dynamic symbol table that begin with `prefix`, without it, and their addresses.
+#[must_use]
+pub fn exported_data(object: &ObjectFile, prefix: &str) -> Vec<(String, Svma)> {
+    let Ok(file) = object::File::parse(&**object.bytes()) else { return Vec::new() };
+    let mut names = Allowance::of(object.bytes().len());
+    let named = file.dynamic_symbols().filter(|symbol| symbol.section_index().is_some());
+    let named = named.filter_map(|symbol| {
+        let name = symbol.name().ok()?.strip_prefix(prefix).filter(|name| names.take(name.len()))?;
+        Some((name.to_owned(), Svma(symbol.address())))
+    });
+    named.collect()
+}
+
+/// From the first to past the last function whose name begins with `prefix`, in the table that `strip` removes. `None`
+/// if there is none.
+#[must_use]
+pub fn span_of_functions(object: &ObjectFile, prefix: &str) -> Option<Range<Svma>> {
+    let file = object::File::parse(&**object.bytes()).ok()?;
+    let begins = |name: &[u8]| name.starts_with(prefix.as_bytes());
+    let functions = file.symbols().filter(|symbol| symbol.name_bytes().is_ok_and(begins));
+    let ranges = functions.filter_map(range_of);
+    let span = ranges.reduce(|all, one| all.start.min(one.start)..all.end.max(one.end))?;
+    Some(Svma(span.start)..Svma(span.end))
+}
+
 /// First address, and past the last, of each exported function with a size.
 pub(crate) fn exported_ranges(object: &ObjectFile) -> impl Iterator<Item = Range<u64>> {
     let file = object::File::parse(&**object.bytes());

@@ -15,8 +15,11 @@ use perfdata::record::{FileId, Mmap};
 use rustc_hash::FxHashMap;
 
 use crate::machine::objects::{FileMapping, Identity, Objects};
-use crate::runtimes::hotspot::{Jvm, WalkedFrames, is_library};
+use crate::runtimes::ProcessMemory;
+use crate::runtimes::hotspot::{self, Jvm};
 use crate::runtimes::jit_maps::{JitMapKeeper, OwnLines};
+use crate::runtimes::method_addresses::WalkedFrames;
+use crate::runtimes::v8::{self, V8};
 
 /// All processes of the recording.
 #[derive(Debug, Default)]
@@ -43,8 +46,47 @@ struct Process {
     memory: OnceCell<Option<File>>,
     /// How often the code of each page was asked for.
     code_asked: FxHashMap<u64, u32>,
-    /// If it has mapped HotSpot.
-    java: Option<Box<Jvm>>,
+    /// The one whose code it has mapped.
+    runtime: Option<Box<Runtime>>,
+}
+
+/// A runtime whose methods are named from its memory.
+#[derive(Debug)]
+enum Runtime {
+    Java(Jvm),
+    Node(V8),
+}
+
+impl Runtime {
+    /// If a mapping is of the code of one.
+    fn of_mapping(object: &ObjectFile, mapping: &FileMapping) -> Option<Self> {
+        if hotspot::is_library(&mapping.name) {
+            return Jvm::of_library(object, mapping).map(Self::Java);
+        }
+        if v8::is_program(&mapping.name) { V8::of_program(object, mapping).map(Self::Node) } else { None }
+    }
+
+    /// False for a Node with a map, which has its functions. A JVM's lacks those that are interpreted.
+    fn needs_names(&mut self, has_map: impl FnOnce() -> bool) -> bool {
+        match self {
+            Self::Java(_) => true,
+            Self::Node(node) => !node.writes_map(has_map),
+        }
+    }
+
+    fn name_frames(&mut self, walked: WalkedFrames<'_>, memory: &mut ProcessMemory<'_>) {
+        match self {
+            Self::Java(java) => java.name_frames(walked, memory),
+            Self::Node(node) => node.name_frames(walked, memory),
+        }
+    }
+
+    fn take_names(&mut self) -> OwnLines {
+        match self {
+            Self::Java(java) => OwnLines { text: java.take_names(), has_compiled: java.names_compiled() },
+            Self::Node(node) => OwnLines { text: node.take_names(), has_compiled: true },
+        }
+    }
 }
 
 #[derive(Debug, Default, Clone)]
@@ -149,9 +191,9 @@ impl Processes {
             let maps = Arc::make_mut(&mut process.maps);
             for mapping in std::mem::take(&mut maps.pending) {
                 let object = place(&mut maps.space, &mut self.objects, &pids, &mapping);
-                // A second mapping of the library is of the same JVM: addresses that it has given stay.
-                if let Some(object) = object.filter(|_| process.java.is_none() && is_library(&mapping.name)) {
-                    process.java = Jvm::of_library(&object, &mapping).map(Box::new);
+                // A second mapping is of the same runtime: addresses that it has given stay.
+                if let Some(object) = object.filter(|_| process.runtime.is_none()) {
+                    process.runtime = Runtime::of_mapping(&object, &mapping).map(Box::new);
                 }
                 maps.placed.retain(|m| m.end <= mapping.start || mapping.end <= m.start);
                 maps.placed.push(mapping);
@@ -184,23 +226,27 @@ impl Processes {
         process.is_some_and(|process| Arc::make_mut(&mut process.maps).space.know_code(Avma(start), bytes))
     }
 
-    /// Names HotSpot's compiled code, and gives frames in its interpreter the addresses of their methods.
-    pub fn name_java(&mut self, pid: u32, walked: WalkedFrames<'_>) {
-        let Some(mut java) = self.by_pid.get_mut(&pid).and_then(|process| process.java.take()) else {
+    /// Names the code of a runtime, and gives frames in code for many methods the addresses of theirs.
+    pub fn name_methods(&mut self, pid: u32, walked: WalkedFrames<'_>) {
+        let Some(mut runtime) = self.by_pid.get_mut(&pid).and_then(|process| process.runtime.take()) else {
             return;
         };
-        java.name_frames(walked, &mut |address, into| self.read_memory(pid, address, into));
-        let lines = OwnLines { text: java.take_names(), has_compiled: java.names_compiled() };
-        self.jit_maps.name(pid, &lines);
+        if runtime.needs_names(|| self.jit_maps.has_map(pid)) {
+            runtime.name_frames(walked, &mut |address, into| self.read_memory(pid, address, into));
+            self.jit_maps.name(pid, &runtime.take_names());
+        }
         if let Some(process) = self.by_pid.get_mut(&pid) {
-            process.java = Some(java);
+            process.runtime = Some(runtime);
         }
     }
 
-    /// True once: when this process has addresses for interpreted methods, and the recording no mapping of them yet.
-    pub fn begins_interpreted(&mut self, pid: u32) -> bool {
-        let java = self.by_pid.get_mut(&pid).and_then(|process| process.java.as_mut());
-        java.is_some_and(|java| java.begins())
+    /// True once: when methods of this process have addresses of their own, and the recording no mapping of them yet.
+    pub fn begins_methods(&mut self, pid: u32) -> bool {
+        match self.by_pid.get_mut(&pid).and_then(|process| process.runtime.as_deref_mut()) {
+            Some(Runtime::Java(java)) => java.begins(),
+            Some(Runtime::Node(node)) => node.begins(),
+            None => false,
+        }
     }
 
     /// A process, and those that it descends from as far as they are known: the nearest first.

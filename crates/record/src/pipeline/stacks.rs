@@ -17,7 +17,7 @@ use crate::accounting::summary::StopReason;
 use crate::machine::processes::Processes;
 use crate::pipeline::chain_join::{ChainFrame, Earlier};
 use crate::runtimes::goroutines::Goroutine;
-use crate::runtimes::hotspot::WalkedFrames;
+use crate::runtimes::method_addresses::WalkedFrames;
 use crate::runtimes::python::weave::PythonFrames;
 use perfdata::PidTid;
 
@@ -235,7 +235,7 @@ impl LiveUnwinder {
         }
         let sps = self.unwinder.stack_pointers();
         let walked = WalkedFrames { frames: &mut self.frames, sps, stack };
-        thread.processes.name_java(thread.task.pid, walked);
+        thread.processes.name_methods(thread.task.pid, walked);
         stop
     }
 

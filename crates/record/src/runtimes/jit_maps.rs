@@ -75,6 +75,13 @@ impl JitMapKeeper {
         self.places.insert(pid, MapPlace { folder, inner_pid, user });
     }
 
+    /// True if the process writes a map of its own.
+    #[must_use]
+    pub fn has_map(&self, pid: u32) -> bool {
+        let path = self.places.get(&pid).and_then(|place| place.path(pid));
+        path.is_some_and(|path| std::fs::symlink_metadata(path).is_ok())
+    }
+
     /// More lines for the map of a process.
     pub fn name(&mut self, pid: u32, lines: &OwnLines) {
         if lines.text.is_empty() {

@@ -4,4 +4,9 @@ pub mod command_variable;
 pub mod goroutines;
 pub mod hotspot;
 pub mod jit_maps;
+mod memory;
+pub mod method_addresses;
 pub mod python;
+pub mod v8;
+
+pub use memory::ProcessMemory;

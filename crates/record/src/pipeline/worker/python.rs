@@ -6,7 +6,7 @@ use perfdata::{Avma, CpuMode, Record, Sample, SampleId};
 
 use super::WorkerState;
 use crate::pipeline::stacks::LiveStack;
-use crate::runtimes::hotspot::{METHODS_BYTES, METHODS_START};
+use crate::runtimes::method_addresses::{METHODS_BYTES, METHODS_START};
 use crate::runtimes::python::{PythonReader, StackMoment};
 use perfdata::PidTid;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -71,16 +71,16 @@ impl WorkerState {
         self.map_made_up(task, time_ns, made_up);
     }
 
-    /// Unwinds a sample. Where interpreted methods are in its stack, the file has a mapping for them before it.
+    /// Unwinds a sample. Where methods with addresses of their own are in its stack, the file has a mapping for them before it.
     pub(super) fn unwind(&mut self, sample: &Sample<'_>, time_ns: u64) -> LiveStack {
         let unwound = self.stacks.unwind(sample, &mut self.processes);
-        self.map_java(PidTid::of_record(sample.pid_tid), time_ns);
+        self.map_methods(PidTid::of_record(sample.pid_tid), time_ns);
         unwound
     }
 
     /// The file gets a mapping of the process for the addresses of interpreted methods, once it has some.
-    fn map_java(&mut self, task: PidTid, time_ns: u64) {
-        if self.processes.begins_interpreted(task.pid) {
+    fn map_methods(&mut self, task: PidTid, time_ns: u64) {
+        if self.processes.begins_methods(task.pid) {
             // As memory with compiled code: a method is one function in both.
             let made_up = MadeUp { start: METHODS_START.0, len: METHODS_BYTES, name: "//anon" };
             self.map_made_up(task, time_ns, made_up);

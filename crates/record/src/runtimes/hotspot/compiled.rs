@@ -5,10 +5,10 @@
 // Source: HotSpot's heap.cpp, `CodeHeap::find_block_for`, and codeBlob.hpp, JDK 9 to 25
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
 use super::structs::{CodeOffsets, CodeStart, read_name};
 use super::{Look, methods};
+use crate::runtimes::method_addresses::MethodAddresses;
 
 /// More heaps than HotSpot has.
 const MOST_HEAPS: u32 = 16;
@@ -57,8 +57,8 @@ impl CompiledCode {
         self.pieces.is_empty()
     }
 
-    /// The code around `pc` gets a line in `lines`, unless it has one or is not HotSpot's.
-    pub(super) fn name(&mut self, pc: u64, look: &mut Look<'_, '_>, lines: &mut String) {
+    /// The code around `pc` gets a line in `names`, unless it has one or is not HotSpot's.
+    pub(super) fn name(&mut self, pc: u64, look: &mut Look<'_, '_>, names: &mut MethodAddresses) {
         let Some(offsets) = look.offsets.code else { return };
         if self.heaps.is_empty() {
             self.heaps = read_heaps(&offsets, look).unwrap_or_default();
@@ -75,8 +75,7 @@ impl CompiledCode {
         let Some(blob) = heap.blob_at(pc, &offsets, look) else { return };
         let Some((start, piece, name)) = read_blob(blob, &offsets, look) else { return };
         if (start..piece.end).contains(&pc) {
-            // Writing to a String can't fail.
-            let _ = writeln!(lines, "{start:x} {:x} {name}", piece.end - start);
+            names.add_line(start, piece.end - start, &name);
             self.pieces.insert(start, piece);
         }
     }
@@ -238,11 +237,11 @@ mod tests {
             into[..count].copy_from_slice(&from[..count]);
             count
         };
-        let mut lines = String::new();
+        let mut names = MethodAddresses::default();
         for (round, pc) in (1..).zip(pcs) {
-            code.name(*pc, &mut Look { offsets: OFFSETS, memory: &mut read, round }, &mut lines);
+            code.name(*pc, &mut Look { offsets: OFFSETS, memory: &mut read, round }, &mut names);
         }
-        lines
+        names.take_lines()
     }
 
     #[test]

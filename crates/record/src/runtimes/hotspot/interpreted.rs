@@ -1,23 +1,12 @@
 //! Methods that HotSpot interprets: all run in the interpreter's code, which alone a callchain has. The method of
 //! each such frame is on the stack, and the chain gets an address in its place.
-//!
-//! The addresses are in no process: the recording has a mapping for them, and the process's map of JIT code names
-//! them as it names compiled methods, so that both are one function.
 
-use std::fmt::Write as _;
-
-use dso::Avma;
 use rustc_hash::FxHashMap;
 
 use super::{Look, methods};
+use crate::runtimes::method_addresses::MethodAddresses;
 
-/// The first address: above all of user space, below the kernel's and Python's functions.
-pub const METHODS_START: Avma = Avma(0x4a56_0000_0000_0000);
-/// Bytes of all addresses.
-pub const METHODS_BYTES: u64 = 1 << 32;
-/// Bytes of one method's: it is found as a return address, too.
-const METHOD_BYTES: u64 = 16;
-/// Methods that get a name in a process.
+/// Methods that are known at a time.
 const MOST_METHODS: usize = 1 << 18;
 /// From the end of a frame, which is its caller's stack pointer, down to the word with its `Method`: the return
 /// address, the frame pointer, the caller's stack pointers before and now. Known for this machine only.
@@ -31,9 +20,6 @@ const MOST_CODE_BYTES: u64 = 16 << 20;
 #[derive(Debug, Default)]
 pub(super) struct InterpretedMethods {
     known: FxHashMap<u64, KnownMethod>,
-    by_name: FxHashMap<String, u64>,
-    /// The recording has the mapping.
-    is_mapped: bool,
 }
 
 /// A `Method` that was read.
@@ -55,19 +41,12 @@ pub(super) struct Interpreter {
 }
 
 impl InterpretedMethods {
-    /// True once: when there are addresses, and the recording has no mapping of them yet.
-    pub(super) fn begins(&mut self) -> bool {
-        let begins = !self.is_mapped && !self.by_name.is_empty();
-        self.is_mapped |= begins;
-        begins
-    }
-
-    /// The address in chains of the `Method` at `method`; `None` if it has no name. A new one's name goes to `lines`.
+    /// The address in chains of the `Method` at `method`; `None` if it has no name. A new one goes to `names`.
     pub(super) fn address_of(
         &mut self,
         method: u64,
         look: &mut Look<'_, '_>,
-        lines: &mut String,
+        names: &mut MethodAddresses,
     ) -> Option<u64> {
         let known = self.known.get(&method).copied();
         if let Some(known) = known.filter(|known| known.round == look.round) {
@@ -80,29 +59,15 @@ impl InterpretedMethods {
         };
         let address = match known.filter(|known| known.constant == constant) {
             Some(known) => known.address,
-            None if methods::is_pointer(constant) => methods::name_of(&offsets, constant, look.memory)
-                .and_then(|name| self.address_of_name(name, lines)),
+            None if methods::is_pointer(constant) => {
+                methods::name_of(&offsets, constant, look.memory).and_then(|name| names.of_name(name))
+            }
             None => return None,
         };
         if known.is_some() || self.known.len() < MOST_METHODS {
             self.known.insert(method, KnownMethod { constant, address, round: look.round });
         }
         address
-    }
-
-    fn address_of_name(&mut self, name: String, lines: &mut String) -> Option<u64> {
-        if let Some(address) = self.by_name.get(&name) {
-            return Some(*address);
-        }
-        let index = self.by_name.len();
-        if index >= MOST_METHODS {
-            return None;
-        }
-        let start = METHODS_START.0 + index as u64 * METHOD_BYTES;
-        // Writing to a String can't fail.
-        let _ = writeln!(lines, "{start:x} {METHOD_BYTES:x} {name}");
-        self.by_name.insert(name, start + METHOD_BYTES / 2);
-        Some(start + METHOD_BYTES / 2)
     }
 }
 

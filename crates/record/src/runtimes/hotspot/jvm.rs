@@ -4,31 +4,20 @@
 
 use std::time::{Duration, Instant};
 
-use dso::unwind::Stack;
 use dso::{Avma, FileOffset, ObjectFile};
 
 use super::compiled::CompiledCode;
 use super::interpreted::{InterpretedMethods, Interpreter, METHOD_BELOW_END};
 use super::structs::{JvmOffsets, TableAddresses};
-use super::{JvmMemory, Look};
+use super::{Look, ProcessMemory};
 use crate::machine::objects::FileMapping;
-use crate::pipeline::chain_join::ChainFrame;
+use crate::runtimes::method_addresses::{MethodAddresses, WalkedFrames};
 
 /// How long something is taken for what it was: a collection of garbage unloads classes and code, and others are
 /// loaded in their place.
 const TRUSTED: Duration = Duration::from_millis(50);
 /// How often a process is looked at whose interpreter isn't there yet.
 const MOST_TRIES: u32 = 10_000;
-
-/// A walked stack: frames of the interpreter get the addresses of their methods.
-pub struct WalkedFrames<'w> {
-    /// Leaf first.
-    pub frames: &'w mut [ChainFrame],
-    /// The frames' stack pointers, as far as they are known.
-    pub sps: &'w [u64],
-    /// The stack as it was.
-    pub stack: Stack<'w>,
-}
 
 /// The JVM of a process.
 #[derive(Debug)]
@@ -43,8 +32,7 @@ pub struct Jvm {
     round_began: Instant,
     interpreted: InterpretedMethods,
     compiled: CompiledCode,
-    /// Lines for the process's map that were not taken yet.
-    names: String,
+    names: MethodAddresses,
 }
 
 impl Jvm {
@@ -62,13 +50,13 @@ impl Jvm {
             round_began: Instant::now(),
             interpreted: InterpretedMethods::default(),
             compiled: CompiledCode::default(),
-            names: String::new(),
+            names: MethodAddresses::default(),
         })
     }
 
     /// Names the code of all frames. The interpreter's methods are on the copied stack: the thread may have left them
     /// since.
-    pub fn name_frames(&mut self, walked: WalkedFrames<'_>, memory: &mut JvmMemory<'_>) {
+    pub fn name_frames(&mut self, walked: WalkedFrames<'_>, memory: &mut ProcessMemory<'_>) {
         let Some((offsets, interpreter)) = self.started(memory) else { return };
         if self.round_began.elapsed() > TRUSTED {
             (self.round, self.round_began) = (self.round.wrapping_add(1), Instant::now());
@@ -91,12 +79,12 @@ impl Jvm {
     /// Lines of a perf map that name the code and the addresses given since the last call.
     #[must_use]
     pub fn take_names(&mut self) -> String {
-        std::mem::take(&mut self.names)
+        self.names.take_lines()
     }
 
     /// True once: when there are addresses of interpreted methods, and the recording has no mapping of them yet.
     pub fn begins(&mut self) -> bool {
-        self.interpreted.begins()
+        self.names.begins()
     }
 
     /// True if its compiled code has got names here: its own map isn't needed.
@@ -106,7 +94,7 @@ impl Jvm {
     }
 
     /// `None` as long as the JVM hasn't started.
-    fn started(&mut self, memory: &mut JvmMemory<'_>) -> Option<(JvmOffsets, Interpreter)> {
+    fn started(&mut self, memory: &mut ProcessMemory<'_>) -> Option<(JvmOffsets, Interpreter)> {
         if self.interpreter.is_none() && self.tries < MOST_TRIES {
             self.tries += 1;
             self.offsets = self.offsets.or_else(|| JvmOffsets::read(self.tables, self.bias, memory));

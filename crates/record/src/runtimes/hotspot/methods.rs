@@ -1,7 +1,7 @@
 //! A method's name, read from its structures in the JVM's memory.
 
 use super::structs::JvmOffsets;
-use super::{JvmMemory, read_u16, read_u64};
+use crate::runtimes::memory::{ProcessMemory, read_u16, read_u64};
 
 /// Longest name read, in bytes.
 const MOST_BYTES: usize = 4096;
@@ -9,7 +9,7 @@ const MOST_BYTES: usize = 4096;
 /// The `ConstMethod` of a `Method`: another one if another method has taken its place. `None` if there is no such
 /// memory.
 #[must_use]
-pub fn const_method(offsets: &JvmOffsets, method: u64, memory: &mut JvmMemory<'_>) -> Option<u64> {
+pub fn const_method(offsets: &JvmOffsets, method: u64, memory: &mut ProcessMemory<'_>) -> Option<u64> {
     read_u64(memory, Some(method).filter(|method| is_pointer(*method))?.wrapping_add(offsets.const_method))
 }
 
@@ -22,7 +22,7 @@ pub fn is_pointer(word: u64) -> bool {
 /// The name, in the words of HotSpot's perf map for compiled code: `void app.Shop.buy(int, java.lang.String)`. `None`
 /// if this is no method.
 #[must_use]
-pub fn name_of(offsets: &JvmOffsets, const_method: u64, memory: &mut JvmMemory<'_>) -> Option<String> {
+pub fn name_of(offsets: &JvmOffsets, const_method: u64, memory: &mut ProcessMemory<'_>) -> Option<String> {
     let pool = read_u64(memory, const_method.wrapping_add(offsets.constants)).filter(|pool| *pool != 0)?;
     let mut entry = |index_at: u64| {
         let index = read_u16(memory, const_method.wrapping_add(index_at)).filter(|index| *index != 0)?;
@@ -39,7 +39,7 @@ pub fn name_of(offsets: &JvmOffsets, const_method: u64, memory: &mut JvmMemory<'
     Some(format!("{result} {class}.{name}({})", parameters.join(", ")))
 }
 
-fn read_symbol(offsets: &JvmOffsets, symbol: u64, memory: &mut JvmMemory<'_>) -> Option<String> {
+fn read_symbol(offsets: &JvmOffsets, symbol: u64, memory: &mut ProcessMemory<'_>) -> Option<String> {
     let length = usize::from(read_u16(memory, symbol.wrapping_add(offsets.symbol_length))?);
     let mut bytes = vec![0; Some(length).filter(|length| (1..=MOST_BYTES).contains(length))?];
     let got = memory(symbol.wrapping_add(offsets.symbol_body), &mut bytes);

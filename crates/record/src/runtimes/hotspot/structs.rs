@@ -7,7 +7,7 @@
 use dso::{ObjectFile, SymbolTable};
 use rustc_hash::FxHashMap;
 
-use super::{JvmMemory, read_u64};
+use crate::runtimes::memory::{ProcessMemory, read_u64};
 
 /// More entries than a table has in any version.
 const MOST_ENTRIES: usize = 20_000;
@@ -141,7 +141,7 @@ pub enum CodeStart {
 impl JvmOffsets {
     /// Reads the tables of a process whose library is loaded with this bias. `None` if something is missing.
     #[must_use]
-    pub fn read(tables: TableAddresses, bias: u64, memory: &mut JvmMemory<'_>) -> Option<Self> {
+    pub fn read(tables: TableAddresses, bias: u64, memory: &mut ProcessMemory<'_>) -> Option<Self> {
         let mut names = Names::default();
         let fields = read_fields(tables.fields, bias, memory, &mut names)?;
         let field = |type_name, field_name| fields.get(&(type_name, field_name)).copied();
@@ -215,7 +215,12 @@ const WANTED: [(&str, &[&str]); 17] = [
 /// By type and field: the offset, or the address of a static one.
 type Fields = FxHashMap<(&'static str, &'static str), u64>;
 
-fn read_fields(at: FieldTable, bias: u64, memory: &mut JvmMemory<'_>, names: &mut Names) -> Option<Fields> {
+fn read_fields(
+    at: FieldTable,
+    bias: u64,
+    memory: &mut ProcessMemory<'_>,
+    names: &mut Names,
+) -> Option<Fields> {
     let mut number = |address: u64| read_u64(memory, address.wrapping_add(bias));
     let (table, stride) = (number(at.table)?, number(at.stride)?);
     let (type_name, field_name) = (number(at.type_name)?, number(at.field_name)?);
@@ -239,7 +244,7 @@ fn read_fields(at: FieldTable, bias: u64, memory: &mut JvmMemory<'_>, names: &mu
     Some(found)
 }
 
-fn size_of_type(at: TypeTable, bias: u64, memory: &mut JvmMemory<'_>, wanted: &str) -> Option<u64> {
+fn size_of_type(at: TypeTable, bias: u64, memory: &mut ProcessMemory<'_>, wanted: &str) -> Option<u64> {
     let mut number = |address: u64| read_u64(memory, address.wrapping_add(bias));
     let (table, stride) = (number(at.table)?, number(at.stride)?);
     let (name, size) = (number(at.name)?, number(at.size)?);
@@ -262,13 +267,13 @@ fn entries(table: u64, stride: u64) -> impl Iterator<Item = u64> {
 struct Names(FxHashMap<u64, String>);
 
 impl Names {
-    fn read(&mut self, address: u64, memory: &mut JvmMemory<'_>) -> &str {
+    fn read(&mut self, address: u64, memory: &mut ProcessMemory<'_>) -> &str {
         self.0.entry(address).or_insert_with(|| read_name(address, memory))
     }
 }
 
 /// A name that ends with a byte 0; empty if it can't be read.
-pub(super) fn read_name(address: u64, memory: &mut JvmMemory<'_>) -> String {
+pub(super) fn read_name(address: u64, memory: &mut ProcessMemory<'_>) -> String {
     let mut bytes = [0; MOST_NAME_BYTES];
     let got = memory(address, &mut bytes).min(bytes.len());
     let name = bytes[..got].split(|byte| *byte == 0).next().unwrap_or_default();
