@@ -57,9 +57,15 @@ fn begins(name: &str, with: &[&str]) -> bool {
     with.iter().any(|begin| name.starts_with(begin))
 }
 
+/// Where a thread of Go's is stopped for the collector, and from where it comes if it has no goroutine: that has parked
+/// or ended, or there never was one.
+const GO_STOPPED: &[&str] = &["runtime.gcstopm"];
+const GO_WITHOUT_GOROUTINE: &[&str] = &["runtime.park_m", "runtime.goexit0", "runtime.mstart1"];
+
 /// True if one of the user functions of a wait waits for the collector.
-pub(crate) fn waits_for_collector<'n>(mut names: impl Iterator<Item = &'n str>) -> bool {
-    names.any(|name| begins(name, WAITS))
+pub(crate) fn waits_for_collector<'n>(names: impl Iterator<Item = &'n str> + Clone) -> bool {
+    let has = |with: &[&str]| names.clone().any(|name| begins(name, with));
+    has(WAITS) && !(has(GO_STOPPED) && has(GO_WITHOUT_GOROUTINE))
 }
 
 /// True if one of the functions of a path collects.
@@ -79,6 +85,10 @@ mod tests {
             "__GI___lll_lock_wait|Mutex::lock|G1CollectedHeap::attempt_allocation_slow|Shop.churn(int)"
         ));
         assert!(waits("runtime.futex.abi0|runtime.mPark|runtime.stopm|runtime.gcstopm|runtime.schedule"));
+        // A goroutine that was preempted, and a thread that had none.
+        let stopped = "runtime.mPark|runtime.stopm|runtime.gcstopm|runtime.findRunnable|runtime.schedule";
+        assert!(waits(&format!("{stopped}|runtime.goschedImpl|runtime.gopreempt_m|runtime.mcall")));
+        assert!(!waits(&format!("{stopped}|runtime.park_m|runtime.mcall")));
         assert!(!waits("__new_sem_wait_slow64|PosixSemaphore::wait|GangWorker::loop|GangWorker::run"));
         assert!(!waits("runtime.futex.abi0|runtime.mPark|runtime.stopm|runtime.findRunnable"));
     }

@@ -7,6 +7,7 @@
 
 pub(crate) mod collector;
 mod contention;
+pub(crate) mod event_loop;
 pub(crate) mod futex;
 pub(crate) mod known_lock;
 mod other_names;

@@ -164,6 +164,18 @@ impl WaitReason {
         };
         table.iter().find(|(_, numbers)| numbers.contains(&number)).map(|(reason, _)| *reason)
     }
+
+    /// True for a call of `select` or `poll` with these first arguments that asks for no descriptor: it only sleeps
+    /// (`time.sleep` up to Python 3.10).
+    // Source: linux v6.18 fs/select.c: select(nfds, …), poll(fds, nfds, …)
+    #[must_use]
+    pub fn is_sleep_call(number: u32, args: &[u64; 3], numbering: SyscallNumbering) -> bool {
+        let (selects, polls): (&[u32], &[u32]) = match numbering {
+            SyscallNumbering::X86_64 => (&[23, 270], &[7, 271]),
+            SyscallNumbering::Generic => (&[72], &[73]),
+        };
+        selects.contains(&number) && args[0] == 0 || polls.contains(&number) && args[1] == 0
+    }
 }
 
 /// Which numbers system calls have.
@@ -260,6 +272,20 @@ mod tests {
         assert!(
             !WaitReason::is_lock_taker("folio_wait_bit_common")
                 && !WaitReason::is_lock_taker("filemap_fault")
+        );
+    }
+
+    #[test]
+    fn waiting_for_no_descriptor_is_sleeping() {
+        let is = |number, args, numbering| WaitReason::is_sleep_call(number, args, numbering);
+        assert!(
+            is(270, &[0, 0, 0], SyscallNumbering::X86_64)
+                && is(7, &[0x7f00, 0, 10], SyscallNumbering::X86_64)
+        );
+        assert!(!is(270, &[5, 0x7f00, 0], SyscallNumbering::X86_64));
+        assert!(!is(7, &[0x7f00, 1, 10], SyscallNumbering::X86_64));
+        assert!(
+            is(72, &[0, 0, 0], SyscallNumbering::Generic) && !is(232, &[0, 0, 0], SyscallNumbering::X86_64)
         );
     }
 

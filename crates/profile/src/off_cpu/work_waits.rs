@@ -1,6 +1,7 @@
 //! Reasons for futex waits: a lock, or another thread's work (a condition, a join, a job from a channel), found from
 //! the functions of locking libraries. All users share this list: idle threads, locks, verdict.
 
+use super::collector::waits_for_collector;
 use super::known_lock::{self, KnownLock};
 
 /// Parts of locking libraries, by how their names begin.
@@ -215,15 +216,20 @@ fn is_python_lock(locking: &[&str], caller: Option<&str>) -> bool {
 const GO_IDLE: &[&str] = &["runtime.stopm", "runtime.mPark"];
 
 /// Functions of Go's scheduler in which a thread waits that has nothing to run, by how their names begin.
-const GO_WITHOUT_WORK: &[&str] = &["runtime.stopm", "runtime.sysmon", "runtime.templateThread"];
-
-/// Where the same thread is stopped for the collector: it may have had something to run.
-const GO_STOPPED: &str = "runtime.gcstopm";
+const GO_WITHOUT_WORK: &[&str] = &[
+    "runtime.stopm",
+    "runtime.stoplockedm",
+    "runtime.stealWork",
+    "runtime.netpoll",
+    "runtime.sysmon",
+    "runtime.templateThread",
+];
 
 /// True for a thread of a Go program's scheduler without work: goroutines wait elsewhere, and have no thread meanwhile.
+/// One that is stopped for the collector may have had something to run.
 pub(crate) fn is_idle_in_go<'n>(names: impl Iterator<Item = &'n str> + Clone) -> bool {
-    let is_stopped = || names.clone().any(|name| name.starts_with(GO_STOPPED));
-    names.clone().any(|name| GO_WITHOUT_WORK.iter().any(|begin| name.starts_with(begin))) && !is_stopped()
+    names.clone().any(|name| GO_WITHOUT_WORK.iter().any(|begin| name.starts_with(begin)))
+        && !waits_for_collector(names)
 }
 
 /// Functions with which a goroutine lets go of a lock, by how their names begin.

@@ -5,11 +5,13 @@
 
 use super::event_loops::{BlockedLoop, EventLoop};
 use super::gil::in_sentence;
+use super::sample_blocks::Blocks;
+use super::script_functions::{after, program_functions};
 use crate::grow::Grow as _;
 use crate::off_cpu::WaitReason;
 use crate::profile::{Profile, TaskId};
-use crate::table::{CallsiteId, DsoKind, FrameId};
-use crate::view::wall::{Classified, Part, is_kernel, name_of, own_code};
+use crate::table::CallsiteId;
+use crate::view::wall::{Classified, Part};
 use rustc_hash::FxHashMap;
 
 /// What [`BlockedLoop::reason`] is here.
@@ -31,6 +33,8 @@ struct Stretches {
 struct Open {
     first_ns: u64,
     last_ns: u64,
+    /// Number of the first sample, from 0.
+    first: u64,
     samples: u64,
 }
 
@@ -69,11 +73,12 @@ struct Walk<'p> {
     of_loop: &'p [String],
     /// Names, each with the one that calls it, and how deep it was.
     names: Vec<(String, String, usize)>,
-    index: FxHashMap<String, usize>,
+    index: FxHashMap<(String, String), usize>,
     by_path: FxHashMap<CallsiteId, Vec<usize>>,
     open: FxHashMap<usize, Open>,
     closed: Vec<(usize, Open)>,
     counts: FxHashMap<usize, u64>,
+    blocks: Blocks,
     samples: u64,
 }
 
@@ -88,6 +93,7 @@ impl<'p> Walk<'p> {
             open: FxHashMap::default(),
             closed: Vec::new(),
             counts: FxHashMap::default(),
+            blocks: Blocks::default(),
             samples: 0,
         }
     }
@@ -95,7 +101,9 @@ impl<'p> Walk<'p> {
     /// `samples` and begins of waits for events, both in order of time.
     fn run(&mut self, samples: &[(u64, CallsiteId)], polls: &[u64]) {
         let mut poll = 0;
-        for &(time_ns, callsite) in samples {
+        // Before the first wait for events the program starts: there is no loop that it could hold up.
+        let begin_ns = polls.first().copied().unwrap_or(0);
+        for &(time_ns, callsite) in samples.iter().filter(|(time_ns, _)| *time_ns >= begin_ns) {
             let before = poll;
             poll += polls[poll..].partition_point(|&since| since < time_ns);
             if poll > before {
@@ -103,9 +111,11 @@ impl<'p> Walk<'p> {
             }
             let functions = self.functions(callsite);
             self.close(|function| !functions.contains(&function));
+            self.blocks.begin_sample();
             for &function in &functions {
                 self.counts.entry(function).or_default().grow(1);
-                let new = Open { first_ns: time_ns, last_ns: time_ns, samples: 0 };
+                self.blocks.add(function, !self.open.contains_key(&function));
+                let new = Open { first_ns: time_ns, last_ns: time_ns, first: self.samples, samples: 0 };
                 let open = self.open.entry(function).or_insert(new);
                 (open.last_ns, open.samples) = (time_ns, open.samples + 1);
             }
@@ -132,12 +142,9 @@ impl<'p> Walk<'p> {
         }
         let mut functions = Vec::new();
         let mut caller = String::new();
-        for (depth, name) in program_names(self.profile, callsite).into_iter().enumerate() {
-            if self.of_loop.contains(&name) {
-                continue;
-            }
+        for (depth, name) in program_functions(self.profile, callsite, self.of_loop).into_iter().enumerate() {
             let name = in_sentence(&name);
-            let at = *self.index.entry(name.clone()).or_insert_with(|| {
+            let at = *self.index.entry((name.clone(), caller.clone())).or_insert_with(|| {
                 self.names.push((name.clone(), caller.clone(), depth));
                 self.names.len() - 1
             });
@@ -150,14 +157,22 @@ impl<'p> Walk<'p> {
         functions
     }
 
+    /// True if chance doesn't make such stretches of short calls, neither by the function's share of the samples around
+    /// this one (the load changes with time) nor by that of all.
+    fn is_one_call(&self, function: usize, open: &Open) -> bool {
+        let share = self.counts[&function] as f64 / self.samples as f64;
+        let around = self.blocks.share_around(function, open.first, open.samples);
+        let is_chance = [share, around].iter().any(|share| is_chance(open.samples, *share, self.samples));
+        !is_chance || self.blocks.has_few_stretches(function)
+    }
+
     /// The innermost function with most of the time in stretches that chance doesn't make.
     fn worst(&self) -> Option<BlockedLoop> {
         const MOST: f64 = 0.8;
         let mut sums: FxHashMap<usize, Stretches> = FxHashMap::default();
         for (function, open) in &self.closed {
             let ns = open.last_ns - open.first_ns;
-            let share = self.counts[function] as f64 / self.samples as f64;
-            if ns >= LEAST_NS && !is_chance(open.samples, share, self.samples) {
+            if ns >= LEAST_NS && open.samples >= LEAST_SAMPLES && self.is_one_call(*function, open) {
                 let of = sums.entry(*function).or_default();
                 of.ns.grow(ns);
                 of.longest_ns = of.longest_ns.max(ns);
@@ -168,9 +183,8 @@ impl<'p> Walk<'p> {
         let near = sums.iter().filter(|(_, of)| of.ns as f64 >= MOST * most as f64);
         let (&function, of) = near.max_by_key(|(function, _)| (self.names[**function].2, **function))?;
         let (name, caller, _) = &self.names[function];
-        let caller = if caller.is_empty() { String::new() } else { format!(" ← {caller}") };
         Some(BlockedLoop {
-            handler: format!("{name}{caller}"),
+            handler: after(name, caller),
             reason: COMPUTES.to_owned(),
             ns: of.ns,
             longest_ns: of.longest_ns,
@@ -180,32 +194,13 @@ impl<'p> Walk<'p> {
     }
 }
 
+/// A stretch of fewer samples shows nothing.
+const LEAST_SAMPLES: u64 = 5;
+
 /// True if a stretch of so many samples would be found by chance, where a function has this share of `all` samples.
 fn is_chance(samples: u64, share: f64, all: u64) -> bool {
-    const LEAST_SAMPLES: u64 = 5;
     const LIKELY: f64 = 0.01;
-    samples < LEAST_SAMPLES || all as f64 * share.powf(samples as f64) >= LIKELY
-}
-
-/// The program's functions on a path, root first: those of its interpreted language, if it has any there.
-fn program_names(profile: &Profile, callsite: CallsiteId) -> Vec<String> {
-    let mut frames: Vec<FrameId> =
-        profile.callsites.leaf_first(callsite).filter(|&frame| !is_kernel(profile, frame)).collect();
-    frames.reverse();
-    let name = |frame: FrameId| name_of(profile, frame).unwrap_or("").to_owned();
-    let scripted: Vec<String> =
-        frames.iter().filter(|&&frame| is_scripted(profile, frame)).map(|&frame| name(frame)).collect();
-    if !scripted.is_empty() {
-        return scripted;
-    }
-    own_code(profile, &frames).map(|&frame| name(frame)).filter(|name| !name.is_empty()).collect()
-}
-
-/// True for functions of Python, and of JavaScript outside of Node itself.
-fn is_scripted(profile: &Profile, frame: FrameId) -> bool {
-    let kind = profile.dsos.of(profile.frames.of(frame).dso).kind;
-    let is_script = |name: &str| dso::v8_function(name).is_some() && !name.contains(" node:");
-    kind == DsoKind::Python || name_of(profile, frame).is_some_and(is_script)
+    all as f64 * share.powf(samples as f64) >= LIKELY
 }
 
 impl BlockedLoop {
@@ -223,7 +218,7 @@ mod tests {
     #[test]
     fn a_stretch_is_no_chance_only_if_its_function_has_no_more_than_its_part_of_the_samples() {
         assert!(!is_chance(20, 0.5, 1000));
-        assert!(is_chance(20, 0.9, 1000) && is_chance(500, 1.0, 1000) && is_chance(4, 0.001, 1000));
+        assert!(is_chance(20, 0.9, 1000) && is_chance(500, 1.0, 1000));
     }
 
     fn walk<'p>(profile: &'p Profile, paths: &[(CallsiteId, Vec<usize>)]) -> Walk<'p> {

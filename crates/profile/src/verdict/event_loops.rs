@@ -2,6 +2,7 @@
 
 use super::busy_loops::busy_loops;
 use super::called;
+use super::script_functions::script_function;
 use crate::grow::{Grow as _, GrownSum as _, ratio};
 use crate::off_cpu::known_lock::lock_by_latch;
 use crate::off_cpu::{ThreadTotals, WaitReason};
@@ -58,7 +59,11 @@ pub(super) fn blocked_loops(profile: &Profile) -> Vec<BlockedLoop> {
         if lock_by_latch(user.iter().map(String::as_str)).is_some() {
             continue;
         }
-        let Some(handler) = handler(&names.path, &user) else { continue };
+        let Some(outermost) = handler(&names.path, &user).filter(|_| wait.since_ns >= names.first_ns) else {
+            continue;
+        };
+        let scripted = script_function(profile, callsite, &names.path);
+        let handler = scripted.unwrap_or_else(|| called(&outermost));
         let key = (wait.task, handler.clone());
         let row = found.entry(key.clone()).or_default();
         row.ns.grow(wait.weight_ns);
@@ -68,7 +73,7 @@ pub(super) fn blocked_loops(profile: &Profile) -> Vec<BlockedLoop> {
         if wait.weight_ns >= *best {
             *best = wait.weight_ns;
             row.thread = profile.strings.of(profile.last_comm(wait.task)).to_owned();
-            row.handler = called(&handler);
+            row.handler = handler;
             row.reason = reason.name().to_owned();
             row.target =
                 NamedTarget::of(profile, wait, part).and_then(NamedTarget::known).unwrap_or_default();
@@ -94,6 +99,8 @@ pub(super) struct EventLoop {
     polls: u64,
     ns: u64,
     has_several: bool,
+    /// Begin of its first wait for events, ns: what comes before is the program's start.
+    first_ns: u64,
     /// Functions on the way to its wait for events, root first.
     pub path: Vec<String>,
 }
@@ -103,6 +110,9 @@ fn loops(profile: &Profile, all: &[Classified<'_>]) -> FxHashMap<TaskId, EventLo
     let mut most: FxHashMap<(TaskId, CallsiteId), u64> = FxHashMap::default();
     for Classified { wait, part } in all.iter().filter(|of| waits_for(of.wait, of.part, WaitReason::Poll)) {
         let of = loops.entry(wait.task).or_default();
+        let begin_ns = wait.sums.as_ref().map_or(0, |sums| sums.since_ns);
+        let begin_ns = if begin_ns == 0 { wait.since_ns } else { begin_ns.min(wait.since_ns) };
+        of.first_ns = if of.polls == 0 { begin_ns } else { of.first_ns.min(begin_ns) };
         of.polls.grow(wait.stands_for());
         of.has_several |=
             NamedTarget::of(profile, wait, *part).is_some_and(|target| is_of_several(target.set_name()));

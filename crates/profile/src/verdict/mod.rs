@@ -16,6 +16,8 @@ mod path;
 mod peers;
 mod rules;
 mod running;
+mod sample_blocks;
+mod script_functions;
 mod short_lived;
 mod stacks;
 

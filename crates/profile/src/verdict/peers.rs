@@ -59,6 +59,9 @@ fn peer_of(name: &str) -> Option<(&str, Option<(String, u32)>)> {
     let (address, rest) = after.split_once(' ').unwrap_or((after, ""));
     let is_address =
         address.starts_with('/') || address.rsplit_once(':').is_some_and(|(_, port)| is_number(port));
+    if rest.starts_with("(the process itself)") {
+        return None;
+    }
     let process = rest.strip_prefix('(').and_then(|rest| rest.split_once(')')).and_then(|(of, _)| {
         let (name, pid) = of.rsplit_once(' ')?;
         Some((name.to_owned(), pid.parse().ok()?))
@@ -87,6 +90,7 @@ mod tests {
             Some(("/run/pg.sock".to_owned(), postgres))
         );
         assert_eq!(of("socket to 10.0.0.5:443"), Some(("10.0.0.5:443".to_owned(), None)));
+        assert_eq!(of("epoll of socket to 127.0.0.1:80 (the process itself) and other sockets"), None);
         for other in ["socket 80 from 10.0.0.9", "pipe to gzip 11", "connections to port 80", "socket to a 5"]
         {
             assert_eq!(of(other), None, "{other}");

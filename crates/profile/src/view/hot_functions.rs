@@ -4,7 +4,7 @@
 //! call or event that entered the kernel.
 
 mod folding;
-mod program_code;
+pub(crate) mod program_code;
 
 use crate::grow::{Grow as _, GrownSum as _};
 use crate::machine::file_name;

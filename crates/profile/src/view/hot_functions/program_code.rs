@@ -3,7 +3,7 @@
 
 /// True for code of the program itself, judged by its places: `dso` is the path of the object file, `source` that
 /// of the source file if known.
-pub(super) fn is_program_code(dso: &str, source: Option<&str>, name: &str) -> bool {
+pub(crate) fn is_program_code(dso: &str, source: Option<&str>, name: &str) -> bool {
     /// Where packages of distributions and languages put sources and object files.
     const OTHERS: &[&str] = &[
         "/rustc/",

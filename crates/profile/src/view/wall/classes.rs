@@ -138,7 +138,11 @@ impl Reasons {
             (_, None, None) => WaitReason::Unknown,
             _ => WaitReason::Other,
         };
-        by_path.or_else(by_call).or_else(by_user).unwrap_or(fallback)
+        let is_sleep = |number| WaitReason::is_sleep_call(number, &wait.args, SyscallNumbering::HERE);
+        match by_path.or_else(by_call).or_else(by_user).unwrap_or(fallback) {
+            WaitReason::Poll if wait.syscall.is_some_and(is_sleep) => WaitReason::Timer,
+            reason => reason,
+        }
     }
 }
 

@@ -1,8 +1,9 @@
 //! Idle waits: threads that wait for work, which holds nothing up.
 
 use super::classes::Reasons;
-use super::{Part, is_kernel, name_of};
+use super::{NamedTarget, Part, is_kernel, name_of};
 use crate::grow::Grow as _;
+use crate::off_cpu::event_loop::is_of_event_loop;
 use crate::off_cpu::futex::{expected, is_lock_value};
 use crate::off_cpu::wait_names::wait_names;
 use crate::off_cpu::work_waits::{
@@ -131,8 +132,8 @@ pub(super) fn mark_idle(profile: &Profile, parts: &mut [Part], reasons: &mut Rea
             may_be_next && *top_loops.entry((callsite, no_lock)).or_insert_with(is)
         };
         let for_work = || no_lock && is_bare(profile, callsite) || is_for_work(profile, callsite, reason);
-        let in_go = || is_go_idle(profile, callsite, reason);
-        if (nearly_all && for_work()) || at_top() || in_go() {
+        let in_loop = || is_in_loop(profile, callsite, reason) && !is_for_peer(profile, wait, *part);
+        if (nearly_all && for_work()) || at_top() || in_loop() {
             *part = Part::Idle;
         }
     }
@@ -187,10 +188,28 @@ fn is_for_work(profile: &Profile, callsite: CallsiteId, reason: WaitReason) -> b
         && (waits_for_work(names.iter().copied()).is_some() || names.iter().any(is_idle))
 }
 
-/// True for a thread of a Go program that has no goroutine to run, however short.
-fn is_go_idle(profile: &Profile, callsite: CallsiteId, reason: WaitReason) -> bool {
-    let may = matches!(reason, WaitReason::Futex | WaitReason::Timer);
-    may && is_idle_in_go(wait_names(profile, callsite).iter().map(|(name, _)| *name))
+/// True for a thread of a Go program that has no goroutine to run, and for an event loop of a language without an event,
+/// however short.
+fn is_in_loop(profile: &Profile, callsite: CallsiteId, reason: WaitReason) -> bool {
+    let names = wait_names(profile, callsite);
+    let names = || names.iter().map(|(name, _)| *name);
+    match reason {
+        WaitReason::Futex | WaitReason::Timer => is_idle_in_go(names()),
+        WaitReason::Poll => is_idle_in_go(names()) || is_of_event_loop(names()),
+        _ => false,
+    }
+}
+
+/// True if an answer ended the wait, by a connection that this side made, or a child's output: something in the program
+/// waited for it.
+fn is_for_peer(profile: &Profile, wait: &Wait, part: Part) -> bool {
+    const OF_PEERS: &[&str] = &["socket to ", "sockets to ", "pipe ", "pidfd"];
+    NamedTarget::of(profile, wait, part).is_some_and(|target| {
+        let name = target.text();
+        let member =
+            name.strip_prefix("epoll of ").or_else(|| name.strip_prefix("poll of ")).unwrap_or(&name);
+        OF_PEERS.iter().any(|begin| member.starts_with(begin)) && !member.contains("the process itself")
+    })
 }
 
 /// True if the futex isn't a lock's, but the wait is for a lock all the same.
