@@ -3,8 +3,12 @@
 //! It is the same source as the `tracer` crate, compiled as a shared object without the standard library.
 //! Cargo can't yet make one crate's shared object another's input, so rustc is called here.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use flate2::Compression;
+use flate2::write::DeflateEncoder;
 
 fn main() {
     let sources = PathBuf::from(variable("CARGO_MANIFEST_DIR")).join("crates/tracer/src");
@@ -12,6 +16,11 @@ fn main() {
     println!("cargo::rerun-if-changed=crates/cli/build.rs");
     build(&sources, "tally_calls", "tally_preload");
     build(&sources, "tally_timers", "tally_timers");
+    for script in ["page.js", "stacks.js"] {
+        let bundle = PathBuf::from("crates/cli/src/html/bundle").join(script);
+        println!("cargo::rerun-if-changed={}", bundle.display());
+        deflate(&std::fs::read(bundle).expect("a committed file"), script);
+    }
     name_commit();
 }
 
@@ -47,8 +56,7 @@ fn build(sources: &Path, name: &str, cfg: &str) {
     let machine = variable("CARGO_CFG_TARGET_ARCH");
     if !["x86_64", "aarch64"].contains(&machine.as_str()) || variable("CARGO_CFG_TARGET_OS") != "linux" {
         // The hooks are written for these; elsewhere the program reports that when asked to record calls.
-        std::fs::write(out, []).expect("the build folder can be written");
-        return;
+        return write(&format!("lib{name}.so"), &[]);
     }
     let mut rustc = Command::new(variable("RUSTC"));
     if let Some(linker) = linker() {
@@ -69,6 +77,19 @@ fn build(sources: &Path, name: &str, cfg: &str) {
         .status()
         .expect("rustc can be started");
     assert!(status.success(), "the tracer of crates/tracer does not compile");
+    deflate(&std::fs::read(out).expect("just built"), &format!("lib{name}.so"));
+}
+
+/// Compresses what the program carries and seldom needs.
+fn deflate(content: &[u8], name: &str) {
+    let mut packed = DeflateEncoder::new(Vec::new(), Compression::best());
+    packed.write_all(content).expect("memory");
+    write(name, &packed.finish().expect("memory"));
+}
+
+fn write(name: &str, packed: &[u8]) {
+    let out = PathBuf::from(variable("OUT_DIR")).join(format!("{name}.deflate"));
+    std::fs::write(out, packed).expect("the build folder can be written");
 }
 
 /// The linker that cargo is configured with or, for another machine than this, the one usually named so.

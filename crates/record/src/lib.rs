@@ -34,7 +34,7 @@ pub mod syscalls;
 pub use accounting::summary::RunSummary;
 pub use accounting::{disk_watch, summary, system};
 pub use error::Error;
-pub use files::{features, output, output_file, scratch};
+pub use files::{features, output, output_file, packed, scratch};
 pub use machine::{cgroups, container_names, doctor, named_processes, proc, process_tree};
 pub use open::target::{Target, Whom};
 pub use open::{plan, target};

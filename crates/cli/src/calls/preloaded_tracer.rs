@@ -1,5 +1,6 @@
 //! The tracer: the shared object that is preloaded into programs, and where it is for the loader to find it.
 
+use ::record::packed::PackedBytes;
 use ::record::scratch::{self, PlaceRule, ScratchFolder};
 use ::record::sys::mem;
 use anyhow::Context;
@@ -14,7 +15,8 @@ use super::own_folder;
 use calls::instrumented::sleds::Instrumented;
 
 /// As the build script made it; empty where it has no hooks for the processor.
-const BYTES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libtally_calls.so"));
+const LIBRARY: PackedBytes =
+    PackedBytes(include_bytes!(concat!(env!("OUT_DIR"), "/libtally_calls.so.deflate")));
 
 /// The tracer in a file.
 pub struct PreloadedTracer {
@@ -34,7 +36,7 @@ impl PreloadedTracer {
     /// Whether there is one for this processor.
     #[must_use]
     pub fn is_there() -> bool {
-        !BYTES.is_empty()
+        !LIBRARY.is_empty()
     }
 
     /// Writes it into the recording's folder `dir` (absolute, without links), or into a temporary one that goes with
@@ -117,7 +119,7 @@ fn folder_apart(dir: &Path) -> anyhow::Result<ScratchFolder> {
 /// Writes the library as a new file, readable whoever the program is when it is loaded.
 fn write_for_all(path: &Path) -> io::Result<()> {
     let mut file = fs::File::options().write(true).create_new(true).open(path)?;
-    file.write_all(BYTES)?;
+    file.write_all(&LIBRARY.unpacked()?)?;
     file.set_permissions(fs::Permissions::from_mode(0o644))
 }
 

@@ -25,13 +25,20 @@ pub use profile::view::page::PageData;
 
 use crate::terminal::foreign::{self, xml};
 use exchange::page::deflated;
+use record::packed::PackedBytes;
 use serde_json::{Value, json};
 use std::io::{self, Write};
 
 /// Built by `cargo xtask web` from the folder `web`; they have the page's style in them.
-const SCRIPT: [&str; 2] = [include_str!("bundle/page.js"), include_str!("bundle/page.js.sha256")];
+const SCRIPT: (PackedBytes, &str) = (
+    PackedBytes(include_bytes!(concat!(env!("OUT_DIR"), "/page.js.deflate"))),
+    include_str!("bundle/page.js.sha256"),
+);
 /// The same without the views of what a page with nothing but stacks lacks: half of a small page's size, and of its start.
-const STACKS: [&str; 2] = [include_str!("bundle/stacks.js"), include_str!("bundle/stacks.js.sha256")];
+const STACKS: (PackedBytes, &str) = (
+    PackedBytes(include_bytes!(concat!(env!("OUT_DIR"), "/stacks.js.deflate"))),
+    include_str!("bundle/stacks.js.sha256"),
+);
 /// Unpacks the script, which is in the page deflated: it is most of a small page.
 const LOADER: &str = include_str!("bundle/loader.js");
 /// Style of the tables without a script.
@@ -50,7 +57,7 @@ pub const MOST_BYTES: usize = 5_000_000;
 pub fn write(out: &mut impl Write, data: &PageData, about: &About, most_bytes: usize) -> io::Result<()> {
     let encoded = encode(data, most_bytes)?;
     let value = meta(about, &encoded);
-    let [code, script] = if has_only_stacks(data, about) { STACKS } else { SCRIPT };
+    let (code, script) = if has_only_stacks(data, about) { STACKS } else { SCRIPT };
     let (script, loader, style) = (script.trim(), LOADER_DIGEST.trim(), STYLE_DIGEST.trim());
     writeln!(
         out,
@@ -68,7 +75,7 @@ pub fn write(out: &mut impl Write, data: &PageData, about: &About, most_bytes: u
         let text = foreign::json(&Value::Array(about.code.functions.clone()));
         write_packed(out, "sources", &deflated(text.as_bytes())?)?;
     }
-    write_packed(out, "code", &deflated(code.as_bytes())?)?;
+    write_packed(out, "code", &deflated(&code.unpacked()?)?)?;
     writeln!(out, "<script>{LOADER}</script></body></html>")
 }
 

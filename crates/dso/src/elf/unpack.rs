@@ -1,9 +1,9 @@
 //! Compressed parts of object files: debug sections (zlib, zstd) and the small ELF file of `.gnu_debugdata` (xz).
 
-use std::borrow::Cow;
 use std::io::Read;
 
-use object::{Object, ObjectSection};
+use flate2::{Decompress, FlushDecompress};
+use object::{CompressionFormat, Object, ObjectSection};
 
 use crate::bounds::{self, Room};
 use crate::{Bytes, Error, ObjectFile};
@@ -21,10 +21,36 @@ pub(crate) fn section(object: &ObjectFile, name: &str) -> Result<Option<Bytes>, 
         bounds::refuse(object.path(), name);
         return Err(Error::TooLarge { name: name.to_owned(), bytes: data.uncompressed_size });
     };
-    match data.decompress().map_err(damaged)? {
-        Cow::Owned(bytes) => Ok(Some(Bytes::unpacked(bytes, room))),
-        Cow::Borrowed(_) => Ok(None),
-    }
+    let size = usize::try_from(data.uncompressed_size).ok();
+    let unpacked = match data.format {
+        CompressionFormat::None => return Ok(None),
+        CompressionFormat::Zlib => size.and_then(|size| zlib(data.data, size)),
+        CompressionFormat::Zstandard => size.and_then(|size| zstd(data.data, size)),
+        _ => None,
+    };
+    let bytes = unpacked.ok_or_else(|| Error::Compressed { name: name.to_owned() })?;
+    Ok(Some(Bytes::unpacked(bytes, room)))
+}
+
+/// Room for `size` bytes; `None` where memory is short.
+fn reserved(size: usize) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(size).ok()?;
+    Some(bytes)
+}
+
+/// Content of `size` bytes; `None` if it is damaged or has another size.
+fn zlib(packed: &[u8], size: usize) -> Option<Vec<u8>> {
+    let mut bytes = reserved(size)?;
+    Decompress::new(true).decompress_vec(packed, &mut bytes, FlushDecompress::Finish).ok()?;
+    (bytes.len() == size).then_some(bytes)
+}
+
+/// The same of zstd frames.
+fn zstd(packed: &[u8], size: usize) -> Option<Vec<u8>> {
+    let mut bytes = reserved(size)?;
+    zstd::bulk::Decompressor::new().ok()?.decompress_to_buffer(packed, &mut bytes).ok()?;
+    (bytes.len() == size).then_some(bytes)
 }
 
 /// Content of the xz data `packed`, section `name` of `object`; `None` if it is damaged or too large.

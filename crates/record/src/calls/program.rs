@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use aya::maps::{Map, MapData};
 
 use super::{CallMode, Error, Exits, ProbeOptions};
+use crate::files::packed::PackedBytes;
 use crate::sys::bpf::{self, Attach};
 use crate::sys::bpf_error::{self, Denied};
 use crate::sys::bpf_object::{KernelTypes, LoadedObject, ObjectSettings};
@@ -14,7 +15,7 @@ use crate::sys::bpf_object::{KernelTypes, LoadedObject, ObjectSettings};
 const IS_RETURN: (i32, &str) = (0x7a12, "bpf_session_is_return");
 
 /// The object of all kernels; `cargo xtask bpf` rebuilds it.
-static OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/calls.bpf.o");
+static OBJECT: PackedBytes = PackedBytes(include_bytes!(concat!(env!("OUT_DIR"), "/calls.bpf.o.deflate")));
 
 /// The programs that uprobes run.
 #[derive(Debug)]

@@ -6,6 +6,7 @@ pub mod features;
 pub mod output;
 pub mod output_file;
 pub mod output_split;
+pub mod packed;
 pub mod part_names;
 pub mod scratch;
 pub mod state_replay;

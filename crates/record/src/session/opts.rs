@@ -49,7 +49,7 @@ pub struct RecordOpts {
     /// Also record the time off the CPU: why threads wait, for how long, who wakes them.
     pub off_cpu: Option<crate::off_cpu::OffCpuOpts>,
     /// The library that samples by timers where the kernel gives no events; `None`: don't.
-    pub timers: Option<&'static [u8]>,
+    pub timers: Option<crate::files::packed::PackedBytes>,
     /// How processor traces are taken, if an event writes one.
     pub trace: crate::pt::PtOpts,
     /// Observers to inform while the recording goes on.

@@ -7,11 +7,12 @@ use aya::maps::{Array, HashMap, MapData, PerCpuArray, RingBuf};
 use syscalls::layout::{self, CallRecord, CallSpec, CallSum, SPEC_BYTES, SPECS, SUM_WORDS, SumKey};
 
 use super::SyscallScope;
+use crate::files::packed::PackedBytes;
 use crate::sys::bpf_error::{Error, map_error, missing};
 use crate::sys::bpf_object::{KernelTypes, LoadedObject, ObjectSettings, at_tracepoint};
 
 /// The object of all kernels; `cargo xtask bpf` rebuilds it.
-static OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/syscalls.bpf.o");
+static OBJECT: PackedBytes = PackedBytes(include_bytes!(concat!(env!("OUT_DIR"), "/syscalls.bpf.o.deflate")));
 
 /// Programs and their tracepoints. A call's end is attached before its begin: of a begin that is seen, the end is.
 const PROGRAMS: [(&str, &str); 5] = [

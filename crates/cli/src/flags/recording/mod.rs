@@ -17,11 +17,13 @@ pub use value::{RingSizes, fuzz_values, parse_bytes, parse_delay, parse_seconds,
 use std::process::ExitCode;
 
 use profile::verdict::quoted;
+use record::packed::PackedBytes;
 use record::summary::RunSummary;
 
 /// The library that samples by timers where the kernel gives no events, as the build script made it; empty where there
 /// is none for the processor.
-pub const TIMERS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libtally_timers.so"));
+pub const TIMERS: PackedBytes =
+    PackedBytes(include_bytes!(concat!(env!("OUT_DIR"), "/libtally_timers.so.deflate")));
 
 /// The target's own exit status, as a shell shows it; without one, or if that is 0, whether the output is whole.
 #[must_use]

@@ -1,6 +1,6 @@
 //! Where iced-x86's spelling and objdump's differ: prefixes, x87, string instructions, implied operands.
 
-use iced_x86::{Instruction as Iced, OpKind, Register};
+use iced_x86::{Code, Instruction as Iced, OpKind, Register};
 
 use super::Syntax;
 
@@ -44,8 +44,44 @@ const ON_TOP: [&str; 6] = ["fmulp", "faddp", "fsubp", "fsubrp", "fdivp", "fdivrp
 fn is_shift_by_one(mnemonic: &str, iced: &Iced) -> bool {
     const SHIFTS: [&str; 7] = ["shl", "shr", "sar", "rol", "ror", "rcl", "rcr"];
     let is_shift = SHIFTS.iter().any(|s| mnemonic.strip_prefix(s).is_some_and(|rest| rest.len() <= 1));
-    is_shift && format!("{:?}", iced.code()).ends_with("_1")
+    is_shift && SHIFTS_BY_ONE.contains(&iced.code())
 }
+
+/// By number and not by name: names of all codes would take 170 kB of the program.
+const SHIFTS_BY_ONE: [Code; 32] = [
+    Code::Rol_rm8_1,
+    Code::Rol_rm16_1,
+    Code::Rol_rm32_1,
+    Code::Rol_rm64_1,
+    Code::Ror_rm8_1,
+    Code::Ror_rm16_1,
+    Code::Ror_rm32_1,
+    Code::Ror_rm64_1,
+    Code::Rcl_rm8_1,
+    Code::Rcl_rm16_1,
+    Code::Rcl_rm32_1,
+    Code::Rcl_rm64_1,
+    Code::Rcr_rm8_1,
+    Code::Rcr_rm16_1,
+    Code::Rcr_rm32_1,
+    Code::Rcr_rm64_1,
+    Code::Shl_rm8_1,
+    Code::Shl_rm16_1,
+    Code::Shl_rm32_1,
+    Code::Shl_rm64_1,
+    Code::Shr_rm8_1,
+    Code::Shr_rm16_1,
+    Code::Shr_rm32_1,
+    Code::Shr_rm64_1,
+    Code::Sal_rm8_1,
+    Code::Sal_rm16_1,
+    Code::Sal_rm32_1,
+    Code::Sal_rm64_1,
+    Code::Sar_rm8_1,
+    Code::Sar_rm16_1,
+    Code::Sar_rm32_1,
+    Code::Sar_rm64_1,
+];
 
 fn att(mnemonic: &str, operands: &str, iced: &Iced) -> (String, String) {
     let mut operands = operands.replace(",)", ")");

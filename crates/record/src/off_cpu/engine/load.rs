@@ -2,6 +2,7 @@
 
 use super::super::layout::ClockScope;
 use super::super::{Error, OffCpuOpts, REGS_BYTES, Scope, own_pid_namespace};
+use crate::files::packed::PackedBytes;
 use crate::machine::capabilities::Rights;
 use crate::sys::bpf::Attach;
 use crate::sys::bpf_error::{Denied, load_error};
@@ -10,7 +11,7 @@ use crate::sys::bpf_object::{
 };
 
 /// The object of all kernels; `cargo xtask bpf` rebuilds it.
-static OBJECT: &[u8] = aya::include_bytes_aligned!("../../../bpf/off_cpu.bpf.o");
+static OBJECT: PackedBytes = PackedBytes(include_bytes!(concat!(env!("OUT_DIR"), "/off_cpu.bpf.o.deflate")));
 
 /// Where the number of CPUs can't be read.
 const MOST_CPUS: u32 = 8192;

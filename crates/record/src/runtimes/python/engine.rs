@@ -6,6 +6,7 @@ use aya::maps::{Array, HashMap, Map, MapData};
 use dso::unwind::GoroutineLayout;
 
 use super::layout::{self, LAYOUT_FIELDS, MOST_LAYOUTS, PROCESS_WORDS, RING_BYTES, RingRecord};
+use crate::files::packed::PackedBytes;
 use crate::off_cpu::is_nested;
 use crate::sys::SharedMap;
 use crate::sys::bpf::Attach;
@@ -13,7 +14,7 @@ use crate::sys::bpf_error::{Error, map_error};
 use crate::sys::bpf_object::{KernelTypes, LoadedObject, ObjectSettings, at_tracepoint};
 
 /// The object of all kernels; `cargo xtask bpf` rebuilds it.
-static OBJECT: &[u8] = aya::include_bytes_aligned!("../../../bpf/python.bpf.o");
+static OBJECT: PackedBytes = PackedBytes(include_bytes!(concat!(env!("OUT_DIR"), "/python.bpf.o.deflate")));
 
 /// The loaded programs. Dropping it detaches them.
 pub struct PythonEngine {

@@ -17,6 +17,7 @@ use super::stop_sampler::StopAccess;
 use super::{PERIOD_NS, stop_sampler};
 use crate::accounting::summary::Notice;
 use crate::files::output_file;
+use crate::files::packed::PackedBytes;
 use crate::files::scratch::{PlaceRule, ScratchFolder};
 use crate::machine::capabilities::Rights;
 use crate::machine::proc;
@@ -71,10 +72,10 @@ pub fn prepare(opts: &RecordOpts) -> Option<Preparation> {
 }
 
 /// The library and the shared file in a folder; `None` if none can hold them: full, read-only, or without code.
-fn put_library(library: &[u8]) -> Option<(SharedSlots, ScratchFolder)> {
+fn put_library(library: PackedBytes) -> Option<(SharedSlots, ScratchFolder)> {
     let folder = ScratchFolder::for_programs("timers", PlaceRule { fits: can_hold, wanted: "" }).ok()?;
     let path = folder.path().join(LIBRARY);
-    output_file::write_part(&path, library).ok()?;
+    output_file::write_part(&path, &library.unpacked().ok()?).ok()?;
     // Readable whoever the program is when it is loaded.
     fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).ok()?;
     let file = output_file::create_recording(&folder.path().join(SLOTS)).ok()?;

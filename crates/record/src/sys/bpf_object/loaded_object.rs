@@ -13,6 +13,7 @@ use rustc_hash::FxHashMap;
 use super::function_checks::{features_for, release_without_thread_data, running_release};
 use super::kernel_types::{KernelTypes, TypeKind};
 use super::needed_types::needed_types;
+use crate::files::packed::PackedBytes;
 use crate::sys::bpf::{self, Attach};
 use crate::sys::bpf_error::{Error, load_error, map_error, missing};
 
@@ -50,9 +51,14 @@ impl LoadedObject {
     ///
     /// # Errors
     /// The object is damaged or wants fields that no kernel type has; the kernel refuses a map or the types.
-    pub fn new(bytes: &[u8], kernel: &KernelTypes, settings: &ObjectSettings<'_>) -> Result<Self, Error> {
+    pub fn new(
+        packed: PackedBytes,
+        kernel: &KernelTypes,
+        settings: &ObjectSettings<'_>,
+    ) -> Result<Self, Error> {
         let refused = |error: &dyn std::error::Error| load_error("object", error);
-        let mut object = Object::parse(bytes).map_err(|error| refused(&error))?;
+        let bytes = packed.unpacked().map_err(|error| refused(&error))?;
+        let mut object = Object::parse(&bytes).map_err(|error| refused(&error))?;
         set_constants(&mut object, settings)?;
         let needed = object.btf.as_ref().and_then(|types| KernelTypes::from_bytes(types.to_bytes()));
         let needed = needed.map(|own| needed_types(kernel, &own));
