@@ -1,5 +1,6 @@
-// Runs a command to which the kernel denies system calls, as containers and hardened kernels do:
-//   deny_calls bpf|perf|both CMD [ARG...]
+// Runs a command to which a filter denies system calls, as containers and hardened services do:
+//   deny_calls [kill:]CALL[,CALL...] CMD [ARG...]
+// CALL is bpf, perf, both, ptrace or timers. With `kill:` the filter ends the process, as systemd's does; else EPERM.
 // build deny_calls: -O2
 #include <errno.h>
 #include <linux/filter.h>
@@ -10,22 +11,43 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+static const struct {
+    const char *name;
+    unsigned numbers[2];
+} known[] = {
+    {"bpf", {SYS_bpf, SYS_bpf}},
+    {"perf", {SYS_perf_event_open, SYS_perf_event_open}},
+    {"both", {SYS_bpf, SYS_perf_event_open}},
+    {"ptrace", {SYS_ptrace, SYS_ptrace}},
+    {"timers", {SYS_timer_create, SYS_timer_create}},
+};
+
 int main(int argc, char **argv) {
     if (argc < 3) {
-        fprintf(stderr, "usage: deny_calls bpf|perf|both CMD [ARG...]\n");
+        fprintf(stderr, "usage: deny_calls [kill:]CALL[,CALL...] CMD [ARG...]\n");
         return 125;
     }
-    // Of one call, both comparisons are with its number.
-    unsigned bpf = strcmp(argv[1], "perf") ? SYS_bpf : SYS_perf_event_open;
-    unsigned perf = strcmp(argv[1], "bpf") ? SYS_perf_event_open : SYS_bpf;
-    struct sock_filter code[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, bpf, 1, 0),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, perf, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
-    struct sock_fprog filter = {sizeof code / sizeof *code, code};
+    unsigned answer = SECCOMP_RET_ERRNO | EPERM;
+    if (!strncmp(argv[1], "kill:", 5)) {
+        answer = SECCOMP_RET_KILL_PROCESS;
+        argv[1] += 5;
+    }
+    struct sock_filter code[40] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0)};
+    unsigned length = 1;
+    for (char *name = strtok(argv[1], ","); name && length < 32; name = strtok(NULL, ",")) {
+        unsigned at = 0;
+        while (at < sizeof known / sizeof *known && strcmp(known[at].name, name)) at++;
+        if (at == sizeof known / sizeof *known) {
+            fprintf(stderr, "no call %s\n", name);
+            return 125;
+        }
+        const unsigned *numbers = known[at].numbers;
+        code[length++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, numbers[0], 1, 0);
+        code[length++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, numbers[1], 0, 1);
+        code[length++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, answer);
+    }
+    code[length++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+    struct sock_fprog filter = {length, code};
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter)) {
         perror("seccomp");
         return 125;

@@ -18,9 +18,14 @@ fn folder(name: &str) -> PathBuf {
 
 /// A test program; `None` without a compiler, or where it can't be linked so.
 fn program(name: &str, folder: &Path, more: &[&str]) -> Option<PathBuf> {
+    program_by("cc", name, folder, more)
+}
+
+/// The same by another compiler.
+fn program_by(compiler: &str, name: &str, folder: &Path, more: &[&str]) -> Option<PathBuf> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/programs/{name}.c"));
     let built = folder.join(name);
-    let mut compiler = Command::new("cc");
+    let mut compiler = Command::new(compiler);
     compiler.args(["-O2", "-g", "-pthread"]).args(more).arg("-o").arg(&built).arg(source);
     if !compiler.status().is_ok_and(|status| status.success()) {
         println!("skipped: {name} can't be built here");
@@ -127,15 +132,59 @@ fn running(name: &str, seconds: &str) -> Option<Running> {
 #[test]
 #[ignore = "live: records under a filter of system calls"]
 fn a_static_program_is_sampled_by_stops_and_keeps_its_status() {
-    let folder = folder("static");
+    for (compiler, how) in [("cc", "-static"), ("cc", "-static-pie"), ("musl-gcc", "-static")] {
+        let folder = open_folder(&format!("{compiler}{how}"));
+        let Some(filter) = program("as_in_docker", &folder, &[]) else { return };
+        let Some(ticks) = program_by(compiler, "ticks", &folder, &[how]) else { continue };
+        let command = ["record", "-o", "perf.data", "--", &ticks.to_string_lossy(), "3"];
+        let output = denied_tally(&filter, &folder, &command);
+        assert_eq!(output.status.code(), Some(7));
+        assert!(String::from_utf8_lossy(&output.stdout).contains("interrupted 0"), "{output:?}");
+        let (share, samples) = share_of("compute", &folder);
+        assert!(share > 70.0 && samples >= 5, "{compiler} {how}: {share} % of {samples}");
+    }
+}
+
+#[test]
+#[ignore = "live: records under a filter of system calls"]
+fn a_program_without_environment_has_its_own_name_and_whole_stacks() {
+    let folder = open_folder("env");
     let Some(filter) = program("as_in_docker", &folder, &[]) else { return };
-    let Some(ticks) = program("ticks", &folder, &["-static"]) else { return };
-    let output =
-        denied_tally(&filter, &folder, &["record", "-o", "perf.data", "--", &ticks.to_string_lossy(), "3"]);
+    let Some(ticks) = program("ticks", &folder, &[]) else { return };
+    let ticks = ticks.to_string_lossy();
+    // The library with the timers is in `env`, and no more in the program that replaces it.
+    let command = ["record", "--off-cpu", "-o", "perf.data", "--", "env", "-i", &ticks, "4"];
+    let output = denied_tally(&filter, &folder, &command);
     assert_eq!(output.status.code(), Some(7));
-    assert!(String::from_utf8_lossy(&output.stdout).contains("interrupted 0"), "{output:?}");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(errors.contains("1 process has not loaded the timers"), "{errors}");
+    let names = output_of(&folder, &["report", "--stdio", "--no-children", "-g", "none", "--sort", "comm"]);
+    assert!(names.lines().any(|line| line.trim_end().ends_with(" ticks")), "{names}");
     let (share, samples) = share_of("compute", &folder);
     assert!(share > 70.0 && samples >= 5, "{share} % of {samples}");
+}
+
+#[test]
+#[ignore = "live: records under a filter of system calls"]
+fn a_filter_that_kills_ends_neither_tally_nor_its_program() {
+    let folder = open_folder("kills");
+    let Some(filter) = program("deny_calls", &folder, &[]) else { return };
+    let still = Command::new(&filter).args(["kill:bpf,ptrace,perf,timers", "true"]).status();
+    assert!(still.is_ok_and(|status| status.success()), "the filter itself works");
+    let computes = "i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done; exit 7";
+    for (calls, remark) in [
+        ("kill:perf", "timers in the program"),
+        ("kill:bpf", "a seccomp filter forbids bpf(2)"),
+        ("kill:both,timers", "running threads are stopped"),
+        ("kill:both,timers,ptrace", "seccomp blocks ptrace"),
+    ] {
+        let mut recorded = as_nobody(&filter);
+        recorded.args([calls, TALLY, "record", "--off-cpu", "-o", "perf.data", "--", "sh", "-c", computes]);
+        let output = recorded.current_dir(&folder).output().expect("the filter runs");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(7), "{calls}: {errors}");
+        assert!(errors.contains(remark), "{calls}: {errors}");
+    }
 }
 
 #[test]
@@ -393,6 +442,6 @@ fn bad_luck_ends_neither_the_program_nor_its_recording() {
         assert!(String::from_utf8_lossy(&output.stdout).contains("SIGPROF: yes"), "{name}: {output:?}");
         assert!(errors.contains(remark), "{name}: {errors}");
         let samples = errors.split(" samples of cpu-clock").next().and_then(|text| text.rsplit(' ').next());
-        assert!(samples.and_then(|count| count.parse().ok()).is_some_and(|count: u64| count > 3), "{errors}");
+        assert!(samples.and_then(|count| count.parse().ok()).is_some_and(|count: u64| count > 0), "{errors}");
     }
 }

@@ -11,6 +11,7 @@ use display::number::{count_of, duration_ns};
 use display::palette::StateClass;
 use display::term::{self, Paint, paint};
 use profile::verdict::FEW_SAMPLES;
+use record::summary::RunSummary;
 
 use function_names::{brief, in_steps, label};
 
@@ -234,7 +235,7 @@ impl Pen {
     fn functions(&self, screen: &FirstScreen, rows: usize) -> Vec<String> {
         let hot = &screen.hot;
         if hot.functions.is_empty() {
-            return vec!["no samples: it used too little CPU time to be sampled".to_owned()];
+            return vec![format!("no samples: {}", RunSummary::why_unsampled(screen.totals.cpu_ns))];
         }
         if hot.samples < FEW_SAMPLES {
             let names: Vec<String> = hot.functions.iter().take(3).map(|row| brief(&row.name)).collect();

@@ -199,7 +199,8 @@ impl Pen {
 
     fn functions(&mut self, screen: &RunScreen<'_>) {
         if screen.own.is_empty() {
-            let _ = writeln!(self.text, "No samples: the program used too little CPU time to be sampled.\n");
+            let why = RunSummary::why_unsampled(screen.summary.cpu_ns());
+            let _ = writeln!(self.text, "No samples: {why}.\n");
             return;
         }
         if screen.samples < FEW_SAMPLES {

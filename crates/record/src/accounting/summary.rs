@@ -71,6 +71,18 @@ impl RunSummary {
         self.counter("task-clock").map_or_else(of_threads, |c| c.value)
     }
 
+    /// Why a run has no samples, to follow these words.
+    #[must_use]
+    pub fn why_unsampled(cpu_ns: u64) -> &'static str {
+        /// CPU time in which even stops would have taken one.
+        const ENOUGH_NS: u64 = 50_000_000;
+        if cpu_ns < ENOUGH_NS {
+            "it used too little CPU time to be sampled"
+        } else {
+            "where its CPU time went is not known"
+        }
+    }
+
     /// CPUs used on average: CPU time per wall time; 0 if nothing was measured.
     #[must_use]
     pub fn cpus_used(&self) -> f64 {

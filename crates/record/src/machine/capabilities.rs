@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::sys::bpf_error::{Denied, Error};
-use crate::sys::{bpf, mem, perf_event};
+use crate::sys::{bpf, mem, perf_event, seccomp};
 use dso::system_file;
 
 /// The rights of a process, from /proc/self/status and its environment.
@@ -44,7 +44,7 @@ impl Rights {
             (rights.root, rights.capabilities) = (true, u64::MAX);
         }
         // Without a filter nothing else stops a call on its way.
-        let has_filter = status.lines().any(|line| line.starts_with("Seccomp:") && line.ends_with('2'));
+        let has_filter = seccomp::has_filter();
         rights.filters_bpf = has_filter && !bpf::reaches_kernel();
         rights.filters_perf = has_filter && !perf_event::reaches_kernel();
         rights.lockdown = chosen(&read("/sys/kernel/security/lockdown"));

@@ -47,6 +47,17 @@ pub fn state_letter(stat: &[u8]) -> Option<u8> {
     stat.get(end + 2).copied()
 }
 
+/// Where the main thread's stack began at the last exec; `None` if that is not ours to see.
+#[must_use]
+pub fn stack_start(pid: u32) -> Option<u64> {
+    /// Its place after the name. Source: linux v6.18 fs/proc/array.c, do_task_stat(): `mm->start_stack` is the 28th.
+    const AFTER_NAME: usize = 28 - 3;
+    let stat = system_file::read(format!("/proc/{pid}/stat")).ok()?;
+    let end = stat.iter().rposition(|&byte| byte == b')')?;
+    let word = stat.get(end + 2..)?.split(|byte| *byte == b' ').nth(AFTER_NAME)?;
+    std::str::from_utf8(word).ok()?.parse().ok().filter(|&start| start > 0)
+}
+
 /// Reads `/proc/PID/status`.
 #[must_use]
 pub fn parse_status(text: &[u8]) -> Option<TaskStatus> {

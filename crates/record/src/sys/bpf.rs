@@ -12,6 +12,8 @@ pub use maps::{freeze_map, read_array, update_map};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
+use super::seccomp::GuardedCall;
+
 // Source: include/uapi/linux/bpf.h (enum bpf_cmd, bpf_prog_type, bpf_attach_type).
 const BPF_PROG_LOAD: i32 = 5;
 const BPF_BTF_LOAD: i32 = 18;
@@ -106,6 +108,7 @@ struct ProgLoad {
 }
 
 fn bpf<T>(command: i32, attr: &T) -> io::Result<OwnedFd> {
+    GuardedCall::Bpf.check()?;
     // SAFETY: `attr` is a live, initialized repr(C) value of the size we give; the kernel reads no more than that, and
     // the pointers in it stay valid for the call because the callers hold what they point to.
     let fd = unsafe { libc::syscall(libc::SYS_bpf, command, std::ptr::from_ref(attr), size_of::<T>()) };
@@ -123,6 +126,9 @@ fn bpf<T>(command: i32, attr: &T) -> io::Result<OwnedFd> {
 #[must_use]
 pub fn reaches_kernel() -> bool {
     const TOO_MANY_BYTES: u32 = 1 << 24;
+    if GuardedCall::Bpf.is_deadly() {
+        return false;
+    }
     // SAFETY: arguments of this size are refused before the null pointer is looked at, which would not be followed.
     let answer =
         unsafe { libc::syscall(libc::SYS_bpf, libc::c_int::MAX, std::ptr::null::<u8>(), TOO_MANY_BYTES) };

@@ -20,6 +20,7 @@ pub mod random;
 pub mod redirect;
 pub mod ring;
 pub mod ring_index;
+pub mod seccomp;
 pub mod shared_map;
 pub mod signal;
 pub mod slots;

@@ -9,12 +9,17 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use perf_event_open_sys::bindings;
 use perf_event_open_sys::ioctls;
 
+use super::seccomp::GuardedCall;
+
 /// True if calls of `perf_event_open` get to the kernel: it refuses flags that do not exist before it asks for any
 /// right, a seccomp filter does not look at them.
 //
 // Source: linux v6.18 kernel/events/core.c, SYSCALL_DEFINE5(perf_event_open): PERF_FLAG_ALL
 #[must_use]
 pub fn reaches_kernel() -> bool {
+    if GuardedCall::PerfEvents.is_deadly() {
+        return false;
+    }
     // SAFETY: with such flags the kernel returns before it looks at the null pointer, which it would not follow.
     let answer =
         unsafe { libc::syscall(libc::SYS_perf_event_open, std::ptr::null::<u8>(), 0, -1, -1, c_ulong::MAX) };
@@ -96,6 +101,7 @@ impl Counter {
         };
         let leader = place.leader.map_or(-1, |c| c.fd.as_raw_fd());
         let flags = c_ulong::from(bindings::PERF_FLAG_FD_CLOEXEC | cgroup_flag);
+        GuardedCall::PerfEvents.check()?;
         // SAFETY: `words` is a live, writable, 8-aligned buffer of at least `attr.size` bytes (checked above), which
         // is what the kernel reads and may write.
         let fd =

@@ -12,6 +12,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, Instant};
 
+use super::seccomp::GuardedCall;
 use super::{SignalReader, mem, out_of_memory, signal};
 use child_program::{Before, ChildProgram, c_strings, child_main, environment, null_terminated};
 
@@ -145,6 +146,7 @@ impl Child {
         is_it: &mut dyn FnMut(u32) -> bool,
         meanwhile: &mut dyn FnMut(u32) -> io::Result<()>,
     ) -> io::Result<Option<ExitKind>> {
+        GuardedCall::Trace.check()?;
         self.trace(libc::PTRACE_SEIZE, libc::PTRACE_O_TRACEEXEC as usize)?;
         let Some(mut gate) = self.gate.take() else { return Ok(None) };
         gate.write_all(b"g")?;

@@ -13,6 +13,8 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::ptr;
 
+use super::seccomp::GuardedCall;
+
 /// Registers in perf's numbering, as [`tracer::layout::slots::word::REGS`] has them.
 pub type PerfRegisters = [u64; tracer::layout::slots::REGISTERS];
 
@@ -49,7 +51,8 @@ pub struct StoppedThread {
 
 /// Stops a thread, and waits at most for the time that `is_patient` grants.
 pub fn stop(tid: u32, mut is_patient: impl FnMut() -> bool) -> StopAttempt {
-    if let Err(error) = request(libc::PTRACE_SEIZE, tid, 0) {
+    let seized = GuardedCall::Trace.check().and_then(|()| request(libc::PTRACE_SEIZE, tid, 0));
+    if let Err(error) = seized {
         return StopAttempt::Refused(error);
     }
     let stopping = StoppingThread { tid };
@@ -182,6 +185,14 @@ fn request(what: libc::c_uint, tid: u32, data: usize) -> io::Result<()> {
     // SAFETY: with these requests the kernel touches no memory of ours: address 0, data a number.
     let done = unsafe { libc::ptrace(what, tid.cast_signed(), 0usize, data) };
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// True if calls of `ptrace` get to the kernel, which knows no process of this number.
+#[must_use]
+pub fn reaches_kernel() -> bool {
+    let nobody = libc::pid_t::MAX.cast_unsigned();
+    let asked = GuardedCall::Trace.check().and_then(|()| request(libc::PTRACE_DETACH, nobody, 0));
+    asked.is_err_and(|error| error.raw_os_error() == Some(libc::ESRCH))
 }
 
 /// True if a signal waits that the thread does not block.

@@ -47,10 +47,12 @@ pub enum Notice {
     TimerSamplesLost(u64),
     /// Threads that got no timer, and the last errno.
     ThreadsUntimed(u64, u64),
-    /// The library with the timers was not loaded by any program.
-    TimersNotLoaded,
+    /// Events are denied, and the library with the timers was not loaded by any program: why, and what allows events.
+    TimersNotLoaded(String, String),
     /// No program has loaded the timers, so stops took the CPU samples.
     TimersReplacedByStops,
+    /// Processes of the target whose programs have not loaded the timers, among others that have.
+    SomeWithoutTimers(usize),
     /// Events are denied: why, and what allows them. Running threads are stopped to sample them.
     ByStops(String, String),
     /// A debugger, by name and process id, has the target at the start.
@@ -59,8 +61,8 @@ pub enum Notice {
     TimersBlocked(u64),
     /// Processes that forbade themselves system calls, after which stops sample them.
     TimersRestricted(u64),
-    /// Stops that the kernel refused.
-    StopsRefused(u64),
+    /// Stops that the kernel refused: how many, why, and what allows them.
+    StopsRefused(u64, &'static str),
     /// System calls that a stop had ended with `EINTR`, and that were made again.
     CallsRestarted(u64),
     /// Cost of processing each switch, in thousandths of a CPU, and the number of switches a second.
@@ -125,6 +127,11 @@ impl Notice {
                 "{why}: running threads are stopped for some µs to sample them; no kernel frames, waits estimated; exact: \
                  {remedy}"
             ),
+            Self::TimersNotLoaded(why, remedy) => {
+                format!(
+                    "{why}, and no program has loaded the timers: no CPU samples, waits estimated; exact: {remedy}"
+                )
+            }
             _ => self.to_string(),
         }
     }

@@ -16,6 +16,8 @@ mod waits;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rustc_hash::FxHashSet;
+
 use tracer::layout::slots::{ERRNO_WORD, LOST_WORD, RESTRICTED_WORD, UNTIMED_WORD, kind, word};
 
 use crate::accounting::summary::Notice;
@@ -62,6 +64,8 @@ pub struct Timers {
     /// Reads Python's frames.
     python: Option<PythonReader>,
     has_loaded: bool,
+    /// Processes whose program has not loaded the timers.
+    without: FxHashSet<u32>,
     cleaned: Option<Instant>,
 }
 
@@ -79,6 +83,7 @@ impl Timers {
             roots,
             python: None,
             has_loaded: false,
+            without: FxHashSet::default(),
             cleaned: None,
         }
     }
@@ -115,9 +120,9 @@ impl Timers {
     pub fn poll(&mut self, out: &mut Vec<u8>) {
         self.take_records(out);
         if self.clocks.is_due() {
-            let found = self.clocks.search(&self.roots);
-            for task in found {
-                self.meet(task, out);
+            if let Some(found) = self.clocks.search(&self.roots) {
+                self.find_other_programs(out);
+                found.into_iter().for_each(|task| self.meet(task, out));
             }
             let gone = self.clocks.look(out);
             self.end_unseen(&gone, out);
@@ -151,7 +156,7 @@ impl Timers {
             notices.push(Notice::TimersBlocked(blocking));
         }
         if refused > 0 {
-            notices.push(Notice::StopsRefused(refused));
+            notices.push(Notice::StopsRefused(refused, stop_sampler::why_refused()));
         }
         if restarted > 0 {
             notices.push(Notice::CallsRestarted(restarted));
@@ -169,16 +174,21 @@ impl Timers {
         if untimed > 0 && samples == 0 {
             notices.push(Notice::ThreadsUntimed(untimed, slots.header(ERRNO_WORD)));
         }
-        match (self.has_loaded, samples) {
-            (true, _) => {}
-            (false, 0) => notices.push(Notice::TimersNotLoaded),
+        let replace: fn(String, String) -> Notice = match (self.has_loaded, samples) {
+            (true, _) => {
+                let some = self.without.len();
+                notices.extend((some > 0).then_some(Notice::SomeWithoutTimers(some)));
+                return;
+            }
+            (false, 0) => Notice::TimersNotLoaded,
             (false, _) => {
                 notices.push(Notice::TimersReplacedByStops);
-                for notice in notices.iter_mut() {
-                    if let Notice::ByTimers(why, remedy) = notice {
-                        *notice = Notice::ByStops(std::mem::take(why), std::mem::take(remedy));
-                    }
-                }
+                Notice::ByStops
+            }
+        };
+        for notice in notices.iter_mut() {
+            if let Notice::ByTimers(why, remedy) = notice {
+                *notice = replace(std::mem::take(why), std::mem::take(remedy));
             }
         }
     }
@@ -217,6 +227,7 @@ impl Timers {
         match of.kind {
             kind::EXEC => self.exec(&of, &record.bytes, out),
             kind::FORK => {
+                self.without.remove(&of.task.pid);
                 self.processes.fork(of.task.pid, of.parent);
                 // A child that waited long for a CPU was found before it could report itself.
                 if !self.clocks.is_found(of.task.tid) {
@@ -250,6 +261,7 @@ impl Timers {
 
     fn exec(&mut self, of: &SlotEvent, bytes: &[u8], out: &mut Vec<u8>) {
         self.has_loaded = true;
+        self.without.remove(&of.task.pid);
         if !self.processes.is_known(of.task.pid) && !self.roots.is_command(of.task.pid) {
             self.maker.fork(of.task, of.parent, of.time_ns, out);
         }
@@ -288,6 +300,24 @@ impl Timers {
         self.maker.mmaps(pid, &lines, time_ns, out);
     }
 
+    /// Processes whose program has been replaced by one without timers.
+    fn find_other_programs(&mut self, out: &mut Vec<u8>) {
+        for pid in self.clocks.some_processes() {
+            if !self.processes.has_other_program(pid) {
+                continue;
+            }
+            let Some(status) = proc::status(pid) else { continue };
+            let time_ns = Clock::Monotonic.now_ns();
+            self.processes.exec(pid);
+            self.python.iter().for_each(|python| python.exec_seen(pid));
+            self.maker.exec(PidTid::leader(pid), &status.comm, time_ns, out);
+            let lines = self.processes.read_again(pid);
+            self.maker.mmaps(pid, &lines, time_ns, out);
+            self.clocks.lost_timer(pid);
+            self.without.insert(pid);
+        }
+    }
+
     /// A thread of which no timer has reported: its process may be static, or clear its environment.
     fn meet(&mut self, task: PidTid, out: &mut Vec<u8>) {
         let PidTid { pid, tid } = task;
@@ -305,6 +335,7 @@ impl Timers {
             self.maker.exec(leader, &status.comm, time_ns, out);
             let lines = self.processes.read_again(pid);
             self.maker.mmaps(pid, &lines, time_ns, out);
+            self.without.insert(pid);
         }
         if tid != pid {
             self.maker.fork(task, pid, time_ns, out);

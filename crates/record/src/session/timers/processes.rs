@@ -11,6 +11,9 @@ const AGAIN_NS: u64 = 500_000_000;
 /// Pause after a reading, in times of what it took: two percent of a CPU, however often mappings change.
 const REST_TIMES: u64 = 50;
 
+/// A stack begins at most so far from its end: arguments and environment are between.
+const MOST_ARGUMENTS: u64 = 8 << 20;
+
 /// Mappings written so far, by process.
 #[derive(Debug, Default)]
 pub(super) struct KnownProcesses {
@@ -23,6 +26,10 @@ struct Known {
     code: Vec<(u64, u64)>,
     written: FxHashSet<(u64, u64, u64, Vec<u8>)>,
     read: Reading,
+    /// End of the main thread's stack: each exec puts it elsewhere.
+    stack_end: Option<u64>,
+    /// Where the stack began when it was not that one any more.
+    other_stack: Option<u64>,
 }
 
 /// A reading of a process's mappings.
@@ -60,6 +67,16 @@ impl KnownProcesses {
         self.by_pid.insert(pid, Known::default());
     }
 
+    /// True if the process runs another program than the one that is known, as at the call before: a program without
+    /// timers doesn't report its start. One with them does so soon after, hence twice.
+    pub(super) fn has_other_program(&mut self, pid: u32) -> bool {
+        let Some(known) = self.by_pid.get_mut(&pid) else { return false };
+        let (Some(end), Some(start)) = (known.stack_end, proc::stack_start(pid)) else { return false };
+        let is_same = start <= end && end - start <= MOST_ARGUMENTS;
+        let before = std::mem::replace(&mut known.other_stack, (!is_same).then_some(start));
+        !is_same && before == Some(start)
+    }
+
     /// True if code is known at `pc`, and callers of it may be looked for in the list: it holds for this time.
     pub(super) fn has_code_at(&self, pid: u32, pc: u64, time_ns: u64) -> bool {
         self.by_pid.get(&pid).is_some_and(|known| {
@@ -86,6 +103,8 @@ impl KnownProcesses {
     fn add(&mut self, pid: u32, lines: Vec<MapLine>, read: Reading) -> Vec<MapLine> {
         let known = self.by_pid.entry(pid).or_default();
         known.read = read;
+        let stack = lines.iter().find(|line| line.name == b"[stack]");
+        known.stack_end = stack.map(|line| line.end).or(known.stack_end);
         let is_code = |line: &MapLine| line.prot & libc::PROT_EXEC as u32 != 0;
         let code = lines.into_iter().filter(is_code);
         code.filter(|line| {
@@ -116,6 +135,20 @@ mod tests {
         known.exec(2);
         assert!(known.is_known(2) && !known.has_code_at(2, 0x1800, 6));
         assert_eq!(known.mapped(2, MAPS, 8).len(), 1);
+    }
+
+    #[test]
+    fn a_stack_elsewhere_at_two_looks_is_another_program() {
+        let pid = std::process::id();
+        let mut known = KnownProcesses::default();
+        known.read_again(pid);
+        assert!(!known.has_other_program(pid) && !known.has_other_program(pid));
+        known.mapped(pid, b"7000-8000 rw-p 00000000 00:00 0 [stack]\n", 5);
+        assert!(!known.has_other_program(pid), "it may still report itself");
+        assert!(known.has_other_program(pid));
+        known.exec(pid);
+        known.read_again(pid);
+        assert!(!known.has_other_program(pid) && !known.has_other_program(pid));
     }
 
     #[test]

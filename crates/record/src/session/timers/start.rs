@@ -28,6 +28,7 @@ use crate::open::target::Whom;
 use crate::runtimes::command_variable::is_python;
 use crate::runtimes::python::is_possible;
 use crate::session::opts::{CallGraph, Delay, EventRequest, Rate, RecordOpts};
+use crate::sys::seccomp::GuardedCall;
 use crate::sys::time::Clock;
 use crate::sys::{Counter, CounterPlace, SharedSlots, mem};
 
@@ -59,12 +60,13 @@ pub fn prepare(opts: &RecordOpts) -> Option<Preparation> {
     let denied = refusal();
     let (why, remedy) =
         denied.as_ref().map_or_else(|| for_python(opts), |denied| Some(reason_and_remedy(denied)))?;
-    let preloaded = put_library(library);
+    let preloaded = if GuardedCall::Timers.is_deadly() { None } else { put_library(library) };
     if preloaded.is_none() && denied.is_none() {
         return None;
     }
     let mut notices = match &preloaded {
         Some(_) => vec![Notice::ByTimers(why, remedy)],
+        None if GuardedCall::Timers.is_deadly() => vec![Notice::ByStops(why, remedy)],
         None => vec![Notice::ByStops(why, remedy), Notice::NoPlaceForTimers],
     };
     notices.extend((!Path::new("/proc/self").exists()).then_some(Notice::NoProc));

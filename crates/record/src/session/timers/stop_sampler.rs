@@ -195,6 +195,24 @@ pub(super) enum StopAccess {
     Denied,
 }
 
+/// Why the system lets us stop no thread, and what allows it.
+pub(super) fn why_refused() -> &'static str {
+    if !stop::reaches_kernel() {
+        return "seccomp blocks ptrace; allow it: docker run --cap-add SYS_PTRACE";
+    }
+    // Source: linux v6.18 Documentation/admin-guide/LSM/Yama.rst
+    match proc::sysctl("kernel/yama/ptrace_scope") {
+        Some(1) => {
+            "kernel.yama.ptrace_scope is 1, only children may be traced: sudo sysctl kernel.yama.ptrace_scope=0"
+        }
+        Some(2) => {
+            "kernel.yama.ptrace_scope is 2, only root may trace: sudo sysctl kernel.yama.ptrace_scope=1"
+        }
+        Some(3) => "kernel.yama.ptrace_scope is 3: nobody may trace until the next boot",
+        _ => "a debugger has them, or they are not ours to trace (set-user-ID, another user's)",
+    }
+}
+
 /// Tries it with one living thread.
 pub(super) fn access_to(tid: u32) -> StopAccess {
     let begin = Instant::now();

@@ -16,6 +16,7 @@ use super::needed_types::needed_types;
 use crate::files::packed::PackedBytes;
 use crate::sys::bpf::{self, Attach};
 use crate::sys::bpf_error::{Error, load_error, map_error, missing};
+use crate::sys::seccomp::GuardedCall;
 
 /// Settings of an object before it is loaded.
 #[derive(Debug, Default)]
@@ -57,6 +58,8 @@ impl LoadedObject {
         settings: &ObjectSettings<'_>,
     ) -> Result<Self, Error> {
         let refused = |error: &dyn std::error::Error| load_error("object", error);
+        // Before the library that makes maps asks the kernel what it can do.
+        GuardedCall::Bpf.check().map_err(|error| refused(&error))?;
         let bytes = packed.unpacked().map_err(|error| refused(&error))?;
         let mut object = Object::parse(&bytes).map_err(|error| refused(&error))?;
         set_constants(&mut object, settings)?;

@@ -93,15 +93,25 @@ impl std::fmt::Display for Notice {
                 "{count} threads got no timer ({}): they have no CPU samples; ulimit -i limits timers",
                 std::io::Error::from_raw_os_error(i32::try_from(*errno).unwrap_or(0))
             ),
-            Self::TimersNotLoaded => write!(
+            Self::TimersNotLoaded(why, remedy) => write!(
                 f,
-                "no program has loaded the timers (statically linked, set-user-ID, or LD_PRELOAD cleared): there are only \
-                 waits and CPU times, without CPU samples"
+                "no CPU samples ({why}), because no program has loaded the timers (statically linked, set-user-ID, or \
+                 LD_PRELOAD cleared): CPU times are exact, waits estimated by looks at /proc · exact with: {remedy}"
             ),
             Self::TimersReplacedByStops => write!(
                 f,
                 "no program has loaded the timers (statically linked, set-user-ID, or LD_PRELOAD cleared): running threads \
                  were stopped for some µs to sample them"
+            ),
+            Self::SomeWithoutTimers(1) => write!(
+                f,
+                "1 process has not loaded the timers (statically linked, set-user-ID, or LD_PRELOAD cleared): its threads \
+                 were stopped for some µs to sample them"
+            ),
+            Self::SomeWithoutTimers(count) => write!(
+                f,
+                "{count} processes have not loaded the timers (statically linked, set-user-ID, or LD_PRELOAD cleared): \
+                 their threads were stopped for some µs to sample them"
             ),
             Self::ByStops(why, remedy) => write!(
                 f,
@@ -123,11 +133,9 @@ impl std::fmt::Display for Notice {
                 "{count} processes forbade themselves system calls (seccomp): from then on running threads were \
                  stopped for some µs to sample them"
             ),
-            Self::StopsRefused(count) => write!(
-                f,
-                "{count} samples are missing because a thread could not be stopped: a debugger has it, or \
-                 kernel.yama.ptrace_scope forbids tracing"
-            ),
+            Self::StopsRefused(count, why) => {
+                write!(f, "{count} samples are missing because threads could not be stopped: {why}")
+            }
             Self::CallsRestarted(count) => {
                 write!(f, "{count} system calls had returned EINTR because of a stop, and were made again")
             }
