@@ -147,8 +147,14 @@ fn runtime_flags(profile: &Profile) -> Option<&'static str> {
         ),
         ("libcoreclr.so", "DOTNET_PerfMapEnabled=1"),
         ("node", "NODE_OPTIONS='--perf-basic-prof --interpreted-frames-native-stack'"),
-        ("python3", "PYTHONPERFSUPPORT=1 (3.12 and later)"),
-        ("libpython3", "PYTHONPERFSUPPORT=1 (3.12 and later)"),
+        ("beam.smp", "ERL_FLAGS='+JPperf map'"),
+        ("mono", "MONO_ENV_OPTIONS=--jitmap"),
+        ("php", "php -d opcache.jit_debug=16"),
+        ("libruby", "ruby --yjit-perf=map (3.3 and later)"),
+        ("llvmjit.so", "PostgreSQL's setting jit_profiling_support=on, at its start"),
+        ("wasmtime", "wasmtime --profile=perfmap"),
+        ("_libwasmtime.so", "wasmtime's Config.profiler = perfmap"),
+        ("luajit", "LuaJIT can't; luajit -joff shows the interpreter's functions"),
     ];
     flags.iter().find(|(begin, _)| has(begin)).map(|(_, flags)| *flags)
 }
@@ -232,5 +238,21 @@ mod tests {
         let profile = samples(&[("/usr/lib/libz.so.1", DsoKind::File, 1)], 1);
         let hint = Lacking::of(&profile, 0).names_hint(&profile, &|_| None).expect("all of it");
         assert!(hint.starts_with("Part of the time is in functions without a symbol (libz.so.1)"), "{hint}");
+    }
+
+    #[test]
+    fn jit_code_in_python_is_that_of_a_library() {
+        let of = |library: &str| {
+            let files = [
+                ("/usr/bin/python3.12", DsoKind::File, 10),
+                (library, DsoKind::File, 40),
+                ("/tmp/perf-1.map", DsoKind::PerfMap { pid: 1 }, 50),
+            ];
+            let profile = sampled(&files);
+            Lacking::of(&profile, 0).jit_hint(&profile).unwrap_or_default()
+        };
+        assert!(of("/site-packages/wasmtime/_libwasmtime.so").ends_with("Config.profiler = perfmap"));
+        assert!(of("/site-packages/app.so").ends_with("have its runtime write /tmp/perf-PID.map"));
+        assert!(of("/usr/bin/php8.2").ends_with("opcache.jit_debug=16"));
     }
 }

@@ -49,10 +49,11 @@ pub fn command(args: &Args, summary: &RunSummary, samples: u64) -> Option<String
 
 /// Memory without a file: no build can add tables to it.
 fn is_jit_code(stopped: &StoppedStacks) -> bool {
+    const MEMORY: [&str; 4] = ["//anon", "[", "/dev/zero", "/memfd:"];
     stopped
         .dso
         .as_deref()
-        .is_none_or(|dso| dso.is_empty() || dso.starts_with("//anon") || dso.starts_with('['))
+        .is_none_or(|dso| dso.is_empty() || MEMORY.iter().any(|begin| dso.starts_with(begin)))
 }
 
 /// The same command line with `flag`.
