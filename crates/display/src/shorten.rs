@@ -14,11 +14,30 @@ pub fn shorten(name: &str, room: usize) -> Option<String> {
     if columns(&plain) <= room {
         return Some(plain);
     }
-    let tail = plain.rfind("::").filter(|&at| at > 0).map(|at| format!("…{}", &plain[at..]));
-    match tail {
-        Some(tail) if columns(&tail) <= room => Some(tail),
-        tail => Some(both_ends(&tail.unwrap_or(plain), room)),
+    let mut tail = None;
+    for at in tails(&plain) {
+        let text = format!("…{}", &plain[at..]);
+        if columns(&text) <= room {
+            return Some(text);
+        }
+        tail = Some(text);
     }
+    Some(both_ends(&tail.unwrap_or(plain), room))
+}
+
+/// Indices from which a name goes on when its begin is left out, the longest rest first: `::find` of a path of C++ or Rust;
+/// of Go's `github.com/a/b/cache.(*Map).Get` the package, the type and the function.
+fn tails(name: &str) -> Vec<usize> {
+    if let Some(at) = name.rfind("::") {
+        return Some(at).filter(|at| *at > 0).into_iter().collect();
+    }
+    // Not the place after a name, nor the name of an operator or of a file alone.
+    let Some(package) = name.rfind('/').filter(|at| *at > 0 && !name.contains(' ')) else {
+        return Vec::new();
+    };
+    let parts = name[package..].match_indices('.').map(|(at, _)| package + at + 1);
+    let parts = parts.filter(|at| !name[*at..].starts_with('…') && !name[..*at - 1].ends_with('…'));
+    std::iter::once(package).chain(parts).collect()
 }
 
 /// As much of a stack `wait < … < caller` as `room` columns hold: its end tells it from others with the same wait.
@@ -117,6 +136,15 @@ mod tests {
         assert_eq!(without_arguments("operator<<"), "operator<<");
         assert_eq!(without_arguments("a<b"), "a<b");
         assert_eq!(without_arguments("f.<locals>.g"), "f.<locals>.g");
+    }
+
+    #[test]
+    fn of_names_of_go_the_package_the_type_or_the_function_is_left() {
+        let name = "github.com/acme/shop/internal/cache.(*Map).GetOrCreate";
+        let of = |room| shorten(name, room).unwrap_or_default();
+        assert_eq!(of(30), "…/cache.(*Map).GetOrCreate");
+        assert_eq!([of(20), of(15), of(8)], ["…(*Map).GetOrCreate", "…GetOrCreate", "…Get…ate"]);
+        assert_eq!(shorten("handler (/srv/app/main.py)", 12).as_deref(), Some("handle…n.py)"));
     }
 
     #[test]

@@ -86,7 +86,11 @@ fn brief(name: &str) -> String {
     const LONGEST: usize = 48;
     let name = started_by(name);
     let Some((cut, _)) = name.char_indices().nth(LONGEST) else { return name.to_owned() };
-    let mut ends = name.match_indices("::").map(|(at, _)| &name[at..]);
+    // Of Go's `github.com/a/b/cache.(*Map).Get` the package stays, if there is room.
+    let is_path = name.contains('/') && !name.contains(' ');
+    let of_go = name.rfind('/').filter(|_| is_path).into_iter().chain(name.rfind('.').filter(|_| is_path));
+    let of_path = name.match_indices("::").map(|(at, _)| at);
+    let mut ends = of_path.chain(of_go).map(|at| &name[at..]);
     // Not from within template arguments.
     let is_whole = |end: &&str| end.matches('<').count() == end.matches('>').count();
     match ends.find(|end| end.chars().count() < LONGEST && is_whole(end)) {
