@@ -82,7 +82,8 @@ fn draw_at(screen: &FirstScreen, pen: &Pen) -> String {
     after.extend(gap);
     after.extend(pen.fitting(&screen.quality, " · "));
     let file = pen.file(screen);
-    let taken = before.len() + after.len() + file.len() + ROWS.1 + 1;
+    let most_rows = pen.functions(screen, ROWS.1).len();
+    let taken = before.len() + after.len() + file.len() + most_rows;
     after.extend(pen.warning(&screen.warnings, LINES.saturating_sub(taken).clamp(2, WARNING_LINES)));
     after.extend(file);
     let rows = LINES.saturating_sub(before.len() + after.len() + 1).clamp(ROWS.0, ROWS.1);
