@@ -7,6 +7,7 @@ use crate::machine::proc;
 use crate::off_cpu::descriptors::sockets::{parse_inet, parse_unix};
 use crate::off_cpu::proc_sampler;
 use crate::runtimes::python::{Offsets, parse_record, read_code};
+use crate::runtimes::{hotspot, v8};
 use crate::sys::socket_diag::parse_answer;
 
 /// Every fuzz target with its name.
@@ -22,6 +23,8 @@ pub const TARGETS: &[(&str, fn(&[u8]))] = &[
     ("trace_page", trace_page),
     ("control", control),
     ("python_frames", python_frames),
+    ("jvm_memory", jvm_memory),
+    ("node_memory", node_memory),
     ("socket_tables", socket_tables),
 ];
 
@@ -57,6 +60,28 @@ fn python_frames(data: &[u8]) {
         if let Some(code) = read_code(&read, &offsets, 8, words.get(2).copied().unwrap_or(0)) {
             [-1, 0, 6, 400].into_iter().for_each(|position| _ = code.line_of(position));
         }
+    }
+}
+
+/// The memory of a JVM.
+fn jvm_memory(data: &[u8]) {
+    hotspot::name_all(MEMORY_BYTES.min(data.len()) as u64, &mut memory_of(data));
+}
+
+/// The memory of a Node.
+fn node_memory(data: &[u8]) {
+    v8::name_all(MEMORY_BYTES.min(data.len()) as u64, &mut memory_of(data));
+}
+
+/// Bytes of a memory that are looked at.
+const MEMORY_BYTES: usize = 4096;
+
+fn memory_of(data: &[u8]) -> impl FnMut(u64, &mut [u8]) -> usize {
+    |at, into| {
+        let from = usize::try_from(at).ok().and_then(|at| data.get(at..)).unwrap_or_default();
+        let count = from.len().min(into.len());
+        into[..count].copy_from_slice(&from[..count]);
+        count
     }
 }
 

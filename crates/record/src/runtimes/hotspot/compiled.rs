@@ -165,39 +165,6 @@ mod tests {
     use super::*;
     use crate::runtimes::hotspot::structs::JvmOffsets;
 
-    const CODE: CodeOffsets = CodeOffsets {
-        heaps: 0x100,
-        array_length: 0,
-        array_data: 8,
-        heap_memory: 0,
-        heap_segments: 0x20,
-        segment_log2: 0x40,
-        space_start: 0,
-        space_end: 8,
-        block_used: 4,
-        block_bytes: 8,
-        blob_name: 0,
-        blob_code_end: 0x10,
-        blob_code: CodeStart::Offset(0x14),
-        method: 0x18,
-    };
-
-    const OFFSETS: JvmOffsets = JvmOffsets {
-        interpreter_code: 0,
-        code_start: 0,
-        code_limit: 0,
-        const_method: 8,
-        constants: 8,
-        name_index: 0x22,
-        signature_index: 0x24,
-        holder: 0x18,
-        pool_bytes: 0x40,
-        class_name: 0x10,
-        symbol_length: 4,
-        symbol_body: 6,
-        code: Some(CODE),
-    };
-
     /// A heap of code from 0x4000 to 0x5000 in segments of 128 bytes: a stub in segments 0 and 1, `buy` in 2 to 4, a free
     /// block in 5.
     fn memory() -> Vec<u8> {
@@ -239,7 +206,7 @@ mod tests {
         };
         let mut names = MethodAddresses::default();
         for (round, pc) in (1..).zip(pcs) {
-            code.name(*pc, &mut Look { offsets: OFFSETS, memory: &mut read, round }, &mut names);
+            code.name(*pc, &mut Look { offsets: JvmOffsets::MADE_UP, memory: &mut read, round }, &mut names);
         }
         names.take_lines()
     }

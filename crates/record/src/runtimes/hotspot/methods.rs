@@ -133,21 +133,7 @@ mod tests {
 
     #[test]
     fn a_method_has_the_name_that_compiled_code_would_have() {
-        let offsets = JvmOffsets {
-            interpreter_code: 0,
-            code_start: 0,
-            code_limit: 0,
-            const_method: 8,
-            constants: 8,
-            name_index: 0x22,
-            signature_index: 0x24,
-            holder: 0x18,
-            pool_bytes: 0x40,
-            class_name: 0x10,
-            symbol_length: 4,
-            symbol_body: 6,
-            code: None,
-        };
+        let offsets = JvmOffsets::MADE_UP;
         let bytes = memory();
         let mut read = |at: u64, into: &mut [u8]| {
             let from = bytes.get(at as usize..).unwrap_or_default();

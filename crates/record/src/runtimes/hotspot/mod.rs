@@ -40,3 +40,16 @@ impl Look<'_, '_> {
         read_u8(self.memory, address)
     }
 }
+
+/// Names whatever this memory has at every eighth address: compiled code, and methods of the interpreter.
+pub(crate) fn name_all(bytes: u64, memory: &mut ProcessMemory<'_>) {
+    let mut names = super::method_addresses::MethodAddresses::default();
+    let (mut compiled, mut interpreted) =
+        (compiled::CompiledCode::default(), interpreted::InterpretedMethods::default());
+    let mut look = Look { offsets: JvmOffsets::MADE_UP, memory, round: 0 };
+    for address in (0..bytes).step_by(8) {
+        compiled.name(address, &mut look, &mut names);
+        let _ = interpreted.address_of(address, &mut look, &mut names);
+    }
+    std::hint::black_box(names.take_lines());
+}

@@ -165,7 +165,43 @@ impl JvmOffsets {
     }
 }
 
+impl JvmOffsets {
+    /// Not of a version: small, for memory that is made up.
+    pub(crate) const MADE_UP: Self = Self {
+        interpreter_code: 0,
+        code_start: 0,
+        code_limit: 0,
+        const_method: 8,
+        constants: 8,
+        name_index: 0x22,
+        signature_index: 0x24,
+        holder: 0x18,
+        pool_bytes: 0x40,
+        class_name: 0x10,
+        symbol_length: 4,
+        symbol_body: 6,
+        code: Some(CodeOffsets::MADE_UP),
+    };
+}
+
 impl CodeOffsets {
+    const MADE_UP: Self = Self {
+        heaps: 0x100,
+        array_length: 0,
+        array_data: 8,
+        heap_memory: 0,
+        heap_segments: 0x20,
+        segment_log2: 0x40,
+        space_start: 0,
+        space_end: 8,
+        block_used: 4,
+        block_bytes: 8,
+        blob_name: 0,
+        blob_code_end: 0x10,
+        blob_code: CodeStart::Offset(0x14),
+        method: 0x18,
+    };
+
     /// Under the names of JDK 9 to 25.
     fn of(fields: &Fields, block_bytes: u64) -> Option<Self> {
         let field = |type_name, field_name| fields.get(&(type_name, field_name)).copied();

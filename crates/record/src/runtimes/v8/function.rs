@@ -234,16 +234,16 @@ mod tests {
         let scope = [&head[..], &[name, small(9), missing], &places].concat();
         let scope = heap.object(SCOPE, &scope);
         let function = heap.function(scope, [file, source]);
-        assert_eq!(heap.name_of(Layout::made_up(), function), "JS:price /srv/shop.js:2:15");
+        assert_eq!(heap.name_of(Layout::of_node_20(), function), "JS:price /srv/shop.js:2:15");
         // Its number follows a name at once.
         let scope = heap.object(SCOPE, &[&head[..], &[name, small(9)], &places].concat());
         let function = heap.function(scope, [file, source]);
-        assert_eq!(heap.name_of(Layout::made_up(), function), "JS:price /srv/shop.js:2:15");
+        assert_eq!(heap.name_of(Layout::of_node_20(), function), "JS:price /srv/shop.js:2:15");
         // Node 24 has the place before the variables.
         let head = [small(7), small(1), small(0), small(3), small(30)];
         let scope = heap.object(SCOPE, &[&head[..], &[name, small(9), missing]].concat());
         let function = heap.function(scope, [file, source]);
-        let layout = Layout { first_variable: 5, ..Layout::made_up() };
+        let layout = Layout { first_variable: 5, ..Layout::of_node_20() };
         assert_eq!(heap.name_of(layout, function), "JS:price /srv/shop.js:1:4");
     }
 
@@ -264,7 +264,7 @@ mod tests {
             let scope = heap
                 .object(SCOPE, &[small(0), 0, 0, small(0), small(0), missing, small(6), small(9), missing]);
             let function = heap.function(scope, [file, source]);
-            assert_eq!(heap.name_of(Layout::made_up(), function), format!("JS: a.js:{place}"));
+            assert_eq!(heap.name_of(Layout::of_node_20(), function), format!("JS: a.js:{place}"));
         }
     }
 
@@ -273,12 +273,12 @@ mod tests {
         let mut heap = Heap::default();
         let text = heap.string("push");
         let builtin = heap.function(text, [text, text]);
-        assert_eq!(heap.name_of(Layout::made_up(), builtin), "");
-        assert_eq!(heap.name_of(Layout::made_up(), text), "");
-        assert_eq!(heap.name_of(Layout::made_up(), 0xffff_ffff_ffff_fff1), "");
+        assert_eq!(heap.name_of(Layout::of_node_20(), builtin), "");
+        assert_eq!(heap.name_of(Layout::of_node_20(), text), "");
+        assert_eq!(heap.name_of(Layout::of_node_20(), 0xffff_ffff_ffff_fff1), "");
         let circle = heap.object(ONE_BYTE | 5, &[small(5), 0x1000 + heap.0.len() as u64 + 17]);
         let scope = heap.object(SCOPE, &[0, 0, small(99)]);
         let function = heap.function(scope, [circle, circle]);
-        assert_eq!(heap.name_of(Layout::made_up(), function), "");
+        assert_eq!(heap.name_of(Layout::of_node_20(), function), "");
     }
 }

@@ -81,10 +81,9 @@ pub(super) struct Layout {
     pub(super) first_variable: u64,
 }
 
-#[cfg(test)]
 impl Layout {
-    /// That of Node 20.
-    pub(super) fn made_up() -> Self {
+    /// That of Node 20, for memory that is made up.
+    pub(super) fn of_node_20() -> Self {
         Self {
             frame: FrameLayout { function: 16u64.wrapping_neg(), context: 8u64.wrapping_neg() },
             shared: 24,
@@ -272,7 +271,7 @@ mod tests {
 
     #[test]
     fn a_frame_without_a_context_is_no_javascript() {
-        let layout = Layout::made_up();
+        let layout = Layout::of_node_20();
         let stack = |words: [u64; 4]| move |at: u64| words.get(((at - 0x100) / 8) as usize).copied();
         let of = |words| layout.function_of_frame(0x120, &stack(words));
         assert_eq!(of([0x2001, 0x3001, 0, 0]), Some(0x2001));

@@ -116,6 +116,16 @@ impl V8 {
     }
 }
 
+/// Names whatever function this memory has at any address.
+pub(crate) fn name_all(bytes: u64, memory: &mut ProcessMemory<'_>) {
+    let (mut functions, mut names) = (Functions::default(), MethodAddresses::default());
+    let mut look = Layout::of_node_20().look(memory);
+    for word in 0..bytes {
+        let _ = functions.address_of(word, &mut look, &mut names);
+    }
+    std::hint::black_box(names.take_lines());
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
