@@ -74,6 +74,7 @@ pub(super) fn open(
             opts.extra.switches = true;
             let mut opened = opened(opts, looker.map(Source::ProcSampler), at)?;
             opened.setup.notices.push(Notice::NoOffCpu(error.short()));
+            opened.setup.notices.extend(Notice::of_missing_proc());
             Ok(opened)
         }
     }

@@ -144,6 +144,12 @@ impl Notice {
         Some(after_ns.saturating_sub(before_ns)).filter(|&ns| ns > NOISE_NS).map(Self::Suspended)
     }
 
+    /// The notice about a system without /proc; `None` if there is one.
+    #[must_use]
+    pub fn of_missing_proc() -> Option<Self> {
+        (!std::path::Path::new("/proc/self").exists()).then_some(Self::NoProc)
+    }
+
     /// The notice about the cost of switches in `wall_ns`, processed in `own_ns` of CPU time; `None` up to 1 % of a
     /// CPU.
     #[must_use]

@@ -69,7 +69,7 @@ pub fn prepare(opts: &RecordOpts) -> Option<Preparation> {
         None if GuardedCall::Timers.is_deadly() => vec![Notice::ByStops(why, remedy)],
         None => vec![Notice::ByStops(why, remedy), Notice::NoPlaceForTimers],
     };
-    notices.extend((!Path::new("/proc/self").exists()).then_some(Notice::NoProc));
+    notices.extend(Notice::of_missing_proc());
     Some(Preparation { preloaded, notices })
 }
 

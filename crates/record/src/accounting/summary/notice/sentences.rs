@@ -77,7 +77,7 @@ impl std::fmt::Display for Notice {
             ),
             Self::NoProc => write!(
                 f,
-                "/proc is not mounted: code has no names, waits have no reasons; remedy: mount -t proc proc /proc"
+                "/proc is not mounted: waits have no reasons, and code may have no names; remedy: mount -t proc proc /proc"
             ),
             Self::TimerSamplesLost(count) => {
                 write!(
