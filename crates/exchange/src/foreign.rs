@@ -3,7 +3,7 @@
 
 use display::term;
 pub use perfdata::text::harmless;
-use perfdata::text::{is_unseen as is_harmful, spell, spelled};
+use perfdata::text::{is_plain_ascii, is_unseen as is_harmful, spell, spelled};
 use serde_json::Value;
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -197,10 +197,7 @@ enum Colour {
 
 impl<W: Write> Write for Net<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let is_odd = |byte: &u8| !(b' '..0x7f).contains(byte) & (*byte != b'\n') & (*byte != b'\t');
-        // Without an early end, so that many bytes are looked at at once.
-        let has_odd = bytes.iter().fold(false, |odd, byte| odd | is_odd(byte));
-        if self.held.is_empty() && !has_odd {
+        if self.held.is_empty() && is_plain_ascii(bytes) {
             self.to.write_all(bytes)?;
             return Ok(bytes.len());
         }

@@ -28,7 +28,7 @@ mod sample;
 mod utc_time;
 mod words;
 
-pub use foreign::{harmless, spell, spelled};
+pub use foreign::{harmless, is_plain_ascii, spell, spelled};
 pub use parse::{TextError, to_perf_data};
 pub use print::{StackText, is_unseen, write_event, write_item};
 pub use utc_time::UtcTime;
