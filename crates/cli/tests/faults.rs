@@ -4,6 +4,8 @@
 //! panic or a signal, and what was written can be read and names what is missing. Heavy forms are ignored by default:
 //! `cargo test --test faults -- --include-ignored`.
 
+#[path = "faults/agent.rs"]
+mod agent;
 #[path = "faults/calls.rs"]
 mod calls;
 #[path = "faults/killed.rs"]

@@ -1,5 +1,6 @@
 //! `tally agent`: records the whole machine again and again for a fleet.
 
+use crate::flags::recording::value::parse_bytes;
 use crate::fleet::agent::{cpu_used, now_s, run_self};
 use crate::fleet::folder;
 use crate::fleet::spool::{Delivery, Spool};
@@ -7,7 +8,9 @@ use crate::reading::wall::parse_duration;
 use crate::terminal::out;
 use anyhow::Context;
 use display::number::{count_of, duration_ns};
-use exchange::fleet::{AgentUse, SpoolLimits, moment_text, next_round_s, seconds_of};
+use exchange::fleet::{
+    AgentUse, FailedRounds, SpoolLimits, moment_text, next_round_s, seconds_of, sure_now_s,
+};
 use exchange::http::HttpUrl;
 use record::output_file::create_folders;
 use record::scratch::ScratchFolder;
@@ -21,7 +24,7 @@ use std::time::{Duration, Instant};
 ///
 /// Rounds begin on whole multiples of --every on all machines. If recording and storing take more than --max-cpu, rounds are
 /// left out until they don't. What the agent used is in the folder (`tally fleet hosts`). A round that fails, because the
-/// disk is full or events are denied, is reported and left out.
+/// disk is full or events are denied, is left out; each reason is reported once.
 ///
 /// A receiver of OpenTelemetry's profiles gets each round by HTTP. While it can't be reached, profiles wait in --spool and
 /// attempts become rarer; the oldest are dropped, counted, when the spool is full.
@@ -30,6 +33,7 @@ use std::time::{Duration, Instant};
 Examples:
   tally agent --to /var/lib/tally                   5 seconds a minute
   tally agent --every 5m --for 10s --keep-days 30 --to /mnt/fleet
+  tally agent --keep-size 10G --to DIR              at most 10 GB of this machine
   tally agent --to http://collector:4318            OpenTelemetry's profiles
   tally agent --rounds 1 --every 1s --for 1s --to DIR    one round, for a test")]
 pub struct Args {
@@ -54,6 +58,9 @@ pub struct Args {
     /// Remove this machine's profiles after so many days
     #[arg(long, value_name = "N", default_value_t = 7)]
     keep_days: u64,
+    /// Remove this machine's oldest profiles above this size, such as 10G
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    keep_size: Option<u64>,
     /// Leave out rounds above this share of one CPU, in percent
     #[arg(long, value_name = "PERCENT", default_value_t = 1.0, value_parser = percent)]
     max_cpu: f64,
@@ -113,21 +120,18 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         spool,
         stops,
         started: Instant::now(),
+        started_s: now_s(),
+        failed: FailedRounds::default(),
         last_round: Duration::ZERO,
         left_out: 0,
         recording: scratch.path().join("round.data"),
     };
+    agent.tidy_up();
     let mut rounds = 0;
     while agent.args.rounds.is_none_or(|most| rounds < most) && agent.wait_for_round()? {
         let (began_s, before) = (now_s(), cpu_used());
-        if let Err(why) = agent.round(began_s) {
-            agent.left_out += 1;
-            out::note(&format!(
-                "tally agent: {} left out: {}",
-                moment_text(began_s),
-                crate::in_one_line(&why)
-            ));
-        }
+        let done = agent.round(began_s);
+        agent.report(began_s, done);
         agent.deliver();
         agent.retain(began_s);
         agent.last_round = cpu_used().saturating_sub(before);
@@ -151,6 +155,9 @@ struct Agent {
     spool: Option<Spool>,
     stops: StopSignals,
     started: Instant,
+    /// Start by the machine's clock, s since 1970.
+    started_s: u64,
+    failed: FailedRounds,
     /// CPU time of the last round.
     last_round: Duration,
     /// Rounds that failed, or would have cost too much.
@@ -216,6 +223,24 @@ impl Agent {
         }
     }
 
+    /// Counts a round that failed, and reports its reason unless the one before had the same.
+    fn report(&mut self, began_s: u64, done: anyhow::Result<()>) {
+        let Err(why) = done else {
+            let failed = self.failed.ended();
+            if failed > 0 {
+                let failed = count_of(failed, "round", "rounds");
+                out::note(&format!("tally agent: stores again, after {failed} left out"));
+            }
+            return;
+        };
+        self.left_out += 1;
+        let why = crate::in_one_line(&why);
+        if self.failed.is_news(&why) {
+            let moment = moment_text(began_s);
+            out::note(&format!("tally agent: {moment} left out, as all rounds that fail alike: {why}"));
+        }
+    }
+
     fn round(&self, began_s: u64) -> anyhow::Result<()> {
         let length = Duration::from_secs(self.args.length);
         let recorded = self.record(length);
@@ -241,7 +266,10 @@ impl Agent {
     fn store(&self, began_s: u64) -> anyhow::Result<()> {
         let used = self.used();
         let agent = format!("{},{},{}", used.cpu.as_nanos(), used.age.as_nanos(), self.left_out);
-        let at = moment_text(began_s);
+        let at = moment_text(match self.own_place() {
+            Some((folder, host)) => folder::free_second(folder, &host, began_s),
+            None => began_s,
+        });
         let at = format!("{}T{}:{}:{}", &at[..10], &at[11..13], &at[13..15], &at[15..17]);
         let mut args: Vec<OsString> =
             ["fleet", "add", "--agent", &agent, "--at", &at].map(OsString::from).into();
@@ -260,14 +288,28 @@ impl Agent {
         run_self(&args, Duration::ZERO)
     }
 
-    /// Removes days that are too old.
+    /// Removes profiles that are too old or too many.
     fn retain(&self, now_s: u64) {
-        let AgentTarget::Folder(folder) = &self.args.to else { return };
+        let Some((folder, host)) = self.own_place() else { return };
+        let now_s = sure_now_s(now_s, self.started_s, self.started.elapsed());
         let oldest = moment_text(now_s.saturating_sub(self.args.keep_days.saturating_mul(86_400)));
-        let host = self.args.host.clone().or_else(this_host);
-        if let Some(host) = host {
-            folder::remove_before(folder, &host, &oldest[..10]);
+        folder::remove_before(folder, &host, &oldest[..10]);
+        if let Some(bytes) = self.args.keep_size {
+            folder::remove_above(folder, &host, SpoolLimits { bytes, every_s: self.args.every });
         }
+    }
+
+    /// Removes what an agent before this one has not finished.
+    fn tidy_up(&self) {
+        if let Some((folder, host)) = self.own_place() {
+            folder::remove_unfinished(folder, &host);
+        }
+    }
+
+    /// The fleet's folder, and this machine's name in it.
+    fn own_place(&self) -> Option<(&Path, String)> {
+        let AgentTarget::Folder(folder) = &self.args.to else { return None };
+        Some((folder, self.args.host.clone().or_else(this_host)?))
     }
 }
 

@@ -205,19 +205,19 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 fn top(args: &TopArgs) -> anyhow::Result<()> {
-    let fleet = MergedFleet::read(&args.of.from, &args.of.filter())?;
-    let sum = fleet.sum();
-    let event = event_of(&sum, &args.of.event)?;
-    out::text(&functions_text(&fleet.scope(&sum, event), &functions(&sum, event), args.max_lines))
+    let fleet = MergedFleet::as_one(&args.of.from, &args.of.filter())?;
+    let sum = &fleet.profiles;
+    let event = event_of(sum, &args.of.event)?;
+    out::text(&functions_text(&fleet.scope(sum, event), &functions(sum, event), args.max_lines))
 }
 
 fn locks(args: &TopArgs) -> anyhow::Result<()> {
-    let fleet = MergedFleet::read(&args.of.from, &args.of.filter())?;
-    let sum = fleet.sum();
-    let event = event_of(&sum, "wall").context("time off the CPU was not recorded")?;
+    let fleet = MergedFleet::as_one(&args.of.from, &args.of.filter())?;
+    let sum = &fleet.profiles;
+    let event = event_of(sum, "wall").context("time off the CPU was not recorded")?;
     let locks: Vec<_> =
-        waits(&sum, event).into_iter().filter(|wait| ["futex", "GIL"].contains(&&*wait.state)).collect();
-    let mut scope = fleet.scope(&sum, event);
+        waits(sum, event).into_iter().filter(|wait| ["futex", "GIL"].contains(&&*wait.state)).collect();
+    let mut scope = fleet.scope(sum, event);
     scope.event = "waiting for locks";
     scope.total = locks.iter().map(|wait| wait.ns).fold(0, u64::saturating_add);
     out::text(&waits_text(&scope, &locks, args.max_lines))
@@ -225,7 +225,7 @@ fn locks(args: &TopArgs) -> anyhow::Result<()> {
 
 fn hosts(args: &TopArgs) -> anyhow::Result<()> {
     let filter = args.of.filter();
-    let fleet = MergedFleet::read(&args.of.from, &filter)?;
+    let fleet = MergedFleet::by_host(&args.of.from, &filter)?;
     let sum = fleet.sum();
     let event = event_of(&sum, &args.of.event)?;
     let notes = args.of.from.notes(&filter)?;
@@ -242,21 +242,21 @@ fn hosts(args: &TopArgs) -> anyhow::Result<()> {
             agent_share,
         }
     };
-    let mut rows: Vec<HostRow> = fleet.hosts.iter().map(row).collect();
+    let mut rows: Vec<HostRow> = fleet.profiles.iter().map(row).collect();
     rows.sort_by_key(|row| std::cmp::Reverse(row.total));
     out::text(&hosts_text(&fleet.scope(&sum, event), &rows))
 }
 
 fn flame(args: &FlameArgs) -> anyhow::Result<()> {
-    let fleet = MergedFleet::read(&args.of.from, &args.of.filter())?;
-    let sum = fleet.sum();
-    let event = event_of(&sum, &args.of.event)?;
-    let tree = Tree::of_profile(&sum, TreeOpts { event, ..TreeOpts::default() });
+    let fleet = MergedFleet::as_one(&args.of.from, &args.of.filter())?;
+    let sum = &fleet.profiles;
+    let event = event_of(sum, &args.of.event)?;
+    let tree = Tree::of_profile(sum, TreeOpts { event, ..TreeOpts::default() });
     if args.folded {
         return out::text(&folded::to_text(&tree));
     }
     let title = if args.of.service.is_empty() { "Fleet".to_owned() } else { args.of.service.join(", ") };
-    let subtitle = fleet.scope(&sum, event).heading();
+    let subtitle = fleet.scope(sum, event).heading();
     let opts = SvgOpts::plain(title, subtitle);
     let mut picture = Vec::new();
     svg::write(&mut picture, &tree.condensed(), &opts)?;
@@ -282,8 +282,8 @@ fn compare(args: &DiffArgs) -> anyhow::Result<()> {
         bail!("compare with what? --split TIME, --against-host or --against-service");
     }
     let profiles = |filter: &FleetFilter| -> anyhow::Result<Vec<Profile>> {
-        let fleet = MergedFleet::read(&args.of.from, filter)?;
-        Ok(fleet.hosts.into_iter().map(|(_, profile)| profile).collect())
+        let fleet = MergedFleet::by_host(&args.of.from, filter)?;
+        Ok(fleet.profiles.into_iter().map(|(_, profile)| profile).collect())
     };
     let compared = diff(&profiles(&before)?, &profiles(&after)?, &DiffOpts::default());
     if compared.sections.is_empty() {

@@ -6,50 +6,88 @@ use anyhow::bail;
 use exchange::export::samples::ValueUnit;
 use exchange::fleet::FleetFilter;
 use exchange::fleet::screen::AnswerScope;
+use exchange::import::RowSums;
 use perfdata::PerfData;
 use profile::Profile;
 use profile::view::flame::{Unit, unit_of};
+use rayon::prelude::*;
 use std::path::Path;
 
-/// The profile of each machine by its name, and the number of files.
-pub struct MergedFleet {
-    /// By machine.
-    pub hosts: Vec<(String, Profile)>,
+/// The profiles of the machines, and the number of files.
+pub struct MergedFleet<P> {
+    /// Profiles of all, or their sum.
+    pub profiles: P,
+    /// Machines.
+    pub hosts: usize,
     /// Files read.
     pub files: u64,
 }
 
-impl MergedFleet {
-    /// Reads and adds up.
+impl MergedFleet<Vec<(String, Profile)>> {
+    /// Reads and adds up: the profile of each machine by its name.
     ///
     /// # Errors
     /// The folder or the server can't be read, or has nothing for the question.
-    pub fn read(source: &FleetSource, filter: &FleetFilter) -> anyhow::Result<Self> {
-        let merged = source.profiles(filter)?;
-        let files = merged.files;
-        if files == 0 {
-            bail!("{}: no profiles of these services, hosts and times", source.name());
-        }
-        let mut hosts = Vec::new();
-        for (host, gathered) in &merged.finish()? {
-            let bytes = gathered.to_perf_data()?;
-            let file = PerfData::open(&bytes)?;
-            let name = source.name();
-            let loaded =
-                load::load_file(Path::new(&name), &file, wall::load_opts(), &mut load::Progress::silent())?;
-            hosts.push((host.clone(), loaded.profile));
-        }
-        Ok(Self { hosts, files })
+    pub fn by_host(source: &FleetSource, filter: &FleetFilter) -> anyhow::Result<Self> {
+        Self::read(source, filter, |all, host, profile| all.push((host, profile)))
     }
 
     /// All machines as one.
     #[must_use]
     pub fn sum(&self) -> Profile {
         let mut sum = Profile::default();
-        self.hosts.iter().for_each(|(_, profile)| sum.merge(profile));
+        self.profiles.iter().for_each(|(_, profile)| sum.merge(profile));
         sum
     }
+}
 
+impl MergedFleet<Profile> {
+    /// Reads and adds up: all machines as one.
+    ///
+    /// # Errors
+    /// The folder or the server can't be read, or has nothing for the question.
+    pub fn as_one(source: &FleetSource, filter: &FleetFilter) -> anyhow::Result<Self> {
+        Self::read(source, filter, |sum, _, profile| sum.merge(&profile))
+    }
+}
+
+impl<P: Default> MergedFleet<P> {
+    /// `add` is given the machines one after the other, by name.
+    fn read(
+        source: &FleetSource,
+        filter: &FleetFilter,
+        mut add: impl FnMut(&mut P, String, Profile),
+    ) -> anyhow::Result<Self> {
+        let merged = source.profiles(filter)?;
+        let files = merged.files;
+        if files == 0 {
+            bail!("{}: no profiles of these services, hosts and times", source.name());
+        }
+        let (mut hosts, mut profiles) = (merged.into_hosts(), P::default());
+        let count = hosts.len();
+        let name = source.name();
+        while hosts.len() > 0 {
+            // A few at once: each needs memory of its own.
+            let some: Vec<_> = hosts.by_ref().take(rayon::current_num_threads()).collect();
+            let some: Vec<anyhow::Result<_>> =
+                some.into_par_iter().map(|(host, sums)| Ok((host, profile_of(sums, &name)?))).collect();
+            for loaded in some {
+                let (host, profile) = loaded?;
+                add(&mut profiles, host, profile);
+            }
+        }
+        Ok(Self { profiles, hosts: count, files })
+    }
+}
+
+fn profile_of(sums: RowSums, source: &str) -> anyhow::Result<Profile> {
+    let bytes = sums.finish()?.to_perf_data()?;
+    let file = PerfData::open(&bytes)?;
+    let opts = wall::load_opts();
+    Ok(load::load_file(Path::new(source), &file, opts, &mut load::Progress::silent())?.profile)
+}
+
+impl<P> MergedFleet<P> {
     /// Scope of an answer from `profile`.
     #[must_use]
     pub fn scope<'p>(&self, profile: &'p Profile, event: usize) -> AnswerScope<'p> {
@@ -59,7 +97,7 @@ impl MergedFleet {
         };
         let total = profile.total(event).period;
         let event = profile.events[event].name.as_str();
-        AnswerScope { files: self.files, hosts: self.hosts.len(), event, unit, total }
+        AnswerScope { files: self.files, hosts: self.hosts, event, unit, total }
     }
 }
 

@@ -6,8 +6,8 @@ use anyhow::Context;
 use display::number::count_of;
 use dso::MappedFile;
 use exchange::fleet::clickhouse::{self, ClickHouse};
-use exchange::fleet::{FleetFilter, FleetProfiles, Ledger};
-use std::path::PathBuf;
+use exchange::fleet::{FleetFilter, FleetProfiles, IntervalKey, Ledger, ReadFiles};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// How long a server may take for an answer.
@@ -49,26 +49,14 @@ impl FleetSource {
     /// # Errors
     /// The folder can't be listed, or the server doesn't answer.
     pub fn profiles(&self, filter: &FleetFilter) -> anyhow::Result<FleetProfiles> {
+        let server = match self {
+            Self::Folder(root) => return of_folder(root, filter),
+            Self::Server(server) => server,
+        };
         let mut profiles = FleetProfiles::default();
-        let mut unread = Vec::new();
-        match self {
-            Self::Folder(root) => {
-                for (_, path) in folder::find(root, filter)? {
-                    let added = MappedFile::open(&path).map_err(anyhow::Error::from);
-                    let added = added.and_then(|map| Ok(profiles.add_file(&map, filter)?));
-                    unread.extend(added.err().map(|why| format!("{}: {why}", path.display())));
-                }
-            }
-            Self::Server(server) => {
-                clickhouse::add_stacks(&ask(server, &server.stacks_query(filter))?, &mut profiles)?;
-                let intervals = ask(server, &server.intervals_query(filter))?;
-                profiles.files = intervals.trim().parse().context("no number of intervals")?;
-            }
-        }
-        if let Some(first) = unread.first() {
-            let count = count_of(unread.len() as u64, "profile is", "profiles are");
-            out::note(&format!("tally fleet: {count} left out: {first}"));
-        }
+        clickhouse::add_stacks(&ask(server, &server.stacks_query(filter))?, &mut profiles)?;
+        let intervals = ask(server, &server.intervals_query(filter))?;
+        profiles.files = intervals.trim().parse().context("no number of intervals")?;
         Ok(profiles)
     }
 
@@ -82,6 +70,19 @@ impl FleetSource {
             Self::Server(server) => Ok(clickhouse::notes_of(&ask(server, &server.notes_query(filter))?)),
         }
     }
+}
+
+fn of_folder(root: &Path, filter: &FleetFilter) -> anyhow::Result<FleetProfiles> {
+    let mut files = folder::find(root, filter)?;
+    files.sort_by(|(a, _), (b, _)| (&a.host, &a.moment).cmp(&(&b.host, &b.moment)));
+    let open = |(_, path): &(IntervalKey, PathBuf)| MappedFile::open(path);
+    let read = ReadFiles::of(&files, filter, open)?;
+    let count = count_of(read.left_out.len() as u64, "profile is", "profiles are");
+    let first = read.left_out.iter().map(|(at, why)| (&files[*at].1, why)).min();
+    if let Some((path, why)) = first {
+        out::note(&format!("tally fleet: {count} left out: {}: {why}", path.display()));
+    }
+    Ok(read.profiles)
 }
 
 fn ask(server: &ClickHouse, query: &str) -> anyhow::Result<String> {

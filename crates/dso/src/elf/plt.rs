@@ -154,6 +154,7 @@ fn slots<H: FileHeader<Endian = Endianness>>(file: &ElfFile<'_, H>) -> Slots {
     let sections = file.elf_section_table();
     let mut slots = Slots::default();
     let Ok(symbols) = sections.symbols(endian, data, elf::SHT_DYNSYM) else { return slots };
+    let relative = relative_kind(file.elf_header().e_machine(endian));
     // Honest relocations do not overlap; names may be shared, but not without end.
     let mut bytes = Allowance::of(data.len());
     let mut names = Allowance::of(data.len());
@@ -169,7 +170,8 @@ fn slots<H: FileHeader<Endian = Endianness>>(file: &ElfFile<'_, H>) -> Slots {
         if let Ok(Some((relocations, _))) = section.rela(endian, data)
             && bytes.take(size_of_val(relocations))
         {
-            relocations.iter().for_each(|r| add(r.r_offset(endian).into(), r.r_sym(endian, false)));
+            let named = relocations.iter().filter(|r| Some(r.r_type(endian, false)) != relative);
+            named.for_each(|r| add(r.r_offset(endian).into(), r.r_sym(endian, false)));
         }
         if let Ok(Some((relocations, _))) = section.rel(endian, data)
             && bytes.take(size_of_val(relocations))
@@ -178,6 +180,15 @@ fn slots<H: FileHeader<Endian = Endianness>>(file: &ElfFile<'_, H>) -> Slots {
         }
     }
     slots
+}
+
+/// The kind of relocations that have no symbol: large programs have millions of them. `None` for other machines.
+fn relative_kind(machine: elf::Machine) -> Option<elf::RelocationType> {
+    match machine {
+        elf::EM_X86_64 => Some(elf::R_X86_64_RELATIVE),
+        elf::EM_AARCH64 => Some(elf::R_AARCH64_RELATIVE),
+        _ => None,
+    }
 }
 
 fn stubs_of_section<'s>(

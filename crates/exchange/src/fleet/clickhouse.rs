@@ -198,8 +198,8 @@ mod tests {
         let line = "h1\tweb\tnginx\twall\tnanoseconds\tfutex\tmain\\nlock\\n[futex]\t/a\\n/a\\n\t7\t0\n";
         add_stacks(line, &mut profiles).expect("of the query's form");
         assert!(add_stacks("a\tb\n", &mut profiles).is_err());
-        let hosts = profiles.finish().expect("small sums");
-        let bytes = hosts["h1"].to_perf_data().expect("in memory");
+        let (_, sums) = profiles.into_hosts().next().expect("a machine");
+        let bytes = sums.finish().expect("small sums").to_perf_data().expect("in memory");
         let file = perfdata::PerfData::open(&bytes).expect("of ours");
         let names: Vec<&str> = file.events().iter().map(|event| event.name.as_str()).collect();
         assert_eq!(names, ["wall", "off_cpu"]);

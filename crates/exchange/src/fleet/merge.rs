@@ -2,9 +2,13 @@
 
 use super::FleetFilter;
 use crate::export::samples::SampleSet;
-use crate::import::{Gathered, ImportError, RowSums, SampleRows, StackRow};
+use crate::import::{
+    ImportError, RowSum, RowSums, RowTexts, SampleColumns, SampleRows, StackOwner, StackRow, services,
+};
 use profile::view::wall::{Part, part_name};
+use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
+use std::collections::hash_map::Entry;
 
 /// The samples of all tasks but the kernel's idle ones, which run while a CPU has nothing to do.
 #[must_use]
@@ -28,13 +32,21 @@ impl FleetProfiles {
     /// # Errors
     /// If it can't be read: then nothing is added, unless its stacks are too many.
     pub fn add_file(&mut self, file: &[u8], filter: &FleetFilter) -> Result<(), ImportError> {
-        let rows = SampleRows::read(file)?;
-        let mut any = false;
-        for row in rows.iter().filter(|row| filter.takes_service(row.service)) {
-            self.add(&row)?;
-            any = true;
+        let is_wanted = |service: &str| filter.takes_service(service);
+        if !filter.services.is_empty() && !services(file)?.iter().any(|service| is_wanted(service)) {
+            return Ok(());
         }
-        self.files += u64::from(any);
+        let rows = SampleRows::read_without_ids(file)?;
+        let Some(columns) = rows.columns() else { return Ok(()) };
+        let wanted = columns.wanted_services(is_wanted);
+        let rows: Vec<usize> =
+            (0..columns.rows).filter(|&row| wanted[columns.numbers(row).service as usize]).collect();
+        let mut known = KnownRows::default();
+        for rows in rows.chunk_by(|&a, &b| columns.numbers(a).host == columns.numbers(b).host) {
+            let sums = self.host(columns.row(rows[0]).host);
+            rows.iter().try_for_each(|&row| known.add(&columns, row, sums))?;
+        }
+        self.files += u64::from(!rows.is_empty());
         Ok(())
     }
 
@@ -43,23 +55,79 @@ impl FleetProfiles {
     /// # Errors
     /// If the stacks of a machine are too many.
     pub fn add(&mut self, row: &StackRow<'_>) -> Result<(), ImportError> {
-        if !self.hosts.contains_key(row.host) {
-            self.hosts.insert(row.host.to_owned(), RowSums::default());
-        }
-        let Some(sums) = self.hosts.get_mut(row.host) else { return Ok(()) };
+        let sums = self.host(row.host);
         let row = StackRow { pid: 0, tid: 0, ..*row };
         sums.add(&row)?;
-        if row.kind == "wall" && row.state != part_name(Part::On) {
-            sums.add(&StackRow { kind: "off_cpu", ..row })?;
+        off_cpu(&row).map_or(Ok(()), |off_cpu| sums.add(&off_cpu))
+    }
+
+    fn host(&mut self, host: &str) -> &mut RowSums {
+        if !self.hosts.contains_key(host) {
+            self.hosts.insert(host.to_owned(), RowSums::default());
+        }
+        self.hosts.get_mut(host).expect("invariant: just inserted")
+    }
+
+    /// Adds the sums of others, as if their rows were added after those of this one.
+    ///
+    /// # Errors
+    /// If the stacks of a machine are too many.
+    pub fn merge(&mut self, other: Self) -> Result<(), ImportError> {
+        self.files += other.files;
+        for (host, sums) in other.hosts {
+            match self.hosts.get_mut(&host) {
+                Some(known) => known.merge(sums)?,
+                None => drop(self.hosts.insert(host, sums)),
+            }
         }
         Ok(())
     }
 
+    /// Gives up what only more rows would need.
+    pub fn shrink(&mut self) {
+        self.hosts.values_mut().for_each(RowSums::shrink);
+    }
+
     /// The sums, by machine.
-    ///
-    /// # Errors
-    /// If one is too large.
-    pub fn finish(self) -> Result<BTreeMap<String, Gathered>, ImportError> {
-        self.hosts.into_iter().map(|(host, sums)| Ok((host, sums.finish()?))).collect()
+    #[must_use]
+    pub fn into_hosts(self) -> impl ExactSizeIterator<Item = (String, RowSums)> {
+        self.hosts.into_iter()
+    }
+}
+
+/// The same row as time off the CPU, if it is.
+fn off_cpu<'a>(row: &StackRow<'a>) -> Option<StackRow<'a>> {
+    (row.kind == "wall" && row.state != part_name(Part::On)).then_some(StackRow { kind: "off_cpu", ..*row })
+}
+
+/// Threads, kinds of value and paths of one file by the numbers of their texts: texts are looked up once a file.
+#[derive(Default)]
+struct KnownRows {
+    owners: FxHashMap<(u32, [u32; 4]), Owners>,
+    paths: FxHashMap<(u32, [u32; 2]), usize>,
+}
+
+/// The sums that a row counts for.
+#[derive(Clone, Copy)]
+struct Owners {
+    own: StackOwner,
+    off_cpu: Option<StackOwner>,
+}
+
+impl KnownRows {
+    fn add(&mut self, file: &SampleColumns<'_>, row: usize, to: &mut RowSums) -> Result<(), ImportError> {
+        let RowTexts { host, owner, path, .. } = file.numbers(row);
+        let owners = *self.owners.entry((host, owner)).or_insert_with(|| {
+            let row = file.row(row);
+            Owners { own: to.owner(&row), off_cpu: off_cpu(&row).map(|off_cpu| to.owner(&off_cpu)) }
+        });
+        let path = match self.paths.entry((host, path)) {
+            Entry::Occupied(known) => *known.get(),
+            Entry::Vacant(new) => *new.insert(to.path(&file.row(row))?),
+        };
+        let sum = RowSum::of_row(file.sums(row));
+        to.add_sum(owners.own, path, sum);
+        owners.off_cpu.into_iter().for_each(|off_cpu| to.add_sum(off_cpu, path, sum));
+        Ok(())
     }
 }

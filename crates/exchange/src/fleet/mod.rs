@@ -3,6 +3,7 @@
 //! Pure: the caller lists folders, opens files and asks servers.
 
 pub mod clickhouse;
+mod files;
 mod functions;
 mod layout;
 mod ledger;
@@ -11,9 +12,10 @@ mod rounds;
 pub mod screen;
 mod service;
 
+pub use files::ReadFiles;
 pub use functions::{FunctionSum, WaitSum, functions, waits};
 pub use layout::{FleetFilter, IntervalKey, RECORDINGS, SAMPLES, moment_of, moment_text, seconds_of};
 pub use ledger::Ledger;
 pub use merge::{FleetProfiles, without_idle};
-pub use rounds::{AgentUse, SpoolLimits, next_round_s};
+pub use rounds::{AgentUse, FailedRounds, SpoolLimits, next_round_s, sure_now_s};
 pub use service::{is_kernel_thread, service_of_cgroup};

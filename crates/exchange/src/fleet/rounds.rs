@@ -56,9 +56,56 @@ impl SpoolLimits {
     }
 }
 
+/// Failures in a row, of which each kind is reported once.
+#[derive(Clone, Debug, Default)]
+pub struct FailedRounds {
+    last: Option<String>,
+    rounds: u64,
+}
+
+impl FailedRounds {
+    /// Counts a failed round; true if its reason is another one than that of the last. Numbers in it, such as those in
+    /// names of files, make no difference.
+    pub fn is_news(&mut self, why: &str) -> bool {
+        let why: String = why.chars().filter(|c| !c.is_ascii_digit()).collect();
+        self.rounds += 1;
+        let is_news = self.last.as_ref() != Some(&why);
+        self.last = Some(why);
+        is_news
+    }
+
+    /// Rounds that failed before this one, which did not.
+    pub fn ended(&mut self) -> u64 {
+        std::mem::take(self).rounds
+    }
+}
+
+/// The latest moment that both clocks agree on, s since 1970: profiles are not too old because a clock jumped ahead.
+#[must_use]
+pub fn sure_now_s(now_s: u64, started_s: u64, age: Duration) -> u64 {
+    now_s.min(started_s.saturating_add(age.as_secs()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_reason_is_news_once_until_a_round_succeeds() {
+        let mut failed = FailedRounds::default();
+        assert!(failed.is_news("can't write 030500.parquet: No space left on device"));
+        assert!(!failed.is_news("can't write 030600.parquet: No space left on device"));
+        assert!(failed.is_news("can't record: Permission denied"));
+        assert_eq!((failed.ended(), failed.ended()), (3, 0));
+        assert!(failed.is_news("can't record: Permission denied"));
+    }
+
+    #[test]
+    fn a_clock_that_jumps_ahead_makes_nothing_older() {
+        assert_eq!(sure_now_s(1_000_060, 1_000_000, Duration::from_secs(60)), 1_000_060);
+        assert_eq!(sure_now_s(9_000_000, 1_000_000, Duration::from_secs(60)), 1_000_060);
+        assert_eq!(sure_now_s(500, 1_000_000, Duration::from_secs(60)), 500);
+    }
 
     fn used(cpu_ms: u64, round_ms: u64, age_s: u64) -> AgentUse {
         let [cpu, round] = [cpu_ms, round_ms].map(Duration::from_millis);

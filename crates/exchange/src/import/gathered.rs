@@ -51,6 +51,16 @@ pub struct StackOwner {
     pub thread: usize,
 }
 
+/// Numbers by the numbers that they had elsewhere.
+pub struct GatheredNumbers {
+    /// Numbers from [`Gathered::event`].
+    pub events: Vec<usize>,
+    /// Numbers from [`Gathered::thread`].
+    pub threads: Vec<usize>,
+    /// Numbers from [`Gathered::path`].
+    pub paths: Vec<usize>,
+}
+
 /// All that was read by now.
 #[derive(Debug, Default)]
 pub struct Gathered {
@@ -129,6 +139,22 @@ impl Gathered {
         let StackOwner { event, thread } = owner;
         let GatheredSums { samples, value, time_ns } = sums;
         self.stacks.stacks.push(SummedStack { event, thread, path, samples, value, time_ns });
+    }
+
+    /// Adds another's names, without its sums: the new numbers of its old ones.
+    ///
+    /// # Errors
+    /// If the distinct stacks of both have more than [`MOST_PATH_FRAMES`].
+    pub fn add_names(&mut self, other: &Self) -> Result<GatheredNumbers, ImportError> {
+        let events = other.events.iter().map(|event| self.event(&event.name, event.unit)).collect();
+        let threads = other.stacks.threads.iter().map(|thread| self.thread(thread.clone())).collect();
+        let files: Vec<usize> = other.stacks.files.iter().map(|file| self.file(file.clone())).collect();
+        let placed = |frame: &StackFrame| StackFrame { file: files[frame.file], ..frame.clone() };
+        let frames: Vec<usize> = other.stacks.frames.iter().map(|frame| self.frame(placed(frame))).collect();
+        let paths = other.stacks.paths.iter();
+        let paths: Result<_, _> =
+            paths.map(|path| self.path(path.iter().map(|&frame| frames[frame]).collect())).collect();
+        Ok(GatheredNumbers { events, threads, paths: paths? })
     }
 
     fn no_stack(&mut self) -> usize {

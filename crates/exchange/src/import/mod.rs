@@ -15,12 +15,14 @@ pub mod perf_config;
 pub mod perf_script;
 mod pprof;
 mod protobuf;
+mod row_sums;
 mod speedscope;
 
 pub use detect::{MOST_BYTES, gather};
 pub use error::{ImportError, ImportFormat, Position};
-pub use gathered::Gathered;
-pub use parquet::{RowSums, SampleRows, StackRow};
+pub use gathered::{Gathered, StackOwner};
+pub use parquet::{RowTexts, SampleColumns, SampleRows, StackRow, services};
+pub use row_sums::{RowSum, RowSums};
 
 use profile::view::flame::Tree;
 

@@ -1,12 +1,9 @@
-//! Rows of the table `samples`, from a file or a server, and the sums they add up to.
+//! Rows of the table `samples`, from a file or a server.
 
-use super::ImportFormat;
 use super::error::ImportError;
-use super::gathered::{Gathered, GatheredSums, StackOwner, kind_of_path, named};
-use crate::export::samples::ValueUnit;
+use super::gathered::Gathered;
+use super::row_sums::RowSums;
 use crate::parquet::{self, ParquetTable, TextColumn};
-use perfdata::appendix::summed_stacks::{CodeFile, CodeKind, StackFrame, StackThread};
-use rustc_hash::FxHashMap;
 
 /// A stack of a thread with its value.
 #[derive(Clone, Copy, Debug, Default)]
@@ -37,6 +34,23 @@ pub struct StackRow<'a> {
     pub modules: &'a str,
 }
 
+/// Numbers of a row's texts: those of two rows of one file are equal only if the texts are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RowTexts {
+    /// The machine.
+    pub host: u32,
+    /// The service.
+    pub service: u32,
+    /// Name of the thread, kind of value, unit and state.
+    pub owner: [u32; 4],
+    /// Functions, and their files of code.
+    pub path: [u32; 2],
+}
+
+const TEXTS: [&str; 8] = ["host", "service", "comm", "kind", "unit", "state", "stack", "modules"];
+const IDS: [&str; 2] = ["pid", "tid"];
+const SUMS: [&str; 2] = ["value", "samples"];
+
 /// The rows of a file.
 pub struct SampleRows {
     table: ParquetTable,
@@ -48,122 +62,99 @@ impl SampleRows {
     /// # Errors
     /// If it is damaged, or no table of samples.
     pub fn read(bytes: &[u8]) -> Result<Self, ImportError> {
-        let table = parquet::read(bytes)?;
-        let texts = ["host", "service", "comm", "kind", "unit", "state", "stack", "modules"];
-        let numbers = ["pid", "tid", "value", "samples"];
-        let has_all = texts.iter().all(|name| table.texts(name).is_some())
-            && numbers.iter().all(|name| table.numbers(name).is_some());
-        match has_all {
-            true => Ok(Self { table }),
-            false => Err(ImportError::Unsupported("Parquet of another table than tally's samples")),
-        }
+        let rows = Self { table: parquet::read(bytes)? };
+        rows.columns().filter(|columns| columns.ids.iter().all(Option::is_some)).ok_or(OTHER_TABLE)?;
+        Ok(rows)
     }
 
-    /// All rows, in the order of the file.
-    pub fn iter(&self) -> impl Iterator<Item = StackRow<'_>> {
-        let texts = |name| self.table.texts(name);
-        let [host, service, comm, kind, unit, state, stack, modules] =
-            ["host", "service", "comm", "kind", "unit", "state", "stack", "modules"].map(texts);
-        let [pid, tid, value, samples] =
-            ["pid", "tid", "value", "samples"].map(|name| self.table.numbers(name).unwrap_or_default());
-        (0..self.table.rows()).map(move |row| {
-            let text = |column| text_of(column, row);
-            let id = |column: &[i64]| i32::try_from(column[row]).unwrap_or_default();
-            let sum = |column: &[i64]| u64::try_from(column[row]).unwrap_or_default();
-            StackRow {
-                host: text(host),
-                service: text(service),
-                pid: id(pid),
-                tid: id(tid),
-                comm: text(comm),
-                kind: text(kind),
-                unit: text(unit),
-                state: text(state),
-                value: sum(value),
-                samples: sum(samples),
-                stack: text(stack),
-                modules: text(modules),
-            }
-        })
+    /// Reads a file; all processes and threads have the number 0.
+    ///
+    /// # Errors
+    /// If it is damaged, or no table of samples.
+    pub fn read_without_ids(bytes: &[u8]) -> Result<Self, ImportError> {
+        let is_wanted = |name: &str| TEXTS.contains(&name) || SUMS.contains(&name);
+        let rows = Self { table: parquet::read_columns(bytes, is_wanted)? };
+        rows.columns().ok_or(OTHER_TABLE)?;
+        Ok(rows)
+    }
+
+    /// The columns; `None` if the table is another one.
+    #[must_use]
+    pub fn columns(&self) -> Option<SampleColumns<'_>> {
+        let table = &self.table;
+        let mut texts = [table.texts(TEXTS[0])?; TEXTS.len()];
+        for (column, name) in texts.iter_mut().zip(TEXTS) {
+            *column = table.texts(name)?;
+        }
+        let sums = [table.numbers(SUMS[0])?, table.numbers(SUMS[1])?];
+        Some(SampleColumns { texts, ids: IDS.map(|name| table.numbers(name)), sums, rows: table.rows() })
     }
 }
 
-fn text_of(column: Option<&TextColumn>, row: usize) -> &str {
-    column.map_or("", |column| column.text(row))
+const OTHER_TABLE: ImportError = ImportError::Unsupported("Parquet of another table than tally's samples");
+
+/// The names of the services in a file of samples.
+///
+/// # Errors
+/// If it is damaged, or no table of samples.
+pub fn services(bytes: &[u8]) -> Result<Vec<String>, ImportError> {
+    let table = parquet::read_columns(bytes, |name| name == TEXTS[1])?;
+    Ok(table.texts(TEXTS[1]).ok_or(OTHER_TABLE)?.texts.clone())
+}
+
+/// The columns of a table of samples.
+#[derive(Clone, Copy)]
+pub struct SampleColumns<'a> {
+    texts: [&'a TextColumn; TEXTS.len()],
+    ids: [Option<&'a [i64]>; IDS.len()],
+    sums: [&'a [i64]; SUMS.len()],
+    /// Number of rows.
+    pub rows: usize,
+}
+
+impl<'a> SampleColumns<'a> {
+    /// A row with its texts.
+    #[must_use]
+    pub fn row(&self, row: usize) -> StackRow<'a> {
+        let [host, service, comm, kind, unit, state, stack, modules] =
+            self.texts.map(|column| column.text(row));
+        let [pid, tid] = self.ids.map(|column| {
+            let id = column.and_then(|column| column.get(row)).copied();
+            id.and_then(|id| i32::try_from(id).ok()).unwrap_or_default()
+        });
+        let [value, samples] = self.sums(row);
+        StackRow { host, service, pid, tid, comm, kind, unit, state, value, samples, stack, modules }
+    }
+
+    /// Value and number of samples of a row.
+    #[must_use]
+    pub fn sums(&self, row: usize) -> [u64; 2] {
+        self.sums.map(|column| u64::try_from(column[row]).unwrap_or_default())
+    }
+
+    /// The numbers of a row's texts.
+    #[must_use]
+    pub fn numbers(&self, row: usize) -> RowTexts {
+        let [host, service, comm, kind, unit, state, stack, modules] =
+            self.texts.map(|column| column.rows[row]);
+        RowTexts { host, service, owner: [comm, kind, unit, state], path: [stack, modules] }
+    }
+
+    /// Which of the file's services, by their numbers, `is_wanted` takes.
+    #[must_use]
+    pub fn wanted_services(&self, is_wanted: impl Fn(&str) -> bool) -> Vec<bool> {
+        self.texts[1].texts.iter().map(|service| is_wanted(service)).collect()
+    }
 }
 
 /// Reads a file as one recording.
 pub(super) fn read(bytes: &[u8]) -> Result<Gathered, ImportError> {
     let rows = SampleRows::read(bytes)?;
+    let columns = rows.columns().ok_or(OTHER_TABLE)?;
     let mut sums = RowSums::default();
-    for row in rows.iter() {
-        row.host.clone_into(&mut sums.gathered.host);
+    for row in (0..columns.rows).map(|row| columns.row(row)) {
+        sums.name_host(row.host);
         sums.add(&row)?;
     }
     sums.finish()
-}
-
-/// Stacks added up by kind, thread and path.
-#[derive(Default)]
-pub struct RowSums {
-    gathered: Gathered,
-    /// By functions and files of code.
-    paths: FxHashMap<String, FxHashMap<String, usize>>,
-    sums: FxHashMap<(StackOwner, usize), (u64, u64)>,
-}
-
-impl RowSums {
-    /// Adds a row.
-    ///
-    /// # Errors
-    /// If the distinct stacks have too many frames.
-    pub fn add(&mut self, row: &StackRow<'_>) -> Result<(), ImportError> {
-        let unit = if row.unit == "nanoseconds" { ValueUnit::Nanoseconds } else { ValueUnit::Count };
-        let event = self.gathered.event(row.kind, unit);
-        let thread = StackThread { pid: row.pid, tid: row.tid, name: row.comm.to_owned() };
-        let thread = self.gathered.thread(thread);
-        let known = self.paths.get(row.stack).and_then(|by_modules| by_modules.get(row.modules));
-        let path = match known {
-            Some(&path) => path,
-            None => self.new_path(row)?,
-        };
-        let sum = self.sums.entry((StackOwner { event, thread }, path)).or_default();
-        sum.0 = sum.0.saturating_add(row.value);
-        // A value of the wall clock has no number of samples: the stack is one.
-        sum.1 = sum.1.saturating_add(row.samples.max(1));
-        Ok(())
-    }
-
-    fn new_path(&mut self, row: &StackRow<'_>) -> Result<usize, ImportError> {
-        let mut modules = row.modules.split('\n');
-        let mut frames = Vec::new();
-        for function in row.stack.split('\n').filter(|_| !row.stack.is_empty()) {
-            let path = modules.next().unwrap_or_default().to_owned();
-            let kind = if path.is_empty() { CodeKind::Unknown } else { kind_of_path(&path) };
-            let file = self.gathered.file(CodeFile { kind, path, build_id: Vec::new() });
-            let lines = vec![named(function)];
-            frames.push(self.gathered.frame(StackFrame { file, address: None, lines }));
-        }
-        frames.reverse();
-        let path = self.gathered.path(frames)?;
-        let by_modules = self.paths.entry(row.stack.to_owned()).or_default();
-        by_modules.insert(row.modules.to_owned(), path);
-        Ok(path)
-    }
-
-    /// The recording.
-    ///
-    /// # Errors
-    /// If it has a sum above what a file can hold.
-    pub fn finish(mut self) -> Result<Gathered, ImportError> {
-        let mut sums: Vec<_> = self.sums.into_iter().collect();
-        sums.sort_unstable_by_key(|((owner, path), _)| (owner.event, owner.thread, *path));
-        for ((owner, path), (value, samples)) in sums {
-            if value > i64::MAX.cast_unsigned() {
-                return Err(ImportError::at(ImportFormat::Parquet, "a sum beyond 63 bits", 0));
-            }
-            self.gathered.add_path(owner, path, GatheredSums { samples, value, time_ns: None });
-        }
-        Ok(self.gathered)
-    }
 }

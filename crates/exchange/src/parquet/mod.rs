@@ -12,7 +12,7 @@ mod thrift;
 mod write;
 
 pub use column::{ColumnKind, ColumnSchema, ColumnValues, TextColumn};
-pub use read::{ParquetTable, read};
+pub use read::{ParquetTable, read, read_columns};
 pub use write::ParquetWriter;
 
 /// First and last bytes of a file.

@@ -4,6 +4,7 @@ use super::column::{ColumnValues, TextColumn};
 use super::thrift::{ThriftValue, read_struct, take};
 use super::{MAGIC, code, field, pages};
 use crate::import::{ImportError, ImportFormat, MOST_BYTES};
+use zstd::bulk::Decompressor;
 
 const FORMAT: ImportFormat = ImportFormat::Parquet;
 
@@ -45,10 +46,43 @@ impl ParquetTable {
 /// # Errors
 /// If it is damaged, larger than [`MOST_BYTES`] without compression, or has columns of another form.
 pub fn read(bytes: &[u8]) -> Result<ParquetTable, ImportError> {
+    read_columns(bytes, |_| true)
+}
+
+/// Reads the columns whose names are wanted. Damage in others isn't noticed.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_columns(bytes: &[u8], is_wanted: impl Fn(&str) -> bool) -> Result<ParquetTable, ImportError> {
     let footer = footer(bytes).ok_or_else(|| malformed("no whole footer", bytes.len()))?;
+    let all = columns(&footer)?;
+    let wanted: Vec<bool> = all.iter().map(|(name, _)| is_wanted(name)).collect();
+    let decompressor = Decompressor::new().map_err(|_| malformed("no memory to decompress", 0))?;
+    let mut reader = Reader { bytes, budget: MOST_BYTES, decompressor };
+    let mut table = ParquetTable { columns: all };
+    for group in footer.list(field::GROUPS) {
+        let chunks = group.list(1);
+        if chunks.len() != table.columns.len() {
+            return Err(malformed("a group of rows without all columns", bytes.len()));
+        }
+        let columns = chunks.iter().zip(&mut table.columns).zip(&wanted);
+        for ((chunk, (_, values)), _) in columns.filter(|(_, wanted)| **wanted) {
+            reader.chunk(chunk, values)?;
+        }
+    }
+    let mut wanted = wanted.into_iter();
+    table.columns.retain(|_| wanted.next() == Some(true));
+    let rows = table.rows();
+    if table.columns.iter().any(|(_, values)| values.len() != rows) {
+        return Err(malformed("columns of several lengths", bytes.len()));
+    }
+    Ok(table)
+}
+
+/// The columns of the schema, without rows.
+fn columns(footer: &ThriftValue<'_>) -> Result<Vec<(String, ColumnValues)>, ImportError> {
+    let mut columns = Vec::new();
     let elements = footer.list(field::SCHEMA);
-    let mut reader = Reader { bytes, budget: MOST_BYTES };
-    let mut table = ParquetTable::default();
     for element in elements.iter().skip(1) {
         let name = String::from_utf8_lossy(element.bytes(4)).into_owned();
         let values = match (element.number(1), element.number(3), element.number(5)) {
@@ -60,22 +94,9 @@ pub fn read(bytes: &[u8]) -> Result<ParquetTable, ImportError> {
                 ));
             }
         };
-        table.columns.push((name, values));
+        columns.push((name, values));
     }
-    for group in footer.list(field::GROUPS) {
-        let chunks = group.list(1);
-        if chunks.len() != table.columns.len() {
-            return Err(malformed("a group of rows without all columns", bytes.len()));
-        }
-        for (chunk, (_, values)) in chunks.iter().zip(&mut table.columns) {
-            reader.chunk(chunk, values)?;
-        }
-    }
-    let rows = table.rows();
-    if table.columns.iter().any(|(_, values)| values.len() != rows) {
-        return Err(malformed("columns of several lengths", bytes.len()));
-    }
-    Ok(table)
+    Ok(columns)
 }
 
 fn malformed(problem: &'static str, offset: usize) -> ImportError {
@@ -93,6 +114,7 @@ struct Reader<'a> {
     bytes: &'a [u8],
     /// Bytes without compression that may still be read.
     budget: usize,
+    decompressor: Decompressor<'static>,
 }
 
 /// A page without compression.
@@ -147,7 +169,7 @@ impl<'a> Reader<'a> {
         let content = take(rest, packed).ok_or_else(broken)?;
         let content = match codec {
             code::UNCOMPRESSED => content.to_vec(),
-            code::ZSTD => zstd::bulk::decompress(content, unpacked).map_err(|_| broken())?,
+            code::ZSTD => self.decompressor.decompress(content, unpacked).map_err(|_| broken())?,
             _ => return Err(ImportError::Unsupported("Parquet that is not compressed with Zstandard")),
         };
         Ok(Page { header, content })

@@ -100,6 +100,9 @@ pub fn create_folders(path: &Path) -> io::Result<()> {
     fs::create_dir_all(path)
 }
 
+/// Ending of the name of a file that is not whole yet: no reader of a folder takes it for one of its own.
+pub const UNFINISHED: &str = ".unfinished";
+
 /// Writes all of an export, or leaves what was there: it gets its name when it is whole.
 ///
 /// # Errors
@@ -107,6 +110,7 @@ pub fn create_folders(path: &Path) -> io::Result<()> {
 pub fn write_whole(path: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
     let mut name = std::ffi::OsString::from(".");
     name.push(path.file_name().unwrap_or_default());
+    name.push(UNFINISHED);
     let unfinished = path.with_file_name(name);
     let written = create_export(&unfinished).and_then(|mut file| {
         file.write_all(bytes.as_ref())?;

@@ -1,0 +1,137 @@
+//! The files of a question, read on all cores.
+
+use super::{FleetFilter, FleetProfiles};
+use crate::import::ImportError;
+use rayon::prelude::*;
+use std::fmt::Display;
+use std::ops::Deref;
+
+/// Fewest files that a thread reads one after the other: each share of the work has sums of its own.
+const FEWEST: usize = 16;
+
+/// Sums of files.
+#[derive(Default)]
+pub struct ReadFiles {
+    /// The sums.
+    pub profiles: FleetProfiles,
+    /// Why files were left out, by their position, in order.
+    pub left_out: Vec<(usize, String)>,
+}
+
+impl ReadFiles {
+    /// Reads files through `open`. The result doesn't depend on the number of threads. Files of one machine are best
+    /// given next to each other: then shares of the work have few machines in common.
+    ///
+    /// # Errors
+    /// If the stacks of a machine are too many.
+    pub fn of<F: Sync, B: Deref<Target = [u8]>, E: Display>(
+        files: &[F],
+        filter: &FleetFilter,
+        open: impl Fn(&F) -> Result<B, E> + Sync,
+    ) -> Result<Self, ImportError> {
+        let shares = files.par_iter().enumerate().with_min_len(FEWEST);
+        let shares = shares.try_fold(Self::default, |mut read, (at, file)| {
+            let added = open(file).map(|bytes| read.profiles.add_file(&bytes, filter));
+            match added {
+                Ok(Err(too_many @ ImportError::TooManyFrames { .. })) => return Err(too_many),
+                Ok(Ok(())) => {}
+                Ok(Err(why)) => read.left_out.push((at, why.to_string())),
+                Err(why) => read.left_out.push((at, why.to_string())),
+            }
+            Ok(read)
+        });
+        let shares = shares.map(|read| {
+            let mut read = read?;
+            read.profiles.shrink();
+            Ok(read)
+        });
+        shares.try_reduce(Self::default, |mut read, next| {
+            read.profiles.merge(next.profiles)?;
+            read.left_out.extend(next.left_out);
+            Ok(read)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::export::parquet::SAMPLE_COLUMNS;
+    use crate::import::{RowSums, SampleRows};
+    use crate::parquet::{ColumnKind, ColumnValues, ParquetWriter};
+
+    /// A file of one machine: stacks in another order in each, some in all files and some in one only.
+    fn file(at: usize) -> Vec<u8> {
+        let mut columns: Vec<ColumnValues> =
+            SAMPLE_COLUMNS.iter().map(|column| ColumnValues::empty(column.kind)).collect();
+        for row in 0..9 {
+            let row = (row * 5 + at) % 9;
+            for (column, values) in SAMPLE_COLUMNS.iter().zip(&mut columns) {
+                let text = match column.name {
+                    "host" => format!("web{}", at % 3),
+                    "service" => format!("service{}", at % 2),
+                    "comm" => format!("thread{}", (row + at) % 4),
+                    "kind" => ["cpu", "wall"][row % 2].to_owned(),
+                    "unit" => "nanoseconds".to_owned(),
+                    "state" => ["running", "futex"][row / 2 % 2].to_owned(),
+                    "stack" => format!("main\nf{}", if row < 6 { row } else { at * 10 + row }),
+                    "modules" => format!("/bin/a\n/lib/{}.so", row % 2),
+                    _ => String::new(),
+                };
+                match (values, column.kind) {
+                    (ColumnValues::Texts(texts), ColumnKind::Text) => texts.push(&text),
+                    (ColumnValues::Numbers(numbers), _) => numbers.push((at * 100 + row) as i64),
+                    _ => unreachable!(),
+                }
+            }
+        }
+        let mut bytes = Vec::new();
+        let mut writer = ParquetWriter::new(&mut bytes, SAMPLE_COLUMNS).expect("in memory");
+        writer.group(&columns).expect("in memory");
+        writer.finish().expect("in memory");
+        bytes
+    }
+
+    fn read(files: &[Vec<u8>], filter: &FleetFilter) -> ReadFiles {
+        let open = |file: &Vec<u8>| Ok::<_, ImportError>(file.clone());
+        ReadFiles::of(files, filter, open).expect("few stacks")
+    }
+
+    fn recordings(profiles: FleetProfiles) -> Vec<(String, Vec<u8>)> {
+        let recording = |sums: RowSums| sums.finish().expect("small sums").to_perf_data().expect("in memory");
+        profiles.into_hosts().map(|(host, sums)| (host, recording(sums))).collect()
+    }
+
+    #[test]
+    fn sums_of_all_cores_are_those_of_rows_added_one_after_the_other() {
+        let mut files: Vec<Vec<u8>> = (0..200).map(file).collect();
+        files[150] = b"PAR1 cut".to_vec();
+        let mut rows = FleetProfiles::default();
+        for file in files.iter().filter(|file| file.len() > 20) {
+            let read = SampleRows::read(file).expect("a table");
+            let columns = read.columns().expect("of samples");
+            (0..columns.rows).for_each(|row| rows.add(&columns.row(row)).expect("few stacks"));
+        }
+        let expected = recordings(rows);
+        assert_eq!(expected.len(), 3);
+        for threads in [1, 2, 7] {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
+            let filter = FleetFilter::default();
+            let found = pool.install(|| read(&files, &filter));
+            assert_eq!(found.profiles.files, 199);
+            assert_eq!(found.left_out.iter().map(|(at, _)| *at).collect::<Vec<_>>(), [150]);
+            assert!(recordings(found.profiles) == expected, "{threads} threads");
+        }
+    }
+
+    #[test]
+    fn files_without_the_service_count_for_nothing() {
+        let files: Vec<Vec<u8>> = (0..40).map(file).collect();
+        let filter = FleetFilter { services: vec!["service1".to_owned()], ..FleetFilter::default() };
+        let found = read(&files, &filter);
+        assert_eq!((found.profiles.files, found.left_out.len()), (20, 0));
+        let none = FleetFilter { services: vec!["web".to_owned()], ..FleetFilter::default() };
+        let found = read(&files, &none);
+        assert_eq!((found.profiles.files, recordings(found.profiles).len()), (0, 0));
+    }
+}
