@@ -140,9 +140,12 @@ fn a_client_finds_the_function_that_polls_in_python() {
     let folder = folder.path();
     for (name, text, culprit) in SCRIPTS {
         std::fs::write(folder.join(name), text).expect("is written");
-        let has_python = Command::new("python3").arg("--version").output().is_ok();
-        if !has_python || !finds(folder, &["python3".to_owned(), name.to_owned()], culprit) {
-            return println!("skipped: no python3, or nothing recorded");
+        // The interpreter itself: pyenv's `python3` is a script that starts forty other programs first.
+        let asked = Command::new("python3").args(["-c", "import sys; print(sys.executable)"]).output();
+        let python = asked.map(|asked| String::from_utf8_lossy(&asked.stdout).trim().to_owned());
+        let Ok(python) = python else { return println!("skipped: no python3") };
+        if !finds(folder, &[python, name.to_owned()], culprit) {
+            return println!("skipped: nothing recorded");
         }
     }
 }
