@@ -65,9 +65,9 @@ impl Blocks {
             let by_chance = counts.samples as f64 * (1.0 - share);
             (by_chance >= LEAST_BY_CHANCE).then_some(counts.stretches as f64 * 2.0 <= by_chance)
         };
-        let told: Vec<bool> = self.blocks.iter().enumerate().filter_map(of_block).collect();
-        let few = told.iter().filter(|is_few| **is_few).count();
-        told.len() >= LEAST_BLOCKS && few * 4 >= told.len() * 3
+        let counted: Vec<bool> = self.blocks.iter().enumerate().filter_map(of_block).collect();
+        let few = counted.iter().filter(|is_few| **is_few).count();
+        counted.len() >= LEAST_BLOCKS && few * 4 >= counted.len() * 3
     }
 }
 

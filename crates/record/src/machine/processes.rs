@@ -18,7 +18,7 @@ use crate::machine::objects::{FileMapping, Identity, Objects};
 use crate::runtimes::ProcessMemory;
 use crate::runtimes::hotspot::{self, Jvm};
 use crate::runtimes::jit_maps::{JitMapKeeper, OwnLines};
-use crate::runtimes::method_addresses::WalkedFrames;
+use crate::runtimes::method_addresses::{MethodAddresses, WalkedFrames};
 use crate::runtimes::v8::{self, V8};
 
 /// All processes of the recording.
@@ -81,11 +81,19 @@ impl Runtime {
         }
     }
 
-    fn take_names(&mut self) -> OwnLines {
+    fn names(&mut self) -> &mut MethodAddresses {
         match self {
-            Self::Java(java) => OwnLines { text: java.take_names(), has_compiled: java.names_compiled() },
-            Self::Node(node) => OwnLines { text: node.take_names(), has_compiled: true },
+            Self::Java(java) => java.names(),
+            Self::Node(node) => node.names(),
         }
+    }
+
+    fn take_names(&mut self) -> OwnLines {
+        let has_compiled = match self {
+            Self::Java(java) => java.names_compiled(),
+            Self::Node(_) => true,
+        };
+        OwnLines { text: self.names().take_lines(), has_compiled }
     }
 }
 
@@ -242,11 +250,8 @@ impl Processes {
 
     /// True once: when methods of this process have addresses of their own, and the recording no mapping of them yet.
     pub fn begins_methods(&mut self, pid: u32) -> bool {
-        match self.by_pid.get_mut(&pid).and_then(|process| process.runtime.as_deref_mut()) {
-            Some(Runtime::Java(java)) => java.begins(),
-            Some(Runtime::Node(node)) => node.begins(),
-            None => false,
-        }
+        let runtime = self.by_pid.get_mut(&pid).and_then(|process| process.runtime.as_deref_mut());
+        runtime.is_some_and(|runtime| runtime.names().begins())
     }
 
     /// A process, and those that it descends from as far as they are known: the nearest first.

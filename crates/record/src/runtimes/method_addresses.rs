@@ -33,7 +33,7 @@ pub struct WalkedFrames<'w> {
 
 /// The methods of one process that have addresses.
 #[derive(Debug, Default)]
-pub(super) struct MethodAddresses {
+pub struct MethodAddresses {
     by_name: FxHashMap<String, u64>,
     /// The recording has the mapping.
     is_mapped: bool,
@@ -57,6 +57,11 @@ impl MethodAddresses {
         Some(start + METHOD_BYTES / 2)
     }
 
+    /// True if no method has an address yet.
+    pub(super) fn is_empty(&self) -> bool {
+        self.by_name.is_empty()
+    }
+
     /// Names code of the process.
     pub(super) fn add_line(&mut self, start: u64, bytes: u64, name: &str) {
         // Writing to a String can't fail.
@@ -64,13 +69,14 @@ impl MethodAddresses {
     }
 
     /// Lines of a perf map that name what was added since the last call.
-    pub(super) fn take_lines(&mut self) -> String {
+    #[must_use]
+    pub fn take_lines(&mut self) -> String {
         std::mem::take(&mut self.lines)
     }
 
     /// True once: when there are addresses, and the recording has no mapping of them yet.
-    pub(super) fn begins(&mut self) -> bool {
-        let begins = !self.is_mapped && !self.by_name.is_empty();
+    pub fn begins(&mut self) -> bool {
+        let begins = !self.is_mapped && !self.is_empty();
         self.is_mapped |= begins;
         begins
     }

@@ -76,15 +76,9 @@ impl Jvm {
         }
     }
 
-    /// Lines of a perf map that name the code and the addresses given since the last call.
-    #[must_use]
-    pub fn take_names(&mut self) -> String {
-        self.names.take_lines()
-    }
-
-    /// True once: when there are addresses of interpreted methods, and the recording has no mapping of them yet.
-    pub fn begins(&mut self) -> bool {
-        self.names.begins()
+    /// The names given so far.
+    pub fn names(&mut self) -> &mut MethodAddresses {
+        &mut self.names
     }
 
     /// True if its compiled code has got names here: its own map isn't needed.

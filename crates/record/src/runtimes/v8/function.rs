@@ -1,14 +1,14 @@
 //! A function's name and place, from its `JSFunction`.
 //!
-//! Name and start are in the function's `ScopeInfo`, after its variables. Flags leave parts
-//! out, and differ between versions. There is the name (a number if it has none) with a number of its own, perhaps a second text or
-//! `undefined`, then the place as two numbers. So the name is the first text, and the place the end of the last run of
-//! numbers before something else.
+//! Name and start are in the function's `ScopeInfo`, after its variables. Flags leave parts out, and differ between
+//! versions. There is the name (a number if it has none) with a number of its own, perhaps a second text or `undefined`,
+//! then the place as two numbers. So the name is the first text, and the place the end of the last run of numbers before
+//! something else.
 // Source: V8's src/objects/scope-info.tq, V8 10.2 to 13.6
 
 use rustc_hash::FxHashMap;
 
-use super::layout::{Look, object, small_number};
+use super::layout::{Look, small_number};
 use super::script::Scripts;
 use super::strings::{is_string, read_name};
 use crate::runtimes::method_addresses::MethodAddresses;
@@ -128,7 +128,6 @@ impl Scope {
     fn read(word: u64, look: &mut Look<'_, '_>) -> Option<Self> {
         // Text: the function has not been compiled, so it doesn't run.
         look.type_of(word).filter(|kind| !is_string(*kind))?;
-        object(word)?;
         let at = |look: &mut Look<'_, '_>, index: u64| look.word(word, 8 + 8 * index);
         let first = look.layout.first_variable;
         let variables = u64::from(small_number(at(look, VARIABLES_INDEX)?)?);

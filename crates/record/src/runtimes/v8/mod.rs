@@ -43,7 +43,7 @@ pub struct V8 {
     program: Range<u64>,
     /// Code in it that runs JavaScript: the interpreter and functions of the language.
     builtins: Range<u64>,
-    /// The process writes a map of its code; `None` until that was looked at. It does so from its start.
+    /// The process writes a map of its code; `None` until that was looked at. It does so before it runs JavaScript.
     writes_map: Option<bool>,
     functions: Functions,
     round_began: Instant,
@@ -76,9 +76,10 @@ impl V8 {
         })
     }
 
-    /// True if the process has a map of its code; `look` is asked once.
+    /// True if the process has a map of its code. `look` is asked once, after the first function was met: before, a
+    /// process that starts may not have its map yet.
     pub fn writes_map(&mut self, look: impl FnOnce() -> bool) -> bool {
-        *self.writes_map.get_or_insert_with(look)
+        !self.names.is_empty() && *self.writes_map.get_or_insert_with(look)
     }
 
     /// Gives all frames of JavaScript functions the addresses of these. The functions are on the copied stack; what they
@@ -104,15 +105,9 @@ impl V8 {
         }
     }
 
-    /// Lines of a perf map that name the addresses given since the last call.
-    #[must_use]
-    pub fn take_names(&mut self) -> String {
-        self.names.take_lines()
-    }
-
-    /// True once: when there are addresses, and the recording has no mapping of them yet.
-    pub fn begins(&mut self) -> bool {
-        self.names.begins()
+    /// The names given so far.
+    pub fn names(&mut self) -> &mut MethodAddresses {
+        &mut self.names
     }
 }
 
