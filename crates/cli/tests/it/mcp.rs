@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Duration;
 
 /// Calls that an assistant needs at most to find a culprit, and tokens of all answers.
 const MOST_CALLS: usize = 4;
@@ -83,15 +84,37 @@ fn a_client_lists_tools_asks_and_is_told_what_is_wrong() {
     assert_eq!(client.end(), Some(0));
 }
 
-/// A test program with its options for gcc, its arguments, and a word that names the culprit.
-const PROGRAMS: [(&str, &[&str], &[&str], &str); 7] = [
-    ("knapsack", &["-DOLD"], &["200"], "fill"),
-    ("convoy", &[], &["4", "200"], "taken in work"),
-    ("chain", &[], &[], "crunch"),
-    ("faults", &[], &["20"], "touch"),
-    ("split", &[], &["1"], "wait_for_lock"),
-    ("disk", &[], &[], "pread"),
-    ("pool", &[], &[], "job"),
+/// A test program with its options for the compiler, its arguments, and a word that names the culprit.
+type Culprit = (&'static str, &'static [&'static str], &'static [&'static str], &'static str);
+
+/// Programs of one thread, or of threads that compute.
+const RUNNING: [Culprit; 9] = [
+    ("knapsack.c", &["-DOLD"], &["200"], "fill"),
+    ("faults.c", &[], &["20"], "touch"),
+    ("disk.c", &[], &[], "pread"),
+    ("forks.c", &[], &["500"], "short_life"),
+    ("mmaps.c", &[], &[], "map_and_sum"),
+    ("rand.c", &[], &["4"], "rand ← draw"),
+    ("list.c", &[], &[], "walk"),
+    ("storms.cpp", &["-fno-inline"], &["20000000"], "middle"),
+    ("strands.cpp", &[], &["5000"], "thrower"),
+];
+
+/// Programs that wait.
+const WAITING: [Culprit; 13] = [
+    ("convoy.c", &[], &["4", "200"], "taken in work"),
+    ("chain.c", &[], &[], "crunch"),
+    ("split.c", &[], &["1"], "wait_for_lock"),
+    ("pool.c", &[], &[], "job"),
+    ("loops.c", &[], &["both"], "← fetch"),
+    ("requests.c", &[], &["20"], "compute() (requests.c:"),
+    ("requests.c", &[], &["40", "l"], "← hold ←"),
+    ("requests.c", &[], &["40", "p"], "← answers"),
+    ("file_lock.c", &[], &["one.lock"], "waits for the lock of "),
+    ("lock_table.c", &[], &["16", "1000", "2"], "lock_wait"),
+    ("waits.c", &[], &["1"], "helper_nap"),
+    ("server.c", &[], &[], "epoll_wait ← serve"),
+    ("spans.c", &[], &[], "nap"),
 ];
 
 /// Python programs that poll, and the function that does.
@@ -128,6 +151,7 @@ fn finds(folder: &Path, command: &[String], culprit: &str) -> bool {
         call = next_of(&answer).unwrap_or_else(|| panic!("{command:?}: no next call: {answer}"));
     }
     assert!(read.contains(culprit), "{command:?}: no {culprit} in {calls} calls:\n{read}");
+    println!("{command:?}: {calls} calls, {} tokens", client.tokens);
     assert!(client.tokens <= MOST_TOKENS, "{command:?}: {} tokens", client.tokens);
     assert_eq!(client.end(), Some(0));
     true
@@ -150,22 +174,62 @@ fn a_client_finds_the_function_that_polls_in_python() {
     }
 }
 
-#[test]
-#[ignore = "live: records on this machine"]
-fn a_client_that_follows_next_calls_finds_each_culprit() {
+/// Compiles a test program; `None` where that isn't possible.
+fn built(folder: &Path, source: &str, flags: &[&str]) -> Option<String> {
+    let (name, kind) = source.split_once('.')?;
+    let compiler = if kind == "cpp" { "g++" } else { "gcc" };
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(source);
+    let mut command = Command::new(compiler);
+    command.args(["-g", "-O2", "-pthread", "-o", name]).args(flags).arg(source).current_dir(folder);
+    let works = command.status().is_ok_and(|status| status.success());
+    if !works {
+        println!("skipped: no working {compiler}");
+    }
+    works.then(|| format!("./{name}"))
+}
+
+fn finds_all(programs: &[Culprit]) {
     let folder = ScratchFolder::private("mcp").expect("a folder");
     let folder = folder.path();
-    for (name, flags, words, culprit) in PROGRAMS {
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/programs/{name}.c"));
-        let mut gcc = Command::new("gcc");
-        gcc.args(["-g", "-O2", "-pthread", "-o", name]).args(flags).arg(source).current_dir(folder);
-        if !gcc.status().is_ok_and(|status| status.success()) {
-            return println!("skipped: no working gcc");
-        }
-        let command: Vec<String> =
-            [&[format!("./{name}").as_str()], words].concat().iter().map(|word| (*word).to_owned()).collect();
+    for (source, flags, words, culprit) in programs {
+        let Some(program) = built(folder, source, flags) else { continue };
+        let words = words.iter().map(|word| (*word).to_owned());
+        let command: Vec<String> = std::iter::once(program).chain(words).collect();
         if !finds(folder, &command, culprit) {
             return;
         }
     }
+}
+
+#[test]
+#[ignore = "live: records on this machine"]
+fn a_client_that_follows_next_calls_finds_the_culprit_of_programs_that_run() {
+    finds_all(&RUNNING);
+}
+
+#[test]
+#[ignore = "live: records on this machine"]
+fn a_client_that_follows_next_calls_finds_the_culprit_of_programs_that_wait() {
+    finds_all(&WAITING);
+}
+
+#[test]
+#[ignore = "live: records on this machine"]
+fn a_client_finds_the_server_that_its_program_waits_for() {
+    let folder = ScratchFolder::private("mcp-peer").expect("a folder");
+    let folder = folder.path();
+    let Some(loops) = built(folder, "loops.c", &[]) else { return };
+    let mut server = Command::new(&loops);
+    let server = server.args(["serve", "one.sock"]).current_dir(folder).stdout(Stdio::null()).spawn();
+    let mut server = server.expect("it starts");
+    while !folder.join("one.sock").exists() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let command = [loops, "ask".to_owned(), "one.sock".to_owned()];
+    let was_found = finds(folder, &command, &format!("loops {}", server.id()));
+    // It ends with its client.
+    if !was_found {
+        server.kill().expect("it is ended");
+    }
+    server.wait().expect("it ends");
 }

@@ -2,6 +2,7 @@
 
 use super::message::ToolResult;
 use super::next_call::next_call;
+use super::sections::waits_in_short;
 use super::stacks::{call_tree, callers};
 use super::tools::{McpTool, ToolCall};
 use serde_json::Value;
@@ -54,10 +55,12 @@ pub fn answer(call: &ToolCall, output: &CommandOutput) -> ToolResult {
         McpTool::Verdict => findings(&output.stdout),
         McpTool::Tree => call_tree(&output.stdout),
         McpTool::Callers => callers(&output.stdout, call.function.as_deref().unwrap_or_default()),
+        McpTool::Waits => waits_in_short(&output.stdout),
         McpTool::Annotate => hot_lines(&output.stdout),
         _ => output.stdout.clone(),
     };
-    let next = format!("next: {}", next_call(call, &text));
+    let shown = if call.tool == McpTool::Tree { &output.stdout } else { &text };
+    let next = format!("next: {}", next_call(call, shown));
     let room = call.tokens.saturating_sub(next.chars().count().div_ceil(TOKEN_CHARS));
     ToolResult::Answer(format!("{}\n{next}", cut_to_budget(text.trim_end(), room)))
 }

@@ -9,6 +9,7 @@ mod answer;
 mod arguments;
 mod message;
 mod next_call;
+mod sections;
 mod stacks;
 mod tools;
 

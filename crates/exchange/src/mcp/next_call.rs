@@ -1,9 +1,11 @@
 //! The call that is worth most after an answer.
 
+use super::stacks::hottest;
 use super::tools::{McpTool, ToolCall, USUAL_FILE};
 use serde_json::{Map, Value};
 
-/// The next tool with its arguments, such as `why {"finding":1}`, and its purpose.
+/// The next tool with its arguments, such as `why {"finding":1}`, and its purpose. `text` is the answer, of a tree its
+/// folded stacks.
 pub fn next_call(call: &ToolCall, text: &str) -> String {
     let (tool, argument, purpose) = match call.tool {
         McpTool::Record | McpTool::Verdict if has_findings(text) => {
@@ -12,10 +14,10 @@ pub fn next_call(call: &ToolCall, text: &str) -> String {
         McpTool::Record => (McpTool::Verdict, None, "findings in full"),
         McpTool::Verdict => (McpTool::Tree, None, "where the time goes"),
         McpTool::Why => after_why(text),
-        McpTool::Tree => match hottest(text) {
-            Some(function) => annotate(function),
-            None => (McpTool::Waits, None, "waiting time"),
-        },
+        McpTool::Tree if is_of_wall(call) => {
+            (McpTool::Waits, None, "how long each thread waited, and for what")
+        }
+        McpTool::Tree => after_tree(text),
         McpTool::Callers => annotate(call.function.clone().unwrap_or_default()),
         McpTool::Annotate => {
             let function = call.function.clone().unwrap_or_default();
@@ -64,18 +66,27 @@ fn after_why(text: &str) -> NextTool {
         Some("report" | "timeline" | "io") if !next.contains("--no-children") => {
             (McpTool::Waits, None, "how long each thread waited, and for what")
         }
+        Some("flame") if next.contains("--wakers") => {
+            (McpTool::Blame, None, "causes of the waits in other threads")
+        }
+        Some("flame") if next.contains("--off-cpu") => {
+            (McpTool::Tree, Some(("kind", Value::from("wall"))), "where the time goes, waits included")
+        }
         _ => (McpTool::Tree, None, "where the running time goes"),
     }
 }
 
-/// The function with the greatest own share in a tree.
-fn hottest(text: &str) -> Option<String> {
-    let row = |line: &str| {
-        let mut words = line.split_whitespace();
-        let own: f64 = words.nth(1)?.parse().ok()?;
-        let names = words.collect::<Vec<_>>().join(" ");
-        let function = names.rsplit(" > ").next()?.to_owned();
-        (own > 0.0 && !function.starts_with('[')).then_some((own, function))
-    };
-    text.lines().filter_map(row).max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, function)| function)
+fn is_of_wall(call: &ToolCall) -> bool {
+    call.words.iter().any(|word| word == "--wall")
+}
+
+/// The lines of the hottest function, or its callers if its time is in system calls. `folded` are the tree's stacks.
+fn after_tree(folded: &str) -> NextTool {
+    match hottest(folded) {
+        Some(hot) if hot.is_in_kernel => {
+            (McpTool::Callers, Some(("function", Value::from(hot.name))), "who makes these system calls")
+        }
+        Some(hot) => annotate(hot.name),
+        None => (McpTool::Waits, None, "waiting time"),
+    }
 }

@@ -117,6 +117,38 @@ fn trees_and_callers_are_drawn_in_percent() {
 }
 
 #[test]
+fn functions_whose_time_is_in_the_kernel_are_asked_for_their_callers() {
+    let folded = "app;main;copy;write;entry_SYSCALL_64_after_hwframe_[k];do_syscall_64_[k];ksys_write_[k] 90\n\
+                  app;main;copy;write;entry_SYSCALL_64_after_hwframe_[k];do_syscall_64_[k];fget_[k] 4\n\
+                  app;main;sum 6\n";
+    let output = CommandOutput { stdout: folded.to_owned(), status: Some(0), ..CommandOutput::default() };
+    let call = called("tree", json!({}), RunRights::ReadOnly).expect("a call");
+    let ToolResult::Answer(tree) = answer(&call, &output) else { panic!("failed") };
+    let expected = "total    own  function\n100.0    0.0  app > main\n 94.0    0.0    copy > write\n\
+                    \x2090.0   90.0      ksys_write\n  6.0    6.0    sum\n\
+                    next: callers {\"function\":\"write\"} (who makes these system calls)";
+    assert_eq!(tree, expected);
+}
+
+#[test]
+fn the_wall_clock_is_shortened_by_section_without_the_frames_that_begin_stacks() {
+    let rows = (0..9).map(|n| format!("  {n} ms  app {n}\n")).collect::<String>();
+    let text = format!(
+        "WALL CLOCK   1 s\n  on CPU 3 %\n\nTHREADS      shares\n    total  thread\n{rows}\n\
+         RUN QUEUE    how long\n  2 ms\n\n\
+         LONGEST WAITS\n  5 ms  read < main < __libc_start_call_main < __libc_start_main < _start  for x\n"
+    );
+    let output = CommandOutput { stdout: text, status: Some(0), ..CommandOutput::default() };
+    let call = called("waits", json!({}), RunRights::ReadOnly).expect("a call");
+    let ToolResult::Answer(text) = answer(&call, &output) else { panic!("failed") };
+    assert!(
+        text.contains("app 5\n    [3 more]\n\nLONGEST WAITS\n  5 ms  read < main  for x\nnext:"),
+        "{text}"
+    );
+    assert!(!text.contains("RUN QUEUE"), "{text}");
+}
+
+#[test]
 fn findings_come_with_stack_and_next_call() {
     let json = r#"{"command":"./app","findings":[{"claim":"CPU bound in fill()","detail":"98 % running","fix":"",
         "stacks":[{"stack":"fill < main","share":0.98,"of":"running time"}]}],"no_verdict":null}"#;

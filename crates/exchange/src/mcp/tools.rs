@@ -215,8 +215,8 @@ impl ToolCall {
                     self.function = Some(arguments.needed_text("function")?.to_owned());
                 }
                 match arguments.text("kind")? {
-                    None | Some("cpu") => owned(["flame", "--folded", &input]),
-                    Some("wall") => owned(["flame", "--folded", "--wall", &input]),
+                    None | Some("cpu") => owned(["flame", "--folded", "--kernel", &input]),
+                    Some("wall") => owned(["flame", "--folded", "--kernel", "--wall", &input]),
                     Some(_) => return Err(BadParams::because("kind must be cpu or wall")),
                 }
             }

@@ -151,6 +151,7 @@ impl Facts {
         self.waits.kernel_locks.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
         self.waits.targets = super::rules::targets(wall);
         self.waits.files = super::rules::files(wall);
+        self.waits.locked_files = super::rules::locked_files(wall);
         self.waits.peer = super::peers::slowest_peer(wall);
         self.waits.blocked_loops = super::event_loops::blocked_loops(profile);
         self.waits.timers = timers(profile);

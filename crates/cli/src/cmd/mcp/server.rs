@@ -104,7 +104,7 @@ fn called(call: &ToolCall, files: &ServedFiles) -> ToolResult {
 fn run(call: &ToolCall) -> anyhow::Result<CommandOutput> {
     let program = std::env::current_exe().context("can't find this program")?;
     let mut command = Command::new(program);
-    command.args(&call.words).env("COLUMNS", "100").env("NO_COLOR", "1");
+    command.args(&call.words).env("COLUMNS", "130").env("NO_COLOR", "1");
     // A recording of a process ends by its own command after that time.
     let grace = if call.tool == McpTool::Record { Duration::from_secs(2) } else { Duration::ZERO };
     let ended = bounded_command::run(command, Duration::from_secs(call.seconds) + grace)

@@ -89,6 +89,8 @@ pub struct WaitFacts {
     pub targets: Vec<(String, u64)>,
     /// Files that were waited for at the disk, with ns, most first.
     pub files: Vec<(String, u64)>,
+    /// Files whose locks were waited for, with ns, most first.
+    pub locked_files: Vec<(String, u64)>,
     /// Locks inside the kernel by (lock, what wanted it): ns waited, until the thread ran again, most first.
     pub kernel_locks: Vec<((&'static str, &'static str), u64)>,
     /// Locks that threads wait for, those that take most time first.

@@ -152,6 +152,10 @@ fn waiting(number: u8, facts: &mut Facts) {
             waits(facts, WaitReason::Collector, 60);
             facts.code.collects = 0.2;
         }
+        26 => {
+            waits(facts, WaitReason::FileLock, 80);
+            facts.waits.locked_files = vec![("/var/lib/app.lock".to_owned(), 80 * UNIT)];
+        }
         23 => {
             waits(facts, WaitReason::Poll, 900);
             let process = Some(("postgres".to_owned(), 812));

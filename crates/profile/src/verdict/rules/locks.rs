@@ -1,5 +1,6 @@
 //! Rules about locks: of user space, and inside the kernel.
 
+use super::waiting::function_of_most;
 use super::{claim, grouped, list, pct};
 use crate::grow::GrownSum as _;
 use crate::off_cpu::{WaitReason, known_lock};
@@ -190,4 +191,32 @@ pub(super) fn kernel_lock(facts: &Facts) -> Option<Finding> {
         .stacks(stacks.or_missing("neither a wait for it nor a sample in it was taken with a stack"))
         .against(against)
         .next(format!("tally flame --off-cpu{INPUT} -o wait.svg"), "which code waits")
+}
+
+/// 26: > 15 % of active time waits for locks of files.
+pub(super) fn file_lock(facts: &Facts) -> Option<Finding> {
+    const REASON: WaitReason = WaitReason::FileLock;
+    let asleep = facts.blocked(REASON);
+    if facts.undisturbed(asleep) <= 0.15 {
+        return None;
+    }
+    let share = asleep + facts.queued_after(REASON);
+    let files = &facts.waits.locked_files;
+    let which = match files.as_slice() {
+        [(name, _)] => format!("the lock of {name}"),
+        _ => "locks of files".to_owned(),
+    };
+    let whole = files.iter().map(|(_, ns)| *ns).grown_sum();
+    let named = (!files.is_empty()).then(|| format!("files: {}", list(files, whole)));
+    let function = facts.places.blocked.get(&REASON).and_then(function_of_most);
+    claim(share, format!("File lock: {} of thread time waits for {which}", pct(share)))
+        .detail(function.map_or_else(String::new, |function| format!("most of it in {function}")))
+        .fix("hold it for less time, or lock a part of the file")
+        .evidence(named.into_iter().collect())
+        .stacks(TopStacks::blocked(facts, "where threads wait for it", &[REASON]))
+        .against(vec![
+            format!("locks in user space: {}", pct(facts.blocked_on_futexes())),
+            format!("disk: {}", pct(facts.blocked(WaitReason::Disk) + facts.blocked(WaitReason::Fsync))),
+        ])
+        .next(format!("tally locks{INPUT}"), "holders and waiters")
 }

@@ -15,7 +15,7 @@ mod waiting;
 
 pub use chains::may_take_turns;
 pub use waiting::waits_for_others;
-pub(super) use waiting::{files, targets, wait_for_each_other};
+pub(super) use waiting::{files, locked_files, targets, wait_for_each_other};
 
 use super::{Facts, Finding, TopStacks};
 
@@ -64,6 +64,7 @@ rules! {
     23 "slow-peer" chains::slow_peer,
     24 "head-of-line" chains::head_of_line,
     25 "garbage-collection" collector::garbage,
+    26 "file-lock" locks::file_lock,
 }
 
 /// A finding with a claim; what shows it follows.

@@ -72,6 +72,11 @@ pub(in crate::verdict) fn files(wall: &Wall) -> Vec<(String, u64)> {
     targets_of(wall, &[WaitReason::Disk, WaitReason::Fsync])
 }
 
+/// The same for waits for locks of files.
+pub(in crate::verdict) fn locked_files(wall: &Wall) -> Vec<(String, u64)> {
+    targets_of(wall, &[WaitReason::FileLock])
+}
+
 fn targets_of(wall: &Wall, reasons: &[WaitReason]) -> Vec<(String, u64)> {
     let is_meant = |part| reasons.iter().any(|&reason| part == Part::Blocked(reason));
     let mut names: BTreeMap<&str, u64> = BTreeMap::new();
@@ -144,8 +149,15 @@ pub(super) fn waiting_for_others(facts: &Facts) -> Option<Finding> {
         .next(next, advice)
 }
 
-/// Functions of libraries that sleep for a program, without leading underscores.
+/// Functions of libraries that sleep or lock a file for a program, without leading underscores.
 const SLEEPS: &[&str] = &[
+    "flock",
+    "GI___flock",
+    "lockf",
+    "lockf64",
+    "fcntl",
+    "fcntl64",
+    "GI___fcntl64_nocancel",
     "clock_nanosleep",
     "GI___clock_nanosleep",
     "nanosleep",
@@ -164,7 +176,7 @@ const SLEEPS: &[&str] = &[
 
 /// The program's function that most of the time at these places is in, nearest to the wait. Where functions of Python are
 /// on the stack, one of theirs.
-fn function_of_most(places: &PlaceList) -> Option<String> {
+pub(super) fn function_of_most(places: &PlaceList) -> Option<String> {
     let is_sleep = |name: &&str| {
         let plain = name.split('@').next().unwrap_or(name).trim_start_matches('_');
         SLEEPS.contains(&plain) || name.trim_start_matches('<').starts_with("std::")

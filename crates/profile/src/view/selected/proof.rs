@@ -18,6 +18,7 @@ pub fn proof(data: &PageData, finding: &str) -> Selection {
 fn states_of(finding: &str) -> &'static [&'static str] {
     match finding {
         "lock-contention" => &["futex", "GIL", "file lock"],
+        "file-lock" => &["file lock"],
         "kernel-lock" => &["kernel lock"],
         "disk" | "disk-saturated" => &["disk", "fsync", "page fault"],
         "memory-pressure" => &["page fault", "memory", "disk"],

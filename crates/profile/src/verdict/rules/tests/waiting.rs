@@ -16,6 +16,7 @@ fn waiting_rules() {
         })
     };
     check(9, preempted(9000.0), preempted(20.0));
+    check(26, with(|f| blocked(f, WaitReason::FileLock, 20)), with(|f| blocked(f, WaitReason::FileLock, 15)));
     check(10, with(|f| blocked(f, WaitReason::Fsync, 80)), with(|f| blocked(f, WaitReason::Disk, 5)));
     let memory = |major| {
         with(|f| {
