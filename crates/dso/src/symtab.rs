@@ -3,7 +3,7 @@
 //! A table is one block of bytes (see `Layout` below) whether it was just built or comes from the on-disk
 //! index: looking up reads the block in place, so that opening an indexed table costs nothing.
 //!
-//! Of several symbols at one address the one perf shows is kept: sized before unsized, strong before weak,
+//! The symbol that perf shows is kept of several at one address: sized before unsized, strong before weak,
 //! global before local, fewer leading underscores, longer name; in kallsyms the last.
 //
 // Layout: header  magic [u8; 8], count u32, names_len u32, source u32, zero u32

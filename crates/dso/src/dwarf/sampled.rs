@@ -73,7 +73,7 @@ fn read(unit: UnitRef<'_, Reader>) -> gimli::Result<Vec<LineStretch>> {
     let mut open: Option<LineStretch> = None;
     let mut rows = program.rows();
     while let Some((_, row)) = rows.next_row()? {
-        // Of several rows at an address the last is right.
+        // The last of several rows at an address is right.
         let before = open.take().filter(|open| open.start < row.address());
         stretches.extend(before.map(|open| LineStretch { end: row.address(), ..open }));
         if stretches.len() >= MOST_KEPT {

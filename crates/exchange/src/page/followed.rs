@@ -1,4 +1,4 @@
-//! What the main thread's time went to, for the page: blame in short, and the critical path as a strip.
+//! The main thread's time for the page: blame in short, and the critical path as a strip.
 //
 // Layout: docs/formats/page.md.
 

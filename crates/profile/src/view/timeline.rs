@@ -43,7 +43,7 @@ pub struct TimelineRow {
     pub is_idle: bool,
     /// Time by state, by column.
     pub columns: Vec<Column>,
-    /// What it waited for in the time shown, most time first.
+    /// Targets of its waits in the time shown, most time first.
     pub targets: Vec<TimelineTarget>,
     /// From its first to its last moment, ns; of a thread id used twice, both lives.
     pub life_ns: u64,

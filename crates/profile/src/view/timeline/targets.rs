@@ -61,7 +61,7 @@ impl<'p> TargetNames<'p> {
     }
 }
 
-/// What a thread with these columns waited for, most time first.
+/// Targets of the waits of a thread with these columns, most time first.
 pub(super) fn targets_of(columns: &[Column], names: &TargetNames<'_>) -> Vec<TimelineTarget> {
     let mut sums: BTreeMap<(Part, u32), u64> = BTreeMap::new();
     for &(of, ns) in columns.iter().flat_map(Column::targets) {
