@@ -1,5 +1,7 @@
 //! The program as a whole: through a terminal, pipes and signals. What this machine can't do is skipped, visibly.
 
+#[path = "it/autofdo.rs"]
+mod autofdo;
 #[path = "it/check.rs"]
 mod check;
 #[path = "it/export.rs"]

@@ -112,6 +112,17 @@ impl ObjectFiles {
         })
     }
 
+    /// A file that the user names.
+    pub(crate) fn load_named(&self, path: &Path) -> Result<Loaded, Missing> {
+        self.loader.load(&Wanted::File { path, build_id: None })
+    }
+
+    /// Reads `loaded` in place of the file of `dso`.
+    pub(crate) fn use_instead(&self, dso: &Dso, loaded: &Arc<Result<Loaded, Missing>>) {
+        let key = (dso.kind, dso.path.clone(), dso.build_id.clone());
+        self.opened.lock().unwrap_or_else(PoisonError::into_inner).insert(key, Arc::clone(loaded));
+    }
+
     /// Remembers which processes have mapped a jitdump.
     fn note_dumps(&self, profile: &Profile) {
         let mut jit = self.jit.lock().unwrap_or_else(PoisonError::into_inner);

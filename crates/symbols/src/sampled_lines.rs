@@ -2,14 +2,17 @@
 
 use crate::object_files::{ObjectFiles, svma_of};
 use crate::{NameOpts, session_of};
-use dso::{Loaded, SampledFrame, SampledUnits, Svma};
+use dso::{Loaded, Missing, SampledFrame, SampledUnits, Svma};
 use perfdata::{Order, PerfData, Record};
 use profile::session::{Session, SessionOpts};
 use profile::table::{Dso, DsoId, DsoKind, DsoTable};
 use profile::view::sample_profile::{BranchCounts, DsoAddr, SampleProfile};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
+use std::fmt;
 use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
 
 /// Counts of lines, and of what could not be used.
 #[derive(Debug, Default)]
@@ -26,9 +29,38 @@ pub struct SampledLines {
     pub without_lines: u64,
 }
 
-/// Reads the branch stacks of `file`, and the lines of its programs and libraries.
-#[must_use]
-pub fn sampled_lines(file: &PerfData<'_>, names: &NameOpts) -> SampledLines {
+/// Why one program's lines can't be counted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoSuchBinary {
+    /// No code of a file with this build-id or name ran; names of those that did.
+    NotRecorded(Vec<String>),
+    /// The file can't be read, or is of another build.
+    Unusable(Missing),
+}
+
+impl std::error::Error for NoSuchBinary {}
+
+impl fmt::Display for NoSuchBinary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotRecorded(names) => {
+                write!(f, "no branch in the recording is in this file; there are {}", names.join(", "))
+            }
+            Self::Unusable(why) => write!(f, "{why}"),
+        }
+    }
+}
+
+/// Reads the branch stacks of `file`, and the lines of its programs and libraries; with `binary` of this one only, which
+/// may be elsewhere than when it was recorded.
+///
+/// # Errors
+/// `binary` isn't among the recorded files, or can't be read.
+pub fn sampled_lines(
+    file: &PerfData<'_>,
+    names: &NameOpts,
+    binary: Option<&Path>,
+) -> Result<SampledLines, NoSuchBinary> {
     let files = ObjectFiles::of_recording(file, names);
     let mut session = session_of(file, SessionOpts::default());
     let (mut counts, mut found) = (BranchCounts::default(), SampledLines::default());
@@ -48,10 +80,32 @@ pub fn sampled_lines(file: &PerfData<'_>, names: &NameOpts) -> SampledLines {
     });
     found.stretches = counts.ranges.values().fold(counts.impossible, |sum, count| sum.saturating_add(*count));
     found.impossible = counts.impossible;
+    if let Some(binary) = binary {
+        counts.keep_only(&use_binary(&session.profile().dsos, &files, binary)?);
+    }
     let mut lines = LineCounter { dsos: &session.profile().dsos, files: &files, counts: &counts, found };
     lines.count_all();
     lines.found.profile = lines.found.profile.without_empty();
-    lines.found
+    Ok(lines.found)
+}
+
+/// The recorded files that `binary` is, by build-id or else by name; it is read instead of them.
+fn use_binary(dsos: &DsoTable, files: &ObjectFiles, binary: &Path) -> Result<Vec<DsoId>, NoSuchBinary> {
+    let loaded = files.load_named(binary).map_err(NoSuchBinary::Unusable)?;
+    let build_id = loaded.object().and_then(|object| object.build_id()).map(|id| id.as_bytes().to_vec());
+    let name = binary.file_name().unwrap_or_default().to_string_lossy();
+    let is_it = |dso: &Dso| match (&dso.build_id, &build_id) {
+        (Some(recorded), Some(own)) => recorded == own,
+        _ => dso.short_name == name,
+    };
+    let recorded = || dsos.iter().filter(|(_, dso)| dso.kind == DsoKind::File);
+    let found: Vec<(DsoId, &Dso)> = recorded().filter(|(_, dso)| is_it(dso)).collect();
+    if found.is_empty() {
+        return Err(NoSuchBinary::NotRecorded(recorded().map(|(_, dso)| dso.short_name.clone()).collect()));
+    }
+    let loaded = Arc::new(Ok(loaded));
+    found.iter().for_each(|(_, dso)| files.use_instead(dso, &loaded));
+    Ok(found.into_iter().map(|(id, _)| id).collect())
 }
 
 fn place_of(session: &mut Session, pid: i32, avma: u64) -> DsoAddr {

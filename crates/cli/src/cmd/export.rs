@@ -87,6 +87,9 @@ pub struct Args {
     /// The kind of value, for formats with one only: cpu, wall or an event's name
     #[arg(short, long, value_name = "NAME")]
     event: Option<String>,
+    /// With --to autofdo: lines of this program or library only, read from here
+    #[arg(long, value_name = "FILE")]
+    binary: Option<PathBuf>,
     /// The same as --to perfetto
     #[arg(long, hide = true, conflicts_with_all = ["chrome", "to"])]
     perfetto: bool,
@@ -110,7 +113,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         let is_default = args.view.input == Path::new(DEFAULT);
         let input = if is_default { Path::new("perf.data") } else { &args.view.input };
         let (event, output) = (args.event.as_deref(), args.output.as_deref());
-        samples::export(&samples::SampleRequest { input, format, event, with_idle: args.idle, output })?;
+        let binary = args.binary.as_deref().filter(|_| format == ExportFormat::Autofdo);
+        let with_idle = args.idle;
+        samples::export(&samples::SampleRequest { input, format, event, with_idle, binary, output })?;
         return Ok(ExitCode::SUCCESS);
     }
     export_calls(&args)

@@ -60,8 +60,8 @@ pub const LAYOUTS: &[HelpLayout] = &[
     HelpLayout("calls replay", &[("", "input filter min kernel"), CALLS_FILTERS]),
     HelpLayout("calls flame", &[("", "input output html folded counts filter min"), CALLS_FILTERS]),
     HelpLayout("calls diff", &[("", "paths input filter min"), CALLS_FILTERS]),
-    HelpLayout("calls export", &[("", "to output input event idle filter min"), CALLS_FILTERS]),
-    HelpLayout("export", &[("", "to output input event idle filter min"), CALLS_FILTERS]),
+    HelpLayout("calls export", &[("", "to output input event idle binary filter min"), CALLS_FILTERS]),
+    HelpLayout("export", &[("", "to output input event idle binary filter min"), CALLS_FILTERS]),
 ];
 
 const CALLS_FILTERS: HelpGroup =

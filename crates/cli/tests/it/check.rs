@@ -74,6 +74,27 @@ fn a_slower_program_fails_and_its_reports_name_the_function() {
         let report = std::fs::read_to_string(folder.join(file)).expect("a report");
         assert!(report.contains("hash") && report.contains("slower"), "{file}: {report}");
     }
+    sarif_fits_its_schema(folder);
+}
+
+/// A model of SARIF 2.1.0 that was made from its schema: it refuses keys and values that aren't in it.
+const READ_SARIF: &str = "
+import json
+from pydantic_sarif.model import StaticAnalysisResultsFormatSarifVersion210JsonSchema as Log
+log = Log.model_validate(json.load(open('s.json')))
+places = [result.locations[0].physicalLocation for result in log.runs[0].results]
+print([(place.artifactLocation.uri, place.region.startLine) for place in places])
+";
+
+fn sarif_fits_its_schema(folder: &Path) {
+    let python = std::env::var_os("TALLY_PYTHON").unwrap_or_else(|| "python3".into());
+    let run = |code: &str| Command::new(&python).args(["-c", code]).current_dir(folder).output();
+    if !run("import pydantic_sarif.model").is_ok_and(|run| run.status.success()) {
+        return println!("skipped: no Python package pydantic-sarif");
+    }
+    let read = run(READ_SARIF).expect("Python runs");
+    let text = String::from_utf8_lossy(&[read.stdout, read.stderr].concat()).into_owned();
+    assert!(read.status.success() && text.starts_with("[('t.c', "), "{text}");
 }
 
 #[test]

@@ -73,7 +73,13 @@ pub fn sarif(outcome: &CheckOutcome, source_path: &dyn Fn(&str) -> String) -> St
         "id": "slower",
         "shortDescription": { "text": "The program costs more than the baseline allows" },
     });
-    let driver = json!({ "name": "tally check", "version": env!("CARGO_PKG_VERSION"), "rules": [rule] });
+    let mut driver = json!({ "name": "tally check", "version": env!("CARGO_PKG_VERSION"), "rules": [rule] });
+    // A fork that has a page of its own names it in its manifest.
+    if let Some(page) =
+        [env!("CARGO_PKG_HOMEPAGE"), env!("CARGO_PKG_REPOSITORY")].into_iter().find(|uri| !uri.is_empty())
+    {
+        driver["informationUri"] = page.into();
+    }
     let log = json!({
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
         "version": "2.1.0",

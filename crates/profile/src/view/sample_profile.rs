@@ -53,6 +53,12 @@ impl BranchCounts {
         }
     }
 
+    /// Leaves out stretches and branches that begin elsewhere than in these DSOs.
+    pub fn keep_only(&mut self, dsos: &[DsoId]) {
+        self.ranges.retain(|(dso, ..), _| dsos.contains(dso));
+        self.branches.retain(|((dso, _), _), _| dsos.contains(dso));
+    }
+
     /// How often the code of a DSO ran, by address.
     #[must_use]
     pub fn code_of(&self, dso: DsoId) -> Vec<CodeCount> {

@@ -26,6 +26,8 @@ pub struct SampleRequest<'a> {
     pub event: Option<&'a str>,
     /// Idle time too.
     pub with_idle: bool,
+    /// Lines of this program only, for counts of lines.
+    pub binary: Option<&'a Path>,
     /// `None` is standard output.
     pub output: Option<&'a Path>,
 }
@@ -67,7 +69,8 @@ pub fn export(request: &SampleRequest<'_>) -> anyhow::Result<()> {
 fn export_lines(request: &SampleRequest<'_>) -> anyhow::Result<()> {
     let map = load::open(request.input)?;
     let file = load::parse(request.input, &map)?;
-    let lines = sampled_lines(&file, &NameOpts::from_env());
+    let lines = sampled_lines(&file, &NameOpts::from_env(), request.binary)
+        .map_err(|why| anyhow::anyhow!("{}: {why}", request.binary.unwrap_or(request.input).display()))?;
     if let Some(why) = autofdo::refusal(&lines.profile, lines.samples) {
         anyhow::bail!("{}: {why}", request.input.display());
     }
