@@ -57,7 +57,8 @@ fn footer(out: &mut dyn Write, blame: &Blame, width: usize) -> io::Result<()> {
         return Ok(());
     }
     let shown = format!("{} ({})", duration_ns(unknown), share(unknown, blame.total_ns));
-    let text = format!("without evidence: {shown}: no sample, no waker, or chains too long to follow");
+    let text =
+        format!("without evidence: {shown}: no sample, no waker, or chains too long or too slight to follow");
     writeln!(out, "\n{}", hang(&text, 2, width))
 }
 

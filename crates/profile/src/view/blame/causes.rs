@@ -1,5 +1,6 @@
 //! Rows of blame: which function of which thread, in which state, how long; and who waited for whom.
 
+use super::frames::EndStack;
 use super::{Blame, BlameEnd, end_frames, state_words};
 use crate::grow::Grow as _;
 use crate::profile::{Profile, TaskId};
@@ -41,9 +42,10 @@ impl BlameCause {
 pub fn causes(profile: &Profile, blame: &Blame) -> Vec<BlameCause> {
     let mut rows: Vec<BlameCause> = Vec::new();
     let mut index: FxHashMap<(String, String, BlameEnd), usize> = FxHashMap::default();
+    let mut functions = EndFunctions::of(profile);
     // The first path of a row is the one with most time.
     for path in &blame.paths {
-        let (function, line) = end_function(profile, path.callsite, &path.end);
+        let (function, line) = functions.find(path.callsite, &path.end).clone();
         let thread = thread_name(profile, blame.culprit(path)).to_owned();
         let key = (thread.clone(), function.clone(), path.end.without_name());
         let at = *index.entry(key).or_insert_with(|| {
@@ -97,6 +99,23 @@ pub fn end_function(
     (name, line)
 }
 
+/// The functions of [`end_function`], each stack looked at once.
+pub(super) struct EndFunctions<'p> {
+    profile: &'p Profile,
+    known: FxHashMap<(Option<CallsiteId>, EndStack), (String, Option<String>)>,
+}
+
+impl<'p> EndFunctions<'p> {
+    pub fn of(profile: &'p Profile) -> Self {
+        Self { profile, known: FxHashMap::default() }
+    }
+
+    pub fn find(&mut self, callsite: Option<CallsiteId>, end: &BlameEnd) -> &(String, Option<String>) {
+        let key = (callsite, EndStack::of(end));
+        self.known.entry(key).or_insert_with(|| end_function(self.profile, callsite, end))
+    }
+}
+
 /// A function's time with all that it called, on the threads that did what chains end with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlamedFunction {
@@ -111,17 +130,23 @@ pub struct BlamedFunction {
 /// Functions outside kernel and C library by time, most first.
 #[must_use]
 pub fn blamed_functions(profile: &Profile, blame: &Blame) -> Vec<BlamedFunction> {
+    let mut by_stack: BTreeMap<(TaskId, CallsiteId, EndStack), u64> = BTreeMap::new();
+    for path in &blame.paths {
+        if let Some(callsite) = path.callsite {
+            let key = (blame.culprit(path), callsite, EndStack::of(&path.end));
+            by_stack.entry(key).or_default().grow(path.ns);
+        }
+    }
     let mut by_name: BTreeMap<(&str, &str), u64> = BTreeMap::new();
-    for path in blame.paths.iter().filter(|path| path.callsite.is_some()) {
-        let frames = path.callsite.map(|callsite| end_frames(profile, callsite, &path.end));
-        let thread = thread_name(profile, blame.culprit(path));
+    for ((task, callsite, kind), ns) in by_stack {
+        let thread = thread_name(profile, task);
         let mut names: Vec<&str> = Vec::new();
-        for frame in own_code(profile, &frames.unwrap_or_default()) {
+        for frame in own_code(profile, &kind.frames(profile, callsite)) {
             names.extend(place_names(profile, *frame));
         }
         names.sort_unstable();
         names.dedup();
-        names.into_iter().for_each(|name| by_name.entry((thread, name)).or_default().grow(path.ns));
+        names.into_iter().for_each(|name| by_name.entry((thread, name)).or_default().grow(ns));
     }
     let row = |((thread, function), ns): ((&str, &str), u64)| {
         let (thread, function) = (thread.to_owned(), function.to_owned());

@@ -1,6 +1,7 @@
 //! Blame by chain of threads, and in each chain by state: where the time went, short enough for a sentence.
 
-use super::{Blame, BlamePath, end_function, state_words};
+use super::causes::EndFunctions;
+use super::{Blame, BlamePath, state_words};
 use crate::grow::Grow as _;
 use crate::profile::{Profile, TaskId};
 use std::cmp::Reverse;
@@ -44,11 +45,12 @@ pub struct BlameChain {
 /// Chains by time, most first. They add up to [`Blame::total_ns`]. `name_of` names the threads.
 #[must_use]
 pub fn blame_chains(profile: &Profile, blame: &Blame, name_of: &dyn Fn(TaskId) -> String) -> Vec<BlameChain> {
+    let mut functions = EndFunctions::of(profile);
     let mut by_chain: BTreeMap<Vec<String>, BTreeMap<String, StateSums>> = BTreeMap::new();
     for path in &blame.paths {
         let state = state_words(profile, &path.end.without_name());
         let states = by_chain.entry(names(blame, path, name_of)).or_default();
-        states.entry(state).or_default().add(profile, path);
+        states.entry(state).or_default().add(path, &functions.find(path.callsite, &path.end).0);
     }
     let mut chains: Vec<BlameChain> =
         by_chain.into_iter().map(|(names, states)| chain(names, states)).collect();
@@ -80,16 +82,15 @@ struct StateSums {
 }
 
 impl StateSums {
-    fn add(&mut self, profile: &Profile, path: &BlamePath) {
+    fn add(&mut self, path: &BlamePath, function: &str) {
         self.ns.grow(path.ns);
         self.lacks_evidence |= path.end.lacks_evidence();
         if let Some(name) = path.end.name().filter(|name| !name.is_empty()) {
             self.targets.entry(name.to_owned()).or_default().grow(path.ns);
         }
-        let (function, _) = end_function(profile, path.callsite, &path.end);
         // A file in brackets is no function.
         if !function.is_empty() && !function.starts_with('[') {
-            self.functions.entry(function).or_default().grow(path.ns);
+            self.functions.entry(function.to_owned()).or_default().grow(path.ns);
         }
     }
 

@@ -8,17 +8,20 @@
 //! At the end of a wait the path goes on with the thread that ended it, at the same moment; at a thread's birth with
 //! the thread that made it. A wait that no recorded thread ended is itself a piece of the path.
 
-use super::stretches::{PathStretch, joined, parts_of};
+mod path_ends;
+mod strip;
+
+use path_ends::path_ends;
+
+use super::stretches::PathStretch;
 use super::timelines::{TimedWait, Timelines};
 use super::walk::{Lead, Walk};
-use super::{Blame, BlameEnd, main_thread, roots};
-use crate::grow::Grow as _;
+use super::{Blame, BlameEnd};
+use crate::grow::{Grow as _, GrownSum as _};
 use crate::profile::{Profile, TaskId};
 use crate::table::CallsiteId;
-use crate::view::wall::name_of;
 use perfdata::off_cpu::State;
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::rc::Rc;
 
 /// Which path.
@@ -90,8 +93,8 @@ impl<'p> FollowedPath<'p> {
     fn of(profile: &'p Profile, opts: &CriticalOpts) -> Option<Self> {
         let lines = Timelines::of(profile);
         let leads = Walk::leads(&lines);
-        let (last, from_ns, to_ns) = span(&lines, opts)?;
-        let walk = Walk::with_leads(&lines, leads.clone());
+        let (last, from_ns, to_ns) = path_ends(&lines, opts)?;
+        let walk = Walk::new(&lines, leads.clone(), 0);
         let mut back = Backwards { lines: &lines, walk: &walk, begin: from_ns, hops: 0, pieces: Vec::new() };
         back.go(last, to_ns);
         let pieces = back.pieces;
@@ -99,26 +102,17 @@ impl<'p> FollowedPath<'p> {
     }
 
     fn path(&self) -> CriticalPath {
-        let walk = self.walk_over(&self.pieces);
+        let mut walk = self.new_walk();
+        for (thread, spans) in add_waits(&mut walk, self.lines.profile, &self.pieces) {
+            walk.add_spans(thread, &spans);
+        }
         let pieces = self.pieces.iter().rev().map(|piece| piece_of(&self.lines, &walk, piece)).collect();
         CriticalPath { pieces, parts: self.blame_of(walk), parallelism: parallelism(self.lines.profile) }
     }
 
-    fn strip(&self, most: usize) -> Vec<PathStretch> {
-        let pieces: Vec<RawPiece> = self.pieces.iter().rev().copied().collect();
-        let lengths: Vec<u64> = pieces.iter().map(|piece| piece.to - piece.from).collect();
-        let stretch = |of: Range<usize>| {
-            let pieces = &pieces[of];
-            let parts = parts_of(&self.blame_of(self.walk_over(pieces)));
-            PathStretch { from_ns: pieces[0].from, to_ns: pieces[pieces.len() - 1].to, parts }
-        };
-        joined(&lengths, most).into_iter().map(stretch).collect()
-    }
-
-    fn walk_over(&self, pieces: &[RawPiece]) -> Walk<'_, 'p> {
-        let mut walk = Walk::with_leads(&self.lines, self.leads.clone());
-        add_all(&mut walk, self.lines.profile, pieces);
-        walk
+    fn new_walk(&self) -> Walk<'_, 'p> {
+        let length = |piece: &RawPiece| piece.to - piece.from;
+        Walk::new(&self.lines, self.leads.clone(), self.pieces.iter().map(length).grown_sum())
     }
 
     fn blame_of(&self, walk: Walk<'_, 'p>) -> Blame {
@@ -126,8 +120,12 @@ impl<'p> FollowedPath<'p> {
     }
 }
 
-/// Adds the time of all pieces: running by its samples, with the short waits that are known by their sums.
-fn add_all(walk: &mut Walk<'_, '_>, profile: &Profile, pieces: &[RawPiece]) {
+/// Adds the time of the pieces that are waits. Answers when each thread ran.
+fn add_waits(
+    walk: &mut Walk<'_, '_>,
+    profile: &Profile,
+    pieces: &[RawPiece],
+) -> BTreeMap<usize, Vec<(u64, u64)>> {
     let mut ran: BTreeMap<usize, Vec<(u64, u64)>> = BTreeMap::new();
     for piece in pieces {
         match piece.wait {
@@ -140,7 +138,7 @@ fn add_all(walk: &mut Walk<'_, '_>, profile: &Profile, pieces: &[RawPiece]) {
             }
         }
     }
-    ran.into_iter().for_each(|(thread, spans)| walk.add_spans(thread, &spans));
+    ran
 }
 
 fn parallelism(profile: &Profile) -> f64 {
@@ -256,57 +254,4 @@ fn piece_of(lines: &Timelines<'_>, walk: &Walk<'_, '_>, raw: &RawPiece) -> Criti
         None => (BlameEnd::Ran, most),
     };
     CriticalPiece { task: line.task(), state, callsite, from_ns: raw.from, to_ns: raw.to }
-}
-
-/// The thread the path ends with, and its times.
-fn span(lines: &Timelines<'_>, opts: &CriticalOpts) -> Option<(usize, u64, u64)> {
-    let wanted = match &opts.thread {
-        Some(name) => roots(lines, Some(name)),
-        None => main_thread(lines).into_iter().collect(),
-    };
-    let last = wanted.iter().copied().max_by_key(|&at| lines.threads[at].life().1)?;
-    let all: Vec<usize> = match &opts.thread {
-        Some(_) => wanted,
-        None => (0..lines.threads.len()).collect(),
-    };
-    let (begin, end) = lines.threads[last].life();
-    let seen = |name: &str| seen_in(lines, &all, name);
-    let from = match &opts.from {
-        Some(name) => seen(name)?.0,
-        None => begin,
-    };
-    let (last, to) = match &opts.to {
-        Some(name) => seen(name).map(|(_, to, thread)| (thread, to))?,
-        None => (last, end),
-    };
-    (from < to).then_some((last, from, to))
-}
-
-/// First and last moment at which a function is seen on a stack of these threads, and the thread of the last.
-fn seen_in(lines: &Timelines<'_>, threads: &[usize], name: &str) -> Option<(u64, u64, usize)> {
-    let profile = lines.profile;
-    let mut known: BTreeMap<CallsiteId, bool> = BTreeMap::new();
-    let mut has = |callsite: CallsiteId| {
-        let is = || profile.callsites.leaf_first(callsite).any(|frame| name_of(profile, frame) == Some(name));
-        *known.entry(callsite).or_insert_with(is)
-    };
-    let mut found: Option<(u64, u64, usize)> = None;
-    let mut add = |from: u64, to: u64, thread: usize| {
-        let (first, last, whose) = found.unwrap_or((from, to, thread));
-        let (last, whose) = if to >= last { (to, thread) } else { (last, whose) };
-        found = Some((first.min(from), last, whose));
-    };
-    for &thread in threads {
-        let line = &lines.threads[thread];
-        line.runs
-            .iter()
-            .filter(|run| has(run.callsite))
-            .for_each(|run| add(run.time_ns, run.time_ns, thread));
-        for timed in &line.timed {
-            if profile.off_cpu.waits[timed.wait].callsite.is_some_and(&mut has) {
-                add(timed.from, timed.to, thread);
-            }
-        }
-    }
-    found
 }

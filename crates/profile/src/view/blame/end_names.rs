@@ -24,6 +24,7 @@ pub fn state_words(profile: &Profile, end: &BlameEnd) -> String {
         BlameEnd::WakerUnknown(part) => format!("{}, waker unknown", part_name(*part)),
         BlameEnd::Knot(task) => format!("knot: waits for {}", thread_name(profile, *task)),
         BlameEnd::TooDeep => "more waits than followed".to_owned(),
+        BlameEnd::TooLittle => "too little to follow".to_owned(),
         BlameEnd::Unborn => "not started yet".to_owned(),
     }
 }

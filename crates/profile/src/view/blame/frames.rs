@@ -18,18 +18,41 @@ pub fn waiting_frames(profile: &Profile, callsite: CallsiteId) -> Vec<FrameId> {
     frames
 }
 
+/// What the stack at the end of a chain is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) enum EndStack {
+    Running,
+    WakeUp,
+    Waiting,
+}
+
+impl EndStack {
+    pub fn of(end: &BlameEnd) -> Self {
+        match end {
+            BlameEnd::Ran => Self::Running,
+            BlameEnd::RanUnsampled => Self::WakeUp,
+            _ => Self::Waiting,
+        }
+    }
+
+    /// The frames that matter, root first.
+    pub fn frames(self, profile: &Profile, callsite: CallsiteId) -> Vec<FrameId> {
+        match self {
+            Self::Running => {
+                let mut frames: Vec<FrameId> = profile.callsites.leaf_first(callsite).collect();
+                frames.reverse();
+                without_start(profile, frames)
+            }
+            Self::WakeUp => user_frames(profile, waker_frames(profile, callsite)),
+            Self::Waiting => waiting_frames(profile, callsite),
+        }
+    }
+}
+
 /// The frames of what a chain ends with, root first.
 #[must_use]
 pub fn end_frames(profile: &Profile, callsite: CallsiteId, end: &BlameEnd) -> Vec<FrameId> {
-    match end {
-        BlameEnd::Ran => {
-            let mut frames: Vec<FrameId> = profile.callsites.leaf_first(callsite).collect();
-            frames.reverse();
-            without_start(profile, frames)
-        }
-        BlameEnd::RanUnsampled => user_frames(profile, waker_frames(profile, callsite)),
-        _ => waiting_frames(profile, callsite),
-    }
+    EndStack::of(end).frames(profile, callsite)
 }
 
 /// From leaf first to root first.

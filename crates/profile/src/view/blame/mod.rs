@@ -61,6 +61,8 @@ pub enum BlameEnd {
     Knot(TaskId),
     /// The chain has more waits than are followed.
     TooDeep,
+    /// It waited for another thread, in a chain with too little of the time to be followed.
+    TooLittle,
     /// The thread waited for did not live yet.
     Unborn,
 }
@@ -69,8 +71,10 @@ impl BlameEnd {
     /// True for weight whose cause the recording doesn't show.
     #[must_use]
     pub fn lacks_evidence(&self) -> bool {
-        matches!(self, Self::RanUnsampled | Self::WakerUnknown(_) | Self::TooDeep | Self::Unborn)
-            || *self == Self::Waited(Part::Blocked(crate::off_cpu::WaitReason::Unknown))
+        matches!(
+            self,
+            Self::RanUnsampled | Self::WakerUnknown(_) | Self::TooDeep | Self::TooLittle | Self::Unborn
+        ) || *self == Self::Waited(Part::Blocked(crate::off_cpu::WaitReason::Unknown))
     }
 
     /// The same without the name of what was waited for, or of the thread that ran instead.
@@ -178,7 +182,8 @@ impl Blame {
 pub fn blame(profile: &Profile, thread: Option<&str>) -> Blame {
     let lines = Timelines::of(profile);
     let roots = roots(&lines, thread);
-    let mut walk = Walk::new(&lines);
+    let whole_ns = roots.iter().map(|&root| lines.threads[root].total_ns()).grown_sum();
+    let mut walk = Walk::new(&lines, Walk::leads(&lines), whole_ns);
     roots.iter().for_each(|&root| walk.add_root(root));
     Blame::of_walk(roots.iter().map(|&root| lines.threads[root].task()).collect(), walk)
 }

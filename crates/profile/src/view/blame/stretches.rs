@@ -1,9 +1,12 @@
 //! The critical path in few enough pieces to draw: neighbours that are short are one stretch, with all their time.
 
+use super::split::split;
 use super::{Blame, BlameEnd};
 use crate::grow::Grow as _;
 use crate::profile::TaskId;
 use crate::table::CallsiteId;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// Time of one thread in one state.
@@ -31,25 +34,53 @@ pub struct PathStretch {
     pub parts: Vec<StretchPart>,
 }
 
-/// Each thread and kind of state of these sums once, most time first.
-pub(super) fn parts_of(blame: &Blame) -> Vec<StretchPart> {
-    let mut parts: Vec<StretchPart> = Vec::new();
-    // The first path of a part is the one with most time.
-    for path in blame.paths.iter().filter(|path| path.ns > 0) {
-        let (task, kind) = (blame.culprit(path), path.end.without_name());
-        let known = parts.iter_mut().find(|part| part.task == task && part.state.without_name() == kind);
-        match known {
-            Some(part) => part.ns.grow(path.ns),
-            None => parts.push(StretchPart {
-                task,
-                state: path.end.clone(),
-                callsite: path.callsite,
-                ns: path.ns,
-            }),
+/// Time of a path without its length: whose, and what.
+type PartKey = (TaskId, BlameEnd, Option<CallsiteId>);
+
+/// Time by thread, state and stack.
+#[derive(Default)]
+pub(super) struct PartSums {
+    sums: BTreeMap<PartKey, u64>,
+}
+
+impl PartSums {
+    pub fn of(blame: &Blame) -> Self {
+        let mut of = Self::default();
+        for path in &blame.paths {
+            of.add(blame.culprit(path), path.end.clone(), path.callsite, path.ns);
+        }
+        of
+    }
+
+    pub fn add(&mut self, task: TaskId, state: BlameEnd, callsite: Option<CallsiteId>, ns: u64) {
+        self.sums.entry((task, state, callsite)).or_default().grow(ns);
+    }
+
+    /// Adds `ns`, divided as the time of these parts is.
+    pub fn add_like(&mut self, parts: &[StretchPart], ns: u64) {
+        let weights: Vec<u64> = parts.iter().map(|part| part.ns).collect();
+        for (part, ns) in parts.iter().zip(split(ns, &weights)) {
+            self.add(part.task, part.state.clone(), part.callsite, ns);
         }
     }
-    parts.sort_by_key(|part| std::cmp::Reverse(part.ns));
-    parts
+
+    /// Each thread and kind of state once, most time first.
+    pub fn parts(self) -> Vec<StretchPart> {
+        let mut sums: Vec<(PartKey, u64)> = self.sums.into_iter().filter(|(_, ns)| *ns > 0).collect();
+        sums.sort_by_key(|(_, ns)| Reverse(*ns));
+        let mut parts: Vec<StretchPart> = Vec::new();
+        let mut index: BTreeMap<(TaskId, BlameEnd), usize> = BTreeMap::new();
+        // The first of a part is the one with most time.
+        for ((task, state, callsite), ns) in sums {
+            let at = *index.entry((task, state.without_name())).or_insert(parts.len());
+            match parts.get_mut(at) {
+                Some(part) => part.ns.grow(ns),
+                None => parts.push(StretchPart { task, state, callsite, ns }),
+            }
+        }
+        parts.sort_by_key(|part| Reverse(part.ns));
+        parts
+    }
 }
 
 /// Neighbours among pieces of these lengths that are drawn as one, so that there are at most `most`: pieces are joined

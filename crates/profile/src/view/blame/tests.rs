@@ -135,6 +135,27 @@ fn time_without_a_sample_has_the_stack_of_the_wake_up_and_says_so() {
 }
 
 #[test]
+fn a_chain_with_next_to_no_time_ends_under_a_name_of_its_own() {
+    let mut of = Recorded::new(&["main", "worker"]);
+    of.wait(0, State::Sleep, 100..150, 2);
+    of.wait(0, State::Sleep, 1000..21_000, 2);
+    of.ran(0, 1, [50]);
+    of.ran(1, 2, [120, 5000]);
+    of.end(40_000_000);
+    // Both waits are at one place: together they are enough.
+    assert_eq!(of.blamed("main")[1], ("worker".to_owned(), Some(2), BlameEnd::Ran, 20_050));
+    of.profile.off_cpu.waits[0].callsite = Some(of.site(150));
+    assert_eq!(
+        of.blamed("main")[1..],
+        [
+            ("worker".to_owned(), Some(2), BlameEnd::Ran, 20_000),
+            (String::new(), Some(150), BlameEnd::TooLittle, 50),
+        ]
+    );
+    assert_eq!(blame(&of.profile, Some("main")).unknown_ns(), 50);
+}
+
+#[test]
 fn a_sampled_wait_counts_for_all_that_it_represents() {
     let mut of = Recorded::new(&["main", "worker"]);
     let wait = of.wait(0, State::Sleep, 500..600, 2);
@@ -218,12 +239,19 @@ fn paths_add_up_to_the_thread_s_time_whatever_was_recorded() {
             }
             assert_eq!((now, path.parts.total_ns), (end, end), "{name} in round {round}");
             let mut now = 0;
+            let mut of_thread = vec![0u64; names.len()];
+            path.parts.paths.iter().for_each(|of| of_thread[path.parts.culprit(of).index()] += of.ns);
             for stretch in critical_strip(&of.profile, &opts, 5).1 {
                 assert_eq!(stretch.from_ns, now, "{name} in round {round}");
                 now = stretch.to_ns;
                 let sum: u64 = stretch.parts.iter().map(|part| part.ns).sum();
                 assert_eq!(sum, now - stretch.from_ns, "{name} in round {round}");
+                stretch.parts.iter().for_each(|part| {
+                    of_thread[part.task.index()] -= part.ns.min(of_thread[part.task.index()])
+                });
             }
+            // Each thread has as much of the strip as of the path.
+            assert!(of_thread.iter().sum::<u64>() < end / 200, "{name} in round {round}: {of_thread:?}");
             assert_eq!(now, end, "{name} in round {round}");
         }
     }

@@ -1,6 +1,7 @@
 //! Each thread's life as far as its moments are known: waits with begin and end, sums of waits at unknown times in an
 //! interval, and samples of running.
 
+use crate::grow::GrownSum as _;
 use crate::off_cpu::{RunSample, ThreadTotals, Wait};
 use crate::profile::{Profile, TaskId};
 use crate::table::CallsiteId;
@@ -23,6 +24,8 @@ pub(crate) struct SummedWaits {
     pub from: u64,
     pub to: u64,
     pub ns: u64,
+    /// The part of the interval, outside the timed waits, that they are: 0 to 1.
+    pub rate: f64,
     /// The wait that represents them.
     pub wait: usize,
 }
@@ -55,6 +58,11 @@ impl Timeline {
         let start = self.totals.iter().map(|totals| totals.start_ns).min();
         let end = self.totals.iter().map(|totals| totals.end_ns).max();
         (start.unwrap_or(0), end.unwrap_or(u64::MAX))
+    }
+
+    /// Σ of all its states, ns.
+    pub fn total_ns(&self) -> u64 {
+        self.totals.iter().flat_map(|totals| totals.total_ns).grown_sum()
     }
 
     /// Timed waits that overlap an interval.
@@ -209,7 +217,8 @@ impl<'p> Timelines<'p> {
             if self.threads[owner].free_ns(from, to) == 0 {
                 (from, to) = life;
             }
-            self.threads[owner].summed.push(SummedWaits { from, to, ns, wait });
+            let rate = ns as f64 / self.threads[owner].free_ns(from, to).max(1) as f64;
+            self.threads[owner].summed.push(SummedWaits { from, to, ns, rate: rate.min(1.0), wait });
         }
         for thread in &mut self.threads {
             thread.summed.sort_by_key(|sum| (sum.from, sum.wait));
@@ -233,6 +242,12 @@ impl<'p> Timelines<'p> {
         let same = callsite.and_then(|callsite| self.places.get(&(thread, callsite)));
         let same = same.map_or(&[][..], |same| same.as_slice());
         same.iter().step_by(same.len().div_ceil(MOST).max(1)).copied().collect()
+    }
+
+    /// True if there are such intervals.
+    pub fn is_shown(&self, thread: usize, wait: usize) -> bool {
+        let of_place = |callsite| self.places.contains_key(&(thread, callsite));
+        self.timed.contains_key(&wait) || self.profile.off_cpu.waits[wait].callsite.is_some_and(of_place)
     }
 
     /// True for a thread that another recorded thread made.

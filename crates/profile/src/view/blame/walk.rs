@@ -1,12 +1,16 @@
 //! The walk from a thread's waits to what their wakers did.
 
 mod leads;
+mod sums;
+mod windows;
 
 pub(crate) use leads::Lead;
 use leads::lead;
+pub(crate) use sums::WaitSum;
+use windows::{CutWindows, NextWindows, Window, merged, windows_of};
 
 use super::split::split;
-use super::timelines::{SummedWaits, Timeline, Timelines};
+use super::timelines::{Timeline, Timelines};
 use super::{BlameEnd, BlameLink, BlameLinkId, BlamePath};
 use crate::grow::{Grow as _, GrownSum as _};
 use crate::off_cpu::WaitReason;
@@ -20,16 +24,9 @@ use std::rc::Rc;
 /// Waits that are followed one after another.
 const MOST_LINKS: usize = 12;
 
-/// Time of a thread that counts for a chain.
-#[derive(Clone, Copy, Debug)]
-struct Window {
-    from: u64,
-    to: u64,
-    /// Weight, ns.
-    ns: u64,
-    /// The thread's stack when it ended the wait.
-    woken_from: Option<CallsiteId>,
-}
+/// Chains with less than this part of the whole time are not followed further: threads that wait for each other make
+/// trees of chains that are too many to walk, and nearly all of them hold next to nothing.
+const LEAST_PART: u64 = 200_000;
 
 /// A thread that is looked at: as the end of which chain.
 #[derive(Clone, Copy)]
@@ -42,16 +39,6 @@ struct Visit {
 /// Time by chain, stack and end.
 type PathKey = (usize, Option<BlameLinkId>, Option<CallsiteId>, BlameEnd);
 
-/// Windows of threads to be looked at next, by their link.
-type NextWindows = BTreeMap<BlameLinkId, (usize, Vec<Window>)>;
-
-/// Windows of a thread, cut: times between its timed waits, and where those lead.
-#[derive(Default)]
-struct CutWindows {
-    gaps: Vec<Window>,
-    next: NextWindows,
-}
-
 /// The walk under way.
 pub(crate) struct Walk<'t, 'p> {
     lines: &'t Timelines<'p>,
@@ -63,21 +50,18 @@ pub(crate) struct Walk<'t, 'p> {
     path_ids: FxHashMap<PathKey, usize>,
     /// The threads that wait: they can't end a wait meanwhile.
     asleep: Vec<usize>,
+    /// Chains with less time than this end, ns.
+    least_ns: u64,
 }
 
 impl<'t, 'p> Walk<'t, 'p> {
-    /// Without time yet.
-    pub fn new(lines: &'t Timelines<'p>) -> Self {
-        Self::with_leads(lines, Self::leads(lines))
-    }
-
     /// Where all waits lead.
     pub fn leads(lines: &Timelines<'_>) -> Rc<[Lead]> {
         (0..lines.parts.len()).map(|wait| lead(lines, wait)).collect()
     }
 
-    /// Without time yet; `leads` are those of these threads.
-    pub fn with_leads(lines: &'t Timelines<'p>, leads: Rc<[Lead]>) -> Self {
+    /// Without time yet; `leads` are those of these threads, and `whole_ns` is the time to be divided.
+    pub fn new(lines: &'t Timelines<'p>, leads: Rc<[Lead]>, whole_ns: u64) -> Self {
         Self {
             lines,
             leads,
@@ -86,6 +70,7 @@ impl<'t, 'p> Walk<'t, 'p> {
             paths: Vec::new(),
             path_ids: FxHashMap::default(),
             asleep: Vec::new(),
+            least_ns: whole_ns / LEAST_PART,
         }
     }
 
@@ -109,12 +94,20 @@ impl<'t, 'p> Walk<'t, 'p> {
         self.add_spans(thread, &[(from, to)]);
     }
 
-    /// Adds what a thread did in these times, each of them without a timed wait.
+    /// Adds what a thread did in these times, its waits included.
     pub fn add_spans(&mut self, thread: usize, spans: &[(u64, u64)]) {
-        let window = |&(from, to): &(u64, u64)| Window { from, to, ns: to - from, woken_from: None };
-        let windows: Vec<Window> = spans.iter().map(window).collect();
+        self.visit_root(thread, |walk, visit| {
+            let (sums, mut next) = walk.look_at(visit, &windows_of(spans));
+            sums.into_iter().for_each(|sum| walk.enter_sum(visit, sum, &mut next));
+            next
+        });
+    }
+
+    fn visit_root(&mut self, thread: usize, add: impl FnOnce(&mut Self, Visit) -> NextWindows) {
+        let visit = Visit { root: thread, link: None, thread };
         self.asleep.push(thread);
-        self.look_at(Visit { root: thread, link: None, thread }, &windows);
+        let next = add(self, visit);
+        self.visit_next(visit, next);
         self.asleep.pop();
     }
 
@@ -150,7 +143,7 @@ impl<'t, 'p> Walk<'t, 'p> {
             );
         }
         for sum in &thread.summed {
-            self.enter_sum(visit, sum.wait, sum.ns, &mut next);
+            self.enter_sum(visit, WaitSum { wait: sum.wait, ns: sum.ns }, &mut next);
         }
         let unknown = |wait: &usize| self.lines.profile.off_cpu.waits[*wait].state == State::Unknown;
         let waits =
@@ -162,7 +155,7 @@ impl<'t, 'p> Walk<'t, 'p> {
             sampled.iter().map(|&wait| self.lines.profile.off_cpu.waits[wait].weight_ns).grown_sum();
         let unsampled_ns = total(State::Unknown).saturating_sub(sampled_ns);
         self.add(visit, None, BlameEnd::Waited(Part::Blocked(WaitReason::Unknown)), unsampled_ns);
-        self.visit_next(root, next);
+        self.visit_next(visit, next);
         self.asleep.pop();
     }
 
@@ -178,34 +171,48 @@ impl<'t, 'p> Walk<'t, 'p> {
         self.paths[at].1.grow(ns);
     }
 
-    fn visit_next(&mut self, root: usize, next: NextWindows) {
-        for (link, (thread, windows)) in next {
-            let visit = Visit { root, link: Some(link), thread };
-            self.asleep.push(thread);
-            self.look_at(visit, &windows);
+    /// Follows the chains that are left of a thread's waits; those with next to no time end here.
+    fn visit_next(&mut self, visit: Visit, next: NextWindows) {
+        for ((sleeper, waker), windows) in next {
+            let ns = windows.iter().map(|window| window.ns).grown_sum();
+            if ns < self.least_ns {
+                self.add(visit, sleeper, BlameEnd::TooLittle, ns);
+                continue;
+            }
+            let link = Some(self.link(visit, sleeper, waker));
+            let visit = Visit { link, thread: waker, ..visit };
+            self.asleep.push(waker);
+            let (sums, mut next) = self.look_at(visit, &merged(windows));
+            sums.into_iter().for_each(|sum| self.enter_sum(visit, sum, &mut next));
+            self.visit_next(visit, next);
             self.asleep.pop();
         }
     }
 
-    /// Divides what these windows of a thread count among what it did in them.
-    fn look_at(&mut self, visit: Visit, windows: &[Window]) {
+    /// Divides what these windows of a thread count among what it did in them. Answers what is left to be followed:
+    /// waits that are known by their sums, and chains.
+    fn look_at(&mut self, visit: Visit, windows: &[Window]) -> (Vec<WaitSum>, NextWindows) {
         let thread = &self.lines.threads[visit.thread];
         let mut found = CutWindows::default();
         for window in windows {
             self.cut(visit, thread, window, &mut found);
         }
-        let CutWindows { gaps, mut next } = found;
+        let CutWindows { gaps, next } = found;
         let mut on_ns = gaps.iter().map(|gap| gap.ns).grown_sum();
+        let mut sums = Vec::new();
         for (wait, ns) in self.sums_in(thread, &gaps) {
             let ns = ns.min(on_ns);
             on_ns -= ns;
-            self.enter_sum(visit, wait, ns, &mut next);
+            match self.end_of_sum(visit.thread, wait) {
+                Some(end) => self.add(visit, self.lines.profile.off_cpu.waits[wait].callsite, end, ns),
+                None => sums.push(WaitSum { wait, ns }),
+            }
         }
         let spans: Vec<(u64, u64)> = gaps.iter().map(|gap| (gap.from, gap.to)).collect();
         let stacks: Vec<(Option<CallsiteId>, u64)> =
             gaps.iter().map(|gap| (gap.woken_from, gap.ns)).collect();
         self.run(visit, on_ns, &spans, &stacks);
-        self.visit_next(visit.root, next);
+        (sums, next)
     }
 
     /// Cuts a window into the thread's timed waits and what is between them.
@@ -236,37 +243,6 @@ impl<'t, 'p> Walk<'t, 'p> {
                 None => found.gaps.push(piece),
             }
         }
-    }
-
-    /// Time of waits that are known by their sums and expected in these gaps, by wait.
-    fn sums_in(&self, thread: &Timeline, gaps: &[Window]) -> BTreeMap<usize, u64> {
-        let mut gaps: Vec<&Window> = gaps.iter().filter(|gap| gap.from < gap.to).collect();
-        gaps.sort_by_key(|gap| gap.from);
-        let possible = |sum: &&SummedWaits| match &self.leads[sum.wait] {
-            Lead::To(waker, _) => !self.asleep.contains(waker),
-            Lead::End(_) => true,
-        };
-        let sums: Vec<&SummedWaits> = thread.summed.iter().filter(possible).collect();
-        let mut expected: BTreeMap<usize, u64> = BTreeMap::new();
-        let (mut coming, mut under_way): (_, Vec<&SummedWaits>) = (sums.into_iter().peekable(), Vec::new());
-        for gap in gaps {
-            under_way.retain(|sum| sum.to > gap.from);
-            while let Some(sum) = coming.next_if(|sum| sum.from < gap.to) {
-                under_way.extend(Some(sum).filter(|sum| sum.to > gap.from));
-            }
-            let share = |sum: &SummedWaits| {
-                let common = sum.to.min(gap.to).saturating_sub(sum.from.max(gap.from)) as f64;
-                let rate = sum.ns as f64 / thread.free_ns(sum.from, sum.to).max(1) as f64;
-                common * rate.min(1.0) / (gap.to - gap.from) as f64
-            };
-            let shares: Vec<f64> = under_way.iter().map(|sum| share(sum)).collect();
-            let most = shares.iter().sum::<f64>().max(1.0);
-            for (sum, share) in under_way.iter().zip(shares) {
-                let ns = (share / most * gap.ns as f64) as u64;
-                expected.entry(sum.wait).or_default().grow(ns);
-            }
-        }
-        expected
     }
 
     /// Running time by the samples in these spans; without any, by the stacks of wake-ups.
@@ -302,36 +278,11 @@ impl<'t, 'p> Walk<'t, 'p> {
             }
             Lead::To(..) if self.asleep.len() > MOST_LINKS => BlameEnd::TooDeep,
             Lead::To(waker, woken_from) => {
-                let link = self.link(visit, sleeper, waker);
-                let windows = &mut next.entry(link).or_insert((waker, Vec::new())).1;
-                windows.push(Window { woken_from, ..window });
+                next.entry((sleeper, waker)).or_default().push(Window { woken_from, ..window });
                 return;
             }
         };
         self.add(visit, sleeper, end, window.ns);
-    }
-
-    /// Waits that are known by their sum: they count as the timed ones of their place do.
-    fn enter_sum(&mut self, visit: Visit, wait: usize, ns: u64, next: &mut NextWindows) {
-        let shown_by = self.lines.shown_by(visit.thread, wait);
-        if shown_by.is_empty()
-            || matches!(self.leads[wait], Lead::End(BlameEnd::Waited(_) | BlameEnd::WaitedFor(..)))
-        {
-            let end = match self.leads[wait].clone() {
-                Lead::End(end) => end,
-                Lead::To(..) => BlameEnd::WakerUnknown(self.lines.parts[wait]),
-            };
-            return self.add(visit, self.lines.profile.off_cpu.waits[wait].callsite, end, ns);
-        }
-        let lengths: Vec<u64> = shown_by.iter().map(|timed| timed.to - timed.from).collect();
-        for (timed, ns) in shown_by.iter().zip(split(ns, &lengths)).filter(|(_, ns)| *ns > 0) {
-            self.enter(
-                visit,
-                timed.wait,
-                Window { from: timed.from, to: timed.to, ns, woken_from: None },
-                next,
-            );
-        }
     }
 
     fn link(&mut self, visit: Visit, sleeper: Option<CallsiteId>, waker: usize) -> BlameLinkId {

@@ -202,7 +202,7 @@ impl SpanView<'_, '_> {
     fn causes(&self, call: &SpanCall) -> Blame {
         let Some(leads) = self.leads.clone() else { return Blame::default() };
         let Some(thread) = self.lines.thread_of(call.task) else { return Blame::default() };
-        let mut walk = Walk::with_leads(self.lines, leads);
+        let mut walk = Walk::new(self.lines, leads, call.length_ns());
         let (born, dead) = self.lines.threads[thread].life();
         let (from, to) = (call.begin_ns.max(born), call.end_ns.min(dead));
         if from < to {
