@@ -281,7 +281,7 @@ impl Agent {
             (AgentTarget::Folder(folder), _) => args.push(folder.into()),
             (AgentTarget::Receiver(_), None) => {}
             (AgentTarget::Receiver(_), Some(spool)) => {
-                args.push(spool.folder.join(format!("{began_s:012}.otlp")).into());
+                args.push(spool.free_file(began_s).into());
                 args.push("--otlp".into());
             }
         }

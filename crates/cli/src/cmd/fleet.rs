@@ -117,7 +117,13 @@ impl Selection {
             hosts: self.host.clone(),
             since: self.since.clone(),
             until: self.until.clone(),
+            kind: None,
         }
+    }
+
+    /// The same of one kind of value.
+    fn of_kind(&self, kind: &str) -> FleetFilter {
+        FleetFilter { kind: Some(kind.to_owned()), ..self.filter() }
     }
 }
 
@@ -205,16 +211,15 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 fn top(args: &TopArgs) -> anyhow::Result<()> {
-    let fleet = MergedFleet::as_one(&args.of.from, &args.of.filter())?;
+    let (fleet, event) = MergedFleet::of_kind(&args.of.from, &args.of.of_kind(&args.of.event))?;
     let sum = &fleet.profiles;
-    let event = event_of(sum, &args.of.event)?;
     out::text(&functions_text(&fleet.scope(sum, event), &functions(sum, event), args.max_lines))
 }
 
 fn locks(args: &TopArgs) -> anyhow::Result<()> {
-    let fleet = MergedFleet::as_one(&args.of.from, &args.of.filter())?;
+    let asked = MergedFleet::of_kind(&args.of.from, &args.of.of_kind("wall"));
+    let (fleet, event) = asked.context("time off the CPU was not recorded")?;
     let sum = &fleet.profiles;
-    let event = event_of(sum, "wall").context("time off the CPU was not recorded")?;
     let locks: Vec<_> =
         waits(sum, event).into_iter().filter(|wait| ["futex", "GIL"].contains(&&*wait.state)).collect();
     let mut scope = fleet.scope(sum, event);
@@ -225,9 +230,13 @@ fn locks(args: &TopArgs) -> anyhow::Result<()> {
 
 fn hosts(args: &TopArgs) -> anyhow::Result<()> {
     let filter = args.of.filter();
-    let fleet = MergedFleet::by_host(&args.of.from, &filter)?;
+    let fleet = MergedFleet::by_host(&args.of.from, &args.of.of_kind(&args.of.event))?;
     let sum = fleet.sum();
-    let event = event_of(&sum, &args.of.event)?;
+    let event = match event_of(&sum, &args.of.event) {
+        Ok(event) => event,
+        // For its error, with the kinds that there are.
+        Err(_) => MergedFleet::of_kind(&args.of.from, &args.of.of_kind(&args.of.event))?.1,
+    };
     let notes = args.of.from.notes(&filter)?;
     let row = |(host, profile): &(String, Profile)| {
         let event = event_of(profile, &args.of.event).ok();
@@ -248,9 +257,8 @@ fn hosts(args: &TopArgs) -> anyhow::Result<()> {
 }
 
 fn flame(args: &FlameArgs) -> anyhow::Result<()> {
-    let fleet = MergedFleet::as_one(&args.of.from, &args.of.filter())?;
+    let (fleet, event) = MergedFleet::of_kind(&args.of.from, &args.of.of_kind(&args.of.event))?;
     let sum = &fleet.profiles;
-    let event = event_of(sum, &args.of.event)?;
     let tree = Tree::of_profile(sum, TreeOpts { event, ..TreeOpts::default() });
     if args.folded {
         return out::text(&folded::to_text(&tree));

@@ -49,6 +49,22 @@ impl MergedFleet<Profile> {
     pub fn as_one(source: &FleetSource, filter: &FleetFilter) -> anyhow::Result<Self> {
         Self::read(source, filter, |sum, _, profile| sum.merge(&profile))
     }
+
+    /// All machines as one, and the event that is the filter's kind of value.
+    ///
+    /// # Errors
+    /// As above, or nothing has this kind: then the error names those that there are.
+    pub fn of_kind(source: &FleetSource, filter: &FleetFilter) -> anyhow::Result<(Self, usize)> {
+        let kind = filter.kind.as_deref().unwrap_or_default();
+        let fleet = Self::as_one(source, filter)?;
+        if let Ok(event) = event_of(&fleet.profiles, kind) {
+            return Ok((fleet, event));
+        }
+        let all = FleetFilter { kind: None, ..filter.clone() };
+        let fleet = Self::as_one(source, &all)?;
+        let event = event_of(&fleet.profiles, kind)?;
+        Ok((fleet, event))
+    }
 }
 
 impl<P: Default> MergedFleet<P> {

@@ -47,6 +47,16 @@ impl Spool {
         Self { url, folder, limits, dropped: 0, failures: 0, not_before_s: 0 }
     }
 
+    /// A file for a profile that began then: a clock that was set back may come to the same second again.
+    #[must_use]
+    pub fn free_file(&self, began_s: u64) -> PathBuf {
+        let file = |second: u64| self.folder.join(format!("{second:012}.otlp"));
+        (began_s..began_s.saturating_add(3600))
+            .map(file)
+            .find(|path| !path.exists())
+            .unwrap_or_else(|| file(began_s))
+    }
+
     /// Files and sizes, oldest first.
     #[must_use]
     pub fn files(&self) -> Vec<(PathBuf, u64)> {
@@ -113,5 +123,24 @@ impl Spool {
                 Ok(())
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use record::scratch::ScratchFolder;
+
+    #[test]
+    fn a_profile_of_the_same_second_replaces_none_that_waits() {
+        let scratch = ScratchFolder::private("spool").expect("a folder");
+        let url = HttpUrl::parse("http://h", "http://", 80).expect("an address");
+        let limits = SpoolLimits { bytes: 1 << 20, every_s: 60 };
+        let spool = Spool::new(url, scratch.path().to_owned(), limits);
+        let write = || std::fs::write(spool.free_file(7), "x").expect("is written");
+        (0..3).for_each(|_| write());
+        let names: Vec<_> =
+            spool.files().iter().filter_map(|(path, _)| path.file_stem().map(ToOwned::to_owned)).collect();
+        assert_eq!(names, ["000000000007", "000000000008", "000000000009"]);
     }
 }

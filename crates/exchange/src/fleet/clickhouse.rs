@@ -1,5 +1,6 @@
 //! Questions to a ClickHouse server that has the tables `samples` and `recordings`, over HTTP.
 
+use super::merge::OFF_CPU;
 use super::{FleetFilter, FleetProfiles, Ledger};
 use crate::http::{HttpPost, HttpUrl};
 use crate::import::{ImportError, StackRow};
@@ -55,9 +56,10 @@ impl ClickHouse {
     pub fn stacks_query(&self, filter: &FleetFilter) -> String {
         let columns = "host, service, comm, kind, unit, state, stack, modules";
         format!(
-            "SELECT {columns}, sum(value), sum(samples) FROM {}.samples{} GROUP BY {columns} FORMAT TabSeparated",
+            "SELECT {columns}, sum(value), sum(samples) FROM {}.samples{}{} GROUP BY {columns} FORMAT TabSeparated",
             self.database,
-            condition(filter, true)
+            condition(filter, true),
+            kind_condition(filter)
         )
     }
 
@@ -99,6 +101,14 @@ fn condition(filter: &FleetFilter, with_services: bool) -> String {
         let _ = write!(text, "{} {condition}", if at == 0 { " WHERE" } else { " AND" });
     }
     text
+}
+
+/// Rows of the kind of value; those of the wall clock have the time off the CPU.
+fn kind_condition(filter: &FleetFilter) -> String {
+    let kind = filter.kind.as_deref().map(|kind| if kind == OFF_CPU { "wall" } else { kind });
+    // Each query has a condition at most: a subquery would read all columns.
+    let word = if condition(filter, true).is_empty() { "WHERE" } else { "AND" };
+    kind.map_or_else(String::new, |kind| format!(" {word} kind = {}", quoted(kind)))
 }
 
 /// `2026-11-27 030500` as `2026-11-27 03:05:00`.
@@ -189,6 +199,11 @@ mod tests {
         );
         assert!(query.contains("toDateTime('2026-11-27 03:05:00', 'UTC')"), "{query}");
         assert!(!server.notes_query(&filter).contains("service"));
+        let of_kind = FleetFilter { kind: Some("off_cpu".to_owned()), ..filter.clone() };
+        assert!(server.stacks_query(&of_kind).contains("'UTC') AND kind = 'wall' GROUP"));
+        assert_eq!(server.intervals_query(&of_kind), query);
+        let of_kind = FleetFilter { kind: Some("cpu".to_owned()), ..FleetFilter::default() };
+        assert!(server.stacks_query(&of_kind).contains("samples WHERE kind = 'cpu' GROUP"));
         assert_eq!(ClickHouse::parse("clickhouse://h/a;b"), None);
     }
 

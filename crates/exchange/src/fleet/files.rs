@@ -59,6 +59,7 @@ mod tests {
     use crate::export::parquet::SAMPLE_COLUMNS;
     use crate::import::{RowSums, SampleRows};
     use crate::parquet::{ColumnKind, ColumnValues, ParquetWriter};
+    use perfdata::appendix::summed_stacks::SummedStacks;
 
     /// A file of one machine: stacks in another order in each, some in all files and some in one only.
     fn file(at: usize) -> Vec<u8> {
@@ -121,6 +122,32 @@ mod tests {
             assert_eq!(found.profiles.files, 199);
             assert_eq!(found.left_out.iter().map(|(at, _)| *at).collect::<Vec<_>>(), [150]);
             assert!(recordings(found.profiles) == expected, "{threads} threads");
+        }
+    }
+
+    #[test]
+    fn one_kind_of_value_has_the_sums_that_it_has_among_all() {
+        let files: Vec<Vec<u8>> = (0..40).map(file).collect();
+        let all = recordings(read(&files, &FleetFilter::default()).profiles);
+        let sum = |recordings: &[(String, Vec<u8>)], kind: &str| {
+            let sums = recordings.iter().map(|(host, bytes)| {
+                let file = perfdata::PerfData::open(bytes).expect("of ours");
+                let event = file.events().iter().position(|event| event.name == kind).expect("the kind");
+                let appendix = file.appendix().expect("the sums");
+                let stacks = SummedStacks::read(appendix, file.endian()).expect("readable").stacks;
+                let of_kind = stacks.iter().filter(|stack| stack.event == event);
+                (host.clone(), of_kind.map(|stack| stack.value).sum::<u64>())
+            });
+            sums.collect::<Vec<_>>()
+        };
+        for kind in ["cpu", "wall", "off_cpu"] {
+            let filter = FleetFilter { kind: Some(kind.to_owned()), ..FleetFilter::default() };
+            let found = read(&files, &filter).profiles;
+            assert_eq!(found.files, 40);
+            let found = recordings(found);
+            assert_eq!(sum(&found, kind), sum(&all, kind), "{kind}");
+            let names = |bytes: &[u8]| perfdata::PerfData::open(bytes).expect("of ours").events().len();
+            assert!(found.iter().all(|(_, bytes)| names(bytes) == 1), "{kind} alone");
         }
     }
 

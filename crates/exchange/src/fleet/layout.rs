@@ -72,6 +72,8 @@ pub struct FleetFilter {
     pub since: Option<String>,
     /// The first moment after the last one.
     pub until: Option<String>,
+    /// The kind of value: `cpu`, `wall`, `off_cpu` or an event's name. Intervals without it count, too.
+    pub kind: Option<String>,
 }
 
 impl FleetFilter {
@@ -96,6 +98,12 @@ impl FleetFilter {
     #[must_use]
     pub fn takes_service(&self, service: &str) -> bool {
         self.services.is_empty() || self.services.iter().any(|known| known == service)
+    }
+
+    /// True for a kind of value that the question is about.
+    #[must_use]
+    pub fn takes_kind(&self, kind: &str) -> bool {
+        self.kind.as_ref().is_none_or(|known| known == kind)
     }
 
     /// True for an interval that the question is about.

@@ -41,7 +41,7 @@ impl FleetProfiles {
         let wanted = columns.wanted_services(is_wanted);
         let rows: Vec<usize> =
             (0..columns.rows).filter(|&row| wanted[columns.numbers(row).service as usize]).collect();
-        let mut known = KnownRows::default();
+        let mut known = KnownRows { filter, owners: FxHashMap::default(), paths: FxHashMap::default() };
         for rows in rows.chunk_by(|&a, &b| columns.numbers(a).host == columns.numbers(b).host) {
             let sums = self.host(columns.row(rows[0]).host);
             rows.iter().try_for_each(|&row| known.add(&columns, row, sums))?;
@@ -95,39 +95,42 @@ impl FleetProfiles {
     }
 }
 
+/// The kind of value that is the wall clock off the CPU.
+pub(super) const OFF_CPU: &str = "off_cpu";
+
 /// The same row as time off the CPU, if it is.
 fn off_cpu<'a>(row: &StackRow<'a>) -> Option<StackRow<'a>> {
-    (row.kind == "wall" && row.state != part_name(Part::On)).then_some(StackRow { kind: "off_cpu", ..*row })
+    (row.kind == "wall" && row.state != part_name(Part::On)).then_some(StackRow { kind: OFF_CPU, ..*row })
 }
 
 /// Threads, kinds of value and paths of one file by the numbers of their texts: texts are looked up once a file.
-#[derive(Default)]
-struct KnownRows {
+struct KnownRows<'f> {
+    filter: &'f FleetFilter,
     owners: FxHashMap<(u32, [u32; 4]), Owners>,
     paths: FxHashMap<(u32, [u32; 2]), usize>,
 }
 
-/// The sums that a row counts for.
-#[derive(Clone, Copy)]
-struct Owners {
-    own: StackOwner,
-    off_cpu: Option<StackOwner>,
-}
+/// The sums that a row counts for: those of its own kind, and of time off the CPU.
+type Owners = [Option<StackOwner>; 2];
 
-impl KnownRows {
+impl KnownRows<'_> {
     fn add(&mut self, file: &SampleColumns<'_>, row: usize, to: &mut RowSums) -> Result<(), ImportError> {
         let RowTexts { host, owner, path, .. } = file.numbers(row);
-        let owners = *self.owners.entry((host, owner)).or_insert_with(|| {
+        let filter = self.filter;
+        let owners: Owners = *self.owners.entry((host, owner)).or_insert_with(|| {
             let row = file.row(row);
-            Owners { own: to.owner(&row), off_cpu: off_cpu(&row).map(|off_cpu| to.owner(&off_cpu)) }
+            [Some(row), off_cpu(&row)]
+                .map(|row| Some(to.owner(&row.filter(|row| filter.takes_kind(row.kind))?)))
         });
+        if owners == [None; 2] {
+            return Ok(());
+        }
         let path = match self.paths.entry((host, path)) {
             Entry::Occupied(known) => *known.get(),
             Entry::Vacant(new) => *new.insert(to.path(&file.row(row))?),
         };
         let sum = RowSum::of_row(file.sums(row));
-        to.add_sum(owners.own, path, sum);
-        owners.off_cpu.into_iter().for_each(|off_cpu| to.add_sum(off_cpu, path, sum));
+        owners.into_iter().flatten().for_each(|owner| to.add_sum(owner, path, sum));
         Ok(())
     }
 }

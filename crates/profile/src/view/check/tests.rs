@@ -58,6 +58,37 @@ fn a_growth_of_twice_the_limit_is_found() {
     assert!(found > 90.0, "{found} %");
 }
 
+/// The same for runs that alternate on a machine whose speed drifts by 20 % while they run.
+fn failures_by_turns_pct(runs: usize, factor: f64, limit: f64) -> f64 {
+    let mut random = SplitMix(13);
+    let failed = (0..TRIALS).filter(|_| {
+        let (mut before, mut after) = (random.runs(runs, 1.0), random.runs(runs, factor));
+        for (at, (before, after)) in before.iter_mut().zip(&mut after).enumerate() {
+            let drift = 1.0 + 0.2 * at as f64 / runs as f64;
+            (*before, *after) = (*before * drift, *after * drift);
+        }
+        judge(ratio_of_pairs(&before, &after).expect("enough pairs"), limit) == CheckResult::Grew
+    });
+    100.0 * failed.count() as f64 / f64::from(TRIALS)
+}
+
+#[test]
+fn an_unchanged_program_that_alternates_with_itself_fails_in_at_most_one_check_of_twenty() {
+    for runs in [2, 3, 5, 10, 30] {
+        let alarms = failures_by_turns_pct(runs, 1.0, 0.0);
+        assert!(alarms <= 5.0, "{runs} runs: {alarms} %");
+    }
+}
+
+#[test]
+fn slow_downs_of_2_5_and_10_percent_are_found_by_enough_runs() {
+    for (factor, runs, limit) in [(1.10, 10, 0.05), (1.05, 30, 0.02), (1.02, 150, 0.0)] {
+        for found in [failures_pct(runs, factor, limit), failures_by_turns_pct(runs, factor, limit)] {
+            assert!(found > 90.0, "{factor} in {runs} runs at limit {limit}: {found} %");
+        }
+    }
+}
+
 #[test]
 fn intervals_contain_the_true_ratio_in_95_of_100_cases() {
     let mut random = SplitMix(11);
