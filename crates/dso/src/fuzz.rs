@@ -10,6 +10,7 @@ use crate::elf::build_id;
 use crate::elf::plt;
 use crate::kernel::kallsyms::Kallsyms;
 use crate::kernel::vdso;
+use crate::symtab::made_lines::MadeLines;
 use crate::symtab::perf_map;
 use crate::unwind::{AddressSpace, Regs, Stack, UnwindInfo, Unwinder};
 use crate::{Avma, BuildId, Bytes, FileOffset, Machine, ObjectFile, Svma, SymbolTable, demangle};
@@ -117,6 +118,11 @@ pub fn fuzz_perf_map(bytes: &[u8]) {
     let table = perf_map::parse(bytes);
     for symbol in table.iter() {
         assert!(table.find(symbol.start).is_some());
+    }
+    let lines = MadeLines::parse(bytes);
+    let mut frames = Vec::new();
+    for symbol in table.iter() {
+        lines.frames(symbol.start, &table, &mut frames);
     }
 }
 

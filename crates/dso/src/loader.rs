@@ -12,6 +12,7 @@ use crate::kernel::recorded_kernel::RecordedKernel;
 use crate::kernel::vdso;
 use crate::loader::debug_search::KernelNames;
 use crate::symtab::index::TableKey;
+use crate::symtab::made_lines::MadeLines;
 use crate::symtab::perf_map;
 use crate::{
     ArchivedDebugFiles, BuildId, DebugSearch, FileOffset, LineResolver, Missing, ObjectFile, SourceFrame,
@@ -117,6 +118,7 @@ impl Loader {
             index: self.index.clone(),
             symbols: OnceLock::new(),
             lines: OnceLock::new(),
+            made: MadeLines::default(),
             shift: 0,
         }
     }
@@ -224,6 +226,8 @@ pub struct Loaded {
     index: Option<SymbolIndex>,
     symbols: OnceLock<SymbolTable>,
     lines: OnceLock<Option<LinePool>>,
+    /// Lines of JIT code.
+    made: MadeLines,
     /// Added to a table's addresses to give the recording's (KASLR).
     shift: u64,
 }
@@ -237,8 +241,14 @@ impl Loaded {
             index: None,
             symbols: OnceLock::from(table),
             lines: OnceLock::from(None),
+            made: MadeLines::default(),
             shift: 0,
         }
+    }
+
+    /// JIT code by the text of a map that was kept with a recording: it may have lines, too.
+    pub fn of_kept_map(text: &[u8]) -> Self {
+        Self { made: MadeLines::parse(text), ..Self::of_table(perf_map::parse(text)) }
     }
 
     /// An object file from an archive, with the debug files that came with it.
@@ -316,6 +326,9 @@ impl Loaded {
 
     /// Appends the source frames of `svma`, innermost first.
     pub fn frames(&self, svma: Svma, out: &mut Vec<SourceFrame>) -> Result<(), Missing> {
+        if self.made.frames(svma, self.symbols(), out) {
+            return Ok(());
+        }
         self.with_lines(|lines| lines.frames(svma, out))?
     }
 

@@ -14,6 +14,7 @@
 
 mod elf_symbols;
 pub mod index;
+pub(crate) mod made_lines;
 pub(crate) mod pclntab;
 pub mod perf_map;
 pub(crate) mod unnamed;

@@ -4,7 +4,6 @@
 
 use crate::object_files::{ObjectFiles, svma_of};
 use dso::elf::kept_parts::{KeptParts, Needed, kept_parts};
-use dso::symtab::perf_map;
 use dso::{ArchivedDebugFiles, Bytes, Loaded, Missing, ObjectFile};
 use perfdata::PerfData;
 use perfdata::appendix::archive::{Archived, ArchivedKey, ArchivedRole, KeptPiece, NewArchived};
@@ -185,7 +184,7 @@ impl ArchivedFiles {
         let files = self.0.get(&key_of(dso)?)?;
         let content = |role| files.iter().find(|file| file.role == role).and_then(restored);
         if let Some(names) = content(ArchivedRole::Names) {
-            return Some(Loaded::of_table(perf_map::parse(&names)));
+            return Some(Loaded::of_kept_map(&names));
         }
         let object = ObjectFile::parse(content(ArchivedRole::Object)?).ok()?.named(dso.path.clone().into());
         let debug = ArchivedDebugFiles {

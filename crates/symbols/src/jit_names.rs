@@ -39,7 +39,7 @@ impl RecordedNames {
     /// The names of the JIT code of process `pid`, in files of one of `owners` (`None`: anybody).
     pub(crate) fn load(&self, loader: &Loader, pid: i32, owners: Option<&[u32]>) -> Result<Loaded, Missing> {
         if let Some(text) = self.maps.get(&pid) {
-            return Ok(Loaded::of_table(perf_map::parse(text)));
+            return Ok(Loaded::of_kept_map(text));
         }
         load(loader, pid, self.dumps.get(&pid).map(PathBuf::as_path), owners)
     }

@@ -19,9 +19,9 @@ fn compiled(compiler: &str, args: &[&str], folder: &Path) -> bool {
     built.is_ok_and(|status| status.success())
 }
 
-/// Compiles `Split`; false, with the reason printed, without a Java compiler.
-fn compiles_split_java(folder: &Path) -> bool {
-    let java = source("Split.java");
+/// Compiles this program; false, with the reason printed, without a Java compiler.
+fn compiles_java(name: &str, folder: &Path) -> bool {
+    let java = source(name);
     let compiles = compiled("javac", &["-d", ".", java.to_str().expect("plain")], folder);
     if !compiles {
         println!("skipped: no Java compiler");
@@ -74,7 +74,7 @@ impl Drop for Ended {
 fn java_methods_have_their_shares_from_the_start_and_while_it_runs() {
     let folder = ScratchFolder::private("java").expect("a folder");
     let folder = folder.path();
-    if !compiles_split_java(folder) {
+    if !compiles_java("Split.java", folder) {
         return;
     }
     let Some(printed) = record(folder, &["--", "java", "Split", "3000"]) else {
@@ -102,10 +102,36 @@ fn java_methods_have_their_shares_from_the_start_and_while_it_runs() {
 
 #[test]
 #[ignore = "live: records on this machine"]
+fn java_methods_that_were_inlined_have_their_lines() {
+    let folder = ScratchFolder::private("java-inlined").expect("a folder");
+    let folder = folder.path();
+    if !compiles_java("Inlined.java", folder) {
+        return;
+    }
+    let Some(_) = record(folder, &["--", "java", "Inlined", "3000"]) else {
+        return println!("skipped: can't record here");
+    };
+    let args = ["report", "-i", "r.data", "--no-children", "-g", "none", "--sort", "srcline"];
+    let run = Command::new(TALLY).args(args).current_dir(folder).output().expect("tally runs");
+    let text = String::from_utf8_lossy(&run.stdout).into_owned();
+    let share = |lines: &[&str]| -> f64 {
+        let rows = text.lines().filter_map(|row| row.trim().split_once('%'));
+        rows.filter(|(_, line)| lines.contains(&line.trim()))
+            .filter_map(|(share, _)| share.parse::<f64>().ok())
+            .sum()
+    };
+    let found = [share(&["Inlined.java:5", "Inlined.java:6"]), share(&["Inlined.java:10"])];
+    let all = found[0] + found[1];
+    assert!(all > 60.0, "{text}");
+    assert_split(&found.map(|share| share * 100.0 / all), &[66.7, 33.3]);
+}
+
+#[test]
+#[ignore = "live: records on this machine"]
 fn interpreted_java_methods_have_their_names() {
     let folder = ScratchFolder::private("java-int").expect("a folder");
     let folder = folder.path();
-    if !compiles_split_java(folder) {
+    if !compiles_java("Split.java", folder) {
         return;
     }
     if !cfg!(target_arch = "x86_64") {

@@ -51,7 +51,7 @@ pub fn of_code<'n>(code: impl IntoIterator<Item = (u64, u64, &'n str)>) -> Symbo
     table.build()
 }
 
-fn parse_line(line: &[u8]) -> Option<(u64, u64, &str)> {
+pub(super) fn parse_line(line: &[u8]) -> Option<(u64, u64, &str)> {
     let line = std::str::from_utf8(line).ok()?.trim_end_matches('\r');
     let (start, rest) = line.split_once(' ')?;
     let (size, name) = rest.split_once(' ')?;

@@ -234,7 +234,7 @@ impl LiveUnwinder {
             }
         }
         let sps = self.unwinder.stack_pointers();
-        let walked = WalkedFrames { frames: &mut self.frames, sps, stack };
+        let walked = WalkedFrames { frames: &mut self.frames, sps, stack, regs };
         thread.processes.name_methods(thread.task.pid, walked);
         stop
     }

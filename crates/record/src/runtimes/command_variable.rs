@@ -22,7 +22,7 @@ struct KnownRuntime {
 
 /// Older JVMs end at an option they don't know, so the first one lets them pass.
 const JAVA_FLAGS: &str = "-XX:+IgnoreUnrecognizedVMOptions -XX:+PreserveFramePointer \
-                          -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit";
+                          -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit -XX:+DebugNonSafepoints";
 const JAVA_MARKS: [&str; 2] = ["PreserveFramePointer", "DumpPerfMapAtExit"];
 const JAVA_PROGRAM: &str = "java";
 const PYTHON_VARIABLE: &str = "PYTHONPERFSUPPORT";

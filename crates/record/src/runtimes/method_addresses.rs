@@ -7,7 +7,7 @@
 use std::fmt::Write as _;
 
 use dso::Avma;
-use dso::unwind::Stack;
+use dso::unwind::{Regs, Stack};
 use rustc_hash::FxHashMap;
 
 use crate::pipeline::chain_join::ChainFrame;
@@ -15,9 +15,13 @@ use crate::pipeline::chain_join::ChainFrame;
 /// The first address: above all of user space, below the kernel's and Python's functions.
 pub const METHODS_START: Avma = Avma(0x4a56_0000_0000_0000);
 /// Bytes of all addresses.
-pub const METHODS_BYTES: u64 = 1 << 32;
-/// Bytes of one method's: it is found as a return address, too.
-const METHOD_BYTES: u64 = 16;
+pub const METHODS_BYTES: u64 = METHOD_BYTES * MOST_METHODS as u64;
+/// Bytes of one method's.
+const METHOD_BYTES: u64 = 1 << 24;
+/// Bytes of one line's in it: it is found as a return address, too.
+const LINE_BYTES: u64 = 16;
+/// Later lines have no addresses of their own.
+const LAST_LINE: u32 = 0xf_ffff;
 /// Methods that get an address in a process.
 const MOST_METHODS: usize = 1 << 18;
 
@@ -29,12 +33,31 @@ pub struct WalkedFrames<'w> {
     pub sps: &'w [u64],
     /// The stack as it was.
     pub stack: Stack<'w>,
+    /// Registers in the first frame.
+    pub regs: &'w Regs,
+}
+
+/// A method that has addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct MethodNumber(u32);
+
+impl MethodNumber {
+    /// The address of one of its lines; 0 if that isn't known.
+    pub(super) fn line_address(self, line: u32) -> u64 {
+        self.start() + u64::from(line.min(LAST_LINE)) * LINE_BYTES + LINE_BYTES / 2
+    }
+
+    fn start(self) -> u64 {
+        METHODS_START.0 + u64::from(self.0) * METHOD_BYTES
+    }
 }
 
 /// The methods of one process that have addresses.
 #[derive(Debug, Default)]
 pub struct MethodAddresses {
-    by_name: FxHashMap<String, u64>,
+    by_name: FxHashMap<String, MethodNumber>,
+    /// Chains have addresses of methods.
+    is_used: bool,
     /// The recording has the mapping.
     is_mapped: bool,
     /// Lines for the process's map that were not taken yet.
@@ -44,17 +67,39 @@ pub struct MethodAddresses {
 impl MethodAddresses {
     /// The address in chains of the method with this name; `None` when there are too many.
     pub(super) fn of_name(&mut self, name: String) -> Option<u64> {
-        if let Some(address) = self.by_name.get(&name) {
-            return Some(*address);
+        let address = self.number_of(name, None)?.line_address(0);
+        Some(self.used(address).0)
+    }
+
+    /// The method with this name, whose lines are those of `file`; `None` when there are too many.
+    pub(super) fn number_of(&mut self, name: String, file: Option<&str>) -> Option<MethodNumber> {
+        if let Some(number) = self.by_name.get(&name) {
+            return Some(*number);
         }
-        let index = self.by_name.len();
-        if index >= MOST_METHODS {
-            return None;
+        let number = u32::try_from(self.by_name.len()).ok().filter(|_| self.by_name.len() < MOST_METHODS)?;
+        let number = MethodNumber(number);
+        self.add_line(number.start(), METHOD_BYTES, &name);
+        if let Some(file) = file {
+            // Writing to a String can't fail.
+            let _ = writeln!(self.lines, "={:x} {LINE_BYTES:x} {file}", number.start());
         }
-        let start = METHODS_START.0 + index as u64 * METHOD_BYTES;
-        self.add_line(start, METHOD_BYTES, &name);
-        self.by_name.insert(name, start + METHOD_BYTES / 2);
-        Some(start + METHOD_BYTES / 2)
+        self.by_name.insert(name, number);
+        Some(number)
+    }
+
+    /// An address that a chain has.
+    pub(super) fn used(&mut self, address: u64) -> Avma {
+        self.is_used = true;
+        Avma(address)
+    }
+
+    /// Code is of these lines, inlined into one another, innermost first.
+    pub(super) fn add_scope(&mut self, start: u64, bytes: u64, lines: &[u64]) {
+        let _ = write!(self.lines, "@{start:x} {bytes:x}");
+        for line in lines {
+            let _ = write!(self.lines, " {line:x}");
+        }
+        self.lines.push('\n');
     }
 
     /// True if no method has an address yet.
@@ -74,9 +119,9 @@ impl MethodAddresses {
         std::mem::take(&mut self.lines)
     }
 
-    /// True once: when there are addresses, and the recording has no mapping of them yet.
+    /// True once: when chains have addresses, and the recording has no mapping of them yet.
     pub fn begins(&mut self) -> bool {
-        let begins = !self.is_mapped && !self.is_empty();
+        let begins = !self.is_mapped && self.is_used;
         self.is_mapped |= begins;
         begins
     }

@@ -1,23 +1,21 @@
-//! Code that HotSpot has compiled: the method is found by the address, as HotSpot itself finds it.
-//!
-//! Code is in blobs, one in each used block of a heap. A map has a byte for each segment of the heap: how many segments
-//! to go back towards the start of the block.
-// Source: HotSpot's heap.cpp, `CodeHeap::find_block_for`, and codeBlob.hpp, JDK 9 to 25
+//! Code that HotSpot has compiled: the method is found by the address, as HotSpot itself finds it, and so are the
+//! methods that were inlined there.
+// Source: HotSpot's codeBlob.hpp and nmethod.hpp, JDK 9 to 25
 
 use std::collections::BTreeMap;
 
-use super::structs::{CodeOffsets, CodeStart, read_name};
+use super::code_heap::{CodeHeap, read_heaps};
+use super::known_methods::{KnownMethods, Position};
+use super::scopes::{ScopeMethod, ScopeRange, ScopesOfCode};
+use super::structs::{CodeOffsets, CodeStart};
+use super::tables::read_name;
 use super::{Look, methods};
 use crate::runtimes::method_addresses::MethodAddresses;
 
-/// More heaps than HotSpot has.
-const MOST_HEAPS: u32 = 16;
-/// A segment that belongs to no block.
-const FREE_SEGMENT: u8 = 0xff;
-/// Steps back to the start of a block: a larger one than HotSpot makes needs more.
-const MOST_STEPS: usize = 1 << 14;
 /// Pieces of code that get a name in a process.
 const MOST_PIECES: usize = 1 << 17;
+/// Parts of code with their lines and inlined methods in a process.
+const MOST_PARTS: usize = 1 << 18;
 /// A larger piece than HotSpot makes.
 const MOST_PIECE_BYTES: u64 = 64 << 20;
 /// Kinds of blobs that are methods: compiled from bytecode, and bridges to native code.
@@ -29,26 +27,44 @@ pub(super) struct CompiledCode {
     heaps: Vec<CodeHeap>,
     /// By the address at which the code begins.
     pieces: BTreeMap<u64, Piece>,
+    /// Parts whose lines and inlined methods were looked for.
+    parts: usize,
 }
 
-/// A range of code and the map of its segments (Avma).
-#[derive(Clone, Copy, Debug)]
-struct CodeHeap {
-    start: u64,
-    end: u64,
-    segments: u64,
-    segment_log2: u32,
+/// Where the names of methods go.
+pub(super) struct FoundMethods<'f> {
+    pub(super) methods: &'f mut KnownMethods,
+    pub(super) names: &'f mut MethodAddresses,
 }
 
 /// A blob that was named.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Piece {
     end: u64,
     blob: u64,
-    /// Its `Method` when it was named: other code may take its place. `None` for HotSpot's own code.
-    method: Option<u64>,
+    /// When it was named: other code may take its place. `None` for HotSpot's own code.
+    compiled: Option<Compilation>,
     /// When it was compared last.
     round: u32,
+    /// The parts whose lines and inlined methods were looked for: ends by starts, in bytes from its start.
+    parts: BTreeMap<u64, u64>,
+    scopes: Option<ScopesOfCode>,
+}
+
+/// The method and the compilation that an `nmethod` is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Compilation {
+    method: u64,
+    /// 0 where the JVM doesn't number them.
+    number: u32,
+}
+
+impl Compilation {
+    fn read(blob: u64, offsets: &CodeOffsets, look: &mut Look<'_, '_>) -> Option<Self> {
+        let method = look.u64(blob.wrapping_add(offsets.method))?;
+        let number = look.offsets.scopes.map(|scopes| look.u32(blob.wrapping_add(scopes.compile_id)));
+        Some(Self { method, number: number.unwrap_or(Some(0))? })
+    }
 }
 
 impl CompiledCode {
@@ -57,8 +73,8 @@ impl CompiledCode {
         self.pieces.is_empty()
     }
 
-    /// The code around `pc` gets a line in `names`, unless it has one or is not HotSpot's.
-    pub(super) fn name(&mut self, pc: u64, look: &mut Look<'_, '_>, names: &mut MethodAddresses) {
+    /// The code around `pc` gets its lines in the map, unless it has them or is not HotSpot's.
+    pub(super) fn name(&mut self, pc: u64, look: &mut Look<'_, '_>, found: &mut FoundMethods<'_>) {
         let Some(offsets) = look.offsets.code else { return };
         if self.heaps.is_empty() {
             self.heaps = read_heaps(&offsets, look).unwrap_or_default();
@@ -66,17 +82,43 @@ impl CompiledCode {
         let Some(heap) = self.heaps.iter().find(|heap| (heap.start..heap.end).contains(&pc)).copied() else {
             return;
         };
-        if self.is_known(pc, &offsets, look) {
-            return;
+        if !self.is_known(pc, &offsets, look) {
+            self.name_piece(heap, pc, look, found.names);
         }
+        self.add_part(pc, look, found);
+    }
+
+    /// The whole piece around `pc` gets its name.
+    fn name_piece(&mut self, heap: CodeHeap, pc: u64, look: &mut Look<'_, '_>, names: &mut MethodAddresses) {
         if self.pieces.len() >= MOST_PIECES {
             self.pieces.clear();
         }
+        let Some(offsets) = look.offsets.code else { return };
         let Some(blob) = heap.blob_at(pc, &offsets, look) else { return };
         let Some((start, piece, name)) = read_blob(blob, &offsets, look) else { return };
         if (start..piece.end).contains(&pc) {
             names.add_line(start, piece.end - start, &name);
             self.pieces.insert(start, piece);
+        }
+    }
+
+    /// The part around `pc` gets its line and the methods that were inlined there.
+    fn add_part(&mut self, pc: u64, look: &mut Look<'_, '_>, found: &mut FoundMethods<'_>) {
+        let Some((&start, piece)) = self.pieces.range_mut(..=pc).next_back() else { return };
+        let Some(scopes) = piece.scopes.filter(|_| pc < piece.end && self.parts < MOST_PARTS) else { return };
+        let offset = pc - start;
+        if piece.parts.range(..=offset).next_back().is_some_and(|(_, end)| offset < *end) {
+            return;
+        }
+        self.parts += 1;
+        let part = look.offsets.scopes.and_then(|of| scopes.range_at(offset, &of, look));
+        let Some(part) = part.filter(|part| part.end <= piece.end - start) else {
+            piece.parts.insert(offset, offset + 1);
+            return;
+        };
+        piece.parts.insert(part.start, part.end);
+        if let Some(lines) = piece.lines_of(&part, look, found) {
+            found.names.add_scope(start + part.start, part.end - part.start, &lines);
         }
     }
 
@@ -90,52 +132,32 @@ impl CompiledCode {
             return true;
         }
         piece.round = look.round;
-        match piece.method {
+        match piece.compiled {
             // A process that has ended can't be read.
-            Some(method) => look.u64(piece.blob.wrapping_add(offsets.method)).is_none_or(|now| now == method),
+            Some(compiled) => Compilation::read(piece.blob, offsets, look).is_none_or(|now| now == compiled),
             None => true,
         }
     }
 }
 
-fn read_heaps(offsets: &CodeOffsets, look: &mut Look<'_, '_>) -> Option<Vec<CodeHeap>> {
-    let array = look.u64(offsets.heaps).filter(|array| *array != 0)?;
-    let count = look.u32(array.wrapping_add(offsets.array_length))?.min(MOST_HEAPS);
-    let data = look.u64(array.wrapping_add(offsets.array_data))?;
-    let heap_at = |index: u32| data.wrapping_add(8 * u64::from(index));
-    (0..count)
-        .map(|index| look.u64(heap_at(index)).and_then(|heap| CodeHeap::read(heap, offsets, look)))
-        .collect()
-}
-
-impl CodeHeap {
-    fn read(heap: u64, offsets: &CodeOffsets, look: &mut Look<'_, '_>) -> Option<Self> {
-        let memory = heap.wrapping_add(offsets.heap_memory);
-        let segments = heap.wrapping_add(offsets.heap_segments);
-        let segment_log2 = look.u32(heap.wrapping_add(offsets.segment_log2))?;
-        Some(Self {
-            start: look.u64(memory.wrapping_add(offsets.space_start))?,
-            end: look.u64(memory.wrapping_add(offsets.space_end))?,
-            segments: look.u64(segments.wrapping_add(offsets.space_start))?,
-            segment_log2: Some(segment_log2).filter(|log2| (1..32).contains(log2))?,
-        })
-    }
-
-    /// The `CodeBlob` around `pc`, which is in this heap.
-    fn blob_at(&self, pc: u64, offsets: &CodeOffsets, look: &mut Look<'_, '_>) -> Option<u64> {
-        let mut segment = (pc - self.start) >> self.segment_log2;
-        for _ in 0..MOST_STEPS {
-            match look.u8(self.segments.wrapping_add(segment))? {
-                FREE_SEGMENT => return None,
-                0 => {
-                    let block = self.start + (segment << self.segment_log2);
-                    let is_used = look.u8(block.wrapping_add(offsets.block_used))? != 0;
-                    return is_used.then_some(block.wrapping_add(offsets.block_bytes));
-                }
-                back => segment = segment.checked_sub(u64::from(back))?,
-            }
-        }
-        None
+impl Piece {
+    /// Addresses of the lines that a part is of, innermost first. `None` if they make no sense: the outermost has to be
+    /// of the method that was compiled.
+    fn lines_of(
+        &self,
+        part: &ScopeRange,
+        look: &mut Look<'_, '_>,
+        found: &mut FoundMethods<'_>,
+    ) -> Option<Vec<u64>> {
+        let offsets = look.offsets.scopes?;
+        let methods = self.scopes?.methods(part, &offsets, look)?;
+        let outermost = methods.last()?.method;
+        self.compiled.filter(|compiled| compiled.method == outermost)?;
+        let FoundMethods { methods: known, names } = found;
+        let lines = methods
+            .into_iter()
+            .map(|ScopeMethod { method, bci }| known.line_address(method, Position::Bci(bci), look, names));
+        lines.collect()
     }
 }
 
@@ -150,14 +172,16 @@ fn read_blob(blob: u64, offsets: &CodeOffsets, look: &mut Look<'_, '_>) -> Optio
     bytes.filter(|_| start >= blob)?;
     let kind = look.u64(blob.wrapping_add(offsets.blob_name)).map(|name| read_name(name, look.memory))?;
     let kind = Some(kind).filter(|kind| !kind.is_empty() && !kind.chars().any(char::is_control))?;
+    let own = Piece { end, blob, compiled: None, round: look.round, parts: BTreeMap::new(), scopes: None };
     if !METHOD_KINDS.contains(&&*kind) {
-        return Some((start, Piece { end, blob, method: None, round: look.round }, kind));
+        return Some((start, own, kind));
     }
     let all = look.offsets;
-    let method = look.u64(blob.wrapping_add(offsets.method))?;
-    let constant = methods::const_method(&all, method, look.memory)?;
+    let compiled = Compilation::read(blob, offsets, look)?;
+    let constant = methods::const_method(&all, compiled.method, look.memory)?;
     let name = methods::name_of(&all, constant, look.memory)?;
-    Some((start, Piece { end, blob, method: Some(method), round: look.round }, name))
+    let scopes = all.scopes.and_then(|of| ScopesOfCode::read(blob, &of, look));
+    Some((start, Piece { compiled: Some(compiled), scopes, ..own }, name))
 }
 
 #[cfg(test)]
@@ -204,9 +228,10 @@ mod tests {
             into[..count].copy_from_slice(&from[..count]);
             count
         };
-        let mut names = MethodAddresses::default();
+        let (mut names, mut methods) = (MethodAddresses::default(), KnownMethods::default());
         for (round, pc) in (1..).zip(pcs) {
-            code.name(*pc, &mut Look { offsets: JvmOffsets::MADE_UP, memory: &mut read, round }, &mut names);
+            let mut look = Look { offsets: JvmOffsets::MADE_UP, memory: &mut read, round };
+            code.name(*pc, &mut look, &mut FoundMethods { methods: &mut methods, names: &mut names });
         }
         names.take_lines()
     }
@@ -243,5 +268,43 @@ mod tests {
         let mut code = CompiledCode::default();
         assert_eq!(lines_of(&mut code, &vec![0xff; 0x5000], &[0x4150, u64::MAX]), "");
         assert_eq!(lines_of(&mut code, &[], &[0x4150]), "");
+    }
+
+    #[test]
+    fn a_part_of_code_gets_its_lines_and_inlined_methods_once() {
+        let mut bytes = memory();
+        let mut put = |at: usize, data: &[u8]| bytes[at..at + data.len()].copy_from_slice(data);
+        let words = |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
+        // The tables of `buy`: `pay` (0x1080), at its start, is inlined at byte 4.
+        put(0x412c, &words(&[0x418, 0x430, 0x4f8, 0x4500]));
+        put(0x4500, &[0, 0, 1, 5, 1, 2, 1]);
+        put(0x4520, &words(&[u32::MAX, 0, 8, 4, 0x7fff_ffff, 0]));
+        put(0x4600, &words(&[0x1000, 0, 0x1080, 0]));
+        put(0x1088, &words(&[0x1180]));
+        put(0x1188, &words(&[0x1200]));
+        put(0x11a2, &[4, 0, 3, 0]);
+        put(0x1260, &words(&[0x1700, 0, 0x1720]));
+        put(0x1704, b"\x03\0pay");
+        put(0x1724, b"\x09\0Shop.java");
+        put(0x1236, &[5]);
+        // Words, flags, bytes of code; lines after the code.
+        for method in [0x1100, 0x1180] {
+            put(method + 0x18, &[8, 0, 0, 0, 1, 0, 0, 0, 8]);
+        }
+        put(0x1138, &[5, 4 << 3 | 1, 0]);
+        put(0x11b8, &[7, 0]);
+        let mut code = CompiledCode::default();
+        let lines = lines_of(&mut code, &bytes, &[0x4150, 0x4148, 0x4160]);
+        let expected = "4148 130 void app.Shop.buy(int)\n\
+             4a56000000000000 1000000 void app.Shop.pay(int)\n=4a56000000000000 10 app/Shop.java\n\
+             4a56000001000000 1000000 void app.Shop.buy(int)\n=4a56000001000000 10 app/Shop.java\n\
+             @4148 9 4a56000000000078 4a56000001000068\n";
+        assert_eq!(lines, expected);
+        // The outermost isn't the method that was compiled.
+        bytes[0x4502] = 2;
+        assert_eq!(
+            lines_of(&mut CompiledCode::default(), &bytes, &[0x4150]),
+            "4148 130 void app.Shop.buy(int)\n"
+        );
     }
 }

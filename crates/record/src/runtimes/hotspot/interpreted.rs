@@ -1,37 +1,23 @@
 //! Methods that HotSpot interprets: all run in the interpreter's code, which alone a callchain has. The method of
 //! each such frame is on the stack, and the chain gets an address in its place.
 
-use rustc_hash::FxHashMap;
+use dso::unwind::{Regs, Stack};
 
-use super::{Look, methods};
-use crate::runtimes::method_addresses::MethodAddresses;
+use super::Look;
+use super::known_methods::Position;
 
-/// Methods that are known at a time.
-const MOST_METHODS: usize = 1 << 18;
 /// From the end of a frame, which is its caller's stack pointer, down to the word with its `Method`: the return
 /// address, the frame pointer, the caller's stack pointers before and now. Known for this machine only.
 // Source: HotSpot's frame_x86.hpp, `interpreter_frame_method_offset` = -3 words from the frame pointer, JDK 8 to 25
-pub(super) const METHOD_BELOW_END: Option<u64> =
-    if cfg!(target_arch = "x86_64") { Some(2 * 8 + 3 * 8) } else { None };
+const METHOD_BELOW_END: Option<u64> = if cfg!(target_arch = "x86_64") { Some(2 * 8 + 3 * 8) } else { None };
+/// The same to the word with the address of the bytecode that made a call.
+// Source: the same, `interpreter_frame_bcp_offset` = -8
+const BYTECODE_BELOW_END: u64 = 2 * 8 + 8 * 8;
+/// Has it in the innermost frame: r13.
+// Source: HotSpot's interp_masm_x86.hpp, `_bcp_register`
+const BYTECODE_REGISTER: usize = 13;
 /// A larger interpreter than HotSpot makes.
 const MOST_CODE_BYTES: u64 = 16 << 20;
-
-/// The methods of one JVM that were met in its interpreter.
-#[derive(Debug, Default)]
-pub(super) struct InterpretedMethods {
-    known: FxHashMap<u64, KnownMethod>,
-}
-
-/// A `Method` that was read.
-#[derive(Clone, Copy, Debug)]
-struct KnownMethod {
-    /// Its `ConstMethod` when it was read: another method may take its place.
-    constant: u64,
-    /// In chains; `None` if it has no name.
-    address: Option<u64>,
-    /// When it was compared last.
-    round: u32,
-}
 
 /// The interpreter of a JVM that has started.
 #[derive(Clone, Copy, Debug)]
@@ -40,34 +26,26 @@ pub(super) struct Interpreter {
     pub(super) end: u64,
 }
 
-impl InterpretedMethods {
-    /// The address in chains of the `Method` at `method`; `None` if it has no name. A new one goes to `names`.
-    pub(super) fn address_of(
-        &mut self,
-        method: u64,
-        look: &mut Look<'_, '_>,
-        names: &mut MethodAddresses,
-    ) -> Option<u64> {
-        let known = self.known.get(&method).copied();
-        if let Some(known) = known.filter(|known| known.round == look.round) {
-            return known.address;
-        }
-        let offsets = look.offsets;
-        let Some(constant) = methods::const_method(&offsets, method, look.memory) else {
-            // The process has ended before its last stacks were walked.
-            return known?.address;
+/// An interpreted method's frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct InterpretedFrame {
+    /// Address of its `Method`.
+    pub(super) method: u64,
+    /// Where its bytecode may be.
+    pub(super) position: Position,
+}
+
+impl InterpretedFrame {
+    /// The frame whose caller's stack pointer is `end`; with the registers, if it is the innermost. `None` where its
+    /// layout isn't known, or its stack.
+    pub(super) fn read(end: u64, stack: &Stack<'_>, regs: Option<&Regs>) -> Option<Self> {
+        let method = stack.read(end.wrapping_sub(METHOD_BELOW_END?))?;
+        let current = match regs {
+            Some(Regs::X86_64(regs)) => Some(regs.0[BYTECODE_REGISTER]),
+            _ => None,
         };
-        let address = match known.filter(|known| known.constant == constant) {
-            Some(known) => known.address,
-            None if methods::is_pointer(constant) => {
-                methods::name_of(&offsets, constant, look.memory).and_then(|name| names.of_name(name))
-            }
-            None => return None,
-        };
-        if known.is_some() || self.known.len() < MOST_METHODS {
-            self.known.insert(method, KnownMethod { constant, address, round: look.round });
-        }
-        address
+        let kept = stack.read(end.wrapping_sub(BYTECODE_BELOW_END));
+        Some(Self { method, position: Position::Bcp([current, kept]) })
     }
 }
 

@@ -4,11 +4,13 @@
 
 use std::time::{Duration, Instant};
 
-use dso::{Avma, FileOffset, ObjectFile};
+use dso::{FileOffset, ObjectFile};
 
-use super::compiled::CompiledCode;
-use super::interpreted::{InterpretedMethods, Interpreter, METHOD_BELOW_END};
-use super::structs::{JvmOffsets, TableAddresses};
+use super::compiled::{CompiledCode, FoundMethods};
+use super::interpreted::{InterpretedFrame, Interpreter};
+use super::known_methods::KnownMethods;
+use super::structs::JvmOffsets;
+use super::tables::TableAddresses;
 use super::{Look, ProcessMemory};
 use crate::machine::objects::FileMapping;
 use crate::runtimes::method_addresses::{MethodAddresses, WalkedFrames};
@@ -30,7 +32,7 @@ pub struct Jvm {
     interpreter: Option<Interpreter>,
     round: u32,
     round_began: Instant,
-    interpreted: InterpretedMethods,
+    methods: KnownMethods,
     compiled: CompiledCode,
     names: MethodAddresses,
 }
@@ -48,7 +50,7 @@ impl Jvm {
             interpreter: None,
             round: 0,
             round_began: Instant::now(),
-            interpreted: InterpretedMethods::default(),
+            methods: KnownMethods::default(),
             compiled: CompiledCode::default(),
             names: MethodAddresses::default(),
         })
@@ -65,14 +67,17 @@ impl Jvm {
         for (at, frame) in walked.frames.iter_mut().enumerate() {
             let pc = frame.pc.0;
             if !(interpreter.start..interpreter.end).contains(&pc) {
-                self.compiled.name(pc, &mut look, &mut self.names);
+                let mut found = FoundMethods { methods: &mut self.methods, names: &mut self.names };
+                self.compiled.name(pc, &mut look, &mut found);
                 continue;
             }
-            let end = walked.sps.get(at + 1).zip(METHOD_BELOW_END);
-            let method = end.and_then(|(end, below)| walked.stack.read(end.wrapping_sub(below)));
-            let address =
-                method.and_then(|method| self.interpreted.address_of(method, &mut look, &mut self.names));
-            frame.method = address.map(Avma);
+            let regs = Some(walked.regs).filter(|_| at == 0);
+            let end = walked.sps.get(at + 1);
+            let read = end.and_then(|end| InterpretedFrame::read(*end, &walked.stack, regs));
+            let address = read.and_then(|InterpretedFrame { method, position }| {
+                self.methods.line_address(method, position, &mut look, &mut self.names)
+            });
+            frame.method = address.map(|address| self.names.used(address));
         }
     }
 

@@ -26,10 +26,7 @@ pub fn name_of(offsets: &JvmOffsets, const_method: u64, memory: &mut ProcessMemo
     let pool = read_u64(memory, const_method.wrapping_add(offsets.constants)).filter(|pool| *pool != 0)?;
     let mut entry = |index_at: u64| {
         let index = read_u16(memory, const_method.wrapping_add(index_at)).filter(|index| *index != 0)?;
-        let at = pool.wrapping_add(offsets.pool_bytes).wrapping_add(8 * u64::from(index));
-        // The pool marks some entries in the lowest bit.
-        let symbol = read_u64(memory, at)? & !1;
-        read_symbol(offsets, symbol, memory)
+        pool_text(offsets, pool, index, memory)
     };
     let (name, types) = (entry(offsets.name_index)?, entry(offsets.signature_index)?);
     let class = read_u64(memory, pool.wrapping_add(offsets.holder))?;
@@ -39,7 +36,25 @@ pub fn name_of(offsets: &JvmOffsets, const_method: u64, memory: &mut ProcessMemo
     Some(format!("{result} {class}.{name}({})", parameters.join(", ")))
 }
 
-fn read_symbol(offsets: &JvmOffsets, symbol: u64, memory: &mut ProcessMemory<'_>) -> Option<String> {
+/// The text of an entry of a pool. `None` if there is none.
+pub(super) fn pool_text(
+    offsets: &JvmOffsets,
+    pool: u64,
+    index: u16,
+    memory: &mut ProcessMemory<'_>,
+) -> Option<String> {
+    let at = pool.wrapping_add(offsets.pool_bytes).wrapping_add(8 * u64::from(index));
+    // The pool marks some entries in the lowest bit.
+    let symbol = read_u64(memory, at)? & !1;
+    read_symbol(offsets, symbol, memory)
+}
+
+/// A `Symbol`'s text. `None` if that makes no sense.
+pub(super) fn read_symbol(
+    offsets: &JvmOffsets,
+    symbol: u64,
+    memory: &mut ProcessMemory<'_>,
+) -> Option<String> {
     let length = usize::from(read_u16(memory, symbol.wrapping_add(offsets.symbol_length))?);
     let mut bytes = vec![0; Some(length).filter(|length| (1..=MOST_BYTES).contains(length))?];
     let got = memory(symbol.wrapping_add(offsets.symbol_body), &mut bytes);

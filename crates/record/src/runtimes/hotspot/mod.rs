@@ -1,11 +1,18 @@
 //! HotSpot: the names of methods, compiled and interpreted, read from its memory; maps that it writes itself.
 
 mod attach;
+mod code_heap;
 mod compiled;
+mod debug_offsets;
 mod interpreted;
 mod jvm;
+mod known_methods;
+mod lines;
 mod methods;
+mod number_stream;
+mod scopes;
 mod structs;
+mod tables;
 
 pub use attach::{is_jvm, write_map};
 pub use jvm::Jvm;
@@ -43,13 +50,18 @@ impl Look<'_, '_> {
 
 /// Names whatever this memory has at every eighth address: compiled code, and methods of the interpreter.
 pub(crate) fn name_all(bytes: u64, memory: &mut ProcessMemory<'_>) {
-    let mut names = super::method_addresses::MethodAddresses::default();
-    let (mut compiled, mut interpreted) =
-        (compiled::CompiledCode::default(), interpreted::InterpretedMethods::default());
-    let mut look = Look { offsets: JvmOffsets::MADE_UP, memory, round: 0 };
-    for address in (0..bytes).step_by(8) {
-        compiled.name(address, &mut look, &mut names);
-        let _ = interpreted.address_of(address, &mut look, &mut names);
+    for scopes in [debug_offsets::ScopeOffsets::MADE_UP, debug_offsets::ScopeOffsets::MADE_UP_OUTSIDE] {
+        let mut names = super::method_addresses::MethodAddresses::default();
+        let (mut compiled, mut methods) =
+            (compiled::CompiledCode::default(), known_methods::KnownMethods::default());
+        let offsets = JvmOffsets { scopes: Some(scopes), ..JvmOffsets::MADE_UP };
+        let mut look = Look { offsets, memory, round: 0 };
+        for address in (0..bytes).step_by(8) {
+            let mut found = compiled::FoundMethods { methods: &mut methods, names: &mut names };
+            compiled.name(address, &mut look, &mut found);
+            let position = known_methods::Position::Bcp([Some(address), None]);
+            let _ = methods.line_address(address, position, &mut look, &mut names);
+        }
+        std::hint::black_box(names.take_lines());
     }
-    std::hint::black_box(names.take_lines());
 }

@@ -1,69 +1,10 @@
-//! Where HotSpot keeps what is read: it states the layout of its structures in tables of its own, for debuggers.
-//!
-//! The tables are arrays without a length; an entry without a type's name ends each. Their own layout is stated in
-//! numbers beside them.
-// Source: HotSpot's vmStructs.hpp and vmStructs.cpp (`gHotSpotVMStructs`, `gHotSpotVMTypes`), JDK 8 to 25
+//! Where HotSpot keeps what is read: offsets in its structures.
+// Source: HotSpot's vmStructs.cpp, JDK 9 to 25
 
-use dso::{ObjectFile, SymbolTable};
-use rustc_hash::FxHashMap;
-
-use crate::runtimes::memory::{ProcessMemory, read_u64};
-
-/// More entries than a table has in any version.
-const MOST_ENTRIES: usize = 20_000;
-/// Longer names than a table has.
-const MOST_NAME_BYTES: usize = 64;
-
-/// Addresses of the tables in the library (Svma).
-#[derive(Clone, Copy, Debug)]
-pub struct TableAddresses {
-    fields: FieldTable,
-    types: TypeTable,
-}
-
-/// The table of fields: all are addresses of numbers of 8 bytes.
-#[derive(Clone, Copy, Debug)]
-struct FieldTable {
-    table: u64,
-    stride: u64,
-    type_name: u64,
-    field_name: u64,
-    offset: u64,
-    address: u64,
-}
-
-/// The table of types: the same.
-#[derive(Clone, Copy, Debug)]
-struct TypeTable {
-    table: u64,
-    stride: u64,
-    name: u64,
-    size: u64,
-}
-
-impl TableAddresses {
-    /// In the library (Svma); `None` if it isn't HotSpot's, or hides them.
-    #[must_use]
-    pub fn in_library(object: &ObjectFile) -> Option<Self> {
-        let symbols = SymbolTable::load(object, None);
-        let at = |name: &str| symbols.by_name(name).next().map(|symbol| symbol.start.0);
-        let fields = FieldTable {
-            table: at("gHotSpotVMStructs")?,
-            stride: at("gHotSpotVMStructEntryArrayStride")?,
-            type_name: at("gHotSpotVMStructEntryTypeNameOffset")?,
-            field_name: at("gHotSpotVMStructEntryFieldNameOffset")?,
-            offset: at("gHotSpotVMStructEntryOffsetOffset")?,
-            address: at("gHotSpotVMStructEntryAddressOffset")?,
-        };
-        let types = TypeTable {
-            table: at("gHotSpotVMTypes")?,
-            stride: at("gHotSpotVMTypeEntryArrayStride")?,
-            name: at("gHotSpotVMTypeEntryTypeNameOffset")?,
-            size: at("gHotSpotVMTypeEntrySizeOffset")?,
-        };
-        Some(Self { fields, types })
-    }
-}
+use super::debug_offsets::{LineOffsets, ScopeOffsets};
+use super::number_stream::NumberEncoding;
+use super::tables::{Fields, StructTables, TableAddresses};
+use crate::runtimes::memory::{ProcessMemory, read_u32};
 
 /// Offsets of the fields that are read, in bytes from the start of their structures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,6 +35,10 @@ pub struct JvmOffsets {
     pub symbol_body: u64,
     /// For compiled code; `None` if a version has other fields.
     pub code: Option<CodeOffsets>,
+    /// For lines; `None` if a version has other fields.
+    pub(super) lines: Option<LineOffsets>,
+    /// For inlined methods, the same.
+    pub(super) scopes: Option<ScopeOffsets>,
 }
 
 /// Offsets of the fields by which compiled code is found.
@@ -142,11 +87,15 @@ impl JvmOffsets {
     /// Reads the tables of a process whose library is loaded with this bias. `None` if something is missing.
     #[must_use]
     pub fn read(tables: TableAddresses, bias: u64, memory: &mut ProcessMemory<'_>) -> Option<Self> {
-        let mut names = Names::default();
-        let fields = read_fields(tables.fields, bias, memory, &mut names)?;
+        let StructTables { fields, sizes } = StructTables::read(tables, bias, memory)?;
         let field = |type_name, field_name| fields.get(&(type_name, field_name)).copied();
-        let pool_bytes = size_of_type(tables.types, bias, memory, "ConstantPool")?;
-        let block_bytes = size_of_type(tables.types, bias, memory, "HeapBlock");
+        let size = |name| sizes.get(name).copied();
+        let pool_bytes = size("ConstantPool")?;
+        let block_bytes = size("HeapBlock");
+        let (method_bytes, pc_bytes) = (size("ConstMethod"), size("PcDesc"));
+        let release = field("Abstract_VM_Version", "_vm_major_version");
+        let release = release.and_then(|at| read_u32(memory, at));
+        let encoding = release.map(NumberEncoding::of_release);
         Some(Self {
             interpreter_code: field("AbstractInterpreter", "_code")?,
             code_start: field("StubQueue", "_stub_buffer")?,
@@ -161,6 +110,8 @@ impl JvmOffsets {
             symbol_length: field("Symbol", "_length")?,
             symbol_body: field("Symbol", "_body").or_else(|| field("Symbol", "_body[0]"))?,
             code: block_bytes.and_then(|bytes| CodeOffsets::of(&fields, bytes)),
+            lines: method_bytes.zip(encoding).and_then(|(bytes, by)| LineOffsets::of(&fields, bytes, by)),
+            scopes: pc_bytes.zip(encoding).and_then(|(bytes, by)| ScopeOffsets::of(&fields, bytes, by)),
         })
     }
 }
@@ -181,6 +132,8 @@ impl JvmOffsets {
         symbol_length: 4,
         symbol_body: 6,
         code: Some(CodeOffsets::MADE_UP),
+        lines: Some(LineOffsets::MADE_UP),
+        scopes: Some(ScopeOffsets::MADE_UP),
     };
 }
 
@@ -225,93 +178,4 @@ impl CodeOffsets {
             method: ["nmethod", "CompiledMethod"].into_iter().find_map(|base| field(base, "_method"))?,
         })
     }
-}
-
-/// The types whose fields are read, and those fields.
-const WANTED: [(&str, &[&str]); 17] = [
-    ("AbstractInterpreter", &["_code"]),
-    ("StubQueue", &["_stub_buffer", "_buffer_limit"]),
-    ("Method", &["_constMethod"]),
-    ("ConstMethod", &["_constants", "_name_index", "_signature_index"]),
-    ("ConstantPool", &["_pool_holder"]),
-    ("Klass", &["_name"]),
-    ("Symbol", &["_length", "_body", "_body[0]"]),
-    ("CodeCache", &["_heaps"]),
-    ("GrowableArrayBase", &["_len"]),
-    ("GenericGrowableArray", &["_len"]),
-    ("GrowableArray<int>", &["_data"]),
-    ("CodeHeap", &["_memory", "_segmap", "_log2_segment_size"]),
-    ("VirtualSpace", &["_low_boundary", "_high_boundary"]),
-    ("HeapBlock::Header", &["_used"]),
-    ("CodeBlob", &["_name", "_data_offset", "_code_begin", "_code_offset"]),
-    ("CompiledMethod", &["_method"]),
-    ("nmethod", &["_method"]),
-];
-
-/// By type and field: the offset, or the address of a static one.
-type Fields = FxHashMap<(&'static str, &'static str), u64>;
-
-fn read_fields(
-    at: FieldTable,
-    bias: u64,
-    memory: &mut ProcessMemory<'_>,
-    names: &mut Names,
-) -> Option<Fields> {
-    let mut number = |address: u64| read_u64(memory, address.wrapping_add(bias));
-    let (table, stride) = (number(at.table)?, number(at.stride)?);
-    let (type_name, field_name) = (number(at.type_name)?, number(at.field_name)?);
-    let (offset, address) = (number(at.offset)?, number(at.address)?);
-    let mut found = Fields::default();
-    for entry in entries(table, stride) {
-        let mut word = |at: u64| read_u64(memory, entry.wrapping_add(at));
-        let (of_type, of_field) = (word(type_name)?, word(field_name)?);
-        if of_type == 0 {
-            break;
-        }
-        // A static field has an address and the offset 0.
-        let place = word(address)?.max(word(offset)?);
-        let type_name = names.read(of_type, memory);
-        let Some((type_name, wanted)) = WANTED.iter().find(|(name, _)| *name == type_name) else { continue };
-        let field_name = names.read(of_field, memory);
-        if let Some(field_name) = wanted.iter().find(|name| **name == field_name) {
-            found.insert((*type_name, *field_name), place);
-        }
-    }
-    Some(found)
-}
-
-fn size_of_type(at: TypeTable, bias: u64, memory: &mut ProcessMemory<'_>, wanted: &str) -> Option<u64> {
-    let mut number = |address: u64| read_u64(memory, address.wrapping_add(bias));
-    let (table, stride) = (number(at.table)?, number(at.stride)?);
-    let (name, size) = (number(at.name)?, number(at.size)?);
-    for entry in entries(table, stride) {
-        let of_type = read_u64(memory, entry.wrapping_add(name)).filter(|name| *name != 0)?;
-        if read_name(of_type, memory) == wanted {
-            return read_u64(memory, entry.wrapping_add(size));
-        }
-    }
-    None
-}
-
-/// Addresses of a table's entries.
-fn entries(table: u64, stride: u64) -> impl Iterator<Item = u64> {
-    (0..MOST_ENTRIES as u64).map(move |index| table.wrapping_add(index.wrapping_mul(stride)))
-}
-
-/// Names by their addresses: many entries share one.
-#[derive(Default)]
-struct Names(FxHashMap<u64, String>);
-
-impl Names {
-    fn read(&mut self, address: u64, memory: &mut ProcessMemory<'_>) -> &str {
-        self.0.entry(address).or_insert_with(|| read_name(address, memory))
-    }
-}
-
-/// A name that ends with a byte 0; empty if it can't be read.
-pub(super) fn read_name(address: u64, memory: &mut ProcessMemory<'_>) -> String {
-    let mut bytes = [0; MOST_NAME_BYTES];
-    let got = memory(address, &mut bytes).min(bytes.len());
-    let name = bytes[..got].split(|byte| *byte == 0).next().unwrap_or_default();
-    String::from_utf8_lossy(name).into_owned()
 }
