@@ -2,13 +2,17 @@
 //
 // build chain: -O1 -g -pthread
 //
-//   chain threads|process|epoll|pool|convoy [ITEMS [CRUNCH_US [SLEEP_US]]]
+//   chain threads|process|epoll|pool|convoy|inversion [ITEMS [CRUNCH_US [SLEEP_US]]]
 //
 // worker waits for feeder in a pipe (threads; process: feeder is a child process) or in epoll on an eventfd (epoll).
 // pool: three workers wait for feeder's items in turn. convoy: workers hold one lock around crunch() in turn.
-// At the end it prints its own measurement, ns: wall, crunch, sleep (of feeder, or of all workers for convoy).
+// inversion: main waits for a lock whose holder, low, computes, and mid computes on the same CPU with a higher priority;
+// it exits with 77 if it may not set priorities.
+// At the end it prints its own measurement, ns: wall, crunch, sleep (of feeder, of all workers for convoy, of low for
+// inversion), meddle (of mid), and CPU time in crunch.
 #define _GNU_SOURCE
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -32,22 +36,25 @@ static volatile uint64_t sink;
 
 // Times of the feeder, which may be another process.
 static struct times {
-    _Atomic uint64_t crunch_ns, sleep_ns;
+    _Atomic uint64_t crunch_ns, crunch_cpu_ns, sleep_ns, meddle_ns;
     sem_t taken;
 } *times;
 
-static uint64_t now(void) {
+static uint64_t clock_ns(clockid_t clock) {
     struct timespec at;
-    clock_gettime(CLOCK_MONOTONIC, &at);
+    clock_gettime(clock, &at);
     return at.tv_sec * 1000000000ull + at.tv_nsec;
 }
 
+static uint64_t now(void) { return clock_ns(CLOCK_MONOTONIC); }
+
 __attribute__((noinline)) static void crunch(long us) {
-    uint64_t began = now();
+    uint64_t began = now(), ran = clock_ns(CLOCK_THREAD_CPUTIME_ID);
     while (now() < began + us * 1000)
         for (int i = 0; i < 2000; i++)
             sink = sink * 31 + i;
     times->crunch_ns += now() - began;
+    times->crunch_cpu_ns += clock_ns(CLOCK_THREAD_CPUTIME_ID) - ran;
 }
 
 __attribute__((noinline)) static void rest(long us) {
@@ -136,6 +143,71 @@ static void run_convoy(void) {
         pthread_join(threads[i], 0);
 }
 
+static sem_t asked, locked, started;
+
+__attribute__((noinline)) static void meddle(long us) {
+    uint64_t began = now();
+    while (now() < began + us * 1000)
+        for (int i = 0; i < 2000; i++)
+            sink = sink * 31 + i;
+    times->meddle_ns += now() - began;
+}
+
+static void *low(void *none) {
+    prctl(PR_SET_NAME, "low");
+    for (int i = 0; i < items; i++) {
+        sem_wait(&asked);
+        pthread_mutex_lock(&shared);
+        sem_post(&locked);
+        // By its CPU time: mid's time comes on top.
+        for (uint64_t until = clock_ns(CLOCK_THREAD_CPUTIME_ID) + crunch_us * 1000;
+             clock_ns(CLOCK_THREAD_CPUTIME_ID) < until;)
+            crunch(200);
+        pthread_mutex_unlock(&shared);
+    }
+    return none;
+}
+
+static void *mid(void *none) {
+    prctl(PR_SET_NAME, "mid");
+    for (int i = 0; i < items; i++) {
+        sem_wait(&started);
+        meddle(sleep_us);
+    }
+    return none;
+}
+
+// Gives the calling thread, and those that it makes, one CPU and this priority.
+static void set_priority(int priority) {
+    struct sched_param param = {.sched_priority = priority};
+    cpu_set_t cpus;
+    CPU_ZERO(&cpus);
+    CPU_SET(0, &cpus);
+    if (sched_setaffinity(0, sizeof cpus, &cpus) || sched_setscheduler(0, SCHED_FIFO, &param))
+        exit(77);
+}
+
+__attribute__((noinline)) static void needs_lock(void) {
+    sem_post(&asked);
+    sem_wait(&locked);
+    sem_post(&started);
+    pthread_mutex_lock(&shared);
+    pthread_mutex_unlock(&shared);
+}
+
+static void run_inversion(void) {
+    pthread_t threads[2];
+    set_priority(1);
+    pthread_create(&threads[0], 0, low, 0);
+    set_priority(2);
+    pthread_create(&threads[1], 0, mid, 0);
+    set_priority(3);
+    for (int i = 0; i < items; i++)
+        needs_lock();
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], 0);
+}
+
 static void run_chain(int in_process) {
     pthread_t threads[4];
     if (is_epoll ? (to_worker[0] = to_worker[1] = eventfd(0, EFD_SEMAPHORE)) < 0 : pipe(to_worker) != 0)
@@ -171,9 +243,12 @@ int main(int argc, char **argv) {
     workers = strcmp(mode, "pool") ? 1 : 3;
     if (!strcmp(mode, "convoy"))
         run_convoy();
+    else if (!strcmp(mode, "inversion"))
+        run_inversion();
     else
         run_chain(!strcmp(mode, "process"));
-    printf("wall %lu crunch %lu sleep %lu\n", (unsigned long)(now() - began), (unsigned long)times->crunch_ns,
-           (unsigned long)times->sleep_ns);
+    printf("wall %lu crunch %lu sleep %lu meddle %lu crunch-cpu %lu\n", (unsigned long)(now() - began),
+           (unsigned long)times->crunch_ns, (unsigned long)times->sleep_ns, (unsigned long)times->meddle_ns,
+           (unsigned long)times->crunch_cpu_ns);
     return 0;
 }

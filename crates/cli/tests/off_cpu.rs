@@ -1,5 +1,7 @@
 //! Time off the CPU against programs that know how they spent theirs. What this machine can't do is skipped, visibly.
 
+#[path = "off_cpu/blame_terms.rs"]
+mod blame_terms;
 #[path = "off_cpu/deep_stacks.rs"]
 mod deep_stacks;
 #[path = "off_cpu/faults.rs"]

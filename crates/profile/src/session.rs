@@ -39,7 +39,7 @@ use self::off_cpu::WaitAssembly;
 use self::runtimes::Runtimes;
 use crate::callchain::LeafOrigin;
 use crate::machine::{MachineState, TaskSpanId};
-use crate::off_cpu::{EventKind, RunSample, name_others};
+use crate::off_cpu::{EventKind, RunSample, name_longest_runners, name_others};
 use crate::profile::{
     BranchEnds, CellKey, EventInfo, ExtraDimensions, ExtraId, Profile, SpanAssembly, Sums, Task, TaskId,
 };
@@ -147,6 +147,7 @@ impl Session {
             leaf_origin: LeafOrigin::Chain,
             request: None,
             ran_ns: sample.time_ns.filter(|&time_ns| time_ns < NO_TIME_NS && self.events.is_clock(event)),
+            ran_on: sample.cpu,
             switched_ns: sample.time_ns.filter(|_| self.events.of(event).off_cpu == EventKind::Switch),
         };
         if self.opts.dimensions.branches && self.profile.events[event].has_branches {
@@ -199,6 +200,8 @@ impl Session {
         self.finish_spans();
         let mut profile = std::mem::take(&mut self.profile);
         self.name_tasks(&mut profile);
+        let tasks = profile.tasks().to_vec();
+        name_longest_runners(&mut profile.off_cpu, &tasks);
         profile
     }
 
@@ -262,7 +265,8 @@ impl Session {
         self.add_cell(ticket, callsite, ticket.extra, ticket.sums);
         if let Some(time_ns) = ticket.ran_ns {
             let (task, period) = (ticket.task, ticket.sums.period);
-            self.profile.off_cpu.seen_running.push(RunSample { task, time_ns, callsite, period });
+            let cpu = ticket.ran_on;
+            self.profile.off_cpu.seen_running.push(RunSample { task, time_ns, callsite, period, cpu });
         }
     }
 

@@ -17,6 +17,7 @@ mod stats;
 mod tracker;
 mod user_reason;
 pub(crate) mod wait_names;
+mod who_ran;
 pub(crate) mod work_waits;
 
 pub(crate) use contention::Contenders;
@@ -27,6 +28,7 @@ pub use reason::{SyscallNumbering, WaitReason};
 pub(crate) use stats::{Stat, Stats};
 pub(crate) use tracker::{Out, Tracker, WaitSample, is_last_switch, state_of_text};
 pub(crate) use user_reason::of_user_frames;
+pub(crate) use who_ran::name_longest_runners;
 
 use crate::profile::TaskId;
 use crate::table::{CallsiteId, StringId};
@@ -58,6 +60,8 @@ pub struct Wait {
     pub other: Option<RelatedThread>,
     /// Bits of [`perfdata::off_cpu::flag`].
     pub flags: u32,
+    /// Where the thread went on, or was woken; `None` if not known.
+    pub cpu: Option<u32>,
     /// Exact count, longest and lengths of the waits that this one represents, itself among them.
     pub sums: Option<Box<WaitSums>>,
 }
@@ -77,6 +81,7 @@ impl Wait {
             told: None,
             other: None,
             flags: 0,
+            cpu: None,
             sums: None,
         }
     }
@@ -174,6 +179,8 @@ pub struct RunSample {
     pub callsite: CallsiteId,
     /// Events that it represents, in the event's unit.
     pub period: u64,
+    /// Where; `None` if not known.
+    pub cpu: Option<u32>,
 }
 
 /// A thread was made by another.

@@ -253,6 +253,7 @@ impl Thread {
             told: None,
             other: None,
             flags: flag::REST,
+            cpu: None,
             sums: None,
         })
     }
@@ -304,6 +305,7 @@ impl Thread {
                 told: look.and_then(|look| look.told),
                 other: wait.cause,
                 flags,
+                cpu: None,
                 sums: None,
             });
         }

@@ -57,6 +57,8 @@ pub(super) struct Ticket {
     pub request: Option<usize>,
     /// When it was taken, if it is one of the CPU's clock and those are kept.
     pub ran_ns: Option<u64>,
+    /// The CPU that it was taken on.
+    pub ran_on: Option<u32>,
     /// When the thread left its CPU, if the sample records it.
     pub switched_ns: Option<u64>,
 }

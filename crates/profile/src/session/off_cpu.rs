@@ -87,6 +87,7 @@ impl Session {
                     told: None,
                     other,
                     flags: of.flags,
+                    cpu: sample.cpu,
                     sums: of.sums,
                 });
             }

@@ -69,6 +69,7 @@ impl Session {
             leaf_origin: LeafOrigin::Chain,
             request: None,
             ran_ns: None,
+            ran_on: None,
             switched_ns: None,
         };
         Some(UnwindJob { regs, stack, process, maps, map_version, max_frames, ticket })

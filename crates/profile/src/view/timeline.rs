@@ -191,7 +191,7 @@ mod tests {
 
     fn seen(profile: &mut Profile, task: TaskId, time_ns: u64) -> RunSample {
         let path = profile.callsites.intern_leaf_first(&[crate::table::FrameId::from_index(0)]);
-        RunSample { task, time_ns, callsite: path.expect("a path of one frame"), period: 1 }
+        RunSample { task, time_ns, callsite: path.expect("a path of one frame"), period: 1, cpu: None }
     }
 
     fn letters(profile: &Profile, columns: usize, span_ns: Option<(u64, u64)>) -> String {

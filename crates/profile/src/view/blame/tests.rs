@@ -63,7 +63,13 @@ impl Recorded {
         let callsite = self.site(frame);
         for time_ns in times {
             let task = TaskId::from_index(thread);
-            self.profile.off_cpu.seen_running.push(RunSample { task, time_ns, callsite, period: 10 });
+            self.profile.off_cpu.seen_running.push(RunSample {
+                task,
+                time_ns,
+                callsite,
+                period: 10,
+                cpu: None,
+            });
         }
     }
 
