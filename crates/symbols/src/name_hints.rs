@@ -37,7 +37,7 @@ struct Lacking {
 /// One line for each thing that is missing in a part of the samples of `event`.
 pub fn hints(profile: &Profile, event: usize) -> Vec<String> {
     let lacking = Lacking::of(profile, event);
-    let names = lacking.names_hint(profile, &debug_packages::package_of);
+    let names = lacking.names_hint(profile, &debug_packages::packages_of);
     names.into_iter().chain(lacking.jit_hint(profile)).chain(lacking.lines_hint(profile)).collect()
 }
 
@@ -76,14 +76,19 @@ impl Lacking {
         Some(period as f64 * 100.0 / self.total.max(1) as f64).filter(|&percent| percent >= LEAST)
     }
 
-    fn names_hint(&self, profile: &Profile, package_of: &dyn Fn(&str) -> Option<String>) -> Option<String> {
+    fn names_hint(
+        &self,
+        profile: &Profile,
+        packages_of: &dyn Fn(&[&str]) -> BTreeSet<String>,
+    ) -> Option<String> {
         let percent = self.percent(self.names.values().copied().grown_sum())?;
         let mut files: Vec<(&Dso, u64)> =
             self.names.iter().map(|(&id, &sum)| (profile.dsos.of(id), sum)).collect();
         files.sort_by_key(|(_, sum)| std::cmp::Reverse(*sum));
         files.truncate(NAMED_FILES);
         let named: Vec<&str> = files.iter().map(|(dso, _)| dso.short_name.as_str()).collect();
-        let packages: BTreeSet<String> = files.iter().filter_map(|(dso, _)| package_of(&dso.path)).collect();
+        let paths: Vec<&str> = files.iter().map(|(dso, _)| dso.path.as_str()).collect();
+        let packages = packages_of(&paths);
         let mut ways = debug_packages::ways(&packages, &debug_packages::apt_sources());
         let id = files.first().and_then(|(dso, _)| dso::BuildId::from_bytes(dso.build_id.as_deref()?));
         if let Some(id) =
@@ -212,7 +217,10 @@ mod tests {
         let profile =
             sampled(&[("/usr/lib/libz.so.1", DsoKind::File, 25), ("/home/me/app", DsoKind::File, 75)]);
         let lacking = Lacking::of(&profile, 0);
-        let hint = lacking.names_hint(&profile, &|path| path.contains("libz").then(|| "zlib1g".to_owned()));
+        let hint = lacking.names_hint(&profile, &|paths| {
+            let known = paths.iter().filter(|path| path.contains("libz"));
+            known.map(|_| "zlib1g".to_owned()).collect()
+        });
         let hint = hint.expect("a quarter of the time");
         let begin =
             "25.0 % of the time is in functions without a symbol (libz.so.1): apt install zlib1g-dbgsym";
@@ -230,13 +238,16 @@ mod tests {
         let lacking = Lacking::of(&profile, 0);
         let hint = lacking.jit_hint(&profile).expect("half of the time");
         assert!(hint.starts_with("50.0 %") && hint.contains("NODE_OPTIONS"), "{hint}");
-        assert_eq!((lacking.names_hint(&profile, &|_| None), lacking.lines_hint(&profile)), (None, None));
+        assert_eq!(
+            (lacking.names_hint(&profile, &|_| BTreeSet::new()), lacking.lines_hint(&profile)),
+            (None, None)
+        );
     }
 
     #[test]
     fn few_samples_have_no_percentage() {
         let profile = samples(&[("/usr/lib/libz.so.1", DsoKind::File, 1)], 1);
-        let hint = Lacking::of(&profile, 0).names_hint(&profile, &|_| None).expect("all of it");
+        let hint = Lacking::of(&profile, 0).names_hint(&profile, &|_| BTreeSet::new()).expect("all of it");
         assert!(hint.starts_with("Part of the time is in functions without a symbol (libz.so.1)"), "{hint}");
     }
 

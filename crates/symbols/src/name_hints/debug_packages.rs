@@ -49,17 +49,26 @@ pub(super) fn apt_sources() -> String {
     all.filter_map(|path| system_file::read_text(path).ok()).collect::<Vec<_>>().join("\n")
 }
 
-/// The Debian package that a file is of; on merged systems the package may know it without `/usr`.
-pub(super) fn package_of(path: &str) -> Option<String> {
-    let paths = [Some(path), path.strip_prefix("/usr").filter(|rest| rest.starts_with('/'))];
-    paths.into_iter().flatten().filter(|path| path.starts_with('/')).find_map(|path| {
-        let found =
-            Command::new("dpkg-query").args(["--search", "--", path]).env("LC_ALL", "C").output().ok()?;
-        let line = String::from_utf8(found.stdout).ok()?;
-        let package = line.lines().next().filter(|_| found.status.success())?.split([':', ',']).next()?;
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
-        Some(package.to_owned()).filter(|package| !package.is_empty() && package.chars().all(is_plain))
-    })
+/// The Debian packages that these files are of. One question for all: the answer takes 0.1 s, and whoever asks waits.
+pub(super) fn packages_of(files: &[&str]) -> BTreeSet<String> {
+    // On merged systems the package may know a file without `/usr`.
+    let absolute = || files.iter().copied().filter(|path| path.starts_with('/'));
+    let short = absolute().filter(|path| path.starts_with("/usr/")).map(|path| &path["/usr".len()..]);
+    let paths: Vec<&str> = absolute().chain(short).collect();
+    if paths.is_empty() {
+        return BTreeSet::new();
+    }
+    let asked = Command::new("dpkg-query").args(["--search", "--"]).args(paths).env("LC_ALL", "C").output();
+    asked.map_or_else(|_| BTreeSet::new(), |found| packages_in(&String::from_utf8_lossy(&found.stdout)))
+}
+
+/// The packages in the answer of `dpkg-query --search`: a line `gzip: /bin/gzip` or `a:amd64, b: /usr/lib/x` for each
+/// file. Paths that no package has are only in its errors.
+fn packages_in(answer: &str) -> BTreeSet<String> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
+    let package = |line: &str| line.split([':', ',']).next().unwrap_or_default().to_owned();
+    let is_name = |package: &String| !package.is_empty() && package.chars().all(is_plain);
+    answer.lines().filter(|line| line.contains(": /")).map(package).filter(is_name).collect()
 }
 
 #[cfg(test)]
@@ -68,6 +77,14 @@ mod tests {
 
     fn packages(names: &[&str]) -> BTreeSet<String> {
         names.iter().map(|&name| name.to_owned()).collect()
+    }
+
+    #[test]
+    fn each_line_of_the_answer_names_a_package() {
+        let answer = "python3.11-minimal: /usr/bin/python3.11\nzlib1g:amd64: /lib/x86_64-linux-gnu/libz.so.1\n\
+                      a:amd64, b: /usr/lib/shared\ndiversion by dash from: /bin/sh\n";
+        assert_eq!(packages_in(answer), packages(&["python3.11-minimal", "zlib1g", "a"]));
+        assert_eq!(packages_in(""), packages(&[]));
     }
 
     #[test]

@@ -25,8 +25,27 @@ pub(super) struct WaitsInProgress {
     wakers: WakerJoin,
     /// The usual stacks of each place.
     site_chains: SiteChains,
+    /// Thread, end and begin of the last wait, ns: the time in the run queue after it has the same stack.
+    last: (u32, u64, u64),
     /// Tier B: threads' clocks by tracepoints, in place of the engine's.
     pub switches: Option<(Switches, Tracepoints)>,
+}
+
+impl WaitsInProgress {
+    /// When the thread left its CPU for this wait, ns; 0 if that isn't known. Looks come in the middle of a wait, and
+    /// have no begin.
+    fn begin_of(&mut self, tid: u32, time_ns: u64, payload: Option<&Payload>) -> u64 {
+        let Some(Payload::Interval(of)) = payload else { return 0 };
+        let (last_tid, last_end_ns, last_begin_ns) = self.last;
+        match of.state {
+            State::Runnable if (last_tid, last_end_ns) == (tid, time_ns) => last_begin_ns,
+            State::Runnable => of.since_ns,
+            _ => {
+                self.last = (tid, time_ns, of.since_ns);
+                of.since_ns
+            }
+        }
+    }
 }
 
 impl WorkerState {
@@ -36,8 +55,10 @@ impl WorkerState {
         let PidTid { pid, tid } = task;
         let raw = sample.raw.unwrap_or_default();
         if file_event != self.events.first_off_cpu + convert::WAKER {
-            self.add_python(task, time_ns, StackMoment::Wait(time_ns));
-            self.add_goroutine(task, StackMoment::Wait(time_ns));
+            let since_ns = self.waits.begin_of(tid, time_ns, Payload::parse(raw).as_ref());
+            let moment = StackMoment::Wait { since_ns, time_ns };
+            self.add_python(task, time_ns, moment);
+            self.add_goroutine(task, moment);
         }
         let unwound = self.unwind(sample, time_ns);
         if file_event == self.events.first_off_cpu + convert::WAKER {

@@ -41,8 +41,21 @@ const COMMAND_NS: u64 = 2_000_000_000;
 pub enum StackMoment {
     /// That of the sample at this time, ns.
     Sample(u64),
-    /// That of the wait which ended, or was looked at, at this time, ns.
-    Wait(u64),
+    /// That of a wait.
+    Wait {
+        /// Its begin, ns; 0 if any earlier stack is its.
+        since_ns: u64,
+        /// When it ended, or was looked at, ns.
+        time_ns: u64,
+    },
+}
+
+impl StackMoment {
+    /// When the sample was taken, or the wait ended or was looked at, ns.
+    const fn time_ns(self) -> u64 {
+        let (Self::Sample(time_ns) | Self::Wait { time_ns, .. }) = self;
+        time_ns
+    }
 }
 
 /// Reads Python stacks along with a recording. Cheap to clone.
@@ -170,7 +183,7 @@ impl PythonReader {
         let mut reader = self.lock();
         let (when, time_ns) = match moment {
             StackMoment::Sample(time_ns) => (CopiedAt::Sample, time_ns),
-            StackMoment::Wait(time_ns) => (CopiedAt::Switch, time_ns),
+            StackMoment::Wait { time_ns, .. } => (CopiedAt::Switch, time_ns),
         };
         if when == CopiedAt::Sample {
             reader.meet(task.pid);
@@ -252,8 +265,8 @@ impl PythonReader {
     #[must_use]
     pub fn frames_of(&self, task: PidTid, moment: StackMoment) -> Option<PythonFrames> {
         let mut reader = self.lock();
-        let (StackMoment::Sample(time_ns) | StackMoment::Wait(time_ns)) = moment;
-        reader.poll_up_to(time_ns);
+        reader.poll_up_to(moment.time_ns());
+        let moment = reader.moment_of_copy(moment);
         let stack = reader.store.of_moment(task.tid, moment)?;
         if stack.groups.is_empty() {
             return None;
@@ -273,9 +286,8 @@ impl PythonReader {
     /// The goroutine of a thread that was on its own stack at this moment; `None` if it was not, or isn't Go's.
     #[must_use]
     pub fn goroutine_of(&self, task: PidTid, moment: StackMoment) -> Option<Goroutine> {
-        let (StackMoment::Sample(time_ns) | StackMoment::Wait(time_ns)) = moment;
         let mut reader = self.lock();
-        reader.poll_up_to(time_ns);
+        reader.poll_up_to(moment.time_ns());
         reader.goroutines.of_moment(task.tid, moment)
     }
 
@@ -287,10 +299,11 @@ impl PythonReader {
         }
     }
 
-    /// A process runs another program: if it was found by itself and not at a sample, it is looked at again.
+    /// A process runs another program. If it was found by itself and not at a sample, it is looked at again: by now it
+    /// may sleep, so that no sample would find it.
     pub fn exec(&self, pid: u32) {
         let mut reader = self.lock();
-        if reader.processes.get(&pid).is_some_and(|process| process.mm == 0) {
+        if reader.processes.get(&pid).is_some_and(|process| process.mm == 0) && !reader.look_at(pid, 0) {
             reader.forget(pid);
         }
     }

@@ -93,7 +93,7 @@ impl<T: TimedCopy> StackStore<T> {
         let waiting = self.by_tid.get_mut(&tid)?;
         match moment {
             StackMoment::Sample(at) => of_sample(&mut waiting.samples, at),
-            StackMoment::Wait(at) => of_wait(&mut waiting.switches, at),
+            StackMoment::Wait { since_ns, time_ns } => of_wait(&mut waiting.switches, since_ns, time_ns),
         }
     }
 
@@ -112,12 +112,14 @@ fn of_sample<T: TimedCopy>(queue: &mut VecDeque<T>, time_ns: u64) -> Option<T> {
     queue.front().filter(|copy| distance(copy) <= NEAR_NS).cloned()
 }
 
-/// The last one before this time: with it the thread left its CPU.
-fn of_wait<T: TimedCopy>(queue: &mut VecDeque<T>, time_ns: u64) -> Option<T> {
+/// The last one before this time: with it the thread left its CPU. One from before the wait belongs to an earlier one,
+/// and the wait's own is missing.
+fn of_wait<T: TimedCopy>(queue: &mut VecDeque<T>, since_ns: u64, time_ns: u64) -> Option<T> {
     while queue.get(1).is_some_and(|next| next.time_ns() <= time_ns) {
         queue.pop_front();
     }
-    queue.front().filter(|copy| copy.time_ns() <= time_ns).cloned()
+    let is_own = |copy: &&T| copy.time_ns() <= time_ns && copy.time_ns() + NEAR_NS >= since_ns;
+    queue.front().filter(is_own).cloned()
 }
 
 #[cfg(test)]
@@ -150,10 +152,21 @@ mod tests {
         for at in [10, 20, 30] {
             store.keep(7, CopiedAt::Switch, stack(at));
         }
-        assert_eq!(time(store.of_moment(7, StackMoment::Wait(9))), None);
-        assert_eq!(time(store.of_moment(7, StackMoment::Wait(25))), Some(20));
-        assert_eq!(time(store.of_moment(7, StackMoment::Wait(29))), Some(20));
-        assert_eq!(time(store.of_moment(7, StackMoment::Wait(90))), Some(30));
+        let mut wait = |time_ns| time(store.of_moment(7, StackMoment::Wait { since_ns: 0, time_ns }));
+        assert_eq!([9, 25, 29, 90].map(&mut wait), [None, Some(20), Some(20), Some(30)]);
+    }
+
+    #[test]
+    fn a_wait_whose_copy_is_missing_does_not_get_the_one_of_an_earlier_wait() {
+        const MS: u64 = 1_000_000;
+        let mut store = StackStore::<PythonStack>::default();
+        store.keep(7, CopiedAt::Switch, stack(10 * MS));
+        let mut wait = |since_ms, time_ms| {
+            let moment = StackMoment::Wait { since_ns: since_ms * MS, time_ns: time_ms * MS };
+            time(store.of_moment(7, moment))
+        };
+        assert_eq!(wait(10, 20), Some(10 * MS));
+        assert_eq!(wait(20, 30), None);
     }
 
     #[test]
@@ -169,7 +182,7 @@ mod tests {
         assert_eq!(time(StackMoment::Sample(1_500_000)), None);
         assert_eq!(time(StackMoment::Sample(1_999_000)), Some(2_000_000));
         assert_eq!(time(StackMoment::Sample(3_200_000)), Some(3_000_000));
-        let mut wait = |at| time(StackMoment::Wait(at));
+        let mut wait = |time_ns| time(StackMoment::Wait { since_ns: 0, time_ns });
         assert_eq!(
             (wait(999_999), wait(2_999_999), wait(9_000_000)),
             (None, Some(2_000_000), Some(3_000_000))

@@ -243,7 +243,7 @@ impl ThreadClocks {
             if alive && let Some(encoder) = &self.encoder {
                 let begins = clock.look(tid, is_fair, &mut self.memories, encoder, out);
                 if let Some(python) = self.python.as_ref().filter(|_| begins) {
-                    let moment = StackMoment::Wait(Clock::Monotonic.now_ns());
+                    let moment = StackMoment::Wait { since_ns: 0, time_ns: Clock::Monotonic.now_ns() };
                     python.read_resting(PidTid { pid: clock.pid, tid }, moment, &|| clock.waits_on());
                 }
             }

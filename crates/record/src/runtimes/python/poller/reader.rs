@@ -10,7 +10,9 @@ use super::super::engine::PythonEngine;
 use super::super::frames::{PythonProcess, open_memory, read_memory};
 use super::super::layout::{CopiedAt, RING_WORDS, RingRecord, layout_of};
 use super::super::stack_store::PythonStack;
-use super::{ANY_SPACE, RawStack, Reader, SHARE_OF_AGE, SHORT_TICK, TICK, YOUNG_NS, YoungProcess};
+use super::{
+    ANY_SPACE, RawStack, Reader, SHARE_OF_AGE, SHORT_TICK, StackMoment, TICK, YOUNG_NS, YoungProcess,
+};
 use crate::sys::SharedSlots;
 use crate::sys::time::Clock;
 
@@ -88,6 +90,16 @@ impl Reader {
             self.thread_names.extend(process.new_name(task.tid).map(|name| (task.tid, name)));
         }
         self.store.keep(task.tid, when, PythonStack { time_ns, groups: Arc::new(groups), is_whole });
+    }
+
+    /// The moment to ask the store for. Where timers take the samples, a long wait is written in pieces, and read once.
+    pub(super) const fn moment_of_copy(&self, moment: StackMoment) -> StackMoment {
+        match moment {
+            StackMoment::Wait { time_ns, .. } if self.timers.is_some() => {
+                StackMoment::Wait { since_ns: 0, time_ns }
+            }
+            other => other,
+        }
     }
 
     /// The threads of a process just found that wait already.
