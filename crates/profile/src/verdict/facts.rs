@@ -133,8 +133,10 @@ impl Facts {
         self.add_enders(profile, &waits, &own);
         let mut kernel_locks: BTreeMap<(&str, &str), u64> = BTreeMap::new();
         for wait in &waits {
-            if wait.idle_for == Some(WaitReason::Timer) {
-                self.waits.idle_asleep_ns.grow(wait.ns);
+            match wait.idle_for {
+                Some(WaitReason::Timer) => self.waits.idle_asleep_ns.grow(wait.ns),
+                Some(WaitReason::Child) => self.waits.idle_for_children_ns.grow(wait.ns),
+                _ => {}
             }
             if let Some(reason) = wait.after {
                 self.queue.queued_after.entry(reason).or_default().grow(wait.ns);

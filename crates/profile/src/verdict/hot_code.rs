@@ -39,25 +39,56 @@ pub struct HotFunction {
     pub at: Option<String>,
     /// Share of the samples' time, 0 to 1.
     pub share: f64,
+    /// For a function without a symbol: the nearest caller in its file that has one, if most of the time is below one
+    /// such caller.
+    pub named_caller: Option<String>,
 }
 
 impl HotFunction {
     /// The first row of the table of functions that is not the kernel's: one screen has both. And the function below
     /// which a good part more passes: the program's own that calls libraries, or the last of the hot path.
-    pub(super) fn of(profile: &Profile) -> (Option<Self>, Option<Self>) {
+    pub(crate) fn of(profile: &Profile) -> (Option<Self>, Option<Self>) {
         /// More of all time than in the function itself.
         const MORE: f64 = 0.2;
         let hot = hot_functions(profile, main_event(profile), MOST_FUNCTIONS);
         let Some(row) = hot.functions.iter().find(|row| row.dso != "[kernel]") else { return (None, None) };
-        let at = if dso::is_unnamed_function(&row.name) { Some(row.dso.clone()) } else { row.line() };
-        let hottest = Self { name: row.name.clone(), at, share: row.own };
+        let is_unnamed = dso::is_unnamed_function(&row.name);
+        let at = if is_unnamed { Some(row.dso.clone()) } else { row.line() };
+        let named_caller = if is_unnamed { named_caller(profile, &row.name) } else { None };
+        let hottest = Self { name: row.name.clone(), at, share: row.own, named_caller };
         let own = hot.functions.iter().find(|row| row.calls_most);
-        let own = own.map(|row| Self { name: row.name.clone(), at: row.line(), share: row.total });
-        let last = hot.trunk_end.map(|(name, share)| Self { name, at: None, share });
+        let own = own.map(|row| Self {
+            name: row.name.clone(),
+            at: row.line(),
+            share: row.total,
+            named_caller: None,
+        });
+        let last = hot.trunk_end.map(|(name, share)| Self { name, share, ..Self::default() });
         let below =
             own.or(last).filter(|below| below.name != hottest.name && below.share > hottest.share + MORE);
         (Some(hottest), below)
     }
+}
+
+/// The nearest caller with a symbol, in the same file, below which this function spends more than half of its time.
+fn named_caller(profile: &Profile, function: &str) -> Option<String> {
+    let event = main_event(profile);
+    let (mut all, mut sums) = (0u64, BTreeMap::<&str, u64>::new());
+    for (key, cell) in profile.cells().iter().filter(|(key, _)| key.event as usize == event) {
+        let mut frames = profile.callsites.leaf_first(key.callsite);
+        let Some(leaf) = frames.next().filter(|&leaf| name_of(profile, leaf) == Some(function)) else {
+            continue;
+        };
+        all.grow(cell.period);
+        let is_named =
+            |&frame: &FrameId| name_of(profile, frame).is_some_and(|name| !dso::is_unnamed_function(name));
+        let dso = |frame: FrameId| profile.frames.of(frame).dso;
+        if let Some(caller) = frames.find(is_named).filter(|&caller| dso(caller) == dso(leaf)) {
+            sums.entry(name_of(profile, caller)?).or_default().grow(cell.period);
+        }
+    }
+    let (caller, most) = sums.into_iter().max_by_key(|(_, sum)| *sum)?;
+    (most > all / 2).then(|| caller.to_owned())
 }
 
 /// The line of a frame's innermost function that [`place_names`] names, `parse.c:14`.

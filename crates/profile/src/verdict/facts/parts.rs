@@ -113,6 +113,8 @@ pub struct WaitFacts {
     pub timers: Option<(f64, f64, u64)>,
     /// Idle time in which threads only let time pass, ns: sleeps and timers.
     pub idle_asleep_ns: u64,
+    /// Idle time in which threads wait for their children, ns.
+    pub idle_for_children_ns: u64,
 }
 
 /// Threads that wait for a CPU.

@@ -16,8 +16,12 @@ pub fn calm() -> Facts {
     facts.times = Times { on_ns: 100 * UNIT, ..Times::default() };
     facts.system.cpus = 2;
     facts.code.hot_user = Some(HotCode::Function("Grid<'a>::step".into()));
-    facts.code.hottest =
-        Some(HotFunction { name: "Grid<'a>::step".into(), at: Some("grid.rs:7".into()), share: 0.41 });
+    facts.code.hottest = Some(HotFunction {
+        name: "Grid<'a>::step".into(),
+        at: Some("grid.rs:7".into()),
+        share: 0.41,
+        named_caller: None,
+    });
     runs(&mut facts, EntryReason::User, 90);
     facts
 }

@@ -20,7 +20,9 @@ pub(super) fn cpu_bound(facts: &Facts) -> Option<Finding> {
     let waiting = facts.waiting_for_cpu();
     let text = match &facts.code.hottest {
         Some(hot) if hot.share >= 0.1 => {
-            format!("CPU bound in {}, {} of CPU time", called_at(hot), pct(hot.share))
+            let below = hot.named_caller.as_ref().map(|caller| format!(" below {}", called(caller)));
+            let below = below.unwrap_or_default();
+            format!("CPU bound in {}{below}, {} of CPU time", called_at(hot), pct(hot.share))
         }
         Some(hot) => {
             format!("CPU bound, and no function has more than {} of CPU time", pct(hot.share))

@@ -199,11 +199,17 @@ pub(super) fn function_of_most(places: &PlaceList) -> Option<String> {
     (ns > all_ns / 2).then_some(function)
 }
 
+/// Whether threads sleep for half of their idle time or more. One that waits for its children is as idle as they are.
+const fn is_asleep(facts: &Facts) -> bool {
+    let for_others_ns = facts.times.idle_ns.saturating_sub(facts.waits.idle_for_children_ns);
+    facts.waits.idle_asleep_ns > for_others_ns / 2
+}
+
 /// The function that sleeps. An interpreter's functions can't be read yet in a program's first waits: then those of the
 /// waits that count as idle decide.
 fn sleeping_function(facts: &Facts) -> Option<String> {
     let is_python = |name: &String| name.ends_with(".py)");
-    let is_asleep = facts.waits.idle_asleep_ns > facts.times.idle_ns / 2;
+    let is_asleep = is_asleep(facts);
     let waits = facts.places.blocked.get(&WaitReason::Timer).and_then(function_of_most);
     let idle = || function_of_most(&facts.places.idle).filter(|name| is_asleep && is_python(name));
     waits.clone().filter(is_python).or_else(idle).or(waits)
@@ -254,7 +260,8 @@ pub(super) fn idle(facts: &Facts) -> Option<Finding> {
         return None;
     }
     // Half of it, so that one sleeping thread among pools that wait for work changes nothing.
-    let is_asleep = facts.waits.idle_asleep_ns > facts.times.idle_ns / 2;
+    let is_asleep = is_asleep(facts);
+    let for_children = facts.waits.idle_for_children_ns > facts.times.idle_ns / 10;
     let places = if is_asleep { "where threads sleep" } else { "where threads wait for work" };
     let rest = match facts.children_left_out {
         0 if is_asleep => "nothing else takes time".to_owned(),
@@ -268,6 +275,12 @@ pub(super) fn idle(facts: &Facts) -> Option<Finding> {
                 "Sleeping: {} of thread time is one sleep of {}; {rest}",
                 pct(share),
                 time(length_ns as u64)
+            )
+        }
+        (true, _) if for_children => {
+            format!(
+                "Sleeping: threads and the children they wait for sleep {} of the time; {rest}",
+                pct(share)
             )
         }
         (true, _) => format!("Sleeping: threads sleep {} of their time; {rest}", pct(share)),

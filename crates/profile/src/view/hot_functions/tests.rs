@@ -81,3 +81,17 @@ fn a_profile_without_samples_has_no_functions() {
     let hot = hot_functions(&profile(&[]), 0, 6);
     assert_eq!(hot, HotFunctions::default());
 }
+
+#[test]
+fn a_hottest_function_without_a_symbol_has_the_nearest_caller_that_has_one() {
+    let caller = |paths: &[(&'static str, u64)]| {
+        let (hottest, _) = crate::verdict::HotFunction::of(&profile(paths));
+        hottest.expect("samples").named_caller
+    };
+    let digest = "_start 0x20 md5_final 0x10 0x30";
+    assert_eq!(caller(&[(digest, 60), ("_start 0x20 md5_update 0x30", 30)]).as_deref(), Some("md5_final"));
+    assert_eq!(caller(&[(digest, 40), ("_start 0x20 md5_update 0x30", 60)]).as_deref(), Some("md5_update"));
+    // Half of it below each: neither is the one.
+    assert_eq!(caller(&[(digest, 50), ("_start 0x20 md5_update 0x30", 50)]), None);
+    assert_eq!(caller(&[("_start main parse", 50)]), None);
+}
