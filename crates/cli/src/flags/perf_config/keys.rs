@@ -57,7 +57,7 @@ const WITHOUT_EFFECT: &[(&str, &str)] = &[
     ("annotate.*", "tally annotate has a layout of its own"),
     ("auxtrace.*", "for s390 only"),
     ("buildid-cache.*", "set DEBUGINFOD_URLS, and fetch files with debuginfod-find"),
-    ("convert.*", "tally doesn't convert recordings"),
+    ("convert.*", "tally export has no settings"),
     ("core.proc-map-timeout", "/proc/PID/maps is read without a time limit"),
     ("daemon.*", "tally has no daemon"),
     ("diff.order", "tally diff sorts by the size of the change"),
@@ -75,7 +75,7 @@ const WITHOUT_EFFECT: &[(&str, &str)] = &[
     ("scripts.*", "the browser has no menu of scripts"),
     ("session-*", "tally has no daemon"),
     ("top.*", "tally top collects stacks always, and shows each function's own time"),
-    ("trace.*", "tally has no command trace"),
+    ("trace.*", "tally trace has a layout of its own"),
     ("ui.*", "column headers are always shown"),
 ];
 
