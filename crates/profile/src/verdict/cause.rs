@@ -52,16 +52,25 @@ impl WaitCause {
     }
 }
 
-/// Activity of the thread; `None` for waits for a CPU, which aren't its own doing.
+/// Thread and activity; `None` for waits for a CPU, which aren't its own doing.
 fn in_words(row: &BlameCause) -> Option<String> {
-    let does = match &row.end.without_name() {
+    let activity = activity_words(&row.end, &row.function, row.line.as_deref())?;
+    Some(format!("{} {activity}", row.thread))
+}
+
+/// Activity of a thread: `sleeps in rest() (chain.c:55)`; `None` for waits for a CPU, which aren't its own doing. A
+/// function without a name is left out.
+pub(super) fn activity_words(end: &BlameEnd, function: &str, line: Option<&str>) -> Option<String> {
+    let does = match &end.without_name() {
         BlameEnd::Ran => "computes".to_owned(),
         BlameEnd::Waited(Part::Blocked(WaitReason::Timer)) => "sleeps".to_owned(),
         BlameEnd::Waited(Part::Blocked(reason)) => format!("waits ({})", reason.name()),
         _ => return None,
     };
-    let function = called(&row.function);
-    let line = row.line.as_ref().map_or_else(String::new, |line| format!(" ({line})"));
-    let target = row.end.name().map_or_else(String::new, |target| format!(" for {target}"));
-    Some(format!("{} {does}{target} in {function}{line}", row.thread))
+    let target = end.name().map_or_else(String::new, |target| format!(" for {target}"));
+    if function.is_empty() || dso::is_unnamed_function(function) {
+        return Some(format!("{does}{target}"));
+    }
+    let line = line.map_or_else(String::new, |line| format!(" ({line})"));
+    Some(format!("{does}{target} in {}{line}", called(function)))
 }

@@ -4,6 +4,7 @@ mod parts;
 mod regularity;
 
 use super::cause::WaitCause;
+use super::holders::LockHolders;
 use super::hot_code::{HotCode, HotFunction};
 use super::hot_stacks::{HotStacks, most_first};
 use super::locks::{self, LockSite};
@@ -98,9 +99,11 @@ impl Facts {
     /// Adds what follows from waits and their wakers: it takes a while, so only for rules that ask for it.
     pub fn follow_waits(&mut self, profile: &Profile) {
         let (others, turns) = (super::rules::waits_for_others(self), super::rules::may_take_turns(self));
-        if !(others || turns) || !super::path::can_follow(profile) {
+        let locks = super::rules::waits_for_locks(self);
+        if !(others || turns || locks) || !super::path::can_follow(profile) {
             return;
         }
+        self.waits.holders = if locks { LockHolders::of(profile) } else { None };
         self.waits.cause = if others { WaitCause::of(profile) } else { None };
         self.waits.path = if turns { PathFacts::of(profile) } else { None };
     }
@@ -129,13 +132,16 @@ impl Facts {
     fn add_waits(&mut self, profile: &Profile, wall: &Wall, short_lived: &BTreeSet<TaskId>) {
         let waits = placed_waits(profile, &WallOpts::default());
         self.places = HotStacks::of(profile, wall, &waits, short_lived);
-        let own = wall.threads.iter().map(|row| row.pid.cast_unsigned()).collect();
+        let own: BTreeSet<u32> = wall.threads.iter().map(|row| row.pid.cast_unsigned()).collect();
+        let is_own =
+            |wait: &PlacedWait| wait.other.is_some_and(|other| other.tid != 0 && own.contains(&other.pid));
         self.add_enders(profile, &waits, &own);
         let mut kernel_locks: BTreeMap<(&str, &str), u64> = BTreeMap::new();
         for wait in &waits {
             match wait.idle_for {
                 Some(WaitReason::Timer) => self.waits.idle_asleep_ns.grow(wait.ns),
-                Some(WaitReason::Child) => self.waits.idle_for_children_ns.grow(wait.ns),
+                Some(WaitReason::Child) => self.waits.idle_for_own_ns.grow(wait.ns),
+                Some(_) if is_own(wait) => self.waits.idle_for_own_ns.grow(wait.ns),
                 _ => {}
             }
             if let Some(reason) = wait.after {

@@ -4,6 +4,7 @@ use crate::off_cpu::WaitReason;
 use crate::verdict::cause::WaitCause;
 use crate::verdict::event_loops::BlockedLoop;
 use crate::verdict::gil::GilFacts;
+use crate::verdict::holders::LockHolders;
 use crate::verdict::hot_code::{HotCode, HotFunction};
 use crate::verdict::locks::LockSite;
 use crate::verdict::path::PathFacts;
@@ -100,6 +101,8 @@ pub struct WaitFacts {
     /// Final cause of the main thread's waits, if one function has a large share. The caller adds it where
     /// the rule `waits_for_others` holds.
     pub cause: Option<WaitCause>,
+    /// Activity of those who hold the locks that threads wait for. The caller adds it where such a finding holds.
+    pub holders: Option<LockHolders>,
     /// The critical path. The caller adds it where threads may be taking turns.
     pub path: Option<PathFacts>,
     /// The peer outside of the recording that is waited for most.
@@ -113,8 +116,8 @@ pub struct WaitFacts {
     pub timers: Option<(f64, f64, u64)>,
     /// Idle time in which threads only let time pass, ns: sleeps and timers.
     pub idle_asleep_ns: u64,
-    /// Idle time in which threads wait for their children, ns.
-    pub idle_for_children_ns: u64,
+    /// Idle time in which threads wait for their children, and for others of the target, ns.
+    pub idle_for_own_ns: u64,
 }
 
 /// Threads that wait for a CPU.

@@ -1,6 +1,7 @@
 //! Rules about threads that hold each other up: they take turns, line up for a lock, wait for a peer or for an event loop.
 
-use super::running::serial;
+use super::locks::holders_line;
+use super::running::{ENOUGH_NS, serial};
 use super::{claim, list, pct, time};
 use crate::off_cpu::WaitReason;
 use crate::verdict::{
@@ -96,7 +97,10 @@ pub(super) fn convoy(facts: &Facts) -> Option<Finding> {
 
 fn convoy_detail(facts: &Facts, share: f64) -> String {
     let of_time = format!("{} of thread time", pct(share));
-    match &facts.code.hottest {
+    if let Some(holders) = &facts.waits.holders {
+        return format!("{of_time}; meanwhile the holder {}", holders.activity);
+    }
+    match facts.code.hottest.as_ref().filter(|_| facts.times.on_ns >= ENOUGH_NS) {
         Some(hot) => {
             let line = hot.at.as_ref().map_or_else(String::new, |line| format!(" ({line})"));
             let what = called(&hot.name);
@@ -108,10 +112,12 @@ fn convoy_detail(facts: &Facts, share: f64) -> String {
 
 fn convoy_evidence(facts: &Facts, top: &LockSite) -> Vec<String> {
     let length = time(top.wait_ns / top.waits.max(1));
-    vec![
+    let mut evidence = vec![
         format!("{} waits of {length} on average, in {:.2} s", top.waits, facts.wall_s),
         format!("{:.2} CPUs used by {} threads", facts.cpus_used, facts.active_threads),
-    ]
+    ];
+    evidence.extend(holders_line(facts));
+    evidence
 }
 
 /// 23: > 40 % of active time waits for one peer that isn't in the recording, and the program uses little CPU.

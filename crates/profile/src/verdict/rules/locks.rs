@@ -1,5 +1,6 @@
 //! Rules about locks: of user space, and inside the kernel.
 
+use super::chains::convoy;
 use super::waiting::function_of_most;
 use super::{claim, grouped, list, pct};
 use crate::grow::GrownSum as _;
@@ -36,6 +37,7 @@ pub(super) fn locks(facts: &Facts) -> Option<Finding> {
     if facts.in_futex() > 0.01 {
         evidence.push(format!("{} of running time is inside the futex system call", pct(facts.in_futex())));
     }
+    evidence.extend(holders_line(facts).filter(|_| !is_gil(top)));
     evidence.push(format!(
         "{} context switches a second; about {} without the waits for this lock",
         grouped(now),
@@ -58,6 +60,18 @@ pub(super) fn locks(facts: &Facts) -> Option<Finding> {
         .stacks(stacks)
         .against(against)
         .next(format!("tally locks{INPUT}"), "holders and waiters")
+}
+
+/// Whether a finding about locks asks for what their holders do.
+#[must_use]
+pub fn waits_for_locks(facts: &Facts) -> bool {
+    convoy(facts).is_some() || locks(facts).is_some()
+}
+
+/// Activity of those who hold the locks.
+pub(super) fn holders_line(facts: &Facts) -> Option<String> {
+    let holders = facts.waits.holders.as_ref()?;
+    Some(format!("while it is held, its holder {} ({} of the waits)", holders.activity, pct(holders.share)))
 }
 
 fn is_gil(site: &LockSite) -> bool {

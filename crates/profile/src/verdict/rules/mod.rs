@@ -14,6 +14,7 @@ mod tests;
 mod waiting;
 
 pub use chains::may_take_turns;
+pub use locks::waits_for_locks;
 pub use waiting::waits_for_others;
 pub(super) use waiting::{files, locked_files, targets, wait_for_each_other};
 

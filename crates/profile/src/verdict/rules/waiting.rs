@@ -199,9 +199,10 @@ pub(super) fn function_of_most(places: &PlaceList) -> Option<String> {
     (ns > all_ns / 2).then_some(function)
 }
 
-/// Whether threads sleep for half of their idle time or more. One that waits for its children is as idle as they are.
+/// Whether threads sleep for half of their idle time or more. One that waits for others of the target is as idle as they
+/// are.
 const fn is_asleep(facts: &Facts) -> bool {
-    let for_others_ns = facts.times.idle_ns.saturating_sub(facts.waits.idle_for_children_ns);
+    let for_others_ns = facts.times.idle_ns.saturating_sub(facts.waits.idle_for_own_ns);
     facts.waits.idle_asleep_ns > for_others_ns / 2
 }
 
@@ -261,7 +262,7 @@ pub(super) fn idle(facts: &Facts) -> Option<Finding> {
     }
     // Half of it, so that one sleeping thread among pools that wait for work changes nothing.
     let is_asleep = is_asleep(facts);
-    let for_children = facts.waits.idle_for_children_ns > facts.times.idle_ns / 10;
+    let for_own = facts.waits.idle_for_own_ns > facts.times.idle_ns / 10;
     let places = if is_asleep { "where threads sleep" } else { "where threads wait for work" };
     let rest = match facts.children_left_out {
         0 if is_asleep => "nothing else takes time".to_owned(),
@@ -277,11 +278,8 @@ pub(super) fn idle(facts: &Facts) -> Option<Finding> {
                 time(length_ns as u64)
             )
         }
-        (true, _) if for_children => {
-            format!(
-                "Sleeping: threads and the children they wait for sleep {} of the time; {rest}",
-                pct(share)
-            )
+        (true, _) if for_own => {
+            format!("Sleeping: threads and those they wait for sleep {} of the time; {rest}", pct(share))
         }
         (true, _) => format!("Sleeping: threads sleep {} of their time; {rest}", pct(share)),
         (false, _) => format!("Idle: threads wait for work {} of their time; {rest}", pct(share)),

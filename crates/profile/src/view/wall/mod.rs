@@ -236,6 +236,8 @@ fn exact_queues(wall: &mut Wall, profile: &Profile) {
 /// A wait with a stack, as it counts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PlacedWait {
+    /// Who.
+    pub task: TaskId,
     /// Where.
     pub callsite: CallsiteId,
     /// Part of the wall clock.
@@ -264,6 +266,7 @@ pub(crate) fn placed_waits(profile: &Profile, opts: &WallOpts) -> Vec<PlacedWait
         let after = (part == Part::Runnable).then(|| reasons.reason(profile, wait));
         let idle_for = (part == Part::Idle).then(|| reasons.reason(profile, wait));
         Some(PlacedWait {
+            task: wait.task,
             callsite: wait.callsite?,
             part,
             ns: wait.weight_ns,

@@ -142,10 +142,10 @@ fn waiting_rules() {
     let mut asleep = idle(100_000);
     asleep.waits.idle_asleep_ns = 40_000 * UNIT;
     assert!(verdict(&asleep)[0].claim.starts_with("Idle: threads wait for work"), "{:?}", verdict(&asleep));
-    asleep.waits.idle_for_children_ns = 40_000 * UNIT;
+    asleep.waits.idle_for_own_ns = 40_000 * UNIT;
     let claim = &verdict(&asleep)[0].claim;
-    assert!(claim.starts_with("Sleeping: threads and the children they wait for sleep "), "{claim}");
-    asleep.waits.idle_for_children_ns = 0;
+    assert!(claim.starts_with("Sleeping: threads and those they wait for sleep "), "{claim}");
+    asleep.waits.idle_for_own_ns = 0;
     asleep.waits.idle_asleep_ns = 100_000 * UNIT;
     assert!(verdict(&asleep)[0].claim.starts_with("Sleeping: threads sleep "), "{:?}", verdict(&asleep));
     let mut once = asleep;
