@@ -253,37 +253,19 @@ pub(super) fn polling(facts: &Facts) -> Option<Finding> {
         .next(format!("tally flame --off-cpu{INPUT} -o wait.svg"), "which code sleeps")
 }
 
-/// 20: nearly all time of nearly all threads is idle.
+/// 20: nearly all time of nearly all threads is idle, or four fifths of it is sleep.
 pub(super) fn idle(facts: &Facts) -> Option<Finding> {
     let total = facts.times.total_ns();
     let share = if total == 0 { 0.0 } else { facts.times.idle_ns as f64 / total as f64 };
-    if share < 0.9 || facts.cpus_used > 0.2 {
-        return None;
-    }
     // Half of it, so that one sleeping thread among pools that wait for work changes nothing.
     let is_asleep = is_asleep(facts);
+    let least = if is_asleep { 0.8 } else { NEARLY_ALL };
+    if share < least || facts.cpus_used > 0.2 {
+        return None;
+    }
     let for_own = facts.waits.idle_for_own_ns > facts.times.idle_ns / 10;
+    let text = format!("{}{}", idle_words(facts, share, for_own), idle_rest(facts, share));
     let places = if is_asleep { "where threads sleep" } else { "where threads wait for work" };
-    let rest = match facts.children_left_out {
-        0 if is_asleep => "nothing else takes time".to_owned(),
-        0 => "nothing holds them up".to_owned(),
-        1 => "1 child process was not recorded".to_owned(),
-        more => format!("{more} child processes were not recorded"),
-    };
-    let text = match (is_asleep, facts.waits.timers) {
-        (true, Some((length_ns, _, 1))) => {
-            format!(
-                "Sleeping: {} of thread time is one sleep of {}; {rest}",
-                pct(share),
-                time(length_ns as u64)
-            )
-        }
-        (true, _) if for_own => {
-            format!("Sleeping: threads and those they wait for sleep {} of the time; {rest}", pct(share))
-        }
-        (true, _) => format!("Sleeping: threads sleep {} of their time; {rest}", pct(share)),
-        (false, _) => format!("Idle: threads wait for work {} of their time; {rest}", pct(share)),
-    };
     let stacks = TopStacks::of(facts, places, ShareBase::All, &facts.places.idle)
         .or_missing("its waits have no stacks");
     let against = vec![
@@ -291,7 +273,7 @@ pub(super) fn idle(facts: &Facts) -> Option<Finding> {
         format!("locks: {}", pct(facts.blocked_on_futexes())),
         format!("disk: {}", pct(facts.blocked(WaitReason::Disk))),
     ];
-    let asleep_in = function_of_most(&facts.places.idle).filter(|_| is_asleep);
+    let asleep_in = function_of_most(&facts.places.idle).filter(|_| is_asleep && !for_own);
     let detail = asleep_in.map_or_else(String::new, |function| format!("most of it in {function}"));
     let claim = claim(share, text).detail(detail).stacks(stacks).against(against);
     if facts.children_left_out > 0 {
@@ -302,4 +284,31 @@ pub(super) fn idle(facts: &Facts) -> Option<Finding> {
         format!("tally report --wall --idle --stdio{INPUT}"),
         "its waits counted like all others; or put load on it and record again",
     )
+}
+
+const NEARLY_ALL: f64 = 0.9;
+
+fn idle_words(facts: &Facts, share: f64, for_own: bool) -> String {
+    let share = pct(share);
+    match (is_asleep(facts), facts.waits.timers) {
+        (true, Some((length_ns, _, 1))) => {
+            format!("Sleeping: {share} of thread time is one sleep of {}", time(length_ns as u64))
+        }
+        (true, _) if for_own => {
+            format!("Sleeping: threads and those they wait for sleep {share} of the time")
+        }
+        (true, _) => format!("Sleeping: threads sleep {share} of their time"),
+        (false, _) => format!("Idle: threads wait for work {share} of their time"),
+    }
+}
+
+/// The rest of that sentence.
+fn idle_rest(facts: &Facts, share: f64) -> String {
+    match facts.children_left_out {
+        0 if share < NEARLY_ALL => String::new(),
+        0 if is_asleep(facts) => "; nothing else takes time".to_owned(),
+        0 => "; nothing holds them up".to_owned(),
+        1 => "; 1 child process was not recorded".to_owned(),
+        more => format!("; {more} child processes were not recorded"),
+    }
 }
