@@ -1,7 +1,7 @@
 //! Activity of other threads while one waits for a lock: the lock's holders compute, sleep or wait themselves.
 
 use super::cause::activity_words;
-use super::locks::is_for_lock;
+use super::locks::is_for_thread_lock;
 use crate::grow::{Grow as _, GrownSum as _};
 use crate::profile::{Profile, TaskId};
 use crate::table::CallsiteId;
@@ -25,7 +25,8 @@ impl LockHolders {
     pub fn of(profile: &Profile) -> Option<Self> {
         const LEAST: f64 = 0.4;
         let waits = placed_waits(profile, &WallOpts::default());
-        let for_locks: Vec<&PlacedWait> = waits.iter().filter(|wait| is_for_lock(profile, wait)).collect();
+        let for_locks: Vec<&PlacedWait> =
+            waits.iter().filter(|wait| is_for_thread_lock(profile, wait)).collect();
         let mut by_task: BTreeMap<TaskId, u64> = BTreeMap::new();
         for wait in &for_locks {
             by_task.entry(wait.task).or_default().grow(wait.ns);

@@ -131,6 +131,11 @@ pub(super) fn is_for_lock(profile: &Profile, wait: &PlacedWait) -> bool {
     }
 }
 
+/// The same where the thread that ends the wait held the lock: a Go thread without work is woken for any of them.
+pub(super) fn is_for_thread_lock(profile: &Profile, wait: &PlacedWait) -> bool {
+    is_for_lock(profile, wait) && go_place(profile, wait.callsite, wait.other).is_none()
+}
+
 /// The lock of a server that waits for it in its event loop.
 fn latched_place(profile: &Profile, callsite: CallsiteId) -> Option<LockSiteKey> {
     let names = || wait_names(profile, callsite).into_iter().map(|(name, _)| name);
