@@ -41,6 +41,22 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
     lines.into_iter().map(|line| line.replace('\u{a0}', " ")).collect()
 }
 
+/// `text` in which [`wrap`] doesn't part a number from its unit: `12 %`, `1.5 ms`.
+#[must_use]
+pub fn keep_units(text: &str) -> String {
+    const UNITS: [&str; 5] = ["%", "s", "ms", "µs", "ns"];
+    let is_unit = |word: &str| UNITS.contains(&word.trim_end_matches([',', ';', ':', ')', '.']));
+    let mut kept = String::with_capacity(text.len());
+    for (at, word) in text.split(' ').enumerate() {
+        let is_after_number = kept.ends_with(|last: char| last.is_ascii_digit());
+        if at > 0 {
+            kept.push(if is_after_number && is_unit(word) { '\u{a0}' } else { ' ' });
+        }
+        kept.push_str(word);
+    }
+    kept
+}
+
 /// `text` broken at blanks to fit `width`; the lines after the first begin with `indent` blanks. The first line keeps its
 /// own blanks at the begin.
 #[must_use]
@@ -79,7 +95,13 @@ pub fn flow(pieces: Vec<(usize, String)>, width: usize) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::hang;
+    use super::{hang, keep_units, wrap};
+
+    #[test]
+    fn a_number_stays_with_its_unit() {
+        assert_eq!(wrap(&keep_units("killed after 1.478 ms, 3 s"), 18), ["killed after", "1.478 ms, 3 s"]);
+        assert_eq!(wrap(&keep_units("has 12 % (5 %) a s"), 6), ["has", "12 %", "(5 %)", "a s"]);
+    }
 
     #[test]
     fn a_heading_that_is_too_long_goes_on_below_its_text() {

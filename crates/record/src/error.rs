@@ -72,7 +72,7 @@ pub enum Error {
     #[error("nothing to record: give a command, -p PID, -t TID or -a")]
     NoTarget,
     /// The output file can't be made.
-    #[error("cannot write {}: {source}", path.display())]
+    #[error("cannot write {}: {source}; choose another file with -o FILE", path.display())]
     Output {
         /// The file.
         path: PathBuf,

@@ -108,7 +108,7 @@ impl Page {
         let mut text = format!("  {:<21} {mark} {first}", check.feature).trim_end().to_owned() + "\n";
         found.for_each(|line| text.push_str(&format!("{:INDENT$}{line}\n", "")));
         if !check.why.is_empty() {
-            text.push_str(&self.labelled(&format!("{:>INDENT$}", "why: "), &check.why));
+            text.push_str(&self.labelled(&format!("{:>INDENT$}", "why: "), &out::without_errno(&check.why)));
         }
         let remedy = if check.needs_rights { "the command at the top" } else { &check.remedy };
         if !remedy.is_empty() {

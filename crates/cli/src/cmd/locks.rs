@@ -10,7 +10,9 @@ use display::number::{count_of, duration_ns, grouped};
 use display::term;
 use exchange::{foreign::json_lines, rows};
 use profile::Profile;
+use profile::off_cpu::OffCpuSource;
 use profile::table::FrameId;
+use profile::verdict::lock_words;
 use profile::view::locks::{LockHolder, LockRow, contended, kernel_taker, locks};
 use profile::view::wall::place_names;
 use serde_json::{Value, json};
@@ -71,6 +73,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     pager::start();
     let mut out = out::stdout();
+    if profile.off_cpu.source == Some(OffCpuSource::Looks) {
+        writeln!(out, "estimated by looks at /proc: short waits are missing, and several may count as one")?;
+    }
     if rows.is_empty() && contended.is_empty() {
         writeln!(out, "no thread waited for a lock")?;
     }
@@ -163,7 +168,11 @@ fn what(profile: &Profile, row: &LockRow, name: Option<&str>) -> String {
             }
             (None, None) => format!("{kind}s of process {}", row.pid),
         },
-        (Some(address), None, _) => format!("futex {address:#x} of process {}", row.pid),
+        (Some(address), None, _) => {
+            let futex = format!("futex {address:#x} of process {}", row.pid);
+            let lock = row.place.and_then(|callsite| lock_words(profile, callsite));
+            lock.map_or_else(|| futex.clone(), |lock| format!("{lock}: {futex}"))
+        }
         (None, ..) => format!("futexes of process {}", row.pid),
     }
 }

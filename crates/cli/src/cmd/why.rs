@@ -32,7 +32,7 @@ Examples:
 )]
 pub struct Args {
     /// Only this finding, from 1
-    #[arg(value_name = "N")]
+    #[arg(value_name = "N", value_parser = finding_number)]
     pub number: Option<usize>,
     /// The recording
     #[arg(short, long, value_name = "FILE", default_value = "perf.data")]
@@ -78,6 +78,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     pager::start();
     out::text(&findings::draw(&findings, first, term::width().min(100), term::colours_stdout()))?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn finding_number(text: &str) -> Result<usize, String> {
+    text.parse().map_err(|_| "not the number of a finding".to_owned())
 }
 
 fn pick(findings: &[Value], number: usize, path: &Path) -> anyhow::Result<Value> {

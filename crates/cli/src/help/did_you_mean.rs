@@ -40,17 +40,27 @@ const MOST_COMMANDS: usize = 3;
 /// `error` with suggestions for a misspelt command or option on the line `args`.
 pub fn with_nearest(error: Error, args: &[OsString]) -> Error {
     match error.kind() {
-        ErrorKind::InvalidSubcommand => with_command(error),
+        ErrorKind::InvalidSubcommand => with_command(error, args),
         ErrorKind::UnknownArgument => with_option(error, args),
         ErrorKind::InvalidValue => with_purpose(error, args),
         _ => error,
     }
 }
 
-/// The nearest command in place of the three that clap finds similar.
-fn with_command(mut error: Error) -> Error {
+/// The nearest command in place of the three that clap finds similar; for a program the command that profiles it.
+fn with_command(mut error: Error, args: &[OsString]) -> Error {
     let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidSubcommand) else { return error };
     let program = Flags::command();
+    let tip = if args.get(1).is_some_and(|first| first == "help") {
+        Some("tally help topics lists the pages, tally --help the commands".to_owned())
+    } else {
+        is_program(typed).then(|| format!("to profile a program: tally run -- {typed}"))
+    };
+    if let Some(tip) = tip {
+        error.remove(ContextKind::SuggestedSubcommand);
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![StyledStr::from(tip)]));
+        return error;
+    }
     let near = OTHER_WORDS.iter().find(|(word, _)| word == typed).map(|(_, command)| (*command).to_owned());
     let names = || visible(&program).map(|command| command.get_name().to_owned());
     if let Some(near) = near.or_else(|| nearest(typed, names()).into_iter().next()) {
@@ -59,13 +69,24 @@ fn with_command(mut error: Error) -> Error {
     error
 }
 
+/// A path, or a word that is the name of a program here.
+fn is_program(typed: &str) -> bool {
+    let is_file = |folder: std::path::PathBuf| folder.join(typed).is_file();
+    let path = || std::env::var_os("PATH").unwrap_or_default();
+    typed.contains('/') || std::env::split_paths(&path()).any(is_file)
+}
+
 fn with_option(mut error: Error, args: &[OsString]) -> Error {
+    // clap's tip, to write `-- --option`, would make a program of the option.
+    error.remove(ContextKind::Suggested);
     let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidArg) else { return error };
     let Some(typed) = typed.strip_prefix("--").map(str::to_owned) else { return error };
     let program = Flags::command();
     let command = args.iter().skip(1).find_map(|arg| program.find_subcommand(arg)).unwrap_or(&program);
     error.remove(ContextKind::SuggestedArg);
-    let own = nearest(&typed, long_options(command)).into_iter().next();
+    let other_word = OTHER_WORDS.iter().find(|(word, _)| *word == typed).map(|(_, ours)| (*ours).to_owned());
+    let other_word = other_word.filter(|ours| long_options(command).any(|name| name == *ours));
+    let own = other_word.or_else(|| nearest(&typed, long_options(command)).into_iter().next());
     let is_length = RECORDERS.contains(&command.get_name()) && LENGTH_WORDS.contains(&typed.as_str());
     let elsewhere = if is_length { Some(length_tip(command)) } else { commands_with(&program, &typed) };
     if let Some(tip) = elsewhere {
@@ -150,6 +171,23 @@ mod tests {
         assert!(text.contains("'report'") && !text.contains("'record'"), "{text}");
         assert!(error(&["tally", "flamegraph"]).contains("'flame'"));
         assert!(error(&["tally", "compare"]).contains("'diff'"));
+    }
+
+    #[test]
+    fn a_program_in_place_of_a_command_gets_the_command_that_profiles_it() {
+        let text = error(&["tally", "./app", "--flag"]);
+        assert!(text.contains("to profile a program: tally run -- ./app"), "{text}");
+        assert!(error(&["tally", "sh"]).contains("tally run -- sh"));
+        assert!(error(&["tally", "flmae"]).contains("'flame'"));
+    }
+
+    #[test]
+    fn an_unknown_option_is_not_made_a_program() {
+        assert!(error(&["tally", "run", "--flamegraph", "--", "true"]).contains("'--flame'"));
+        for option in ["--xyzzy", "-x"] {
+            let text = error(&["tally", "run", option, "--", "true"]);
+            assert!(!text.contains("as a value"), "{text}");
+        }
     }
 
     #[test]

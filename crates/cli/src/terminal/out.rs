@@ -112,7 +112,9 @@ pub fn complain(text: &str) {
 pub fn without_errno(text: &str) -> String {
     let Some((before, after)) = text.split_once(" (os error ") else { return text.to_owned() };
     match after.split_once(')') {
-        Some((number, rest)) if number.bytes().all(|b| b.is_ascii_digit()) => format!("{before}{rest}"),
+        Some((number, rest)) if number.bytes().all(|b| b.is_ascii_digit()) => {
+            format!("{before}{}", without_errno(rest))
+        }
         _ => text.to_owned(),
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::terminal::out::harmless;
 use crate::verdict::Judgement;
-use display::fit::wrap;
+use display::fit::{keep_units, wrap};
 use display::term::{Paint, paint};
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -107,7 +107,7 @@ impl Pen {
 
     fn lines(&mut self, label: &str, text: &str, with: Option<Paint>) {
         // A number stays with its sign.
-        let text = harmless(text).replace(" %", "\u{a0}%");
+        let text = keep_units(&harmless(text));
         let inner = text.len() - text.trim_start().len();
         let room = self.width.saturating_sub(INDENT + inner).max(16);
         for (at, line) in wrap(text.trim_start(), room).iter().enumerate() {

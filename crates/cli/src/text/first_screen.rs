@@ -6,7 +6,7 @@ mod function_names;
 use crate::terminal::out::harmless;
 use crate::verdict::first_screen::{FirstScreen, Headline};
 use display::bar::{eighths, heat, of_eighths};
-use display::fit::{cut, cut_name, wrap};
+use display::fit::{cut, cut_name, keep_units, wrap};
 use display::number::{count_of, duration_ns};
 use display::palette::StateClass;
 use display::term::{self, Paint, paint};
@@ -98,7 +98,10 @@ fn draw_at(screen: &FirstScreen, pen: &Pen) -> String {
 }
 
 /// One state with its bar, or the note about all of them. `columns`: without colours.
+#[derive(Clone)]
 struct StatePart {
+    /// The state; `None` for a note.
+    name: Option<&'static str>,
     columns: usize,
     is_large: bool,
     text: String,
@@ -121,7 +124,7 @@ impl Pen {
         let mut lines: Vec<(String, Option<Paint>)> = Vec::new();
         let mut add = |text: &str, with| {
             // A number stays with its sign.
-            let parts = wrap(&spelled(&harmless(text)).replace(" %", "\u{a0}%"), self.width);
+            let parts = wrap(&keep_units(&spelled(&harmless(text))), self.width);
             lines.extend(parts.into_iter().map(|part| (part, with)));
         };
         add(&headline.claim, Some(Paint::Bold));
@@ -185,6 +188,7 @@ impl Pen {
                 let bar = if self.brevity < Brevity::NoBars { bar(*percent, length) } else { String::new() };
                 let text = format!("{name} {percent:.0} %");
                 StatePart {
+                    name: Some(*name),
                     columns: text.chars().count() + 1 + bar.chars().count(),
                     is_large: *percent >= LARGE,
                     text: format!("{text} {}", self.paint(&bar, Paint::State(StateClass::of(name)))),
@@ -193,6 +197,7 @@ impl Pen {
             // Wider than a narrow screen: on two lines.
             let notes = states_note(screen).into_iter().flat_map(|note| wrap(&note, self.width));
             let notes = notes.map(|note| StatePart {
+                name: None,
                 columns: note.chars().count(),
                 is_large: true,
                 text: self.paint(&note, Paint::Dim),
@@ -202,25 +207,36 @@ impl Pen {
         let fits =
             |parts: &[StatePart]| parts.iter().map(|part| part.columns + 2).sum::<usize>() <= self.width + 2;
         let mut lengths = LENGTHS.into_iter().map(draw);
-        let parts = lengths.find(|parts| fits(parts)).unwrap_or_else(|| {
-            let large =
-                |length: f64| draw(length).into_iter().filter(|part| part.is_large).collect::<Vec<_>>();
-            let length = SHORTER.into_iter().find(|&length| fits(&large(length)));
-            let mut parts = draw(length.unwrap_or(LENGTHS[1]));
-            while let Some(last) = parts.iter().rposition(|part| !part.is_large).filter(|_| !fits(&parts)) {
-                parts.remove(last);
-            }
-            parts
-        });
+        // Small states give way, if possible for their sum.
+        let mut shorter = || {
+            [true, false].into_iter().find_map(|has_sum| {
+                let whole = |parts: &[StatePart]| {
+                    if has_sum { with_others(&screen.states, parts) } else { parts.to_vec() }
+                };
+                let large =
+                    |length| draw(length).into_iter().filter(|part| part.is_large).collect::<Vec<_>>();
+                let length = SHORTER.into_iter().find(|&length| fits(&whole(&large(length))))?;
+                let mut parts = draw(length);
+                while !fits(&whole(&parts))
+                    && let Some(last) = parts.iter().rposition(|part| !part.is_large)
+                {
+                    parts.remove(last);
+                }
+                Some(whole(&parts))
+            })
+        };
+        let parts = lengths.find(|parts| fits(parts)).or_else(&mut shorter);
+        let parts =
+            parts.unwrap_or_else(|| draw(LENGTHS[1]).into_iter().filter(|part| part.is_large).collect());
         self.lines_of(parts.into_iter().map(|part| (part.columns, part.text)), "  ")
     }
 
     fn threads(&self, threads: &[(String, f64)]) -> Option<String> {
-        const REST: &str = " · others under 1 %";
+        const REST: &str = " · others under 0.01";
         let mut line = String::new();
         for (name, percent) in threads.iter().take_while(|(_, percent)| *percent >= 1.0) {
-            let text = format!("{} {percent:.0} %", cut(&harmless(name), 24));
-            let between = if line.is_empty() { "busy: " } else { " · " };
+            let text = format!("{} {:.2}", cut(&harmless(name), 24), percent / 100.0);
+            let between = if line.is_empty() { "CPUs used: " } else { " · " };
             if line.chars().count() + between.chars().count() + text.chars().count() > self.width {
                 break;
             }
@@ -377,6 +393,22 @@ fn totals(screen: &FirstScreen) -> Vec<String> {
         parts.push(format!("{}, {processes}", count_of(totals.threads, "thread", "threads")));
     }
     parts.extend(totals.exit_code.map(|code| format!("exit status {code}")));
+    parts
+}
+
+/// These parts, with one for the states that are not among them: all shares add up.
+fn with_others(states: &[(&'static str, f64)], parts: &[StatePart]) -> Vec<StatePart> {
+    let is_left_out = |name: &str| !parts.iter().any(|part| part.name == Some(name));
+    let percent: f64 = states.iter().filter(|(name, _)| is_left_out(name)).map(|(_, percent)| percent).sum();
+    let mut parts = parts.to_vec();
+    if percent >= 0.5 {
+        let text = format!("others {percent:.0} %");
+        let end = parts.iter().position(|part| part.name.is_none()).unwrap_or(parts.len());
+        parts.insert(
+            end,
+            StatePart { name: Some("others"), columns: text.chars().count(), is_large: true, text },
+        );
+    }
     parts
 }
 

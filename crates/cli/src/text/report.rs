@@ -57,6 +57,11 @@ pub fn write(out: &mut dyn Write, profile: &Profile, report: &Report, opts: &Std
     }
     for section in &report.sections {
         let samples: u64 = section.totals.iter().map(|total| total.count).sum();
+        // Sums of threads, without stacks: only for those who ask for this event alone.
+        let is_sums = |&event: &usize| profile.events[event].name == perfdata::off_cpu::event_name::TOTALS;
+        if report.sections.len() > 1 && section.events.iter().all(is_sums) {
+            continue;
+        }
         if samples == 0 && !opts.show_empty {
             continue;
         }

@@ -167,13 +167,26 @@ fn headlines(sources: &ScreenSources<'_>, hot: &HotFunctions) -> Vec<Headline> {
         let claim = format!("Killed by signal {number}{} after {after}", signal_name(number));
         lines.push(Headline { claim, ..Headline::default() });
     }
-    let is_calm = |finding: &Finding| finding.name == "cpu-bound";
+    // A function with much of the time is an answer.
+    let is_calm =
+        |finding: &Finding| finding.name == "cpu-bound" && !finding.claim.starts_with("CPU bound in ");
     match judgement.findings.as_slice() {
         // The signal is the whole answer.
         [] if !lines.is_empty() && judgement.withheld.is_some() => {}
         [] => {
-            let fix = judgement.withheld.as_ref().map_or("", |_| "give it more work, or repeat it in a loop");
-            let claim = without_finding(judgement, hot);
+            let failed = match summary.exit {
+                Some(ExitKind::Code(code)) if code != 0 => Some(code),
+                _ => None,
+            };
+            let fix = match (&judgement.withheld, failed) {
+                (None, _) => "",
+                (Some(_), Some(_)) => "if that is a failure: look at its messages first",
+                (Some(_), None) => "give it more work, or repeat it in a loop",
+            };
+            let status = failed.filter(|_| judgement.withheld.is_some());
+            let status =
+                status.map_or_else(String::new, |code| format!("; it ended with exit status {code}"));
+            let claim = format!("{}{status}", without_finding(judgement, hot));
             lines.push(Headline { claim, fix: fix.to_owned(), ..Headline::default() });
         }
         [only] if is_calm(only) => {

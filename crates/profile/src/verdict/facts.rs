@@ -12,8 +12,8 @@ use super::path::PathFacts;
 use super::running::{EntryReason, Running};
 use super::short_lived::ShortLived;
 use crate::grow::{Grow as _, GrownSum as _, ratio};
-use crate::off_cpu::WaitReason;
 use crate::off_cpu::collector::collects;
+use crate::off_cpu::{OffCpuSource, WaitReason};
 use crate::profile::{Profile, TaskId};
 use crate::table::CallsiteId;
 use crate::view::wall::{
@@ -163,6 +163,7 @@ impl Facts {
         self.waits.peer = super::peers::slowest_peer(wall);
         self.waits.blocked_loops = super::event_loops::blocked_loops(profile);
         self.waits.timers = timers(profile);
+        self.waits.by_looks = profile.off_cpu.source == Some(OffCpuSource::Looks);
         let running = running_paths(profile, wall);
         self.waits.locks = locks::sites(profile, &waits, &running);
         self.code.collects = self.collecting(profile, &running);

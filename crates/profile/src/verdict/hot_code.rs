@@ -39,6 +39,8 @@ pub struct HotFunction {
     pub at: Option<String>,
     /// Share of the samples' time, 0 to 1.
     pub share: f64,
+    /// The same with the functions that it calls.
+    pub total: f64,
     /// For a function without a symbol: the nearest caller in its file that has one, if most of the time is below one
     /// such caller.
     pub named_caller: Option<String>,
@@ -55,15 +57,16 @@ impl HotFunction {
         let is_unnamed = dso::is_unnamed_function(&row.name);
         let at = if is_unnamed { Some(row.dso.clone()) } else { row.line() };
         let named_caller = if is_unnamed { named_caller(profile, &row.name) } else { None };
-        let hottest = Self { name: row.name.clone(), at, share: row.own, named_caller };
+        let hottest = Self { name: row.name.clone(), at, share: row.own, total: row.total, named_caller };
         let own = hot.functions.iter().find(|row| row.calls_most);
         let own = own.map(|row| Self {
             name: row.name.clone(),
             at: row.line(),
             share: row.total,
+            total: row.total,
             named_caller: None,
         });
-        let last = hot.trunk_end.map(|(name, share)| Self { name, share, ..Self::default() });
+        let last = hot.trunk_end.map(|(name, share)| Self { name, share, total: share, ..Self::default() });
         let below =
             own.or(last).filter(|below| below.name != hottest.name && below.share > hottest.share + MORE);
         (Some(hottest), below)

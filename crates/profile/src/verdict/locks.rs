@@ -178,6 +178,21 @@ pub(crate) fn lock_behind(
     }
 }
 
+/// Name of the lock that a thread waits for at this place: `lock taken in put() < work`; `None` where it waits for another
+/// thread's work, or nothing has a name.
+#[must_use]
+pub fn lock_words(profile: &Profile, callsite: CallsiteId) -> Option<String> {
+    let place = Names::of(profile, callsite).place(None);
+    if let Some(known) = place.known {
+        return Some(known.name.to_owned());
+    }
+    if place.for_work || place.is_bare || place.taker == UNNAMED || place.taker.starts_with('[') {
+        return None;
+    }
+    let caller = if place.caller.is_empty() { String::new() } else { format!(" < {}", place.caller) };
+    Some(format!("lock taken in {}{caller}", called(&place.taker)))
+}
+
 /// Purpose of a wait on a futex: `lock in put()`, `another thread in take()`. `None` without a stack.
 pub(crate) fn futex_words(profile: &Profile, wait: &Wait) -> Option<String> {
     let callsite = wait.callsite?;
@@ -293,7 +308,8 @@ impl<'p> Names<'p> {
         };
         if let Some(known) = KnownLock::of(names[at].0) {
             let java = names[at..].iter().find_map(|(name, _)| java_method(name));
-            let (taker, caller) = (names[at].0.to_owned(), java.unwrap_or_default().to_owned());
+            // By its name: the runtime has several functions that take it.
+            let (taker, caller) = (known.name.to_owned(), java.unwrap_or_default().to_owned());
             let known = Some(known);
             return LockSiteKey { taker, caller, for_work: false, in_library: true, is_bare: false, known };
         }

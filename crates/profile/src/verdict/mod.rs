@@ -31,7 +31,7 @@ pub use gil::GilFacts;
 pub use holders::LockHolders;
 pub use hot_code::{HotCode, HotFunction};
 pub use hot_stacks::{HotStacks, PlaceList};
-pub use locks::LockSite;
+pub use locks::{LockSite, lock_words};
 pub(crate) use locks::{futex_words, lock_behind};
 pub use path::{PathFacts, PathTop};
 pub use peers::PeerWaits;

@@ -163,7 +163,7 @@ impl SamplingArgs {
             (Some(text), None) if text == "max" => Ok(Rate::MaxHz),
             (Some(text), None) => match text.parse() {
                 Ok(hz @ 1..) => Ok(Rate::Hz(hz)),
-                _ => anyhow::bail!("-F {text}: want samples per second, or max"),
+                _ => anyhow::bail!("-F {text}: neither a number of samples per second nor max"),
             },
         }
     }

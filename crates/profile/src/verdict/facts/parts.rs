@@ -101,6 +101,8 @@ pub struct WaitFacts {
     /// Final cause of the main thread's waits, if one function has a large share. The caller adds it where
     /// the rule `waits_for_others` holds.
     pub cause: Option<WaitCause>,
+    /// The waits were found by looks at threads: short ones are missing, and several may count as one.
+    pub by_looks: bool,
     /// Activity of those who hold the locks that threads wait for. The caller adds it where such a finding holds.
     pub holders: Option<LockHolders>,
     /// The critical path. The caller adds it where threads may be taking turns.

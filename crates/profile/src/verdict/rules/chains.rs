@@ -112,8 +112,13 @@ fn convoy_detail(facts: &Facts, share: f64) -> String {
 
 fn convoy_evidence(facts: &Facts, top: &LockSite) -> Vec<String> {
     let length = time(top.wait_ns / top.waits.max(1));
+    let waits = if facts.waits.by_looks {
+        "waits seen by looks at /proc (several may count as one)"
+    } else {
+        "waits"
+    };
     let mut evidence = vec![
-        format!("{} waits of {length} on average, in {:.2} s", top.waits, facts.wall_s),
+        format!("{} {waits} of {length} on average, in {:.2} s", top.waits, facts.wall_s),
         format!("{:.2} CPUs used by {} threads", facts.cpus_used, facts.active_threads),
     ];
     evidence.extend(holders_line(facts));
@@ -164,7 +169,7 @@ pub(super) fn head_of_line(facts: &Facts) -> Option<Finding> {
         return busy_loop(facts, of);
     }
     let text = format!(
-        "Head of line: the event loop of {} waits in {} for {} of its time, once for {}",
+        "Event loop blocked: {} waits in {} for {} of its time, once for {}",
         of.thread,
         of.handler,
         pct(of.of_loop),
@@ -204,7 +209,7 @@ pub(super) fn head_of_line(facts: &Facts) -> Option<Finding> {
 /// The same for a loop that computes.
 fn busy_loop(facts: &Facts, of: &BlockedLoop) -> Option<Finding> {
     let text = format!(
-        "Head of line: the event loop of {} computes in {} for {} of its time, once for {}",
+        "Event loop blocked: {} computes in {} for {} of its time, once for {}",
         of.thread,
         of.handler,
         pct(of.of_loop),

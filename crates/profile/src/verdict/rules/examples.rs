@@ -20,6 +20,7 @@ pub fn calm() -> Facts {
         name: "Grid<'a>::step".into(),
         at: Some("grid.rs:7".into()),
         share: 0.41,
+        total: 0.41,
         named_caller: None,
     });
     runs(&mut facts, EntryReason::User, 90);

@@ -39,9 +39,9 @@ pub(super) fn locks(facts: &Facts) -> Option<Finding> {
     }
     evidence.extend(holders_line(facts).filter(|_| !is_gil(top)));
     evidence.push(format!(
-        "{} context switches a second; about {} without the waits for this lock",
+        "{} context switches a second; the waits for this lock cause about {} of them",
         grouped(now),
-        grouped(calm)
+        grouped((now - calm).max(0.0))
     ));
     let against = vec![
         format!(

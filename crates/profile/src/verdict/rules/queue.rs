@@ -77,12 +77,14 @@ fn wants_nothing_else(facts: &Facts) -> bool {
 }
 
 fn who_has_the_cpus(facts: &Facts) -> String {
-    let (wants, cpus) = (facts.wants_cpus(), facts.system.cpus);
-    match (wants > f64::from(cpus), facts.others_have_the_cpus()) {
-        (true, false) => format!("a CPU; {wants:.0} threads want {cpus} CPUs"),
-        (true, true) => format!("a CPU; {wants:.0} threads want {cpus} CPUs, as do other programs"),
+    let (wanted, cpus) = (facts.wants_cpus(), facts.system.cpus);
+    // `2 threads want 2 CPUs` would be no reason.
+    let wants = if wanted < f64::from(cpus) + 1.0 { format!("{wanted:.1}") } else { format!("{wanted:.0}") };
+    match (wanted > f64::from(cpus), facts.others_have_the_cpus()) {
+        (true, false) => format!("a CPU; {wants} threads want {cpus} CPUs"),
+        (true, true) => format!("a CPU; {wants} threads want {cpus} CPUs, as do other programs"),
         (false, true) => "CPUs that other programs use".to_owned(),
-        (false, false) => "a CPU; its threads run in bursts".to_owned(),
+        (false, false) => "a CPU; the threads compute in bursts, several at the same time".to_owned(),
     }
 }
 

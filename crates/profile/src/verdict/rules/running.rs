@@ -20,19 +20,18 @@ pub(super) fn cpu_bound(facts: &Facts) -> Option<Finding> {
     let waiting = facts.waiting_for_cpu();
     let text = match &facts.code.hottest {
         Some(hot) if hot.share >= 0.1 => {
-            let below = hot.named_caller.as_ref().map(|caller| format!(" below {}", called(caller)));
-            let below = below.unwrap_or_default();
-            format!("CPU bound in {}{below}, {} of CPU time", called_at(hot), pct(hot.share))
+            format!("CPU bound in {}", hot_words(hot))
         }
         Some(hot) => {
-            format!("CPU bound, and no function has more than {} of CPU time", pct(hot.share))
+            format!("CPU bound, and no function of the program has more than {} of CPU time", pct(hot.share))
         }
         None => "CPU bound".to_owned(),
     };
     let rest = if waiting > 0.1 { format!(", {} waiting for a CPU", pct(waiting)) } else { String::new() };
     let below = facts.code.below.as_ref();
-    let below =
-        below.map(|below| format!("{} of CPU time is below {} · ", pct(below.share), called_at(below)));
+    let below = below.map(|below| {
+        format!("{} of CPU time is in {} and what it calls · ", pct(below.share), called_at(below))
+    });
     let below = below.unwrap_or_default();
     let detail =
         format!("{below}{} of thread time running ({} in user code){rest}", pct(facts.on()), pct(user));
@@ -45,8 +44,26 @@ pub(super) fn cpu_bound(facts: &Facts) -> Option<Finding> {
         .next(next, advice)
 }
 
+/// The hottest function, with its share: `fill() (knapsack.c:18), 99 % of CPU time`. Where much of it is in functions
+/// that it calls: `heavy() (aio.py:4) and what it calls: 86 % of CPU time (12 % its own)`.
+fn hot_words(hot: &HotFunction) -> String {
+    /// More of all time than in the function itself.
+    const MORE: f64 = 0.2;
+    let (place, own) = (called_at(hot), pct(hot.share));
+    if hot.total > hot.share + MORE {
+        return format!("{place} and what it calls: {} of CPU time ({own} its own)", pct(hot.total));
+    }
+    let below = hot.named_caller.as_ref().map(|caller| format!(" below {}", called(caller)));
+    format!("{place}{}, {own} of CPU time", below.unwrap_or_default())
+}
+
 /// The command that shows the hottest code, and a description of its result.
 fn show_hottest(facts: &Facts) -> (String, &'static str) {
+    /// With less in each function, the lines of one show nothing.
+    const LEAST: f64 = 0.1;
+    if facts.code.hottest.as_ref().is_some_and(|hot| hot.share < LEAST) {
+        return (format!("tally flame --on-cpu{INPUT} -o hot.svg"), "who calls the hottest functions");
+    }
     let function = match &facts.code.hot_user {
         Some(HotCode::Jit) => {
             let next = format!("tally flame --on-cpu{INPUT} -o hot.svg");
@@ -55,7 +72,14 @@ fn show_hottest(facts: &Facts) -> (String, &'static str) {
         Some(HotCode::Function(name)) => format!(" -s {}", quoted(name)),
         None => String::new(),
     };
-    (format!("tally annotate{INPUT}{function}"), "which of its lines take the time")
+    let is_unnamed =
+        matches!(&facts.code.hot_user, Some(HotCode::Function(name)) if dso::is_unnamed_function(name));
+    let advice = if is_unnamed {
+        "which of its instructions take the time"
+    } else {
+        "which of its lines take the time"
+    };
+    (format!("tally annotate{INPUT}{function}"), advice)
 }
 
 /// 2: one thread runs ≥ 95 % of its life while the process uses ≤ 1.2 of ≥ 4 CPUs and other threads are there; or one
@@ -73,7 +97,7 @@ pub(super) fn serial(facts: &Facts) -> Option<Finding> {
         true => format!("others wait for it {} of thread time", pct(awaited)),
         false => format!("{:.1} of {} CPUs are used", facts.cpus_used, facts.system.cpus),
     };
-    let text = format!("One thread does the work: {name} runs {} of its time; {rest}", pct(*busy));
+    let text = format!("One thread does the work: {name} has work {} of its time; {rest}", pct(*busy));
     let evidence = vec![format!("{name}: {} of all running time", pct(*of_all))];
     let stacks = TopStacks::of(facts, "where that thread runs", ShareBase::Busiest, &facts.places.busiest)
         .or_missing("none of its samples has a stack");

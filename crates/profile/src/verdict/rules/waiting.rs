@@ -237,7 +237,7 @@ pub(super) fn polling(facts: &Facts) -> Option<Finding> {
     };
     let mut evidence = Vec::new();
     if variation.is_finite() {
-        evidence.push(format!("{count} waits sampled, varying {:.0} %", variation * 100.0));
+        evidence.push(format!("{count} waits sampled; their lengths vary by {:.0} %", variation * 100.0));
     }
     let against = vec![
         format!("running: {}", pct(facts.on())),
@@ -274,7 +274,8 @@ pub(super) fn idle(facts: &Facts) -> Option<Finding> {
         format!("disk: {}", pct(facts.blocked(WaitReason::Disk))),
     ];
     let asleep_in = function_of_most(&facts.places.idle).filter(|_| is_asleep && !for_own);
-    let detail = asleep_in.map_or_else(String::new, |function| format!("most of it in {function}"));
+    let whole = if matches!(facts.waits.timers, Some((_, _, 1))) { "in" } else { "most of it in" };
+    let detail = asleep_in.map_or_else(String::new, |function| format!("{whole} {function}"));
     let claim = claim(share, text).detail(detail).stacks(stacks).against(against);
     if facts.children_left_out > 0 {
         let claim = claim.fix("record the child processes, too");
@@ -282,7 +283,7 @@ pub(super) fn idle(facts: &Facts) -> Option<Finding> {
     }
     claim.next(
         format!("tally report --wall --idle --stdio{INPUT}"),
-        "its waits counted like all others; or put load on it and record again",
+        "shows idle waits too; or put load on it and record again",
     )
 }
 
