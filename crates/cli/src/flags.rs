@@ -43,7 +43,7 @@ pub struct Flags {
     /// Print long text straight to the terminal (TALLY_PAGER or PAGER name the pager, else less)
     #[arg(long, global = true)]
     pub no_pager: bool,
-    /// Names of functions with their template arguments, where these are left out
+    /// Don't shorten names of functions: with all template arguments
     #[arg(long, global = true)]
     pub full_names: bool,
     /// Command to run.

@@ -106,7 +106,7 @@ fn two_commands_are_compared() {
     }
     let output = tally(&["stat", "-e", "task-clock", "-r", "4", "--vs", "sleep 0.06", "--", "sleep", "0.01"]);
     let text = stderr(&output);
-    assert!(output.status.success() && text.contains("4 runs each, by turns"), "{text}");
+    assert!(output.status.success() && text.contains("4 runs each, alternately"), "{text}");
     assert!(text.contains("seconds elapsed") && text.contains("B / A"), "{text}");
 }
 

@@ -18,7 +18,7 @@ use symbols::{LoadOpts, NameOpts, UnnamedCode};
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  tally buildid-list                     perf.data of this folder
+  tally buildid-list                     the perf.data here
   tally buildid-list -i /usr/bin/bash    of one object file
   tally buildid-list --with-hits         only files that samples fell into
   tally buildid-list --kernel            of the running kernel")]

@@ -41,7 +41,7 @@ const NOT_DECIDED: u8 = 2;
 Examples:
   tally check --save base.json -- ./app          store a baseline
   tally check --baseline base.json -- ./app      compare with it, limit 5 %
-  tally check --against ./app-old -- ./app       two commands by turns: least noise
+  tally check --against ./app-old -- ./app       two commands alternately: least noise
   tally check a1.data,a2.data : b1.data,b2.data  recordings, two or more a side
   tally check --baseline base.json --junit out.xml --markdown out.md -- ./app")]
 pub struct Args {
@@ -57,7 +57,7 @@ pub struct Args {
     /// Compare with the runs in this file; --against is safer where the machine's speed varies
     #[arg(long, value_name = "FILE", conflicts_with = "against")]
     baseline: Option<PathBuf>,
-    /// Compare with this command: both run by turns
+    /// Compare with this command: both run alternately
     #[arg(long, value_name = "COMMAND")]
     against: Option<String>,
     /// Allowed growth

@@ -17,7 +17,7 @@ use std::process::ExitCode;
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  tally dump                          perf.data of this folder, in file order
+  tally dump                          the perf.data here, in file order
   tally dump --time other.data        in time order
   tally dump --pt                     the packets of an Intel PT trace, one a line
   tally dump --stacks | grep ^sample  copied user stacks in full, not only their size")]

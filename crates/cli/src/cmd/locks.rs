@@ -21,7 +21,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use symbols::data_symbols::DataSymbols;
 
-/// Show the locks of a recording: futexes by address, file locks and kernel locks, with waiters and who let go
+/// Show the locks of a recording: futexes by address, file locks and kernel locks, with waiters and who released them
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:

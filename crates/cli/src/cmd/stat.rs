@@ -171,7 +171,7 @@ pub struct Args {
     /// Run this by the shell after each run
     #[arg(long, value_name = "COMMAND")]
     post: Option<String>,
-    /// Compare with this command: run both by turns (-r times, default 10), show B / A with 95 % intervals
+    /// Compare with this command: run both alternately (-r times, default 10), show B / A with 95 % intervals
     #[arg(long, value_name = "COMMAND B", conflicts_with_all = ["all", "cpu", "pid", "tid", "interval_print", "json", "field_separator"])]
     vs: Option<String>,
     /// With -r: print each run's time

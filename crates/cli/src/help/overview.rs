@@ -50,10 +50,10 @@ pub(super) const PURPOSES: &[Purpose] = &[
     (
         "Share",
         &[
-            ("archive", "write one file that is read without the programs"),
-            ("export", "write it for pprof, speedscope, Firefox, Perfetto"),
+            ("archive", "pack a recording and its programs into one file"),
+            ("export", "convert it for pprof, speedscope, Firefox, Perfetto"),
             ("agent", "record this machine at intervals, for a fleet"),
-            ("fleet", "ask the profiles of many machines"),
+            ("fleet", "query the profiles of many machines"),
             ("mcp", "answer an assistant's questions about recordings"),
             ("evlist", "list the events of a recording"),
             ("buildid-cache", "list, add, remove the files kept by build-id"),

@@ -1,4 +1,4 @@
-//! `--vs`: two commands run by turns, and how their counts relate.
+//! `--vs`: two commands run alternately, and how their counts relate.
 //!
 //! Runs alternate (A B, B A, A B …) so that drift of the machine hits both alike.
 
@@ -30,7 +30,7 @@ pub struct Comparison {
     pub failures: [u32; 2],
 }
 
-/// Runs both by turns, `pairs` times each after one run each that is not counted.
+/// Runs both alternately, `pairs` times each after one run each that is not counted.
 ///
 /// The `bool` is false if a signal ended it early; the comparison has the pairs that were complete.
 pub fn run_pairs(
@@ -88,7 +88,7 @@ impl Comparison {
         let pairs = self.pairs;
         writeln!(
             out,
-            "\n A: {}\n B: {}\n {pairs} runs each, by turns, after one of each that is not counted\n",
+            "\n A: {}\n B: {}\n {pairs} runs each, alternately, after one of each that is not counted\n",
             names.0, names.1
         )?;
         writeln!(out, "{:28}{:>20}{:>20}{:>10}   95 % interval", "", "A", "B", "B / A")?;

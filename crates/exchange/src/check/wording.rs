@@ -44,7 +44,7 @@ pub fn note_text(note: &CheckNote) -> String {
             format!("another number of CPUs: {old} before, {new} now")
         }
         CheckNote::OtherTime => {
-            "time also grows while the machine is slower: runs by turns (--against COMMAND) exclude that"
+            "time also grows while the machine is slower: alternate runs (--against COMMAND) exclude that"
                 .to_owned()
         }
         CheckNote::OtherEvent(old, new) => format!("functions are not compared: {old} before, {new} now"),

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  tally flame -o out.svg                      perf.data of this folder
+  tally flame -o out.svg                      the perf.data here
   tally flame --folded                        its stacks, one line each
   perf script | tally flame - > out.svg       the text of perf script
   tally flame --folded --kernel script.txt    what stackcollapse-perf.pl --kernel gives
@@ -67,7 +67,7 @@ pub struct Args {
     /// Blocked time: the wakers' stacks on top of the sleepers'
     #[arg(long, conflicts_with_all = ["wall", "off_cpu", "on_cpu", "event", "samples"])]
     pub wakers: bool,
-    /// One thread's time, through its waits for others (the main thread's; --thread)
+    /// What one thread's time went to, waits for others resolved (the main thread's; --thread)
     #[arg(long, conflicts_with_all = ["wall", "off_cpu", "on_cpu", "wakers", "event", "samples", "min_block", "idle"])]
     pub blame: bool,
     /// Traced calls (`tally calls record`, Intel PT): width is wall-clock time, on and off the CPU coloured

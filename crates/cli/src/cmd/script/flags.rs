@@ -13,7 +13,7 @@ use std::path::PathBuf;
 #[command(args_override_self = true)]
 #[command(after_help = "\
 Examples:
-  tally script                               perf.data of this folder
+  tally script                               the perf.data here
   tally script -F comm,pid,tid,time,event,ip,sym,dso
   tally script -F +srcline,-period --ns
   tally script | stackcollapse-perf.pl       any collapser of perf's text

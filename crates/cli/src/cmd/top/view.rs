@@ -19,7 +19,7 @@ pub struct ViewArgs {
     /// A column with the sum of the periods
     #[arg(long)]
     show_total_period: bool,
-    /// Only these commands
+    /// Only threads of these names
     #[arg(long, value_name = "NAMES", value_delimiter = ',', alias = "comm")]
     comms: Vec<String>,
     /// Only samples in these files

@@ -12,9 +12,9 @@ use record::sys::time::Clock;
 /// Flags about spans.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct SpanArgs {
-    /// Record the calls of this function, and waits
+    /// Record each call of this function, such as a server's requests, and waits
     ///
-    /// When each begins and ends: requests of a server. FUNC@FILE for a library, or for a program that the command starts
+    /// FUNC@FILE for a library, or for a program that the command starts
     #[arg(long, value_name = "FUNC", help_heading = "Sampling")]
     pub span: Vec<String>,
 }

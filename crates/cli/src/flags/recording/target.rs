@@ -32,7 +32,7 @@ pub struct TargetArgs {
     /// The whole machine
     #[arg(short, long)]
     pub all_cpus: bool,
-    /// Only on these CPUs, as 0,2-3
+    /// Only these CPUs, such as 0,2-3
     #[arg(short = 'C', long, value_name = "LIST")]
     pub cpu: Option<String>,
     /// Only tasks of this cgroup (with -a)

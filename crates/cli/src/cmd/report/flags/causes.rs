@@ -5,7 +5,7 @@ use crate::text::view_form::ViewForm;
 /// Causes of waiting.
 #[derive(clap::Args)]
 pub struct CauseArgs {
-    /// One thread's time, through its waits for others
+    /// What one thread's time went to, waits for others resolved
     ///
     /// (the main thread's, or of --thread; record with --off-cpu)
     #[arg(long, conflicts_with_all = ["wall", "html", "tui"])]

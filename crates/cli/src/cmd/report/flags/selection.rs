@@ -8,7 +8,7 @@ pub struct SelectionArgs {
     /// Between which events samples count
     #[command(flatten)]
     pub switch: EventSwitchArgs,
-    /// Only these commands
+    /// Only threads of these names
     #[arg(short = 'c', long, value_name = "NAMES", value_delimiter = ',', alias = "comm")]
     pub comms: Vec<String>,
     /// Only samples in these files
