@@ -236,7 +236,7 @@ fn exact_queues(wall: &mut Wall, profile: &Profile) {
 /// A wait with a stack, as it counts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PlacedWait {
-    /// Who.
+    /// The thread.
     pub task: TaskId,
     /// Where.
     pub callsite: CallsiteId,
