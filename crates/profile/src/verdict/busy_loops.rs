@@ -14,7 +14,7 @@ use crate::table::CallsiteId;
 use crate::view::wall::{Classified, Part};
 use rustc_hash::FxHashMap;
 
-/// What [`BlockedLoop::reason`] is here.
+/// Value of [`BlockedLoop::reason`] for them.
 pub(super) const COMPUTES: &str = "on CPU";
 
 /// A shorter stretch holds nobody up, ns.

@@ -13,7 +13,7 @@ struct Counts {
     stretches: u64,
 }
 
-/// What each block of samples has of each function.
+/// Share of each function in each block of samples.
 #[derive(Debug, Default)]
 pub(super) struct Blocks {
     blocks: Vec<FxHashMap<usize, Counts>>,

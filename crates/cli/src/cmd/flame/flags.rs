@@ -67,7 +67,7 @@ pub struct Args {
     /// Blocked time: the wakers' stacks on top of the sleepers'
     #[arg(long, conflicts_with_all = ["wall", "off_cpu", "on_cpu", "event", "samples"])]
     pub wakers: bool,
-    /// What one thread's time went to, waits for others resolved (the main thread's; --thread)
+    /// One thread's time by its causes, waits for others resolved (the main thread's; --thread)
     #[arg(long, conflicts_with_all = ["wall", "off_cpu", "on_cpu", "wakers", "event", "samples", "min_block", "idle"])]
     pub blame: bool,
     /// Traced calls (`tally calls record`, Intel PT): width is wall-clock time, on and off the CPU coloured

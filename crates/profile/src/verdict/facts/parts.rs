@@ -96,7 +96,7 @@ pub struct WaitFacts {
     pub kernel_locks: Vec<((&'static str, &'static str), u64)>,
     /// Locks that threads wait for, those that take most time first.
     pub locks: Vec<LockSite>,
-    /// Who waits for Python's global lock, and who runs meanwhile.
+    /// Python's global lock: who waits for it, and who runs meanwhile.
     pub gil: GilFacts,
     /// Final cause of the main thread's waits, if one function has a large share. The caller adds it where
     /// the rule `waits_for_others` holds.

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 /// A name with its part of the time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedTime {
-    /// Of a thread, a file, a function.
+    /// Name of a thread, a file, a function.
     pub name: String,
     /// ns.
     pub ns: u64,

@@ -18,7 +18,7 @@ pub fn waiting_frames(profile: &Profile, callsite: CallsiteId) -> Vec<FrameId> {
     frames
 }
 
-/// What the stack at the end of a chain is of.
+/// Kind of the stack at the end of a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum EndStack {
     Running,

@@ -5,7 +5,7 @@ use crate::text::view_form::ViewForm;
 /// Causes of waiting.
 #[derive(clap::Args)]
 pub struct CauseArgs {
-    /// What one thread's time went to, waits for others resolved
+    /// One thread's time by its causes, waits for others resolved
     ///
     /// (the main thread's, or of --thread; record with --off-cpu)
     #[arg(long, conflicts_with_all = ["wall", "html", "tui"])]
