@@ -20,6 +20,7 @@ mod sched;
 mod script;
 mod stat;
 mod stat_forms;
+mod viewers;
 mod views;
 
 use std::path::{Path, PathBuf};

@@ -1,18 +1,19 @@
 //! Exports lose nothing: the sum of each kind of value, read again from every format, is the recording's.
 
 use exchange::export::samples::SampleSet;
-use exchange::export::{firefox, folded, parquet, pprof, speedscope};
+use exchange::export::{callgrind, firefox, folded, otlp, parquet, pprof, speedscope};
 use exchange::import;
 use perfdata::PerfData;
 use profile::Profile;
 use profile::session::{Dimensions, SessionOpts};
 use profile::view::flame::{Tree, TreeOpts};
+use quick_protobuf::BytesReader;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use symbols::LoadOpts;
 
 /// Shared recordings larger than this take too long here.
-const MOST_BYTES: u64 = 2 << 20;
+const MOST_BYTES: u64 = 16 << 20;
 
 fn recordings() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -64,53 +65,162 @@ fn values(sums: &BTreeMap<String, (u64, u64)>) -> BTreeMap<&str, u64> {
 }
 
 #[test]
-fn every_export_read_again_has_the_sums_of_the_recording() {
+fn every_export_has_the_sums_and_stacks_of_the_recording() {
     let files = recordings();
     assert!(files.len() >= 5, "the recordings in the repository");
     for path in files {
-        let bytes = std::fs::read(&path).expect("listed above");
-        let profile = load(&bytes);
+        // Names of functions take most of the time: each recording is loaded once.
+        let profile = load(&std::fs::read(&path).expect("listed above"));
         let samples = SampleSet::of(&profile, true);
-        let recorded = sums(&samples);
-        let source = parquet::RowSource::default();
-        let formats = [
-            ("pprof", written(|out| pprof::write(out, &samples, "a command"))),
-            ("speedscope", written(|out| speedscope::write(out, &samples, "a command"))),
-            ("firefox", written(|out| firefox::write(out, &samples, "a command"))),
-            ("parquet", written(|out| parquet::write(out, &samples, &source, |_| "a service".to_owned()))),
-        ];
-        for (name, file) in formats.iter().filter(|_| !samples.stacks.is_empty()) {
-            let profile = read_again(file);
-            let mut found = sums(&SampleSet::of(&profile, true));
-            // The part of the wall clock off the CPU is a kind of its own in pprof.
-            found.remove("off_cpu").filter(|_| *name == "pprof");
-            assert_eq!(values(&found), values(&recorded), "{name} of {}", path.display());
-            if ["pprof", "parquet"].contains(name) {
-                let events = |sums: &BTreeMap<String, (u64, u64)>| {
-                    let mut sums = sums.clone();
-                    sums.remove("wall");
-                    sums.retain(|_, (value, _)| *value > 0);
-                    sums
-                };
-                assert_eq!(events(&found), events(&recorded), "samples of {}", path.display());
-            }
+        check_folded(&path, &profile);
+        if samples.stacks.is_empty() {
+            continue;
         }
+        check_read_again(&path, &samples);
+        check_opentelemetry(&path, &samples);
+        check_callgrind(&path, &samples);
     }
 }
 
-#[test]
-fn folded_stacks_read_again_have_the_sums_of_each_event() {
-    for path in recordings() {
-        let profile = load(&std::fs::read(&path).expect("listed above"));
-        for event in 0..profile.events.len() {
-            let total = profile.total(event).period;
-            let tree = Tree::of_profile(&profile, TreeOpts { event, ..TreeOpts::default() });
-            let text = folded::to_text(&tree);
-            if text.is_empty() {
-                continue;
-            }
-            let again = read_again(text.as_bytes());
-            assert_eq!(again.total(0).period, total, "event {event} of {}", path.display());
+/// Formats that are read as well: sums of each kind, and each stack.
+fn check_read_again(path: &Path, samples: &SampleSet<'_>) {
+    let (recorded, recorded_stacks) = (sums(samples), stacks(samples));
+    let source = parquet::RowSource::default();
+    let formats = [
+        ("pprof", written(|out| pprof::write(out, samples, "a command"))),
+        ("speedscope", written(|out| speedscope::write(out, samples, "a command"))),
+        ("firefox", written(|out| firefox::write(out, samples, "a command"))),
+        ("parquet", written(|out| parquet::write(out, samples, &source, |_| "a service".to_owned()))),
+    ];
+    for (name, file) in &formats {
+        let profile = read_again(file);
+        let again = SampleSet::of(&profile, true);
+        let mut found = sums(&again);
+        // The part of the wall clock off the CPU is a kind of its own in pprof.
+        found.remove("off_cpu").filter(|_| *name == "pprof");
+        assert_eq!(values(&found), values(&recorded), "{name} of {}", path.display());
+        if ["pprof", "parquet"].contains(name) {
+            let events = |sums: &BTreeMap<String, (u64, u64)>| {
+                let mut sums = sums.clone();
+                sums.remove("wall");
+                sums.retain(|_, (value, _)| *value > 0);
+                sums
+            };
+            assert_eq!(events(&found), events(&recorded), "samples of {}", path.display());
         }
+        let mut found = stacks(&again);
+        found.retain(|(kind, _), _| kind != "off_cpu");
+        let differing = recorded_stacks.iter().find(|(key, value)| found.get(key) != Some(value));
+        assert!(differing.is_none(), "{name} of {}: {differing:?}", path.display());
+        assert_eq!(found.len(), recorded_stacks.len(), "{name} of {}", path.display());
+    }
+}
+
+/// The fields of a message: number, and the bytes of those that have a length.
+fn fields(message: &[u8]) -> Vec<(u32, &[u8])> {
+    let mut reader = BytesReader::from_bytes(message);
+    let mut found = Vec::new();
+    while !reader.is_eof() {
+        let tag = reader.next_tag(message).expect("a tag");
+        match tag & 7 {
+            2 => found.push((tag >> 3, reader.read_bytes(message).expect("a field"))),
+            _ => reader.read_unknown(message, tag).expect("a field"),
+        }
+    }
+    found
+}
+
+fn of_number(message: &[u8], number: u32) -> Vec<&[u8]> {
+    fields(message).into_iter().filter(|(field, _)| *field == number).map(|(_, bytes)| bytes).collect()
+}
+
+/// The number in a field of a message; 0 without it.
+fn number(message: &[u8], wanted: u32) -> u64 {
+    let mut reader = BytesReader::from_bytes(message);
+    while !reader.is_eof() {
+        let tag = reader.next_tag(message).expect("a tag");
+        if tag == wanted << 3 {
+            return reader.read_uint64(message).expect("a number");
+        }
+        reader.read_unknown(message, tag).expect("a field");
+    }
+    0
+}
+
+/// Sums by name of the sample type, of OpenTelemetry's `ProfilesData`.
+//
+// Source: opentelemetry/proto/profiles/v1development/profiles.proto.
+fn sums_of_otlp(file: &[u8]) -> BTreeMap<String, u64> {
+    let dictionary = of_number(file, 2)[0];
+    let texts = of_number(dictionary, 5);
+    let mut sums = BTreeMap::new();
+    let scopes = of_number(file, 1).into_iter().flat_map(|resource| of_number(resource, 2));
+    for profile in scopes.flat_map(|scope| of_number(scope, 2)) {
+        let kind = of_number(profile, 1)[0];
+        let name = String::from_utf8_lossy(texts[number(kind, 1) as usize]).into_owned();
+        let sum: &mut u64 = sums.entry(name).or_default();
+        for values in of_number(profile, 2).into_iter().flat_map(|sample| of_number(sample, 4)) {
+            let mut reader = BytesReader::from_bytes(values);
+            while !reader.is_eof() {
+                *sum += reader.read_uint64(values).expect("a value");
+            }
+        }
+    }
+    sums
+}
+
+/// A profile of each kind with its sum.
+fn check_opentelemetry(path: &Path, samples: &SampleSet<'_>) {
+    let file = written(|out| otlp::write(out, samples, &otlp::OtlpSource::default()));
+    let found = sums_of_otlp(&file);
+    for (kind, (value, _)) in sums(samples).iter().filter(|(_, (value, _))| *value > 0) {
+        assert_eq!(found.get(kind), Some(value), "{kind} of {}: {found:?}", path.display());
+    }
+}
+
+/// The sum of each kind in the lines, and in the summary.
+fn check_callgrind(path: &Path, samples: &SampleSet<'_>) {
+    for (at, kind) in samples.kinds.iter().enumerate() {
+        let file = written(|out| callgrind::write(out, samples, at, "a command"));
+        let text = String::from_utf8(file).expect("text");
+        let summary = text.lines().find_map(|line| line.strip_prefix("summary: "));
+        assert_eq!(summary, Some(&*kind.total.to_string()), "{} of {}", kind.name, path.display());
+        // A line after `calls=` has the cost of what is called.
+        let (mut own, mut is_call) = (0, false);
+        for line in text.lines() {
+            let mut words = line.split(' ');
+            let position = words.next().is_some_and(|word| word.parse::<u64>().is_ok());
+            if let Some(cost) = words.next().filter(|_| position && !is_call) {
+                own += cost.parse::<u64>().expect("a cost");
+            }
+            is_call = line.starts_with("calls=");
+        }
+        assert_eq!(own, kind.total, "lines of {} of {}", kind.name, path.display());
+    }
+}
+
+/// Values by kind, thread and functions, leaf first.
+fn stacks(samples: &SampleSet<'_>) -> BTreeMap<(String, Vec<String>), u64> {
+    let mut stacks = BTreeMap::new();
+    for stack in samples.stacks.iter().filter(|stack| stack.value > 0) {
+        let lines = samples.path(stack).flat_map(|at| &samples.locations[at].lines);
+        let names = lines.map(|line| samples.functions[line.function].name.clone()).collect();
+        let sum: &mut u64 = stacks.entry((samples.kinds[stack.kind].name.clone(), names)).or_default();
+        *sum += stack.value;
+    }
+    stacks
+}
+
+/// Folded stacks of each event.
+fn check_folded(path: &Path, profile: &Profile) {
+    for event in 0..profile.events.len() {
+        let total = profile.total(event).period;
+        let tree = Tree::of_profile(profile, TreeOpts { event, ..TreeOpts::default() });
+        let text = folded::to_text(&tree);
+        if text.is_empty() {
+            continue;
+        }
+        let again = read_again(text.as_bytes());
+        assert_eq!(again.total(0).period, total, "event {event} of {}", path.display());
     }
 }

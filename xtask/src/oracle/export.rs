@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
-use super::{Case, Pair};
+use super::{Case, Pair, viewers};
 use crate::process;
 use crate::score::{Score, skip};
 
-/// Compares the sums of one file's events, read by `go tool pprof`, OpenTelemetry's own
-/// protocol buffers and callgrind_annotate.
+/// Compares the sums of one file's events, read by `go tool pprof`, OpenTelemetry's own protocol buffers,
+/// callgrind_annotate, DuckDB, speedscope and the Firefox Profiler.
 pub fn compare(pair: &Pair, case: &Case) -> Result<Score> {
     let name = format!("oracle export {}", case.name);
     if !pair.is_tally() {
@@ -30,11 +30,19 @@ pub fn compare(pair: &Pair, case: &Case) -> Result<Score> {
     let wanted: Vec<u64> = counted.iter().copied().filter(|sum| total.as_deref() == Some(&[*sum])).collect();
     score +=
         check(&name, "callgrind_annotate", if wanted.is_empty() { &counted } else { &wanted[..1] }, total);
+    score += check(&name, "duckdb", &counted, viewers::by_duckdb(pair, &case.file)?);
+    // Starting a browser for each file takes minutes.
+    if !case.foreign {
+        score += check(&name, "speedscope", &counted, viewers::by_speedscope(pair, &case.file)?);
+        score += check(&name, "profiler-cli", &counted, viewers::by_firefox(pair, &case.file)?);
+    }
     Ok(score)
 }
 
 fn check(name: &str, reader: &str, counted: &[u64], read: Option<Vec<u64>>) -> Score {
-    let Some(read) = read else { return skip(&format!("{name} {reader}"), "not on this machine") };
+    let Some(read) = read else {
+        return skip(&format!("{name} {reader}"), "not on this machine, or not ready in time");
+    };
     let is_same = read == counted;
     if !is_same {
         println!("{name}: {reader} reads {read:?}, perf counts {counted:?}");
@@ -104,7 +112,7 @@ for resource in data.resource_profiles:
 
 /// Sums of the profiles of OpenTelemetry, without numbers of samples and the wall clock.
 fn by_otlp(pair: &Pair, file: &str) -> Result<Option<Vec<u64>>> {
-    let Some(python) = process::find("python3") else { return Ok(None) };
+    let Some(python) = viewers::python() else { return Ok(None) };
     let has = pair.run(&python, &["-c", "import opentelemetry.proto.profiles.v1development.profiles_pb2"])?;
     if !has.ok() {
         return Ok(None);

@@ -50,6 +50,7 @@ pub fn write(out: impl Write, samples: &SampleSet<'_>, command: &str) -> io::Res
             "interval": 1, "startTime": 0, "processType": 0, "stackwalk": 1, "debug": false,
             "product": command, "importedFrom": "tally", "abi": std::env::consts::ARCH, "oscpu": "Linux",
             "version": RAW_VERSION, "preprocessedProfileVersion": PROCESSED_VERSION, "symbolicated": true,
+            "sampleUnits": { "time": "ms", "eventDelay": "ms", "threadCPUDelta": "ns" },
             "categories": categories, "markerSchema": [], "physicalCPUs": 0, "logicalCPUs": 0,
         },
         "libs": [], "pages": [], "threads": threads,
@@ -103,6 +104,7 @@ impl<'s, 'p> Thread<'s, 'p> {
             "pausedRanges": [],
             "samples": {
                 "length": ids.len(), "stack": ids, "time": times, "weight": weights, "weightType": weight_type,
+                "threadCPUDelta": cpu_deltas(kind, &track.stacks),
             },
             "markers": { "length": 0, "data": [], "name": [], "startTime": [], "endTime": [], "phase": [], "category": [] },
             "stackTable": self.stack_table(), "frameTable": self.frame_table(), "funcTable": self.function_table(),
@@ -234,4 +236,10 @@ fn times_and_weights(kind: &ValueKind, stacks: &[&ValuedStack], start_ns: u64) -
         ValueUnit::Count => json!(stack.value),
     };
     (times, stacks.iter().map(weight).collect())
+}
+
+/// CPU time of each stack, ns; null where the kind isn't CPU time. The viewer draws how busy a thread was by them.
+fn cpu_deltas(kind: &ValueKind, stacks: &[&ValuedStack]) -> Vec<Option<u64>> {
+    let is_cpu = kind.unit == ValueUnit::Nanoseconds && !kind.is_wall && kind.name == "cpu";
+    stacks.iter().map(|stack| is_cpu.then_some(stack.value)).collect()
 }

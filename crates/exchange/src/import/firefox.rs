@@ -166,7 +166,8 @@ fn add_thread(
     let owner = StackOwner { event: gathered.event(event, unit), thread: gathered.thread(thread) };
     let weights = samples.find("weight").map(|_| samples.numbers("weight")).transpose()?;
     let times = times_of(&samples)?;
-    let cpu = cpu_deltas(&samples, meta)?;
+    // In files of ours they are the weights once more.
+    let cpu = if is_ours { Vec::new() } else { cpu_deltas(&samples, meta)? };
     for (at, stack) in of_stack.iter().enumerate() {
         let path = match stack {
             None => Vec::new(),
