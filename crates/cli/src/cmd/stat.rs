@@ -191,7 +191,7 @@ pub struct Args {
 /// Runs the command.
 ///
 /// # Errors
-/// What cannot be opened, run or written.
+/// Anything that cannot be opened, run or written.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     args.perf.check()?;
     recording::refuse_words(&args.command)?;

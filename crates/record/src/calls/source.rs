@@ -60,7 +60,7 @@ pub trait CallSource {
     /// fails.
     ///
     /// # Errors
-    /// What the kernel lacks or refuses, for each method.
+    /// Reasons of the kernel against each method.
     fn trace_kernel(&mut self, _wish: &KernelSelection) -> Result<&'static str, Vec<String>> {
         Err(vec!["kprobe_multi and fentry need BPF".to_owned()])
     }
