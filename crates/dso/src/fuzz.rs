@@ -12,7 +12,7 @@ use crate::kernel::kallsyms::Kallsyms;
 use crate::kernel::vdso;
 use crate::symtab::made_lines::MadeLines;
 use crate::symtab::perf_map;
-use crate::unwind::{AddressSpace, Regs, Stack, UnwindInfo, Unwinder};
+use crate::unwind::{AddressSpace, FrameSize, MadeFrame, Regs, Stack, UnwindInfo, Unwinder};
 use crate::{Avma, BuildId, Bytes, FileOffset, Machine, ObjectFile, Svma, SymbolTable, demangle};
 
 /// One target.
@@ -187,6 +187,12 @@ fn walk(object: &Arc<ObjectFile>, bytes: &[u8]) {
     space.map(Avma(base), Avma(base + 0x10_0000), Svma(0), UnwindInfo::new(object.clone()));
     let mut unwinder = Unwinder::new();
     let word = |i: usize| bytes.iter().skip(8 * i).take(8).fold(0u64, |w, b| w << 8 | u64::from(*b));
+    let made = base + 0x2000;
+    space.map_anonymous(Avma(made), Avma(made + 0x2000));
+    for (at, size) in [(0, FrameSize::Interpreter), (1, FrameSize::Bytes(word(1) as u16))] {
+        let start = made + at * 0x1000 + word(0) % 0x800;
+        space.know_frame(&MadeFrame { code: Avma(start)..Avma(start + 0x800), size });
+    }
     for machine in [Machine::X86_64, Machine::Aarch64] {
         let mask = Regs::perf_mask(machine);
         for place in 0..8 {

@@ -119,20 +119,24 @@ impl Walk<'_> {
         Ok(())
     }
 
+    /// Where a rule has the return address.
+    pub(super) fn return_slot(&self, rule: &Rule) -> u64 {
+        let base = self.registers[usize::from(rule.cfa_register)];
+        base.wrapping_add_signed(i64::from(rule.cfa_offset) - 8)
+    }
+
+    /// Whether a call returns to the address that a rule leads to; `None` if that wasn't copied.
+    pub(super) fn returns_by(&self, rule: &Rule) -> Option<bool> {
+        let address = self.stack.read(self.return_slot(rule));
+        address.map(|address| is_after_call(self.space, address))
+    }
+
     /// To the caller by the first of the rules read from code that leads to a call; by the frame pointer if none does.
     pub(super) fn by_code<A: Arch>(&mut self, rules: &[Rule], otherwise: Stop) -> Result<(), Stop> {
-        let return_slot = |rule: &Rule| {
-            let base = self.registers[usize::from(rule.cfa_register)];
-            base.wrapping_add_signed(i64::from(rule.cfa_offset) - 8)
-        };
-        let returns = |rule: &&Rule| {
-            let value = self.stack.read(return_slot(rule));
-            value.is_some_and(|address| is_after_call(self.space, address))
-        };
-        if let Some(rule) = rules.iter().find(returns) {
+        if let Some(rule) = rules.iter().find(|rule| self.returns_by(rule) == Some(true)) {
             return self.by_rule::<A>(rule);
         }
-        let past_copy = rules.iter().map(|rule| self.unreadable::<A>(return_slot(rule)));
+        let past_copy = rules.iter().map(|rule| self.unreadable::<A>(self.return_slot(rule)));
         let past_copy = past_copy.into_iter().find(|stop| matches!(stop, Stop::StackEnd { .. }));
         let by_frame_pointer = self.by_frame_pointer::<A>(past_copy.unwrap_or(otherwise));
         by_frame_pointer.or_else(|stop| self.reach_entry_code::<A>().ok_or(stop))
@@ -181,7 +185,7 @@ impl Walk<'_> {
     }
 
     /// Why nothing can be read at `address`.
-    fn unreadable<A: Arch>(&self, address: u64) -> Stop {
+    pub(super) fn unreadable<A: Arch>(&self, address: u64) -> Stop {
         match address.saturating_add(8).saturating_sub(self.stack.end(self.registers[A::SP])) {
             bytes @ 1..=STACK_LIMIT => Stop::StackEnd { bytes },
             _ => Stop::BadCfa { pc: Avma(self.registers[A::PC]) },

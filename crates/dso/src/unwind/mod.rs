@@ -16,6 +16,7 @@ mod frame_pointer;
 mod frame_step;
 mod go_runtime;
 mod goroutine_layout;
+mod made_frames;
 mod registers;
 mod rule;
 mod rule_cache;
@@ -28,6 +29,7 @@ mod walk;
 
 pub use go_runtime::GoStackChange;
 pub use goroutine_layout::GoroutineLayout;
+pub use made_frames::{FrameSize, MadeFrame};
 pub use registers::{Aarch64, Regs, X86_64};
 pub use space::{AddressSpace, UnwindInfo};
 pub use stack::Stack;

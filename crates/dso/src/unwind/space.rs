@@ -7,6 +7,7 @@ use gimli::UnwindContext;
 
 use super::cfi::Cfi;
 use super::go_runtime::{GoRuntime, GoStackChange};
+use super::made_frames::{FrameSize, MadeFrame, MadeFrames};
 use super::rule::Step;
 use super::sigreturn;
 use crate::code::function_starts::FunctionStarts;
@@ -101,6 +102,7 @@ pub struct AddressSpace {
     mapped: Vec<Mapped>,
     /// Code of anonymous memory, as far as it was needed: sorted by start.
     made: Vec<Arc<MadeCode>>,
+    frames: MadeFrames,
 }
 
 /// Code that a program made, copied from its memory.
@@ -180,6 +182,17 @@ impl AddressSpace {
         self.made.get(at).map(AsRef::as_ref).filter(|code| address - code.start < PAGE)
     }
 
+    /// Makes known the size of a piece of code's frames, in memory that no file describes; false if it is known already,
+    /// or too much is.
+    pub fn know_frame(&mut self, frame: &MadeFrame) -> bool {
+        self.frames.insert(frame)
+    }
+
+    /// How the frames of the code at `address` are left, if a runtime stated that.
+    pub(super) fn made_frame(&self, address: u64) -> Option<FrameSize> {
+        self.frames.at(address)
+    }
+
     /// Forgets what is mapped in `[start, end)`.
     pub fn unmap(&mut self, start: Avma, end: Avma) {
         self.cut(start.0, end.0);
@@ -187,8 +200,7 @@ impl AddressSpace {
 
     /// Forgets everything (exec).
     pub fn clear(&mut self) {
-        self.mapped.clear();
-        self.made.clear();
+        *self = Self::default();
     }
 
     /// Number of mappings.
@@ -211,6 +223,7 @@ impl AddressSpace {
     }
 
     fn cut(&mut self, start: u64, end: u64) {
+        self.frames.remove(start, end);
         self.made.retain(|code| end <= code.start || code.start + code.bytes.len() as u64 <= start);
         let first = self.mapped.partition_point(|m| m.end <= start);
         let last = self.mapped.partition_point(|m| m.start < end);

@@ -201,11 +201,14 @@ impl Unwinder {
                 .made_code(lookup)
                 .map(|code| self.cache.find_code(code.id, pc.0, || code_rule::rules_of_made(code, pc.0)));
             let rules = rules.unwrap_or_default();
+            if let Some(done) = walk.by_made_frame::<A>(lookup, &rules) {
+                return done;
+            }
             if rules.is_empty() {
                 self.note_unknown(pc);
-                return walk.by_frame_pointer::<A>(otherwise);
             }
-            return walk.by_code::<A>(&rules, otherwise);
+            let done = walk.by_code::<A>(&rules, otherwise);
+            return done.or_else(|stop| walk.by_stub_frame::<A>().ok_or(stop));
         };
         if info.machine() != A::MACHINE {
             // Its rules number other registers.

@@ -234,6 +234,27 @@ impl Processes {
         process.is_some_and(|process| Arc::make_mut(&mut process.maps).space.know_code(Avma(start), bytes))
     }
 
+    /// Looks up the frames of compiled methods around `pcs`, for the unwinder; false if none is new.
+    pub fn know_frames(&mut self, pid: u32, pcs: &[Avma]) -> bool {
+        let Some(mut runtime) = self.by_pid.get_mut(&pid).and_then(|process| process.runtime.take()) else {
+            return false;
+        };
+        let frames = match &mut *runtime {
+            Runtime::Java(java) => {
+                java.find_frames(pcs, &mut |address, into| self.read_memory(pid, address, into))
+            }
+            Runtime::Node(_) => Vec::new(),
+        };
+        let Some(process) = self.by_pid.get_mut(&pid) else { return false };
+        process.runtime = Some(runtime);
+        if frames.is_empty() {
+            return false;
+        }
+        let space = &mut Arc::make_mut(&mut process.maps).space;
+        let new = frames.iter().filter(|frame| space.know_frame(frame)).count();
+        new > 0
+    }
+
     /// Names the code of a runtime, and gives frames in code for many methods the addresses of theirs.
     pub fn name_methods(&mut self, pid: u32, walked: WalkedFrames<'_>) {
         let Some(mut runtime) = self.by_pid.get_mut(&pid).and_then(|process| process.runtime.take()) else {

@@ -221,7 +221,8 @@ impl LiveUnwinder {
             let learned =
                 unknown.iter().filter(|pc| thread.processes.know_code(thread.task.pid, pc.0)).count();
             self.unknown_code = unknown;
-            if learned == 0 {
+            let is_framed = thread.processes.know_frames(thread.task.pid, &self.addresses);
+            if learned == 0 && !is_framed {
                 break;
             }
             stop = self.walk_once(thread.space(), regs, stack);

@@ -1,5 +1,5 @@
 use super::*;
-use crate::unwind::{Aarch64, X86_64};
+use crate::unwind::{Aarch64, FrameSize, MadeFrame, X86_64};
 
 const CODE: u64 = 0x10_0000;
 const SP: u64 = 0x7000;
@@ -57,6 +57,65 @@ fn a_stub_without_frame_pointer_is_left_by_its_code() {
     assert_eq!(walked(&space).1, unknown, "its stack has no return address where this code puts it");
     space.map_anonymous(Avma(CODE), Avma(CODE + 0x1000));
     assert_eq!(walked(&space), (vec![CODE + 6], unknown), "it was mapped again");
+}
+
+#[test]
+fn code_with_frames_of_a_stated_size_is_left_by_it() {
+    // The frame pointer has any value; frames of 32 and 48 bytes. The last words are not copied.
+    let words = bytes(&[1, 2, 77, CODE + 0x110, 3, 4, 5, 6, 88, CODE + 0x208, 7]);
+    let mut regs = [0; 17];
+    (regs[6], regs[7], regs[16]) = (12345, SP, CODE + 0x10);
+    let walked = |space: &AddressSpace| {
+        let mut out = Vec::new();
+        let regs = Regs::X86_64(X86_64(regs));
+        let stop = Unwinder::new().unwind(space, &regs, Stack::new(Avma(SP), &words), 8, &mut out);
+        (out.into_iter().map(|a| a.0 - CODE).collect::<Vec<_>>(), stop)
+    };
+    let mut space = space();
+    let mut know = |start: u64, end: u64, bytes| {
+        let frame = MadeFrame { code: Avma(CODE + start)..Avma(CODE + end), size: FrameSize::Bytes(bytes) };
+        (space.know_frame(&frame), walked(&space))
+    };
+    assert_eq!(know(0, 0x100, 32).1.0, [0x10, 0x110]);
+    assert!(!know(0, 0x100, 32).0 && !know(0x100, 0x100, 32).0 && !know(0x100, 0x180, 8).0);
+    assert_eq!(know(0x100, 0x180, 48).1.0, [0x10, 0x110, 0x208]);
+    let cut = (vec![0x10, 0x110, 0x208], Stop::StackEnd { bytes: 16 });
+    assert_eq!(know(0x180, 0x300, 24).1, cut);
+    assert_eq!(know(0x170, 0x200, 48).1.0, [0x10, 0x110], "other code overlaps the second");
+    space.map_anonymous(Avma(CODE), Avma(CODE + 0x1000));
+    assert_eq!(walked(&space).0, [0x10], "it was mapped again");
+}
+
+#[test]
+fn an_interpreters_frame_has_its_callers_stack_pointer() {
+    // Frame pointer at word 2, below it the caller's stack pointer: two variables are before that. Then a frame of 24.
+    let words = bytes(&[0, SP + 56, SP + 96, CODE + 0x110, 1, 2, 3, 77, 78, CODE + 0x208]);
+    let mut space = space();
+    let mut know = |start: u64, size| {
+        let code = Avma(CODE + start)..Avma(CODE + start + 0x100);
+        assert!(space.know_frame(&MadeFrame { code, size }));
+    };
+    know(0, FrameSize::Interpreter);
+    know(0x100, FrameSize::Bytes(24));
+    let mut out = Vec::new();
+    let stack = Stack::new(Avma(SP), &words);
+    Unwinder::new().unwind(&space, &x86(SP + 16), stack, 8, &mut out);
+    assert_eq!(out.iter().map(|a| a.0 - CODE).collect::<Vec<_>>(), [1, 0x110, 0x208]);
+}
+
+#[test]
+fn a_stub_is_left_by_its_frame_pointer_if_a_compiled_method_called_it() {
+    let words = bytes(&[0, 12345, CODE + 0x110, 0]);
+    let walked = |space: &AddressSpace| {
+        let mut out = Vec::new();
+        Unwinder::new().unwind(space, &x86(SP + 8), Stack::new(Avma(SP), &words), 8, &mut out);
+        out.iter().map(|a| a.0 - CODE).collect::<Vec<_>>()
+    };
+    let mut space = space();
+    assert_eq!(walked(&space), [1], "a frame pointer of 12345 is none");
+    let code = Avma(CODE + 0x100)..Avma(CODE + 0x200);
+    assert!(space.know_frame(&MadeFrame { code, size: FrameSize::Bytes(24) }));
+    assert_eq!(walked(&space), [1, 0x110]);
 }
 
 #[test]

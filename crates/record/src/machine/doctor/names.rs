@@ -67,7 +67,7 @@ const RUNTIMES: [KnownRuntime; 3] = [
     (
         "Java",
         "java",
-        "a running JVM (-p) has names, but many stacks end early",
+        "a running JVM (-p) has names, but stacks end at methods without frame pointers",
         "start it with java -XX:+PreserveFramePointer",
     ),
     (
@@ -84,11 +84,10 @@ pub(super) fn runtimes() -> Vec<Check> {
     let folders: Vec<PathBuf> = env::split_paths(&path).filter(|folder| folder.is_absolute()).collect();
     let is_installed = |program: &str| folders.iter().any(|folder| folder.join(program).is_file());
     let others = RUNTIMES.into_iter().filter(|(_, program, ..)| is_installed(program));
-    let others = others.map(|(name, program, why, remedy)| {
-        if program == "node" && cfg!(target_arch = "x86_64") {
-            return Check::good(name, "functions of Node 18 to 24");
-        }
-        Check::bad(name, Health::Partly, "installed", why.to_owned(), remedy.to_owned())
+    let others = others.map(|(name, program, why, remedy)| match program {
+        "node" if cfg!(target_arch = "x86_64") => Check::good(name, "functions of Node 18 to 24"),
+        "java" if cfg!(target_arch = "x86_64") => Check::good(name, "methods and stacks of JDK 9 and later"),
+        _ => Check::bad(name, Health::Partly, "installed", why.to_owned(), remedy.to_owned()),
     });
     let python = is_installed("python3").then(python);
     python.into_iter().chain(others).map(|check| check.section(DoctorSection::Runtimes)).collect()

@@ -4,6 +4,9 @@
 
 use std::collections::BTreeMap;
 
+use dso::Avma;
+use dso::unwind::{FrameSize, MadeFrame};
+
 use super::code_heap::{CodeHeap, read_heaps};
 use super::known_methods::{KnownMethods, Position};
 use super::scopes::{ScopeMethod, ScopeRange, ScopesOfCode};
@@ -29,6 +32,8 @@ pub(super) struct CompiledCode {
     pieces: BTreeMap<u64, Piece>,
     /// Parts whose lines and inlined methods were looked for.
     parts: usize,
+    /// Frames of the methods that weren't taken yet.
+    frames: Vec<MadeFrame>,
 }
 
 /// Where the names of methods go.
@@ -75,6 +80,12 @@ impl CompiledCode {
 
     /// The code around `pc` gets its lines in the map, unless it has them or is not HotSpot's.
     pub(super) fn name(&mut self, pc: u64, look: &mut Look<'_, '_>, found: &mut FoundMethods<'_>) {
+        self.find(pc, look, found.names);
+        self.add_part(pc, look, found);
+    }
+
+    /// The code around `pc` gets its name, unless it has it or is not HotSpot's.
+    pub(super) fn find(&mut self, pc: u64, look: &mut Look<'_, '_>, names: &mut MethodAddresses) {
         let Some(offsets) = look.offsets.code else { return };
         if self.heaps.is_empty() {
             self.heaps = read_heaps(&offsets, look).unwrap_or_default();
@@ -83,9 +94,13 @@ impl CompiledCode {
             return;
         };
         if !self.is_known(pc, &offsets, look) {
-            self.name_piece(heap, pc, look, found.names);
+            self.name_piece(heap, pc, look, names);
         }
-        self.add_part(pc, look, found);
+    }
+
+    /// Frames of the methods that were found since the last call.
+    pub(super) fn take_frames(&mut self) -> Vec<MadeFrame> {
+        std::mem::take(&mut self.frames)
     }
 
     /// The whole piece around `pc` gets its name.
@@ -98,6 +113,10 @@ impl CompiledCode {
         let Some((start, piece, name)) = read_blob(blob, &offsets, look) else { return };
         if (start..piece.end).contains(&pc) {
             names.add_line(start, piece.end - start, &name);
+            if let Some(bytes) = piece.frame_bytes(&offsets, look) {
+                self.frames
+                    .push(MadeFrame { code: Avma(start)..Avma(piece.end), size: FrameSize::Bytes(bytes) });
+            }
             self.pieces.insert(start, piece);
         }
     }
@@ -141,6 +160,13 @@ impl CompiledCode {
 }
 
 impl Piece {
+    /// Bytes of a method's frames; `None` for HotSpot's own code, some of which changes them.
+    fn frame_bytes(&self, offsets: &CodeOffsets, look: &mut Look<'_, '_>) -> Option<u16> {
+        self.compiled?;
+        let words = look.u32(self.blob.wrapping_add(offsets.frame_words))?;
+        u16::try_from(words.checked_mul(8)?).ok()
+    }
+
     /// Addresses of the lines that a part is of, innermost first. `None` if they make no sense: the outermost has to be
     /// of the method that was compiled.
     fn lines_of(

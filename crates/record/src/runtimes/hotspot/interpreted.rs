@@ -1,7 +1,8 @@
 //! Methods that HotSpot interprets: all run in the interpreter's code, which alone a callchain has. The method of
 //! each such frame is on the stack, and the chain gets an address in its place.
 
-use dso::unwind::{Regs, Stack};
+use dso::Avma;
+use dso::unwind::{FrameSize, MadeFrame, Regs, Stack};
 
 use super::Look;
 use super::known_methods::Position;
@@ -10,6 +11,11 @@ use super::known_methods::Position;
 /// address, the frame pointer, the caller's stack pointers before and now. Known for this machine only.
 // Source: HotSpot's frame_x86.hpp, `interpreter_frame_method_offset` = -3 words from the frame pointer, JDK 8 to 25
 const METHOD_BELOW_END: Option<u64> = if cfg!(target_arch = "x86_64") { Some(2 * 8 + 3 * 8) } else { None };
+/// The same to the word with the caller's stack pointer, as that was before the method's variables were put there.
+// Source: the same, `interpreter_frame_sender_sp_offset` = -1
+const SP_BELOW_END: u64 = 2 * 8 + 8;
+/// Words of variables looked past.
+const MOST_VARIABLES: u64 = 1024;
 /// The same to the word with the address of the bytecode that made a call.
 // Source: the same, `interpreter_frame_bcp_offset` = -8
 const BYTECODE_BELOW_END: u64 = 2 * 8 + 8 * 8;
@@ -18,6 +24,14 @@ const BYTECODE_BELOW_END: u64 = 2 * 8 + 8 * 8;
 const BYTECODE_REGISTER: usize = 13;
 /// A larger interpreter than HotSpot makes.
 const MOST_CODE_BYTES: u64 = 16 << 20;
+
+/// The end of the frame's fixed part. The method's own variables are between it and the caller's stack pointer, which is
+/// kept in the frame.
+fn end_of_frame(sp: u64, stack: &Stack<'_>) -> u64 {
+    let ends = (0..MOST_VARIABLES).map(|words| sp.wrapping_sub(8 * words));
+    let keeps = |end: &u64| stack.read(end.wrapping_sub(SP_BELOW_END)) == Some(sp);
+    ends.into_iter().find(keeps).unwrap_or(sp)
+}
 
 /// The interpreter of a JVM that has started.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +53,7 @@ impl InterpretedFrame {
     /// The frame whose caller's stack pointer is `end`; with the registers, if it is the innermost. `None` where its
     /// layout isn't known, or its stack.
     pub(super) fn read(end: u64, stack: &Stack<'_>, regs: Option<&Regs>) -> Option<Self> {
+        let end = end_of_frame(end, stack);
         let method = stack.read(end.wrapping_sub(METHOD_BELOW_END?))?;
         let current = match regs {
             Some(Regs::X86_64(regs)) => Some(regs.0[BYTECODE_REGISTER]),
@@ -50,6 +65,11 @@ impl InterpretedFrame {
 }
 
 impl Interpreter {
+    /// The frames of its code.
+    pub(super) fn frame(&self) -> MadeFrame {
+        MadeFrame { code: Avma(self.start)..Avma(self.end), size: FrameSize::Interpreter }
+    }
+
     /// `None` as long as the JVM hasn't made it.
     pub(super) fn find(look: &mut Look<'_, '_>) -> Option<Self> {
         let offsets = look.offsets;

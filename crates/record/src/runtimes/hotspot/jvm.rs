@@ -4,7 +4,8 @@
 
 use std::time::{Duration, Instant};
 
-use dso::{FileOffset, ObjectFile};
+use dso::unwind::MadeFrame;
+use dso::{Avma, FileOffset, ObjectFile};
 
 use super::compiled::{CompiledCode, FoundMethods};
 use super::interpreted::{InterpretedFrame, Interpreter};
@@ -59,11 +60,7 @@ impl Jvm {
     /// Names the code of all frames. The interpreter's methods are on the copied stack: the thread may have left them
     /// since.
     pub fn name_frames(&mut self, walked: WalkedFrames<'_>, memory: &mut ProcessMemory<'_>) {
-        let Some((offsets, interpreter)) = self.started(memory) else { return };
-        if self.round_began.elapsed() > TRUSTED {
-            (self.round, self.round_began) = (self.round.wrapping_add(1), Instant::now());
-        }
-        let mut look = Look { offsets, memory, round: self.round };
+        let Some((mut look, interpreter)) = self.look(memory) else { return };
         for (at, frame) in walked.frames.iter_mut().enumerate() {
             let pc = frame.pc.0;
             if !(interpreter.start..interpreter.end).contains(&pc) {
@@ -81,6 +78,20 @@ impl Jvm {
         }
     }
 
+    /// The frames of methods around these addresses that were not found before.
+    pub fn find_frames(&mut self, pcs: &[Avma], memory: &mut ProcessMemory<'_>) -> Vec<MadeFrame> {
+        let was_known = self.interpreter.is_some();
+        let Some((mut look, interpreter)) = self.look(memory) else { return Vec::new() };
+        for pc in pcs {
+            self.compiled.find(pc.0, &mut look, &mut self.names);
+        }
+        let mut frames = self.compiled.take_frames();
+        if !was_known {
+            frames.push(interpreter.frame());
+        }
+        frames
+    }
+
     /// The names given so far.
     pub fn names(&mut self) -> &mut MethodAddresses {
         &mut self.names
@@ -92,7 +103,15 @@ impl Jvm {
         !self.compiled.is_empty()
     }
 
-    /// `None` as long as the JVM hasn't started.
+    /// At its memory now. `None` as long as the JVM hasn't started.
+    fn look<'l, 'm>(&mut self, memory: &'l mut ProcessMemory<'m>) -> Option<(Look<'l, 'm>, Interpreter)> {
+        let (offsets, interpreter) = self.started(memory)?;
+        if self.round_began.elapsed() > TRUSTED {
+            (self.round, self.round_began) = (self.round.wrapping_add(1), Instant::now());
+        }
+        Some((Look { offsets, memory, round: self.round }, interpreter))
+    }
+
     fn started(&mut self, memory: &mut ProcessMemory<'_>) -> Option<(JvmOffsets, Interpreter)> {
         if self.interpreter.is_none() && self.tries < MOST_TRIES {
             self.tries += 1;

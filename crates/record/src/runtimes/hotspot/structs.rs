@@ -70,6 +70,8 @@ pub struct CodeOffsets {
     pub blob_code_end: u64,
     /// `CodeBlob`: where its code begins.
     pub blob_code: CodeStart,
+    /// `CodeBlob`: words of its frames, i32.
+    pub frame_words: u64,
     /// `nmethod`: its `Method`.
     pub method: u64,
 }
@@ -152,6 +154,7 @@ impl CodeOffsets {
         blob_name: 0,
         blob_code_end: 0x10,
         blob_code: CodeStart::Offset(0x14),
+        frame_words: 8,
         method: 0x18,
     };
 
@@ -175,6 +178,7 @@ impl CodeOffsets {
             blob_name: field("CodeBlob", "_name")?,
             blob_code_end: field("CodeBlob", "_data_offset")?,
             blob_code: address.or_else(offset)?,
+            frame_words: field("CodeBlob", "_frame_size")?,
             method: ["nmethod", "CompiledMethod"].into_iter().find_map(|base| field(base, "_method"))?,
         })
     }

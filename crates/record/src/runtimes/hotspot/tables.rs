@@ -94,7 +94,15 @@ const WANTED: [(&str, &[&str]); 19] = [
     ("HeapBlock::Header", &["_used"]),
     (
         "CodeBlob",
-        &["_name", "_data_offset", "_code_begin", "_code_offset", "_mutable_data", "_relocation_size"],
+        &[
+            "_name",
+            "_data_offset",
+            "_code_begin",
+            "_code_offset",
+            "_mutable_data",
+            "_relocation_size",
+            "_frame_size",
+        ],
     ),
     ("CompiledMethod", &["_method", "_scopes_data_begin"]),
     (
