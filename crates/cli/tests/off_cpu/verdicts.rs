@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// Rules about threads that hold each other up.
-const RULES: [&str; 4] = ["serial-chain", "convoy", "slow-peer", "head-of-line"];
+const RULES: [&str; 5] = ["serial-chain", "convoy", "slow-peer", "head-of-line", "delayed-ack"];
 
 /// A program's output, and the findings about it.
 struct Judged {
@@ -93,6 +93,21 @@ fn a_server_outside_of_the_recording_is_the_slow_peer() {
     // Woken and waiting for a CPU: the program measures that as well.
     assert!(found <= waited + 3.0 && found >= 40.0, "{claim}: {waited}");
     server.wait().expect("it ends with its client");
+}
+
+#[test]
+#[ignore = "live: records on this machine"]
+fn small_messages_that_tcp_holds_back_are_a_finding_until_it_is_told_not_to() {
+    let Some(nagle) = program("nagle", &folder("verdicts")).filter(|_| has_bpf()) else { return };
+    let judged = Judged::of(&nagle, &["40"], "nagle");
+    let claim = judged.claim("delayed-ack");
+    // The receiver's waits are half of the time of the two processes. Interrupts that hit a thread of the kernel aren't
+    // recognized.
+    let found = percent_before(claim, " % of thread time");
+    let measured = judged.measured("waited ") / judged.measured("wall ") * 50.0;
+    assert!((measured * 0.5..=measured + 3.0).contains(&found), "{claim}: {measured}");
+    let judged = Judged::of(&nagle, &["40", "nodelay"], "nodelay");
+    assert!(judged.named("delayed-ack").is_none(), "{:?}", judged.findings);
 }
 
 #[test]

@@ -161,6 +161,7 @@ impl Facts {
         self.waits.files = super::rules::files(wall);
         self.waits.locked_files = super::rules::locked_files(wall);
         self.waits.peer = super::peers::slowest_peer(wall);
+        self.waits.held_back = super::held_back::held_back(wall);
         self.waits.blocked_loops = super::event_loops::blocked_loops(profile);
         self.waits.timers = timers(profile);
         self.waits.by_looks = profile.off_cpu.source == Some(OffCpuSource::Looks);

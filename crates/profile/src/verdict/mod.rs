@@ -9,6 +9,7 @@ mod event_loops;
 mod evidence;
 mod facts;
 mod gil;
+mod held_back;
 mod holders;
 mod hot_code;
 mod hot_stacks;
@@ -28,6 +29,7 @@ pub use event_loops::BlockedLoop;
 pub use evidence::Evidence;
 pub use facts::{CodeFacts, Facts, QueueFacts, RateFacts, SystemFacts, WaitFacts, running_samples};
 pub use gil::GilFacts;
+pub use held_back::HeldBackWaits;
 pub use holders::LockHolders;
 pub use hot_code::{HotCode, HotFunction};
 pub use hot_stacks::{HotStacks, PlaceList};
@@ -204,11 +206,12 @@ pub fn verdict(facts: &Facts) -> Vec<Finding> {
 
 /// Leaves out findings that another one explains better.
 fn leave_out_explained(found: &mut Vec<Finding>) {
-    const EXPLAINED_BY: [(&str, &[&str]); 4] = [
+    const EXPLAINED_BY: [(&str, &[&str]); 5] = [
         ("cpu-saturation", &["preemption"]),
         ("convoy", &["lock-contention", "serial-bottleneck"]),
         ("serial-chain", &["waiting-for-others"]),
         ("slow-peer", &["waiting-for-others"]),
+        ("delayed-ack", &["waiting-for-others", "slow-peer"]),
     ];
     for (better, left_out) in EXPLAINED_BY {
         if found.iter().any(|finding| finding.name == better) {

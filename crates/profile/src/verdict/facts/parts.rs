@@ -4,6 +4,7 @@ use crate::off_cpu::WaitReason;
 use crate::verdict::cause::WaitCause;
 use crate::verdict::event_loops::BlockedLoop;
 use crate::verdict::gil::GilFacts;
+use crate::verdict::held_back::HeldBackWaits;
 use crate::verdict::holders::LockHolders;
 use crate::verdict::hot_code::{HotCode, HotFunction};
 use crate::verdict::locks::LockSite;
@@ -109,6 +110,8 @@ pub struct WaitFacts {
     pub path: Option<PathFacts>,
     /// The peer outside of the recording that is waited for most.
     pub peer: Option<PeerWaits>,
+    /// Waits until a delayed acknowledgement of TCP.
+    pub held_back: Option<HeldBackWaits>,
     /// Handlers that block their event loops, by time, most first.
     pub blocked_loops: Vec<BlockedLoop>,
     /// Timer waits: median length in ns, spread of the lengths, number of waits.

@@ -1,4 +1,5 @@
-//! Rules about threads that hold each other up: they take turns, line up for a lock, wait for a peer or for an event loop.
+//! Rules about threads that hold each other up: they take turns, line up for a lock, wait for a peer, for what
+//! TCP holds back, or for an event loop.
 
 use super::locks::holders_line;
 use super::running::{ENOUGH_NS, serial};
@@ -156,6 +157,31 @@ pub(super) fn slow_peer(facts: &Facts) -> Option<Finding> {
         .stacks(TopStacks::blocked(facts, "where threads wait", &[WaitReason::Socket, WaitReason::Poll]))
         .against(against)
         .next(next, advice)
+}
+
+/// 27: > 5 % of active time waits for sockets until a delayed acknowledgement, at least five times.
+pub(super) fn delayed_ack(facts: &Facts) -> Option<Finding> {
+    const LEAST_WAITS: u64 = 5;
+    let of = facts.waits.held_back.as_ref()?;
+    let share = facts.share(of.ns);
+    if facts.undisturbed(share) <= 0.05 || of.waits < LEAST_WAITS {
+        return None;
+    }
+    let text = format!(
+        "TCP holds data back: at least {} of thread time waits for small messages, mostly {} each",
+        pct(share),
+        time(of.p50_ns)
+    );
+    let number = super::grouped(of.waits as f64);
+    claim(share, text)
+        .detail(format!("{number} waits, most in {} for {}", of.thread, of.socket))
+        .fix("TCP_NODELAY where the data is sent, or one write for each message")
+        .evidence(vec![
+            "each ended when a delayed acknowledgement was sent: until then the sender kept the rest (Nagle's algorithm)".to_owned(),
+        ])
+        .stacks(TopStacks::blocked(facts, "where threads wait", &[WaitReason::Socket, WaitReason::Poll]))
+        .against(vec![format!("running: {}", pct(facts.on()))])
+        .next(format!("tally report --wall --stdio{INPUT}"), "all waits by what they were for")
 }
 
 /// 24: an event loop blocks in a handler: > 15 % of its life, once for ≥ 10 ms; or computes in one for ≥ 10 ms at a

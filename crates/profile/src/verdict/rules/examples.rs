@@ -2,7 +2,8 @@
 
 use crate::off_cpu::WaitReason;
 use crate::verdict::{
-    BlockedLoop, EntryReason, Facts, HotCode, HotFunction, LockSite, PathFacts, PathTop, PeerWaits,
+    BlockedLoop, EntryReason, Facts, HeldBackWaits, HotCode, HotFunction, LockSite, PathFacts, PathTop,
+    PeerWaits,
 };
 use crate::view::wall::Times;
 
@@ -167,6 +168,16 @@ fn waiting(number: u8, facts: &mut Facts) {
             let address = "127.0.0.1:5432".to_owned();
             facts.waits.peer =
                 Some(PeerWaits { address, process, ns: 800 * UNIT, waits: 90, ..PeerWaits::default() });
+        }
+        27 => {
+            waits(facts, WaitReason::Socket, 900);
+            facts.waits.held_back = Some(HeldBackWaits {
+                thread: "server".to_owned(),
+                socket: "socket 8080 from 127.0.0.1 (client 812)".to_owned(),
+                ns: 800 * UNIT,
+                waits: 20,
+                p50_ns: 41_000_000,
+            });
         }
         24 => {
             waits(facts, WaitReason::Timer, 60);

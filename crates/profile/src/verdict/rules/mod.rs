@@ -66,6 +66,7 @@ rules! {
     24 "head-of-line" chains::head_of_line,
     25 "garbage-collection" collector::garbage,
     26 "file-lock" locks::file_lock,
+    27 "delayed-ack" chains::delayed_ack,
 }
 
 /// A finding with a claim; what shows it follows.

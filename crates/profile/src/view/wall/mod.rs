@@ -43,6 +43,7 @@ pub(crate) use named_target::{CLOSED, members_in, waits_for};
 pub(crate) use own_code::own_code;
 pub use paths::{WallPath, paths};
 pub use place_texts::{place_text, place_texts};
+pub(crate) use ready_member::HELD_BACK;
 pub use related::{part_words, ran_instead, related_name, runnable_words};
 pub use state_names::{part_name, state_frame};
 pub use targets::{WaitTarget, named_share};

@@ -1,6 +1,6 @@
 //! Target of a wait: a file, a socket with its peer, a pipe with its other end, a child.
 
-use super::ready_member::{ending, ready_member};
+use super::ready_member::{WakeUp, ending, ready_member};
 use super::{Part, other_name};
 use crate::off_cpu::{SyscallNumbering, Wait, WaitReason};
 use crate::profile::Profile;
@@ -29,11 +29,13 @@ impl<'p> NamedTarget<'p> {
     /// descriptor of the recording has a name.
     #[must_use]
     pub fn of(profile: &'p Profile, wait: &Wait, part: Part) -> Option<Self> {
-        let target = Self::of_call(profile, wait, part)?;
+        let wake_up = WakeUp::of(profile, wait);
+        let target = Self::of_call(profile, wait, part, wake_up.as_ref())?;
         let is_ready = matches!(target, Self::Ready(..));
         // A child that ends sends a signal: that is the wait's usual end.
         let is_usual = waits_for(wait, part, WaitReason::Child);
-        let Some(ending) = ending(profile, wait, is_ready).filter(|_| !is_usual) else {
+        let ending = wake_up.filter(|_| !is_usual).and_then(|wake_up| ending(&wake_up, is_ready));
+        let Some(ending) = ending else {
             return Some(target.with_own_thread(profile, wait));
         };
         let text = format!("{}, {ending}", target.text());
@@ -59,7 +61,7 @@ impl<'p> NamedTarget<'p> {
         Self::One(format!("{kind}thread {thread}").into())
     }
 
-    fn of_call(profile: &'p Profile, wait: &Wait, part: Part) -> Option<Self> {
+    fn of_call(profile: &'p Profile, wait: &Wait, part: Part, wake_up: Option<&WakeUp<'p>>) -> Option<Self> {
         if !matches!(part, Part::Blocked(_) | Part::Idle) {
             return None;
         }
@@ -78,7 +80,8 @@ impl<'p> NamedTarget<'p> {
         }
         match named {
             Some((name, _)) if members_in(name).is_some() => {
-                let ready = ready_member(profile, wait, &names.members_at(call, wait.since_ns));
+                let members = names.members_at(call, wait.since_ns);
+                let ready = wake_up.and_then(|wake_up| ready_member(wake_up, &members));
                 let kind = name.split(' ').next().unwrap_or_default();
                 Some(ready.map_or(Self::One(name.into()), |member| {
                     Self::Ready(format!("{member} by {kind}"), name)

@@ -9,6 +9,7 @@ use crate::off_cpu::{RelatedThread, Wait};
 use crate::profile::Profile;
 use perfdata::appendix::descriptors::SetMember;
 use perfdata::off_cpu::flag;
+use std::cell::OnceCell;
 
 /// Kinds of members.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -58,10 +59,32 @@ impl MemberKind {
     }
 }
 
+/// Ending of waits that a delayed acknowledgement of TCP held back.
+pub(crate) const HELD_BACK: &str = "held back until a delayed ACK";
+
+/// Who ended a wait, with the kernel functions on the way, leaf first.
+pub(super) struct WakeUp<'p> {
+    profile: &'p Profile,
+    other: RelatedThread,
+    names: OnceCell<Vec<&'p str>>,
+}
+
+impl<'p> WakeUp<'p> {
+    /// `None` if it isn't known, or the wait had not ended.
+    pub fn of(profile: &'p Profile, wait: &Wait) -> Option<Self> {
+        let other = wait.other.filter(|_| wait.flags & flag::OPEN_RIGHT == 0)?;
+        Some(Self { profile, other, names: OnceCell::new() })
+    }
+
+    fn names(&self) -> &[&'p str] {
+        self.names.get_or_init(|| kernel_names(self.profile, self.other).collect())
+    }
+}
+
 /// Name of the member; `None` if it isn't known.
-pub(super) fn ready_member(profile: &Profile, wait: &Wait, members: &[&SetMember]) -> Option<String> {
-    let other = wait.other.filter(|_| wait.flags & flag::OPEN_RIGHT == 0)?;
-    let kind = MemberKind::of_waker(&kernel_names(profile, other).collect::<Vec<&str>>());
+pub(super) fn ready_member(wake_up: &WakeUp<'_>, members: &[&SetMember]) -> Option<String> {
+    let WakeUp { profile, other, .. } = *wake_up;
+    let kind = MemberKind::of_waker(wake_up.names());
     let is_interrupt = interrupt_of(profile, other).is_some();
     let waker = Waker { pid: other.pid, is_interrupt };
     let member = member_of(members, kind, waker)?;
@@ -80,20 +103,20 @@ pub(super) fn ready_member(profile: &Profile, wait: &Wait, members: &[&SetMember
 ///
 /// Between two sockets of one machine, the sender itself delivers. Only what a timer sends is delivered after the timer's
 /// interrupt.
-fn is_held_back(profile: &Profile, other: RelatedThread) -> bool {
-    let has = |begin: &str| kernel_names(profile, other).any(|name| name.starts_with(begin));
-    has("tcp_") && has("process_backlog") && interrupt_of(profile, other).as_deref() == Some("irq:timer")
+fn is_held_back(wake_up: &WakeUp<'_>) -> bool {
+    let has = |begin: &str| wake_up.names().iter().any(|name| name.starts_with(begin));
+    let is_timer = || interrupt_of(wake_up.profile, wake_up.other).as_deref() == Some("irq:timer");
+    has("tcp_") && has("process_backlog") && is_timer()
 }
 
 /// How a wait ended other than by its descriptor: a phrase after the descriptor's name. `is_ready`: the member of the set
 /// that ended it is known.
-pub(super) fn ending(profile: &Profile, wait: &Wait, is_ready: bool) -> Option<String> {
-    let other = wait.other.filter(|_| wait.flags & flag::OPEN_RIGHT == 0)?;
-    if is_held_back(profile, other) {
-        return Some("held back until a delayed ACK".to_owned());
+pub(super) fn ending(wake_up: &WakeUp<'_>, is_ready: bool) -> Option<String> {
+    if is_held_back(wake_up) {
+        return Some(HELD_BACK.to_owned());
     }
-    let kind = MemberKind::of_waker(&kernel_names(profile, other).collect::<Vec<&str>>());
-    let name = other_name(profile, other);
+    let kind = MemberKind::of_waker(wake_up.names());
+    let name = other_name(wake_up.profile, wake_up.other);
     let is_signal = kind == Some(MemberKind::Signal) && !is_ready;
     (is_signal && !name.is_empty() && !name.starts_with("irq")).then(|| format!("until a signal from {name}"))
 }

@@ -49,6 +49,19 @@ fn threads_in_line_for_one_lock_are_a_convoy() {
 }
 
 #[test]
+fn data_that_tcp_holds_back_is_told_with_its_remedy() {
+    check(27, firing(27), changed(27, |f| f.waits.held_back = None));
+    check(27, firing(27), changed(27, |f| f.waits.held_back.iter_mut().for_each(|of| of.waits = 4)));
+    check(27, firing(27), changed(27, |f| f.waits.held_back.iter_mut().for_each(|of| of.ns = 40 * UNIT)));
+    let found = verdict(&firing(27));
+    assert_eq!(
+        found[0].claim,
+        "TCP holds data back: at least 80 % of thread time waits for small messages, mostly 41 ms each"
+    );
+    assert!(!names(&firing(27)).contains(&"waiting-for-others"));
+}
+
+#[test]
 fn a_peer_outside_of_the_recording_is_named() {
     check(23, firing(23), changed(23, |f| f.waits.peer = None));
     check(23, firing(23), changed(23, |f| f.times.on_ns = 2000 * UNIT));
