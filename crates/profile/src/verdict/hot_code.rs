@@ -41,6 +41,8 @@ pub struct HotFunction {
     pub share: f64,
     /// The same with the functions that it calls.
     pub total: f64,
+    /// It is the program's own, and most of its time is in libraries, a runtime or the kernel.
+    pub calls_most: bool,
     /// For a function without a symbol: the nearest caller in its file that has one, if most of the time is below one
     /// such caller.
     pub named_caller: Option<String>,
@@ -57,13 +59,21 @@ impl HotFunction {
         let is_unnamed = dso::is_unnamed_function(&row.name);
         let at = if is_unnamed { Some(row.dso.clone()) } else { row.line() };
         let named_caller = if is_unnamed { named_caller(profile, &row.name) } else { None };
-        let hottest = Self { name: row.name.clone(), at, share: row.own, total: row.total, named_caller };
+        let hottest = Self {
+            name: row.name.clone(),
+            at,
+            share: row.own,
+            total: row.total,
+            calls_most: false,
+            named_caller,
+        };
         let own = hot.functions.iter().find(|row| row.calls_most);
         let own = own.map(|row| Self {
             name: row.name.clone(),
             at: row.line(),
             share: row.total,
             total: row.total,
+            calls_most: true,
             named_caller: None,
         });
         let last = hot.trunk_end.map(|(name, share)| Self { name, share, total: share, ..Self::default() });

@@ -14,7 +14,7 @@ use crate::table::{CallsiteId, FrameId, InlineFrame, StringId};
 use crate::view::wall::{is_kernel, kernel_frames, name_of, place_names};
 pub use folding::is_start_code;
 use folding::{is_process_wide, kernel_work};
-use program_code::is_program_code;
+use program_code::{is_program_code, is_script_code};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 
@@ -234,7 +234,9 @@ impl Functions<'_> {
             let line = inline.file.filter(|_| inline.line != 0).map(|file| (file, inline.line));
             let id = self.id(name, &dso.short_name);
             let source = line.map(|(file, _)| profile.strings.of(file));
-            self.rows[id as usize].is_program_code |= is_program_code(&dso.path, source, name);
+            let is_runtime = runtime_of(&dso.short_name).is_some();
+            self.rows[id as usize].is_program_code |=
+                is_program_code(&dso.path, source, name) && !is_runtime || is_script_code(name);
             (id, line)
         };
         names.iter().zip(shown).map(step).collect()

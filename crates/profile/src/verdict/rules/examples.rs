@@ -22,6 +22,7 @@ pub fn calm() -> Facts {
         at: Some("grid.rs:7".into()),
         share: 0.41,
         total: 0.41,
+        calls_most: false,
         named_caller: None,
     });
     runs(&mut facts, EntryReason::User, 90);

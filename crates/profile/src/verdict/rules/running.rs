@@ -10,6 +10,9 @@ use crate::verdict::{
     called_at_line, quoted,
 };
 
+/// A function with less own time isn't one to name.
+const LEAST_HOT: f64 = 0.1;
+
 /// 1: running ≥ 85 % of the time not spent waiting for a CPU, > 70 % of it in user code.
 pub(super) fn cpu_bound(facts: &Facts) -> Option<Finding> {
     let user = facts.code.user?;
@@ -18,21 +21,28 @@ pub(super) fn cpu_bound(facts: &Facts) -> Option<Finding> {
         return None;
     }
     let waiting = facts.waiting_for_cpu();
-    let text = match &facts.code.hottest {
-        Some(hot) if hot.share >= 0.1 => {
-            format!("CPU bound in {}", hot_words(hot))
+    let below = facts.code.below.as_ref();
+    let own = below.filter(|below| below.calls_most);
+    let hottest = facts.code.hottest.as_ref();
+    let large = hottest.filter(|hot| hot.share >= LEAST_HOT);
+    let text = match (own, large, hottest) {
+        (Some(own), ..) => {
+            format!("CPU bound in {} and what it calls: {} of CPU time", called_at(own), pct(own.share))
         }
-        Some(hot) => {
+        (_, Some(hot), _) => format!("CPU bound in {}", hot_words(hot)),
+        (_, _, Some(hot)) => {
             format!("CPU bound, and no function of the program has more than {} of CPU time", pct(hot.share))
         }
-        None => "CPU bound".to_owned(),
+        (None, None, None) => "CPU bound".to_owned(),
     };
     let rest = if waiting > 0.1 { format!(", {} waiting for a CPU", pct(waiting)) } else { String::new() };
-    let below = facts.code.below.as_ref();
-    let below = below.map(|below| {
-        format!("{} of CPU time is in {} and what it calls · ", pct(below.share), called_at(below))
-    });
-    let below = below.unwrap_or_default();
+    let below = match (own, large, below) {
+        (Some(_), Some(hot), _) => format!("{} in {} itself · ", pct(hot.share), called_at(hot)),
+        (None, _, Some(below)) => {
+            format!("{} of CPU time is in {} and what it calls · ", pct(below.share), called_at(below))
+        }
+        _ => String::new(),
+    };
     let detail =
         format!("{below}{} of thread time running ({} in user code){rest}", pct(facts.on()), pct(user));
     let against = vec![format!("waiting for a CPU: {}", pct(waiting)), format!("blocked: {}", pct(blocked))];
@@ -59,9 +69,8 @@ fn hot_words(hot: &HotFunction) -> String {
 
 /// The command that shows the hottest code, and a description of its result.
 fn show_hottest(facts: &Facts) -> (String, &'static str) {
-    /// With less in each function, the lines of one show nothing.
-    const LEAST: f64 = 0.1;
-    if facts.code.hottest.as_ref().is_some_and(|hot| hot.share < LEAST) {
+    // The lines of one function show nothing.
+    if facts.code.hottest.as_ref().is_some_and(|hot| hot.share < LEAST_HOT) {
         return (format!("tally flame --on-cpu{INPUT} -o hot.svg"), "who calls the hottest functions");
     }
     let function = match &facts.code.hot_user {

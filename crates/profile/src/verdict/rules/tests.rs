@@ -108,7 +108,7 @@ fn running_rules() {
     let mut bursts = one_by_one.clone();
     (bursts.times.preempted_ns, bursts.queue.preempted_by_others) = (30 * UNIT, Some((0.05, "sh".into())));
     let claims = verdict(&bursts).into_iter().map(|f| f.claim).collect::<Vec<_>>();
-    assert!(claims.iter().any(|claim| claim.contains("its threads run in bursts")), "{claims:?}");
+    assert!(claims.iter().any(|claim| claim.contains("threads compute in bursts")), "{claims:?}");
     assert!(verdict(&one_by_one).iter().any(|f| f.claim.contains("other programs use")));
     // Where other programs run instead, the program comes first.
     crowded.queue.preempted_by_others = Some((0.9, "make".into()));

@@ -1,6 +1,8 @@
 //! Which functions a reader wrote: those of the program, and not of libraries and runtimes. (What
 //! [`crate::view::wall::own_code`] takes has all libraries but the C library.)
 
+use crate::off_cpu::work_waits::java_method;
+
 /// True for code of the program itself, judged by its places: `dso` is the path of the object file, `source` that
 /// of the source file if known.
 pub(crate) fn is_program_code(dso: &str, source: Option<&str>, name: &str) -> bool {
@@ -32,9 +34,29 @@ pub(crate) fn is_program_code(dso: &str, source: Option<&str>, name: &str) -> bo
     is_known && !is_library && !name.starts_with('[') && !NAMES.iter().any(|begin| plain.starts_with(begin))
 }
 
+/// True for code that a runtime's compiler made of the program's own: by its name, for it is in no file.
+pub(crate) fn is_script_code(name: &str) -> bool {
+    const OF_NODE: [&str; 2] = [" node:", "/node_modules/"];
+    const OF_JAVA: [&str; 7] = ["java.", "javax.", "jdk.", "sun.", "com.sun.", "kotlin.", "scala."];
+    if dso::v8_function(name).is_some() {
+        return !OF_NODE.iter().any(|part| name.contains(part));
+    }
+    java_method(name).is_some_and(|method| !OF_JAVA.iter().any(|begin| method.starts_with(begin)))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::is_program_code;
+    use super::{is_program_code, is_script_code};
+
+    #[test]
+    fn code_of_scripts_is_known_by_its_name() {
+        assert!(is_script_code("JS:^hash /srv/s.js:2:14") && is_script_code("long W.hot(int)"));
+        assert!(
+            !is_script_code("JS:^emit node:events:471:44")
+                && !is_script_code("JS:*f /a/node_modules/b.js:1:2")
+        );
+        assert!(!is_script_code("void java.lang.Thread.run()") && !is_script_code("std::map<…>::find(int)"));
+    }
 
     #[test]
     fn code_of_libraries_is_known_by_its_place_or_its_name() {
