@@ -141,8 +141,10 @@ pub(super) fn waiting_for_others(facts: &Facts) -> Option<Finding> {
         true => (format!("tally report --blame{INPUT}"), "the whole chain of waits"),
         false => (format!("tally flame --wakers{INPUT} -o wakers.svg"), "who ends the waits"),
     };
+    let fix = if wait_for_each_other(facts) { "shorten that work, or do other work meanwhile" } else { "" };
     claim(share, text)
         .detail(detail)
+        .fix(fix)
         .evidence(evidence)
         .stacks(TopStacks::blocked(facts, "where threads wait", &reasons))
         .against(against)

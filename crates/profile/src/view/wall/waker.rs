@@ -10,12 +10,13 @@ pub(crate) fn other_name(profile: &Profile, other: RelatedThread) -> String {
     if let Some(irq) = interrupt_of(profile, other) {
         return irq;
     }
+    let last = |id: u32| profile.last_comms.get(&i32::try_from(id).ok()?).copied();
+    let own = last(other.tid);
+    // To the kernel a thread of Python has its process's name, whatever the program calls it.
+    let is_of_process = other.tid != other.pid && last(other.pid) == Some(other.comm);
     match profile.strings.of(other.comm) {
-        "" => {
-            let tid = i32::try_from(other.tid).unwrap_or(-1);
-            profile.last_comms.get(&tid).map_or_else(String::new, |&comm| profile.strings.of(comm).to_owned())
-        }
-        name => name.to_owned(),
+        "" => own.map_or_else(String::new, |own| profile.strings.of(own).to_owned()),
+        name => own.filter(|_| is_of_process).map_or(name, |own| profile.strings.of(own)).to_owned(),
     }
 }
 
