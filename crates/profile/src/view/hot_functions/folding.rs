@@ -96,8 +96,9 @@ pub(super) fn is_process_wide(name: &str) -> bool {
         "PyEval_EvalCode",
         "JavaCalls::",
         "JavaThread::thread_main",
-        // With a number or a word after it.
-        "StubRoutines",
+        // With a number or a word.
+        "StubRoutines (",
+        "StubRoutines::call_stub",
         "jni_invoke",
         "std::rt::lang_start",
         "std::rt::init",

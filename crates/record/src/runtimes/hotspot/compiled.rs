@@ -12,7 +12,7 @@ use super::known_methods::{KnownMethods, Position};
 use super::scopes::{ScopeMethod, ScopeRange, ScopesOfCode};
 use super::structs::{CodeOffsets, CodeStart};
 use super::tables::read_name;
-use super::{Look, methods};
+use super::{Look, methods, stubs};
 use crate::runtimes::method_addresses::MethodAddresses;
 
 /// Pieces of code that get a name in a process.
@@ -112,7 +112,10 @@ impl CompiledCode {
         let Some(blob) = heap.blob_at(pc, &offsets, look) else { return };
         let Some((start, piece, name)) = read_blob(blob, &offsets, look) else { return };
         if (start..piece.end).contains(&pc) {
-            names.add_line(start, piece.end - start, &name);
+            match piece.compiled {
+                Some(_) => names.add_line(start, piece.end - start, &name),
+                None => stubs::add_lines(start..piece.end, &name, look, names),
+            }
             if let Some(bytes) = piece.frame_bytes(&offsets, look) {
                 self.frames
                     .push(MadeFrame { code: Avma(start)..Avma(piece.end), size: FrameSize::Bytes(bytes) });

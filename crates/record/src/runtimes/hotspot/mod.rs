@@ -12,6 +12,7 @@ mod methods;
 mod number_stream;
 mod scopes;
 mod structs;
+mod stubs;
 mod tables;
 
 pub use attach::{is_jvm, write_map};

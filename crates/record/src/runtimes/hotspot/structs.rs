@@ -39,6 +39,8 @@ pub struct JvmOffsets {
     pub(super) lines: Option<LineOffsets>,
     /// For inlined methods, the same.
     pub(super) scopes: Option<ScopeOffsets>,
+    /// Avma of the pointer to the list of stubs.
+    pub(super) stubs: Option<u64>,
 }
 
 /// Offsets of the fields by which compiled code is found.
@@ -98,7 +100,9 @@ impl JvmOffsets {
         let release = field("Abstract_VM_Version", "_vm_major_version");
         let release = release.and_then(|at| read_u32(memory, at));
         let encoding = release.map(NumberEncoding::of_release);
+        let stubs = tables.stubs.map(|at| at.wrapping_add(bias));
         Some(Self {
+            stubs,
             interpreter_code: field("AbstractInterpreter", "_code")?,
             code_start: field("StubQueue", "_stub_buffer")?,
             code_limit: field("StubQueue", "_buffer_limit")?,
@@ -136,6 +140,7 @@ impl JvmOffsets {
         code: Some(CodeOffsets::MADE_UP),
         lines: Some(LineOffsets::MADE_UP),
         scopes: Some(ScopeOffsets::MADE_UP),
+        stubs: Some(0x180),
     };
 }
 

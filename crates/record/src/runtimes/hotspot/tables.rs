@@ -19,6 +19,8 @@ const MOST_NAME_BYTES: usize = 64;
 pub struct TableAddresses {
     fields: FieldTable,
     types: TypeTable,
+    /// The pointer to the list of stubs. `None` in a library without its own symbols.
+    pub(super) stubs: Option<u64>,
 }
 
 /// The table of fields: all are addresses of numbers of 8 bytes.
@@ -61,7 +63,7 @@ impl TableAddresses {
             name: at("gHotSpotVMTypeEntryTypeNameOffset")?,
             size: at("gHotSpotVMTypeEntrySizeOffset")?,
         };
-        Some(Self { fields, types })
+        Some(Self { fields, types, stubs: at("_ZN12StubCodeDesc5_listE") })
     }
 }
 
