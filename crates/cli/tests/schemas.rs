@@ -127,6 +127,10 @@ fn the_wall_clock_fits_its_schema_and_its_lists_add_up_to_the_whole() {
 fn locks_fit_their_schema() {
     let rows = WALLS.map(|recording| {
         let value = check(recording, "locks", &["locks", "--json", "--idle"]);
+        let first = check(recording, "locks", &["locks", "--json", "--idle", "--max-lines", "1"]);
+        assert!(first["rows"].as_array().is_some_and(|rows| rows.len() <= 1), "{first}");
+        let left_out_ns = first["left_out_ns"].as_u64().expect("a sum");
+        assert_eq!(sum(&first["rows"], "/total_ns") + left_out_ns, sum(&value["rows"], "/total_ns"));
         value["rows"].as_array().map_or(0, Vec::len)
     });
     assert!(rows.iter().sum::<usize>() > 0, "no recording has a lock");
@@ -198,12 +202,19 @@ fn a_diff_fits_its_schema_and_a_recording_equals_itself() {
 fn annotated_functions_fit_their_schema_and_their_lines_add_up() {
     let recordings = [&WALLS[..], &["tests/golden/annotate/counter.data"]].concat();
     for recording in recordings {
-        let value = check(recording, "annotate", &["annotate", "--json"]);
-        let functions = value["functions"].as_array().expect("functions");
-        assert!(!functions.is_empty(), "{recording}");
-        for function in functions {
-            let whole = function.pointer("/totals/0/period").and_then(Value::as_u64);
-            assert_eq!(Some(sum(&function["lines"], "/self/0/period")), whole, "{recording}: {function}");
+        for most in ["0", "3"] {
+            let value = check(recording, "annotate", &["annotate", "--json", "--max-lines", most]);
+            let functions = value["functions"].as_array().expect("functions");
+            assert!(!functions.is_empty(), "{recording}");
+            for function in functions {
+                let whole = function.pointer("/totals/0/period").and_then(Value::as_u64);
+                let shown = sum(&function["lines"], "/self/0/period");
+                let left_out =
+                    function.pointer("/left_out_self/0/period").and_then(Value::as_u64).expect("a sum");
+                assert_eq!(Some(shown + left_out), whole, "{recording}: {function}");
+                let lines = function["lines"].as_array().map_or(0, Vec::len);
+                assert!(most == "0" || lines <= 3, "{recording}: {function}");
+            }
         }
     }
 }
@@ -224,6 +235,31 @@ fn causes_and_the_critical_path_fit_their_schemas_and_add_up() {
 fn findings_fit_their_schema() {
     for recording in WALLS {
         check(recording, "why", &["why", "--json"]);
+    }
+}
+
+#[test]
+fn lines_of_stat_fit_their_schema() {
+    let schema = schema("stat");
+    for args in
+        [&["-e", "task-clock,cs"][..], &["-r", "3", "-e", "task-clock,cs,faults"], &["-a", "-A", "-e", "cs"]]
+    {
+        let mut tally = Command::new(env!("CARGO_BIN_EXE_tally"));
+        let output =
+            tally.args(["stat", "--json"]).args(args).args(["--", "true"]).output().expect("tally runs");
+        if !output.status.success() {
+            println!("skipped: nothing can be counted with {args:?}");
+            continue;
+        }
+        // The counts are on standard error, where the command doesn't write.
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        let lines: Vec<Value> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+        assert!(!lines.is_empty(), "{args:?}: {text}");
+        for line in lines {
+            let mut found = Vec::new();
+            faults(&line, &schema, &schema, "", &mut found);
+            assert!(found.is_empty(), "{args:?}: {}", found.join("\n"));
+        }
     }
 }
 

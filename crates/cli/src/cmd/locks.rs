@@ -43,6 +43,9 @@ pub struct Args {
     /// As JSON, all locks
     #[arg(long)]
     pub json: bool,
+    /// Write at most so many rows of JSON, and what the others add up to (0: all)
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "json")]
+    pub max_lines: usize,
 }
 
 /// Runs the command.
@@ -67,7 +70,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     };
     if args.json {
         let all: Vec<LockRow> = rows.into_iter().chain(contended).collect();
-        let value = rows::locks(profile, &all, 0, &|row| what(profile, row, named(row).as_deref()));
+        let value =
+            rows::locks(profile, &all, args.max_lines, &|row| what(profile, row, named(row).as_deref()));
         out::text(&(json_lines(&value) + "\n"))?;
         return Ok(ExitCode::SUCCESS);
     }

@@ -33,7 +33,7 @@ pub const LAYOUTS: &[HelpLayout] = &[
     HelpLayout("stat", STAT),
     HelpLayout("diff", DIFF),
     HelpLayout("timeline", &[("", "input thread time rows json"), WAITS]),
-    HelpLayout("locks", &[("", "input thread rows json"), WAITS]),
+    HelpLayout("locks", &[("", "input thread rows json max-lines"), WAITS]),
     HelpLayout(
         "sched timehist",
         &[
@@ -139,7 +139,7 @@ const ANNOTATE: &[HelpGroup] = &[
     ("Filters", "cpu skip-missing"),
     (
         "Lines and columns",
-        "json disassembler-style show-nr-samples show-total-period percent-type group no-group full-paths",
+        "json max-lines disassembler-style show-nr-samples show-total-period percent-type group no-group full-paths",
     ),
     ("Files and symbols", "vmlinux symfs prefix prefix-strip objdump force"),
     ("Form", "quiet"),

@@ -7,6 +7,7 @@ use std::io::{self, Write};
 use super::metric_only;
 use crate::terminal::foreign::{harmless, json};
 use counts::{Aggregation, Cell, Count, CountFrame, CountKey, EventInfo, Metric, metrics};
+use exchange::rows::SCHEMA_VERSION;
 
 /// Width of the metric column, ` # ` included.
 const METRIC_COLUMNS: usize = 35;
@@ -241,9 +242,15 @@ impl Line<'_> {
         write!(out, "\"event-runtime\" : {:.0}, \"pcnt-running\" : {pct:.2}, ", self.times().1)?;
         let mut metrics = self.metrics.iter();
         let (value, unit) = metrics.next().map_or((0.0, ""), |m| (m.value, m.unit.as_str()));
-        writeln!(out, "\"metric-value\" : {value:.6}, \"metric-unit\" : {}}}", json_text(unit))?;
+        let metric = |value: f64, unit: &str| {
+            format!(
+                "\"metric-value\" : {value:.6}, \"metric-unit\" : {}, \"schema_version\" : {SCHEMA_VERSION}}}",
+                json_text(unit)
+            )
+        };
+        writeln!(out, "{}", metric(value, unit))?;
         for m in metrics {
-            writeln!(out, "{{\"metric-value\" : {:.6}, \"metric-unit\" : {}}}", m.value, json_text(&m.unit))?;
+            writeln!(out, "{{{}", metric(m.value, &m.unit))?;
         }
         Ok(())
     }

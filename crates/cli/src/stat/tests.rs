@@ -113,7 +113,8 @@ fn csv_and_json_are_perfs() {
     let json = Style { form: Form::Json, ..text() };
     let lines = print("cycles,cs", global(cells()), Aggregation::Global, &json, Some(50_108_294));
     let first = "{\"interval\" : 0.050108294, \"counter-value\" : \"958591.000000\", \"unit\" : \"\", \"event\" : \"cycles\", \
-                 \"event-runtime\" : 1000000, \"pcnt-running\" : 100.00, \"metric-value\" : 0.000000, \"metric-unit\" : \"\"}";
+                 \"event-runtime\" : 1000000, \"pcnt-running\" : 100.00, \"metric-value\" : 0.000000, \"metric-unit\" : \"\", \
+                 \"schema_version\" : 1}";
     assert_eq!(lines.lines().next(), Some(first));
     assert!(lines.lines().all(|l| serde_json::from_str::<serde_json::Value>(l).is_ok()));
 }

@@ -6,9 +6,11 @@ use exchange::{
     foreign::json_lines,
     rows::{SCHEMA_VERSION, sums_value},
 };
+use profile::grow::GrownSum as _;
 use profile::profile::{Profile, Sums};
 use profile::view::annotate::AnnotateFunction;
 use serde_json::{Value, json};
+use std::cmp::Reverse;
 use symbols::Recording;
 use symbols::listing::{self, CodeLine, Line, Listing, ListingOpts};
 
@@ -24,7 +26,7 @@ pub(super) fn print(
     let totals: Vec<Sums> = events.iter().map(|&event| profile.total(event)).collect();
     let hit = hottest_first(functions, &events, &totals, args.percent_limit);
     let listings = hit.iter().flat_map(|of| listing::listings(profile, &recording.files, &sources, of, opts));
-    let functions: Vec<Value> = listings.map(|listing| function(&listing)).collect();
+    let functions: Vec<Value> = listings.map(|listing| function(&listing, args.max_lines)).collect();
     let value = json!({
         "schema_version": SCHEMA_VERSION, "view": "annotate", "events": names(profile),
         "totals": sums(&totals), "functions": functions,
@@ -40,12 +42,32 @@ fn sums(sums: &[Sums]) -> Vec<Value> {
     sums.iter().map(sums_value).collect()
 }
 
-fn function(listing: &Listing) -> Value {
+/// A function with at most `most` lines (0: all): those with most samples, in their order.
+fn function(listing: &Listing, most: usize) -> Value {
+    let samples = |line: &Line| own(line).iter().map(|sums| sums.count).grown_sum();
+    let mut hottest: Vec<(usize, &Line)> = listing.lines.iter().enumerate().collect();
+    hottest.sort_by_key(|(_, line)| Reverse(samples(line)));
+    let others = hottest.split_off(if most == 0 { hottest.len() } else { most.min(hottest.len()) });
+    hottest.sort_by_key(|(at, _)| *at);
+    let mut left_out = vec![Sums::default(); listing.totals.len()];
+    for (_, line) in &others {
+        left_out.iter_mut().zip(own(line)).for_each(|(sum, own)| sum.add(*own));
+    }
     json!({
         "symbol": listing.name, "dso": listing.dso, "path": listing.path, "start": listing.start.0,
         "totals": sums(&listing.totals), "no_code": listing.no_code.map(|why| why.to_string()),
-        "lines": listing.lines.iter().map(line).collect::<Vec<_>>(),
+        "lines": hottest.iter().map(|(_, of)| line(of)).collect::<Vec<_>>(),
+        "lines_left_out": others.len(), "left_out_self": sums(&left_out),
     })
+}
+
+/// Sums of a line by event; none for headings and source text.
+fn own(line: &Line) -> &[Sums] {
+    match line {
+        Line::Statement { sums, .. } => sums,
+        Line::Code(code) => &code.sums,
+        Line::Function(_) | Line::Place { .. } | Line::Source { .. } => &[],
+    }
 }
 
 fn line(line: &Line) -> Value {
