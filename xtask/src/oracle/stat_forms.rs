@@ -102,7 +102,8 @@ fn told(line: &[&str], perf: &str, tally: &str) -> Score {
     Score::of(same)
 }
 
-/// Numbers as `N`, without the thousands of their unit, with single blanks, and without tally's 95 % intervals.
+/// Numbers as `N`, without the thousands of their unit, with single blanks, and without tally's 95 % intervals and
+/// version.
 fn shape(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     text.lines().map(|line| line_shape(line) + "\n").collect()
@@ -123,6 +124,7 @@ fn line_shape(line: &str) -> String {
         shape = shape.replace(prefix, "/sec");
     }
     shape = shape.replace("\"interval-N-low\" : N, \"interval-N-high\" : N, ", "");
+    shape = shape.replace(", \"schema_version\" : N", "");
     // One run has no spread; nor have three runs with the same counts.
     shape = shape.replace("( +- N% )", "").replace("-nan", "N");
     shape.trim_end().to_owned()

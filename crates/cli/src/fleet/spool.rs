@@ -51,10 +51,8 @@ impl Spool {
     #[must_use]
     pub fn free_file(&self, began_s: u64) -> PathBuf {
         let file = |second: u64| self.folder.join(format!("{second:012}.otlp"));
-        (began_s..began_s.saturating_add(3600))
-            .map(file)
-            .find(|path| !path.exists())
-            .unwrap_or_else(|| file(began_s))
+        let free = (began_s..began_s.saturating_add(3600)).find(|&second| !file(second).exists());
+        file(free.unwrap_or(began_s))
     }
 
     /// Files and sizes, oldest first.

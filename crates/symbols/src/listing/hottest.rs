@@ -2,6 +2,7 @@
 
 use super::{CodeLine, Line, Listing, ListingOpts, Sources, listings};
 use crate::Recording;
+use profile::grow::GrownSum as _;
 use profile::profile::Sums;
 use profile::view::annotate::{AnnotateFunction, AnnotateOpts, annotate};
 use std::cmp::Reverse;
@@ -47,6 +48,37 @@ impl Iterator for HottestCode<'_> {
         let mut found = listings(profile, files, &self.sources, &function, &opts);
         found.retain(|listing| listing.no_code.is_none());
         Some(found)
+    }
+}
+
+/// Lines of a listing with most samples.
+pub struct HottestLines<'l> {
+    /// In the listing's order.
+    pub lines: Vec<&'l Line>,
+    /// Number of the others.
+    pub left_out: usize,
+    /// Their sums, by event.
+    pub left_out_sums: Vec<Sums>,
+}
+
+impl Listing {
+    /// At most so many lines (0: all), those with most samples of all events.
+    #[must_use]
+    pub fn hottest_lines(&self, most: usize) -> HottestLines<'_> {
+        let events = 0..self.totals.len();
+        let samples = |line: &Line| events.clone().map(|event| line.sums(event).count).grown_sum();
+        let mut hottest: Vec<(usize, &Line)> = self.lines.iter().enumerate().collect();
+        hottest.sort_by_key(|(_, line)| Reverse(samples(line)));
+        let others = hottest.split_off(if most == 0 { hottest.len() } else { most.min(hottest.len()) });
+        hottest.sort_by_key(|(at, _)| *at);
+        let sum_of = |event| {
+            let mut sum = Sums::default();
+            others.iter().for_each(|(_, line)| sum.add(line.sums(event)));
+            sum
+        };
+        let left_out_sums = events.clone().map(sum_of).collect();
+        let lines = hottest.into_iter().map(|(_, line)| line).collect();
+        HottestLines { lines, left_out: others.len(), left_out_sums }
     }
 }
 

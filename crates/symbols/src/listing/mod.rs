@@ -11,7 +11,7 @@ mod python;
 mod source;
 mod wanted;
 
-pub use hottest::{Excerpt, HottestCode};
+pub use hottest::{Excerpt, HottestCode, HottestLines};
 pub use kernel::{KernelCode, KernelCodeError, KernelIdentity};
 pub use source::{ObjectSources, SourceFile, Sources};
 pub use wanted::{wanted_callers, wanted_functions};

@@ -6,13 +6,11 @@ use exchange::{
     foreign::json_lines,
     rows::{SCHEMA_VERSION, sums_value},
 };
-use profile::grow::GrownSum as _;
 use profile::profile::{Profile, Sums};
 use profile::view::annotate::AnnotateFunction;
 use serde_json::{Value, json};
-use std::cmp::Reverse;
 use symbols::Recording;
-use symbols::listing::{self, CodeLine, Line, Listing, ListingOpts};
+use symbols::listing::{self, CodeLine, HottestLines, Line, Listing, ListingOpts};
 
 /// Functions, hottest first; lists of sums are by event, in the order of `events`.
 pub(super) fn print(
@@ -44,30 +42,13 @@ fn sums(sums: &[Sums]) -> Vec<Value> {
 
 /// A function with at most `most` lines (0: all): those with most samples, in their order.
 fn function(listing: &Listing, most: usize) -> Value {
-    let samples = |line: &Line| own(line).iter().map(|sums| sums.count).grown_sum();
-    let mut hottest: Vec<(usize, &Line)> = listing.lines.iter().enumerate().collect();
-    hottest.sort_by_key(|(_, line)| Reverse(samples(line)));
-    let others = hottest.split_off(if most == 0 { hottest.len() } else { most.min(hottest.len()) });
-    hottest.sort_by_key(|(at, _)| *at);
-    let mut left_out = vec![Sums::default(); listing.totals.len()];
-    for (_, line) in &others {
-        left_out.iter_mut().zip(own(line)).for_each(|(sum, own)| sum.add(*own));
-    }
+    let HottestLines { lines, left_out, left_out_sums } = listing.hottest_lines(most);
     json!({
         "symbol": listing.name, "dso": listing.dso, "path": listing.path, "start": listing.start.0,
         "totals": sums(&listing.totals), "no_code": listing.no_code.map(|why| why.to_string()),
-        "lines": hottest.iter().map(|(_, of)| line(of)).collect::<Vec<_>>(),
-        "lines_left_out": others.len(), "left_out_self": sums(&left_out),
+        "lines": lines.into_iter().map(line).collect::<Vec<_>>(),
+        "lines_left_out": left_out, "left_out_self": sums(&left_out_sums),
     })
-}
-
-/// Sums of a line by event; none for headings and source text.
-fn own(line: &Line) -> &[Sums] {
-    match line {
-        Line::Statement { sums, .. } => sums,
-        Line::Code(code) => &code.sums,
-        Line::Function(_) | Line::Place { .. } | Line::Source { .. } => &[],
-    }
 }
 
 fn line(line: &Line) -> Value {
