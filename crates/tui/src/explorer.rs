@@ -1,5 +1,6 @@
 //! A wall-clock recording in the terminal: an overview, and tabs that all show one selection.
 
+mod blame;
 mod draw;
 mod keys;
 mod mouse;

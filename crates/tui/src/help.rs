@@ -44,6 +44,7 @@ const EXPLORER_KEYS: &[(&str, &str)] = &[
     ("i", "idle time: counted, left out"),
     ("/", "find: lines or frames whose name contains the text"),
     ("w", "evidence of the finding"),
+    ("b", "blame: what the waits of the main or selected thread were for"),
     ("s a", "callers and callees of the function (→ ←: branches); its code"),
     ("e q", "events as a table; leave"),
     ("", "Functions"),

@@ -1,5 +1,6 @@
 //! Keys.
 
+use super::blame::blame_lines;
 use super::rows::{Pick, function_name};
 use super::{Explorer, ExplorerStep, Tab};
 use crate::help;
@@ -42,6 +43,7 @@ impl Explorer {
             KeyCode::Char('S') => self.turn_state(),
             KeyCode::Char('i') => self.select(|selection| selection.with_idle = !selection.with_idle),
             KeyCode::Char('w') => self.show_evidence(),
+            KeyCode::Char('b') => self.show_blame(),
             _ => self.view_key(key),
         }
         ExplorerStep::Stay
@@ -185,6 +187,12 @@ impl Explorer {
         let evidence: Vec<&str> = shown.iter().map(|finding| finding.evidence.as_str()).collect();
         let text = evidence.join("\n");
         self.page_of_text = Some((text.lines().map(str::to_owned).collect(), 0));
+    }
+
+    /// Where the time of the selected thread, or of the main one, went through its waits.
+    fn show_blame(&mut self) {
+        let selected = self.selection.threads.first().and_then(|&at| self.page.threads.get(at as usize));
+        self.page_of_text = Some((blame_lines(self.profile(), selected.map(|thread| thread.tid)), 0));
     }
 
     /// One sentence over the view until the next key.

@@ -132,10 +132,18 @@ fn the_flame_graph_has_states_first_and_the_share_that_is_found() {
 }
 
 #[test]
+fn blame_asks_for_waits_where_there_are_none_and_any_key_leaves_it() {
+    let (text, _) = after(&[KeyCode::Char('b')]);
+    assert!(text.contains("no waits were recorded: tally record --off-cpu"), "{text}");
+    let (text, _) = after(&[KeyCode::Char('b'), KeyCode::Char('x')]);
+    assert!(text.contains("THREADS"), "{text}");
+}
+
+#[test]
 fn every_size_and_tab_can_be_drawn() {
     for size in [(30, 6), (40, 8), (60, 20), (200, 60)] {
         let mut explorer = explorer();
-        for key in "12345wq?x3o3oF5vl".chars() {
+        for key in "12345wqbq?x3o3oF5vl".chars() {
             explorer.key(KeyEvent::new(KeyCode::Char(key), KeyModifiers::NONE));
             let _ = screen(&mut explorer, size);
         }
