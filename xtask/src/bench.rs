@@ -3,6 +3,7 @@
 //! Heavy: it records a file of more than 1 GB into `target/bench` (kept for the next run) and builds `tally` once more
 //! with full debug information as the binary with many inlined calls.
 
+mod agent;
 mod calls;
 mod files;
 mod live;
@@ -65,6 +66,7 @@ const ENTRIES: &[Entry] = &[
     ("pt", pt::pt),
     ("runtimes", runtimes::runtimes),
     ("calls", calls::calls),
+    ("agent", agent::agent),
 ];
 
 /// Runs every comparison, or those whose name contains `filter`. `--setup` makes the newest perf, for all later runs.

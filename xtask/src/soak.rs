@@ -124,8 +124,7 @@ pub fn run(repo: &Repo, args: &[String]) -> Result<Score> {
 }
 
 fn record_under_load(tally: &Path, folder: &Path, duration: Duration) -> Result<Score> {
-    let start_load = |load: &&str| Command::new("sh").args(["-c", load]).stdin(Stdio::null()).spawn();
-    let loads = LOADS.iter().map(start_load).collect::<std::io::Result<Vec<Child>>>();
+    let loads = start_loads();
     let (recording, log) = (folder.join("perf.data"), folder.join("log"));
     let mut recorder = Command::new(tally)
         .args(["record", "-a", "--off-cpu", "--no-buildid-cache", "-o"])
@@ -137,16 +136,26 @@ fn record_under_load(tally: &Path, folder: &Path, duration: Duration) -> Result<
         .context("cannot start tally")?;
     let growth = watch(&mut recorder, &recording, duration);
     let ended = end(&mut recorder);
-    for mut load in loads.context("cannot start sh")? {
-        // Children of the load end with it or with this process.
-        let _ = load.kill();
-        let _ = load.wait();
-    }
+    end_loads(loads?);
     leftovers::end_all();
     let said = std::fs::read_to_string(&log).unwrap_or_default();
     print!("{}", said.lines().map(|line| format!("  tally: {line}\n")).collect::<String>());
     let (growth, ended) = (growth?, ended?);
     Ok(verdict(&growth, ended, &recording))
+}
+
+/// Starts programs that keep the machine busy.
+pub fn start_loads() -> Result<Vec<Child>> {
+    let start_load = |load: &&str| Command::new("sh").args(["-c", load]).stdin(Stdio::null()).spawn();
+    LOADS.iter().map(start_load).collect::<std::io::Result<Vec<Child>>>().context("cannot start sh")
+}
+
+/// Ends them; their children end with them or with this process.
+pub fn end_loads(loads: Vec<Child>) {
+    for mut load in loads {
+        let _ = load.kill();
+        let _ = load.wait();
+    }
 }
 
 /// Samples the recorder every second and prints a line a minute.

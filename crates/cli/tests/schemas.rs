@@ -264,6 +264,24 @@ fn lines_of_stat_fit_their_schema() {
 }
 
 #[test]
+#[ignore = "live: records on this machine"]
+fn the_screen_of_a_run_fits_its_schema() {
+    let schema = schema("run");
+    let busy = "i=0; while [ $i -lt 40000 ]; do i=$((i+1)); done; sleep 0.01; exit 3";
+    for command in [&["true"][..], &["sh", "-c", busy], &["sh", "-c", "kill -9 $$"]] {
+        let mut tally = Command::new(env!("CARGO_BIN_EXE_tally"));
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        tally.args(["run", "--json=schema-run.json", "-o", "schema-run.data", "--"]).args(command);
+        tally.current_dir(folder).output().expect("tally runs");
+        let text = std::fs::read(folder.join("schema-run.json")).expect("the numbers");
+        let value: Value = serde_json::from_slice(&text).expect("JSON");
+        let mut found = Vec::new();
+        faults(&value, &schema, &schema, "", &mut found);
+        assert!(found.is_empty(), "{command:?}: {}", found.join("\n"));
+    }
+}
+
+#[test]
 fn a_value_that_does_not_fit_is_found() {
     let schema = schema("locks");
     let mut value = printed(WALLS[0], &["locks", "--json", "--idle"]);

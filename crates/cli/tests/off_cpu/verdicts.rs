@@ -65,7 +65,7 @@ fn a_handler_that_blocks_its_loop_is_named_with_its_share() {
     let Some(loops) = program("loops", &folder("verdicts")).filter(|_| has_bpf()) else { return };
     let judged = Judged::of(&loops, &["both"], "loop");
     let claim = judged.claim("head-of-line");
-    assert!(claim.contains("the event loop of loops waits in slow()"), "{claim}");
+    assert!(claim.contains("Event loop blocked: loops waits in slow()"), "{claim}");
     // The nap itself, not the wait for a CPU after it, which the program measures as well.
     let found = percent_before(claim, " % of its time");
     let wall = judged.measured("wall ");

@@ -66,6 +66,8 @@ pub(crate) const HELD_BACK: &str = "held back until a delayed ACK";
 pub(super) struct WakeUp<'p> {
     profile: &'p Profile,
     other: RelatedThread,
+    /// Length of the wait, ns.
+    length_ns: u64,
     names: OnceCell<Vec<&'p str>>,
 }
 
@@ -73,7 +75,7 @@ impl<'p> WakeUp<'p> {
     /// `None` if it isn't known, or the wait had not ended.
     pub fn of(profile: &'p Profile, wait: &Wait) -> Option<Self> {
         let other = wait.other.filter(|_| wait.flags & flag::OPEN_RIGHT == 0)?;
-        Some(Self { profile, other, names: OnceCell::new() })
+        Some(Self { profile, other, length_ns: wait.length_ns, names: OnceCell::new() })
     }
 
     fn names(&self) -> &[&'p str] {
@@ -102,11 +104,16 @@ pub(super) fn ready_member(wake_up: &WakeUp<'_>, members: &[&SetMember]) -> Opti
 /// delayed acknowledgement, for which the sender kept what it had to send next (Nagle's algorithm).
 ///
 /// Between two sockets of one machine, the sender itself delivers. Only what a timer sends is delivered after the timer's
-/// interrupt.
+/// interrupt, or later: after another interrupt, or by the thread that handles what they left. These also deliver for senders
+/// that have too much to do: such waits count only if they are as long as the delay.
 fn is_held_back(wake_up: &WakeUp<'_>) -> bool {
+    // Source: linux v6.18 include/net/tcp.h, TCP_DELACK_MIN: 40 ms; timers come up to some jiffies later
+    const DELAY_NS: std::ops::RangeInclusive<u64> = 34_000_000..=60_000_000;
     let has = |begin: &str| wake_up.names().iter().any(|name| name.starts_with(begin));
-    let is_timer = || interrupt_of(wake_up.profile, wake_up.other).as_deref() == Some("irq:timer");
-    has("tcp_") && has("process_backlog") && is_timer()
+    let interrupt = interrupt_of(wake_up.profile, wake_up.other);
+    let is_later = || interrupt.is_some() || has("run_ksoftirqd");
+    let is_delay = || DELAY_NS.contains(&wake_up.length_ns) && is_later();
+    has("tcp_") && has("process_backlog") && (interrupt.as_deref() == Some("irq:timer") || is_delay())
 }
 
 /// How a wait ended other than by its descriptor: a phrase after the descriptor's name. `is_ready`: the member of the set
