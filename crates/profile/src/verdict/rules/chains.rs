@@ -2,11 +2,12 @@
 //! TCP holds back, or for an event loop.
 
 use super::locks::holders_line;
-use super::running::{ENOUGH_NS, serial};
+use super::running::{ENOUGH_NS, LEAST_HOT, serial};
 use super::{claim, list, pct, time};
 use crate::off_cpu::WaitReason;
 use crate::verdict::{
-    BlockedLoop, EntryReason, Facts, Finding, INPUT, LEAST, LockSite, PathFacts, ShareBase, TopStacks, quoted,
+    BlockedLoop, EntryReason, Facts, Finding, HotFunction, INPUT, LEAST, LockSite, PathFacts, ShareBase,
+    TopStacks, quoted,
 };
 use crate::verdict::{called, rules::locks::locked};
 
@@ -101,7 +102,8 @@ fn convoy_detail(facts: &Facts, share: f64) -> String {
     if let Some(holders) = &facts.waits.holders {
         return format!("{of_time}; meanwhile the holder {}", holders.activity);
     }
-    match facts.code.hottest.as_ref().filter(|_| facts.times.on_ns >= ENOUGH_NS) {
+    let is_large = |hot: &&HotFunction| hot.share >= LEAST_HOT && facts.times.on_ns >= ENOUGH_NS;
+    match facts.code.hottest.as_ref().filter(is_large) {
         Some(hot) => {
             let line = hot.at.as_ref().map_or_else(String::new, |line| format!(" ({line})"));
             let what = called(&hot.name);

@@ -11,7 +11,7 @@ use crate::verdict::{
 };
 
 /// A function with less own time isn't one to name.
-const LEAST_HOT: f64 = 0.1;
+pub(super) const LEAST_HOT: f64 = 0.1;
 
 /// 1: running ≥ 85 % of the time not spent waiting for a CPU, > 70 % of it in user code.
 pub(super) fn cpu_bound(facts: &Facts) -> Option<Finding> {

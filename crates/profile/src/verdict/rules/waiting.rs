@@ -229,7 +229,7 @@ pub(super) fn polling(facts: &Facts) -> Option<Finding> {
     let length = time(length_ns as u64);
     let text = match (is_regular, count) {
         (true, _) => {
-            format!("Sleeping in a loop: {} of thread time is timer waits of {length} each", pct(share))
+            format!("{LOOP_WORDS} {} of thread time is timer waits of {length} each", pct(share))
         }
         (false, 1) => format!("Sleeping: {} of thread time is one sleep of {length}", pct(share)),
         (false, _) => format!(
@@ -248,7 +248,7 @@ pub(super) fn polling(facts: &Facts) -> Option<Finding> {
     let function = sleeping_function(facts);
     claim(share, text)
         .detail(function.map_or_else(String::new, |function| format!("most of it in {function}")))
-        .fix(if is_regular { "wait for the event, not for a time" } else { "" })
+        .fix(if is_regular { LOOP_FIX } else { "" })
         .evidence(evidence)
         .stacks(TopStacks::blocked(facts, "where threads sleep", &[WaitReason::Timer]))
         .against(against)
@@ -283,19 +283,25 @@ pub(super) fn idle(facts: &Facts) -> Option<Finding> {
         let claim = claim.fix("record the child processes, too");
         return claim.next(format!("tally run {TARGET}"), "the children as well, where such servers work");
     }
-    claim.next(
+    let is_loop = claim.claim.starts_with(LOOP_WORDS);
+    claim.fix(if is_loop { LOOP_FIX } else { "" }).next(
         format!("tally report --wall --idle --stdio{INPUT}"),
         "shows idle waits too; or put load on it and record again",
     )
 }
 
 const NEARLY_ALL: f64 = 0.9;
+const LOOP_WORDS: &str = "Sleeping in a loop:";
+const LOOP_FIX: &str = "wait for the event, not for a time";
 
 fn idle_words(facts: &Facts, share: f64, for_own: bool) -> String {
     let share = pct(share);
     match (is_asleep(facts), facts.waits.timers) {
         (true, Some((length_ns, _, 1))) => {
             format!("Sleeping: {share} of thread time is one sleep of {}", time(length_ns as u64))
+        }
+        (true, Some((length_ns, variation, _))) if variation < REGULAR && !for_own => {
+            format!("{LOOP_WORDS} {share} of thread time is timer waits of {} each", time(length_ns as u64))
         }
         (true, _) if for_own => {
             format!("Sleeping: threads and those they wait for sleep {share} of the time")
