@@ -197,7 +197,7 @@ pub(super) fn head_of_line(facts: &Facts) -> Option<Finding> {
         return busy_loop(facts, of);
     }
     let text = format!(
-        "Event loop blocked: {} waits in {} for {} of its time, once for {}",
+        "Event loop blocked: {} waits in {} for {} of its time, the longest {}",
         of.thread,
         of.handler,
         pct(of.of_loop),
@@ -237,7 +237,7 @@ pub(super) fn head_of_line(facts: &Facts) -> Option<Finding> {
 /// The same for a loop that computes.
 fn busy_loop(facts: &Facts, of: &BlockedLoop) -> Option<Finding> {
     let text = format!(
-        "Event loop blocked: {} computes in {} for {} of its time, once for {}",
+        "Event loop blocked: {} computes in {} for {} of its time, the longest {}",
         of.thread,
         of.handler,
         pct(of.of_loop),

@@ -16,7 +16,7 @@ pub(super) fn saturation(facts: &Facts) -> Option<Finding> {
     }
     let text =
         format!("CPU saturation: {} of thread time waits for {}", pct(waiting), who_has_the_cpus(facts));
-    let detail = if wants_nothing_else(facts) { "its threads are CPU bound" } else { "" };
+    let detail = if wants_nothing_else(facts) { "all threads are CPU bound" } else { "" };
     let fix = match facts.others_have_the_cpus() {
         true => "take other load off this machine",
         false => "run fewer threads at a time, or use more CPUs",

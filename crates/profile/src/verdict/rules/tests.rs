@@ -100,7 +100,7 @@ fn running_rules() {
     assert_eq!(names(&crowded), ["cpu-saturation", "system-calls"]);
     let saturation = &verdict(&crowded)[0];
     assert!(saturation.claim.ends_with("; 5 threads want 2 CPUs"), "{saturation:?}");
-    assert_eq!(saturation.detail, "its threads are CPU bound");
+    assert_eq!(saturation.detail, "all threads are CPU bound");
     // A thousand processes one after the other are not a thousand at a time.
     let mut one_by_one = with(|f| f.times.runnable_ns = 90 * UNIT);
     one_by_one.active_threads = 1000;
