@@ -28,8 +28,9 @@ pub fn agent(bench: &Bench) -> Result<()> {
     let _ = std::fs::remove_dir_all(&folder);
     let loads = soak::start_loads();
     let mut command = std::process::Command::new(&bench.tally);
-    command.args(["agent", "--every", "60s", "--for", "5s", "--rounds", &minutes.to_string(), "--to"]);
-    let used = usage::measure(command.arg(&folder), None, Duration::from_secs(60 * (minutes + 5)));
+    command.args(["agent", "--every", "60s", "--for", "5s", "--to"]).arg(&folder);
+    // It would go on for ever: `measure` ends it.
+    let used = usage::measure(&mut command, None, Duration::from_secs(60 * minutes));
     soak::end_loads(loads?);
     leftovers::end_all();
     let used = used?;
@@ -42,7 +43,7 @@ pub fn agent(bench: &Bench) -> Result<()> {
         GOALS.1 >> 20
     );
     println!(
-        "  {} of {minutes} rounds kept; the others would have cost more",
+        "  {} of {minutes} rounds kept; the others would have cost more than that share",
         rounds(&folder.join("samples"))
     );
     let _ = std::fs::remove_dir_all(&folder);
