@@ -55,7 +55,7 @@ pub struct Args {
     /// This machine's name in the fleet [default: its hostname]
     #[arg(long, value_name = "NAME")]
     host: Option<String>,
-    /// Remove this machine's profiles after so many days
+    /// Remove this machine's profiles after N days
     #[arg(long, value_name = "N", default_value_t = 7)]
     keep_days: u64,
     /// Remove this machine's oldest profiles above this size, such as 10G
@@ -70,7 +70,7 @@ pub struct Args {
     /// Drop the oldest waiting profiles above this size
     #[arg(long, value_name = "MB", default_value_t = 64)]
     spool_mb: u64,
-    /// End after so many rounds
+    /// End after N rounds
     #[arg(long, value_name = "N")]
     rounds: Option<u64>,
 }

@@ -137,7 +137,7 @@ fn moment(text: &str) -> Result<String, String> {
 struct TopArgs {
     #[command(flatten)]
     of: Selection,
-    /// Print at most so many rows, and how much is left out
+    /// Print at most N rows, and how much is left out
     #[arg(long, value_name = "N", default_value_t = 30)]
     max_lines: usize,
 }

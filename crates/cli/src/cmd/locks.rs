@@ -43,7 +43,7 @@ pub struct Args {
     /// As JSON, all locks
     #[arg(long)]
     pub json: bool,
-    /// Write at most so many rows of JSON, and what the others add up to (0: all)
+    /// Write at most N rows of JSON, and what the others add up to (0: all)
     #[arg(long, value_name = "N", default_value_t = 0, requires = "json")]
     pub max_lines: usize,
 }

@@ -26,7 +26,7 @@ pub fn waits_in_short(text: &str) -> String {
     STARTS.iter().fold(text, |text, start| text.replace(start, ""))
 }
 
-/// The heading, the column names and so many rows; a line counts the others.
+/// The heading, the column names and the first rows; a line counts the others.
 fn first_rows(section: &[&str], rows: usize) -> String {
     // The longest waits have no column names.
     let most = rows + if section.first().is_some_and(|line| line.starts_with("LONGEST")) { 1 } else { 2 };

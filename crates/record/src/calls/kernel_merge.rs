@@ -112,7 +112,7 @@ pub enum NoKernelCalls {
 /// Tries to record a function of the kernel that we don't call: the method, or the reasons of each failure.
 ///
 /// # Errors
-/// Reasons of the kernel against each method.
+/// For each method, the reason why the kernel lacks or refuses it.
 pub fn kernel_functions_by() -> Result<&'static str, NoKernelCalls> {
     /// Every kernel has it, and every one of its system calls is traced there.
     const NAME: &str = "do_sys_openat2";

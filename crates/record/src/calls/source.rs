@@ -60,7 +60,7 @@ pub trait CallSource {
     /// fails.
     ///
     /// # Errors
-    /// Reasons of the kernel against each method.
+    /// For each method, the reason why the kernel lacks or refuses it.
     fn trace_kernel(&mut self, _wish: &KernelSelection) -> Result<&'static str, Vec<String>> {
         Err(vec!["kprobe_multi and fentry need BPF".to_owned()])
     }

@@ -27,7 +27,7 @@ pub struct Args {
     /// Print functions, lines and instructions as JSON
     #[arg(long)]
     pub json: bool,
-    /// Write at most so many lines of JSON for each function, those with most samples, and what the others add up to
+    /// Write at most N lines of JSON for each function, those with most samples, and what the others add up to
     #[arg(long, value_name = "N", default_value_t = 0, requires = "json")]
     pub max_lines: usize,
     /// Only these files

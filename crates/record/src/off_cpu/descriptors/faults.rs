@@ -31,7 +31,7 @@ fn addresses(pid: u32, regs: &[u8]) -> Option<(u64, Vec<u64>)> {
     let read = memory.read_at(&mut code, pc).unwrap_or(0);
     let instruction = Decoder::with_ip(64, &code[..read], pc, DecoderOptions::NONE).decode();
     let value = |register, _, _| value_of(register, regs);
-    // It is 0 of others.
+    // Other operands have 0.
     let is_memory = |operand: &u32| {
         let kind = instruction.op_kind(*operand);
         kind == OpKind::Memory || (OpKind::MemorySegSI..=OpKind::MemoryESRDI).contains(&kind)

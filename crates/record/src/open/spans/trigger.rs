@@ -20,7 +20,7 @@ impl SpanTrigger {
     /// `span FUNC > TIME`, TIME as 500us, 50ms or 2s.
     ///
     /// # Errors
-    /// Fault in the text.
+    /// The text has another form.
     pub fn parse(text: &str) -> Result<Self, TriggerError> {
         let wrong = || TriggerError(text.to_owned());
         let rest = text.trim().strip_prefix("span ").ok_or_else(wrong)?;
