@@ -3,6 +3,7 @@
 //! clap compares beginnings, so that `--sotr` is `--control` to it; and it looks among hidden options, too.
 
 use crate::flags::Flags;
+use crate::terminal::pager::is_in_path;
 use clap::builder::{Arg, StyledStr};
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 use clap::{Command, CommandFactory};
@@ -54,7 +55,8 @@ fn with_command(mut error: Error, args: &[OsString]) -> Error {
     let tip = if args.get(1).is_some_and(|first| first == "help") {
         Some("tally help topics lists the pages, tally --help the commands".to_owned())
     } else {
-        is_program(typed).then(|| format!("to profile a program: tally run -- {typed}"))
+        (typed.contains('/') || is_in_path(typed))
+            .then(|| format!("to profile a program: tally run -- {typed}"))
     };
     if let Some(tip) = tip {
         error.remove(ContextKind::SuggestedSubcommand);
@@ -67,13 +69,6 @@ fn with_command(mut error: Error, args: &[OsString]) -> Error {
         error.insert(ContextKind::SuggestedSubcommand, ContextValue::String(near));
     }
     error
-}
-
-/// A path, or a word that is the name of a program here.
-fn is_program(typed: &str) -> bool {
-    let is_file = |folder: std::path::PathBuf| folder.join(typed).is_file();
-    let path = || std::env::var_os("PATH").unwrap_or_default();
-    typed.contains('/') || std::env::split_paths(&path()).any(is_file)
 }
 
 fn with_option(mut error: Error, args: &[OsString]) -> Error {

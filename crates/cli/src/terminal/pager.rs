@@ -46,8 +46,13 @@ fn command(value: impl Fn(&str) -> Option<String>) -> Option<String> {
 /// True if the program is in PATH. A shell finds out only when our text is lost.
 fn is_there(words: &str) -> bool {
     let program = words.split_whitespace().next().unwrap_or_default();
+    program.contains(['/', '=']) || is_in_path(program)
+}
+
+/// True if a folder of PATH has a file of this name.
+pub fn is_in_path(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    program.contains(['/', '=']) || std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }
 
 fn spawn(words: &str) -> io::Result<Child> {

@@ -13,11 +13,12 @@ use super::running::{EntryReason, Running};
 use super::short_lived::ShortLived;
 use crate::grow::{Grow as _, GrownSum as _, ratio};
 use crate::off_cpu::collector::collects;
-use crate::off_cpu::{OffCpuSource, WaitReason};
+use crate::off_cpu::{OffCpuSource, RelatedThread, WaitReason};
 use crate::profile::{Profile, TaskId};
 use crate::table::CallsiteId;
 use crate::view::wall::{
-    Part, PlacedWait, Times, Wall, WallOpts, kernel_frames, name_of, other_name, placed_waits, running_paths,
+    Part, PlacedWait, Times, Wall, WallOpts, interrupt_of, kernel_frames, name_of, other_name, placed_waits,
+    running_paths,
 };
 pub use parts::{CodeFacts, QueueFacts, RateFacts, SystemFacts, WaitFacts};
 pub(super) use regularity::REGULAR;
@@ -133,15 +134,15 @@ impl Facts {
         let waits = placed_waits(profile, &WallOpts::default());
         self.places = HotStacks::of(profile, wall, &waits, short_lived);
         let own: BTreeSet<u32> = wall.threads.iter().map(|row| row.pid.cast_unsigned()).collect();
-        let is_own =
-            |wait: &PlacedWait| wait.other.is_some_and(|other| other.tid != 0 && own.contains(&other.pid));
         self.add_enders(profile, &waits, &own);
         let mut kernel_locks: BTreeMap<(&str, &str), u64> = BTreeMap::new();
         for wait in &waits {
             match wait.idle_for {
                 Some(WaitReason::Timer) => self.waits.idle_asleep_ns.grow(wait.ns),
                 Some(WaitReason::Child) => self.waits.idle_for_own_ns.grow(wait.ns),
-                Some(_) if is_own(wait) => self.waits.idle_for_own_ns.grow(wait.ns),
+                Some(_) if wait.other.is_some_and(|other| is_by_own(profile, other, &own)) => {
+                    self.waits.idle_for_own_ns.grow(wait.ns)
+                }
                 _ => {}
             }
             if let Some(reason) = wait.after {
@@ -184,7 +185,7 @@ impl Facts {
         for wait in waits.iter().filter(|wait| !locks::is_for_lock(profile, wait)) {
             let (Part::Blocked(reason), Some(other)) = (wait.part, wait.other) else { continue };
             let name = other_name(profile, other);
-            if own.contains(&other.pid) && !name.starts_with("irq") {
+            if is_by_own(profile, other, own) {
                 self.waits.ended_by_own.entry(reason).or_default().grow(wait.ns);
             }
             by_name.entry(reason).or_default().entry(name).or_default().grow(wait.ns);
@@ -331,6 +332,11 @@ impl Facts {
     pub fn for_work_ns(&self) -> u64 {
         self.waits.locks.iter().filter(|site| site.for_work).map(|site| site.wait_ns).grown_sum()
     }
+}
+
+/// True if a thread of the target ended the wait, and not an interrupt that hit one.
+fn is_by_own(profile: &Profile, other: RelatedThread, own: &BTreeSet<u32>) -> bool {
+    own.contains(&other.pid) && interrupt_of(profile, other).is_none()
 }
 
 #[cfg(test)]

@@ -49,11 +49,17 @@ pub struct HotFunction {
 }
 
 impl HotFunction {
+    /// A good part of all time: so much more is below a function than in another, or in itself.
+    const MORE: f64 = 0.2;
+
+    /// Most of what passes in it is in functions that it calls.
+    pub(super) fn calls_much(&self) -> bool {
+        self.total > self.share + Self::MORE
+    }
+
     /// The first row of the table of functions that is not the kernel's: one screen has both. And the function below
     /// which a good part more passes: the program's own that calls libraries, or the last of the hot path.
     pub(crate) fn of(profile: &Profile) -> (Option<Self>, Option<Self>) {
-        /// More of all time than in the function itself.
-        const MORE: f64 = 0.2;
         let hot = hot_functions(profile, main_event(profile), MOST_FUNCTIONS);
         let Some(row) = hot.functions.iter().find(|row| row.dso != "[kernel]") else { return (None, None) };
         let is_unnamed = dso::is_unnamed_function(&row.name);
@@ -64,8 +70,8 @@ impl HotFunction {
             at,
             share: row.own,
             total: row.total,
-            calls_most: false,
             named_caller,
+            ..Self::default()
         };
         let own = hot.functions.iter().find(|row| row.calls_most);
         let own = own.map(|row| Self {
@@ -74,11 +80,12 @@ impl HotFunction {
             share: row.total,
             total: row.total,
             calls_most: true,
-            named_caller: None,
+            ..Self::default()
         });
         let last = hot.trunk_end.map(|(name, share)| Self { name, share, total: share, ..Self::default() });
-        let below =
-            own.or(last).filter(|below| below.name != hottest.name && below.share > hottest.share + MORE);
+        let below = own
+            .or(last)
+            .filter(|below| below.name != hottest.name && below.share > hottest.share + Self::MORE);
         (Some(hottest), below)
     }
 }

@@ -57,10 +57,8 @@ pub(super) fn cpu_bound(facts: &Facts) -> Option<Finding> {
 /// The hottest function, with its share: `fill() (knapsack.c:18), 99 % of CPU time`. Where much of it is in functions
 /// that it calls: `heavy() (aio.py:4) and what it calls: 86 % of CPU time (12 % its own)`.
 fn hot_words(hot: &HotFunction) -> String {
-    /// More of all time than in the function itself.
-    const MORE: f64 = 0.2;
     let (place, own) = (called_at(hot), pct(hot.share));
-    if hot.total > hot.share + MORE {
+    if hot.calls_much() {
         return format!("{place} and what it calls: {} of CPU time ({own} its own)", pct(hot.total));
     }
     let below = hot.named_caller.as_ref().map(|caller| format!(" below {}", called(caller)));

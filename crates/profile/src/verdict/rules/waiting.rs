@@ -283,8 +283,7 @@ pub(super) fn idle(facts: &Facts) -> Option<Finding> {
         let claim = claim.fix("record the child processes, too");
         return claim.next(format!("tally run {TARGET}"), "the children as well, where such servers work");
     }
-    let is_loop = claim.claim.starts_with(LOOP_WORDS);
-    claim.fix(if is_loop { LOOP_FIX } else { "" }).next(
+    claim.fix(if loop_length(facts, for_own).is_some() { LOOP_FIX } else { "" }).next(
         format!("tally report --wall --idle --stdio{INPUT}"),
         "shows idle waits too; or put load on it and record again",
     )
@@ -296,12 +295,12 @@ const LOOP_FIX: &str = "wait for the event, not for a time";
 
 fn idle_words(facts: &Facts, share: f64, for_own: bool) -> String {
     let share = pct(share);
+    if let Some(length) = loop_length(facts, for_own) {
+        return format!("{LOOP_WORDS} {share} of thread time is timer waits of {length} each");
+    }
     match (is_asleep(facts), facts.waits.timers) {
         (true, Some((length_ns, _, 1))) => {
             format!("Sleeping: {share} of thread time is one sleep of {}", time(length_ns as u64))
-        }
-        (true, Some((length_ns, variation, _))) if variation < REGULAR && !for_own => {
-            format!("{LOOP_WORDS} {share} of thread time is timer waits of {} each", time(length_ns as u64))
         }
         (true, _) if for_own => {
             format!("Sleeping: threads and those they wait for sleep {share} of the time")
@@ -309,6 +308,12 @@ fn idle_words(facts: &Facts, share: f64, for_own: bool) -> String {
         (true, _) => format!("Sleeping: threads sleep {share} of their time"),
         (false, _) => format!("Idle: threads wait for work {share} of their time"),
     }
+}
+
+/// Length of the waits of idle threads that sleep for nearly the same time again and again; `None` for others.
+fn loop_length(facts: &Facts, for_own: bool) -> Option<String> {
+    let (length_ns, variation, _) = facts.waits.timers?;
+    (is_asleep(facts) && variation < REGULAR && !for_own).then(|| time(length_ns as u64))
 }
 
 /// The rest of that sentence.

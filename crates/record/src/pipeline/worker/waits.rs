@@ -54,18 +54,19 @@ impl WorkerState {
         let task = PidTid::of_record(sample.pid_tid);
         let PidTid { pid, tid } = task;
         let raw = sample.raw.unwrap_or_default();
-        if file_event != self.events.first_off_cpu + convert::WAKER {
-            let since_ns = self.waits.begin_of(tid, time_ns, Payload::parse(raw).as_ref());
+        let is_waker = file_event == self.events.first_off_cpu + convert::WAKER;
+        let payload = if is_waker { None } else { Payload::parse(raw) };
+        if !is_waker {
+            let since_ns = self.waits.begin_of(tid, time_ns, payload.as_ref());
             let moment = StackMoment::Wait { since_ns, time_ns };
             self.add_python(task, time_ns, moment);
             self.add_goroutine(task, moment);
         }
         let unwound = self.unwind(sample, time_ns);
-        if file_event == self.events.first_off_cpu + convert::WAKER {
+        if is_waker {
             return self.waits.wakers.waker(task, raw, self.stacks.chain());
         }
         self.written.note_time(time_ns);
-        let payload = Payload::parse(raw);
         if let Some(Payload::Interval(of)) = &payload
             && of.flags & flag::LOOK != 0
             && let Some((switches, _)) = &mut self.waits.switches

@@ -76,13 +76,13 @@ pub(super) struct OutsideTables {
 impl LineOffsets {
     /// `header_bytes`: of a `ConstMethod`.
     pub(super) fn of(fields: &Fields, header_bytes: u64, encoding: NumberEncoding) -> Option<Self> {
-        let method = |name| fields.get(&("ConstMethod", name)).copied();
+        let method = |name| fields.find("ConstMethod", name);
         Some(Self {
             header_bytes,
             words: method("_constMethod_size")?,
             code_size: method("_code_size")?,
             flags: method("_flags").or_else(|| method("_flags._flags"))?,
-            pool_file: fields.get(&("ConstantPool", "_source_file_name_index")).copied()?,
+            pool_file: fields.find("ConstantPool", "_source_file_name_index")?,
             encoding,
         })
     }
@@ -91,7 +91,7 @@ impl LineOffsets {
 impl ScopeOffsets {
     /// `pc_bytes`: of a `PcDesc`.
     pub(super) fn of(fields: &Fields, pc_bytes: u64, encoding: NumberEncoding) -> Option<Self> {
-        let field = |type_name, name| fields.get(&(type_name, name)).copied();
+        let field = |type_name, name| fields.find(type_name, name);
         let inside = || InsideTables::of(fields).map(ScopeTables::Inside);
         Some(Self {
             compile_id: field("nmethod", "_compile_id")?,
@@ -106,11 +106,11 @@ impl ScopeOffsets {
 
 impl InsideTables {
     fn of(fields: &Fields) -> Option<Self> {
-        let method = |name| fields.get(&("nmethod", name)).copied();
+        let method = |name| fields.find("nmethod", name);
         Some(Self {
             pcs: method("_scopes_pcs_offset")?,
             pcs_end: method("_dependencies_offset")?,
-            scopes: fields.get(&("CompiledMethod", "_scopes_data_begin")).copied()?,
+            scopes: fields.find("CompiledMethod", "_scopes_data_begin")?,
             metadata: method("_metadata_offset")?,
         })
     }
@@ -118,7 +118,7 @@ impl InsideTables {
 
 impl OutsideTables {
     fn of(fields: &Fields) -> Option<Self> {
-        let field = |type_name, name| fields.get(&(type_name, name)).copied();
+        let field = |type_name, name| fields.find(type_name, name);
         Some(Self {
             fixed: field("nmethod", "_immutable_data")?,
             fixed_bytes: field("nmethod", "_immutable_data_size")?,

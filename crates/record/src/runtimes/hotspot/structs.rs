@@ -92,7 +92,7 @@ impl JvmOffsets {
     #[must_use]
     pub fn read(tables: TableAddresses, bias: u64, memory: &mut ProcessMemory<'_>) -> Option<Self> {
         let StructTables { fields, sizes } = StructTables::read(tables, bias, memory)?;
-        let field = |type_name, field_name| fields.get(&(type_name, field_name)).copied();
+        let field = |type_name, field_name| fields.find(type_name, field_name);
         let size = |name| sizes.get(name).copied();
         let pool_bytes = size("ConstantPool")?;
         let block_bytes = size("HeapBlock");
@@ -165,7 +165,7 @@ impl CodeOffsets {
 
     /// Under the names of JDK 9 to 25.
     fn of(fields: &Fields, block_bytes: u64) -> Option<Self> {
-        let field = |type_name, field_name| fields.get(&(type_name, field_name)).copied();
+        let field = |type_name, field_name| fields.find(type_name, field_name);
         let address = field("CodeBlob", "_code_begin").map(CodeStart::Address);
         let offset = || field("CodeBlob", "_code_offset").map(CodeStart::Offset);
         let lengths = ["GrowableArrayBase", "GenericGrowableArray"];

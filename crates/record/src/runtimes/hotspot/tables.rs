@@ -143,7 +143,15 @@ impl StructTables {
 }
 
 /// By type and field: the offset, or the address of a static one.
-pub(super) type Fields = FxHashMap<(&'static str, &'static str), u64>;
+#[derive(Default)]
+pub(super) struct Fields(FxHashMap<(&'static str, &'static str), u64>);
+
+impl Fields {
+    /// `None` if the JVM has no such field, or it isn't one of [`WANTED`].
+    pub(super) fn find(&self, type_name: &'static str, field_name: &'static str) -> Option<u64> {
+        self.0.get(&(type_name, field_name)).copied()
+    }
+}
 
 fn read_fields(
     at: FieldTable,
@@ -168,7 +176,7 @@ fn read_fields(
         let Some((type_name, wanted)) = WANTED.iter().find(|(name, _)| *name == type_name) else { continue };
         let field_name = names.read(of_field, memory);
         if let Some(field_name) = wanted.iter().find(|name| **name == field_name) {
-            found.insert((*type_name, *field_name), place);
+            found.0.insert((*type_name, *field_name), place);
         }
     }
     Some(found)
