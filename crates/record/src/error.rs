@@ -3,8 +3,6 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::machine::capabilities::Rights;
-
 /// A failure of recording. Each message names the call or file, the cause and the remedy, in one line.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -28,6 +26,14 @@ pub enum Error {
         source: io::Error,
         /// The remedy, starting with "; ", or nothing.
         remedy: String,
+    },
+    /// Running processes can be sampled neither by events nor by stops.
+    #[error("cannot sample a running process here: {events}, and {stops}; either remedy is enough")]
+    NothingAllowed {
+        /// Who refuses events, and the remedy.
+        events: String,
+        /// Who refuses stops of threads, and the remedy.
+        stops: String,
     },
     /// The limit of the address space leaves too little.
     #[error(
@@ -154,40 +160,5 @@ fn remedy_of_exec(error: &io::Error) -> &'static str {
         Some(libc::EACCES) => "; is it executable (chmod +x)?",
         Some(libc::ENOEXEC) => "; it is not a program (a script needs a #! line)",
         _ => "",
-    }
-}
-
-/// The remedy for an event that `perf_event_open` refused; starts with "; " or is empty.
-pub fn remedy_of_open(error: &io::Error, paranoid: Option<i64>, system_wide: bool) -> String {
-    let enough = if system_wide { 0 } else { 2 };
-    let refused = matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM | libc::ENOSYS));
-    if let Some(remedy) = refused.then(|| Rights::own().of_filtered_perf(paranoid, enough)).flatten() {
-        return format!("; {remedy}");
-    }
-    match error.raw_os_error() {
-        Some(libc::EACCES | libc::EPERM) => {
-            let level = paranoid.map_or_else(|| "?".to_owned(), |p| p.to_string());
-            if paranoid.is_some_and(|level| level <= enough) {
-                return "; the process or event is not yours to watch: run as root, or give the program CAP_PERFMON and \
-                        CAP_SYS_PTRACE"
-                    .to_owned();
-            }
-            format!(
-                "; kernel.perf_event_paranoid is {level}: run as root, or give the program CAP_PERFMON, \
-                 or as root: sysctl kernel.perf_event_paranoid={enough}"
-            )
-        }
-        Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP) => {
-            "; this machine has no such counter: try -e cpu-clock, or see tally list".to_owned()
-        }
-        Some(libc::EMFILE) => {
-            "; too many open files: raise ulimit -n, or record fewer threads (-a)".to_owned()
-        }
-        Some(libc::ENOMEM) => "; the kernel has no memory left for it".to_owned(),
-        Some(libc::ENOSYS) => "; this kernel or container has no perf_event_open".to_owned(),
-        Some(libc::EBUSY) => "; another tool holds the counter".to_owned(),
-        Some(libc::ESRCH) => "; the process has ended".to_owned(),
-        Some(libc::EINVAL) => "; the kernel does not know this combination of options".to_owned(),
-        _ => String::new(),
     }
 }

@@ -99,7 +99,8 @@ impl Rights {
     }
 
     /// May open any event, whatever the value of kernel.perf_event_paranoid.
-    fn may_perf(&self) -> bool {
+    #[must_use]
+    pub fn may_perf(&self) -> bool {
         self.has(CAP_SYS_ADMIN) || self.has(CAP_PERFMON)
     }
 

@@ -9,6 +9,7 @@ use perfdata::{Attr, AttrFlags};
 
 use crate::machine::capabilities::Rights;
 use crate::machine::proc;
+use crate::machine::refusal::{AccessFacts, AccessRefusal};
 use crate::sys::{Counter, CounterPlace, mem};
 use tracing::{call_probes, dynamic_events, kernel_calls, off_cpu_tier, processor_trace, tracepoints};
 
@@ -136,6 +137,9 @@ fn perf_refused(error: &io::Error, enough: i64) -> (String, String) {
     let level = proc::sysctl("kernel/perf_event_paranoid");
     if let Some(remedy) = Rights::own().of_filtered_perf(level, enough) {
         return (format!("perf_event_open: {error}, by a seccomp filter"), remedy);
+    }
+    if let Some(AccessRefusal { why, remedy }) = AccessFacts::own().of_module("perf_event_open", enough) {
+        return (format!("perf_event_open: {error}; {why}"), remedy);
     }
     let level = level.map_or_else(|| "unreadable".to_owned(), |level| level.to_string());
     (format!("perf_event_open: {error}; kernel.perf_event_paranoid is {level}"), perf_remedy(enough))

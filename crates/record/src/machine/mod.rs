@@ -13,4 +13,5 @@ pub mod proc;
 pub mod process_titles;
 pub mod process_tree;
 pub mod processes;
+pub mod refusal;
 pub mod synthesize;

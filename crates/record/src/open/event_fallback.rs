@@ -6,10 +6,11 @@ use perfdata::abi::*;
 use perfdata::{Attr, AttrFlags};
 
 use crate::accounting::summary::Notice;
-use crate::error::{Error, remedy_of_open};
+use crate::error::Error;
 use crate::event::SystemSource;
 use crate::machine::attach;
 use crate::machine::proc;
+use crate::machine::refusal::remedy_of_open;
 use crate::open::plan::{MAX_SNAPSHOT_BYTES, Offer, Plan, mode_of, plan};
 use crate::open::{OpenedEvents, Places, RefusedEvent, Start};
 use crate::pt;

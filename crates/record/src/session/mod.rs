@@ -56,7 +56,7 @@ pub fn record(opts: &RecordOpts) -> Result<RunSummary, Error> {
     let signals = signals_of(opts).map_err(Error::system("signalfd"))?;
     // More descriptors for more threads. If the limit is too low, opening reports it.
     let _ = mem::raise_open_files();
-    let preparation = timers::prepare(opts);
+    let preparation = timers::prepare(opts)?;
     let command = &opts.target.command;
     let support = python::support_of(opts, preparation.is_some());
     let child = if command.is_empty() {

@@ -45,8 +45,17 @@ pub enum Notice {
     NoProc,
     /// Records of timers that found no room.
     TimerSamplesLost(u64),
-    /// Threads that got no timer, and the last errno.
-    ThreadsUntimed(u64, u64),
+    /// Threads that got no timer.
+    ThreadsUntimed {
+        /// How many.
+        count: u64,
+        /// The last error of the kernel; 0 if there was no room for more.
+        errno: u64,
+        /// Stops took their CPU samples.
+        is_stopped: bool,
+    },
+    /// Events are denied, and the kernel gave no timer to any thread: why, and what allows events.
+    TimersRefused(String, String),
     /// Events are denied, and the library with the timers was not loaded by any program: why, and what allows events.
     TimersNotLoaded(String, String),
     /// No program has loaded the timers, so stops took the CPU samples.
@@ -62,7 +71,7 @@ pub enum Notice {
     /// Processes that forbade themselves system calls, after which stops sample them.
     TimersRestricted(u64),
     /// Stops that the kernel refused: how many, why, and what allows them.
-    StopsRefused(u64, &'static str),
+    StopsRefused(u64, String),
     /// System calls that a stop had ended with `EINTR`, and that were made again.
     CallsRestarted(u64),
     /// Cost of processing each switch, in thousandths of a CPU, and the number of switches a second.
@@ -131,6 +140,9 @@ impl Notice {
                 format!(
                     "{why}, and no program has loaded the timers: no CPU samples, waits estimated; exact: {remedy}"
                 )
+            }
+            Self::TimersRefused(why, remedy) => {
+                format!("{why}, and so are timers: no CPU samples, waits estimated; exact: {remedy}")
             }
             _ => self.to_string(),
         }

@@ -54,7 +54,7 @@ pub(super) fn off_cpu_tier() -> Check {
     const NAME: &str = "time off the CPU";
     let options = off_cpu::OffCpuOpts { slots: 1, ring_bytes: 1 << 16, ..off_cpu::OffCpuOpts::default() };
     let error = match off_cpu::Engine::start(&off_cpu::Scope::Threads(vec![u32::MAX]), &options) {
-        Ok(_) => return Check::good(NAME, "tier A: BPF, exact, with stacks and wakers"),
+        Ok(_) => return Check::good(NAME, "exact, by BPF, with stacks and wakers"),
         Err(error) => error,
     };
     let why = short(&error.to_string());
@@ -62,7 +62,7 @@ pub(super) fn off_cpu_tier() -> Check {
     let remedy = capabilities::of_bpf(&error, &rights);
     let is_denied = !rights.may_bpf() && !rights.filters_bpf;
     if points_on_a_cpu() {
-        let found = "tier B: the scheduler's tracepoints on all CPUs: exact times unless records are lost, wakers, \
+        let found = "by the scheduler's tracepoints on all CPUs: exact times unless records are lost, wakers, \
                      stacks of up to 200 switches a second of each thread; about 3 µs a switch";
         return Check::bad(NAME, Health::Partly, found, why, remedy).denied(is_denied);
     }
@@ -70,13 +70,15 @@ pub(super) fn off_cpu_tier() -> Check {
     attr.flags.set(AttrFlags::CONTEXT_SWITCH, true);
     match open(&attr, CounterPlace::task(0)) {
         Ok(_) => {
-            let found = "tier C: waits by switch records, their reasons and stacks by looks at /proc; own processes only";
-            let remedy = format!("{remedy}; for tier B: {}", tracepoints().remedy);
+            let found =
+                "waits by switch records, their reasons and stacks by looks at /proc; own processes only";
+            let remedy = format!("{remedy}; for tracepoints: {}", tracepoints().remedy);
             Check::bad(NAME, Health::Partly, found, why, remedy).denied(is_denied)
         }
         Err(error) => {
             let (no_perf, perf_remedy) = perf_refused(&error, 2);
-            let (why, remedy) = (format!("{why}; {no_perf}"), format!("{remedy}; for tier C: {perf_remedy}"));
+            let (why, remedy) =
+                (format!("{why}; {no_perf}"), format!("{remedy}; for switch records: {perf_remedy}"));
             Check::bad(NAME, Health::No, "", why, remedy).denied(is_denied)
         }
     }

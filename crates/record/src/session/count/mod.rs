@@ -11,9 +11,10 @@ use std::os::fd::AsFd;
 
 use perfdata::{Attr, AttrFlags, abi};
 
-use crate::error::{Error, remedy_of_open};
+use crate::error::Error;
 use crate::event::EventSpec;
 use crate::machine::proc;
+use crate::machine::refusal::remedy_of_open;
 use crate::open::target::open_cgroup;
 use crate::sys::mem::raise_open_files;
 use crate::sys::{Counter, CounterPlace, Cpu};

@@ -64,6 +64,8 @@ pub struct Timers {
     /// Reads Python's frames.
     python: Option<PythonReader>,
     has_loaded: bool,
+    /// Samples that timers took inside the programs.
+    from_inside: u64,
     /// Processes whose program has not loaded the timers.
     without: FxHashSet<u32>,
     cleaned: Option<Instant>,
@@ -83,6 +85,7 @@ impl Timers {
             roots,
             python: None,
             has_loaded: false,
+            from_inside: 0,
             without: FxHashSet::default(),
             cleaned: None,
         }
@@ -151,12 +154,13 @@ impl Timers {
         for ended in self.clocks.finish(&self.roots, end_ns, out) {
             self.maker.exit(ended, end_ns, out);
         }
+        let refusal = self.stops.take_refusal();
         let StopCounts { samples, refused, restarted, blocking } = self.stops.finish();
         if blocking > 0 {
             notices.push(Notice::TimersBlocked(blocking));
         }
-        if refused > 0 {
-            notices.push(Notice::StopsRefused(refused, stop_sampler::why_refused()));
+        if let Some(refusal) = refusal {
+            notices.push(Notice::StopsRefused(refused, refusal.to_string()));
         }
         if restarted > 0 {
             notices.push(Notice::CallsRestarted(restarted));
@@ -171,10 +175,14 @@ impl Timers {
             notices.push(Notice::TimerSamplesLost(lost));
         }
         let untimed = slots.header(UNTIMED_WORD);
-        if untimed > 0 && samples == 0 {
-            notices.push(Notice::ThreadsUntimed(untimed, slots.header(ERRNO_WORD)));
+        if untimed > 0 {
+            let errno = slots.header(ERRNO_WORD);
+            notices.push(Notice::ThreadsUntimed { count: untimed, errno, is_stopped: samples > 0 });
         }
+        let has_timers = untimed == 0 || self.from_inside > 0;
         let replace: fn(String, String) -> Notice = match (self.has_loaded, samples) {
+            (true, 0) if !has_timers => Notice::TimersRefused,
+            (true, _) if !has_timers => Notice::ByStops,
             (true, _) => {
                 let some = self.without.len();
                 notices.extend((some > 0).then_some(Notice::SomeWithoutTimers(some)));
@@ -288,6 +296,7 @@ impl Timers {
             let lines = self.processes.read_again(of.task.pid);
             self.maker.mmaps(of.task.pid, &lines, of.time_ns.saturating_sub(1), out);
         }
+        self.from_inside += u64::from(record.is_from_inside());
         if let Some(python) = self.python.as_ref().filter(|_| record.is_from_inside()) {
             python.sampled(of.task, of.time_ns, record.words[word::PYTHON], &record.python);
         }

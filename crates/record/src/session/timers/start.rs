@@ -16,11 +16,12 @@ use super::super::python::READ_AT_TIMERS;
 use super::stop_sampler::StopAccess;
 use super::{PERIOD_NS, stop_sampler};
 use crate::accounting::summary::Notice;
+use crate::error::Error;
 use crate::files::output_file;
 use crate::files::packed::PackedBytes;
 use crate::files::scratch::{PlaceRule, ScratchFolder};
-use crate::machine::capabilities::Rights;
 use crate::machine::proc;
+use crate::machine::refusal::{AccessFacts, AccessRefusal};
 use crate::open::OpenedEvents;
 use crate::open::event_fallback::{self as setup, Setup};
 use crate::open::plan::{Offer, plan};
@@ -48,14 +49,18 @@ pub fn event_id(opened: usize) -> u64 {
 
 /// Inputs for timers, if the kernel denies events and timers can replace those of `opts`; `None` where they are not
 /// needed, can't, or can't be prepared: then the error of opening the events has the reason.
-#[must_use]
-pub fn prepare(opts: &RecordOpts) -> Option<Preparation> {
+///
+/// # Errors
+/// If running processes can be sampled neither by events nor by stops.
+pub fn prepare(opts: &RecordOpts) -> Result<Option<Preparation>, Error> {
     if !can_replace(opts) {
-        return None;
+        return Ok(None);
     }
-    if opts.target.is_attached() {
-        return prepare_stops(opts);
-    }
+    if opts.target.is_attached() { prepare_stops(opts) } else { Ok(prepare_timers(opts)) }
+}
+
+/// For a command, which is given the library.
+fn prepare_timers(opts: &RecordOpts) -> Option<Preparation> {
     let library = opts.timers.filter(|library| !library.is_empty())?;
     let denied = refusal();
     let (why, remedy) =
@@ -100,20 +105,26 @@ fn for_python(opts: &RecordOpts) -> Option<(String, String)> {
 }
 
 /// For processes that run already, where they may be stopped.
-fn prepare_stops(opts: &RecordOpts) -> Option<Preparation> {
-    let denied = refusal()?;
-    let tracer = match stops_allowed(&opts.target.threads().ok()?) {
+fn prepare_stops(opts: &RecordOpts) -> Result<Option<Preparation>, Error> {
+    let (Some(denied), Ok(threads)) = (refusal(), opts.target.threads()) else { return Ok(None) };
+    let facts = AccessFacts::own();
+    let events = facts.of_perf(&denied);
+    let tracer = match stops_allowed(&threads) {
         StopAccess::Granted => None,
         StopAccess::TracedBy(pid) => Some(pid),
-        StopAccess::Denied => return None,
+        StopAccess::Gone => return Ok(None),
+        StopAccess::Denied(refused) => {
+            let (events, stops) = (events.to_string(), facts.of_stops(refused).to_string());
+            return Err(Error::NothingAllowed { events, stops });
+        }
     };
-    let (why, remedy) = reason_and_remedy(&denied);
+    let AccessRefusal { why, remedy } = events;
     let mut notices = vec![Notice::ByStops(why, remedy)];
     notices.extend(tracer.map(|pid| {
         let comm = proc::status(pid).map(|status| String::from_utf8_lossy(&status.comm).into_owned());
         Notice::TracedBy(comm.unwrap_or_default(), pid)
     }));
-    Some(Preparation { preloaded: None, notices })
+    Ok(Some(Preparation { preloaded: None, notices }))
 }
 
 /// The best access to any of these threads' processes: some may be another user's.
@@ -121,7 +132,7 @@ fn stops_allowed(tids: &[u32]) -> StopAccess {
     /// More processes are not tried.
     const MOST_TRIED: usize = 64;
     let mut tried = Vec::new();
-    let mut best = StopAccess::Denied;
+    let mut best = StopAccess::Gone;
     for &tid in tids {
         let Some(pid) = proc::status(tid).map(|status| status.tgid).filter(|pid| !tried.contains(pid)) else {
             continue;
@@ -130,7 +141,8 @@ fn stops_allowed(tids: &[u32]) -> StopAccess {
         match stop_sampler::access_to(tid) {
             StopAccess::Granted => return StopAccess::Granted,
             traced @ StopAccess::TracedBy(_) => best = traced,
-            StopAccess::Denied => {}
+            denied @ StopAccess::Denied(_) if best == StopAccess::Gone => best = denied,
+            StopAccess::Denied(_) | StopAccess::Gone => {}
         }
         if tried.len() == MOST_TRIED {
             break;
@@ -141,21 +153,8 @@ fn stops_allowed(tids: &[u32]) -> StopAccess {
 
 /// Why events are denied, and the one command that allows them.
 fn reason_and_remedy(denied: &std::io::Error) -> (String, String) {
-    let level = proc::sysctl("kernel/perf_event_paranoid");
-    if Rights::own().filters_perf {
-        let run = "docker run --cap-add PERFMON --cap-add BPF --security-opt seccomp=unconfined";
-        ("perf_event_open is blocked by seccomp".to_owned(), run.to_owned())
-    } else if denied.raw_os_error() == Some(libc::ENOSYS) {
-        ("this system has no perf_event_open".to_owned(), "another kernel or sandbox".to_owned())
-    } else if let Some(level) = level {
-        let why = format!("kernel.perf_event_paranoid is {level}");
-        (why, "sudo sysctl kernel.perf_event_paranoid=1".to_owned())
-    } else {
-        (
-            "perf_event_open is denied".to_owned(),
-            "a container that allows it, see: tally help containers".to_owned(),
-        )
-    }
+    let AccessRefusal { why, remedy } = AccessFacts::own().of_perf(denied);
+    (why, remedy)
 }
 
 const LIBRARY: &str = "libtally_timers.so";

@@ -16,6 +16,7 @@ use tracer::layout::slots::{STACK_BYTES, kind, word};
 
 use super::waits::ThreadClocks;
 use crate::machine::proc;
+use crate::machine::refusal::{AccessFacts, AccessRefusal, RefusedStop};
 use crate::runtimes::python::{PythonReader, StackMoment};
 use crate::sys::SlotRecord;
 use crate::sys::stop::{self, StopAttempt, StoppedThread, StoppingThread};
@@ -64,6 +65,8 @@ pub(super) struct StopSampler {
     /// The last round, and the pause after it.
     round: Option<(Instant, Duration)>,
     counts: StopCounts,
+    /// The first refused stop's reason, found while its thread lived.
+    refused: Option<AccessRefusal>,
     /// Reads Python's frames of stopped threads.
     python: Option<PythonReader>,
 }
@@ -90,6 +93,11 @@ impl StopSampler {
     /// Samples get the frames that `python` reads.
     pub(super) fn read_python(&mut self, python: PythonReader) {
         self.python = Some(python);
+    }
+
+    /// Why stops were refused, as far as they were.
+    pub(super) fn take_refusal(&mut self) -> Option<AccessRefusal> {
+        self.refused.take()
     }
 
     /// Lets all threads go.
@@ -150,7 +158,12 @@ impl StopSampler {
                 None
             }
             StopAttempt::Refused(error) => {
-                self.counts.refused += u64::from(error.raw_os_error() == Some(libc::EPERM));
+                if matches!(error.raw_os_error(), Some(libc::EPERM | libc::EACCES)) {
+                    self.counts.refused += 1;
+                    let tid = of.task.tid;
+                    self.refused
+                        .get_or_insert_with(|| AccessFacts::own().of_stops(RefusedStop::of(tid, &error)));
+                }
                 None
             }
         };
@@ -191,26 +204,10 @@ pub(super) enum StopAccess {
     Granted,
     /// Not before this process, a debugger, lets it go.
     TracedBy(u32),
-    /// The system forbids it, or the thread is gone.
-    Denied,
-}
-
-/// Why the system lets us stop no thread, and what allows it.
-pub(super) fn why_refused() -> &'static str {
-    if !stop::reaches_kernel() {
-        return "seccomp blocks ptrace; allow it: docker run --cap-add SYS_PTRACE";
-    }
-    // Source: linux v6.18 Documentation/admin-guide/LSM/Yama.rst
-    match proc::sysctl("kernel/yama/ptrace_scope") {
-        Some(1) => {
-            "kernel.yama.ptrace_scope is 1, only children may be traced: sudo sysctl kernel.yama.ptrace_scope=0"
-        }
-        Some(2) => {
-            "kernel.yama.ptrace_scope is 2, only root may trace: sudo sysctl kernel.yama.ptrace_scope=1"
-        }
-        Some(3) => "kernel.yama.ptrace_scope is 3: nobody may trace until the next boot",
-        _ => "a debugger has them, or they are not ours to trace (set-user-ID, another user's)",
-    }
+    /// The system forbids it.
+    Denied(RefusedStop),
+    /// There is no such thread any more.
+    Gone,
 }
 
 /// Tries it with one living thread.
@@ -232,7 +229,11 @@ pub(super) fn access_to(tid: u32) -> StopAccess {
             }
             StopAccess::Granted
         }
-        StopAttempt::Refused(_) => proc::tracer_of(tid).map_or(StopAccess::Denied, StopAccess::TracedBy),
+        StopAttempt::Refused(error) if error.raw_os_error() == Some(libc::ESRCH) => StopAccess::Gone,
+        StopAttempt::Refused(error) => {
+            let denied = StopAccess::Denied(RefusedStop::of(tid, &error));
+            proc::tracer_of(tid).map_or(denied, StopAccess::TracedBy)
+        }
     }
 }
 

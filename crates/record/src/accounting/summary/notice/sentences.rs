@@ -24,6 +24,21 @@ fn gone_on(processes: &[(u32, String)]) -> String {
     )
 }
 
+/// `2 threads got no timer (Resource temporarily unavailable; ulimit -i limits timers): they were stopped ...`.
+fn untimed(count: u64, errno: u64, is_stopped: bool) -> String {
+    let threads = if count == 1 { "1 thread".to_owned() } else { format!("{count} threads") };
+    let error = std::io::Error::from_raw_os_error(i32::try_from(errno).unwrap_or(0));
+    let why = match error.raw_os_error() {
+        Some(0) => String::new(),
+        Some(libc::EAGAIN) => format!(" ({error}; ulimit -i limits timers)"),
+        _ => format!(" ({error})"),
+    };
+    let instead =
+        if is_stopped { "stopped for some µs to sample the CPU time" } else { "left without CPU samples" };
+    let were = if count == 1 { "it was" } else { "they were" };
+    format!("{threads} got no timer{why}: {were} {instead}")
+}
+
 impl std::fmt::Display for Notice {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -85,13 +100,13 @@ impl std::fmt::Display for Notice {
                     "{count} samples of timers found no room: their CPU time is in the next sample of the thread"
                 )
             }
-            Self::ThreadsUntimed(count, 0) => {
-                write!(f, "{count} threads got no timer: they have no CPU samples")
+            Self::ThreadsUntimed { count, errno, is_stopped } => {
+                write!(f, "{}", untimed(*count, *errno, *is_stopped))
             }
-            Self::ThreadsUntimed(count, errno) => write!(
+            Self::TimersRefused(why, remedy) => write!(
                 f,
-                "{count} threads got no timer ({}): they have no CPU samples; ulimit -i limits timers",
-                std::io::Error::from_raw_os_error(i32::try_from(*errno).unwrap_or(0))
+                "no CPU samples ({why}), because the kernel refused timers as well: CPU times are exact, waits estimated \
+                 by looks at /proc · exact with: {remedy}"
             ),
             Self::TimersNotLoaded(why, remedy) => write!(
                 f,
