@@ -14,8 +14,8 @@ export interface Code { name: string; file: string; own: number; share: number; 
 export interface CallRow { name: string; count: number; total: number; own: number; off: number; min: number | null; max: number | null; p50: number | null; p99: number | null; rows: [number, number][] }
 export interface SlowCall { took: number; at: number; thread: number; off: number; path: string[] }
 export interface IoPart { count: number; total_ns: number; p50_ns: number | null; p99_ns: number | null; max_ns: number; histogram: [number, number][] }
-export interface IoRow { op: string; requests: number; bytes: number; queue: IoPart; device: IoPart; comm?: string; pid?: number; cause?: string; functions?: string[] }
-export interface Io { wall_ns: number; requests: number; bytes: number; busy_ns: number; queue_known: boolean; operations: IoRow[]; submitters: IoRow[]; devices: { name: string; requests: number; bytes: number }[]; over_time: { slice_ns: number; heat: { from_ns: number; counts: number[] }[] } }
+export interface IoRow { op: string; requests: number; bytes: number; queue: IoPart; device: IoPart; comm?: string; pid?: number; cause?: string; functions?: string[]; file?: string; writeback?: boolean }
+export interface Io { wall_ns: number; requests: number; bytes: number; busy_ns: number; queue_known: boolean; operations: IoRow[]; submitters: IoRow[]; files?: IoRow[]; devices: { name: string; requests: number; bytes: number }[]; over_time: { slice_ns: number; heat: { from_ns: number; counts: number[] }[] } }
 /** Of one set: sentences, the change that noise makes, and by function the word for its change and half of its interval. */
 export interface CompareSection { sentences: string[]; floor: number | null; rows: [string, string, number | null][] }
 export interface Compare { before: string; after: string; sections: CompareSection[] }

@@ -76,13 +76,15 @@ export class Requests {
       { title, class: "name", sort: cell, cell },
     ];
     const byWhom = new Table<IoRow>("who causes requests", columns("by whom", (row) => `${row.op} ${row.comm} ${row.pid}${row.cause ? `: ${row.cause}` : ""}${row.functions?.length ? ` ← ${row.functions.slice(0, 4).join(" < ")}` : ""}`), () => {});
+    const byFile = new Table<IoRow>("files of requests", columns("file", (row) => `${row.op} ${row.file}${row.writeback ? ", by writeback" : ""}`), () => {});
     const grid = el("div", { class: "grid" });
     for (const row of io.operations) {
       grid.append(el("section", { class: "card" }, el("h3", { text: `${row.op}: ${countOf(row.requests, "request", "requests")}` }), el("p", { class: "dim", text: `in the device: p50 ${time(row.device.p50_ns)} · p99 ${time(row.device.p99_ns)} · longest ${time(row.device.max_ns)}` }), histogram(`${row.op} in the device`, row.device.histogram, "disk")));
     }
     const disks = io.devices.map((disk) => `${disk.name} ${grouped(disk.requests)}`).join(" · ");
-    this.box.append(el("p", { class: "note", text: `${countOf(io.requests, "request", "requests")} · disks: ${disks} · busy ${percent(io.busy_ns, io.wall_ns)} of ${duration(io.wall_ns)}` }), byWhom.box, el("h3", { text: "lengths in the device over time" }), this.canvas, grid);
+    this.box.append(el("p", { class: "note", text: `${countOf(io.requests, "request", "requests")} · disks: ${disks} · busy ${percent(io.busy_ns, io.wall_ns)} of ${duration(io.wall_ns)}` }), ...(io.files?.length ? [byFile.box] : []), byWhom.box, el("h3", { text: "lengths in the device over time" }), this.canvas, grid);
     byWhom.show([...io.submitters]);
+    byFile.show([...(io.files ?? [])]);
     new ResizeObserver(() => this.draw()).observe(this.box);
   }
 

@@ -109,3 +109,41 @@ fn each_request_is_a_line_while_it_is_recorded_and_afterwards() {
         .fold(String::new(), |a, l| a + l + "\n");
     assert_eq!(blocks(&own), blocks(&live));
 }
+
+/// Bytes that were read of a file, by the rows of `tally io --json`; `None` if files can't be known here.
+fn bytes_read_of(folder: &PathBuf, file: &str, dd: &[&str]) -> Option<u64> {
+    let output = Command::new(TALLY)
+        .current_dir(folder)
+        .args(["io", "-o", "files.data", "--json", "--", "dd", "of=/dev/null"])
+        .arg(format!("if={file}"))
+        .args(dd)
+        .output()
+        .expect("tally runs");
+    let view: serde_json::Value = serde_json::from_slice(&output.stdout).ok()?;
+    let files = view["files"].as_array().filter(|_| view["files_known"] == true)?;
+    let path = folder.join(file).canonicalize().expect("it exists");
+    let rows =
+        files.iter().filter(|row| row["op"] == "read" && row["file"] == path.to_string_lossy().as_ref());
+    Some(rows.filter_map(|row| row["bytes"].as_u64()).sum())
+}
+
+#[test]
+#[ignore = "live: records on this machine"]
+fn a_read_request_has_the_path_of_the_file_past_the_page_cache_and_through_it() {
+    let folder = folder("io-files");
+    if io_of_dd(&folder, &[]).is_none() {
+        return;
+    }
+    let whole = (BLOCKS as u64) << 16;
+    let Some(direct) = bytes_read_of(&folder, "blocks", &["bs=64k", "iflag=direct"]) else {
+        println!("skipped: files of requests are not known here");
+        return;
+    };
+    assert!((whole * 8 / 10..=whole).contains(&direct), "{direct} of {whole}");
+    // With count=0 it only empties the page cache of the file.
+    let emptied =
+        Command::new("dd").current_dir(&folder).args(["if=blocks", "iflag=nocache", "count=0"]).output();
+    assert!(emptied.expect("dd runs").status.success());
+    let cached = bytes_read_of(&folder, "blocks", &["bs=64k"]).expect("it was known before");
+    assert!((whole * 8 / 10..=whole).contains(&cached), "{cached} of {whole}");
+}

@@ -13,6 +13,18 @@ pub fn cut(text: &str, width: usize) -> String {
     text.chars().take(width.saturating_sub(end.chars().count())).chain(end.chars()).collect()
 }
 
+/// A path in at most `width` characters: the end, which differs most, stays.
+#[must_use]
+pub fn cut_path(path: &str, width: usize) -> String {
+    let length = path.chars().count();
+    if length <= width {
+        return path.to_owned();
+    }
+    let begin = if term::is_ascii() { "..." } else { "…" };
+    let kept = width.saturating_sub(begin.chars().count());
+    begin.chars().chain(path.chars().skip(length - kept)).collect()
+}
+
 /// A function's name or place in at most `width` characters: the last part, which differs most, stays
 /// ([`shorten`]).
 #[must_use]

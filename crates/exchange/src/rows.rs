@@ -6,6 +6,7 @@
 mod blame;
 mod diff;
 mod flame;
+mod io;
 mod spans;
 mod timeline;
 mod wall;
@@ -13,6 +14,7 @@ mod wall;
 pub use blame::{blame, critical_path};
 pub use diff::diff;
 pub use flame::flame;
+pub use io::io;
 pub use spans::spans;
 #[cfg(test)]
 pub(crate) use timeline::tests::two_threads;

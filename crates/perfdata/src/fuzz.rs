@@ -119,6 +119,14 @@ pub fn fuzz_stack_notes(bytes: &[u8]) {
         std::hint::black_box(names.name_in(call, 5..=7));
         std::hint::black_box(names.to_bytes(Endian::Little));
     }
+    if let Some(files) = crate::appendix::disk_files::DiskFiles::read(bytes, Endian::Little) {
+        let of = files.parts.first().map(|part| (part.device, part.sector, part.time_ns));
+        std::hint::black_box(
+            of.map(|(device, sector, time_ns)| files.parts_of(device, sector, time_ns).len()),
+        );
+        std::hint::black_box(files.newest_of(1, 5..=7));
+        std::hint::black_box(files.to_bytes(Endian::Little));
+    }
     if let Some(notes) = crate::appendix::stack_notes::StackNotes::read(bytes, Endian::Little) {
         let first = notes.stops.first().map(|s| (s.time_ns, s.tid));
         let _ = first.and_then(|(time_ns, tid)| notes.end_of(time_ns, tid));

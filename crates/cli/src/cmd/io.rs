@@ -1,6 +1,6 @@
 //! `tally io`: requests to disks, in the queue and in the device.
 
-use crate::events::io::{descendants, device, json, record as recorder, trace};
+use crate::events::io::{descendants, device, record as recorder, trace};
 use crate::flags::recording::{self, TargetArgs};
 use crate::flags::shown_names;
 use crate::html;
@@ -8,15 +8,15 @@ use crate::reading::damage;
 use crate::reading::load::{self, Progress};
 use crate::terminal::status_line::{self, StatusLine};
 use crate::terminal::{out, pager};
-use crate::text::io::{self as text, IoTextOpts};
 use anyhow::Context;
 use display::term;
-use exchange::svg;
+use exchange::text::io::{self as text, IoTextOpts};
+use exchange::{rows, svg};
 use perfdata::PerfData;
 use profile::session::{Dimensions, SessionOpts};
 use profile::source::Want;
 use profile::tracepoints::block_io::Request;
-use profile::view::io::{IoOpts, io};
+use profile::view::io::{IoOpts, files_of, io};
 use record::opts::{EndsBy, RecordOpts, SampleWatch};
 use record::summary::{Notice, RunSummary};
 use record::sys::SignalReader;
@@ -27,7 +27,7 @@ use std::process::ExitCode;
 use std::sync::mpsc::channel;
 use symbols::{LoadOpts, Recording, UnnamedCode};
 
-/// Show requests to disks: how long they wait in the queue and in the device, when, and who causes them
+/// Show requests to disks: how long they wait in the queue and in the device, which files they are for, who causes them
 ///
 /// With -p, -a or a command, the block layer's events are recorded first (on the whole machine: who finishes a
 /// request is not who began it). Without, a recording is read, whoever made it.
@@ -162,9 +162,10 @@ fn show(args: &Args, dev: Option<u32>, path: &Path, summary: Option<&RunSummary>
     let view = view_of(text::columns(term::width()));
     let lost = recording.diagnostics.lost_total();
     let here = device::is_here(&recording.features);
+    let device = |dev: u32| device::name(dev, here);
     let lost = lost.records + lost.samples;
     match &args.json {
-        Some(file) => out::json(file, &json::of(&view, here, lost))?,
+        Some(file) => out::json(file, &rows::io(&view, &device, lost))?,
         None => {
             let (width, colour) = (term::width(), term::colours_stdout());
             // A recording that has just ended keeps the terminal.
@@ -172,14 +173,18 @@ fn show(args: &Args, dev: Option<u32>, path: &Path, summary: Option<&RunSummary>
                 pager::start();
             }
             let mut out = out::stdout();
-            text::write(&mut out, &view, &IoTextOpts { width, colour, rows: args.rows.max(1), here, lost })?;
+            text::write(
+                &mut out,
+                &view,
+                &IoTextOpts { width, colour, rows: args.rows.max(1), device: &device, lost },
+            )?;
             out.flush()?;
         }
     }
     if let Some(page) = &args.html {
         let view = view_of(HEAT_COLUMNS);
         let title = recording.features.cmdline.as_deref().unwrap_or_default().join(" ");
-        let (data, about) = html::of_io(&view, json::of(&view, here, lost), &title);
+        let (data, about) = html::of_io(&view, rows::io(&view, &device, lost), &title);
         html::write_file(page, &data, &about)?;
     }
     args.heat.as_ref().map_or(Ok(()), |heat| write_heat(heat, &recording, &view_of(HEAT_COLUMNS)))
@@ -219,7 +224,9 @@ fn trace_file(recording: &Recording, dev: Option<u32>, pids: Option<&BTreeSet<i3
     for request in done {
         let comm = profile.strings.of(profile.last_comm(request.task));
         let who = format!("{comm} {}", pid(request));
-        trace::line(&mut out, request, trace::LinePlace { who: &who, begin_ns, here })?;
+        let files: Vec<String> = files_of(profile, request).iter().map(|(file, ..)| file.words()).collect();
+        let files = files.join(", ");
+        trace::line(&mut out, request, trace::LinePlace { who: &who, begin_ns, here, files: &files })?;
     }
     Ok(out.flush()?)
 }

@@ -5,8 +5,6 @@ pub mod callgraph;
 pub mod diff;
 pub mod findings;
 pub mod first_screen;
-pub mod histogram;
-pub mod io;
 pub mod lock;
 pub mod present;
 pub mod report;

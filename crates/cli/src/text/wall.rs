@@ -2,11 +2,11 @@
 
 mod waits;
 
-use super::histogram::write_pair;
 use crate::terminal::out::harmless;
 use display::fit::{cut, hang};
 use display::number::{count_of, duration_ns, grouped, noun};
 use display::term::{Paint, paint};
+use exchange::text::histogram::write_pair;
 use perfdata::off_cpu::flag;
 use profile::Profile;
 use profile::grow::Grow as _;

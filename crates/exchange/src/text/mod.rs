@@ -1,7 +1,9 @@
-//! Views that follow waits, as text: blame, the critical path, the calls of spans.
+//! Views as text: requests to disks, and those that follow waits (blame, the critical path, the calls of spans).
 
 pub mod blame;
 pub mod critical;
+pub mod histogram;
+pub mod io;
 pub mod spans;
 pub mod timeline;
 

@@ -82,7 +82,18 @@ impl NamedDescriptors {
     #[must_use]
     pub fn read(appendix: &[u8], endian: Endian) -> Option<Self> {
         let before = PythonFunctions::bytes_of(appendix, endian);
-        let mut w = Wire::new(appendix.get(before..)?, endian);
+        Self::read_from(&mut Wire::new(appendix.get(before..)?, endian))
+    }
+
+    /// How many bytes of an appendix the descriptors and all before them take.
+    #[must_use]
+    pub(crate) fn bytes_of(appendix: &[u8], endian: Endian) -> usize {
+        let before = PythonFunctions::bytes_of(appendix, endian);
+        let mut w = Wire::new(appendix.get(before..).unwrap_or_default(), endian);
+        if Self::read_from(&mut w).is_some() { appendix.len() - w.len() } else { before }
+    }
+
+    fn read_from(w: &mut Wire<'_>) -> Option<Self> {
         if w.array::<4>()? != MAGIC {
             return None;
         }
@@ -96,12 +107,12 @@ impl NamedDescriptors {
         }
         for _ in 0..names {
             let (pid, number, since_ns) = (w.u32()?, w.u32()?, w.u64()?);
-            let name = name(&mut w)?;
+            let name = name(w)?;
             read.all.push(NamedDescriptor { pid, number, since_ns, name });
         }
         read.all.sort_by_key(|named| (named.pid, named.number, named.since_ns));
-        read.read_sets(&mut w)?;
-        read.members = SetMembers::read(&mut w)?;
+        read.read_sets(w)?;
+        read.members = SetMembers::read(w)?;
         Some(read)
     }
 

@@ -3,6 +3,7 @@
 
 pub mod archive;
 pub mod descriptors;
+pub mod disk_files;
 pub mod findings_note;
 pub mod jit_maps;
 pub mod python_functions;

@@ -1,6 +1,7 @@
 //! Inputs of a session besides records: from the file's header and its appendix.
 
 use perfdata::appendix::descriptors::NamedDescriptors;
+use perfdata::appendix::disk_files::DiskFiles;
 use perfdata::appendix::stack_notes::StackNotes;
 
 use super::Session;
@@ -39,6 +40,11 @@ impl Session {
     /// Makes known what the descriptors were that threads waited for.
     pub fn set_descriptors(&mut self, descriptors: NamedDescriptors) {
         self.profile.off_cpu.descriptors = descriptors;
+    }
+
+    /// Makes known which files the requests to disks were for.
+    pub fn set_disk_files(&mut self, files: DiskFiles) {
+        self.profile.block_io.files = files;
     }
 
     /// Makes known that `members` events from `leader` on are a group (as `GROUP_DESC` has them).

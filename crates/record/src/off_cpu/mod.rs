@@ -6,6 +6,7 @@
 
 pub mod convert;
 pub(crate) mod descriptors;
+pub(crate) mod disk_files;
 mod engine;
 pub mod layout;
 mod pace;

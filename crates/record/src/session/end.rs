@@ -69,7 +69,9 @@ impl Recording<'_> {
         self.shared.queue.close();
         self.catch_up()?;
         let is_unread = self.signals.came() == Some(SIGPIPE);
-        let Self { opts, child, setup, worker, phase, shared, tasks, sources, descriptors, .. } = self;
+        let Self {
+            opts, child, setup, worker, phase, shared, tasks, sources, descriptors, disk_files, ..
+        } = self;
         let (ending, attached, python) = (phase.ending, tasks.attached, sources.python);
         let mut finished = worker.join().map_err(|_| Error::Worker)?;
         let wall_ns = shared.recorded_ns(&opts.target.whom, end.time_ns).unwrap_or(end.wall_ns);
@@ -98,6 +100,7 @@ impl Recording<'_> {
         appendix.extend(finished.processes.jit_maps().to_bytes(Endian::NATIVE));
         appendix.extend(python.iter().flat_map(|python| python.functions().to_bytes(Endian::NATIVE)));
         appendix.extend(descriptors.to_bytes(Endian::NATIVE));
+        appendix.extend(disk_files.to_bytes(Endian::NATIVE));
         if let Err(error) = finished.sink.finish(&features, &appendix)
             && !notices.iter().any(|n| matches!(n, Notice::WriteStopped(_)))
         {

@@ -23,12 +23,14 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 use perfdata::appendix::descriptors::NamedDescriptors;
+use perfdata::appendix::disk_files::DiskFiles;
 
 use crate::accounting::summary::{Notice, RunSummary};
 use crate::accounting::totals::{Counted, Totals};
 use crate::error::Error;
 use crate::files::output::RecordingSink;
 use crate::machine::hotplug::CpuWatch;
+use crate::off_cpu::disk_files::DiskFileWatch;
 use crate::off_cpu::{OffCpu, Source};
 use crate::open::Start;
 use crate::open::event_fallback::Setup;
@@ -91,6 +93,7 @@ pub fn record(opts: &RecordOpts) -> Result<RunSummary, Error> {
     // Before the engine, for a target that is not there; and after it, for it takes its time to start.
     let (listed, _) = begin::places_of(opts, child.as_ref())?;
     let mut python_loading = python::Loading::begin(opts);
+    let disk_files = DiskFileWatch::begin(opts);
     let engine = tier::load_engine(opts, child.as_ref(), &listed);
     let (mut places, start) = begin::places_of(opts, child.as_ref())?;
     let opened = tier::open(opts, engine, child.as_ref(), tier::OpeningPlan { places: &mut places, start })?;
@@ -110,6 +113,7 @@ pub fn record(opts: &RecordOpts) -> Result<RunSummary, Error> {
         if followed.is_some() && opts.target.is_attached() { places.tids.clone() } else { Vec::new() };
     let attached = begin::attached(opts, &places);
     let makes_maps = support.is_some();
+    disk_files.iter().for_each(DiskFileWatch::arrive);
     let prepared = Prepared {
         attached,
         places,
@@ -120,6 +124,7 @@ pub fn record(opts: &RecordOpts) -> Result<RunSummary, Error> {
             timers: None,
             python,
             python_loading,
+            disk_files,
             engine_chooses: followed.is_some(),
         },
         followed,
@@ -144,6 +149,8 @@ struct Recording<'o> {
     worker: JoinHandle<Finished>,
     /// Targets of threads' waits, once recording has ended.
     descriptors: NamedDescriptors,
+    /// Files of the requests to disks, once recording has ended.
+    disk_files: DiskFiles,
 }
 
 impl<'o> Recording<'o> {
@@ -219,6 +226,7 @@ impl<'o> Recording<'o> {
             shared,
             worker,
             descriptors: NamedDescriptors::default(),
+            disk_files: DiskFiles::default(),
         })
     }
 
@@ -263,6 +271,7 @@ impl<'o> Recording<'o> {
             self.shared.queue.push(bytes);
             self.descriptors = descriptors;
         }
+        self.disk_files = self.sources.disk_files.take().map(DiskFileWatch::finish).unwrap_or_default();
         if let Some(timers) = self.sources.timers.take() {
             let mut bytes = Vec::new();
             timers.finish(time_ns, &mut bytes, &mut self.setup.notices);

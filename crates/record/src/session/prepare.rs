@@ -11,6 +11,7 @@ use crate::error::Error;
 use crate::files::scratch;
 use crate::machine::attach;
 use crate::machine::pid_filter::Followed;
+use crate::off_cpu::disk_files::DiskFileWatch;
 use crate::off_cpu::{OffCpu, Switches, Tracepoints};
 use crate::open::event_fallback::Setup;
 use crate::open::{Places, Start};
@@ -81,6 +82,8 @@ pub(super) struct Sources {
     pub(super) python: Option<PythonReader>,
     /// Programs, until they are loaded.
     pub(super) python_loading: Loading,
+    /// Finds the files of requests to disks.
+    pub(super) disk_files: Option<DiskFileWatch>,
     /// The off-CPU engine's program chooses the samples of whole CPUs.
     pub(super) engine_chooses: bool,
 }
@@ -122,6 +125,7 @@ impl Prepared {
                 timers: Some(timers),
                 python,
                 python_loading: Loading::none(),
+                disk_files: None,
                 engine_chooses: false,
             },
             followed: None,

@@ -1,7 +1,6 @@
 //! Block I/O on the command line: recording its events, naming devices, distinguishing processes.
 
 pub mod device;
-pub mod json;
 pub mod record;
 pub mod trace;
 

@@ -55,7 +55,7 @@ impl TracedProcesses {
 pub fn heading(out: &mut dyn Write) -> io::Result<()> {
     writeln!(
         out,
-        "{:>12} {:<22} {:<7} {:<6} {:>12} {:>9} {:>7} {:>7}  flags",
+        "{:>12} {:<22} {:<7} {:<6} {:>12} {:>9} {:>7} {:>7}  flags     file",
         "done at", "thread", "what", "disk", "sector", "bytes", "queue", "device"
     )
 }
@@ -69,6 +69,8 @@ pub struct LinePlace<'n> {
     pub begin_ns: u64,
     /// The devices are those of this machine.
     pub here: bool,
+    /// Files of the request; empty if they aren't known.
+    pub files: &'n str,
 }
 
 /// Prints one request that is done.
@@ -76,12 +78,12 @@ pub struct LinePlace<'n> {
 /// # Errors
 /// Standard output can't be written.
 pub fn line(out: &mut dyn Write, request: &Request, place: LinePlace<'_>) -> io::Result<()> {
-    let LinePlace { who, begin_ns, here } = place;
+    let LinePlace { who, begin_ns, here, files } = place;
     let Some(done) = request.complete_ns else { return Ok(()) };
     let part = |ns: Option<u64>| ns.map_or_else(|| "·".to_owned(), brief_ns);
     let failed = if request.error == 0 { String::new() } else { format!("error {} ", request.error) };
     let text = format!(
-        "{:>12.6} {:<22} {:<7} {:<6} {:>12} {:>9} {:>7} {:>7}  {failed}{}",
+        "{:>12.6} {:<22} {:<7} {:<6} {:>12} {:>9} {:>7} {:>7}  {failed}{:<9} {}",
         done.saturating_sub(begin_ns) as f64 / 1e9,
         harmless(who),
         request.rwbs.op.name(),
@@ -90,7 +92,8 @@ pub fn line(out: &mut dyn Write, request: &Request, place: LinePlace<'_>) -> io:
         bytes(request.bytes),
         part(request.queue_ns()),
         part(request.device_ns()),
-        request.rwbs.flags()
+        request.rwbs.flags(),
+        harmless(files)
     );
     writeln!(out, "{}", text.trim_end())
 }
@@ -162,6 +165,6 @@ impl LiveRequests {
         if self.dev.is_some_and(|dev| dev != request.dev) || !self.processes.has(pid) {
             return Ok(());
         }
-        line(out, &request, LinePlace { who: &format!("{comm} {pid}"), begin_ns, here: true })
+        line(out, &request, LinePlace { who: &format!("{comm} {pid}"), begin_ns, here: true, files: "" })
     }
 }

@@ -164,4 +164,6 @@ pub struct BlockIo {
     pub counts: OtherEvents,
     /// Kinds of events that the recording requested. Other kinds are unknown, not zero.
     pub recorded: std::collections::BTreeSet<BlockTracepoint>,
+    /// Files of the requests.
+    pub files: perfdata::appendix::disk_files::DiskFiles,
 }

@@ -3,16 +3,19 @@
 //! ```text
 //!   requests ─ filter (device, processes) ─┬─ latencies   by operation and size
 //!                                          ├─ slices      heat map, in flight, bytes over time
-//!                                          └─ submitters  by process and path
+//!                                          ├─ submitters  by process and path
+//!                                          └─ files       by file and operation
 //! ```
 //! Requests that were seen only in part count where they can, and in [`Io`]'s counters.
 
 mod cause;
+mod files;
 mod latency;
 mod submitters;
 mod time;
 
 pub use cause::cause;
+pub use files::{FileRow, FileRows, FileTarget, files_of};
 pub use latency::{Latencies, LatencyRow, size_class};
 pub use submitters::Submitter;
 pub use time::{HeatRow, OverTime, Slice};
@@ -80,6 +83,8 @@ pub struct Io {
     pub time: OverTime,
     /// Submitters, most time in the device first.
     pub submitters: Vec<Submitter>,
+    /// Files.
+    pub files: FileRows,
     /// First moment of the recording, ns of its clock.
     pub begin_ns: u64,
     /// Length.
@@ -111,6 +116,7 @@ pub fn io(profile: &Profile, opts: &IoOpts) -> Io {
     }
     io.time = time::over_time(&requests, begin_ns..end_ns, opts.slices);
     io.submitters = submitters::submitters(profile, &requests);
+    io.files = files::files(profile, &requests);
     io
 }
 

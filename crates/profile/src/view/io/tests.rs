@@ -109,3 +109,43 @@ fn the_heat_map_holds_each_request_once() {
     assert_eq!(rows, [(4, 1), (8, 0), (16, 0), (32, 0), (64, 2)]);
     assert_eq!((time.heat[4].counts[0], time.heat[4].counts[9]), (1, 1));
 }
+
+#[test]
+fn bytes_of_all_requests_are_in_a_row_by_file_or_by_reason() {
+    use perfdata::appendix::disk_files::{DiskFile, DiskFiles, FileOwner, RequestPart};
+
+    let mut profile = profile_of(&[
+        (1, "R", 8192, [Some(0), Some(10), Some(110)]),
+        (1, "W", 4096, [None, Some(90_000_000), Some(90_000_060)]),
+        (2, "WS", 512, [Some(200_000_000), None, None]),
+        (2, "F", 0, [None, Some(20), Some(30)]),
+    ]);
+    let file =
+        |owner, path: &str| DiskFile { owner, device: 1, inode: 5, is_deleted: false, path: path.to_owned() };
+    let part = |time_ns, file, by_kernel| RequestPart {
+        time_ns,
+        sector: 0,
+        device: 1,
+        bytes: 4096,
+        file,
+        tid: 1,
+        by_kernel,
+        is_direct: false,
+    };
+    let files = vec![file(FileOwner::File, "/a"), file(FileOwner::Device, "")];
+    let parts = vec![part(12, 0, false), part(12, 1, false), part(90_000_002, 0, true)];
+    profile.block_io.files = DiskFiles::new(files, parts, 0);
+    let rows = of(&profile).files;
+    let row = |op: Op, words: &str| {
+        let row = rows.rows.iter().find(|row| row.op == op && row.target.words().starts_with(words));
+        row.map(|row| (row.bytes, row.requests, row.by_writeback))
+    };
+    assert_eq!(row(Op::Read, "/a"), Some((4096, 1, false)));
+    assert_eq!(row(Op::Read, "(file system metadata"), Some((4096, 1, false)));
+    assert_eq!(row(Op::Write, "/a"), Some((4096, 1, true)));
+    assert_eq!(row(Op::Write, "(not seen"), Some((512, 1, false)));
+    assert_eq!((rows.rows.len(), rows.named_bytes()), (4, (12_288, 12_800)));
+    profile.block_io.files = DiskFiles::refused("no BPF".to_owned());
+    let rows = of(&profile).files;
+    assert_eq!((rows.refused.as_str(), rows.rows.len()), ("no BPF", 0));
+}

@@ -1,9 +1,8 @@
 //! Block I/O as text: sums, latencies, histograms, a heat map, and who caused it.
 
 use super::histogram::{range, write_pair};
-use crate::events::io::device;
-use crate::terminal::out::harmless;
-use display::fit::cut;
+use crate::foreign::harmless;
+use display::fit::{cut, cut_path};
 use display::number::{brief_ns, bytes, duration_ns, grouped, size_1024};
 use display::term::{Paint, paint};
 use profile::tracepoints::block_io::Op;
@@ -12,19 +11,22 @@ use profile::view::wall::Histogram;
 use std::io::{self, Write};
 
 /// How to print.
-#[derive(Clone, Copy, Debug)]
-pub struct IoTextOpts {
+#[derive(Clone, Copy)]
+pub struct IoTextOpts<'n> {
     /// Columns.
     pub width: usize,
     /// With colours.
     pub colour: bool,
     /// Rows per list.
     pub rows: usize,
-    /// Recorded on this machine: devices have names.
-    pub here: bool,
+    /// Names of devices by their numbers.
+    pub device: &'n dyn Fn(u32) -> String,
     /// Records lost.
     pub lost: u64,
 }
+
+/// Heading of the numbers in lists.
+const COLUMNS: &str = "requests     bytes in device     p50     p99";
 
 /// Columns of the labels left of a picture over time.
 const LABEL: usize = 12;
@@ -39,7 +41,7 @@ pub fn columns(width: usize) -> usize {
 ///
 /// # Errors
 /// Standard output can't be written.
-pub fn write(out: &mut dyn Write, view: &Io, opts: &IoTextOpts) -> io::Result<()> {
+pub fn write(out: &mut dyn Write, view: &Io, opts: &IoTextOpts<'_>) -> io::Result<()> {
     let printer = Printer { view, opts };
     printer.whole(out)?;
     if view.whole.requests == 0 {
@@ -48,12 +50,13 @@ pub fn write(out: &mut dyn Write, view: &Io, opts: &IoTextOpts) -> io::Result<()
     printer.latencies(out)?;
     view.by_op.iter().try_for_each(|(op, latencies)| printer.histogram(out, *op, latencies))?;
     printer.over_time(out)?;
+    printer.files(out)?;
     printer.submitters(out)
 }
 
 struct Printer<'a> {
     view: &'a Io,
-    opts: &'a IoTextOpts,
+    opts: &'a IoTextOpts<'a>,
 }
 
 impl Printer<'_> {
@@ -74,10 +77,8 @@ impl Printer<'_> {
             grouped(rate.round() as u64),
             bytes((view.whole.bytes as f64 / seconds) as u64),
         )?;
-        let devices = view
-            .devices
-            .iter()
-            .map(|(dev, of)| format!("{}: {}", device::name(*dev, self.opts.here), amount(*of)));
+        let devices =
+            view.devices.iter().map(|(dev, of)| format!("{}: {}", (self.opts.device)(*dev), amount(*of)));
         let ops = view.ops.iter().map(|(op, of)| format!("{}: {}", op.name(), amount(*of)));
         for line in devices.chain(ops) {
             writeln!(out, "  {line}")?;
@@ -183,37 +184,74 @@ impl Printer<'_> {
         writeln!(out, "{:>LABEL$}  0{end:>fill$}", "", fill = width.saturating_sub(1))
     }
 
+    fn files(&self, out: &mut dyn Write) -> io::Result<()> {
+        let files = &self.view.files;
+        if files.rows.is_empty() {
+            return self.no_files(out);
+        }
+        let (named, all) = files.named_bytes();
+        let percent = named as f64 * 100.0 / all.max(1) as f64;
+        let heading =
+            format!("FILES        {percent:.1} % of the bytes have a name; most time in the device first");
+        writeln!(out, "\n{}", self.bold(&heading))?;
+        writeln!(out, "{COLUMNS}")?;
+        for row in files.rows.iter().take(self.opts.rows) {
+            let by = if row.by_writeback { ", by writeback" } else { "" };
+            let room =
+                self.opts.width.max(60).saturating_sub(COLUMNS.len() + 3 + row.op.name().len() + by.len());
+            let what = format!("{} {}{by}", row.op.name(), cut_path(&row.target.words(), room.max(28)));
+            let amount = Amount { requests: row.requests, bytes: row.bytes };
+            self.row(out, amount, &row.latencies, &what)?;
+        }
+        self.more(out, files.rows.len())
+    }
+
+    fn no_files(&self, out: &mut dyn Write) -> io::Result<()> {
+        match self.view.files.refused.as_str() {
+            "" => Ok(()),
+            why => writeln!(out, "\n{}  not known: {}", self.bold("FILES      "), harmless(why)),
+        }
+    }
+
+    /// A row of a list: numbers, then words.
+    fn row(&self, out: &mut dyn Write, of: Amount, latencies: &Latencies, words: &str) -> io::Result<()> {
+        let [p50, p99] = [50.0, 99.0].map(|pct| brief_ns(latencies.device.percentile_ns(pct)));
+        let line = format!(
+            "{:>8} {:>9} {:>9} {p50:>7} {p99:>7}  {}",
+            grouped(of.requests),
+            bytes(of.bytes),
+            brief_ns(latencies.device_total_ns),
+            harmless(words)
+        );
+        writeln!(out, "{}", cut(&line, self.opts.width.max(60)))
+    }
+
+    fn more(&self, out: &mut dyn Write, rows: usize) -> io::Result<()> {
+        match rows.saturating_sub(self.opts.rows) {
+            0 => Ok(()),
+            rest => writeln!(out, "{rest:>8} more (--rows)"),
+        }
+    }
+
     fn submitters(&self, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "\n{}", self.bold("SUBMITTERS   who caused them, most time in the device first"))?;
-        writeln!(out, "{:>8} {:>9} {:>9} {:>7} {:>7}", "requests", "bytes", "in device", "p50", "p99")?;
+        writeln!(out, "{COLUMNS}")?;
         for row in self.view.submitters.iter().take(self.opts.rows) {
             self.submitter(out, row)?;
         }
-        let rest = self.view.submitters.len().saturating_sub(self.opts.rows);
-        if rest > 0 {
-            writeln!(out, "{rest:>8} more (--rows)")?;
-        }
-        Ok(())
+        self.more(out, self.view.submitters.len())
     }
 
     fn submitter(&self, out: &mut dyn Write, row: &Submitter) -> io::Result<()> {
-        let device = &row.latencies.device;
-        let [p50, p99] = [50.0, 99.0].map(|pct| brief_ns(device.percentile_ns(pct)));
         let cause = if row.cause.is_empty() { String::new() } else { format!(": {}", row.cause) };
         let who = format!("{} {} {}{cause}", row.op.name(), row.comm, row.pid);
-        let line = format!(
-            "{:>8} {:>9} {:>9} {p50:>7} {p99:>7}  {}",
-            grouped(row.requests),
-            bytes(row.bytes),
-            brief_ns(row.latencies.device_total_ns),
-            harmless(&who)
-        );
-        let width = self.opts.width.max(60);
-        writeln!(out, "{}", cut(&line, width))?;
+        let amount = Amount { requests: row.requests, bytes: row.bytes };
+        self.row(out, amount, &row.latencies, &who)?;
         if row.functions.is_empty() {
             return Ok(());
         }
         let path = format!("{:>8} {}", "", harmless(&row.functions.join(" < ")));
+        let width = self.opts.width.max(60);
         writeln!(out, "{}", paint(&cut(&path, width), Paint::Dim, self.opts.colour))
     }
 }

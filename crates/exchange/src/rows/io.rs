@@ -1,13 +1,13 @@
 //! Block I/O as JSON: the text's numbers, all of them; times in ns.
 
-use super::device;
 use profile::tracepoints::block_io::Op;
-use profile::view::io::{Amount, HeatRow, Io, Latencies, LatencyRow, Slice, Submitter};
+use profile::view::io::{Amount, FileRow, HeatRow, Io, Latencies, LatencyRow, Slice, Submitter};
 use profile::view::wall::Histogram;
 use serde_json::{Value, json};
 
-/// The view; `here`: recorded on this machine, whose disks have names; `lost` records.
-pub fn of(view: &Io, here: bool, lost: u64) -> Value {
+/// The view, with names of disks by their numbers, and the number of lost records.
+#[must_use]
+pub fn io(view: &Io, device: &dyn Fn(u32) -> String, lost: u64) -> Value {
     let (mean, most) = view.time.in_flight;
     json!({
         "wall_ns": view.wall_ns,
@@ -27,10 +27,12 @@ pub fn of(view: &Io, here: bool, lost: u64) -> Value {
         "lost": lost,
         "left_out": { "requests": view.left_out.requests, "bytes": view.left_out.bytes,
                       "flushes": view.left_out_flushes },
-        "devices": view.devices.iter().map(|(dev, of)| disk(*dev, *of, here)).collect::<Vec<_>>(),
+        "devices": view.devices.iter().map(|(dev, of)| disk(*dev, *of, device)).collect::<Vec<_>>(),
         "operations": view.ops.iter().map(|(op, of)| operation(*op, *of, view.by_op.get(op))).collect::<Vec<_>>(),
         "sizes": view.rows.iter().map(size).collect::<Vec<_>>(),
         "submitters": view.submitters.iter().map(submitter).collect::<Vec<_>>(),
+        "files": view.files.rows.iter().map(file).collect::<Vec<_>>(),
+        "files_known": view.files.were_wanted && view.files.refused.is_empty(),
         "over_time": {
             "slice_ns": view.time.slice_ns,
             "slices": view.time.slices.iter().map(slice).collect::<Vec<_>>(),
@@ -39,8 +41,8 @@ pub fn of(view: &Io, here: bool, lost: u64) -> Value {
     })
 }
 
-fn disk(dev: u32, of: Amount, here: bool) -> Value {
-    json!({ "name": device::name(dev, here), "major": dev >> 20, "minor": dev & 0xf_ffff,
+fn disk(dev: u32, of: Amount, device: &dyn Fn(u32) -> String) -> Value {
+    json!({ "name": device(dev), "major": dev >> 20, "minor": dev & 0xf_ffff,
             "requests": of.requests, "bytes": of.bytes })
 }
 
@@ -58,6 +60,12 @@ fn size(row: &LatencyRow) -> Value {
 fn submitter(row: &Submitter) -> Value {
     let value = json!({ "comm": row.comm, "pid": row.pid, "op": row.op.name(), "cause": row.cause,
                         "functions": row.functions, "requests": row.requests, "bytes": row.bytes });
+    with(value, &row.latencies)
+}
+
+fn file(row: &FileRow) -> Value {
+    let value = json!({ "file": row.target.words(), "kind": row.target.kind(), "op": row.op.name(),
+                        "writeback": row.by_writeback, "requests": row.requests, "bytes": row.bytes });
     with(value, &row.latencies)
 }
 
