@@ -129,16 +129,17 @@ impl Notice {
             }
             Self::ByTimers(why, remedy) => {
                 format!(
-                    "{why}: timers in the program sample it; no kernel frames, waits estimated; exact: {remedy}"
+                    "{why}: timers sample the program; no kernel frames, waits are estimates; for exact numbers: {remedy}"
                 )
             }
             Self::ByStops(why, remedy) => format!(
-                "{why}: running threads are stopped for some µs to sample them; no kernel frames, waits estimated; exact: \
-                 {remedy}"
+                "{why}: running threads are stopped for some µs to sample them; no kernel frames, waits are estimates; for \
+                 exact numbers: {remedy}"
             ),
             Self::TimersNotLoaded(why, remedy) => {
                 format!(
-                    "{why}, and no program has loaded the timers: no CPU samples, waits estimated; exact: {remedy}"
+                    "{why}, and no program has loaded the timers: no CPU samples, waits are estimates; for exact \
+                     numbers: {remedy}"
                 )
             }
             Self::TimersRefused(why, remedy) => {

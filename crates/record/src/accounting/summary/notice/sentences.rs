@@ -82,8 +82,8 @@ impl std::fmt::Display for Notice {
             ),
             Self::ByTimers(why, remedy) => write!(
                 f,
-                "sampling with timers inside the program ({why}): 250 samples per CPU-second, no kernel frames, waits \
-                 estimated by looks at /proc · exact with: {remedy}"
+                "sampling with timers inside the program ({why}): 250 samples per CPU-second, no kernel frames, waits are \
+                 estimates by looks at /proc · for exact numbers: {remedy}"
             ),
             Self::NoPlaceForTimers => write!(
                 f,
@@ -111,7 +111,7 @@ impl std::fmt::Display for Notice {
             Self::TimersNotLoaded(why, remedy) => write!(
                 f,
                 "no CPU samples ({why}), because no program has loaded the timers (statically linked, set-user-ID, or \
-                 LD_PRELOAD cleared): CPU times are exact, waits estimated by looks at /proc · exact with: {remedy}"
+                 LD_PRELOAD cleared): CPU times are exact, waits are estimates by looks at /proc · for exact numbers: {remedy}"
             ),
             Self::TimersReplacedByStops => write!(
                 f,
@@ -131,7 +131,7 @@ impl std::fmt::Display for Notice {
             Self::ByStops(why, remedy) => write!(
                 f,
                 "sampling by short stops of running threads ({why}): up to 100 samples per CPU-second, at most 1 % of a \
-                 thread's time, no kernel frames, waits estimated by looks at /proc · exact with: {remedy}"
+                 thread's time, no kernel frames, waits are estimates by looks at /proc · for exact numbers: {remedy}"
             ),
             Self::TracedBy(name, pid) => {
                 write!(
