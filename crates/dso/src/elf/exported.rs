@@ -41,7 +41,11 @@ pub fn exported(object: &ObjectFile) -> Vec<Exported> {
 pub fn exported_data(object: &ObjectFile, prefix: &str) -> Vec<(String, Svma)> {
     let Ok(file) = object::File::parse(&**object.bytes()) else { return Vec::new() };
     let mut names = Allowance::of(object.bytes().len());
-    let named = file.dynamic_symbols().filter(|symbol| symbol.section_index().is_some());
+    let is_data = |symbol: &object::Symbol<'_, '_>| {
+        symbol.kind() == SymbolKind::Data && symbol.section_index().is_some()
+    };
+    // By kind first: most names are functions', and it takes long to find where a name ends.
+    let named = file.dynamic_symbols().filter(is_data);
     let named = named.filter_map(|symbol| {
         let name = symbol.name().ok()?.strip_prefix(prefix).filter(|name| names.take(name.len()))?;
         Some((name.to_owned(), Svma(symbol.address())))

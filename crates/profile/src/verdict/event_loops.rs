@@ -62,6 +62,11 @@ pub(super) fn blocked_loops(profile: &Profile) -> Vec<BlockedLoop> {
         let Some(outermost) = handler(&names.path, &user).filter(|_| wait.since_ns >= names.first_ns) else {
             continue;
         };
+        let target = NamedTarget::of(profile, wait, part).and_then(NamedTarget::known).unwrap_or_default();
+        let comm = profile.strings.of(profile.last_comm(wait.task));
+        if is_of_same_program(&target, comm) {
+            continue;
+        }
         let scripted = script_function(profile, callsite, &names.path);
         let handler = scripted.unwrap_or_else(|| called(&outermost));
         let key = (wait.task, handler.clone());
@@ -72,11 +77,10 @@ pub(super) fn blocked_loops(profile: &Profile) -> Vec<BlockedLoop> {
         let best = most.entry(key).or_default();
         if wait.weight_ns >= *best {
             *best = wait.weight_ns;
-            row.thread = profile.strings.of(profile.last_comm(wait.task)).to_owned();
+            row.thread = comm.to_owned();
             row.handler = handler;
             row.reason = reason.name().to_owned();
-            row.target =
-                NamedTarget::of(profile, wait, part).and_then(NamedTarget::known).unwrap_or_default();
+            row.target = target;
         }
     }
     for ((task, _), row) in &mut found {
@@ -142,6 +146,14 @@ fn is_of_several(name: &str) -> bool {
     })
 }
 
+/// True for a connection to another process of the program, as rsync's processes have: those are partners with one job,
+/// not a loop and one of its clients.
+fn is_of_same_program(target: &str, comm: &str) -> bool {
+    let peer = target.split_once(" to ").and_then(|(_, peer)| peer.strip_prefix(comm));
+    peer.and_then(|rest| rest.strip_prefix(' '))
+        .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+}
+
 /// User functions of a path, root first.
 fn user_names(profile: &Profile, callsite: CallsiteId) -> Vec<String> {
     let user = profile.callsites.leaf_first(callsite).filter(|&frame| !is_kernel(profile, frame));
@@ -177,6 +189,15 @@ mod tests {
         assert_eq!(of("_start load read"), None);
         assert_eq!(of("_start main serve epoll_wait"), None);
         assert_eq!(of("_start main serve usleep"), None);
+    }
+
+    #[test]
+    fn processes_of_one_program_hold_up_no_clients() {
+        assert!(is_of_same_program("socket to rsync 8499", "rsync"));
+        assert!(!is_of_same_program("socket to postgres 12", "app"));
+        assert!(
+            !is_of_same_program("socket to app-db 12", "app") && !is_of_same_program("/tmp/app 12", "app")
+        );
     }
 
     #[test]

@@ -19,10 +19,13 @@ impl ReturnSlots {
     /// that is left over from an earlier call counts as well.
     #[must_use]
     pub fn find(chain: &[u64], stack: &[u8]) -> Self {
-        let user = user_part(chain);
+        let mut frames: Vec<(u64, u16)> = user_part(chain).iter().copied().zip(0u16..).skip(1).collect();
+        frames.sort_unstable();
+        // Most words are no return address: a search by halves, not past all frames.
         let slots_of = |(word, value): (u16, u64)| {
-            let frames = (0u16..).zip(user).skip(1).filter(move |(_, address)| **address == value);
-            frames.map(move |(frame, _)| ReturnSlot { frame, word })
+            let first = frames.partition_point(|&(address, _)| address < value);
+            let same = frames[first..].iter().take_while(move |&&(address, _)| address == value);
+            same.map(move |&(_, frame)| ReturnSlot { frame, word })
         };
         Self(words(stack).flat_map(slots_of).collect())
     }

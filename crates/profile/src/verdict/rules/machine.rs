@@ -117,11 +117,13 @@ pub(super) fn network(facts: &Facts) -> Option<Finding> {
     if again <= 0.01 && drops == 0 {
         return None;
     }
-    let text = format!(
-        "Network: {:.1} % of TCP segments were sent again, {} connections refused (backlog full)",
-        again * 100.0,
-        grouped(drops as f64)
-    );
+    let sent_again = format!("{:.1} % of TCP segments were sent again", again * 100.0);
+    let refused = format!("{} connections refused (backlog full)", grouped(drops as f64));
+    let text = match (again > 0.01, drops > 0) {
+        (true, true) => format!("Network: {sent_again}, {refused}"),
+        (true, false) => format!("Network: {sent_again}"),
+        _ => format!("Network: {refused}"),
+    };
     let waits = facts.blocked(WaitReason::Socket) + facts.blocked(WaitReason::Poll);
     let against = vec![format!(
         "the counters are the whole machine's; the target waits for sockets and poll {}",

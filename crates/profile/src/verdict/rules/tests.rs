@@ -171,6 +171,7 @@ fn machine_rules() {
         })
     };
     check(17, network(9), network(0));
+    assert_eq!(verdict(&network(9))[0].claim, "Network: 9 connections refused (backlog full)");
     // A retransmission somewhere on the machine is nothing to a program that does not wait for the network.
     assert_eq!(verdict(&with(|f| f.system.listen_drops = Some(9))).len(), 1);
     let short = |processes: usize, units| {
