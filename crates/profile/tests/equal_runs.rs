@@ -44,9 +44,11 @@ struct Program {
     functions: u64,
     /// The first function takes this many times as long.
     first: f64,
+    file: &'static str,
 }
 
-const PLAIN: Program = Program { samples: 40, burst: 1.0, spread: 0.0, functions: 60, first: 1.0 };
+const PLAIN: Program =
+    Program { samples: 40, burst: 1.0, spread: 0.0, functions: 60, first: 1.0, file: "/bin/app" };
 
 /// A run of it: the n-th function takes 1/n of the time of the first.
 fn run(program: Program, random: &mut Random) -> Profile {
@@ -64,7 +66,7 @@ fn run(program: Program, random: &mut Random) -> Profile {
         addr: Avma(0x1000),
         len: 0x10000,
         pgoff: 0,
-        filename: b"/bin/app",
+        filename: program.file.as_bytes(),
         file_id: FileId::None,
         prot_flags: Some((5, 2)),
         cpu_mode: CpuMode::User,
@@ -140,6 +142,21 @@ fn a_function_that_takes_half_as_long_again_changed_most() {
     let most = diff.sections[0].most_changed().expect("a change beyond chance");
     assert_eq!(diff.profile.value_text(&SortKey::Symbol, &most.values[1]), "[.] f1");
     assert_eq!(most.own.change, Change::More);
+}
+
+#[test]
+fn rows_by_function_alone_compare_programs_of_different_names() {
+    let mut random = Random(7);
+    let baseline = [run(PLAIN, &mut random)];
+    let current = [run(Program { file: "/bin/app-new", ..PLAIN }, &mut random)];
+    let rows_with_both = |sort: &[SortKey]| {
+        let mut opts = DiffOpts::default();
+        opts.report.sort = sort.to_vec();
+        let diff = diff(&baseline, &current, &opts);
+        diff.sections[0].rows.iter().filter(|row| row.sums.0.count > 0 && row.sums.1.count > 0).count()
+    };
+    assert_eq!(rows_with_both(&[SortKey::Dso, SortKey::Symbol]), 0);
+    assert!(rows_with_both(&[SortKey::Symbol]) > 5);
 }
 
 #[test]

@@ -51,10 +51,15 @@ pub(super) const PURPOSES: &[Purpose] = &[
         "Share",
         &[
             ("archive", "pack a recording and its programs into one file"),
-            ("export", "convert it for pprof, speedscope, Firefox, Perfetto"),
+            ("export", "convert a recording for pprof, speedscope, Perfetto"),
             ("agent", "record this machine at intervals, for a fleet"),
             ("fleet", "query the profiles of many machines"),
             ("mcp", "answer an assistant's questions about recordings"),
+        ],
+    ),
+    (
+        "Inspect",
+        &[
             ("evlist", "list the events of a recording"),
             ("buildid-cache", "list, add, remove the files kept by build-id"),
             ("buildid-list", "list the build-ids of the files in a recording"),

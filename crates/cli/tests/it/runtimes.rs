@@ -176,6 +176,9 @@ fn node_functions_have_their_shares() {
         return println!("skipped: can't record here");
     };
     assert_split(&shares(folder, &["alpha ", "beta ", "gamma "]), &[50.0, 30.0, 20.0]);
+    let left = std::fs::read_dir(folder).expect("ours").flatten().map(|entry| entry.file_name());
+    let left: Vec<_> = left.filter(|name| name != "r.data").collect();
+    assert!(left.is_empty(), "{left:?} is left in the folder");
 }
 
 #[test]

@@ -6,8 +6,10 @@ use display::number::{count_of, duration_ns, grouped};
 use display::term::{Paint, paint};
 use profile::Profile;
 use profile::view::blame::{causes, thread_name};
-use profile::view::spans::{NotCounted, SlowCall, SpanFunctionRow, SpanState};
+use profile::view::spans::{NotCounted, SlowCall, SpanFunctionRow, SpanState, SpanStateRow};
 
+/// A state with less than one of so many parts of both times is shown with all such.
+const LEAST: u64 = 200;
 /// States of a slow call that are shown.
 const STATES_OF_CALL: usize = 3;
 /// Causes in other threads that are shown, and the least share of the call that they have.
@@ -123,13 +125,19 @@ impl SpanText<'_> {
             let mean = duration_ns(ns / row.calls);
             format!("{mean:>9} {:>7} {:>7}  {what}", share(ns, all), share(slowest_ns, slowest))
         };
-        let (shown, rest) = states.split_at(states.len().min(self.opts.rows));
+        // A share that no column shows has no row of its own.
+        let is_seen = |row: &SpanStateRow| row.ns * LEAST >= all || row.slowest_ns * LEAST >= slowest;
+        let seen = states.iter().rposition(is_seen).map_or(0, |at| at + 1);
+        // A single one takes no more room than its number.
+        let seen = if seen + 1 == states.len() { states.len() } else { seen };
+        let (shown, rest) = states.split_at(seen.min(self.opts.rows));
         for state in shown {
             let text = line(state.ns, state.slowest_ns, &state.state.words());
             self.lines.push(cut(&text, self.opts.width));
         }
         if !rest.is_empty() {
-            let what = format!("{} (--rows)", count_of(rest.len() as u64, "more", "more"));
+            let how = if seen > self.opts.rows { " (--rows)" } else { "" };
+            let what = format!("{}{how}", count_of(rest.len() as u64, "more", "more"));
             let text =
                 line(rest.iter().map(|row| row.ns).sum(), rest.iter().map(|row| row.slowest_ns).sum(), &what);
             self.lines.push(cut(&text, self.opts.width));

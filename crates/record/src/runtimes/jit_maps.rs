@@ -11,6 +11,7 @@ use std::fs::File;
 use std::os::fd::AsRawFd;
 
 use super::hotspot;
+use super::v8::OwnLogs;
 use crate::machine::proc;
 
 /// Larger maps are not kept.
@@ -28,6 +29,8 @@ struct MapPlace {
     /// Number in its container; `None` in ours.
     inner_pid: Option<u32>,
     user: u32,
+    /// Its working folder, where its files are there because of us.
+    logs: Option<OwnLogs>,
 }
 
 /// Names of a process's code that were read in its memory.
@@ -72,7 +75,8 @@ impl JitMapKeeper {
         let Some(user) = proc::uid(pid) else { return };
         let inner_pid = proc::innermost_pid(pid);
         let folder = inner_pid.and_then(|_| system_file::open(format!("/proc/{pid}/root/tmp")).ok());
-        self.places.insert(pid, MapPlace { folder, inner_pid, user });
+        let logs = self.removes.then(|| OwnLogs::of(pid)).flatten();
+        self.places.insert(pid, MapPlace { folder, inner_pid, user, logs });
     }
 
     /// True if the process writes a map of its own.
@@ -118,6 +122,7 @@ impl JitMapKeeper {
         {
             // Should that fail, a file is left in /tmp, where there is one after each such program.
             let _ = std::fs::remove_file(path);
+            place.logs.iter().for_each(|logs| logs.remove(place.inner_pid.unwrap_or(pid)));
         }
         self.keep(pid, text);
         self.own_lines.remove(&pid);

@@ -216,6 +216,9 @@ fn verdict(out: &mut String, diff: &Diff, section: &DiffSection, style: &DiffTex
 /// Where no row alone is beyond chance, given how many there are.
 fn few_marked(section: &DiffSection) -> String {
     let (marked, judged) = (section.marked(), section.judged);
+    if judged == 0 {
+        return "# Too few samples, or one run a side: no row can be judged.\n".to_owned();
+    }
     if marked == 0 {
         return "# No function changed by more than noise explains.\n".to_owned();
     }

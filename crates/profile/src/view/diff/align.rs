@@ -16,6 +16,15 @@ pub(super) enum Side {
     Current,
 }
 
+/// Whether a function's file is part of what it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Files {
+    /// Functions of one name in two files are two.
+    Differ,
+    /// They are one: a program may have another name in each version.
+    Merge,
+}
+
 /// The runs in one profile.
 pub(super) struct Aligned {
     pub profile: Profile,
@@ -30,7 +39,8 @@ pub(super) struct Aligned {
 }
 
 impl Aligned {
-    pub fn new(baseline: &[Profile], current: &[Profile]) -> Self {
+    /// `files`: whether functions of one name in files of different names are different ones.
+    pub fn new(baseline: &[Profile], current: &[Profile], files: Files) -> Self {
         let mut this = Self {
             profile: Profile::default(),
             names: Vec::new(),
@@ -51,7 +61,7 @@ impl Aligned {
         }
         this.profile.events = this.members();
         for (run, profile) in baseline.iter().chain(current).enumerate() {
-            this.add_run(run, profile);
+            this.add_run(run, profile, files);
         }
         this
     }
@@ -78,11 +88,11 @@ impl Aligned {
         events
     }
 
-    fn add_run(&mut self, run: usize, run_profile: &Profile) {
+    fn add_run(&mut self, run: usize, run_profile: &Profile, files: Files) {
         let span = run_profile.time_span_ns;
         self.durations_ns.push(span.map_or(0, |(first, last)| last.saturating_sub(first)));
         let mut sliced = false;
-        let ids = Translation::new(&mut self.profile, run_profile);
+        let ids = Translation::new(&mut self.profile, run_profile, files);
         for (key, sums) in run_profile.cells() {
             let extra = run_profile.extra(key.extra);
             sliced |= extra.time_ns.is_some();
@@ -116,11 +126,16 @@ struct Translation {
 }
 
 impl Translation {
-    fn new(into: &mut Profile, run: &Profile) -> Self {
+    fn new(into: &mut Profile, run: &Profile, files: Files) -> Self {
         let strings: Vec<StringId> = (0..run.strings.len())
             .map(|i| into.strings.intern(run.strings.of(StringId::from_index(i))))
             .collect();
-        let dsos: Vec<DsoId> = run.dsos.iter().map(|(_, dso)| into.dsos.intern(nameless(dso))).collect();
+        let own: Vec<DsoId> = run.dsos.iter().map(|(_, dso)| into.dsos.intern(nameless(dso))).collect();
+        let of_named = match files {
+            Files::Differ => own.clone(),
+            Files::Merge => run.dsos.iter().map(|(_, dso)| into.dsos.intern(any_of_level(dso))).collect(),
+        };
+        let dsos = AlignedDsos { own, of_named };
         let frames: Vec<FrameId> = (0..run.frames.len())
             .map(|index| aligned_frame(into, run, FrameId::from_index(index), &dsos, &strings))
             .collect();
@@ -130,6 +145,23 @@ impl Translation {
             .collect();
         Self { tasks, callsites }
     }
+}
+
+/// The aligned DSO of each of a run's.
+struct AlignedDsos {
+    own: Vec<DsoId>,
+    /// That of its named functions.
+    of_named: Vec<DsoId>,
+}
+
+/// All files of a level in one: functions are compared by name.
+fn any_of_level(dso: &Dso) -> Dso {
+    let kind = match dso.kind {
+        DsoKind::Kernel | DsoKind::KernelModule | DsoKind::Bpf => DsoKind::Kernel,
+        _ => DsoKind::File,
+    };
+    let name = String::new();
+    Dso { kind, path: name.clone(), short_name: name, build_id: None, level: dso.level, start_avma: 0 }
 }
 
 /// A DSO as far as builds agree: its short name. JIT code of any process is one.
@@ -150,18 +182,17 @@ fn aligned_frame(
     into: &mut Profile,
     run: &Profile,
     id: FrameId,
-    dsos: &[DsoId],
+    dsos: &AlignedDsos,
     strings: &[StringId],
 ) -> FrameId {
     let frame = run.frames.of(id);
-    let dso = dsos[frame.dso.index()];
     let names = run.frame_names(id);
     let inlines: Vec<InlineFrame> = (names.iter())
         .map(|inline| {
             let symbol = run.symbols.of(inline.symbol);
             let name = strings[symbol.name.index()];
             let symbol = SymbolRange {
-                dso: dsos[symbol.dso.index()],
+                dso: dsos.of_named[symbol.dso.index()],
                 name,
                 start: 0,
                 size: 0,
@@ -174,7 +205,11 @@ fn aligned_frame(
             }
         })
         .collect();
-    let addr = if inlines.is_empty() { frame.addr } else { address_of(into, &inlines) };
+    let (dso, addr) = if inlines.is_empty() {
+        (dsos.own[frame.dso.index()], frame.addr)
+    } else {
+        (dsos.of_named[frame.dso.index()], address_of(into, &inlines))
+    };
     let aligned = into.frames.intern(Frame { dso, addr, lookup: addr, first_avma: frame.first_avma });
     into.names.by_frame.resize(into.frames.len(), NameState::Unasked);
     if !inlines.is_empty() && into.names.by_frame[aligned.index()] == NameState::Unasked {

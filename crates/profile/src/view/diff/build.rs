@@ -1,13 +1,13 @@
 //! Rows of a diff, out of the members' sums.
 
-use super::align::{Aligned, SLICES, Side};
+use super::align::{Aligned, Files, SLICES, Side};
 use super::stats::{ConfidenceInterval, Draws, Estimate};
 use super::{Change, ComparedValue, Diff, DiffOpts, DiffPath, DiffRow, DiffSection, Norm};
 use crate::profile::{Profile, Sums};
-use crate::view::report::{ReportOpts, path_rows, report};
+use crate::view::report::{ReportOpts, SortKey, path_rows, report};
 
 pub(super) fn build(baseline: &[Profile], current: &[Profile], opts: &DiffOpts) -> Diff {
-    let aligned = Aligned::new(baseline, current);
+    let aligned = Aligned::new(baseline, current, files_of(&opts.report));
     let grouping = ReportOpts { group: true, children: false, graph: None, ..opts.report.clone() };
     let grouped = report(&aligned.profile, &grouping);
     let mut diff = Diff::default();
@@ -56,6 +56,12 @@ pub(super) fn build(baseline: &[Profile], current: &[Profile], opts: &DiffOpts) 
     diff.is_baseline = aligned.baseline_events();
     diff.profile = aligned.profile;
     diff
+}
+
+/// Rows by function alone, without a wish for files: `app-old` and `app-new` have the same functions.
+fn files_of(opts: &ReportOpts) -> Files {
+    let by_name = opts.sort.contains(&SortKey::Symbol) && !opts.sort.contains(&SortKey::Dso);
+    if by_name && opts.filter.dsos.is_empty() { Files::Merge } else { Files::Differ }
 }
 
 /// Fewer samples than this on both sides together are never beyond chance.

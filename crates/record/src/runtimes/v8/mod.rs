@@ -6,6 +6,7 @@
 
 mod function;
 mod layout;
+mod own_log;
 mod script;
 mod strings;
 
@@ -20,6 +21,7 @@ use super::method_addresses::{MethodAddresses, WalkedFrames};
 use crate::machine::objects::FileMapping;
 use function::Functions;
 use layout::{Layout, LayoutAddresses};
+pub use own_log::OwnLogs;
 
 /// The time for which a function is taken for what it was: a collection of garbage moves them.
 const TRUSTED: Duration = Duration::from_millis(50);
