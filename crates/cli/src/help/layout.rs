@@ -116,7 +116,7 @@ const REPORT: &[HelpGroup] = &[
     ("", "input stdio html wall blame sort call-graph no-children comms dsos"),
     (
         "Filters",
-        "symbols symbol-filter pid tid cpu time socket-filter hide-unresolved switch-on switch-off \
+        "symbols symbol-filter pid tid cpu time parallelism socket-filter hide-unresolved switch-on switch-off \
          show-on-off-events",
     ),
     (

@@ -134,15 +134,24 @@ impl DiskFiles {
         same.get(from..to).unwrap_or_default()
     }
 
+    /// Parts that a thread requested in a span of time, by time.
+    pub fn requested_in(
+        &self,
+        tid: u32,
+        span: std::ops::RangeInclusive<u64>,
+    ) -> impl DoubleEndedIterator<Item = &RequestPart> {
+        let part = |at: &u32| self.parts.get(*at as usize);
+        let is_before =
+            |at: &u32, moment: (u32, u64)| part(at).is_some_and(|of| (of.tid, of.time_ns) < moment);
+        let from = self.by_thread.partition_point(|at| is_before(at, (tid, *span.start())));
+        let to = self.by_thread.partition_point(|at| is_before(at, (tid, span.end().saturating_add(1))));
+        self.by_thread.get(from..to).unwrap_or_default().iter().filter_map(part)
+    }
+
     /// The newest part that a thread requested in a span of time; `None` if it requested none.
     #[must_use]
     pub fn newest_of(&self, tid: u32, span: std::ops::RangeInclusive<u64>) -> Option<&RequestPart> {
-        let part = |at: &u32| self.parts.get(*at as usize);
-        let until = self.by_thread.partition_point(|at| {
-            part(at).is_some_and(|part| (part.tid, part.time_ns) <= (tid, *span.end()))
-        });
-        let newest = self.by_thread.get(until.checked_sub(1)?).and_then(part)?;
-        (newest.tid == tid && newest.time_ns >= *span.start()).then_some(newest)
+        self.requested_in(tid, span).next_back()
     }
 
     /// Reads them from an appendix ([`crate::PerfData::appendix`]); `None` if it holds none, or damaged ones.

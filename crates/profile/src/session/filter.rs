@@ -15,6 +15,8 @@ pub struct SampleFilter {
     pub pids: Vec<i32>,
     /// Threads.
     pub tids: Vec<i32>,
+    /// Numbers of threads that run at the sample's moment: ranges, both ends included.
+    pub parallelism: Vec<(u64, u64)>,
     /// Events that turn counting on and off.
     pub switch: EventSwitch,
 }
@@ -25,6 +27,10 @@ impl Session {
         let in_time = filter.times_ns.is_empty()
             || sample.time_ns.is_none_or(|t| filter.times_ns.iter().any(|&(from, to)| from <= t && t <= to));
         let on_cpu = filter.cpus.is_empty() || filter.cpus.contains(&cpu_of(sample));
+        let running = self.running.now();
+        let in_company = filter.parallelism.is_empty()
+            || filter.parallelism.iter().any(|&(from, to)| from <= running && running <= to);
+        let in_time = in_time && in_company;
         if filter.pids.is_empty() && filter.tids.is_empty() {
             return in_time && on_cpu;
         }

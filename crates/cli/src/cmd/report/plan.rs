@@ -134,6 +134,7 @@ impl ReportPlan {
                 None => Vec::new(),
             },
             cpus: flags::cpus_of(args.only.cpu.as_deref(), file)?,
+            parallelism: args.only.parallelism.as_deref().map_or(Ok(Vec::new()), flags::parse_ranges)?,
             switch: args.only.switch.of(file.events())?,
             ..SampleFilter::default()
         };
@@ -147,8 +148,9 @@ impl ReportPlan {
         let callchains = self.callchains || keys.contains(&SortKey::Parent);
         let mut dimensions = Dimensions { branches: self.branches, ..dimensions(&keys) };
         dimensions.parallelism |= args.columns.has_latency();
+        let needs_switches = dimensions.parallelism || !filter.parallelism.is_empty();
         let has_switches = |event: &perfdata::Event| event.attr.flags.has(AttrFlags::CONTEXT_SWITCH);
-        if dimensions.parallelism && !file.events().iter().any(has_switches) {
+        if needs_switches && !file.events().iter().any(has_switches) {
             bail!("latency, parallelism: the file has no switch records; record with --switch-events");
         }
         dimensions.cpu |= args.only.socket_filter.is_some();

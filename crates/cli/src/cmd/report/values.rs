@@ -148,6 +148,20 @@ pub fn parse_cpus(text: &str) -> anyhow::Result<Vec<i32>> {
     Ok(cpus)
 }
 
+/// `1,3-5` as ranges, both ends included.
+///
+/// # Errors
+/// If a part is no number or range.
+pub fn parse_ranges(text: &str) -> anyhow::Result<Vec<(u64, u64)>> {
+    let range = |part: &str| {
+        let (from, to) = part.split_once('-').unwrap_or((part, part));
+        let (from, to) = (from.trim().parse().ok()?, to.trim().parse().ok()?);
+        (from <= to).then_some((from, to))
+    };
+    let found = text.split(',').map(range).collect::<Option<Vec<_>>>();
+    found.with_context(|| format!("--parallelism: '{text}' is not a list of numbers such as 1,3-5"))
+}
+
 /// `--time`: `a,b` in seconds of the recording's clock (either may be missing), or parts of `span` (the first and last
 /// sample, ns): `10%-20%`, `10%/3`, several with commas.
 ///
@@ -237,6 +251,12 @@ pub fn fuzz_flags(data: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ranges_have_both_ends() {
+        assert_eq!(parse_ranges("1,3-5").expect("valid"), [(1, 1), (3, 5)]);
+        assert!(parse_ranges("5-3").is_err() && parse_ranges("").is_err() && parse_ranges("1,").is_err());
+    }
 
     #[test]
     fn call_graph_words_come_in_any_order() {

@@ -20,6 +20,7 @@ mod paths;
 mod place_texts;
 mod ready_member;
 mod related;
+mod requested_file;
 mod state_names;
 mod targets;
 mod thread_starts;

@@ -1,6 +1,7 @@
 //! Target of a wait: a file, a socket with its peer, a pipe with its other end, a child.
 
 use super::ready_member::{WakeUp, ending, ready_member};
+use super::requested_file::requested_file;
 use super::{Part, other_name};
 use crate::off_cpu::{SyscallNumbering, Wait, WaitReason};
 use crate::profile::Profile;
@@ -68,6 +69,27 @@ impl<'p> NamedTarget<'p> {
         if waits_for(wait, part, WaitReason::Child) {
             return Some(Self::One(child(profile, wait)));
         }
+        let requested = requested_file(profile, wait, part).map(|(name, has_others)| {
+            let is_one = !has_others || wait.stands_for() <= 1;
+            if is_one { Self::One(name.into()) } else { Self::OneOfSeveral(name) }
+        });
+        // A folder's descriptor has a better name than the blocks that it is read from.
+        if requested.as_ref().is_some_and(|target| target.set_name().starts_with('/')) {
+            return requested;
+        }
+        match Self::of_descriptor(profile, wait, part, wake_up) {
+            None | Some(Self::Closed) if requested.is_some() => requested,
+            found => found,
+        }
+    }
+
+    /// By the descriptor of its system call, or the address of its page fault.
+    fn of_descriptor(
+        profile: &'p Profile,
+        wait: &Wait,
+        part: Part,
+        wake_up: Option<&WakeUp<'p>>,
+    ) -> Option<Self> {
         let names = &profile.off_cpu.descriptors;
         let call = call_of(profile, wait, part)?;
         let begin_ns = wait.sums.as_ref().map_or(0, |sums| sums.since_ns);

@@ -13,6 +13,7 @@ use std::time::Duration;
 use perfdata::appendix::disk_files::{DiskFile, DiskFiles, FileOwner, RequestPart};
 use rustc_hash::FxHashMap;
 
+use crate::accounting::system;
 use crate::session::opts::RecordOpts;
 use crate::sys::SignalReader;
 use crate::sys::time::Clock;
@@ -22,6 +23,8 @@ use paths::Mounts;
 
 /// The ring holds some ten thousand requests.
 const TICK: Duration = Duration::from_millis(20);
+/// Requests since the beginning that make the disks worth a look.
+const WORTH_REQUESTS: u64 = 8;
 /// Parts kept, 48 bytes each.
 const MOST_PARTS: usize = 2_000_000;
 /// Files kept.
@@ -40,20 +43,21 @@ impl DiskFileWatch {
     #[must_use]
     pub fn begin(opts: &RecordOpts) -> Option<Self> {
         let has_requests = opts.events.iter().any(|event| event.name.contains("block_rq_issue"));
-        let is_wanted = has_requests && opts.clock == Clock::Monotonic;
-        is_wanted.then(Self::start).flatten()
+        let is_wanted = (has_requests || opts.off_cpu.is_some()) && opts.clock == Clock::Monotonic;
+        let begin = if has_requests { Begin::AtOnce } else { Begin::WithRequests };
+        is_wanted.then(|| Self::start(begin)).flatten()
     }
 
-    fn start() -> Option<Self> {
+    fn start(begin: Begin) -> Option<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let seen_stop = stop.clone();
         let (send, attached) = sync_channel(1);
         let thread = std::thread::Builder::new().name("tally-files".to_owned());
-        let thread = thread.spawn(move || watch(&seen_stop, &send)).ok()?;
+        let thread = thread.spawn(move || watch(begin, &seen_stop, &send)).ok()?;
         Some(Self { stop, attached, thread })
     }
 
-    /// Waits until requests are seen, or can't be.
+    /// Waits until requests are seen, or can't be, or are waited for.
     pub fn arrive(&self) {
         let _ = self.attached.recv();
     }
@@ -67,10 +71,29 @@ impl DiskFileWatch {
     }
 }
 
-fn watch(stop: &AtomicBool, attached: &SyncSender<()>) -> DiskFiles {
+/// When the program is loaded: that takes CPU time, and most programs need no disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Begin {
+    /// Before the recording begins.
+    AtOnce,
+    /// As soon as disks have something to do.
+    WithRequests,
+}
+
+fn watch(begin: Begin, stop: &AtomicBool, attached: &SyncSender<()>) -> DiskFiles {
     let _blocked = SignalReader::leave_to_recording();
+    if begin == Begin::WithRequests {
+        let _ = attached.send(());
+        let before = system::disk_requests();
+        while system::disk_requests().saturating_sub(before) < WORTH_REQUESTS {
+            if stop.load(Ordering::Relaxed) {
+                return DiskFiles::default();
+            }
+            std::thread::park_timeout(TICK);
+        }
+    }
     let engine = DiskFileEngine::start();
-    let _ = attached.send(());
+    let _ = attached.try_send(());
     let mut engine = match engine {
         Ok(engine) => engine,
         Err(error) => return DiskFiles::refused(in_short(&error.to_string())),

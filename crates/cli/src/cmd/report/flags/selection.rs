@@ -35,6 +35,9 @@ pub struct SelectionArgs {
     /// Base of percentages when samples are filtered: absolute (all) or relative (those shown)
     #[arg(long, value_name = "absolute|relative")]
     pub percentage: Option<String>,
+    /// Only samples at which this many threads ran, such as 1,3-5
+    #[arg(long, value_name = "N|N-M")]
+    pub parallelism: Option<String>,
     /// Only CPUs of this socket
     #[arg(long, value_name = "N")]
     pub socket_filter: Option<u32>,
