@@ -12,9 +12,10 @@ use crate::{Machine, ObjectFile, Svma};
 /// Ends and calls of a function, from its code.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FunctionFlow {
-    /// First instruction that the kernel can probe with the stack pointer as at entry; `None` if there is none.
+    /// First instruction that the kernel can probe with the stack pointer as at entry, or a cheaper one soon after it;
+    /// `None` if there is none.
     pub entry: Option<Svma>,
-    /// It jumps back to `entry`: seeing it does not mean a new call.
+    /// It jumps back to `entry`, or before it: seeing it does not mean a new call.
     pub loops: bool,
     /// The instruction after the check at its start, if there is one and it can be probed: conditional jumps to
     /// one place before anything is put on the stack. Go's functions come back to `entry` when their stack has

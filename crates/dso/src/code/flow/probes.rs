@@ -59,7 +59,7 @@ impl Leave {
 pub struct ProbedFunction {
     /// Number of its file.
     pub object: usize,
-    /// File offset of its first instruction.
+    /// File offset of its first instruction, or of one soon after it at which a probe costs less.
     pub offset: u64,
     /// Return instructions and jumps out of the function, for [`Exits::Sites`].
     pub leaves: Vec<Leave>,

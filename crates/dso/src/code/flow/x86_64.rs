@@ -50,7 +50,7 @@ pub(super) fn flow_of(code: &[u8], start: u64) -> FunctionFlow {
     }
     flow.entry = entry.found.map(Svma);
     flow.behind_check = check.behind.map(Svma);
-    flow.loops = entry.found.is_some_and(|entry| targets.contains(&entry));
+    flow.loops = entry.found.is_some_and(|entry| targets.iter().any(|to| (start..=entry).contains(to)));
     flow
 }
 
@@ -155,27 +155,46 @@ impl Check {
     }
 }
 
-/// Looks for the place of an entry probe.
+/// Looks for the place of an entry probe: with the stack pointer as at entry, and the cheapest among the first ones.
+///
+/// The kernel emulates a push: one trap. Other instructions are executed for one step, which takes a second trap:
+/// 1.0 and 11.8 µs on a virtual machine with Linux 6.18. Many functions begin with `endbr64`, or move a register first.
 #[derive(Default)]
 struct Entry {
     found: Option<u64>,
-    given_up: bool,
+    is_settled: bool,
+    /// Instructions seen.
+    seen: u32,
 }
 
 impl Entry {
+    /// A compiler puts no more before the first push.
+    const MOST: u32 = 8;
+
     fn take(&mut self, instruction: &Instruction, bytes: &[u8]) {
-        if self.found.is_some() || self.given_up {
+        if self.is_settled {
             return;
         }
-        if is_probeable(bytes) {
+        self.seen += 1;
+        let is_cheap = is_emulated(bytes);
+        if is_cheap || self.found.is_none() && is_probeable(bytes) {
             self.found = Some(instruction.ip());
-        } else {
-            // The next instruction will do instead only if this one always continues to it and leaves the stack
-            // unchanged.
-            let goes_on = instruction.flow_control() == FlowControl::Next;
-            self.given_up = !goes_on || instruction.stack_pointer_increment() != 0;
         }
+        // The next instruction will do instead only if this one always continues to it and leaves the stack
+        // unchanged.
+        let goes_on = instruction.flow_control() == FlowControl::Next && !instruction.has_rep_prefix();
+        let moves_stack = instruction.stack_pointer_increment() != 0
+            || instruction.op0_kind() == OpKind::Register
+                && instruction.op0_register().full_register() == Register::RSP;
+        self.is_settled = is_cheap || !goes_on || moves_stack || self.seen >= Self::MOST;
     }
+}
+
+/// Whether the kernel emulates the instruction at a probe: pushes of registers, and the shortest no-operation.
+///
+/// Source: `push_setup_xol_ops()` and `branch_setup_xol_ops()` in arch/x86/kernel/uprobes.c.
+fn is_emulated(bytes: &[u8]) -> bool {
+    matches!(bytes, [0x50..=0x57] | [0x41, 0x50..=0x57] | [0x90])
 }
 
 /// Whether uprobes take the instruction: they refuse the lock prefix and segments other than FS and GS, I/O, interrupts.
@@ -214,6 +233,19 @@ mod tests {
         assert_eq!((flow.behind_check, flow.loops), (Some(Svma(0x1006)), true));
         // push %rbp; test %al,%al; je: by then the stack pointer is another.
         assert_eq!(flow_of(&[0x55, 0x84, 0xc0, 0x74, 0, 0xc3], 0x1000).behind_check, None);
+    }
+
+    #[test]
+    fn the_entry_is_at_the_first_push_if_nothing_before_it_moves_the_stack() {
+        let entry = |code: &[u8]| flow_of(code, 0x1000).entry.map(|at| at.0 - 0x1000);
+        // endbr64; mov %rdi,%rax; push %r15; ret
+        assert_eq!(entry(&[0xf3, 0x0f, 0x1e, 0xfa, 0x48, 0x89, 0xf8, 0x41, 0x57, 0xc3]), Some(7));
+        // endbr64; sub $8,%rsp; push %rbp; ret
+        assert_eq!(entry(&[0xf3, 0x0f, 0x1e, 0xfa, 0x48, 0x83, 0xec, 8, 0x55, 0xc3]), Some(0));
+        // test %edi,%edi; je 1005; push %rbp; ret
+        assert_eq!(entry(&[0x85, 0xff, 0x74, 1, 0x55, 0xc3]), Some(0));
+        // xor %eax,%eax; push %rbp; jmp 1000: back to the code before the push.
+        assert!(flow_of(&[0x31, 0xc0, 0x55, 0xeb, 0xfb], 0x1000).loops);
     }
 
     #[test]
