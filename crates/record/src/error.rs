@@ -30,9 +30,9 @@ pub enum Error {
     /// Running processes can be sampled neither by events nor by stops.
     #[error("cannot sample a running process here: {events}, and {stops}; either remedy is enough")]
     NothingAllowed {
-        /// Who refuses events, and the remedy.
+        /// The reason that events are refused, and the remedy.
         events: String,
-        /// Who refuses stops of threads, and the remedy.
+        /// The same for stops of threads.
         stops: String,
     },
     /// The limit of the address space leaves too little.

@@ -3,6 +3,7 @@
 use crate::{FileFormats, NameOpts, ObjectFiles, StackUnwinder, UnnamedCode, name_unnamed, symbolize};
 use perfdata::appendix::descriptors::NamedDescriptors;
 use perfdata::appendix::disk_files::DiskFiles;
+use perfdata::appendix::go_waits::GoWaits;
 use perfdata::appendix::python_functions::PythonFunctions;
 use perfdata::appendix::stack_notes::StackNotes;
 use perfdata::appendix::summed_stacks::SummedStacks;
@@ -135,6 +136,9 @@ fn session_of_profile(file: &PerfData<'_>, mut opts: SessionOpts) -> Session {
     }
     if let Some(files) = file.appendix().and_then(|appendix| DiskFiles::read(appendix, file.endian())) {
         session.set_disk_files(files);
+    }
+    if let Some(waits) = file.appendix().and_then(|appendix| GoWaits::read(appendix, file.endian())) {
+        session.set_go_waits(waits);
     }
     if let Some(stacks) = file.appendix().and_then(|appendix| SummedStacks::read(appendix, file.endian())) {
         session.add_summed_stacks(&stacks);

@@ -45,7 +45,8 @@ pub fn write(out: &mut dyn Write, profile: &Profile, wall: &Wall, opts: WallText
     printer.run_queue(out)?;
     printer.places(out)?;
     printer.targets(out)?;
-    printer.longest(out)
+    printer.longest(out)?;
+    exchange::text::goroutines::write(out, profile, opts.rows)
 }
 
 /// One bar of a whole: `on CPU 41.0 %  runnable 2.1 %  futex 30.2 % …`, largest first.

@@ -63,6 +63,58 @@ fn calls_of_go_s_runtime_are_followed_to_the_goroutine() {
     }
 }
 
+/// A program whose goroutines wait for known things, run and attached to, with its symbols and stripped.
+#[test]
+#[ignore = "live: records on this machine"]
+fn goroutines_are_counted_by_what_they_wait_for_and_where() {
+    let folder = ScratchFolder::private("go-waits").expect("a folder");
+    let folder = folder.path();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/waits.go");
+    for (flags, is_attached) in [("", false), ("-s -w", true)] {
+        let args = ["build", "-ldflags", flags, "-o", "waits"];
+        let built =
+            Command::new("go").args(args).arg(&source).env("GOCACHE", folder).current_dir(folder).status();
+        if cfg!(not(target_arch = "x86_64")) || !built.is_ok_and(|status| status.success()) {
+            return println!("skipped: no go that builds for x86-64");
+        }
+        let counts = ["40", "3", "5", "4", "2", "6", "1", "1"];
+        let recorded = if is_attached {
+            let mut waits = Command::new(folder.join("waits"));
+            let mut running = waits.arg("30").args(counts).spawn().expect("it starts");
+            std::thread::sleep(std::time::Duration::from_millis(500));
+            let recorded = output(folder, &["run", "-p", &running.id().to_string(), "--", "sleep", "2"]);
+            running.kill().and_then(|()| running.wait()).expect("ours");
+            recorded
+        } else {
+            output(folder, &[&["run", "--", "./waits", "2"][..], &counts].concat())
+        };
+        let errors = String::from_utf8_lossy(&recorded.stderr);
+        assert!(
+            errors.contains("goroutines wait for a mutex in main.locked (waits.go:"),
+            "{flags}: {errors}"
+        );
+        let wall = output(folder, &["report", "--wall", "--stdio"]);
+        let wall = String::from_utf8_lossy(&wall.stdout);
+        for (count, place) in [
+            (40.0, "wait for a mutex in main.locked "),
+            (3.0, "wait for an RWMutex in main.reads "),
+            (5.0, "wait to receive from a channel in main.receives "),
+            (4.0, "wait to send to a channel in main.sends "),
+            (2.0, "wait in select in main.selects "),
+            (6.0, "sleep in main.sleeps "),
+            (1.0, "wait for a WaitGroup in main.joins "),
+            (1.0, "wait for IO in main.listens "),
+        ] {
+            let line = wall.lines().find(|line| line.contains(place)).unwrap_or_default();
+            let average: f64 =
+                line.split_whitespace().next().and_then(|word| word.parse().ok()).unwrap_or(0.0);
+            // At the first looks at a command they may not have begun.
+            assert!((average / count - 1.0).abs() < 0.25, "{flags} {place}: {average} of {count}: {wall}");
+            assert!(line.contains("longest at least 1.") || line.contains("longest at least 2."), "{wall}");
+        }
+    }
+}
+
 /// Stacks are moved while their thread is on its own stack: which functions let them grow is on the goroutine's.
 #[test]
 #[ignore = "live: records on this machine"]

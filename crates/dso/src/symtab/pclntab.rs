@@ -13,6 +13,11 @@ const LONGEST_NAME: usize = 1 << 16;
 /// First instructions of `goexit`: a `nop`, so that its second address is one that a call returns to.
 const GOEXIT: [(Machine, &[u8]); 2] =
     [(Machine::X86_64, &[0x90, 0xe8]), (Machine::Aarch64, &[0xe0, 0x03, 0x00, 0xaa])];
+/// Fields of a function's description: its tables of stack depths, files and lines, and its unit.
+const DEPTHS: usize = 16;
+const FILES: usize = 20;
+const LINES: usize = 24;
+const UNIT: usize = 32;
 /// Steps of one function's depths; the largest functions have a few thousand.
 const MOST_STEPS: usize = 1 << 20;
 
@@ -25,8 +30,12 @@ pub(crate) struct Pclntab {
     /// Bytes for one step of a code address.
     quantum: u64,
     functions: usize,
-    /// Offsets of names, of tables by code address, and of functions.
+    /// Offset of the functions' names.
     names: usize,
+    /// Offsets of the units' lists of files, and of the files' names.
+    units: usize,
+    files: usize,
+    /// Offsets of the tables by code address, and of the functions.
     by_pc: usize,
     data: usize,
 }
@@ -72,9 +81,12 @@ impl Pclntab {
             return None;
         }
         let quantum = u64::from(header[6]);
-        let mut table = Self { bytes, text, quantum, functions: 0, names: 0, by_pc: 0, data: 0 };
+        let mut table =
+            Self { bytes, text, quantum, functions: 0, names: 0, units: 0, files: 0, by_pc: 0, data: 0 };
         let offset = |at: usize| usize::try_from(table.word(at)?).ok().filter(|at| *at <= table.bytes.len());
-        (table.names, table.by_pc, table.data) = (offset(32)?, offset(56)?, offset(64)?);
+        let [names, units, files, by_pc, data] =
+            [offset(32)?, offset(40)?, offset(48)?, offset(56)?, offset(64)?];
+        (table.names, table.units, table.files, table.by_pc, table.data) = (names, units, files, by_pc, data);
         let most = (table.bytes.len() - table.data) / 8;
         table.functions = usize::try_from(table.word(8)?).ok().filter(|count| *count < most)?;
         Some(table)
@@ -131,20 +143,42 @@ impl Pclntab {
 
     /// How far the stack pointer at `svma` is below where it was at the function's first instruction.
     pub(crate) fn stack_depth(&self, svma: Svma) -> Option<u32> {
+        let value = self.value_at(self.find(svma)?, DEPTHS, svma)?;
+        u32::try_from(value).ok()
+    }
+
+    /// The source line at `svma`, 1-based; an inlined function's where the code is its.
+    pub(crate) fn line_at(&self, svma: Svma) -> Option<u32> {
+        let line = self.value_at(self.find(svma)?, LINES, svma)?;
+        u32::try_from(line).ok().filter(|line| *line > 0)
+    }
+
+    /// The source file at `svma`, as it was compiled; an inlined function's where the code is its.
+    pub(crate) fn file_at(&self, svma: Svma) -> Option<&str> {
         let function = self.find(svma)?;
-        let offset = self.half(function.at + 16).filter(|offset| *offset != 0)?;
+        let number = u32::try_from(self.value_at(function, FILES, svma)?).ok()?;
+        let index = usize::try_from(self.half(function.at + UNIT)?.checked_add(number)?).ok()?;
+        let offset = self.half(self.units.checked_add(index.checked_mul(4)?)?)?;
+        let text = self.bytes.get(self.files.checked_add(usize::try_from(offset).ok()?)?..)?;
+        let text = &text[..text.len().min(LONGEST_NAME)];
+        std::str::from_utf8(&text[..text.iter().position(|byte| *byte == 0)?]).ok()
+    }
+
+    /// The value at `svma` in that of a function's tables whose offset is at `field` of its description.
+    fn value_at(&self, function: GoFunction, field: usize, svma: Svma) -> Option<i32> {
+        let offset = self.half(function.at + field).filter(|offset| *offset != 0)?;
         let mut at = self.by_pc.checked_add(offset as usize)?;
-        let (mut pc, mut depth) = (function.start.0, -1i32);
+        let (mut pc, mut value) = (function.start.0, -1i32);
         for step in 0..MOST_STEPS {
             let change = self.varint(&mut at)?;
             if change == 0 && step > 0 {
                 return None;
             }
             let change = if change & 1 == 0 { change >> 1 } else { !(change >> 1) };
-            depth = depth.wrapping_add(change as i32);
+            value = value.wrapping_add(change as i32);
             pc = pc.checked_add(u64::from(self.varint(&mut at)?) * self.quantum)?;
             if svma.0 < pc {
-                return u32::try_from(depth).ok();
+                return Some(value);
             }
         }
         None

@@ -14,6 +14,7 @@ mod endless_test;
 mod expression;
 mod frame_pointer;
 mod frame_step;
+mod go_program;
 mod go_runtime;
 mod goroutine_layout;
 mod made_frames;
@@ -27,6 +28,7 @@ mod start_code;
 mod stop;
 mod walk;
 
+pub use go_program::{GoFrame, GoProgram};
 pub use go_runtime::GoStackChange;
 pub use goroutine_layout::GoroutineLayout;
 pub use made_frames::{FrameSize, MadeFrame};

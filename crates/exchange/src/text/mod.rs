@@ -2,6 +2,7 @@
 
 pub mod blame;
 pub mod critical;
+pub mod goroutines;
 pub mod histogram;
 pub mod io;
 pub mod spans;

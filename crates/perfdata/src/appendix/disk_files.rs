@@ -158,17 +158,28 @@ impl DiskFiles {
     #[must_use]
     pub fn read(appendix: &[u8], endian: Endian) -> Option<Self> {
         let before = NamedDescriptors::bytes_of(appendix, endian);
-        let mut w = Wire::new(appendix.get(before..)?, endian);
+        Self::read_from(&mut Wire::new(appendix.get(before..)?, endian))
+    }
+
+    /// How many bytes of an appendix the files and all before them take.
+    #[must_use]
+    pub(crate) fn bytes_of(appendix: &[u8], endian: Endian) -> usize {
+        let before = NamedDescriptors::bytes_of(appendix, endian);
+        let mut w = Wire::new(appendix.get(before..).unwrap_or_default(), endian);
+        if Self::read_from(&mut w).is_some() { appendix.len() - w.len() } else { before }
+    }
+
+    fn read_from(w: &mut Wire<'_>) -> Option<Self> {
         if w.array::<4>()? != MAGIC {
             return None;
         }
         let (count, parts, lost) = (w.u32()?, w.u64()?, w.u64()?);
-        let refused = text(&mut w)?;
+        let refused = text(w)?;
         let mut files = Vec::new();
         for _ in 0..count {
             let (owner, device, inode, flags) = (w.u32()?, w.u32()?, w.u64()?, w.u64()?);
             let owner = FileOwner::of_number(owner)?;
-            files.push(DiskFile { owner, device, inode, is_deleted: flags & 1 != 0, path: text(&mut w)? });
+            files.push(DiskFile { owner, device, inode, is_deleted: flags & 1 != 0, path: text(w)? });
         }
         let mut all = Vec::new();
         for _ in 0..parts {

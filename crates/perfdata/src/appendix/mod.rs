@@ -5,6 +5,7 @@ pub mod archive;
 pub mod descriptors;
 pub mod disk_files;
 pub mod findings_note;
+pub mod go_waits;
 pub mod jit_maps;
 pub mod python_functions;
 pub mod stack_notes;

@@ -33,6 +33,7 @@ pub(crate) use who_ran::name_longest_runners;
 use crate::profile::TaskId;
 use crate::table::{CallsiteId, StringId};
 use perfdata::appendix::descriptors::NamedDescriptors;
+use perfdata::appendix::go_waits::GoWaits;
 use perfdata::off_cpu::{QueueLengths, State, WaitSums, event_name};
 
 /// One interval off the CPU, or the sum of short ones that were not recorded one by one.
@@ -215,6 +216,8 @@ pub struct OffCpu {
     pub seen_running: Vec<RunSample>,
     /// Descriptors that threads waited for.
     pub descriptors: NamedDescriptors,
+    /// Where goroutines of Go programs waited.
+    pub go_waits: GoWaits,
     /// Births of threads, in order of time.
     pub births: Vec<ThreadBirth>,
     /// Waits that ended before they began, for two CPUs read the clock a little differently: taken to be 0 long.

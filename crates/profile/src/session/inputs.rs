@@ -2,6 +2,7 @@
 
 use perfdata::appendix::descriptors::NamedDescriptors;
 use perfdata::appendix::disk_files::DiskFiles;
+use perfdata::appendix::go_waits::GoWaits;
 use perfdata::appendix::stack_notes::StackNotes;
 
 use super::Session;
@@ -45,6 +46,11 @@ impl Session {
     /// Makes known which files the requests to disks were for.
     pub fn set_disk_files(&mut self, files: DiskFiles) {
         self.profile.block_io.files = files;
+    }
+
+    /// Makes known where goroutines waited.
+    pub fn set_go_waits(&mut self, waits: GoWaits) {
+        self.profile.off_cpu.go_waits = waits;
     }
 
     /// Makes known that `members` events from `leader` on are a group (as `GROUP_DESC` has them).

@@ -16,6 +16,7 @@ use crate::off_cpu::collector::collects;
 use crate::off_cpu::{OffCpuSource, RelatedThread, WaitReason};
 use crate::profile::{Profile, TaskId};
 use crate::table::CallsiteId;
+use crate::view::goroutines::Goroutines;
 use crate::view::wall::{
     Part, PlacedWait, Times, Wall, WallOpts, interrupt_of, kernel_frames, name_of, other_name, placed_waits,
     running_paths,
@@ -165,6 +166,7 @@ impl Facts {
         self.waits.held_back = super::held_back::held_back(wall);
         self.waits.blocked_loops = super::event_loops::blocked_loops(profile);
         self.waits.timers = timers(profile);
+        self.waits.goroutines = Goroutines::of(profile);
         self.waits.by_looks = profile.off_cpu.source == Some(OffCpuSource::Looks);
         let running = running_paths(profile, wall);
         self.waits.locks = locks::sites(profile, &waits, &running);

@@ -189,7 +189,10 @@ pub fn verdict(facts: &Facts) -> Vec<Finding> {
     let mut found: Vec<Finding> = RULES.iter().filter_map(|rule| (rule.ask)(facts)).collect();
     // An idle program runs about a hundredth of the time: other findings about it don't matter.
     if let Some(idle) = found.iter().position(|finding| finding.name == "idle") {
-        return vec![found.swap_remove(idle)];
+        // Goroutines have no thread while they wait: the threads are idle because of that.
+        let of_go = found.iter().position(|finding| finding.name == "goroutines");
+        let first = of_go.map(|at| found[at].clone());
+        return first.into_iter().chain([found.swap_remove(idle)]).collect();
     }
     let least = |rule: u8| if ABOUT_RUNNING.contains(&rule) { LEAST * facts.on() } else { LEAST };
     let is_short =

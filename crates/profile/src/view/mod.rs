@@ -6,6 +6,7 @@ pub mod call_sites;
 pub mod check;
 pub mod diff;
 pub mod flame;
+pub mod goroutines;
 pub mod hot_functions;
 pub mod io;
 pub mod locks;

@@ -10,7 +10,7 @@ use super::capabilities::Rights;
 use super::proc;
 use crate::sys::{mem, stop};
 
-/// What the caller's security module has put around it.
+/// Limits that the caller's security module has set.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Confinement {
     /// Nothing, or a module that only takes notes.

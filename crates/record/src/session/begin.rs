@@ -13,6 +13,7 @@ use crate::open::event_fallback::Setup;
 use crate::open::target::{Whom, open_cgroup};
 use crate::open::{Places, Start};
 use crate::pipeline::worker::Worker;
+use crate::runtimes::go_waits::GoLooker;
 use crate::session::opts::{Delay, RecordOpts};
 use crate::session::state::AttachedCounts;
 use crate::session::timers::Roots;
@@ -57,6 +58,17 @@ pub(super) fn roots_of_timers(opts: &RecordOpts, child: Option<&Child>, places: 
         Whom::Processes(pids) => Roots::Processes(pids.clone()),
         Whom::User(_) | Whom::System => Roots::Processes(processes_of(&places.tids)),
     }
+}
+
+/// Looks at the goroutines of the target's Go programs, if waits are recorded; `None` too if no thread can be started,
+/// for they are an addition.
+pub(super) fn go_looker(opts: &RecordOpts, child: Option<&Child>, places: &Places) -> Option<GoLooker> {
+    let is_wanted = opts.off_cpu.is_some() && opts.stacks.runtimes && cfg!(target_arch = "x86_64");
+    if !is_wanted || opts.target.is_system_wide() {
+        return None;
+    }
+    let roots = roots_of_timers(opts, child, places);
+    GoLooker::start(move || roots.tasks()).ok()
 }
 
 /// How many processes are attached to.

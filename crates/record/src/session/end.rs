@@ -70,7 +70,18 @@ impl Recording<'_> {
         self.catch_up()?;
         let is_unread = self.signals.came() == Some(SIGPIPE);
         let Self {
-            opts, child, setup, worker, phase, shared, tasks, sources, descriptors, disk_files, ..
+            opts,
+            child,
+            setup,
+            worker,
+            phase,
+            shared,
+            tasks,
+            sources,
+            descriptors,
+            disk_files,
+            go_waits,
+            ..
         } = self;
         let (ending, attached, python) = (phase.ending, tasks.attached, sources.python);
         let mut finished = worker.join().map_err(|_| Error::Worker)?;
@@ -101,6 +112,7 @@ impl Recording<'_> {
         appendix.extend(python.iter().flat_map(|python| python.functions().to_bytes(Endian::NATIVE)));
         appendix.extend(descriptors.to_bytes(Endian::NATIVE));
         appendix.extend(disk_files.to_bytes(Endian::NATIVE));
+        appendix.extend(go_waits.to_bytes(Endian::NATIVE));
         if let Err(error) = finished.sink.finish(&features, &appendix)
             && !notices.iter().any(|n| matches!(n, Notice::WriteStopped(_)))
         {

@@ -24,6 +24,7 @@ use std::time::Instant;
 
 use perfdata::appendix::descriptors::NamedDescriptors;
 use perfdata::appendix::disk_files::DiskFiles;
+use perfdata::appendix::go_waits::GoWaits;
 
 use crate::accounting::summary::{Notice, RunSummary};
 use crate::accounting::totals::{Counted, Totals};
@@ -37,6 +38,7 @@ use crate::open::event_fallback::Setup;
 use crate::pipeline::ring_reader::{Layouts, drain};
 use crate::pipeline::worker::HeaderOpts;
 use crate::pipeline::worker::{Finished, Shared, Worker};
+use crate::runtimes::go_waits::GoLooker;
 use crate::session::control::Control;
 use crate::session::opts::{Delay, Output, RecordOpts};
 use crate::session::stop_signals::StopSignals;
@@ -151,6 +153,9 @@ struct Recording<'o> {
     descriptors: NamedDescriptors,
     /// Files of the requests to disks, once recording has ended.
     disk_files: DiskFiles,
+    /// Looks at goroutines; what it has found after the end.
+    go: Option<GoLooker>,
+    go_waits: GoWaits,
 }
 
 impl<'o> Recording<'o> {
@@ -197,6 +202,7 @@ impl<'o> Recording<'o> {
             shared.queue.push(drain(&mut setup.opened.rings, &layouts, false));
         });
         worker.described();
+        let go = begin::go_looker(opts, child.as_ref(), &places);
         let is_realtime = opts.realtime.is_some();
         let worker = std::thread::Builder::new()
             .name("tally-unwind".to_owned())
@@ -227,6 +233,8 @@ impl<'o> Recording<'o> {
             worker,
             descriptors: NamedDescriptors::default(),
             disk_files: DiskFiles::default(),
+            go,
+            go_waits: GoWaits::default(),
         })
     }
 
@@ -256,6 +264,7 @@ impl<'o> Recording<'o> {
         let time_ns = self.opts.clock.now_ns();
         self.shared.ended_ns.store(time_ns, Ordering::Release);
         let counters = self.sources.totals.read();
+        self.go_waits = self.go.take().map(GoLooker::finish).unwrap_or_default();
         self.setup.notices.extend(self.tasks.cpus.notices());
         self.setup.notices.extend(Notice::of_suspension(suspended_ns, time::suspended_ns()));
         let _ = self.setup.opened.disable(&self.setup.plan);

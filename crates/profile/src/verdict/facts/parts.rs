@@ -10,6 +10,7 @@ use crate::verdict::hot_code::{HotCode, HotFunction};
 use crate::verdict::locks::LockSite;
 use crate::verdict::path::PathFacts;
 use crate::verdict::peers::PeerWaits;
+use crate::view::goroutines::Goroutines;
 use crate::view::io::Latencies;
 use crate::view::wall::Times;
 use std::collections::BTreeMap;
@@ -119,6 +120,8 @@ pub struct WaitFacts {
     /// For irregular waits the length is the one with half of the waits' time above it. The spread is the coefficient
     /// of variation of a normal distribution whose middle half is as wide as that of the lengths.
     pub timers: Option<(f64, f64, u64)>,
+    /// Goroutines of Go programs, which have no thread while they wait.
+    pub goroutines: Option<Goroutines>,
     /// Idle time in which threads only let time pass, ns: sleeps and timers.
     pub idle_asleep_ns: u64,
     /// Idle time in which threads wait for their children, and for others of the target, ns.

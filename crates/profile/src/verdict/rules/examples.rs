@@ -5,7 +5,9 @@ use crate::verdict::{
     BlockedLoop, EntryReason, Facts, HeldBackWaits, HotCode, HotFunction, LockSite, PathFacts, PathTop,
     PeerWaits,
 };
+use crate::view::goroutines::{GoroutineRow, Goroutines};
 use crate::view::wall::Times;
+use perfdata::appendix::go_waits::GoWaitKind;
 
 const UNIT: u64 = 1_000_000;
 
@@ -169,6 +171,17 @@ fn waiting(number: u8, facts: &mut Facts) {
             let address = "127.0.0.1:5432".to_owned();
             facts.waits.peer =
                 Some(PeerWaits { address, process, ns: 800 * UNIT, waits: 90, ..PeerWaits::default() });
+        }
+        28 => {
+            let row = |kind, average| GoroutineRow {
+                kind,
+                function: "main.handler".to_owned(),
+                line: "main.go:12".to_owned(),
+                average,
+                longest_ns: 3_200_000_000,
+            };
+            let rows = vec![row(GoWaitKind::Mutex, 40.0), row(GoWaitKind::Io, 11.0)];
+            facts.waits.goroutines = Some(Goroutines { average: 52.0, looks: 60, torn: 0.0, rows });
         }
         27 => {
             waits(facts, WaitReason::Socket, 900);

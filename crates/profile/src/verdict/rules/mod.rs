@@ -5,6 +5,7 @@ mod collector;
 mod disk;
 #[cfg(any(test, feature = "examples"))]
 pub mod examples;
+mod goroutines;
 mod locks;
 mod machine;
 mod queue;
@@ -67,6 +68,7 @@ rules! {
     25 "garbage-collection" collector::garbage,
     26 "file-lock" locks::file_lock,
     27 "delayed-ack" chains::delayed_ack,
+    28 "goroutines" goroutines::goroutines,
 }
 
 /// A finding with a claim; what shows it follows.

@@ -215,6 +215,10 @@ fn every_finding_has_stacks_with_shares_or_says_why_there_are_none() {
     for number in RULES.iter().map(|rule| rule.number) {
         let mut facts = firing(number);
         let found = ask(number, &facts).stacks;
+        if number == 28 {
+            assert!(found.top.is_empty() && found.missing.contains("goroutines"), "{found:?}");
+            continue;
+        }
         assert_eq!((found.top.len(), found.missing), (1, ""), "rule {number}: {found:?}");
         let (share, place) = &found.top[0];
         assert!(*share > 0.0 && *share <= 1.0 && place == "inner < outer < main", "rule {number}: {found:?}");

@@ -320,6 +320,7 @@ fn loop_length(facts: &Facts, for_own: bool) -> Option<String> {
 fn idle_rest(facts: &Facts, share: f64) -> String {
     match facts.children_left_out {
         0 if share < NEARLY_ALL => String::new(),
+        0 if super::goroutines::goroutines(facts).is_some() => String::new(),
         0 if is_asleep(facts) => "; nothing else takes time".to_owned(),
         0 => "; nothing holds them up".to_owned(),
         1 => "; 1 child process was not recorded".to_owned(),

@@ -372,7 +372,7 @@ impl Roots {
     }
 
     /// The tasks that live now.
-    fn tasks(&self) -> Vec<PidTid> {
+    pub(crate) fn tasks(&self) -> Vec<PidTid> {
         let of_tree = |roots: &[u32]| {
             let mut pids = roots.to_vec();
             pids.extend(process_tree::descendants(roots));

@@ -17,6 +17,26 @@ fn names(facts: &Facts) -> Vec<&'static str> {
 }
 
 #[test]
+fn goroutines_that_wait_for_a_lock_are_reported_with_the_function_that_takes_it() {
+    let of = |average| {
+        changed(28, |f| {
+            f.waits.goroutines.iter_mut().for_each(|of| of.rows[0].average = average);
+        })
+    };
+    check(28, firing(28), changed(28, |f| f.waits.goroutines = None));
+    // A sixth of all; and one of two, which is what a lock is for.
+    check(28, firing(28), of(8.0));
+    let alone = |f: &mut Facts| {
+        f.waits.goroutines.iter_mut().for_each(|of| (of.average, of.rows[0].average) = (2.0, 1.0));
+    };
+    check(28, firing(28), changed(28, alone));
+    let found = verdict(&firing(28));
+    let finding = found.iter().find(|finding| finding.name == "goroutines").expect("it fires");
+    assert_eq!(finding.claim, "Go: 40 of 52 goroutines wait for a mutex in main.handler (main.go:12)");
+    assert_eq!(finding.detail, "the longest for 3.2 s or more");
+}
+
+#[test]
 fn threads_that_take_turns_are_a_serial_chain() {
     let few_handovers = changed(21, |f| {
         let path = f.waits.path.as_mut().expect("it has one");
