@@ -317,7 +317,8 @@ impl Pen {
         if lines.len() > most {
             lines.truncate(most);
             let end = format!(" …{more}");
-            lines[most - 1] = cut(&lines[most - 1], self.width.saturating_sub(end.chars().count())) + &end;
+            let last = cut(&lines[most - 1], self.width.saturating_sub(end.chars().count()));
+            lines[most - 1] = last.trim_end_matches(['…', ' ']).to_owned() + &end;
         }
         lines.iter().map(|line| self.paint(line, Paint::Yellow)).collect()
     }

@@ -1,4 +1,4 @@
-//! The main thread's time for the page: blame in short, and the critical path as a strip.
+//! One thread's time for the page: blame in short, and the critical path as a strip.
 //
 // Layout: docs/formats/page.md.
 
@@ -22,14 +22,19 @@ const STRETCHES: usize = 300;
 /// Threads and states of a stretch with names; the others' time is listed by state.
 const PARTS: usize = 5;
 
-/// `about.blame` and `about.path`; both null where the main thread's time explains nothing.
+/// `about.blame` and `about.path`, of the main thread, or of the busiest one if that only waits for events; both null
+/// where that time explains nothing.
 #[must_use]
 pub fn followed(profile: &Profile, wall: &Wall) -> (Value, Value) {
     // A recording of a whole machine has no main thread: the time of the first one explains nothing.
     if !wall.is_observed() || profile.has_all_processes() {
         return (Value::Null, Value::Null);
     }
-    let found = blame(profile, None);
+    let mut found = blame(profile, None);
+    let busiest = busiest(wall).filter(|_| found.only_waits_for_events());
+    if busiest.is_some() {
+        found = blame(profile, busiest.as_deref());
+    }
     // In a recording of a whole machine, the first thread is one of the kernel's: its time explains nothing.
     let of_kernel = BlameEnd::Waited(Part::Blocked(WaitReason::Other));
     if found.paths.first().is_none_or(|path| path.end.without_name() == of_kernel) {
@@ -42,7 +47,7 @@ pub fn followed(profile: &Profile, wall: &Wall) -> (Value, Value) {
     }
     let chains = blame_chains(profile, &found, &|task| label(profile, wall, task));
     value["chains"] = chains.iter().take(CHAINS).map(chain_value).collect();
-    let mut path = path_value(profile, wall);
+    let mut path = path_value(profile, wall, busiest);
     harmless_all(&mut value);
     harmless_all(&mut path);
     (value, path)
@@ -65,8 +70,15 @@ fn chain_value(chain: &BlameChain) -> Value {
     json!({ "names": chain.names, "ns": chain.ns, "states": chain.states.iter().map(state).collect::<Vec<_>>() })
 }
 
-fn path_value(profile: &Profile, wall: &Wall) -> Value {
-    let (path, strip) = critical_strip(profile, &CriticalOpts::default(), STRETCHES);
+/// Id of the thread with most active time, as text; `None` if no thread has any.
+fn busiest(wall: &Wall) -> Option<String> {
+    let most = wall.threads.iter().max_by_key(|row| row.times.active_ns())?;
+    (most.times.active_ns() > 0).then(|| most.tid.to_string())
+}
+
+fn path_value(profile: &Profile, wall: &Wall, thread: Option<String>) -> Value {
+    let (path, strip) =
+        critical_strip(profile, &CriticalOpts { thread, ..CriticalOpts::default() }, STRETCHES);
     let (Some(first), Some(last)) = (path.pieces.first(), path.pieces.last()) else { return Value::Null };
     let mut names = NameIndex { names: vec![String::new()] };
     let pieces: Vec<Vec<u64>> = strip.iter().map(|of| stretch_numbers(profile, of, &mut names)).collect();

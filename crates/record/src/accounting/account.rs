@@ -276,7 +276,8 @@ impl Account {
         if !self.clocks.is_empty() {
             // The engine knows all threads: one that it does not report is not the target's, or its totals are lost.
             threads.retain(|thread| thread.samples > 0 && thread.pid != std::process::id());
-            let (told, more_told) = self.clocks.into_threads();
+            let (mut told, more_told) = self.clocks.into_threads();
+            join_late_samples(&mut told, &mut threads);
             threads.extend(told);
             more_threads = more_told;
         }
@@ -304,6 +305,17 @@ impl Account {
             has_exited: false,
         })
     }
+}
+
+/// A sample that was read after its thread's totals counts there: it makes no second thread, which would have run since
+/// the start.
+fn join_late_samples(told: &mut [ThreadUse], seen: &mut Vec<ThreadUse>) {
+    let last: FxHashMap<u32, usize> = told.iter().enumerate().map(|(at, thread)| (thread.tid, at)).collect();
+    seen.retain(|thread| {
+        let known = last.get(&thread.tid);
+        known.iter().for_each(|&&at| told[at].samples += thread.samples);
+        known.is_none()
+    });
 }
 
 /// The idle task (0), and tasks at their very end, which have no number any more (−1).

@@ -36,6 +36,7 @@ pub use self::stretches::{PathStretch, StretchPart};
 use self::timelines::Timelines;
 use self::walk::Walk;
 use crate::grow::GrownSum as _;
+use crate::off_cpu::WaitReason;
 use crate::profile::{Profile, TaskId};
 use crate::table::CallsiteId;
 use crate::view::wall::{Part, WallOpts, is_called, wall};
@@ -74,7 +75,7 @@ impl BlameEnd {
         matches!(
             self,
             Self::RanUnsampled | Self::WakerUnknown(_) | Self::TooDeep | Self::TooLittle | Self::Unborn
-        ) || *self == Self::Waited(Part::Blocked(crate::off_cpu::WaitReason::Unknown))
+        ) || *self == Self::Waited(Part::Blocked(WaitReason::Unknown))
     }
 
     /// The same without the name of what was waited for, or of the thread that ran instead.
@@ -145,6 +146,22 @@ impl Blame {
         paths.sort_by_key(|path| std::cmp::Reverse(path.ns));
         let total_ns = paths.iter().map(|path| path.ns).grown_sum();
         Self { roots, total_ns, paths, links }
+    }
+
+    /// True if nine tenths of the time are waits for events that come from outside of the recording: a server's first
+    /// process, whose time explains nothing.
+    #[must_use]
+    pub fn only_waits_for_events(&self) -> bool {
+        let of_events = |path: &&BlamePath| {
+            let is_poll = matches!(
+                path.end,
+                BlameEnd::Waited(Part::Blocked(WaitReason::Poll))
+                    | BlameEnd::WaitedFor(Part::Blocked(WaitReason::Poll), _)
+            );
+            path.link.is_none() && is_poll
+        };
+        let waits_ns = self.paths.iter().filter(of_events).map(|path| path.ns).grown_sum();
+        self.total_ns > 0 && u128::from(waits_ns) * 10 >= u128::from(self.total_ns) * 9
     }
 
     /// The links of a path, the thread's own wait first.

@@ -117,7 +117,7 @@ fn a_wait_is_for_what_the_thread_before_the_waker_did_meanwhile() {
     of.ran(2, 3, (5..60).map(|at| at * 10));
     of.end(1100);
     let rows = of.blamed("main");
-    let unknown = BlameEnd::WakerUnknown(Part::Blocked(crate::off_cpu::WaitReason::Futex));
+    let unknown = BlameEnd::WakerUnknown(Part::Blocked(WaitReason::Futex));
     assert_eq!(
         rows,
         [
@@ -292,4 +292,19 @@ fn the_critical_path_passes_from_a_sleeper_to_its_waker_and_a_thread_to_its_make
             ran("main", 1010, 1100),
         ]
     );
+}
+
+#[test]
+fn a_thread_that_waits_for_events_nine_tenths_of_its_time_explains_nothing() {
+    let of = |polled_ns: u64, link: Option<BlameLinkId>| {
+        let path = |end, ns, link| BlamePath { root: TaskId(0), link, callsite: None, end, ns };
+        let poll = Part::Blocked(WaitReason::Poll);
+        let polled = path(BlameEnd::WaitedFor(poll, "epoll of socket 80".into()), polled_ns, link);
+        let ran = path(BlameEnd::Ran, 100 - polled_ns, None);
+        Blame { total_ns: 100, paths: vec![polled, ran], ..Blame::default() }.only_waits_for_events()
+    };
+    assert!(of(90, None) && !of(89, None));
+    // Another thread's wait is what this one waited for.
+    assert!(!of(95, Some(BlameLinkId(0))));
+    assert!(!Blame::default().only_waits_for_events());
 }

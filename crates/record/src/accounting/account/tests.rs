@@ -117,6 +117,32 @@ fn stacks_are_conserved_over_their_endings() {
 }
 
 #[test]
+fn a_sample_read_after_its_threads_totals_makes_no_second_thread() {
+    let mut account = Account::default();
+    account.start(1000);
+    let task = PidTid { pid: 5, tid: 5 };
+    account.sample(5, 5, 1500);
+    let totals = OffCpuTotals {
+        start_ns: 1400,
+        end_ns: 1600,
+        total_ns: [150, 0, 0, 50, 0, 0, 0, 0],
+        switches: 1,
+        preemptions: 0,
+        migrations: 0,
+        faults: [0, 0],
+        queue: None,
+        title: String::new(),
+        flags: perfdata::off_cpu::flag::EXITED,
+        comm: "as".into(),
+    };
+    account.totals(task, &totals);
+    account.sample(5, 5, 1550);
+    let Closed { threads, .. } = account.finish(9000);
+    let shown: Vec<_> = threads.iter().map(|t| (t.tid, t.life_ns, t.on_ns, t.samples)).collect();
+    assert_eq!(shown, [(5, 200, 150, 2)]);
+}
+
+#[test]
 fn threads_that_ended_long_ago_are_forgotten_but_counted() {
     let mut account = Account::default();
     account.start(1000);
