@@ -27,6 +27,9 @@ pub fn brief(name: &str) -> Cow<'_, str> {
             None => Cow::Borrowed(name),
         };
     }
+    if let Some(method) = dotnet_method(name) {
+        return Cow::Borrowed(method);
+    }
     let whole = without_return_type(without_part(without_version(name)));
     if let Some(short) = without_hidden_number(whole) {
         return Cow::Owned(short);
@@ -41,6 +44,19 @@ pub fn brief(name: &str) -> Cow<'_, str> {
         }
     }
     folded(&text).map_or(text, Cow::Owned)
+}
+
+/// `Work::Spin(int64)` of `float64 [Split] Work::Spin(int64)[OptimizedTier1]`, as .NET writes the names of methods:
+/// after the result's type and the assembly, before the compiler that made the code. `None` for other names.
+fn dotnet_method(name: &str) -> Option<&str> {
+    let (before, _) = name.split_once("::")?;
+    let method_at = before.rfind("] ")? + 2;
+    let (_, assembly) = before[..method_at - 2].rsplit_once(" [")?;
+    let is_assembly =
+        !assembly.is_empty() && assembly.chars().all(|c| c.is_alphanumeric() || "._-".contains(c));
+    let method = &name[method_at..];
+    let end = method.rfind(")[").map_or(method.len(), |at| at + 1);
+    (is_assembly && !before.contains('(')).then_some(&method[..end])
 }
 
 /// `Main.work(int)` of `long Main.work(int)`, as HotSpot writes the names of methods.
@@ -213,6 +229,17 @@ mod tests {
         for (name, short) in cases {
             assert_eq!(&brief(name), short, "of {name}");
         }
+    }
+
+    #[test]
+    fn code_that_dotnets_compilers_make_of_a_method_has_one_name() {
+        for tier in ["[QuickJitted]", "[OptimizedTier1OSR]", "[PreJIT]", ""] {
+            let name = format!("float64 [Split] Work::Spin(int64){tier}");
+            assert_eq!(brief(&name), "Work::Spin(int64)");
+        }
+        let task = "class System.Threading.Tasks.Task`1<!0> [System.Private.CoreLib] System.IO.Stream::Read(uint8[])[Optimized]";
+        assert_eq!(brief(task), "System.IO.Stream::Read(uint8[])");
+        assert_eq!(brief("void [Split] Work::Main"), "Work::Main");
     }
 
     #[test]

@@ -59,7 +59,8 @@ const RUNTIMES: [KnownRuntime; 5] = [
         runtime: ".NET",
         programs: &["dotnet"],
         variable: "DOTNET_PerfMapEnabled",
-        flags: "1",
+        // The map alone. 1 writes a jitdump, too, which nobody removes.
+        flags: "3",
         mark: "PerfMapEnabled",
     },
     KnownRuntime {
@@ -147,7 +148,7 @@ pub fn of_command(
     }
     if let Some(known) = RUNTIMES.iter().find(|known| known.programs.contains(&name.as_str())) {
         let before = own(known.variable).unwrap_or_default();
-        let replaces = known.flags == "1" && !before.is_empty();
+        let replaces = known.flags.parse::<u32>().is_ok() && !before.is_empty();
         if replaces || has(known.mark) || before.to_string_lossy().contains(known.mark) {
             return None;
         }
@@ -301,7 +302,7 @@ mod tests {
         assert_eq!(value(&["npm", "start"], Some("--max-old-space-size=99"), true).as_deref(), Some(added));
         assert_eq!(value(&["node", "a.js"], Some("--perf-prof"), true), None);
         assert_eq!(value(&["node", "--perf-basic-prof", "a.js"], None, true), None);
-        assert_eq!(value(&["dotnet", "a.dll"], None, true).as_deref(), Some("DOTNET_PerfMapEnabled=1"));
+        assert_eq!(value(&["dotnet", "a.dll"], None, true).as_deref(), Some("DOTNET_PerfMapEnabled=3"));
         assert_eq!(value(&["dotnet", "a.dll"], Some("0"), true), None);
     }
 
