@@ -122,6 +122,9 @@ pub fn fuzz_stack_notes(bytes: &[u8]) {
         std::hint::black_box(names.name_in(call, 5..=7));
         std::hint::black_box(names.to_bytes(Endian::Little));
     }
+    if let Some(open) = crate::appendix::open_spans::OpenSpans::read(bytes, Endian::Little) {
+        std::hint::black_box(open.to_bytes(Endian::Little));
+    }
     if let Some(files) = crate::appendix::disk_files::DiskFiles::read(bytes, Endian::Little) {
         let of = files.parts.first().map(|part| (part.device, part.sector, part.time_ns));
         std::hint::black_box(

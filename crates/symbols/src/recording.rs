@@ -4,6 +4,7 @@ use crate::{FileFormats, NameOpts, ObjectFiles, StackUnwinder, UnnamedCode, name
 use perfdata::appendix::descriptors::NamedDescriptors;
 use perfdata::appendix::disk_files::DiskFiles;
 use perfdata::appendix::go_waits::GoWaits;
+use perfdata::appendix::open_spans::OpenSpans;
 use perfdata::appendix::python_functions::PythonFunctions;
 use perfdata::appendix::stack_notes::StackNotes;
 use perfdata::appendix::summed_stacks::SummedStacks;
@@ -139,6 +140,9 @@ fn session_of_profile(file: &PerfData<'_>, mut opts: SessionOpts) -> Session {
     }
     if let Some(waits) = file.appendix().and_then(|appendix| GoWaits::read(appendix, file.endian())) {
         session.set_go_waits(waits);
+    }
+    if let Some(open) = file.appendix().and_then(|appendix| OpenSpans::read(appendix, file.endian())) {
+        session.set_open_spans(&open);
     }
     if let Some(stacks) = file.appendix().and_then(|appendix| SummedStacks::read(appendix, file.endian())) {
         session.add_summed_stacks(&stacks);

@@ -23,7 +23,7 @@ fn function(profile: &Profile, row: &SpanFunctionRow, most: usize) -> Value {
     json!({
         "function": row.name, "calls": row.calls, "threads": row.threads,
         "not_counted": {
-            "without_begin": others.without_begin, "open": others.open, "left": others.left,
+            "without_begin": others.without_begin, "before_window": others.before_window, "open": others.open, "left": others.left,
             "nested": others.nested,
         },
         "total_ns": latency.total_ns, "p50_ns": latency.p50_ns, "p90_ns": latency.p90_ns,

@@ -5,6 +5,7 @@
 
 use super::ids::TaskId;
 use crate::table::FrameId;
+use perfdata::appendix::open_spans::OpenSpans;
 use rustc_hash::FxHashMap;
 use sched::{OpenCall, OpenCalls};
 use std::collections::BTreeSet;
@@ -55,6 +56,8 @@ pub struct SpanFunctionInfo {
     pub entries: BTreeSet<FrameId>,
     /// Ends of calls that began before the recording, or whose begin was lost.
     pub without_begin: u64,
+    /// Calls without an end that began before a flight recorder's window: the file has neither side.
+    pub before_window: u64,
 }
 
 /// All calls of a recording.
@@ -132,6 +135,8 @@ pub(crate) struct SpanAssembly {
     /// Calls that ended with their threads, by process.
     with_threads: Vec<(i32, usize)>,
     spans: Spans,
+    /// Calls that had no end: function, thread and begin, ns.
+    expected: Vec<(usize, i32, u64)>,
 }
 
 /// The threads of a process that ends do so within this time, ns.
@@ -217,8 +222,24 @@ impl SpanAssembly {
         }
     }
 
+    /// These calls had no end, whether or not their begins come.
+    pub fn expect_open(&mut self, open: &OpenSpans) {
+        let number = |name: &str| self.spans.functions.iter().position(|of| of.name == name);
+        let calls = open.calls.iter();
+        self.expected = calls
+            .filter_map(|call| Some((number(&call.function)?, call.tid.cast_signed(), call.begin_ns)))
+            .collect();
+    }
+
     /// The calls so far. `last_ns`: end of the recording.
     pub fn finish(mut self, last_ns: u64) -> Spans {
+        for (function, tid, begin_ns) in std::mem::take(&mut self.expected) {
+            let begins = self.threads.get(&tid).into_iter().flat_map(|calls| calls.open.open());
+            let has_begun = begins
+                .into_iter()
+                .any(|call| (call.function as usize, call.begin_ns) == (function, begin_ns));
+            self.spans.functions[function].before_window += u64::from(!has_begun);
+        }
         for calls in std::mem::take(&mut self.threads).into_values() {
             for (call, at) in calls.indices {
                 let is_doubtful = calls.open.is_doubtful(&call);
@@ -316,6 +337,18 @@ mod tests {
         of.0.thread_ends(7, 1, 70);
         of.0.thread_ends(7, 7, 80);
         assert_eq!(of.calls(), [(10, 70, SpanOutcome::Open, false)]);
+    }
+
+    #[test]
+    fn calls_in_progress_whose_begin_is_older_than_the_window_are_counted() {
+        use perfdata::appendix::open_spans::OpenSpan;
+
+        let call = |function: &str, tid, begin_ns| OpenSpan { function: function.to_owned(), tid, begin_ns };
+        let mut of = Hits::new();
+        of.0.expect_open(&OpenSpans { calls: vec![call("f", 1, 10), call("f", 2, 3), call("g", 1, 3)] });
+        of.hit(1, 10, 100);
+        let spans = of.0.finish(1000);
+        assert_eq!((spans.functions[0].before_window, spans.calls.len()), (1, 1));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use perfdata::appendix::descriptors::NamedDescriptors;
 use perfdata::appendix::disk_files::DiskFiles;
 use perfdata::appendix::go_waits::GoWaits;
+use perfdata::appendix::open_spans::OpenSpans;
 use perfdata::appendix::stack_notes::StackNotes;
 
 use super::Session;
@@ -51,6 +52,11 @@ impl Session {
     /// Makes known where goroutines waited.
     pub fn set_go_waits(&mut self, waits: GoWaits) {
         self.profile.off_cpu.go_waits = waits;
+    }
+
+    /// Makes known which calls of spans had no end: their begins may be older than the file's window.
+    pub fn set_open_spans(&mut self, open: &OpenSpans) {
+        self.spans.expect_open(open);
     }
 
     /// Makes known that `members` events from `leader` on are a group (as `GROUP_DESC` has them).

@@ -16,6 +16,7 @@ mod waits;
 use std::sync::atomic::Ordering;
 
 use perfdata::abi::{PERF_AUX_FLAG_COLLISION, PERF_AUX_FLAG_PARTIAL, PERF_AUX_FLAG_TRUNCATED};
+use perfdata::appendix::open_spans::OpenSpans;
 use perfdata::record::Auxtrace;
 use perfdata::{Record, Sample, SampleId};
 
@@ -97,6 +98,8 @@ pub struct Finished {
     pub processes: Processes,
     /// Amounts in it.
     pub written: WrittenAmounts,
+    /// Calls without an end, where the file may lack their begins.
+    pub open_spans: OpenSpans,
     /// Switches of whomever that were gone through one by one; `None` where the kernel kept the clocks.
     pub switches: Option<u64>,
 }
@@ -208,9 +211,10 @@ impl Worker {
         state.finish_clocks();
         state.write_dropped();
         state.sink.finish_round();
+        let open_spans = state.spans.unended(&state.header.opts);
         let WorkerState { account, sink, processes, written, waits, .. } = state;
         let switches = waits.switches.map(|(switches, _)| switches.seen());
-        Finished { account, sink, processes, written, switches }
+        Finished { account, sink, processes, written, open_spans, switches }
     }
 }
 

@@ -113,6 +113,7 @@ impl Recording<'_> {
         appendix.extend(descriptors.to_bytes(Endian::NATIVE));
         appendix.extend(disk_files.to_bytes(Endian::NATIVE));
         appendix.extend(go_waits.to_bytes(Endian::NATIVE));
+        appendix.extend(finished.open_spans.to_bytes(Endian::NATIVE));
         if let Err(error) = finished.sink.finish(&features, &appendix)
             && !notices.iter().any(|n| matches!(n, Notice::WriteStopped(_)))
         {

@@ -2,7 +2,7 @@
 
 use super::NotCounted;
 use crate::profile::Profile;
-use crate::profile::{SpanCall, SpanOutcome};
+use crate::profile::{SpanCall, SpanFunctionInfo, SpanOutcome};
 
 /// The calls of a function, in the order of their begins.
 pub(super) struct Counted {
@@ -16,8 +16,8 @@ pub(super) struct Counted {
 /// Sorts the calls of a function.
 pub(super) fn counted_calls(profile: &Profile, function: usize) -> Counted {
     let spans = &profile.spans;
-    let not_counted =
-        NotCounted { without_begin: spans.functions[function].without_begin, ..NotCounted::default() };
+    let SpanFunctionInfo { without_begin, before_window, .. } = spans.functions[function];
+    let not_counted = NotCounted { without_begin, before_window, ..NotCounted::default() };
     let mut found = Counted { calls: Vec::new(), open: Vec::new(), not_counted };
     for call in spans.calls.iter().filter(|call| call.function == function) {
         match call.outcome {

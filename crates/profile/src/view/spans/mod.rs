@@ -62,6 +62,8 @@ pub struct SpanFunctionRow {
 pub struct NotCounted {
     /// Their begin was before the recording, or lost.
     pub without_begin: u64,
+    /// They were in progress at the end of a flight recorder's window and began before it.
+    pub before_window: u64,
     /// They had not ended at the recording's end.
     pub open: u64,
     /// They were left by an exception, longjmp or the end of their thread.
@@ -74,7 +76,7 @@ impl NotCounted {
     /// All.
     #[must_use]
     pub fn total(&self) -> u64 {
-        [self.without_begin, self.open, self.left, self.nested].into_iter().grown_sum()
+        [self.without_begin, self.before_window, self.open, self.left, self.nested].into_iter().grown_sum()
     }
 }
 

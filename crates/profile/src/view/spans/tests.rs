@@ -83,7 +83,7 @@ fn calls_that_are_no_whole_ones_are_counted_by_name_and_in_no_sum() {
     call(&mut profile, 300..700, SpanOutcome::Left, None);
     call(&mut profile, 500..1000, SpanOutcome::Open, None);
     let row = only_row(&profile);
-    let wanted = NotCounted { without_begin: 1, open: 1, left: 1, nested: 1 };
+    let wanted = NotCounted { without_begin: 1, before_window: 0, open: 1, left: 1, nested: 1 };
     assert_eq!((row.calls, row.not_counted, wanted.total()), (1, wanted, 4));
     assert_eq!(named(&row), [("on CPU".to_owned(), 100)]);
     // One that hangs is the slowest of all.

@@ -22,6 +22,7 @@ impl WorkerState {
         appendix.extend(self.processes.jit_maps().to_bytes(Endian::NATIVE));
         appendix
             .extend(self.python.reader.iter().flat_map(|python| python.functions().to_bytes(Endian::NATIVE)));
+        appendix.extend(self.spans.unended(opts).to_bytes(Endian::NATIVE));
         self.sink.next_file(&features, &appendix);
     }
 

@@ -3,6 +3,7 @@
 use crate::open::plan::Plan;
 use crate::open::spans::{SpanWatch, TriggerWatch};
 use crate::session::opts::RecordOpts;
+use perfdata::appendix::open_spans::{OpenSpan, OpenSpans};
 
 /// The open spans, and which of them were too long.
 pub(super) struct SpanEdges {
@@ -35,6 +36,15 @@ impl SpanEdges {
 }
 
 impl SpanEdges {
+    /// The calls without an end, for a file that may lack their begins.
+    pub fn unended(&self, opts: &RecordOpts) -> OpenSpans {
+        let name = |function: u32| opts.spans.get(function as usize).map(|span| span.name.clone());
+        let calls = self.watch.open().filter(|_| opts.file.overwrite).filter_map(|(tid, call)| {
+            Some(OpenSpan { function: name(call.function)?, tid, begin_ns: call.begin_ns })
+        });
+        OpenSpans { calls: calls.collect() }
+    }
+
     /// The longest call over its limit that didn't end, or not before its thread: function, thread, ns. `None`: there
     /// is none.
     pub fn longest_unfinished(&self) -> Option<(usize, u32, u64)> {
