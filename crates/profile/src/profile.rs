@@ -5,9 +5,9 @@
 
 use crate::reason::{Diagnostics, StackEnd};
 use crate::table::{
-    CallsiteTable, DsoId, DsoTable, FrameId, FrameTable, InlineFrame, StringId, StringTable, SymbolTable,
+    CallsiteTable, DsoId, DsoTable, FrameId, FrameTable, HashedIds, InlineFrame, StringId, StringTable,
+    SymbolTable,
 };
-use hashbrown::HashTable;
 use rustc_hash::{FxBuildHasher, FxHashMap};
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::BuildHasher as _;
@@ -68,7 +68,7 @@ pub struct Profile {
     task_ids: FxHashMap<Task, TaskId>,
     cells: Vec<(CellKey, Sums)>,
     /// Positions in `cells`, by key.
-    cell_index: HashTable<u32>,
+    cell_index: HashedIds,
     extras: Vec<ExtraDimensions>,
     extra_ids: FxHashMap<ExtraDimensions, ExtraId>,
     pub(crate) names: FrameNames,
@@ -102,12 +102,12 @@ impl Profile {
     pub fn add(&mut self, key: CellKey, sums: Sums) {
         let cells = &mut self.cells;
         let hash = FxBuildHasher.hash_one(key);
-        if let Some(&at) = self.cell_index.find(hash, |&at| cells[at as usize].0 == key) {
+        if let Some(at) = self.cell_index.find(hash, |at| cells[at as usize].0 == key) {
             return cells[at as usize].1.add(sums);
         }
         let at = u32::try_from(cells.len()).expect("invariant: fewer than 2^32 cells");
         cells.push((key, sums));
-        self.cell_index.insert_unique(hash, at, |&at| FxBuildHasher.hash_one(cells[at as usize].0));
+        self.cell_index.insert(hash, at);
     }
 
     /// All cells, in order of first sight.

@@ -17,8 +17,10 @@ pub struct SymbolizeRequest {
     pub dso: DsoId,
     /// Lookup addresses, sorted, distinct.
     pub addrs: Vec<u64>,
-    /// The frames of each address.
-    frames: Vec<Vec<FrameId>>,
+    /// The frames of all addresses, one after the other.
+    frames: Vec<FrameId>,
+    /// By address: where its frames end in `frames`.
+    ends: Vec<usize>,
     want: Want,
 }
 
@@ -29,20 +31,41 @@ impl SymbolizeRequest {
         self.want
     }
 
+    /// Of the frames of one DSO, in order of their lookup addresses.
+    fn of(sorted: &[(DsoId, u64, FrameId)], want: Want) -> Self {
+        let mut this =
+            Self { dso: sorted[0].0, addrs: Vec::new(), frames: Vec::new(), ends: Vec::new(), want };
+        for of_addr in sorted.chunk_by(|a, b| a.1 == b.1) {
+            this.addrs.push(of_addr[0].1);
+            this.frames.extend(of_addr.iter().map(|(_, _, frame)| *frame));
+            this.ends.push(this.frames.len());
+        }
+        this
+    }
+
     /// Cuts the request into pieces of at most `len` addresses, for several threads.
     #[must_use]
     pub fn split(self, len: usize) -> Vec<Self> {
-        let len = len.max(1);
-        let mut frames = self.frames.into_iter();
-        self.addrs
-            .chunks(len)
-            .map(|addrs| Self {
-                dso: self.dso,
-                addrs: addrs.to_vec(),
-                frames: frames.by_ref().take(addrs.len()).collect(),
-                want: self.want,
+        let pieces = self.addrs.chunks(len.max(1)).zip(self.ends.chunks(len.max(1)));
+        let mut start = 0;
+        pieces
+            .map(|(addrs, ends)| {
+                let from = std::mem::replace(&mut start, ends[ends.len() - 1]);
+                Self {
+                    dso: self.dso,
+                    addrs: addrs.to_vec(),
+                    frames: self.frames[from..start].to_vec(),
+                    ends: ends.iter().map(|end| end - from).collect(),
+                    want: self.want,
+                }
             })
             .collect()
+    }
+
+    /// The frames of each address.
+    fn frames(&self) -> impl Iterator<Item = &[FrameId]> {
+        let mut start = 0;
+        self.ends.iter().map(move |&end| &self.frames[std::mem::replace(&mut start, end)..end])
     }
 }
 
@@ -75,21 +98,15 @@ impl Profile {
         first: usize,
         is_lacking: impl Fn(NameState) -> bool,
     ) -> Vec<SymbolizeRequest> {
-        let mut by_dso: BTreeMap<DsoId, BTreeMap<u64, Vec<FrameId>>> = BTreeMap::new();
+        let mut lacking: Vec<(DsoId, u64, FrameId)> = Vec::new();
         for (index, frame) in self.frames.entries().iter().enumerate().skip(first) {
             let state = self.names.by_frame.get(index).copied().unwrap_or(NameState::Unasked);
             if is_lacking(state) {
-                let frames = by_dso.entry(frame.dso).or_default().entry(frame.lookup).or_default();
-                frames.push(FrameId::from_index(index));
+                lacking.push((frame.dso, frame.lookup, FrameId::from_index(index)));
             }
         }
-        by_dso
-            .into_iter()
-            .map(|(dso, frames)| {
-                let (addrs, frames) = frames.into_iter().unzip();
-                SymbolizeRequest { dso, addrs, frames, want }
-            })
-            .collect()
+        lacking.sort_unstable();
+        lacking.chunk_by(|a, b| a.0 == b.0).map(|of_dso| SymbolizeRequest::of(of_dso, want)).collect()
     }
 
     /// Takes the answers to a request, in the order of its addresses.
@@ -99,7 +116,7 @@ impl Profile {
         answers: Vec<Result<Vec<NamedFrame>, dso::Missing>>,
     ) {
         self.names.by_frame.resize(self.frames.len(), NameState::Unasked);
-        for (frames, answer) in request.frames.iter().zip(answers) {
+        for (frames, answer) in request.frames().zip(answers) {
             let state = match answer {
                 Ok(named) if !named.is_empty() => self.keep_names(request, &named),
                 Ok(_) => NameState::Missing(dso::Missing::NoSymbolAt),

@@ -11,8 +11,7 @@
 //! The path of a precise sample (see [`crate::callchain::LeafOrigin`]) is kept as recorded. Once its functions are
 //! known, the path without skid replaces it: see [`crate::callchain::precise`].
 
-use super::{FrameId, dense_id};
-use hashbrown::HashTable;
+use super::{FrameId, HashedIds, dense_id};
 use rustc_hash::FxHasher;
 use std::hash::Hasher;
 
@@ -41,7 +40,7 @@ pub struct CallsiteTable {
     shown: Vec<CallsiteId>,
     /// Paths of precise samples, ascending.
     precise: Vec<CallsiteId>,
-    ids: HashTable<u32>,
+    ids: HashedIds,
 }
 
 impl CallsiteTable {
@@ -60,10 +59,9 @@ impl CallsiteTable {
             return None;
         }
         let hash = hash_of(path);
-        let is_known = |&id: &u32| {
-            self.recorded_path(CallsiteId(id)) == path && self.is_precise(CallsiteId(id)) == precise
-        };
-        if let Some(&id) = self.ids.find(hash, is_known) {
+        let is_known =
+            |id| self.recorded_path(CallsiteId(id)) == path && self.is_precise(CallsiteId(id)) == precise;
+        if let Some(id) = self.ids.find(hash, is_known) {
             return Some(CallsiteId(id));
         }
         self.frames.extend_from_slice(path);
@@ -73,8 +71,7 @@ impl CallsiteTable {
         if precise {
             self.precise.push(id);
         }
-        let (frames, ends) = (&self.frames, &self.ends);
-        self.ids.insert_unique(hash, id.0, |&id| hash_of(slice(frames, ends, id as usize)));
+        self.ids.insert(hash, id.0);
         Some(id)
     }
 
@@ -150,9 +147,12 @@ fn slice<'a>(frames: &'a [FrameId], ends: &[usize], index: usize) -> &'a [FrameI
     &frames[start..ends[index]]
 }
 
+/// Two frames a step.
 fn hash_of(path: &[FrameId]) -> u64 {
     let mut hasher = FxHasher::default();
-    path.iter().for_each(|frame| hasher.write_u32(frame.0));
+    let (pairs, rest) = path.as_chunks::<2>();
+    pairs.iter().for_each(|[leaf, caller]| hasher.write_u64(u64::from(caller.0) << 32 | u64::from(leaf.0)));
+    rest.iter().for_each(|frame| hasher.write_u32(frame.0));
     hasher.finish()
 }
 

@@ -1,7 +1,6 @@
 //! Frames: one address in one DSO, before symbols.
 
-use super::{DsoId, dense_id};
-use hashbrown::HashTable;
+use super::{DsoId, HashedIds, dense_id};
 use rustc_hash::FxBuildHasher;
 use std::hash::BuildHasher as _;
 
@@ -29,7 +28,7 @@ pub struct Frame {
 #[derive(Clone, Debug, Default)]
 pub struct FrameTable {
     entries: Vec<Frame>,
-    ids: HashTable<u32>,
+    ids: HashedIds,
 }
 
 impl FrameTable {
@@ -41,14 +40,13 @@ impl FrameTable {
         }
         self.entries.push(frame);
         let id = FrameId::from_index(self.entries.len() - 1);
-        let entries = &self.entries;
-        self.ids.insert_unique(hash, id.0, |&id| hash_of(&entries[id as usize]));
+        self.ids.insert(hash, id.0);
         id
     }
 
     fn find(&self, hash: u64, frame: &Frame) -> Option<FrameId> {
         let key = key_of(frame);
-        self.ids.find(hash, |&id| key_of(&self.entries[id as usize]) == key).map(|&id| FrameId(id))
+        self.ids.find(hash, |id| key_of(&self.entries[id as usize]) == key).map(FrameId)
     }
 
     /// The same, but no new one if there are `most` of them already.

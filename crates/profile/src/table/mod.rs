@@ -6,12 +6,14 @@
 mod callsite;
 mod dso;
 mod frame;
+mod hashed;
 mod string;
 mod symbol;
 
 pub use callsite::{Callsite, CallsiteId, CallsiteTable};
 pub use dso::{Dso, DsoId, DsoKind, DsoTable};
 pub use frame::{Frame, FrameId, FrameTable};
+pub(crate) use hashed::HashedIds;
 pub use string::{StringId, StringTable};
 pub use symbol::{InlineFrame, SymbolId, SymbolRange, SymbolTable};
 

@@ -15,6 +15,7 @@ use super::section_paths::{PathKey, SectionPaths};
 use super::{GraphMode, GraphOrder, ReportOpts};
 use crate::machine::Mode;
 use crate::profile::{CellKey, Profile, Sums};
+use crate::table::FrameId;
 use rustc_hash::FxHashMap;
 
 /// Makes all sections.
@@ -155,9 +156,9 @@ impl<'c, 'a> Filling<'c, 'a> {
         context.expanded.path(context.profile, key.callsite, &path_opts, &mut self.path);
         let parent = self.parent();
         let part = self.rows.part_of(key, parent);
-        let Some(own) = self.own_row(key, part, parent) else { return };
-        let leaf = context.profile.callsites.of(key.callsite).frame;
-        let mode = mode_index(context.profile.mode_of(context.profile.frames.of(leaf).dso));
+        let leaf = context.profile.callsites.path(key.callsite)[0];
+        let Some(own) = self.own_row(leaf, part, parent) else { return };
+        let mode = mode_index(context.profile.mode_of(context.expanded.own(leaf).dso));
         let row = &mut self.rows.rows[own as usize];
         row.own[member].add(sums);
         row.by_mode[mode] = row.by_mode[mode].saturating_add(sums.period);
@@ -197,14 +198,14 @@ impl<'c, 'a> Filling<'c, 'a> {
     }
 
     /// The row of the cell itself; `None` when it has no parent and those are left out.
-    fn own_row(&mut self, key: &CellKey, part: u32, parent: Option<u32>) -> Option<u32> {
+    fn own_row(&mut self, leaf: FrameId, part: u32, parent: Option<u32>) -> Option<u32> {
         let by_parent = self.context.parents.is_some() && self.context.opts.exclude_other;
         if by_parent && parent.is_none() {
             return None;
         }
         let place = match (self.context.cuts(), self.path.first()) {
             (Some(cuts), Some(&entry)) if cuts[entry as usize] => RowFrame::Entry(entry),
-            _ => RowFrame::Leaf(self.context.profile.callsites.of(key.callsite).frame),
+            _ => RowFrame::Leaf(leaf),
         };
         Some(self.rows.row_of(part, place))
     }

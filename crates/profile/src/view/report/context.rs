@@ -61,6 +61,9 @@ impl<'a> Context<'a> {
         {
             return false;
         }
+        if !filter.is_by_code() {
+            return true;
+        }
         let leaf = self.profile.callsites.of(key.callsite).frame;
         let own = self.expanded.own(leaf);
         let dso = self.profile.dsos.of(own.dso);
@@ -78,8 +81,8 @@ impl<'a> Context<'a> {
 
     /// Is this cell not even in the totals? As perf, for samples of code without a name.
     pub(super) fn is_left_out(&self, key: &CellKey) -> bool {
-        let leaf = self.profile.callsites.of(key.callsite).frame;
-        self.opts.hide_unresolved && self.expanded.own(leaf).symbol.is_none()
+        let leaf = || self.profile.callsites.of(key.callsite).frame;
+        self.opts.hide_unresolved && self.expanded.own(leaf()).symbol.is_none()
     }
 }
 

@@ -14,13 +14,21 @@ enum EntryKey {
     Line(StringId, u32),
 }
 
+/// Entries of one frame, most often one alone.
+#[derive(Clone, Copy)]
+enum EntriesOfFrame {
+    One(u32),
+    /// `flat[from..to]`.
+    Many(u32, u32),
+}
+
 /// The entries of each frame.
 pub(super) struct Expanded {
     /// All distinct entries.
     pub entries: Vec<ChainEntry>,
     ids: FxHashMap<EntryKey, u32>,
     /// By frame: its entries, innermost first.
-    by_frame: Vec<(u32, u32)>,
+    by_frame: Vec<EntriesOfFrame>,
     flat: Vec<u32>,
     /// By frame: the entry of a sample's own row.
     own: Vec<ChainEntry>,
@@ -41,28 +49,37 @@ impl Expanded {
         for index in 0..profile.frames.len() {
             let frame = FrameId::from_index(index);
             let own = own_entry(profile, frame, &units);
-            let from = this.flat.len();
-            if opts.inlines && profile.frame_names(frame).len() > 1 {
-                this.push_inlines(profile, frame, key, &units);
+            let entries = if opts.inlines && profile.frame_names(frame).len() > 1 {
+                this.push_inlines(profile, frame, key, &units)
             } else {
-                this.push(own, key, profile);
-            }
-            let (from, to) = (from as u32, this.flat.len() as u32);
-            this.by_frame.push((from, to));
+                EntriesOfFrame::One(this.id_of(own, key, profile))
+            };
+            this.by_frame.push(entries);
             this.own.push(own);
         }
         this
     }
 
-    fn push_inlines(&mut self, profile: &Profile, frame: FrameId, key: GraphKey, units: &Units) {
+    fn push_inlines(
+        &mut self,
+        profile: &Profile,
+        frame: FrameId,
+        key: GraphKey,
+        units: &Units,
+    ) -> EntriesOfFrame {
+        let from = self.flat.len() as u32;
         let base = own_entry(profile, frame, units);
         for inline in profile.frame_names(frame) {
             let line = inline.file.map(|file| (file, inline.line));
-            self.push(ChainEntry { symbol: Some(units.unit_of(inline.symbol)), line, ..base }, key, profile);
+            let entry = ChainEntry { symbol: Some(units.unit_of(inline.symbol)), line, ..base };
+            let id = self.id_of(entry, key, profile);
+            self.flat.push(id);
         }
+        EntriesOfFrame::Many(from, self.flat.len() as u32)
     }
 
-    fn push(&mut self, entry: ChainEntry, key: GraphKey, profile: &Profile) {
+    /// The id of an entry, new or known.
+    fn id_of(&mut self, entry: ChainEntry, key: GraphKey, profile: &Profile) -> u32 {
         let function = entry.symbol.map(EntryKey::Symbol);
         let addr = EntryKey::Addr(entry.dso, profile.frames.of(entry.frame).addr);
         let key = match key {
@@ -71,17 +88,18 @@ impl Expanded {
             GraphKey::SrcLine => entry.line.map(|(file, line)| EntryKey::Line(file, line)).or(function),
         };
         let entries = &mut self.entries;
-        let id = *self.ids.entry(key.unwrap_or(addr)).or_insert_with(|| {
+        *self.ids.entry(key.unwrap_or(addr)).or_insert_with(|| {
             entries.push(entry);
             (entries.len() - 1) as u32
-        });
-        self.flat.push(id);
+        })
     }
 
     /// The entries of a frame, innermost first.
     pub fn of_frame(&self, frame: FrameId) -> &[u32] {
-        let (from, to) = self.by_frame[frame.index()];
-        &self.flat[from as usize..to as usize]
+        match &self.by_frame[frame.index()] {
+            EntriesOfFrame::One(entry) => std::slice::from_ref(entry),
+            EntriesOfFrame::Many(from, to) => &self.flat[*from as usize..*to as usize],
+        }
     }
 
     /// The entry of a sample's own row at `frame`.
@@ -97,11 +115,12 @@ impl Expanded {
             if opts.cuts.is_some_and(|cuts| entries.iter().any(|&e| cuts[e as usize])) {
                 path.clear();
             }
-            path.extend(
-                entries
-                    .iter()
-                    .filter(|&&e| !opts.hide_unresolved || self.entries[e as usize].symbol.is_some()),
-            );
+            let is_shown =
+                |entry: u32| !opts.hide_unresolved || self.entries[entry as usize].symbol.is_some();
+            match *entries {
+                [entry] if is_shown(entry) => path.push(entry),
+                _ => path.extend(entries.iter().copied().filter(|&entry| is_shown(entry))),
+            }
         }
     }
 }

@@ -99,6 +99,13 @@ pub struct RowFilter {
     pub socket: Option<u32>,
 }
 
+impl RowFilter {
+    /// Does it depend on the leaf's code?
+    pub(crate) fn is_by_code(&self) -> bool {
+        !(self.dsos.is_empty() && self.symbols.is_empty() && self.symbol_contains.is_none())
+    }
+}
+
 /// Unit of rows of functions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FunctionUnit {

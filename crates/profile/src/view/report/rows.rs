@@ -3,12 +3,15 @@
 use super::context::Context;
 use super::field::SortKey;
 use super::row::{ReportRow, SortValue};
-use crate::profile::{CellKey, CgroupNames, ExtraDimensions, Sums};
+use crate::profile::{CellKey, CgroupNames, ExtraDimensions, ExtraId, Sums, TaskId};
 use crate::session::SampleWord;
 use crate::table::{FrameId, StringId};
 use perfdata::DataSource;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
+
+/// No part has this number.
+const NO_ROW: (u32, u32) = (u32::MAX, u32::MAX);
 
 type RowKey = SmallVec<[u32; 4]>;
 
@@ -24,8 +27,21 @@ pub(super) struct Rows<'c, 'a> {
     /// The values that depend on the sample alone: all distinct combinations.
     parts: Vec<RowKey>,
     part_ids: FxHashMap<RowKey, u32>,
+    /// The part asked for last: cells of one thread follow each other.
+    last_part: Option<(PartOf, u32)>,
     /// By part and place: the row.
     known: FxHashMap<(u32, RowFrame), u32>,
+    /// By frame: the part it was hit in last, and its row there.
+    last_rows: Vec<(u32, u32)>,
+}
+
+/// What a part depends on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct PartOf {
+    task: TaskId,
+    cpu: i32,
+    extra: ExtraId,
+    parent: Option<u32>,
 }
 
 /// The frame of a row.
@@ -65,12 +81,26 @@ impl<'c, 'a> Rows<'c, 'a> {
             values: context.keys.iter().map(|_| ValueTable::default()).collect(),
             parts: Vec::new(),
             part_ids: FxHashMap::default(),
+            last_part: None,
             known: FxHashMap::default(),
+            last_rows: vec![NO_ROW; context.profile.frames.len()],
         }
     }
 
     /// The ids of the values that depend on the sample alone, as one number.
     pub fn part_of(&mut self, key: &CellKey, parent: Option<u32>) -> u32 {
+        let of = PartOf { task: key.task, cpu: key.cpu, extra: key.extra, parent };
+        match self.last_part {
+            Some((known, part)) if known == of => part,
+            _ => {
+                let part = self.find_part(key, parent);
+                self.last_part = Some((of, part));
+                part
+            }
+        }
+    }
+
+    fn find_part(&mut self, key: &CellKey, parent: Option<u32>) -> u32 {
         let context = self.context;
         let values: RowKey = (context.keys.iter().enumerate())
             .map(|(at, sort)| {
@@ -91,6 +121,18 @@ impl<'c, 'a> Rows<'c, 'a> {
 
     /// The row of a place under a part, new or known.
     pub fn row_of(&mut self, part: u32, place: RowFrame) -> u32 {
+        let RowFrame::Leaf(frame) = place else { return self.find_row(part, place) };
+        match self.last_rows[frame.index()] {
+            (known, row) if known == part => row,
+            _ => {
+                let row = self.find_row(part, place);
+                self.last_rows[frame.index()] = (part, row);
+                row
+            }
+        }
+    }
+
+    fn find_row(&mut self, part: u32, place: RowFrame) -> u32 {
         if let Some(&row) = self.known.get(&(part, place)) {
             return row;
         }

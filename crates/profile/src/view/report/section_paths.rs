@@ -8,7 +8,7 @@
 
 use super::rows::{RowFrame, Rows};
 use crate::profile::Sums;
-use hashbrown::HashTable;
+use crate::table::HashedIds;
 use rustc_hash::FxHasher;
 use std::hash::Hasher;
 
@@ -45,7 +45,7 @@ pub(super) struct SectionPaths {
     pub entries: Vec<u32>,
     /// By entry.
     rows: Vec<u32>,
-    ids: HashTable<u32>,
+    ids: HashedIds,
     /// By row: number of the last path that contains it.
     seen: Vec<u32>,
 }
@@ -55,11 +55,11 @@ impl SectionPaths {
     pub fn add(&mut self, key: PathKey, entries: &[u32], sums: Sums, callers: Option<&mut Rows<'_, '_>>) {
         let hash = hash_of(key, entries);
         let (paths, all) = (&mut self.paths, &self.entries);
-        let same = |&id: &u32| {
+        let same = |id: u32| {
             let path = &paths[id as usize];
             path.key == key && slice(all, path) == entries
         };
-        if let Some(&id) = self.ids.find(hash, same) {
+        if let Some(id) = self.ids.find(hash, same) {
             return paths[id as usize].sums.add(sums);
         }
         let (id, start) = (paths.len() as u32, all.len() as u32);
@@ -68,11 +68,7 @@ impl SectionPaths {
         if let Some(rows) = callers {
             self.note_rows(id, rows);
         }
-        let (paths, all) = (&self.paths, &self.entries);
-        self.ids.insert_unique(hash, id, |&id| {
-            let path = &paths[id as usize];
-            hash_of(path.key, slice(all, path))
-        });
+        self.ids.insert(hash, id);
     }
 
     /// Finds the rows of a new path's entries, each at its first place.
