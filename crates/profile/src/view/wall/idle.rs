@@ -92,12 +92,16 @@ const PLUMBING: &[&str] = &[
 const TOP_LOOP: usize = 2;
 
 /// An idle wait: the thread waits for work (not a lock, not a disk), and either spends nearly all its life in this one
-/// place, or waits for the next job in the loop right at its start. In a recording of a whole machine also the waits of
+/// place (waits for a CPU left out), or waits for the next job in the loop right at its start. In a recording of a whole machine also the waits of
 /// threads that hardly ran.
 pub(super) fn mark_idle(profile: &Profile, parts: &mut [Part], reasons: &mut Reasons) {
     const NEARLY_ALL_PCT: u64 = 80;
+    // Without the time for which it waited for a CPU: what a thread is doesn't depend on other programs' load.
+    let own_ns = |of: &ThreadTotals| {
+        of.life_ns().saturating_sub(of.of(State::Runnable)).saturating_sub(of.of(State::Preempted))
+    };
     let lives: FxHashMap<TaskId, u64> =
-        profile.off_cpu.totals.iter().map(|t| (t.task, t.life_ns())).collect();
+        profile.off_cpu.totals.iter().map(|totals| (totals.task, own_ns(totals))).collect();
     let mut by_place: FxHashMap<(TaskId, CallsiteId), u64> = FxHashMap::default();
     let places = profile.off_cpu.waits.iter().zip(parts.iter());
     for (wait, _) in places.filter(|(_, part)| matches!(part, Part::Blocked(_))) {
