@@ -318,7 +318,9 @@ impl Pen {
             lines.truncate(most);
             let end = format!(" …{more}");
             let last = cut(&lines[most - 1], self.width.saturating_sub(end.chars().count()));
-            lines[most - 1] = last.trim_end_matches(['…', ' ']).to_owned() + &end;
+            // Nor is half a command.
+            lines[most - 1] =
+                last.trim_end_matches(['…', ' ']).trim_end_matches(": apt install").to_owned() + &end;
         }
         lines.iter().map(|line| self.paint(line, Paint::Yellow)).collect()
     }

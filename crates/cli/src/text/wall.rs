@@ -294,7 +294,8 @@ fn writeln_more(out: &mut dyn Write, rows: impl Iterator<Item = u64>, kinds: [&s
 fn idle_line(group: &IdleGroup) -> String {
     let threads = noun(group.threads, "idle thread", "idle threads");
     let (name, idle) = (harmless(&group.name), pct(group.idle_ns, group.life_ns));
-    format!("{:>9} {threads}: {name} ({idle:.1} % of their time waiting for work)", group.threads)
+    let whose = noun(group.threads, "its", "their");
+    format!("{:>9} {threads}: {name} ({idle:.1} % of {whose} time waiting for work)", group.threads)
 }
 
 /// True if the recording has waits whose stack could not be kept.

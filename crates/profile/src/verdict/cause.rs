@@ -40,14 +40,15 @@ impl WaitCause {
         Some(Self { root, text: in_words(top)?, share, bound })
     }
 
-    /// `because feeder computes in crunch() (chain.c:31): 52 % of the time of main; at most 55 % shorter without it`.
+    /// `because feeder computes in crunch() (chain.c:31), 52 % of the time of thread main; the run would be at most 55 %
+    /// shorter without it`.
     #[must_use]
     pub fn because(&self) -> String {
         let share =
-            format!("because {}: {:.0} % of the time of {}", self.text, self.share * 100.0, self.root);
+            format!("because {}, {:.0} % of the time of thread {}", self.text, self.share * 100.0, self.root);
         match self.bound {
             0.0 => share,
-            bound => format!("{share}; at most {:.0} % shorter without it", bound * 100.0),
+            bound => format!("{share}; the run would be at most {:.0} % shorter without it", bound * 100.0),
         }
     }
 }

@@ -35,10 +35,13 @@ impl GilFacts {
         Self { waiters, runners: sums(profile, runs) }
     }
 
-    /// `most waits in a() (x.py), most running in b() (x.py)`; empty where that is not known.
+    /// `most waiting in a() (x.py), most running in b() (x.py)`; empty where that is not known.
     pub(super) fn words(&self) -> String {
         match (self.waiters.first(), self.runners.first()) {
-            (Some((waits, _)), Some((runs, _))) => format!("most waits in {waits}, most running in {runs}"),
+            (Some((waits, _)), Some((runs, _))) if waits == runs => {
+                format!("most waiting and running in {waits}")
+            }
+            (Some((waits, _)), Some((runs, _))) => format!("most waiting in {waits}, most running in {runs}"),
             _ => String::new(),
         }
     }
@@ -89,7 +92,8 @@ mod tests {
             let list = |names: &[&str]| names.iter().map(|name| ((*name).to_owned(), 1)).collect();
             GilFacts { waiters: list(waiters), runners: list(runners) }.words()
         };
-        assert_eq!(of(&["a()"], &["b()", "c()"]), "most waits in a(), most running in b()");
+        assert_eq!(of(&["a()"], &["b()", "c()"]), "most waiting in a(), most running in b()");
+        assert_eq!(of(&["a()"], &["a()"]), "most waiting and running in a()");
         assert_eq!(of(&["a()"], &[]), "");
     }
 }

@@ -223,7 +223,7 @@ pub(super) fn head_of_line(facts: &Facts) -> Option<Finding> {
     let reasons: Vec<WaitReason> =
         facts.places.blocked.keys().copied().filter(|reason| reason.name() == of.reason).collect();
     claim(facts.share(of.ns).max(LEAST), text)
-        .detail(format!("{} waits ({}{target}); its other descriptors wait meanwhile", of.waits, of.reason))
+        .detail(format!("{} waits ({}{target}); other events wait meanwhile", of.waits, of.reason))
         .fix("do it in another thread, or without waiting")
         .evidence(others)
         .stacks(TopStacks::blocked(facts, "where threads wait", &reasons))
@@ -237,7 +237,7 @@ pub(super) fn head_of_line(facts: &Facts) -> Option<Finding> {
 /// The same for a loop that computes.
 fn busy_loop(facts: &Facts, of: &BlockedLoop) -> Option<Finding> {
     let text = format!(
-        "Event loop blocked: {} computes in {} for {} of its time, the longest {}",
+        "Event loop blocked: {} is busy in {} for {} of its time, the longest {}",
         of.thread,
         of.handler,
         pct(of.of_loop),
@@ -245,7 +245,7 @@ fn busy_loop(facts: &Facts, of: &BlockedLoop) -> Option<Finding> {
     );
     let times = if of.waits == 1 { "once".to_owned() } else { format!("{} times", of.waits) };
     claim(facts.share(of.ns).max(LEAST), text)
-        .detail(format!("{times} for at least 10 ms; its other descriptors wait meanwhile"))
+        .detail(format!("{times} for at least 10 ms; other events wait meanwhile"))
         .fix("do it in another thread or process, or in pieces")
         .stacks(TopStacks::running(facts, "where it runs", &[EntryReason::User]))
         .against(vec![format!("waiting for a CPU: {}", pct(facts.waiting_for_cpu()))])

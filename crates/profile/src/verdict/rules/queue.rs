@@ -10,6 +10,8 @@ use crate::verdict::{EntryReason, Facts, Finding, INPUT, ShareBase, TopStacks};
 /// 6: > 10 % of active time waits for a CPU. Run-queue waits after a lock was released count for the lock, and waits
 /// caused by a quota count for the quota.
 pub(super) fn saturation(facts: &Facts) -> Option<Finding> {
+    /// From here on the shares of all else are uncertain.
+    const MOST: f64 = 0.6;
     let waiting = facts.waiting_for_cpu() - queued_by_quota(facts);
     if waiting <= 0.1 {
         return None;
@@ -18,6 +20,7 @@ pub(super) fn saturation(facts: &Facts) -> Option<Finding> {
         format!("CPU saturation: {} of thread time waits for {}", pct(waiting), who_has_the_cpus(facts));
     let detail = if wants_nothing_else(facts) { "all threads are CPU bound" } else { "" };
     let fix = match facts.others_have_the_cpus() {
+        true if waiting >= MOST => "take other load off this machine, and measure again",
         true => "take other load off this machine",
         false => "run fewer threads at a time, or use more CPUs",
     };
@@ -80,7 +83,10 @@ fn who_has_the_cpus(facts: &Facts) -> String {
     let (wanted, cpus) = (facts.wants_cpus(), facts.system.cpus);
     // `2 threads want 2 CPUs` would be no reason.
     let wants = if wanted < f64::from(cpus) + 1.0 { format!("{wanted:.1}") } else { format!("{wanted:.0}") };
-    match (wanted > f64::from(cpus), facts.others_have_the_cpus()) {
+    // Of a program that gets little, the queue is as long as others make it.
+    let wants_more = wanted > f64::from(cpus)
+        && (!facts.others_have_the_cpus() || facts.cpus_used * 2.0 >= f64::from(cpus));
+    match (wants_more, facts.others_have_the_cpus()) {
         (true, false) => format!("a CPU; {wants} threads want {cpus} CPUs"),
         (true, true) => format!("a CPU; {wants} threads want {cpus} CPUs, as do other programs"),
         (false, true) => "CPUs that other programs use".to_owned(),

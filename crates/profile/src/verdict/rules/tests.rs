@@ -110,6 +110,11 @@ fn running_rules() {
     let claims = verdict(&bursts).into_iter().map(|f| f.claim).collect::<Vec<_>>();
     assert!(claims.iter().any(|claim| claim.contains("threads compute in bursts")), "{claims:?}");
     assert!(verdict(&one_by_one).iter().any(|f| f.claim.contains("other programs use")));
+    // However many wait: a program that got a tenth of the machine does not wait for itself.
+    let mut starved = one_by_one.clone();
+    (starved.times.preempted_ns, starved.cpus_used) = (900 * UNIT, 0.2);
+    starved.queue.preempted_by_others = Some((0.4, "make".into()));
+    assert!(verdict(&starved).iter().any(|f| f.claim.contains("other programs use")), "{starved:?}");
     // Where other programs run instead, the program comes first.
     crowded.queue.preempted_by_others = Some((0.9, "make".into()));
     assert_eq!(names(&crowded), ["system-calls", "cpu-saturation"]);
