@@ -27,7 +27,7 @@ pub enum Depth {
 struct Step(&'static str, u64, fn(&Repo, Depth) -> Result<Score>);
 
 const STEPS: &[Step] = &[
-    Step("setup", 6, |_, _| Ok(setup::run())),
+    Step("setup", 6, |repo, _| Ok(setup::run(repo))),
     Step("fmt", 2, |repo, _| cargo::fmt(repo)),
     Step("tidy", 4, |repo, _| tidy::run(repo)),
     Step("clippy", 8, |repo, _| cargo::clippy(repo)),

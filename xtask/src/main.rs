@@ -17,6 +17,7 @@ mod oracle;
 mod package;
 mod parallel;
 mod process;
+mod readers;
 mod repo;
 mod sampling_rate;
 mod score;
@@ -87,7 +88,7 @@ fn run(args: &[String]) -> Result<Score> {
     let (chore, rest) = args.split_first().map_or(("help", args), |(first, rest)| (first.as_str(), rest));
     match chore {
         "ci" => ci::run(&repo, rest),
-        "setup" => Ok(setup::run()),
+        "setup" => Ok(setup::run(&repo)),
         "fmt" => cargo::fmt(&repo),
         "clippy" => cargo::clippy(&repo),
         "doc" => cargo::doc(&repo),

@@ -32,7 +32,7 @@ use anyhow::{Result, bail};
 use crate::process::{self, Finished};
 use crate::repo::Repo;
 use crate::score::{self, Score, skip};
-use crate::{fixtures, golden, parallel};
+use crate::{fixtures, golden, parallel, readers};
 
 const LIMIT: Duration = Duration::from_secs(120);
 
@@ -63,6 +63,7 @@ impl Pair {
             .envs([("LC_ALL", "C.UTF-8"), ("TZ", "UTC"), ("TERM", "dumb"), ("COLUMNS", "200")])
             .env("XDG_CACHE_HOME", self.dir.join("cache"))
             .env("PERF_BUILDID_DIR", self.dir.join("buildid"))
+            .env("PYTHONPATH", readers::python_packages(&Repo::here()))
             .env_remove("DEBUGINFOD_URLS")
             .current_dir(&self.dir);
         process::capture(&mut command, LIMIT)

@@ -1,4 +1,5 @@
-//! Installs the tools for the oracles on a bare machine, with its own package manager, if that is allowed.
+//! Installs the tools for the oracles on a bare machine, with its own package manager, if that is allowed, and readers
+//! of exports with npm's and Python's.
 //!
 //! `cargo build` and `cargo test` need none of them: a missing tool only skips the checks that need it.
 
@@ -8,6 +9,8 @@ use std::time::Duration;
 use crate::apt::Apt;
 use crate::cargo;
 use crate::process;
+use crate::readers;
+use crate::repo::Repo;
 use crate::score::{Score, skip};
 
 /// A program (or file) and the Debian package that contains it.
@@ -19,6 +22,7 @@ const TOOLS: &[(&str, &str)] = &[
     ("tmux", "tmux"),
     ("chromium", "chromium"),
     ("npm", "npm"),
+    ("pip3", "python3-pip"),
     ("clang", "clang"),
     ("llvm-strip", "llvm"),
     ("bpftool", "bpftool"),
@@ -34,9 +38,10 @@ const CLANG_LIBRARIES: &str = "libclang-rt-dev";
 const ARM: &str = "aarch64-unknown-linux-gnu";
 
 /// Installs missing tools; each tool that can't be installed counts as one skip.
-pub fn run() -> Score {
+pub fn run(repo: &Repo) -> Score {
     let mut score = packages();
     score += arm_target();
+    score += readers::install(repo);
     score
 }
 

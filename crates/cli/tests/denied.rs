@@ -173,7 +173,7 @@ fn a_filter_that_kills_ends_neither_tally_nor_its_program() {
     assert!(still.is_ok_and(|status| status.success()), "the filter itself works");
     let computes = "i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done; exit 7";
     for (calls, remark) in [
-        ("kill:perf", "timers in the program"),
+        ("kill:perf", "timers sample the program"),
         ("kill:bpf", "a seccomp filter forbids bpf(2)"),
         ("kill:both,timers", "running threads are stopped"),
         ("kill:both,timers,ptrace", "ptrace is blocked by seccomp"),
@@ -498,8 +498,8 @@ fn in_namespace(name: &str, before: &str, user: &str) -> Option<Output> {
 /// Each place where nothing is as usual, and what the recorder remarks about it.
 const BAD_LUCK: [(&str, &str, &str); 5] = [
     ("no-proc", "while umount -l /proc 2> /dev/null; do :; done", "/proc is not mounted"),
-    ("hidepid", "mount -o remount,hidepid=2 /proc", "timers in the program"),
-    ("no-home", "unset HOME; unset TMPDIR", "timers in the program"),
+    ("hidepid", "mount -o remount,hidepid=2 /proc", "timers sample the program"),
+    ("no-home", "unset HOME; unset TMPDIR", "timers sample the program"),
     (
         "noexec",
         "for d in /tmp /var/tmp /dev/shm /run; do mount -t tmpfs -o noexec none $d; done",

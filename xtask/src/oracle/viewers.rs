@@ -1,7 +1,8 @@
 //! Viewers that read tally's exports themselves: speedscope in a browser, the Firefox Profiler's own command, DuckDB.
 //!
-//! `npm install -g speedscope @firefox-devtools/profiler-cli`, `pip install duckdb`. Each gives the sums of the events,
-//! smallest first, or `None` where it isn't on this machine.
+//! `cargo xtask setup` installs speedscope and DuckDB; the Firefox Profiler's command needs Node 24: `npm install -g
+//! @firefox-devtools/profiler-cli`. Each gives the sums of the events, smallest first, or `None` where it isn't on this
+//! machine.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,6 +14,7 @@ use serde_json::Value;
 
 use super::Pair;
 use crate::process;
+use crate::readers;
 use crate::repo::Repo;
 use crate::web::{browser, missing_tools};
 
@@ -54,7 +56,9 @@ fn of_lines(text: &str) -> BTreeMap<String, u64> {
 /// What speedscope writes after it has read `file`.
 pub fn by_speedscope(pair: &Pair, file: &Path) -> Result<Option<Vec<u64>>> {
     let repo = Repo::here();
-    let (Some(browser), Some(command)) = (browser(), process::find("speedscope")) else { return Ok(None) };
+    let (Some(browser), Some(command)) = (browser(), readers::node_program(&repo, "speedscope")) else {
+        return Ok(None);
+    };
     if missing_tools(&repo.root).is_some() {
         return Ok(None);
     }

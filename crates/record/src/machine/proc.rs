@@ -5,6 +5,7 @@
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
+use std::time::{Duration, SystemTime};
 
 use crate::open::target::parse_cpu_list;
 use dso::system_file;
@@ -50,12 +51,30 @@ pub fn state_letter(stat: &[u8]) -> Option<u8> {
 /// Where the main thread's stack began at the last exec; `None` if that is not ours to see.
 #[must_use]
 pub fn stack_start(pid: u32) -> Option<u64> {
-    /// Its place after the name. Source: linux v6.18 fs/proc/array.c, do_task_stat(): `mm->start_stack` is the 28th.
-    const AFTER_NAME: usize = 28 - 3;
+    // Source: linux v6.18 fs/proc/array.c, do_task_stat(): `mm->start_stack` is the 28th.
+    stat_number(pid, 28).filter(|&start| start > 0)
+}
+
+/// When the process was forked; `None` if it is gone.
+#[must_use]
+pub fn started(pid: u32) -> Option<SystemTime> {
+    /// Units of `/proc/PID/stat` in a second, on every architecture (USER_HZ).
+    const PER_SECOND: f64 = 100.0;
+    let uptime = system_file::read_text("/proc/uptime").ok()?;
+    let uptime_s: f64 = uptime.split_whitespace().next()?.parse().ok()?;
+    // Source: the same function: `start_boottime` is the 22nd.
+    let age_s = uptime_s - stat_number(pid, 22)? as f64 / PER_SECOND;
+    SystemTime::now().checked_sub(Duration::try_from_secs_f64(age_s.max(0.0)).ok()?)
+}
+
+/// The n-th number of `/proc/PID/stat`, from the 4th on; `None` if there is none.
+fn stat_number(pid: u32, nth: usize) -> Option<u64> {
+    /// Those up to the name and the state after it.
+    const BEFORE: usize = 3;
     let stat = system_file::read(format!("/proc/{pid}/stat")).ok()?;
     let end = stat.iter().rposition(|&byte| byte == b')')?;
-    let word = stat.get(end + 2..)?.split(|byte| *byte == b' ').nth(AFTER_NAME)?;
-    std::str::from_utf8(word).ok()?.parse().ok().filter(|&start| start > 0)
+    let word = stat.get(end + 2..)?.split(|byte| *byte == b' ').nth(nth - BEFORE)?;
+    std::str::from_utf8(word).ok()?.parse().ok()
 }
 
 /// Reads `/proc/PID/status`.

@@ -9,6 +9,7 @@ use perfdata::appendix::jit_maps::{JitMap, JitMaps};
 use rustc_hash::FxHashMap;
 use std::fs::File;
 use std::os::fd::AsRawFd;
+use std::time::{Duration, SystemTime};
 
 use super::hotspot;
 use super::v8::OwnLogs;
@@ -18,6 +19,9 @@ use crate::machine::proc;
 const MAX_BYTES: u64 = 32 << 20;
 /// All of a recording together.
 const MAX_ALL_BYTES: u64 = 128 << 20;
+/// A map that is older than its process by more than this is of an earlier process with the same number: about the
+/// exactness of both times.
+const OLDER: Duration = Duration::from_secs(2);
 /// Processes whose maps are looked for; each in a container takes a descriptor.
 const MOST_PROCESSES: usize = 256;
 
@@ -29,6 +33,8 @@ struct MapPlace {
     /// Number in its container; `None` in ours.
     inner_pid: Option<u32>,
     user: u32,
+    /// When the process began; `None` if that is not known.
+    started: Option<SystemTime>,
     /// Its working folder, where its files are there because of us.
     logs: Option<OwnLogs>,
 }
@@ -76,14 +82,14 @@ impl JitMapKeeper {
         let inner_pid = proc::innermost_pid(pid);
         let folder = inner_pid.and_then(|_| system_file::open(format!("/proc/{pid}/root/tmp")).ok());
         let logs = self.removes.then(|| OwnLogs::of(pid)).flatten();
-        self.places.insert(pid, MapPlace { folder, inner_pid, user, logs });
+        self.places.insert(pid, MapPlace { folder, inner_pid, user, started: proc::started(pid), logs });
     }
 
     /// True if the process writes a map of its own.
     #[must_use]
     pub fn has_map(&self, pid: u32) -> bool {
-        let path = self.places.get(&pid).and_then(|place| place.path(pid));
-        path.is_some_and(|path| std::fs::symlink_metadata(path).is_ok())
+        let place = self.places.get(&pid);
+        place.is_some_and(|place| place.path(pid).is_some_and(|path| place.is_own(&path)))
     }
 
     /// More lines for the map of a process.
@@ -166,6 +172,12 @@ impl MapPlace {
         Some(format!("/proc/self/fd/{folder}/perf-{inner_pid}.map"))
     }
 
+    /// True if there is a map that this process wrote, and not an earlier one.
+    fn is_own(&self, path: &str) -> bool {
+        let written = std::fs::symlink_metadata(path).and_then(|found| found.modified());
+        written.is_ok_and(|written| self.started.is_none_or(|started| written + OLDER >= started))
+    }
+
     /// The map of a process that still runs. A JVM may write it first; then the file doesn't stay.
     fn read_living(&self, pid: u32, asks_java: bool) -> Option<Vec<u8>> {
         let before = self.read(pid);
@@ -181,7 +193,7 @@ impl MapPlace {
 
     /// The map's text: a regular file of root, of the process's user or ours.
     fn read(&self, pid: u32) -> Option<Vec<u8>> {
-        let path = self.path(pid)?;
+        let path = self.path(pid).filter(|path| self.is_own(path))?;
         let own = dso::OwnRights::read().map(|rights| rights.user);
         let owners = [Some(0), Some(self.user), own].into_iter().flatten().collect();
         let rule = FileRule::up_to(MAX_BYTES).without_links().dense().owned_by(owners);
@@ -231,6 +243,24 @@ mod tests {
         }
         let map = || vec![JitMap { pid, text: text.to_vec() }];
         assert_eq!((living, ended), ([map(), map()], [map(), Vec::new()]));
+    }
+
+    #[test]
+    fn a_map_that_is_older_than_its_process_is_of_another() {
+        let pid = std::process::id();
+        let started = proc::started(pid).expect("this process lives");
+        let age = started.elapsed().expect("it began before now");
+        assert!(age < Duration::from_secs(3600), "{age:?}");
+        let folder = crate::scratch::ScratchFolder::private("old-map").expect("a folder");
+        let path = folder.path().join("perf-1.map");
+        std::fs::write(&path, "1000 10 f\n").expect("ours");
+        let (user, started) = (0, Some(started));
+        let place = MapPlace { folder: None, inner_pid: None, user, started, logs: None };
+        let is_own = || place.is_own(path.to_str().expect("plain"));
+        assert!(is_own());
+        let old = SystemTime::now() - age - Duration::from_secs(60);
+        File::options().write(true).open(&path).and_then(|file| file.set_modified(old)).expect("ours");
+        assert!(!is_own());
     }
 
     #[test]

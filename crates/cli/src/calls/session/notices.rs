@@ -138,11 +138,14 @@ pub(super) fn other_program(pid: u32, objects: &[ProbedObject]) -> Option<String
 
 /// The kernel's error, and the alternatives.
 pub(super) fn refusal(why: &record::calls::Error) -> anyhow::Error {
-    if why.to_string().contains("Too many open files") {
-        return anyhow::anyhow!(
-            "uprobes are refused: {}; raise `ulimit -n`, or choose fewer functions by -P",
-            short(why)
-        );
+    // The limits that end an attempt, by the system's words for them.
+    for (word, limit) in [("Too many open files", "ulimit -n"), ("Cannot allocate memory", "ulimit -v")] {
+        if why.to_string().contains(word) {
+            return anyhow::anyhow!(
+                "uprobes are refused: {}; raise `{limit}`, or choose fewer functions by -P",
+                short(why)
+            );
+        }
     }
     anyhow::anyhow!(
         "uprobes are refused: {}; run as root, or setcap cap_perfmon,cap_bpf,cap_sys_ptrace=ep tally; in docker \
