@@ -226,8 +226,11 @@ impl Pen {
             })
         };
         let parts = lengths.find(|parts| fits(parts)).or_else(&mut shorter);
-        let parts =
-            parts.unwrap_or_else(|| draw(LENGTHS[1]).into_iter().filter(|part| part.is_large).collect());
+        let several_lines = || {
+            let large: Vec<_> = draw(LENGTHS[1]).into_iter().filter(|part| part.is_large).collect();
+            with_others(&screen.states, &large)
+        };
+        let parts = parts.unwrap_or_else(several_lines);
         self.lines_of(parts.into_iter().map(|part| (part.columns, part.text)), "  ")
     }
 

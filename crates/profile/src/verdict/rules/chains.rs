@@ -80,7 +80,7 @@ pub(super) fn convoy(facts: &Facts) -> Option<Finding> {
     if in_line < 1.5 || facts.undisturbed(share) < 0.4 || facts.cpus_used > ALONE {
         return None;
     }
-    let text = format!("Convoy: {in_line:.1} threads at a time wait for {}", locked(top));
+    let text = format!("Lock convoy: {in_line:.1} threads at a time wait for {}", locked(top));
     let stacks =
         TopStacks::of(facts, "where threads are blocked on locks", ShareBase::Active, &facts.places.locks)
             .or_missing("no wait for it was long enough to be sampled with a stack");

@@ -2,6 +2,7 @@
 
 use perfdata::appendix::go_waits::GoWaitKind;
 
+use super::locks::locks;
 use super::{claim, time};
 use crate::verdict::{Facts, Finding, INPUT, TopStacks};
 use crate::view::goroutines::Goroutines;
@@ -13,7 +14,8 @@ const HELD_UP: [(GoWaitKind, &str); 3] = [
     (GoWaitKind::Send, "receive faster, or in more goroutines"),
 ];
 
-/// 28: on average at least 2 goroutines, and > 20 % of all, wait for one kind of lock or to send.
+/// 28: on average at least 2 goroutines, and > 20 % of all, wait for one kind of lock or to send. Not where threads wait
+/// for locks, too.
 pub(super) fn goroutines(facts: &Facts) -> Option<Finding> {
     const LEAST: f64 = 2.0;
     let all = facts.waits.goroutines.as_ref()?;
@@ -21,6 +23,10 @@ pub(super) fn goroutines(facts: &Facts) -> Option<Finding> {
     let (waiting, kind, fix) = by_kind.into_iter().max_by(|a, b| a.0.total_cmp(&b.0))?;
     let share = (waiting / all.average.max(waiting)).min(1.0);
     if waiting < LEAST || share <= 0.2 {
+        return None;
+    }
+    // Where its threads wait as well, the finding about the lock shows more.
+    if kind != GoWaitKind::Send && locks(facts).is_some() {
         return None;
     }
     let most = all.rows.iter().find(|row| row.kind == kind)?;

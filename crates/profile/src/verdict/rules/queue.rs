@@ -7,6 +7,9 @@ use crate::off_cpu::WaitReason;
 use crate::verdict::hot_stacks::NOT_RECORDED;
 use crate::verdict::{EntryReason, Facts, Finding, INPUT, ShareBase, TopStacks};
 
+/// Name of the recorder among those that had a CPU.
+const OURSELVES: &str = "tally (itself)";
+
 /// 6: > 10 % of active time waits for a CPU. Run-queue waits after a lock was released count for the lock, and waits
 /// caused by a quota count for the quota.
 pub(super) fn saturation(facts: &Facts) -> Option<Finding> {
@@ -18,8 +21,10 @@ pub(super) fn saturation(facts: &Facts) -> Option<Finding> {
     }
     let text =
         format!("CPU saturation: {} of thread time waits for {}", pct(waiting), who_has_the_cpus(facts));
-    let detail = if wants_nothing_else(facts) { "all threads are CPU bound" } else { "" };
+    let detail = if wants_nothing_else(facts) { "the threads wait for nothing else" } else { "" };
+    let by_tally = || facts.queue.preempted_by_others.as_ref().is_some_and(|(_, most)| most == OURSELVES);
     let fix = match facts.others_have_the_cpus() {
+        true if by_tally() => "tally itself has most of them: tally record -g costs less, without waits",
         true if waiting >= MOST => "take other load off this machine, and measure again",
         true => "take other load off this machine",
         false => "run fewer threads at a time, or use more CPUs",
@@ -81,10 +86,10 @@ fn wants_nothing_else(facts: &Facts) -> bool {
 
 fn who_has_the_cpus(facts: &Facts) -> String {
     let (wanted, cpus) = (facts.wants_cpus(), facts.system.cpus);
-    // `2 threads want 2 CPUs` would be no reason.
     let wants = if wanted < f64::from(cpus) + 1.0 { format!("{wanted:.1}") } else { format!("{wanted:.0}") };
     // Of a program that gets little, the queue is as long as others make it.
-    let wants_more = wanted > f64::from(cpus)
+    // `2.0 threads want 2 CPUs` would be no reason.
+    let wants_more = wanted >= f64::from(cpus) + 0.2
         && (!facts.others_have_the_cpus() || facts.cpus_used * 2.0 >= f64::from(cpus));
     match (wants_more, facts.others_have_the_cpus()) {
         (true, false) => format!("a CPU; {wants} threads want {cpus} CPUs"),

@@ -100,7 +100,7 @@ fn running_rules() {
     assert_eq!(names(&crowded), ["cpu-saturation", "system-calls"]);
     let saturation = &verdict(&crowded)[0];
     assert!(saturation.claim.ends_with("; 5 threads want 2 CPUs"), "{saturation:?}");
-    assert_eq!(saturation.detail, "all threads are CPU bound");
+    assert_eq!(saturation.detail, "the threads wait for nothing else");
     // A thousand processes one after the other are not a thousand at a time.
     let mut one_by_one = with(|f| f.times.runnable_ns = 90 * UNIT);
     one_by_one.active_threads = 1000;
@@ -115,6 +115,9 @@ fn running_rules() {
     (starved.times.preempted_ns, starved.cpus_used) = (900 * UNIT, 0.2);
     starved.queue.preempted_by_others = Some((0.4, "make".into()));
     assert!(verdict(&starved).iter().any(|f| f.claim.contains("other programs use")), "{starved:?}");
+    let mut by_tally = starved.clone();
+    by_tally.queue.preempted_by_others = Some((0.6, "tally (itself)".into()));
+    assert!(verdict(&by_tally).iter().any(|f| f.fix.contains("tally itself has most")), "{by_tally:?}");
     // Where other programs run instead, the program comes first.
     crowded.queue.preempted_by_others = Some((0.9, "make".into()));
     assert_eq!(names(&crowded), ["system-calls", "cpu-saturation"]);

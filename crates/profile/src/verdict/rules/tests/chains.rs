@@ -30,6 +30,12 @@ fn goroutines_that_wait_for_a_lock_are_reported_with_the_function_that_takes_it(
         f.waits.goroutines.iter_mut().for_each(|of| (of.average, of.rows[0].average) = (2.0, 1.0));
     };
     check(28, firing(28), changed(28, alone));
+    // Threads that wait for the lock show it with its share.
+    let both = changed(8, |f| f.waits.goroutines = firing(28).waits.goroutines);
+    assert_eq!(
+        names(&both).iter().filter(|name| ["goroutines", "lock-contention"].contains(name)).count(),
+        1
+    );
     let found = verdict(&firing(28));
     let finding = found.iter().find(|finding| finding.name == "goroutines").expect("it fires");
     assert_eq!(finding.claim, "Go: 40 of 52 goroutines wait for a mutex in main.handler (main.go:12)");
