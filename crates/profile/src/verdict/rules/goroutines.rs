@@ -2,7 +2,6 @@
 
 use perfdata::appendix::go_waits::GoWaitKind;
 
-use super::locks::locks;
 use super::{claim, time};
 use crate::verdict::{Facts, Finding, INPUT, TopStacks};
 use crate::view::goroutines::Goroutines;
@@ -26,7 +25,8 @@ pub(super) fn goroutines(facts: &Facts) -> Option<Finding> {
         return None;
     }
     // Where its threads wait as well, the finding about the lock shows more.
-    if kind != GoWaitKind::Send && locks(facts).is_some() {
+    let of_threads = facts.contended().next().map_or(0.0, |site| facts.share(site.total_ns()));
+    if kind != GoWaitKind::Send && of_threads > 0.15 {
         return None;
     }
     let most = all.rows.iter().find(|row| row.kind == kind)?;
