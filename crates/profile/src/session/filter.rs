@@ -27,10 +27,8 @@ impl Session {
         let in_time = filter.times_ns.is_empty()
             || sample.time_ns.is_none_or(|t| filter.times_ns.iter().any(|&(from, to)| from <= t && t <= to));
         let on_cpu = filter.cpus.is_empty() || filter.cpus.contains(&cpu_of(sample));
-        let running = self.running.now();
-        let in_company = filter.parallelism.is_empty()
-            || filter.parallelism.iter().any(|&(from, to)| from <= running && running <= to);
-        let in_time = in_time && in_company;
+        let is_in = |&(from, to): &(u64, u64)| (from..=to).contains(&self.running.now());
+        let in_time = in_time && (filter.parallelism.is_empty() || filter.parallelism.iter().any(is_in));
         if filter.pids.is_empty() && filter.tids.is_empty() {
             return in_time && on_cpu;
         }

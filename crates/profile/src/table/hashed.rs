@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn entries_of_equal_hashes_are_told_apart() {
+    fn entries_of_equal_hashes_stay_apart() {
         let mut ids = HashedIds::default();
         (0..100).for_each(|id| ids.insert(u64::from(id / 2), id));
         assert_eq!(ids.find(7, |id| id == 15), Some(15));

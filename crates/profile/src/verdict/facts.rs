@@ -246,17 +246,20 @@ impl Facts {
     pub fn others_have_the_cpus(&self) -> bool {
         /// Smallest share of preemptions among the waits for a CPU that shows who had it.
         const ENOUGH: f64 = 0.1;
-        /// Part of the machine's CPUs.
-        const LITTLE: f64 = 0.5;
         let by_others = self.queue.preempted_by_others.as_ref().map(|(share, _)| *share);
         let preempted = self.share(self.times.preempted_ns);
         // Threads that want a CPU at the same moments wait for each other, even if they need less than one on average.
         let is_by_own =
             by_others.is_some_and(|share| share < 0.3) && preempted > ENOUGH * self.waiting_for_cpu();
         // Threads that get little of the machine and wait don't wait for each other, however many they are.
-        let cpus = f64::from(self.system.cpus);
         by_others.is_some_and(|share| share > 0.5)
-            || !is_by_own && (self.wants_cpus() <= cpus || self.cpus_used < LITTLE * cpus)
+            || !is_by_own && (self.wants_cpus() <= f64::from(self.system.cpus) || self.gets_little())
+    }
+
+    /// True if the target ran on less than half of the machine's CPUs.
+    #[must_use]
+    pub fn gets_little(&self) -> bool {
+        self.cpus_used * 2.0 < f64::from(self.system.cpus)
     }
 
     /// Share of active thread time woken from waits for this reason, waiting for a CPU.

@@ -276,10 +276,10 @@ impl Account {
         if !self.clocks.is_empty() {
             // The engine knows all threads: one that it does not report is not the target's, or its totals are lost.
             threads.retain(|thread| thread.samples > 0 && thread.pid != std::process::id());
-            let (mut told, more_told) = self.clocks.into_threads();
-            join_late_samples(&mut told, &mut threads);
-            threads.extend(told);
-            more_threads = more_told;
+            let (mut reported, more_reported) = self.clocks.into_threads();
+            join_late_samples(&mut reported, &mut threads);
+            threads.extend(reported);
+            more_threads = more_reported;
         }
         threads.sort_by(|a, b| b.on_ns.cmp(&a.on_ns).then(a.tid.cmp(&b.tid)));
         let name = |tid| name_of(tid, &threads).unwrap_or_default();
@@ -309,11 +309,12 @@ impl Account {
 
 /// A sample that was read after its thread's totals counts there: it makes no second thread, which would have run since
 /// the start.
-fn join_late_samples(told: &mut [ThreadUse], seen: &mut Vec<ThreadUse>) {
-    let last: FxHashMap<u32, usize> = told.iter().enumerate().map(|(at, thread)| (thread.tid, at)).collect();
+fn join_late_samples(reported: &mut [ThreadUse], seen: &mut Vec<ThreadUse>) {
+    let last: FxHashMap<u32, usize> =
+        reported.iter().enumerate().map(|(at, thread)| (thread.tid, at)).collect();
     seen.retain(|thread| {
         let known = last.get(&thread.tid);
-        known.iter().for_each(|&&at| told[at].samples += thread.samples);
+        known.iter().for_each(|&&at| reported[at].samples += thread.samples);
         known.is_none()
     });
 }

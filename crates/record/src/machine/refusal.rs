@@ -34,6 +34,10 @@ pub struct AccessRefusal {
     pub remedy: String,
 }
 
+fn refusal(why: &str, remedy: &str) -> AccessRefusal {
+    AccessRefusal { why: why.to_owned(), remedy: remedy.to_owned() }
+}
+
 /// A stop of a thread that the system refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RefusedStop {
@@ -99,8 +103,6 @@ impl AccessFacts {
     /// `perf_event_paranoid` 2.
     #[must_use]
     pub fn of_perf(&self, error: &io::Error) -> AccessRefusal {
-        let refusal =
-            |why: &str, remedy: &str| AccessRefusal { why: why.to_owned(), remedy: remedy.to_owned() };
         if self.filters_perf {
             let run = "docker run --cap-add PERFMON --cap-add BPF --security-opt seccomp=unconfined";
             return refusal("perf_event_open is blocked by seccomp", run);
@@ -130,7 +132,7 @@ impl AccessFacts {
     }
 
     /// The security module as the reason for a refused `call`, where the value of `perf_event_paranoid` can't be: it is
-    /// at most `enough`, or this process's capabilities stand above it.
+    /// at most `enough`, or this process's capabilities override it.
     #[must_use]
     pub fn of_module(&self, call: &str, enough: i64) -> Option<AccessRefusal> {
         self.is_open(enough).then(|| self.confinement.refuses(call, self.is_contained)).flatten()
@@ -145,8 +147,6 @@ impl AccessFacts {
     #[must_use]
     pub fn of_stops(&self, refused: RefusedStop) -> AccessRefusal {
         let RefusedStop { errno: error, is_others } = refused;
-        let refusal =
-            |why: &str, remedy: &str| AccessRefusal { why: why.to_owned(), remedy: remedy.to_owned() };
         if self.filters_trace {
             return refusal("ptrace is blocked by seccomp", "docker run --cap-add SYS_PTRACE");
         }

@@ -89,8 +89,8 @@ fn who_has_the_cpus(facts: &Facts) -> String {
     let wants = if wanted < f64::from(cpus) + 1.0 { format!("{wanted:.1}") } else { format!("{wanted:.0}") };
     // Of a program that gets little, the queue is as long as others make it.
     // `2.0 threads want 2 CPUs` would be no reason.
-    let wants_more = wanted >= f64::from(cpus) + 0.2
-        && (!facts.others_have_the_cpus() || facts.cpus_used * 2.0 >= f64::from(cpus));
+    let wants_more =
+        wanted >= f64::from(cpus) + 0.2 && (!facts.others_have_the_cpus() || !facts.gets_little());
     match (wants_more, facts.others_have_the_cpus()) {
         (true, false) => format!("a CPU; {wants} threads want {cpus} CPUs"),
         (true, true) => format!("a CPU; {wants} threads want {cpus} CPUs, as do other programs"),

@@ -35,7 +35,7 @@ const SEARCH_EVERY: u32 = 5;
 /// More processes are not read.
 const MOST_PROCESSES: usize = 64;
 
-/// A thread that looks at goroutines until it is told to end.
+/// A thread that looks at goroutines until it is asked to end.
 #[derive(Debug)]
 pub struct GoLooker {
     ends: Arc<AtomicBool>,
