@@ -12,6 +12,7 @@ use crate::kernel::kallsyms::Kallsyms;
 use crate::kernel::vdso;
 use crate::symtab::made_lines::MadeLines;
 use crate::symtab::perf_map;
+use crate::unwind::arm::example_file::Example;
 use crate::unwind::{AddressSpace, FrameSize, MadeFrame, Regs, Stack, UnwindInfo, Unwinder};
 use crate::{Avma, BuildId, Bytes, FileOffset, Machine, ObjectFile, Svma, SymbolTable, demangle};
 
@@ -20,6 +21,7 @@ pub type FuzzTarget = fn(&[u8]);
 
 /// All targets by name.
 pub const TARGETS: &[(&str, FuzzTarget)] = &[
+    ("arm_tables", fuzz_arm_tables),
     ("build_id", fuzz_build_id),
     ("demangle", fuzz_demangle),
     ("disassembly", fuzz_disassembly),
@@ -38,6 +40,20 @@ pub const TARGETS: &[(&str, FuzzTarget)] = &[
 pub fn fuzz_map_line(bytes: &[u8]) {
     if let Some(map) = crate::parse_map_line(bytes) {
         let _offset = map.offset_of(map.end);
+    }
+}
+
+/// Code and exception tables of 32-bit ARM, in turn a piece of the input each.
+pub fn fuzz_arm_tables(bytes: &[u8]) {
+    let (code, tables) = bytes.split_at(bytes.len() / 2);
+    let (index, table) = tables.split_at(tables.len() / 2);
+    // Distances near zero, so that the index leads to the code and the table.
+    let near = |(at, byte): (usize, &u8)| if at % 4 < 2 || at % 8 == 7 { *byte } else { 0 };
+    let near: Vec<u8> = index.iter().enumerate().map(near).collect();
+    for index in [index, &near] {
+        if let Some(object) = (Example { code, index, table }).object() {
+            walk(&Arc::new(object), bytes);
+        }
     }
 }
 
@@ -193,12 +209,16 @@ fn walk(object: &Arc<ObjectFile>, bytes: &[u8]) {
         let start = made + at * 0x1000 + word(0) % 0x800;
         space.know_frame(&MadeFrame { code: Avma(start)..Avma(start + 0x800), size });
     }
-    for machine in [Machine::X86_64, Machine::Aarch64] {
+    for machine in [Machine::X86_64, Machine::Aarch64, Machine::Arm] {
         let mask = Regs::perf_mask(machine);
         for place in 0..8 {
             let mut values: Vec<u64> = (0..33).map(|i| sp + word(i) % 4096).collect();
             let pc = base + word(place).wrapping_add(512 * place as u64) % 0x4000;
-            let (pc_at, sp_at) = if machine == Machine::X86_64 { (8, 7) } else { (32, 31) };
+            let (pc_at, sp_at) = match machine {
+                Machine::X86_64 => (8, 7),
+                Machine::Arm => (15, 13),
+                _ => (32, 31),
+            };
             (values[pc_at], values[sp_at]) = (pc, sp);
             let Some(regs) = Regs::from_perf(machine, mask, &values) else { continue };
             let mut out = Vec::new();

@@ -4,6 +4,7 @@ use crate::object_files::ObjectFiles;
 use dso::unwind::{AddressSpace, Regs, Stack, Stop, UnwindInfo, Unwinder};
 use dso::{Avma, FileOffset, Machine};
 use perfdata::Item;
+use perfdata::abi::PERF_SAMPLE_REGS_ABI_32;
 use perfdata::appendix::stack_notes::StopReason;
 use profile::machine::Mappings;
 use profile::reason::StackEnd;
@@ -137,7 +138,8 @@ impl<'a> StackUnwinder<'a> {
         BENCH.with_borrow_mut(|bench| {
             bench.regs.clear();
             bench.regs.extend(job.regs.values.iter());
-            let Some(regs) = Regs::from_perf(self.machine, job.regs.mask, &bench.regs) else {
+            let machine = self.machine_of_task(job.regs.abi);
+            let Some(regs) = Regs::from_perf(machine, job.regs.mask, &bench.regs) else {
                 return stacks.push([].iter(), &[], StackEnd::NoRegisters);
             };
             bench.chain.clear();
@@ -145,6 +147,15 @@ impl<'a> StackUnwinder<'a> {
             let stop = bench.unwinder.unwind(space, &regs, stack, job.max_frames, &mut bench.chain);
             stacks.push(bench.chain.iter(), bench.unwinder.exact_frames(), end_of(stop));
         })
+    }
+
+    /// The processor of a task: 64-bit kernels of ARM run programs of 32 bits too.
+    fn machine_of_task(&self, abi: u64) -> Machine {
+        if self.machine == Machine::Aarch64 && abi == PERF_SAMPLE_REGS_ABI_32 {
+            Machine::Arm
+        } else {
+            self.machine
+        }
     }
 
     fn space(&self, job: &UnwindJob<'_>, dsos: &DsoTable) -> Arc<AddressSpace> {

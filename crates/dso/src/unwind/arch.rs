@@ -21,6 +21,8 @@ pub(super) trait Arch {
     const FP: usize;
     /// Registers a callee may save, in the order of a rule's offsets; the return address first.
     const CALLEE_SAVED: [u8; SAVED];
+    /// Bytes of an address, and of a saved register.
+    const WORD: u64 = 8;
     /// Whether a call leaves the return address in a register, so that a leaf may have no frame at all.
     const HAS_LINK_REGISTER: bool;
 
@@ -68,5 +70,25 @@ impl Arch for Arm64 {
     /// cases.
     fn strip(address: u64) -> u64 {
         address & 0x0000_ffff_ffff_ffff
+    }
+}
+
+/// ARM, 32 bit.
+// Source: ARM IHI 0040 "DWARF for the Arm Architecture" table 1: r0…r15, of which sp 13, lr 14, pc 15.
+pub(super) struct Arm;
+
+impl Arch for Arm {
+    const MACHINE: Machine = Machine::Arm;
+    const SP: usize = 13;
+    const PC: usize = 15;
+    const RA: usize = 14;
+    const FP: usize = 11;
+    const CALLEE_SAVED: [u8; SAVED] = [14, 11, 10, 9, 8, 7, 6, 5, 4, NO_REGISTER, NO_REGISTER, NO_REGISTER];
+    const WORD: u64 = 4;
+    const HAS_LINK_REGISTER: bool = true;
+
+    /// The lowest bit of a return address is its instruction set: 1 is Thumb.
+    fn strip(address: u64) -> u64 {
+        address & 0xffff_fffe
     }
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use gimli::{BaseAddresses, CfaRule, EndianSlice, RegisterRule, RunTimeEndian, UnwindContext, UnwindSection};
 
-use super::arch::{Arch, Arm64, SAVED, X86};
+use super::arch::{Arm, Arm64, X86};
 use super::expression::{decode, register_index};
 use super::rule::{Cfa, Restore, Row, Step};
 use super::start_code::StartCode;
@@ -20,6 +20,8 @@ type Reader<'a> = EndianSlice<'a, RunTimeEndian>;
 pub(super) struct Cfi {
     machine: Machine,
     endian: RunTimeEndian,
+    /// Bytes.
+    address_size: u8,
     bases: BaseAddresses,
     eh_frame: Bytes,
     eh_frame_hdr: Option<Bytes>,
@@ -43,6 +45,7 @@ impl Cfi {
             .set_got(address(".got"));
         Self {
             machine: object.machine(),
+            address_size: if object.is_64() { 8 } else { 4 },
             endian: if object.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big },
             bases,
             eh_frame: bytes(".eh_frame").unwrap_or_else(|| Bytes::from_vec(Vec::new())),
@@ -73,7 +76,7 @@ impl Cfi {
             return None;
         }
         let mut section = gimli::EhFrame::new(&self.eh_frame, self.endian);
-        section.set_address_size(8);
+        section.set_address_size(self.address_size);
         let index = self.eh_index.get_or_init(|| index(&section, &self.bases));
         let at = index.partition_point(|e| e.0 <= svma).checked_sub(1)?;
         index.get(at).filter(|e| svma < e.1).map(|e| (e.0, e.1))
@@ -84,7 +87,7 @@ impl Cfi {
             return None;
         }
         let mut section = gimli::EhFrame::new(&self.eh_frame, self.endian);
-        section.set_address_size(8);
+        section.set_address_size(self.address_size);
         section.set_vendor(self.vendor());
         let offset = match self.offset_by_header(svma) {
             Some(offset) => offset,
@@ -98,7 +101,7 @@ impl Cfi {
             return None;
         }
         let mut section = gimli::DebugFrame::new(&self.debug_frame, self.endian);
-        section.set_address_size(8);
+        section.set_address_size(self.address_size);
         section.set_vendor(self.vendor());
         let offset = find(self.debug_index.get_or_init(|| index(&section, &self.bases)), svma)?;
         self.step_of_entry(&section, gimli::DebugFrameOffset(offset), context, svma)
@@ -111,7 +114,7 @@ impl Cfi {
     /// Through the binary search table; `None` if there is none that can be used.
     fn offset_by_header(&self, svma: u64) -> Option<usize> {
         let bytes = self.eh_frame_hdr.as_deref()?;
-        let header = gimli::EhFrameHdr::new(bytes, self.endian).parse(&self.bases, 8).ok()?;
+        let header = gimli::EhFrameHdr::new(bytes, self.endian).parse(&self.bases, self.address_size).ok()?;
         let table = header.table()?;
         let pointer = table.lookup(svma, &self.bases).ok()?;
         table.pointer_to_offset(pointer).ok().map(|o| o.0)
@@ -130,24 +133,18 @@ impl Cfi {
         }
         let row = entry.unwind_info_for_address(section, &self.bases, context, svma).ok()?;
         let encoding = entry.cie().encoding();
-        let callee_saved = match self.machine {
-            Machine::Aarch64 => &Arm64::CALLEE_SAVED,
-            _ => &X86::CALLEE_SAVED,
-        };
         // The CIE names the column of the return address; it is the architecture's in all files met.
         let ra = entry.cie().return_address_register();
         if matches!(row.register(ra), Some(RegisterRule::Undefined)) {
             return Some(Step::Root);
         }
         let general = general_row(section, row, encoding, entry.is_signal_trampoline())?;
-        Some(compact(general, callee_saved))
-    }
-}
-
-fn compact(row: Row, callee_saved: &[u8; SAVED]) -> Step {
-    match row.simple(callee_saved) {
-        Some(rule) => Step::Simple(rule),
-        None => Step::General(Arc::new(row)),
+        let simple = match self.machine {
+            Machine::Aarch64 => general.simple::<Arm64>(),
+            Machine::Arm => general.simple::<Arm>(),
+            _ => general.simple::<X86>(),
+        };
+        Some(simple.map_or_else(|| Step::General(Arc::new(general)), Step::Simple))
     }
 }
 

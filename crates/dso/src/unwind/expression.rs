@@ -160,8 +160,7 @@ pub(super) fn evaluate(
             }
             Op::Deref(size) => {
                 let address = stack.pop().ok_or(None)?;
-                let value = memory.read(address).ok_or(Some(address))?;
-                stack.push(if size < 8 { value & ((1 << (8 * size)) - 1) } else { value });
+                stack.push(memory.read_sized(address, size.min(8).into()).ok_or(Some(address))?);
             }
             Op::Register(register, offset) => {
                 stack.push(registers[usize::from(register)].wrapping_add_signed(offset))

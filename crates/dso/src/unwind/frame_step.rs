@@ -1,6 +1,7 @@
 //! One step of a walk: from a frame to its caller.
 
 use super::arch::{Arch, REGISTERS};
+use super::arm::InstructionSet;
 use super::expression::evaluate;
 use super::frame_pointer::{Guess, WalkState, guess, is_after_call};
 use super::rule::{Cfa, Restore, Row, Rule};
@@ -25,6 +26,8 @@ pub(super) struct Walk<'a> {
     pub stack: Stack<'a>,
     /// The pc is where the frame was interrupted, not a return address.
     pub is_exact: bool,
+    /// The instruction set of ARM code; `None` where no return address leads to it.
+    pub set: Option<InstructionSet>,
 }
 
 impl Walk<'_> {
@@ -46,8 +49,8 @@ impl Walk<'_> {
         }
         for (slot, words) in rule.saved() {
             let register = usize::from(A::CALLEE_SAVED[slot]);
-            let address = cfa.wrapping_add_signed(i64::from(words) * 8);
-            match self.stack.read(address) {
+            let address = cfa.wrapping_add_signed(i64::from(words) * A::WORD as i64);
+            match self.stack.read_sized(address, A::WORD) {
                 Some(value) => self.registers[register] = value,
                 // Popped already, below the stack pointer: the register has its value again.
                 None if register != A::RA => {}
@@ -100,7 +103,7 @@ impl Walk<'_> {
         self.registers[A::SP] = cfa;
         for (register, restore) in &row.registers {
             let register = usize::from(*register);
-            let at = |address: u64| self.stack.read(address).ok_or(Some(address));
+            let at = |address: u64| self.stack.read_sized(address, A::WORD).ok_or(Some(address));
             let value = match restore {
                 Restore::Undefined => Ok(0),
                 Restore::AtCfa(offset) => at(cfa.wrapping_add_signed(*offset)),
@@ -119,24 +122,30 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Where a rule has the return address.
-    pub(super) fn return_slot(&self, rule: &Rule) -> u64 {
+    /// Where a rule has the return address; `None` if it leaves it in a register.
+    pub(super) fn return_slot<A: Arch>(&self, rule: &Rule) -> Option<u64> {
         let base = self.registers[usize::from(rule.cfa_register)];
-        base.wrapping_add_signed(i64::from(rule.cfa_offset) - 8)
+        let cfa = base.wrapping_add_signed(rule.cfa_offset.into());
+        let (_, words) = rule.saved().next().filter(|_| rule.saves_return_address())?;
+        Some(cfa.wrapping_add_signed(i64::from(words) * A::WORD as i64))
     }
 
     /// Whether a call returns to the address that a rule leads to; `None` if that wasn't copied.
-    pub(super) fn returns_by(&self, rule: &Rule) -> Option<bool> {
-        let address = self.stack.read(self.return_slot(rule));
-        address.map(|address| is_after_call(self.space, address))
+    pub(super) fn returns_by<A: Arch>(&self, rule: &Rule) -> Option<bool> {
+        let address = match self.return_slot::<A>(rule) {
+            Some(slot) => self.stack.read_sized(slot, A::WORD),
+            None => (A::HAS_LINK_REGISTER && self.is_exact).then(|| self.registers[A::RA]),
+        };
+        address.map(|address| is_after_call::<A>(self.space, address))
     }
 
     /// To the caller by the first of the rules read from code that leads to a call; by the frame pointer if none does.
     pub(super) fn by_code<A: Arch>(&mut self, rules: &[Rule], otherwise: Stop) -> Result<(), Stop> {
-        if let Some(rule) = rules.iter().find(|rule| self.returns_by(rule) == Some(true)) {
+        if let Some(rule) = rules.iter().find(|rule| self.returns_by::<A>(rule) == Some(true)) {
             return self.by_rule::<A>(rule);
         }
-        let past_copy = rules.iter().map(|rule| self.unreadable::<A>(self.return_slot(rule)));
+        let past_copy =
+            rules.iter().filter_map(|rule| Some(self.unreadable::<A>(self.return_slot::<A>(rule)?)));
         let past_copy = past_copy.into_iter().find(|stop| matches!(stop, Stop::StackEnd { .. }));
         let by_frame_pointer = self.by_frame_pointer::<A>(past_copy.unwrap_or(otherwise));
         by_frame_pointer.or_else(|stop| self.reach_entry_code::<A>().ok_or(stop))
@@ -147,16 +156,16 @@ impl Walk<'_> {
     fn reach_entry_code<A: Arch>(&mut self) -> Option<()> {
         const ENTRY_WORDS: u64 = 32;
         let sp = self.registers[A::SP];
-        let slots = (0..ENTRY_WORDS).map(|word| sp.wrapping_add(8 * word));
+        let slots = (0..ENTRY_WORDS).map(|word| sp.wrapping_add(A::WORD * word));
         let is_entry = |address: u64| {
             let mapped = self.space.find(address.wrapping_sub(1))?;
             let entry = mapped.info.as_ref()?.object().entry().0;
-            is_entry_code(entry, address.wrapping_sub(1).wrapping_sub(mapped.bias)).then_some(())
+            is_entry_code(A::strip(entry), address.wrapping_sub(1).wrapping_sub(mapped.bias)).then_some(())
         };
-        let mut found = slots.filter_map(|slot| Some((slot, self.stack.read(slot)?)));
-        let (slot, address) =
-            found.find(|(_, address)| is_entry(*address).is_some() && is_after_call(self.space, *address))?;
-        self.registers[A::SP] = slot.wrapping_add(8);
+        let mut found = slots.filter_map(|slot| Some((slot, self.stack.read_sized(slot, A::WORD)?)));
+        let (slot, address) = found
+            .find(|(_, address)| is_entry(*address).is_some() && is_after_call::<A>(self.space, *address))?;
+        self.registers[A::SP] = slot.wrapping_add(A::WORD);
         self.registers[A::PC] = address;
         self.is_exact = false;
         Some(())
@@ -186,7 +195,7 @@ impl Walk<'_> {
 
     /// Why nothing can be read at `address`.
     pub(super) fn unreadable<A: Arch>(&self, address: u64) -> Stop {
-        match address.saturating_add(8).saturating_sub(self.stack.end(self.registers[A::SP])) {
+        match address.saturating_add(A::WORD).saturating_sub(self.stack.end(self.registers[A::SP])) {
             bytes @ 1..=STACK_LIMIT => Stop::StackEnd { bytes },
             _ => Stop::BadCfa { pc: Avma(self.registers[A::PC]) },
         }

@@ -115,12 +115,12 @@ impl Walk<'_> {
     fn is_whole_frame<A: Arch>(&self, rule: &Rule, by_code: &[Rule]) -> bool {
         let is_same =
             |other: &Rule| (other.cfa_register, other.cfa_offset) == (rule.cfa_register, rule.cfa_offset);
-        let has_none = || !by_code.iter().any(|rule| self.returns_by(rule) == Some(true));
-        match self.returns_by(rule) {
+        let has_none = || !by_code.iter().any(|rule| self.returns_by::<A>(rule) == Some(true));
+        match self.returns_by::<A>(rule) {
             Some(returns) => returns && (!self.is_exact || by_code.iter().any(is_same) || has_none()),
             None => {
-                let stop = self.unreadable::<A>(self.return_slot(rule));
-                !self.is_exact && matches!(stop, Stop::StackEnd { .. })
+                let stop = self.return_slot::<A>(rule).map(|slot| self.unreadable::<A>(slot));
+                !self.is_exact && matches!(stop, Some(Stop::StackEnd { .. }))
             }
         }
     }
@@ -136,7 +136,7 @@ impl Walk<'_> {
     fn by_frame_record<A: Arch>(&mut self, is_possible: impl Fn(u64) -> bool) -> Option<()> {
         let (sp, fp) = (self.registers[A::SP], self.registers[A::FP]);
         let (next, ra) = (self.stack.read(fp)?, self.stack.read(fp.wrapping_add(8))?);
-        let is_caller = fp >= sp && is_possible(ra) && is_after_call(self.space, ra);
+        let is_caller = fp >= sp && is_possible(ra) && is_after_call::<A>(self.space, ra);
         is_caller.then_some(())?;
         self.registers[A::PC] = ra;
         self.registers[A::SP] = fp.wrapping_add(16);

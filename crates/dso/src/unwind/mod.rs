@@ -5,6 +5,7 @@
 //! I/O while walking, and no input makes it panic or loop.
 
 mod arch;
+pub(crate) mod arm;
 mod cfi;
 mod code_rule;
 #[cfg(test)]
@@ -32,7 +33,7 @@ pub use go_program::{GoFrame, GoProgram};
 pub use go_runtime::GoStackChange;
 pub use goroutine_layout::GoroutineLayout;
 pub use made_frames::{FrameSize, MadeFrame};
-pub use registers::{Aarch64, Regs, X86_64};
+pub use registers::{Aarch64, Arm32, Regs, X86_64};
 pub use space::{AddressSpace, UnwindInfo};
 pub use stack::Stack;
 pub use stop::{Stop, Which};

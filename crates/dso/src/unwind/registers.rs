@@ -9,6 +9,8 @@ pub enum Regs {
     X86_64(X86_64),
     /// aarch64.
     Aarch64(Aarch64),
+    /// ARM, 32 bit.
+    Arm(Arm32),
 }
 
 /// x86-64 registers, indexed by **DWARF number**: rax rdx rcx rbx rsi rdi rbp rsp r8…r15 rip.
@@ -18,6 +20,10 @@ pub struct X86_64(pub [u64; 17]);
 /// aarch64 registers, indexed by DWARF number: x0…x30, sp at 31, pc at 32.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Aarch64(pub [u64; 33]);
+
+/// 32-bit ARM registers, indexed by DWARF number: r0…r12, sp at 13, lr at 14, pc at 15.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arm32(pub [u64; 16]);
 
 /// perf's number of each register in DWARF's order.
 // Source: linux v6.18 arch/x86/include/uapi/asm/perf_regs.h: AX BX CX DX SI DI BP SP IP FLAGS CS SS DS ES FS GS R8…R15
@@ -40,6 +46,12 @@ impl Regs {
                 value(31).and(value(32))?;
                 Some(Self::Aarch64(Aarch64(std::array::from_fn(|i| value(i as u32).unwrap_or(0)))))
             }
+            // Source: linux v6.12 arch/arm/include/uapi/asm/perf_regs.h; for 32-bit tasks of a 64-bit kernel
+            // arch/arm64/kernel/perf_regs.c, perf_reg_value, keeps these numbers.
+            Machine::Arm => {
+                value(13).and(value(15))?;
+                Some(Self::Arm(Arm32(std::array::from_fn(|i| value(i as u32).unwrap_or(0)))))
+            }
             _ => None,
         }
     }
@@ -49,6 +61,7 @@ impl Regs {
         match machine {
             Machine::X86_64 => PERF_X86.iter().fold(0, |mask, bit| mask | 1 << bit),
             Machine::Aarch64 => (1 << 33) - 1,
+            Machine::Arm => (1 << 16) - 1,
             _ => 0,
         }
     }
@@ -58,6 +71,7 @@ impl Regs {
         match self {
             Self::X86_64(r) => Avma(r.0[16]),
             Self::Aarch64(r) => Avma(r.0[32]),
+            Self::Arm(r) => Avma(r.0[15]),
         }
     }
 
@@ -66,6 +80,7 @@ impl Regs {
         match self {
             Self::X86_64(r) => Avma(r.0[7]),
             Self::Aarch64(r) => Avma(r.0[31]),
+            Self::Arm(r) => Avma(r.0[13]),
         }
     }
 }

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use super::arch::{NO_REGISTER, SAVED};
+use super::arch::{Arch, NO_REGISTER, SAVED};
 use super::expression::Program;
 
 /// The common case, small enough to be cached by the thousand:
-/// `cfa = register + offset; each saved register = [cfa + 8 * saved]; sp = cfa`.
+/// `cfa = register + offset; each saved register = [cfa + word * saved]; sp = cfa`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Rule {
     /// DWARF number of the CFA's base.
@@ -120,14 +120,15 @@ impl Row {
     }
 
     /// The same as a [`Rule`], if it fits one.
-    pub(super) fn simple(&self, callee_saved: &[u8; SAVED]) -> Option<Rule> {
+    pub(super) fn simple<A: Arch>(&self) -> Option<Rule> {
         let Cfa::Register(cfa_register, offset) = self.cfa else { return None };
         let mut rule = Rule::new(cfa_register, i32::try_from(offset).ok()?);
         rule.is_signal_frame = self.is_signal_frame;
         for (register, restore) in &self.registers {
             let Restore::AtCfa(offset) = restore else { return None };
-            let slot = callee_saved.iter().position(|r| r == register && *r != NO_REGISTER)?;
-            let words = i16::try_from(offset / 8).ok().filter(|w| i64::from(*w) * 8 == *offset)?;
+            let slot = A::CALLEE_SAVED.iter().position(|r| r == register && *r != NO_REGISTER)?;
+            let word = A::WORD as i64;
+            let words = i16::try_from(offset / word).ok().filter(|w| i64::from(*w) * word == *offset)?;
             rule.save(slot, words);
         }
         Some(rule)

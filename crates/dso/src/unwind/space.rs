@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use gimli::UnwindContext;
 
+use super::arm::{ArmRules, CodePosition};
 use super::cfi::Cfi;
 use super::go_runtime::{GoRuntime, GoStackChange};
 use super::made_frames::{FrameSize, MadeFrame, MadeFrames};
@@ -22,6 +23,7 @@ pub struct UnwindInfo {
     cfi: OnceLock<Cfi>,
     go: OnceLock<Option<GoRuntime>>,
     starts: OnceLock<FunctionStarts>,
+    arm: OnceLock<ArmRules>,
 }
 
 impl UnwindInfo {
@@ -34,6 +36,7 @@ impl UnwindInfo {
             cfi: OnceLock::new(),
             go: OnceLock::new(),
             starts: OnceLock::new(),
+            arm: OnceLock::new(),
         })
     }
 
@@ -64,6 +67,12 @@ impl UnwindInfo {
         if let Some(step) = sigreturn::step(&self.object, svma) {
             return step;
         }
+        if self.machine == Machine::Arm {
+            return match self.cfi().step(context, svma) {
+                Step::Nothing => self.arm().step(&self.object, CodePosition { svma, is_call, set: None }),
+                step => step,
+            };
+        }
         let go = self.go();
         if let Some(step) = go.filter(|_| is_call).and_then(|go| go.step_of_caller(svma)) {
             return step;
@@ -72,6 +81,16 @@ impl UnwindInfo {
             Step::Nothing => go.and_then(|go| go.step(svma)).unwrap_or(Step::Nothing),
             step => step,
         }
+    }
+
+    /// Whether it has no rules.
+    pub(super) fn has_no_tables(&self) -> bool {
+        self.cfi().is_empty() && (self.machine != Machine::Arm || self.arm().is_empty())
+    }
+
+    /// What a file for 32-bit ARM has, found at the first question.
+    pub(super) fn arm(&self) -> &ArmRules {
+        self.arm.get_or_init(|| ArmRules::new(&self.object))
     }
 
     fn go(&self) -> Option<&GoRuntime> {

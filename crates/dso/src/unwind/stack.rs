@@ -34,16 +34,25 @@ impl<'a> Stack<'a> {
         self.first.read(address).or_else(|| self.interrupted.read(address))
     }
 
+    /// A number of `size` bytes (8 at most) at `address`, `None` outside of the copies.
+    #[inline]
+    pub(super) fn read_sized(&self, address: u64, size: u64) -> Option<u64> {
+        if size == 8 {
+            return self.read(address);
+        }
+        self.first.read_short(address, size).or_else(|| self.interrupted.read_short(address, size))
+    }
+
     /// Whether a stack pointer of `sp` is in a copy or at its end (nothing of that frame was copied then).
     #[inline]
     pub fn holds(&self, sp: u64) -> bool {
         self.first.holds(sp) || self.interrupted.holds(sp)
     }
 
-    /// More frames than this copy can hold: a call stores at least a return address of 8 bytes, but for the leaf and
-    /// the one that a link register holds.
-    pub(super) fn most_frames(&self) -> usize {
-        (self.first.bytes.len() + self.interrupted.bytes.len()) / 8 + 2
+    /// More frames than this copy can hold: a call stores at least a return address of `word` bytes, but for the leaf
+    /// and the one that a link register holds.
+    pub(super) fn most_frames(&self, word: u64) -> usize {
+        (self.first.bytes.len() + self.interrupted.bytes.len()) / word as usize + 2
     }
 
     /// Address past the last byte of the copy in which the frame at `sp` is.
@@ -59,6 +68,13 @@ impl Piece<'_> {
         let at = usize::try_from(address.checked_sub(self.start)?).ok()?;
         let bytes = self.bytes.get(at..at.checked_add(8)?)?;
         Some(u64::from_le_bytes(bytes.try_into().ok()?))
+    }
+
+    #[inline]
+    fn read_short(&self, address: u64, size: u64) -> Option<u64> {
+        let at = usize::try_from(address.checked_sub(self.start)?).ok()?;
+        let bytes = self.bytes.get(at..at.checked_add(size.min(8) as usize)?)?;
+        Some(bytes.iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte)))
     }
 
     #[inline]

@@ -2,7 +2,8 @@
 
 use gimli::UnwindContext;
 
-use super::arch::{Arch, Arm64, REGISTERS, X86};
+use super::arch::{Arch, Arm, Arm64, REGISTERS, X86};
+use super::arm::{CodePosition, InstructionSet};
 use super::code_rule;
 use super::frame_step::{Walk, is_entry_code};
 use super::registers::Regs;
@@ -65,16 +66,17 @@ impl Unwinder {
         self.stack_pointers.clear();
         self.exact_frames.clear();
         self.unknown_code.clear();
+        let values: &[u64] = match regs {
+            Regs::X86_64(r) => &r.0,
+            Regs::Aarch64(r) => &r.0,
+            Regs::Arm(r) => &r.0,
+        };
+        registers[..values.len()].copy_from_slice(values);
+        let mut walk = Walk { registers, space, stack, is_exact: true, set: None };
         match regs {
-            Regs::X86_64(r) => {
-                registers[..17].copy_from_slice(&r.0);
-                self.walk::<X86>(&mut Walk { registers, space, stack, is_exact: true }, max, out)
-            }
-            Regs::Aarch64(r) => {
-                registers.copy_from_slice(&r.0);
-                registers[Arm64::PC] = Arm64::strip(registers[Arm64::PC]);
-                self.walk::<Arm64>(&mut Walk { registers, space, stack, is_exact: true }, max, out)
-            }
+            Regs::X86_64(_) => self.walk::<X86>(&mut walk, max, out),
+            Regs::Aarch64(_) => self.walk::<Arm64>(&mut walk, max, out),
+            Regs::Arm(_) => self.walk::<Arm>(&mut walk, max, out),
         }
     }
 
@@ -131,7 +133,8 @@ impl Unwinder {
     }
 
     fn walk<A: Arch>(&mut self, walk: &mut Walk<'_>, max: usize, out: &mut Vec<Avma>) -> Stop {
-        let most = walk.stack.most_frames();
+        let most = walk.stack.most_frames(A::WORD);
+        walk.registers[A::PC] = A::strip(walk.registers[A::PC]);
         let mut near: Option<&Mapped> = None;
         let mut switches_down = 0;
         for _ in 0..max.min(most) {
@@ -143,6 +146,7 @@ impl Unwinder {
                 self.note_signal();
             }
             let after = (walk.registers[A::SP], A::strip(walk.registers[A::PC]));
+            walk.set = (!walk.is_exact).then(|| InstructionSet::of_address(walk.registers[A::PC]));
             walk.registers[A::PC] = after.1;
             if after.1 == 0 {
                 return Stop::ReachedRoot;
@@ -243,14 +247,15 @@ impl Unwinder {
             Step::Root => Err(Stop::ReachedRoot),
             Step::OtherStack => Err(Stop::OtherStack { pc: Avma(walk.registers[A::PC]) }),
             // The dynamic linker's _start has no rules; nobody called it.
-            Step::Nothing if is_entry_code(info.object().entry().0, svma) => Err(Stop::ReachedRoot),
+            Step::Nothing if is_entry_code(A::strip(info.object().entry().0), svma) => Err(Stop::ReachedRoot),
             // After a system call that ends its function (sigreturn), the pc is one past it.
+            Step::Nothing if A::MACHINE == Machine::Arm => self.by_arm_code::<A>(walk, info, svma),
             Step::Nothing if walk.is_exact && !is_retry => {
                 self.step_at::<A>(walk, info, svma.wrapping_sub(1), true)
             }
             Step::Nothing => {
                 let pc = Avma(walk.registers[A::PC]);
-                let which = if info.cfi().is_empty() { Which::File } else { Which::Function };
+                let which = missing_in(info);
                 // A return address was looked up one byte back.
                 let at = svma.wrapping_add(u64::from(!walk.is_exact || is_retry));
                 let rules = self.cache.find_code(info.id, at, || code_rule::rules(info.object(), at));
@@ -258,6 +263,24 @@ impl Unwinder {
             }
         }
     }
+
+    /// From a place of 32-bit ARM code that tables do not describe.
+    fn by_arm_code<A: Arch>(
+        &mut self,
+        walk: &mut Walk<'_>,
+        info: &UnwindInfo,
+        svma: u64,
+    ) -> Result<(), Stop> {
+        let position = CodePosition { svma, is_call: !walk.is_exact, set: walk.set };
+        let rules = || info.arm().rules(info.object(), position);
+        let rules = self.cache.find_code(info.id, svma, rules);
+        let pc = Avma(walk.registers[A::PC]);
+        walk.by_code::<A>(&rules, Stop::NoUnwindInfo { which: missing_in(info), pc })
+    }
+}
+
+fn missing_in(info: &UnwindInfo) -> Which {
+    if info.has_no_tables() { Which::File } else { Which::Function }
 }
 
 #[cfg(test)]
