@@ -96,21 +96,37 @@ function makeCells(set: ItemSet, { groups, of }: { groups: string[]; of: Int32Ar
 /** The same by a table of all pairs. */
 function denseCells(set: ItemSet, groups: string[], of: Int32Array): Cells {
   const places = set.placeNode.length;
-  const index = new Int32Array(groups.length * places).fill(-1);
+  const index = new Int32Array(groups.length * places);
+  for (const { thread, from, to } of set.runs) {
+    const first = of[thread] * places;
+    for (let item = from; item < to; item++) index[first + set.place[item]] = 1;
+  }
+  // In the order of groups and frames: sums over all then go through memory in order.
+  const order = byNode(set);
   const [group, place]: number[][] = [[], []];
+  for (let first = 0, number = 0; number < groups.length; first += places, number++) {
+    for (const at of order) {
+      if (index[first + at] === 0) continue;
+      place.push(at);
+      index[first + at] = group.push(number);
+    }
+  }
   const cell = new Int32Array(set.items);
   for (const { thread, from, to } of set.runs) {
     const first = of[thread] * places;
-    for (let item = from; item < to; item++) {
-      const at = first + set.place[item];
-      if (index[at] < 0) {
-        index[at] = group.push(of[thread]) - 1;
-        place.push(set.place[item]);
-      }
-      cell[item] = index[at];
-    }
+    for (let item = from; item < to; item++) cell[item] = index[first + set.place[item]] - 1;
   }
   return { groups, group: Int32Array.from(group), place: Int32Array.from(place), of: cell, count: group.length };
+}
+
+/** Places in the order of their nodes: those of each node are counted first. */
+function byNode({ placeNode }: ItemSet): Int32Array {
+  const next = new Int32Array(placeNode.reduce((most, node) => Math.max(most, node), 0) + 2);
+  for (const node of placeNode) next[node + 1]++;
+  for (let node = 1; node < next.length; node++) next[node] += next[node - 1];
+  const order = new Int32Array(placeNode.length);
+  placeNode.forEach((node, place) => (order[next[node]++] = place));
+  return order;
 }
 
 /** Groups of threads for the flame graph, and each thread's group. */

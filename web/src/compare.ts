@@ -140,7 +140,7 @@ export class Comparison {
     more.sort((a, b) => delta(b) - delta(a));
     less.sort((a, b) => delta(a) - delta(b));
     const [first, ...rest] = section.sentences;
-    this.cards.append(el("article", { class: "card whole" }, el("p", { class: "label", text: this.data.sets[selection.set].name }), el("p", { text: first }), ...rest.map((text) => el("p", { class: "dim", text }))),
+    this.cards.append(el("article", { class: "card whole" }, el("p", { class: "label", text: this.data.sets[selection.set].name }), el("p", { text: first }), ...rest.map((text) => el("p", { class: "dim", text: text.replace(/^(Most changed: )\S+ \[\S\] /, "$1") }))),
       this.card("Grew", more), this.card("Shrank", less));
   }
 

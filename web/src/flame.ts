@@ -2,6 +2,7 @@
 
 import { clear, el, fit } from "./dom";
 import { lengthOf, plainName, shorten } from "./format";
+import { Kind } from "./data";
 import { frameColour, ink, isDark, stateColour } from "./palette";
 import { Frame } from "./stacks";
 
@@ -9,6 +10,9 @@ const ROW = 19;
 const UNDERLINE = 4;
 const LEAST = 0.4;
 const FONT = "12px ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace";
+
+/** ms until the rows that are not seen are laid out. */
+const SOON = 120;
 
 /** Narrower frames have no label. */
 const LABEL = 36;
@@ -108,12 +112,26 @@ export class FlameView {
     const above: Frame[] = [];
     for (let frame = zoomed.parent; frame; frame = frame.parent) above.unshift(frame);
     this.cells = above.map((frame, row) => [{ frame, x: 0, w: width, end: width, row, pale: true }]);
-    let open: Cell[] = [{ frame: zoomed, x: 0, w: width, end: width, row: above.length, pale: false }];
-    while (open.length) {
-      this.cells.push(open);
-      open = this.below(open);
+    this.open = [{ frame: zoomed, x: 0, w: width, end: width, row: above.length, pale: false }];
+  }
+
+  /** The row below those that are laid out; empty when all are. */
+  private open: Cell[] = [];
+  private later: ReturnType<typeof setTimeout> | undefined;
+
+  /** Lays out rows up to one, and those below it soon after: a drag draws many times only what is seen. */
+  private layDown(last: number): void {
+    while (this.open.length && this.cells.length <= last) {
+      this.cells.push(this.open);
+      this.open = this.below(this.open);
     }
-    this.rows = this.cells.length;
+    clearTimeout(this.later);
+    if (this.open.length) {
+      this.rows = Math.max(this.rows, this.cells.length + 1);
+      this.later = setTimeout(() => this.layDown(Infinity), SOON);
+    } else this.rows = this.cells.length;
+    const tall = `${Math.max(0, this.rows * ROW + 4 - this.box.clientHeight)}px`;
+    if (this.spacer.style.height !== tall) this.spacer.style.height = tall;
   }
 
   /** The row below. Frames that are too narrow to be seen are not even made, and narrow neighbours are one cell. */
@@ -144,9 +162,9 @@ export class FlameView {
     if (this.laidOut[0] !== this.zoomed || this.laidOut[1] !== width) {
       this.layout(width);
       this.laidOut = [this.zoomed, width];
-      const tall = this.rows * ROW + 4;
-      this.spacer.style.height = `${Math.max(0, tall - height)}px`;
     }
+    // Rows from the foot have their place only when all are known.
+    this.layDown(this.upwards !== this.upright ? Infinity : (this.box.scrollTop + height) / ROW);
     const context = fit(this.canvas, width, height);
     if (!context) return;
     const top = this.box.scrollTop;
@@ -155,7 +173,7 @@ export class FlameView {
     this.theme();
     for (let row = 0; row < this.rows; row++) {
       const y = this.y(row, height) - top;
-      if (y > -ROW && y < height) for (const cell of this.cells[row]) this.drawCell(context, cell, y);
+      if (y > -ROW && y < height) for (const cell of this.cells[row] ?? []) this.drawCell(context, cell, y);
     }
     [this.drawn, this.tall] = [width, height];
     this.drawMatches();
@@ -177,6 +195,7 @@ export class FlameView {
   private cellOf(frame: Frame): Cell | undefined {
     let depth = 0;
     for (let above = frame.parent; above; above = above.parent) depth++;
+    if (this.open.length && depth >= this.cells.length) this.layDown(Infinity);
     return this.cells[depth]?.find((cell) => cell.frame === frame);
   }
 
@@ -218,7 +237,7 @@ export class FlameView {
     for (let row = 0; row < this.rows; row++) {
       const y = this.y(row, height) - top;
       if (y <= -ROW || y >= height) continue;
-      for (const cell of this.cells[row]) {
+      for (const cell of this.cells[row] ?? []) {
         const { x, w, end, frame } = cell;
         if (w < 1 || frame.name < 0 || hit[frame.name] !== 1) continue;
         this.mark(context, x, y, Math.max(end - x - (w > 3 ? 1 : 0), 0.5), ROW - 1);
@@ -229,7 +248,7 @@ export class FlameView {
 
   private label(context: CanvasRenderingContext2D, frame: Frame, x: number, y: number, w: number): void {
     const plain = plainName(frame.label);
-    const label = frame.repeats > 1 ? `${plain} ×${frame.repeats}` : plain;
+    const label = frame.repeats > 1 && frame.kind !== Kind.Unknown ? `${plain} ×${frame.repeats}` : plain;
     const sign = this.look && w > 90 ? this.look.sign(frame) : "";
     const text = sign + fitted(context, label, w - 9 - (sign ? context.measureText(sign).width : 0));
     context.fillStyle = this.ink;
@@ -342,6 +361,7 @@ export class FlameView {
 
   /** The frames that match the search, largest first. */
   matches(): Frame[] {
+    this.layDown(Infinity);
     const seen = this.cells.flat().filter((cell) => this.hit && cell.frame.name >= 0 && this.hit[cell.frame.name]);
     return seen.map((cell) => cell.frame).sort((a, b) => b.value - a.value);
   }

@@ -105,8 +105,8 @@ export function withoutArguments(name: string): string {
   let [depth, text] = [0, ""];
   for (let at = 0; at < name.length; at++) {
     const char = name[at]!;
-    // Not the arrows and shifts of operators, and not Python's `f.<locals>.g`.
-    if (char === "<" && at > 0 && name[at - 1] !== "." && !name.slice(Math.max(0, at - 9), at).endsWith("operator") && name[at - 1] !== "<") {
+    // Not the arrows and shifts of operators, and not Python's `f.<locals>.g` and `f (<frozen abc>)`.
+    if (char === "<" && at > 0 && name[at - 1] !== "." && !name.startsWith(" (", at - 2) && !name.slice(Math.max(0, at - 9), at).endsWith("operator") && name[at - 1] !== "<") {
       if (depth++ === 0) text += "<…";
     } else if (char === ">" && depth > 0 && name[at - 1] !== "-") {
       if (--depth === 0) text += ">";

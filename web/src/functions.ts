@@ -57,6 +57,27 @@ export class Functions {
   }
 }
 
+/** Names in a line of the largest own amounts. */
+const NAMED = 5;
+
+/** Functions and files with the largest own amounts, in words, for recordings without findings: the first question's answer. */
+export function largest(data: Data, sums: Sums, press: (name: string) => void): HTMLElement[] {
+  const rows = functions(data, sums).filter((row) => row.ownSum > 0).sort((a, b) => b.ownSum - a.ownSum || a.name - b.name);
+  const files = new Map<string, number>();
+  for (const row of rows) {
+    const file = data.about.data.files[data.nameFile[row.name]];
+    if (file) files.set(file, (files.get(file) ?? 0) + row.ownSum);
+  }
+  const line = (what: string, parts: (Node | string)[]) => el("span", { class: "largest" }, `${what}: `, ...parts.flatMap((part, at) => (at ? [" · ", part] : [part])));
+  const share = (value: number) => ` ${percent(value, sums.total)}`;
+  const functionParts = rows.slice(0, NAMED).map((row) => {
+    const name = data.names[row.name];
+    return el("span", {}, el("button", { type: "button", class: "link", title: `${name}: only its stacks`, text: withoutArguments(plainName(name)), on: { click: () => press(name) } }), share(row.ownSum));
+  });
+  const fileParts = [...files].sort((a, b) => b[1] - a[1]).slice(0, NAMED).map(([file, value]) => file + share(value));
+  return [...(functionParts.length ? [line("by function", functionParts)] : []), ...(fileParts.length > 1 ? [line("by file", fileParts)] : [])];
+}
+
 export function functionName(name: string, kind: number): HTMLElement {
   const mark = el("i", { class: "kind" });
   mark.style.background = frameColour("", kind, false);

@@ -5,7 +5,7 @@ import { Data, load } from "./data";
 import { clear, el } from "./dom";
 import { FlameEvents, FlameView, Look } from "./flame";
 import { amount, countOf, percent } from "./format";
-import { Functions } from "./functions";
+import { Functions, largest } from "./functions";
 import { Comparison } from "./compare";
 import { cards, Head, StateBar } from "./head";
 import { HeatMap } from "./heat";
@@ -13,7 +13,7 @@ import { Latency, Locks, recording } from "./others";
 import { SourceView } from "./source";
 import { Calls, Requests } from "./traced";
 import { KIND_WORDS, frameColour } from "./palette";
-import { Selection, Store } from "./selection";
+import { FRESH, Selection, Store } from "./selection";
 import { cellsOf } from "./cells";
 import { byCaller, callees, callers, fill, fold, Folded, Frame, inverted, ownAmounts } from "./stacks";
 import { Strips } from "./strips";
@@ -147,10 +147,18 @@ class Page {
     }
     const lines = IS_WHOLE && blame ? sentences(blame) : [];
     const toBlame = { click: (event: Event) => { event.preventDefault(); this.store.change({ tab: "blame" }); } };
-    const why = lines.length ? el("section", { class: "why", "aria-label": "why" }, el("b", { text: "Why: " }), ...lines.map((text) => el("a", { href: "#tab=blame", text, on: toBlame }))) : "";
+    const section = (word: string, parts: HTMLElement[]) => (parts.length ? el("section", { class: "why", "aria-label": word }, el("b", { text: `${word}: ` }), ...parts) : "");
+    const why = lines.length ? section("Why", lines.map((text) => el("a", { href: "#tab=blame", text, on: toBlame }))) : IS_WHOLE ? section("Own time", this.largest()) : "";
     const main = el("main", {}, IS_WHOLE ? (this.comparison?.cards ?? cards(data, this.store) ?? "") : "", this.stateBar?.box ?? "", why, this.strips?.isUseful ? this.strips.box : "", el("div", { class: "sticky" }, bar, this.crumbs), ...this.panes.values());
     document.body.append(this.head.box, main, this.status, this.help, this.menu);
     this.head.input.value = this.store.current.search;
+  }
+
+  /** Where no finding does, the functions that ran longest answer what the time went into. */
+  private largest(): HTMLElement[] {
+    const { about, sets } = this.data;
+    if (this.comparison || about.io || about.findings.length || sets[0]?.unit !== "ns") return [];
+    return largest(this.data, sum(this.data, FRESH), (name) => this.store.change({ focus: this.store.current.focus === name ? "" : name, zoom: [] }));
   }
 
   /** The list of keys, filled when it is first shown. */

@@ -6,9 +6,6 @@ import { Data, ItemSet, Kind } from "./data";
 import { Selection } from "./selection";
 import { Sums } from "./sums";
 
-/** False in the script of pages without times. */
-declare const IS_WHOLE: boolean;
-
 /** Frames between the thread's start and the program's main function. */
 const START = /^(_start|__libc_start_main.*|__libc_start_call_main|start_thread|__?clone3?|thread_start|__GI___clone3?|__libc_start_main_impl)$/;
 const MAIN = /^__libc_start_main/;
@@ -21,32 +18,28 @@ const CALL = /^__(?:x64|ia32|arm64|se|do)_(?:compat_)?sys_(.+)$/;
 const FAULT = /^(asm_)?exc_page_fault$|^do_user_addr_fault$|^el0_da$/;
 const INTERRUPT = /^(asm_)?(sysvec_|common_interrupt|exc_nmi)|^el[01]_interrupt$/;
 
-/** Folded nodes, callers first; each has a label, and each cell of a set ends in one. */
+/** Folded nodes in preorder; each has a label, and each cell of a set ends in one. */
 export interface Folded {
   /** Texts of labels: first the recording's names, then those of folding. */
   texts: string[];
   length: number;
   label: Int32Array; kind: Uint8Array; parent: Int32Array; repeats: Int32Array;
+  /** After the last node below. */
+  end: Int32Array;
   /** By cell: the node. */
   leaf: Int32Array;
   states: number;
   /** States that a cell has, and by cell the index of its own; made when it is first asked for. */
   used: number[]; stateOf: Uint8Array | null;
-  /** Amounts by used state and node, callees included; own, and of all states. */
-  total: Float64Array[]; own: Float64Array; sum: Float64Array;
-  /** Numbers of samples, put in when they are asked for. */
-  ownCount: Float64Array; count: Float64Array; counted: number;
-  /** The sums whose own amounts are in. */
-  ownFor: number;
+  /** Amounts of all nodes before each, callees not included: a node with its callees has the difference of two. */
+  before: Float64Array;
+  /** The same by used state, and for numbers of samples: put in when they are asked for. */
+  byState: Sum[]; counts: Sum;
   sums: Sums | null;
-  /** Callees of a node: `below[first[node]]` to `below[first[node + 1] - 1]`. */
-  first: Int32Array; below: Int32Array;
-  /** The sums that are in. */
-  filled: Filled | null;
 }
 
-/** What is filled in, and room for what changes: amounts by node, by state and node, and the nodes that have some. */
-interface Filled { id: number; more: { sum: Float64Array; total: Float64Array[]; has: Uint8Array; hasAny: Uint32Array } | null }
+/** Amounts before each node, and the id of the sums that are in. */
+interface Sum { before: Float64Array; id: number }
 
 /** The recording's name that a label stands for; -1 for folded ones. */
 export function nameOf(data: Data, label: number): number {
@@ -255,133 +248,102 @@ function foldNode(built: Builder, memo: Int32Array, made: Int32Array, root: numb
 
 function finish(data: Data, set: ItemSet, cells: Cells, built: Builder, leaf: Int32Array): Folded {
   const { length, texts } = built;
-  const parent = built.parent.slice(0, length);
-  parent[0] = 0;
-  const first = new Int32Array(length + 1);
-  for (let node = 1; node < length; node++) first[parent[node] + 1]++;
-  for (let node = 0; node < length; node++) first[node + 1] += first[node];
-  const next = first.slice();
-  const below = new Int32Array(length);
-  for (let node = 1; node < length; node++) below[next[parent[node]]++] = node;
-  const states = data.states.length;
-  const has = new Uint8Array(states);
+  const made = { parent: built.parent.slice(0, length), label: built.label.slice(0, length), kind: built.kind, repeats: built.repeats, leaf };
+  made.parent[0] = 0;
+  const { nodes, end } = inPreorder(made.parent, length) ?? reordered(made, length);
+  const has = new Uint8Array(data.states.length);
   for (let cell = 0; cell < cells.count; cell++) has[set.placeState[cells.place[cell]]] = 1;
-  const numbers = (size: number) => new Float64Array(size);
   const used = [...has.keys()].filter((state) => has[state]);
-  return {
-    texts, length, parent, label: built.label.slice(0, length), kind: built.kind, repeats: built.repeats, leaf, states, first, below,
-    filled: null, sums: null, counted: 0, ownFor: 0, used, stateOf: null, total: used.length > 1 ? used.map(() => numbers(length)) : [], own: numbers(length), sum: numbers(length), ownCount: numbers(length), count: numbers(length),
-  };
+  const sum = (): Sum => ({ before: new Float64Array(0), id: 0 });
+  return { texts, length, ...(nodes ?? made), end, states: data.states.length, used, stateOf: null, before: new Float64Array(length + 1), byState: used.map(sum), counts: sum(), sums: null };
 }
 
-/** One cell that changes takes as long as this many in a sum over all. */
-const COST = 8;
+type Nodes = Pick<Folded, "parent" | "label" | "kind" | "repeats" | "leaf">;
+type Ordered = { nodes: Nodes | null; end: Int32Array };
+
+/** The ends of nodes that are in preorder; `null` of others, which have callees that were added later. */
+function inPreorder(parent: Int32Array, length: number): Ordered | null {
+  const [size, end] = [new Int32Array(length).fill(1), new Int32Array(length)];
+  for (let node = length - 1; node >= 0; node--) {
+    end[node] = Math.max(end[node], node + 1);
+    if (end[node] !== node + size[node]) return null;
+    if (node === 0) break;
+    const above = parent[node];
+    size[above] += size[node];
+    if (end[node] > end[above]) end[above] = end[node];
+  }
+  return { nodes: null, end };
+}
+
+/** Gives nodes their numbers in preorder. */
+function reordered(of: Nodes, length: number): Ordered {
+  const size = new Int32Array(length).fill(1);
+  for (let node = length - 1; node > 0; node--) size[of.parent[node]] += size[node];
+  // A caller's number is known before those of its callees: it is made before them.
+  const [number, next, end] = [new Int32Array(length), new Int32Array(length), new Int32Array(length)];
+  const nodes: Nodes = { parent: new Int32Array(length), label: new Int32Array(length), kind: new Uint8Array(length), repeats: new Int32Array(length), leaf: of.leaf.map((node) => node) };
+  for (let node = 0; node < length; node++) {
+    const above = of.parent[node];
+    const at = (number[node] = node === 0 ? 0 : next[above]);
+    if (node > 0) next[above] += size[node];
+    next[node] = at + 1;
+    end[at] = at + size[node];
+    [nodes.parent[at], nodes.label[at], nodes.kind[at], nodes.repeats[at]] = [number[above], of.label[node], of.kind[node], of.repeats[node]];
+  }
+  for (let cell = 0; cell < of.leaf.length; cell++) if (of.leaf[cell] >= 0) nodes.leaf[cell] = number[of.leaf[cell]];
+  return { nodes, end };
+}
 
 /** Puts in the amounts of a selection. */
 export function fill(folded: Folded, sums: Sums): void {
-  const { filled } = folded;
   folded.sums = sums;
-  if (IS_WHOLE && filled && sums.changed && sums.from === filled.id && sums.changed.length * COST < folded.leaf.length + folded.length) {
-    addChanges(folded, sums, filled);
-    filled.id = sums.id;
-    return;
-  }
-  fillAll(folded, sums);
-  // Only with times the next selection may differ by little.
-  if (IS_WHOLE && sums.isTimed) folded.filled = { id: sums.id, more: folded.filled?.more ?? null };
+  sumUp(folded, folded.before, sums.cell);
 }
 
-function roomFor({ length, total }: Folded): NonNullable<Filled["more"]> {
-  const hasAny = new Uint32Array(Math.ceil(length / 4));
-  return { sum: new Float64Array(length), total: total.map(() => new Float64Array(length)), has: new Uint8Array(hasAny.buffer), hasAny };
+/** From amounts by cell to those before each node. */
+function sumUp({ leaf, length }: Folded, before: Float64Array, cell: Float64Array, of: Uint8Array | null = null, wanted = 0): void {
+  before.fill(0);
+  for (let at = 0; at < leaf.length; at++) if (leaf[at] >= 0 && (!of || of[at] === wanted)) before[leaf[at] + 1] += cell[at];
+  for (let node = 0, sum = 0; node < length; node++) before[node + 1] = sum += before[node + 1];
 }
 
-/** Adds what changed in cells to their nodes, and that to their callers: each node once, callers last. */
-function addChanges(folded: Folded, sums: Sums, filled: Filled): void {
-  const { leaf, sum, total, parent } = folded;
-  const { changed, by: byCell } = sums as { changed: Int32Array; by: Float64Array };
-  const more = (filled.more ??= roomFor(folded));
-  const [split, kindOf] = [total.length > 0, usedStates(folded, sums)];
-  for (let change = 0; change < changed.length; change++) {
-    const at = changed[change];
-    const node = leaf[at];
-    const by = byCell[at];
-    if (node < 0) continue;
-    more.sum[node] += by;
-    more.has[node] = 1;
-    if (split) more.total[kindOf[at]][node] += by;
+/** The sum, filled with what is selected now. */
+function current(folded: Folded, sum: Sum, put: (before: Float64Array, sums: Sums) => void): Float64Array {
+  const { sums, length } = folded;
+  if (sums && sum.id !== sums.id) {
+    sum.id = sums.id;
+    if (sum.before.length === 0) sum.before = new Float64Array(length + 1);
+    put(sum.before, sums);
   }
-  for (let four = more.hasAny.length - 1; four >= 0; four--) {
-    if (more.hasAny[four] === 0) continue;
-    for (let node = four * 4 + 3; node >= four * 4; node--) {
-      if (more.has[node] === 0) continue;
-      more.has[node] = 0;
-      const above = parent[node];
-      const by = more.sum[node];
-      more.sum[node] = 0;
-      sum[node] += by;
-      if (node > 0) {
-        more.sum[above] += by;
-        more.has[above] = 1;
-      }
-      for (let state = 0; state < total.length; state++) {
-        const parts = more.total[state];
-        const part = parts[node];
-        if (part === 0) continue;
-        total[state][node] += part;
-        parts[node] = 0;
-        if (node > 0) parts[above] += part;
-      }
-    }
-  }
+  return sum.before;
 }
 
-function fillAll(folded: Folded, sums: Sums): void {
-  const { total, sum, leaf, parent, length } = folded;
-  const { cell } = sums;
-  const own = ownAmounts(folded);
-  // With one state the sum is its total.
-  if (total.length > 0) {
-    const kindOf = usedStates(folded, sums);
-    for (const of of total) of.fill(0);
-    for (let at = 0; at < leaf.length; at++) if (leaf[at] >= 0) total[kindOf[at]][leaf[at]] += cell[at];
-  }
-  sum.set(own);
-  for (const of of [sum, ...total]) addUp(of, parent, length);
+/** Amounts by node of a used state. */
+function ofState(folded: Folded, index: number): Float64Array {
+  return current(folded, folded.byState[index], (before, sums) => sumUp(folded, before, sums.cell, usedStates(folded, sums), index));
 }
 
-/** Amounts by node without callees. A drag doesn't need them, so they are put in when they are asked for. */
-export function ownAmounts(folded: Folded): Float64Array {
-  const { own, leaf, sums } = folded;
-  if (!sums || folded.ownFor === sums.id) return own;
-  folded.ownFor = sums.id;
-  own.fill(0);
-  for (let at = 0; at < leaf.length; at++) if (leaf[at] >= 0) own[leaf[at]] += sums.cell[at];
+function countsOf(folded: Folded): Float64Array {
+  return current(folded, folded.counts, (before, sums) => sumUp(folded, before, sums.counts()));
+}
+
+/** The amount of a node, with its callees or without. */
+function amountOf({ end }: Folded, before: Float64Array, node: number, isOwn: boolean): number {
+  return before[isOwn ? node + 1 : end[node]] - before[node];
+}
+
+/** Amounts by node without callees. */
+export function ownAmounts({ before, length }: Folded): Float64Array {
+  const own = new Float64Array(length);
+  for (let node = 0; node < length; node++) own[node] = before[node + 1] - before[node];
   return own;
-}
-
-/** Adds what each node has to its caller: callers come before their callees. */
-function addUp(amounts: Float64Array, parent: Int32Array, length: number): void {
-  for (let node = length - 1; node > 0; node--) if (amounts[node] !== 0) amounts[parent[node]] += amounts[node];
 }
 
 /** By cell: the index of its state among the used ones. */
 function usedStates(folded: Folded, { set, cells }: Sums): Uint8Array {
-  if (folded.stateOf || folded.total.length === 0) return (folded.stateOf ??= new Uint8Array(0));
   const index = new Uint8Array(folded.states);
   folded.used.forEach((state, at) => (index[state] = at));
-  return (folded.stateOf = Uint8Array.from(cells.place.subarray(0, cells.count), (place) => index[set.placeState[place]]));
-}
-
-/** Numbers of samples of what is filled in. */
-function fillCounts(folded: Folded): void {
-  const { leaf, length, parent, ownCount, count, sums } = folded;
-  if (!sums || folded.counted === sums.id) return;
-  folded.counted = sums.id;
-  ownCount.fill(0);
-  for (let at = 0; at < leaf.length; at++) if (leaf[at] >= 0) ownCount[leaf[at]] += sums.cellCount[at];
-  count.set(ownCount);
-  for (let node = length - 1; node > 0; node--) count[parent[node]] += count[node];
+  return (folded.stateOf ??= Uint8Array.from(cells.place.subarray(0, cells.count), (place) => index[set.placeState[place]]));
 }
 
 /** A frame that may be drawn, of one `node` or of merged ones. Its callees and states are made when they are asked for. */
@@ -453,7 +415,11 @@ export interface Members { nodes: number[]; of: number[] | null }
 
 /** How frames are put together: callees below callers, or callers below callees. */
 export class Tree {
-  constructor(readonly data: Data, readonly folded: Folded, readonly up: boolean, readonly byName: boolean, readonly sums: Float64Array = folded.sum) {}
+  constructor(readonly data: Data, readonly folded: Folded, readonly up: boolean, readonly byName: boolean, readonly isOwn = false) {}
+
+  private amount(node: number): number {
+    return amountOf(this.folded, this.folded.before, node, this.isOwn);
+  }
 
   root(label: string, members: Members): Frame {
     return this.frame(0, null, members, label);
@@ -468,13 +434,12 @@ export class Tree {
   /** Callees of one node from an amount on, which have different labels; `null` if only all can be had. */
   wide(frame: Frame, least: number, made: Frame[], isAll = false): Frame[] | null {
     if (this.up || (this.byName && !isAll) || (frame.node < 0 && frame.members.nodes.length !== 1)) return null;
-    const { first, below, label, kind, repeats } = this.folded;
+    const { end, before, label, kind, repeats } = this.folded;
     const known = made.length ? new Map(made.map((frame) => [frame.node, frame])) : null;
     const node = frame.node >= 0 ? frame.node : frame.members.nodes[0];
     const frames: Frame[] = [];
-    for (let at = first[node]; at < first[node + 1]; at++) {
-      const child = below[at];
-      const value = this.sums[child];
+    for (let child = node + 1; child < end[node]; child = end[child]) {
+      const value = before[end[child]] - before[child];
       if (value > 0 && value >= least) frames.push(known?.get(child) ?? new Frame(this, label[child], kind[child], repeats[child], value, frame, child));
     }
     return isAll ? frames : frames.sort((a, b) => b.value - a.value);
@@ -493,39 +458,35 @@ export class Tree {
       if (this.up) {
         const parent = frame.parent ? folded.parent[node] : node;
         if (parent !== 0) add(parent, frame.members.of![at]);
-      } else for (let at = folded.first[node]; at < folded.first[node + 1]; at++) if (this.sums[folded.below[at]] > 0) add(folded.below[at], folded.below[at]);
+      } else for (let child = node + 1; child < folded.end[node]; child = folded.end[child]) if (this.amount(child) > 0) add(child, child);
     });
     return [...groups].map(([label, group]) => this.frame(label, frame, group));
   }
 
   private frame(label: number, parent: Frame | null, members: Members, own: string | null = null): Frame {
-    const { folded, sums } = this;
+    const { folded } = this;
     let [value, repeats] = [0, 1];
-    for (const node of members.of ?? members.nodes) value += sums[node];
+    for (const node of members.of ?? members.nodes) value += this.amount(node);
     for (const node of members.nodes) if (folded.repeats[node] > repeats) repeats = folded.repeats[node];
     const kind = own === null && members.nodes.length ? folded.kind[members.nodes[0]] : Kind.Task;
     return new Frame(this, label, kind, repeats, value, parent, -1, members, own);
   }
 
   countOf(members: Members): number {
-    const { folded } = this;
-    fillCounts(folded);
-    const counts = this.sums === folded.own ? folded.ownCount : folded.count;
-    return (members.of ?? members.nodes).reduce((sum, node) => sum + counts[node], 0);
+    const counts = countsOf(this.folded);
+    return (members.of ?? members.nodes).reduce((sum, node) => sum + amountOf(this.folded, counts, node, this.isOwn), 0);
   }
 
   /** Amounts of nodes by state. */
   split(members: Members): Float64Array {
-    const { states, used, total, first, below } = this.folded;
+    const { folded } = this;
+    const { states, used } = folded;
     const sums = new Float64Array(states);
-    const isOwn = this.sums === this.folded.own;
-    for (const node of members.of ?? members.nodes) {
-      if (used.length === 1) sums[used[0]] += this.sums[node];
-      else used.forEach((state, index) => {
-        sums[state] += total[index][node];
-        if (isOwn) for (let at = first[node]; at < first[node + 1]; at++) sums[state] -= total[index][below[at]];
-      });
-    }
+    // With one state the amount is that of the state.
+    used.forEach((state, index) => {
+      const before = used.length === 1 ? folded.before : ofState(folded, index);
+      for (const node of members.of ?? members.nodes) sums[state] += amountOf(folded, before, node, this.isOwn);
+    });
     return sums;
   }
 }
@@ -540,7 +501,7 @@ export function inverted(data: Data, folded: Folded, byName: boolean): Frame {
   const nodes: number[] = [];
   const own = ownAmounts(folded);
   for (let node = 1; node < folded.length; node++) if (own[node] > 0) nodes.push(node);
-  return new Tree(data, folded, true, byName, own).root("all", { nodes, of: nodes });
+  return new Tree(data, folded, true, byName, true).root("all", { nodes, of: nodes });
 }
 
 /** Outermost places of a function. */
@@ -552,7 +513,7 @@ function placesOf(folded: Folded, label: string): number[] {
   for (let node = 1; node < folded.length; node++) {
     const above = inside[folded.parent[node]];
     if (!above && wanted.has(folded.label[node])) {
-      if (folded.sum[node] > 0) nodes.push(node);
+      if (amountOf(folded, folded.before, node, false) > 0) nodes.push(node);
       inside[node] = 1;
     } else inside[node] = above;
   }

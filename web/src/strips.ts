@@ -86,7 +86,7 @@ export class Strips {
     const shown = this.shownRows();
     clear(this.names);
     clear(this.shares);
-    this.names.append(el("div", { class: "cpu-name", text: this.data.about.cpus ? `CPUs busy (of ${this.data.about.cpus})` : "CPUs busy" }));
+    this.names.append(el("div", { class: "cpu-name", text: this.data.about.cpus ? `CPUs used (of ${this.data.about.cpus})` : "CPUs used" }));
     this.shares.append(el("div", { class: "cpu-name" }));
     if (this.path) this.pathNames(this.path);
     for (const row of shown) {

@@ -8,9 +8,10 @@ import { Selection } from "./selection";
 export interface Sums {
   set: ItemSet;
   cells: Cells;
-  /** Amount and count by cell, only of the selected states and stacks. */
+  /** Amount by cell, only of the selected states and stacks. */
   cell: Float64Array;
-  cellCount: Float64Array;
+  /** Numbers of samples by cell, likewise. */
+  counts: () => Float64Array;
   /** Amount of each state in the selected time and threads, whatever states are selected. */
   states: Float64Array;
   /** Σ of the selected. */
@@ -20,11 +21,7 @@ export interface Sums {
   /** Idle time that is left out. */
   idleLeftOut: number;
   count: number;
-  /** Whether items have times. */
-  isTimed: boolean;
   id: number;
-  /** The cells in which they differ from the sums `from`, each once, and by cell how much; `null` if any may. */
-  from: number; changed: Int32Array | null; by: Float64Array | null;
 }
 
 let lastId = 0;
@@ -86,7 +83,7 @@ export function sum(data: Data, selection: Selection): Sums {
   return select(data, selection, inTime(data, set, selection));
 }
 
-type Raw = Pick<Sums, "set" | "cells" | "cell" | "cellCount">;
+type Raw = Pick<Sums, "set" | "cells" | "cell"> & { cellCount: Float64Array };
 /** A thread's items. */
 interface Run { thread: number; from: number; to: number }
 
@@ -115,7 +112,7 @@ function inTime(data: Data, set: ItemSet, selection: Selection): Raw {
 
 /** Sums of a selection that changes: a drag changes only what is between the old and the new ends of its span. */
 export class RunningSums {
-  private last: { key: string; span: [number, number]; sums: Sums; filter: Filter; runs: MovedRun[]; moving: Moving } | null = null;
+  private last: { key: string; selection: Selection; span: [number, number]; sums: Sums; filter: Filter; runs: MovedRun[]; moving: Moving } | null = null;
 
   constructor(readonly data: Data) {}
 
@@ -129,7 +126,7 @@ export class RunningSums {
     else {
       const filter = filterOf(data, sums.set, selection);
       const runs = runsOf(data, sums.set, selection).map((run) => movedRun(sums.set, run));
-      this.last = { key, span, sums, filter, runs, moving: new Moving(sums, filter) };
+      this.last = { key, selection, span, sums, filter, runs, moving: new Moving(sums, filter) };
     }
     return sums;
   }
@@ -137,20 +134,22 @@ export class RunningSums {
   /** The last sums with another span: they share their arrays, so the last ones are no longer valid. */
   private moved(span: [number, number]): Sums {
     const { data } = this;
-    const { sums: last, runs, moving } = this.last!;
+    const { sums: last, selection, runs, moving } = this.last!;
     const sums = { ...last };
     const ends = { old: this.last!.span, now: span };
-    moving.begin();
+    moving.total = moving.count = 0;
     const add = (item: number, amount: number, count: number) => moving.add(item, amount, count);
     for (const run of runs) {
       if (run.hasLengths) move(data, sums.set, run, ends, add);
       else movePoints(data, sums.set, run, ends, moving);
     }
-    const changed = moving.end();
     sums.total += moving.total;
     sums.count += moving.count;
+    // Who drags looks at amounts: numbers of samples are counted afresh where they are asked for.
+    let counts: Float64Array | null = null;
+    sums.counts = () => (counts ??= sum(data, { ...selection, span }).counts());
     const { idleLeftOut, whole } = wholeOf(data, sums.states, this.last!.filter);
-    Object.assign(sums, { idleLeftOut, whole, from: last.id, id: ++lastId, changed, by: moving.by });
+    Object.assign(sums, { idleLeftOut, whole, id: ++lastId });
     Object.assign(this.last!, { sums, span });
     return sums;
   }
@@ -173,77 +172,55 @@ function firstTimed(set: ItemSet, run: Run): number {
   return timed;
 }
 
+/** What a cell counts for: a state, and whether the state is selected; nothing where its stacks are left out. */
+const LEFT_OUT = 255;
+
 /** Amounts by cell while the span's ends move. */
 class Moving {
   total = 0;
   count = 0;
-  /** By cell: the change of the last move. */
-  readonly by: Float64Array;
-  private length = 0;
-  private readonly changed: Int32Array;
-  private readonly isTouched: Uint8Array;
-  private readonly state: Uint8Array;
-  /** 0: its stacks are left out; 1: its state is; 2: it counts. */
-  private readonly part: Uint8Array;
+  /** By cell: twice its state, and one more if it counts. Each look at memory costs: there are as few as can be. */
+  private readonly role: Uint8Array;
 
   constructor(readonly sums: Sums, { mask, wanted }: Filter) {
     const { set, cells } = sums;
-    [this.changed, this.by] = [new Int32Array(cells.count), new Float64Array(cells.count)];
-    [this.isTouched, this.state, this.part] = [new Uint8Array(cells.count), new Uint8Array(cells.count), new Uint8Array(cells.count)];
+    this.role = new Uint8Array(cells.count);
     for (let at = 0; at < cells.count; at++) {
       const place = cells.place[at];
-      const state = (this.state[at] = set.placeState[place]);
-      this.part[at] = mask && !mask[place] ? 0 : wanted[state] ? 2 : 1;
+      const state = set.placeState[place];
+      this.role[at] = mask && !mask[place] ? LEFT_OUT : 2 * state + wanted[state];
     }
   }
 
-  begin(): void {
-    for (let at = 0; at < this.length; at++) this.by[this.changed[at]] = 0;
-    this.total = this.count = this.length = 0;
-  }
-
-  /** The cells that changed, each once. */
-  end(): Int32Array {
-    const changed = this.changed.subarray(0, this.length);
-    for (let at = 0; at < changed.length; at++) this.isTouched[changed[at]] = 0;
-    return changed;
-  }
-
   add(item: number, amount: number, count: number): void {
-    const { cells, cell, cellCount, states } = this.sums;
+    const { cells, cell, states } = this.sums;
     const at = cells.of[item];
-    if (this.part[at] > 0) states[this.state[at]] += amount;
-    if (this.part[at] < 2) return;
+    const role = this.role[at];
+    if (role === LEFT_OUT) return;
+    states[role >> 1] += amount;
+    if ((role & 1) === 0) return;
     cell[at] += amount;
-    cellCount[at] += count;
-    this.by[at] += amount;
     this.total += amount;
     this.count += count;
-    if (this.isTouched[at]) return;
-    this.isTouched[at] = 1;
-    this.changed[this.length++] = at;
   }
 
   /** Whole items that come in, or with `sign` -1 go out: the same as `add`, with all at hand. */
   addPoints(from: number, to: number, sign: number): void {
-    const { set: { amount, count }, cells: { of }, cell, cellCount, states } = this.sums;
-    const { changed, by: byCell, isTouched, state, part } = this;
-    let [total, counted, length] = [0, 0, this.length];
+    const { set: { amount, count }, cells: { of }, cell, states } = this.sums;
+    const { role: roles } = this;
+    let [total, counted] = [0, 0];
     for (let item = from; item < to; item++) {
       const at = of[item];
-      const [by, more] = [sign * amount[item], sign * count[item]];
-      if (part[at] > 0) states[state[at]] += by;
-      if (part[at] < 2) continue;
+      const role = roles[at];
+      if (role === LEFT_OUT) continue;
+      const by = sign * amount[item];
+      states[role >> 1] += by;
+      if ((role & 1) === 0) continue;
       cell[at] += by;
-      cellCount[at] += more;
-      byCell[at] += by;
       total += by;
-      counted += more;
-      if (isTouched[at]) continue;
-      isTouched[at] = 1;
-      changed[length++] = at;
+      counted += sign * count[item];
     }
-    [this.total, this.count, this.length] = [this.total + total, this.count + counted, length];
+    [this.total, this.count] = [this.total + total, this.count + counted];
   }
 }
 
@@ -324,8 +301,7 @@ function wholeOf(data: Data, states: Float64Array, { leavesIdleOut }: Filter): {
 }
 
 /** Applies states and functions to the amounts by cell. */
-function select(data: Data, selection: Selection, of: Raw): Sums {
-  const { set, cells, cell, cellCount } = of;
+function select(data: Data, selection: Selection, { set, cells, cell, cellCount }: Raw): Sums {
   const states = new Float64Array(data.states.length);
   const filter = filterOf(data, set, selection);
   const { mask, wanted } = filter;
@@ -345,8 +321,7 @@ function select(data: Data, selection: Selection, of: Raw): Sums {
       count += cellCount[at];
     }
   }
-  const isTimed = data.about.data.threads.length > 0;
-  return { ...of, states, total, ...wholeOf(data, states, filter), count, isTimed, id: ++lastId, from: 0, changed: null, by: null };
+  return { set, cells, cell, counts: () => cellCount, states, total, ...wholeOf(data, states, filter), count, id: ++lastId };
 }
 
 /** Places with an amount. */

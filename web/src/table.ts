@@ -14,6 +14,13 @@ export interface Column<R> {
 
 const ROW = 22;
 
+/** Large numbers first, texts by the alphabet. */
+function compared<R>(key: (row: R) => number | string, a: R, b: R): number {
+  const [x, y] = [key(a), key(b)];
+  if (typeof x === "number") return (y as number) - x;
+  return x < (y as string) ? -1 : x > (y as string) ? 1 : 0;
+}
+
 export class Table<R> {
   readonly box: HTMLElement;
   private readonly body = el("tbody");
@@ -54,10 +61,16 @@ export class Table<R> {
 
   private order(): void {
     const key = this.columns[this.by]?.sort;
+    // Rows that are equal in the column are ordered by the others, from the left: the order never depends on the one before.
+    const others = this.columns.map((column) => column.sort).filter((sort) => sort !== undefined);
     if (key) this.rows.sort((a, b) => {
-      const [x, y] = [key(a), key(b)];
-      const order = typeof x === "number" ? (y as number) - x : x < (y as string) ? -1 : x > (y as string) ? 1 : 0;
-      return this.down ? order : -order;
+      const order = compared(key, a, b);
+      if (order !== 0) return this.down ? order : -order;
+      for (const other of others) {
+        const next = compared(other, a, b);
+        if (next !== 0) return next;
+      }
+      return 0;
     });
     this.heads.forEach((head, at) => {
       if (this.columns[at].sort) head.setAttribute("aria-sort", at === this.by ? (this.down ? "descending" : "ascending") : "none");

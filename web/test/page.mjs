@@ -64,6 +64,8 @@ async function deepStacks() {
   const file = join(folder, "deep.html");
   run(["flame", "--html", file, "deep.folded"]);
   const page = await open(file, { scale: 2 });
+  // Rows that are not seen are laid out soon after.
+  await page.waitForFunction(() => document.querySelector("#pane-flame .flame").scrollHeight > 30000, null, { timeout: 10000 }).catch(() => undefined);
   const seen = await page.evaluate(() => {
     const canvas = document.querySelector("#pane-flame canvas");
     const pixels = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
@@ -304,6 +306,11 @@ async function comparison() {
     const [shown, wanted] = [cells[2].replace("−", "-").replace(/ points$/, ""), line.split("|")[1]?.trim().replace("%", "")];
     check(`the greatest change is that of tally diff (${scheme})`, shown === wanted, `${cells} on the page, ${line} in the text`);
     check(`both sides are whole (${scheme})`, Math.abs(Number((await dataset(page)).total) - 2e9) < 1e4, (await dataset(page)).total);
+    const heads = page.locator("#pane-compare thead button");
+    const order = () => page.locator("#pane-compare tbody tr:not(.gap)").evaluateAll((rows) => rows.map((row) => row.cells[8].textContent).join());
+    const fresh = await order();
+    for (const head of ["function", "self before", "change"]) await heads.filter({ hasText: new RegExp(`^${head}$`) }).first().click();
+    check(`rows of equal change have one order (${scheme})`, (await order()) === fresh, `${await order()}; ${fresh}`);
     await row.click();
     const focused = await page.evaluate(() => location.hash);
     await page.goBack();
@@ -404,6 +411,14 @@ async function source() {
   const code = await page.locator("#pane-source .code").innerText();
   check("the hottest line is the loop's", /^spin\.c:[45]$/.test(first[1]) && Number.parseFloat(first[0]) > 20, first.join(" | "));
   check("source is between the instructions", code.includes("sum += i ^ (i >> 3);") && page.problems.length === 0, `${code.slice(0, 200)} ${page.problems}`);
+  const own = await page.locator(".why").innerText();
+  check("without findings the functions that ran are named", /Own time:\s*by function: main 9\d/.test(own.replace(/\s+/g, " ")), own);
+  await page.locator(".hot button").first().click();
+  const same = await page.locator(".code tr.same").evaluateAll((rows) => rows.map((row) => row.dataset.place));
+  const seen = await page.locator(".code tr.same").first().evaluate((row) => { const [at, box] = [row.getBoundingClientRect(), row.closest(".code").getBoundingClientRect()]; return at.top >= box.top && at.bottom <= box.bottom && at.top < innerHeight; });
+  check("a click on a hot line shows its source and instructions", same.length > 1 && same.every((place) => place === first[1]) && seen, `${same} ${seen}`);
+  await page.locator(".code tr.source", { hasText: first[2].trim() }).first().click();
+  check("a second click marks them no more", (await page.locator(".code tr.same").count()) === 0);
   check("a recording of the CPU alone has no tabs of waits", (await page.locator("#tab-waits, #tab-locks").count()) === 0);
   await page.context().close();
 }
