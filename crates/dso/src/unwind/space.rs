@@ -7,6 +7,7 @@ use gimli::UnwindContext;
 
 use super::arm::{ArmRules, CodePosition};
 use super::cfi::Cfi;
+use super::frame_step::is_entry_code;
 use super::go_runtime::{GoRuntime, GoStackChange};
 use super::made_frames::{FrameSize, MadeFrame, MadeFrames};
 use super::rule::Step;
@@ -81,6 +82,12 @@ impl UnwindInfo {
             Step::Nothing => go.and_then(|go| go.step(svma)).unwrap_or(Step::Nothing),
             step => step,
         }
+    }
+
+    /// Whether `svma` is in the code at `entry`, which nobody calls: near it, and by the symbols not in another function.
+    pub(super) fn is_entry(&self, entry: u64, svma: u64) -> bool {
+        let is_other = || self.machine == Machine::Arm && self.arm().is_in_other_function(entry, svma);
+        is_entry_code(entry, svma) && !is_other()
     }
 
     /// Whether it has no rules.

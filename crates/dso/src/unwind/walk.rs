@@ -5,7 +5,7 @@ use gimli::UnwindContext;
 use super::arch::{Arch, Arm, Arm64, REGISTERS, X86};
 use super::arm::{CodePosition, InstructionSet};
 use super::code_rule;
-use super::frame_step::{Walk, is_entry_code};
+use super::frame_step::Walk;
 use super::registers::Regs;
 use super::rule::Step;
 use super::rule_cache::RuleCache;
@@ -247,7 +247,7 @@ impl Unwinder {
             Step::Root => Err(Stop::ReachedRoot),
             Step::OtherStack => Err(Stop::OtherStack { pc: Avma(walk.registers[A::PC]) }),
             // The dynamic linker's _start has no rules; nobody called it.
-            Step::Nothing if is_entry_code(A::strip(info.object().entry().0), svma) => Err(Stop::ReachedRoot),
+            Step::Nothing if info.is_entry(A::strip(info.object().entry().0), svma) => Err(Stop::ReachedRoot),
             // After a system call that ends its function (sigreturn), the pc is one past it.
             Step::Nothing if A::MACHINE == Machine::Arm => self.by_arm_code::<A>(walk, info, svma),
             Step::Nothing if walk.is_exact && !is_retry => {

@@ -1,4 +1,4 @@
-//! Unwinding of 32-bit ARM: the exception tables, and the code where these say nothing.
+//! Unwinding of 32-bit ARM: the exception tables, and the code of functions without one.
 //!
 //! The tables describe a function between its prologue and its epilogue, which is enough at calls. Where a function was
 //! interrupted its code is read first, and the tables are asked if that leads to no call.
@@ -60,6 +60,11 @@ impl ArmRules {
     /// Whether the file has no tables.
     pub fn is_empty(&self) -> bool {
         self.index.is_empty()
+    }
+
+    /// Whether symbols have `svma` in another function than the one at `entry`.
+    pub fn is_in_other_function(&self, entry: u64, svma: u64) -> bool {
+        self.functions.around(svma).is_some_and(|function| function.start != entry)
     }
 
     /// From a call at `svma` to the caller, by the tables. A signal's frame is left by them everywhere.
