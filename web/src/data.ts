@@ -1,6 +1,6 @@
 // The page's data: columns unpacked into typed arrays. docs/formats/page.md describes the layout.
 
-import { fromBase64 } from "./base64";
+import { unpack } from "./base64";
 
 export interface Thread { pid: number; tid: number; comm: string; from: number; to: number; idle: boolean; strip: boolean }
 /** `alike`: so many of its items are the first set's samples, and only have their own amounts. */
@@ -142,16 +142,11 @@ class Reader {
   }
 }
 
-async function unpack(base64: string): Promise<Uint8Array> {
-  const bytes = fromBase64(base64);
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
-  return new Uint8Array(await new Response(stream).arrayBuffer());
-}
 
 /** JSON of an element, deflated. */
 async function unpackJson(id: string): Promise<unknown> {
   const packed = document.getElementById(id)?.textContent;
-  return packed ? JSON.parse(new TextDecoder().decode(await unpack(packed))) : null;
+  return packed ? await unpack(packed).json() : null;
 }
 
 /** The code of the page's functions, in the order of `about.sources`. */
@@ -172,8 +167,8 @@ export async function unpackCode(): Promise<Code[]> {
 
 export async function load(): Promise<Data> {
   const start = performance.now();
-  const [about, columns] = await Promise.all([unpackJson("about") as Promise<About>, unpack(document.getElementById("columns")!.textContent!)]);
-  const reader = new Reader(columns);
+  const [about, columns] = await Promise.all([unpackJson("about") as Promise<About>, unpack(document.getElementById("columns")!.textContent!).arrayBuffer()]);
+  const reader = new Reader(new Uint8Array(columns));
   const names = reader.texts();
   const kinds = reader.column().bytes;
   const nameFile = reader.numbers(new Int32Array(names.length));

@@ -82,7 +82,7 @@ export class FlameView {
   show(root: Frame, path: string[], hit: Uint8Array | null, upright: boolean, look: Look | null = null): void {
     const isNew = this.root?.label !== root.label;
     const zoomed = root.find(path);
-    const isSame = this.root === root && this.zoomed === zoomed && this.upright === upright && !look && this.drawn === this.box.clientWidth;
+    const isSame = this.root === root && this.zoomed === zoomed && this.upright === upright && !look && this.drawn > 0;
     this.root = root;
     this.zoomed = zoomed;
     this.hit = hit;
@@ -103,9 +103,10 @@ export class FlameView {
     this.draw();
   }
 
-  /** The width at which the frames are drawn; 0 before. */
+  /** The width at which the frames are drawn, 0 before; the height, and how far they were scrolled. */
   private drawn = 0;
   private tall = 0;
+  private top = 0;
 
   private layout(width: number): void {
     const zoomed = this.zoomed!;
@@ -175,7 +176,7 @@ export class FlameView {
       const y = this.y(row, height) - top;
       if (y > -ROW && y < height) for (const cell of this.cells[row] ?? []) this.drawCell(context, cell, y);
     }
-    [this.drawn, this.tall] = [width, height];
+    [this.drawn, this.tall, this.top] = [width, height, top];
     this.drawMatches();
     this.placeMarks();
     document.documentElement.dataset.drawMs = (performance.now() - start).toFixed(2);
@@ -228,22 +229,25 @@ export class FlameView {
     const { hit } = this;
     if (this.matched) this.matched.hidden = !hit;
     if (!hit || this.drawn === 0) return;
-    if (!this.matched) this.layers.append((this.matched = el("canvas", { "aria-hidden": "true" })));
-    const [width, height, top] = [this.drawn, this.box.clientHeight, this.box.scrollTop];
+    if (!this.matched) this.layers.append((this.matched = el("canvas", { class: "matches", "aria-hidden": "true" })));
+    // The box is not asked: a look at its size would be a layout for each letter of a search.
+    const { drawn: width, tall: height, top } = this;
     const context = fit(this.matched, width, height);
     if (!context) return;
-    context.font = FONT;
-    context.textBaseline = "middle";
+    context.fillStyle = this.dark ? "rgba(255,214,0,.28)" : "rgba(255,225,0,.5)";
+    context.strokeStyle = this.dark ? "#ffd600" : "#6b3fa0";
+    context.beginPath();
     for (let row = 0; row < this.rows; row++) {
       const y = this.y(row, height) - top;
       if (y <= -ROW || y >= height) continue;
-      for (const cell of this.cells[row] ?? []) {
-        const { x, w, end, frame } = cell;
-        if (w < 1 || frame.name < 0 || hit[frame.name] !== 1) continue;
-        this.mark(context, x, y, Math.max(end - x - (w > 3 ? 1 : 0), 0.5), ROW - 1);
-        if (w > LABEL) this.label(context, frame, x, y, w);
+      for (const { x, w, end, frame } of this.cells[row] ?? []) {
+        if (w >= 1 && frame.name >= 0 && hit[frame.name] === 1) context.rect(x + 1, y + 1, Math.max(end - x - (w > 3 ? 3 : 2), 0.5), ROW - 3);
       }
     }
+    // Outlines too: a match is seen without colour. Both are mixed with what is below, so labels stay readable.
+    context.lineWidth = 2;
+    context.fill();
+    context.stroke();
   }
 
   private label(context: CanvasRenderingContext2D, frame: Frame, x: number, y: number, w: number): void {
@@ -276,16 +280,6 @@ export class FlameView {
       context.fillRect(at, y, part, UNDERLINE);
       at += part;
     });
-  }
-
-  /** Outline and hatch: a match is seen without colour too. */
-  private mark(context: CanvasRenderingContext2D, x: number, y: number, w: number, h: number): void {
-    const { dark } = this;
-    const thick = Math.min(2, w);
-    context.fillStyle = dark ? "rgba(255,214,0,.28)" : "rgba(255,225,0,.5)";
-    context.fillRect(x, y, w, h - UNDERLINE);
-    context.fillStyle = dark ? "#ffd600" : "#6b3fa0";
-    for (const [left, top, wide, tall] of [[x, y, w, 2], [x, y + h - 2, w, 2], [x, y, thick, h], [x + w - thick, y, thick, h]]) context.fillRect(left, top, wide, tall);
   }
 
   private at(event: MouseEvent): Frame | null {

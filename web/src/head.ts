@@ -76,6 +76,26 @@ function placeOf(finding: Finding, data: Data): { share: string; what: string; s
   return row ? { share: percent(row.total, sums.whole), what: row === rows[0] ? "most of it" : "most of what has a name", stack: row.label } : found;
 }
 
+/** Programs named in a card. */
+const PROGRAMS = 4;
+
+/** The programs that had the CPUs, with their shares of all time on them; "" where all is of one. */
+function onTheCpus(data: Data): string {
+  const { threads } = data.about.data;
+  const [set, on] = [data.sets[0], data.states.indexOf("on CPU")];
+  const names = new Map(threads.filter((thread) => thread.tid === thread.pid).map((thread) => [thread.pid, thread.comm]));
+  const sums = new Map<string, number>();
+  for (let item = 0; item < set.items; item++) {
+    const thread = threads[set.thread[item]];
+    if (!thread || set.placeState[set.place[item]] !== on) continue;
+    const name = names.get(thread.pid) ?? thread.comm;
+    sums.set(name, (sums.get(name) ?? 0) + set.amount[item]);
+  }
+  const whole = [...sums.values()].reduce((all, value) => all + value, 0);
+  const rows = [...sums].sort((a, b) => b[1] - a[1]).slice(0, PROGRAMS);
+  return sums.size > 1 ? `on the CPUs: ${rows.map(([name, value]) => `${name} ${percent(value, whole)}`).join(", ")}` : "";
+}
+
 function card(finding: Finding, at: number, all: number, data: Data, store: Store): HTMLElement {
   const plain = (text: string) => text.replace(/[^\w%]/g, "");
   const known: string[] = [plain(finding.claim)];
@@ -85,10 +105,11 @@ function card(finding: Finding, at: number, all: number, data: Data, store: Stor
     return isNew;
   }).slice(0, finding.fix ? 1 : 2);
   const place = placeOf(finding, data);
+  const programs = finding.name === "cpu-saturation" && !place ? onTheCpus(data) : "";
   const box = el("article", { class: "card" },
     el("p", { class: "label" }, `Finding ${at + 1} of ${all}`, el("button", { type: "button", class: "show", text: "show", title: "selects the states and functions that prove it", on: { click: () => store.change(proof(finding, data.states)) } })),
     el("h2", { text: finding.claim }),
-    el("ul", {}, ...facts.map((fact) => el("li", { text: fact })),
+    el("ul", {}, ...facts.map((fact) => el("li", { text: fact })), programs ? el("li", { text: programs }) : null,
       place ? el("li", { class: "stack-line", title: place.stack }, `${place.what}: ${place.share} `, el("code", { text: place.stack })) : null,
       finding.fix ? el("li", { class: "fix", text: `fix: ${finding.fix}` }) : null,
       finding.checked_against.length ? el("li", { class: "dim", text: `also checked: ${finding.checked_against.join(" · ")}` }) : null));

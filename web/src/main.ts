@@ -202,13 +202,16 @@ class Page {
       this.comparison?.select(this.sums, selection);
     }
     if (has("set", "mode", "group", "folds", "byName")) this.showOptions(selection);
-    this.showCrumbs(selection);
     const tab = this.tabs.has(selection.tab) ? selection.tab : "flame";
-    this.panes.forEach((pane, id) => (pane.hidden = id !== tab));
-    this.tabs.forEach((button, id) => {
-      button.setAttribute("aria-selected", String(id === tab));
-      button.tabIndex = id === tab ? 0 : -1;
-    });
+    // A search changes neither: each letter of it is an update.
+    if (changed.size > 1 || !has("search")) {
+      this.showCrumbs(selection);
+      this.panes.forEach((pane, id) => (pane.hidden = id !== tab));
+      this.tabs.forEach((button, id) => {
+        button.setAttribute("aria-selected", String(id === tab));
+        button.tabIndex = id === tab ? 0 : -1;
+      });
+    }
     this.paneOf(tab).show();
     if (sumsChanged) this.tell(null);
     document.documentElement.dataset.updateMs = (performance.now() - start).toFixed(2);

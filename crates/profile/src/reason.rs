@@ -124,6 +124,18 @@ pub struct Diagnostics {
 }
 
 impl Diagnostics {
+    /// Percent of the stacks that are whole. `None` without stacks, and where most were taken as recorded: nobody knows
+    /// whether frame pointers led to the start, as programs without them break the chain unseen.
+    #[must_use]
+    pub fn complete_percent(&self) -> Option<u64> {
+        let stacks: u64 = self.stack_ends.values().sum();
+        let taken = self.stack_ends.get(&StackEnd::AsRecorded).copied().unwrap_or(0);
+        let complete: u64 =
+            self.stack_ends.iter().filter(|(end, _)| end.is_complete()).map(|(_, count)| count).sum();
+        let percent = complete.saturating_mul(100).checked_div(stacks);
+        percent.filter(|_| taken <= stacks / 2)
+    }
+
     /// Counts a sample that is left out.
     pub fn drop_sample(&mut self, reason: Reason) {
         *self.dropped.entry(reason).or_default() += 1;
@@ -157,5 +169,25 @@ impl Diagnostics {
         for (&end, count) in &other.stack_ends {
             self.stack_ends.entry(end).or_default().grow(*count);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(ends: &[(StackEnd, u64)]) -> Option<u64> {
+        Diagnostics { stack_ends: ends.iter().copied().collect(), ..Diagnostics::default() }
+            .complete_percent()
+    }
+
+    #[test]
+    fn stacks_taken_as_recorded_are_not_known_to_be_whole() {
+        assert_eq!(of(&[(StackEnd::AsRecorded, 9), (StackEnd::NoUserStack, 1)]), None);
+        assert_eq!(
+            of(&[(StackEnd::AsRecorded, 1), (StackEnd::ReachedRoot, 2), (StackEnd::StackCut, 1)]),
+            Some(75)
+        );
+        assert_eq!(of(&[]), None);
     }
 }

@@ -195,10 +195,7 @@ fn machine(recording: &Recording) -> String {
 fn quality(recording: &Recording) -> (String, bool) {
     let found = &recording.profile.diagnostics;
     let lost = found.lost_records.saturating_add(found.lost_samples);
-    let stacks: u64 = found.stack_ends.values().sum();
-    let complete: u64 =
-        found.stack_ends.iter().filter(|(end, _)| end.is_complete()).map(|(_, count)| count).sum();
-    let percent = complete.saturating_mul(100).checked_div(stacks);
+    let percent = found.complete_percent();
     let mut text =
         format!("{} · {} lost", count_of(found.samples_attributed, "sample", "samples"), grouped(lost));
     if let Some(percent) = percent {
