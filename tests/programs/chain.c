@@ -2,12 +2,13 @@
 //
 // build chain: -O1 -g -pthread
 //
-//   chain threads|process|epoll|pool|convoy|inversion [ITEMS [CRUNCH_US [SLEEP_US]]]
+//   chain threads|process|epoll|pool|convoy|inversion|hidden [ITEMS [CRUNCH_US [SLEEP_US]]]
 //
 // worker waits for feeder in a pipe (threads; process: feeder is a child process) or in epoll on an eventfd (epoll).
 // pool: three workers wait for feeder's items in turn. convoy: workers hold one lock around crunch() in turn.
 // inversion: main waits for a lock whose holder, low, computes, and mid computes on the same CPU with a higher priority;
-// it exits with 77 if it may not set priorities.
+// hidden: as threads, but mid computes on worker's CPU with a higher priority while feeder computes on another: nobody is
+// delayed by that. Both exit with 77 if they may not set priorities.
 // At the end it prints its own measurement, ns: wall, crunch, sleep (of feeder, of all workers for convoy, of low for
 // inversion), meddle (of mid), and CPU time in crunch.
 #define _GNU_SOURCE
@@ -26,7 +27,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static int items = 40, is_epoll, workers = 1;
+static int items = 40, is_epoll, is_hidden, workers = 1;
 static long crunch_us = 15000, sleep_us = 10000;
 static int to_worker[2];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -97,6 +98,8 @@ __attribute__((noinline)) static void hand_on(void) {
     pthread_mutex_unlock(&lock);
 }
 
+static sem_t asked, locked, started;
+
 static void *worker(void *none) {
     prctl(PR_SET_NAME, "worker");
     int epoll = is_epoll ? epoll_create1(0) : -1;
@@ -104,6 +107,8 @@ static void *worker(void *none) {
     if (is_epoll)
         epoll_ctl(epoll, EPOLL_CTL_ADD, to_worker[0], &event);
     for (int i = 0; i < items / workers; i++) {
+        if (is_hidden)
+            sem_post(&started);
         take_item(epoll);
         hand_on();
     }
@@ -143,8 +148,6 @@ static void run_convoy(void) {
         pthread_join(threads[i], 0);
 }
 
-static sem_t asked, locked, started;
-
 __attribute__((noinline)) static void meddle(long us) {
     uint64_t began = now();
     while (now() < began + us * 1000)
@@ -177,12 +180,12 @@ static void *mid(void *none) {
     return none;
 }
 
-// Gives the calling thread, and those that it makes, one CPU and this priority.
-static void set_priority(int priority) {
+// Gives the calling thread, and those that it makes, this priority on one CPU.
+static void set_priority(int priority, int cpu) {
     struct sched_param param = {.sched_priority = priority};
     cpu_set_t cpus;
     CPU_ZERO(&cpus);
-    CPU_SET(0, &cpus);
+    CPU_SET(cpu, &cpus);
     if (sched_setaffinity(0, sizeof cpus, &cpus) || sched_setscheduler(0, SCHED_FIFO, &param))
         exit(77);
 }
@@ -197,14 +200,30 @@ __attribute__((noinline)) static void needs_lock(void) {
 
 static void run_inversion(void) {
     pthread_t threads[2];
-    set_priority(1);
+    set_priority(1, 0);
     pthread_create(&threads[0], 0, low, 0);
-    set_priority(2);
+    set_priority(2, 0);
     pthread_create(&threads[1], 0, mid, 0);
-    set_priority(3);
+    set_priority(3, 0);
     for (int i = 0; i < items; i++)
         needs_lock();
     for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], 0);
+}
+
+static void run_hidden(void) {
+    pthread_t threads[3];
+    if (pipe(to_worker) != 0)
+        abort();
+    set_priority(1, 0);
+    pthread_create(&threads[0], 0, worker, 0);
+    set_priority(2, 0);
+    pthread_create(&threads[1], 0, mid, 0);
+    set_priority(2, 1);
+    pthread_create(&threads[2], 0, feeder, 0);
+    set_priority(3, 1);
+    wait_for_results(items);
+    for (int i = 0; i < 3; i++)
         pthread_join(threads[i], 0);
 }
 
@@ -240,11 +259,14 @@ int main(int argc, char **argv) {
     sem_init(&times->taken, 1, 0);
     uint64_t began = now();
     is_epoll = !strcmp(mode, "epoll");
+    is_hidden = !strcmp(mode, "hidden");
     workers = strcmp(mode, "pool") ? 1 : 3;
     if (!strcmp(mode, "convoy"))
         run_convoy();
     else if (!strcmp(mode, "inversion"))
         run_inversion();
+    else if (is_hidden)
+        run_hidden();
     else
         run_chain(!strcmp(mode, "process"));
     printf("wall %lu crunch %lu sleep %lu meddle %lu crunch-cpu %lu\n", (unsigned long)(now() - began),

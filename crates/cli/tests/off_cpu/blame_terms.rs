@@ -163,13 +163,39 @@ fn a_convoy_s_time_is_that_of_the_lock_s_holders() {
     }
 }
 
+fn may_set_priorities() -> bool {
+    let status = Command::new("chrt").args(["-f", "3", "taskset", "-c", "0,1", "true"]).status();
+    let may = status.is_ok_and(|status| status.success());
+    if !may {
+        println!("skipped: no right to set priorities");
+    }
+    may
+}
+
+#[test]
+#[ignore = "live: records on this machine"]
+fn a_worker_without_a_cpu_while_its_feeder_computes_delays_nobody() {
+    let _one = ONE.lock().unwrap_or_else(|error| error.into_inner());
+    let is_wide = std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() > 1);
+    if !is_wide || !may_set_priorities() {
+        return;
+    }
+    let Some(of) = Chain::of("hidden", ["16", "60000", "40000"]) else { return };
+    of.check_sums("hidden");
+    // mid takes the worker's CPU for two fifths of the run.
+    assert!(of.measured("meddle") > 30.0, "{:?}", of.truth);
+    let by_mid = of.blamed(|row| row["thread"] == "worker" && row["target"] == "mid");
+    assert!(by_mid <= 3.0, "blamed on mid: {by_mid} %: {:#}", of.blame);
+    let by_feeder = of.blamed(|row| row["thread"] == "feeder" && crunches(row));
+    let apart = (by_feeder - of.measured("crunch")).abs();
+    assert!(apart <= 3.0, "crunch: measured {}, found {by_feeder}: {:#}", of.measured("crunch"), of.blame);
+}
+
 #[test]
 #[ignore = "live: records on this machine"]
 fn an_inverted_priority_names_who_has_the_cpu_instead_of_the_holder() {
     let _one = ONE.lock().unwrap_or_else(|error| error.into_inner());
-    let may = Command::new("chrt").args(["-f", "3", "taskset", "-c", "0", "true"]).status();
-    if !may.is_ok_and(|status| status.success()) {
-        println!("skipped: no right to set priorities");
+    if !may_set_priorities() {
         return;
     }
     let Some(of) = Chain::of("inversion", ["40", "15000", "10000"]) else { return };

@@ -161,6 +161,63 @@ fn a_chain_with_next_to_no_time_ends_under_a_name_of_its_own() {
     assert_eq!(blame(&of.profile, Some("main")).unknown_ns(), 50);
 }
 
+/// main waits 100..1000 for worker, which is preempted 200..500 and waits 500..900 for feeder.
+fn preempted_worker() -> Recorded {
+    let mut of = Recorded::new(&["main", "worker", "feeder"]);
+    of.wait(0, State::Sleep, 100..1000, 2);
+    of.wait(1, State::Preempted, 200..500, 0);
+    of.wait(1, State::Sleep, 500..900, 3);
+    of.ran(1, 2, [150, 950]);
+    of.ran(2, 3, (15..90).map(|at| at * 10));
+    of
+}
+
+#[test]
+fn a_preempted_waker_whose_own_waker_works_meanwhile_delays_nobody() {
+    let mut of = preempted_worker();
+    of.end(1100);
+    let rows = of.blamed("main");
+    assert!(rows.contains(&("worker>feeder".to_owned(), Some(3), BlameEnd::Ran, 700)), "{rows:?}");
+    assert!(rows.contains(&("worker".to_owned(), Some(2), BlameEnd::Ran, 200)), "{rows:?}");
+}
+
+#[test]
+fn a_preempted_waker_whose_own_waker_sleeps_meanwhile_delays_main() {
+    let mut of = preempted_worker();
+    of.wait(2, State::Sleep, 250..450, 0).flags = flag::OPEN_RIGHT;
+    of.end(1100);
+    let rows = of.blamed("main");
+    let preempted = BlameEnd::Waited(Part::Preempted);
+    assert!(rows.contains(&("worker>feeder".to_owned(), Some(3), BlameEnd::Ran, 500)), "{rows:?}");
+    assert!(rows.contains(&("worker".to_owned(), Some(12), preempted, 200)), "{rows:?}");
+}
+
+#[test]
+fn a_preemption_before_a_chance_meeting_counts() {
+    let mut of = preempted_worker();
+    // The wait for feeder is short.
+    of.profile.off_cpu.waits[2].since_ns = 880;
+    of.profile.off_cpu.waits[2].length_ns = 20;
+    of.profile.off_cpu.waits[2].weight_ns = 20;
+    of.end(1100);
+    let rows = of.blamed("main");
+    let is_preempted = |(_, _, end, ns): &(String, Option<usize>, BlameEnd, u64)| {
+        (end, *ns) == (&BlameEnd::Waited(Part::Preempted), 300)
+    };
+    assert!(rows.iter().any(is_preempted), "{rows:?}");
+}
+
+#[test]
+fn the_thread_s_own_preemption_is_its_own() {
+    let mut of = preempted_worker();
+    of.end(1100);
+    let own = of.blamed("worker");
+    assert!(
+        own.iter().any(|(_, _, end, ns)| (end, *ns) == (&BlameEnd::Waited(Part::Preempted), 300)),
+        "{own:?}"
+    );
+}
+
 #[test]
 fn a_sampled_wait_counts_for_all_that_it_represents() {
     let mut of = Recorded::new(&["main", "worker"]);

@@ -1,5 +1,6 @@
 //! The walk from a thread's waits to what their wakers did.
 
+mod cpu_waits;
 mod leads;
 mod sums;
 mod windows;
@@ -197,12 +198,15 @@ impl<'t, 'p> Walk<'t, 'p> {
         for window in windows {
             self.cut(visit, thread, window, &mut found);
         }
-        let CutWindows { gaps, next } = found;
+        let CutWindows { gaps, mut next } = found;
         let mut on_ns = gaps.iter().map(|gap| gap.ns).grown_sum();
         let mut sums = Vec::new();
         for (wait, ns) in self.sums_in(thread, &gaps) {
             let ns = ns.min(on_ns);
             on_ns -= ns;
+            if self.enter_cpu_sum(visit, WaitSum { wait, ns }, windows, &mut next) {
+                continue;
+            }
             match self.end_of_sum(visit.thread, wait) {
                 Some(end) => self.add(visit, self.lines.profile.off_cpu.waits[wait].callsite, end, ns),
                 None => sums.push(WaitSum { wait, ns }),
@@ -233,7 +237,7 @@ impl<'t, 'p> Walk<'t, 'p> {
         for ((from, to, wait), ns) in pieces.into_iter().zip(shares).filter(|(_, ns)| *ns > 0) {
             let piece = Window { from, to, ns, woken_from: window.woken_from };
             match wait {
-                Some(wait) => self.enter(visit, wait, piece, &mut found.next),
+                Some(wait) => self.enter_or_pass(visit, wait, [piece, *window], &mut found.next),
                 None if from < born && born <= to => {
                     let parts = split(ns, &[born - from, to - born]);
                     self.add(visit, None, BlameEnd::Unborn, parts[0]);
