@@ -51,7 +51,7 @@ pub fn critical_path(profile: &Profile, path: &CriticalPath) -> Value {
     let part = |row: &BlameCause| cause_value(profile, row);
     json!({
         "schema_version": SCHEMA_VERSION, "view": "critical-path",
-        "total_ns": path.parts.total_ns,
+        "total_ns": path.parts.total_ns, "beside_ns": path.beside_ns,
         "parallelism": path.parallelism,
         "functions": blamed_functions(profile, &path.parts).iter().map(function).collect::<Vec<_>>(),
         "parts": causes(profile, &path.parts).iter().map(part).collect::<Vec<_>>(),

@@ -12,6 +12,13 @@ use profile::view::blame::{
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
+/// Shares of the path below this are not worth a line.
+const LEAST_BESIDE: f64 = 0.005;
+
+fn share_of(ns: u64, total_ns: u64) -> f64 {
+    ns as f64 / total_ns.max(1) as f64
+}
+
 /// Prints the path: its functions with their bounds, what it consists of, its longest pieces.
 ///
 /// # Errors
@@ -34,6 +41,15 @@ pub fn write(
         path.parallelism
     );
     writeln!(out, "{}", hang(&title, 2, opts.width))?;
+    if let Some(beside_ns) = path.beside_ns.filter(|&ns| share_of(ns, total) >= LEAST_BESIDE) {
+        let text = format!(
+            "other threads held it up for {} in which {} itself ran or wanted a CPU: --blame counts that time for {}",
+            duration_ns(beside_ns),
+            harmless(whose),
+            harmless(whose)
+        );
+        writeln!(out, "{}", hang(&text, 2, opts.width))?;
+    }
     let printer = Printer { profile, path, amounts: Amounts { total_ns: total, opts } };
     printer.functions(out)?;
     printer.parts(out)?;
@@ -48,8 +64,10 @@ struct Printer<'a> {
 
 impl Printer<'_> {
     fn functions(&self, out: &mut dyn Write) -> io::Result<()> {
-        self.amounts
-            .heading(out, "FUNCTIONS    upper bound: how much shorter the path could be without it")?;
+        self.amounts.heading(
+            out,
+            "FUNCTIONS    with their callees and waits; upper bound: how much shorter the path could be",
+        )?;
         for row in blamed_functions(self.profile, &self.path.parts).iter().take(self.amounts.opts.rows) {
             self.amounts.line(out, row.ns, &format!("{}: {}", row.thread, row.function))?;
         }

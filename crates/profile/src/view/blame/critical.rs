@@ -16,7 +16,7 @@ use path_ends::path_ends;
 use super::stretches::PathStretch;
 use super::timelines::{TimedWait, Timelines};
 use super::walk::{Lead, Walk};
-use super::{Blame, BlameEnd};
+use super::{Blame, BlameEnd, BlamePath};
 use crate::grow::{Grow as _, GrownSum as _};
 use crate::profile::{Profile, TaskId};
 use crate::table::CallsiteId;
@@ -58,6 +58,9 @@ pub struct CriticalPath {
     /// The same time by thread, stack and state: running by its samples, with the short waits that are known by their
     /// sums.
     pub parts: Blame,
+    /// Time in which the thread at the end ran or wanted a CPU, while the path was in other threads, ns. Blame counts it
+    /// for that thread. `None` for a path that isn't the thread's whole life.
+    pub beside_ns: Option<u64>,
     /// Threads that ran at a time, on average over the recording.
     pub parallelism: f64,
 }
@@ -107,7 +110,23 @@ impl<'p> FollowedPath<'p> {
             walk.add_spans(thread, &spans);
         }
         let pieces = self.pieces.iter().rev().map(|piece| piece_of(&self.lines, &walk, piece)).collect();
-        CriticalPath { pieces, parts: self.blame_of(walk), parallelism: parallelism(self.lines.profile) }
+        let parts = self.blame_of(walk);
+        let beside_ns = self.beside_ns(&parts);
+        CriticalPath { pieces, parts, beside_ns, parallelism: parallelism(self.lines.profile) }
+    }
+
+    /// The last thread's active time that isn't on its path.
+    fn beside_ns(&self, parts: &Blame) -> Option<u64> {
+        let line = &self.lines.threads[self.last];
+        let (begin, end) = line.life();
+        let ends = (self.pieces.last()?.from, self.pieces.first()?.to);
+        let is_whole = ends == (begin, end);
+        let active = [State::On, State::Runnable, State::Preempted];
+        let active_ns =
+            line.totals.iter().flat_map(|totals| active.map(|state| totals.of(state))).grown_sum();
+        let own = |path: &&BlamePath| path.link.is_none() && path.root == line.task() && path.end.is_active();
+        let on_path_ns = parts.paths.iter().filter(own).map(|path| path.ns).grown_sum();
+        is_whole.then(|| active_ns.saturating_sub(on_path_ns))
     }
 
     fn new_walk(&self) -> Walk<'_, 'p> {

@@ -78,6 +78,13 @@ impl BlameEnd {
         ) || *self == Self::Waited(Part::Blocked(WaitReason::Unknown))
     }
 
+    /// True for running, and for waits for a CPU.
+    fn is_active(&self) -> bool {
+        let runs = matches!(self, Self::Ran | Self::RanUnsampled | Self::PreemptedBy(_));
+        let is_of_cpu = |part: &Part| matches!(part, Part::Runnable | Part::Preempted);
+        runs || matches!(self, Self::Waited(part) | Self::WaitedFor(part, _) if is_of_cpu(part))
+    }
+
     /// The same without the name of what was waited for, or of the thread that ran instead.
     #[must_use]
     pub fn without_name(&self) -> Self {
