@@ -31,7 +31,7 @@ Examples:
   tally record -a -F 499 -- sleep 10  the whole machine
   tally record -e page-faults -c 1 -- ./app
   tally record --overwrite --switch-output -p 1234  keep the newest samples; kill -USR2 writes them
-  tally record --span handle --overwrite --trigger 'span handle > 50ms' -p 1234
+  tally record --overwrite --trigger 'span handle > 50ms' -p 1234
   tally record -o - -- ./app | tally report -i -
 Every branch, on machines with Intel PT (tally calls -i perf.data shows the calls):
   tally record -e intel_pt/cyc/u -m,64M -- ./app
@@ -106,7 +106,7 @@ impl Args {
         self.perf.check()?;
         let mut opts = RecordOpts { target: self.target.target()?, ..RecordOpts::default() };
         self.sampling.apply(&mut opts)?;
-        self.spans.apply(&mut opts)?;
+        self.spans.apply(&mut opts, &self.file.trigger)?;
         if self.quiet {
             opts.observers.on_catch_up = |_| {};
         }

@@ -114,7 +114,7 @@ fn record_opts(args: &Args) -> anyhow::Result<RecordOpts> {
         bail!("nothing to run: tally run -- COMMAND, or -p PID|NAME, --container NAME, -a");
     }
     args.sampling.apply(&mut opts)?;
-    args.spans.apply(&mut opts)?;
+    args.spans.apply(&mut opts, &[])?;
     anyhow::ensure!(
         !opts.traces(),
         "tally run shows samples; a processor's trace is recorded by tally record -e intel_pt/cyc/u"

@@ -28,7 +28,7 @@ pub fn text(profile: &Profile, rows: &[SpanFunctionRow], opts: FollowedTextOpts)
 pub fn not_counted_words(of: &NotCounted) -> String {
     let parts = [
         (of.open, "in progress at the end"),
-        (of.before_window, "in progress, begun before the window"),
+        (of.before_window, "without an end, begun before the window"),
         (of.without_begin, "without a begin (it was before the recording or its window)"),
         (of.left, "left without return (exception, longjmp, end of the thread)"),
         (of.nested, "inside another call of it"),

@@ -6,7 +6,7 @@
 use super::ids::TaskId;
 use crate::table::FrameId;
 use perfdata::appendix::open_spans::OpenSpans;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use sched::{OpenCall, OpenCalls};
 use std::collections::BTreeSet;
 
@@ -135,8 +135,8 @@ pub(crate) struct SpanAssembly {
     /// Calls that ended with their threads, by process.
     with_threads: Vec<(i32, usize)>,
     spans: Spans,
-    /// Calls that had no end: function, thread and begin, ns.
-    expected: Vec<(usize, i32, u64)>,
+    /// Calls that had no end: function, and begin, ns.
+    expected: Vec<(usize, u64)>,
 }
 
 /// The threads of a process that ends do so within this time, ns.
@@ -226,18 +226,15 @@ impl SpanAssembly {
     pub fn expect_open(&mut self, open: &OpenSpans) {
         let number = |name: &str| self.spans.functions.iter().position(|of| of.name == name);
         let calls = open.calls.iter();
-        self.expected = calls
-            .filter_map(|call| Some((number(&call.function)?, call.tid.cast_signed(), call.begin_ns)))
-            .collect();
+        self.expected = calls.filter_map(|call| Some((number(&call.function)?, call.begin_ns))).collect();
     }
 
     /// The calls so far. `last_ns`: end of the recording.
     pub fn finish(mut self, last_ns: u64) -> Spans {
-        for (function, tid, begin_ns) in std::mem::take(&mut self.expected) {
-            let begins = self.threads.get(&tid).into_iter().flat_map(|calls| calls.open.open());
-            let has_begun = begins
-                .into_iter()
-                .any(|call| (call.function as usize, call.begin_ns) == (function, begin_ns));
+        let begun: FxHashSet<(usize, u64)> =
+            self.spans.calls.iter().map(|call| (call.function, call.begin_ns)).collect();
+        for (function, begin_ns) in std::mem::take(&mut self.expected) {
+            let has_begun = begun.contains(&(function, begin_ns));
             self.spans.functions[function].before_window += u64::from(!has_begun);
         }
         for calls in std::mem::take(&mut self.threads).into_values() {
@@ -349,6 +346,20 @@ mod tests {
         of.hit(1, 10, 100);
         let spans = of.0.finish(1000);
         assert_eq!((spans.functions[0].before_window, spans.calls.len()), (1, 1));
+    }
+
+    #[test]
+    fn a_call_that_ended_with_its_thread_in_the_window_is_counted_once() {
+        use perfdata::appendix::open_spans::OpenSpan;
+
+        let call = |tid, begin_ns| OpenSpan { function: "f".to_owned(), tid, begin_ns };
+        let mut of = Hits::new();
+        of.0.expect_open(&OpenSpans { calls: vec![call(1, 10), call(2, 3)] });
+        of.hit(1, 10, 100);
+        of.0.thread_ends(7, 1, 70);
+        let spans = of.0.finish(1000);
+        assert_eq!((spans.functions[0].before_window, spans.calls.len()), (1, 1));
+        assert_eq!(spans.calls[0].outcome, SpanOutcome::Left);
     }
 
     #[test]

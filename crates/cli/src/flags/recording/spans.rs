@@ -1,11 +1,12 @@
 //! Functions whose calls are recorded as spans.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use calls::probing::definition::find_program;
 use calls::probing::span_functions::{SpanPlaces, span_targets};
 use record::Whom;
-use record::open::spans::SpanFunction;
+use record::open::spans::{SpanFunction, SpanTrigger};
 use record::opts::RecordOpts;
 use record::sys::time::Clock;
 
@@ -20,16 +21,18 @@ pub struct SpanArgs {
 }
 
 impl SpanArgs {
-    /// Puts these flags into `opts`, whose target is known already.
+    /// Puts these flags into `opts`, whose target is known already. The functions of triggers are spans, too.
     ///
     /// # Errors
     /// A function that is not there.
-    pub fn apply(&self, opts: &mut RecordOpts) -> anyhow::Result<()> {
+    pub fn apply(&self, opts: &mut RecordOpts, triggers: &[SpanTrigger]) -> anyhow::Result<()> {
         let program = opts.target.command.first().filter(|_| opts.target.whom == Whom::Command);
         let program = program.and_then(|program| find_program(&PathBuf::from(program)));
         let places = SpanPlaces { program: program.as_deref(), pids: opts.target.named_pids() };
         let mut spans = Vec::new();
-        for word in &self.span {
+        let has = |of: &str| self.span.iter().any(|word| word.split('@').next() == Some(of));
+        let more = triggers.iter().map(|trigger| &trigger.function).filter(|function| !has(function));
+        for word in self.span.iter().chain(more.collect::<BTreeSet<_>>()) {
             let found = span_targets(word, places)?.into_iter();
             spans.extend(found.map(|of| SpanFunction::new(of.name, of.path, of.function)));
         }

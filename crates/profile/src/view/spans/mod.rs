@@ -62,7 +62,7 @@ pub struct SpanFunctionRow {
 pub struct NotCounted {
     /// Their begin was before the recording, or lost.
     pub without_begin: u64,
-    /// They were in progress at the end of a flight recorder's window and began before it.
+    /// They had no end in a flight recorder's window, and began before it.
     pub before_window: u64,
     /// They had not ended at the recording's end.
     pub open: u64,
