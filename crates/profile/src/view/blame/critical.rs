@@ -196,7 +196,7 @@ impl Backwards<'_, '_> {
             let line = &self.lines.threads[thread];
             let (born, _) = line.life();
             if now <= born {
-                match self.maker(thread, now) {
+                match self.lines.maker(thread, now) {
                     Some(maker) if self.may_hop() => thread = maker,
                     _ => {
                         self.put(RawPiece { thread, wait: None, is_unborn: true, from: self.begin, to: now });
@@ -241,15 +241,6 @@ impl Backwards<'_, '_> {
         let line = &self.lines.threads[*waker];
         let asleep = line.around(now).1.is_some_and(|of| of.to > now);
         (timed.to == now && !asleep && line.life().0 < now).then_some(*waker)
-    }
-
-    /// The thread that made this one.
-    fn maker(&self, thread: usize, now: u64) -> Option<usize> {
-        let tid = self.lines.profile.task(self.lines.threads[thread].task()).tid.cast_unsigned();
-        let births = &self.lines.profile.off_cpu.births;
-        let birth = births.iter().rev().find(|birth| birth.tid == tid && birth.time_ns <= now)?;
-        let maker = self.lines.thread_at(birth.parent_tid, now)?;
-        (maker != thread && self.lines.threads[maker].life().0 < now).then_some(maker)
     }
 }
 

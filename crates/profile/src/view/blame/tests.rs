@@ -208,6 +208,21 @@ fn a_preemption_before_a_chance_meeting_counts() {
 }
 
 #[test]
+fn before_a_thread_began_the_thread_that_made_it_is_waited_for() {
+    let mut of = Recorded::new(&["main", "maker", "worker"]);
+    of.wait(0, State::Sleep, 100..1000, 3);
+    of.ran(1, 2, [150, 250]);
+    of.ran(2, 3, [500, 700]);
+    of.end(1100);
+    (of.profile.off_cpu.totals[2].start_ns, of.profile.off_cpu.totals[2].total_ns[0]) = (400, 700);
+    assert!(of.blamed("main").contains(&("worker".to_owned(), None, BlameEnd::Unborn, 300)));
+    of.profile.off_cpu.births.push(ThreadBirth { tid: 3, parent_tid: 2, time_ns: 400 });
+    let rows = of.blamed("main");
+    assert!(rows.contains(&("worker>maker".to_owned(), Some(2), BlameEnd::Ran, 300)), "{rows:?}");
+    assert!(rows.contains(&("worker".to_owned(), Some(3), BlameEnd::Ran, 600)), "{rows:?}");
+}
+
+#[test]
 fn the_thread_s_own_preemption_is_its_own() {
     let mut of = preempted_worker();
     of.end(1100);

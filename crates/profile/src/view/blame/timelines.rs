@@ -257,6 +257,15 @@ impl<'p> Timelines<'p> {
         births.iter().any(|birth| birth.tid == tid && self.by_tid.contains_key(&birth.parent_tid))
     }
 
+    /// The thread that made this one by a moment, and lived before; `None` if that isn't known.
+    pub fn maker(&self, thread: usize, now: u64) -> Option<usize> {
+        let tid = self.profile.task(self.threads[thread].task()).tid.cast_unsigned();
+        let births = &self.profile.off_cpu.births;
+        let birth = births.iter().rev().find(|birth| birth.tid == tid && birth.time_ns <= now)?;
+        let maker = self.thread_at(birth.parent_tid, now)?;
+        (maker != thread && self.threads[maker].life().0 < now).then_some(maker)
+    }
+
     /// The thread of a task, under whichever name; `None` if nothing is known of its time.
     pub fn thread_of(&self, task: TaskId) -> Option<usize> {
         let of = self.profile.task(task);

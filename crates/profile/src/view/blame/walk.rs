@@ -234,18 +234,28 @@ impl<'t, 'p> Walk<'t, 'p> {
         pieces.push((at, window.to, None));
         let lengths: Vec<u64> = pieces.iter().map(|(from, to, _)| to - from).collect();
         let shares = split(window.ns, &lengths);
+        let before_birth = |ns, to| Window { from: window.from, to, ns, woken_from: None };
         for ((from, to, wait), ns) in pieces.into_iter().zip(shares).filter(|(_, ns)| *ns > 0) {
             let piece = Window { from, to, ns, woken_from: window.woken_from };
             match wait {
                 Some(wait) => self.enter_or_pass(visit, wait, [piece, *window], &mut found.next),
                 None if from < born && born <= to => {
                     let parts = split(ns, &[born - from, to - born]);
-                    self.add(visit, None, BlameEnd::Unborn, parts[0]);
+                    self.enter_unborn(visit, before_birth(parts[0], born), &mut found.next);
                     found.gaps.push(Window { from: born, ns: parts[1], ..piece });
                 }
-                None if to < born => self.add(visit, None, BlameEnd::Unborn, ns),
+                None if to < born => self.enter_unborn(visit, before_birth(ns, to), &mut found.next),
                 None => found.gaps.push(piece),
             }
+        }
+    }
+
+    /// Time before the thread began: the thread that made it counts.
+    fn enter_unborn(&mut self, visit: Visit, window: Window, next: &mut NextWindows) {
+        let maker = self.lines.maker(visit.thread, self.lines.threads[visit.thread].life().0);
+        match maker.filter(|maker| !self.asleep.contains(maker) && self.asleep.len() <= MOST_LINKS) {
+            Some(maker) if window.ns > 0 => next.entry((None, maker)).or_default().push(window),
+            _ => self.add(visit, None, BlameEnd::Unborn, window.ns),
         }
     }
 
