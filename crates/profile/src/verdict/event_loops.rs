@@ -129,9 +129,18 @@ fn loops(profile: &Profile, all: &[Classified<'_>]) -> FxHashMap<TaskId, EventLo
         }
     }
     loops.retain(|_, of| {
-        of.polls >= LEAST_POLLS && of.has_several && !of.path.is_empty() && !is_of_go(&of.path)
+        of.polls >= LEAST_POLLS
+            && of.has_several
+            && !of.path.is_empty()
+            && !is_of_go(&of.path)
+            && !is_of_postgres(&of.path)
     });
     loops
+}
+
+/// True for a process of PostgreSQL: besides its latch it has one client.
+fn is_of_postgres(path: &[String]) -> bool {
+    path.iter().any(|name| name == "WaitEventSetWait")
 }
 
 /// True for the scheduler of a Go program: while one of its threads waits elsewhere, another one polls.
@@ -202,6 +211,7 @@ mod tests {
 
     #[test]
     fn the_scheduler_of_go_is_no_loop() {
+        assert!(is_of_postgres(&names("main PostgresMain secure_read WaitEventSetWait epoll_wait")));
         assert!(is_of_go(&names(
             "runtime.mcall runtime.schedule runtime.findRunnable runtime.netpoll Syscall6"
         )));

@@ -137,7 +137,8 @@ pub(super) fn mark_idle(profile: &Profile, parts: &mut [Part], reasons: &mut Rea
         };
         let for_work = || no_lock && is_bare(profile, callsite) || is_for_work(profile, callsite, reason);
         let in_loop = || is_in_loop(profile, callsite, reason) && !is_for_peer(profile, wait, *part);
-        if (nearly_all && for_work()) || at_top() || in_loop() {
+        let is_client = || reason == WaitReason::Poll && is_for_answer(profile, wait, *part);
+        if (nearly_all && for_work() && !is_client()) || at_top() || in_loop() {
             *part = Part::Idle;
         }
     }
@@ -216,6 +217,22 @@ fn is_for_peer(profile: &Profile, wait: &Wait, part: Part) -> bool {
     })
 }
 
+/// True if a TCP connection that this side made ended the wait, within a second on average: the answer to a request. A
+/// connection that is open for events has longer waits.
+fn is_for_answer(profile: &Profile, wait: &Wait, part: Part) -> bool {
+    const MOST_NS: u64 = 1_000_000_000;
+    let is_short = wait.weight_ns / wait.stands_for().max(1) < MOST_NS;
+    let target = || NamedTarget::of(profile, wait, part);
+    is_short && target().is_some_and(|target| is_tcp_to_peer(&target.text()))
+}
+
+/// True for `poll of socket to 10.0.0.5:5432 (postgres 812)`.
+fn is_tcp_to_peer(name: &str) -> bool {
+    let to = ["socket to ", "sockets to "].iter().find_map(|to| name.split_once(to));
+    to.is_some_and(|(_, address)| address.starts_with(|c: char| c.is_ascii_digit() || c == '['))
+        && !name.contains("the process itself")
+}
+
 /// True if the futex isn't a lock's, but the wait is for a lock all the same.
 fn is_for_lock(profile: &Profile, wait: &Wait, callsite: CallsiteId) -> bool {
     let names = |callsite| wait_names(profile, callsite).into_iter().map(|(name, _)| name);
@@ -270,6 +287,15 @@ fn is_top_loop_of(names: &[&str], no_lock: bool) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_a_connection_that_this_side_made_brings_answers() {
+        assert!(is_tcp_to_peer("socket to 127.0.0.1:7392 (postgres 25560)"));
+        assert!(is_tcp_to_peer("poll of socket to [::1]:80 and other sockets"));
+        assert!(!is_tcp_to_peer("socket 7392 from 127.0.0.1 (pgbench 18721)"));
+        assert!(!is_tcp_to_peer("socket to /run/dbus/system_bus_socket (dbus-daemon 1)"));
+        assert!(!is_tcp_to_peer("socket to 127.0.0.1:80 (the process itself)"));
+    }
 
     #[test]
     fn a_worker_that_waits_for_its_next_job_is_idle() {
