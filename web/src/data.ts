@@ -1,6 +1,8 @@
 // The page's data: columns unpacked into typed arrays. docs/formats/page.md describes the layout.
 
-import { unpack } from "./base64";
+
+/** The loader's: a part of the page, unpacked. */
+declare const unpack: (base64: string) => Response;
 
 export interface Thread { pid: number; tid: number; comm: string; from: number; to: number; idle: boolean; strip: boolean }
 /** `alike`: so many of its items are the first set's samples, and only have their own amounts. */

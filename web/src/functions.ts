@@ -70,9 +70,9 @@ export function largest(data: Data, sums: Sums, press: (name: string) => void): 
   }
   const line = (what: string, parts: (Node | string)[]) => el("span", { class: "largest" }, `${what}: `, ...parts.flatMap((part, at) => (at ? [" · ", part] : [part])));
   const share = (value: number) => ` ${percent(value, sums.total)}`;
-  const functionParts = rows.slice(0, NAMED).map((row) => {
-    const name = data.names[row.name];
-    return el("span", {}, el("button", { type: "button", class: "link", title: `${name}: only its stacks`, text: withoutArguments(plainName(name)), on: { click: () => press(name) } }), share(row.ownSum));
+  const functionParts = rows.slice(0, NAMED).map(({ name, ownSum }) => {
+    const text = data.names[name];
+    return el("span", {}, el("button", { type: "button", class: "link", title: text, text: withoutArguments(plainName(text)), on: { click: () => press(text) } }), share(ownSum));
   });
   const fileParts = [...files].sort((a, b) => b[1] - a[1]).slice(0, NAMED).map(([file, value]) => file + share(value));
   return [...(functionParts.length ? [line("by function", functionParts)] : []), ...(fileParts.length > 1 ? [line("by file", fileParts)] : [])];

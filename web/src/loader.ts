@@ -1,6 +1,9 @@
-// Unpacks the page's script, which the page has as a raw deflate stream in base64, and runs it.
+// Unpacks the page's script, which the page has as a raw deflate stream in base64, and runs it. The script unpacks the rest
+// with the same function.
 
 import { unpack } from "./base64";
+
+Object.assign(globalThis, { unpack });
 
 void (async () => {
   const script = document.createElement("script");

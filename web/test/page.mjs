@@ -513,5 +513,7 @@ if (recordWall()) {
   for (const part of [keyWalk, roles, blamed, brush, drag, looks, colours]) await part(file);
   const size = readFileSync(file).length;
   check("the page of a short recording is small", size < 400000, `${size} bytes`);
+  const shell = readFileSync(file, "utf8").replace(/<noscript>.*?<\/noscript>/s, "").replace(/(id="(?:about|columns|sources)">)[^<]*/g, "$1").length;
+  check("a page without its data takes at most 60 kB", shell > 50000 && shell <= 60000, `${shell} bytes`);
 }
 await browser.close();
