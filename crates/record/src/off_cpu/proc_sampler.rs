@@ -15,13 +15,14 @@ use rustc_hash::FxHashMap;
 
 use super::Scope;
 use crate::machine::proc;
+use crate::sys::time::thread_cpu_ns;
 use thread_files::look_anyway;
 pub(crate) use thread_files::{ThreadFiles, look};
 pub use thread_files::{WaitingCall, parse_syscall};
 
 /// No two rounds of looks are nearer, unless asked for.
 pub const MIN_INTERVAL: Duration = Duration::from_millis(8);
-/// The pause after a round is this many times as long as the round: one percent of a CPU.
+/// The pause after a round is this many times as long as the round took CPU time: one percent of a CPU.
 const REST_TIMES: u32 = 100;
 /// Pauses that are longer than this, as many threads or a slow machine would need, are shortened: waits of a second are
 /// to be seen.
@@ -100,6 +101,10 @@ pub struct ProcSampler {
     interval: Duration,
     /// No two rounds are nearer.
     least: Duration,
+    /// CPU time of rounds since the last pause.
+    spent: Duration,
+    /// The next round looks at waits that the last one found first.
+    is_second: bool,
 }
 
 /// `/proc/PID/mem` of processes; `None` where it can't be opened.
@@ -124,6 +129,8 @@ impl ProcSampler {
             looked: None,
             interval: MIN_INTERVAL,
             least: MIN_INTERVAL,
+            spent: Duration::ZERO,
+            is_second: false,
         })
     }
 
@@ -135,7 +142,7 @@ impl ProcSampler {
 
     /// A round of looks, if it is time for one; hands out the threads found in a wait not seen before.
     pub fn poll(&mut self, sink: &mut dyn FnMut(&ProcSample)) {
-        let begin = Instant::now();
+        let (begin, begin_cpu_ns) = (Instant::now(), thread_cpu_ns());
         let since_last = self.looked.map_or(self.interval, |looked| begin.duration_since(looked));
         if since_last < self.interval {
             return;
@@ -147,9 +154,11 @@ impl ProcSampler {
         }
         let since_last_ns = u64::try_from(since_last.as_nanos()).unwrap_or(u64::MAX);
         let (memories, takes_all) = (&mut self.memories, self.least == MIN_INTERVAL);
+        let mut has_new = false;
         self.threads.retain(|&tid, thread| {
             let Some(runs) = thread.runs_now() else { return false };
             let is_long = takes_all || thread.before == Some(runs);
+            has_new |= !is_long;
             thread.before = Some(runs);
             if thread.runs != Some(runs)
                 && is_long
@@ -161,7 +170,19 @@ impl ProcSampler {
             }
             true
         });
-        self.interval = rest_after(begin.elapsed()).max(self.least);
+        self.spent += Duration::from_nanos(thread_cpu_ns().saturating_sub(begin_cpu_ns));
+        self.rest(has_new);
+    }
+
+    /// The pause until the next round. A new wait is long if it is still there after the least pause: to find that out
+    /// after a long one would miss waits of a second.
+    fn rest(&mut self, has_new: bool) {
+        self.is_second = has_new && !self.is_second;
+        self.interval = if self.is_second {
+            self.least
+        } else {
+            rest_after(std::mem::take(&mut self.spent)).max(self.least)
+        };
     }
 
     /// The time between two rounds now.
@@ -232,6 +253,19 @@ mod tests {
     fn rests_cost_one_percent_and_of_slow_rounds_five() {
         let rest = |round_ms| rest_after(Duration::from_millis(round_ms)).as_millis();
         assert_eq!([1, 4, 10, 20, 50, 200].map(rest), [100, 400, 400, 400, 1000, 2000]);
+    }
+
+    #[test]
+    fn a_new_wait_is_looked_at_again_soon_and_the_pause_is_for_both_rounds() {
+        let least = Duration::from_millis(50);
+        let scope = Scope::Processes(vec![std::process::id()]);
+        let mut looker = ProcSampler::new(&scope).expect("processes").of_long_waits(least);
+        let mut after = |round_ms, has_new| {
+            looker.spent += Duration::from_millis(round_ms);
+            looker.rest(has_new);
+            looker.interval().as_millis()
+        };
+        assert_eq!([after(1, true), after(1, true), after(1, true), after(2, false)], [50, 200, 50, 300]);
     }
 
     #[test]

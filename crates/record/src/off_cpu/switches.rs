@@ -68,8 +68,9 @@ struct LastSwitch {
 }
 
 impl LastSwitch {
-    /// Longest time between the two reports of a switch, which a stack may delay.
-    const SAME_NS: u64 = 200_000;
+    /// Longest time between the two reports of a switch. Copying a stack takes microseconds, in an emulated machine up to
+    /// 15 ms. Another switch of the same pair would have one in between, or be reported in the same way once more.
+    const SAME_NS: u64 = 100_000_000;
 
     /// True if a report is the other one of this switch.
     fn is_again(&self, time_ns: u64, pair: (u32, u32), has_stack: bool) -> bool {

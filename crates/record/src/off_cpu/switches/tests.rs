@@ -77,6 +77,21 @@ fn a_command_whose_exec_was_lost_is_followed_once_it_is_known_to_run() {
 }
 
 #[test]
+fn a_switch_reported_with_its_stack_first_keeps_it_when_the_second_report_is_late() {
+    const LATE_NS: u64 = 2_000_000;
+    let mut switches = Switches::new(ClockedThreads::Processes, 10);
+    switches.begin(PidTid { pid: 1, tid: 7 }, 0, State::On, None);
+    let spot = |chain: &[u64]| Some(Spot { chain: chain.into(), ..Spot::default() });
+    switches.switched(at(100, 7), &switch(7, State::Sleep, 9), spot(&[1, 2]), true);
+    switches.switched(at(100 + LATE_NS, 7), &switch(7, State::Sleep, 9), spot(&[]), false);
+    switches.switched(at(200 + LATE_NS, 9), &switch(9, State::Preempted, 7), None, false);
+    let told: Vec<ClockResult> = switches.take_finished().collect();
+    let [ClockResult::Interval(_, ended)] = &told[..] else { panic!("{told:?}") };
+    assert_eq!((ended.weight_ns, &*ended.chain), (LATE_NS + 100, &[1, 2][..]));
+    assert_eq!(switches.seen(), 2, "one switch each");
+}
+
+#[test]
 fn of_the_whole_system_every_thread_has_a_clock_but_our_own_and_the_idle_task() {
     let mut switches = Switches::new(ClockedThreads::AllBut(5), 10);
     switches.begin(PidTid { pid: 5, tid: 5 }, 0, State::On, None);
