@@ -319,6 +319,7 @@ impl Pen {
             wrap(&format!("! {}{more}", spelled(&in_short(&harmless(warning), self.width))), self.width);
         if lines.len() > most {
             lines.truncate(most);
+            let more = if more.is_empty() { " (whole: tally run -v)" } else { &more };
             let end = format!(" …{more}");
             let last = cut(&lines[most - 1], self.width.saturating_sub(end.chars().count()));
             // Nor is half a command.
@@ -335,7 +336,7 @@ impl Pen {
             format!("{name} {}", brief_bytes(file.bytes)),
             format!("browse: tally report{}", file.input),
             format!("graph: tally flame{} -o out.svg", file.input),
-            "more: tally run -v".to_owned(),
+            "all numbers: tally run -v".to_owned(),
         ];
         let has_room = |part: &String| self.brevity < Brevity::NoGraph && part.chars().count() <= self.width;
         let has_graph = |part: &String| !part.starts_with("graph: ") || has_room(part);

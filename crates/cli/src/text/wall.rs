@@ -200,7 +200,11 @@ impl Printer<'_> {
     }
 
     fn threads(&self, out: &mut dyn Write) -> io::Result<()> {
-        self.heading(out, "THREADS      share of each thread's own time")?;
+        let shares = match self.opts.with_idle {
+            true => "THREADS      share of each thread's own time",
+            false => "THREADS      share of each thread's time without idle; idle: of all its time",
+        };
+        self.heading(out, shares)?;
         // A narrow terminal has room for names or for idle time; that of threads which are shown is mostly 0.
         let has_idle = self.opts.with_idle || self.opts.names_width >= ROOM_FOR_IDLE;
         let idle_cell = |text: &str| if has_idle { format!("  {text:>7}") } else { String::new() };

@@ -2,7 +2,7 @@
 
 use super::called;
 use crate::off_cpu::WaitReason;
-use crate::profile::Profile;
+use crate::profile::{Profile, TaskId};
 use crate::view::blame::{
     BlameCause, BlameEnd, CriticalOpts, blame, blamed_functions, causes, critical_path, thread_name,
 };
@@ -11,7 +11,7 @@ use crate::view::wall::Part;
 /// The function of another thread that most of a thread's time went to, through its waits.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WaitCause {
-    /// Name of the thread whose time it is.
+    /// The thread whose time it is, in words: `the main thread (chain)`, `thread feeder`.
     pub root: String,
     /// Activity of the other thread, in words: `feeder computes in crunch() (chain.c:31)`.
     pub text: String,
@@ -27,7 +27,7 @@ impl WaitCause {
     pub fn of(profile: &Profile) -> Option<Self> {
         const LEAST: f64 = 0.2;
         let blame = blame(profile, None);
-        let root = thread_name(profile, *blame.roots.first()?).to_owned();
+        let root = *blame.roots.first()?;
         let rows = causes(profile, &blame);
         let top = rows.iter().find(|row| !row.end.lacks_evidence() && in_words(row).is_some())?;
         let share = top.ns as f64 / blame.total_ns.max(1) as f64;
@@ -37,20 +37,25 @@ impl WaitCause {
         let mut functions = blamed_functions(profile, &path.parts).into_iter();
         let of = functions.find(|of| of.thread == top.thread && of.function == top.function);
         let bound = of.map_or(0.0, |of| of.ns as f64 / path.parts.total_ns.max(1) as f64);
-        Some(Self { root, text: in_words(top)?, share, bound })
+        Some(Self { root: root_words(profile, root), text: in_words(top)?, share, bound })
     }
 
-    /// `because feeder computes in crunch() (chain.c:31), 52 % of the time of thread main; the run would be at most 55 %
-    /// shorter without it`.
+    /// `because feeder computes in crunch() (chain.c:31), 52 % of the time of the main thread (chain); the run would be at
+    /// most 55 % shorter without it`.
     #[must_use]
     pub fn because(&self) -> String {
-        let share =
-            format!("because {}, {:.0} % of the time of thread {}", self.text, self.share * 100.0, self.root);
+        let share = format!("because {}, {:.0} % of the time of {}", self.text, self.share * 100.0, self.root);
         match self.bound {
             0.0 => share,
             bound => format!("{share}; the run would be at most {:.0} % shorter without it", bound * 100.0),
         }
     }
+}
+
+/// A main thread often has the name of its program, which alone would not show that a thread is meant.
+fn root_words(profile: &Profile, root: TaskId) -> String {
+    let (task, name) = (profile.task(root), thread_name(profile, root));
+    if task.tid == task.pid { format!("the main thread ({name})") } else { format!("thread {name}") }
 }
 
 /// Thread and activity; `None` for waits for a CPU, which aren't its own doing.

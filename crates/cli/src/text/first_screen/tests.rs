@@ -106,7 +106,7 @@ fn the_answer_is_at_the_top_and_the_next_commands_are_at_the_end() {
   2,913 samples at 499 Hz · 100 % complete stacks · 0 lost · overhead 1.1 % CPU
   ! few samples; for more: tally run -F 4990 …
   perf.data 555 kB   browse: tally report   graph: tally flame -o out.svg
-  more: tally run -v
+  all numbers: tally run -v
 ";
     assert_eq!(draw(&screen(), 80, false), expected);
 }
