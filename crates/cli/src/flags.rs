@@ -24,7 +24,7 @@ const STYLES: Styles = Styles::styled()
     .literal(AnsiColor::Green.on_default())
     .placeholder(AnsiColor::Cyan.on_default());
 
-/// Accounts for every nanosecond of a program: a sampling profiler that speaks perf's files and commands.
+/// Shows where a program's time goes, running and waiting. Reads and writes perf's files, takes its commands.
 #[derive(Parser)]
 #[command(name = "tally", version = VERSION, styles = STYLES, max_term_width = 80, disable_help_subcommand = false)]
 // perf takes any unambiguous beginning of a long option, and its users type them (--no-child).

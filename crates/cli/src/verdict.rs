@@ -159,7 +159,7 @@ pub fn to_json(judgement: &Judgement, input: &str) -> Value {
     let finding = |f: &Finding| {
         json!({
             "rule": f.rule, "name": f.name, "share": f.share, "claim": f.claim, "detail": f.detail,
-            "fix": f.fix, "evidence": f.evidence,
+            "fix": f.fix.replace(INPUT, input), "evidence": f.evidence,
             "stacks": stacks(f), "no_stacks": (!f.stacks.missing.is_empty()).then_some(f.stacks.missing),
             "checked_against": f.against, "next": f.next.replace(INPUT, input), "advice": f.advice,
         })
@@ -184,6 +184,14 @@ pub fn to_note(judgement: &Judgement, command: &str) -> Value {
         "schema_version": first_screen::SCHEMA_VERSION, "command": command,
         "no_verdict": clock["no_verdict"], "findings": clock["verdict"],
     })
+}
+
+/// Puts the option that names the recording into the commands of a finding of [`to_note`].
+pub fn name_input(finding: &mut Value, input: &str) {
+    for part in ["fix", "next"] {
+        let text = finding[part].as_str().unwrap_or_default().replace(INPUT, input);
+        finding[part] = json!(text);
+    }
 }
 
 /// Bytes of a note for the end of the recording.

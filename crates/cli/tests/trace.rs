@@ -76,6 +76,18 @@ fn calls_are_shown_with_paths_flags_and_errors() {
 }
 
 #[test]
+fn sums_have_the_name_that_a_thread_gave_itself() {
+    if Command::new("perl").arg("-v").output().is_err() {
+        println!("skipped: no perl");
+        return;
+    }
+    let Some(output) = trace(&["-s", "--", "perl", "-e", "$0 = 'renamed'; sleep 0"]) else { return };
+    let sums = text(&output.stdout) + &text(&output.stderr);
+    let has = |begin: &str| sums.lines().any(|line| line.starts_with(begin));
+    assert!(has("renamed/") && !has("perl/"), "{sums}");
+}
+
+#[test]
 fn children_and_slow_calls_are_seen_and_short_ones_left_out() {
     let Some(output) = trace(&["-d", "100", "--json", "--", "sh", "-c", "sleep 0.3; /bin/true"]) else {
         return;

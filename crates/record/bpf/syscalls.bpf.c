@@ -569,6 +569,8 @@ int sys_exit_of_thread(u64 *ctx)
 	}
 	t->start_ns = 0;
 	head(r, t, REC_EXIT);
-	put(r, HEAD_BYTES);
+	/* Most threads get their name after their first call. */
+	put_comm(r, bpf_get_current_task_btf());
+	put(r, HEAD_BYTES + ARGS_BYTES + 16);
 	return 0;
 }

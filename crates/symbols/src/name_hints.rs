@@ -99,9 +99,10 @@ impl Lacking {
         if ways.is_empty() {
             ways.push("use a build that is not stripped".to_owned());
         }
-        let (files, ways) = (named.join(", "), ways.join(", or "));
-        let share = self.share(percent);
-        Some(format!("{share} of the time is in functions without a symbol ({files}): {ways}"))
+        // The names of several packages are enough for one line.
+        let files = if packages.len() > 1 { String::new() } else { format!(" ({})", named.join(", ")) };
+        let (share, ways) = (self.share(percent), ways.join(", or "));
+        Some(format!("{share} of the time is in functions without a symbol{files}: {ways}"))
     }
 
     fn jit_hint(&self, profile: &Profile) -> Option<String> {

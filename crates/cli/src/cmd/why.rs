@@ -11,7 +11,7 @@ use anyhow::bail;
 use display::term;
 use dso::MappedFile;
 use perfdata::appendix::findings_note;
-use profile::verdict::{INPUT, quoted};
+use profile::verdict::quoted;
 use record::summary::RunSummary;
 use record::system::SystemChange;
 use serde_json::{Value, json};
@@ -55,8 +55,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     };
     let mut findings: Vec<Value> = note["findings"].as_array().cloned().unwrap_or_default();
     for finding in &mut findings {
-        let next = finding["next"].as_str().unwrap_or_default().replace(INPUT, &input(&args.input));
-        finding["next"] = json!(next);
+        verdict::name_input(finding, &input(&args.input));
     }
     let first = args.number.unwrap_or(1);
     if let Some(number) = args.number {

@@ -11,7 +11,6 @@ use exchange::page::{followed, harmless_all};
 use exchange::perf_header::date::iso_utc_minute;
 use perfdata::PerfData;
 use perfdata::appendix::findings_note;
-use profile::verdict::INPUT;
 use profile::view::locks::{contended, locks};
 use profile::view::wall::{Histogram, Wall, WallOpts};
 use serde_json::{Value, json};
@@ -207,8 +206,7 @@ fn quality(recording: &Recording) -> (String, bool) {
 fn findings(note: &Value, input: &str) -> Vec<Value> {
     let mut findings: Vec<Value> = note["findings"].as_array().cloned().unwrap_or_default();
     for finding in &mut findings {
-        let next = finding["next"].as_str().unwrap_or_default().replace(INPUT, input);
-        finding["next"] = json!(next);
+        crate::verdict::name_input(finding, input);
         harmless_all(finding);
     }
     findings.truncate(3);

@@ -55,6 +55,7 @@ impl TracedThreads {
                 self.programs.insert(record.tid, ExecProgram { file: part(1), arguments: part(2) });
             }
             RecordKind::Exit => {
+                self.name(record.tid, record.bytes(0));
                 self.programs.remove(&record.tid);
                 let living = self.living.entry(record.tgid).or_default();
                 living.remove(&record.tid);

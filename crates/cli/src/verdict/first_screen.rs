@@ -10,7 +10,7 @@ use display::number::duration_ns;
 use exchange::text::spans::sentences;
 use profile::off_cpu::OffCpuSource;
 use profile::profile::Profile;
-use profile::verdict::{FEW_SAMPLES, Finding};
+use profile::verdict::{FEW_SAMPLES, Finding, INPUT};
 use profile::view::hot_functions::{HotFunctions, MOST_FUNCTIONS, hot_functions};
 use profile::view::spans::{SpanOpts, spans};
 use profile::view::wall::{ThreadRow as WallRow, Wall};
@@ -220,7 +220,7 @@ fn headline(at: usize, finding: &Finding, input: &str) -> Headline {
     Headline {
         claim: finding.claim.clone(),
         detail: finding.detail.clone(),
-        fix: finding.fix.clone(),
+        fix: finding.fix.replace(INPUT, input),
         why: format!("tally why {}{input}", at + 1),
     }
 }

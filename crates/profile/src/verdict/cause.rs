@@ -4,9 +4,11 @@ use super::called;
 use crate::off_cpu::WaitReason;
 use crate::profile::{Profile, TaskId};
 use crate::view::blame::{
-    BlameCause, BlameEnd, CriticalOpts, blame, blamed_functions, causes, critical_path, thread_name,
+    Blame, BlameCause, BlameEnd, CriticalOpts, blame, blamed_functions, causes, critical_path, end_function,
+    thread_name,
 };
 use crate::view::wall::Part;
+use std::collections::BTreeSet;
 
 /// The function of another thread that most of a thread's time went to, through its waits.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -37,17 +39,25 @@ impl WaitCause {
         let mut functions = blamed_functions(profile, &path.parts).into_iter();
         let of = functions.find(|of| of.thread == top.thread && of.function == top.function);
         let bound = of.map_or(0.0, |of| of.ns as f64 / path.parts.total_ns.max(1) as f64);
-        Some(Self { root: root_words(profile, root), text: in_words(top)?, share, bound })
+        let culprit = match top.thread == thread_name(profile, root) {
+            true => culprit_words(profile, &blame, top),
+            false => top.thread.clone(),
+        };
+        let text = format!("{culprit} {}", in_words(top)?);
+        Some(Self { root: root_words(profile, root), text, share, bound })
     }
 
-    /// `because feeder computes in crunch() (chain.c:31), 52 % of the time of the main thread (chain); the run would be at
-    /// most 55 % shorter without it`.
+    /// `because feeder computes in crunch() (chain.c:31); the run would be at most 55 % shorter without it`. Where no bound
+    /// is known: `…, 52 % of the time of the main thread (chain)`.
     #[must_use]
     pub fn because(&self) -> String {
-        let share = format!("because {}, {:.0} % of the time of {}", self.text, self.share * 100.0, self.root);
         match self.bound {
-            0.0 => share,
-            bound => format!("{share}; the run would be at most {:.0} % shorter without it", bound * 100.0),
+            0.0 => format!("because {}, {:.0} % of the time of {}", self.text, self.share * 100.0, self.root),
+            bound => format!(
+                "because {}; the run would be at most {:.0} % shorter without it",
+                self.text,
+                bound * 100.0
+            ),
         }
     }
 }
@@ -58,10 +68,23 @@ fn root_words(profile: &Profile, root: TaskId) -> String {
     if task.tid == task.pid { format!("the main thread ({name})") } else { format!("thread {name}") }
 }
 
-/// Thread and activity; `None` for waits for a CPU, which aren't its own doing.
+/// The threads of a cause that have the name of the thread that waits: `thread 4711`, or `chain (in 3 threads)`.
+fn culprit_words(profile: &Profile, blame: &Blame, row: &BlameCause) -> String {
+    let culprits = blame.paths.iter().map(|path| (path, blame.culprit(path)));
+    let culprits = culprits.filter(|(path, task)| {
+        let (function, _) = end_function(profile, path.callsite, &path.end);
+        function == row.function && thread_name(profile, *task) == row.thread
+    });
+    let tids: BTreeSet<i32> = culprits.map(|(_, task)| profile.task(task).tid).collect();
+    match (tids.first(), tids.len()) {
+        (Some(tid), 1) => format!("thread {tid}"),
+        (_, count) => format!("{} (in {count} threads)", row.thread),
+    }
+}
+
+/// Activity; `None` for waits for a CPU, which aren't a thread's own doing.
 fn in_words(row: &BlameCause) -> Option<String> {
-    let activity = activity_words(&row.end, &row.function, row.line.as_deref())?;
-    Some(format!("{} {activity}", row.thread))
+    activity_words(&row.end, &row.function, row.line.as_deref())
 }
 
 /// Activity of a thread: `sleeps in rest() (chain.c:55)`; `None` for waits for a CPU, which aren't its own doing. A

@@ -8,6 +8,7 @@ pub mod output_file;
 pub mod output_split;
 pub mod packed;
 pub mod part_names;
+mod round_pace;
 pub mod scratch;
 pub mod state_replay;
 pub mod window;

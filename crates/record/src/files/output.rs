@@ -2,6 +2,7 @@
 
 use std::io::{self, BufWriter, Seek};
 use std::path::PathBuf;
+use std::time::Instant;
 
 use perfdata::record::Auxtrace;
 use perfdata::{Event, Features, Record, SampleId, Writer, WriterOpts, record_to_bytes};
@@ -10,6 +11,7 @@ use crate::accounting::summary::Notice;
 use crate::error::Error;
 use crate::files::output_split::Parts;
 use crate::files::part_names::{FileFate, PartNames};
+use crate::files::round_pace::RoundPace;
 use crate::session::opts::{Output, RecordOpts};
 
 /// Records on their way out.
@@ -28,6 +30,7 @@ pub struct RecordingSink {
     samples: u64,
     /// … and those of them that a reader finds, whatever happens from now on.
     safe_samples: u64,
+    round: RoundPace,
 }
 
 impl RecordingSink {
@@ -44,6 +47,7 @@ impl RecordingSink {
             max_bytes: opts.file.max_size_bytes,
             samples: 0,
             safe_samples: 0,
+            round: RoundPace::begin(Instant::now(), 0),
         };
         match &opts.file.output {
             Output::Discard => {}
@@ -105,6 +109,15 @@ impl RecordingSink {
     /// Appends a piece of a processor's trace.
     pub fn auxtrace(&mut self, piece: &Auxtrace<'_>) {
         self.with(|w| w.write_auxtrace(piece));
+    }
+
+    /// Ends the round if it is long enough.
+    pub fn finish_long_round(&mut self) {
+        let (now, bytes) = (Instant::now(), self.bytes());
+        if self.round.is_over(now, bytes) {
+            self.finish_round();
+            self.round = RoundPace::begin(now, bytes);
+        }
     }
 
     /// Ends a round.

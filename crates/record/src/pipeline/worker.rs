@@ -195,7 +195,7 @@ impl Worker {
             }
             order.push(bytes, |record| state.events.layouts.of(record).1.time_of(record));
             order.emit(|time_ns, record| state.take(time_ns, record));
-            state.sink.finish_round();
+            state.sink.finish_long_round();
             let asked = state.shared.snapshot.swap(false, Ordering::Relaxed) || state.is_triggered();
             if asked {
                 // All that has come belongs into this file; what is older and comes later is in the next.

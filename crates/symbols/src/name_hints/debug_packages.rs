@@ -19,7 +19,7 @@ pub(super) fn ways(packages: &BTreeSet<String>, sources: &str) -> Vec<String> {
         let condition = if has_debug_archive(sources) {
             String::new()
         } else {
-            format!(" (after adding the debug archive: {})", page(sources))
+            format!(" (from the debug archive: {})", page(sources))
         };
         ways.push(format!("apt install {}{condition}", names.join(" ")));
     }
@@ -94,7 +94,7 @@ mod tests {
         let both = "deb http://mirror.example/debian-debug bookworm-debug main\n";
         let gzip = packages(&["gzip", "libc6"]);
         assert_eq!(ways(&gzip, both), ["apt install libc6-dbg", "apt install gzip-dbgsym"]);
-        let condition = " (after adding the debug archive: wiki.debian.org/HowToGetABacktrace)";
+        let condition = " (from the debug archive: wiki.debian.org/HowToGetABacktrace)";
         let expected = ["apt install libc6-dbg".to_owned(), format!("apt install gzip-dbgsym{condition}")];
         assert_eq!(ways(&gzip, main), expected);
     }

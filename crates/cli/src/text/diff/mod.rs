@@ -205,7 +205,7 @@ fn verdict(out: &mut String, diff: &Diff, section: &DiffSection, style: &DiffTex
         };
         let _ = writeln!(out, "# Most changed: {} ({by}, {}).", names.join(" "), word(row.own.change));
     } else {
-        out.push_str(&few_marked(section));
+        out.push_str(&few_marked(section, &style.norm));
     }
     if let Some(floor) = section.noise_floor {
         let floor = if style.norm == Norm::Share { format!("{floor:.2} points") } else { text(floor) };
@@ -214,13 +214,20 @@ fn verdict(out: &mut String, diff: &Diff, section: &DiffSection, style: &DiffTex
 }
 
 /// Where no row alone is beyond chance, given how many there are.
-fn few_marked(section: &DiffSection) -> String {
+fn few_marked(section: &DiffSection, norm: &Norm) -> String {
     let (marked, judged) = (section.marked(), section.judged);
     if judged == 0 {
         return "# Too few samples, or one run a side: no row can be judged.\n".to_owned();
     }
     if marked == 0 {
-        return "# No function changed by more than noise explains.\n".to_owned();
+        // A function that is nearly all of a program has the same share when it takes half of the time.
+        return match norm {
+            Norm::Share => {
+                "# No function's share changed by more than noise explains; to compare times: --norm run.\n"
+            }
+            _ => "# No function changed by more than noise explains.\n",
+        }
+        .to_owned();
     }
     let rows = if judged == 1 { "row" } else { "rows" };
     format!("# Marked: {marked} of {judged} {rows}. Chance alone marks up to {}.\n", judged.div_ceil(20))

@@ -121,9 +121,15 @@ fn convoy_evidence(facts: &Facts, top: &LockSite) -> Vec<String> {
         "waits"
     };
     let mut evidence = vec![
-        format!("{} {waits} of {length} on average, in {:.2} s", top.waits, facts.wall_s),
+        format!(
+            "{} {waits} of {length} on average: {} in all, in a run of {:.2} s",
+            super::grouped(top.waits as f64),
+            time(top.wait_ns),
+            facts.wall_s
+        ),
         format!("{:.2} CPUs used by {} threads", facts.cpus_used, facts.active_threads),
     ];
+    evidence.extend(super::locks::lock_line(facts, top));
     evidence.extend(holders_line(facts));
     evidence
 }
@@ -237,15 +243,18 @@ pub(super) fn head_of_line(facts: &Facts) -> Option<Finding> {
 /// The same for a loop that computes.
 fn busy_loop(facts: &Facts, of: &BlockedLoop) -> Option<Finding> {
     let text = format!(
-        "Event loop blocked: {} is busy in {} for {} of its time, the longest {}",
+        "Event loop blocked: {} is busy in {}, {} of its time",
         of.thread,
         of.handler,
-        pct(of.of_loop),
-        time(of.longest_ns)
+        pct(of.of_loop)
     );
-    let times = if of.waits == 1 { "once".to_owned() } else { format!("{} times", of.waits) };
+    let longest = time(of.longest_ns);
+    let times = match of.waits {
+        1 => format!("once, for {longest}"),
+        waits => format!("{waits} times for 10 ms or more, the longest {longest}"),
+    };
     claim(facts.share(of.ns).max(LEAST), text)
-        .detail(format!("{times} for at least 10 ms; other events wait meanwhile"))
+        .detail(format!("{times}; other events wait meanwhile"))
         .fix("do it in another thread or process, or in pieces")
         .stacks(TopStacks::running(facts, "where it runs", &[EntryReason::User]))
         .against(vec![format!("waiting for a CPU: {}", pct(facts.waiting_for_cpu()))])

@@ -41,6 +41,9 @@ pub(super) fn disk(facts: &Facts) -> Option<Finding> {
         TopStacks::blocked(facts, "where threads wait for it", &[WaitReason::Disk, WaitReason::Fsync]);
     let leaf = facts.places.blocked.get(&WaitReason::Disk).and_then(|places| places.first());
     let fix = match leaf.and_then(|(place, _)| place.split(" < ").next()) {
+        _ if sync > read && facts.undisturbed(read) > 0.2 => {
+            "sync less often, and read ahead or keep the data in memory"
+        }
         _ if sync > read => "sync less often",
         Some(leaf) if leaf.contains("read") => "read ahead, or keep the data in memory",
         Some(leaf) if leaf.contains("write") => "write less often and more at a time",

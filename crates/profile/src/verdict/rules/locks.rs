@@ -129,7 +129,7 @@ fn taker_called(name: &str) -> String {
 }
 
 /// Cost of a lock; `None` if that is next to nothing.
-fn lock_line(facts: &Facts, site: &LockSite) -> Option<String> {
+pub(super) fn lock_line(facts: &Facts, site: &LockSite) -> Option<String> {
     let caller = if site.caller.is_empty() { String::new() } else { format!(" ← {}", brief(&site.caller)) };
     // Any function may be interrupted to give Python's lock away: its line means nothing.
     let is_vague = site.line.is_empty() || is_gil(site);

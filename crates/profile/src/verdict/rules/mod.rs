@@ -81,8 +81,8 @@ impl Finding {
         Self { detail, ..self }
     }
 
-    fn fix(self, fix: &str) -> Self {
-        Self { fix: fix.to_owned(), ..self }
+    fn fix(self, fix: impl Into<String>) -> Self {
+        Self { fix: fix.into(), ..self }
     }
 
     fn evidence(self, evidence: Vec<String>) -> Self {

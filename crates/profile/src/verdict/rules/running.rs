@@ -49,9 +49,25 @@ pub(super) fn cpu_bound(facts: &Facts) -> Option<Finding> {
     let (next, advice) = show_hottest(facts);
     claim(facts.on(), text)
         .detail(detail)
+        .fix(first_step(own.or(large), &next))
         .stacks(TopStacks::running(facts, "where it runs", &[EntryReason::User]))
         .against(against)
         .next(next, advice)
+}
+
+/// Where to look first, with the command; empty if the command is too long for a line.
+fn first_step(hot: Option<&HotFunction>, next: &str) -> String {
+    /// Columns of a command on a line of the screen, with the words before it.
+    const MOST: usize = 54;
+    let (sought, command) = match hot {
+        Some(hot) if hot.calls_most => ("its calls", format!("tally flame --on-cpu{INPUT} -o hot.svg")),
+        Some(hot) if next.starts_with("tally annotate") => {
+            (if hot.at.is_some() { "its lines" } else { "its instructions" }, next.to_owned())
+        }
+        _ => ("the callers", next.to_owned()),
+    };
+    let is_short = command.replace(INPUT, "").chars().count() <= MOST;
+    if is_short { format!("see {sought}: {command}") } else { String::new() }
 }
 
 /// The hottest function, with its share: `fill() (knapsack.c:18), 99 % of CPU time`. Where much of it is in functions

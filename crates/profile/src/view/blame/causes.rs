@@ -43,6 +43,7 @@ pub fn causes(profile: &Profile, blame: &Blame) -> Vec<BlameCause> {
     let mut rows: Vec<BlameCause> = Vec::new();
     let mut index: FxHashMap<(String, String, BlameEnd), usize> = FxHashMap::default();
     let mut functions = EndFunctions::of(profile);
+    let mut lines: FxHashMap<(usize, Option<String>), u64> = FxHashMap::default();
     // The first path of a row is the one with most time.
     for path in &blame.paths {
         let (function, line) = functions.find(path.callsite, &path.end).clone();
@@ -54,7 +55,7 @@ pub fn causes(profile: &Profile, blame: &Blame) -> Vec<BlameCause> {
             let chain = root.chain(links.iter().map(|link| link.waited_for));
             let chain = chain.map(|task| thread_name(profile, task).to_owned()).collect();
             let end = path.end.clone();
-            rows.push(BlameCause { thread, function, line, end, has_others: false, chain, ns: 0 });
+            rows.push(BlameCause { thread, function, line: None, end, has_others: false, chain, ns: 0 });
             rows.len() - 1
         });
         rows[at].has_others |= rows[at].end != path.end;
@@ -62,7 +63,12 @@ pub fn causes(profile: &Profile, blame: &Blame) -> Vec<BlameCause> {
             rows[at].end = path.end.clone();
         }
         rows[at].ns.grow(path.ns);
+        lines.entry((at, line)).or_default().grow(path.ns);
     }
+    let mut lines: Vec<_> = lines.into_iter().collect();
+    lines.sort_unstable_by(|(a, a_ns), (b, b_ns)| a_ns.cmp(b_ns).then_with(|| a.cmp(b)));
+    // The last of a row has most time.
+    lines.into_iter().for_each(|((at, line), _)| rows[at].line = line);
     rows.sort_by_key(|row| std::cmp::Reverse(row.ns));
     rows
 }

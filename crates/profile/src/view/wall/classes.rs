@@ -1,6 +1,7 @@
 //! Classes of waits: their part of the wall clock, and whether they are shown.
 
 use super::idle::mark_idle;
+use super::named_target::reason_by_descriptor;
 use super::{Part, ThreadRow, WallOpts, kernel_frames, name_of, threads};
 use crate::off_cpu::collector::waits_for_collector;
 use crate::off_cpu::wait_names::wait_names;
@@ -139,7 +140,9 @@ impl Reasons {
             _ => WaitReason::Other,
         };
         let is_sleep = |number| WaitReason::is_sleep_call(number, &wait.args, SyscallNumbering::HERE);
-        match by_path.or_else(by_call).or_else(by_user).unwrap_or(fallback) {
+        let by_descriptor = || reason_by_descriptor(profile, wait).filter(|_| fallback == WaitReason::Other);
+        let found = by_path.or_else(by_call).or_else(by_user).or_else(by_descriptor);
+        match found.unwrap_or(fallback) {
             WaitReason::Poll if wait.syscall.is_some_and(is_sleep) => WaitReason::Timer,
             reason => reason,
         }

@@ -131,8 +131,7 @@ fn a_loop_that_blocks_in_a_handler_comes_before_the_waits_for_it() {
     check(24, busy(0.1), busy(0.04));
     let found = (RULES[23].ask)(&busy(0.1)).expect("it fires");
     assert!(
-        found.claim.contains(" is busy in slow() for 10 % of its time")
-            && found.detail.starts_with("3 times ")
+        found.claim.contains(" is busy in slow(), 10 % of its time") && found.detail.starts_with("3 times ")
     );
     let waits = changed(24, |f| {
         f.times.blocked_ns.insert(WaitReason::Socket, 300 * UNIT);

@@ -73,7 +73,7 @@ fn waiting_rules() {
     let explained = &verdict(&explained)[0];
     assert_eq!(
         explained.detail,
-        "because feeder computes in crunch() (chain.c:31), 52 % of the time of the main thread (chain); the run would be at most 58 % shorter without it"
+        "because feeder computes in crunch() (chain.c:31); the run would be at most 58 % shorter without it"
     );
     assert_eq!(explained.next, "tally report --blame{input}");
     // The same program where others have the CPUs nearly all the time.
