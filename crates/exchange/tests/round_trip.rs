@@ -79,6 +79,7 @@ fn every_export_has_the_sums_and_stacks_of_the_recording() {
         check_read_again(&path, &samples);
         check_opentelemetry(&path, &samples);
         check_callgrind(&path, &samples);
+        check_folded(&path, &samples);
     }
 }
 
@@ -196,6 +197,19 @@ fn check_callgrind(path: &Path, samples: &SampleSet<'_>) {
             is_call = line.starts_with("calls=");
         }
         assert_eq!(own, kind.total, "lines of {} of {}", kind.name, path.display());
+    }
+}
+
+/// The sum of each kind in the lines, and each line once.
+fn check_folded(path: &Path, samples: &SampleSet<'_>) {
+    for (at, kind) in samples.kinds.iter().enumerate() {
+        let text = String::from_utf8(written(|out| folded::write_samples(out, samples, at))).expect("text");
+        let lines = text.lines().map(|line| line.rsplit_once(' ').expect("a value"));
+        let lines: Vec<(&str, u64)> =
+            lines.map(|(stack, value)| (stack, value.parse().expect("a number"))).collect();
+        let sum: u64 = lines.iter().map(|(_, value)| value).sum();
+        assert_eq!(sum, kind.total, "{} of {}", kind.name, path.display());
+        assert!(lines.is_sorted_by(|a, b| a.0 < b.0), "{} of {}", kind.name, path.display());
     }
 }
 

@@ -36,6 +36,8 @@ pub enum ExportFormat {
     Parquet,
     /// Samples, for KCachegrind and callgrind_annotate
     Callgrind,
+    /// Samples as folded stacks, for flamegraph.pl and inferno
+    Folded,
     /// Branch stacks as counts of lines, for clang -fprofile-sample-use (LLVM's sample profile, text)
     Autofdo,
     /// Traced calls, for ui.perfetto.dev
@@ -58,6 +60,7 @@ impl ExportFormat {
             Self::Firefox => "-o profile.json.gz",
             Self::Parquet => "-o samples.parquet",
             Self::Callgrind => "-o callgrind.out",
+            Self::Folded => "-o stacks.folded",
             Self::Autofdo => "-o code.prof",
             Self::Perfetto => "-o calls.pftrace",
             Self::Chrome => "-o calls.json",

@@ -1,9 +1,12 @@
 //! Folded stacks, written: one line per path, sorted, `root;caller;leaf COUNT`.
 
+use super::samples::SampleSet;
 use perfdata::text::harmless;
 use profile::grow::Grow as _;
 use profile::view::flame::{ComparedTree, NodeId, Tree};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::io::{self, Write};
 
 /// The stacks of `tree` as folded text. Paths are sorted by their text (byte order); equal ones are one line.
 pub fn to_text(tree: &Tree) -> String {
@@ -14,6 +17,27 @@ pub fn to_text(tree: &Tree) -> String {
         let _ = writeln!(text, "{path} {count}");
     }
     text
+}
+
+/// Writes the kind of value at `kind`: `process;root;caller;leaf VALUE`, in its unit (ns for times). A state of a wait is
+/// the leaf.
+///
+/// # Errors
+/// If writing fails.
+pub fn write_samples(mut out: impl Write, samples: &SampleSet<'_>, kind: usize) -> io::Result<()> {
+    let mut sums: BTreeMap<String, u64> = BTreeMap::new();
+    for stack in samples.stacks.iter().filter(|stack| stack.kind == kind) {
+        let lines = samples.path(stack).flat_map(|at| samples.locations[at].lines.iter());
+        let mut names: Vec<String> =
+            lines.map(|line| samples.functions[line.function].name.replace(';', ":")).collect();
+        names.push(samples.process_name(stack.task).replace(';', ":"));
+        names.reverse();
+        sums.entry(harmless(&names.join(";")).into_owned()).or_default().grow(stack.value);
+    }
+    for (path, value) in sums.iter().filter(|(_, value)| **value > 0) {
+        writeln!(out, "{path} {value}")?;
+    }
+    out.flush()
 }
 
 /// The stacks of two recordings, `root;caller;leaf BEFORE AFTER`, as difffolded.pl prints them.

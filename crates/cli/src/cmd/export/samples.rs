@@ -7,7 +7,7 @@ use anyhow::Context;
 use display::number::{count_of, duration_ns, grouped};
 use exchange::export::otlp::OtlpSource;
 use exchange::export::samples::{SampleSet, ValueKind, ValueUnit};
-use exchange::export::{autofdo, callgrind, firefox, otlp, parquet, pprof, speedscope};
+use exchange::export::{autofdo, callgrind, firefox, folded, otlp, parquet, pprof, speedscope};
 use profile::session::{Dimensions, SessionOpts};
 use profile::source::Want;
 use record::output_file::{create_export, write_export};
@@ -145,10 +145,9 @@ fn write(out: impl Write, format: ExportFormat, content: &Content<'_>) -> anyhow
             parquet::write(out, samples, &source, |task| samples.process_name(task).to_owned())?;
         }
         ExportFormat::Callgrind => callgrind::write(out, samples, kind, command)?,
-        ExportFormat::Perfetto | ExportFormat::Chrome => {
-            anyhow::bail!("traced calls only: see tally calls record")
-        }
-        ExportFormat::Autofdo => anyhow::bail!("counts of lines, no stacks"),
+        ExportFormat::Folded => folded::write_samples(out, samples, kind)?,
+        // Of these the caller has taken care.
+        ExportFormat::Perfetto | ExportFormat::Chrome | ExportFormat::Autofdo => {}
     }
     Ok(())
 }
