@@ -79,7 +79,7 @@ fn every_export_has_the_sums_and_stacks_of_the_recording() {
         check_read_again(&path, &samples);
         check_opentelemetry(&path, &samples);
         check_callgrind(&path, &samples);
-        check_folded(&path, &samples);
+        check_folded_values(&path, &samples);
     }
 }
 
@@ -201,7 +201,7 @@ fn check_callgrind(path: &Path, samples: &SampleSet<'_>) {
 }
 
 /// The sum of each kind in the lines, and each line once.
-fn check_folded(path: &Path, samples: &SampleSet<'_>) {
+fn check_folded_values(path: &Path, samples: &SampleSet<'_>) {
     for (at, kind) in samples.kinds.iter().enumerate() {
         let text = String::from_utf8(written(|out| folded::write_samples(out, samples, at))).expect("text");
         let lines = text.lines().map(|line| line.rsplit_once(' ').expect("a value"));

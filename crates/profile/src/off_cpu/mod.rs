@@ -99,6 +99,17 @@ impl Wait {
         self.length_ns == 0 && self.sums.is_none()
     }
 
+    /// When the waits began that this one represents, first to last, in ns of the recording's clock.
+    #[must_use]
+    pub fn begins_ns(&self) -> RangeInclusive<u64> {
+        let first_ns = self.sums.as_ref().map_or(0, |sums| sums.since_ns);
+        if first_ns == 0 {
+            self.since_ns..=self.since_ns
+        } else {
+            first_ns.min(self.since_ns)..=self.since_ns
+        }
+    }
+
     /// Number of waits that this one represents: counted where the source counts them, else its weight divided by its
     /// length. The length used is at least that of a switch to another thread and back. Otherwise one odd sample would
     /// make a million waits. 0 for a sum without counts, where no single length is known.

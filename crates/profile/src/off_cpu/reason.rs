@@ -165,6 +165,17 @@ impl WaitReason {
         table.iter().find(|(_, numbers)| numbers.contains(&number)).map(|(reason, _)| *reason)
     }
 
+    /// Reason from the name of the descriptor that was waited for, as the recorder writes it: `pipe to gzip`. `None` for
+    /// kinds whose waits have several reasons.
+    #[must_use]
+    pub fn of_descriptor(name: &str) -> Option<Self> {
+        match name.split(' ').next()? {
+            "pipe" => Some(Self::Pipe),
+            "socket" => Some(Self::Socket),
+            _ => None,
+        }
+    }
+
     /// True for a call of `select` or `poll` with these first arguments that asks for no descriptor: it only sleeps
     /// (`time.sleep` up to Python 3.10).
     // Source: linux v6.18 fs/select.c: select(nfds, …), poll(fds, nfds, …)
@@ -301,5 +312,7 @@ mod tests {
             (Some(WaitReason::FileLock), Some(WaitReason::FileLock))
         );
         assert_eq!(WaitReason::of_syscall(0, SyscallNumbering::X86_64), None);
+        let by_name = ["pipe", "socket at port 80", "/pipe of mine"].map(WaitReason::of_descriptor);
+        assert_eq!(by_name, [Some(WaitReason::Pipe), Some(WaitReason::Socket), None]);
     }
 }

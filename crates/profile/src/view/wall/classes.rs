@@ -1,7 +1,6 @@
 //! Classes of waits: their part of the wall clock, and whether they are shown.
 
 use super::idle::mark_idle;
-use super::named_target::reason_by_descriptor;
 use super::{Part, ThreadRow, WallOpts, kernel_frames, name_of, threads};
 use crate::off_cpu::collector::waits_for_collector;
 use crate::off_cpu::wait_names::wait_names;
@@ -9,6 +8,7 @@ use crate::off_cpu::work_waits::{is_sleep, waits_for_gil};
 use crate::off_cpu::{SyscallNumbering, Wait, WaitReason, of_user_frames};
 use crate::profile::{Profile, TaskId};
 use crate::table::{CallsiteId, FrameId};
+use perfdata::appendix::descriptors::CallOfWait;
 use perfdata::off_cpu::{State, flag};
 use rustc_hash::FxHashMap;
 
@@ -140,13 +140,23 @@ impl Reasons {
             _ => WaitReason::Other,
         };
         let is_sleep = |number| WaitReason::is_sleep_call(number, &wait.args, SyscallNumbering::HERE);
-        let by_descriptor = || reason_by_descriptor(profile, wait).filter(|_| fallback == WaitReason::Other);
+        let by_descriptor = || by_descriptor(profile, wait).filter(|_| fallback == WaitReason::Other);
         let found = by_path.or_else(by_call).or_else(by_user).or_else(by_descriptor);
         match found.unwrap_or(fallback) {
             WaitReason::Poll if wait.syscall.is_some_and(is_sleep) => WaitReason::Timer,
             reason => reason,
         }
     }
+}
+
+/// Reason by the kind of descriptor that a call such as `read` waits for; `None` where the kind isn't known.
+fn by_descriptor(profile: &Profile, wait: &Wait) -> Option<WaitReason> {
+    let names = &profile.off_cpu.descriptors;
+    let syscall = wait.syscall.filter(|&syscall| names.takes_descriptor(syscall))?;
+    let pid = profile.task(wait.task).pid.cast_unsigned();
+    let call = CallOfWait { pid, syscall, argument: wait.args[0] };
+    let (name, _) = names.name_in(call, wait.begins_ns())?;
+    WaitReason::of_descriptor(name)
 }
 
 /// Where the kernel's threads begin, innermost first.

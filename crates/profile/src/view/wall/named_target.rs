@@ -8,7 +8,6 @@ use crate::profile::Profile;
 use perfdata::appendix::descriptors::{CallOfWait, PAGE_FAULT};
 use perfdata::off_cpu::flag;
 use std::borrow::Cow;
-use std::ops::RangeInclusive;
 
 /// Text of [`NamedTarget::Closed`].
 pub(crate) const CLOSED: &str = "something that was closed before it was looked at";
@@ -93,7 +92,7 @@ impl<'p> NamedTarget<'p> {
     ) -> Option<Self> {
         let names = &profile.off_cpu.descriptors;
         let call = call_of(profile, wait, part)?;
-        let named = names.name_in(call, begins_of(wait));
+        let named = names.name_in(call, wait.begins_ns());
         if call.syscall == PAGE_FAULT {
             let (name, has_others) = named.filter(|(name, _)| !name.is_empty())?;
             let is_one = !has_others || wait.stands_for() <= 1;
@@ -166,24 +165,6 @@ fn call_of(profile: &Profile, wait: &Wait, part: Part) -> Option<CallOfWait> {
     let names = &profile.off_cpu.descriptors;
     let syscall = wait.syscall.filter(|&syscall| names.takes_descriptor(syscall))?;
     Some(CallOfWait { pid, syscall, argument: wait.args[0] })
-}
-
-/// When the first and the last of the waits began that this one stands for, ns.
-fn begins_of(wait: &Wait) -> RangeInclusive<u64> {
-    let first_ns = wait.sums.as_ref().map_or(0, |sums| sums.since_ns);
-    if first_ns == 0 { wait.since_ns..=wait.since_ns } else { first_ns.min(wait.since_ns)..=wait.since_ns }
-}
-
-/// The reason by the kind of descriptor that a call such as `read` waits for, where neither the kernel's functions nor
-/// the call show it; `None` where the kind isn't known.
-pub(super) fn reason_by_descriptor(profile: &Profile, wait: &Wait) -> Option<WaitReason> {
-    let call = call_of(profile, wait, Part::Blocked(WaitReason::Other))?;
-    let (name, _) = profile.off_cpu.descriptors.name_in(call, begins_of(wait))?;
-    match name.split(' ').next()? {
-        "pipe" => Some(WaitReason::Pipe),
-        "socket" => Some(WaitReason::Socket),
-        _ => None,
-    }
 }
 
 /// True for a kind alone.
