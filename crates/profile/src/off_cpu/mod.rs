@@ -35,6 +35,7 @@ use crate::table::{CallsiteId, StringId};
 use perfdata::appendix::descriptors::NamedDescriptors;
 use perfdata::appendix::go_waits::GoWaits;
 use perfdata::off_cpu::{QueueLengths, State, WaitSums, event_name};
+use std::ops::RangeInclusive;
 
 /// One interval off the CPU, or the sum of short ones that were not recorded one by one.
 #[derive(Clone, Debug, PartialEq, Eq)]
