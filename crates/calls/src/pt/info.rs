@@ -11,7 +11,7 @@ pub(super) const INTEL_PT: u32 = 1;
 #[non_exhaustive]
 pub enum PtError {
     /// The recording has no AUXTRACE_INFO record.
-    #[error("no processor trace in it: record with -e intel_pt//u on a machine with Intel PT")]
+    #[error("no calls in it: record them with tally calls record, or with -e intel_pt//u (Intel PT); tally report shows samples")]
     NoTrace,
     /// The trace is another processor's.
     #[error("its processor trace is of kind {0}, not Intel PT (kind 1)")]

@@ -1,8 +1,8 @@
 //! Result of a check: both sides' costs, the decision, the functions to blame.
 
 use super::{
-    CheckResult, FunctionGrowth, MachineDifference, MachineFacts, RatioInterval, SampledCosts, growths,
-    judge, ratio_of_pairs, ratio_of_runs, runs_needed,
+    CheckResult, FunctionGrowth, MachineDifference, MachineFacts, RatioInterval, SampledCosts,
+    geometric_mean, growths, judge, ratio_of_pairs, ratio_of_runs, runs_needed,
 };
 use crate::profile::Profile;
 use crate::view::diff::is_time;
@@ -156,9 +156,9 @@ pub struct ComparedCost {
     pub name: String,
     /// Unit of the values.
     pub unit: CostUnit,
-    /// Mean of the runs before.
+    /// Geometric mean of the runs before: the ratio compares these means.
     pub before: f64,
-    /// Mean of the runs now.
+    /// Geometric mean of the runs now.
     pub after: f64,
     /// `None` with fewer than two runs a side.
     pub ratio: Option<RatioInterval>,
@@ -234,7 +234,6 @@ fn compared(
     plan: &CheckPlan,
 ) -> Option<ComparedCost> {
     let (old, new) = (measure.of_all(&before.runs)?, measure.of_all(&after.runs)?);
-    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len().max(1) as f64;
     let (name, unit) = match (measure, &plan.event) {
         (CostMeasure::Instructions, _) => ("instructions".to_owned(), CostUnit::Count),
         (CostMeasure::Cpu, Some(event)) => (event.clone(), CostUnit::Count),
@@ -245,7 +244,7 @@ fn compared(
         RunOrder::Separate => ratio_of_runs(&old, &new),
         RunOrder::Alternating => ratio_of_pairs(&old, &new),
     };
-    Some(ComparedCost { name, unit, before: mean(&old), after: mean(&new), ratio })
+    Some(ComparedCost { name, unit, before: geometric_mean(&old), after: geometric_mean(&new), ratio })
 }
 
 #[cfg(test)]
