@@ -11,7 +11,9 @@ pub(super) const INTEL_PT: u32 = 1;
 #[non_exhaustive]
 pub enum PtError {
     /// The recording has no AUXTRACE_INFO record.
-    #[error("no calls in it: record them with tally calls record, or with -e intel_pt//u (Intel PT); tally report shows samples")]
+    #[error(
+        "no calls in it: record them with tally calls record, or with -e intel_pt//u (Intel PT); tally report shows samples"
+    )]
     NoTrace,
     /// The trace is another processor's.
     #[error("its processor trace is of kind {0}, not Intel PT (kind 1)")]
