@@ -82,7 +82,7 @@ pub(super) fn decode(code: &[u8], address: u64, set: InstructionSet) -> Option<I
     Some(Instruction { effect: thumb_32(first, half(2)?, address), size: 4 })
 }
 
-/// `value` of so many bits, as a signed number.
+/// The lowest `bits` bits of `value`, as a signed number.
 fn signed(value: u32, bits: u32) -> i64 {
     i64::from((value << (32 - bits)).cast_signed() >> (32 - bits))
 }
