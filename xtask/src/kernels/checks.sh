@@ -63,7 +63,7 @@ esac
 prints "calls record (uprobes)" nap sh -c 'tally calls record -q -P nap split 1 > /dev/null && tally calls report'
 prints "record --span" 'span:nap' sh -c 'tally record -q --span nap -o sp.data -- split 1 > /dev/null && tally script -i sp.data'
 prints "sched record, latency" split sh -c 'tally sched record -q -o sc.data -- split 0.5 > /dev/null && tally sched latency -i sc.data'
-prints "locks" 'in split' sh -c 'tally record -q --off-cpu -o l.data -- split 1 > /dev/null && tally locks -i l.data'
+prints "locks" 'released by  holder' sh -c 'tally record -q --off-cpu -o l.data -- split 1 > /dev/null && tally locks -i l.data'
 cpu_time "CPU time, plain user" as_nobody
 cpu_time "CPU time, plain user under docker's filter" as_nobody as_in_docker
 dmesg | grep -E 'BUG:|Oops|Call Trace|segfault' | head -3 | sed 's/^/# kernel: /'
