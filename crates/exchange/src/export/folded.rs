@@ -4,7 +4,6 @@ use super::samples::SampleSet;
 use perfdata::text::harmless;
 use profile::grow::Grow as _;
 use profile::view::flame::{ComparedTree, NodeId, Tree};
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
@@ -25,16 +24,16 @@ pub fn to_text(tree: &Tree) -> String {
 /// # Errors
 /// If writing fails.
 pub fn write_samples(mut out: impl Write, samples: &SampleSet<'_>, kind: usize) -> io::Result<()> {
-    let mut sums: BTreeMap<String, u64> = BTreeMap::new();
-    for stack in samples.stacks.iter().filter(|stack| stack.kind == kind) {
+    let stacks = samples.stacks.iter().filter(|stack| stack.kind == kind && stack.value > 0);
+    let lines = stacks.map(|stack| {
         let lines = samples.path(stack).flat_map(|at| samples.locations[at].lines.iter());
         let mut names: Vec<String> =
             lines.map(|line| samples.functions[line.function].name.replace(';', ":")).collect();
         names.push(samples.process_name(stack.task).replace(';', ":"));
         names.reverse();
-        sums.entry(harmless(&names.join(";")).into_owned()).or_default().grow(stack.value);
-    }
-    for (path, value) in sums.iter().filter(|(_, value)| **value > 0) {
+        (harmless(&names.join(";")).into_owned(), [stack.value])
+    });
+    for (path, [value]) in each_once(lines.collect()) {
         writeln!(out, "{path} {value}")?;
     }
     out.flush()
@@ -58,11 +57,15 @@ fn sorted_lines<const N: usize>(
     tree: &Tree,
     leaves: impl Iterator<Item = (NodeId, [u64; N])>,
 ) -> Vec<(String, [u64; N])> {
-    let mut lines: Vec<(String, [u64; N])> = Vec::new();
-    for (leaf, values) in leaves.filter(|(leaf, _)| *leaf != Tree::ROOT) {
+    let lines = leaves.filter(|(leaf, _)| *leaf != Tree::ROOT).map(|(leaf, values)| {
         let names: Vec<&str> = tree.path(leaf).into_iter().map(|name| tree.name(name)).collect();
-        lines.push((harmless(&names.join(";")).into_owned(), values));
-    }
+        (harmless(&names.join(";")).into_owned(), values)
+    });
+    each_once(lines.collect())
+}
+
+/// Sorted lines, those of equal text summed up.
+fn each_once<const N: usize>(mut lines: Vec<(String, [u64; N])>) -> Vec<(String, [u64; N])> {
     lines.sort();
     lines.dedup_by(|next, kept| {
         let equal = next.0 == kept.0;

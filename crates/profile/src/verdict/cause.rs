@@ -4,11 +4,9 @@ use super::called;
 use crate::off_cpu::WaitReason;
 use crate::profile::{Profile, TaskId};
 use crate::view::blame::{
-    Blame, BlameCause, BlameEnd, CriticalOpts, blame, blamed_functions, causes, critical_path, end_function,
-    thread_name,
+    BlameCause, BlameEnd, CriticalOpts, blame, blamed_functions, causes, critical_path, thread_name,
 };
 use crate::view::wall::Part;
-use std::collections::BTreeSet;
 
 /// The function of another thread that most of a thread's time went to, through its waits.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -40,7 +38,7 @@ impl WaitCause {
         let of = functions.find(|of| of.thread == top.thread && of.function == top.function);
         let bound = of.map_or(0.0, |of| of.ns as f64 / path.parts.total_ns.max(1) as f64);
         let culprit = match top.thread == thread_name(profile, root) {
-            true => culprit_words(profile, &blame, top),
+            true => culprit_words(top),
             false => top.thread.clone(),
         };
         let text = format!("{culprit} {}", in_words(top)?);
@@ -69,14 +67,8 @@ fn root_words(profile: &Profile, root: TaskId) -> String {
 }
 
 /// The threads of a cause that have the name of the thread that waits: `thread 4711`, or `chain (in 3 threads)`.
-fn culprit_words(profile: &Profile, blame: &Blame, row: &BlameCause) -> String {
-    let culprits = blame.paths.iter().map(|path| (path, blame.culprit(path)));
-    let culprits = culprits.filter(|(path, task)| {
-        let (function, _) = end_function(profile, path.callsite, &path.end);
-        function == row.function && thread_name(profile, *task) == row.thread
-    });
-    let tids: BTreeSet<i32> = culprits.map(|(_, task)| profile.task(task).tid).collect();
-    match (tids.first(), tids.len()) {
+fn culprit_words(row: &BlameCause) -> String {
+    match (row.tids.first(), row.tids.len()) {
         (Some(tid), 1) => format!("thread {tid}"),
         (_, count) => format!("{} (in {count} threads)", row.thread),
     }

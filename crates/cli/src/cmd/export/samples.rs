@@ -146,8 +146,10 @@ fn write(out: impl Write, format: ExportFormat, content: &Content<'_>) -> anyhow
         }
         ExportFormat::Callgrind => callgrind::write(out, samples, kind, command)?,
         ExportFormat::Folded => folded::write_samples(out, samples, kind)?,
-        // Of these the caller has taken care.
-        ExportFormat::Perfetto | ExportFormat::Chrome | ExportFormat::Autofdo => {}
+        ExportFormat::Perfetto | ExportFormat::Chrome => {
+            anyhow::bail!("traced calls only: see tally calls record")
+        }
+        ExportFormat::Autofdo => anyhow::bail!("counts of lines, no stacks"),
     }
     Ok(())
 }

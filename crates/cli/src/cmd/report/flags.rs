@@ -91,6 +91,12 @@ pub struct Args {
 }
 
 impl Args {
+    /// Where names come from, with the flags of other groups.
+    #[must_use]
+    pub fn name_sources(&self) -> NameArgs {
+        NameArgs { force: self.force, ..self.names.clone() }
+    }
+
     /// The file to read, and the text function names have to contain.
     pub fn input_and_filter(&self) -> (PathBuf, Option<String>) {
         let mut filter = self.only.symbol_filter.clone();

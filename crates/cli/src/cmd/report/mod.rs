@@ -12,7 +12,6 @@ pub use flags::Args;
 pub use plan::{ReportPlan, dimensions, reads_lines};
 pub use values::{CallGraph, cpus_of, fuzz_flags, parse_call_graph, parse_fields, parse_times};
 
-use crate::flags::name_args::NameArgs;
 use crate::flags::shown_names;
 use crate::reading::damage;
 use crate::reading::load;
@@ -62,7 +61,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let map = load::open(&path)?;
     let file = load::parse(&path, &map)?;
     let input = OpenRecording { path: &path, map: &map, file: &file };
-    shown_names::set_sources(NameArgs { force: args.force, ..args.names.clone() });
+    shown_names::set_sources(args.name_sources());
     if args.causes.critical_path {
         let span = CriticalOpts {
             thread: args.wall_args.waits.thread.clone(),

@@ -2,7 +2,6 @@
 
 use super::flags::Args;
 use super::values::{self as flags, CallGraph};
-use crate::flags::name_args::NameArgs;
 use crate::flags::shown_names;
 use crate::text::callgraph::GraphStyle;
 use crate::text::report::StdioOpts;
@@ -112,7 +111,7 @@ impl ReportPlan {
 
     /// A view of our own has brief names, unless others are wanted.
     fn names(&self, args: &Args) -> NameOpts {
-        let names = NameArgs { force: args.force, ..args.names.clone() }.opts();
+        let names = args.name_sources().opts();
         let form = if names.form == NameForm::Whole { self.name_form } else { names.form };
         NameOpts { form, ..names }
     }

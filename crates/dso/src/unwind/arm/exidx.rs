@@ -14,8 +14,6 @@ const ENTRY: usize = 8;
 const CANT_UNWIND: u32 = 1;
 /// A word with instructions in it, not a distance.
 const COMPACT: u32 = 1 << 31;
-/// Words of instructions after an entry's first: their count is a byte.
-const MAX_WORDS: u64 = 256;
 
 /// The index of one file.
 #[derive(Debug)]
@@ -101,20 +99,17 @@ impl ExceptionIndex {
             (bytes.len() == 4).then(|| self.word_of(bytes))
         };
         let first = word(0)?;
-        let (model, mut code, words) = if first & COMPACT == 0 {
+        let (mut code, words) = if first & COMPACT == 0 {
             // A personality routine's address; the C++ runtime's have the same instructions in the words after it.
             let second = word(1)?;
-            (1, second.to_be_bytes()[1..].to_vec(), 2..2 + u64::from(second >> 24))
+            (second.to_be_bytes()[1..].to_vec(), 2..2 + u64::from(second >> 24))
         } else {
             match first >> 24 & 0x0f {
-                0 => (0, first.to_be_bytes()[1..].to_vec(), 0..0),
-                model @ (1 | 2) => {
-                    (model, first.to_be_bytes()[2..].to_vec(), 1..1 + u64::from(first >> 16 & 0xff))
-                }
+                0 => (first.to_be_bytes()[1..].to_vec(), 0..0),
+                1 | 2 => (first.to_be_bytes()[2..].to_vec(), 1..1 + u64::from(first >> 16 & 0xff)),
                 _ => return None,
             }
         };
-        debug_assert!(model <= 2 && words.end - words.start <= MAX_WORDS);
         for at in words {
             code.extend(word(at)?.to_be_bytes());
         }

@@ -46,25 +46,24 @@ pub(super) fn cpu_bound(facts: &Facts) -> Option<Finding> {
     let detail =
         format!("{below}{} of thread time running ({} in user code){rest}", pct(facts.on()), pct(user));
     let against = vec![format!("waiting for a CPU: {}", pct(waiting)), format!("blocked: {}", pct(blocked))];
-    let (next, advice) = show_hottest(facts);
+    let shown = show_hottest(facts);
     claim(facts.on(), text)
         .detail(detail)
-        .fix(first_step(own.or(large), &next))
+        .fix(first_step(own.or(large), &shown))
         .stacks(TopStacks::running(facts, "where it runs", &[EntryReason::User]))
         .against(against)
-        .next(next, advice)
+        .next(shown.command, shown.advice)
 }
 
 /// Where to look first, with the command; empty if the command is too long for a line.
-fn first_step(hot: Option<&HotFunction>, next: &str) -> String {
+fn first_step(hot: Option<&HotFunction>, shown: &HottestShown) -> String {
     /// Columns of a command on a line of the screen, with the words before it.
     const MOST: usize = 54;
     let (sought, command) = match hot {
         Some(hot) if hot.calls_most => ("its calls", format!("tally flame --on-cpu{INPUT} -o hot.svg")),
-        Some(hot) if next.starts_with("tally annotate") => {
-            (if hot.at.is_some() { "its lines" } else { "its instructions" }, next.to_owned())
-        }
-        _ => ("the callers", next.to_owned()),
+        Some(hot) if shown.has_instructions && hot.at.is_some() => ("its lines", shown.command.clone()),
+        _ if shown.has_instructions => ("its instructions", shown.command.clone()),
+        _ => ("the callers", shown.command.clone()),
     };
     let is_short = command.replace(INPUT, "").chars().count() <= MOST;
     if is_short { format!("see {sought}: {command}") } else { String::new() }
@@ -81,16 +80,28 @@ fn hot_words(hot: &HotFunction) -> String {
     format!("{place}{}, {own} of CPU time", below.unwrap_or_default())
 }
 
-/// The command that shows the hottest code, and a description of its result.
-fn show_hottest(facts: &Facts) -> (String, &'static str) {
+/// The command that shows the hottest code.
+struct HottestShown {
+    command: String,
+    /// A description of its result.
+    advice: &'static str,
+    /// It shows the instructions of a function; else who calls the hottest ones.
+    has_instructions: bool,
+}
+
+fn show_hottest(facts: &Facts) -> HottestShown {
+    let callers = |advice| HottestShown {
+        command: format!("tally flame --on-cpu{INPUT} -o hot.svg"),
+        advice,
+        has_instructions: false,
+    };
     // The lines of one function show nothing.
     if facts.code.hottest.as_ref().is_some_and(|hot| hot.share < LEAST_HOT) {
-        return (format!("tally flame --on-cpu{INPUT} -o hot.svg"), "who calls the hottest functions");
+        return callers("who calls the hottest functions");
     }
     let function = match &facts.code.hot_user {
         Some(HotCode::Jit) => {
-            let next = format!("tally flame --on-cpu{INPUT} -o hot.svg");
-            return (next, "who calls the hottest functions; JIT code has no lines to show");
+            return callers("who calls the hottest functions; JIT code has no lines to show");
         }
         Some(HotCode::Function(name)) => format!(" -s {}", quoted(name)),
         None => String::new(),
@@ -102,7 +113,7 @@ fn show_hottest(facts: &Facts) -> (String, &'static str) {
     } else {
         "which of its lines take the time"
     };
-    (format!("tally annotate{INPUT}{function}"), advice)
+    HottestShown { command: format!("tally annotate{INPUT}{function}"), advice, has_instructions: true }
 }
 
 /// 2: one thread runs ≥ 95 % of its life while the process uses ≤ 1.2 of ≥ 4 CPUs and other threads are there; or one

@@ -7,13 +7,15 @@ use crate::profile::{Profile, TaskId};
 use crate::table::{CallsiteId, FrameId};
 use crate::view::wall::{is_kernel, own_code, place_names};
 use rustc_hash::FxHashMap;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// One cause.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlameCause {
     /// Name of the thread.
     pub thread: String,
+    /// The threads of that name that did it, ascending by their ids of the kernel.
+    pub tids: BTreeSet<i32>,
     /// Innermost function outside the C library; empty without stack.
     pub function: String,
     /// Source file's name and line of that function's most frequent place; `None` if not known.
@@ -47,7 +49,8 @@ pub fn causes(profile: &Profile, blame: &Blame) -> Vec<BlameCause> {
     // The first path of a row is the one with most time.
     for path in &blame.paths {
         let (function, line) = functions.find(path.callsite, &path.end).clone();
-        let thread = thread_name(profile, blame.culprit(path)).to_owned();
+        let culprit = blame.culprit(path);
+        let thread = thread_name(profile, culprit).to_owned();
         let key = (thread.clone(), function.clone(), path.end.without_name());
         let at = *index.entry(key).or_insert_with(|| {
             let root = std::iter::once(path.root);
@@ -55,13 +58,24 @@ pub fn causes(profile: &Profile, blame: &Blame) -> Vec<BlameCause> {
             let chain = root.chain(links.iter().map(|link| link.waited_for));
             let chain = chain.map(|task| thread_name(profile, task).to_owned()).collect();
             let end = path.end.clone();
-            rows.push(BlameCause { thread, function, line: None, end, has_others: false, chain, ns: 0 });
+            let tids = BTreeSet::new();
+            rows.push(BlameCause {
+                thread,
+                tids,
+                function,
+                line: None,
+                end,
+                has_others: false,
+                chain,
+                ns: 0,
+            });
             rows.len() - 1
         });
         rows[at].has_others |= rows[at].end != path.end;
         if rows[at].end.name().is_none() {
             rows[at].end = path.end.clone();
         }
+        rows[at].tids.insert(profile.task(culprit).tid);
         rows[at].ns.grow(path.ns);
         lines.entry((at, line)).or_default().grow(path.ns);
     }

@@ -85,8 +85,8 @@ fn a_switch_reported_with_its_stack_first_keeps_it_when_the_second_report_is_lat
     switches.switched(at(100, 7), &switch(7, State::Sleep, 9), spot(&[1, 2]), true);
     switches.switched(at(100 + LATE_NS, 7), &switch(7, State::Sleep, 9), spot(&[]), false);
     switches.switched(at(200 + LATE_NS, 9), &switch(9, State::Preempted, 7), None, false);
-    let told: Vec<ClockResult> = switches.take_finished().collect();
-    let [ClockResult::Interval(_, ended)] = &told[..] else { panic!("{told:?}") };
+    let finished: Vec<ClockResult> = switches.take_finished().collect();
+    let [ClockResult::Interval(_, ended)] = &finished[..] else { panic!("{finished:?}") };
     assert_eq!((ended.weight_ns, &*ended.chain), (LATE_NS + 100, &[1, 2][..]));
     assert_eq!(switches.seen(), 2, "one switch each");
 }

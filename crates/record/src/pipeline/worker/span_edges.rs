@@ -65,11 +65,11 @@ impl SpanEdges {
     /// The calls without an end, or ended by their thread's end in the window, for a file that may lack their begins.
     pub fn unended(&self, opts: &RecordOpts) -> OpenSpans {
         let name = |function: u32| opts.spans.get(function as usize).map(|span| span.name.clone());
-        let begin_ns = self.newest_ns.saturating_sub(self.window_ns.unwrap_or(0));
+        let Some(window_ns) = self.window_ns else { return OpenSpans::default() };
+        let begin_ns = self.newest_ns.saturating_sub(window_ns);
         let ended = self.with_threads.iter().filter(|(end_ns, ..)| *end_ns >= begin_ns);
         let ended = ended.map(|(_, tid, call)| (*tid, call));
-        let calls = self.watch.open().chain(ended).filter(|_| opts.file.overwrite);
-        let calls = calls.filter_map(|(tid, call)| {
+        let calls = self.watch.open().chain(ended).filter_map(|(tid, call)| {
             Some(OpenSpan { function: name(call.function)?, tid, begin_ns: call.begin_ns })
         });
         OpenSpans { calls: calls.collect() }
