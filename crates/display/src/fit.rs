@@ -53,6 +53,22 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
     lines.into_iter().map(|line| line.replace('\u{a0}', " ")).collect()
 }
 
+/// As [`wrap`], but no single word or two are left for the last line: the lines before it are broken earlier where that is
+/// possible without one line more.
+#[must_use]
+pub fn wrap_evenly(text: &str, width: usize) -> Vec<String> {
+    /// Columns of a last line that is long enough.
+    const LEAST: usize = 20;
+    let lines = wrap(text, width);
+    let ends_well = |lines: &[String]| lines.last().is_none_or(|last| last.chars().count() >= LEAST);
+    if lines.len() < 2 || ends_well(&lines) {
+        return lines;
+    }
+    let narrower = (width / 2..width).rev().map(|width| wrap(text, width));
+    let same = narrower.take_while(|earlier| earlier.len() == lines.len());
+    same.into_iter().find(|earlier| ends_well(earlier)).unwrap_or(lines)
+}
+
 /// `text` in which [`wrap`] doesn't part a number from its unit: `12 %`, `1.5 ms`.
 #[must_use]
 pub fn keep_units(text: &str) -> String {
@@ -107,12 +123,23 @@ pub fn flow(pieces: Vec<(usize, String)>, width: usize) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{hang, keep_units, wrap};
+    use super::{hang, keep_units, wrap, wrap_evenly};
 
     #[test]
     fn a_number_stays_with_its_unit() {
         assert_eq!(wrap(&keep_units("killed after 1.478 ms, 3 s"), 18), ["killed after", "1.478 ms, 3 s"]);
         assert_eq!(wrap(&keep_units("has 12 % (5 %) a s"), 6), ["has", "12 %", "(5 %)", "a s"]);
+    }
+
+    #[test]
+    fn a_last_line_is_no_single_word_if_the_text_can_be_parted_otherwise() {
+        let text = "96 % of thread time goes to the lock inside rand() ← draw (rand.c:15)";
+        assert_eq!(wrap(text, 60)[1], "(rand.c:15)");
+        assert_eq!(wrap_evenly(text, 60)[1], "rand() ← draw (rand.c:15)");
+        assert_eq!(wrap_evenly("one two", 40), ["one two"]);
+        // Two long words can't be parted otherwise.
+        let words = "a".repeat(30) + " (b.c:7)";
+        assert_eq!(wrap_evenly(&words, 34), wrap(&words, 34));
     }
 
     #[test]

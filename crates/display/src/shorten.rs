@@ -40,20 +40,26 @@ fn tails(name: &str) -> Vec<usize> {
     std::iter::once(package).chain(parts).collect()
 }
 
+/// A stack `wait < caller` as screens show it: `wait ← caller`.
+#[must_use]
+pub fn arrows(stack: &str) -> String {
+    stack.replace(" < ", " ← ")
+}
+
 /// As much of a stack `wait < … < caller` as `room` columns hold: its end tells it from others with the same wait.
 #[must_use]
 pub fn shorten_stack(stack: &str, room: usize) -> String {
     /// Columns that are enough to know what the wait is.
     const WAIT: usize = 14;
     if columns(stack) <= room {
-        return stack.to_owned();
+        return arrows(stack);
     }
     let parts: Vec<&str> = stack.split(" < ").collect();
     let (first, last) = (parts[0], parts[parts.len() - 1]);
     let wait = shorten(first, WAIT).unwrap_or_default();
     for from in (1..parts.len()).filter(|&from| parts[from] != "…") {
-        let rest = parts[from..].join(" < ");
-        let texts = [first, &wait].map(|wait| format!("{wait} < … < {rest}"));
+        let rest = parts[from..].join(" ← ");
+        let texts = [first, &wait].map(|wait| format!("{wait} ← … ← {rest}"));
         if let Some(text) = texts.into_iter().find(|text| columns(text) <= room) {
             return text;
         }
@@ -157,10 +163,10 @@ mod tests {
     fn a_stack_keeps_its_end() {
         let stack = "__futex_abstimed_wait_common64 < … < take_gil < py_evp_fromname < hashing (p.py)";
         let of = |room| shorten_stack(stack, room);
-        assert_eq!(of(100), stack);
+        assert_eq!(of(100), arrows(stack));
         let of_69 = of(69);
-        assert!(of_69.ends_with(" < py_evp_fromname < hashing (p.py)") && columns(&of_69) <= 69, "{of_69}");
-        assert!(of(40).ends_with("… < hashing (p.py)") && columns(&of(40)) <= 40, "{}", of(40));
+        assert!(of_69.ends_with(" ← py_evp_fromname ← hashing (p.py)") && columns(&of_69) <= 69, "{of_69}");
+        assert!(of(40).ends_with("… ← hashing (p.py)") && columns(&of(40)) <= 40, "{}", of(40));
         assert_eq!(of(12), shorten("hashing (p.py)", 12).unwrap_or_default());
         assert_eq!(shorten_stack("a_function_alone", 8), shorten("a_function_alone", 8).unwrap_or_default());
     }

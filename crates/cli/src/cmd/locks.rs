@@ -7,6 +7,7 @@ use crate::terminal::{out, pager};
 use crate::text::wall::place_text;
 use display::fit::{cut, hang};
 use display::number::{count_of, duration_ns, grouped};
+use display::shorten::arrows;
 use display::term;
 use exchange::{foreign::json_lines, rows};
 use profile::Profile;
@@ -108,7 +109,7 @@ fn write_row(
     row: &LockRow,
     name: Option<&str>,
 ) -> std::io::Result<()> {
-    let line = |text: String| cut(&out::harmless(&text), term::names_width().max(60));
+    let line = |text: String| cut(&arrows(&out::harmless(&text)), term::names_width().max(60));
     writeln!(out, "{}", line(format!("{:>10}  {}", duration_ns(row.wait_ns), what(profile, row, name))))?;
     let lengths = format!(
         "{:>10}  {} of {}: p50 {}, p99 {}, longest {}",

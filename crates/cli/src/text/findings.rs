@@ -2,7 +2,7 @@
 
 use crate::terminal::out::harmless;
 use crate::verdict::Judgement;
-use display::fit::{keep_units, wrap};
+use display::fit::{keep_units, wrap, wrap_evenly};
 use display::term::{Paint, paint};
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -110,7 +110,7 @@ impl Pen {
         let text = keep_units(&harmless(text));
         let inner = text.len() - text.trim_start().len();
         let room = self.width.saturating_sub(INDENT + inner).max(16);
-        for (at, line) in wrap(text.trim_start(), room).iter().enumerate() {
+        for (at, line) in wrap_evenly(text.trim_start(), room).iter().enumerate() {
             let label = if at == 0 { label } else { "" };
             let hang = if at > 0 && inner > 0 { inner + 2 } else { inner };
             let line = with.map_or_else(|| line.clone(), |with| paint(line, with, self.colour));

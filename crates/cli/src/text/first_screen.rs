@@ -6,7 +6,7 @@ mod function_names;
 use crate::terminal::out::harmless;
 use crate::verdict::first_screen::{FirstScreen, Headline};
 use display::bar::{eighths, heat, of_eighths};
-use display::fit::{cut, cut_name, keep_units, wrap};
+use display::fit::{cut, cut_name, keep_units, wrap, wrap_evenly};
 use display::number::{count_of, duration_ns};
 use display::palette::StateClass;
 use display::term::{self, Paint, paint};
@@ -124,7 +124,7 @@ impl Pen {
         let mut lines: Vec<(String, Option<Paint>)> = Vec::new();
         let mut add = |text: &str, with| {
             // A number stays with its sign.
-            let parts = wrap(&keep_units(&spelled(&harmless(text))), self.width);
+            let parts = wrap_evenly(&keep_units(&spelled(&harmless(text))), self.width);
             lines.extend(parts.into_iter().map(|part| (part, with)));
         };
         add(&headline.claim, Some(Paint::Bold));
@@ -315,8 +315,8 @@ impl Pen {
             2 => " (1 more warning: tally run -v)".to_owned(),
             count => format!(" ({} more warnings: tally run -v)", count - 1),
         };
-        let mut lines =
-            wrap(&format!("! {}{more}", spelled(&in_short(&harmless(warning), self.width))), self.width);
+        let warning = format!("! {}{more}", spelled(&in_short(&harmless(warning), self.width)));
+        let mut lines = wrap_evenly(&warning, self.width);
         if lines.len() > most {
             lines.truncate(most);
             let more = if more.is_empty() { " (whole: tally run -v)" } else { &more };
@@ -338,7 +338,10 @@ impl Pen {
             format!("graph: tally flame{} -o out.svg", file.input),
             "all numbers: tally run -v".to_owned(),
         ];
-        let has_room = |part: &String| self.brevity < Brevity::NoGraph && part.chars().count() <= self.width;
+        let has_samples = screen.hot.samples > 0;
+        let has_room = |part: &String| {
+            has_samples && self.brevity < Brevity::NoGraph && part.chars().count() <= self.width
+        };
         let has_graph = |part: &String| !part.starts_with("graph: ") || has_room(part);
         let parts = parts.into_iter().filter(has_graph);
         // A cut command is of no use: one that is too long for the screen gets a line to itself.

@@ -32,7 +32,7 @@ pub fn write(
     writeln!(out, "wall-clock time of {}: {}", harmless(&whose), duration_ns(total))?;
     let amounts = Amounts { total_ns: total, opts };
     amounts.heading(out, "CAUSES       where that time went, through the waits for other threads")?;
-    writeln!(out, "{:>9} {:>7}  what", "time", "share")?;
+    writeln!(out, "{:>9} {:>7}  what; a ← b: b ended a's wait", "time", "share")?;
     let rows = causes(profile, blame);
     for row in rows.iter().take(opts.rows) {
         amounts.line(out, row.ns, &cause_words(profile, row))?;

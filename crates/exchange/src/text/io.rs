@@ -250,7 +250,7 @@ impl Printer<'_> {
         if row.functions.is_empty() {
             return Ok(());
         }
-        let path = format!("{:>8} {}", "", harmless(&row.functions.join(" < ")));
+        let path = format!("{:>8} {}", "", harmless(&row.functions.join(" ← ")));
         let width = self.opts.width.max(60);
         writeln!(out, "{}", paint(&cut(&path, width), Paint::Dim, self.opts.colour))
     }

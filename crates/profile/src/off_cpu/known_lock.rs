@@ -38,8 +38,10 @@ pub(crate) const PYTHON: KnownLock = KnownLock {
 const RUBY: KnownLock = KnownLock { name: "Ruby's global lock (GVL)", cure: "use processes or ractors" };
 pub(crate) const POSTGRES: KnownLock =
     KnownLock { name: "PostgreSQL's lightweight locks", cure: "look at pg_stat_activity.wait_event" };
-pub(crate) const JAVA: KnownLock =
-    KnownLock { name: "Java monitors (synchronized)", cure: "do less inside them, or lock less with each" };
+pub(crate) const JAVA: KnownLock = KnownLock {
+    name: "Java monitors (synchronized)",
+    cure: "hold them for less time, or use several, each for a part of the data",
+};
 const OCAML: KnownLock = KnownLock { name: "OCaml's master lock", cure: "use processes or domains" };
 
 impl KnownLock {

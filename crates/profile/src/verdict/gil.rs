@@ -2,13 +2,14 @@
 
 use super::called;
 use super::hot_stacks::most_first;
+use super::script_functions::is_own;
 use crate::grow::Grow as _;
 use crate::machine::language_runtime::leads_to_program;
 use crate::off_cpu::WaitReason;
 use crate::off_cpu::wait_names::wait_names;
 use crate::off_cpu::work_waits::is_in_gil_code;
 use crate::profile::Profile;
-use crate::table::{CallsiteId, DsoKind};
+use crate::table::{CallsiteId, DsoKind, FrameId};
 use crate::view::wall::{Part, PlacedWait, name_of};
 use std::collections::BTreeMap;
 
@@ -57,10 +58,16 @@ fn sums(profile: &Profile, paths: impl Iterator<Item = (CallsiteId, u64)>) -> Ve
     most_first(sums)
 }
 
-/// The innermost Python function of a path, of the program if there is one.
+/// The innermost Python function of a path: of the program's own files if there is one, else of a library rather than of
+/// what starts a thread.
 fn python_function(profile: &Profile, callsite: CallsiteId) -> Option<String> {
     let is_python = |&frame: &_| profile.dsos.of(profile.frames.of(frame).dso).kind == DsoKind::Python;
-    let frames = profile.callsites.leaf_first(callsite).filter(is_python);
+    let frames: Vec<FrameId> = profile.callsites.leaf_first(callsite).filter(is_python).collect();
+    let is_own = |&&frame: &&FrameId| is_own(profile, frame);
+    if let Some(name) = frames.iter().find(is_own).and_then(|&frame| name_of(profile, frame)) {
+        return Some(in_sentence(name));
+    }
+    let frames = frames.into_iter();
     let names: Vec<&str> = frames.filter_map(|frame| name_of(profile, frame)).collect();
     let of_program = names.iter().find(|name| !leads_to_program(name));
     of_program.or_else(|| names.first()).map(|name| in_sentence(name))

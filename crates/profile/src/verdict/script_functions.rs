@@ -48,7 +48,7 @@ fn scripted_functions(profile: &Profile, frames: &[FrameId], without: &[String])
 }
 
 /// True for a function in a file of the program itself, not of a library.
-fn is_own(profile: &Profile, frame: FrameId) -> bool {
+pub(super) fn is_own(profile: &Profile, frame: FrameId) -> bool {
     let dso = &profile.dsos.of(profile.frames.of(frame).dso).path;
     let file = profile.frame_names(frame).last().and_then(|inline| inline.file);
     let name = name_of(profile, frame).unwrap_or("");

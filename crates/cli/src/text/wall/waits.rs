@@ -5,6 +5,7 @@ use std::io::Write;
 
 use display::fit::cut;
 use display::number::{brief_ns, duration_ns, grouped, noun};
+use display::shorten::arrows;
 use profile::view::wall::{Histogram, LongWait, named_share, part_name, place_text, place_texts};
 
 use super::Printer;
@@ -18,10 +19,9 @@ impl Printer<'_> {
         let texts = place_texts(self.profile, &places[..shown]);
         let texts = texts.iter().map(String::as_str).chain(std::iter::repeat("")).take(places.len());
         let texts: Vec<&str> = texts.collect();
-        let rows = places
-            .iter()
-            .zip(texts)
-            .map(|(row, text)| (row.total_ns, &row.lengths, format!("{}: {text}", part_name(row.part))));
+        let rows = places.iter().zip(texts).map(|(row, text)| {
+            (row.total_ns, &row.lengths, format!("{}: {}", part_name(row.part), arrows(text)))
+        });
         self.waits_by(out, "WAITS        by stack, most time first", ["stack", "stacks"], rows)
     }
 
@@ -77,7 +77,8 @@ impl Printer<'_> {
     fn long_wait(&self, wait: &LongWait) -> String {
         let task = self.profile.task(wait.task);
         let comm = self.profile.strings.of(self.profile.last_comm(wait.task));
-        let place = wait.callsite.map_or_else(|| "[no stack]".to_owned(), |id| place_text(self.profile, id));
+        let place =
+            wait.callsite.map_or_else(|| "[no stack]".to_owned(), |id| arrows(&place_text(self.profile, id)));
         let target = wait.target.as_ref().map_or_else(String::new, |target| format!("  for {target}"));
         let at = format!("+{:.6} s", wait.at_ns as f64 / 1e9);
         let open = if wait.open { " (open)" } else { "" };

@@ -1,7 +1,7 @@
 //! Rules about threads that hold each other up: they take turns, line up for a lock, wait for a peer, for what
 //! TCP holds back, or for an event loop.
 
-use super::locks::holders_line;
+use super::locks::{gil_lines, holders_line, is_gil};
 use super::running::{ENOUGH_NS, LEAST_HOT, serial};
 use super::{claim, list, pct, time};
 use crate::off_cpu::WaitReason;
@@ -99,6 +99,10 @@ pub(super) fn convoy(facts: &Facts) -> Option<Finding> {
 
 fn convoy_detail(facts: &Facts, share: f64) -> String {
     let of_time = format!("{} of thread time", pct(share));
+    let of_gil = facts.contended().next().is_some_and(is_gil).then(|| facts.waits.gil.words());
+    if let Some(words) = of_gil.filter(|words| !words.is_empty()) {
+        return format!("{of_time}; {words}");
+    }
     if let Some(holders) = &facts.waits.holders {
         return format!("{of_time}; meanwhile the holder {}", holders.activity);
     }
@@ -130,7 +134,10 @@ fn convoy_evidence(facts: &Facts, top: &LockSite) -> Vec<String> {
         format!("{:.2} CPUs used by {} threads", facts.cpus_used, facts.active_threads),
     ];
     evidence.extend(super::locks::lock_line(facts, top));
-    evidence.extend(holders_line(facts));
+    match is_gil(top) {
+        true => evidence.extend(gil_lines(facts)),
+        false => evidence.extend(holders_line(facts)),
+    }
     evidence
 }
 

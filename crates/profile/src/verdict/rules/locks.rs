@@ -74,7 +74,7 @@ pub(super) fn holders_line(facts: &Facts) -> Option<String> {
     Some(format!("while it is held, its holder {} ({} of the waits)", holders.activity, pct(holders.share)))
 }
 
-fn is_gil(site: &LockSite) -> bool {
+pub(super) fn is_gil(site: &LockSite) -> bool {
     site.known == Some(known_lock::PYTHON)
 }
 
@@ -88,7 +88,7 @@ fn lock_detail(facts: &Facts, site: &LockSite) -> String {
 }
 
 /// Functions that wait for Python's lock, with their shares of the waits, and those that run meanwhile.
-fn gil_lines(facts: &Facts) -> impl Iterator<Item = String> {
+pub(super) fn gil_lines(facts: &Facts) -> impl Iterator<Item = String> {
     let gil = &facts.waits.gil;
     let lists = [("waits for it", &gil.waiters), ("runs Python meanwhile", &gil.runners)];
     lists.into_iter().filter(|(_, names)| !names.is_empty()).map(|(what, names)| {

@@ -123,9 +123,17 @@ fn pct(share: f64) -> String {
 /// Names with their share of `whole_ns`, those that matter: `write 40 %, read 12 %`.
 fn list(names: &[(String, u64)], whole_ns: u64) -> String {
     let share = |ns: u64| ns as f64 / whole_ns.max(1) as f64;
-    let told = names.iter().filter(|(_, ns)| share(*ns) >= 0.01).take(3);
-    let told: Vec<String> = told.map(|(name, ns)| format!("{name} {}", pct(share(*ns)))).collect();
-    told.join(", ")
+    let named = names.iter().filter(|(_, ns)| share(*ns) >= 0.01).take(3);
+    let texts: Vec<String> = named.map(|(name, ns)| format!("{name} {}", pct(share(*ns)))).collect();
+    texts.join(", ")
+}
+
+/// The same for names that end in a number: `78 % pipe from cat 16755`.
+fn shares_first(names: &[(String, u64)], whole_ns: u64) -> String {
+    let share = |ns: u64| ns as f64 / whole_ns.max(1) as f64;
+    let named = names.iter().filter(|(_, ns)| share(*ns) >= 0.01).take(3);
+    let texts: Vec<String> = named.map(|(name, ns)| format!("{} {name}", pct(share(*ns)))).collect();
+    texts.join(", ")
 }
 
 /// A length of time in three significant digits: `12.3 ms`.

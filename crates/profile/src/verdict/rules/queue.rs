@@ -21,7 +21,12 @@ pub(super) fn saturation(facts: &Facts) -> Option<Finding> {
     }
     let text =
         format!("CPU saturation: {} of thread time waits for {}", pct(waiting), who_has_the_cpus(facts));
-    let detail = if wants_nothing_else(facts) { "the threads wait for nothing else" } else { "" };
+    let after_locks = queued_after_locks(facts);
+    let detail = match after_locks > 0.01 {
+        true => format!("{} right after a wait for a lock, also counted there", pct(after_locks)),
+        false if wants_nothing_else(facts) => "the threads wait for nothing else".to_owned(),
+        false => String::new(),
+    };
     let by_tally = || facts.queue.preempted_by_others.as_ref().is_some_and(|(_, most)| most == OURSELVES);
     let fix = match facts.others_have_the_cpus() {
         true if by_tally() => "tally itself has most of them: tally record -g costs less, without waits",
@@ -47,7 +52,6 @@ pub(super) fn saturation(facts: &Facts) -> Option<Finding> {
         evidence.push(format!("the machine: some task waited for a CPU {} of the time", pct(pressure)));
     }
     let mut against = vec![format!("cgroup throttling: {}", pct(facts.system.throttled.unwrap_or(0.0)))];
-    let after_locks = queued_after_locks(facts);
     if after_locks > 0.01 {
         against.push(format!("waits for a CPU right after a lock: {}", pct(after_locks)));
     }
@@ -55,7 +59,7 @@ pub(super) fn saturation(facts: &Facts) -> Option<Finding> {
         evidence.push("the code of other programs was not recorded; tally run -a records it".to_owned());
     }
     claim(waiting - after_locks, text)
-        .detail(detail.to_owned())
+        .detail(detail)
         .fix(fix)
         .evidence(evidence)
         .stacks(who_ran_instead(facts))

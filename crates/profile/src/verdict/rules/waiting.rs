@@ -1,6 +1,6 @@
 //! Rules about threads that wait for others, for a time to come, or for work.
 
-use super::{claim, list, pct, time};
+use super::{claim, list, pct, shares_first, time};
 use crate::grow::{Grow as _, GrownSum as _};
 use crate::off_cpu::WaitReason;
 use crate::verdict::facts::REGULAR;
@@ -107,7 +107,7 @@ pub(super) fn waiting_for_others(facts: &Facts) -> Option<Finding> {
     for reason in OF_OTHERS {
         parts.push((reason.name().to_owned(), of_others_ns(facts, reason)));
     }
-    parts.push(("conditions and joins".to_owned(), facts.for_work_ns()));
+    parts.push(("futex in conditions and joins".to_owned(), facts.for_work_ns()));
     parts.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
     let parts = list(&parts, facts.times.active_ns());
     let enders = enders(facts);
@@ -127,7 +127,7 @@ pub(super) fn waiting_for_others(facts: &Facts) -> Option<Finding> {
     }
     if !facts.waits.targets.is_empty() {
         let whole = facts.waits.targets.iter().map(|(_, ns)| *ns).grown_sum();
-        evidence.push(format!("waited for: {}", list(&facts.waits.targets, whole)));
+        evidence.push(format!("waited for: {}", shares_first(&facts.waits.targets, whole)));
     }
     if !enders.is_empty() {
         evidence.push(format!("woken by: {enders}"));
