@@ -24,7 +24,7 @@ pub use page_file::{keep_times, of_recording, write_file, write_recording};
 pub use profile::view::page::PageData;
 
 use crate::terminal::foreign::{self, xml};
-use exchange::page::deflated;
+use exchange::page::{self, deflated};
 use record::packed::PackedBytes;
 use serde_json::{Value, json};
 use std::io::{self, Write};
@@ -47,6 +47,9 @@ const STYLE: &str = include_str!("bundle/plain.css");
 const LOADER_DIGEST: &str = include_str!("bundle/loader.js.sha256");
 const STYLE_DIGEST: &str = include_str!("bundle/plain.css.sha256");
 
+/// Size of a page's head, findings and notes, about.
+const HEAD_BYTES: usize = 22_000;
+
 /// Largest size of a page's data, in bytes.
 pub const MOST_BYTES: usize = 5_000_000;
 
@@ -55,9 +58,16 @@ pub const MOST_BYTES: usize = 5_000_000;
 /// # Errors
 /// `out` can't be written.
 pub fn write(out: &mut impl Write, data: &PageData, about: &About, most_bytes: usize) -> io::Result<()> {
-    let encoded = encode(data, most_bytes)?;
-    let value = meta(about, &encoded);
     let (code, script) = if has_only_stacks(data, about) { STACKS } else { SCRIPT };
+    let code = deflated(&code.unpacked()?)?;
+    let sources = match about.code.functions.as_slice() {
+        [] => None,
+        functions => Some(deflated(foreign::json(&Value::Array(functions.to_vec())).as_bytes())?),
+    };
+    let tables = plain::tables(data, about);
+    let others = code.len() + sources.as_ref().map_or(0, String::len) + tables.len() + HEAD_BYTES;
+    let encoded = encode(data, page::most_bytes(data, others, most_bytes))?;
+    let value = meta(about, &encoded);
     let (script, loader, style) = (script.trim(), LOADER_DIGEST.trim(), STYLE_DIGEST.trim());
     writeln!(
         out,
@@ -68,14 +78,13 @@ pub fn write(out: &mut impl Write, data: &PageData, about: &About, most_bytes: u
          <meta name=\"color-scheme\" content=\"light dark\">\n<title>{}</title>\n<style>{STYLE}</style></head>\n<body>",
         xml(&about.title),
     )?;
-    writeln!(out, "<noscript>{}</noscript>", plain::tables(data, about))?;
+    writeln!(out, "<noscript>{tables}</noscript>")?;
     write_packed(out, "about", &deflated(foreign::json(&value).as_bytes())?)?;
     write_packed(out, "columns", &encoded.packed)?;
-    if !about.code.functions.is_empty() {
-        let text = foreign::json(&Value::Array(about.code.functions.clone()));
-        write_packed(out, "sources", &deflated(text.as_bytes())?)?;
+    if let Some(sources) = sources {
+        write_packed(out, "sources", &sources)?;
     }
-    write_packed(out, "code", &deflated(&code.unpacked()?)?)?;
+    write_packed(out, "code", &code)?;
     writeln!(out, "<script>{LOADER}</script></body></html>")
 }
 

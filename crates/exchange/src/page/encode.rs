@@ -3,9 +3,9 @@
 // Layout: docs/formats/page.md.
 
 use super::columns::Columns;
+use super::pruning::{Order, joined};
 use perfdata::text::harmless;
-use profile::grow::Grow as _;
-use profile::view::flame::{FrameKind, NodeId, Tree};
+use profile::view::flame::FrameKind;
 use profile::view::page::{ItemSet, PageData, PageItem, PageThread, STRIP_SHARES};
 use rustc_hash::FxHashMap;
 use serde_json::{Value, json};
@@ -28,78 +28,35 @@ pub struct Encoded {
 /// # Errors
 /// None: writing to memory.
 pub fn encode(data: &PageData, most_bytes: usize) -> io::Result<Encoded> {
-    let mut least = 0.0f64;
+    let whole = pruned(data, 0.0)?;
+    if whole.packed.len() <= most_bytes {
+        return Ok(whole);
+    }
+    // Steps of four until it fits, then half a step back if that fits too.
+    let mut least = LEAST_SHARE;
     loop {
-        let order = Order::of(data, least);
+        let encoded = pruned(data, least)?;
+        if encoded.packed.len() <= most_bytes || least > 0.01 {
+            let finer = pruned(data, least / 2.0)?;
+            return Ok(if finer.packed.len() <= most_bytes { finer } else { encoded });
+        }
+        least *= 4.0;
+    }
+}
+
+/// The first share that pruning tries.
+const LEAST_SHARE: f64 = 1e-6;
+/// The data without functions that have less than `least` of every set.
+fn pruned(data: &PageData, least: f64) -> io::Result<Encoded> {
+    let order = Order::of(data, least);
+    if order.pruned == 0 {
         let packed = columns(data, &order).packed()?;
-        if packed.len() <= most_bytes || least > 0.01 {
-            let pruned = (order.pruned > 0).then_some((order.pruned, least));
-            return Ok(Encoded { packed, counts: counts(data, &order), pruned });
-        }
-        least = if least == 0.0 { 1e-6 } else { least * 4.0 };
+        return Ok(Encoded { packed, counts: counts(data, &order), pruned: None });
     }
-}
-
-/// The functions that are kept, in preorder.
-struct Order {
-    /// Old ids with their depth; the root is the first.
-    nodes: Vec<(NodeId, u32)>,
-    /// By old id: the new one of the node itself, or of the nearest caller that is kept.
-    place: Vec<u32>,
-    pruned: usize,
-}
-
-impl Order {
-    /// Without the functions that have less than `least` of every set.
-    fn of(data: &PageData, least: f64) -> Self {
-        let shares = shares(data);
-        let tree = &data.tree;
-        let mut below: Vec<Vec<NodeId>> = vec![Vec::new(); tree.len()];
-        tree.nodes_with_parents().for_each(|(id, parent)| below[parent.index()].push(id));
-        let mut order = Self { nodes: Vec::new(), place: vec![0; tree.len()], pruned: 0 };
-        let mut open = vec![(Tree::ROOT, 0u32, 0u32)];
-        while let Some((id, depth, caller)) = open.pop() {
-            let is_kept = id == Tree::ROOT || least == 0.0 || shares[id.index()] >= least;
-            let place = if is_kept { order.nodes.len() as u32 } else { caller };
-            order.place[id.index()] = place;
-            if is_kept {
-                order.nodes.push((id, depth));
-            } else {
-                order.pruned += 1;
-            }
-            let depth = depth + u32::from(is_kept);
-            open.extend(below[id.index()].iter().rev().map(|&child| (child, depth, place)));
-        }
-        order
-    }
-}
-
-/// Each node's largest share of a set. Places of wakers count as a whole: nothing of them is pruned.
-fn shares(data: &PageData) -> Vec<f64> {
-    let mut shares = vec![0.0f64; data.tree.len()];
-    for set in &data.sets {
-        let mut totals = vec![0u64; data.tree.len()];
-        set.items.iter().for_each(|item| totals[item.node.index()].grow(item.amount));
-        sum_up(&data.tree, &mut totals);
-        let whole = totals[0].max(1) as f64;
-        shares.iter_mut().zip(&totals).for_each(|(share, &total)| *share = share.max(total as f64 / whole));
-    }
-    for waker in &data.wakers {
-        let mut node = waker.node;
-        while node != Tree::ROOT {
-            shares[node.index()] = 1.0;
-            node = data.tree.node(node).parent;
-        }
-    }
-    shares
-}
-
-/// Adds every node's sum to its callers'.
-fn sum_up(tree: &Tree, totals: &mut [u64]) {
-    for at in (1..totals.len()).rev() {
-        let (parent, total) = (tree.parent_index(at), totals[at]);
-        totals[parent].grow(total);
-    }
+    let sets = data.sets.iter().map(|set| joined(set, &order)).collect();
+    let data = PageData { sets, ..data.clone() };
+    let packed = columns(&data, &order).packed()?;
+    Ok(Encoded { packed, counts: counts(&data, &order), pruned: Some((order.pruned, least)) })
 }
 
 fn columns(data: &PageData, order: &Order) -> Columns {
@@ -272,6 +229,7 @@ fn thread(thread: &PageThread) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use profile::view::flame::Tree;
 
     /// Kinds with their words in docs/formats/page.md and in web/src/data.ts.
     const KINDS: [(FrameKind, u8, &str, &str); 9] = [

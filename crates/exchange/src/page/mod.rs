@@ -5,10 +5,12 @@
 mod columns;
 mod encode;
 mod followed;
+mod pruning;
 
 pub use columns::deflated;
 pub use encode::{Encoded, encode};
 pub use followed::followed;
+pub use pruning::most_bytes;
 
 use crate::foreign::harmless;
 use serde_json::Value;

@@ -85,34 +85,70 @@ pub fn write_compared(
     draw(out, &compared.tree, opts, Some(ChangeLook::new(compared, change)))
 }
 
+/// Size of a file at most, in bytes, where no width was asked for.
+const MOST_BYTES: usize = 3_000_000;
+/// Frames drawn at most at first, where no width was asked for: with names of usual length they take 2 MB.
+const MOST_FRAMES: usize = 12_000;
+/// Frames drawn in any case, however long their names are.
+const LEAST_FRAMES: usize = 1_000;
+
+/// Draws fewer frames until the file has the size; frames that aren't drawn stay in the sums and in the search.
 fn draw(out: &mut impl Write, tree: &Tree, opts: &SvgOpts, change: Option<ChangeLook<'_>>) -> io::Result<()> {
+    let mut frames = MOST_FRAMES;
+    loop {
+        let mut svg = Vec::new();
+        let drawn = draw_widest(&mut svg, tree, opts, change.as_ref(), frames)?;
+        if svg.len() <= MOST_BYTES || opts.min_width.is_some() || frames <= LEAST_FRAMES {
+            return out.write_all(&svg);
+        }
+        // A frame that isn't drawn still takes some bytes, so that a tenth more have to go.
+        let excess = (svg.len() - MOST_BYTES) * drawn.frames / drawn.bytes.max(1);
+        let fewer = drawn.frames.min(frames).saturating_sub(excess + excess / 10 + 100);
+        frames = fewer.max(LEAST_FRAMES);
+    }
+}
+
+/// Size of the frames of a graph.
+struct Drawn {
+    frames: usize,
+    bytes: usize,
+}
+
+/// Draws about `most` frames, the widest ones, or those that are wide enough for the options.
+fn draw_widest(
+    out: &mut Vec<u8>,
+    tree: &Tree,
+    opts: &SvgOpts,
+    change: Option<&ChangeLook<'_>>,
+    most: usize,
+) -> io::Result<Drawn> {
     let total = tree.totals()[0].0;
     let inner = f64::from(opts.width) - 2.0 * SIDE;
-    let min_value = least_value(tree, opts, inner / total.max(1) as f64);
+    let min_value = least_value(tree, opts, inner / total.max(1) as f64, most);
     let layout = Layout::new(tree, LayoutOpts { root: Tree::ROOT, min_value });
     let (rows, scale) = (layout.rows, inner / total.max(1) as f64);
     let least = min_value as f64 * scale;
     let page = Page { tree, opts, change, rows, total: total.max(1), scale, least };
     let mut names = NameTable::new(tree);
     page.head(out, &layout)?;
+    let begin = out.len();
     for cell in &layout.cells {
         page.frame(out, cell, &mut names)?;
     }
-    page.foot(out, &layout, names)
+    let drawn = Drawn { frames: layout.cells.len(), bytes: out.len() - begin };
+    page.foot(out, &layout, names)?;
+    Ok(drawn)
 }
 
-/// Frames drawn at most, where no width was asked for: the file has 3 MB then.
-const MOST_FRAMES: usize = 12_000;
-
-/// The value of the smallest frame to draw, at `scale` px a value.
-fn least_value(tree: &Tree, opts: &SvgOpts, scale: f64) -> u64 {
+/// The value of the smallest frame to draw, at `scale` px a value, for `most` frames.
+fn least_value(tree: &Tree, opts: &SvgOpts, scale: f64, most: usize) -> u64 {
     let least = |px: f64| (px / scale).ceil() as u64;
     if let Some(px) = opts.min_width {
         return least(px);
     }
     let mut values: Vec<u64> = tree.totals().into_iter().map(|(value, _)| value).collect();
     values.sort_unstable_by_key(|value| std::cmp::Reverse(*value));
-    let too_many = values.get(MOST_FRAMES).map_or(0, |value| value.saturating_add(1));
+    let too_many = values.get(most).map_or(0, |value| value.saturating_add(1));
     least(0.1).max(too_many)
 }
 

@@ -18,7 +18,7 @@ pub(super) struct Page<'a> {
     pub(super) tree: &'a Tree,
     pub(super) opts: &'a SvgOpts,
     /// In a graph of two recordings.
-    pub(super) change: Option<ChangeLook<'a>>,
+    pub(super) change: Option<&'a ChangeLook<'a>>,
     pub(super) rows: u32,
     pub(super) total: u64,
     /// px per value.
@@ -79,7 +79,7 @@ impl Page<'_> {
         let width = cell.value as f64 * self.scale;
         let row = if self.opts.icicle { cell.depth } else { self.rows - 1 - cell.depth };
         let y = TOP + row * ROW;
-        let sign = self.change.as_ref().map_or_else(String::new, |change| change.sign(cell.node));
+        let sign = self.change.map_or_else(String::new, |change| change.sign(cell.node));
         let shown = self.shown(cell, &name);
         let label = fitting(&shown, width - CHAR * columns(&sign) as f64);
         self.open_group(out, cell, &sign)?;
@@ -89,7 +89,7 @@ impl Page<'_> {
             Some(_) => write!(out, "><title>{}\n{amount}</title>", xml(&shown))?,
             None => write!(out, " data-n=\"{}\" data-a=\"{amount}\">", names.number(node.name))?,
         }
-        let fill = match &self.change {
+        let fill = match self.change {
             Some(change) => change.fill(cell.node),
             None => self.opts.palette.colour(&name, kind),
         };
@@ -104,7 +104,7 @@ impl Page<'_> {
     /// The group of a frame with its place in value units, without the `>`.
     fn open_group(&self, out: &mut impl Write, cell: &FlameCell, sign: &str) -> io::Result<()> {
         let name = self.tree.node(cell.node).name;
-        let class = match &self.change {
+        let class = match self.change {
             Some(_) => "f",
             None => class_of(self.tree.name(name), self.tree.kind(name), self.opts.palette),
         };
@@ -134,7 +134,7 @@ impl Page<'_> {
     }
 
     fn amount_alone(&self, cell: &FlameCell) -> String {
-        if let Some(change) = &self.change {
+        if let Some(change) = self.change {
             return change.amount(cell.node);
         }
         let percent = cell.value as f64 * 100.0 / self.total as f64;
@@ -156,7 +156,7 @@ impl Page<'_> {
             out,
             "<g id=\"status\"><rect class=\"back\" y=\"{y}\" width=\"100%\" height=\"{high}\" fill=\"#fbfaf7\"/>"
         )?;
-        let rest = self.change.as_ref().and_then(ChangeLook::gone).unwrap_or_else(|| " ".to_owned());
+        let rest = self.change.and_then(ChangeLook::gone).unwrap_or_else(|| " ".to_owned());
         writeln!(out, "<text id=\"details\" x=\"{SIDE}\" y=\"{}\">{}</text>", y + 16, xml(&rest))?;
         self.legend(out, layout, y + 34)?;
         writeln!(out, "</g>")?;
@@ -166,7 +166,7 @@ impl Page<'_> {
 
     /// Colours with what they mean, of those that are drawn.
     fn marks(&self, layout: &Layout) -> Vec<(String, &'static str)> {
-        if let Some(change) = &self.change {
+        if let Some(change) = self.change {
             return change.legend().into();
         }
         let palette = self.opts.palette;

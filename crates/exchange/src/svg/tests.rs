@@ -1,5 +1,4 @@
 use super::*;
-use crate::foreign::xml;
 
 fn svg(stacks: &str, icicle: bool) -> String {
     let tree = crate::import::folded::read(stacks.as_bytes()).tree;
@@ -29,7 +28,7 @@ fn a_search_finds_frames_that_are_too_small_to_draw() {
     let svg = svg("a;tiny;x 1\na;big 100000\n", false);
     assert!(!svg.contains("<title>tiny"), "{svg}");
     let data = "{\"at\":[1],\"below\":[[0,1,1,1,2,1]],\"more\":false,\"names\":[\"tiny\",\"x\"]}";
-    assert!(svg.contains(&xml(data)), "{svg}");
+    assert!(svg.contains(&format!("<metadata id=\"small\">{data}</metadata>")), "{svg}");
 }
 
 #[test]
@@ -52,6 +51,23 @@ fn of_very_many_frames_the_widest_are_drawn() {
     assert_eq!(svg.matches("<g class=\"f\"").count(), 11_902);
     assert!(svg.contains("181 frames under 3.68 px not drawn"), "the note");
     assert!(svg.len() < 3_000_000);
+}
+
+#[test]
+fn long_names_leave_fewer_frames_and_the_same_sum() {
+    let long = "very::long::name::of::a::template".repeat(12);
+    let chain = |at: usize| (0..20).map(|depth| format!(";{long}_{at}_{depth}")).collect::<String>();
+    let stacks: String = (0..400).map(|at| format!("a{} {}\n", chain(at), 100 + at)).collect();
+    let svg = svg(&stacks, false);
+    assert!(svg.len() <= 3_000_000, "{} bytes", svg.len());
+    assert!(svg.contains("<title>all\n119,800 samples, 100.00 %</title>"));
+    let drawn: Vec<u64> = svg
+        .split(" data-d=\"2\"")
+        .filter_map(|frame| frame.rsplit_once("data-v=\""))
+        .filter_map(|(_, value)| value.trim_end_matches('"').parse().ok())
+        .collect();
+    assert!(drawn.len() < 400 && drawn.iter().all(|value| *value >= 100), "{drawn:?}");
+    assert!(svg.contains(" px not drawn"), "the note");
 }
 
 #[test]
