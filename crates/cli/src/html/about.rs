@@ -12,6 +12,7 @@ use exchange::perf_header::date::iso_utc_minute;
 use perfdata::PerfData;
 use perfdata::appendix::findings_note;
 use profile::view::locks::{contended, locks};
+use profile::view::subject;
 use profile::view::wall::{Histogram, Wall, WallOpts};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -157,14 +158,11 @@ fn title(source: &PageSource<'_>, note: &Value) -> String {
         let own = words.iter().position(|word| word == "--").map(|at| words[at + 1..].join(" "));
         own.filter(|command| !command.is_empty()).unwrap_or_else(|| words.join(" "))
     };
-    let whole_machine = |title: String| match source.recording.profile.has_all_processes() {
-        // The command only set the time.
-        true => format!("whole machine ({title})"),
-        false => title,
-    };
     let noted = note["command"].as_str().filter(|command| !command.is_empty() && !command.contains("tally "));
-    let recorded = || source.recording.features.cmdline.as_ref().map(from_words);
-    whole_machine(noted.map(str::to_owned).or_else(recorded).unwrap_or_else(|| load::name_of(source.path)))
+    let words = source.recording.features.cmdline.as_ref();
+    let command = noted.map(str::to_owned).or_else(|| words.map(from_words));
+    let command = command.unwrap_or_else(|| load::name_of(source.path));
+    subject(&source.recording.profile, command, words.map_or(&[], Vec::as_slice))
 }
 
 /// Threads whose time it is, and how much.

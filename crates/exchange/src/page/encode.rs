@@ -3,7 +3,7 @@
 // Layout: docs/formats/page.md.
 
 use super::columns::Columns;
-use super::pruning::{Order, joined};
+use super::pruning::{Order, coarser, joined, shares};
 use perfdata::text::harmless;
 use profile::view::flame::FrameKind;
 use profile::view::page::{ItemSet, PageData, PageItem, PageThread, STRIP_SHARES};
@@ -28,27 +28,40 @@ pub struct Encoded {
 /// # Errors
 /// None: writing to memory.
 pub fn encode(data: &PageData, most_bytes: usize) -> io::Result<Encoded> {
-    let whole = pruned(data, 0.0)?;
+    let whole = pruned(data, &[], 0.0)?;
     if whole.packed.len() <= most_bytes {
         return Ok(whole);
     }
-    // Steps of four until it fits, then half a step back if that fits too.
+    let (data, shares) = (coarser(data), shares(data));
     let mut least = LEAST_SHARE;
-    loop {
-        let encoded = pruned(data, least)?;
-        if encoded.packed.len() <= most_bytes || least > 0.01 {
-            let finer = pruned(data, least / 2.0)?;
-            return Ok(if finer.packed.len() <= most_bytes { finer } else { encoded });
-        }
-        least *= 4.0;
+    let mut encoded = pruned(&data, &shares, least)?;
+    while encoded.packed.len() > most_bytes && least < MOST_SHARE {
+        least *= STEP;
+        encoded = pruned(&data, &shares, least)?;
     }
+    // Smaller shares between the last two: as little as possible is left out.
+    let mut step = STEP;
+    for _ in 0..REFINED {
+        step = step.sqrt();
+        let finer = pruned(&data, &shares, least / step)?;
+        if finer.packed.len() <= most_bytes {
+            (encoded, least) = (finer, least / step);
+        }
+    }
+    Ok(encoded)
 }
 
-/// The first share that pruning tries.
-const LEAST_SHARE: f64 = 1e-6;
-/// The data without functions that have less than `least` of every set.
-fn pruned(data: &PageData, least: f64) -> io::Result<Encoded> {
-    let order = Order::of(data, least);
+/// The first share that pruning tries, and the one at which it ends.
+const LEAST_SHARE: f64 = 1e-5;
+const MOST_SHARE: f64 = 0.01;
+/// From one share to the next.
+const STEP: f64 = 4.0;
+/// Shares tried between the last two.
+const REFINED: usize = 3;
+
+/// The data without functions that have less than `least` of every set, by their `shares`.
+fn pruned(data: &PageData, shares: &[f64], least: f64) -> io::Result<Encoded> {
+    let order = Order::of(data, shares, least);
     if order.pruned == 0 {
         let packed = columns(data, &order).packed()?;
         return Ok(Encoded { packed, counts: counts(data, &order), pruned: None });

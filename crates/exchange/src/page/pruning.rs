@@ -34,9 +34,8 @@ pub(super) struct Order {
 }
 
 impl Order {
-    /// Without the functions that have less than `least` of every set.
-    pub(super) fn of(data: &PageData, least: f64) -> Self {
-        let shares = shares(data);
+    /// Without the functions that have less than `least` by their `shares`, which aren't read for 0.
+    pub(super) fn of(data: &PageData, shares: &[f64], least: f64) -> Self {
         let tree = &data.tree;
         let mut below: Vec<Vec<NodeId>> = vec![Vec::new(); tree.len()];
         tree.nodes_with_parents().for_each(|(id, parent)| below[parent.index()].push(id));
@@ -59,7 +58,7 @@ impl Order {
 }
 
 /// Each node's largest share of a set, idle time aside. Places of wakers count as a whole: nothing of them is pruned.
-fn shares(data: &PageData) -> Vec<f64> {
+pub(super) fn shares(data: &PageData) -> Vec<f64> {
     let mut shares = vec![0.0f64; data.tree.len()];
     let idle = data.states.iter().position(|state| state == part_name(Part::Idle));
     for set in &data.sets {
@@ -87,6 +86,24 @@ fn sum_up(tree: &Tree, totals: &mut [u64]) {
         let (parent, total) = (tree.parent_index(at), totals[at]);
         totals[parent].grow(total);
     }
+}
+
+/// Ticks of a page that is too large, in those it had.
+const COARSER: u64 = 10;
+
+/// The same amounts at times in longer ticks.
+pub(super) fn coarser(data: &PageData) -> PageData {
+    let mut data = data.clone();
+    for item in data.sets.iter_mut().flat_map(|set| &mut set.items) {
+        item.since = item.since.map(|since| since / COARSER);
+        item.length = item.length.div_ceil(COARSER);
+    }
+    for thread in &mut data.threads {
+        thread.life = (thread.life.0 / COARSER, thread.life.1.div_ceil(COARSER));
+    }
+    data.sets.iter_mut().for_each(ItemSet::sort);
+    (data.tick_ns, data.ticks) = (data.tick_ns.saturating_mul(COARSER), data.ticks.div_ceil(COARSER));
+    data
 }
 
 /// A set with one item for all sums of a thread that pruning left in the same place.
@@ -145,7 +162,7 @@ mod tests {
     #[test]
     fn small_functions_become_one_sum_of_their_caller_and_all_sums_stay() {
         let data = data();
-        let order = Order::of(&data, 0.01);
+        let order = Order::of(&data, &shares(&data), 0.01);
         assert_eq!((order.nodes.len(), order.pruned), (6, 36));
         let joined = joined(&data.sets[0], &order);
         assert_eq!(by_thread_and_state(&joined.items), by_thread_and_state(&data.sets[0].items));
@@ -156,11 +173,24 @@ mod tests {
     }
 
     #[test]
+    fn longer_ticks_keep_times_within_the_page_and_every_amount() {
+        let mut data = PageData { tick_ns: 1000, ticks: 41, ..data() };
+        data.sets[0].items[1].length = 1;
+        let coarse = coarser(&data);
+        assert_eq!((coarse.tick_ns, coarse.ticks), (10_000, 5));
+        assert_eq!(by_thread_and_state(&coarse.sets[0].items), by_thread_and_state(&data.sets[0].items));
+        let last = coarse.sets[0].items.iter().filter_map(|item| item.since).max();
+        assert_eq!(last, Some(3));
+        // A short wait is still a wait.
+        assert_eq!(coarse.sets[0].items.iter().filter(|item| item.length == 1).count(), 1);
+    }
+
+    #[test]
     fn idle_time_does_not_make_other_functions_small() {
         let mut data = data();
         let idle = data.sets[0].items.iter_mut().filter(|item| item.state == 1);
         idle.for_each(|item| item.amount *= 1_000_000);
-        assert_eq!(Order::of(&data, 0.01).nodes.len(), 6 + 18);
+        assert_eq!(Order::of(&data, &shares(&data), 0.01).nodes.len(), 6 + 18);
     }
 
     #[test]

@@ -15,5 +15,8 @@ pub mod report;
 pub mod sample_profile;
 pub mod selected;
 pub mod spans;
+mod subject;
 pub mod timeline;
 pub mod wall;
+
+pub use subject::subject;
