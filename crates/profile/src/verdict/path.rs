@@ -1,20 +1,22 @@
 //! The critical path of a run, in numbers that rules judge by.
 
 use super::called;
-use crate::profile::Profile;
+use crate::profile::{Profile, TaskId};
 use crate::view::blame::{
     BlameCause, BlameEnd, CriticalOpts, CriticalPath, blamed_functions, causes, critical_path, thread_name,
 };
 use crate::view::wall::Part;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Parts of a run's length: the path from its begin to its end through whoever was waited for.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PathFacts {
     /// Times that it passes from one thread to another.
     pub handovers: usize,
-    /// Threads by name with their share of it, 0 to 1, most first.
+    /// Threads by name with their share of it, 0 to 1, most first: `worker (in 3 threads)`.
     pub threads: Vec<(String, f64)>,
+    /// The thread with most of it: its name and its share.
+    pub most_of_one: (String, f64),
     /// Share of it on the CPU, or wanting it.
     pub on: f64,
     /// The function with most running time on it; `None` if that has no name.
@@ -35,6 +37,20 @@ pub struct PathTop {
 }
 
 impl PathTop {
+    /// Whether the run would be much shorter without it.
+    pub(super) fn is_large(&self) -> bool {
+        const LEAST: f64 = 0.1;
+        self.bound >= LEAST
+    }
+
+    /// The bound of a path, if it is worth a change; else that no function has much.
+    pub(super) fn most_words(&self) -> String {
+        match self.is_large() {
+            true => self.bound_words(),
+            false => format!("no function has more than {:.0} % of that path", self.bound * 100.0),
+        }
+    }
+
     /// `the run would be at most 58 % shorter without crunch() (chain.c:48) of feeder`.
     pub(super) fn bound_words(&self) -> String {
         let Self { thread, function, line, bound } = self;
@@ -65,6 +81,7 @@ impl PathFacts {
         Some(Self {
             handovers: handovers(&path),
             threads: threads(profile, &path),
+            most_of_one: most_of_one(profile, &path),
             on: on_ns as f64 / path.parts.total_ns as f64,
             top: top(profile, &path, &rows),
         })
@@ -83,15 +100,34 @@ fn handovers(path: &CriticalPath) -> usize {
 }
 
 fn threads(profile: &Profile, path: &CriticalPath) -> Vec<(String, f64)> {
-    let mut by_name: BTreeMap<&str, u64> = BTreeMap::new();
+    let mut by_name: BTreeMap<&str, (u64, BTreeSet<TaskId>)> = BTreeMap::new();
     for piece in &path.pieces {
-        *by_name.entry(thread_name(profile, piece.task)).or_default() += piece.to_ns - piece.from_ns;
+        let (ns, tasks) = by_name.entry(thread_name(profile, piece.task)).or_default();
+        *ns += piece.to_ns - piece.from_ns;
+        tasks.insert(piece.task);
     }
     let total = path.parts.total_ns as f64;
-    let mut shares: Vec<(String, f64)> =
-        by_name.into_iter().map(|(name, ns)| (name.to_owned(), ns as f64 / total)).collect();
+    let label = |name: &str, count: usize| match count {
+        1 => name.to_owned(),
+        _ => format!("{name} (in {count} threads)"),
+    };
+    let mut shares: Vec<(String, f64)> = by_name
+        .into_iter()
+        .map(|(name, (ns, tasks))| (label(name, tasks.len()), ns as f64 / total))
+        .collect();
     shares.sort_by(|a, b| b.1.total_cmp(&a.1));
     shares
+}
+
+fn most_of_one(profile: &Profile, path: &CriticalPath) -> (String, f64) {
+    let mut by_task: BTreeMap<TaskId, u64> = BTreeMap::new();
+    for piece in &path.pieces {
+        *by_task.entry(piece.task).or_default() += piece.to_ns - piece.from_ns;
+    }
+    let most = by_task.into_iter().max_by_key(|(_, ns)| *ns);
+    most.map_or_else(Default::default, |(task, ns)| {
+        (thread_name(profile, task).to_owned(), ns as f64 / path.parts.total_ns as f64)
+    })
 }
 
 fn top(profile: &Profile, path: &CriticalPath, rows: &[BlameCause]) -> Option<PathTop> {

@@ -21,13 +21,16 @@ impl ReturnSlots {
     pub fn find(chain: &[u64], stack: &[u8]) -> Self {
         let mut frames: Vec<(u64, u16)> = user_part(chain).iter().copied().zip(0u16..).skip(1).collect();
         frames.sort_unstable();
-        // Most words are no return address: a search by halves, not past all frames.
+        // Most words are no return address: few are searched for, and by halves.
+        let filter =
+            frames.iter().fold(AddressFilter::default(), |filter, &(address, _)| filter.with(address));
+        let maybe = words(stack).filter(|&(_, value)| filter.may_have(value));
         let slots_of = |(word, value): (u16, u64)| {
             let first = frames.partition_point(|&(address, _)| address < value);
             let same = frames[first..].iter().take_while(move |&&(address, _)| address == value);
             same.map(move |&(_, frame)| ReturnSlot { frame, word })
         };
-        Self(words(stack).flat_map(slots_of).collect())
+        Self(maybe.flat_map(slots_of).collect())
     }
 
     /// The word whose value differs where `other` leaves the path of `chain`; `None` if they differ in their leaf, or no
@@ -40,6 +43,29 @@ impl ReturnSlots {
             usize::from(slot.frame) == frame && word_at(stack, slot.word) == Some(other[frame])
         };
         self.0.iter().find(has_both).map(|slot| slot.word)
+    }
+}
+
+/// A set of few addresses that answers "no" at once for most others.
+#[derive(Clone, Copy, Default)]
+struct AddressFilter([u64; 4]);
+
+impl AddressFilter {
+    fn with(mut self, address: u64) -> Self {
+        let (word, bit) = Self::place(address);
+        self.0[word] |= bit;
+        self
+    }
+
+    fn may_have(self, address: u64) -> bool {
+        let (word, bit) = Self::place(address);
+        self.0[word] & bit != 0
+    }
+
+    /// The upper bits of a product depend on all of the address's.
+    fn place(address: u64) -> (usize, u64) {
+        let hash = address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56;
+        ((hash >> 6) as usize, 1 << (hash & 63))
     }
 }
 
@@ -79,6 +105,15 @@ mod tests {
         let slots = ReturnSlots::find(&first, &stack(&[20, 31, 7, 31, 40]));
         assert_eq!(slots.differing_word(&first, &second, &stack(&[20, 31, 7, 32, 40])), Some(3));
         assert_eq!(slots.differing_word(&first, &second, &stack(&[20, 31, 7, 9, 40])), None);
+    }
+
+    #[test]
+    fn a_filter_has_all_its_addresses_and_few_others() {
+        let filter =
+            (0..20).fold(AddressFilter::default(), |filter, n| filter.with(0x7f00_1234_5678 + n * 96));
+        assert!((0..20).all(|n| filter.may_have(0x7f00_1234_5678 + n * 96)));
+        let others = (0..1000u64).filter(|n| filter.may_have(0x7ffc_0000_0000 + n * 8)).count();
+        assert!(others < 200, "{others}");
     }
 
     #[test]

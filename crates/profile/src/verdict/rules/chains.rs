@@ -6,8 +6,8 @@ use super::running::{ENOUGH_NS, LEAST_HOT, serial};
 use super::{claim, list, pct, time};
 use crate::off_cpu::WaitReason;
 use crate::verdict::{
-    BlockedLoop, EntryReason, Facts, Finding, HotFunction, INPUT, LEAST, LockSite, PathFacts, ShareBase,
-    TopStacks, quoted,
+    BlockedLoop, EntryReason, Facts, Finding, HotFunction, INPUT, LEAST, LockSite, PathFacts, PathTop,
+    ShareBase, TopStacks, quoted,
 };
 use crate::verdict::{called, rules::locks::locked};
 
@@ -27,7 +27,7 @@ pub(super) fn serial_chain(facts: &Facts) -> Option<Finding> {
     const LEAST_HANDOVERS: usize = 10;
     let path = facts.waits.path.as_ref()?;
     let top = path.top.as_ref()?;
-    let turns = may_take_turns(facts) && path.threads.len() > 1;
+    let turns = may_take_turns(facts) && path.most_of_one.1 < 1.0;
     if !turns || path.on < LEAST_ON || path.handovers < LEAST_HANDOVERS {
         return None;
     }
@@ -44,7 +44,7 @@ pub(super) fn serial_chain(facts: &Facts) -> Option<Finding> {
     let against = vec![format!("running: {}", pct(facts.on())), format!("CPUs used: {:.2}", facts.cpus_used)];
     let (text, fix) = chain_words(facts, path);
     claim(path.on, text)
-        .detail(top.bound_words())
+        .detail(top.most_words())
         .fix(fix)
         .evidence(evidence)
         .stacks(stacks)
@@ -53,15 +53,18 @@ pub(super) fn serial_chain(facts: &Facts) -> Option<Finding> {
 }
 
 /// The claim and its remedy, by whether one thread has nearly all of the path.
-fn chain_words(facts: &Facts, path: &PathFacts) -> (String, &'static str) {
+fn chain_words(facts: &Facts, path: &PathFacts) -> (String, String) {
     const MOST_OF_ONE: f64 = 0.9;
     let wants = facts.wants_cpus();
-    if let Some((name, share)) = path.threads.first().filter(|(_, share)| *share >= MOST_OF_ONE) {
+    let is_one_function = path.top.as_ref().is_some_and(PathTop::is_large);
+    let (name, share) = &path.most_of_one;
+    if *share >= MOST_OF_ONE {
         let share = pct(*share);
         let text = format!(
             "One thread sets the pace: {name} has {share} of the critical path; {wants:.1} threads want a CPU at a time"
         );
-        return (text, "shorten that function, or give the thread's work to more threads");
+        let fix = if is_one_function { "shorten that function, or " } else { "" };
+        return (text, format!("{fix}give the thread's work to more threads"));
     }
     let whole = 1_000_000;
     let shares: Vec<(String, u64)> =
@@ -69,7 +72,8 @@ fn chain_words(facts: &Facts, path: &PathFacts) -> (String, &'static str) {
     let shares = list(&shares, whole);
     let text =
         format!("Threads take turns: {wants:.1} of them want a CPU at a time; critical path: {shares}");
-    (text, "let the threads work at the same time, or shorten that function")
+    let fix = if is_one_function { ", or shorten that function" } else { "" };
+    (text, format!("let the threads work at the same time{fix}"))
 }
 
 /// 22: ≥ 1.5 threads at a time are blocked on one lock, which takes ≥ 40 % of active time, while ≤ 1.5 CPUs are used.

@@ -141,6 +141,7 @@ fn waiting(number: u8, facts: &mut Facts) {
             facts.waits.path = Some(PathFacts {
                 handovers: 80,
                 threads: vec![("feeder".into(), 0.97), ("main".into(), 0.03)],
+                most_of_one: ("feeder".into(), 0.97),
                 on: 0.6,
                 top: Some(PathTop {
                     thread: "feeder".into(),

@@ -1,5 +1,6 @@
 //! From copied frames to addresses of functions' lines: code objects are read once, and looked at again now and then.
 
+use std::collections::hash_map::Entry;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
@@ -10,6 +11,7 @@ use rustc_hash::FxHashMap;
 use super::binary::Interpreter;
 use super::code::{CodeObject, read_code, read_print};
 use super::layout::RawFrame;
+use super::thread_names::ThreadName;
 use super::waiting::{StateReader, waiting_threads};
 
 /// A code object is compared with the process's memory again after this time, ns: it may have been freed. At first
@@ -37,6 +39,8 @@ pub struct PythonProcess {
 struct KnownCode {
     code: CodeObject,
     function: usize,
+    /// Lines by position, of those met: a table is read from its begin.
+    lines: FxHashMap<i64, u32>,
     since_ns: u64,
     looked_at_ns: u64,
 }
@@ -123,9 +127,12 @@ impl PythonProcess {
             return None;
         }
         *tries += 1;
-        let name = self.given_name(tid)?;
+        let name = self.thread_name(tid)?;
         self.names_asked.insert(tid, MOST_TRIES);
-        Some(name)
+        match name {
+            ThreadName::Given(name) => Some(name),
+            ThreadName::MadeUp => None,
+        }
     }
 
     /// A thread of this id has ended.
@@ -173,39 +180,40 @@ impl PythonProcess {
     }
 
     fn address_at(&mut self, frame: &RawFrame, functions: &mut FunctionNumbers, now_ns: u64) -> Option<u64> {
+        let position = self.interpreter.offsets.position(frame.instruction, frame.code);
         let known = self.known(frame.code, functions, now_ns)?;
-        let position = known.0.interpreter.offsets.position(frame.instruction, frame.code);
-        let code = known.0.codes.get(&frame.code)?;
-        address_of(known.1, code.code.line_of(position))
+        let line = *known.lines.entry(position).or_insert_with(|| known.code.line_of(position));
+        address_of(known.function, line)
     }
 
-    /// The function of the code object at `address`.
+    /// The code object at `address`.
     fn known(
         &mut self,
         address: u64,
         functions: &mut FunctionNumbers,
         now_ns: u64,
-    ) -> Option<(&Self, usize)> {
+    ) -> Option<&mut KnownCode> {
         let memory = self.memory.as_ref();
         let read = |at: u64, into: &mut [u8]| memory.is_some_and(|memory| read_memory(memory, at, into));
         let (offsets, code_type) = (&self.interpreter.offsets, self.interpreter.code_type);
-        if let Some(known) = self.codes.get_mut(&address) {
-            if known.is_trusted(now_ns) {
-                let function = known.function;
-                return Some((self, function));
-            }
-            known.looked_at_ns = now_ns;
+        let read_new = |functions: &mut FunctionNumbers| {
+            let code = read_code(&read, offsets, address, code_type)?;
+            let (function, lines) = (functions.number_of(&code), FxHashMap::default());
+            Some(KnownCode { code, function, lines, since_ns: now_ns, looked_at_ns: now_ns })
+        };
+        let mut known = match self.codes.entry(address) {
+            Entry::Occupied(known) => known,
+            Entry::Vacant(place) => return Some(place.insert(read_new(functions)?)),
+        };
+        if !known.get().is_trusted(now_ns) {
+            known.get_mut().looked_at_ns = now_ns;
             let print = read_print(&read, offsets, address, code_type);
             // A process that has ended can't be asked: what was known of it stays.
-            if print.is_none_or(|print| print == known.code.print) {
-                let function = known.function;
-                return Some((self, function));
+            if print.is_some_and(|print| print != known.get().code.print) {
+                *known.get_mut() = read_new(functions)?;
             }
         }
-        let code = read_code(&read, offsets, address, code_type)?;
-        let function = functions.number_of(&code);
-        self.codes.insert(address, KnownCode { code, function, since_ns: now_ns, looked_at_ns: now_ns });
-        Some((self, function))
+        Some(known.into_mut())
     }
 }
 
@@ -225,8 +233,13 @@ mod tests {
             format: LineTable::Locations,
             print: [0; 4],
         };
-        let known =
-            |looked_at_ns| KnownCode { code: code.clone(), function: 0, since_ns: 5 * MS, looked_at_ns };
+        let known = |looked_at_ns| KnownCode {
+            code: code.clone(),
+            function: 0,
+            lines: FxHashMap::default(),
+            since_ns: 5 * MS,
+            looked_at_ns,
+        };
         let trusted_ms =
             |known: &KnownCode| (0..1000).find(|ms| !known.is_trusted(known.looked_at_ns + ms * MS));
         let found = [5, 45, 10_000].map(|looked_ms| trusted_ms(&known(looked_ms * MS)));

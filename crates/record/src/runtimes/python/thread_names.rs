@@ -134,17 +134,29 @@ fn first_variable(offsets: &Offsets) -> u64 {
     }
 }
 
-/// The name of the `Thread` at this address; `None` if it has none, or one that Python made up.
-fn name_of(memory: &Memory<'_>, offsets: &Offsets, thread: u64) -> Option<String> {
+/// The name of a thread as it was read.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum ThreadName {
+    /// The program gave it.
+    Given(String),
+    /// Python made it up, or it is empty.
+    MadeUp,
+}
+
+/// The name of the `Thread` at this address; `None` if it can't be read.
+fn name_of(memory: &Memory<'_>, offsets: &Offsets, thread: u64) -> Option<ThreadName> {
     let name = Objects { memory, offsets }.attribute(thread, ATTRIBUTE)?;
     let name = read_text(memory, offsets, name)?;
-    let is_given = !name.is_empty() && !MADE_UP.iter().any(|begin| name.starts_with(begin));
-    is_given.then(|| name.chars().take(MOST_CHARACTERS).collect())
+    let is_made_up = name.is_empty() || MADE_UP.iter().any(|begin| name.starts_with(begin));
+    Some(match is_made_up {
+        true => ThreadName::MadeUp,
+        false => ThreadName::Given(name.chars().take(MOST_CHARACTERS).collect()),
+    })
 }
 
 impl PythonProcess {
-    /// The name that the program gave a thread.
-    pub(super) fn given_name(&self, tid: u32) -> Option<String> {
+    /// The name of a thread; `None` if it can't be read now, or isn't one that Python began.
+    pub(super) fn thread_name(&self, tid: u32) -> Option<ThreadName> {
         let file = self.memory.as_ref()?;
         let memory = |at: u64, into: &mut [u8]| super::frames::read_memory(file, at, into);
         let offsets = &self.interpreter.offsets;
@@ -182,7 +194,7 @@ mod tests {
         bytes
     }
 
-    fn name_in(bytes: &[u8], version: u8) -> Option<String> {
+    fn name_in(bytes: &[u8], version: u8) -> Option<ThreadName> {
         let read = |at: u64, into: &mut [u8]| {
             let from = bytes.get(at as usize..at as usize + into.len());
             from.map(|from| into.copy_from_slice(from)).is_some()
@@ -196,12 +208,19 @@ mod tests {
         let dict = [(0x1c20, 0x1800), (0x1c28, 0x1e00), (0x1e00, 0x2080)];
         let old = [(0x1008, 0x1400), (0x1400 + 288, 16), (0x1010, 0x1c00), (0x1808, 8), (0x1820, 1)];
         let old = memory(&[&old[..], &dict, &[(0x1800 + 48 + 8, 0x2000)]].concat());
-        assert_eq!(name_in(&old, 8).as_deref(), Some("feeder"));
+        let feeder = Some(ThreadName::Given("feeder".to_owned()));
+        assert_eq!(name_in(&old, 8), feeder);
         let keys = [(0x1808, 0x0002_0303), (0x1818, 1), (0x1800 + 32 + 8, 0x2000)];
         let new = [(0x1008, 0x1400), (0x1400 + 880, 0x1800), (0x1000 - 24, 0x1e00 - 1), (0x1e00, 0x2080)];
-        assert_eq!(name_in(&memory(&[&new[..], &keys].concat()), 12).as_deref(), Some("feeder"));
+        assert_eq!(name_in(&memory(&[&new[..], &keys].concat()), 12), feeder);
         let inline = [(0x1008, 0x1400), (0x1400 + 880, 0x1800), (0x1400 + 32, 16), (0x1018, 0x2080)];
-        assert_eq!(name_in(&memory(&[&inline[..], &keys].concat()), 13).as_deref(), Some("feeder"));
+        assert_eq!(name_in(&memory(&[&inline[..], &keys].concat()), 13), feeder);
+        let mut made_up = memory(&[&inline[..], &keys].concat());
+        for at in [0x2080 + 40, 0x2080 + 48] {
+            made_up[at..at + 7].copy_from_slice(b"Thread-");
+        }
+        made_up[0x2080 + 16] = 7;
+        assert_eq!(name_in(&made_up, 13), Some(ThreadName::MadeUp));
         assert_eq!(name_in(&memory(&[(0x1008, 0x1400)]), 12), None);
     }
 }

@@ -57,12 +57,29 @@ fn threads_that_take_turns_are_a_serial_chain() {
     let chain = found.iter().find(|finding| finding.name == "serial-chain").expect("it is found");
     assert_eq!(chain.detail, "the run would be at most 58 % shorter without crunch() of feeder");
     assert!(chain.claim.starts_with("One thread sets the pace: feeder has 97 %"), "{}", chain.claim);
-    let shared = changed(21, |f| f.waits.path.as_mut().expect("it has one").threads[0].1 = 0.6);
+    let shared = changed(21, |f| {
+        let path = f.waits.path.as_mut().expect("it has one");
+        (path.threads[0].1, path.most_of_one.1) = (0.6, 0.6);
+    });
     let claim = (RULES[20].ask)(&shared).expect("it fires").claim;
     assert!(
         claim.starts_with("Threads take turns: ") && claim.contains("critical path: feeder 60 %"),
         "{claim}"
     );
+}
+
+#[test]
+fn a_path_of_many_threads_and_small_functions_is_not_one_thread_or_function() {
+    let small = changed(21, |f| {
+        let path = f.waits.path.as_mut().expect("it has one");
+        path.threads = vec![("python3 (in 400 threads)".into(), 0.99)];
+        path.most_of_one = ("python3".into(), 0.02);
+        path.top.as_mut().expect("it has one").bound = 0.05;
+    });
+    let finding = (RULES[20].ask)(&small).expect("it fires");
+    assert!(finding.claim.ends_with("critical path: python3 (in 400 threads) 99 %"), "{}", finding.claim);
+    assert_eq!(finding.detail, "no function has more than 5 % of that path");
+    assert_eq!(finding.fix, "let the threads work at the same time");
 }
 
 #[test]
