@@ -69,7 +69,7 @@ pub fn wrap_evenly(text: &str, width: usize) -> Vec<String> {
     same.into_iter().find(|earlier| ends_well(earlier)).unwrap_or(lines)
 }
 
-/// `text` in which [`wrap`] doesn't part a number from its unit: `12 %`, `1.5 ms`.
+/// `text` in which [`wrap`] doesn't part a number from its unit, `12 %`, `1.5 ms`, nor `function 0x8850`.
 #[must_use]
 pub fn keep_units(text: &str) -> String {
     const UNITS: [&str; 5] = ["%", "s", "ms", "µs", "ns"];
@@ -77,8 +77,10 @@ pub fn keep_units(text: &str) -> String {
     let mut kept = String::with_capacity(text.len());
     for (at, word) in text.split(' ').enumerate() {
         let is_after_number = kept.ends_with(|last: char| last.is_ascii_digit());
+        // `function 0x8850` is one name.
+        let is_address = word.starts_with("0x") && kept.ends_with("function");
         if at > 0 {
-            kept.push(if is_after_number && is_unit(word) { '\u{a0}' } else { ' ' });
+            kept.push(if is_after_number && is_unit(word) || is_address { '\u{a0}' } else { ' ' });
         }
         kept.push_str(word);
     }
@@ -129,6 +131,7 @@ mod tests {
     fn a_number_stays_with_its_unit() {
         assert_eq!(wrap(&keep_units("killed after 1.478 ms, 3 s"), 18), ["killed after", "1.478 ms, 3 s"]);
         assert_eq!(wrap(&keep_units("has 12 % (5 %) a s"), 6), ["has", "12 %", "(5 %)", "a s"]);
+        assert_eq!(wrap(&keep_units("in function 0x8850"), 16), ["in", "function 0x8850"]);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use exchange::{foreign::json_lines, rows};
 use profile::Profile;
 use profile::off_cpu::OffCpuSource;
 use profile::table::FrameId;
-use profile::verdict::lock_words;
+use profile::verdict::{is_lock_name, lock_words};
 use profile::view::locks::{LockHolder, LockRow, contended, kernel_taker, locks};
 use profile::view::wall::place_names;
 use serde_json::{Value, json};
@@ -154,7 +154,8 @@ fn what(profile: &Profile, row: &LockRow, name: Option<&str>) -> String {
     let kind = row.kind.unwrap_or("kernel lock");
     if let Some((taker, caller)) = &row.taken_in {
         let caller = if caller.is_empty() { String::new() } else { format!(" < {caller}") };
-        return format!("lock taken in {taker}{caller}, process {}", row.pid);
+        let taken = if is_lock_name(taker) { "" } else { "lock taken in " };
+        return format!("{taken}{taker}{caller}, process {}", row.pid);
     }
     match (row.address, name, taker) {
         (Some(address), Some(name), _) => format!("{name} ({address:#x}, process {})", row.pid),

@@ -382,7 +382,7 @@ fn brief_bytes(count: u64) -> String {
 fn states_note(screen: &FirstScreen) -> Option<String> {
     let is_state = screen.states.iter().any(|(name, _)| *name == "idle");
     let idle = Some(screen.idle_percent).filter(|percent| *percent >= 0.5 && !is_state);
-    let idle = idle.map(|percent| format!("idle {percent:.0} % left out"));
+    let idle = idle.map(|percent| format!("+ idle {percent:.0} % of all"));
     let estimated = screen.are_reasons_estimated.then(|| "reasons estimated".to_owned());
     let notes: Vec<String> = estimated.into_iter().chain(idle).collect();
     Some(format!("({})", notes.join("; "))).filter(|_| !notes.is_empty())

@@ -41,7 +41,7 @@ pub struct FirstScreen {
     pub are_reasons_estimated: bool,
     /// Where running time goes.
     pub hot: HotFunctions,
-    /// Threads with percent of their life on a CPU; empty if they don't differ much.
+    /// Threads with the CPU time they used in percent of the run's time; empty if they don't differ much.
     pub threads: Vec<(String, f64)>,
     /// How good the recording is: samples, stacks, losses, cost.
     pub quality: Vec<String>,
@@ -243,7 +243,7 @@ fn without_finding(judgement: &Judgement, hot: &HotFunctions) -> String {
     }
 }
 
-/// Threads by share of their life on a CPU, if one is busy and others are not.
+/// Threads by CPU time, in percent of the run's time, if one is busy and others are not.
 fn thread_shares(summary: &RunSummary, wall: &Wall, samples: u64) -> Vec<(String, f64)> {
     /// Percent of the busiest thread, and the difference to the least busy one.
     const BUSY: f64 = 50.0;
@@ -253,7 +253,7 @@ fn thread_shares(summary: &RunSummary, wall: &Wall, samples: u64) -> Vec<(String
     let mut rows = thread_rows::rows(&summary.threads);
     // Those that were there for a good part of the time.
     rows.retain(|row| row.life_ns >= summary.wall_ns / 2);
-    let share = |row: &thread_rows::ThreadRow| row.on_ns as f64 * 100.0 / row.all_life_ns.max(1) as f64;
+    let share = |row: &thread_rows::ThreadRow| row.on_ns as f64 * 100.0 / summary.wall_ns.max(1) as f64;
     let shares = || rows.iter().map(share);
     let (most, least) = (shares().fold(0.0, f64::max), shares().fold(100.0, f64::min));
     if rows.len() < 2 || most < BUSY || most - least < LEAST_DIFFERENCE || samples < FEW_SAMPLES {

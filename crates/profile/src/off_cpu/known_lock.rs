@@ -44,6 +44,12 @@ pub(crate) const JAVA: KnownLock = KnownLock {
 };
 const OCAML: KnownLock = KnownLock { name: "OCaml's master lock", cure: "use processes or domains" };
 
+/// True for the name of a lock of a runtime or a server, which isn't that of a function that takes it.
+#[must_use]
+pub fn is_lock_name(name: &str) -> bool {
+    [PYTHON, RUBY, POSTGRES, JAVA, OCAML].iter().any(|known| known.name == name)
+}
+
 impl KnownLock {
     /// The lock that `function` waits for: the innermost function outside of locking libraries.
     pub(crate) fn of(function: &str) -> Option<Self> {

@@ -79,8 +79,7 @@ fn in_words(row: &BlameCause) -> Option<String> {
     activity_words(&row.end, &row.function, row.line.as_deref())
 }
 
-/// Activity of a thread: `sleeps in rest() (chain.c:55)`; `None` for waits for a CPU, which aren't its own doing. A
-/// function without a name is left out.
+/// Activity of a thread: `sleeps in rest() (chain.c:55)`; `None` for waits for a CPU, which aren't its own doing.
 pub(super) fn activity_words(end: &BlameEnd, function: &str, line: Option<&str>) -> Option<String> {
     let does = match &end.without_name() {
         BlameEnd::Ran => "computes".to_owned(),
@@ -89,7 +88,7 @@ pub(super) fn activity_words(end: &BlameEnd, function: &str, line: Option<&str>)
         _ => return None,
     };
     let target = end.name().map_or_else(String::new, |target| format!(" for {target}"));
-    if function.is_empty() || dso::is_unnamed_function(function) {
+    if function.is_empty() {
         return Some(format!("{does}{target}"));
     }
     let line = line.map_or_else(String::new, |line| format!(" ({line})"));

@@ -24,6 +24,7 @@ mod short_lived;
 mod stacks;
 
 pub use crate::off_cpu::known_lock::KnownLock;
+pub use crate::off_cpu::known_lock::is_lock_name;
 pub use cause::WaitCause;
 pub use event_loops::BlockedLoop;
 pub use evidence::Evidence;

@@ -119,7 +119,7 @@ fn estimated_reasons_are_marked_at_the_states() {
     assert!(text.contains("(reasons estimated)\n"), "{text}");
     looked_at.idle_percent = 12.4;
     let text = draw(&looked_at, 80, false);
-    assert!(text.contains("(reasons estimated; idle 12 % left out)\n"), "{text}");
+    assert!(text.contains("(reasons estimated; + idle 12 % of all)\n"), "{text}");
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn small_states_make_room_for_the_note() {
     waiting.idle_percent = 28.0;
     let text = draw(&waiting, 80, false);
     assert!(text.contains("pipe read 21 %") && !text.contains("disk 1 %"), "{text}");
-    assert!(text.lines().any(|line| line.contains("on CPU") && line.ends_with("left out)")), "{text}");
+    assert!(text.lines().any(|line| line.contains("on CPU") && line.ends_with("% of all)")), "{text}");
 }
 
 #[test]

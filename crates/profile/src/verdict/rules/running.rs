@@ -123,7 +123,7 @@ pub(super) fn serial(facts: &Facts) -> Option<Finding> {
     let others = facts.active_threads + facts.idle_threads > 1;
     let alone = *busy >= 0.95 && facts.cpus_used <= 1.2 && facts.system.cpus >= 4;
     let awaited = facts.blocked_by(name);
-    let is_awaited = *busy >= 0.85 && facts.undisturbed(awaited) > 0.2 && *of_all > 0.5;
+    let is_awaited = awaits_busiest(facts);
     if !others || !alone && !is_awaited {
         return None;
     }
@@ -143,6 +143,12 @@ pub(super) fn serial(facts: &Facts) -> Option<Finding> {
         format!("tally report --wall --stdio{INPUT} --thread {}", quoted(name)),
         "all its time by function",
     )
+}
+
+/// True if others wait > 20 % of active time until one thread, which does most of the work and runs ≥ 85 %, ends their waits.
+pub(super) fn awaits_busiest(facts: &Facts) -> bool {
+    let Some((name, busy, of_all)) = &facts.busiest else { return false };
+    *busy >= 0.85 && facts.undisturbed(facts.blocked_by(name)) > 0.2 && *of_all > 0.5
 }
 
 /// Rules about how code runs want this much of it.

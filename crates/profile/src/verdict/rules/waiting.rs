@@ -1,6 +1,7 @@
 //! Rules about threads that wait for others, for a time to come, or for work.
 
-use super::{claim, list, pct, shares_first, time};
+use super::running::{awaits_busiest, serial};
+use super::{claim, grouped, list, pct, shares_first, time};
 use crate::grow::{Grow as _, GrownSum as _};
 use crate::off_cpu::WaitReason;
 use crate::verdict::facts::REGULAR;
@@ -99,7 +100,8 @@ fn target_of_most(facts: &Facts) -> Option<&str> {
 
 /// 15: threads wait for others most of the time.
 pub(super) fn waiting_for_others(facts: &Facts) -> Option<Finding> {
-    if !waits_for_others(facts) {
+    // One finding says that the others wait for the busiest thread.
+    if !waits_for_others(facts) || awaits_busiest(facts) && serial(facts).is_some() {
         return None;
     }
     let share = for_others(facts);
@@ -123,7 +125,9 @@ pub(super) fn waiting_for_others(facts: &Facts) -> Option<Finding> {
     };
     let mut evidence = Vec::new();
     if let Some(cause) = &facts.waits.cause {
-        evidence.push(format!("{} of the time of {}: {}", pct(cause.share), cause.root, cause.text));
+        let share = format!("{} of the time of {} goes to that", pct(cause.share), cause.root);
+        let bound = format!("; {} of the critical path", pct(cause.bound));
+        evidence.push(share + if cause.bound > 0.0 { &bound } else { "" });
     }
     if !facts.waits.targets.is_empty() {
         let whole = facts.waits.targets.iter().map(|(_, ns)| *ns).grown_sum();
@@ -239,7 +243,11 @@ pub(super) fn polling(facts: &Facts) -> Option<Finding> {
     };
     let mut evidence = Vec::new();
     if variation.is_finite() {
-        evidence.push(format!("{count} waits sampled; their lengths vary by {:.0} %", variation * 100.0));
+        evidence.push(format!(
+            "{} waits; their lengths vary by {:.0} %",
+            grouped(count as f64),
+            variation * 100.0
+        ));
     }
     let against = vec![
         format!("running: {}", pct(facts.on())),

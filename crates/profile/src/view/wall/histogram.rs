@@ -8,6 +8,8 @@ use perfdata::off_cpu::QueueLengths;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Histogram {
     buckets: [u64; 64],
+    /// Lengths of each bucket added up; estimates where only their sum over several buckets is known.
+    bucket_ns: [u64; 64],
     count: u64,
     max_ns: u64,
     total_ns: u128,
@@ -15,14 +17,16 @@ pub struct Histogram {
 
 impl Default for Histogram {
     fn default() -> Self {
-        Self { buckets: [0; 64], count: 0, max_ns: 0, total_ns: 0 }
+        Self { buckets: [0; 64], bucket_ns: [0; 64], count: 0, max_ns: 0, total_ns: 0 }
     }
 }
 
 impl Histogram {
     /// Adds a length, `many` times.
     pub fn add(&mut self, length_ns: u64, many: u64) {
-        self.buckets[length_ns.max(1).ilog2() as usize].grow(many);
+        let bucket = length_ns.max(1).ilog2() as usize;
+        self.buckets[bucket].grow(many);
+        self.bucket_ns[bucket].grow(length_ns.saturating_mul(many));
         self.count.grow(many);
         self.max_ns = self.max_ns.max(length_ns);
         self.total_ns += u128::from(length_ns) * u128::from(many);
@@ -32,11 +36,8 @@ impl Histogram {
     /// length.
     pub(crate) fn add_wait(&mut self, wait: &Wait) {
         let Some(sums) = &wait.sums else { return self.add(wait.length_ns, wait.stands_for()) };
-        for (bucket, &many) in (QueueLengths::FIRST_LOG2 as usize..).zip(&sums.lengths) {
-            self.buckets[bucket].grow(u64::from(many));
-            self.count.grow(u64::from(many));
-        }
         self.max_ns = self.max_ns.max(wait.longest_ns());
+        self.add_counts(sums.lengths.iter().map(|&many| u64::from(many)), wait.weight_ns);
         self.total_ns += u128::from(wait.weight_ns);
     }
 
@@ -44,14 +45,27 @@ impl Histogram {
     #[must_use]
     pub(super) fn of_counts<'a>(of: impl Iterator<Item = &'a QueueLengths>, total_ns: u64) -> Self {
         let mut sum = Self { total_ns: total_ns.into(), ..Self::default() };
+        let mut counts = Vec::new();
         for lengths in of {
-            for (bucket, &many) in (QueueLengths::FIRST_LOG2 as usize..).zip(&lengths.counts) {
-                sum.buckets[bucket].grow(u64::from(many));
-                sum.count.grow(u64::from(many));
-            }
+            counts.resize(counts.len().max(lengths.counts.len()), 0u64);
+            counts.iter_mut().zip(&lengths.counts).for_each(|(sum, &many)| sum.grow(u64::from(many)));
             sum.max_ns = sum.max_ns.max(u64::from(lengths.longest_us) * 1000);
         }
+        sum.add_counts(counts.into_iter(), total_ns);
         sum
+    }
+
+    /// Adds lengths that were counted from [`QueueLengths::FIRST_LOG2`] on, and together are `sum_ns`.
+    fn add_counts(&mut self, counts: impl Iterator<Item = u64> + Clone, sum_ns: u64) {
+        let middle_ns = |bucket: usize| 1.5 * (1u64 << bucket) as f64;
+        let counts = (QueueLengths::FIRST_LOG2 as usize..).zip(counts).filter(|(_, many)| *many > 0);
+        let by_middle: f64 = counts.clone().map(|(bucket, many)| many as f64 * middle_ns(bucket)).sum();
+        let scale = sum_ns as f64 / by_middle.max(1.0);
+        for (bucket, many) in counts {
+            self.buckets[bucket].grow(many);
+            self.count.grow(many);
+            self.bucket_ns[bucket].grow((many as f64 * middle_ns(bucket) * scale) as u64);
+        }
     }
 
     /// How many.
@@ -72,23 +86,31 @@ impl Histogram {
         u64::try_from(self.total_ns / u128::from(self.count.max(1))).unwrap_or(u64::MAX)
     }
 
-    /// The length that `pct` percent do not exceed, interpolated within its power of two; 0 when empty.
+    /// The length that `pct` percent do not exceed, estimated within its power of two from the mean there; 0 when empty.
     #[must_use]
     pub fn percentile_ns(&self, pct: f64) -> u64 {
         let wanted = (self.count as f64 * pct / 100.0).max(1.0);
         let mut before = 0u64;
         for (i, &here) in self.buckets.iter().enumerate().filter(|(_, here)| **here > 0) {
-            if (before + here) as f64 >= wanted {
-                let low = (1u64 << i) as f64;
-                let within = (wanted - before as f64) / here as f64;
+            if (before + here) as f64 >= wanted && wanted < self.count as f64 {
+                // The length in the middle of its share of the ranks: of one length, the length.
+                let within = ((wanted - before as f64 - 0.5) / here as f64).max(0.0);
                 // Sums count all lengths from their last power of two on in one bucket.
                 let is_last = before + here >= self.count;
-                let width = if is_last { low.max(self.max_ns as f64 - low) } else { low };
-                return ((low + width * within) as u64).min(self.max_ns);
+                return self.length_in(i, within, is_last) as u64;
             }
             before.grow(here);
         }
         self.max_ns
+    }
+
+    /// The length at `within` (0 to 1) of a bucket's ranks, as if they lay evenly around their mean.
+    fn length_in(&self, bucket: usize, within: f64, is_last: bool) -> f64 {
+        let (low, max) = ((1u64 << bucket) as f64, self.max_ns as f64);
+        let high = if is_last { max } else { (2.0 * low).min(max) }.max(low);
+        let mean = (self.bucket_ns[bucket] as f64 / self.buckets[bucket] as f64).clamp(low, high);
+        let half = (mean - low).min(high - mean);
+        mean + (2.0 * within - 1.0) * half
     }
 
     /// (lower bound in ns, count) of the buckets from the first to the last used.
@@ -109,11 +131,25 @@ mod tests {
         let mut histogram = Histogram::default();
         histogram.add(1000, 99);
         histogram.add(1_000_000, 1);
-        assert!((512..1024).contains(&histogram.percentile_ns(50.0)));
+        assert_eq!(histogram.percentile_ns(50.0), 1000);
         assert_eq!(histogram.percentile_ns(100.0), 1_000_000);
         assert_eq!((histogram.count(), histogram.max_ns(), histogram.mean_ns()), (100, 1_000_000, 10_990));
         assert_eq!(histogram.rows().map(|(_, n)| n).sum::<u64>(), 100);
         assert_eq!(Histogram::default().percentile_ns(99.0), 0);
+    }
+
+    #[test]
+    fn a_median_of_equal_lengths_is_their_length() {
+        let mut histogram = Histogram::default();
+        for length_ns in [8_005_000, 8_010_000, 8_073_000, 8_008_000] {
+            histogram.add(length_ns, 1);
+        }
+        let median = histogram.percentile_ns(50.0);
+        assert!((8_000_000..8_030_000).contains(&median), "{median}");
+        let mut two = Histogram::default();
+        two.add(153_500, 1);
+        two.add(3_858_000, 1);
+        assert_eq!([50.0, 99.0].map(|pct| two.percentile_ns(pct)), [153_500, 3_858_000]);
     }
 
     #[test]
