@@ -240,7 +240,10 @@ impl std::fmt::Display for Notice {
                 "no snapshot was asked for: kill -USR2 takes one while recording, -Se one at the end"
             ),
             Self::RuntimeSupport(runtime, variable) => {
-                write!(f, "tally set {variable} so that {runtime} names its code; --no-runtimes turns that off")
+                write!(
+                    f,
+                    "tally set {variable} so that {runtime} names its code; --no-runtimes turns that off"
+                )
             }
             Self::UnknownPython(versions) => {
                 let names: Vec<_> =
