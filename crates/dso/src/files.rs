@@ -5,6 +5,7 @@
 //! files to read them; tidy has the list.
 
 pub mod file_identity;
+pub mod mapped_memory;
 pub mod mmap;
 pub mod named_file;
 pub mod own_rights;

@@ -299,29 +299,25 @@ impl SymbolTableBuilder {
         if self.source == SymbolSource::Dynsym {
             bound_unsized(&mut self.candidates);
         }
-        let names: Vec<u8> = {
-            let mut packed = Vec::with_capacity(self.names.len());
-            for c in &mut self.candidates {
-                let at = c.name_at as usize;
-                c.name_at = packed.len() as u32;
-                packed.extend_from_slice(&self.names[at..at + c.name_len as usize]);
-            }
-            packed
-        };
         let count = self.candidates.len();
+        let names_len: usize = self.candidates.iter().map(|c| c.name_len as usize).sum();
         let source = SymbolSource::ALL.iter().position(|&s| s == self.source).unwrap_or(0) as u32;
-        let mut out = Vec::with_capacity(HEADER + count * ENTRY + names.len());
+        let mut out = Vec::with_capacity(HEADER + count * ENTRY + names_len);
         out.extend_from_slice(MAGIC);
-        for word in [count as u32, names.len() as u32, source, 0] {
+        for word in [count as u32, names_len as u32, source, 0] {
             out.extend_from_slice(&word.to_le_bytes());
         }
+        let mut name_at = 0u32;
         for c in &self.candidates {
             out.extend_from_slice(&c.start.to_le_bytes());
             out.extend_from_slice(&c.size.to_le_bytes());
-            out.extend_from_slice(&c.name_at.to_le_bytes());
+            out.extend_from_slice(&name_at.to_le_bytes());
             out.extend_from_slice(&c.name_len.to_le_bytes());
+            name_at += c.name_len;
         }
-        out.extend_from_slice(&names);
+        for c in &self.candidates {
+            out.extend_from_slice(&self.names[c.name_at as usize..][..c.name_len as usize]);
+        }
         SymbolTable { bytes: Bytes::from_vec(out), count, source: self.source }
     }
 }

@@ -6,7 +6,7 @@
 
 mod guard;
 
-pub use guard::{has_any_shrunk, shrunken_files};
+pub use guard::{has_any_shrunk, release_all, shrunken_files};
 
 use guard::Region;
 use std::fs::File;
@@ -252,6 +252,19 @@ mod tests {
         let sums: Vec<u32> = maps.iter().map(|map| map.iter().map(|byte| u32::from(*byte)).sum()).collect();
         assert_eq!(sums, vec![0; 300]);
         assert!(maps.iter().all(|map| !map.is_intact()));
+        std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn released_files_are_read_again() {
+        let path = std::env::temp_dir().join(format!("tally-release-{}", std::process::id()));
+        std::fs::write(&path, vec![7u8; 1 << 20]).unwrap();
+        let map = MappedFile::open(&path).unwrap();
+        assert!(map.iter().all(|byte| *byte == 7));
+        release_all();
+        // Still mapped, to the file as it is now.
+        std::fs::write(&path, vec![8u8; 1 << 20]).unwrap();
+        assert!(map.iter().all(|byte| *byte == 8));
         std::fs::remove_file(&path).unwrap();
     }
 

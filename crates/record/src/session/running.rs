@@ -27,6 +27,8 @@ const LOADING_TICK: Duration = Duration::from_millis(2);
 
 /// Time between two calls of the observer of progress.
 const PROGRESS: Duration = Duration::from_millis(500);
+/// Memory that mapped files may take at progress: the recorder's own code and rings of the kernel are 60 MB of it.
+const MAPPED_BYTES: u64 = 112 << 20;
 
 impl Recording<'_> {
     /// The main loop: until the target ends or a stop is requested.
@@ -48,6 +50,7 @@ impl Recording<'_> {
             }
             if Instant::now() >= next_progress {
                 next_progress += PROGRESS;
+                dso::release_files_above(MAPPED_BYTES);
                 (self.opts.observers.on_progress)(self.shared.samples.load(Ordering::Relaxed));
             }
             if delayed.is_some_and(|delay| begin.elapsed() >= delay) {

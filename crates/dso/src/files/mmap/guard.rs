@@ -100,13 +100,27 @@ impl Region {
 
     /// Frees it for another mapping.
     pub(super) fn unregister(&self) {
+        // Held to the end, against a release of pages at the same time.
+        let mut name = self.name.lock().unwrap_or_else(PoisonError::into_inner);
         if self.has_shrunk() {
-            let name = self.name.lock().unwrap_or_else(PoisonError::into_inner).take();
-            GONE.lock().unwrap_or_else(PoisonError::into_inner).extend(name);
+            GONE.lock().unwrap_or_else(PoisonError::into_inner).extend(name.take());
         }
         self.has_shrunk.store(false, Ordering::Relaxed);
         self.end.store(0, Ordering::Relaxed);
         self.start.store(0, Ordering::Release);
+    }
+
+    /// Drops its pages from this process: the file's bytes come back at the next read.
+    fn release(&self) {
+        // Held, so that the mapping stays where it is: it is unregistered before it is unmapped.
+        let _name = self.name.lock().unwrap_or_else(PoisonError::into_inner);
+        let (start, end) = (self.start.load(Ordering::Acquire), self.end.load(Ordering::Relaxed));
+        if start <= RESERVED || end <= start {
+            return;
+        }
+        // SAFETY: the mapping is one of this crate's, private and never written to, and can't go meanwhile. A page of
+        // zeros in place of what its file lost becomes one of zeros again.
+        let _ = unsafe { libc::madvise(start as *mut libc::c_void, end - start, libc::MADV_DONTNEED) };
     }
 
     /// Whether a part of it was read that the file no longer has.
@@ -134,6 +148,12 @@ pub fn shrunken_files() -> Vec<PathBuf> {
     names.sort();
     names.dedup();
     names
+}
+
+/// Drops the pages of all mapped files from this process. Their bytes come back at the next read, from the system's cache
+/// as a rule.
+pub fn release_all() {
+    blocks().flat_map(|block| &block.regions).for_each(Region::release);
 }
 
 /// Takes SIGBUS over.
