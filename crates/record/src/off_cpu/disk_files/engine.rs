@@ -97,14 +97,18 @@ impl DiskFileEngine {
 fn addresses_of<const N: usize>(names: [&str; N]) -> [u64; N] {
     let mut found = [0; N];
     let Ok(symbols) = system_file::open("/proc/kallsyms") else { return found };
-    for line in std::io::BufReader::new(symbols).split(b'\n').map_while(Result::ok) {
-        let mut words = line.split(|byte| matches!(byte, b' ' | b'\t'));
+    let mut symbols = std::io::BufReader::with_capacity(1 << 16, symbols);
+    // One buffer for 200,000 lines.
+    let mut line = Vec::new();
+    while symbols.read_until(b'\n', &mut line).is_ok_and(|bytes| bytes > 0) {
+        let mut words = line.split(|byte| matches!(byte, b' ' | b'\t' | b'\n'));
         let (address, name) = (words.next().unwrap_or_default(), words.nth(1).unwrap_or_default());
         if let Some(at) = names.iter().position(|wanted| wanted.as_bytes() == name) {
             let address =
                 std::str::from_utf8(address).ok().and_then(|text| u64::from_str_radix(text, 16).ok());
             found[at] = address.unwrap_or(0);
         }
+        line.clear();
     }
     found
 }

@@ -13,6 +13,10 @@ const MAX_DEEP_BYTES: usize = 8 << 20;
 /// Bytes at the end of a copy that must be the same in memory for the stack to be continued from there.
 const SEAM_BYTES: usize = 1024;
 
+/// How much of a stack is read first, beyond the copy. To read a page of another process costs more than to walk over
+/// its frames once more, and most stacks end within this.
+const FIRST_DEEP_BYTES: usize = 16 << 10;
+
 /// A signal's `ucontext` up to the last register the kernel keeps there.
 const SIGNAL_REGISTER_BYTES: usize = 256;
 
@@ -88,7 +92,7 @@ impl LiveUnwinder {
         start: Avma,
         handler: Option<&[u8]>,
     ) -> Stop {
-        let mut want = 128 << 10;
+        let mut want = FIRST_DEEP_BYTES;
         loop {
             let have = self.deep.len();
             self.deep.resize(have + want, 0);
@@ -106,7 +110,7 @@ impl LiveUnwinder {
             if at_end || !matches!(stop, Stop::StackEnd { .. }) {
                 return stop;
             }
-            want *= 2;
+            want *= 4;
         }
     }
 }
