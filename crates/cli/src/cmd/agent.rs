@@ -9,7 +9,7 @@ use crate::terminal::out;
 use anyhow::Context;
 use display::number::{count_of, duration_ns};
 use exchange::fleet::{
-    AgentUse, FailedRounds, SpoolLimits, moment_text, next_round_s, seconds_of, sure_now_s,
+    AgentUse, FailedRounds, RoundLength, SpoolLimits, moment_text, next_round_s, seconds_of, sure_now_s,
 };
 use exchange::http::HttpUrl;
 use record::output_file::create_folders;
@@ -22,8 +22,8 @@ use std::time::{Duration, Instant};
 
 /// Record this machine at intervals into the folder of a fleet, or for a receiver
 ///
-/// Rounds begin on whole multiples of --every on all machines. If recording and storing take more than --max-cpu, rounds are
-/// left out until they don't. What the agent used is in the folder (`tally fleet hosts`). A round that fails, because the
+/// Rounds begin on whole multiples of --every on all machines. If recording and storing take more than --max-cpu, rounds
+/// become shorter, down to two fifths of --for, and then some are left out. What the agent used is in the folder (`tally fleet hosts`). A round that fails, because the
 /// disk is full or events are denied, is left out; each reason is reported once.
 ///
 /// A receiver of OpenTelemetry's profiles gets each round by HTTP. While it can't be reached, profiles wait in --spool and
@@ -43,7 +43,7 @@ pub struct Args {
     /// Time from one round to the next
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = seconds)]
     every: u64,
-    /// How long a round records
+    /// How long a round records; shorter where --max-cpu requires it
     #[arg(long = "for", value_name = "TIME", default_value = "5s", value_parser = seconds)]
     length: u64,
     /// Samples per second of CPU time
@@ -61,7 +61,7 @@ pub struct Args {
     /// Remove this machine's oldest profiles above this size, such as 10G
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     keep_size: Option<u64>,
-    /// Leave out rounds above this share of one CPU, in percent
+    /// Shorten, then leave out rounds above this share of one CPU, in percent
     #[arg(long, value_name = "PERCENT", default_value_t = 1.0, value_parser = percent)]
     max_cpu: f64,
     /// Where profiles wait for a receiver [default: spool in $STATE_DIRECTORY, or temporary]
@@ -116,13 +116,13 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let scratch = ScratchFolder::private("agent")?;
     let spool = spool_of(&args, scratch.path())?;
     let mut agent = Agent {
+        length: RoundLength::new(args.length, args.every, args.max_cpu / 100.0),
         args,
         spool,
         stops,
         started: Instant::now(),
         started_s: now_s(),
         failed: FailedRounds::default(),
-        last_round: Duration::ZERO,
         left_out: 0,
         recording: scratch.path().join("round.data"),
     };
@@ -134,7 +134,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         agent.report(began_s, done);
         agent.deliver();
         agent.retain(began_s);
-        agent.last_round = cpu_used().saturating_sub(before);
+        agent.length.note(cpu_used().saturating_sub(before));
         rounds += 1;
     }
     Ok(ExitCode::SUCCESS)
@@ -158,8 +158,7 @@ struct Agent {
     /// Start by the machine's clock, s since 1970.
     started_s: u64,
     failed: FailedRounds,
-    /// CPU time of the last round.
-    last_round: Duration,
+    length: RoundLength,
     /// Rounds that failed, or would have cost too much.
     left_out: u64,
     recording: PathBuf,
@@ -217,7 +216,7 @@ impl Agent {
     fn used(&self) -> AgentUse {
         AgentUse {
             cpu: cpu_used(),
-            round: self.last_round,
+            round: self.length.cost(),
             age: self.started.elapsed(),
             most_share: self.args.max_cpu / 100.0,
         }
@@ -242,8 +241,7 @@ impl Agent {
     }
 
     fn round(&self, began_s: u64) -> anyhow::Result<()> {
-        let length = Duration::from_secs(self.args.length);
-        let recorded = self.record(length);
+        let recorded = self.record();
         let stored = recorded.and_then(|()| self.store(began_s).context("can't store"));
         for leftover in [self.recording.clone(), old(&self.recording)] {
             let _ = std::fs::remove_file(leftover);
@@ -251,7 +249,8 @@ impl Agent {
         stored
     }
 
-    fn record(&self, length: Duration) -> anyhow::Result<()> {
+    fn record(&self) -> anyhow::Result<()> {
+        let length_s = self.length.seconds();
         let frequency = self.args.freq.to_string();
         let mut args: Vec<OsString> =
             ["record", "-a", "-q", "-N", "-F", &frequency].map(OsString::from).into();
@@ -259,8 +258,8 @@ impl Agent {
             args.push("--off-cpu".into());
         }
         args.extend(["-o".into(), self.recording.clone().into_os_string(), "--".into(), "sleep".into()]);
-        args.push(self.args.length.to_string().into());
-        run_self(&args, length).context("can't record")
+        args.push(length_s.to_string().into());
+        run_self(&args, Duration::from_secs(length_s)).context("can't record")
     }
 
     fn store(&self, began_s: u64) -> anyhow::Result<()> {
