@@ -4,24 +4,37 @@ use crate::flags::recording::SamplingArgs;
 use crate::reading::load::{self, Progress};
 use crate::reading::{damage, wall};
 use anyhow::bail;
+use profile::profile::Profile;
 use profile::view::check::{MachineFacts, RunCost, SampledRuns};
 use record::opts::{Output, RecordOpts};
 use record::scratch::ScratchFolder;
 use record::{Target, features, record};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// Sampled runs of a command.
-const RUNS: usize = 3;
+const RUNS: std::ops::Range<u32> = 3..30;
+/// Samples that show a function which grew by a tenth of the program's cost.
+const ENOUGH_SAMPLES: u64 = 6000;
+/// No further run is sampled after this time.
+const LONGEST: Duration = Duration::from_secs(10);
 
-/// Runs the command some times more, sampled.
+/// Runs the command some times more, sampled: more often if it is short.
 ///
 /// # Errors
 /// It can't be sampled here, or nothing was.
 pub fn sample(command: &[OsString]) -> anyhow::Result<SampledRuns> {
     let folder = ScratchFolder::private("check")?;
-    let mut profiles = Vec::new();
-    for run in 0..RUNS {
+    let mut profiles: Vec<Profile> = Vec::new();
+    let begun = Instant::now();
+    let samples =
+        |runs: &[Profile]| -> u64 { runs.iter().map(|run| run.diagnostics.samples_attributed).sum() };
+    for run in 0..RUNS.end {
+        let is_enough = samples(&profiles) >= ENOUGH_SAMPLES || begun.elapsed() > LONGEST;
+        if run >= RUNS.start && is_enough {
+            break;
+        }
         let path = folder.path().join(format!("{run}.data"));
         let target = Target { command: command.to_vec(), ..Target::default() };
         let mut opts = RecordOpts { target, ..RecordOpts::default() };

@@ -31,7 +31,7 @@ const NOT_DECIDED: u8 = 2;
 ///
 /// Runs COMMAND -r times and compares its cost with a stored baseline, another command, or recordings. The cost is the
 /// number of instructions in user mode where the machine counts them, else CPU time. The check fails if the cost grew
-/// by more than --limit and noise doesn't explain it (95 % interval). Three more runs are sampled, to name the functions
+/// by more than --limit and noise doesn't explain it (95 % interval). Some more runs are sampled, to name the functions
 /// that cost more.
 ///
 /// Exit status: 0 within the limit, 1 above it, 2 if it isn't decided: usage errors, a command that fails, single

@@ -102,9 +102,6 @@ fn notes(outcome: &CheckOutcome) -> Vec<String> {
     {
         notes.push(format!("Note: about {runs} runs on each side would decide it (-r {runs})."));
     }
-    if outcome.result == Some(CheckResult::Grew) && outcome.growths.is_empty() {
-        notes.push("Note: no single function grew by more than the samples can show.".to_owned());
-    }
     if outcome.result.is_none() {
         notes.push("Note: give several recordings a side: tally check A1,A2,A3 : B1,B2,B3".to_owned());
     }

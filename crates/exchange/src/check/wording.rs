@@ -47,6 +47,23 @@ pub fn note_text(note: &CheckNote) -> String {
             "time also grows while the machine is slower: alternate runs (--against COMMAND) exclude that"
                 .to_owned()
         }
+        CheckNote::NoFunction(Some(nearest)) => {
+            let [grown, certain] =
+                [nearest.grown, nearest.certain].map(|cost| cost_text(cost as f64, nearest.unit));
+            format!(
+                "no function grew by more than the samples can show: {} comes nearest with +{grown}, and +{certain} \
+                 would be certain; more runs (-r) or longer ones show smaller growths",
+                nearest.function
+            )
+        }
+        CheckNote::NoFunction(None) => {
+            "no function costs more in the samples: they were taken at another time than the measured runs"
+                .to_owned()
+        }
+        CheckNote::NotSampledBefore => {
+            "no functions are compared: the runs before were not sampled (--no-functions, or too short)"
+                .to_owned()
+        }
         CheckNote::OtherEvent(old, new) => format!("functions are not compared: {old} before, {new} now"),
     }
 }
@@ -153,6 +170,24 @@ pub(crate) mod tests {
             (outcome.growth_unit, &outcome.notes[..]),
             (CostUnit::Nanoseconds, &[CheckNote::OtherTime][..])
         );
+    }
+
+    #[test]
+    fn growth_without_a_function_comes_with_the_reason() {
+        let before = side("base.json", 1000.0, &[("parse", 600.0), ("hash", 400.0)]);
+        let after = side("./app", 1120.0, &[("parse", 630.0), ("hash", 400.0)]);
+        let outcome = CheckOutcome::of(before.clone(), after.clone(), &plan()).expect("comparable");
+        let reason = note_text(outcome.notes.last().expect("a reason"));
+        assert!(
+            reason.contains("parse comes nearest with +30.00 ms, and +6") && outcome.growths.is_empty(),
+            "{reason}"
+        );
+        let unsampled = CheckedSide { sampled: None, ..before };
+        let outcome = CheckOutcome::of(unsampled.clone(), after.clone(), &plan()).expect("comparable");
+        assert_eq!(outcome.notes.last(), Some(&CheckNote::NotSampledBefore));
+        // Who asks for no functions needs no reason.
+        let outcome = CheckOutcome::of(unsampled, CheckedSide { sampled: None, ..after }, &plan());
+        assert_eq!(outcome.expect("comparable").notes, [CheckNote::OtherTime]);
     }
 
     #[test]

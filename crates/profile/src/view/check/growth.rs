@@ -6,9 +6,10 @@ use rustc_hash::FxHashMap;
 
 /// Functions kept of a set of sampled runs.
 const MOST_FUNCTIONS: usize = 200;
-/// Standard deviations that a change has to exceed: with 200 functions, chance alone does so in one of four hundred
-/// sets.
-const DEVIATIONS: f64 = 4.5;
+/// Chance that samples alone make any function of a set grow.
+const FALSE_ALARMS: f64 = 1.0 / 400.0;
+/// Functions with fewer samples can't have grown by more than chance.
+const FEWEST_SAMPLES: f64 = 8.0;
 
 /// Own cost of one function.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -97,22 +98,68 @@ impl FunctionGrowth {
     }
 }
 
-/// Functions whose own cost grew by more than the number of samples explains, largest growth first. Functions are
-/// matched by name, because two builds of a program may be files of different names.
+/// A growth that may be chance.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct UnsureGrowth {
+    /// The function.
+    pub growth: FunctionGrowth,
+    /// Growth per run that would not be chance.
+    pub certain: f64,
+}
+
+/// Comparison of two sets of sampled runs, function by function.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Growths {
+    /// Functions whose own cost grew by more than the number of samples explains, largest growth first.
+    pub found: Vec<FunctionGrowth>,
+    /// The growth that comes nearest to being more than chance; `None` if one is found or no function costs more.
+    pub nearest: Option<UnsureGrowth>,
+}
+
+/// Compares the costs of functions. They are matched by name, because two builds of a program may be files of different
+/// names.
 #[must_use]
-pub fn growths(before: &SampledCosts, after: &SampledCosts) -> Vec<FunctionGrowth> {
+pub fn growths(before: &SampledCosts, after: &SampledCosts) -> Growths {
     let known: FxHashMap<&str, f64> =
         before.functions.iter().map(|function| (function.name.as_str(), function.cost)).collect();
-    let mut grown: Vec<FunctionGrowth> = (after.functions.iter())
-        .map(|function| FunctionGrowth {
-            function: function.clone(),
-            before: known.get(function.name.as_str()).copied().unwrap_or(0.0),
-        })
-        .filter(|growth| {
-            let variance = before.variance_of(growth.before) + after.variance_of(growth.function.cost);
-            growth.grown() > DEVIATIONS * variance.sqrt()
-        })
-        .collect();
-    grown.sort_by(|a, b| b.grown().total_cmp(&a.grown()));
-    grown
+    let fewest = FEWEST_SAMPLES * after.of_one_sample();
+    let candidates: Vec<&FunctionCost> =
+        after.functions.iter().filter(|function| function.cost >= fewest).collect();
+    let deviations = deviations_of(FALSE_ALARMS / candidates.len().max(1) as f64);
+    let unsure = |function: &&FunctionCost| {
+        let known = known.get(function.name.as_str()).copied().unwrap_or(0.0);
+        let growth = FunctionGrowth { function: (*function).clone(), before: known };
+        let variance = before.variance_of(known) + after.variance_of(function.cost);
+        UnsureGrowth { growth, certain: deviations * variance.sqrt() }
+    };
+    let (found, unsure): (Vec<UnsureGrowth>, Vec<_>) =
+        candidates.iter().map(unsure).partition(|unsure| unsure.growth.grown() > unsure.certain);
+    let mut found: Vec<FunctionGrowth> = found.into_iter().map(|sure| sure.growth).collect();
+    found.sort_by(|a, b| b.grown().total_cmp(&a.grown()));
+    let share = |unsure: &UnsureGrowth| unsure.growth.grown() / unsure.certain;
+    let nearest = unsure.into_iter().filter(|unsure| unsure.growth.grown() > 0.0);
+    let nearest = nearest.max_by(|a, b| share(a).total_cmp(&share(b))).filter(|_| found.is_empty());
+    Growths { found, nearest }
+}
+
+/// Standard deviations that a normal variable exceeds with this probability, below a half.
+// Source: Abramowitz, Stegun, Handbook of Mathematical Functions, 26.2.23: the error is below 0.00045.
+fn deviations_of(probability: f64) -> f64 {
+    let t = (-2.0 * probability.ln()).sqrt();
+    let above = 2.515_517 + 0.802_853 * t + 0.010_328 * t * t;
+    let below = 1.0 + 1.432_788 * t + 0.189_269 * t * t + 0.001_308 * t.powi(3);
+    t - above / below
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rarer_chances_are_more_deviations() {
+        // Of the table of the normal distribution.
+        for (probability, deviations) in [(0.05, 1.6449), (0.0025, 2.8070), (1.25e-5, 4.2149)] {
+            assert!((deviations_of(probability) - deviations).abs() < 5e-4, "{probability}");
+        }
+    }
 }

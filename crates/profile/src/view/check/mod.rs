@@ -9,11 +9,11 @@ mod machine;
 mod outcome;
 mod ratio;
 
-pub use growth::{FunctionCost, FunctionGrowth, SampledCosts, growths};
+pub use growth::{FunctionCost, FunctionGrowth, Growths, SampledCosts, UnsureGrowth, growths};
 pub use machine::{MachineDifference, MachineFacts};
 pub use outcome::{
-    CheckNote, CheckOutcome, CheckPlan, CheckedSide, ComparedCost, CostMeasure, CostUnit, NotMeasured,
-    RunCost, RunOrder, SampledRuns,
+    CheckNote, CheckOutcome, CheckPlan, CheckedSide, ComparedCost, CostMeasure, CostUnit, NearestGrowth,
+    NotMeasured, RunCost, RunOrder, SampledRuns,
 };
 pub use ratio::{RatioInterval, geometric_mean, ratio_of_pairs, ratio_of_runs};
 

@@ -1,8 +1,8 @@
 //! Result of a check: both sides' costs, the decision, the functions to blame.
 
 use super::{
-    CheckResult, FunctionGrowth, MachineDifference, MachineFacts, RatioInterval, SampledCosts,
-    geometric_mean, growths, judge, ratio_of_pairs, ratio_of_runs, runs_needed,
+    CheckResult, FunctionGrowth, Growths, MachineDifference, MachineFacts, RatioInterval, SampledCosts,
+    UnsureGrowth, geometric_mean, growths, judge, ratio_of_pairs, ratio_of_runs, runs_needed,
 };
 use crate::profile::Profile;
 use crate::view::diff::is_time;
@@ -103,9 +103,26 @@ impl SampledRuns {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotMeasured(pub CostMeasure);
 
+/// The growth that comes nearest to being more than chance.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NearestGrowth {
+    /// The function.
+    pub function: String,
+    /// Growth per run.
+    pub grown: u64,
+    /// Growth per run that would not be chance.
+    pub certain: u64,
+    /// Unit of both.
+    pub unit: CostUnit,
+}
+
 /// A limit of a comparison.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CheckNote {
+    /// The program costs more, and the samples don't show which function does; `None` if each costs as much as before.
+    NoFunction(Option<NearestGrowth>),
+    /// The side before has no samples of functions.
+    NotSampledBefore,
     /// The machines differ.
     OtherMachine(MachineDifference),
     /// Functions were sampled by different events: before, now.
@@ -205,16 +222,18 @@ impl CheckOutcome {
         if result == Some(CheckResult::Grew) && is_time && plan.order == RunOrder::Separate {
             notes.push(CheckNote::OtherTime);
         }
-        let growths = match (&before.sampled, &after.sampled) {
-            (Some(old), Some(new)) if old.event == new.event => growths(&old.costs, &new.costs),
-            (Some(old), Some(new)) => {
-                notes.push(CheckNote::OtherEvent(old.event.clone(), new.event.clone()));
-                Vec::new()
-            }
-            _ => Vec::new(),
-        };
         let sampled = after.sampled.as_ref().map(|sampled| sampled.event.as_str());
         let growth_unit = CostUnit::of_event(sampled);
+        let compared = match (&before.sampled, &after.sampled) {
+            (Some(old), Some(new)) => compared_functions(old, new, growth_unit),
+            (None, Some(_)) => Err(CheckNote::NotSampledBefore),
+            (_, None) => Ok(Vec::new()),
+        };
+        let growths = compared.unwrap_or_else(|note| {
+            let is_news = result == Some(CheckResult::Grew) || matches!(note, CheckNote::OtherEvent(..));
+            notes.extend(is_news.then_some(note));
+            Vec::new()
+        });
         let limit = plan.limit;
         Ok(Self { before, after, limit, deciding, others, result, growths, growth_unit, notes })
     }
@@ -225,6 +244,28 @@ impl CheckOutcome {
         let runs = self.before.runs.len().min(self.after.runs.len());
         runs_needed(self.deciding.ratio?, runs, self.limit)
     }
+}
+
+/// The functions that cost more, or why none is named.
+fn compared_functions(
+    old: &SampledRuns,
+    new: &SampledRuns,
+    unit: CostUnit,
+) -> Result<Vec<FunctionGrowth>, CheckNote> {
+    if old.event != new.event {
+        return Err(CheckNote::OtherEvent(old.event.clone(), new.event.clone()));
+    }
+    let Growths { found, nearest } = growths(&old.costs, &new.costs);
+    if found.is_empty() {
+        let nearest = nearest.map(|UnsureGrowth { growth, certain }| NearestGrowth {
+            grown: growth.grown() as u64,
+            function: growth.function.name,
+            certain: certain as u64,
+            unit,
+        });
+        return Err(CheckNote::NoFunction(nearest));
+    }
+    Ok(found)
 }
 
 fn compared(

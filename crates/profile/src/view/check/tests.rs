@@ -154,9 +154,44 @@ fn costs(samples: u64, functions: &[(&str, f64)]) -> SampledCosts {
 fn only_functions_that_grew_beyond_chance_are_named() {
     let before = costs(1000, &[("parse", 600e6), ("print", 300e6), ("hash", 100e6)]);
     let after = costs(1300, &[("parse", 610e6), ("print", 290e6), ("hash", 350e6), ("log", 50e6)]);
-    let grown = growths(&before, &after);
+    let grown = growths(&before, &after).found;
     let names: Vec<_> = grown.iter().map(|growth| (growth.function.name.as_str(), growth.before)).collect();
     assert_eq!(names, [("hash", 100e6), ("log", 0.0)]);
     assert_eq!(grown[0].grown(), 250e6);
-    assert_eq!(growths(&before, &before), []);
+    assert_eq!(growths(&before, &before), Growths::default());
+}
+
+#[test]
+fn a_third_more_of_a_third_of_1200_samples_is_named() {
+    // parse() of 133 in place of 100 rounds, three runs of 400 ms each.
+    let before = costs(1202, &[("render", 178e6), ("layout", 110e6), ("parse", 110e6), ("irq", 1e6)]);
+    let after = costs(1316, &[("render", 178e6), ("parse", 147e6), ("layout", 110e6), ("irq", 1e6)]);
+    let found = growths(&before, &after).found;
+    assert_eq!(found.iter().map(|growth| growth.function.name.as_str()).collect::<Vec<_>>(), ["parse"]);
+}
+
+#[test]
+fn a_growth_that_may_be_chance_comes_with_the_one_that_would_not_be() {
+    let before = costs(1000, &[("parse", 600e6), ("hash", 400e6)]);
+    let after = costs(1050, &[("parse", 650e6), ("hash", 400e6)]);
+    let Growths { found, nearest } = growths(&before, &after);
+    let nearest = nearest.expect("one costs more");
+    assert_eq!((found, nearest.growth.function.name.as_str()), (Vec::new(), "parse"));
+    assert!((100e6..120e6).contains(&nearest.certain), "{}", nearest.certain);
+}
+
+#[test]
+fn an_unchanged_program_has_a_function_that_grew_in_at_most_one_set_of_hundred() {
+    const SETS: u32 = 2000;
+    let mut random = SplitMix(23);
+    // 60 functions, the last 119 times as often as the first.
+    let mut sampled = || {
+        let mut counts = [0u32; 60];
+        (0..1800).for_each(|_| counts[(60.0 * random.uniform().max(random.uniform())) as usize] += 1);
+        let function = |(at, count): (usize, &u32)| (format!("f{at}"), f64::from(*count));
+        let named: Vec<(String, f64)> = counts.iter().enumerate().map(function).collect();
+        costs(1800, &named.iter().map(|(name, cost)| (name.as_str(), *cost)).collect::<Vec<_>>())
+    };
+    let alarms = (0..SETS).filter(|_| !growths(&sampled(), &sampled()).found.is_empty()).count();
+    assert!(alarms as u32 * 100 <= SETS, "{alarms} of {SETS}");
 }
