@@ -15,8 +15,10 @@ pub struct RoundLength {
     /// CPU time that a round may cost.
     may_cost: Duration,
     now_s: u64,
-    /// CPU time of the last round; 0 before the first.
-    last: Duration,
+    /// CPU time that the next round is expected to cost.
+    expected: Duration,
+    /// Whether the tables of symbols have been read.
+    is_warm: bool,
 }
 
 impl RoundLength {
@@ -25,7 +27,7 @@ impl RoundLength {
     #[must_use]
     pub fn new(wanted_s: u64, every_s: u64, most_share: f64) -> Self {
         let may_cost = Duration::try_from_secs_f64(every_s as f64 * most_share).unwrap_or(Duration::MAX);
-        let mut length = Self { wanted_s, may_cost, now_s: 0, last: Duration::ZERO };
+        let mut length = Self { wanted_s, may_cost, now_s: 0, expected: Duration::ZERO, is_warm: false };
         length.now_s = length.shortest_s();
         length
     }
@@ -36,16 +38,18 @@ impl RoundLength {
         self.now_s
     }
 
-    /// CPU time that the last round cost, which the next one will cost again at most; 0 before the first.
+    /// CPU time that the next round is expected to cost: that of the last one. 0 before the second, because the first
+    /// one reads tables that are kept.
     #[must_use]
     pub fn cost(&self) -> Duration {
-        self.last
+        self.expected
     }
 
     /// Takes the CPU time of a round, and chooses the length of the next one.
     pub fn note(&mut self, cost: Duration) {
         let used = cost.as_secs_f64() / self.may_cost.as_secs_f64().max(1e-3);
-        self.last = cost;
+        self.expected = if self.is_warm { cost } else { Duration::ZERO };
+        self.is_warm = true;
         let next_s = match used {
             // A second at a time: a longer round meets programs that the last one did not.
             used if used < ROOM => self.now_s + 1,
@@ -91,6 +95,15 @@ mod tests {
         assert_eq!(length.seconds(), 10);
         length.note(Duration::from_millis(1000));
         assert_eq!((length.seconds(), length.cost()), (6, Duration::from_millis(1000)));
+    }
+
+    #[test]
+    fn the_cost_of_the_first_round_is_not_expected_again() {
+        let mut length = RoundLength::new(5, 60, 0.01);
+        length.note(Duration::from_millis(2400));
+        assert_eq!((length.seconds(), length.cost()), (2, Duration::ZERO));
+        length.note(Duration::from_millis(500));
+        assert_eq!(length.cost(), Duration::from_millis(500));
     }
 
     #[test]

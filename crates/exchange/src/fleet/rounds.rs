@@ -7,7 +7,7 @@ use std::time::Duration;
 pub struct AgentUse {
     /// CPU time, its own and that of ended commands.
     pub cpu: Duration,
-    /// The part of the last round, which the next one will cost again; 0 before the first.
+    /// The part that the next round is expected to cost; 0 if that is not known.
     pub round: Duration,
     /// How long it has been running.
     pub age: Duration,
