@@ -185,7 +185,7 @@ pub(crate) mod tests {
         let unsampled = CheckedSide { sampled: None, ..before };
         let outcome = CheckOutcome::of(unsampled.clone(), after.clone(), &plan()).expect("comparable");
         assert_eq!(outcome.notes.last(), Some(&CheckNote::NotSampledBefore));
-        // Who asks for no functions needs no reason.
+        // With --no-functions no reason is needed.
         let outcome = CheckOutcome::of(unsampled, CheckedSide { sampled: None, ..after }, &plan());
         assert_eq!(outcome.expect("comparable").notes, [CheckNote::OtherTime]);
     }

@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn rarer_chances_are_more_deviations() {
-        // Of the table of the normal distribution.
+        // From the table of the normal distribution.
         for (probability, deviations) in [(0.05, 1.6449), (0.0025, 2.8070), (1.25e-5, 4.2149)] {
             assert!((deviations_of(probability) - deviations).abs() < 5e-4, "{probability}");
         }
