@@ -18,6 +18,7 @@ mod measure;
 mod off_cpu;
 mod opts;
 mod parallelism;
+mod recent_stack;
 mod runtimes;
 mod single;
 mod spans;
@@ -143,7 +144,7 @@ impl Session {
             cpu: if self.opts.dimensions.cpu { cpu_of(sample) } else { -1 },
             sums: self.sums_of(event, sample),
             extra: self.extra_of(event, sample),
-            frames: Vec::new(),
+            frames: job::KernelFrames::new(),
             leaf_origin: LeafOrigin::Chain,
             request: None,
             ran_ns: sample.time_ns.filter(|&time_ns| time_ns < NO_TIME_NS && self.events.is_clock(event)),
@@ -163,7 +164,8 @@ impl Session {
             (Some(regs), Some(stack)) if regs.abi != 0 => {
                 let (process, maps, map_version) = self.machine.mappings_of(pid);
                 let leaf_origin = self.path.leaf_origin;
-                let ticket = job::Ticket { frames: self.path.frames.clone(), leaf_origin, ..ticket };
+                let frames = job::KernelFrames::from_slice(&self.path.frames);
+                let ticket = job::Ticket { frames, leaf_origin, ..ticket };
                 let max_frames = self.opts.max_frames.saturating_sub(ticket.frames.len());
                 Some(UnwindJob { regs, stack, process, maps, map_version, max_frames, ticket })
             }
@@ -181,7 +183,8 @@ impl Session {
 
     /// Takes the unwound user part of a job's sample.
     pub fn complete(&mut self, job: UnwindJob<'_>, unwound: &UnwoundStack<'_>) {
-        self.path.frames.clone_from(&job.ticket.frames);
+        self.path.frames.clear();
+        self.path.frames.extend_from_slice(&job.ticket.frames);
         self.path.leaf_origin = job.ticket.leaf_origin;
         self.push_unwound(&job, unwound);
         if let Some(request) = job.ticket.request {

@@ -33,6 +33,7 @@ mod object_files;
 mod recorded_kernel;
 mod recording;
 mod sampled_lines;
+mod shown_name;
 mod stack_unwinder;
 mod tracepoint_format;
 mod unnamed_code;

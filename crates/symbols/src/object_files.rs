@@ -4,6 +4,7 @@ use crate::archive::ArchivedFiles;
 use crate::jit_names::RecordedNames;
 use crate::name_opts::{NameForm, NameOpts};
 use crate::recorded_kernel::kernel_of;
+use crate::shown_name::ShownName;
 use dso::unwind::UnwindInfo;
 use dso::{DebugSearch, FileOffset, Loaded, Loader, Missing, SourceFrame, Svma, Symbol, SymbolIndex, Wanted};
 use perfdata::PerfData;
@@ -185,7 +186,9 @@ impl DsoSource for ObjectFiles {
         }
         match self.open(dso).as_ref() {
             Ok(file) => {
-                let names = addrs.iter().map(|&addr| self.names_at(file, dso, addr, want)).collect();
+                let mut shown = ShownName::default();
+                let names =
+                    addrs.iter().map(|&addr| self.names_at((file, dso), addr, want, &mut shown)).collect();
                 // Looked at afterwards: what was found may come from the zeros that were read.
                 let is_intact = file.object().is_none_or(|object| object.bytes().is_intact());
                 if is_intact { names } else { addrs.iter().map(|_| Err(Missing::FileShrank)).collect() }
@@ -245,7 +248,13 @@ fn past_padding<'f>(
 }
 
 impl ObjectFiles {
-    fn names_at(&self, file: &Loaded, dso: &Dso, addr: u64, want: Want) -> Result<Vec<NamedFrame>, Missing> {
+    fn names_at<'f>(
+        &self,
+        (file, dso): (&'f Loaded, &Dso),
+        addr: u64,
+        want: Want,
+        shown: &mut ShownName<'f>,
+    ) -> Result<Vec<NamedFrame>, Missing> {
         let svma = svma_of(dso, file, addr).ok_or(Missing::OutsideSegments)?;
         let found = match file.symbol(svma) {
             Ok(symbol) => past_padding(symbol, svma, |after| file.symbol(after).ok()),
@@ -254,7 +263,7 @@ impl ObjectFiles {
         // From stated addresses back to the space of the DSO's frames.
         let start = addr.wrapping_sub(svma.0.wrapping_sub(found.start.0));
         let size = found.end.0.saturating_sub(found.start.0);
-        let name = self.shown_name(found.name).into_owned();
+        let name = shown.of(found.name, |name| self.shown_name(name));
         let function = NamedFrame { name, start, size, ..NamedFrame::default() };
         if want == Want::Names {
             return Ok(vec![function]);

@@ -105,12 +105,19 @@ impl<'a> StackUnwinder<'a> {
         };
         rayon::in_place_scope(|scope| {
             let mut ahead = VecDeque::with_capacity(AHEAD);
+            let mut last: Option<(u64, Arc<AddressSpace>)> = None;
             for items in items.chunks(PIECE) {
                 let mut jobs: Vec<Placed<'i>> = Vec::new();
                 for item in items {
                     if let Some(job) = make(session, item) {
-                        let space = self.space(&job, &session.profile().dsos);
-                        jobs.push((job, space));
+                        if jobs.is_empty() {
+                            jobs.reserve_exact(items.len());
+                        }
+                        let last = match &mut last {
+                            Some(last) if last.0 == job.map_version => last,
+                            last => last.insert((job.map_version, self.space(&job, &session.profile().dsos))),
+                        };
+                        jobs.push((job, Arc::clone(&last.1)));
                     }
                 }
                 let (sender, receiver) = sync_channel(1);

@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 use gimli::{BaseAddresses, CfaRule, EndianSlice, RegisterRule, RunTimeEndian, UnwindContext, UnwindSection};
 
 use super::arch::{Arm, Arm64, X86};
+use super::eh_table::EhTable;
 use super::expression::{decode, register_index};
 use super::rule::{Cfa, Restore, Row, Step};
 use super::start_code::StartCode;
@@ -114,10 +115,18 @@ impl Cfi {
     /// Through the binary search table; `None` if there is none that can be used.
     fn offset_by_header(&self, svma: u64) -> Option<usize> {
         let bytes = self.eh_frame_hdr.as_deref()?;
+        if let Some(table) = self.common_table(bytes) {
+            return table.entry(svma);
+        }
         let header = gimli::EhFrameHdr::new(bytes, self.endian).parse(&self.bases, self.address_size).ok()?;
         let table = header.table()?;
         let pointer = table.lookup(svma, &self.bases).ok()?;
         table.pointer_to_offset(pointer).ok().map(|o| o.0)
+    }
+
+    fn common_table<'b>(&self, bytes: &'b [u8]) -> Option<EhTable<'b>> {
+        let is_common = self.address_size == 8 && self.endian == RunTimeEndian::Little;
+        EhTable::of(bytes, self.bases.eh_frame_hdr.section.filter(|_| is_common)?)
     }
 
     fn step_of_entry<'a, S: UnwindSection<Reader<'a>>>(

@@ -10,6 +10,7 @@ mod cfi;
 mod code_rule;
 #[cfg(test)]
 mod corpus_test;
+mod eh_table;
 #[cfg(test)]
 mod endless_test;
 mod expression;
@@ -22,11 +23,13 @@ mod made_frames;
 mod registers;
 mod rule;
 mod rule_cache;
+mod shared_rules;
 mod sigreturn;
 mod space;
 mod stack;
 mod start_code;
 mod stop;
+mod trail;
 mod walk;
 
 pub use go_program::{GoFrame, GoProgram};

@@ -18,6 +18,9 @@ const TRAMPOLINE: [u8; 9] = [0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05];
 /// Offset of its second instruction.
 const SYSCALL: u64 = 7;
 
+/// Bytes from the first to the last that a trampoline looked up anywhere in it may have.
+const AROUND: usize = SYSCALL as usize + 1 + TRAMPOLINE.len();
+
 /// Offset of `uc_mcontext`, after flags, link and stack.
 const MCONTEXT: i64 = 40;
 
@@ -31,6 +34,12 @@ const RSP: u8 = 7;
 /// before the trampoline, interrupted code where it is.
 pub(super) fn step(object: &ObjectFile, svma: u64) -> Option<Step> {
     if object.machine() != Machine::X86_64 {
+        return None;
+    }
+    // Most code is not one: its bytes around `svma` are looked up once.
+    let around = svma.checked_sub(SYSCALL).and_then(|first| object.bytes_at(Svma(first), AROUND));
+    let around = around.filter(|around| around.len() == AROUND);
+    if around.is_some_and(|around| !around.windows(TRAMPOLINE.len()).any(|code| code == TRAMPOLINE)) {
         return None;
     }
     step_of(|start| object.bytes_at(Svma(start), TRAMPOLINE.len()).unwrap_or_default(), svma)

@@ -1,6 +1,6 @@
 //! Address space of the unwinder: files and where they are mapped.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use gimli::UnwindContext;
@@ -11,6 +11,7 @@ use super::frame_step::is_entry_code;
 use super::go_runtime::{GoRuntime, GoStackChange};
 use super::made_frames::{FrameSize, MadeFrame, MadeFrames};
 use super::rule::Step;
+use super::shared_rules::SharedRules;
 use super::sigreturn;
 use crate::code::function_starts::FunctionStarts;
 use crate::{Avma, Machine, ObjectFile, Svma};
@@ -25,6 +26,7 @@ pub struct UnwindInfo {
     go: OnceLock<Option<GoRuntime>>,
     starts: OnceLock<FunctionStarts>,
     arm: OnceLock<ArmRules>,
+    known: SharedRules,
 }
 
 impl UnwindInfo {
@@ -38,6 +40,7 @@ impl UnwindInfo {
             go: OnceLock::new(),
             starts: OnceLock::new(),
             arm: OnceLock::new(),
+            known: SharedRules::default(),
         })
     }
 
@@ -61,6 +64,18 @@ impl UnwindInfo {
     pub fn likely_function_range(&self, svma: Svma) -> Option<(Svma, Svma)> {
         let by_code = || self.starts.get_or_init(|| FunctionStarts::of_object(&self.object)).around(svma);
         self.function_range(svma).or_else(by_code)
+    }
+
+    /// The same as [`Self::step`]; common rules are worked out once for all threads.
+    pub(super) fn shared_step(&self, context: &mut UnwindContext<usize>, svma: u64, is_call: bool) -> Step {
+        if let Some(rule) = self.known.find(svma, is_call) {
+            return Step::Simple(rule);
+        }
+        let step = self.step(context, svma, is_call);
+        if let Step::Simple(rule) = &step {
+            self.known.keep(svma, is_call, rule);
+        }
+        step
     }
 
     /// From the code at `svma` to its caller; the thread called something there, or was interrupted.
@@ -129,6 +144,8 @@ pub struct AddressSpace {
     /// Code of anonymous memory, as far as it was needed: sorted by start.
     made: Vec<Arc<MadeCode>>,
     frames: MadeFrames,
+    /// Number of this state of `mapped`; 0 while nothing was mapped.
+    version: u64,
 }
 
 /// Code that a program made, copied from its memory.
@@ -156,6 +173,12 @@ const PAGE: u64 = 4096;
 /// A number that no other file or piece of code has.
 fn next_id() -> u32 {
     static NEXT: AtomicU32 = AtomicU32::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// A number that no other state of mappings has.
+fn next_version() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
@@ -229,6 +252,11 @@ impl AddressSpace {
         *self = Self::default();
     }
 
+    /// Address spaces of one version have the same files mapped at the same places.
+    pub(super) fn version(&self) -> u64 {
+        self.version
+    }
+
     /// Number of mappings.
     pub fn len(&self) -> usize {
         self.mapped.len()
@@ -249,6 +277,7 @@ impl AddressSpace {
     }
 
     fn cut(&mut self, start: u64, end: u64) {
+        self.version = next_version();
         self.frames.remove(start, end);
         self.made.retain(|code| end <= code.start || code.start + code.bytes.len() as u64 <= start);
         let first = self.mapped.partition_point(|m| m.end <= start);

@@ -12,6 +12,7 @@ use super::rule_cache::RuleCache;
 use super::space::{AddressSpace, Mapped, UnwindInfo};
 use super::stack::Stack;
 use super::stop::{Stop, Which};
+use super::trail::Trails;
 use crate::{Avma, Machine};
 
 /// How often a walk may go back to a lower address of the copied stack, through a signal frame whose handler has a
@@ -27,6 +28,7 @@ const MAX_UNKNOWN: usize = 16;
 /// Walks stacks and remembers the rules it has met. One per thread; `Send`.
 pub struct Unwinder {
     cache: RuleCache,
+    trails: Trails,
     context: UnwindContext<usize>,
     stack_pointers: Vec<u64>,
     exact_frames: Vec<usize>,
@@ -44,6 +46,7 @@ impl Unwinder {
     pub fn new() -> Self {
         Self {
             cache: RuleCache::new(),
+            trails: Trails::default(),
             context: UnwindContext::new(),
             stack_pointers: Vec::new(),
             exact_frames: Vec::new(),
@@ -74,10 +77,19 @@ impl Unwinder {
         registers[..values.len()].copy_from_slice(values);
         let mut walk = Walk { registers, space, stack, is_exact: true, set: None };
         match regs {
-            Regs::X86_64(_) => self.walk::<X86>(&mut walk, max, out),
-            Regs::Aarch64(_) => self.walk::<Arm64>(&mut walk, max, out),
-            Regs::Arm(_) => self.walk::<Arm>(&mut walk, max, out),
+            Regs::X86_64(_) => self.walk_on_trail::<X86>(&mut walk, max, out),
+            Regs::Aarch64(_) => self.walk_on_trail::<Arm64>(&mut walk, max, out),
+            Regs::Arm(_) => self.walk_on_trail::<Arm>(&mut walk, max, out),
         }
+    }
+
+    /// A walk that finds the rules of an earlier one, and leaves its own for the next.
+    fn walk_on_trail<A: Arch>(&mut self, walk: &mut Walk<'_>, max: usize, out: &mut Vec<Avma>) -> Stop {
+        self.trails.begin(walk.space.version(), A::MACHINE, walk.registers[A::SP]);
+        self.trails.read_ahead(walk.stack);
+        let stop = self.walk::<A>(walk, max, out);
+        self.trails.end();
+        stop
     }
 
     /// The stack pointer in each frame of the last walk, leaf first: as many as frames were found.
@@ -177,6 +189,11 @@ impl Unwinder {
             return Err(Stop::InterruptedStack { sp: Avma(walk.registers[A::SP]) });
         }
         let lookup = if walk.is_exact { pc } else { pc.wrapping_sub(1) };
+        if !walk.is_exact
+            && let Some(rule) = self.trails.rule_at(walk.registers[A::SP], pc)
+        {
+            return walk.by_rule::<A>(rule);
+        }
         *near = match near.filter(|m| m.start <= lookup && lookup < m.end) {
             None => walk.space.find(lookup),
             same => same,
@@ -230,10 +247,13 @@ impl Unwinder {
         is_retry: bool,
     ) -> Result<(), Stop> {
         if let Some(rule) = self.cache.find(info.id, svma) {
+            if !walk.is_exact {
+                self.trails.note(walk.registers[A::SP], walk.registers[A::PC], rule);
+            }
             return walk.by_rule::<A>(rule);
         }
         let is_call = !walk.is_exact;
-        let step = self.cache.find_rare(info.id, svma, || info.step(&mut self.context, svma, is_call));
+        let step = self.cache.find_rare(info.id, svma, || info.shared_step(&mut self.context, svma, is_call));
         if !info.object().bytes().is_intact() {
             // Zeros may have been taken for its rules.
             return walk.by_frame_pointer::<A>(Stop::FileShrank { pc: Avma(walk.registers[A::PC]) });
@@ -241,6 +261,9 @@ impl Unwinder {
         match step {
             Step::Simple(rule) => {
                 self.cache.insert(info.id, svma, &rule);
+                if !walk.is_exact {
+                    self.trails.note(walk.registers[A::SP], walk.registers[A::PC], &rule);
+                }
                 walk.by_rule::<A>(&rule)
             }
             Step::General(row) => walk.by_row::<A>(&row),

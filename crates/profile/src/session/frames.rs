@@ -7,6 +7,7 @@ use crate::table::{CallsiteId, Frame, FrameId};
 use perfdata::Sample;
 
 use super::cache::Known;
+use super::recent_stack::RecentStacks;
 use super::{Session, UnwindJob, UnwoundStack};
 
 /// The path of the sample at hand.
@@ -18,6 +19,10 @@ pub(super) struct SamplePath {
     pub leaf_origin: LeafOrigin,
     /// Resolved, leaf first.
     pub frames: Vec<FrameId>,
+    /// Callers of stacks recorded as chains before.
+    recorded: RecentStacks,
+    /// Callers of stacks unwound before: they are looked up by another address.
+    unwound: RecentStacks,
 }
 
 impl Session {
@@ -33,10 +38,7 @@ impl Session {
         self.path.frames.clear();
         let process = self.machine.process_of(pid);
         self.note_user_code(process);
-        for at in 0..self.path.steps.len().min(self.max_steps()) {
-            let frame = self.frame_of_step(pid, process, self.path.steps[at]);
-            self.path.frames.push(frame);
-        }
+        self.resolve_chain(process, sample);
         let tables = (&self.profile.frames, &self.profile.dsos);
         self.runtimes.fold(&mut self.path.frames, &mut self.path.leaf_origin, tables);
         if !self.opts.callchains && has_runtimes {
@@ -64,20 +66,71 @@ impl Session {
         }
     }
 
+    /// Resolves `self.path.steps` into `self.path.frames`.
+    fn resolve_chain(&mut self, process: ProcessId, sample: &Sample<'_>) {
+        let (pid, tid) = super::ids_of(sample);
+        let thread = tid.cast_unsigned();
+        let steps = std::mem::take(&mut self.path.steps);
+        let wanted = steps.len().min(self.max_steps());
+        let callers = || steps[..wanted].iter().rev().take_while(|step| is_user_caller(step));
+        let version = self.machine.version_of(process, Mode::User);
+        let is_whole = wanted == steps.len();
+        let avmas = callers().take(if is_whole { wanted } else { 0 }).map(|step| step.addr.avma);
+        let mut shared = Shared::from(self.path.recorded.shared(thread, version, avmas));
+        let unmapped = self.profile.diagnostics.unmapped_frames;
+        for step in &steps[..wanted - shared.len()] {
+            let frame = self.frame_of_step(pid, process, *step);
+            self.path.frames.push(frame);
+        }
+        if is_whole && unmapped == self.profile.diagnostics.unmapped_frames {
+            let new = callers().skip(shared.len()).map(|step| step.addr.avma);
+            let new = new.zip(self.path.frames.iter().rev().copied());
+            self.path.recorded.keep(thread, shared.len(), new);
+        }
+        shared.reverse();
+        self.path.frames.extend_from_slice(&shared);
+        self.path.steps = steps;
+    }
+
     /// Appends an unwound user part to `self.path`. Where nothing but a user address is known
     /// before it, its first frame is that address again, or the interrupt's after a precise sample.
     pub(super) fn push_unwound(&mut self, job: &UnwindJob<'_>, unwound: &UnwoundStack<'_>) {
-        let sampled = self.path.frames.first().copied().filter(|_| self.path.frames.len() == 1);
-        for (at, &avma) in unwound.addrs.iter().enumerate() {
-            let is_exact = at == 0 || unwound.exact.contains(&at);
-            let frame = self.frame_of_unwound(job, is_exact, avma);
-            match sampled.filter(|_| at == 0) {
-                Some(leaf) if leaf == frame => continue,
-                Some(leaf) if self.is_user_code(leaf) => self.path.leaf_origin = LeafOrigin::Precise,
-                _ => {}
+        let mut frames = std::mem::take(&mut self.path.frames);
+        self.resolve_unwound(job, unwound, &mut frames);
+        if let [leaf, first, ..] = frames[..]
+            && job.ticket.frames.len() == 1
+        {
+            if leaf == first {
+                frames.remove(1);
+            } else if self.is_user_code(leaf) {
+                self.path.leaf_origin = LeafOrigin::Precise;
             }
-            self.path.frames.push(frame);
         }
+        self.path.frames = frames;
+    }
+
+    /// Appends the frames of an unwound user part to `frames`, leaf first.
+    pub(super) fn resolve_unwound(
+        &mut self,
+        job: &UnwindJob<'_>,
+        unwound: &UnwoundStack<'_>,
+        frames: &mut Vec<FrameId>,
+    ) {
+        let thread = job.ticket.task.0;
+        let first_caller = unwound.exact.last().map_or(1, |at| at + 1);
+        let callers = || unwound.addrs.iter().skip(first_caller).rev().copied();
+        let mut shared = Shared::from(self.path.unwound.shared(thread, job.map_version, callers()));
+        let unmapped = self.profile.diagnostics.unmapped_frames;
+        for (at, &avma) in unwound.addrs[..unwound.addrs.len() - shared.len()].iter().enumerate() {
+            let is_exact = at == 0 || unwound.exact.contains(&at);
+            frames.push(self.frame_of_unwound(job, is_exact, avma));
+        }
+        if unmapped == self.profile.diagnostics.unmapped_frames {
+            let new = callers().skip(shared.len()).zip(frames.iter().rev().copied());
+            self.path.unwound.keep(thread, shared.len(), new);
+        }
+        shared.reverse();
+        frames.extend_from_slice(&shared);
     }
 
     fn is_user_code(&self, frame: FrameId) -> bool {
@@ -159,6 +212,14 @@ impl Session {
         let frame = self.machine.resolve(pid, mode, LookupAddr::exact(avma), &mut self.profile.dsos);
         self.intern_frame(frame)
     }
+}
+
+/// Frames that a stack shares with the one before, root first.
+type Shared = smallvec::SmallVec<[FrameId; 64]>;
+
+/// Whether the step is where a call in the process's own code returns to.
+fn is_user_caller(step: &ChainStep) -> bool {
+    step.mode == Mode::User && step.addr.is_return
 }
 
 /// A user chain was recorded in addition to the registers (a live unwinder's file): no need to unwind.

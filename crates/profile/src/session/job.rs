@@ -6,6 +6,7 @@ use crate::profile::{ExtraId, Sums, TaskId};
 use crate::reason::StackEnd;
 use crate::table::FrameId;
 use perfdata::{SampleRegs, UserStack};
+use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// A sample whose user stack has to be unwound.
@@ -41,6 +42,9 @@ pub struct UnwoundStack<'u> {
     pub end: StackEnd,
 }
 
+/// Frames of a sample with a stack: most were taken in user code, and have one.
+pub(super) type KernelFrames = SmallVec<[FrameId; 6]>;
+
 /// The sample a job belongs to.
 #[derive(Clone, Debug)]
 pub(super) struct Ticket {
@@ -50,7 +54,7 @@ pub(super) struct Ticket {
     pub sums: Sums,
     pub extra: ExtraId,
     /// The kernel part, leaf first.
-    pub frames: Vec<FrameId>,
+    pub frames: KernelFrames,
     /// Origin of the leaf of `frames`.
     pub leaf_origin: LeafOrigin,
     /// The request to a disk that the sample begins.

@@ -65,7 +65,7 @@ impl Session {
             cpu: -1,
             sums,
             extra: ExtraId::NONE,
-            frames: Vec::new(),
+            frames: job::KernelFrames::new(),
             leaf_origin: LeafOrigin::Chain,
             request: None,
             ran_ns: None,
@@ -82,9 +82,7 @@ impl Session {
         unwound: &UnwoundStack<'_>,
         frames: &mut Vec<FrameId>,
     ) {
-        let is_exact = |at: usize| at == 0 || unwound.exact.contains(&at);
-        let found = unwound.addrs.iter().enumerate();
-        frames.extend(found.map(|(at, &avma)| self.frame_of_unwound(job, is_exact(at), avma)));
+        self.resolve_unwound(job, unwound, frames);
     }
 
     /// The name a thread has now.
