@@ -186,9 +186,8 @@ impl DsoSource for ObjectFiles {
         }
         match self.open(dso).as_ref() {
             Ok(file) => {
-                let mut shown = ShownName::default();
-                let names =
-                    addrs.iter().map(|&addr| self.names_at((file, dso), addr, want, &mut shown)).collect();
+                let mut request = OpenRequest { file, dso, want, shown: ShownName::default() };
+                let names = addrs.iter().map(|&addr| self.names_at(&mut request, addr)).collect();
                 // Looked at afterwards: what was found may come from the zeros that were read.
                 let is_intact = file.object().is_none_or(|object| object.bytes().is_intact());
                 if is_intact { names } else { addrs.iter().map(|_| Err(Missing::FileShrank)).collect() }
@@ -196,6 +195,14 @@ impl DsoSource for ObjectFiles {
             Err(why) => addrs.iter().map(|_| without_file(dso, *why)).collect(),
         }
     }
+}
+
+/// A request for names to a file that is open.
+struct OpenRequest<'f> {
+    file: &'f Loaded,
+    dso: &'f Dso,
+    want: Want,
+    shown: ShownName<'f>,
 }
 
 /// The function of a Python program, with the line: `main (app.py)`.
@@ -248,13 +255,9 @@ fn past_padding<'f>(
 }
 
 impl ObjectFiles {
-    fn names_at<'f>(
-        &self,
-        (file, dso): (&'f Loaded, &Dso),
-        addr: u64,
-        want: Want,
-        shown: &mut ShownName<'f>,
-    ) -> Result<Vec<NamedFrame>, Missing> {
+    fn names_at(&self, request: &mut OpenRequest<'_>, addr: u64) -> Result<Vec<NamedFrame>, Missing> {
+        let OpenRequest { file, dso, want, shown } = request;
+        let want = *want;
         let svma = svma_of(dso, file, addr).ok_or(Missing::OutsideSegments)?;
         let found = match file.symbol(svma) {
             Ok(symbol) => past_padding(symbol, svma, |after| file.symbol(after).ok()),

@@ -22,7 +22,7 @@ pub(super) struct EhTable<'a> {
 }
 
 impl<'a> EhTable<'a> {
-    /// Of the section's bytes at its stated address; `None` in another form, and for a table that is empty or cut off.
+    /// The table in the section's bytes at its stated address; `None` in another form, and for a table that is empty or cut off.
     pub(super) fn of(bytes: &'a [u8], start: u64) -> Option<Self> {
         let number = |at: usize| Some(i32::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
         if bytes.first_chunk() != Some(&FORM) {

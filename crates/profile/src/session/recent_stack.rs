@@ -12,7 +12,7 @@ struct RecentStack {
     version: u64,
     /// Return addresses, **root first**. Avmas.
     callers: Vec<u64>,
-    /// Of each.
+    /// Frame of each caller.
     frames: Vec<FrameId>,
 }
 
