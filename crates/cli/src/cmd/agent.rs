@@ -23,8 +23,9 @@ use std::time::{Duration, Instant};
 /// Record this machine at intervals into the folder of a fleet, or for a receiver
 ///
 /// Rounds begin on whole multiples of --every on all machines. If recording and storing take more than --max-cpu, rounds
-/// become shorter, down to two fifths of --for, and then some are left out. What the agent used is in the folder (`tally fleet hosts`). A round that fails, because the
-/// disk is full or events are denied, is left out; each reason is reported once.
+/// become shorter, down to two fifths of --for, and then some are left out. What the agent used is in the folder
+/// (`tally fleet hosts`). A round that fails, because the disk is full or events are denied, is left out; each reason is
+/// reported once.
 ///
 /// A receiver of OpenTelemetry's profiles gets each round by HTTP. While it can't be reached, profiles wait in --spool and
 /// attempts become rarer; the oldest are dropped, counted, when the spool is full.
