@@ -80,7 +80,7 @@ fn the_overview_has_findings_states_and_waits() {
         "→ split it",
         "# on CPU 60.0 %   L futex 40.0 %",
         "THREADS",
-        "40.00 ms  40.0%         1  40.00 ms  40.00 ms  L futex  wait < log < main",
+        "40.00 ms  40.0%         1  40.00 ms  40.00 ms  L futex  wait ← log ← main",
     ] {
         assert!(text.contains(part), "{part} in {text}");
     }

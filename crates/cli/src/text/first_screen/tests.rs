@@ -85,8 +85,8 @@ fn screen() -> FirstScreen {
 #[test]
 fn the_answer_is_at_the_top_and_the_next_commands_are_at_the_end() {
     let expected = "
-  Lock contention: 69 % of thread time goes to the lock inside rand() ← draw
-  (rand.c:14)
+  Lock contention: 69 % of thread time goes to the lock inside
+  rand() ← draw (rand.c:14)
   43 % runnable after wake-up · 19 % lock and unlock code · 7 % blocked
   → give each thread its own generator                               tally why 1
   CPU saturation: 68 % of thread time waits for a CPU; 7 threads want 2 CPUs
