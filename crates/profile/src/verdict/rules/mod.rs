@@ -122,17 +122,18 @@ fn pct(share: f64) -> String {
 
 /// Names with their share of `whole_ns`, those that matter: `write 40 %, read 12 %`.
 fn list(names: &[(String, u64)], whole_ns: u64) -> String {
-    let share = |ns: u64| ns as f64 / whole_ns.max(1) as f64;
-    let named = names.iter().filter(|(_, ns)| share(*ns) >= 0.01).take(3);
-    let texts: Vec<String> = named.map(|(name, ns)| format!("{name} {}", pct(share(*ns)))).collect();
-    texts.join(", ")
+    shares(names, whole_ns, |name, share| format!("{name} {share}"))
 }
 
 /// The same for names that end in a number: `78 % pipe from cat 16755`.
 fn shares_first(names: &[(String, u64)], whole_ns: u64) -> String {
+    shares(names, whole_ns, |name, share| format!("{share} {name}"))
+}
+
+fn shares(names: &[(String, u64)], whole_ns: u64, text: impl Fn(&str, String) -> String) -> String {
     let share = |ns: u64| ns as f64 / whole_ns.max(1) as f64;
     let named = names.iter().filter(|(_, ns)| share(*ns) >= 0.01).take(3);
-    let texts: Vec<String> = named.map(|(name, ns)| format!("{} {name}", pct(share(*ns)))).collect();
+    let texts: Vec<String> = named.map(|(name, ns)| text(name, pct(share(*ns)))).collect();
     texts.join(", ")
 }
 
