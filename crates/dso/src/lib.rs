@@ -58,7 +58,7 @@ pub use elf::exported::{Exported, exported, exported_data, span_of_functions};
 pub use elf::{ElfSection, Machine, ObjectFile, Segment};
 pub use error::Error;
 pub use files::file_identity::FileIdentity;
-pub use files::mapped_memory::release_files_above;
+pub use files::mapped_memory::{bound_file_memory, release_files_above, release_files_above_bound};
 pub use files::mmap::{Bytes, MappedFile, shrunken_files};
 pub use files::own_rights::{self, OwnRights};
 pub use files::source_file::SourceAccess;

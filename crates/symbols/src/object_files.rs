@@ -180,7 +180,7 @@ pub fn unbracketed(short_name: &str) -> &str {
 
 impl DsoSource for ObjectFiles {
     fn symbolize(&self, dso: &Dso, addrs: &[u64], want: Want) -> Names {
-        dso::release_files_above(MAPPED_BYTES);
+        dso::release_files_above_bound();
         if dso.kind == DsoKind::Python {
             return addrs.iter().map(|&addr| python_function(&self.python, addr)).collect();
         }
@@ -298,10 +298,6 @@ impl ObjectFiles {
         sources.into_iter().enumerate().map(frame).collect()
     }
 }
-
-/// Memory that files looked at so far may take when another batch of addresses is begun: tables of one file take as much
-/// again, and an agent has 200 MB.
-pub(crate) const MAPPED_BYTES: u64 = 64 << 20;
 
 /// Addresses per piece of work: enough to be worth a thread, few enough to spread.
 const BATCH: usize = 512;

@@ -1,7 +1,7 @@
 //! Names for code without a symbol: of stripped programs after their unwind tables, of JIT compilers without a map as
 //! one row.
 
-use crate::object_files::{MAPPED_BYTES, Names, ObjectFiles, answer, batches_of, function_around, svma_of};
+use crate::object_files::{Names, ObjectFiles, answer, batches_of, function_around, svma_of};
 use dso::unwind::UnwindInfo;
 use dso::{Loaded, Missing, Svma};
 use profile::profile::Profile;
@@ -68,7 +68,7 @@ fn bounds_of(
 }
 
 fn unwind_info(files: &ObjectFiles, dso: &Dso) -> Option<Arc<UnwindInfo>> {
-    dso::release_files_above(MAPPED_BYTES);
+    dso::release_files_above_bound();
     let file = files.open(dso);
     let object = file.as_ref().as_ref().ok()?.object()?;
     Some(UnwindInfo::new(Arc::clone(object)))
@@ -84,7 +84,7 @@ fn jit_code() -> NamedFrame {
 }
 
 fn unnamed(files: &ObjectFiles, dso: &Dso, info: Option<&Arc<UnwindInfo>>, addrs: &[u64]) -> Names {
-    dso::release_files_above(MAPPED_BYTES);
+    dso::release_files_above_bound();
     let file = files.open(dso);
     let name = |&addr: &u64| {
         let file = file.as_ref().as_ref().map_err(|why| *why)?;

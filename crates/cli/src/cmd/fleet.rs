@@ -301,6 +301,9 @@ fn compare(args: &DiffArgs) -> anyhow::Result<()> {
 }
 
 fn add(args: &AddArgs) -> anyhow::Result<()> {
+    /// For files looked at so far: tables of one more take as much again, and an agent has 200 MB.
+    const MAPPED_BYTES: u64 = 64 << 20;
+    dso::bound_file_memory(MAPPED_BYTES);
     let mut opts = wall::load_opts();
     if !args.agent.is_empty() {
         // Debug information of large programs takes more time and memory than an agent may use.

@@ -5,6 +5,23 @@
 
 use crate::files::mmap::release_all;
 use crate::files::system_file;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Bytes from which on a process that asked for a bound drops pages.
+static BOUND_BYTES: AtomicU64 = AtomicU64::new(u64::MAX);
+
+/// Bounds the pages of files of this process from now on, for a command that shall stay small rather than fast.
+pub fn bound_file_memory(bytes: u64) {
+    BOUND_BYTES.store(bytes, Ordering::Relaxed);
+}
+
+/// [`release_files_above`] the bound, if this process has one.
+pub fn release_files_above_bound() {
+    let bound = BOUND_BYTES.load(Ordering::Relaxed);
+    if bound != u64::MAX {
+        release_files_above(bound);
+    }
+}
 
 /// Drops the pages of all mapped files from this process if its pages of files take more than `limit_bytes`, this
 /// program's own code included. True if they were dropped.
