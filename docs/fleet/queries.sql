@@ -5,7 +5,7 @@
 SELECT r.host, r.time, r.kind, r.total, s.value FROM recordings AS r LEFT JOIN
     (SELECT host, time, kind, sum(value) AS value FROM samples GROUP BY host, time, kind) AS s
     ON r.host = s.host AND r.time = s.time AND r.kind = s.kind
-WHERE s.value IS NULL OR r.total <> s.value;
+WHERE r.total <> coalesce(s.value, 0);
 
 -- name: top
 -- Functions by their own CPU time, ns.

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 /// Record this machine at intervals into the folder of a fleet, or for a receiver
 ///
 /// Rounds begin on whole multiples of --every on all machines. If recording and storing take more than --max-cpu, rounds
-/// become shorter, down to two fifths of --for, and then some are left out. What the agent used is in the folder
+/// become shorter, down to a fifth of --for, and then some are left out. What the agent used is in the folder
 /// (`tally fleet hosts`). A round that fails, because the disk is full or events are denied, is left out; each reason is
 /// reported once.
 ///
@@ -253,8 +253,9 @@ impl Agent {
     fn record(&self) -> anyhow::Result<()> {
         let length_s = self.length.seconds();
         let frequency = self.args.freq.to_string();
+        // CPU time also where there are counters: machines are compared, and questions are about time.
         let mut args: Vec<OsString> =
-            ["record", "-a", "-q", "-N", "-F", &frequency].map(OsString::from).into();
+            ["record", "-a", "-q", "-N", "-e", "cpu-clock", "-F", &frequency].map(OsString::from).into();
         if !self.args.no_off_cpu {
             args.push("--off-cpu".into());
         }

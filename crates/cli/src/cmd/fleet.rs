@@ -13,7 +13,7 @@ use clap::Subcommand;
 use dso::system_file;
 use exchange::export::samples::SampleSet;
 use exchange::export::{folded, otlp, parquet};
-use exchange::fleet::screen::{HostRow, functions_text, hosts_text, noted, waits_text};
+use exchange::fleet::screen::{functions_text, host_rows, hosts_text, waits_text};
 use exchange::fleet::{
     FleetFilter, IntervalKey, Ledger, functions, is_kernel_thread, moment_of, moment_text, service_of_cgroup,
     waits, without_idle,
@@ -237,22 +237,9 @@ fn hosts(args: &TopArgs) -> anyhow::Result<()> {
         // For its error, with the kinds that there are.
         Err(_) => MergedFleet::of_kind(&args.of.from, &args.of.of_kind(&args.of.event))?.1,
     };
-    let notes = args.of.from.notes(&filter)?;
-    let row = |(host, profile): &(String, Profile)| {
-        let event = event_of(profile, &args.of.event).ok();
-        let total = event.map_or(0, |event| profile.total(event).period);
-        let best = event.and_then(|event| functions(profile, event).into_iter().next());
-        let (noted, agent_share) = noted(&notes, host, &args.of.event);
-        HostRow {
-            host: host.clone(),
-            total,
-            top: best.map(|best| (best.name, best.own as f64 / total.max(1) as f64)),
-            noted: (filter.services.is_empty() && noted > 0).then_some(noted),
-            agent_share,
-        }
-    };
-    let mut rows: Vec<HostRow> = fleet.profiles.iter().map(row).collect();
-    rows.sort_by_key(|row| std::cmp::Reverse(row.total));
+    // The notes are about all services.
+    let notes = if filter.services.is_empty() { args.of.from.notes(&filter)? } else { Vec::new() };
+    let rows = host_rows(&fleet.profiles, &notes, &args.of.event);
     out::text(&hosts_text(&fleet.scope(&sum, event), &rows))
 }
 
@@ -311,13 +298,13 @@ fn add(args: &AddArgs) -> anyhow::Result<()> {
     }
     let recording = load::load(&args.input, opts)?;
     let samples = without_idle(SampleSet::of(&recording.profile, false));
-    if samples.stacks.is_empty() {
+    // An agent's round may meet an idle machine.
+    if samples.stacks.is_empty() && args.agent.is_empty() {
         bail!("{}: no samples in it", args.input.display());
     }
     let host = args.host.clone().or_else(|| recording.features.hostname.clone());
     let moment = args.at.clone().unwrap_or_else(|| moment_text(written_s(&args.input)));
     let host = host.context("the recording does not name its machine: give --host")?;
-    let kinds = samples.kinds.iter().map(|kind| (kind.name.clone(), kind.total)).collect();
     let service_of_task = |task| match &args.service {
         Some(service) => service.clone(),
         None => service_of(&recording.profile, recording.profile.task(task).pid),
@@ -325,6 +312,7 @@ fn add(args: &AddArgs) -> anyhow::Result<()> {
     let key = IntervalKey { host, moment };
     let start_us = key.start_us().context("the date doesn't exist")?;
     let agent = |at: usize| args.agent.get(at).copied().unwrap_or(0);
+    let kinds = Ledger::kinds_of(&samples);
     let ledger = Ledger { kinds, agent_cpu_ns: agent(0), agent_age_ns: agent(1), left_out: agent(2) };
     if args.otlp {
         let start_unix_ns = start_us.cast_unsigned() * 1000;

@@ -5,7 +5,7 @@ use crate::reading::{load, wall};
 use anyhow::bail;
 use exchange::export::samples::ValueUnit;
 use exchange::fleet::FleetFilter;
-use exchange::fleet::screen::AnswerScope;
+use exchange::fleet::screen::{AnswerScope, why_nothing};
 use exchange::import::RowSums;
 use perfdata::PerfData;
 use profile::Profile;
@@ -77,7 +77,9 @@ impl<P: Default> MergedFleet<P> {
         let merged = source.profiles(filter)?;
         let files = merged.files;
         if files == 0 {
-            bail!("{}: no profiles of these services, hosts and times", source.name());
+            // The notes are about all services.
+            let notes = if filter.services.is_empty() { source.notes(filter)? } else { Vec::new() };
+            bail!("{}: {}", source.name(), why_nothing(&notes));
         }
         let (mut hosts, mut profiles) = (merged.into_hosts(), P::default());
         let count = hosts.len();

@@ -1,5 +1,6 @@
 //! Sums and cost of one interval of one machine: the table `recordings`, to check the samples against.
 
+use crate::export::samples::SampleSet;
 use crate::import::ImportError;
 use crate::parquet::{self, ColumnKind, ColumnSchema, ColumnValues, ParquetWriter, TextColumn};
 use std::collections::BTreeMap;
@@ -30,6 +31,14 @@ pub struct Ledger {
 }
 
 impl Ledger {
+    /// Sum of each kind of value. Without any, CPU time of 0: the machine was idle.
+    #[must_use]
+    pub fn kinds_of(samples: &SampleSet<'_>) -> BTreeMap<String, u64> {
+        let kinds = samples.kinds.iter().map(|kind| (kind.name.clone(), kind.total));
+        let idle = samples.kinds.is_empty().then(|| ("cpu".to_owned(), 0));
+        kinds.chain(idle).collect()
+    }
+
     /// As a file, of an interval of `host` that began `start_us` after 1970.
     ///
     /// # Errors
@@ -82,6 +91,13 @@ impl Ledger {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_idle_machine_has_no_cpu_time() {
+        let profile = profile::Profile::default();
+        let kinds = Ledger::kinds_of(&SampleSet::of(&profile, true));
+        assert_eq!(kinds, [("cpu".to_owned(), 0)].into());
+    }
 
     #[test]
     fn a_ledger_is_read_as_written_and_another_table_is_refused() {

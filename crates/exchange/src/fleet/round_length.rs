@@ -5,7 +5,7 @@ use std::time::Duration;
 /// Rounds become longer while they cost less than this share of what they may.
 const ROOM: f64 = 0.8;
 
-/// The length of rounds: as long as wanted where the agent's share of a CPU allows it, else down to two fifths of it.
+/// The length of rounds: as long as wanted where the agent's share of a CPU allows it, else down to a fifth of it.
 ///
 /// To begin and to store a round costs as much as several recorded seconds. Shorter ones would cost nearly as much and
 /// hold little, so those that are still too expensive are left out ([`super::next_round_s`]).
@@ -60,7 +60,7 @@ impl RoundLength {
     }
 
     fn shortest_s(&self) -> u64 {
-        (self.wanted_s * 2 / 5).max(1)
+        (self.wanted_s / 5).max(1)
     }
 }
 
@@ -81,11 +81,13 @@ mod tests {
 
     #[test]
     fn rounds_become_as_long_as_wanted_where_they_are_cheap_and_shorter_where_not() {
-        assert_eq!(lengths(200, 20), [2, 3, 4, 5, 5, 5, 5, 5]);
+        assert_eq!(lengths(200, 20), [1, 2, 3, 4, 5, 5, 5, 5]);
         // 0.6 s are 1 % of a minute.
-        assert_eq!(lengths(250, 80), [2, 3, 3, 3, 3, 3, 3, 3]);
-        assert_eq!(lengths(100, 110), [2, 3, 4, 4, 4, 4, 4, 4]);
-        assert_eq!(lengths(900, 300), [2; 8]);
+        assert_eq!(lengths(250, 80), [1, 2, 3, 3, 3, 3, 3, 3]);
+        assert_eq!(lengths(100, 110), [1, 2, 3, 4, 4, 4, 4, 4]);
+        // Many short programs: each other round.
+        assert_eq!(lengths(240, 220), [1, 2, 1, 2, 1, 2, 1, 2]);
+        assert_eq!(lengths(900, 300), [1; 8]);
     }
 
     #[test]
@@ -101,7 +103,7 @@ mod tests {
     fn the_cost_of_the_first_round_is_not_expected_again() {
         let mut length = RoundLength::new(5, 60, 0.01);
         length.note(Duration::from_millis(2400));
-        assert_eq!((length.seconds(), length.cost()), (2, Duration::ZERO));
+        assert_eq!((length.seconds(), length.cost()), (1, Duration::ZERO));
         length.note(Duration::from_millis(500));
         assert_eq!(length.cost(), Duration::from_millis(500));
     }
