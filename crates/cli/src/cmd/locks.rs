@@ -4,7 +4,6 @@ use crate::reading::damage;
 use crate::reading::load;
 use crate::reading::wall::{self, WaitArgs};
 use crate::terminal::{out, pager};
-use crate::text::wall::place_text;
 use display::fit::{cut, hang};
 use display::number::{count_of, duration_ns, grouped};
 use display::shorten::arrows;
@@ -13,8 +12,8 @@ use exchange::{foreign::json_lines, rows};
 use profile::Profile;
 use profile::off_cpu::OffCpuSource;
 use profile::table::FrameId;
-use profile::verdict::{is_lock_name, lock_words};
-use profile::view::locks::{LockHolder, LockRow, contended, kernel_taker, locks};
+use profile::verdict::lock_words;
+use profile::view::locks::{LockHolder, LockRow, contended, kernel_taker, lock_places, locks};
 use profile::view::wall::place_names;
 use serde_json::{Value, json};
 use std::io::Write;
@@ -121,8 +120,8 @@ fn write_row(
         duration_ns(row.lengths.max_ns()),
     );
     writeln!(out, "{}", hang(&lengths, 12, term::names_width().max(60)))?;
-    if let Some(callsite) = row.place {
-        writeln!(out, "{}", line(format!("{:>10}  waiting in   {}", "", place_text(profile, callsite))))?;
+    for place in lock_places(profile, row) {
+        writeln!(out, "{}", line(format!("{:>10}  waiting in   {place}", "")))?;
     }
     if let Some(holder) = &row.holder {
         let place = user_names(profile, &holder.frames).join(" < ");
@@ -144,42 +143,56 @@ pub(crate) fn lock_value(profile: &Profile, row: &LockRow, name: Option<&str>) -
         "what": out::harmless(&what(profile, row, name)), "wait": row.wait_ns, "count": row.lengths.count(),
         "p50": row.lengths.percentile_ns(50.0), "p99": row.lengths.percentile_ns(99.0), "max": row.lengths.max_ns(),
         "threads": row.waiters, "kernel": row.kernel,
-        "place": row.place.map(|callsite| place_text(profile, callsite)), "holder": row.holder.as_ref().map(by),
+        "place": lock_places(profile, row).first(), "holder": row.holder.as_ref().map(by),
     })
 }
 
-/// Which lock it is, as far as known.
+/// Which lock it is, as far as known: first its name in findings.
 fn what(profile: &Profile, row: &LockRow, name: Option<&str>) -> String {
-    let taker = row.place.filter(|_| row.kernel).and_then(|callsite| kernel_taker(profile, callsite));
     let kind = row.kind.unwrap_or("kernel lock");
-    if let Some((taker, caller)) = &row.taken_in {
-        let caller = if caller.is_empty() { String::new() } else { format!(" < {caller}") };
-        let taken = if is_lock_name(taker) { "" } else { "lock taken in " };
-        return format!("{taken}{taker}{caller}, process {}", row.pid);
+    if let Some(words) = &row.words {
+        let kind = if row.kernel { format!("{kind}: ") } else { String::new() };
+        return format!("{kind}{words}{}", owners(row));
     }
-    match (row.address, name, taker) {
-        (Some(address), Some(name), _) => format!("{name} ({address:#x}, process {})", row.pid),
-        (Some(address), None, Some(taker)) if row.kernel => format!("{kind} {address:#x}: {taker}"),
-        (Some(address), None, _) if row.kernel => format!("{kind} {address:#x}"),
-        (None, _, Some(taker)) => format!("{kind}: {taker}"),
-        (None, _, _) if row.kernel => kind.to_owned(),
-        (None, ..) if row.kind.is_some() => match (row.descriptor, &row.file) {
-            (Some(descriptor), Some(file)) => {
-                format!("{kind} of {file} (descriptor {descriptor} of process {})", row.pid)
-            }
-            (Some(descriptor), None) => format!("{kind}, descriptor {descriptor} of process {}", row.pid),
-            (None, Some(file)) => {
-                let processes = count_of(row.processes.len() as u64, "process", "processes");
-                format!("{kind} of {file} ({processes})")
-            }
-            (None, None) => format!("{kind}s of process {}", row.pid),
-        },
-        (Some(address), None, _) => {
-            let futex = format!("futex {address:#x} of process {}", row.pid);
+    let taker = || row.place.and_then(|callsite| kernel_taker(profile, callsite));
+    match row.address {
+        Some(address) if row.kernel => {
+            let taker = taker().map_or_else(String::new, |taker| format!(": {taker}"));
+            format!("{kind} {address:#x}{taker}")
+        }
+        None if row.kernel => kind.to_owned(),
+        None if row.kind.is_some() => file_lock(kind, row),
+        Some(address) => {
+            let pid = row.pid;
+            let futex = name.map_or_else(
+                || format!("futex {address:#x} of process {pid}"),
+                |name| format!("{name} ({address:#x}, process {pid})"),
+            );
             let lock = row.place.and_then(|callsite| lock_words(profile, callsite));
             lock.map_or_else(|| futex.clone(), |lock| format!("{lock}: {futex}"))
         }
-        (None, ..) => format!("futexes of process {}", row.pid),
+        None => format!("futexes of process {}", row.pid),
+    }
+}
+
+/// Whose lock it is: one process's, or how many wait for it.
+fn owners(row: &LockRow) -> String {
+    match row.processes.len() as u64 {
+        _ if row.pid != 0 => format!(", process {}", row.pid),
+        0 | 1 if row.kernel => String::new(),
+        many => format!(" ({})", count_of(many, "process", "processes")),
+    }
+}
+
+fn file_lock(kind: &str, row: &LockRow) -> String {
+    let pid = row.pid;
+    match (row.descriptor, &row.file) {
+        (Some(descriptor), Some(file)) => {
+            format!("{kind} of {file} (descriptor {descriptor} of process {pid})")
+        }
+        (Some(descriptor), None) => format!("{kind}, descriptor {descriptor} of process {pid}"),
+        (None, Some(file)) => format!("{kind} of {file}{}", owners(&LockRow { pid: 0, ..row.clone() })),
+        (None, None) => format!("{kind}s of process {pid}"),
     }
 }
 

@@ -44,17 +44,16 @@ pub(crate) const JAVA: KnownLock = KnownLock {
 };
 const OCAML: KnownLock = KnownLock { name: "OCaml's master lock", cure: "use processes or domains" };
 
-/// True for the name of a lock of a runtime or a server, which isn't that of a function that takes it.
-#[must_use]
-pub fn is_lock_name(name: &str) -> bool {
-    [PYTHON, RUBY, POSTGRES, JAVA, OCAML].iter().any(|known| known.name == name)
-}
-
 impl KnownLock {
     /// The lock that `function` waits for: the innermost function outside of locking libraries.
     pub(crate) fn of(function: &str) -> Option<Self> {
         let mut all = BY_CONDITION.iter().chain(BY_CALLER);
         all.find(|(begin, _)| function.starts_with(begin)).map(|(_, known)| *known)
+    }
+
+    /// True for a server's lock that its processes share.
+    pub(crate) fn is_between_processes(self) -> bool {
+        self == POSTGRES || self == POSTGRES_ROWS
     }
 
     /// True if `function` waits for such a lock on a condition, so that the futex isn't the lock.

@@ -155,6 +155,11 @@ impl WaitReason {
         })
     }
 
+    /// True for the name of a lock that each process has: that of its address space.
+    pub(crate) fn is_of_process(lock: &str) -> bool {
+        lock == kernel_functions::ADDRESS_SPACE
+    }
+
     /// Reason from the system call's number, for waits without kernel names.
     #[must_use]
     pub fn of_syscall(number: u32, numbering: SyscallNumbering) -> Option<Self> {

@@ -160,37 +160,44 @@ fn go_place(profile: &Profile, callsite: CallsiteId, other: Option<RelatedThread
     Some(LockSiteKey { taker, caller, for_work: false, in_library: false, is_bare: false, known: None })
 }
 
-/// Names of the lock that a wait is for, if its futex is the waiter's and not the lock's: the function that takes it,
-/// and the one that called it.
+/// A lock that has a name, but no address of its own.
+pub(crate) struct NamedLock {
+    /// The words of a finding about it, without a line: `lock taken in put() < work`.
+    pub words: String,
+    /// A server's, between its processes.
+    pub is_shared: bool,
+}
+
+impl NamedLock {
+    fn of(place: &LockSiteKey) -> Option<Self> {
+        let is_shared = place.known.is_some_and(KnownLock::is_between_processes);
+        Some(Self { words: place.words()?, is_shared })
+    }
+}
+
+/// The lock that a wait is for, if its futex is the waiter's and not the lock's.
 pub(crate) fn lock_behind(
     profile: &Profile,
     callsite: CallsiteId,
     other: Option<RelatedThread>,
-) -> Option<(String, String)> {
+) -> Option<NamedLock> {
     let place = go_place(profile, callsite, other).or_else(|| {
         let names = Names::of(profile, callsite);
         waits_for_lock_by_condition(names.leaf_first()).then(|| names.place(None))
     })?;
-    match place.known {
-        Some(known) if place.caller.is_empty() => Some((known.name.to_owned(), String::new())),
-        Some(_) => Some((place.caller, String::new())),
-        None => Some((place.taker, place.caller)),
-    }
+    NamedLock::of(&place)
+}
+
+/// The same of a server's lock that is waited for in its event loop.
+pub(crate) fn latched_lock(profile: &Profile, callsite: CallsiteId) -> Option<NamedLock> {
+    NamedLock::of(&latched_place(profile, callsite)?)
 }
 
 /// Name of the lock that a thread waits for at this place: `lock taken in put() < work`; `None` where it waits for another
 /// thread's work, or nothing has a name.
 #[must_use]
 pub fn lock_words(profile: &Profile, callsite: CallsiteId) -> Option<String> {
-    let place = Names::of(profile, callsite).place(None);
-    if let Some(known) = place.known {
-        return Some(known.name.to_owned());
-    }
-    if place.for_work || place.is_bare || place.taker == UNNAMED || place.taker.starts_with('[') {
-        return None;
-    }
-    let caller = if place.caller.is_empty() { String::new() } else { format!(" < {}", place.caller) };
-    Some(format!("lock taken in {}{caller}", called(&place.taker)))
+    Names::of(profile, callsite).place(None).words()
 }
 
 /// Purpose of a wait on a futex: `lock in put()`, `another thread in take()`. `None` without a stack.
@@ -267,6 +274,23 @@ struct LockSiteKey {
     in_library: bool,
     is_bare: bool,
     known: Option<KnownLock>,
+}
+
+impl LockSiteKey {
+    /// The lock's name, as findings have it; `None` where it waits for another thread's work, or nothing has a name.
+    fn words(&self) -> Option<String> {
+        if let Some(known) = self.known {
+            let taken = if self.caller.is_empty() { "" } else { ", taken in " };
+            let caller = if self.caller.is_empty() { String::new() } else { called(&self.caller) };
+            return Some(format!("{}{taken}{caller}", known.name));
+        }
+        if self.for_work || self.is_bare || self.taker == UNNAMED || self.taker.starts_with('[') {
+            return None;
+        }
+        let caller = if self.caller.is_empty() { String::new() } else { format!(" < {}", self.caller) };
+        let how = if self.in_library { "inside" } else { "taken in" };
+        Some(format!("lock {how} {}{caller}", called(&self.taker)))
+    }
 }
 
 /// User functions of a path, leaf first, each with whether it is in a shared library.

@@ -24,7 +24,6 @@ mod short_lived;
 mod stacks;
 
 pub use crate::off_cpu::known_lock::KnownLock;
-pub use crate::off_cpu::known_lock::is_lock_name;
 pub use cause::WaitCause;
 pub use event_loops::BlockedLoop;
 pub use evidence::Evidence;
@@ -35,7 +34,7 @@ pub use holders::LockHolders;
 pub use hot_code::{HotCode, HotFunction};
 pub use hot_stacks::{HotStacks, PlaceList};
 pub use locks::{LockSite, lock_words};
-pub(crate) use locks::{futex_words, lock_behind};
+pub(crate) use locks::{NamedLock, futex_words, latched_lock, lock_behind};
 pub use path::{PathFacts, PathTop};
 pub use peers::PeerWaits;
 #[cfg(any(test, feature = "examples"))]

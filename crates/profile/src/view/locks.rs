@@ -1,17 +1,17 @@
-//! Locks: futexes by address, file locks by file or descriptor and kernel locks by place, with waiters, wait times and
+//! Locks: futexes by address, file locks by file or descriptor and kernel locks by name, with waiters, wait times and
 //! lock holders.
 //!
 //! The waker of a wait for a lock is the thread that held it. Its stack shows where it released the lock.
 
 use super::wall::{
     Classes, Classified, Histogram, NamedTarget, Part, WallOpts, kernel_frames, name_of, other_name,
-    waker_frames,
+    place_text, waker_frames,
 };
 use crate::grow::{Grow as _, GrownSum as _};
 use crate::off_cpu::{Contention, WaitReason};
 use crate::profile::{Profile, TaskId};
 use crate::table::CallsiteId;
-use crate::verdict::lock_behind;
+use crate::verdict::{NamedLock, latched_lock, lock_behind};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -21,11 +21,12 @@ use std::collections::BTreeSet;
 pub struct LockRow {
     /// Inside the kernel; else a futex.
     pub kernel: bool,
-    /// Process of a futex or descriptor; 0 for kernel locks. Of a file locked by several, the first that waited.
+    /// Process of a futex, a descriptor or an address space; 0 for other kernel locks. Of a lock that several wait for,
+    /// the first that waited.
     pub pid: i32,
     /// Descriptor of the locked file, in the process; `None` if processes have different ones.
     pub descriptor: Option<u64>,
-    /// Processes that waited for a file's lock.
+    /// Processes that waited for the lock of a file, a server or the kernel.
     pub processes: BTreeSet<i32>,
     /// Path of the locked file; `None` if it was not named.
     pub file: Option<String>,
@@ -33,8 +34,8 @@ pub struct LockRow {
     pub address: Option<u64>,
     /// Kind of a kernel lock whose contention was recorded: `mutex`, `rwsem, to write` …
     pub kind: Option<&'static str>,
-    /// Function that takes a lock whose waiters have a futex each, and its caller, which may be empty.
-    pub taken_in: Option<(String, String)>,
+    /// Name of a lock whose waiters have a futex each: `lock taken in put() < work`; of a kernel lock, if it is known.
+    pub words: Option<String>,
     /// ns waited.
     pub wait_ns: u64,
     /// Lengths of the waits.
@@ -43,6 +44,8 @@ pub struct LockRow {
     pub waiters: BTreeSet<i32>,
     /// The place most waited in.
     pub place: Option<CallsiteId>,
+    /// All places, with the ns waited in each, most first.
+    pub places: Vec<(CallsiteId, u64)>,
     /// Most frequent releaser: name, thread, the place of the release (leaf-first frames start there), share of the
     /// waits.
     pub holder: Option<LockHolder>,
@@ -64,20 +67,23 @@ pub struct LockHolder {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Key {
     Futex(i32, u64),
-    /// Process, and number of a lock known by the function that takes it.
+    /// Process (0: all), and number of a lock known by the function that takes it.
     Taken(i32, usize),
     /// Number of a file with a name: one lock for all its processes.
     NamedFile(usize),
     /// Process and descriptor; `None` if the source doesn't record which.
     File(i32, Option<u64>),
-    Kernel(CallsiteId),
+    /// Process of an address space, else 0; number of a kernel lock known by its name or by the function that takes it.
+    Kernel(i32, usize),
 }
 
 /// Locks known by more than a number.
 #[derive(Default)]
 struct KnownLocks {
-    /// By the function that takes them, and its caller.
-    taken: Vec<(String, String)>,
+    /// By the function that takes them.
+    taken: Vec<String>,
+    /// Inside the kernel.
+    kernel: Vec<Option<String>>,
     /// By their file.
     files: Vec<String>,
 }
@@ -132,8 +138,11 @@ pub fn locks(profile: &Profile, opts: &WallOpts) -> Vec<LockRow> {
     let mut rows: Vec<(Key, LockRow)> =
         sums.into_iter().map(|(key, sums)| (key, sums.finish(profile))).collect();
     for (key, row) in &mut rows {
-        let Key::Taken(_, at) = key else { continue };
-        row.taken_in = known.taken.get(*at).cloned();
+        row.words = match key {
+            Key::Taken(_, at) => known.taken.get(*at).cloned(),
+            Key::Kernel(_, at) => known.kernel.get(*at).cloned().flatten(),
+            _ => None,
+        };
     }
     rows.sort_by_key(|(key, row)| (Reverse(row.wait_ns), *key));
     rows.into_iter().map(|(_, row)| row).collect()
@@ -167,15 +176,57 @@ pub fn kernel_taker(profile: &Profile, callsite: CallsiteId) -> Option<String> {
     })
 }
 
+/// Where threads wait for a lock, most time first. A kernel lock is taken in many places: the first three, each with its
+/// share and the purpose if there are several, and the number of the others. Of other locks, the place with most time.
+#[must_use]
+pub fn lock_places(profile: &Profile, row: &LockRow) -> Vec<String> {
+    const SHOWN: usize = 3;
+    let mut texts: Vec<(String, u64)> = Vec::new();
+    for &(callsite, ns) in row.places.iter().take(if row.kernel { usize::MAX } else { 1 }) {
+        let text = place_text(profile, callsite);
+        match texts.iter_mut().find(|(known, _)| *known == text) {
+            Some((_, sum)) => sum.grow(ns),
+            None => texts.push((text, ns)),
+        }
+    }
+    if texts.len() < 2 {
+        return texts.into_iter().map(|(text, _)| text).collect();
+    }
+    texts.sort_by(|a, b| (Reverse(a.1), &a.0).cmp(&(Reverse(b.1), &b.0)));
+    let percent = |ns: u64| u128::from(ns) * 100 / u128::from(row.wait_ns.max(1));
+    let rest = texts.len().saturating_sub(SHOWN);
+    let rest_ns = texts.iter().skip(SHOWN).map(|(_, ns)| *ns).grown_sum();
+    let shown = texts.iter().take(SHOWN).map(|(text, ns)| format!("{text} ({} %)", percent(*ns)));
+    let others = (rest > 0).then(|| format!("{rest} more places ({} %)", percent(rest_ns)));
+    shown.chain(others).collect()
+}
+
+/// The kernel lock of a wait: each process has an address space; other locks are one each, as far as their names show.
+fn kernel_key(profile: &Profile, callsite: CallsiteId, pid: i32, known: &mut KnownLocks) -> Key {
+    let names = kernel_frames(profile, callsite).filter_map(|frame| name_of(profile, frame));
+    let (of, words) = match WaitReason::kernel_lock(names) {
+        Some((lock, _)) if WaitReason::is_of_process(lock) => (pid, Some(lock.to_owned())),
+        Some((lock, _)) => (0, Some(lock.to_owned())),
+        None => (0, kernel_taker(profile, callsite)),
+    };
+    Key::Kernel(of, number_of(&mut known.kernel, words))
+}
+
 fn key_of(profile: &Profile, class: &Classified<'_>, known: &mut KnownLocks) -> Option<Key> {
     let wait = class.wait;
+    let behind = || wait.callsite.and_then(|callsite| lock_behind(profile, callsite, wait.other));
+    let mut taken = |lock: NamedLock| {
+        let pid = if lock.is_shared { 0 } else { pid_of(profile, wait.task) };
+        Key::Taken(pid, number_of(&mut known.taken, lock.words))
+    };
     match class.part {
         Part::Blocked(WaitReason::Futex | WaitReason::Gil) => {
-            let behind = wait.callsite.and_then(|callsite| lock_behind(profile, callsite, wait.other));
-            if let Some(lock) = behind {
-                return Some(Key::Taken(pid_of(profile, wait.task), number_of(&mut known.taken, lock)));
-            }
-            Some(Key::Futex(pid_of(profile, class.wait.task), class.wait.args[0]))
+            let futex = || Key::Futex(pid_of(profile, wait.task), wait.args[0]);
+            Some(behind().map_or_else(futex, taken))
+        }
+        Part::Blocked(WaitReason::Poll) => {
+            let lock = wait.callsite.and_then(|callsite| latched_lock(profile, callsite));
+            lock.map(&mut taken)
         }
         Part::Blocked(WaitReason::FileLock) => {
             if let Some(NamedTarget::One(file)) = NamedTarget::of(profile, wait, class.part)
@@ -186,7 +237,9 @@ fn key_of(profile: &Profile, class: &Classified<'_>, known: &mut KnownLocks) -> 
             let descriptor = class.wait.syscall.map(|_| class.wait.args[0]);
             Some(Key::File(pid_of(profile, class.wait.task), descriptor))
         }
-        Part::Blocked(WaitReason::KernelLock) => class.wait.callsite.map(Key::Kernel),
+        Part::Blocked(WaitReason::KernelLock) => {
+            wait.callsite.map(|callsite| kernel_key(profile, callsite, pid_of(profile, wait.task), known))
+        }
         _ => None,
     }
 }
@@ -215,7 +268,10 @@ impl Sums {
                 row.file = row.file.take().or_else(file);
             }
             Key::Taken(pid, _) => row.pid = pid,
-            Key::Kernel(_) => row.kernel = true,
+            Key::Kernel(pid, _) => (row.kernel, row.pid) = (true, pid),
+        }
+        if matches!(key, Key::Taken(..) | Key::Kernel(..)) {
+            row.processes.insert(pid_of(profile, wait.task));
         }
         row.wait_ns.grow(wait.weight_ns);
         row.lengths.add_wait(wait);
@@ -236,7 +292,8 @@ impl Sums {
     fn finish(self, profile: &Profile) -> LockRow {
         // For waits known as sums, only the threads that ended the last ones are known.
         let told_ns = self.holders.values().map(|(ns, _)| *ns).grown_sum().max(1);
-        let most = self.places.into_iter().max_by_key(|&(callsite, ns)| (ns, Reverse(callsite)));
+        let mut places: Vec<(CallsiteId, u64)> = self.places.into_iter().collect();
+        places.sort_by_key(|&(callsite, ns)| (Reverse(ns), callsite));
         let holder =
             self.holders.into_iter().max_by_key(|&((tid, callsite), (ns, _))| (ns, Reverse((tid, callsite))));
         let holder = holder.map(|((tid, callsite), (ns, name))| LockHolder {
@@ -245,6 +302,6 @@ impl Sums {
             frames: callsite.map_or_else(Vec::new, |callsite| waker_frames(profile, callsite)),
             percent: (u128::from(ns) * 100 / u128::from(told_ns)) as u64,
         });
-        LockRow { place: most.map(|(callsite, _)| callsite), holder, ..self.row }
+        LockRow { place: places.first().map(|&(callsite, _)| callsite), places, holder, ..self.row }
     }
 }

@@ -38,7 +38,7 @@ pub struct RecordFileArgs {
     pub overwrite: Option<KeptWindow>,
     /// Write a file when a call took too long
     ///
-    /// 'span FUNC > 50ms', with --overwrite; a function in a library needs --span FUNC@FILE, too; the newest 10 files are kept (--switch-max-files)
+    /// 'span FUNC > 50ms', with --overwrite; FUNC@FILE for a library; the newest 10 files are kept (--switch-max-files)
     #[arg(long, value_name = "RULE", requires = "overwrite", value_parser = SpanTrigger::parse, help_heading = "File")]
     pub trigger: Vec<SpanTrigger>,
     /// Don't write build-ids
@@ -70,10 +70,6 @@ impl RecordFileArgs {
             let is_unused = self.switch_max_files.is_some() && self.switch_output.is_none();
             anyhow::ensure!(!is_unused, "--switch-max-files needs --switch-output or --trigger");
             return Ok(());
-        }
-        let has_span = |trigger: &SpanTrigger| opts.spans.iter().any(|span| span.name == trigger.function);
-        if let Some(unmet) = self.trigger.iter().find(|trigger| !has_span(trigger)) {
-            anyhow::bail!("--trigger: --span finds {0} under another name; name that one", unmet.function);
         }
         opts.file.fire_at(&self.trigger, self.switch_max_files.map(usize::from));
         Ok(())

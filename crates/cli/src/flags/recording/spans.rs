@@ -31,7 +31,7 @@ impl SpanArgs {
         let places = SpanPlaces { program: program.as_deref(), pids: opts.target.named_pids() };
         let mut spans = Vec::new();
         let has = |of: &str| self.span.iter().any(|word| word.split('@').next() == Some(of));
-        let more = triggers.iter().map(|trigger| &trigger.function).filter(|function| !has(function));
+        let more = triggers.iter().filter(|of| !has(of.name())).map(|trigger| &trigger.function);
         for word in self.span.iter().chain(more.collect::<BTreeSet<_>>()) {
             let found = span_targets(word, places)?.into_iter();
             spans.extend(found.map(|of| SpanFunction::new(of.name, of.path, of.function)));

@@ -6,7 +6,9 @@ use std::io::Write;
 use display::fit::cut;
 use display::number::{brief_ns, duration_ns, grouped, noun};
 use display::shorten::arrows;
-use profile::view::wall::{Histogram, LongWait, named_share, part_name, place_text, place_texts};
+use profile::view::wall::{
+    LongWait, WaitRow, WaitRows, named_share, part_name, place_rows, place_text, target_rows,
+};
 
 use super::Printer;
 use crate::terminal::out::harmless;
@@ -14,50 +16,41 @@ use crate::terminal::out::harmless;
 impl Printer<'_> {
     /// The same by stack, with the time each makes up.
     pub(super) fn places(&self, out: &mut dyn Write) -> io::Result<()> {
-        let places = &self.wall.places;
-        let shown = places.len().min(self.opts.rows);
-        let texts = place_texts(self.profile, &places[..shown]);
-        let texts = texts.iter().map(String::as_str).chain(std::iter::repeat("")).take(places.len());
-        let texts: Vec<&str> = texts.collect();
-        let rows = places.iter().zip(texts).map(|(row, text)| {
-            (row.total_ns, &row.lengths, format!("{}: {}", part_name(row.part), arrows(text)))
-        });
-        self.waits_by(out, "WAITS        by stack, most time first", ["stack", "stacks"], rows)
+        let mut rows = place_rows(self.profile, self.wall, self.opts.rows);
+        rows.rows.iter_mut().for_each(|row| row.text = arrows(&row.text));
+        self.waits_by(out, "WAITS        by stack, most time first", ["stack", "stacks"], &rows)
     }
 
     /// Waits by what they were for.
     pub(super) fn targets(&self, out: &mut dyn Write) -> io::Result<()> {
-        let rows = self.wall.targets.iter().map(|row| {
-            let what = format!("{} waits for {}", row.thread, row.name);
-            (row.total_ns, &row.lengths, what)
-        });
         let named = named_share(&self.wall.targets).unwrap_or(1.0) * 100.0;
         let title =
             format!("WAITED FOR   files, sockets, pipes, children; {named:.1} % of this time has a name");
-        self.waits_by(out, &title, ["thing", "things"], rows)
+        self.waits_by(out, &title, ["thing", "things"], &target_rows(self.wall, self.opts.rows))
     }
 
     /// Rows of ns waited, lengths of the waits, and what they have in common; `kinds` are one and more of these.
-    fn waits_by<'w>(
+    fn waits_by(
         &self,
         out: &mut dyn Write,
         title: &str,
         kinds: [&str; 2],
-        mut rows: impl ExactSizeIterator<Item = (u64, &'w Histogram, String)>,
+        list: &WaitRows,
     ) -> io::Result<()> {
-        if rows.len() == 0 {
+        if list.rows.is_empty() && list.others == 0 {
             return Ok(());
         }
         self.heading(out, title)?;
         writeln!(out, "{:>10} {:>8} {:>9} {:>9} {:>9}", "total", "count", "p50", "p99", "max")?;
-        for (total_ns, lengths, what) in rows.by_ref().take(self.opts.rows) {
+        for WaitRow { text, total_ns, lengths } in &list.rows {
             let [p50, p99] = [50.0, 99.0].map(|pct| brief_ns(lengths.percentile_ns(pct)));
-            let (total, max) = (duration_ns(total_ns), brief_ns(lengths.max_ns()));
+            let (total, max) = (duration_ns(*total_ns), brief_ns(lengths.max_ns()));
             let count = grouped(lengths.count());
-            let line = format!("{total:>10} {count:>8} {p50:>9} {p99:>9} {max:>9}  {}", harmless(&what));
+            let text = harmless(text);
+            let line = format!("{total:>10} {count:>8} {p50:>9} {p99:>9} {max:>9}  {text}");
             writeln!(out, "{}", cut(&line, self.opts.names_width.max(60)))?;
         }
-        match rows.len() {
+        match list.others {
             0 => Ok(()),
             rest => writeln!(out, "{rest:>10} more {} (--rows)", noun(rest as u64, kinds[0], kinds[1])),
         }
@@ -67,7 +60,7 @@ impl Printer<'_> {
         if self.wall.longest.is_empty() {
             return Ok(());
         }
-        self.heading(out, "LONGEST WAITS")?;
+        self.heading(out, &longest_title(self.wall.only_summed_ns))?;
         self.wall.longest.iter().try_for_each(|wait| {
             let line = self.long_wait(wait);
             writeln!(out, "{}", cut(&harmless(&line), self.opts.names_width.max(60)))
@@ -96,5 +89,15 @@ impl Printer<'_> {
             part_name(wait.part),
             task.tid
         )
+    }
+}
+
+fn longest_title(only_summed_ns: u64) -> String {
+    match only_summed_ns {
+        0 => "LONGEST WAITS".to_owned(),
+        ns => format!(
+            "LONGEST WAITS of those recorded one by one; {} of others are known only as sums",
+            duration_ns(ns)
+        ),
     }
 }

@@ -41,6 +41,15 @@ impl Histogram {
         self.total_ns += u128::from(wait.weight_ns);
     }
 
+    /// Adds all lengths of another.
+    pub(super) fn add_all(&mut self, other: &Self) {
+        self.buckets.iter_mut().zip(other.buckets).for_each(|(sum, many)| sum.grow(many));
+        self.bucket_ns.iter_mut().zip(other.bucket_ns).for_each(|(sum, ns)| sum.grow(ns));
+        self.count.grow(other.count);
+        self.max_ns = self.max_ns.max(other.max_ns);
+        self.total_ns += other.total_ns;
+    }
+
     /// All lengths of these threads, which were counted one by one and add up to `total_ns`.
     #[must_use]
     pub(super) fn of_counts<'a>(of: impl Iterator<Item = &'a QueueLengths>, total_ns: u64) -> Self {

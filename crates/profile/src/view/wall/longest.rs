@@ -1,6 +1,7 @@
 //! The longest waits, each with its moment and who ended it.
 
 use super::{Classes, Classified, NamedTarget, Part, WallOpts, related, related_name};
+use crate::grow::GrownSum as _;
 use crate::profile::{Profile, TaskId};
 use crate::table::CallsiteId;
 use perfdata::off_cpu::flag;
@@ -26,6 +27,13 @@ pub struct LongWait {
     pub is_instead: bool,
     /// It began before the recording, or did not end in it.
     pub open: bool,
+}
+
+/// ns of waits without a moment and a length of their own: they are known as the sum of a place.
+pub(super) fn only_summed_ns(profile: &Profile, classes: &Classes, opts: &WallOpts) -> u64 {
+    let is_meant = |c: &Classified<'_>| c.part != Part::Idle || opts.with_idle;
+    let beyond = |c: Classified<'_>| c.wait.weight_ns.saturating_sub(c.wait.length_ns);
+    classes.named(profile).filter(is_meant).map(beyond).grown_sum()
 }
 
 /// Those shown, longest first; `opts.longest` of them.

@@ -26,6 +26,7 @@ mod targets;
 mod thread_starts;
 mod threads;
 mod wait_places;
+mod wait_rows;
 mod waker;
 
 use crate::grow::{Grow as _, GrownSum as _};
@@ -50,6 +51,7 @@ pub use state_names::{part_name, state_frame};
 pub use targets::{WaitTarget, named_share};
 pub use threads::ThreadRow;
 pub use wait_places::WaitPlace;
+pub use wait_rows::{WaitRow, WaitRows, place_rows, target_rows};
 pub use waker::{causing_frames, waker_frames};
 pub(crate) use waker::{interrupt_of, other_name};
 
@@ -169,6 +171,8 @@ pub struct Wall {
     pub targets: Vec<WaitTarget>,
     /// The longest waits, longest first; idle ones only if requested.
     pub longest: Vec<LongWait>,
+    /// ns of waits that could be in `longest`, but are known only in sums.
+    pub only_summed_ns: u64,
     /// Times threads left a CPU.
     pub switches: u64,
     /// First moment, ns of the recording's clock.
@@ -218,6 +222,7 @@ pub fn wall(profile: &Profile, opts: &WallOpts) -> Wall {
     wall.places = wait_places::places(profile, &classes, opts);
     wall.targets = targets::targets(profile, &classes, opts);
     wall.longest = longest::longest(profile, &classes, wall.begin_ns, opts);
+    wall.only_summed_ns = longest::only_summed_ns(profile, &classes, opts);
     wall
 }
 

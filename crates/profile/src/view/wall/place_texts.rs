@@ -28,7 +28,7 @@ pub fn place_texts(profile: &Profile, places: &[WaitPlace]) -> Vec<String> {
 }
 
 /// User functions, innermost first; of a path without any, the kernel's innermost.
-fn functions(profile: &Profile, callsite: CallsiteId) -> Vec<&str> {
+pub(super) fn functions(profile: &Profile, callsite: CallsiteId) -> Vec<&str> {
     let frames = || profile.callsites.leaf_first(callsite);
     let user: Vec<&str> = frames()
         .filter(|&frame| !is_kernel(profile, frame))

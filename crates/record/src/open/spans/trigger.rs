@@ -10,7 +10,7 @@ pub struct TriggerError(String);
 /// A limit for the calls of a function.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpanTrigger {
-    /// The function's name, as in [`super::SpanFunction::name`].
+    /// The function: FUNC, or FUNC@FILE of a library.
     pub function: String,
     /// Longer calls fire, ns.
     pub over_ns: u64,
@@ -30,6 +30,12 @@ impl SpanTrigger {
             return Err(wrong());
         }
         Ok(Self { function, over_ns: parse_time(time.trim()).ok_or_else(wrong)? })
+    }
+
+    /// The function's name, as in [`super::SpanFunction::name`].
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.function.rsplit_once('@').map_or(&self.function, |(name, _)| name)
     }
 }
 
@@ -69,7 +75,7 @@ impl TriggerWatch {
     /// For these functions; files no more often than each `pause_ns`.
     #[must_use]
     pub fn new(triggers: &[SpanTrigger], functions: &[super::SpanFunction], pause_ns: u64) -> Self {
-        let limit = |name: &str| triggers.iter().filter(|of| of.function == name).map(|of| of.over_ns).min();
+        let limit = |name: &str| triggers.iter().filter(|of| of.name() == name).map(|of| of.over_ns).min();
         let limits = functions.iter().map(|function| limit(&function.name)).collect();
         Self { limits, pause_ns, ..Self::default() }
     }
@@ -126,6 +132,13 @@ mod tests {
         for wrong in ["handle > 50ms", "span handle", "span > 5ms", "span f > 5", "span f > 5 parsecs"] {
             assert!(SpanTrigger::parse(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn the_trigger_of_a_librarys_function_has_its_name_without_the_file() {
+        let of = |text: &str| SpanTrigger::parse(text).map(|trigger| trigger.name().to_owned());
+        assert_eq!(of("span get@/lib/libcache.so > 5ms"), Ok("get".to_owned()));
+        assert_eq!(of("span ns::Map<int>::get > 5ms"), Ok("ns::Map<int>::get".to_owned()));
     }
 
     fn span(begin_ns: u64, end_ns: u64) -> EndedSpan {
