@@ -163,6 +163,12 @@ function line(what, file, seen, paint) {
 }
 row(["picture", "file", "first paint", "load", "hover", "zoom", "search", "brush"]);
 row(Array(8).fill("---"));
+{
+  // The browser's own part of each first paint below.
+  const file = join(folder, "empty.html");
+  writeFileSync(file, "<!DOCTYPE html><meta charset=utf-8><title>empty</title><p>empty</p>");
+  line("a page with one word", file, { load: null, hover: null, zoom: null, search: null, brush: null }, await firstPaint(file));
+}
 for (const nodes of (sizes ?? "1000,20000,100000,200000").split(",").map(Number)) {
   const made = tree(nodes);
   const name = `${nodes / 1000}k`;
