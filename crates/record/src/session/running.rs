@@ -25,6 +25,9 @@ const TICKS: [Duration; 3] = [Duration::from_millis(50), Duration::from_millis(4
 /// The same while Python's programs are being loaded, which are to run at the first samples.
 const LOADING_TICK: Duration = Duration::from_millis(2);
 
+/// How often processes that are recorded by their ids are looked at, for their end.
+const TARGETS_LOOK: Duration = Duration::from_millis(200);
+
 /// Time between two calls of the observer of progress.
 const PROGRESS: Duration = Duration::from_millis(500);
 /// Memory that mapped files may take at progress: the recorder's own code and rings of the kernel are 60 MB of it.
@@ -39,6 +42,7 @@ impl Recording<'_> {
         };
         let mut recording = true;
         let every = self.opts.file.switch_output.as_ref().and_then(|several| several.every);
+        let mut last_look = begin;
         let mut next_progress = begin + PROGRESS;
         let mut next_file = every.map(|every| begin + every);
         loop {
@@ -92,7 +96,11 @@ impl Recording<'_> {
                 // Not only after a signal: it may have gone to a thread that does not block it.
                 self.phase.ending = child.try_wait().map_err(Error::system("waitpid"))?;
             }
-            let targets_gone = self.child.is_none() && self.are_targets_gone();
+            let may_be_gone = last_look.elapsed() >= TARGETS_LOOK || ready.iter().any(|r| r.hung_up);
+            if may_be_gone {
+                last_look = Instant::now();
+            }
+            let targets_gone = self.child.is_none() && may_be_gone && self.are_targets_gone();
             let is_stopped = self.phase.is_stop_requested
                 || self.signals.came().is_some()
                 || self.opts.span.ends_after.is_some_and(|most| begin.elapsed() >= most);

@@ -6,13 +6,17 @@ use crate::terminal::out::harmless;
 use display::number::{brief_ns, bytes};
 use profile::tracepoints::block_io::BlockEvents;
 use profile::tracepoints::block_io::{BlockIo, BlockTracepoint, Join, Request};
+use profile::view::io::LiveFiles;
 use record::opts::Watched;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::io::{self, Write};
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
 
 /// Requests kept before the done ones are forgotten.
 const KEPT: usize = 65_536;
+/// A request's line waits this long for its files.
+const FILES_COME_WITHIN: Duration = Duration::from_millis(100);
 
 /// Processes whose requests are shown.
 #[derive(Clone, Debug)]
@@ -98,8 +102,18 @@ pub fn line(out: &mut dyn Write, request: &Request, place: LinePlace<'_>) -> io:
     writeln!(out, "{}", text.trim_end())
 }
 
+/// A request that is done, and whose files may still be found.
+struct DoneRequest {
+    request: Request,
+    comm: String,
+    pid: u32,
+    since: Instant,
+}
+
 /// Joins what the recorder hands on, and prints.
 pub struct LiveRequests {
+    files: LiveFiles,
+    done: VecDeque<DoneRequest>,
     events: BlockEvents,
     join: Join,
     io: BlockIo,
@@ -113,6 +127,8 @@ impl LiveRequests {
     #[must_use]
     pub fn new(processes: TracedProcesses, dev: Option<u32>) -> Self {
         Self {
+            files: LiveFiles::default(),
+            done: VecDeque::new(),
             events: block_events_here(),
             join: Join::default(),
             io: BlockIo::default(),
@@ -128,43 +144,57 @@ impl LiveRequests {
     /// Standard output can't be written; a closed pipe ends the recording.
     pub fn run(mut self, handed: &Receiver<Watched>, out: &mut dyn Write) -> io::Result<()> {
         heading(out)?;
-        while let Ok(first) = handed.recv() {
-            self.take(first, out)?;
-            while let Ok(next) = handed.try_recv() {
-                self.take(next, out)?;
+        loop {
+            match handed.recv_timeout(FILES_COME_WITHIN / 2) {
+                Ok(first) => self.take(first),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
             }
+            handed.try_iter().for_each(|next| self.take(next));
+            self.print_done(FILES_COME_WITHIN, out)?;
             out.flush()?;
         }
-        Ok(())
+        self.print_done(Duration::ZERO, out)
     }
 
-    fn take(&mut self, what: Watched, out: &mut dyn Write) -> io::Result<()> {
+    fn take(&mut self, what: Watched) {
         match what {
-            Watched::Fork { pid, ppid } => {
-                self.processes.born(pid, ppid);
-                Ok(())
-            }
+            Watched::Fork { pid, ppid } => self.processes.born(pid, ppid),
+            Watched::Files(found) => self.files.add(found),
             Watched::Sample { time_ns, pid, raw, .. } => {
-                let Some(event) = self.events.read(time_ns, pid, &raw) else { return Ok(()) };
-                let begin_ns = *self.begin_ns.get_or_insert(time_ns);
+                let Some(event) = self.events.read(time_ns, pid, &raw) else { return };
+                self.begin_ns.get_or_insert(time_ns);
                 let at = self.join.push(&event, &mut self.io);
                 if let Some(at) = at.filter(|_| event.tracepoint == BlockTracepoint::Complete) {
-                    self.print(at, begin_ns, out)?;
+                    self.add_done(self.io.requests[at]);
                 }
                 if self.io.requests.len() > KEPT {
                     self.join.forget_done(&mut self.io);
                 }
-                Ok(())
             }
         }
     }
 
-    fn print(&self, at: usize, begin_ns: u64, out: &mut dyn Write) -> io::Result<()> {
-        let request = self.io.requests[at];
+    fn add_done(&mut self, request: Request) {
         let (comm, pid) = self.events.thread(request.task).clone();
-        if self.dev.is_some_and(|dev| dev != request.dev) || !self.processes.has(pid) {
-            return Ok(());
+        if self.dev.is_none_or(|dev| dev == request.dev) && self.processes.has(pid) {
+            self.done.push_back(DoneRequest { request, comm, pid, since: Instant::now() });
         }
-        line(out, &request, LinePlace { who: &format!("{comm} {pid}"), begin_ns, here: true, files: "" })
+    }
+
+    /// Prints what is done, in order, up to the first request whose files may still come.
+    fn print_done(&mut self, wait: Duration, out: &mut dyn Write) -> io::Result<()> {
+        let begin_ns = self.begin_ns.unwrap_or(0);
+        while let Some(DoneRequest { request, comm, pid, since }) = self.done.front() {
+            let files = self.files.words(comm, request);
+            if files.is_none() && since.elapsed() < wait {
+                break;
+            }
+            let files = files.unwrap_or_default();
+            let who = format!("{comm} {pid}");
+            line(out, request, LinePlace { who: &who, begin_ns, here: true, files: &files })?;
+            self.done.pop_front();
+        }
+        Ok(())
     }
 }

@@ -4,7 +4,7 @@ use super::Latencies;
 use crate::grow::Grow as _;
 use crate::profile::Profile;
 use crate::tracepoints::block_io::{Op, Request};
-use perfdata::appendix::disk_files::{DiskFile, FileOwner, RequestPart};
+use perfdata::appendix::disk_files::{DiskFile, DiskFiles, FileOwner, RequestPart};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 
@@ -139,14 +139,18 @@ impl FileRows {
 /// Files of one request, with the bytes of each; empty for requests without data, or if no files were recorded.
 #[must_use]
 pub fn files_of(profile: &Profile, request: &Request) -> Vec<(FileTarget, bool, u64)> {
-    let all = &profile.block_io.files;
+    let comm = profile.strings.of(profile.last_comm(request.task));
+    files_among(&profile.block_io.files, comm, request)
+}
+
+/// The same, among these files; `comm` is the name of the thread that made the request.
+pub(super) fn files_among(all: &DiskFiles, comm: &str, request: &Request) -> Vec<(FileTarget, bool, u64)> {
     if !all.were_wanted() || request.moved_bytes() == 0 {
         return Vec::new();
     }
     // The kernel drops events when one interrupts another: any moment of the request shows which one it was.
     let moment = request.issue_ns.or(request.insert_ns).or(request.complete_ns);
     let parts = moment.map_or(&[][..], |moment| all.parts_of(request.dev, request.sector, moment));
-    let comm = profile.strings.of(profile.last_comm(request.task));
     let mut left = request.moved_bytes();
     let mut files = Vec::new();
     for part in parts {

@@ -11,12 +11,14 @@
 mod cause;
 mod files;
 mod latency;
+mod live_files;
 mod submitters;
 mod time;
 
 pub use cause::cause;
 pub use files::{FileRow, FileRows, FileTarget, files_of};
 pub use latency::{Latencies, LatencyRow, size_class};
+pub use live_files::LiveFiles;
 pub use submitters::Submitter;
 pub use time::{HeatRow, OverTime, Slice};
 

@@ -135,6 +135,13 @@ fn bytes_of_all_requests_are_in_a_row_by_file_or_by_reason() {
     let files = vec![file(FileOwner::File, "/a"), file(FileOwner::Device, "")];
     let parts = vec![part(12, 0, false), part(12, 1, false), part(90_000_002, 0, true)];
     profile.block_io.files = DiskFiles::new(files, parts, 0);
+    let mut live = LiveFiles::default();
+    let read = profile.block_io.requests[0];
+    assert_eq!(live.words("app", &read), None, "its files may still come");
+    live.add(profile.block_io.files.clone());
+    live.add(DiskFiles::default());
+    assert_eq!(live.words("app", &read), Some("/a, (file system metadata)".to_owned()));
+    assert_eq!(live.words("app", &profile.block_io.requests[3]), Some(String::new()));
     let rows = of(&profile).files;
     let row = |op: Op, words: &str| {
         let row = rows.rows.iter().find(|row| row.op == op && row.target.words().starts_with(words));

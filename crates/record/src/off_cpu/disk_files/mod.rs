@@ -14,7 +14,7 @@ use perfdata::appendix::disk_files::{DiskFile, DiskFiles, FileOwner, RequestPart
 use rustc_hash::FxHashMap;
 
 use crate::accounting::system;
-use crate::session::opts::RecordOpts;
+use crate::session::opts::{RecordOpts, SampleWatch, Watched};
 use crate::sys::SignalReader;
 use crate::sys::time::Clock;
 use engine::DiskFileEngine;
@@ -23,6 +23,8 @@ use paths::Mounts;
 
 /// The ring holds some ten thousand requests.
 const TICK: Duration = Duration::from_millis(20);
+/// How often the number of requests is read while disks have nothing to do.
+const IDLE_TICK: Duration = Duration::from_millis(100);
 /// Requests since the beginning that make the disks worth a look.
 const WORTH_REQUESTS: u64 = 8;
 /// Parts kept, 48 bytes each.
@@ -45,15 +47,15 @@ impl DiskFileWatch {
         let has_requests = opts.events.iter().any(|event| event.name.contains("block_rq_issue"));
         let is_wanted = (has_requests || opts.off_cpu.is_some()) && opts.clock == Clock::Monotonic;
         let begin = if has_requests { Begin::AtOnce } else { Begin::WithRequests };
-        is_wanted.then(|| Self::start(begin)).flatten()
+        is_wanted.then(|| Self::start(begin, opts.observers.watch.clone())).flatten()
     }
 
-    fn start(begin: Begin) -> Option<Self> {
+    fn start(begin: Begin, watcher: Option<SampleWatch>) -> Option<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let seen_stop = stop.clone();
         let (send, attached) = sync_channel(1);
         let thread = std::thread::Builder::new().name("tally-files".to_owned());
-        let thread = thread.spawn(move || watch(begin, &seen_stop, &send)).ok()?;
+        let thread = thread.spawn(move || watch(begin, &seen_stop, &send, watcher.as_ref())).ok()?;
         Some(Self { stop, attached, thread })
     }
 
@@ -80,7 +82,12 @@ enum Begin {
     WithRequests,
 }
 
-fn watch(begin: Begin, stop: &AtomicBool, attached: &SyncSender<()>) -> DiskFiles {
+fn watch(
+    begin: Begin,
+    stop: &AtomicBool,
+    attached: &SyncSender<()>,
+    watcher: Option<&SampleWatch>,
+) -> DiskFiles {
     let _blocked = SignalReader::leave_to_recording();
     if begin == Begin::WithRequests {
         let _ = attached.send(());
@@ -89,24 +96,39 @@ fn watch(begin: Begin, stop: &AtomicBool, attached: &SyncSender<()>) -> DiskFile
             if stop.load(Ordering::Relaxed) {
                 return DiskFiles::default();
             }
-            std::thread::park_timeout(TICK);
+            std::thread::park_timeout(IDLE_TICK);
         }
     }
     let engine = DiskFileEngine::start();
     let _ = attached.try_send(());
     let mut engine = match engine {
         Ok(engine) => engine,
-        Err(error) => return DiskFiles::refused(in_short(&error.to_string())),
+        Err(error) => {
+            let refused = DiskFiles::refused(in_short(&error.to_string()));
+            hand_on(watcher, || refused.clone());
+            return refused;
+        }
     };
     let mut seen = SeenFiles::default();
     while !stop.load(Ordering::Relaxed) {
         std::thread::park_timeout(TICK);
+        let before = seen.parts.len();
         engine.poll(&mut |record| seen.take(record));
+        if seen.parts.len() > before {
+            hand_on(watcher, || seen.since(before));
+        }
     }
     engine.stop();
     engine.poll(&mut |record| seen.take(record));
     seen.lost += engine.lost();
     seen.finish()
+}
+
+/// For those who show requests at once. If nobody listens any more, the recording ends anyway.
+fn hand_on(watcher: Option<&SampleWatch>, files: impl FnOnce() -> DiskFiles) {
+    if let Some(SampleWatch(to)) = watcher {
+        let _ = to.send(Watched::Files(files()));
+    }
 }
 
 /// The error without what the kernel's verifier wrote about the program.
@@ -173,6 +195,25 @@ impl SeenFiles {
         })
     }
 
+    /// Parts from this one on, with their files as far as these have names by now.
+    fn since(&self, first: usize) -> DiskFiles {
+        let mut files: Vec<DiskFile> = Vec::new();
+        let mut index: FxHashMap<u32, u32> = FxHashMap::default();
+        let mut parts = self.parts.get(first..).unwrap_or_default().to_vec();
+        for part in &mut parts {
+            let all = part.file as usize;
+            part.file = *index.entry(part.file).or_insert_with(|| {
+                let mut file = self.files[all].clone();
+                if file.owner == FileOwner::File {
+                    file.path = self.names.get(&self.keys[all]).cloned().unwrap_or_default();
+                }
+                files.push(file);
+                u32::try_from(files.len() - 1).unwrap_or(u32::MAX)
+            });
+        }
+        DiskFiles::new(files, parts, 0)
+    }
+
     fn finish(self) -> DiskFiles {
         let Self { names, mut files, keys, parts, lost, .. } = self;
         for (file, key) in files.iter_mut().zip(&keys).filter(|(file, _)| file.owner == FileOwner::File) {
@@ -206,6 +247,9 @@ mod tests {
         seen.take(DiskRecord::Part(part));
         seen.take(DiskRecord::Name(NameRecord { key, is_whole: true, path: "a/b".to_owned() }));
         seen.take(DiskRecord::Part(PartRecord { owner: 2, sector: 16, ..part }));
+        let newest = seen.since(1);
+        assert_eq!((newest.parts_of(8 << 20, 16, 50).len(), newest.parts_of(8 << 20, 8, 50).len()), (1, 0));
+        assert_eq!(seen.since(0).files[0].path, "/a/b");
         let files = seen.finish();
         let path = |sector| {
             let part = files.parts_of(8 << 20, sector, 50).first().expect("a part");

@@ -26,6 +26,8 @@ use perfdata::PidTid;
 
 /// How often the rings are looked at: code objects of short programs are read while they live.
 const TICK: Duration = Duration::from_millis(8);
+/// How often while no process is known to run Python or Go.
+const CALM_TICK: Duration = Duration::from_millis(24);
 /// How often while the rings fill fast, or a program that may become Python has just started.
 const SHORT_TICK: Duration = Duration::from_millis(1);
 /// Share of a young program's age after which it is looked at again: an interpreter is mapped early or late, and most

@@ -1,5 +1,6 @@
 //! Observers of a recording while it goes on.
 
+use perfdata::appendix::disk_files::DiskFiles;
 use std::sync::mpsc::Sender;
 
 /// Observers of a recording while it goes on.
@@ -47,4 +48,6 @@ pub enum Watched {
         /// Parent's.
         ppid: u32,
     },
+    /// Files of requests to disks that were found since the last ones, up to some 20 ms after the requests.
+    Files(DiskFiles),
 }

@@ -11,7 +11,8 @@ use super::super::frames::{PythonProcess, open_memory, read_memory};
 use super::super::layout::{CopiedAt, RING_WORDS, RingRecord, layout_of};
 use super::super::stack_store::PythonStack;
 use super::{
-    ANY_SPACE, RawStack, Reader, SHARE_OF_AGE, SHORT_TICK, StackMoment, TICK, YOUNG_NS, YoungProcess,
+    ANY_SPACE, CALM_TICK, RawStack, Reader, SHARE_OF_AGE, SHORT_TICK, StackMoment, TICK, YOUNG_NS,
+    YoungProcess,
 };
 use crate::sys::SharedSlots;
 use crate::sys::time::Clock;
@@ -35,7 +36,9 @@ impl Reader {
     fn next_look(&self, now_ns: u64) -> Duration {
         let ages = self.young.iter().map(|young| now_ns.saturating_sub(young.since_ns));
         let least = ages.min().map(|age_ns| Duration::from_nanos(age_ns / SHARE_OF_AGE));
-        least.map_or(TICK, |after| after.clamp(SHORT_TICK, TICK))
+        let is_calm = self.processes.is_empty() && self.go_programs.layouts().is_empty();
+        let calm = if is_calm { CALM_TICK } else { TICK };
+        least.map_or(calm, |after| after.clamp(SHORT_TICK, TICK))
     }
 
     /// Takes what was copied at a sample of this time: it is in its ring before the sample is in its own.
