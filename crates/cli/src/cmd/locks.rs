@@ -175,7 +175,7 @@ fn what(profile: &Profile, row: &LockRow, name: Option<&str>) -> String {
     }
 }
 
-/// Whose lock it is: one process's, or how many wait for it.
+/// The process that has the lock, or the number of those that wait for it.
 fn owners(row: &LockRow) -> String {
     match row.processes.len() as u64 {
         _ if row.pid != 0 => format!(", process {}", row.pid),

@@ -246,6 +246,43 @@ fn a_sampled_wait_counts_for_all_that_it_represents() {
 }
 
 #[test]
+fn waits_that_could_not_be_have_their_time_divided_among_the_others() {
+    // In sums, half of worker's life is waits for main, a quarter waits for feeder: while main waits, the latter are half.
+    let mut of = Recorded::new(&["main", "worker", "feeder"]);
+    of.wait(1, State::Sleep, 0..10, 1).weight_ns = 500;
+    of.wait(1, State::Disk, 10..20, 0).weight_ns = 250;
+    for at in [0, 1] {
+        let wait = &mut of.profile.off_cpu.waits[at];
+        wait.sums = Some(Box::new(WaitSums { since_ns: 1, count: 50, ..WaitSums::default() }));
+        wait.since_ns = 1000;
+        wait.length_ns = 0;
+    }
+    of.wait(0, State::Sleep, 400..800, 2);
+    of.end(1000);
+    let rows = of.blamed("main");
+    let of_worker: Vec<u64> =
+        rows.iter().filter(|(chain, ..)| chain == "worker").map(|(.., ns)| *ns).collect();
+    assert_eq!(of_worker, [200, 200], "{rows:?}");
+}
+
+#[test]
+fn a_thread_that_hardly_runs_did_not_run_where_its_sums_are_less_than_all_time() {
+    // 950 of 1000 are waits, of which 300 are in the first half of its life: it runs for 5 % of its time, not for 40 %.
+    let mut of = Recorded::new(&["main", "worker"]);
+    for (at, (since_ns, end_ns, weight_ns)) in [(1, 500, 300), (500, 1000, 650)].into_iter().enumerate() {
+        of.wait(1, State::Disk, 0..10, 0);
+        let wait = &mut of.profile.off_cpu.waits[at];
+        wait.sums = Some(Box::new(WaitSums { since_ns, count: 50, ..WaitSums::default() }));
+        (wait.since_ns, wait.length_ns, wait.weight_ns) = (end_ns, 0, weight_ns);
+    }
+    of.wait(0, State::Sleep, 100..400, 2);
+    of.end(1000);
+    let rows = of.blamed("main");
+    let ran = rows.iter().find(|(chain, _, end, _)| chain == "worker" && *end == BlameEnd::RanUnsampled);
+    assert!(ran.is_some_and(|(.., ns)| (15..30).contains(ns)), "{rows:?}");
+}
+
+#[test]
 fn threads_that_wait_for_each_other_are_a_knot() {
     let mut of = Recorded::new(&["a", "b"]);
     of.wait(0, State::Sleep, 100..500, 2);

@@ -201,7 +201,7 @@ impl<'t, 'p> Walk<'t, 'p> {
         let CutWindows { gaps, mut next } = found;
         let mut on_ns = gaps.iter().map(|gap| gap.ns).grown_sum();
         let mut sums = Vec::new();
-        for (wait, ns) in self.sums_in(thread, &gaps) {
+        for (wait, ns) in self.sums_in(visit.thread, &gaps) {
             let ns = ns.min(on_ns);
             on_ns -= ns;
             if self.enter_cpu_sum(visit, WaitSum { wait, ns }, windows, &mut next) {
