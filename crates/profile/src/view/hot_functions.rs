@@ -51,7 +51,8 @@ pub struct HotFunctions {
 }
 
 impl HotFunctions {
-    /// At most so many of the functions: half of them for what they call, as far as there are such. By own share.
+    /// At most so many of the functions: half of them for what they call, as far as there are such. By own
+    /// share to a tenth of a percent, then by the whole share.
     #[must_use]
     pub fn best(&self, rows: usize) -> Vec<&HotFunctionRow> {
         let mut callers: Vec<&HotFunctionRow> = self.functions.iter().filter(|row| row.is_caller).collect();
@@ -59,7 +60,9 @@ impl HotFunctions {
         callers.truncate(rows / 2);
         let own = self.functions.iter().filter(|row| !row.is_caller).take(rows - callers.len());
         let mut best: Vec<&HotFunctionRow> = own.chain(callers).collect();
-        best.sort_by(|a, b| b.own.total_cmp(&a.own).then(b.total.total_cmp(&a.total)));
+        // As rows show it: what reads 0.0 % twice is in the order of the other column.
+        let tenths = |row: &HotFunctionRow| (row.own * 1000.0).round();
+        best.sort_by(|a, b| tenths(b).total_cmp(&tenths(a)).then(b.total.total_cmp(&a.total)));
         best
     }
 }

@@ -95,3 +95,20 @@ fn a_hottest_function_without_a_symbol_has_the_nearest_caller_that_has_one() {
     assert_eq!(caller(&[(digest, 50), ("_start 0x20 md5_update 0x30", 50)]), None);
     assert_eq!(caller(&[("_start main parse", 50)]), None);
 }
+
+#[test]
+fn rows_that_read_zero_in_the_first_column_are_in_the_order_of_the_second() {
+    let row = |name: &str, own, total| HotFunctionRow {
+        name: name.to_owned(),
+        own,
+        total,
+        is_caller: own < 0.001,
+        ..HotFunctionRow::default()
+    };
+    let functions = vec![row("leaf", 0.3, 0.3), row("pass", 0.000_2, 0.48), row("unit", 0.000_1, 0.52)];
+    let hot = HotFunctions { functions, ..HotFunctions::default() };
+
+    let names: Vec<&str> = hot.best(6).iter().map(|row| row.name.as_str()).collect();
+
+    assert_eq!(names, ["leaf", "unit", "pass"]);
+}
