@@ -121,6 +121,7 @@ fn disk_times(seen: &DiskState) -> Option<(String, Latencies)> {
 fn system_facts(change: &SystemChange) -> SystemFacts {
     SystemFacts {
         cpus: change.cpus,
+        busy: change.busy,
         steal: change.steal,
         interrupts: change.interrupts,
         interrupts_of_one_cpu: change.interrupts_of_one_cpu,

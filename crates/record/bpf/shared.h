@@ -110,7 +110,7 @@ struct off_record {
 	unsigned int regs_bytes; /* 0 = no user registers */
 	unsigned int stack_bytes; /* user stack from the stack pointer upwards */
 	char other_comm[COMM_BYTES]; /* REC_WAKER: of the waker; sample: of who ran instead */
-	unsigned int ran_tid; /* with runnable_weight_ns: who had the CPU until now */
+	unsigned int ran_tid; /* with runnable_weight_ns, or preempted: who had the CPU until now */
 	unsigned int ran_tgid;
 	char ran_comm[COMM_BYTES]; /* empty = not known */
 	struct site_sums site; /* sample: this wait and those since the last sample of its place */

@@ -21,7 +21,7 @@ use crate::view::wall::{
     Part, PlacedWait, Times, Wall, WallOpts, interrupt_of, kernel_frames, name_of, other_name, placed_waits,
     running_paths,
 };
-pub use parts::{CodeFacts, QueueFacts, RateFacts, SystemFacts, WaitFacts};
+pub use parts::{CodeFacts, OthersRan, QueueFacts, RateFacts, SystemFacts, WaitFacts};
 pub(super) use regularity::REGULAR;
 pub use regularity::running_samples;
 use regularity::{preempted_by_others, timers};
@@ -107,7 +107,7 @@ impl Facts {
         }
         self.waits.holders = if locks { LockHolders::of(profile) } else { None };
         self.waits.cause = if others { WaitCause::of(profile) } else { None };
-        self.waits.path = if turns { PathFacts::of(profile) } else { None };
+        self.waits.path = if turns { PathFacts::of(profile, self.code.below.as_ref()) } else { None };
     }
 
     fn add_running(&mut self, wall: &Wall) {
@@ -244,16 +244,37 @@ impl Facts {
     /// True if it is other programs that have the CPUs when the target waits for one.
     #[must_use]
     pub fn others_have_the_cpus(&self) -> bool {
-        /// Smallest share of preemptions among the waits for a CPU that shows who had it.
-        const ENOUGH: f64 = 0.1;
-        let by_others = self.queue.preempted_by_others.as_ref().map(|(share, _)| *share);
-        let preempted = self.share(self.times.preempted_ns);
+        let by_others = self.preempted_by_others();
         // Threads that want a CPU at the same moments wait for each other, even if they need less than one on average.
-        let is_by_own =
-            by_others.is_some_and(|share| share < 0.3) && preempted > ENOUGH * self.waiting_for_cpu();
+        let is_by_own = by_others.is_some_and(|share| share < 0.3) && self.shows_who_preempts();
         // Threads that get little of the machine and wait don't wait for each other, however many they are.
         by_others.is_some_and(|share| share > 0.5)
             || !is_by_own && (self.wants_cpus() <= f64::from(self.system.cpus) || self.gets_little())
+    }
+
+    /// Share of other programs in the time of preempted threads; `None` where that isn't known.
+    fn preempted_by_others(&self) -> Option<f64> {
+        self.queue.preempted_by_others.as_ref().map(|others| others.share)
+    }
+
+    /// True if preemptions are enough of the waits for a CPU to show who had it.
+    fn shows_who_preempts(&self) -> bool {
+        self.share(self.times.preempted_ns) > 0.1 * self.waiting_for_cpu()
+    }
+
+    /// How many CPUs others on the machine used, tally included; `None` where that isn't known.
+    #[must_use]
+    pub fn others_use_cpus(&self) -> Option<f64> {
+        // The kernel counts in ticks of 10 ms, on each CPU for itself.
+        const LEAST_S: f64 = 0.3;
+        let busy = self.system.busy.filter(|_| self.wall_s >= LEAST_S)?;
+        Some((busy * f64::from(self.system.cpus) - self.cpus_used).max(0.0))
+    }
+
+    /// True if its own threads have the CPUs for a good part of the time when others of them wait.
+    #[must_use]
+    pub fn own_threads_have_the_cpus_too(&self) -> bool {
+        self.preempted_by_others().is_some_and(|share| share < 0.7) && self.shows_who_preempts()
     }
 
     /// True if the target ran on less than half of the machine's CPUs.

@@ -1,6 +1,7 @@
 //! The code that runs most, as a next command can show it.
 
-use crate::grow::Grow as _;
+use super::script_functions::is_own;
+use crate::grow::{Grow as _, GrownSum as _};
 use crate::profile::Profile;
 use crate::table::{DsoKind, FrameId, InlineFrame};
 use crate::view::hot_functions::{MOST_FUNCTIONS, hot_functions, main_event};
@@ -43,14 +44,33 @@ pub struct HotFunction {
     pub total: f64,
     /// It is the program's own, and most of its time is in libraries, a runtime or the kernel.
     pub calls_most: bool,
-    /// For a function without a symbol: the nearest caller in its file that has one, if most of the time is below one
-    /// such caller.
-    pub named_caller: Option<String>,
+    /// For a function that says little by itself, the nearest caller that says more, if most of the time is below one
+    /// such caller: with a symbol in the same file, or, for a library's function, one of the program itself.
+    pub named_caller: Option<NamedCaller>,
+}
+
+/// A caller by which a reader knows a function.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct NamedCaller {
+    /// Name.
+    pub name: String,
+    /// Line of the call with most time, `parse.c:14`, if the debug information has it.
+    pub at: Option<String>,
 }
 
 impl HotFunction {
     /// A good part of all time: so much more is below a function than in another, or in itself.
-    const MORE: f64 = 0.2;
+    pub(super) const MORE: f64 = 0.2;
+
+    /// [`Self::at`] is a line of it.
+    pub(super) fn has_lines(&self) -> bool {
+        self.at.is_some() && !dso::is_unnamed_function(&self.name)
+    }
+
+    /// It is a library's, and one function of the program has most of it.
+    pub(super) fn is_called_from_program(&self) -> bool {
+        self.named_caller.is_some() && !dso::is_unnamed_function(&self.name)
+    }
 
     /// Most of what passes in it is in functions that it calls.
     pub(super) fn calls_much(&self) -> bool {
@@ -64,7 +84,7 @@ impl HotFunction {
         let Some(row) = hot.functions.iter().find(|row| row.dso != "[kernel]") else { return (None, None) };
         let is_unnamed = dso::is_unnamed_function(&row.name);
         let at = if is_unnamed { Some(row.dso.clone()) } else { row.line() };
-        let named_caller = if is_unnamed { named_caller(profile, &row.name) } else { None };
+        let named_caller = named_caller(profile, &row.name);
         let hottest = Self {
             name: row.name.clone(),
             at,
@@ -90,25 +110,35 @@ impl HotFunction {
     }
 }
 
-/// The nearest caller with a symbol, in the same file, below which this function spends more than half of its time.
-fn named_caller(profile: &Profile, function: &str) -> Option<String> {
+/// The nearest caller of [`HotFunction::named_caller`] below which this function spends more than half of its time.
+fn named_caller(profile: &Profile, function: &str) -> Option<NamedCaller> {
     let event = main_event(profile);
-    let (mut all, mut sums) = (0u64, BTreeMap::<&str, u64>::new());
+    let is_unnamed = dso::is_unnamed_function(function);
+    let (mut all, mut sums) = (0u64, BTreeMap::<&str, BTreeMap<FrameId, u64>>::new());
     for (key, cell) in profile.cells().iter().filter(|(key, _)| key.event as usize == event) {
         let mut frames = profile.callsites.leaf_first(key.callsite);
         let Some(leaf) = frames.next().filter(|&leaf| name_of(profile, leaf) == Some(function)) else {
             continue;
         };
         all.grow(cell.period);
+        if !is_unnamed && is_own(profile, leaf) {
+            return None;
+        }
         let is_named =
             |&frame: &FrameId| name_of(profile, frame).is_some_and(|name| !dso::is_unnamed_function(name));
         let dso = |frame: FrameId| profile.frames.of(frame).dso;
-        if let Some(caller) = frames.find(is_named).filter(|&caller| dso(caller) == dso(leaf)) {
-            sums.entry(name_of(profile, caller)?).or_default().grow(cell.period);
+        let caller = match is_unnamed {
+            true => frames.find(is_named).filter(|&caller| dso(caller) == dso(leaf)),
+            false => frames.find(|frame| is_named(frame) && is_own(profile, *frame)),
+        };
+        if let Some((name, caller)) = caller.and_then(|caller| Some((name_of(profile, caller)?, caller))) {
+            sums.entry(name).or_default().entry(caller).or_default().grow(cell.period);
         }
     }
-    let (caller, most) = sums.into_iter().max_by_key(|(_, sum)| *sum)?;
-    (most > all / 2).then(|| caller.to_owned())
+    let sum = |calls: &BTreeMap<FrameId, u64>| calls.values().copied().grown_sum();
+    let (name, calls) = sums.into_iter().max_by_key(|(_, calls)| sum(calls))?;
+    let at = calls.iter().max_by_key(|(_, ns)| **ns).and_then(|(call, _)| line_of(profile, *call));
+    (sum(&calls) > all / 2).then(|| NamedCaller { name: name.to_owned(), at })
 }
 
 /// The line of a frame's innermost function that [`place_names`] names, `parse.c:14`.

@@ -27,11 +27,13 @@ pub use crate::off_cpu::known_lock::KnownLock;
 pub use cause::WaitCause;
 pub use event_loops::BlockedLoop;
 pub use evidence::Evidence;
-pub use facts::{CodeFacts, Facts, QueueFacts, RateFacts, SystemFacts, WaitFacts, running_samples};
+pub use facts::{
+    CodeFacts, Facts, OthersRan, QueueFacts, RateFacts, SystemFacts, WaitFacts, running_samples,
+};
 pub use gil::GilFacts;
 pub use held_back::HeldBackWaits;
 pub use holders::LockHolders;
-pub use hot_code::{HotCode, HotFunction};
+pub use hot_code::{HotCode, HotFunction, NamedCaller};
 pub use hot_stacks::{HotStacks, PlaceList};
 pub use locks::{LockSite, lock_words};
 pub(crate) use locks::{NamedLock, futex_words, latched_lock, lock_behind};

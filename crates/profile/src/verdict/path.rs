@@ -1,6 +1,7 @@
 //! The critical path of a run, in numbers that rules judge by.
 
-use super::called;
+use super::cause::activity_words;
+use super::{HotFunction, called};
 use crate::profile::{Profile, TaskId};
 use crate::view::blame::{
     BlameCause, BlameEnd, CriticalOpts, CriticalPath, blamed_functions, causes, critical_path, thread_name,
@@ -21,6 +22,9 @@ pub struct PathFacts {
     pub on: f64,
     /// The function with most running time on it; `None` if that has no name.
     pub top: Option<PathTop>,
+    /// The wait with most of it, not one for a CPU, and its share: `feeder sleeps in rest() (chain.c:63)`; `None` below
+    /// a fifth.
+    pub wait: Option<(String, f64)>,
 }
 
 /// The function that a path spends most running time in.
@@ -69,9 +73,9 @@ pub(super) fn can_follow(profile: &Profile) -> bool {
 }
 
 impl PathFacts {
-    /// The path to the end of the main thread; `None` if its times aren't known.
-    #[must_use]
-    pub fn of(profile: &Profile) -> Option<Self> {
+    /// The path to the end of the main thread; `None` if its times aren't known. `below` is the program's own function in
+    /// which most of the CPU time passes, for it or for what it calls.
+    pub(super) fn of(profile: &Profile, below: Option<&HotFunction>) -> Option<Self> {
         let path = critical_path(profile, &CriticalOpts::default());
         if path.parts.total_ns == 0 {
             return None;
@@ -83,7 +87,8 @@ impl PathFacts {
             threads: threads(profile, &path),
             most_of_one: most_of_one(profile, &path),
             on: on_ns as f64 / path.parts.total_ns as f64,
-            top: top(profile, &path, &rows),
+            top: top(profile, &path, &rows, below),
+            wait: wait(&path, &rows),
         })
     }
 }
@@ -130,11 +135,32 @@ fn most_of_one(profile: &Profile, path: &CriticalPath) -> (String, f64) {
     })
 }
 
-fn top(profile: &Profile, path: &CriticalPath, rows: &[BlameCause]) -> Option<PathTop> {
+fn wait(path: &CriticalPath, rows: &[BlameCause]) -> Option<(String, f64)> {
+    const LEAST: f64 = 0.2;
+    let row = rows.iter().find(|row| !matches!(row.end, BlameEnd::Ran | BlameEnd::RanUnsampled))?;
+    let share = row.ns as f64 / path.parts.total_ns as f64;
+    let does = activity_words(&row.end, &row.function, row.line.as_deref())?;
+    (share >= LEAST).then(|| (format!("{} {does}", row.thread), share))
+}
+
+/// The function that runs most, or the one below which that and more of the same thread passes.
+fn top(
+    profile: &Profile,
+    path: &CriticalPath,
+    rows: &[BlameCause],
+    below: Option<&HotFunction>,
+) -> Option<PathTop> {
     let row = rows.iter().find(|row| row.end == BlameEnd::Ran)?;
-    let mut functions = blamed_functions(profile, &path.parts).into_iter();
-    let of = functions.find(|of| of.thread == row.thread && of.function == row.function)?;
-    let bound = of.ns as f64 / path.parts.total_ns as f64;
-    let (thread, line) = (row.thread.clone(), row.line.clone());
-    Some(PathTop { thread, function: called(&row.function), line, bound })
+    let functions = blamed_functions(profile, &path.parts);
+    let share_of = |function: &str| {
+        let of = functions.iter().find(|of| of.thread == row.thread && of.function == function)?;
+        Some(of.ns as f64 / path.parts.total_ns as f64)
+    };
+    let bound = share_of(&row.function)?;
+    let thread = row.thread.clone();
+    let own = below.filter(|below| below.calls_most).and_then(|below| Some((below, share_of(&below.name)?)));
+    if let Some((below, more)) = own.filter(|(_, share)| *share > bound + HotFunction::MORE) {
+        return Some(PathTop { thread, function: called(&below.name), line: below.at.clone(), bound: more });
+    }
+    Some(PathTop { thread, function: called(&row.function), line: row.line.clone(), bound })
 }

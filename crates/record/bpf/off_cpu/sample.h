@@ -57,7 +57,7 @@ INLINE long send_record(struct off_record *rec)
 }
 
 /*
- * Who had the CPU that a woken thread waited for: the one that leaves it at this
+ * Who had the CPU last that a thread waited for: the one that leaves it at this
  * switch. At the recording's end there is no switch.
  */
 INLINE void fill_ran(struct off_record *rec, struct thread_state *t)
@@ -65,7 +65,7 @@ INLINE void fill_ran(struct off_record *rec, struct thread_state *t)
 	struct task_struct *me = bpf_get_current_task_btf();
 
 	rec->ran_comm[0] = 0;
-	if (!rec->runnable_weight_ns || t->flags & FLAG_OPEN_RIGHT)
+	if (t->flags & FLAG_OPEN_RIGHT || (!rec->runnable_weight_ns && t->kind != KIND_PREEMPTED))
 		return;
 	rec->ran_tid = visible_id(me);
 	rec->ran_tgid = visible_process(me);

@@ -34,6 +34,8 @@ pub struct SystemCounters {
 pub struct SystemChange {
     /// Online CPUs.
     pub cpus: u32,
+    /// Share of all CPU time in which something ran: neither idle nor taken by the hypervisor.
+    pub busy: Option<f64>,
     /// Share of all CPU time taken by the hypervisor.
     pub steal: Option<f64>,
     /// The same of the CPU with most.
@@ -111,6 +113,7 @@ impl SystemCounters {
         });
         SystemChange {
             cpus: u32::try_from(self.cpus.len().saturating_sub(1)).unwrap_or(1).max(1),
+            busy: of_all(&[0, 1, 2, 5, 6]),
             steal: of_all(&[7]),
             steal_of_one_cpu: of_one(&[7]),
             interrupts: of_all(&[5, 6]),

@@ -23,6 +23,9 @@ use ends::sums_of;
 /// Name of the recorder's own threads where they ran instead of the target's.
 const OWN_NAME: &str = "tally (itself)";
 
+/// The recorder's threads seldom run for longer at a time, ns.
+const RECORDER_RUNS_NS: u64 = 5_000_000;
+
 /// Index, after [`FILE_EVENTS`], of the wakers' samples, which are joined to their sleepers' and not written.
 pub const WAKER: usize = FILE_EVENTS.len();
 
@@ -110,19 +113,23 @@ impl Encoder {
         );
     }
 
-    /// The name of who ran instead; empty for the process's own threads, which the file names anyway.
-    fn name_of_other(&self, sample: &OffRecord<'_>) -> String {
+    /// Who woke the thread, or ran instead of it: the one that took its CPU. The recorder's own threads run for moments
+    /// only, so if one of them did, it is the one that had the CPU last.
+    fn other_of(&self, sample: &OffRecord<'_>) -> OtherThread {
+        let (pid, tid) = (sample.other_pid(), sample.other_tid());
+        let first = |comm| OtherThread { pid, tid, comm, chain: Vec::new() };
         let is_preempted = State::from_code(sample.kind() as u8) == State::Preempted;
-        if !is_preempted || sample.other_pid() == sample.pid() {
-            return String::new();
+        if !is_preempted || pid == sample.pid() {
+            return first(String::new());
         }
-        if sample.other_pid() == self.own_pid {
-            return OWN_NAME.to_owned();
+        if pid != self.own_pid {
+            return first(String::from_utf8_lossy(sample.other_comm()).into_owned());
         }
-        String::from_utf8_lossy(sample.other_comm()).into_owned()
+        let last = self.ran_instead(sample).filter(|last| last.comm != IDLE_CPU);
+        last.unwrap_or_else(|| first(OWN_NAME.to_owned()))
     }
 
-    /// The thread that had the CPU which this one waited for.
+    /// The thread that had the CPU last which this one waited for.
     fn ran_instead(&self, sample: &OffRecord<'_>) -> Option<OtherThread> {
         let (pid, tid, comm) = sample.ran_instead()?;
         let comm = match comm {
@@ -136,15 +143,13 @@ impl Encoder {
 
     fn encode_sample(&self, sample: &OffRecord<'_>, out: &mut Vec<u8>) {
         let (syscall, args) = syscall_of(sample.regs());
-        let other = OtherThread {
-            pid: sample.other_pid(),
-            tid: sample.other_tid(),
-            comm: self.name_of_other(sample),
-            chain: Vec::new(),
-        };
+        let other = self.other_of(sample);
         let site = sample.site();
         let put = |state, (since_ns, length_ns), period, sums, out: &mut Vec<u8>| {
+            // Which other threads had the CPU before a moment of the recorder isn't known.
+            let is_moment = |ran: &OtherThread| ran.pid == self.own_pid && length_ns > RECORDER_RUNS_NS;
             let ran = if state == State::Runnable { self.ran_instead(sample) } else { None };
+            let ran = ran.filter(|ran| !is_moment(ran));
             let is_told = if ran.is_some() { flag::RAN_INSTEAD } else { 0 };
             let other = ran.unwrap_or_else(|| other.clone());
             let (flags, place) = (sample.flags() | is_told, String::new());

@@ -231,7 +231,7 @@ impl<'a> OffRecord<'a> {
         until_nul(&self.bytes[96..112])
     }
     /// Process, thread and kernel name of the one that had the CPU until this thread got it: the idle thread is 0, and
-    /// 0 is also one outside of our pid namespace. `None` if the thread had not to wait for a CPU, or got none.
+    /// 0 is also one outside of our pid namespace. `None` if the thread did not wait for a CPU, or got none.
     #[must_use]
     pub fn ran_instead(&self) -> Option<(u32, u32, &'a [u8])> {
         let comm = until_nul(&self.bytes[120..136]);

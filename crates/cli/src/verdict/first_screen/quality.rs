@@ -38,8 +38,8 @@ fn overhead(summary: &RunSummary) -> Option<String> {
     const SHORT_NS: u64 = 100_000_000;
     let used = &summary.recorder;
     let spent_ns = used.while_running_ns.saturating_add(used.programs_ns);
-    let percent = spent_ns as f64 * 100.0 / summary.wall_ns.max(1) as f64;
-    (summary.wall_ns >= SHORT_NS).then(|| format!("overhead {percent:.1} % CPU"))
+    let cpus = spent_ns as f64 / summary.wall_ns.max(1) as f64;
+    (summary.wall_ns >= SHORT_NS).then(|| format!("tally used {cpus:.2} CPUs"))
 }
 
 /// Defects and how to mend them, most important first.
@@ -83,7 +83,7 @@ mod tests {
             ..RecorderUse::default()
         };
         let of = |wall_ns| overhead(&RunSummary { wall_ns, recorder: used, ..RunSummary::default() });
-        assert_eq!(of(2_000_000_000).as_deref(), Some("overhead 2.0 % CPU"));
+        assert_eq!(of(2_000_000_000).as_deref(), Some("tally used 0.02 CPUs"));
         assert_eq!(of(99_000_000), None);
     }
 }

@@ -20,6 +20,8 @@ use std::collections::BTreeMap;
 pub struct SystemFacts {
     /// Online CPUs.
     pub cpus: u32,
+    /// Share of all CPU time in which something ran, on this machine: neither idle nor stolen.
+    pub busy: Option<f64>,
     /// Share of all CPU time stolen by the hypervisor.
     pub steal: Option<f64>,
     /// Share of all CPU time in hard and soft interrupts.
@@ -133,10 +135,21 @@ pub struct WaitFacts {
 pub struct QueueFacts {
     /// By reason: ns that threads woken from such waits waited for a CPU.
     pub queued_after: BTreeMap<WaitReason, u64>,
-    /// Share of the preempted time in which threads of other programs ran, and the program with most of it.
-    pub preempted_by_others: Option<(f64, String)>,
+    /// Programs that ran instead of preempted threads; `None` where that isn't known.
+    pub preempted_by_others: Option<OthersRan>,
     /// p50, p99 and longest wait for a CPU, ns.
     pub run_queue_ns: (u64, u64, u64),
+}
+
+/// Other programs in the preempted time of which the running thread is known.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct OthersRan {
+    /// Share of that time, 0 to 1.
+    pub share: f64,
+    /// The program with most of it.
+    pub most: String,
+    /// Its own share of that time, 0 to 1.
+    pub share_of_most: f64,
 }
 
 /// Counts of events, related to time.

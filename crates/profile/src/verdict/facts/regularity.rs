@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use perfdata::off_cpu::State;
 
+use super::OthersRan;
 use crate::grow::Grow as _;
 use crate::grow::GrownSum as _;
 use crate::grow::ratio;
@@ -28,21 +29,20 @@ pub(super) fn timers(profile: &Profile) -> Option<(f64, f64, u64)> {
     spread(&waits.map(|wait| wait.length_ns as f64).collect::<Vec<f64>>())
 }
 
-/// Share of other programs in the preempted time for which the running thread is known, and the program with most of
-/// it.
-pub(super) fn preempted_by_others(profile: &Profile, wall: &Wall) -> Option<(f64, String)> {
+/// The other programs that ran instead of preempted threads.
+pub(super) fn preempted_by_others(profile: &Profile, wall: &Wall) -> Option<OthersRan> {
     let own: BTreeSet<u32> = wall.threads.iter().map(|row| row.pid.cast_unsigned()).collect();
-    let (mut told_ns, mut others) = (0u64, BTreeMap::<String, u64>::new());
+    let (mut known_ns, mut others) = (0u64, BTreeMap::<String, u64>::new());
     for wait in profile.off_cpu.waits.iter().filter(|wait| wait.state == State::Preempted) {
         let Some(other) = wait.other else { continue };
-        told_ns.grow(wait.weight_ns);
+        known_ns.grow(wait.weight_ns);
         if !own.contains(&other.pid) {
             others.entry(other_name(profile, other)).or_default().grow(wait.weight_ns);
         }
     }
-    let share = ratio(others.values().copied().grown_sum(), told_ns);
-    let most = others.into_iter().max_by_key(|(_, ns)| *ns);
-    most.filter(|_| told_ns > 0).map(|(name, _)| (share, name))
+    let share = ratio(others.values().copied().grown_sum(), known_ns);
+    let (most, ns) = others.into_iter().max_by_key(|(_, ns)| *ns).filter(|_| known_ns > 0)?;
+    Some(OthersRan { share, most, share_of_most: ratio(ns, known_ns) })
 }
 
 /// Median, variation and count; `None` without values. Fewer than 20 values can't show regularity: their variation is

@@ -3,7 +3,8 @@
 
 use super::locks::{gil_lines, holders_line, is_gil};
 use super::running::{ENOUGH_NS, LEAST_HOT, serial};
-use super::{claim, list, pct, time};
+use super::waiting::for_others_words;
+use super::{claim, grouped, list, pct, time};
 use crate::off_cpu::WaitReason;
 use crate::verdict::{
     BlockedLoop, EntryReason, Facts, Finding, HotFunction, INPUT, LEAST, LockSite, PathFacts, PathTop,
@@ -34,17 +35,19 @@ pub(super) fn serial_chain(facts: &Facts) -> Option<Finding> {
     if serial(facts).is_some() || convoy(facts).is_some() {
         return None;
     }
-    let evidence = vec![
+    let mut evidence = vec![
         format!("the critical path passes from thread to thread {} times", path.handovers),
         format!("{} of it is on the CPU or waits for one", pct(path.on)),
     ];
+    let others = for_others_words(facts);
+    evidence.extend(others.clone());
     let stacks =
         TopStacks::of(facts, "where the busiest thread runs", ShareBase::Busiest, &facts.places.busiest)
             .or_missing("none of its samples has a stack");
     let against = vec![format!("running: {}", pct(facts.on())), format!("CPUs used: {:.2}", facts.cpus_used)];
     let (text, fix) = chain_words(facts, path);
     claim(path.on, text)
-        .detail(top.most_words())
+        .detail(chain_detail(path, top, others.as_deref()))
         .fix(fix)
         .evidence(evidence)
         .stacks(stacks)
@@ -52,16 +55,27 @@ pub(super) fn serial_chain(facts: &Facts) -> Option<Finding> {
         .next(format!("tally report --critical-path{INPUT}"), "the path by function, and its longest pieces")
 }
 
+/// The function with most of the path, and the wait with most of it; without such a function the waits of the others.
+fn chain_detail(path: &PathFacts, top: &PathTop, others: Option<&str>) -> String {
+    let words = top.most_words();
+    match (&path.wait, others) {
+        (Some((does, share)), _) if top.is_large() => format!("{words}; for {} {does}", pct(*share)),
+        (_, Some(others)) if !top.is_large() => format!("{words}; {others}"),
+        _ => words,
+    }
+}
+
 /// The claim and its remedy, by whether one thread has nearly all of the path.
 fn chain_words(facts: &Facts, path: &PathFacts) -> (String, String) {
     const MOST_OF_ONE: f64 = 0.9;
-    let wants = facts.wants_cpus();
+    let threads = facts.active_threads + facts.idle_threads;
+    let wants = format!("{:.1} of {} threads", facts.wants_cpus(), grouped(threads as f64));
     let is_one_function = path.top.as_ref().is_some_and(PathTop::is_large);
     let (name, share) = &path.most_of_one;
     if *share >= MOST_OF_ONE {
         let share = pct(*share);
         let text = format!(
-            "One thread sets the pace: {name} has {share} of the critical path; {wants:.1} threads want a CPU at a time"
+            "One thread sets the pace: {name} has {share} of the critical path; {wants} want a CPU at a time"
         );
         let fix = if is_one_function { "shorten that function, or " } else { "" };
         return (text, format!("{fix}give the thread's work to more threads"));
@@ -70,8 +84,7 @@ fn chain_words(facts: &Facts, path: &PathFacts) -> (String, String) {
     let shares: Vec<(String, u64)> =
         path.threads.iter().map(|(name, share)| (name.clone(), (share * whole as f64) as u64)).collect();
     let shares = list(&shares, whole);
-    let text =
-        format!("Threads take turns: {wants:.1} of them want a CPU at a time; critical path: {shares}");
+    let text = format!("Threads take turns: {wants} want a CPU at a time; critical path: {shares}");
     let fix = if is_one_function { ", or shorten that function" } else { "" };
     (text, format!("let the threads work at the same time{fix}"))
 }
@@ -115,9 +128,19 @@ fn convoy_detail(facts: &Facts, share: f64) -> String {
         Some(hot) => {
             let line = hot.at.as_ref().map_or_else(String::new, |line| format!(" ({line})"));
             let what = called(&hot.name);
-            format!("{of_time}; {} of CPU time meanwhile is {what}{line}", pct(hot.share))
+            format!("{of_time}; meanwhile {} of CPU time is in {what}{line}", pct(hot.share))
         }
         None => of_time,
+    }
+}
+
+/// `8 threads, 1 more is idle`.
+fn threads_words(facts: &Facts) -> String {
+    let active = format!("{} threads", grouped(facts.active_threads as f64));
+    match facts.idle_threads {
+        0 => active,
+        1 => format!("{active}, 1 more is idle"),
+        idle => format!("{active}, {} more are idle", grouped(idle as f64)),
     }
 }
 
@@ -131,11 +154,11 @@ fn convoy_evidence(facts: &Facts, top: &LockSite) -> Vec<String> {
     let mut evidence = vec![
         format!(
             "{} {waits} of {length} on average: {} in all, in a run of {:.2} s",
-            super::grouped(top.waits as f64),
+            grouped(top.waits as f64),
             time(top.wait_ns),
             facts.wall_s
         ),
-        format!("{:.2} CPUs used by {} threads", facts.cpus_used, facts.active_threads),
+        format!("{:.2} CPUs used by {}", facts.cpus_used, threads_words(facts)),
     ];
     evidence.extend(super::locks::lock_line(facts, top));
     match is_gil(top) {
@@ -159,7 +182,7 @@ pub(super) fn slow_peer(facts: &Facts) -> Option<Finding> {
     let text = format!("Slow peer: {} of thread time waits for {who}", pct(share));
     let lengths = format!(
         "{} waits: half of them at most {}, the longest {}",
-        super::grouped(peer.waits as f64),
+        grouped(peer.waits as f64),
         time(peer.p50_ns),
         time(peer.longest_ns)
     );
@@ -191,7 +214,7 @@ pub(super) fn delayed_ack(facts: &Facts) -> Option<Finding> {
         pct(share),
         time(of.p50_ns)
     );
-    let number = super::grouped(of.waits as f64);
+    let number = grouped(of.waits as f64);
     claim(share, text)
         .detail(format!("{number} waits, most in {} for {}", of.thread, of.socket))
         .fix("TCP_NODELAY where the data is sent, or one write for each message")

@@ -149,6 +149,7 @@ fn waiting(number: u8, facts: &mut Facts) {
                     line: None,
                     bound: 0.58,
                 }),
+                wait: None,
             });
             facts.places.busiest = place(90);
         }

@@ -140,20 +140,35 @@ pub(super) fn lock_line(facts: &Facts, site: &LockSite) -> Option<String> {
 
 /// The parts of a lock's time. For a headline: largest first, in whole percent.
 fn lock_parts(facts: &Facts, site: &LockSite, headline: bool) -> String {
-    let mut parts = vec![
-        (site.wait_ns, "blocked"),
-        (site.queued_ns, "runnable after wake-up"),
-        (site.run_ns, "lock and unlock code"),
+    let mut parts = [
+        (facts.share(site.wait_ns), "blocked"),
+        (facts.share(site.queued_ns), "runnable after wake-up"),
+        (facts.share(site.run_ns), "lock and unlock code"),
     ];
-    let least = if headline { 0.005 } else { 0.0005 };
-    parts.retain(|(ns, _)| facts.share(*ns) >= least);
     if !headline {
-        let shown = parts.iter().map(|(ns, what)| format!("{what} {:.1} %", facts.share(*ns) * 100.0));
+        let shown = parts.iter().filter(|(share, _)| *share >= 0.0005);
+        let shown = shown.map(|(share, what)| format!("{what} {:.1} %", share * 100.0));
         return shown.collect::<Vec<_>>().join(", ");
     }
-    parts.sort_by_key(|(ns, _)| std::cmp::Reverse(*ns));
-    let shown = parts.iter().map(|(ns, what)| format!("{} {what}", pct(facts.share(*ns))));
+    parts.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let percents = whole_percents(&parts.map(|(share, _)| share));
+    let shown = percents.iter().zip(parts).filter(|(percent, _)| **percent > 0);
+    let shown = shown.map(|(percent, (_, what))| format!("{percent} % {what}"));
     shown.collect::<Vec<_>>().join(" · ")
+}
+
+/// Shares in whole percent that add up to their sum in whole percent: those with the largest rests are rounded up.
+fn whole_percents<const N: usize>(shares: &[f64; N]) -> [u64; N] {
+    let percents = shares.map(|share| share.max(0.0) * 100.0);
+    let mut whole = percents.map(|percent| percent.floor() as u64);
+    let sum = percents.iter().sum::<f64>().round() as u64;
+    let missing = sum.saturating_sub(whole.iter().sum());
+    let mut order: Vec<usize> = (0..N).collect();
+    order.sort_by(|&a, &b| percents[b].fract().total_cmp(&percents[a].fract()));
+    for at in order.into_iter().take(usize::try_from(missing).unwrap_or(0)) {
+        whole[at] += 1;
+    }
+    whole
 }
 
 /// 14: > 5 % of running time spins on kernel locks, or > 5 % of active time sleeps for them.

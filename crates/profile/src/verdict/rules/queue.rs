@@ -5,7 +5,7 @@ use super::machine::queued_by_quota;
 use super::{claim, grouped, pct, time};
 use crate::off_cpu::WaitReason;
 use crate::verdict::hot_stacks::NOT_RECORDED;
-use crate::verdict::{EntryReason, Facts, Finding, INPUT, ShareBase, TopStacks};
+use crate::verdict::{EntryReason, Facts, Finding, INPUT, OthersRan, ShareBase, TopStacks};
 
 /// Name of the recorder among those that had a CPU.
 const OURSELVES: &str = "tally (itself)";
@@ -23,13 +23,20 @@ pub(super) fn saturation(facts: &Facts) -> Option<Finding> {
         format!("CPU saturation: {} of thread time waits for {}", pct(waiting), who_has_the_cpus(facts));
     let after_locks = queued_after_locks(facts);
     let detail = match after_locks > 0.01 {
-        true => format!("{} right after a wait for a lock, also counted there", pct(after_locks)),
+        true => format!("{} right after a wait for a lock, counted for the lock, too", pct(after_locks)),
+        false if wants_nothing_else(facts) && facts.times.idle_ns > 0 => {
+            "apart from idle time the threads wait for nothing else".to_owned()
+        }
         false if wants_nothing_else(facts) => "the threads wait for nothing else".to_owned(),
         false => String::new(),
     };
-    let by_tally = || facts.queue.preempted_by_others.as_ref().is_some_and(|(_, most)| most == OURSELVES);
+    let others = facts.queue.preempted_by_others.as_ref();
+    let is_tally = |of: &OthersRan| of.most == OURSELVES && of.share_of_most * 2.0 > of.share;
+    let by_tally = || others.is_some_and(is_tally);
     let fix = match facts.others_have_the_cpus() {
-        true if by_tally() => "tally itself has most of them: tally record -g costs less, without waits",
+        true if by_tally() => {
+            "tally itself has most of them: tally record -g costs less, but records no waits"
+        }
         true if waiting >= MOST => "take other load off this machine, and measure again",
         true => "take other load off this machine",
         false => "run fewer threads at a time, or use more CPUs",
@@ -41,12 +48,20 @@ pub(super) fn saturation(facts: &Facts) -> Option<Finding> {
         evidence.push(format!("wait for a CPU after wake-up: p50 {p50}, p99 {p99}, longest {max}"));
     }
     if facts.share(facts.times.preempted_ns) > 0.02 {
-        let by = facts.queue.preempted_by_others.as_ref().filter(|(share, _)| *share > 0.01);
-        let by = by.map_or_else(String::new, |(share, most)| {
+        let by = others.filter(|of| of.share > 0.01);
+        let by = by.map_or_else(String::new, |OthersRan { share, most, .. }| {
             let most = if most.is_empty() { String::new() } else { format!(" (most for {most})") };
             format!("; {} of that for other programs{most}", pct(*share))
         });
         evidence.push(format!("preempted while running: {}{by}", pct(facts.share(facts.times.preempted_ns))));
+    }
+    if let Some(others) = facts.others_use_cpus() {
+        let cpus = f64::from(facts.system.cpus);
+        let idle = (cpus - facts.cpus_used - others).max(0.0);
+        let this = facts.cpus_used;
+        evidence.push(format!(
+            "{cpus} CPUs: {this:.2} used by this program, {others:.2} by others and tally, {idle:.2} idle"
+        ));
     }
     if let Some(pressure) = facts.system.pressure_cpu {
         evidence.push(format!("the machine: some task waited for a CPU {} of the time", pct(pressure)));
@@ -89,15 +104,24 @@ fn wants_nothing_else(facts: &Facts) -> bool {
 }
 
 fn who_has_the_cpus(facts: &Facts) -> String {
+    /// Less is tally itself.
+    const LEAST_OF_OTHERS: f64 = 0.25;
     let (wanted, cpus) = (facts.wants_cpus(), facts.system.cpus);
+    let others = facts.others_use_cpus().unwrap_or(0.0);
     let wants = if wanted < f64::from(cpus) + 1.0 { format!("{wanted:.1}") } else { format!("{wanted:.0}") };
     // Of a program that gets little, the queue is as long as others make it.
     // `2.0 threads want 2 CPUs` would be no reason.
     let wants_more =
         wanted >= f64::from(cpus) + 0.2 && (!facts.others_have_the_cpus() || !facts.gets_little());
     match (wants_more, facts.others_have_the_cpus()) {
+        (true, _) if others >= LEAST_OF_OTHERS => {
+            format!("a CPU; {wants} threads want {cpus} CPUs, others use {others:.1} of them")
+        }
         (true, false) => format!("a CPU; {wants} threads want {cpus} CPUs"),
         (true, true) => format!("a CPU; {wants} threads want {cpus} CPUs, as do other programs"),
+        (false, true) if facts.own_threads_have_the_cpus_too() => {
+            "CPUs that its own threads and other programs use".to_owned()
+        }
         (false, true) => "CPUs that other programs use".to_owned(),
         (false, false) => "a CPU; the threads compute in bursts, several at the same time".to_owned(),
     }
@@ -120,8 +144,8 @@ pub(super) fn preemption(facts: &Facts) -> Option<Finding> {
     let preempted = facts.share(facts.times.preempted_ns);
     let text = format!("Preemption: threads lose their CPU {} times a second per CPU used", grouped(rate));
     let mut evidence = vec![format!("preempted: {} of thread time", pct(preempted))];
-    if let Some((share, most)) = facts.queue.preempted_by_others.as_ref().filter(|(share, _)| *share > 0.01) {
-        evidence.push(format!("{} of that for other programs, most for {most}", pct(*share)));
+    if let Some(others) = facts.queue.preempted_by_others.as_ref().filter(|others| others.share > 0.01) {
+        evidence.push(format!("{} of that for other programs, most for {}", pct(others.share), others.most));
     }
     let threads = facts.active_threads;
     let against = vec![format!("{threads} threads that do something on {} CPUs", facts.system.cpus)];

@@ -61,7 +61,7 @@ fn first_step(hot: Option<&HotFunction>, shown: &HottestShown) -> String {
     const MOST: usize = 54;
     let (sought, command) = match hot {
         Some(hot) if hot.calls_most => ("its calls", format!("tally flame --on-cpu{INPUT} -o hot.svg")),
-        Some(hot) if shown.has_instructions && hot.at.is_some() => ("its lines", shown.command.clone()),
+        Some(hot) if shown.has_instructions && hot.has_lines() => ("its lines", shown.command.clone()),
         _ if shown.has_instructions => ("its instructions", shown.command.clone()),
         _ => ("the callers", shown.command.clone()),
     };
@@ -72,12 +72,19 @@ fn first_step(hot: Option<&HotFunction>, shown: &HottestShown) -> String {
 /// The hottest function, with its share: `fill() (knapsack.c:18), 99 % of CPU time`. Where much of it is in functions
 /// that it calls: `heavy() (aio.py:4) and what it calls: 86 % of CPU time (12 % its own)`.
 fn hot_words(hot: &HotFunction) -> String {
-    let (place, own) = (called_at(hot), pct(hot.share));
+    let own = pct(hot.share);
     if hot.calls_much() {
-        return format!("{place} and what it calls: {} of CPU time ({own} its own)", pct(hot.total));
+        return format!(
+            "{} and what it calls: {} of CPU time ({own} its own)",
+            called_at(hot),
+            pct(hot.total)
+        );
     }
-    let below = hot.named_caller.as_ref().map(|caller| format!(" below {}", called(caller)));
-    format!("{place}{}, {own} of CPU time", below.unwrap_or_default())
+    let Some(caller) = &hot.named_caller else { return format!("{}, {own} of CPU time", called_at(hot)) };
+    // A library's own line says nothing to those who call it.
+    let place = if hot.has_lines() { called(&hot.name) } else { called_at(hot) };
+    let below = called_at_line(&called(&caller.name), caller.at.as_deref());
+    format!("{place} below {below}, {own} of CPU time")
 }
 
 /// The command that shows the hottest code.
@@ -95,8 +102,9 @@ fn show_hottest(facts: &Facts) -> HottestShown {
         advice,
         has_instructions: false,
     };
-    // The lines of one function show nothing.
-    if facts.code.hottest.as_ref().is_some_and(|hot| hot.share < LEAST_HOT) {
+    // The lines of one function show nothing, or they are a library's.
+    let shows_nothing = |hot: &HotFunction| hot.share < LEAST_HOT || hot.is_called_from_program();
+    if facts.code.hottest.as_ref().is_some_and(shows_nothing) {
         return callers("who calls the hottest functions");
     }
     let function = match &facts.code.hot_user {
@@ -128,7 +136,7 @@ pub(super) fn serial(facts: &Facts) -> Option<Finding> {
         return None;
     }
     let rest = match is_awaited {
-        true => format!("others wait for it {} of thread time", pct(awaited)),
+        true => format!("{} of thread time is others waiting for it", pct(awaited)),
         false => format!("{:.1} of {} CPUs are used", facts.cpus_used, facts.system.cpus),
     };
     let text = format!("One thread does the work: {name} has work {} of its time; {rest}", pct(*busy));

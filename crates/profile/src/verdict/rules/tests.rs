@@ -6,7 +6,9 @@ mod waiting;
 use super::examples::{calm, firing};
 use super::*;
 use crate::off_cpu::WaitReason;
-use crate::verdict::{EntryReason, HotStacks, LEAST_RUNNING_NS, Running, ShareBase, verdict};
+use crate::verdict::{
+    EntryReason, HotStacks, LEAST_RUNNING_NS, NamedCaller, OthersRan, Running, ShareBase, verdict,
+};
 use crate::view::io::Latencies;
 use crate::view::wall::{Histogram, Times};
 
@@ -14,6 +16,10 @@ const UNIT: u64 = 1_000_000;
 
 fn blocked(facts: &mut Facts, reason: WaitReason, units: u64) {
     facts.times.blocked_ns.insert(reason, units * UNIT);
+}
+
+fn others_ran(share: f64, most: &str) -> Option<OthersRan> {
+    Some(OthersRan { share, most: most.to_owned(), share_of_most: share })
 }
 
 fn with(change: impl FnOnce(&mut Facts)) -> Facts {
@@ -69,7 +75,7 @@ fn running_rules() {
     check(2, pipeline(78), pipeline(10));
     assert_eq!(
         verdict(&pipeline(78))[0].claim,
-        "One thread does the work: gzip has work 95 % of its time; others wait for it 43 % of thread time"
+        "One thread does the work: gzip has work 95 % of its time; 43 % of thread time is others waiting for it"
     );
     let calls = with(|f| {
         f.code.user = Some(0.4);
@@ -106,20 +112,26 @@ fn running_rules() {
     one_by_one.active_threads = 1000;
     // Bursts: its own threads ran in place of those that were preempted.
     let mut bursts = one_by_one.clone();
-    (bursts.times.preempted_ns, bursts.queue.preempted_by_others) = (30 * UNIT, Some((0.05, "sh".into())));
+    (bursts.times.preempted_ns, bursts.queue.preempted_by_others) = (30 * UNIT, others_ran(0.05, "sh"));
     let claims = verdict(&bursts).into_iter().map(|f| f.claim).collect::<Vec<_>>();
     assert!(claims.iter().any(|claim| claim.contains("threads compute in bursts")), "{claims:?}");
     assert!(verdict(&one_by_one).iter().any(|f| f.claim.contains("other programs use")));
     // However many wait: a program that got a tenth of the machine does not wait for itself.
     let mut starved = one_by_one.clone();
     (starved.times.preempted_ns, starved.cpus_used) = (900 * UNIT, 0.2);
-    starved.queue.preempted_by_others = Some((0.4, "make".into()));
+    starved.queue.preempted_by_others = others_ran(0.4, "make");
     assert!(verdict(&starved).iter().any(|f| f.claim.contains("other programs use")), "{starved:?}");
     let mut by_tally = starved.clone();
-    by_tally.queue.preempted_by_others = Some((0.6, "tally (itself)".into()));
+    by_tally.queue.preempted_by_others = others_ran(0.6, "tally (itself)");
     assert!(verdict(&by_tally).iter().any(|f| f.fix.contains("tally itself has most")), "{by_tally:?}");
+    assert!(verdict(&by_tally).iter().any(|f| f.claim.ends_with("its own threads and other programs use")));
+    // Largest of several isn't most of them.
+    let mut by_many = by_tally.clone();
+    by_many.queue.preempted_by_others =
+        others_ran(0.6, "tally (itself)").map(|of| OthersRan { share_of_most: 0.2, ..of });
+    assert!(!verdict(&by_many).iter().any(|f| f.fix.contains("tally itself")), "{by_many:?}");
     // Where other programs run instead, the program comes first.
-    crowded.queue.preempted_by_others = Some((0.9, "make".into()));
+    crowded.queue.preempted_by_others = others_ran(0.9, "make");
     assert_eq!(names(&crowded), ["system-calls", "cpu-saturation"]);
     // Asking the disk takes time too: who waits for it for long waits for the disk.
     let direct = |waits| {
@@ -286,4 +298,15 @@ fn code_of_a_jit_compiler_is_not_to_be_annotated() {
     assert!(ask(1, &facts).next.starts_with("tally annotate"));
     facts.code.hot_user = Some(crate::verdict::HotCode::Jit);
     assert!(ask(1, &facts).next.starts_with("tally flame --on-cpu"));
+}
+
+#[test]
+fn a_librarys_function_is_named_with_the_programs_that_calls_it() {
+    let mut facts = firing(1);
+    let hot = facts.code.hottest.as_mut().expect("firing");
+    (hot.name, hot.at) = ("memset".into(), Some("memset.S:236".into()));
+    hot.named_caller = Some(NamedCaller { name: "clear".into(), at: Some("grid.c:9".into()) });
+    let finding = ask(1, &facts);
+    assert!(finding.claim.contains("in memset() below clear() (grid.c:9), "), "{finding:?}");
+    assert!(finding.fix.starts_with("see the callers: tally flame"), "{finding:?}");
 }

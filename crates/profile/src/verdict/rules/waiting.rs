@@ -98,26 +98,39 @@ fn target_of_most(facts: &Facts) -> Option<&str> {
     (!is_vague && facts.share(least_ns) > for_others(facts) / 2.0).then_some(name.as_str())
 }
 
+/// The parts of [`for_others`], as shares of active time: `socket 43 %, poll 5 %`.
+fn for_others_by_reason(facts: &Facts) -> String {
+    let mut parts: Vec<(String, u64)> =
+        OF_OTHERS.iter().map(|&reason| (reason.name().to_owned(), of_others_ns(facts, reason))).collect();
+    parts.push(("futex in conditions and joins".to_owned(), facts.for_work_ns()));
+    parts.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
+    list(&parts, facts.times.active_ns())
+}
+
+/// `49 % of thread time waits for others (socket 43 %, poll 5 %)`; `None` if next to nothing does.
+pub(super) fn for_others_words(facts: &Facts) -> Option<String> {
+    let share = for_others(facts);
+    let words =
+        || format!("{} of thread time waits for others ({})", pct(share), for_others_by_reason(facts));
+    (share > 0.05).then(words)
+}
+
 /// 15: threads wait for others most of the time.
 pub(super) fn waiting_for_others(facts: &Facts) -> Option<Finding> {
     // One finding says that the others wait for the busiest thread.
     if !waits_for_others(facts) || awaits_busiest(facts) && serial(facts).is_some() {
         return None;
     }
-    let share = for_others(facts);
-    let mut parts: Vec<(String, u64)> = Vec::new();
-    for reason in OF_OTHERS {
-        parts.push((reason.name().to_owned(), of_others_ns(facts, reason)));
-    }
-    parts.push(("futex in conditions and joins".to_owned(), facts.for_work_ns()));
-    parts.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
-    let parts = list(&parts, facts.times.active_ns());
+    let (share, parts) = (for_others(facts), for_others_by_reason(facts));
     let enders = enders(facts);
     let enders = list(&enders, enders.iter().map(|(_, ns)| *ns).grown_sum());
-    let who =
-        if wait_for_each_other(facts) { "Its threads wait for each other" } else { "Waiting for others" };
+    let who = if wait_for_each_other(facts) { "Threads wait for each other" } else { "Waiting for others" };
     let text = format!("{who}: {} of thread time ({parts})", pct(share));
-    let woken = if enders.is_empty() { String::new() } else { format!("woken by {enders}") };
+    let woken = match enders.as_str() {
+        "" => String::new(),
+        of_kernel if of_kernel.contains("irq:") => format!("woken by {enders}"),
+        _ => format!("woken by thread {enders}"),
+    };
     let detail = match (&facts.waits.cause, target_of_most(facts)) {
         (Some(cause), _) => cause.because(),
         (None, Some(target)) => format!("most of it for {target}"),
@@ -145,7 +158,11 @@ pub(super) fn waiting_for_others(facts: &Facts) -> Option<Finding> {
         true => (format!("tally report --blame{INPUT}"), "the whole chain of waits"),
         false => (format!("tally flame --wakers{INPUT} -o wakers.svg"), "who ends the waits"),
     };
-    let fix = if wait_for_each_other(facts) { "shorten that work, or do other work meanwhile" } else { "" };
+    let fix = match (&facts.waits.cause, wait_for_each_other(facts)) {
+        (Some(_), true) => "shorten that work, or do other work meanwhile",
+        (None, true) => "shorten what those threads do before, or do other work meanwhile",
+        (_, false) => "",
+    };
     claim(share, text)
         .detail(detail)
         .fix(fix)

@@ -19,7 +19,7 @@ impl DsoSource for Names {
     }
 }
 
-/// Paths of names, outermost first, with a period each. Names with a star are the kernel's.
+/// Paths of names, outermost first, with a period each. Names with a star are the kernel's, with a plus a library's.
 fn profile(paths: &[(&'static str, u64)]) -> Profile {
     let mut profile = Profile::default();
     profile.events.push(EventInfo::default());
@@ -30,16 +30,19 @@ fn profile(paths: &[(&'static str, u64)]) -> Profile {
     for &(path, period) in paths {
         let mut frames = Vec::new();
         for name in path.split(' ').rev() {
-            let at =
-                names.iter().position(|known| *known == name.trim_end_matches('*')).unwrap_or(names.len());
+            let at = names
+                .iter()
+                .position(|known| *known == name.trim_end_matches(['*', '+']))
+                .unwrap_or(names.len());
             if at == names.len() {
-                names.push(name.trim_end_matches('*'));
+                names.push(name.trim_end_matches(['*', '+']));
             }
-            let (kind, short_name) = match name.ends_with('*') {
-                true => (DsoKind::Kernel, "[kernel.kallsyms]"),
-                false => (DsoKind::File, "app"),
+            let (kind, path) = match name.chars().last() {
+                Some('*') => (DsoKind::Kernel, "[kernel.kallsyms]"),
+                Some('+') => (DsoKind::File, "/usr/lib/libc.so.6"),
+                _ => (DsoKind::File, "app"),
             };
-            let (path, short_name) = (short_name.to_owned(), short_name.to_owned());
+            let (path, short_name) = (path.to_owned(), file_name(path).to_owned());
             let dso = Dso { kind, path, short_name, build_id: None, level: '.', start_avma: 0 };
             let dso = profile.dsos.intern(dso);
             let addr = at as u64;
@@ -86,7 +89,7 @@ fn a_profile_without_samples_has_no_functions() {
 fn a_hottest_function_without_a_symbol_has_the_nearest_caller_that_has_one() {
     let caller = |paths: &[(&'static str, u64)]| {
         let (hottest, _) = crate::verdict::HotFunction::of(&profile(paths));
-        hottest.expect("samples").named_caller
+        hottest.expect("samples").named_caller.map(|caller| caller.name)
     };
     let digest = "_start 0x20 md5_final 0x10 0x30";
     assert_eq!(caller(&[(digest, 60), ("_start 0x20 md5_update 0x30", 30)]).as_deref(), Some("md5_final"));
@@ -94,6 +97,18 @@ fn a_hottest_function_without_a_symbol_has_the_nearest_caller_that_has_one() {
     // Half of it below each: neither is the one.
     assert_eq!(caller(&[(digest, 50), ("_start 0x20 md5_update 0x30", 50)]), None);
     assert_eq!(caller(&[("_start main parse", 50)]), None);
+}
+
+#[test]
+fn a_hottest_function_of_a_library_has_the_programs_function_that_calls_it() {
+    let caller = |paths: &[(&'static str, u64)]| {
+        let (hottest, _) = crate::verdict::HotFunction::of(&profile(paths));
+        hottest.expect("samples").named_caller.map(|caller| caller.name)
+    };
+    let clear = "_start main clear calloc+ memset+";
+    assert_eq!(caller(&[(clear, 60), ("_start main fill memset+", 30)]).as_deref(), Some("clear"));
+    assert_eq!(caller(&[(clear, 50), ("_start main fill memset+", 50)]), None, "half of it below each");
+    assert_eq!(caller(&[("memset+", 50)]), None, "without a stack there is no caller");
 }
 
 #[test]

@@ -359,4 +359,42 @@ mod tests {
         assert_eq!(name(8), "", "a thread of the same process");
         assert_eq!(name(u64::from(std::process::id())), "tally (itself)");
     }
+
+    #[test]
+    fn a_moment_of_the_recorder_after_a_long_wait_for_a_cpu_does_not_explain_it() {
+        let own = u64::from(std::process::id());
+        let name = |runnable_ns: u64| {
+            let woken = [(24, 70), (32, 90), (40, runnable_ns), (48, runnable_ns), (56, 8 << 32 | 7)];
+            let ran = [(72, 3), (112, own << 32 | 6), (120, u64::from_le_bytes(*b"tally\0\0\0"))];
+            let words: Vec<(usize, u64)> = woken.into_iter().chain(ran).collect();
+            let payloads = encoded(&words, b"");
+            let runnable = payloads.iter().find_map(|payload| match payload {
+                Payload::Interval(of) if of.state == State::Runnable => Some(of),
+                _ => None,
+            });
+            runnable.expect("it waited for a CPU").other.comm.clone()
+        };
+        assert_eq!(name(1_000_000), "tally (itself)");
+        assert_eq!(name(20_000_000), "");
+    }
+
+    #[test]
+    fn a_moment_of_the_recorder_before_another_program_is_not_the_whole_wait() {
+        let own = u64::from(std::process::id());
+        let name = |last_ids: u64, last: &[u8; 8]| {
+            let preempted = [(24, 70), (32, 90), (56, 8 << 32 | 7), (64, own << 32 | 9), (72, 2)];
+            let ran = [(112, last_ids), (120, u64::from_le_bytes(*last))];
+            let words: Vec<(usize, u64)> = preempted.into_iter().chain(ran).collect();
+            let payloads = encoded(&words, b"tally");
+            let [Payload::Interval(of)] = &payloads[..] else { panic!("{payloads:?}") };
+            of.other.comm.clone()
+        };
+        assert_eq!(name(5 << 32 | 6, b"rustc\0\0\0"), "rustc");
+        assert_eq!(
+            name(own << 32 | 6, b"tally\0\0\0"),
+            "tally (itself)",
+            "it had the CPU at the begin and at the end"
+        );
+        assert_eq!(name(0, b"swapper/"), "tally (itself)", "the thread went to a CPU that had nothing to do");
+    }
 }

@@ -1,7 +1,7 @@
 //! Rules about waiting: locks, disks, the queue for CPUs.
 
 use super::super::*;
-use super::{UNIT, blocked, check, with};
+use super::{UNIT, blocked, check, others_ran, with};
 use crate::off_cpu::WaitReason;
 use crate::verdict::{LockSite, ShareBase, SystemFacts, WaitCause, verdict};
 use crate::view::wall::Times;
@@ -102,7 +102,7 @@ fn waiting_rules() {
     // A third of the waits' time doesn't explain them.
     assert_eq!(names(&of_disk(22, 58)), ["waiting-for-others", "disk"]);
     assert_eq!(names(&pipeline(2)), ["waiting-for-others", "disk"]);
-    assert!(verdict(&pipeline(58))[1].claim.starts_with("Its threads wait for each other: 60 %"));
+    assert!(verdict(&pipeline(58))[1].claim.starts_with("Threads wait for each other: 60 %"));
     let timers = |variation| {
         with(|f| {
             f.waits.timers = Some((5e6, variation, 100));
@@ -114,7 +114,7 @@ fn waiting_rules() {
     blocked(&mut one, WaitReason::Timer, 200);
     assert_eq!(verdict(&one)[0].claim, "Sleeping: 67 % of thread time is one sleep of 2.0 s");
     // Other programs have the CPUs most of the time: a short sleep doesn't come before that.
-    (one.times.preempted_ns, one.queue.preempted_by_others) = (1000 * UNIT, Some((0.9, "make".into())));
+    (one.times.preempted_ns, one.queue.preempted_by_others) = (1000 * UNIT, others_ran(0.9, "make"));
     assert_eq!(verdict(&one)[0].name, "cpu-saturation");
     let mut mostly = timers(1.0);
     blocked(&mut mostly, WaitReason::Timer, 400);

@@ -242,7 +242,7 @@ impl std::fmt::Display for Notice {
             Self::RuntimeSupport(runtime, variable) => {
                 write!(
                     f,
-                    "tally set {variable} so that {runtime} names its code; --no-runtimes turns that off"
+                    "{runtime} names its code because tally set {variable} for this run; --no-runtimes turns that off"
                 )
             }
             Self::UnknownPython(versions) => {
