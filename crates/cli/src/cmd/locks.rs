@@ -111,7 +111,7 @@ fn write_row(
     let line = |text: String| cut(&arrows(&out::harmless(&text)), term::names_width().max(60));
     writeln!(out, "{}", line(format!("{:>10}  {}", duration_ns(row.wait_ns), what(profile, row, name))))?;
     let lengths = format!(
-        "{:>10}  {} of {}: p50 {}, p99 {}, longest {}",
+        "{:>10}  {} of {}: p50 {}, p99 {}, max {}",
         "",
         count_of(row.lengths.count(), "wait", "waits"),
         count_of(row.waiters.len() as u64, "thread", "threads"),
