@@ -71,7 +71,7 @@ fn screen() -> FirstScreen {
             trunk_end: None,
         },
         threads: Vec::new(),
-        quality: ["2,913 samples at 499 Hz", "100 % complete stacks", "0 lost", "tally used 0.01 CPUs"]
+        quality: ["2,913 samples at 499 Hz", "100 % complete stacks", "0 lost", "tally: 0.01 CPUs"]
             .map(str::to_owned)
             .to_vec(),
         warnings: vec![
@@ -103,7 +103,7 @@ fn the_answer_is_at_the_top_and_the_next_commands_are_at_the_end() {
   draw\\x1b[31m  rand.c:14          0.0 %   60.0 %
   hot path: work → draw → rand → __random
 
-  2,913 samples at 499 Hz · 100 % complete stacks · 0 lost · tally used 0.01 CPUs
+  2,913 samples at 499 Hz · 100 % complete stacks · 0 lost · tally: 0.01 CPUs
   ! few samples; for more: tally run -F 4990 …
   perf.data 555 kB   browse: tally report   graph: tally flame -o out.svg
   all numbers: tally run -v

@@ -39,7 +39,7 @@ fn overhead(summary: &RunSummary) -> Option<String> {
     let used = &summary.recorder;
     let spent_ns = used.while_running_ns.saturating_add(used.programs_ns);
     let cpus = spent_ns as f64 / summary.wall_ns.max(1) as f64;
-    (summary.wall_ns >= SHORT_NS).then(|| format!("tally used {cpus:.2} CPUs"))
+    (summary.wall_ns >= SHORT_NS).then(|| format!("tally: {cpus:.2} CPUs"))
 }
 
 /// Defects and how to mend them, most important first.
@@ -83,7 +83,7 @@ mod tests {
             ..RecorderUse::default()
         };
         let of = |wall_ns| overhead(&RunSummary { wall_ns, recorder: used, ..RunSummary::default() });
-        assert_eq!(of(2_000_000_000).as_deref(), Some("tally used 0.02 CPUs"));
+        assert_eq!(of(2_000_000_000).as_deref(), Some("tally: 0.02 CPUs"));
         assert_eq!(of(99_000_000), None);
     }
 }
