@@ -2,7 +2,6 @@
 
 use super::called;
 use super::hot_stacks::most_first;
-use super::script_functions::is_own;
 use crate::grow::Grow as _;
 use crate::machine::language_runtime::leads_to_program;
 use crate::off_cpu::WaitReason;
@@ -10,6 +9,7 @@ use crate::off_cpu::wait_names::wait_names;
 use crate::off_cpu::work_waits::is_in_gil_code;
 use crate::profile::Profile;
 use crate::table::{CallsiteId, DsoKind, FrameId};
+use crate::view::hot_functions::program_code::is_own;
 use crate::view::wall::{Part, PlacedWait, name_of};
 use std::collections::BTreeMap;
 

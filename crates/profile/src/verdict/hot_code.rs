@@ -1,9 +1,9 @@
 //! The code that runs most, as a next command can show it.
 
-use super::script_functions::is_own;
 use crate::grow::{Grow as _, GrownSum as _};
 use crate::profile::Profile;
 use crate::table::{DsoKind, FrameId, InlineFrame};
+use crate::view::hot_functions::program_code::is_own;
 use crate::view::hot_functions::{MOST_FUNCTIONS, hot_functions, main_event};
 use crate::view::wall::{Wall, is_kernel, name_of, place_names, running_paths};
 use std::collections::BTreeMap;

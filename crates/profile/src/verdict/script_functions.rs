@@ -2,7 +2,7 @@
 
 use crate::profile::Profile;
 use crate::table::{CallsiteId, DsoKind, FrameId};
-use crate::view::hot_functions::program_code::is_program_code;
+use crate::view::hot_functions::program_code::is_own;
 use crate::view::wall::{is_kernel, name_of, own_code};
 
 /// The program's functions on a path, root first, without these: of an interpreted language if it has any there, and of
@@ -45,14 +45,6 @@ fn scripted_functions(profile: &Profile, frames: &[FrameId], without: &[String])
     let scripted: Vec<FrameId> = frames.iter().filter(is_meant).copied().collect();
     let own: Vec<String> = scripted.iter().filter(|frame| is_own(profile, **frame)).map(name).collect();
     if own.is_empty() { scripted.iter().map(name).collect() } else { own }
-}
-
-/// True for a function in a file of the program itself, not of a library.
-pub(super) fn is_own(profile: &Profile, frame: FrameId) -> bool {
-    let dso = &profile.dsos.of(profile.frames.of(frame).dso).path;
-    let file = profile.frame_names(frame).last().and_then(|inline| inline.file);
-    let name = name_of(profile, frame).unwrap_or("");
-    is_program_code(dso, file.map(|file| profile.strings.of(file)), name)
 }
 
 /// True for functions of Python, and of JavaScript outside of Node itself.

@@ -2,6 +2,9 @@
 //! [`crate::view::wall::own_code`] takes has all libraries but the C library.)
 
 use crate::off_cpu::work_waits::java_method;
+use crate::profile::Profile;
+use crate::table::FrameId;
+use crate::view::wall::name_of;
 
 /// True for code of the program itself, judged by its places: `dso` is the path of the object file, `source` that
 /// of the source file if known.
@@ -32,6 +35,14 @@ pub(crate) fn is_program_code(dso: &str, source: Option<&str>, name: &str) -> bo
     let is_known = !dso.starts_with('[') || source.is_some();
     let plain = name.trim_start_matches(['<', '&']);
     is_known && !is_library && !name.starts_with('[') && !NAMES.iter().any(|begin| plain.starts_with(begin))
+}
+
+/// True for a function in a file of the program itself, not of a library.
+pub(crate) fn is_own(profile: &Profile, frame: FrameId) -> bool {
+    let dso = &profile.dsos.of(profile.frames.of(frame).dso).path;
+    let file = profile.frame_names(frame).last().and_then(|inline| inline.file);
+    let name = name_of(profile, frame).unwrap_or("");
+    is_program_code(dso, file.map(|file| profile.strings.of(file)), name)
 }
 
 /// True for code that a runtime's compiler made of the program's own: by its name, for it is in no file.
