@@ -101,7 +101,7 @@ const RUNNING: [Culprit; 9] = [
 ];
 
 /// Programs that wait.
-const WAITING: [Culprit; 13] = [
+const WAITING: [Culprit; 14] = [
     ("convoy.c", &[], &["4", "200"], "taken in work"),
     ("chain.c", &[], &[], "crunch"),
     ("split.c", &[], &["1"], "wait_for_lock"),
@@ -115,6 +115,7 @@ const WAITING: [Culprit; 13] = [
     ("waits.c", &[], &["1"], "helper_nap"),
     ("server.c", &[], &[], "epoll_wait ← serve"),
     ("spans.c", &[], &[], "nap"),
+    ("nagle.c", &[], &["60"], "send_message"),
 ];
 
 /// Python programs that poll, and the function that does.
@@ -211,6 +212,20 @@ fn a_client_that_follows_next_calls_finds_the_culprit_of_programs_that_run() {
 #[ignore = "live: records on this machine"]
 fn a_client_that_follows_next_calls_finds_the_culprit_of_programs_that_wait() {
     finds_all(&WAITING);
+}
+
+#[test]
+#[ignore = "live: records on this machine"]
+fn a_client_finds_the_mutex_that_goroutines_wait_for() {
+    let folder = ScratchFolder::private("mcp-go").expect("a folder");
+    let folder = folder.path();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/waits.go");
+    let mut go = Command::new("go");
+    go.args(["build", "-o", "goroutines"]).arg(source).env("GOCACHE", folder).current_dir(folder);
+    if cfg!(not(target_arch = "x86_64")) || !go.status().is_ok_and(|status| status.success()) {
+        return println!("skipped: no go that builds for x86-64");
+    }
+    finds(folder, &["./goroutines", "3", "40"].map(str::to_owned), "main.locked (waits.go:");
 }
 
 #[test]
