@@ -24,6 +24,7 @@
 
 pub mod archive;
 pub mod data_symbols;
+mod declared_lines;
 pub mod inject;
 mod jit_names;
 pub mod listing;
@@ -38,6 +39,7 @@ mod stack_unwinder;
 mod tracepoint_format;
 mod unnamed_code;
 
+pub use declared_lines::declared_lines;
 pub use name_opts::{NameForm, NameOpts};
 pub use object_files::{ObjectFiles, function_around, svma_of, symbolize, symbolize_from, unbracketed};
 pub use recorded_kernel::kernel_of;

@@ -152,3 +152,75 @@ fn stacks_that_grow_have_the_callers_of_what_made_them_grow() {
         );
     }
 }
+
+/// `heavy` is too large to be inlined, but for a profile in which it is hot.
+const HOT: &str = r#"
+package main
+
+import "fmt"
+
+func heavy(n int) int {
+	s := n
+	for i := 0; i < 8; i++ {
+		if s%3 == 0 {
+			s = s/3 + i*7
+		} else if s%5 == 1 {
+			s = s*2 + i ^ 5
+		} else if s%7 == 2 {
+			s = s + i*3 + n
+		} else {
+			s = s*3 + 1 - i
+		}
+		s &= 0xffffff
+	}
+	return s
+}
+
+//go:noinline
+func caller(n int) int {
+	t := 0
+	for i := 0; i < n; i++ {
+		t += heavy(i)
+	}
+	return t
+}
+
+func main() {
+	t := 0
+	for i := 0; i < 100; i++ {
+		t += caller(100000)
+	}
+	fmt.Println(t)
+}
+"#;
+
+/// What Go's compiler inlines with a profile; `None` where it doesn't build.
+fn inlined_with(folder: &Path, profile: &str) -> Option<String> {
+    let args = ["build", &format!("-pgo={profile}"), "-gcflags=-m", "-o", "app", "hot.go"];
+    let mut go = Command::new("go");
+    let built = go.args(args).env("GOCACHE", folder.join("cache")).current_dir(folder).output().ok()?;
+    let text = String::from_utf8_lossy(&built.stderr).into_owned();
+    assert!(!text.contains("preprofile: error"), "{text}");
+    built.status.success().then_some(text)
+}
+
+/// Also from a program that it has optimized already: lines of inlined functions count from their own beginning.
+#[test]
+#[ignore = "live: records on this machine"]
+fn go_s_compiler_optimizes_by_an_exported_profile() {
+    const INLINED: &str = "inlining call to heavy";
+    let folder = ScratchFolder::private("go-pgo").expect("a folder");
+    let folder = folder.path();
+    std::fs::write(folder.join("hot.go"), HOT).expect("written");
+    let Some(inlined) = inlined_with(folder, "off") else { return println!("skipped: no go that builds") };
+    assert!(!inlined.contains(INLINED), "{inlined}");
+    for _ in 0..2 {
+        if !output(folder, &["record", "-F", "499", "--", "./app"]).status.success() {
+            return println!("skipped: can't record here");
+        }
+        let exported = output(folder, &["export", "--to", "pprof", "-o", "cpu.pgo"]);
+        assert!(exported.status.success(), "{exported:?}");
+        let inlined = inlined_with(folder, "cpu.pgo").expect("it was built before");
+        assert!(inlined.contains(INLINED), "{inlined}");
+    }
+}

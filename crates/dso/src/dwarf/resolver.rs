@@ -212,6 +212,25 @@ impl LineResolver {
     }
 }
 
+impl LineResolver {
+    /// The lines at which the functions of an address are declared, innermost first; `None` for those without one.
+    pub fn declared_lines(&mut self, svma: Svma) -> Vec<Option<u32>> {
+        let Self { context, split, meter, program, .. } = self;
+        let find = || {
+            let unit = looked_up(split, context.find_dwarf_and_unit(svma.0))?;
+            let mut frames = looked_up(split, context.find_frames(svma.0)).ok()?;
+            let mut found = Vec::new();
+            while let Some(frame) = frames.next().ok()?.filter(|_| found.len() < MOST_FRAMES) {
+                found.push(frame.dw_die_offset.and_then(|entry| declared_line(unit, entry)));
+            }
+            Some(found)
+        };
+        let found = meter.run(|| asked(find));
+        refuse_if_spent(meter, program.as_deref());
+        found.flatten().unwrap_or_default()
+    }
+}
+
 /// `None` without a function.
 fn sampled_frames(
     unit: gimli::UnitRef<'_, Reader>,

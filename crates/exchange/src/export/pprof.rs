@@ -77,7 +77,9 @@ pub fn write(out: impl Write, samples: &SampleSet<'_>, command: &str) -> io::Res
     for (at, function) in samples.functions.iter().enumerate().filter(|(at, _)| used.functions.contains(at)) {
         let name = texts.id(&function.name);
         let message = Message::default().number(1, at as u64 + 1).number(2, name).number(3, name);
-        emit(top::FUNCTION, message.number(4, texts.id(&function.file)))?;
+        // Go's compiler counts lines from there (-pgo).
+        let declared = samples.declared.get(&at).copied().map_or(0, u64::from);
+        emit(top::FUNCTION, message.number(4, texts.id(&function.file)).number(5, declared))?;
     }
     let (comment, default) = (texts.id(command), texts.id(default_type(samples)));
     let span_ns = samples.profile.time_span_ns.map_or(0, |(first, last)| last.saturating_sub(first));

@@ -4,7 +4,7 @@
 
 use profile::grow::{Grow as _, GrownSum as _};
 use profile::profile::{EventInfo, Profile, TaskId};
-use profile::table::{CallsiteId, DsoId, FrameId};
+use profile::table::{CallsiteId, DsoId, FrameId, SymbolId};
 use profile::view::flame::{Unit, events_shown, unit_of};
 use profile::view::wall::{Part, WallOpts, part_name, paths, state_frame};
 use rustc_hash::FxHashMap;
@@ -122,6 +122,8 @@ pub struct SampleSet<'p> {
     pub functions: Vec<NamedFunction>,
     /// Distinct locations.
     pub locations: Vec<NamedLocation>,
+    /// Lines at which functions are declared, by their index, where they are known.
+    pub declared: FxHashMap<usize, u32>,
     /// Idle time left out, ns.
     pub idle_left_out_ns: u64,
     of_frame: Vec<usize>,
@@ -138,6 +140,7 @@ impl<'p> SampleSet<'p> {
             stacks: Vec::new(),
             functions: Vec::new(),
             locations: Vec::new(),
+            declared: FxHashMap::default(),
             idle_left_out_ns: 0,
             of_frame: Vec::new(),
             of_state: FxHashMap::default(),
@@ -156,6 +159,16 @@ impl<'p> SampleSet<'p> {
         self.kinds.iter_mut().for_each(|kind| kind.total = 0);
         stacks.iter().for_each(|stack| self.kinds[stack.kind].total.grow(stack.value));
         Self { stacks, idle_left_out_ns: 0, ..self }
+    }
+
+    /// Notes the lines at which symbols are declared.
+    pub fn declare(&mut self, lines: &FxHashMap<SymbolId, u32>) {
+        for location in &self.locations {
+            let Some(frame) = location.frame else { continue };
+            for (line, name) in location.lines.iter().zip(self.profile.frame_names(frame)) {
+                self.declared.extend(lines.get(&name.symbol).map(|declared| (line.function, *declared)));
+            }
+        }
     }
 
     /// The locations of a stack, leaf first, as indices into [`SampleSet::locations`].

@@ -14,7 +14,7 @@ use record::output_file::{create_export, write_export};
 use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::time::UNIX_EPOCH;
-use symbols::{LoadOpts, NameOpts, Recording, UnnamedCode, sampled_lines};
+use symbols::{LoadOpts, NameOpts, Recording, UnnamedCode, declared_lines, sampled_lines};
 
 /// Values to write, and the file.
 pub struct SampleRequest<'a> {
@@ -42,7 +42,12 @@ pub fn export(request: &SampleRequest<'_>) -> anyhow::Result<()> {
     }
     let recording = read(request)?;
     let command = recording.features.cmdline.as_deref().unwrap_or_default().join(" ");
-    let samples = SampleSet::of(&recording.profile, request.with_idle);
+    let mut samples = SampleSet::of(&recording.profile, request.with_idle);
+    if request.format == ExportFormat::Pprof {
+        let map = load::open(request.input)?;
+        let file = load::parse(request.input, &map)?;
+        samples.declare(&declared_lines(&file, &NameOpts::from_env(), &recording.profile));
+    }
     if samples.stacks.is_empty() {
         anyhow::bail!("{}: no samples in it", request.input.display());
     }
