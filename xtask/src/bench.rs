@@ -6,6 +6,7 @@
 mod agent;
 mod calls;
 mod files;
+mod fleet;
 mod live;
 mod off_cpu;
 mod page;
@@ -67,6 +68,7 @@ const ENTRIES: &[Entry] = &[
     ("runtimes", runtimes::runtimes),
     ("calls", calls::calls),
     ("agent", agent::agent),
+    ("fleet", fleet::fleet),
 ];
 
 /// Runs every comparison, or those whose name contains `filter`. `--setup` makes the newest perf, for all later runs.

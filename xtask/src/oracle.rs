@@ -34,6 +34,8 @@ use crate::repo::Repo;
 use crate::score::{self, Score, skip};
 use crate::{fixtures, golden, parallel, readers};
 
+pub use fleet::SCRIPT as ENGINES_SCRIPT;
+
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// How much of the longest comparisons is done.

@@ -15,7 +15,8 @@ use crate::process;
 use crate::repo::Repo;
 use crate::score::{self, Score, skip};
 
-const SCRIPT: &str = include_str!("fleet/engines.py");
+/// Asks one engine; with `time` at the end it is timed.
+pub const SCRIPT: &str = include_str!("fleet/engines.py");
 const ENGINES: &[&str] = &["duckdb", "chdb", "clickhouse-server", "spark"];
 /// Programs that the simulated machines run, one after the other.
 const PROGRAMS: &[&str] = &["convoy", "pool", "requests"];

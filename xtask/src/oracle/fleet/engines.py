@@ -1,6 +1,7 @@
 """Asks one engine the questions of docs/fleet over a fleet's folder, and compares its answers with tally's.
 
-engines.py ENGINE TALLY FOLDER DOCS: prints ok, FAILED or skipped, one line for each question.
+engines.py ENGINE TALLY FOLDER DOCS: prints ok, FAILED or skipped, one line for each question. With `time` as a fifth
+argument, for a large fleet: the time that each question takes, and whether sums are tally's.
 """
 
 import atexit
@@ -200,14 +201,38 @@ def check(ask):
         note("ok" if is_equal else "FAILED", name, "" if is_equal else f"{rows[:3]} {str(tally.get(name))[:200]}")
 
 
+def check_times(ask, began):
+    """The sums that one reading of the fleet gives; the other answers need one for each machine."""
+    note("ok", "begins", f"{time.time() - began:.2f} s")
+    own = collections.Counter()
+    for stack, value in folded().items():
+        own[stack.split(";")[-1]] += value
+    sums = {"whole": [], "top": largest(own)}
+    for name, sql in queries():
+        began = time.time()
+        try:
+            rows = ask(sql)
+        except Exception as error:
+            note("FAILED", name, str(error).split("\n")[0])
+            continue
+        seconds = time.time() - began
+        is_equal = rows == sums[name] if name in sums else len(rows) > 0
+        if name == "services":
+            is_equal = sum(value for _, value in rows) == sum(own.values())
+        note("ok" if is_equal else "FAILED", name, f"{seconds:.2f} s, {len(rows)} rows")
+
+
 def main():
     engines = {"duckdb": duckdb, "chdb": chdb, "spark": spark, "clickhouse-server": clickhouse_server}
     if ENGINE == "clickhouse-server" and not shutil.which(ENGINE, path=os.environ["PATH"] + ":/usr/sbin"):
         return note("skipped", "all", "not on this machine")
     try:
+        began = time.time()
         engine = engines[ENGINE]()
     except ImportError as error:
         return note("skipped", "all", str(error))
+    if "time" in sys.argv[5:]:
+        return check_times(engine, began)
     if ENGINE != "clickhouse-server":
         return check(engine)
     ask, port, end = engine
