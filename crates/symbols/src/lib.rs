@@ -24,7 +24,6 @@
 
 pub mod archive;
 pub mod data_symbols;
-mod declared_lines;
 pub mod inject;
 mod jit_names;
 pub mod listing;
@@ -39,12 +38,11 @@ mod stack_unwinder;
 mod tracepoint_format;
 mod unnamed_code;
 
-pub use declared_lines::declared_lines;
 pub use name_opts::{NameForm, NameOpts};
 pub use object_files::{ObjectFiles, function_around, svma_of, symbolize, symbolize_from, unbracketed};
 pub use recorded_kernel::kernel_of;
 pub use recording::{LoadOpts, ReadProgress, Recording, load, load_watched, name_all, session_of};
-pub use sampled_lines::{NoSuchBinary, SampledLines, sampled_lines};
+pub use sampled_lines::{NoSuchBinary, SampledLines, declared_lines, sampled_lines};
 pub use stack_unwinder::StackUnwinder;
 pub use tracepoint_format::FileFormats;
 pub use unnamed_code::{UnnamedCode, is_unnamed_jit_code, name_unnamed};

@@ -4,8 +4,9 @@ use crate::object_files::{ObjectFiles, svma_of};
 use crate::{NameOpts, session_of};
 use dso::{Loaded, Missing, SampledFrame, SampledUnits, Svma};
 use perfdata::{Order, PerfData, Record};
+use profile::Profile;
 use profile::session::{Session, SessionOpts};
-use profile::table::{Dso, DsoId, DsoKind, DsoTable};
+use profile::table::{Dso, DsoId, DsoKind, DsoTable, FrameId, InlineFrame, SymbolId};
 use profile::view::sample_profile::{BranchCounts, DsoAddr, SampleProfile};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
@@ -171,4 +172,31 @@ impl LineCounter<'_> {
 fn place(file: &Loaded, dso: &Dso, from: u64, units: &mut SampledUnits) -> Option<Vec<SampledFrame>> {
     let svma = svma_of(dso, file, from)?;
     file.with_lines(|lines| lines.sampled(units, svma, svma)).ok()?.pop().map(|place| place.frames)
+}
+
+/// The lines of functions that the debug information has, from 1, by symbol. Frames must have their names with lines.
+#[must_use]
+pub fn declared_lines(file: &PerfData<'_>, names: &NameOpts, profile: &Profile) -> FxHashMap<SymbolId, u32> {
+    let files = ObjectFiles::of_recording(file, names);
+    let mut found = FxHashMap::default();
+    for index in 0..profile.frames.len() {
+        let id = FrameId::from_index(index);
+        let named = profile.frame_names(id);
+        let is_known = |name: &InlineFrame| found.contains_key(&name.symbol);
+        let frame = profile.frames.of(id);
+        let dso = profile.dsos.of(frame.dso);
+        if dso.kind != DsoKind::File || named.iter().all(is_known) {
+            continue;
+        }
+        let opened = files.open(dso);
+        let Ok(opened) = opened.as_ref() else { continue };
+        let Some(svma) = svma_of(dso, opened, frame.lookup) else { continue };
+        let declared = opened.with_lines(|lines| lines.declared_lines(svma)).unwrap_or_default();
+        // Otherwise the names are from somewhere else.
+        if declared.len() == named.len() {
+            let lines = named.iter().zip(declared).filter(|(name, _)| name.line > 0);
+            found.extend(lines.filter_map(|(name, line)| Some((name.symbol, line?))));
+        }
+    }
+    found
 }

@@ -194,7 +194,7 @@ func main() {
 }
 "#;
 
-/// What Go's compiler inlines with a profile; `None` where it doesn't build.
+/// Messages of Go's compiler about inlining with a profile; `None` where it doesn't build.
 fn inlined_with(folder: &Path, profile: &str) -> Option<String> {
     let args = ["build", &format!("-pgo={profile}"), "-gcflags=-m", "-o", "app", "hot.go"];
     let mut go = Command::new("go");

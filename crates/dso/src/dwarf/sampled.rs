@@ -123,7 +123,7 @@ pub(super) fn declared_line(unit: UnitRef<'_, Reader>, mut entry: UnitOffset) ->
         let next = [DW_AT_abstract_origin, DW_AT_specification];
         entry = match next.into_iter().find_map(|attribute| found.attr_value(attribute))? {
             AttributeValue::UnitRef(next) => next,
-            // As Go names all functions that it inlines; those of other packages are in other units.
+            // Go names inlined functions like this; those of other packages are in other units.
             AttributeValue::DebugInfoRef(next) => next.to_unit_offset(&unit.header)?,
             _ => return None,
         };
