@@ -6,7 +6,9 @@ import { unpack } from "./base64";
 Object.assign(globalThis, { unpack });
 
 void (async () => {
+  // The first view is painted before anything is unpacked. A page in the background paints nothing.
+  await new Promise<unknown>((done) => (document.hidden ? done(0) : requestAnimationFrame(() => setTimeout(done))));
   const script = document.createElement("script");
-  script.textContent = await unpack(document.getElementById("code")!.textContent!).text();
+  script.text = await unpack(document.getElementById("code")!.textContent!).text();
   document.body.append(script);
 })();

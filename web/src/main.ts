@@ -150,6 +150,8 @@ class Page {
     const section = (word: string, parts: HTMLElement[]) => (parts.length ? el("section", { class: "why", "aria-label": word }, el("b", { text: `${word}: ` }), ...parts) : "");
     const why = lines.length ? section("Why", lines.map((text) => el("a", { href: "#tab=blame", text, on: toBlame }))) : IS_WHOLE ? section("Own time", this.largest()) : "";
     const main = el("main", {}, IS_WHOLE ? (this.comparison?.cards ?? cards(data, this.store) ?? "") : "", this.stateBar?.box ?? "", why, this.strips?.isUseful ? this.strips.box : "", el("div", { class: "sticky" }, bar, this.crumbs), ...this.panes.values());
+    // What was shown until now: the same findings, and a picture in place of the graph.
+    document.querySelector("main")?.remove();
     document.body.append(this.head.box, main, this.status, this.help, this.menu);
     this.head.input.value = this.store.current.search;
   }

@@ -1,7 +1,8 @@
 // Measures pages and pictures in a real browser: node test/bench.mjs BROWSER TALLY FOLDER [TOOLS as JSON [SIZES]].
 // Each time is a median in ms of script by the clock; in brackets the mean time that the page's main thread was on a CPU
 // for it, painting included: that is the one to compare where other programs run. First paint is the browser's own entry
-// "first-contentful-paint", the best of three loads: pages of tally and of async-profiler have drawn everything then.
+// "first-contentful-paint", the best of three loads: a page of tally shows its head and the widest frames then, and is whole
+// when it is loaded; async-profiler's has drawn everything.
 import { chromium } from "playwright-core";
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from "node:fs";

@@ -280,13 +280,18 @@ async function looks(file) {
     await page.context().close();
   }
   const page = await open(file);
+  check("the first view makes room for the page", (await page.locator("main.first").count()) === 0, "it is still there");
   const pdf = await page.pdf({ landscape: true, format: "A4", printBackground: true });
   const pages = (pdf.toString("latin1").match(/\/Type\s*\/Page\b/g) ?? []).length;
   check("the page prints on at most three sheets", pages >= 1 && pages <= 3, `${pages} sheets`);
   await page.context().close();
   const plain = await open(file, { script: false });
   const text = await plain.locator("noscript").count() ? await plain.locator("main.plain").innerText() : "";
-  check("without a script there are findings and tables", /function/.test(text) && /self/.test(text), text.slice(0, 80));
+  check("without a script there are tables", /function/.test(text) && /self/.test(text), text.slice(0, 80));
+  const first = plain.locator("main.first");
+  const bar = await first.locator("svg svg").evaluateAll((cells) => cells.reduce((sum, cell) => sum + cell.getBoundingClientRect().width, 0));
+  const [width, heading] = [await first.locator("> svg").evaluate((svg) => svg.getBoundingClientRect().width), await first.locator("h1").innerText()];
+  check("without a script there are a heading and the states' shares", heading.length > 0 && Math.abs(bar - width) < 2, `${heading}: ${bar} of ${width} px`);
   await plain.context().close();
 }
 
@@ -513,7 +518,7 @@ if (recordWall()) {
   for (const part of [keyWalk, roles, blamed, brush, drag, looks, colours]) await part(file);
   const size = readFileSync(file).length;
   check("the page of a short recording is small", size < 400000, `${size} bytes`);
-  const shell = readFileSync(file, "utf8").replace(/<noscript>.*?<\/noscript>/s, "").replace(/(id="(?:about|columns|sources)">)[^<]*/g, "$1").length;
+  const shell = readFileSync(file, "utf8").replace(/<main class="first">.*?<\/noscript>/s, "").replace(/(id="(?:about|columns|sources)">)[^<]*/g, "$1").length;
   check("a page without its data takes at most 60 kB", shell > 50000 && shell <= 60000, `${shell} bytes`);
 }
 await browser.close();

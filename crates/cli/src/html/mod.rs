@@ -41,7 +41,7 @@ const STACKS: (PackedBytes, &str) = (
 );
 /// Unpacks the script, which is in the page deflated: it is most of a small page.
 const LOADER: &str = include_str!("bundle/loader.js");
-/// Style of the tables without a script.
+/// Style of the first view, and of the tables without a script.
 const STYLE: &str = include_str!("bundle/plain.css");
 /// Digests of them for the page's security policy.
 const LOADER_DIGEST: &str = include_str!("bundle/loader.js.sha256");
@@ -64,8 +64,9 @@ pub fn write(out: &mut impl Write, data: &PageData, about: &About, most_bytes: u
         [] => None,
         functions => Some(deflated(foreign::json(&Value::Array(functions.to_vec())).as_bytes())?),
     };
-    let tables = plain::tables(data, about);
-    let others = code.len() + sources.as_ref().map_or(0, String::len) + tables.len() + HEAD_BYTES;
+    let (first, tables) = (plain::first_view(data, about), plain::tables(data, about));
+    let others =
+        code.len() + sources.as_ref().map_or(0, String::len) + first.len() + tables.len() + HEAD_BYTES;
     let encoded = encode(data, page::most_bytes(data, others, most_bytes))?;
     let value = meta(about, &encoded);
     let (script, loader, style) = (script.trim(), LOADER_DIGEST.trim(), STYLE_DIGEST.trim());
@@ -74,11 +75,11 @@ pub fn write(out: &mut impl Write, data: &PageData, about: &About, most_bytes: u
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'sha256-{script}' 'sha256-{loader}'; \
          style-src 'sha256-{style}'; base-uri 'none'; form-action 'none'\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"viewport\" content=\"width=device-width\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n<title>{}</title>\n<style>{STYLE}</style></head>\n<body>",
         xml(&about.title),
     )?;
-    writeln!(out, "<noscript>{tables}</noscript>")?;
+    writeln!(out, "{first}\n<noscript>{tables}</noscript>")?;
     write_packed(out, "about", &deflated(foreign::json(&value).as_bytes())?)?;
     write_packed(out, "columns", &encoded.packed)?;
     if let Some(sources) = sources {
@@ -102,7 +103,7 @@ fn has_only_stacks(data: &PageData, about: &About) -> bool {
 }
 
 fn write_packed(out: &mut impl Write, id: &str, packed: &str) -> io::Result<()> {
-    writeln!(out, "<script type=\"application/octet-stream\" id=\"{id}\">{packed}</script>")
+    writeln!(out, "<script type=\"data\" id=\"{id}\">{packed}</script>")
 }
 
 fn meta(about: &About, encoded: &Encoded) -> Value {

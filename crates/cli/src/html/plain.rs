@@ -1,4 +1,4 @@
-//! The page without a script: findings and functions as plain HTML, for mail and search.
+//! The page before and without its script: findings and functions as plain HTML, for mail and search.
 
 use super::about::About;
 use crate::terminal::foreign::xml;
@@ -12,16 +12,23 @@ use std::fmt::Write as _;
 /// Rows of a table.
 const ROWS: usize = 20;
 
-/// The tables.
-pub fn tables(data: &PageData, about: &About) -> String {
-    let mut html = format!("<main class=\"plain\"><h1>{}</h1>", xml(&about.title));
-    for line in [&about.subtitle, &about.machine, &about.quality] {
+/// Head, findings and a picture, shown until the script has drawn the page.
+pub fn first_view(data: &PageData, about: &About) -> String {
+    let mut html = format!("<main class=\"first\"><h1>{}</h1>", xml(&about.title));
+    for line in [&about.subtitle, &about.machine, &about.quality].into_iter().filter(|line| !line.is_empty())
+    {
         let _ = write!(html, "<p>{}</p>", xml(line));
     }
     for finding in &about.findings {
         let text = |key: &str| xml(finding[key].as_str().unwrap_or_default());
         let _ = write!(html, "<h2>{}</h2><p>{}</p><p>{}</p>", text("claim"), text("detail"), text("fix"));
     }
+    html + &exchange::page::first_view(data) + "</main>"
+}
+
+/// The tables.
+pub fn tables(data: &PageData, about: &About) -> String {
+    let mut html = "<main class=\"plain\">".to_owned();
     let sections = about.compare["sections"].as_array();
     for (at, set) in data.sets.iter().enumerate() {
         html += &match sections.and_then(|sections| sections.get(at)) {

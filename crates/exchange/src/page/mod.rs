@@ -4,11 +4,13 @@
 
 mod columns;
 mod encode;
+mod first_view;
 mod followed;
 mod pruning;
 
 pub use columns::deflated;
 pub use encode::{Encoded, encode};
+pub use first_view::first_view;
 pub use followed::followed;
 pub use pruning::most_bytes;
 
