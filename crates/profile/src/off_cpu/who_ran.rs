@@ -1,4 +1,4 @@
-//! Who ran instead of a thread that waited for a CPU, by samples: the recorded switch shows only the thread that came
+//! The thread that ran while another one waited for a CPU, by samples: the recorded switch shows only the thread that came
 //! first, or last. That one may have had the CPU for a moment only.
 
 use super::{OffCpu, RelatedThread, RunSample, Wait};

@@ -44,7 +44,7 @@ pub struct HotFunction {
     pub total: f64,
     /// It is the program's own, and most of its time is in libraries, a runtime or the kernel.
     pub calls_most: bool,
-    /// For a function that says little by itself, the nearest caller that says more, if most of the time is below one
+    /// For a function whose name means little to a reader, the nearest caller whose name means more, if most of the time is below one
     /// such caller: with a symbol in the same file, or, for a library's function, one of the program itself.
     pub named_caller: Option<NamedCaller>,
 }

@@ -57,7 +57,7 @@ INLINE long send_record(struct off_record *rec)
 }
 
 /*
- * Who had the CPU last that a thread waited for: the one that leaves it at this
+ * The last thread to have the CPU that this one waited for leaves it at this
  * switch. At the recording's end there is no switch.
  */
 INLINE void fill_ran(struct off_record *rec, struct thread_state *t)

@@ -113,7 +113,7 @@ impl Encoder {
         );
     }
 
-    /// Who woke the thread, or ran instead of it: the one that took its CPU. The recorder's own threads run for moments
+    /// The thread that woke this one, or ran instead of it: the one that took its CPU. The recorder's own threads run for moments
     /// only, so if one of them did, it is the one that had the CPU last.
     fn other_of(&self, sample: &OffRecord<'_>) -> OtherThread {
         let (pid, tid) = (sample.other_pid(), sample.other_tid());

@@ -25,7 +25,7 @@ pub(super) fn saturation(facts: &Facts) -> Option<Finding> {
     let detail = match after_locks > 0.01 {
         true => format!("{} right after a wait for a lock, counted for the lock, too", pct(after_locks)),
         false if wants_nothing_else(facts) && facts.times.idle_ns > 0 => {
-            "apart from idle time the threads wait for nothing else".to_owned()
+            "without idle time the threads wait for nothing else".to_owned()
         }
         false if wants_nothing_else(facts) => "the threads wait for nothing else".to_owned(),
         false => String::new(),
@@ -109,7 +109,7 @@ fn who_has_the_cpus(facts: &Facts) -> String {
     let (wanted, cpus) = (facts.wants_cpus(), facts.system.cpus);
     let others = facts.others_use_cpus().unwrap_or(0.0);
     let wants = if wanted < f64::from(cpus) + 1.0 { format!("{wanted:.1}") } else { format!("{wanted:.0}") };
-    // Of a program that gets little, the queue is as long as others make it.
+    // A program that gets little has a queue as long as others make it.
     // `2.0 threads want 2 CPUs` would be no reason.
     let wants_more =
         wanted >= f64::from(cpus) + 0.2 && (!facts.others_have_the_cpus() || !facts.gets_little());

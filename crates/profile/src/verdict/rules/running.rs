@@ -81,7 +81,7 @@ fn hot_words(hot: &HotFunction) -> String {
         );
     }
     let Some(caller) = &hot.named_caller else { return format!("{}, {own} of CPU time", called_at(hot)) };
-    // A library's own line says nothing to those who call it.
+    // Those who call a library don't know its lines.
     let place = if hot.has_lines() { called(&hot.name) } else { called_at(hot) };
     let below = called_at_line(&called(&caller.name), caller.at.as_deref());
     format!("{place} below {below}, {own} of CPU time")

@@ -23,7 +23,7 @@ pub struct ChainState {
     pub state: String,
     /// ns.
     pub ns: u64,
-    /// What was waited for most, or who ran instead.
+    /// The target with most of the time, or who ran instead.
     pub target: Option<NamedTime>,
     /// The function with most of the time; `None` if none has a name.
     pub function: Option<NamedTime>,
