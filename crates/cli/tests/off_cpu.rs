@@ -40,7 +40,7 @@ fn has_bpf() -> bool {
     static WORKS: OnceLock<bool> = OnceLock::new();
     let works = *WORKS.get_or_init(|| {
         let doctor = Command::new(TALLY).arg("doctor").output().expect("tally runs");
-        String::from_utf8_lossy(&doctor.stdout).contains("tier A")
+        String::from_utf8_lossy(&doctor.stdout).contains("exact, by BPF")
     });
     if !works {
         println!("skipped: no BPF here");

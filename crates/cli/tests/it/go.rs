@@ -168,6 +168,10 @@ func heavy(n int) int {
 			s = s*2 + i ^ 5
 		} else if s%7 == 2 {
 			s = s + i*3 + n
+		} else if s%11 == 3 {
+			s = s*7 - i*5 + n
+		} else if s%13 == 4 {
+			s = s/2 + i*11 - n
 		} else {
 			s = s*3 + 1 - i
 		}

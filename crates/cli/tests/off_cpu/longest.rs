@@ -10,10 +10,10 @@ use super::{ONE, TALLY, output_of};
 /// Kinds of waits that must be known.
 const LEAST_KINDS: usize = 15;
 
-/// `longest 20.22 ms` in the line of waits below the line of this lock.
+/// `max 20.22 ms` in the line of waits below the line of this lock.
 fn shown_longest_ns(locks: &str, lock: &str) -> Option<u64> {
     let (_, row) = locks.split_once(lock)?;
-    let mut words = row.lines().nth(1)?.split_once("longest ")?.1.split_whitespace();
+    let mut words = row.lines().nth(1)?.split_once("max ")?.1.split_whitespace();
     let number: f64 = words.next()?.parse().ok()?;
     let unit = words.next()?;
     let (_, factor) = [("s", 1e9), ("ms", 1e6), ("µs", 1e3)].into_iter().find(|(name, _)| *name == unit)?;
