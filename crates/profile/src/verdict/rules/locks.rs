@@ -2,7 +2,7 @@
 
 use super::chains::convoy;
 use super::waiting::function_of_most;
-use super::{claim, grouped, list, pct};
+use super::{claim, grouped, list, pct, whole_percents};
 use crate::grow::GrownSum as _;
 use crate::off_cpu::{WaitReason, known_lock};
 use crate::verdict::hot_stacks::SPINNING;
@@ -155,20 +155,6 @@ fn lock_parts(facts: &Facts, site: &LockSite, headline: bool) -> String {
     let shown = percents.iter().zip(parts).filter(|(percent, _)| **percent > 0);
     let shown = shown.map(|(percent, (_, what))| format!("{percent} % {what}"));
     shown.collect::<Vec<_>>().join(" · ")
-}
-
-/// Shares in whole percent that add up to their sum in whole percent: those with the largest rests are rounded up.
-fn whole_percents<const N: usize>(shares: &[f64; N]) -> [u64; N] {
-    let percents = shares.map(|share| share.max(0.0) * 100.0);
-    let mut whole = percents.map(|percent| percent.floor() as u64);
-    let sum = percents.iter().sum::<f64>().round() as u64;
-    let missing = sum.saturating_sub(whole.iter().sum());
-    let mut order: Vec<usize> = (0..N).collect();
-    order.sort_by(|&a, &b| percents[b].fract().total_cmp(&percents[a].fract()));
-    for at in order.into_iter().take(usize::try_from(missing).unwrap_or(0)) {
-        whole[at] += 1;
-    }
-    whole
 }
 
 /// 14: > 5 % of running time spins on kernel locks, or > 5 % of active time sleeps for them.

@@ -44,13 +44,18 @@ impl ThreadRow {
     /// The same without the title of its process.
     #[must_use]
     pub fn own_name(&self) -> String {
-        self.start.as_ref().map_or_else(|| self.comm.clone(), |start| format!("{} {start}()", self.comm))
+        self.begun_in().map_or_else(|| self.comm.clone(), |start| format!("{} {start}", self.comm))
     }
 
     /// The same where there is little room: the function without the thread's name.
     #[must_use]
     pub fn short_label(&self) -> String {
-        self.start.as_ref().map_or_else(|| self.comm.clone(), |start| format!("{start}()"))
+        self.begun_in().unwrap_or_else(|| self.comm.clone())
+    }
+
+    /// Its first function as in a sentence: `App.main()`, without the parameters that names of Java and C++ have.
+    fn begun_in(&self) -> Option<String> {
+        self.start.as_ref().map(|start| format!("{}()", dso::without_parameters(start)))
     }
 
     /// At least nine tenths of its life idle.
@@ -123,4 +128,30 @@ pub(super) fn rows(profile: &Profile, classes: &Classes) -> Vec<ThreadRow> {
     }
     rows.sort_by_key(|row| (Reverse(row.times.active_ns()), row.start_ns, row.tid));
     rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_is_called_by_its_first_function_without_parameters() {
+        let row = ThreadRow {
+            pid: 1,
+            tid: 1,
+            comm: "java".to_owned(),
+            title: None,
+            start: Some("App.main(java.lang.String[])".to_owned()),
+            life_ns: 0,
+            times: Times::default(),
+            switches: 0,
+            kernel_idle_ns: 0,
+            start_ns: 0,
+            tasks: Vec::new(),
+        };
+        assert_eq!(row.short_label(), "App.main()");
+        assert_eq!(row.label(), "java App.main()");
+        let alone = ThreadRow { start: None, ..row };
+        assert_eq!((alone.label().as_str(), alone.short_label().as_str()), ("java", "java"));
+    }
 }
