@@ -22,6 +22,8 @@ pub struct SystemFacts {
     pub cpus: u32,
     /// Share of all CPU time in which something ran, on this machine: neither idle nor stolen.
     pub busy: Option<f64>,
+    /// How many CPUs the recorder used while the target ran; 0 where that isn't known.
+    pub recorder_cpus: f64,
     /// Share of all CPU time stolen by the hypervisor.
     pub steal: Option<f64>,
     /// Share of all CPU time in hard and soft interrupts.

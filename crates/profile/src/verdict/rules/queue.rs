@@ -31,10 +31,8 @@ pub(super) fn saturation(facts: &Facts) -> Option<Finding> {
         false => String::new(),
     };
     let others = facts.queue.preempted_by_others.as_ref();
-    let is_tally = |of: &OthersRan| of.most == OURSELVES && of.share_of_most * 2.0 > of.share;
-    let by_tally = || others.is_some_and(is_tally);
     let fix = match facts.others_have_the_cpus() {
-        true if by_tally() => {
+        true if tally_has_the_cpus(facts) => {
             "tally itself has most of them: tally record -g costs less, but records no waits"
         }
         true if waiting >= MOST => "take other load off this machine, and measure again",
@@ -58,9 +56,10 @@ pub(super) fn saturation(facts: &Facts) -> Option<Finding> {
     if let Some(others) = facts.others_use_cpus() {
         let cpus = f64::from(facts.system.cpus);
         let idle = (cpus - facts.cpus_used - others).max(0.0);
-        let this = facts.cpus_used;
+        let (this, tally) = (facts.cpus_used, facts.system.recorder_cpus.min(others));
+        let rest = others - tally;
         evidence.push(format!(
-            "{cpus} CPUs: {this:.2} used by this program, {others:.2} by others and tally, {idle:.2} idle"
+            "{cpus} CPUs: {this:.2} used by this program, {tally:.2} by tally, {rest:.2} by others, {idle:.2} idle"
         ));
     }
     if let Some(pressure) = facts.system.pressure_cpu {
@@ -80,6 +79,16 @@ pub(super) fn saturation(facts: &Facts) -> Option<Finding> {
         .stacks(who_ran_instead(facts))
         .against(against)
         .next(format!("tally report --wall --stdio{INPUT}"), "how long each thread waited for a CPU")
+}
+
+/// True if most of the CPU time that the target didn't get is the recorder's: by its own count, or, in short runs, by who
+/// ran instead of preempted threads.
+fn tally_has_the_cpus(facts: &Facts) -> bool {
+    let is_tally = |of: &OthersRan| of.most == OURSELVES && of.share_of_most * 2.0 > of.share;
+    match facts.others_use_cpus() {
+        Some(others) => facts.system.recorder_cpus * 2.0 > others,
+        None => facts.queue.preempted_by_others.as_ref().is_some_and(is_tally),
+    }
 }
 
 /// Code that others ran meanwhile, if recorded, else the places of threads that waited for the CPU.
@@ -104,10 +113,10 @@ fn wants_nothing_else(facts: &Facts) -> bool {
 }
 
 fn who_has_the_cpus(facts: &Facts) -> String {
-    /// Less is tally itself.
+    /// The kernel counts in ticks: less means nothing.
     const LEAST_OF_OTHERS: f64 = 0.25;
     let (wanted, cpus) = (facts.wants_cpus(), facts.system.cpus);
-    let others = facts.others_use_cpus().unwrap_or(0.0);
+    let others = facts.others_use_cpus().map_or(0.0, |others| others - facts.system.recorder_cpus);
     let wants = if wanted < f64::from(cpus) + 1.0 { format!("{wanted:.1}") } else { format!("{wanted:.0}") };
     // A program that gets little has a queue as long as others make it.
     // `2.0 threads want 2 CPUs` would be no reason.
