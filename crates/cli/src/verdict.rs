@@ -61,8 +61,7 @@ pub fn judge(profile: &Profile, summary: &RunSummary, machine: &MachineChange, t
     add_counters(&mut facts, summary);
     facts.children_left_out = summary.children_left_out;
     facts.system = system_facts(&machine.change);
-    let spent_ns = summary.recorder.while_running_ns.saturating_add(summary.recorder.programs_ns);
-    facts.system.recorder_cpus = spent_ns as f64 / summary.wall_ns.max(1) as f64;
+    facts.recorder_cpus = summary.recorder_cpus();
     facts.system.disk_times = machine.disks.as_ref().and_then(disk_times);
     facts.system.disk_times_refused = machine.disks.as_ref().and_then(|seen| seen.refused.clone());
     facts.follow_waits(profile);
@@ -124,7 +123,6 @@ fn system_facts(change: &SystemChange) -> SystemFacts {
     SystemFacts {
         cpus: change.cpus,
         busy: change.busy,
-        recorder_cpus: 0.0,
         steal: change.steal,
         interrupts: change.interrupts,
         interrupts_of_one_cpu: change.interrupts_of_one_cpu,

@@ -180,8 +180,12 @@ fn owners(row: &LockRow) -> String {
     match row.processes.len() as u64 {
         _ if row.pid != 0 => format!(", process {}", row.pid),
         0 | 1 if row.kernel => String::new(),
-        many => format!(" ({})", count_of(many, "process", "processes")),
+        _ => waiting_processes(row),
     }
+}
+
+fn waiting_processes(row: &LockRow) -> String {
+    format!(" ({})", count_of(row.processes.len() as u64, "process", "processes"))
 }
 
 fn file_lock(kind: &str, row: &LockRow) -> String {
@@ -191,7 +195,7 @@ fn file_lock(kind: &str, row: &LockRow) -> String {
             format!("{kind} of {file} (descriptor {descriptor} of process {pid})")
         }
         (Some(descriptor), None) => format!("{kind}, descriptor {descriptor} of process {pid}"),
-        (None, Some(file)) => format!("{kind} of {file}{}", owners(&LockRow { pid: 0, ..row.clone() })),
+        (None, Some(file)) => format!("{kind} of {file}{}", waiting_processes(row)),
         (None, None) => format!("{kind}s of process {pid}"),
     }
 }

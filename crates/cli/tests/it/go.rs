@@ -63,19 +63,28 @@ fn calls_of_go_s_runtime_are_followed_to_the_goroutine() {
     }
 }
 
+/// Builds `waits`, whose goroutines wait for known things; false, with a line, without a Go that can.
+pub(crate) fn builds_waits(folder: &Path, flags: &str) -> bool {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/waits.go");
+    let mut go = Command::new("go");
+    go.args(["build", "-ldflags", flags, "-o", "waits"]).arg(source).env("GOCACHE", folder);
+    let built = go.current_dir(folder).status().is_ok_and(|status| status.success());
+    let is_possible = built && cfg!(target_arch = "x86_64");
+    if !is_possible {
+        println!("skipped: no go that builds for x86-64");
+    }
+    is_possible
+}
+
 /// A program whose goroutines wait for known things, run and attached to, with its symbols and stripped.
 #[test]
 #[ignore = "live: records on this machine"]
 fn goroutines_are_counted_by_what_they_wait_for_and_where() {
     let folder = ScratchFolder::private("go-waits").expect("a folder");
     let folder = folder.path();
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/waits.go");
     for (flags, is_attached) in [("", false), ("-s -w", true)] {
-        let args = ["build", "-ldflags", flags, "-o", "waits"];
-        let built =
-            Command::new("go").args(args).arg(&source).env("GOCACHE", folder).current_dir(folder).status();
-        if cfg!(not(target_arch = "x86_64")) || !built.is_ok_and(|status| status.success()) {
-            return println!("skipped: no go that builds for x86-64");
+        if !builds_waits(folder, flags) {
+            return;
         }
         let counts = ["40", "3", "5", "4", "2", "6", "1", "1"];
         let recorded = if is_attached {

@@ -219,13 +219,10 @@ fn a_client_that_follows_next_calls_finds_the_culprit_of_programs_that_wait() {
 fn a_client_finds_the_mutex_that_goroutines_wait_for() {
     let folder = ScratchFolder::private("mcp-go").expect("a folder");
     let folder = folder.path();
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/waits.go");
-    let mut go = Command::new("go");
-    go.args(["build", "-o", "goroutines"]).arg(source).env("GOCACHE", folder).current_dir(folder);
-    if cfg!(not(target_arch = "x86_64")) || !go.status().is_ok_and(|status| status.success()) {
-        return println!("skipped: no go that builds for x86-64");
+    if !super::go::builds_waits(folder, "") {
+        return;
     }
-    finds(folder, &["./goroutines", "3", "40"].map(str::to_owned), "main.locked (waits.go:");
+    finds(folder, &["./waits", "3", "40"].map(str::to_owned), "main.locked (waits.go:");
 }
 
 #[test]

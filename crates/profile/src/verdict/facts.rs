@@ -38,6 +38,8 @@ pub struct Facts {
     pub children_left_out: usize,
     /// CPUs used on average.
     pub cpus_used: f64,
+    /// CPUs that the recorder used meanwhile; 0 where that isn't known.
+    pub recorder_cpus: f64,
     /// Where active thread time went.
     pub times: Times,
     /// Threads that were not idle all the time.
@@ -262,13 +264,13 @@ impl Facts {
         self.share(self.times.preempted_ns) > 0.1 * self.waiting_for_cpu()
     }
 
-    /// How many CPUs others on the machine used, tally included; `None` where that isn't known.
+    /// How many CPUs others on the machine used, without tally; `None` where that isn't known.
     #[must_use]
     pub fn others_use_cpus(&self) -> Option<f64> {
         // The kernel counts in ticks of 10 ms, on each CPU for itself.
         const LEAST_S: f64 = 0.3;
         let busy = self.system.busy.filter(|_| self.wall_s >= LEAST_S)?;
-        Some((busy * f64::from(self.system.cpus) - self.cpus_used).max(0.0))
+        Some((busy * f64::from(self.system.cpus) - self.cpus_used - self.recorder_cpus).max(0.0))
     }
 
     /// True if its own threads have the CPUs for a good part of the time when others of them wait.

@@ -44,8 +44,8 @@ pub struct HotFunction {
     pub total: f64,
     /// It is the program's own, and most of its time is in libraries, a runtime or the kernel.
     pub calls_most: bool,
-    /// For a function whose name means little to a reader, the nearest caller whose name means more, if most of the time is below one
-    /// such caller: with a symbol in the same file, or, for a library's function, one of the program itself.
+    /// The nearest caller that a reader knows, if most of the time is below one such caller. For a function without a
+    /// symbol: a caller in its file that has one. For a library's function: a function of the program itself.
     pub named_caller: Option<NamedCaller>,
 }
 

@@ -88,6 +88,13 @@ impl RunSummary {
     pub fn cpus_used(&self) -> f64 {
         if self.wall_ns == 0 { 0.0 } else { self.cpu_ns() as f64 / self.wall_ns as f64 }
     }
+
+    /// CPUs that the recorder used meanwhile, on average; 0 if nothing was measured.
+    #[must_use]
+    pub fn recorder_cpus(&self) -> f64 {
+        let spent_ns = self.recorder.while_running_ns.saturating_add(self.recorder.programs_ns);
+        if self.wall_ns == 0 { 0.0 } else { spent_ns as f64 / self.wall_ns as f64 }
+    }
 }
 
 /// One counter's end value.

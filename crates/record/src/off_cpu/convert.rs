@@ -113,8 +113,8 @@ impl Encoder {
         );
     }
 
-    /// The thread that woke this one, or ran instead of it: the one that took its CPU. The recorder's own threads run for moments
-    /// only, so if one of them did, it is the one that had the CPU last.
+    /// The thread that woke this one, or ran instead of it: the one that took its CPU. The recorder's own threads run for
+    /// moments only, so if one of them did, it is the one that had the CPU last.
     fn other_of(&self, sample: &OffRecord<'_>) -> OtherThread {
         let (pid, tid) = (sample.other_pid(), sample.other_tid());
         let first = |comm| OtherThread { pid, tid, comm, chain: Vec::new() };

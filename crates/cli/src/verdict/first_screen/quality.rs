@@ -36,10 +36,7 @@ fn cause(quality: &StackQuality, percent: u64) -> Option<String> {
 /// time however short it ran. In a very short run a single wake-up is a large share.
 fn overhead(summary: &RunSummary) -> Option<String> {
     const SHORT_NS: u64 = 100_000_000;
-    let used = &summary.recorder;
-    let spent_ns = used.while_running_ns.saturating_add(used.programs_ns);
-    let cpus = spent_ns as f64 / summary.wall_ns.max(1) as f64;
-    (summary.wall_ns >= SHORT_NS).then(|| format!("tally: {cpus:.2} CPUs"))
+    (summary.wall_ns >= SHORT_NS).then(|| format!("tally: {:.2} CPUs", summary.recorder_cpus()))
 }
 
 /// Defects and how to mend them, most important first.

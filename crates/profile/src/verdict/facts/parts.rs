@@ -22,8 +22,6 @@ pub struct SystemFacts {
     pub cpus: u32,
     /// Share of all CPU time in which something ran, on this machine: neither idle nor stolen.
     pub busy: Option<f64>,
-    /// How many CPUs the recorder used while the target ran; 0 where that isn't known.
-    pub recorder_cpus: f64,
     /// Share of all CPU time stolen by the hypervisor.
     pub steal: Option<f64>,
     /// Share of all CPU time in hard and soft interrupts.
@@ -143,7 +141,7 @@ pub struct QueueFacts {
     pub run_queue_ns: (u64, u64, u64),
 }
 
-/// Other programs in the preempted time of which the running thread is known.
+/// Other programs in the preempted time for which the running thread is known.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct OthersRan {
     /// Share of that time, 0 to 1.

@@ -2,15 +2,15 @@
 //! TCP holds back, or for an event loop.
 
 use super::locks::{gil_lines, holders_line, is_gil};
-use super::running::{ENOUGH_NS, LEAST_HOT, serial};
+use super::running::{ENOUGH_NS, LEAST_HOT, called_at, serial};
 use super::waiting::for_others_words;
 use super::{claim, grouped, list, pct, time};
 use crate::off_cpu::WaitReason;
+use crate::verdict::rules::locks::locked;
 use crate::verdict::{
     BlockedLoop, EntryReason, Facts, Finding, HotFunction, INPUT, LEAST, LockSite, PathFacts, PathTop,
     ShareBase, TopStacks, quoted,
 };
-use crate::verdict::{called, rules::locks::locked};
 
 /// Threads that want a CPU at a time, on average, where nothing runs in parallel.
 const ALONE: f64 = 1.5;
@@ -126,9 +126,7 @@ fn convoy_detail(facts: &Facts, share: f64) -> String {
     let is_large = |hot: &&HotFunction| hot.share >= LEAST_HOT && facts.times.on_ns >= ENOUGH_NS;
     match facts.code.hottest.as_ref().filter(is_large) {
         Some(hot) => {
-            let line = hot.at.as_ref().map_or_else(String::new, |line| format!(" ({line})"));
-            let what = called(&hot.name);
-            format!("{of_time}; meanwhile {} of CPU time is in {what}{line}", pct(hot.share))
+            format!("{of_time}; meanwhile {} of CPU time is in {}", pct(hot.share), called_at(hot))
         }
         None => of_time,
     }

@@ -55,11 +55,10 @@ pub(super) fn saturation(facts: &Facts) -> Option<Finding> {
     }
     if let Some(others) = facts.others_use_cpus() {
         let cpus = f64::from(facts.system.cpus);
-        let idle = (cpus - facts.cpus_used - others).max(0.0);
-        let (this, tally) = (facts.cpus_used, facts.system.recorder_cpus.min(others));
-        let rest = others - tally;
+        let idle = (cpus - facts.cpus_used - facts.recorder_cpus - others).max(0.0);
+        let (this, tally) = (facts.cpus_used, facts.recorder_cpus);
         evidence.push(format!(
-            "{cpus} CPUs: {this:.2} used by this program, {tally:.2} by tally, {rest:.2} by others, {idle:.2} idle"
+            "{cpus} CPUs: {this:.2} used by this program, {tally:.2} by tally, {others:.2} by others, {idle:.2} idle"
         ));
     }
     if let Some(pressure) = facts.system.pressure_cpu {
@@ -86,7 +85,7 @@ pub(super) fn saturation(facts: &Facts) -> Option<Finding> {
 fn tally_has_the_cpus(facts: &Facts) -> bool {
     let is_tally = |of: &OthersRan| of.most == OURSELVES && of.share_of_most * 2.0 > of.share;
     match facts.others_use_cpus() {
-        Some(others) => facts.system.recorder_cpus * 2.0 > others,
+        Some(others) => facts.recorder_cpus > others,
         None => facts.queue.preempted_by_others.as_ref().is_some_and(is_tally),
     }
 }
@@ -116,7 +115,7 @@ fn who_has_the_cpus(facts: &Facts) -> String {
     /// The kernel counts in ticks: less means nothing.
     const LEAST_OF_OTHERS: f64 = 0.25;
     let (wanted, cpus) = (facts.wants_cpus(), facts.system.cpus);
-    let others = facts.others_use_cpus().map_or(0.0, |others| others - facts.system.recorder_cpus);
+    let others = facts.others_use_cpus().unwrap_or(0.0);
     let wants = if wanted < f64::from(cpus) + 1.0 { format!("{wanted:.1}") } else { format!("{wanted:.0}") };
     // A program that gets little has a queue as long as others make it.
     // `2.0 threads want 2 CPUs` would be no reason.

@@ -191,7 +191,7 @@ pub(super) fn system_calls(facts: &Facts) -> Option<Finding> {
 }
 
 /// `parse() (parse.c:14)`, with the line if it is known.
-fn called_at(hot: &HotFunction) -> String {
+pub(super) fn called_at(hot: &HotFunction) -> String {
     called_at_line(&called(&hot.name), hot.at.as_deref())
 }
 

@@ -127,10 +127,10 @@ fn running_rules() {
     assert!(verdict(&by_tally).iter().any(|f| f.claim.ends_with("its own threads and other programs use")));
     // The CPU time of the machine and of the recorder is known: that counts.
     let mut counted = by_tally.clone();
-    (counted.system.busy, counted.system.recorder_cpus) = (Some(0.9), 0.1);
+    (counted.system.busy, counted.recorder_cpus) = (Some(0.9), 0.1);
     assert!(!verdict(&counted).iter().any(|f| f.fix.contains("tally itself")), "{counted:?}");
     counted.queue.preempted_by_others = others_ran(0.6, "make");
-    counted.system.recorder_cpus = 1.2;
+    counted.recorder_cpus = 1.2;
     assert!(verdict(&counted).iter().any(|f| f.fix.contains("tally itself has most")), "{counted:?}");
     // Largest of several isn't most of them.
     let mut by_many = by_tally.clone();

@@ -85,12 +85,14 @@ fn a_profile_without_samples_has_no_functions() {
     assert_eq!(hot, HotFunctions::default());
 }
 
+/// The caller by which a reader knows the hottest function of these paths.
+fn caller(paths: &[(&'static str, u64)]) -> Option<String> {
+    let (hottest, _) = crate::verdict::HotFunction::of(&profile(paths));
+    hottest.expect("samples").named_caller.map(|caller| caller.name)
+}
+
 #[test]
 fn a_hottest_function_without_a_symbol_has_the_nearest_caller_that_has_one() {
-    let caller = |paths: &[(&'static str, u64)]| {
-        let (hottest, _) = crate::verdict::HotFunction::of(&profile(paths));
-        hottest.expect("samples").named_caller.map(|caller| caller.name)
-    };
     let digest = "_start 0x20 md5_final 0x10 0x30";
     assert_eq!(caller(&[(digest, 60), ("_start 0x20 md5_update 0x30", 30)]).as_deref(), Some("md5_final"));
     assert_eq!(caller(&[(digest, 40), ("_start 0x20 md5_update 0x30", 60)]).as_deref(), Some("md5_update"));
@@ -101,10 +103,6 @@ fn a_hottest_function_without_a_symbol_has_the_nearest_caller_that_has_one() {
 
 #[test]
 fn a_hottest_function_of_a_library_has_the_programs_function_that_calls_it() {
-    let caller = |paths: &[(&'static str, u64)]| {
-        let (hottest, _) = crate::verdict::HotFunction::of(&profile(paths));
-        hottest.expect("samples").named_caller.map(|caller| caller.name)
-    };
     let clear = "_start main clear calloc+ memset+";
     assert_eq!(caller(&[(clear, 60), ("_start main fill memset+", 30)]).as_deref(), Some("clear"));
     assert_eq!(caller(&[(clear, 50), ("_start main fill memset+", 50)]), None, "half of it below each");
