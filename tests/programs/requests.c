@@ -79,7 +79,7 @@ static uint64_t queued_ns(void) {
     return queued;
 }
 
-NOINLINE static uint64_t waits(int kind) {
+NOINLINE static uint64_t fetch(int kind) {
     uint64_t queued = kind == 'w' ? 0 : queued_ns(), began = clock_ns(CLOCK_MONOTONIC);
     struct timespec pause = {0, kind == 'w' ? 200000 : 8000000};
     char byte = 0;
@@ -111,7 +111,7 @@ NOINLINE void handle(int kind, int depth) {
         pthread_exit(0);
     else
         for (int i = 0; i < (kind == 'w' ? 50 : 1); i++)
-            of->waited_ns += waits(kind);
+            of->waited_ns += fetch(kind);
     if (depth > 0)
         return;
     of->count++;

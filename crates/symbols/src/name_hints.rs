@@ -102,13 +102,13 @@ impl Lacking {
         // The names of several packages are enough for one line.
         let files = if packages.len() > 1 { String::new() } else { format!(" ({})", named.join(", ")) };
         let (share, ways) = (self.share(percent), ways.join(", or "));
-        Some(format!("{share} of the time is in functions without a symbol{files}: {ways}"))
+        Some(format!("{share} of CPU time is in functions without a symbol{files}: {ways}"))
     }
 
     fn jit_hint(&self, profile: &Profile) -> Option<String> {
         let percent = self.percent(self.jit_names)?;
         let way = runtime_flags(profile).unwrap_or("have its runtime write /tmp/perf-PID.map");
-        Some(format!("{} of the time is in JIT code without names: {way}", self.share(percent)))
+        Some(format!("{} of CPU time is in JIT code without names: {way}", self.share(percent)))
     }
 
     /// `12.3 %`; for few samples only `Part`.
@@ -224,7 +224,7 @@ mod tests {
         });
         let hint = hint.expect("a quarter of the time");
         let begin =
-            "25.0 % of the time is in functions without a symbol (libz.so.1): apt install zlib1g-dbgsym";
+            "25.0 % of CPU time is in functions without a symbol (libz.so.1): apt install zlib1g-dbgsym";
         assert!(hint.starts_with(begin), "{hint}");
         assert!(
             lacking.lines_hint(&profile).is_some_and(|hint| hint.starts_with("app has no line information"))
@@ -249,7 +249,7 @@ mod tests {
     fn few_samples_have_no_percentage() {
         let profile = samples(&[("/usr/lib/libz.so.1", DsoKind::File, 1)], 1);
         let hint = Lacking::of(&profile, 0).names_hint(&profile, &|_| BTreeSet::new()).expect("all of it");
-        assert!(hint.starts_with("Part of the time is in functions without a symbol (libz.so.1)"), "{hint}");
+        assert!(hint.starts_with("Part of CPU time is in functions without a symbol (libz.so.1)"), "{hint}");
     }
 
     #[test]

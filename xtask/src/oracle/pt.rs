@@ -21,7 +21,7 @@ const STEP_LIMIT: Duration = Duration::from_secs(600);
 /// Maximum number of instructions; of longer programs only the start is compared.
 const fn most_steps(effort: Effort) -> &'static str {
     match effort {
-        Effort::Gate => "120000",
+        Effort::Gate => "70000",
         Effort::Whole => "400000",
     }
 }

@@ -336,7 +336,7 @@ impl Pen {
             format!("{name} {}", brief_bytes(file.bytes)),
             format!("browse: tally report{}", file.input),
             format!("graph: tally flame{} -o out.svg", file.input),
-            "all numbers: tally run -v".to_owned(),
+            "all numbers: run again with -v".to_owned(),
         ];
         let has_samples = screen.hot.samples > 0;
         let has_room = |part: &String| {

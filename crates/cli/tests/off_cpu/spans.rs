@@ -54,7 +54,7 @@ fn states_of_requests_are_those_that_the_program_measured() {
     let terms = [
         ("all", own_total, total),
         ("on CPU", own.values().map(|of| of[2]).sum(), ns_of(&calls, |row| row["state"] == "on CPU")),
-        ("lock", own[&'l'][3], ns_of(&calls, |row| begins(row, "lock in waits"))),
+        ("lock", own[&'l'][3], ns_of(&calls, |row| begins(row, "lock in fetch"))),
         ("sleep", own[&'s'][3], ns_of(&calls, |row| row["state"] == "timer")),
         ("another process", own[&'p'][3], ns_of(&calls, |row| begins(row, "pipe with requests"))),
     ];

@@ -36,13 +36,15 @@ impl GilFacts {
         Self { waiters, runners: sums(profile, runs) }
     }
 
-    /// `most waiting in a() (x.py), most running in b() (x.py)`; empty where that is not known.
+    /// `threads that wait are mostly in a() (x.py), the one that runs in b() (x.py)`; empty where that is not known.
     pub(super) fn words(&self) -> String {
         match (self.waiters.first(), self.runners.first()) {
             (Some((waits, _)), Some((runs, _))) if waits == runs => {
-                format!("most waiting and running in {waits}")
+                format!("the threads that wait and the one that runs are mostly in {waits}")
             }
-            (Some((waits, _)), Some((runs, _))) => format!("most waiting in {waits}, most running in {runs}"),
+            (Some((waits, _)), Some((runs, _))) => {
+                format!("threads that wait are mostly in {waits}, the one that runs in {runs}")
+            }
             _ => String::new(),
         }
     }
@@ -99,8 +101,11 @@ mod tests {
             let list = |names: &[&str]| names.iter().map(|name| ((*name).to_owned(), 1)).collect();
             GilFacts { waiters: list(waiters), runners: list(runners) }.words()
         };
-        assert_eq!(of(&["a()"], &["b()", "c()"]), "most waiting in a(), most running in b()");
-        assert_eq!(of(&["a()"], &["a()"]), "most waiting and running in a()");
+        assert_eq!(
+            of(&["a()"], &["b()", "c()"]),
+            "threads that wait are mostly in a(), the one that runs in b()"
+        );
+        assert_eq!(of(&["a()"], &["a()"]), "the threads that wait and the one that runs are mostly in a()");
         assert_eq!(of(&["a()"], &[]), "");
     }
 }

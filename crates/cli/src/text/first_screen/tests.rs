@@ -106,7 +106,7 @@ fn the_answer_is_at_the_top_and_the_next_commands_are_at_the_end() {
   2,913 samples at 499 Hz · 100 % complete stacks · 0 lost · tally: 0.01 CPUs
   ! few samples; for more: tally run -F 4990 …
   perf.data 555 kB   browse: tally report   graph: tally flame -o out.svg
-  all numbers: tally run -v
+  all numbers: run again with -v
 ";
     assert_eq!(draw(&screen(), 80, false), expected);
 }
@@ -202,7 +202,7 @@ fn a_remedy_of_up_to_four_lines_is_whole() {
     let mut java = screen();
     let options = "-XX:+PreserveFramePointer -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit";
     java.warnings = vec![
-        format!("82.3 % of the time is in JIT code without names: JAVA_TOOL_OPTIONS='{options}'"),
+        format!("82.3 % of CPU time is in JIT code without names: JAVA_TOOL_OPTIONS='{options}'"),
         "another".to_owned(),
     ];
     let text = draw(&java, 80, false);

@@ -97,7 +97,7 @@ fn screen(summary: &RunSummary) -> RunScreen<'_> {
             function("walk", "list", 62.5),
         ],
         better: Some("tally run --stack-size 65528 -- ./list 8".to_owned()),
-        name_hints: vec!["8.1 % of the time is in functions without a symbol (libz.so.1)".to_owned()],
+        name_hints: vec!["8.1 % of CPU time is in functions without a symbol (libz.so.1)".to_owned()],
         files: vec![("perf.data".to_owned(), "open with tally report".to_owned())],
     }
 }

@@ -1,7 +1,7 @@
 //! Rules about threads that hold each other up: they take turns, line up for a lock, wait for a peer, for what
 //! TCP holds back, or for an event loop.
 
-use super::locks::{gil_lines, holders_line, is_gil};
+use super::locks::{gil_lines, holders_line, is_gil, lock_parts};
 use super::running::{ENOUGH_NS, LEAST_HOT, called_at, serial};
 use super::waiting::for_others_words;
 use super::{claim, grouped, list, pct, time};
@@ -106,7 +106,7 @@ pub(super) fn convoy(facts: &Facts) -> Option<Finding> {
         format!("waiting for a CPU: {}", pct(facts.waiting_for_cpu())),
     ];
     claim(share, text)
-        .detail(convoy_detail(facts, share))
+        .detail(convoy_detail(facts, top, share))
         .fix(top.known.map_or("do less while it is held, or split it", |known| known.cure))
         .evidence(convoy_evidence(facts, top))
         .stacks(stacks)
@@ -114,9 +114,15 @@ pub(super) fn convoy(facts: &Facts) -> Option<Finding> {
         .next(format!("tally locks{INPUT}"), "holders and waiters")
 }
 
-fn convoy_detail(facts: &Facts, share: f64) -> String {
-    let of_time = format!("{} of thread time", pct(share));
-    let of_gil = facts.contended().next().is_some_and(is_gil).then(|| facts.waits.gil.words());
+/// ` (85 % blocked, 2 % runnable after wake-up)`; empty where one part is all.
+fn in_parts(facts: &Facts, top: &LockSite) -> String {
+    let parts = lock_parts(facts, top, true);
+    if parts.contains(" · ") { format!(" ({})", parts.replace(" · ", ", ")) } else { String::new() }
+}
+
+fn convoy_detail(facts: &Facts, top: &LockSite, share: f64) -> String {
+    let of_time = format!("{} of thread time{}", pct(share), in_parts(facts, top));
+    let of_gil = is_gil(top).then(|| facts.waits.gil.words());
     if let Some(words) = of_gil.filter(|words| !words.is_empty()) {
         return format!("{of_time}; {words}");
     }

@@ -139,7 +139,7 @@ pub(super) fn lock_line(facts: &Facts, site: &LockSite) -> Option<String> {
 }
 
 /// The parts of a lock's time. For a headline: largest first, in whole percent.
-fn lock_parts(facts: &Facts, site: &LockSite, headline: bool) -> String {
+pub(super) fn lock_parts(facts: &Facts, site: &LockSite, headline: bool) -> String {
     let mut parts = [
         (facts.share(site.wait_ns), "blocked"),
         (facts.share(site.queued_ns), "runnable after wake-up"),

@@ -183,11 +183,13 @@ pub(super) fn system_calls(facts: &Facts) -> Option<Finding> {
     let stacks = TopStacks::running(facts, "where the calls are made", &[EntryReason::Call]);
     let evidence = if stacks.top.is_empty() { top_kernel(facts) } else { Vec::new() };
     let against = vec![format!("page faults, spinning, contended locks and disk requests: {}", pct(others))];
+    let command = format!("tally flame --on-cpu{INPUT} -o calls.svg");
     claim(kernel * facts.on(), text)
+        .fix(format!("see who makes them: {command}"))
         .evidence(evidence)
         .stacks(stacks.or_missing("the kernel's frames don't show which calls these are"))
         .against(against)
-        .next(format!("tally flame --on-cpu{INPUT} -o calls.svg"), "who makes the calls and what they cost")
+        .next(command, "who makes the calls and what they cost")
 }
 
 /// `parse() (parse.c:14)`, with the line if it is known.

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use perfdata::abi::*;
-use perfdata::off_cpu::{OffCpuInterval, Payload, State, WaitSums, flag};
+use perfdata::off_cpu::{OffCpuInterval, OffCpuTotals, Payload, State, WaitSums, flag};
 use perfdata::{Avma, CpuMode, Record, Sample, SampleId};
 
 use super::WorkerState;
@@ -77,7 +77,7 @@ impl WorkerState {
             return switches.begin(task, time_ns, of.state, spot);
         }
         if let Some(Payload::Totals(totals)) = &payload {
-            self.account.totals(task, totals);
+            self.thread_totals(task, totals);
             self.waits.site_chains.forget(tid);
         }
         if let Some(Payload::Interval(of)) = &payload
@@ -263,6 +263,14 @@ impl WorkerState {
         self.sink.record(self.events.first_off_cpu + event, &Record::Sample(sample), &SampleId::default());
     }
 
+    fn thread_totals(&mut self, task: PidTid, totals: &OffCpuTotals) {
+        if totals.flags & flag::EXITED != 0 {
+            // The kernel takes a program's memory back after the record of its exit. Its CPU time has that part, too.
+            self.shared.exit_of_process(task.pid, totals.end_ns);
+        }
+        self.account.totals(task, totals);
+    }
+
     fn write_end_samples(&mut self, end: &EndRecord) {
         let task = PidTid { pid: end.pid, tid: end.tid };
         for (event, period, raw) in convert::end_samples(end, process_titles::own_title(end)) {
@@ -275,7 +283,7 @@ impl WorkerState {
                 &SampleId::default(),
             );
             if let Some(Payload::Totals(totals)) = Payload::parse(&raw) {
-                self.account.totals(task, &totals);
+                self.thread_totals(task, &totals);
             }
         }
     }
