@@ -312,19 +312,20 @@ impl Pen {
         let Some(warning) = warnings.first() else { return Vec::new() };
         let more = match warnings.len() {
             1 => String::new(),
-            2 => " (1 more warning: tally run -v)".to_owned(),
-            count => format!(" ({} more warnings: tally run -v)", count - 1),
+            2 => " (1 more warning: run again with -v)".to_owned(),
+            count => format!(" ({} more warnings: run again with -v)", count - 1),
         };
         let warning = format!("! {}{more}", spelled(&in_short(&harmless(warning), self.width)));
         let mut lines = wrap_evenly(&warning, self.width);
         if lines.len() > most {
             lines.truncate(most);
-            let more = if more.is_empty() { " (whole: tally run -v)" } else { &more };
+            let more = if more.is_empty() { " (whole: run again with -v)" } else { &more };
             let end = format!(" …{more}");
             let last = cut(&lines[most - 1], self.width.saturating_sub(end.chars().count()));
-            // Nor is half a command.
-            lines[most - 1] =
-                last.trim_end_matches(['…', ' ']).trim_end_matches(": apt install").to_owned() + &end;
+            // Nor is half a command, or half a remark in brackets.
+            let last = last.trim_end_matches(['…', ' ']).trim_end_matches(": apt install");
+            let open = last.rfind('(').filter(|&open| !last[open..].contains(')'));
+            lines[most - 1] = last[..open.unwrap_or(last.len())].trim_end().to_owned() + &end;
         }
         lines.iter().map(|line| self.paint(line, Paint::Yellow)).collect()
     }

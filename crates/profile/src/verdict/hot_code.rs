@@ -61,6 +61,8 @@ pub struct NamedCaller {
 impl HotFunction {
     /// A good part of all time: so much more is below a function than in another, or in itself.
     pub(super) const MORE: f64 = 0.2;
+    /// A function that calls all others doesn't show where the time goes.
+    const NEARLY_ALL: f64 = 0.95;
 
     /// [`Self::at`] is a line of it.
     pub(super) fn has_lines(&self) -> bool {
@@ -102,7 +104,13 @@ impl HotFunction {
             calls_most: true,
             ..Self::default()
         });
-        let last = hot.trunk_end.map(|(name, share)| Self { name, share, total: share, ..Self::default() });
+        // Nearly all of a compiler's time is below its `toplev::main`: that leads nowhere.
+        let last = hot.trunk_end.filter(|(_, share)| *share < Self::NEARLY_ALL).map(|(name, share)| Self {
+            name,
+            share,
+            total: share,
+            ..Self::default()
+        });
         let below = own
             .or(last)
             .filter(|below| below.name != hottest.name && below.share > hottest.share + Self::MORE);

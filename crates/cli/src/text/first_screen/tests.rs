@@ -207,7 +207,7 @@ fn a_remedy_of_up_to_four_lines_is_whole() {
     ];
     let text = draw(&java, 80, false);
     let joined = text.replace("\n  ", " ");
-    assert!(joined.contains("-XX:+DumpPerfMapAtExit' (1 more warning: tally run -v)"), "{text}");
+    assert!(joined.contains("-XX:+DumpPerfMapAtExit' (1 more warning: run again with -v)"), "{text}");
     assert!(text.lines().count() <= LINES, "{text}");
 }
 

@@ -85,6 +85,21 @@ fn a_profile_without_samples_has_no_functions() {
     assert_eq!(hot, HotFunctions::default());
 }
 
+#[test]
+fn a_function_that_calls_nearly_all_others_is_not_where_the_time_goes() {
+    let below = |outside: u64| {
+        let paths = [
+            ("main compile parse", 40),
+            ("main compile fold", 40),
+            ("main compile emit", 20),
+            ("exec", outside),
+        ];
+        let (_, below) = crate::verdict::HotFunction::of(&profile(&paths));
+        below.map(|below| below.name)
+    };
+    assert_eq!((below(2), below(20).as_deref()), (None, Some("compile")));
+}
+
 /// The caller by which a reader knows the hottest function of these paths.
 fn caller(paths: &[(&'static str, u64)]) -> Option<String> {
     let (hottest, _) = crate::verdict::HotFunction::of(&profile(paths));
