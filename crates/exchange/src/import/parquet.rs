@@ -99,7 +99,7 @@ const OTHER_TABLE: ImportError = ImportError::Unsupported("Parquet of another ta
 /// If it is damaged, or no table of samples.
 pub fn services(bytes: &[u8]) -> Result<Vec<String>, ImportError> {
     let table = parquet::read_columns(bytes, |name| name == TEXTS[1])?;
-    Ok(table.texts(TEXTS[1]).ok_or(OTHER_TABLE)?.texts.clone())
+    Ok(table.texts(TEXTS[1]).ok_or(OTHER_TABLE)?.texts.iter().map(str::to_owned).collect())
 }
 
 /// The columns of a table of samples.
@@ -143,7 +143,7 @@ impl<'a> SampleColumns<'a> {
     /// Which of the file's services, by their numbers, `is_wanted` takes.
     #[must_use]
     pub fn wanted_services(&self, is_wanted: impl Fn(&str) -> bool) -> Vec<bool> {
-        self.texts[1].texts.iter().map(|service| is_wanted(service)).collect()
+        self.texts[1].texts.iter().map(is_wanted).collect()
     }
 }
 

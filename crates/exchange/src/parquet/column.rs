@@ -1,5 +1,6 @@
 //! Columns in memory.
 
+use super::TextList;
 use rustc_hash::FxHashMap;
 
 /// Kind of a column's values.
@@ -61,7 +62,7 @@ impl ColumnValues {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TextColumn {
     /// The texts. Files of others may have one twice.
-    pub texts: Vec<String>,
+    pub texts: TextList,
     /// For each row, an index into `texts`.
     pub rows: Vec<u32>,
     /// Sum of the lengths of `texts`, bytes.
@@ -76,7 +77,7 @@ impl TextColumn {
             return number;
         }
         let number = self.texts.len() as u32;
-        self.texts.push(text.to_owned());
+        self.texts.push(text);
         self.known.insert(text.to_owned(), number);
         self.bytes += text.len();
         number
@@ -91,7 +92,6 @@ impl TextColumn {
     /// Text of a row; empty for rows that don't exist.
     #[must_use]
     pub fn text(&self, row: usize) -> &str {
-        let text = self.rows.get(row).and_then(|&number| self.texts.get(number as usize));
-        text.map_or("", String::as_str)
+        self.rows.get(row).and_then(|&number| self.texts.get(number as usize)).unwrap_or_default()
     }
 }

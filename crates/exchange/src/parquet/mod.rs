@@ -8,11 +8,13 @@
 mod column;
 mod pages;
 mod read;
+mod text_list;
 mod thrift;
 mod write;
 
 pub use column::{ColumnKind, ColumnSchema, ColumnValues, TextColumn};
 pub use read::{ParquetTable, read, read_columns};
+pub use text_list::TextList;
 pub use write::ParquetWriter;
 
 /// First and last bytes of a file.

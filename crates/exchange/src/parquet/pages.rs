@@ -1,5 +1,6 @@
 //! Content of pages: plain values, and numbers of a dictionary's entries.
 
+use super::TextList;
 use super::thrift::{read_varint, take, varint};
 
 /// Numbers, as they are.
@@ -10,9 +11,9 @@ pub fn plain_numbers(numbers: &[i64]) -> Vec<u8> {
 
 /// Texts, each after its length.
 #[must_use]
-pub fn plain_texts(texts: &[String]) -> Vec<u8> {
+pub fn plain_texts(texts: &TextList) -> Vec<u8> {
     let mut bytes = Vec::new();
-    for text in texts {
+    for text in texts.iter() {
         bytes.extend((text.len() as u32).to_le_bytes());
         bytes.extend(text.as_bytes());
     }
@@ -54,22 +55,18 @@ pub fn read_numbers(bytes: &[u8], count: usize) -> Option<Vec<i64>> {
     Some(numbers.iter().map(|number| i64::from_le_bytes(*number)).collect())
 }
 
-/// The first `count` of plain texts.
+/// Adds the first `count` of plain texts. `None` if there are fewer: then nothing is added.
 #[must_use]
-pub fn read_texts(mut bytes: &[u8], count: usize) -> Option<Vec<String>> {
-    let mut texts = Vec::new();
+pub fn read_texts(mut bytes: &[u8], count: usize, to: &mut TextList) -> Option<()> {
+    let (mut texts, mut ends) = (Vec::with_capacity(bytes.len()), Vec::new());
     for _ in 0..count {
         let (len, rest) = bytes.split_first_chunk::<4>()?;
         bytes = rest;
-        let text = take(&mut bytes, u32::from_le_bytes(*len) as usize)?;
-        texts.push(text_of(text));
+        texts.extend_from_slice(take(&mut bytes, u32::from_le_bytes(*len) as usize)?);
+        ends.push(texts.len());
     }
-    Some(texts)
-}
-
-fn text_of(bytes: &[u8]) -> String {
-    // The check alone is several times as fast as the search for damaged parts.
-    std::str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes).into_owned(), str::to_owned)
+    to.extend(texts, &ends);
+    Some(())
 }
 
 /// The first `count` numbers of entries, each below `entries`.

@@ -58,7 +58,7 @@ pub fn read_columns(bytes: &[u8], is_wanted: impl Fn(&str) -> bool) -> Result<Pa
     let all = columns(&footer)?;
     let wanted: Vec<bool> = all.iter().map(|(name, _)| is_wanted(name)).collect();
     let decompressor = Decompressor::new().map_err(|_| malformed("no memory to decompress", 0))?;
-    let mut reader = Reader { bytes, budget: MOST_BYTES, decompressor };
+    let mut reader = Reader { bytes, budget: MOST_BYTES, decompressor, free: Vec::new() };
     let mut table = ParquetTable { columns: all };
     for group in footer.list(field::GROUPS) {
         let chunks = group.list(1);
@@ -115,6 +115,8 @@ struct Reader<'a> {
     /// Bytes without compression that may still be read.
     budget: usize,
     decompressor: Decompressor<'static>,
+    /// Memory for the next page.
+    free: Vec<u8>,
 }
 
 /// A page without compression.
@@ -155,6 +157,7 @@ impl<'a> Reader<'a> {
                 (Some(code::DATA_PAGE), to) => data(&page, to, base).ok_or_else(broken)?,
                 _ => return Err(broken()),
             }
+            self.free = page.content;
         }
         Ok(())
     }
@@ -167,12 +170,17 @@ impl<'a> Reader<'a> {
         let (Some(unpacked), Some(packed)) = (size(2), size(3)) else { return Err(broken()) };
         self.spend(unpacked.saturating_add(1))?;
         let content = take(rest, packed).ok_or_else(broken)?;
-        let content = match codec {
-            code::UNCOMPRESSED => content.to_vec(),
-            code::ZSTD => self.decompressor.decompress(content, unpacked).map_err(|_| broken())?,
+        let mut page = Page { header, content: std::mem::take(&mut self.free) };
+        page.content.clear();
+        match codec {
+            code::UNCOMPRESSED => page.content.extend(content),
+            code::ZSTD => {
+                page.content.reserve(unpacked);
+                self.decompressor.decompress_to_buffer(content, &mut page.content).map_err(|_| broken())?;
+            }
             _ => return Err(ImportError::Unsupported("Parquet that is not compressed with Zstandard")),
-        };
-        Ok(Page { header, content })
+        }
+        Ok(page)
     }
 
     fn spend(&mut self, bytes: usize) -> Result<(), ImportError> {
@@ -184,8 +192,7 @@ impl<'a> Reader<'a> {
 
 fn dictionary(page: &Page<'_>, texts: &mut TextColumn) -> Option<()> {
     let (count, _) = page.values(field::DICTIONARY_HEADER)?;
-    texts.texts.extend(pages::read_texts(&page.content, count)?);
-    Some(())
+    pages::read_texts(&page.content, count, &mut texts.texts)
 }
 
 /// Appends a page's rows; `base` is the first text of the dictionary in use.
@@ -203,7 +210,7 @@ fn data(page: &Page<'_>, to: &mut ColumnValues, base: Option<usize>) -> Option<(
         }
         (ColumnValues::Texts(texts), code::PLAIN, _) => {
             let first = texts.texts.len() as u32;
-            texts.texts.extend(pages::read_texts(&page.content, count)?);
+            pages::read_texts(&page.content, count, &mut texts.texts)?;
             texts.rows.extend(first..texts.texts.len() as u32);
         }
         _ => return None,
