@@ -69,23 +69,23 @@ fn chain_detail(path: &PathFacts, top: &PathTop, others: Option<&str>) -> String
 fn chain_words(facts: &Facts, path: &PathFacts) -> (String, String) {
     const MOST_OF_ONE: f64 = 0.9;
     let threads = facts.active_threads + facts.idle_threads;
-    let wants = format!("{:.1} of {} threads", facts.wants_cpus(), grouped(threads as f64));
-    let is_one_function = path.top.as_ref().is_some_and(PathTop::is_large);
+    let wants = format!("on average {:.1} of {} threads", facts.wants_cpus(), grouped(threads as f64));
+    let function = path.top.as_ref().filter(|top| top.is_large()).map(|top| &top.function);
     let (name, share) = &path.most_of_one;
     if *share >= MOST_OF_ONE {
         let share = pct(*share);
         let text = format!(
-            "One thread sets the pace: {name} has {share} of the critical path; {wants} want a CPU at a time"
+            "One thread sets the pace: {name} has {share} of the critical path; {wants} run or wait for a CPU"
         );
-        let fix = if is_one_function { "shorten that function, or " } else { "" };
+        let fix = function.map_or_else(String::new, |function| format!("shorten {function}, or "));
         return (text, format!("{fix}give the thread's work to more threads"));
     }
     let whole = 1_000_000;
     let shares: Vec<(String, u64)> =
         path.threads.iter().map(|(name, share)| (name.clone(), (share * whole as f64) as u64)).collect();
     let shares = list(&shares, whole);
-    let text = format!("Threads take turns: {wants} want a CPU at a time; critical path: {shares}");
-    let fix = if is_one_function { ", or shorten that function" } else { "" };
+    let text = format!("Threads take turns: {wants} run or wait for a CPU; critical path: {shares}");
+    let fix = function.map_or_else(String::new, |function| format!(", or shorten {function}"));
     (text, format!("let the threads work at the same time{fix}"))
 }
 

@@ -148,7 +148,7 @@ pub(super) fn short_processes(facts: &Facts) -> Option<Finding> {
     }
     let each_ns = short.life_ns / (short.processes as u64).max(1);
     let text = format!(
-        "Short processes: {} started a second, {} each; {} of CPU time is theirs",
+        "Short processes: {} started a second, each lives {}; {} of CPU time is theirs",
         grouped(rate),
         time(each_ns),
         pct(of_running)

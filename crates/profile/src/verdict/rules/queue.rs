@@ -9,6 +9,8 @@ use crate::verdict::{EntryReason, Facts, Finding, INPUT, OthersRan, ShareBase, T
 
 /// Name of the recorder among those that had a CPU.
 const OURSELVES: &str = "tally (itself)";
+/// All that are neither the target nor the recorder, in a sentence.
+const OTHERS: &str = "other programs";
 
 /// 6: > 10 % of active time waits for a CPU. Run-queue waits after a lock was released count for the lock, and waits
 /// caused by a quota count for the quota.
@@ -33,7 +35,7 @@ pub(super) fn saturation(facts: &Facts) -> Option<Finding> {
     let others = facts.queue.preempted_by_others.as_ref();
     let fix = match facts.others_have_the_cpus() {
         true if tally_has_the_cpus(facts) => {
-            "tally itself has most of them: tally record -g costs less, but records no waits"
+            "to leave it more, tally record -g costs less, but records no waits"
         }
         true if waiting >= MOST => "take other load off this machine, and measure again",
         true => "take other load off this machine",
@@ -111,11 +113,14 @@ fn wants_nothing_else(facts: &Facts) -> bool {
     facts.on() > 0.0 && facts.undisturbed(facts.on()) >= 0.85 && !facts.others_have_the_cpus()
 }
 
+/// `CPUs that other programs use`.
 fn who_has_the_cpus(facts: &Facts) -> String {
     /// The kernel counts in ticks: less means nothing.
     const LEAST_OF_OTHERS: f64 = 0.25;
     let (wanted, cpus) = (facts.wants_cpus(), facts.system.cpus);
     let others = facts.others_use_cpus().unwrap_or(0.0);
+    let they = if tally_has_the_cpus(facts) { "tally itself" } else { OTHERS };
+    let tally = facts.recorder_cpus;
     let wants = if wanted < f64::from(cpus) + 1.0 { format!("{wanted:.1}") } else { format!("{wanted:.0}") };
     // A program that gets little has a queue as long as others make it.
     // `2.0 threads want 2 CPUs` would be no reason.
@@ -126,11 +131,13 @@ fn who_has_the_cpus(facts: &Facts) -> String {
             format!("a CPU; {wants} threads want {cpus} CPUs, others use {others:.1} of them")
         }
         (true, false) => format!("a CPU; {wants} threads want {cpus} CPUs"),
-        (true, true) => format!("a CPU; {wants} threads want {cpus} CPUs, as do other programs"),
+        (true, true) if they == OTHERS => format!("a CPU; {wants} threads want {cpus} CPUs, as do {they}"),
+        (true, true) => format!("a CPU; {wants} threads want {cpus} CPUs, {they} uses {tally:.1} of them"),
         (false, true) if facts.own_threads_have_the_cpus_too() => {
-            "CPUs that its own threads and other programs use".to_owned()
+            format!("CPUs that its own threads and {they} use")
         }
-        (false, true) => "CPUs that other programs use".to_owned(),
+        (false, true) if they == OTHERS => format!("CPUs that {they} use"),
+        (false, true) => format!("CPUs that {they} uses"),
         (false, false) => "a CPU; the threads compute in bursts, several at the same time".to_owned(),
     }
 }

@@ -129,7 +129,7 @@ pub(super) fn waiting_for_others(facts: &Facts) -> Option<Finding> {
     let woken = match enders.as_str() {
         "" => String::new(),
         of_kernel if of_kernel.contains("irq:") => format!("woken by {enders}"),
-        _ => format!("woken by thread {enders}"),
+        _ => format!("woken by threads named {enders}"),
     };
     let detail = match (&facts.waits.cause, target_of_most(facts)) {
         (Some(cause), _) => cause.because(),
@@ -160,7 +160,7 @@ pub(super) fn waiting_for_others(facts: &Facts) -> Option<Finding> {
     };
     let fix = match (&facts.waits.cause, wait_for_each_other(facts)) {
         (Some(_), true) => "shorten that work, or do other work meanwhile",
-        (None, true) => "shorten what those threads do before, or do other work meanwhile",
+        (None, true) => "shorten what they do before they wake others, or do other work meanwhile",
         (_, false) => "",
     };
     claim(share, text)
