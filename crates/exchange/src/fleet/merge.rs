@@ -5,6 +5,7 @@ use crate::export::samples::SampleSet;
 use crate::import::{
     ImportError, RowSum, RowSums, RowTexts, SampleColumns, SampleRows, StackOwner, StackRow, services,
 };
+use crate::parquet::ReadMemory;
 use profile::view::wall::{Part, part_name};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -24,6 +25,7 @@ pub struct FleetProfiles {
     hosts: BTreeMap<String, RowSums>,
     /// Intervals that were added.
     pub files: u64,
+    memory: ReadMemory,
 }
 
 impl FleetProfiles {
@@ -36,8 +38,8 @@ impl FleetProfiles {
         if !filter.services.is_empty() && !services(file)?.iter().any(|service| is_wanted(service)) {
             return Ok(());
         }
-        let rows = SampleRows::read_without_ids(file)?;
-        let Some(columns) = rows.columns() else { return Ok(()) };
+        let read = SampleRows::read_without_ids(file, &mut self.memory)?;
+        let Some(columns) = read.columns() else { return Ok(()) };
         let wanted = columns.wanted_services(is_wanted);
         let rows: Vec<usize> =
             (0..columns.rows).filter(|&row| wanted[columns.numbers(row).service as usize]).collect();
@@ -47,6 +49,7 @@ impl FleetProfiles {
             rows.iter().try_for_each(|&row| known.add(&columns, row, sums))?;
         }
         self.files += u64::from(!rows.is_empty());
+        read.give_back(&mut self.memory);
         Ok(())
     }
 
@@ -86,6 +89,7 @@ impl FleetProfiles {
     /// Gives up what only more rows would need.
     pub fn shrink(&mut self) {
         self.hosts.values_mut().for_each(RowSums::shrink);
+        self.memory = ReadMemory::default();
     }
 
     /// The sums, by machine.

@@ -3,7 +3,7 @@
 use super::error::ImportError;
 use super::gathered::Gathered;
 use super::row_sums::RowSums;
-use crate::parquet::{self, ParquetTable, TextColumn};
+use crate::parquet::{self, ParquetTable, ReadMemory, TextColumn};
 
 /// A stack of a thread with its value.
 #[derive(Clone, Copy, Debug, Default)]
@@ -71,11 +71,16 @@ impl SampleRows {
     ///
     /// # Errors
     /// If it is damaged, or no table of samples.
-    pub fn read_without_ids(bytes: &[u8]) -> Result<Self, ImportError> {
+    pub fn read_without_ids(bytes: &[u8], memory: &mut ReadMemory) -> Result<Self, ImportError> {
         let is_wanted = |name: &str| TEXTS.contains(&name) || SUMS.contains(&name);
-        let rows = Self { table: parquet::read_columns(bytes, is_wanted)? };
+        let rows = Self { table: parquet::read_columns(bytes, is_wanted, memory)? };
         rows.columns().ok_or(OTHER_TABLE)?;
         Ok(rows)
+    }
+
+    /// Gives its memory to the next file.
+    pub fn give_back(self, memory: &mut ReadMemory) {
+        memory.take_back(self.table);
     }
 
     /// The columns; `None` if the table is another one.
@@ -98,7 +103,7 @@ const OTHER_TABLE: ImportError = ImportError::Unsupported("Parquet of another ta
 /// # Errors
 /// If it is damaged, or no table of samples.
 pub fn services(bytes: &[u8]) -> Result<Vec<String>, ImportError> {
-    let table = parquet::read_columns(bytes, |name| name == TEXTS[1])?;
+    let table = parquet::read_columns(bytes, |name| name == TEXTS[1], &mut ReadMemory::default())?;
     Ok(table.texts(TEXTS[1]).ok_or(OTHER_TABLE)?.texts.iter().map(str::to_owned).collect())
 }
 

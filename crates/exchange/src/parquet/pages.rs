@@ -55,10 +55,17 @@ pub fn read_numbers(bytes: &[u8], count: usize) -> Option<Vec<i64>> {
     Some(numbers.iter().map(|number| i64::from_le_bytes(*number)).collect())
 }
 
-/// Adds the first `count` of plain texts. `None` if there are fewer: then nothing is added.
+/// Adds the first `count` of plain texts to a list, in `memory` if there is some. `None` if there are fewer: then
+/// nothing is added.
 #[must_use]
-pub fn read_texts(mut bytes: &[u8], count: usize, to: &mut TextList) -> Option<()> {
-    let (mut texts, mut ends) = (Vec::with_capacity(bytes.len()), Vec::new());
+pub fn read_texts(
+    mut bytes: &[u8],
+    count: usize,
+    (to, memory): (&mut TextList, Option<Vec<u8>>),
+) -> Option<()> {
+    let (mut texts, mut ends) = (memory.unwrap_or_default(), Vec::new());
+    texts.clear();
+    texts.reserve(bytes.len());
     for _ in 0..count {
         let (len, rest) = bytes.split_first_chunk::<4>()?;
         bytes = rest;

@@ -41,24 +41,51 @@ impl ParquetTable {
     }
 }
 
+/// Memory that one file leaves for the next. Large pieces that go back to the kernel after each file cost as much as
+/// reading it.
+#[derive(Default)]
+pub struct ReadMemory {
+    decompressor: Option<Decompressor<'static>>,
+    page: Vec<u8>,
+    texts: Vec<Vec<u8>>,
+}
+
+impl ReadMemory {
+    /// Takes the memory of a table that isn't needed any more.
+    pub fn take_back(&mut self, table: ParquetTable) {
+        let texts = table.columns.into_iter().filter_map(|(_, values)| match values {
+            ColumnValues::Texts(column) => Some(column.texts.into_memory()),
+            ColumnValues::Numbers(_) => None,
+        });
+        self.texts.extend(texts);
+        // Most of it is in one column; the order of columns is the same in all files.
+        self.texts.sort_by_key(Vec::capacity);
+    }
+}
+
 /// Reads a whole file.
 ///
 /// # Errors
 /// If it is damaged, larger than [`MOST_BYTES`] without compression, or has columns of another form.
 pub fn read(bytes: &[u8]) -> Result<ParquetTable, ImportError> {
-    read_columns(bytes, |_| true)
+    read_columns(bytes, |_| true, &mut ReadMemory::default())
 }
 
 /// Reads the columns whose names are wanted. Damage in others isn't noticed.
 ///
 /// # Errors
 /// As [`read`].
-pub fn read_columns(bytes: &[u8], is_wanted: impl Fn(&str) -> bool) -> Result<ParquetTable, ImportError> {
+pub fn read_columns(
+    bytes: &[u8],
+    is_wanted: impl Fn(&str) -> bool,
+    memory: &mut ReadMemory,
+) -> Result<ParquetTable, ImportError> {
     let footer = footer(bytes).ok_or_else(|| malformed("no whole footer", bytes.len()))?;
     let all = columns(&footer)?;
     let wanted: Vec<bool> = all.iter().map(|(name, _)| is_wanted(name)).collect();
-    let decompressor = Decompressor::new().map_err(|_| malformed("no memory to decompress", 0))?;
-    let mut reader = Reader { bytes, budget: MOST_BYTES, decompressor, free: Vec::new() };
+    let decompressor = memory.decompressor.take().map_or_else(Decompressor::new, Ok);
+    let decompressor = decompressor.map_err(|_| malformed("no memory to decompress", 0))?;
+    let mut reader = Reader { bytes, budget: MOST_BYTES, decompressor, memory };
     let mut table = ParquetTable { columns: all };
     for group in footer.list(field::GROUPS) {
         let chunks = group.list(1);
@@ -70,6 +97,7 @@ pub fn read_columns(bytes: &[u8], is_wanted: impl Fn(&str) -> bool) -> Result<Pa
             reader.chunk(chunk, values)?;
         }
     }
+    reader.memory.decompressor = Some(reader.decompressor);
     let mut wanted = wanted.into_iter();
     table.columns.retain(|_| wanted.next() == Some(true));
     let rows = table.rows();
@@ -110,13 +138,12 @@ fn footer(bytes: &[u8]) -> Option<ThriftValue<'_>> {
     read_struct(&mut &content[begin..])
 }
 
-struct Reader<'a> {
+struct Reader<'a, 'm> {
     bytes: &'a [u8],
     /// Bytes without compression that may still be read.
     budget: usize,
     decompressor: Decompressor<'static>,
-    /// Memory for the next page.
-    free: Vec<u8>,
+    memory: &'m mut ReadMemory,
 }
 
 /// A page without compression.
@@ -133,7 +160,7 @@ impl Page<'_> {
     }
 }
 
-impl<'a> Reader<'a> {
+impl<'a> Reader<'a, '_> {
     fn chunk(&mut self, chunk: &ThriftValue<'_>, to: &mut ColumnValues) -> Result<(), ImportError> {
         let number = |id| chunk.field(3).and_then(|meta| meta.number(id));
         let count = number(field::VALUES).and_then(|count| usize::try_from(count).ok());
@@ -152,12 +179,12 @@ impl<'a> Reader<'a> {
             match (page.header.number(1), &mut *to) {
                 (Some(code::DICTIONARY_PAGE), ColumnValues::Texts(texts)) => {
                     base = Some(texts.texts.len());
-                    dictionary(&page, texts).ok_or_else(broken)?;
+                    dictionary(&page, texts, self.memory).ok_or_else(broken)?;
                 }
-                (Some(code::DATA_PAGE), to) => data(&page, to, base).ok_or_else(broken)?,
+                (Some(code::DATA_PAGE), to) => data(&page, to, base, self.memory).ok_or_else(broken)?,
                 _ => return Err(broken()),
             }
-            self.free = page.content;
+            self.memory.page = page.content;
         }
         Ok(())
     }
@@ -170,7 +197,7 @@ impl<'a> Reader<'a> {
         let (Some(unpacked), Some(packed)) = (size(2), size(3)) else { return Err(broken()) };
         self.spend(unpacked.saturating_add(1))?;
         let content = take(rest, packed).ok_or_else(broken)?;
-        let mut page = Page { header, content: std::mem::take(&mut self.free) };
+        let mut page = Page { header, content: std::mem::take(&mut self.memory.page) };
         page.content.clear();
         match codec {
             code::UNCOMPRESSED => page.content.extend(content),
@@ -190,13 +217,13 @@ impl<'a> Reader<'a> {
     }
 }
 
-fn dictionary(page: &Page<'_>, texts: &mut TextColumn) -> Option<()> {
+fn dictionary(page: &Page<'_>, texts: &mut TextColumn, memory: &mut ReadMemory) -> Option<()> {
     let (count, _) = page.values(field::DICTIONARY_HEADER)?;
-    pages::read_texts(&page.content, count, &mut texts.texts)
+    pages::read_texts(&page.content, count, (&mut texts.texts, memory.texts.pop()))
 }
 
 /// Appends a page's rows; `base` is the first text of the dictionary in use.
-fn data(page: &Page<'_>, to: &mut ColumnValues, base: Option<usize>) -> Option<()> {
+fn data(page: &Page<'_>, to: &mut ColumnValues, base: Option<usize>, memory: &mut ReadMemory) -> Option<()> {
     let (count, encoding) = page.values(field::DATA_HEADER)?;
     // An empty page would be read for ever.
     let count = Some(count).filter(|count| *count > 0)?;
@@ -210,7 +237,7 @@ fn data(page: &Page<'_>, to: &mut ColumnValues, base: Option<usize>) -> Option<(
         }
         (ColumnValues::Texts(texts), code::PLAIN, _) => {
             let first = texts.texts.len() as u32;
-            pages::read_texts(&page.content, count, &mut texts.texts)?;
+            pages::read_texts(&page.content, count, (&mut texts.texts, memory.texts.pop()))?;
             texts.rows.extend(first..texts.texts.len() as u32);
         }
         _ => return None,

@@ -61,6 +61,12 @@ impl TextList {
         }
     }
 
+    /// Its memory.
+    #[must_use]
+    pub fn into_memory(self) -> Vec<u8> {
+        self.texts.into_bytes()
+    }
+
     fn extend_lossy(&mut self, texts: &[u8], ends: &[usize]) {
         for (begin, end) in once(&0).chain(ends).zip(ends) {
             self.push(&String::from_utf8_lossy(&texts[*begin..*end]));
