@@ -191,3 +191,11 @@ fn spans_of_a_chrome_trace_are_the_time_of_their_stacks() {
     assert_eq!(sums, [(2, 30_000), (1, 10_000)]);
     assert_eq!(stacks.threads[0].name, "thread 140660898376576");
 }
+
+#[test]
+fn a_file_without_a_row_is_no_recording_that_broke_off() {
+    let sums = super::RowSums::default().finish().expect("no sums");
+    let bytes = sums.to_perf_data().expect("in memory");
+    let file = PerfData::open(&bytes).expect("of ours");
+    assert!(!file.is_unfinished());
+}

@@ -58,11 +58,7 @@ pub fn read_numbers(bytes: &[u8], count: usize) -> Option<Vec<i64>> {
 /// Adds the first `count` of plain texts to a list, in `memory` if there is some. `None` if there are fewer: then
 /// nothing is added.
 #[must_use]
-pub fn read_texts(
-    mut bytes: &[u8],
-    count: usize,
-    (to, memory): (&mut TextList, Option<Vec<u8>>),
-) -> Option<()> {
+pub fn read_texts(mut bytes: &[u8], count: usize, to: &mut TextList, memory: Option<Vec<u8>>) -> Option<()> {
     let (mut texts, mut ends) = (memory.unwrap_or_default(), Vec::new());
     texts.clear();
     texts.reserve(bytes.len());

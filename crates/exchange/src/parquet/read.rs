@@ -219,7 +219,7 @@ impl<'a> Reader<'a, '_> {
 
 fn dictionary(page: &Page<'_>, texts: &mut TextColumn, memory: &mut ReadMemory) -> Option<()> {
     let (count, _) = page.values(field::DICTIONARY_HEADER)?;
-    pages::read_texts(&page.content, count, (&mut texts.texts, memory.texts.pop()))
+    pages::read_texts(&page.content, count, &mut texts.texts, memory.texts.pop())
 }
 
 /// Appends a page's rows; `base` is the first text of the dictionary in use.
@@ -237,7 +237,7 @@ fn data(page: &Page<'_>, to: &mut ColumnValues, base: Option<usize>, memory: &mu
         }
         (ColumnValues::Texts(texts), code::PLAIN, _) => {
             let first = texts.texts.len() as u32;
-            pages::read_texts(&page.content, count, (&mut texts.texts, memory.texts.pop()))?;
+            pages::read_texts(&page.content, count, &mut texts.texts, memory.texts.pop())?;
             texts.rows.extend(first..texts.texts.len() as u32);
         }
         _ => return None,

@@ -110,7 +110,9 @@ impl<'a> PerfData<'a> {
     /// are missing, and the last records may be.
     #[must_use]
     pub fn is_unfinished(&self) -> bool {
-        self.header.mode == ReadMode::File && (self.header.features == [0; 4] || self.header.data.size == 0)
+        // What another tool recorded has its sums in the appendix, and may have neither records nor features.
+        let is_empty = self.header.features == [0; 4] || self.header.data.size == 0;
+        self.header.mode == ReadMode::File && is_empty && self.appendix().is_none()
     }
 
     /// Byte order of the recording machine; raw tracepoint payloads are in it.
