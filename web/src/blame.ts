@@ -2,7 +2,7 @@
 
 import { Blame, BlameCause, BlameChain, Data } from "./data";
 import { el } from "./dom";
-import { duration, percent } from "./format";
+import { duration, percent, withoutParameters } from "./format";
 import { Store } from "./selection";
 import { Table } from "./table";
 
@@ -36,12 +36,12 @@ function stateWords({ state, ns, target, function: fn }: BlameChain["states"][nu
   const share = (of: [string, number]) => (of[1] >= ns * 0.95 ? "" : ` ${percent(of[1], total)}`);
   const more = [
     target && isMost(target) ? byOrFor(state, target[0]) + share(target) : "",
-    fn && isMost(fn) ? `in ${fn[0]}${share(fn)}` : "",
+    fn && isMost(fn) ? `in ${withoutParameters(fn[0])}${share(fn)}` : "",
   ].filter(Boolean);
   return `${state} ${percent(ns, total)}${more.length ? ` (${more.join(", ")})` : ""}`;
 }
 
-/** For each chain with a tenth of the time: `g++ waits for cc1plus 93 %: preempted 48 % (by rustc 30 %), on CPU 45 %`. */
+/** For each chain with a tenth of the time: `93 % g++ → cc1plus: preempted 48 % (by rustc 30 %), on CPU 45 %`. */
 export function sentences({ chains, total_ns: total }: Blame): string[] {
   const shown = chains.filter((chain) => chain.ns >= total * LEAST_CHAIN).slice(0, MOST);
   return shown.map((chain) => {
@@ -50,12 +50,16 @@ export function sentences({ chains, total_ns: total }: Blame): string[] {
   });
 }
 
+/** Whose time the sentences are about. */
+export function whose(blame: Blame): string {
+  return `wall-clock time of ${blame.threads.map((thread) => `${thread.comm} ${thread.tid}`).join(", ")}, ${duration(blame.total_ns)}, through its waits for other threads`;
+}
+
 export class BlameView {
   readonly box = el("div", { class: "pane" });
 
   constructor(data: Data, blame: Blame, store: Store) {
     const total = blame.total_ns;
-    const whose = blame.threads.map((thread) => `${thread.comm} ${thread.tid}`).join(", ");
     const unknown = blame.without_evidence_ns > 0 ? ` · ${percent(blame.without_evidence_ns, total)} without evidence` : "";
     const rest = total - blame.causes.reduce((sum, cause) => sum + cause.ns, 0);
     const smaller = rest > 0 ? ` · smaller causes not listed: ${duration(rest)}` : "";
@@ -76,7 +80,7 @@ export class BlameView {
       { title: "what the last one did", class: "name", cell: (chain) => chain.states.slice(0, 5).map((state) => stateWords(state, total)).join(" · ") },
     ], () => undefined);
     chains.show([...blame.chains]);
-    this.box.append(el("p", { class: "note", text: `Wall-clock time of ${whose}, ${duration(total)}, whole recording: where it went through the waits for other threads${unknown}${smaller}` }), chains.box, el("h3", { text: "By function — a click shows it" }), causes.box);
+    this.box.append(el("p", { class: "note", text: `${whose(blame)}, whole recording${unknown}${smaller}` }), chains.box, el("h3", { text: "By function — a click shows it" }), causes.box);
     if (blame.waits.length === 0) return;
     this.box.append(el("h3", { text: "Who waited for whom on the way, of the same time" }));
     this.box.append(el("ul", {}, ...blame.waits.map((edge) => el("li", { text: `${edge.thread} → ${edge.waited_for}: ${duration(edge.ns)}, ${percent(edge.ns, total)}` }))));

@@ -3,7 +3,7 @@
 import { Compare, Data } from "./data";
 import { clear, el } from "./dom";
 import { Look } from "./flame";
-import { amount, change, countOf } from "./format";
+import { amount, change, countOf, plainName, withoutArguments } from "./format";
 import { functionName } from "./functions";
 import { diffColour } from "./palette";
 import { Selection, Store } from "./selection";
@@ -140,14 +140,14 @@ export class Comparison {
     more.sort((a, b) => delta(b) - delta(a));
     less.sort((a, b) => delta(a) - delta(b));
     const [first, ...rest] = section.sentences;
-    this.cards.append(el("article", { class: "card whole" }, el("p", { class: "label", text: this.data.sets[selection.set].name }), el("p", { text: first }), ...rest.map((text) => el("p", { class: "dim", text: text.replace(/^(Most changed: )\S+ \[\S\] /, "$1") }))),
+    this.cards.append(el("article", { class: "card whole" }, el("p", { class: "label", text: this.data.sets[selection.set].name }), el("p", { text: first }), ...rest.map((text) => el("p", { class: "dim", text: text.replace(/^(Most changed: )(?:\S+ )?\[\S\] /, "$1") }))),
       this.card("Grew", more), this.card("Shrank", less));
   }
 
   private card(title: string, rows: FunctionRow[]): HTMLElement {
     const line = (row: FunctionRow) => {
       const name = this.data.names[row.name];
-      const press = el("button", { type: "button", class: "link", title: `${name}: ${this.sides(row.own)}`, on: { click: () => this.focus(row.name) } }, name);
+      const press = el("button", { type: "button", class: "link", title: `${name}: ${this.sides(row.own)}`, on: { click: () => this.focus(row.name) } }, withoutArguments(plainName(name)));
       return el("li", {}, this.changeOf(row.own, row), " ", press);
     };
     const words = rows.length ? `${title}: ${countOf(rows.length, "function", "functions")}` : `${title}: no function`;

@@ -114,3 +114,8 @@ export function withoutArguments(name: string): string {
   }
   return depth === 0 ? text : name;
 }
+
+/** `W.put` of `W.put(java.lang.String)`; not of Python's `run (work.py)`, and not of operators. */
+export function withoutParameters(name: string): string {
+  return name.replace(/(?<=[\w$>])(?<!operator)\([^()]*\)$/, "");
+}

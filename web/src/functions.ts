@@ -5,7 +5,7 @@ import { el } from "./dom";
 import { amount, countOf, grouped, percent, plainName, withoutArguments } from "./format";
 import { classOf, frameColour, stateColour } from "./palette";
 import { Store } from "./selection";
-import { FunctionRow, Found, functions, Sums } from "./sums";
+import { FunctionRow, Found, functions, largestFirst, Sums } from "./sums";
 import { Column, Table } from "./table";
 
 export class Functions {
@@ -62,7 +62,7 @@ const NAMED = 5;
 
 /** Functions and files with the largest own amounts, in words, for recordings without findings: the first question's answer. */
 export function largest(data: Data, sums: Sums, press: (name: string) => void): HTMLElement[] {
-  const rows = functions(data, sums).filter((row) => row.ownSum > 0).sort((a, b) => b.ownSum - a.ownSum || a.name - b.name);
+  const rows = largestFirst(functions(data, sums), (row) => row.ownSum);
   const files = new Map<string, number>();
   for (const row of rows) {
     const file = data.about.data.files[data.nameFile[row.name]];

@@ -3,10 +3,11 @@
 import { About, Data, Finding } from "./data";
 import { clear, el } from "./dom";
 import { amount, percent } from "./format";
+import { allWaits } from "./glance";
 import { classOf, stateColour, stateInk } from "./palette";
 import { FRESH, Selection, Store } from "./selection";
 import { sum, Sums } from "./sums";
-import { isNamed, stackOf, stateMark, waitRows } from "./waits";
+import { isNamed, stackOf, stateMark, WaitRow, waitRows } from "./waits";
 
 export interface HeadEvents { search(text: string): void; keys(): void; theme(): void; recording(): void }
 
@@ -35,7 +36,7 @@ export class Head {
 }
 
 /** States, and the word to search for, that show a finding in the other views. */
-function proof(finding: Finding, states: string[]): Partial<Selection> {
+function proof(finding: Finding, data: Data): Partial<Selection> {
   const of: Record<string, string[]> = {
     "lock-contention": ["futex", "GIL", "file lock"], "kernel-lock": ["kernel lock"], disk: ["disk", "fsync", "page fault"], "disk-saturated": ["disk", "fsync", "page fault"],
     "memory-pressure": ["page fault", "memory", "disk"], "cpu-saturation": ["runnable", "preempted"], preemption: ["preempted"], "cgroup-throttled": ["runnable", "preempted"],
@@ -43,10 +44,27 @@ function proof(finding: Finding, states: string[]): Partial<Selection> {
     "serial-bottleneck": ["on CPU"], "memory-bound": ["on CPU"], "short-processes": ["on CPU"], convoy: ["futex", "GIL", "file lock"], "serial-chain": ["futex", "pipe", "socket", "poll", "child"],
     "slow-peer": ["socket", "poll", "pipe"], "garbage-collection": ["GC"], "head-of-line": ["on CPU", "disk", "socket", "pipe", "timer", "futex"], idle: ["idle"],
   };
-  const wanted = (of[finding.name] ?? []).filter((state) => states.includes(state));
+  const wanted = (of[finding.name] ?? []).filter((state) => data.states.includes(state));
+  const isIdle = finding.name === "idle";
+  const base: Partial<Selection> = { states: wanted, search: "", idle: isIdle, zoom: [], focus: "", tab: "flame" };
+  const place = isWaiting(finding) && !isIdle ? matching(finding, wanted, data) : [];
+  const last = finding.stacks[0]?.stack.split(" < ").at(-1) ?? "";
+  // Not each wait of the state is for it.
+  if (place.length && isNamed(last)) return { ...base, states: [...new Set(place.map((row) => data.states[row.state]))], focus: last };
   const first = finding.stacks[0]?.stack.split(" < ")[0] ?? "";
-  const search = /^[\w:.@~]{3,}$/.test(first) ? `^${first.replace(/[.]/g, "\\.")}$` : "";
-  return { states: wanted, search, idle: finding.name === "idle", zoom: [], focus: "", tab: "flame" };
+  return { ...base, search: /^[\w:.@~]{3,}$/.test(first) ? `^${first.replace(/[.]/g, "\\.")}$` : "" };
+}
+
+/** Whether its stacks are those of waits. */
+function isWaiting({ name, stacks }: Finding): boolean {
+  return name !== "cpu-saturation" && /^where threads (wait|are blocked)/.test(stacks[0]?.what ?? "");
+}
+
+/** Waits at the place of its first stack: in its states, or in any where it is none of them, as a server's lock in an event loop. */
+function matching({ stacks }: Finding, states: string[], data: Data): WaitRow[] {
+  const rows = allWaits(data).rows.filter((row) => stackOf(data, row.node).join(" < ").startsWith(stacks[0].stack));
+  const own = rows.filter((row) => states.includes(data.states[row.state]));
+  return own.length ? own : rows;
 }
 
 export function cards(data: Data, store: Store): HTMLElement | null {
@@ -67,11 +85,12 @@ function placeOf(finding: Finding, data: Data): { share: string; what: string; s
   // Where time is spread out, one place explains nothing.
   if (!stack || stack.share < LEAST_PLACE) return null;
   const found = { share: percent(stack.share, 1), what: stack.what, stack: stack.stack };
-  const { states, idle } = proof(finding, data.states);
-  if (!stack.what.startsWith("where threads wait") || !states?.length || finding.name === "cpu-saturation") return found;
+  const { states, idle } = proof(finding, data);
+  if (!isWaiting(finding) || !states?.length) return found;
   const selection = { ...FRESH, states, idle: idle ?? false };
-  const sums = sum(data, selection);
-  const rows = waitRows(data, sums, selection);
+  const sums = idle ? sum(data, selection) : allWaits(data).sums;
+  const exact = idle ? [] : matching(finding, states, data);
+  const rows = exact.length ? exact : (idle ? waitRows(data, sums, selection) : allWaits(data).rows.filter((row) => states.includes(data.states[row.state])));
   const row = rows.find((of) => stackOf(data, of.node).some(isNamed)) ?? rows[0];
   return row ? { share: percent(row.total, sums.whole), what: row === rows[0] ? "most of it" : "most of what has a name", stack: row.label } : found;
 }
@@ -107,13 +126,12 @@ function card(finding: Finding, at: number, all: number, data: Data, store: Stor
   const place = placeOf(finding, data);
   const programs = finding.name === "cpu-saturation" && !place ? onTheCpus(data) : "";
   const box = el("article", { class: "card" },
-    el("p", { class: "label" }, `Finding ${at + 1} of ${all}`, el("button", { type: "button", class: "show", text: "show", title: "selects the states and functions that prove it", on: { click: () => store.change(proof(finding, data.states)) } })),
+    el("p", { class: "label" }, el("span", { text: `Finding ${at + 1} of ${all}` }), finding.next ? el("span", { class: "next" }, el("code", { text: finding.next, title: finding.advice }), copyButton(finding.next)) : null, el("button", { type: "button", class: "show", text: "show", title: "selects the states and functions that prove it", on: { click: () => store.change(proof(finding, data)) } })),
     el("h2", { text: finding.claim }),
     el("ul", {}, ...facts.map((fact) => el("li", { text: fact })), programs ? el("li", { text: programs }) : null,
       place ? el("li", { class: "stack-line", title: place.stack }, `${place.what}: ${place.share} `, el("code", { text: place.stack })) : null,
       finding.fix ? el("li", { class: "fix", text: `fix: ${finding.fix}` }) : null,
       finding.checked_against.length ? el("li", { class: "dim", text: `also checked: ${finding.checked_against.join(" · ")}` }) : null));
-  if (finding.next) box.append(el("p", { class: "next" }, el("code", { text: finding.next, title: finding.advice }), copyButton(finding.next)));
   return box;
 }
 

@@ -1,7 +1,7 @@
-// Unpacks the page's script, which the page has as a raw deflate stream in base64, and runs it. The script unpacks the rest
-// with the same function.
+// Unpacks the page's script, which the page has as a raw deflate stream in base 85, and runs it. The script unpacks the rest
+// with `unpack`.
 
-import { unpack } from "./base64";
+import { unpack, unpackScript } from "./base64";
 
 Object.assign(globalThis, { unpack });
 
@@ -9,6 +9,6 @@ void (async () => {
   // The first view is painted before anything is unpacked. A page in the background paints nothing.
   await new Promise<unknown>((done) => (document.hidden ? done(0) : requestAnimationFrame(() => setTimeout(done))));
   const script = document.createElement("script");
-  script.text = await unpack(document.getElementById("code")!.textContent!).text();
+  script.text = await unpackScript(document.getElementById("code")!.textContent!).text();
   document.body.append(script);
 })();

@@ -1,13 +1,14 @@
 // The page: one selection, and views that are drawn from it.
 
-import { BlameView, sentences } from "./blame";
+import { BlameView, sentences, whose } from "./blame";
 import { Data, load } from "./data";
 import { clear, el } from "./dom";
 import { FlameEvents, FlameView, Look } from "./flame";
-import { amount, countOf, percent } from "./format";
+import { amount, countOf, duration, percent } from "./format";
 import { Functions, largest } from "./functions";
 import { Comparison } from "./compare";
 import { cards, Head, StateBar } from "./head";
+import { glanceLines, requestLines } from "./glance";
 import { HeatMap } from "./heat";
 import { Latency, Locks, recording } from "./others";
 import { SourceView } from "./source";
@@ -101,7 +102,7 @@ class Page {
     const turn = { ...events, zoom: (frame: Frame) => { if (frame.parent) store.change({ focus: frame.label, zoom: [] }); } };
     return {
       flame: () => ({
-        box: el("div", { class: "pane flush" }, this.options, this.legend(), this.flame.box),
+        box: el("div", { class: "pane flush" }, el("div", { class: "above" }, this.options, this.legend()), this.flame.box),
         show: () => { this.refold(store.current); this.showFlame(store.current); },
       }),
       functions: pane(() => new Functions(data, store), (view) => view.show(this.sums, this.found)),
@@ -147,20 +148,26 @@ class Page {
     }
     const lines = IS_WHOLE && blame ? sentences(blame) : [];
     const toBlame = { click: (event: Event) => { event.preventDefault(); this.store.change({ tab: "blame" }); } };
-    const section = (word: string, parts: HTMLElement[]) => (parts.length ? el("section", { class: "why", "aria-label": word }, el("b", { text: `${word}: ` }), ...parts) : "");
-    const why = lines.length ? section("Why", lines.map((text) => el("a", { href: "#tab=blame", text, on: toBlame }))) : IS_WHOLE ? section("Own time", this.largest()) : "";
-    const main = el("main", {}, IS_WHOLE ? (this.comparison?.cards ?? cards(data, this.store) ?? "") : "", this.stateBar?.box ?? "", why, this.strips?.isUseful ? this.strips.box : "", el("div", { class: "sticky" }, bar, this.crumbs), ...this.panes.values());
+    const answers = this.answers();
+    const why = lines.length ? [el("b", { text: `Why ${duration(blame!.total_ns)}: `, title: whose(blame!) }), ...lines.map((text) => el("a", { href: "#tab=blame", text, title: text, on: toBlame }))] : [];
+    const glance = answers.length + why.length ? el("section", { class: "why", "aria-label": "where time went" }, ...answers, ...why) : "";
+    const main = el("main", {}, IS_WHOLE ? (this.comparison?.cards ?? cards(data, this.store) ?? "") : "", this.stateBar?.box ?? "", glance, this.strips?.isUseful ? this.strips.box : "", el("div", { class: "sticky" }, bar, this.crumbs), ...this.panes.values());
     // What was shown until now: the same findings, and a picture in place of the graph.
     document.querySelector("main")?.remove();
     document.body.append(this.head.box, main, this.status, this.help, this.menu);
     this.head.input.value = this.store.current.search;
   }
 
-  /** Where no finding does, the functions that ran longest answer what the time went into. */
-  private largest(): HTMLElement[] {
-    const { about, sets } = this.data;
-    if (this.comparison || about.io || about.findings.length || sets[0]?.unit !== "ns") return [];
-    return largest(this.data, sum(this.data, FRESH), (name) => this.store.change({ focus: this.store.current.focus === name ? "" : name, zoom: [] }));
+  /** The first question's answers: functions that ran longest, and places where threads waited. */
+  private answers(): HTMLElement[] {
+    const { data } = this;
+    const { about, sets } = data;
+    if (!sets.length || (IS_WHOLE && this.comparison)) return [];
+    const press = (name: string, state?: string) => this.store.change({ focus: this.store.current.focus === name ? "" : name, states: state ? [state] : [], zoom: [] });
+    if (IS_WHOLE && about.io) return requestLines(about.io);
+    if (IS_WHOLE && sets[0].wall && about.data.threads.length > 0) return glanceLines(data, press);
+    const parts = largest(data, sum(data, FRESH), press);
+    return parts.length ? [el("b", { text: sets[0].unit === "ns" ? "Own time: " : "Own: " }), ...parts] : [];
   }
 
   /** The list of keys, filled when it is first shown. */
@@ -181,7 +188,7 @@ class Page {
       mark.style.background = frameColour("", kind, false);
       box.append(el("span", {}, mark, word));
     }
-    if (this.data.sets[0]?.wall) box.append(el("span", { class: "dim", text: "· the line under a frame: its time by state, colours as in the bar above" }));
+    if (this.data.sets[0]?.wall) box.append(el("span", { class: "dim", text: "line under a frame: its states", title: "each frame's time by state, in the colours of the bar above" }));
     return box;
   }
 

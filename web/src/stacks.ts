@@ -7,7 +7,9 @@ import { Selection } from "./selection";
 import { Sums } from "./sums";
 
 /** Frames between the thread's start and the program's main function. */
-const START = /^(_start|__libc_start_main.*|__libc_start_call_main|start_thread|__?clone3?|thread_start|__GI___clone3?|__libc_start_main_impl)$/;
+const START = /^(_start|__libc_start_main.*|__libc_start_call_main|start_thread|(__)?clone3?|thread_start|__GI___clone3?|__libc_start_main_impl)$/;
+/** Start-up code of runtimes. Their names may be those of other functions, too: only below a thread's start. */
+const RUNTIME_START = /^(Thread\._bootstrap(_inner)? \(threading\.py\)|Thread\.run \(threading\.py\)|thread_native_entry|Thread::call_run|JavaThread::(run|thread_main_inner)|thread_entry|JavaCalls::call_\w+|StubRoutines::call_stub|java\.lang\.Thread\.run(With)?\(.*\)|java\.util\.concurrent\.(ThreadPoolExecutor(\$Worker\.run|\.runWorker)|FutureTask\.run|Executors\$RunnableAdapter\.call)\(.*\)|node::Start|node::NodeMainInstance::Run|node::SpinEventLoopInternal|runtime\.goexit(\.abi0)?|runtime\.main|std::rt::lang_start.*|std::execute_native_thread_routine|std::sys::(backtrace|pal::unix::thread)::.*)$/;
 const MAIN = /^__libc_start_main/;
 /** The way into the kernel, and the first function after it where the one that serves the call left no frame. */
 const ENTRY = /^(entry_SYSCALL|entry_INT80|do_syscall_64$|x64_sys_call$|do_int80_syscall_32$|el0t_64_sync|el0_svc|do_el0_svc|invoke_syscall)/;
@@ -54,7 +56,7 @@ class Builder {
   repeats: Int32Array;
   /** By name: label of the kernel's work, 0 for its other functions, -1 for those outside the kernel. */
   readonly work: Int32Array;
-  /** By name: 1 for start-up code, 2 if its caller is `_start`, whether that has a name or not. */
+  /** By name: 1 for start-up code, 2 if its caller is `_start`, whether that has a name or not, 3 for a runtime's. */
   readonly isStart: Uint8Array;
   readonly kernel: number;
   /** By name of a function that may follow the way into the kernel: label of the call. */
@@ -70,7 +72,7 @@ class Builder {
     this.times = new Int32Array(data.parent.length);
     this.child(-1, this.text("all"), Kind.Task);
     this.kernel = this.text("kernel");
-    this.isStart = Uint8Array.from(data.names, (name) => (folds.start && START.test(name) ? (MAIN.test(name) ? 2 : 1) : 0));
+    this.isStart = Uint8Array.from(data.names, (name) => (folds.start ? startOf(name) : 0));
     const names = data.names.length;
     [this.isEntry, this.after, this.work] = [new Uint8Array(names), new Int32Array(names), new Int32Array(names).fill(-1)];
     if (folds.kernel && data.kinds.includes(Kind.Kernel)) data.names.forEach((name, at) => this.kernelName(name, at));
@@ -118,7 +120,8 @@ class Builder {
     const name = data.nodeName[node];
     const work = this.work[name];
     if (work >= 0) return this.inKernel(above, work || (this.isEntry[data.nodeName[data.parent[node]]] ? this.after[name] : 0));
-    if (this.isStart[name]) return this.isStart[name] === 2 && this.isFirst(above) ? this.parent[above] : above;
+    const start = this.isStart[name];
+    if (start === 3 ? this.kind[above] === Kind.Task : start) return start === 2 && this.isFirst(above) ? this.parent[above] : above;
     if (folds.recursion) {
       const circle = this.circle(above, name);
       if (circle) return this.repeated(node, above, circle);
@@ -169,6 +172,11 @@ class Builder {
     const top = isInside ? this.parent[above] : above;
     return this.child(top, work || this.kernel, Kind.Kernel);
   }
+}
+
+function startOf(name: string): number {
+  if (START.test(name)) return MAIN.test(name) ? 2 : 1;
+  return RUNTIME_START.test(name) ? 3 : 0;
 }
 
 function kernelWork(label: string): string {

@@ -10,7 +10,8 @@ import { mix, sum } from "./sums";
 
 const ROW = 17;
 const CPU = 26;
-const SHOWN = 12;
+/** Threads in a high window, and in one where more would leave no room for the graph. */
+const [SHOWN, SHOWN_LOW, LOW] = [12, 8, 900];
 
 /** `busy` is time on a CPU, waiting for one, for a lock or a disk: what a reader looks for first. */
 interface Row { thread: number; name: string; total: Float64Array; active: number; busy: number }
@@ -79,7 +80,7 @@ export class Strips {
   private shownRows(): Row[] {
     const busy = this.rows.filter((row) => !this.data.about.data.threads[row.thread].idle);
     const first = busy.length ? busy : this.rows;
-    return this.all ? this.rows : first.slice(0, SHOWN);
+    return this.all ? this.rows : first.slice(0, innerHeight < LOW ? SHOWN_LOW : SHOWN);
   }
 
   layout(): void {

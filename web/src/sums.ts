@@ -333,8 +333,16 @@ export function shownPlaces(sums: Sums): Uint8Array {
 
 export interface FunctionRow { name: number; own: Float64Array; total: Float64Array; ownSum: number; totalSum: number }
 
-/** Own and total amounts by function and state. Waits count as own time of the innermost function outside the kernel. */
-export function functions(data: Data, sums: Sums): FunctionRow[] {
+/** Rows with an amount, greatest first. */
+export function largestFirst(rows: FunctionRow[], of: (row: FunctionRow) => number): FunctionRow[] {
+  return rows.filter((row) => of(row) > 0).sort((a, b) => of(b) - of(a) || a.name - b.name);
+}
+
+/**
+ * Own and total amounts by function and state. Waits count as own time of the innermost function outside the kernel, and
+ * with `isUser` so does all else.
+ */
+export function functions(data: Data, sums: Sums, isUser = false): FunctionRow[] {
   const { set, cells, cell } = sums;
   const [states, nodes] = [data.states.length, data.parent.length];
   const totals = new Float64Array(nodes * states);
@@ -351,7 +359,7 @@ export function functions(data: Data, sums: Sums): FunctionRow[] {
     totals[node * states + state] += cell[at];
     used.add(state);
     let owner = node;
-    if (set.wall && state !== 0) {
+    if (isUser || (set.wall && state !== 0)) {
       while (owner !== 0 && data.kinds[data.nodeName[owner]] === Kind.Kernel) owner = data.parent[owner];
       if (owner === 0) owner = node;
     }

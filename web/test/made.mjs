@@ -3,6 +3,23 @@ import { readFileSync } from "node:fs";
 import { deflateRawSync } from "node:zlib";
 import { aboutOf } from "./unpacked.mjs";
 
+/** As the page's script is encoded: docs/formats/page.md. */
+function base85(bytes) {
+  let text = "";
+  for (let at = 0; at < bytes.length; at += 4) {
+    const part = Buffer.alloc(4);
+    const length = bytes.copy(part, 0, at, at + 4);
+    let word = part.readUInt32BE();
+    const digits = [];
+    for (let digit = 0; digit < 5; digit++) {
+      digits.unshift(String.fromCharCode(40 + (word % 85)).replace("<", "!"));
+      word = Math.floor(word / 85);
+    }
+    text += digits.slice(0, length + 1).join("");
+  }
+  return text;
+}
+
 /** The same numbers everywhere. */
 export function randomOf(seed) {
   return (most) => {
@@ -73,7 +90,7 @@ function varints(values) {
 /** A page with the script that has all views: that of folded stacks lacks those of time. */
 function withAllViews(page) {
   const bundle = (name) => readFileSync(new URL(`../../crates/cli/src/html/bundle/${name}`, import.meta.url), "utf8");
-  const script = deflateRawSync(bundle("page.js")).toString("base64");
+  const script = base85(deflateRawSync(bundle("page.js"), { level: 9 }));
   return page.replace(/(id="code">)[^<]*/, (_, open) => open + script).replace(/script-src 'sha256-[^']*'/, () => `script-src 'sha256-${bundle("page.js.sha256").trim()}'`);
 }
 

@@ -109,7 +109,7 @@ pub fn missing_tools(root: &Path) -> Option<String> {
         return Some("no node and npm on this machine".to_owned());
     }
     let web = root.join("web");
-    if web.join("node_modules/esbuild").is_dir() {
+    if web.join("node_modules/terser").is_dir() {
         return None;
     }
     let mut install = Command::new("npm");

@@ -183,7 +183,7 @@ fn show(args: &Args, dev: Option<u32>, path: &Path, summary: Option<&RunSummary>
     }
     if let Some(page) = &args.html {
         let view = view_of(HEAT_COLUMNS);
-        let title = recording.features.cmdline.as_deref().unwrap_or_default().join(" ");
+        let title = html::recorded_command(recording.features.cmdline.as_deref().unwrap_or_default());
         let (data, about) = html::of_io(&view, rows::io(&view, &device, lost), &title);
         html::write_file(page, &data, &about)?;
     }

@@ -154,15 +154,18 @@ pub fn head(source: &PageSource<'_>, wall: &Wall) -> (String, Vec<Value>) {
 
 /// The recorded command, without tally's own options.
 fn title(source: &PageSource<'_>, note: &Value) -> String {
-    let from_words = |words: &Vec<String>| {
-        let own = words.iter().position(|word| word == "--").map(|at| words[at + 1..].join(" "));
-        own.filter(|command| !command.is_empty()).unwrap_or_else(|| words.join(" "))
-    };
     let noted = note["command"].as_str().filter(|command| !command.is_empty() && !command.contains("tally "));
     let words = source.recording.features.cmdline.as_ref();
-    let command = noted.map(str::to_owned).or_else(|| words.map(from_words));
+    let command = noted.map(str::to_owned).or_else(|| words.map(|words| recorded_command(words)));
     let command = command.unwrap_or_else(|| load::name_of(source.path));
     subject(&source.recording.profile, command, words.map_or(&[], Vec::as_slice))
+}
+
+/// The command after the recorder's own words.
+#[must_use]
+pub fn recorded_command(words: &[String]) -> String {
+    let own = words.iter().position(|word| word == "--").map(|at| words[at + 1..].join(" "));
+    own.filter(|command| !command.is_empty()).unwrap_or_else(|| words.join(" "))
 }
 
 /// Threads whose time it is, and how much.

@@ -14,7 +14,7 @@ mod of_io;
 mod page_file;
 mod plain;
 
-pub use about::{About, PageSource, head};
+pub use about::{About, PageSource, head, recorded_command};
 pub use code::{Code, code};
 pub use exchange::page::{Encoded, encode};
 pub use of_calls::{SLOWEST, of_calls};
@@ -24,7 +24,7 @@ pub use page_file::{keep_times, of_recording, write_file, write_recording};
 pub use profile::view::page::PageData;
 
 use crate::terminal::foreign::{self, xml};
-use exchange::page::{self, deflated};
+use exchange::page::{self, deflated, deflated_script};
 use record::packed::PackedBytes;
 use serde_json::{Value, json};
 use std::io::{self, Write};
@@ -59,7 +59,7 @@ pub const MOST_BYTES: usize = 5_000_000;
 /// `out` can't be written.
 pub fn write(out: &mut impl Write, data: &PageData, about: &About, most_bytes: usize) -> io::Result<()> {
     let (code, script) = if has_only_stacks(data, about) { STACKS } else { SCRIPT };
-    let code = deflated(&code.unpacked()?)?;
+    let code = deflated_script(&code.unpacked()?)?;
     let sources = match about.code.functions.as_slice() {
         [] => None,
         functions => Some(deflated(foreign::json(&Value::Array(functions.to_vec())).as_bytes())?),

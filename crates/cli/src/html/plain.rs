@@ -5,7 +5,7 @@ use crate::terminal::foreign::xml;
 use display::number::{duration_ns, grouped};
 use profile::grow::GrownSum as _;
 use profile::view::flame::Unit;
-use profile::view::page::{ItemSet, NameSum, PageData, StateSums, name_sums, state_sums};
+use profile::view::page::{ItemSet, NameSum, PageData, StateSums, name_sums, state_sums, without_idle};
 use serde_json::Value;
 use std::fmt::Write as _;
 
@@ -63,9 +63,12 @@ fn changes(data: &PageData, set: &ItemSet, sentences: &Value) -> String {
 }
 
 fn table(data: &PageData, set: &ItemSet) -> String {
+    let (set, idle) = &without_idle(data, set);
     let whole: u64 = set.items.iter().map(|item| item.amount).grown_sum();
+    let left_out =
+        if idle == &0 { String::new() } else { format!(", idle left out: {}", amount(&set.unit, *idle)) };
     let mut html = format!(
-        "<table><caption>{}: {} in all</caption><tr><th>self</th><th>%</th><th>total</th><th>%</th><th>function</th></tr>",
+        "<table><caption>{}: {}{left_out}</caption><tr><th>self</th><th>%</th><th>total</th><th>%</th><th>function</th></tr>",
         xml(&set.name),
         amount(&set.unit, whole)
     );

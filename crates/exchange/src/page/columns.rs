@@ -66,9 +66,40 @@ impl Columns {
 /// # Errors
 /// None: writing to memory.
 pub fn deflated(bytes: &[u8]) -> io::Result<String> {
+    Ok(base64(&deflate(bytes)?))
+}
+
+/// Bytes deflated without a header, in base 85: a sixteenth shorter than base64, which browsers decode faster.
+///
+/// # Errors
+/// None: writing to memory.
+pub fn deflated_script(bytes: &[u8]) -> io::Result<String> {
+    Ok(base85(&deflate(bytes)?))
+}
+
+fn deflate(bytes: &[u8]) -> io::Result<Vec<u8>> {
     let mut deflate = DeflateEncoder::new(Vec::new(), Compression::best());
     deflate.write_all(bytes)?;
-    Ok(base64(&deflate.finish()?))
+    deflate.finish()
+}
+
+/// Digits `(` to `|`, highest first, five for four bytes; the last n bytes have n + 1. Instead of `<`, which could end an
+/// element, it is `!`.
+fn base85(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len().div_ceil(4) * 5);
+    for chunk in bytes.chunks(4) {
+        let word = word_of(chunk, 4);
+        for power in [52_200_625, 614_125, 7_225, 85, 1].into_iter().take(chunk.len() + 1) {
+            let digit = b'(' + (word / power % 85) as u8;
+            text.push(if digit == b'<' { '!' } else { char::from(digit) });
+        }
+    }
+    text
+}
+
+/// At most `length` bytes as one number, with zeros after them.
+fn word_of(bytes: &[u8], length: usize) -> u32 {
+    bytes.iter().fold(0u32, |word, &byte| word << 8 | u32::from(byte)) << (8 * (length - bytes.len()))
 }
 
 /// RFC 4648, with padding.
@@ -76,8 +107,7 @@ fn base64(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for chunk in bytes.chunks(3) {
-        let word =
-            chunk.iter().fold(0u32, |word, &byte| word << 8 | u32::from(byte)) << (8 * (3 - chunk.len()));
+        let word = word_of(chunk, 3);
         for digit in 0..4 {
             let is_padding = digit > chunk.len();
             let index = (word >> (18 - 6 * digit)) as usize & 63;
@@ -113,6 +143,14 @@ mod tests {
         columns.front_coded(["drä", "drö", "drö2"].into_iter());
         let wanted = [&[3, 0, 3, 4, 3, 4, 1, 1, 6][..], "drä".as_bytes(), &[0xb6, b'2']].concat();
         assert_eq!(columns.bytes, wanted);
+    }
+
+    #[test]
+    fn base_85_has_a_digit_more_than_bytes_in_its_last_part() {
+        assert_eq!(base85(&[0, 0, 0, 0]), "(((((");
+        assert_eq!((&base85(&[0xff; 4])[..], &base85(b"tally!")[..]), ("z?^4(", "MJI(,Nw1"));
+        assert_eq!([1, 2, 3, 4, 5].map(|length| base85(&vec![7; length]).len()), [2, 3, 4, 5, 7]);
+        assert!(!(0..=u8::MAX).any(|byte| base85(&[byte, 60, byte, 20]).contains('<')));
     }
 
     #[test]

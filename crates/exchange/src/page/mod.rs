@@ -8,7 +8,7 @@ mod first_view;
 mod followed;
 mod pruning;
 
-pub use columns::deflated;
+pub use columns::{deflated, deflated_script};
 pub use encode::{Encoded, encode};
 pub use first_view::first_view;
 pub use followed::followed;

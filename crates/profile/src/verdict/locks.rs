@@ -51,6 +51,15 @@ impl LockSite {
     pub fn total_ns(&self) -> u64 {
         self.wait_ns.saturating_add(self.queued_ns).saturating_add(self.run_ns)
     }
+
+    /// Adds the time and waits of another site.
+    pub(super) fn add(&mut self, other: &Self) {
+        self.wait_ns.grow(other.wait_ns);
+        self.polled_ns.grow(other.polled_ns);
+        self.queued_ns.grow(other.queued_ns);
+        self.run_ns.grow(other.run_ns);
+        self.waits.grow(other.waits);
+    }
 }
 
 /// Lock sites, those that take most time first. `running` is running time by path.

@@ -228,6 +228,10 @@ fn leave_out_explained(found: &mut Vec<Finding>) {
 /// A finding about the program that explains this share of its remaining time comes before other programs' CPU use.
 const MOST_OF_OWN: f64 = 0.4;
 
+/// A finding about waits also needs this part of the share of the finding about other programs: those hardly make its
+/// waits shorter.
+const LEAST_OF_FIRST: f64 = 0.25;
+
 /// Moves findings that explain most of the program's remaining time before the finding that other programs take the
 /// CPUs.
 fn put_own_first(found: &mut [Finding], facts: &Facts) {
@@ -241,7 +245,9 @@ fn put_own_first(found: &mut [Finding], facts: &Facts) {
     if !facts.others_have_the_cpus() || found.first().is_none_or(|first| !OF_OTHERS.contains(&first.name)) {
         return;
     }
-    if let Some(own) = found.iter().position(is_own) {
+    let least = found[0].share * LEAST_OF_FIRST;
+    let is_large = |finding: &Finding| ABOUT_RUNNING.contains(&finding.rule) || finding.share >= least;
+    if let Some(own) = found.iter().position(|finding| is_own(finding) && is_large(finding)) {
         found[..=own].rotate_right(1);
     }
 }

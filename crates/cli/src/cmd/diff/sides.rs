@@ -33,7 +33,9 @@ pub(super) fn options(args: &Args) -> anyhow::Result<DiffOpts> {
         ..RowFilter::default()
     };
     let mut sort = Vec::new();
-    for field in parse_fields("--sort", &args.sort, &|_| false)? {
+    // The page has one frame for a function, whichever file it is in: programs of two versions have two names.
+    let keys = if args.html.is_some() { "symbol" } else { &args.sort };
+    for field in parse_fields("--sort", keys, &|_| false)? {
         match field {
             ReportField::Key(key) => sort.push(key),
             number => bail!("--sort {}: a number, not a key", number.heading().to_lowercase()),

@@ -8,10 +8,14 @@ use crate::off_cpu::{WaitReason, known_lock};
 use crate::verdict::hot_stacks::SPINNING;
 use crate::verdict::{Facts, Finding, INPUT, LockSite, ShareBase, TopStacks, brief, called, is_python_at};
 
+/// From this part of a kind of lock's time on, the findings name its first taker only.
+const ONE_TAKER: f64 = 0.9;
+
 /// 8: > 15 % of active time sleeps for locks in user space, or > 20 % of running time fights for one in the kernel.
 pub(super) fn locks(facts: &Facts) -> Option<Finding> {
     let asleep: f64 = facts.contended().map(|site| facts.share(site.wait_ns)).sum();
-    let top = facts.contended().next()?;
+    let (top, takers) = most_contended(facts)?;
+    let top = &top;
     if facts.undisturbed(asleep) <= 0.15 && facts.in_futex() <= 0.2 {
         return None;
     }
@@ -54,12 +58,41 @@ pub(super) fn locks(facts: &Facts) -> Option<Finding> {
         TopStacks::of(facts, "where threads are blocked on locks", ShareBase::Active, &facts.places.locks)
             .or_missing("no wait for it was long enough to be sampled with a stack");
     claim(share, text)
-        .detail(lock_detail(facts, top))
+        .detail(
+            [lock_detail(facts, top), takers]
+                .into_iter()
+                .filter(|part| !part.is_empty())
+                .collect::<Vec<_>>()
+                .join(" · "),
+        )
         .fix(fix)
         .evidence(evidence)
         .stacks(stacks)
         .against(against)
         .next(format!("tally locks{INPUT}"), "holders and waiters")
+}
+
+/// The lock that takes most time, or the kind of well-known lock; where several functions take one of its kind, their
+/// names and shares, else empty.
+fn most_contended(facts: &Facts) -> Option<(LockSite, String)> {
+    let mut kinds: Vec<(LockSite, Vec<&LockSite>)> = Vec::new();
+    for site in facts.contended() {
+        match kinds.iter_mut().find(|(kind, _)| site.known.is_some() && kind.known == site.known) {
+            Some((kind, sites)) => {
+                kind.add(site);
+                sites.push(site);
+            }
+            None => kinds.push((site.clone(), vec![site])),
+        }
+    }
+    let (mut kind, sites) = kinds.into_iter().rev().max_by_key(|(kind, _)| kind.total_ns())?;
+    if facts.share(sites[0].total_ns()) >= ONE_TAKER * facts.share(kind.total_ns()) {
+        return Some((kind, String::new()));
+    }
+    kind.caller.clear();
+    let named = sites.into_iter().filter(|site| !site.caller.is_empty()).take(2);
+    let named = named.map(|site| format!("{} {}", called(&site.caller), pct(facts.share(site.total_ns()))));
+    Some((kind, format!("taken in {}", named.collect::<Vec<_>>().join(", "))))
 }
 
 /// Whether a finding about locks asks for what their holders do.

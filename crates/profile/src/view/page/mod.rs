@@ -9,5 +9,5 @@ mod requests;
 pub use compared::{DiffScale, of_diff};
 pub use gather::{STRIP_SHARES, gather};
 pub use item::{ItemSet, PageData, PageItem, PageThread, Waker};
-pub use name_sums::{NameSum, StateSums, name_sums, state_sums};
+pub use name_sums::{NameSum, StateSums, name_sums, state_sums, without_idle};
 pub use requests::of_requests;

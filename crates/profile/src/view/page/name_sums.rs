@@ -1,7 +1,7 @@
 //! A page's amounts by function.
 
 use super::{ItemSet, PageData};
-use crate::grow::Grow as _;
+use crate::grow::{Grow as _, GrownSum as _};
 use crate::view::flame::{NodeId, Tree};
 use std::cmp::Reverse;
 
@@ -50,6 +50,17 @@ pub fn name_sums(data: &PageData, set: &ItemSet) -> Vec<NameSum> {
     rows
 }
 
+/// The set without idle time, and how much that is.
+#[must_use]
+pub fn without_idle(data: &PageData, set: &ItemSet) -> (ItemSet, u64) {
+    let idle = data.states.iter().position(|state| state == "idle");
+    let mut active = set.clone();
+    active.items.retain(|item| Some(usize::from(item.state)) != idle);
+    let sum = |set: &ItemSet| set.items.iter().map(|item| item.amount).grown_sum();
+    let left_out = sum(set).saturating_sub(sum(&active));
+    (active, left_out)
+}
+
 /// Functions with any amount by two states, greatest difference first.
 #[must_use]
 pub fn state_sums(data: &PageData, set: &ItemSet) -> Vec<StateSums> {
@@ -90,6 +101,15 @@ mod tests {
         let rows = name_sums(&data, &data.sets[0]);
         let rows: Vec<_> = rows.iter().map(|row| (row.name.as_str(), row.own, row.total)).collect();
         assert_eq!(rows, [("f", 9, 9), ("main", 1, 10)]);
+    }
+
+    #[test]
+    fn idle_time_is_left_out_and_counted() {
+        let data = PageData { states: vec!["on CPU".to_owned(), "idle".to_owned()], ..page() };
+        let (active, idle) = without_idle(&data, &data.sets[0]);
+        assert_eq!((active.items.len(), idle), (3, 3));
+        let (all, none) = without_idle(&page(), &data.sets[0]);
+        assert_eq!((all.items.len(), none), (4, 0));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::super::*;
 use super::{UNIT, blocked, check, others_ran, with};
-use crate::off_cpu::WaitReason;
+use crate::off_cpu::{WaitReason, known_lock};
 use crate::verdict::{LockSite, ShareBase, SystemFacts, WaitCause, verdict};
 use crate::view::wall::Times;
 
@@ -195,6 +195,29 @@ fn a_lock_is_named_with_its_caller() {
         })
     };
     check(8, contended(150), contended(3));
+    // One kind of lock that several functions take is one finding.
+    let kind = |callers: &[(&str, u64)]| {
+        changed_locks(contended(150), |first| {
+            let of = |(caller, ns): &(&str, u64)| LockSite {
+                caller: (*caller).into(),
+                wait_ns: ns * UNIT,
+                known: Some(known_lock::JAVA),
+                ..first.clone()
+            };
+            callers.iter().map(of).collect()
+        })
+    };
+    let claim = |callers: &[(&str, u64)]| {
+        let found = verdict(&kind(callers)).swap_remove(0);
+        (found.claim, found.detail)
+    };
+    let (several, detail) = claim(&[("M.put", 70), ("M.take", 50)]);
+    let name = known_lock::JAVA.name;
+    assert_eq!(several, format!("Lock contention: 60 % of thread time goes to {name}"));
+    assert!(detail.ends_with(" · taken in M.put() 33 %, M.take() 27 %"), "{detail}");
+    let (one, detail) = claim(&[("M.put", 120)]);
+    assert_eq!(one, format!("Lock contention: 50 % of thread time goes to {name}, taken in M.put()"));
+    assert!(!detail.contains("taken in"), "{detail}");
     let found = verdict(&contended(150));
     assert_eq!(found[0].name, "lock-contention");
     assert_eq!(
@@ -222,4 +245,9 @@ fn a_lock_is_named_with_its_caller() {
         f.waits.locks = vec![LockSite { wait_ns: 500 * UNIT, for_work: true, ..LockSite::default() }];
     });
     assert_eq!(verdict(&for_work).iter().filter(|f| f.rule == 8).count(), 0);
+}
+
+fn changed_locks(mut facts: Facts, locks: impl FnOnce(&LockSite) -> Vec<LockSite>) -> Facts {
+    facts.waits.locks = locks(&facts.waits.locks[0]);
+    facts
 }

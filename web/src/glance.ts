@@ -1,0 +1,95 @@
+// The first answers: where CPU time went and where threads waited, of the whole recording.
+
+import { Data, Io, IoRow, Kind } from "./data";
+import { el } from "./dom";
+import { countOf, duration, percent, plainName, withoutArguments, withoutParameters } from "./format";
+import { FRESH } from "./selection";
+import { functions, largestFirst, sum, Sums } from "./sums";
+import { isNamed, stackOf, WaitRow, waitRows } from "./waits";
+
+/** Names in a line, and the least share of thread time of a line. */
+const [NAMED, LEAST_LINE, LEAST_WAIT] = [5, 0.03, 0.02];
+/** Waits for a CPU are nobody's place in the program. */
+const FOR_CPU = ["runnable", "preempted"];
+
+/** All waits of a recording, longest first, and what their shares are of. */
+export interface AllWaits { sums: Sums; rows: WaitRow[] }
+
+const made = new WeakMap<Data, AllWaits>();
+
+export function allWaits(data: Data): AllWaits {
+  let waits = made.get(data);
+  if (!waits) {
+    const sums = sum(data, FRESH);
+    made.set(data, (waits = { sums, rows: waitRows(data, sums, FRESH) }));
+  }
+  return waits;
+}
+
+/** The row's innermost functions that tell it from others, without those that every wait begins with. */
+function placeWords(data: Data, row: WaitRow): string {
+  const parts = row.label.split(" < ").filter((part) => part !== "…");
+  const named = parts.filter(isNamed);
+  const shown = (named.length ? named : parts).slice(-2);
+  // The runtime's functions are the same for all code that it runs.
+  const code = innermostOfRuntime(data, row.node);
+  return (!code || shown.includes(code) ? shown : [shown[shown.length - 1], code]).map((name) => withoutParameters(withoutArguments(plainName(name)))).join(" < ");
+}
+
+/** Code that a runtime made or interprets; "" without. */
+function innermostOfRuntime(data: Data, node: number): string {
+  for (; node !== 0; node = data.parent[node]) {
+    const name = data.nodeName[node];
+    if ((data.kinds[name] === Kind.Jit || data.kinds[name] === Kind.Python) && isNamed(data.names[name])) return data.names[name];
+  }
+  return "";
+}
+
+const line = (word: string, title: string, parts: HTMLElement[]) => [el("b", { text: word, title }), el("span", { class: "largest" }, ...parts.flatMap((part, at) => (at ? [" · ", part] : [part])))];
+const named = (text: string, full: string, share: string, press: () => void) =>
+  el("span", {}, el("button", { type: "button", class: "link", title: full, text, on: { click: press } }), ` ${share}`);
+
+/** Functions with most time on a CPU; `press` gets one's name. */
+function cpuLine(data: Data, sums: Sums, press: (name: string, state: string) => void): HTMLElement[] {
+  const on = data.states.indexOf("on CPU");
+  if (on < 0 || sums.states[on] < sums.whole * LEAST_LINE) return [];
+  const rows = largestFirst(functions(data, sums, true), (row) => row.own[on]).slice(0, NAMED);
+  const parts = rows.map(({ name, own }) => named(withoutParameters(withoutArguments(plainName(data.names[name]))), data.names[name], percent(own[on], sums.states[on]), () => press(data.names[name], "on CPU")));
+  return line("CPU time: ", "own time of functions, the kernel's work for them included; shares of all time on a CPU", parts);
+}
+
+function waitLine(data: Data, { sums, rows }: AllWaits, press: (name: string, state: string) => void): HTMLElement[] {
+  // Rows that read the same are one.
+  const places = new Map<string, { ns: number; state: string; row: WaitRow }>();
+  for (const row of rows) {
+    const state = data.states[row.state];
+    if (FOR_CPU.includes(state) || row.total < sums.whole * 0.001) continue;
+    const words = `${state} in ${placeWords(data, row)}`;
+    const known = places.get(words);
+    if (known) known.ns += row.total;
+    else places.set(words, { ns: row.total, state, row });
+  }
+  const shown = [...places].filter(([, { ns }]) => ns >= sums.whole * LEAST_WAIT).sort((a, b) => b[1].ns - a[1].ns).slice(0, NAMED - 1);
+  const parts = shown.map(([words, { ns, state, row }]) => {
+    const stack = stackOf(data, row.node);
+    const place = row.label.split(" < ").filter((name) => stack.includes(name)).at(-1) ?? "";
+    return named(words, stack.join(" < "), percent(ns, sums.whole), () => press(place, state));
+  });
+  return parts.length ? line("Waits: ", "where threads wait, by the functions that tell a place from others; shares of all thread time", parts) : [];
+}
+
+/** Lines of a recording with waits: terms and what they say, in turn. */
+export function glanceLines(data: Data, press: (name: string, state: string) => void): HTMLElement[] {
+  const waits = allWaits(data);
+  return [...cpuLine(data, waits.sums, press), ...waitLine(data, waits, press)];
+}
+
+/** Requests to disks: how long they take by operation, and the files with most time. */
+export function requestLines({ operations, files = [], queue_known }: Io): HTMLElement[] {
+  const text = (words: string) => el("span", { text: words });
+  const part = (word: string, of: IoRow["device"]) => (of.p50_ns === null ? "" : ` ${word} p50 ${duration(of.p50_ns)}, p99 ${duration(of.p99_ns ?? of.max_ns)}`);
+  const kinds = operations.map((row) => text(`${countOf(row.requests, row.op, `${row.op}s`)}:${queue_known ? `${part("queue", row.queue)},` : ""}${part("device", row.device)}`));
+  const whole = operations.reduce((sum, row) => sum + row.device.total_ns, 0);
+  const named = files.slice(0, NAMED - 1).map((row) => text(`${row.op} ${row.file} ${percent(row.device.total_ns, whole)}`));
+  return [...line("Latency: ", "", kinds), ...(named.length ? line("Files: ", "shares of all time in the device", named) : [])];
+}
