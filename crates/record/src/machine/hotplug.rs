@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use crate::accounting::summary::Notice;
-use crate::machine::proc;
+use crate::machine::proc::OnlineCpus;
 
 /// Time between looks. Tasks that begin on a CPU after it comes online and before the next look aren't reported.
 const EVERY: Duration = Duration::from_millis(50);
@@ -24,6 +24,7 @@ pub struct CpuWatch {
     new: BTreeSet<u32>,
     takes_new: bool,
     looked: Instant,
+    online: OnlineCpus,
 }
 
 impl CpuWatch {
@@ -38,6 +39,7 @@ impl CpuWatch {
             new: BTreeSet::new(),
             takes_new: takes_new && !cpus.is_empty(),
             looked: Instant::now(),
+            online: OnlineCpus::open(),
         }
     }
 
@@ -49,7 +51,8 @@ impl CpuWatch {
             return Vec::new();
         }
         self.looked = Instant::now();
-        self.compare(&proc::online_cpus())
+        let online = self.online.read();
+        self.compare(&online)
     }
 
     fn compare(&mut self, online: &[u32]) -> Vec<u32> {

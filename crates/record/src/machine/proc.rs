@@ -3,8 +3,8 @@
 //! Everything here races with the machine: a process may end between two reads. `None` means "not there (any more)
 //! or not ours to see"; callers go on without it.
 
-use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::fs::{self, File};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::time::{Duration, SystemTime};
 
 use crate::open::target::parse_cpu_list;
@@ -206,10 +206,31 @@ pub fn descriptor_link(pid: u32, number: u32) -> Option<String> {
 /// The CPUs that are online, ascending.
 #[must_use]
 pub fn online_cpus() -> Vec<u32> {
-    system_file::read_text("/sys/devices/system/cpu/online")
-        .ok()
-        .and_then(|t| parse_cpu_list(&t))
-        .unwrap_or_else(|| (0..std::thread::available_parallelism().map_or(1, |n| n.get() as u32)).collect())
+    OnlineCpus::open().read()
+}
+
+/// The list of online CPUs, kept open to be read often.
+#[derive(Debug)]
+pub struct OnlineCpus(Option<File>);
+
+impl OnlineCpus {
+    /// Opens the list.
+    #[must_use]
+    pub fn open() -> Self {
+        Self(system_file::open("/sys/devices/system/cpu/online").ok())
+    }
+
+    /// CPUs online now, ascending; where the list can't be read, as many as this process may use, from 0 on.
+    #[must_use]
+    pub fn read(&self) -> Vec<u32> {
+        // Ranges of at most 8192 CPUs, every second of them offline, are 20,000 bytes.
+        let mut text = [0; 24 << 10];
+        let len = self.0.as_ref().and_then(|file| file.read_at(&mut text, 0).ok());
+        let text = len.and_then(|len| std::str::from_utf8(text.get(..len)?).ok());
+        text.and_then(parse_cpu_list).unwrap_or_else(|| {
+            (0..std::thread::available_parallelism().map_or(1, |n| n.get() as u32)).collect()
+        })
+    }
 }
 
 /// A number below `/proc/sys`, as `kernel/perf_event_paranoid`.
@@ -246,5 +267,12 @@ mod tests {
         assert!(
             maps.iter().any(|m| (m.start..m.end).contains(&here) && m.prot & libc::PROT_EXEC as u32 != 0)
         );
+    }
+
+    #[test]
+    fn the_list_of_online_cpus_can_be_read_again() {
+        let (cpus, file) = (OnlineCpus::open(), "/sys/devices/system/cpu/online");
+        let listed = system_file::read_text(file).ok().and_then(|text| parse_cpu_list(&text));
+        assert_eq!([Some(cpus.read()), Some(cpus.read())], [listed.clone(), listed]);
     }
 }

@@ -16,7 +16,8 @@ use aya::maps::{Array, HashMap, Map, MapData, PerCpuArray, Queue, RingBuf};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::layout;
-use super::layout::{COUNT_LEAVING, COUNT_NAMES, OffCpuControl, OffCpuRecord, SITE_WORDS};
+use super::layout::{COUNT_FIRST, COUNT_LEAVING, COUNT_NAMES, COUNT_RING_FULL, COUNT_SAMPLES};
+use super::layout::{OffCpuControl, OffCpuRecord, SITE_WORDS};
 use super::pace::{Pace, Spent};
 use super::site_chains::SiteSplit;
 use super::{Error, OffCpuOpts, Scope};
@@ -183,10 +184,10 @@ impl Engine {
             return;
         }
         // Those that found the ring full were too many as well.
-        let counts = self.counts();
-        let all = counts[1] + counts[4];
+        let [handed_out, lost, first] = [COUNT_SAMPLES, COUNT_RING_FULL, COUNT_FIRST].map(|i| self.count(i));
+        let all = handed_out + lost;
         // First samples of places come with any period, and are few by another rule.
-        let samples = all.saturating_sub(counts[10]);
+        let samples = all.saturating_sub(first);
         let cpu_ns = u128::from(own_cpu_ns) * u128::from(samples) / u128::from(all.max(1));
         let cpu_ns = u64::try_from(cpu_ns).unwrap_or(u64::MAX);
         if let Some(period_ns) = self.pace.look(Spent { at_ns, samples, cpu_ns }) {
@@ -289,7 +290,7 @@ impl Engine {
     /// A thread that ends leaves the list of threads before its CPU, and waits for one in between if they are scarce.
     fn wait_for_last_switches(&mut self, sink: &mut dyn FnMut(OffCpuRecord<'_>)) {
         let until_ns = Clock::Monotonic.now_ns() + LAST_SWITCHES_NS;
-        while self.counts()[COUNT_LEAVING] > 0 && Clock::Monotonic.now_ns() < until_ns {
+        while self.count(COUNT_LEAVING) > 0 && Clock::Monotonic.now_ns() < until_ns {
             std::thread::sleep(Duration::from_millis(1));
             self.poll(sink);
         }
@@ -298,16 +299,14 @@ impl Engine {
     /// Counts of the kernel side so far.
     #[must_use]
     pub fn counts(&self) -> EngineCounts {
-        let mut sums = [0; COUNT_NAMES.len()];
-        let Some(map) = self.object.map("counts") else { return sums };
-        let Ok(map) = PerCpuArray::<_, u64>::try_from(map) else { return sums };
-        for (i, sum) in (0u32..).zip(sums.iter_mut()) {
-            let add = |values: aya::maps::PerCpuValues<u64>| {
-                values.iter().fold(0u64, |sum, &n| sum.wrapping_add(n))
-            };
-            *sum = map.get(&i, 0).map_or(0, add);
-        }
-        sums
+        std::array::from_fn(|i| self.count(i))
+    }
+
+    /// One of them, by its index in [`COUNT_NAMES`]: a system call.
+    pub(super) fn count(&self, index: usize) -> u64 {
+        let map = self.object.map("counts").and_then(|map| PerCpuArray::<_, u64>::try_from(map).ok());
+        let values = map.and_then(|map| map.get(&(index as u32), 0).ok());
+        values.map_or(0, |values| values.iter().fold(0u64, |sum, &n| sum.wrapping_add(n)))
     }
 
     /// The program that lets events opened for whole CPUs sample followed threads only ([`crate::sys::Counter::set_bpf`]);

@@ -98,6 +98,12 @@ pub const COUNT_NAMES: [&str; 14] = [
     "ns that the programs ran",
     "threads still ending when the recording did: their totals are missing",
 ];
+/// Index of the samples handed out.
+pub const COUNT_SAMPLES: usize = 1;
+/// Index of the samples that found the ring full.
+pub const COUNT_RING_FULL: usize = 4;
+/// Index of the samples among these that were the first of their places.
+pub const COUNT_FIRST: usize = 10;
 /// Index of the programs' own time: runs that make a sample, and 64 times each of one in 64 others.
 pub const COUNT_OWN_NS: usize = 12;
 /// Index of the threads that are between their exit and their last switch.

@@ -191,7 +191,7 @@ impl OffCpu {
     /// are on the CPU then.
     #[must_use]
     pub fn programs_ns(&self) -> u64 {
-        if let Source::Engine(engine) = &self.source { engine.counts()[layout::COUNT_OWN_NS] } else { 0 }
+        if let Source::Engine(engine) = &self.source { engine.count(layout::COUNT_OWN_NS) } else { 0 }
     }
 
     /// Ends all clocks; the last samples and every thread's totals, and names of what the threads waited for.

@@ -174,7 +174,12 @@ impl Recording<'_> {
         if let Some(timers) = &mut self.sources.timers {
             timers.poll(&mut bytes);
         }
-        self.shared.queue.push(bytes);
+        // After an empty pass nothing waits for another one, so that an idle target doesn't wake the worker.
+        let is_empty = bytes.is_empty();
+        if !is_empty || last || self.phase.has_waiting {
+            self.shared.queue.push(bytes);
+        }
+        self.phase.has_waiting = !is_empty;
         if self.setup.trace.is_some() {
             let OpenedEvents { rings, owners, .. } = &mut self.setup.opened;
             for (idx, (ring, owner)) in rings.iter_mut().zip(owners.iter()).enumerate() {

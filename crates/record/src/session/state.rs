@@ -20,6 +20,8 @@ pub(super) struct RecordingPhase {
     pub is_paused: bool,
     /// The end was requested by --control.
     pub is_stop_requested: bool,
+    /// The last pass over the rings found records, which go out once another pass has found none older.
+    pub has_waiting: bool,
     /// The command has ended.
     pub ending: Option<ExitKind>,
 }

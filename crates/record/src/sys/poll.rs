@@ -62,7 +62,7 @@ impl Poller {
     /// interruption by a signal returns none.
     pub fn wait(&self, timeout: Option<Duration>) -> io::Result<Vec<Ready>> {
         const MANY: usize = 64;
-        let millis = timeout.map_or(-1, |t| i32::try_from(t.as_millis()).unwrap_or(i32::MAX));
+        let millis = timeout.map_or(-1, whole_millis);
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; MANY];
         // SAFETY: the buffer is live and holds MANY events.
         let n = unsafe { libc::epoll_wait(self.fd.as_raw_fd(), events.as_mut_ptr(), MANY as i32, millis) };
@@ -80,6 +80,11 @@ impl AsFd for Poller {
     }
 }
 
+/// Rounded up: for a rest below a millisecond, zero would have the caller ask again and again until it is over.
+fn whole_millis(timeout: Duration) -> i32 {
+    i32::try_from(timeout.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX)
+}
+
 fn ready(event: &libc::epoll_event) -> Ready {
     let (bits, token) = (event.events, event.u64);
     Ready {
@@ -91,4 +96,16 @@ fn ready(event: &libc::epoll_event) -> Ready {
 
 fn check(result: libc::c_int) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rest_below_a_millisecond_is_waited_for_and_none_is_not() {
+        let millis = |nanos| whole_millis(Duration::from_nanos(nanos));
+        assert_eq!([0, 1, 1_000_000, 49_100_000].map(millis), [0, 1, 1, 50]);
+        assert_eq!(whole_millis(Duration::MAX), i32::MAX);
+    }
 }

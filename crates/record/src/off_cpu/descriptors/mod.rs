@@ -11,6 +11,8 @@ mod other_ends;
 mod sets;
 pub(crate) mod sockets;
 
+use std::time::{Duration, Instant};
+
 use perfdata::appendix::descriptors::{
     CallOfWait, NAMED_ONE_BY_ONE, NamedDescriptor, NamedDescriptors, NamedSet, PAGE_FAULT,
 };
@@ -31,6 +33,10 @@ use sets::{SetCalls, UserStack, WaitingCall};
 const MOST_NAMES: usize = 20_000;
 /// Most descriptors whose other ends are looked for.
 const MOST_MEMBERS_FOLLOWED: usize = MOST_MEMBERS;
+/// The pause after a look at an epoll is this many times as long as the look: a fifth of a percent of a CPU.
+const REST_TIMES: u32 = 500;
+/// The longest of these pauses.
+const LONGEST_PAUSE: Duration = Duration::from_millis(200);
 /// The set at one place isn't looked at more often.
 const SETS_EVERY_NS: u64 = 10_000_000;
 
@@ -40,7 +46,7 @@ pub struct Descriptors {
     /// Numbers of the system calls whose first argument is a descriptor.
     calls: Vec<u32>,
     /// By process and number: what it was at the last look.
-    current: FxHashMap<(u32, u32), OpenFile>,
+    current: FxHashMap<(u32, u32), LookedAtFile>,
     seen: Vec<SeenDescriptor>,
     set_calls: SetCalls,
     /// By process, call and first argument: the set at the last look.
@@ -66,6 +72,13 @@ struct SeenSet {
     syscall: u32,
     argument: u64,
     since_ns: u64,
+    file: OpenFile,
+}
+
+#[derive(Debug)]
+struct LookedAtFile {
+    /// Where it is an epoll, whose descriptors take a system call each: no look before.
+    next_look: Instant,
     file: OpenFile,
 }
 
@@ -167,13 +180,21 @@ impl Descriptors {
     fn look_at_descriptor(&mut self, call: &WaitingCall<'_>) {
         let WaitingCall { pid, args, since_ns, .. } = *call;
         let Some(number) = u32::try_from(args[0]).ok().filter(|number| *number < 1 << 20) else { return };
+        let begin = Instant::now();
+        let known = self.current.get(&(pid, number));
+        if known.is_some_and(|known| begin < known.next_look) {
+            return;
+        }
         // Closed since, or the process has ended: what was seen before still holds for the time before.
         let Some(file) = open_file(pid, number) else { return };
-        if self.current.get(&(pid, number)) == Some(&file) {
+        let pause = if file.members.is_some() { begin.elapsed() * REST_TIMES } else { Duration::ZERO };
+        let is_new = known.is_none_or(|known| known.file != file);
+        let next_look = begin + pause.min(LONGEST_PAUSE);
+        self.current.insert((pid, number), LookedAtFile { next_look, file: file.clone() });
+        if !is_new {
             return;
         }
         self.want_other_ends(pid, &file);
-        self.current.insert((pid, number), file.clone());
         self.seen.push(SeenDescriptor { pid, number, since_ns, file });
     }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use perfdata::appendix::disk_files::{DiskFile, DiskFiles, FileOwner, RequestPart};
 use rustc_hash::FxHashMap;
@@ -23,8 +23,10 @@ use paths::Mounts;
 
 /// The ring holds some ten thousand requests.
 const TICK: Duration = Duration::from_millis(20);
-/// How often the number of requests is read while disks have nothing to do.
+/// How often the ring, or before there is one the number of requests, is looked at while disks have nothing to do.
 const IDLE_TICK: Duration = Duration::from_millis(100);
+/// Disks without a request for so long have nothing to do.
+const BUSY: Duration = Duration::from_millis(200);
 /// Requests since the beginning that make the disks worth a look.
 const WORTH_REQUESTS: u64 = 8;
 /// Parts kept, 48 bytes each.
@@ -110,11 +112,13 @@ fn watch(
         }
     };
     let mut seen = SeenFiles::default();
+    let mut last_request = Instant::now();
     while !stop.load(Ordering::Relaxed) {
-        std::thread::park_timeout(TICK);
+        std::thread::park_timeout(if last_request.elapsed() < BUSY { TICK } else { IDLE_TICK });
         let before = seen.parts.len();
         engine.poll(&mut |record| seen.take(record));
         if seen.parts.len() > before {
+            last_request = Instant::now();
             hand_on(watcher, || seen.since(before));
         }
     }

@@ -86,12 +86,15 @@ impl GoLooks {
     /// One look at all; the pause until the next.
     fn look(&mut self, tasks: &dyn Fn() -> Vec<PidTid>) -> Duration {
         let (begin, begin_cpu_ns) = (Instant::now(), time::thread_cpu_ns());
-        if self.looks.is_multiple_of(SEARCH_EVERY) {
+        if self.processes.is_empty() || self.looks.is_multiple_of(SEARCH_EVERY) {
             self.search(&tasks());
         }
         self.looks = self.looks.wrapping_add(1);
         self.processes.values_mut().for_each(GoProcess::look);
         let used = Duration::from_nanos(time::thread_cpu_ns().saturating_sub(begin_cpu_ns));
+        if self.processes.is_empty() {
+            return (used * REST_TIMES).clamp(LEAST_PAUSE * SEARCH_EVERY, LONGEST_PAUSE);
+        }
         (used * REST_TIMES).clamp(LEAST_PAUSE, LONGEST_PAUSE).saturating_sub(begin.elapsed())
     }
 

@@ -28,6 +28,10 @@ use perfdata::PidTid;
 const TICK: Duration = Duration::from_millis(8);
 /// How often while no process is known to run Python or Go.
 const CALM_TICK: Duration = Duration::from_millis(24);
+/// The same once nothing has come for [`QUIET_NS`]: no program that is sampled for the first time.
+const QUIET_TICK: Duration = Duration::from_millis(96);
+/// For so long nothing has come, ns.
+const QUIET_NS: u64 = 3_000_000_000;
 /// How often while the rings fill fast, or a program that may become Python has just started.
 const SHORT_TICK: Duration = Duration::from_millis(1);
 /// Share of a young program's age after which it is looked at again: an interpreter is mapped early or late, and most
@@ -82,6 +86,8 @@ struct Reader {
     /// Names that programs gave their threads, by thread, which were not taken yet.
     thread_names: FxHashMap<u32, String>,
     polled_ns: u64,
+    /// When something was in the rings, or the first look.
+    came_ns: u64,
     /// Much was in the rings at the last look.
     is_pressed: bool,
     words: Vec<u64>,
@@ -137,6 +143,7 @@ impl PythonReader {
             go_programs: GoPrograms::default(),
             thread_names: FxHashMap::default(),
             polled_ns: 0,
+            came_ns: Clock::Monotonic.now_ns(),
             is_pressed: false,
             words: Vec::new(),
             counts: PythonCounts::default(),

@@ -11,8 +11,8 @@ use super::super::frames::{PythonProcess, open_memory, read_memory};
 use super::super::layout::{CopiedAt, RING_WORDS, RingRecord, layout_of};
 use super::super::stack_store::PythonStack;
 use super::{
-    ANY_SPACE, CALM_TICK, RawStack, Reader, SHARE_OF_AGE, SHORT_TICK, StackMoment, TICK, YOUNG_NS,
-    YoungProcess,
+    ANY_SPACE, CALM_TICK, QUIET_NS, QUIET_TICK, RawStack, Reader, SHARE_OF_AGE, SHORT_TICK, StackMoment,
+    TICK, YOUNG_NS, YoungProcess,
 };
 use crate::sys::SharedSlots;
 use crate::sys::time::Clock;
@@ -37,7 +37,11 @@ impl Reader {
         let ages = self.young.iter().map(|young| now_ns.saturating_sub(young.since_ns));
         let least = ages.min().map(|age_ns| Duration::from_nanos(age_ns / SHARE_OF_AGE));
         let is_calm = self.processes.is_empty() && self.go_programs.layouts().is_empty();
-        let calm = if is_calm { CALM_TICK } else { TICK };
+        let calm = match is_calm {
+            true if now_ns > self.came_ns + QUIET_NS => QUIET_TICK,
+            true => CALM_TICK,
+            false => TICK,
+        };
         least.map_or(calm, |after| after.clamp(SHORT_TICK, TICK))
     }
 
@@ -57,6 +61,9 @@ impl Reader {
         self.is_pressed = most_words > RING_WORDS / 16;
         self.words = words;
         self.polled_ns = now_ns;
+        if most_words > 0 {
+            self.came_ns = now_ns;
+        }
         for record in records {
             self.take(record, now_ns);
         }
