@@ -74,13 +74,16 @@ pub fn judge(profile: &Profile, summary: &RunSummary, machine: &MachineChange, t
 
 /// Why a run of `wall_ns` is not judged at all; `None` if it is.
 fn withheld(view: &Wall, samples: u64, wall_ns: u64) -> Option<String> {
-    let waited = duration_ns(view.whole.total_ns().saturating_sub(view.whole.on_ns));
+    let waited = match view.whole.total_ns().saturating_sub(view.whole.on_ns) {
+        0 => "no waits".to_owned(),
+        waited_ns => format!("{} of waits", duration_ns(waited_ns)),
+    };
     match Evidence::of(view, samples) {
         Evidence::Enough => None,
         Evidence::ShortRun => Some(format!("it ran for only {}", duration_ns(wall_ns))),
         Evidence::Little => {
             let noun = noun(samples, "sample", "samples");
-            Some(format!("{samples} {noun} and {waited} of waits are too little"))
+            Some(format!("{samples} {noun} and {waited} are too little"))
         }
     }
 }

@@ -153,8 +153,11 @@ fn shares(names: &[(String, u64)], whole_ns: u64, text: impl Fn(&str, String) ->
 
 /// A length of time in three significant digits: `12.3 ms`.
 fn time(ns: u64) -> String {
+    /// 999.6 ms are 1.0 s, not 1000 ms.
+    const ROUNDS_UP: f64 = 0.9995;
     const UNITS: [(&str, f64); 4] = [("s", 1e9), ("ms", 1e6), ("µs", 1e3), ("ns", 1.0)];
-    let (unit, size) = UNITS.into_iter().find(|&(_, size)| ns as f64 >= size).unwrap_or(("ns", 1.0));
+    let (unit, size) =
+        UNITS.into_iter().find(|&(_, size)| ns as f64 >= size * ROUNDS_UP).unwrap_or(("ns", 1.0));
     match ns as f64 / size {
         value if value < 10.0 && unit != "ns" => format!("{value:.1} {unit}"),
         value => format!("{value:.0} {unit}"),

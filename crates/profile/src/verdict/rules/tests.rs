@@ -317,3 +317,9 @@ fn a_librarys_function_is_named_with_the_programs_that_calls_it() {
     assert!(finding.claim.contains("in memset() below clear() (grid.c:9), "), "{finding:?}");
     assert!(finding.fix.starts_with("see the callers: tally flame"), "{finding:?}");
 }
+
+#[test]
+fn a_time_that_rounds_up_to_the_next_unit_is_in_that_unit() {
+    let times = [999_400_000, 999_600_000, 999_600, 1_500, 999, 0].map(super::time);
+    assert_eq!(times, ["999 ms", "1.0 s", "1.0 ms", "1.5 µs", "999 ns", "0 ns"]);
+}
