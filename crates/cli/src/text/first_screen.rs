@@ -319,7 +319,7 @@ impl Pen {
         let mut lines = wrap_evenly(&warning, self.width);
         if lines.len() > most {
             lines.truncate(most);
-            let more = if more.is_empty() { " (whole: run again with -v)" } else { &more };
+            let more = if more.is_empty() { " (in full: run again with -v)" } else { &more };
             let end = format!(" …{more}");
             let last = cut(&lines[most - 1], self.width.saturating_sub(end.chars().count()));
             // Nor is half a command, or half a remark in brackets.

@@ -34,9 +34,7 @@ pub(super) fn saturation(facts: &Facts) -> Option<Finding> {
     };
     let others = facts.queue.preempted_by_others.as_ref();
     let fix = match facts.others_have_the_cpus() {
-        true if tally_has_the_cpus(facts) => {
-            "to leave it more, tally record -g costs less, but records no waits"
-        }
+        true if tally_has_the_cpus(facts) => "tally record -g disturbs less, but records no waits",
         true if waiting >= MOST => "take other load off this machine, and measure again",
         true => "take other load off this machine",
         false => "run fewer threads at a time, or use more CPUs",

@@ -31,11 +31,18 @@ pub(super) fn cpu_bound(facts: &Facts) -> Option<Finding> {
         }
         (_, Some(hot), _) => format!("CPU bound in {}", hot_words(hot)),
         (_, _, Some(hot)) => {
-            format!("CPU bound, and no function of the program has more than {} of CPU time", pct(hot.share))
+            format!(
+                "CPU bound, and no function of the program has more than {:.0} % of CPU time",
+                (hot.share * 100.0).ceil()
+            )
         }
         (None, None, None) => "CPU bound".to_owned(),
     };
-    let rest = if waiting > 0.1 { format!(", {} waiting for a CPU", pct(waiting)) } else { String::new() };
+    let rest = if waiting > 0.1 {
+        format!(", {} waiting for a CPU (runnable, preempted)", pct(waiting))
+    } else {
+        String::new()
+    };
     let below = match (own, large, below) {
         (Some(_), Some(hot), _) => format!("{} in {} itself · ", pct(hot.share), called_at(hot)),
         (None, _, Some(below)) => {
@@ -178,8 +185,9 @@ pub(super) fn system_calls(facts: &Facts) -> Option<Finding> {
     }
     let calls = list(&facts.running.calls, facts.times.on_ns);
     let calls = if calls.is_empty() { String::new() } else { format!(" ({calls})") };
-    let bound = if facts.on() >= 0.85 * (facts.on() + blocked) { "CPU bound in system" } else { "System" };
-    let text = format!("{bound} calls: {} of CPU time is in the kernel{calls}", pct(kernel));
+    let is_bound = facts.on() >= 0.85 * (facts.on() + blocked);
+    let bound = if is_bound { "CPU bound, much of it in system calls" } else { "System calls" };
+    let text = format!("{bound}: {} of CPU time is in the kernel{calls}", pct(kernel));
     let stacks = TopStacks::running(facts, "where the calls are made", &[EntryReason::Call]);
     let evidence = if stacks.top.is_empty() { top_kernel(facts) } else { Vec::new() };
     let against = vec![format!("page faults, spinning, contended locks and disk requests: {}", pct(others))];

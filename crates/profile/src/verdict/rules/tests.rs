@@ -85,7 +85,7 @@ fn running_rules() {
     let told = verdict(&calls);
     assert_eq!(
         told[0].claim,
-        "CPU bound in system calls: 60 % of CPU time is in the kernel (write 40 %, read 15 %)"
+        "CPU bound, much of it in system calls: 60 % of CPU time is in the kernel (write 40 %, read 15 %)"
     );
     let stack = |share, place: &str| (share, place.to_owned());
     assert_eq!(told[0].stacks.top, [stack(0.4, "write < copy < main")]);
@@ -320,6 +320,6 @@ fn a_librarys_function_is_named_with_the_programs_that_calls_it() {
 
 #[test]
 fn a_time_that_rounds_up_to_the_next_unit_is_in_that_unit() {
-    let times = [999_400_000, 999_600_000, 999_600, 1_500, 999, 0].map(super::time);
+    let times = [999_400_000, 999_600_000, 999_600, 1_500, 999, 0].map(time);
     assert_eq!(times, ["999 ms", "1.0 s", "1.0 ms", "1.5 µs", "999 ns", "0 ns"]);
 }

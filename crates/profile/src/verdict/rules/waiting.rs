@@ -123,14 +123,13 @@ pub(super) fn waiting_for_others(facts: &Facts) -> Option<Finding> {
     }
     let (share, parts) = (for_others(facts), for_others_by_reason(facts));
     let enders = enders(facts);
-    let enders = list(&enders, enders.iter().map(|(_, ns)| *ns).grown_sum());
+    let ended_ns = enders.iter().map(|(_, ns)| *ns).grown_sum();
+    let woken = match shares_first(&enders, ended_ns) {
+        none if none.is_empty() => none,
+        enders => format!("who ended these waits: {enders}"),
+    };
     let who = if wait_for_each_other(facts) { "Threads wait for each other" } else { "Waiting for others" };
     let text = format!("{who}: {} of thread time ({parts})", pct(share));
-    let woken = match enders.as_str() {
-        "" => String::new(),
-        of_kernel if of_kernel.contains("irq:") => format!("woken by {enders}"),
-        _ => format!("woken by threads named {enders}"),
-    };
     let detail = match (&facts.waits.cause, target_of_most(facts)) {
         (Some(cause), _) => cause.because(),
         (None, Some(target)) => format!("most of it for {target}"),
@@ -147,7 +146,7 @@ pub(super) fn waiting_for_others(facts: &Facts) -> Option<Finding> {
         evidence.push(format!("waited for: {}", shares_first(&facts.waits.targets, whole)));
     }
     if !enders.is_empty() {
-        evidence.push(format!("woken by: {enders}"));
+        evidence.push(format!("woken by: {}", list(&enders, ended_ns)));
     }
     let against = vec![
         format!("disk: {}", pct(facts.blocked(WaitReason::Disk))),

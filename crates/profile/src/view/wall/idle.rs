@@ -102,11 +102,12 @@ pub(super) fn mark_idle(profile: &Profile, parts: &mut [Part], reasons: &mut Rea
     };
     let lives: FxHashMap<TaskId, u64> =
         profile.off_cpu.totals.iter().map(|totals| (totals.task, own_ns(totals))).collect();
-    let mut by_place: FxHashMap<(TaskId, CallsiteId), u64> = FxHashMap::default();
-    let places = profile.off_cpu.waits.iter().zip(parts.iter());
-    for (wait, _) in places.filter(|(_, part)| matches!(part, Part::Blocked(_))) {
+    let mut places = Places { profile, by_callsite: FxHashMap::default(), by_names: FxHashMap::default() };
+    let mut by_place: FxHashMap<(TaskId, usize), u64> = FxHashMap::default();
+    let blocked = profile.off_cpu.waits.iter().zip(parts.iter());
+    for (wait, _) in blocked.filter(|(_, part)| matches!(part, Part::Blocked(_))) {
         if let Some(callsite) = wait.callsite {
-            by_place.entry((wait.task, callsite)).or_default().grow(wait.weight_ns);
+            by_place.entry((wait.task, places.of(callsite))).or_default().grow(wait.weight_ns);
         }
     }
     let bystanders = Bystanders::of(profile);
@@ -125,7 +126,7 @@ pub(super) fn mark_idle(profile: &Profile, parts: &mut [Part], reasons: &mut Rea
             *part = Part::Idle;
             continue;
         }
-        let in_place = by_place.get(&(wait.task, callsite)).copied().unwrap_or(0);
+        let in_place = by_place.get(&(wait.task, places.of(callsite))).copied().unwrap_or(0);
         let life = lives.get(&wait.task).copied().unwrap_or(u64::MAX);
         let nearly_all = in_place.saturating_mul(100) >= life.saturating_mul(NEARLY_ALL_PCT);
         let may_be_next =
@@ -141,6 +142,25 @@ pub(super) fn mark_idle(profile: &Profile, parts: &mut [Part], reasons: &mut Rea
         if (nearly_all && for_work() && !is_client()) || at_top() || in_loop() {
             *part = Part::Idle;
         }
+    }
+}
+
+/// Places of waits by the names of their functions: the same call may have another address the next time, as in code of
+/// an interpreter or a JIT compiler.
+struct Places<'p> {
+    profile: &'p Profile,
+    by_callsite: FxHashMap<CallsiteId, usize>,
+    by_names: FxHashMap<Vec<&'p str>, usize>,
+}
+
+impl Places<'_> {
+    fn of(&mut self, callsite: CallsiteId) -> usize {
+        let Self { profile, by_callsite, by_names } = self;
+        *by_callsite.entry(callsite).or_insert_with(|| {
+            let names = wait_names(profile, callsite).into_iter().map(|(name, _)| name).collect();
+            let next = by_names.len();
+            *by_names.entry(names).or_insert(next)
+        })
     }
 }
 
