@@ -145,6 +145,15 @@ pub struct FlameArgs {
     /// Names with count and mean: func:(count),avg:TIME
     #[arg(long)]
     counts: bool,
+    /// Merge from the leaf: the functions that ran at the root, their callers above
+    #[arg(long, conflicts_with = "html")]
+    reverse: bool,
+    /// Hang the graph from the top
+    #[arg(long, alias = "inverted", conflicts_with = "html")]
+    icicle: bool,
+    /// Width of the graph in px
+    #[arg(long, default_value_t = 1200, value_name = "PX", value_parser = clap::value_parser!(u32).range(200..100_000))]
+    width: u32,
 }
 
 /// Print every call and return of an Intel PT trace: thread, time in ns, kind, from, to
@@ -194,8 +203,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             log::write(&mut to, view)?;
             Ok(to.flush()?)
         })?,
-        What::Flame(FlameArgs { view, output, html, folded, counts }) => {
-            flame::draw(&view, &FlameOpts { output, html, folded, counts, ..FlameOpts::default() })?;
+        What::Flame(FlameArgs { view, output, html, folded, counts, reverse, icicle, width }) => {
+            let opts =
+                FlameOpts { output, html, folded, counts, reverse, icicle, width, ..Default::default() };
+            flame::draw(&view, &opts)?;
         }
         What::Diff(args) => diff::run(&args)?,
         What::Export(args) => return super::export::run(args),

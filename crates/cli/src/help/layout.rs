@@ -58,7 +58,10 @@ pub const LAYOUTS: &[HelpLayout] = &[
     HelpLayout("calls report", &[("", "input sort lines filter min slowest histogram"), CALLS_FILTERS]),
     HelpLayout("calls graph", &[("", "input filter min"), CALLS_FILTERS]),
     HelpLayout("calls replay", &[("", "input filter min kernel"), CALLS_FILTERS]),
-    HelpLayout("calls flame", &[("", "input output html folded counts filter min"), CALLS_FILTERS]),
+    HelpLayout(
+        "calls flame",
+        &[("", "input output html folded counts reverse icicle width filter min"), CALLS_FILTERS],
+    ),
     HelpLayout("calls diff", &[("", "paths input filter min"), CALLS_FILTERS]),
     HelpLayout("calls export", &[("", "to output input event idle binary filter min"), CALLS_FILTERS]),
     HelpLayout("export", &[("", "to output input event idle binary filter min"), CALLS_FILTERS]),

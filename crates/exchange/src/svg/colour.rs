@@ -21,11 +21,11 @@ impl Palette {
             return StateClass::of(name).light().to_owned();
         }
         let (hue, saturation, lightness) = self.tone(kind);
-        let spread = if self == Self::Hot { 34.0 } else { 14.0 };
+        let spread = if self == Self::Hot { 34.0 } else { 12.0 };
         let hash = hash(name);
         let unit = |bits: u32| f64::from(bits & 0xff) / 255.0 - 0.5;
         let shift = if name.is_empty() { 0.0 } else { unit(hash) * spread };
-        let shade = if name.is_empty() { 0.0 } else { unit(hash >> 8) * 0.11 };
+        let shade = if name.is_empty() { 0.0 } else { unit(hash >> 8) * 0.08 };
         hex(hue + shift, saturation, lightness + shade)
     }
 
@@ -38,18 +38,18 @@ impl Palette {
     }
 }
 
-/// Hue in degrees, saturation and lightness from 0 to 1.
+/// Hue in degrees, saturation and lightness from 0 to 1; those of the page's `KINDS`.
 fn base(kind: FrameKind) -> (f64, f64, f64) {
     match kind {
-        FrameKind::Task => (220.0, 0.12, 0.84),
-        FrameKind::Program => (14.0, 0.88, 0.69),
-        FrameKind::Library => (46.0, 0.85, 0.66),
-        FrameKind::Kernel => (272.0, 0.50, 0.78),
-        FrameKind::Jit => (110.0, 0.45, 0.70),
-        FrameKind::Python => (207.0, 0.55, 0.72),
-        FrameKind::Inlined => (172.0, 0.42, 0.70),
-        FrameKind::Waiting => (207.0, 0.62, 0.72),
-        FrameKind::Unknown => (40.0, 0.03, 0.80),
+        FrameKind::Task => (220.0, 0.12, 0.80),
+        FrameKind::Program => (14.0, 0.78, 0.74),
+        FrameKind::Library => (46.0, 0.75, 0.72),
+        FrameKind::Kernel => (272.0, 0.50, 0.82),
+        FrameKind::Jit => (110.0, 0.42, 0.72),
+        FrameKind::Python => (212.0, 0.60, 0.78),
+        FrameKind::Inlined => (172.0, 0.40, 0.72),
+        FrameKind::Waiting => (207.0, 0.55, 0.76),
+        FrameKind::Unknown => (40.0, 0.05, 0.80),
     }
 }
 
@@ -108,6 +108,23 @@ mod tests {
         let of = |state| Palette::Kind.colour(state, FrameKind::Waiting);
         let all = ["[runnable]", "[futex]", "[disk]", "[poll]"].map(of);
         assert!(all.iter().enumerate().all(|(i, a)| all[i + 1..].iter().all(|b| a != b)), "{all:?}");
+    }
+
+    #[test]
+    fn code_has_the_colours_of_the_page() {
+        use FrameKind::{Inlined, Jit, Kernel, Library, Program, Python, Task, Unknown, Waiting};
+        let page = include_str!("../../../../web/src/palette.ts");
+        for kind in [Task, Program, Library, Kernel, Jit, Python, Inlined, Waiting, Unknown] {
+            let (hue, saturation, lightness) = base(kind);
+            let tone =
+                format!("[Kind.{kind:?}]: [{hue}, {:.0}, {:.0}, ", saturation * 100.0, lightness * 100.0);
+            assert!(page.contains(&tone), "{tone} in web/src/palette.ts");
+        }
+        for part in ["unit(hash >>> 8) : 0", "unit(hash) * 12", "light + shade * 8"] {
+            assert!(page.contains(part), "{part} in web/src/palette.ts");
+        }
+        // What the page's script computes for it.
+        assert_eq!(Palette::Kind.colour("main", Program), "#ef917f");
     }
 
     #[test]

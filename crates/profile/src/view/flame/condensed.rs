@@ -32,7 +32,8 @@ enum Part {
 impl Tree {
     /// The same stacks in fewer frames, for pictures. The way into the kernel is one frame with the kernel's work:
     /// `kernel: read()`. All the kernel's frames of a wait are that frame. Start-up frames are left out. Functions that
-    /// call themselves, directly or in a short circle, are there once, with a note. Values are the same.
+    /// call themselves, directly or in a short circle, are there once, with a note. Of a waker's request only the kernel's
+    /// work is left. Values are the same.
     #[must_use]
     pub fn condensed(&self) -> Self {
         let mut fold = Fold::new(self);
@@ -75,7 +76,10 @@ impl Fold {
         let mut names = Vec::with_capacity(path.len());
         let mut runs = path.chunk_by(|&a, &b| is_kernel(a) == is_kernel(b)).peekable();
         while let Some(run) = runs.next() {
-            if is_kernel(run[0]) {
+            let after_wait = names.last().is_some_and(|&name| self.part(name) == Part::Waiting);
+            if is_kernel(run[0]) && after_wait {
+                self.waker_kernel(run, &mut names);
+            } else if is_kernel(run[0]) {
                 let is_wait = runs.peek().is_some_and(|next| self.part(next[0]) == Part::Waiting);
                 self.kernel(run, is_wait, &mut names);
             } else {
@@ -113,6 +117,15 @@ impl Fold {
                 return;
             }
             rest = &rest[way.max(1)..];
+        }
+    }
+
+    /// Frames of the kernel in a waker's stack, innermost first: its request, if there is one, else all.
+    fn waker_kernel(&self, run: &[NameId], names: &mut Vec<NameId>) {
+        let outermost_first: Vec<NameId> = run.iter().rev().copied().collect();
+        match self.way_in(&outermost_first) {
+            (_, Some(work)) => names.push(work),
+            _ => names.extend_from_slice(run),
         }
     }
 
@@ -307,6 +320,22 @@ mod tests {
             [
                 ("app;main;kernel: read();[disk]".to_owned(), 3),
                 ("app;main;kernel: read();vfs_read;copy_page".to_owned(), 2)
+            ]
+        );
+    }
+
+    #[test]
+    fn a_waker_has_one_frame_of_the_kernel_unless_an_interrupt_ran_it() {
+        let sleeper = format!("app;main;{WAY};k:schedule;[disk];[woken by it]");
+        let kill = "k:try_to_wake_up;k:__wake_up;k:__x64_sys_kill;k:do_syscall_64;kill;work";
+        assert_eq!(
+            paths(&[
+                (&format!("{sleeper};{kill}"), 2),
+                (&format!("{sleeper};k:try_to_wake_up;k:timer_fn"), 1)
+            ]),
+            [
+                ("app;main;kernel: read();[disk];[woken by it];kernel: kill();kill;work".to_owned(), 2),
+                ("app;main;kernel: read();[disk];[woken by it];try_to_wake_up;timer_fn".to_owned(), 1)
             ]
         );
     }
