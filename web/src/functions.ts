@@ -5,7 +5,7 @@ import { el } from "./dom";
 import { amount, countOf, grouped, percent, plainName, withoutArguments } from "./format";
 import { classOf, frameColour, stateColour } from "./palette";
 import { Store } from "./selection";
-import { FunctionRow, Found, functions, largestFirst, Sums } from "./sums";
+import { FunctionRow, Found, functions, greatest, ownByName, Sums } from "./sums";
 import { Column, Table } from "./table";
 
 export class Functions {
@@ -62,17 +62,17 @@ const NAMED = 5;
 
 /** Functions and files with the largest own amounts, in words, for recordings without findings: the first question's answer. */
 export function largest(data: Data, sums: Sums, press: (name: string) => void): HTMLElement[] {
-  const rows = largestFirst(functions(data, sums), (row) => row.ownSum);
+  const own = ownByName(data, sums);
   const files = new Map<string, number>();
-  for (const row of rows) {
-    const file = data.about.data.files[data.nameFile[row.name]];
-    if (file) files.set(file, (files.get(file) ?? 0) + row.ownSum);
-  }
+  own.forEach((value, name) => {
+    const file = data.about.data.files[data.nameFile[name]];
+    if (file && value > 0) files.set(file, (files.get(file) ?? 0) + value);
+  });
   const line = (what: string, parts: (Node | string)[]) => el("span", { class: "largest" }, `${what}: `, ...parts.flatMap((part, at) => (at ? [" · ", part] : [part])));
   const share = (value: number) => ` ${percent(value, sums.total)}`;
-  const functionParts = rows.slice(0, NAMED).map(({ name, ownSum }) => {
+  const functionParts = greatest(own, NAMED).map((name) => {
     const text = data.names[name];
-    return el("span", {}, el("button", { type: "button", class: "link", title: text, text: withoutArguments(plainName(text)), on: { click: () => press(text) } }), share(ownSum));
+    return el("span", {}, el("button", { type: "button", class: "link", title: text, text: withoutArguments(plainName(text)), on: { click: () => press(text) } }), share(own[name]));
   });
   const fileParts = [...files].sort((a, b) => b[1] - a[1]).slice(0, NAMED).map(([file, value]) => file + share(value));
   return [...(functionParts.length ? [line("by function", functionParts)] : []), ...(fileParts.length > 1 ? [line("by file", fileParts)] : [])];

@@ -4,7 +4,7 @@ import { Data, Io, IoRow, Kind } from "./data";
 import { el } from "./dom";
 import { countOf, duration, percent, plainName, withoutArguments, withoutParameters } from "./format";
 import { FRESH } from "./selection";
-import { functions, largestFirst, sum, Sums } from "./sums";
+import { greatest, ownByName, sum, Sums } from "./sums";
 import { isNamed, stackOf, WaitRow, waitRows } from "./waits";
 
 /** Names in a line, and the least share of thread time of a line. */
@@ -17,10 +17,11 @@ export interface AllWaits { sums: Sums; rows: WaitRow[] }
 
 const made = new WeakMap<Data, AllWaits>();
 
-export function allWaits(data: Data): AllWaits {
+/** `known` are the sums of all, where they are made already. */
+export function allWaits(data: Data, known?: Sums): AllWaits {
   let waits = made.get(data);
   if (!waits) {
-    const sums = sum(data, FRESH);
+    const sums = known ?? sum(data, FRESH);
     made.set(data, (waits = { sums, rows: waitRows(data, sums, FRESH) }));
   }
   return waits;
@@ -53,8 +54,11 @@ const named = (text: string, full: string, share: string, press: () => void) =>
 function cpuLine(data: Data, sums: Sums, press: (name: string, state: string) => void): HTMLElement[] {
   const on = data.states.indexOf("on CPU");
   if (on < 0 || sums.states[on] < sums.whole * LEAST_LINE) return [];
-  const rows = largestFirst(functions(data, sums, true), (row) => row.own[on]).slice(0, NAMED);
-  const parts = rows.map(({ name, own }) => named(withoutParameters(withoutArguments(plainName(data.names[name]))), data.names[name], percent(own[on], sums.states[on]), () => press(data.names[name], "on CPU")));
+  const own = ownByName(data, sums, on, true);
+  const parts = greatest(own, NAMED).map((name) => {
+    const text = data.names[name];
+    return named(withoutParameters(withoutArguments(plainName(text))), text, percent(own[name], sums.states[on]), () => press(text, "on CPU"));
+  });
   return line("CPU time: ", "own time of functions, the kernel's work for them included; shares of all time on a CPU", parts);
 }
 

@@ -8,7 +8,7 @@ import { amount, countOf, duration, percent } from "./format";
 import { Functions, largest } from "./functions";
 import { Comparison } from "./compare";
 import { cards, Head, StateBar } from "./head";
-import { glanceLines, requestLines } from "./glance";
+import { allWaits, glanceLines, requestLines } from "./glance";
 import { HeatMap } from "./heat";
 import { Latency, Locks, recording } from "./others";
 import { SourceView } from "./source";
@@ -88,6 +88,7 @@ class Page {
     this.flame = new FlameView("flame graph: arrow keys move, Enter zooms", data.states, events);
     this.comparison = IS_WHOLE && about.compare ? new Comparison(data, about.compare, this.store) : null;
     this.makers = { ...this.stackPanes(events), ...(IS_WHOLE ? this.otherPanes(tell) : {}) };
+    this.sums = this.sumsOf(this.store.current);
     this.build();
     this.store.watch((selection, changed) => this.update(selection, changed));
     this.update(this.store.current, new Set(Object.keys(this.store.current) as (keyof Selection)[]));
@@ -148,6 +149,7 @@ class Page {
     }
     const lines = IS_WHOLE && blame ? sentences(blame) : [];
     const toBlame = { click: (event: Event) => { event.preventDefault(); this.store.change({ tab: "blame" }); } };
+    if (IS_WHOLE && data.sets[0]?.wall && data.about.data.threads.length) allWaits(data, this.whole());
     const answers = this.answers();
     const why = lines.length ? [el("b", { text: `Why ${duration(blame!.total_ns)}: `, title: whose(blame!) }), ...lines.map((text) => el("a", { href: "#tab=blame", text, title: text, on: toBlame }))] : [];
     const glance = answers.length + why.length ? el("section", { class: "why", "aria-label": "where time went" }, ...answers, ...why) : "";
@@ -166,7 +168,7 @@ class Page {
     const press = (name: string, state?: string) => this.store.change({ focus: this.store.current.focus === name ? "" : name, states: state ? [state] : [], zoom: [] });
     if (IS_WHOLE && about.io) return requestLines(about.io);
     if (IS_WHOLE && sets[0].wall && about.data.threads.length > 0) return glanceLines(data, press);
-    const parts = largest(data, sum(data, FRESH), press);
+    const parts = largest(data, this.whole(), press);
     return parts.length ? [el("b", { text: sets[0].unit === "ns" ? "Own time: " : "Own: " }), ...parts] : [];
   }
 
@@ -192,11 +194,23 @@ class Page {
     return box;
   }
 
+  private sumsOf(selection: Selection): Sums {
+    return IS_WHOLE && this.running ? this.running.of(selection) : sum(this.data, selection);
+  }
+
+  /** The sums of all, from those that are selected where that is all. */
+  private whole(): Sums {
+    const { set, span, threads, states, idle, focus, drop } = this.store.current;
+    return set !== 0 || span || threads.length || states.length || idle || focus || drop.length ? sum(this.data, FRESH) : this.sums;
+  }
+
   private update(selection: Selection, changed: Set<keyof Selection>): void {
     const start = performance.now();
     const has = (...keys: (keyof Selection)[]) => keys.some((key) => changed.has(key));
     const sumsChanged = has("set", "span", "threads", "states", "idle", "focus", "drop", "group");
-    if (sumsChanged) this.sums = IS_WHOLE && this.running ? this.running.of(selection) : sum(this.data, selection);
+    // Those of the first selection were made before the page was built.
+    if (sumsChanged && this.isBuilt) this.sums = this.sumsOf(selection);
+    this.isBuilt = true;
     if (sumsChanged || has("search")) this.found = search(this.data, this.sums, selection.search);
     if (has("search")) {
       if (this.head.input.value !== selection.search) this.head.input.value = selection.search;
@@ -251,6 +265,7 @@ class Page {
     this.root = null;
   }
 
+  private isBuilt = false;
   private filledFor: Sums | null = null;
   private rootFor = "";
 

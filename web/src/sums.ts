@@ -333,16 +333,39 @@ export function shownPlaces(sums: Sums): Uint8Array {
 
 export interface FunctionRow { name: number; own: Float64Array; total: Float64Array; ownSum: number; totalSum: number }
 
-/** Rows with an amount, greatest first. */
-export function largestFirst(rows: FunctionRow[], of: (row: FunctionRow) => number): FunctionRow[] {
-  return rows.filter((row) => of(row) > 0).sort((a, b) => of(b) - of(a) || a.name - b.name);
+/**
+ * Own amounts by name, of one state or of all (-1). With `isUser` the kernel's own time is that of the function outside of it
+ * that called it.
+ */
+export function ownByName(data: Data, { set, cells, cell }: Sums, wanted = -1, isUser = false): Float64Array {
+  const own = new Float64Array(data.names.length);
+  const { nodeName, kinds, parent } = data;
+  for (let at = 0; at < cell.length; at++) {
+    const place = cells.place[at];
+    if (cell[at] === 0 || (wanted >= 0 && set.placeState[place] !== wanted)) continue;
+    const node = set.placeNode[place];
+    let owner = node;
+    while (isUser && owner !== 0 && kinds[nodeName[owner]] === Kind.Kernel) owner = parent[owner];
+    own[nodeName[owner === 0 ? node : owner]] += cell[at];
+  }
+  return own;
 }
 
-/**
- * Own and total amounts by function and state. Waits count as own time of the innermost function outside the kernel, and
- * with `isUser` so does all else.
- */
-export function functions(data: Data, sums: Sums, isUser = false): FunctionRow[] {
+/** The names with the greatest amounts, greatest first. */
+export function greatest(own: Float64Array, count: number): number[] {
+  const first: number[] = [];
+  own.forEach((value, name) => {
+    if (value <= 0 || (first.length === count && value <= own[first[count - 1]])) return;
+    let at = first.length;
+    while (at > 0 && own[first[at - 1]] < value) at--;
+    first.splice(at, 0, name);
+    if (first.length > count) first.pop();
+  });
+  return first;
+}
+
+/** Own and total amounts by function and state. Waits count as own time of the innermost function outside the kernel. */
+export function functions(data: Data, sums: Sums): FunctionRow[] {
   const { set, cells, cell } = sums;
   const [states, nodes] = [data.states.length, data.parent.length];
   const totals = new Float64Array(nodes * states);
@@ -359,7 +382,7 @@ export function functions(data: Data, sums: Sums, isUser = false): FunctionRow[]
     totals[node * states + state] += cell[at];
     used.add(state);
     let owner = node;
-    if (isUser || (set.wall && state !== 0)) {
+    if (set.wall && state !== 0) {
       while (owner !== 0 && data.kinds[data.nodeName[owner]] === Kind.Kernel) owner = data.parent[owner];
       if (owner === 0) owner = node;
     }
