@@ -55,11 +55,11 @@ pub fn read_numbers(bytes: &[u8], count: usize) -> Option<Vec<i64>> {
     Some(numbers.iter().map(|number| i64::from_le_bytes(*number)).collect())
 }
 
-/// Adds the first `count` of plain texts to a list, in `memory` if there is some. `None` if there are fewer: then
+/// Adds the first `count` of plain texts to a list, in `memory`. `None` if there are fewer: then
 /// nothing is added.
 #[must_use]
-pub fn read_texts(mut bytes: &[u8], count: usize, to: &mut TextList, memory: Option<Vec<u8>>) -> Option<()> {
-    let (mut texts, mut ends) = (memory.unwrap_or_default(), Vec::new());
+pub fn read_texts(mut bytes: &[u8], count: usize, to: &mut TextList, memory: Vec<u8>) -> Option<()> {
+    let (mut texts, mut ends) = (memory, Vec::new());
     texts.clear();
     texts.reserve(bytes.len());
     for _ in 0..count {

@@ -51,15 +51,18 @@ pub struct ReadMemory {
 }
 
 impl ReadMemory {
-    /// Takes the memory of a table that isn't needed any more.
+    /// Takes the memory of a table that isn't needed any more, for one with the same columns.
     pub fn take_back(&mut self, table: ParquetTable) {
-        let texts = table.columns.into_iter().filter_map(|(_, values)| match values {
-            ColumnValues::Texts(column) => Some(column.texts.into_memory()),
-            ColumnValues::Numbers(_) => None,
+        let texts = table.columns.into_iter().map(|(_, values)| match values {
+            ColumnValues::Texts(column) => column.texts.into_memory(),
+            ColumnValues::Numbers(_) => Vec::new(),
         });
-        self.texts.extend(texts);
-        // Most of it is in one column; the order of columns is the same in all files.
-        self.texts.sort_by_key(Vec::capacity);
+        self.texts = texts.collect();
+    }
+
+    /// Memory for the texts of the column at this place among those that are read.
+    fn of_column(&mut self, at: usize) -> Vec<u8> {
+        self.texts.get_mut(at).map(std::mem::take).unwrap_or_default()
     }
 }
 
@@ -85,7 +88,7 @@ pub fn read_columns(
     let wanted: Vec<bool> = all.iter().map(|(name, _)| is_wanted(name)).collect();
     let decompressor = memory.decompressor.take().map_or_else(Decompressor::new, Ok);
     let decompressor = decompressor.map_err(|_| malformed("no memory to decompress", 0))?;
-    let mut reader = Reader { bytes, budget: MOST_BYTES, decompressor, memory };
+    let mut reader = Reader { bytes, budget: MOST_BYTES, decompressor, memory, at: 0 };
     let mut table = ParquetTable { columns: all };
     for group in footer.list(field::GROUPS) {
         let chunks = group.list(1);
@@ -93,7 +96,8 @@ pub fn read_columns(
             return Err(malformed("a group of rows without all columns", bytes.len()));
         }
         let columns = chunks.iter().zip(&mut table.columns).zip(&wanted);
-        for ((chunk, (_, values)), _) in columns.filter(|(_, wanted)| **wanted) {
+        for (at, ((chunk, (_, values)), _)) in columns.filter(|(_, wanted)| **wanted).enumerate() {
+            reader.at = at;
             reader.chunk(chunk, values)?;
         }
     }
@@ -144,6 +148,8 @@ struct Reader<'a, 'm> {
     budget: usize,
     decompressor: Decompressor<'static>,
     memory: &'m mut ReadMemory,
+    /// Place of the column among those that are read.
+    at: usize,
 }
 
 /// A page without compression.
@@ -179,9 +185,9 @@ impl<'a> Reader<'a, '_> {
             match (page.header.number(1), &mut *to) {
                 (Some(code::DICTIONARY_PAGE), ColumnValues::Texts(texts)) => {
                     base = Some(texts.texts.len());
-                    dictionary(&page, texts, self.memory).ok_or_else(broken)?;
+                    dictionary(&page, texts, self.memory.of_column(self.at)).ok_or_else(broken)?;
                 }
-                (Some(code::DATA_PAGE), to) => data(&page, to, base, self.memory).ok_or_else(broken)?,
+                (Some(code::DATA_PAGE), to) => data(&page, to, base).ok_or_else(broken)?,
                 _ => return Err(broken()),
             }
             self.memory.page = page.content;
@@ -217,13 +223,13 @@ impl<'a> Reader<'a, '_> {
     }
 }
 
-fn dictionary(page: &Page<'_>, texts: &mut TextColumn, memory: &mut ReadMemory) -> Option<()> {
+fn dictionary(page: &Page<'_>, texts: &mut TextColumn, memory: Vec<u8>) -> Option<()> {
     let (count, _) = page.values(field::DICTIONARY_HEADER)?;
-    pages::read_texts(&page.content, count, &mut texts.texts, memory.texts.pop())
+    pages::read_texts(&page.content, count, &mut texts.texts, memory)
 }
 
 /// Appends a page's rows; `base` is the first text of the dictionary in use.
-fn data(page: &Page<'_>, to: &mut ColumnValues, base: Option<usize>, memory: &mut ReadMemory) -> Option<()> {
+fn data(page: &Page<'_>, to: &mut ColumnValues, base: Option<usize>) -> Option<()> {
     let (count, encoding) = page.values(field::DATA_HEADER)?;
     // An empty page would be read for ever.
     let count = Some(count).filter(|count| *count > 0)?;
@@ -237,7 +243,7 @@ fn data(page: &Page<'_>, to: &mut ColumnValues, base: Option<usize>, memory: &mu
         }
         (ColumnValues::Texts(texts), code::PLAIN, _) => {
             let first = texts.texts.len() as u32;
-            pages::read_texts(&page.content, count, &mut texts.texts, memory.texts.pop())?;
+            pages::read_texts(&page.content, count, &mut texts.texts, Vec::new())?;
             texts.rows.extend(first..texts.texts.len() as u32);
         }
         _ => return None,
