@@ -39,9 +39,9 @@ pub const TARGETS: &[(&str, fn(&[u8]))] = &[
 /// Runs the program with `args`, of which the first is its own name.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let args: Vec<OsString> = args.into_iter().collect();
-    if let [_, only] = args.as_slice()
-        && (only == "--version" || only == "-V" || only == "version")
-    {
+    let is_flag = matches!(args.as_slice(), [_, only] if only == "--version" || only == "-V");
+    // `perf version --build-options`: the line has them.
+    if is_flag || args.get(1).is_some_and(|word| word == "version") {
         return finish(terminal::out::line(&flags::version_line()).map(|()| ExitCode::SUCCESS));
     }
     let args = cmd::stat::spelled_out(cmd::record::spelled_out(cmd::script::spelled_out(args)));

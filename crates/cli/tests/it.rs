@@ -158,4 +158,6 @@ fn the_version_is_one_line() {
     let line = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(line.starts_with(concat!("tally ", env!("CARGO_PKG_VERSION"), " ")), "{line}");
     assert!(line.ends_with(" +bpf +calls +timers\n") && line.lines().count() == 1, "{line}");
+    let output = Command::new(TALLY).args(["version", "--build-options"]).output().expect("tally starts");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), line);
 }
