@@ -154,6 +154,38 @@ fn what_is_written_is_read_back_in_time_order() {
     }
 }
 
+/// All records with their offsets, and the findings.
+fn read_in_batches(bytes: &[u8], batch: usize) -> (Vec<String>, String) {
+    let (mut items, mut longest) = (Vec::new(), 0);
+    let file = PerfData::open(bytes).unwrap();
+    let diagnostics = file.visit_batches(Order::Time, batch, |batch| {
+        longest = longest.max(batch.len());
+        items.extend(batch.iter().map(|item| format!("{item:?}")));
+        ControlFlow::Continue(())
+    });
+    assert!(longest <= batch && (batch == 1 || longest > 1), "{longest} records at once");
+    (items, format!("{diagnostics:?}"))
+}
+
+#[test]
+fn batches_read_ahead_hold_what_is_read_one_by_one() {
+    let plain = written(None, ReadMode::File, b"");
+    let mut cut = plain.clone();
+    cut.truncate(cut.len() * 2 / 3);
+    let mut damaged = plain.clone();
+    // The size of a record of the second round.
+    let at = PerfData::open(&plain).unwrap().header().data.offset as usize;
+    let sizes = |at: &usize| Some(at + usize::from(u16::from_le_bytes([plain[at + 6], plain[at + 7]])));
+    let tenth = std::iter::successors(Some(at), sizes).nth(10).unwrap();
+    damaged[tenth + 6..tenth + 8].fill(0);
+    for bytes in [plain, written(Some(3), ReadMode::File, b""), cut, damaged] {
+        let one_by_one = read_in_batches(&bytes, 1);
+        for batch in [2, 3, 7, 100] {
+            assert_eq!(read_in_batches(&bytes, batch), one_by_one, "batches of {batch}");
+        }
+    }
+}
+
 #[test]
 fn ids_added_while_recording_and_the_appendix_are_in_the_finished_file() {
     let bytes = written(None, ReadMode::File, b"how it ended");

@@ -80,9 +80,19 @@ impl<'a> Frames<'a> {
         self.bytes.get(self.pos..).unwrap_or_default()
     }
 
+    /// The next record, if there is a whole one where the walk is.
+    pub(crate) fn peek(&self) -> Option<Frame<'a>> {
+        Frame::at(self.bytes, self.pos, self.endian)
+    }
+
+    /// Walks past a record from [`Self::peek`].
+    pub(crate) fn pass(&mut self, frame: &Frame<'a>) {
+        self.pos += frame.bytes.len() + frame.behind.len();
+    }
+
     pub(crate) fn step(&mut self) -> Step<'a> {
-        if let Some(frame) = Frame::at(self.bytes, self.pos, self.endian) {
-            self.pos += frame.bytes.len() + frame.behind.len();
+        if let Some(frame) = self.peek() {
+            self.pass(&frame);
             return Step::Frame(frame);
         }
         match Header::parse(self.rest(), self.endian) {

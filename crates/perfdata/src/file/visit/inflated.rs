@@ -60,18 +60,19 @@ impl Inflated {
 impl<'a> Pass<'_, 'a, '_> {
     /// Decompresses a record and takes the records out of it.
     pub(super) fn compressed(&mut self, frame: &Frame<'a>, offset: u64) -> ControlFlow<()> {
-        let Ok(Item { record: Record::Compressed(mut data), .. }) = self.file.layouts.parse(frame, offset)
+        let Ok(Item { record: Record::Compressed(mut data), .. }) =
+            self.source.file.layouts.parse(frame, offset)
         else {
-            if self.order == Order::Time {
-                self.diagnostics.problem(Error::ShortRecord { offset, type_: frame.header.type_ });
+            if self.source.order == Order::Time {
+                self.source.diagnostics.problem(Error::ShortRecord { offset, type_: frame.header.type_ });
             }
             return ControlFlow::Continue(());
         };
-        self.diagnostics.compressed_bytes.0 += data.len() as u64;
+        self.source.diagnostics.compressed_bytes.0 += data.len() as u64;
         self.inflated.expansion.feed(data.len());
         while !self.inflated.is_over && self.inflate_piece(&mut data, offset)? {}
         if self.inflated.is_over {
-            self.diagnostics.problem(Error::Decompress { offset, reason: TOO_MUCH });
+            self.source.diagnostics.problem(Error::Decompress { offset, reason: TOO_MUCH });
         }
         ControlFlow::Continue(())
     }
@@ -82,7 +83,7 @@ impl<'a> Pass<'_, 'a, '_> {
         let before = bytes.len();
         let result = self.inflated.inflater.get_or_insert_with(Inflater::new).inflate(data, &mut bytes);
         let came = bytes.len() - before;
-        self.diagnostics.compressed_bytes.1 += came as u64;
+        self.source.diagnostics.compressed_bytes.1 += came as u64;
         if !self.inflated.expansion.expand(came) {
             self.inflated.is_over = true;
             return ControlFlow::Continue(true);
@@ -91,7 +92,7 @@ impl<'a> Pass<'_, 'a, '_> {
         match result {
             Ok(more) => ControlFlow::Continue(more),
             Err(reason) => {
-                self.diagnostics.problem(Error::Decompress { offset, reason });
+                self.source.diagnostics.problem(Error::Decompress { offset, reason });
                 ControlFlow::Continue(false)
             }
         }
@@ -100,7 +101,7 @@ impl<'a> Pass<'_, 'a, '_> {
     fn segment(&mut self, bytes: Vec<u8>, offset: u64) -> ControlFlow<()> {
         self.inflated.latest = self.inflated.latest.wrapping_add(1).max(1);
         let id = self.inflated.latest;
-        let mut frames = Frames::new(&bytes, 0, self.file.endian());
+        let mut frames = Frames::new(&bytes, 0, self.source.file.endian());
         let (mut items, mut waiting) = (Vec::new(), 0);
         let left = loop {
             let before = frames.rest().len();
@@ -115,22 +116,22 @@ impl<'a> Pass<'_, 'a, '_> {
                     self.inflated.is_over = true;
                     break 0;
                 }
-                Step::Frame(frame) if self.order == Order::Time => {
-                    self.count(frame.header.type_);
-                    self.queue(&frame, id);
+                Step::Frame(frame) if self.source.order == Order::Time => {
+                    self.source.count(frame.header.type_);
+                    self.source.queue(&frame, id);
                     waiting += 1;
                 }
                 Step::Frame(frame) => {
-                    self.count(frame.header.type_);
-                    self.push_item(&frame, offset, &mut items);
-                    if items.len() >= self.batch {
+                    self.source.count(frame.header.type_);
+                    self.source.push_item(&frame, offset, &mut items);
+                    if items.len() >= self.source.batch {
                         self.emit(&mut items)?;
                     }
                 }
                 Step::Damage(Error::BadRecordSize { type_, size, .. }) => {
-                    self.diagnostics.problem(Error::BadRecordSize { offset, type_, size });
+                    self.source.diagnostics.problem(Error::BadRecordSize { offset, type_, size });
                 }
-                Step::Damage(error) => self.diagnostics.problem(error),
+                Step::Damage(error) => self.source.diagnostics.problem(error),
                 Step::End(left) => break left,
             }
         };
@@ -145,18 +146,17 @@ impl<'a> Pass<'_, 'a, '_> {
 
     /// Hands out records before their turn while too many bytes wait.
     fn make_room(&mut self) -> ControlFlow<()> {
-        let data = self.file.data();
-        let base = self.file.header.data.offset;
+        let data = self.source.file.data();
         let most = HELD_BYTES.saturating_add(data.len());
         if self.inflated.held > most {
-            let older = self.sorter.finish_half();
-            self.ready.extend(older);
-            self.deliver_ready(data, base)?;
+            let older = self.source.sorter.finish_half();
+            self.source.ready.extend(older);
+            self.deliver_ready()?;
         }
         if self.inflated.held > most {
-            let all = self.sorter.finish();
-            self.ready.extend(all);
-            self.deliver_ready(data, base)?;
+            let all = self.source.sorter.finish();
+            self.source.ready.extend(all);
+            self.deliver_ready()?;
         }
         ControlFlow::Continue(())
     }
