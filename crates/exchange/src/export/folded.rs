@@ -4,6 +4,7 @@ use super::samples::SampleSet;
 use perfdata::text::harmless;
 use profile::grow::Grow as _;
 use profile::view::flame::{ComparedTree, NodeId, Tree};
+use rayon::prelude::*;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
@@ -57,7 +58,8 @@ fn sorted_lines<const N: usize>(
     tree: &Tree,
     leaves: impl Iterator<Item = (NodeId, [u64; N])>,
 ) -> Vec<(String, [u64; N])> {
-    let lines = leaves.filter(|(leaf, _)| *leaf != Tree::ROOT).map(|(leaf, values)| {
+    let leaves: Vec<_> = leaves.filter(|(leaf, _)| *leaf != Tree::ROOT).collect();
+    let lines = leaves.into_par_iter().map(|(leaf, values)| {
         let names: Vec<&str> = tree.path(leaf).into_iter().map(|name| tree.name(name)).collect();
         (harmless(&names.join(";")).into_owned(), values)
     });
@@ -66,7 +68,7 @@ fn sorted_lines<const N: usize>(
 
 /// Sorted lines, those of equal text summed up.
 fn each_once<const N: usize>(mut lines: Vec<(String, [u64; N])>) -> Vec<(String, [u64; N])> {
-    lines.sort();
+    lines.par_sort_unstable();
     lines.dedup_by(|next, kept| {
         let equal = next.0 == kept.0;
         if equal {

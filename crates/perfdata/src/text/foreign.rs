@@ -7,7 +7,9 @@ use super::is_unseen;
 
 /// For a terminal: `name` with its control characters spelled out (`\x1b`), line ends and tabs as well.
 pub fn harmless(name: &str) -> Cow<'_, str> {
-    spelled(name, is_unseen)
+    // Almost all names are of such characters: without an early end, many of them are looked at at once.
+    let is_printable = name.bytes().fold(true, |all, byte| all & (b' '..0x7f).contains(&byte));
+    if is_printable { Cow::Borrowed(name) } else { spelled(name, is_unseen) }
 }
 
 /// True if there are only printable ASCII characters, line ends and tabs.

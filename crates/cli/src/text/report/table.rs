@@ -9,11 +9,15 @@ use display::term::{Paint, paint};
 use profile::profile::{Profile, Sums};
 use profile::view::report::SortValue as Cell;
 use profile::view::report::{Report, ReportField, ReportRow, ReportSection, SortKey};
+use rayon::prelude::*;
 
 use super::super::callgraph;
 use super::super::callgraph::{ChainBase, GraphStyle};
 use super::StdioOpts;
 use crate::terminal::out::{harmless, shown};
+
+/// Rows whose text is made before it is written.
+const PIECE: usize = 1024;
 
 /// A section's columns with their widths.
 pub(super) struct Table<'a> {
@@ -72,7 +76,8 @@ impl<'a> Table<'a> {
 
     fn key_width(&self, key: &SortKey) -> usize {
         let Some(at) = self.section.keys.iter().position(|k| k == key) else { return 0 };
-        let longest = self.section.rows.iter().map(|row| self.value_text(key, row, at).chars().count()).max();
+        let rows = self.section.rows.par_iter();
+        let longest = rows.map(|row| self.value_text(key, row, at).chars().count()).max();
         // perf makes room for an address in the column of the DSO when some row has no symbol.
         let unnamed = || self.section.rows.iter().any(|row| row.values.iter().any(is_unnamed));
         let least = match key {
@@ -139,16 +144,19 @@ impl<'a> Table<'a> {
     }
 
     pub(super) fn write_rows(&self, out: &mut dyn Write) -> io::Result<()> {
-        let mut text = String::new();
-        for row in self.section.rows.iter().filter(|row| self.is_shown(row)) {
-            text.clear();
+        let written = |row: &&ReportRow| {
+            let mut text = String::new();
             self.row(&mut text, row);
             if let Some(style) = self.opts.graph {
                 self.graph(&mut text, row, style);
             }
-            out.write_all(text.as_bytes())?;
-        }
-        Ok(())
+            text
+        };
+        let rows: Vec<_> = self.section.rows.iter().filter(|row| self.is_shown(row)).collect();
+        rows.chunks(PIECE).try_for_each(|rows| {
+            let texts: Vec<String> = rows.par_iter().map(written).collect();
+            texts.iter().try_for_each(|text| out.write_all(text.as_bytes()))
+        })
     }
 
     fn is_shown(&self, row: &ReportRow) -> bool {

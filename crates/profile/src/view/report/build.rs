@@ -7,7 +7,7 @@
 use super::context::Context;
 use super::expand::PathOpts;
 use super::field::ReportField;
-use super::graph::{Chain, Chains, share};
+use super::graph::{Chain, Graphs, share};
 use super::order::sort_rows;
 use super::row::{Report, ReportRow, ReportSection};
 use super::rows::{RowFrame, Rows};
@@ -16,6 +16,7 @@ use super::{GraphMode, GraphOrder, ReportOpts};
 use crate::machine::Mode;
 use crate::profile::{CellKey, Profile, Sums};
 use crate::table::FrameId;
+use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 
 /// Makes all sections.
@@ -89,7 +90,9 @@ impl<'a> Context<'a> {
                 && (graph.mode == GraphMode::Fractal || row.children[0].period.max(row.own[0].period) >= min)
         };
         let rows = &mut filling.rows.rows;
-        let mut chains: Vec<Option<Vec<Chain>>> = rows.iter().map(|row| wanted(row).then(Vec::new)).collect();
+        let room =
+            |(row, &count): (&ReportRow, &u32)| wanted(row).then(|| Vec::with_capacity(count as usize));
+        let mut chains: Vec<Option<Vec<Chain>>> = rows.iter().zip(&filling.chain_counts).map(room).collect();
         let all = &filling.paths;
         // Only the first event of a group has graphs.
         for (at, path) in all.paths.iter().enumerate().filter(|(_, path)| path.key.member == 0) {
@@ -100,10 +103,14 @@ impl<'a> Context<'a> {
                 }
             });
         }
-        let mut graphs = Chains::new(self, all, graph, min);
-        for (row, chains) in rows.iter_mut().zip(chains) {
-            row.graph = chains.map_or_else(Vec::new, |mut chains| graphs.tree(&mut chains));
-        }
+        let graphs = Graphs::new(self, all, graph, min);
+        // Trees are independent of each other: which core makes one does not show in it.
+        rows.par_iter_mut().zip(chains).for_each_init(
+            || graphs.maker(),
+            |maker, (row, chains)| {
+                row.graph = chains.map_or_else(Vec::new, |mut chains| maker.tree(&mut chains))
+            },
+        );
     }
 }
 
@@ -122,6 +129,8 @@ struct Filling<'c, 'a> {
     paths: SectionPaths,
     totals: Vec<Sums>,
     shown: Vec<Sums>,
+    /// By row: its chains in graphs, once settled.
+    chain_counts: Vec<u32>,
     /// Room for one path.
     path: Vec<u32>,
 }
@@ -134,6 +143,7 @@ impl<'c, 'a> Filling<'c, 'a> {
             paths: SectionPaths::default(),
             totals: vec![Sums::default(); members],
             shown: vec![Sums::default(); members],
+            chain_counts: Vec::new(),
             path: Vec::new(),
         }
     }
@@ -182,8 +192,11 @@ impl<'c, 'a> Filling<'c, 'a> {
     /// Sums up what every row has in its chains.
     fn settle(&mut self) {
         let rows = &mut self.rows.rows;
+        let counts = &mut self.chain_counts;
+        counts.resize(rows.len(), 0);
         for path in &self.paths.paths {
             self.paths.for_each_row(path, |row, skipped| {
+                counts[row as usize] += u32::from(path.key.member == 0);
                 let row = &mut rows[row as usize];
                 row.children[path.key.member as usize].add(path.sums);
                 row.max_depth = row.max_depth.max(path.len - skipped);

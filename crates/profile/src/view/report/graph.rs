@@ -25,103 +25,137 @@ pub(super) struct Chain {
     pub path: u32,
 }
 
-/// Positions of chains and their weights.
-pub(super) struct Chains<'a> {
+/// The graphs of one section: facts that all of its trees share.
+pub(super) struct Graphs<'a> {
     profile: &'a Profile,
     entries: &'a [ChainEntry],
     all: &'a SectionPaths,
+    /// By path of `all`: the sums that a graph needs, apart from the rest so that it stays in the processor's cache.
+    weights: Vec<Weight>,
     opts: GraphOpts,
     /// Period below which nothing is shown; fractal graphs use each node's own.
     min: u64,
-    /// By entry: room to sum up periods in; all 0 between uses.
-    weights: Vec<u64>,
 }
 
-impl<'a> Chains<'a> {
+impl<'a> Graphs<'a> {
     /// For the paths of a section; `min` is the period below which nothing is shown.
     pub fn new(context: &'a Context<'_>, all: &'a SectionPaths, opts: GraphOpts, min: u64) -> Self {
-        let entries = &context.expanded.entries;
-        Self { profile: context.profile, entries, all, opts, min, weights: vec![0; entries.len()] }
+        let (profile, entries) = (context.profile, &context.expanded.entries);
+        let weights = all.paths.iter().map(|path| Weight::of(path.sums)).collect();
+        Self { profile, entries, all, weights, opts, min }
     }
 
-    /// The tree of one row's chains, biggest branches first.
+    /// Room in which a thread makes one tree after the other.
+    pub fn maker(&'a self) -> TreeMaker<'a> {
+        TreeMaker { graphs: self, weights: vec![0; self.entries.len()], open: Vec::new() }
+    }
+}
+
+/// Counts of a path, or of several.
+#[derive(Clone, Copy, Default)]
+struct Weight {
+    period: u64,
+    /// Samples.
+    count: u64,
+}
+
+impl Weight {
+    fn of(sums: Sums) -> Self {
+        Self { period: sums.period, count: sums.count }
+    }
+
+    fn add(&mut self, other: Self) {
+        self.period = self.period.saturating_add(other.period);
+        self.count = self.count.saturating_add(other.count);
+    }
+}
+
+/// Makes the trees of rows.
+pub(super) struct TreeMaker<'a> {
+    graphs: &'a Graphs<'a>,
+    /// By entry: room to sum up periods in; all 0 between uses.
+    weights: Vec<u64>,
+    /// Room to sort chains in, by their entry at one position.
+    open: Vec<(u32, Chain)>,
+}
+
+impl TreeMaker<'_> {
+    /// The tree of one row's chains, biggest branches first. Their order afterwards is arbitrary.
     pub fn tree(&mut self, chains: &mut [Chain]) -> Vec<GraphNode> {
         let roots = self.branches(chains, 0);
-        match self.opts.mode {
+        match self.graphs.opts.mode {
             GraphMode::Graph | GraphMode::Fractal => roots,
-            GraphMode::Flat | GraphMode::Folded => flatten(roots, self.min),
+            GraphMode::Flat | GraphMode::Folded => flatten(roots, self.graphs.min),
         }
     }
 
     /// The branches after position `at` of chains that are equal up to there.
     fn branches(&mut self, chains: &mut [Chain], at: u32) -> Vec<GraphNode> {
-        let open = self.open_to_the_front(chains, at);
-        open.sort_unstable_by_key(|chain| self.entry(chain, at));
-        let groups: Vec<(Sums, &mut [Chain])> = (open
-            .chunk_by_mut(|a, b| self.entry(a, at) == self.entry(b, at)))
-        .map(|group| (self.total(group), group))
-        .collect();
-        let mut nodes: Vec<GraphNode> =
-            groups.into_iter().map(|(sums, group)| self.node(group, at, sums)).collect();
-        let by_weight = matches!(self.opts.mode, GraphMode::Graph | GraphMode::Fractal);
+        let graphs = self.graphs;
+        let mut nodes: Vec<GraphNode> = (self.open_to_the_front(chains, at))
+            .chunk_by_mut(|a, b| graphs.entry(a, at) == graphs.entry(b, at))
+            .map(|group| self.node(group, at))
+            .collect();
+        let by_weight = matches!(graphs.opts.mode, GraphMode::Graph | GraphMode::Fractal);
         let weight = |node: &GraphNode| if by_weight { node.cumulative } else { 0 };
-        nodes.sort_by_key(|node| Reverse((weight(node), self.place(node))));
+        nodes.sort_by_key(|node| Reverse((weight(node), graphs.place(node))));
         nodes
     }
 
-    /// Moves the chains that continue at `at` in a branch above the minimum to the front, and returns them.
+    /// Puts the chains that continue at `at` in a branch above the minimum to the front, by their entry there, and
+    /// returns them. The others are gone.
     fn open_to_the_front<'c>(&mut self, chains: &'c mut [Chain], at: u32) -> &'c mut [Chain] {
-        let mut weights = std::mem::take(&mut self.weights);
+        let (graphs, weights) = (self.graphs, &mut self.weights);
         let mut all = 0u64;
+        self.open.clear();
         for chain in chains.iter().filter(|chain| chain.len > at) {
-            let period = self.sums(chain).period;
-            let weight = &mut weights[self.entry(chain, at) as usize];
+            let (entry, period) = (graphs.entry(chain, at), graphs.weights[chain.path as usize].period);
+            let weight = &mut weights[entry as usize];
             *weight = weight.saturating_add(period);
             all = all.saturating_add(period);
+            self.open.push((entry, *chain));
         }
-        let min = match self.opts.mode {
-            GraphMode::Fractal => share(all, self.opts.min_percent).ceil() as u64,
-            _ => self.min,
+        let min = match graphs.opts.mode {
+            GraphMode::Fractal => share(all, graphs.opts.min_percent).ceil() as u64,
+            _ => graphs.min,
         };
         let mut kept = 0;
-        for index in 0..chains.len() {
-            let chain = chains[index];
-            if chain.len > at && weights[self.entry(&chain, at) as usize] >= min {
-                chains.swap(kept, index);
+        for index in 0..self.open.len() {
+            if weights[self.open[index].0 as usize] >= min {
+                self.open.swap(kept, index);
                 kept += 1;
             }
         }
-        for chain in chains.iter().filter(|chain| chain.len > at) {
-            weights[self.entry(chain, at) as usize] = 0;
-        }
-        self.weights = weights;
+        self.open.iter().for_each(|(entry, _)| weights[*entry as usize] = 0);
+        let open = &mut self.open[..kept];
+        open.sort_unstable_by_key(|(entry, _)| *entry);
+        chains.iter_mut().zip(open).for_each(|(place, (_, chain))| *place = *chain);
         &mut chains[..kept]
     }
 
     /// The node of chains that have the same entry at `at`.
-    fn node(&mut self, chains: &mut [Chain], at: u32, sums: Sums) -> GraphNode {
+    fn node(&mut self, chains: &mut [Chain], at: u32) -> GraphNode {
+        let graphs = self.graphs;
+        let cumulative = graphs.total(chains.iter());
         let mut end = at + 1;
-        while self.go_on_as_one(chains, end) {
+        while graphs.go_on_as_one(chains, end) {
             end += 1;
         }
-        let mut own = Sums::default();
-        chains.iter().filter(|chain| chain.len <= end).for_each(|chain| own.add(self.sums(chain)));
+        let own = graphs.total(chains.iter().filter(|chain| chain.len <= end));
         let first = &chains[0];
-        let entries = self.all.entries[(first.start + at) as usize..(first.start + end) as usize].to_vec();
+        let entries = graphs.all.entries[(first.start + at) as usize..(first.start + end) as usize].to_vec();
         GraphNode {
             entries,
             own: own.period,
-            cumulative: sums.period,
+            cumulative: cumulative.period,
             own_count: own.count,
-            cumulative_count: sums.count,
+            cumulative_count: cumulative.count,
             children: self.branches(chains, end),
         }
     }
+}
 
-    fn sums(&self, chain: &Chain) -> Sums {
-        self.all.paths[chain.path as usize].sums
-    }
-
+impl Graphs<'_> {
     fn go_on_as_one(&self, chains: &[Chain], at: u32) -> bool {
         let entry = self.entry(&chains[0], at);
         chains.iter().all(|chain| chain.len > at && self.entry(chain, at) == entry)
@@ -132,9 +166,9 @@ impl<'a> Chains<'a> {
         if at < chain.len { self.all.entries[(chain.start + at) as usize] } else { 0 }
     }
 
-    fn total(&self, chains: &[Chain]) -> Sums {
-        let mut total = Sums::default();
-        chains.iter().for_each(|chain| total.add(self.sums(chain)));
+    fn total<'c>(&self, chains: impl Iterator<Item = &'c Chain>) -> Weight {
+        let mut total = Weight::default();
+        chains.for_each(|chain| total.add(self.weights[chain.path as usize]));
         total
     }
 

@@ -32,7 +32,9 @@ pub(super) struct Rows<'c, 'a> {
     /// By part and place: the row.
     known: FxHashMap<(u32, RowFrame), u32>,
     /// By frame: the part it was hit in last, and its row there.
-    last_rows: Vec<(u32, u32)>,
+    last_of_leaf: Vec<(u32, u32)>,
+    /// By entry of paths: the same.
+    last_of_entry: Vec<(u32, u32)>,
 }
 
 /// What a part depends on.
@@ -83,7 +85,8 @@ impl<'c, 'a> Rows<'c, 'a> {
             part_ids: FxHashMap::default(),
             last_part: None,
             known: FxHashMap::default(),
-            last_rows: vec![NO_ROW; context.profile.frames.len()],
+            last_of_leaf: vec![NO_ROW; context.profile.frames.len()],
+            last_of_entry: vec![NO_ROW; context.expanded.entries.len()],
         }
     }
 
@@ -121,14 +124,20 @@ impl<'c, 'a> Rows<'c, 'a> {
 
     /// The row of a place under a part, new or known.
     pub fn row_of(&mut self, part: u32, place: RowFrame) -> u32 {
-        let RowFrame::Leaf(frame) = place else { return self.find_row(part, place) };
-        match self.last_rows[frame.index()] {
-            (known, row) if known == part => row,
-            _ => {
-                let row = self.find_row(part, place);
-                self.last_rows[frame.index()] = (part, row);
-                row
-            }
+        if let (known, row) = *self.last_of(place)
+            && known == part
+        {
+            return row;
+        }
+        let row = self.find_row(part, place);
+        *self.last_of(place) = (part, row);
+        row
+    }
+
+    fn last_of(&mut self, place: RowFrame) -> &mut (u32, u32) {
+        match place {
+            RowFrame::Leaf(frame) => &mut self.last_of_leaf[frame.index()],
+            RowFrame::Entry(entry) => &mut self.last_of_entry[entry as usize],
         }
     }
 
