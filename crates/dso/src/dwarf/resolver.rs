@@ -91,7 +91,8 @@ impl LinePool {
     pub(crate) fn open(object: &ObjectFile, search: &DebugSearch) -> Result<Option<Self>, Error> {
         let found = debug_file(object, search);
         let file = found.as_ref().unwrap_or(object);
-        let Some(Sections { dwarf, bytes }) = load_with_alt(file, search)? else { return Ok(None) };
+        let loaded = load_with_alt(file, search, DwarfUse::Lines)?;
+        let Some(Sections { dwarf, bytes }) = loaded else { return Ok(None) };
         let program = object.path().or(file.path()).map(Path::to_owned);
         let pool = Self { dwarf: Arc::new(dwarf), bytes, program, idle: Mutex::default() };
         let first = pool.resolver()?;
@@ -346,9 +347,25 @@ pub(super) struct Sections {
     pub(super) bytes: u64,
 }
 
-/// All DWARF sections of `file`, decompressed; damaged ones are taken as absent.
-fn load(file: &ObjectFile) -> Result<Sections, Error> {
-    load_named(file, |id| Some(id.name()))
+/// A use of DWARF.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum DwarfUse {
+    /// Functions and lines: neither places of variables nor macros, which are a fifth of what has to be decompressed.
+    Lines,
+    /// Everything.
+    Variables,
+}
+
+impl DwarfUse {
+    fn needs(self, section: gimli::SectionId) -> bool {
+        use gimli::SectionId::{DebugLoc, DebugLocLists, DebugMacinfo, DebugMacro};
+        self == Self::Variables || !matches!(section, DebugLoc | DebugLocLists | DebugMacinfo | DebugMacro)
+    }
+}
+
+/// The DWARF sections of `file` that a use needs, decompressed; damaged ones are taken as absent.
+fn load(file: &ObjectFile, wanted: DwarfUse) -> Result<Sections, Error> {
+    load_named(file, |id| wanted.needs(id).then(|| id.name()))
 }
 
 /// The file that has `object`'s DWARF; `None` if that is `object` itself, or nobody.
@@ -357,13 +374,17 @@ pub(super) fn debug_file(object: &ObjectFile, search: &DebugSearch) -> Option<Ob
 }
 
 /// The DWARF of `file` with the part it shares with other files (dwz). `Ok(None)` if it has none.
-pub(super) fn load_with_alt(file: &ObjectFile, search: &DebugSearch) -> Result<Option<Sections>, Error> {
+pub(super) fn load_with_alt(
+    file: &ObjectFile,
+    search: &DebugSearch,
+    wanted: DwarfUse,
+) -> Result<Option<Sections>, Error> {
     if !file.has_dwarf() {
         return Ok(None);
     }
-    let mut sections = load(file)?;
+    let mut sections = load(file, wanted)?;
     if let Some(alt) = search.find_alt(file) {
-        let alt = load(&alt)?;
+        let alt = load(&alt, wanted)?;
         sections.bytes += alt.bytes;
         sections.dwarf.set_sup(alt.dwarf);
     }

@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use gimli::{DebugFrame, Dwarf, EhFrame, Section as _};
 
 use super::metered::{Counted, Meter};
-use super::resolver::{Reader, Sections, debug_file, load_with_alt, section};
+use super::resolver::{DwarfUse, Reader, Sections, debug_file, load_with_alt, section};
 use crate::{DebugSearch, Error, ObjectFile, bounds};
 use tree::{Unit, UnitTree};
 
@@ -124,7 +124,8 @@ impl ProbeInfo {
     pub fn open(object: &ObjectFile, search: &DebugSearch) -> Result<Option<Self>, Error> {
         let found = debug_file(object, search);
         let file = found.as_ref().unwrap_or(object);
-        let Some(Sections { dwarf, bytes }) = load_with_alt(file, search)? else { return Ok(None) };
+        let loaded = load_with_alt(file, search, DwarfUse::Variables)?;
+        let Some(Sections { dwarf, bytes }) = loaded else { return Ok(None) };
         let mut meter = Meter::of(bytes);
         let svma = |name: &str| object.section(name).map_or(0, |s| s.svma.start);
         let mut debug_frame = DebugFrame::from(section(file, DebugFrame::<Reader>::section_name()));
