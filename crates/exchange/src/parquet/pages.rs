@@ -55,8 +55,8 @@ pub fn read_numbers(bytes: &[u8], count: usize) -> Option<Vec<i64>> {
     Some(numbers.iter().map(|number| i64::from_le_bytes(*number)).collect())
 }
 
-/// Adds the first `count` of plain texts to a list, in `memory`. `None` if there are fewer: then
-/// nothing is added.
+/// Adds the first `count` of plain texts to a list, in `memory`. `None` if there are fewer: then nothing is
+/// added.
 #[must_use]
 pub fn read_texts(mut bytes: &[u8], count: usize, to: &mut TextList, memory: Vec<u8>) -> Option<()> {
     let (mut texts, mut ends) = (memory, Vec::new());

@@ -88,7 +88,7 @@ pub fn read_columns(
     let wanted: Vec<bool> = all.iter().map(|(name, _)| is_wanted(name)).collect();
     let decompressor = memory.decompressor.take().map_or_else(Decompressor::new, Ok);
     let decompressor = decompressor.map_err(|_| malformed("no memory to decompress", 0))?;
-    let mut reader = Reader { bytes, budget: MOST_BYTES, decompressor, memory, at: 0 };
+    let mut reader = Reader { bytes, budget: MOST_BYTES, decompressor, memory };
     let mut table = ParquetTable { columns: all };
     for group in footer.list(field::GROUPS) {
         let chunks = group.list(1);
@@ -97,8 +97,7 @@ pub fn read_columns(
         }
         let columns = chunks.iter().zip(&mut table.columns).zip(&wanted);
         for (at, ((chunk, (_, values)), _)) in columns.filter(|(_, wanted)| **wanted).enumerate() {
-            reader.at = at;
-            reader.chunk(chunk, values)?;
+            reader.chunk(chunk, at, values)?;
         }
     }
     reader.memory.decompressor = Some(reader.decompressor);
@@ -148,8 +147,6 @@ struct Reader<'a, 'm> {
     budget: usize,
     decompressor: Decompressor<'static>,
     memory: &'m mut ReadMemory,
-    /// Place of the column among those that are read.
-    at: usize,
 }
 
 /// A page without compression.
@@ -167,7 +164,13 @@ impl Page<'_> {
 }
 
 impl<'a> Reader<'a, '_> {
-    fn chunk(&mut self, chunk: &ThriftValue<'_>, to: &mut ColumnValues) -> Result<(), ImportError> {
+    /// Reads a part of the column that is at this place among those that are read.
+    fn chunk(
+        &mut self,
+        chunk: &ThriftValue<'_>,
+        at: usize,
+        to: &mut ColumnValues,
+    ) -> Result<(), ImportError> {
         let number = |id| chunk.field(3).and_then(|meta| meta.number(id));
         let count = number(field::VALUES).and_then(|count| usize::try_from(count).ok());
         let begin = number(field::DICTIONARY_OFFSET).or(number(field::DATA_OFFSET));
@@ -185,7 +188,7 @@ impl<'a> Reader<'a, '_> {
             match (page.header.number(1), &mut *to) {
                 (Some(code::DICTIONARY_PAGE), ColumnValues::Texts(texts)) => {
                     base = Some(texts.texts.len());
-                    dictionary(&page, texts, self.memory.of_column(self.at)).ok_or_else(broken)?;
+                    dictionary(&page, texts, self.memory.of_column(at)).ok_or_else(broken)?;
                 }
                 (Some(code::DATA_PAGE), to) => data(&page, to, base).ok_or_else(broken)?,
                 _ => return Err(broken()),

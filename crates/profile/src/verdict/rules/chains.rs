@@ -1,7 +1,7 @@
 //! Rules about threads that hold each other up: they take turns, line up for a lock, wait for a peer, for what
 //! TCP holds back, or for an event loop.
 
-use super::locks::{gil_lines, holders_line, is_gil, lock_parts};
+use super::locks::{gil_lines, holders_line, is_gil, whole_lock_parts};
 use super::running::{ENOUGH_NS, LEAST_HOT, called_at, serial};
 use super::waiting::for_others_words;
 use super::{claim, grouped, list, pct, time};
@@ -116,8 +116,8 @@ pub(super) fn convoy(facts: &Facts) -> Option<Finding> {
 
 /// ` (85 % blocked, 2 % runnable after wake-up)`; empty where one part is all.
 fn in_parts(facts: &Facts, top: &LockSite) -> String {
-    let parts = lock_parts(facts, top, true);
-    if parts.contains(" · ") { format!(" ({})", parts.replace(" · ", ", ")) } else { String::new() }
+    let parts = whole_lock_parts(facts, top);
+    if parts.len() > 1 { format!(" ({})", parts.join(", ")) } else { String::new() }
 }
 
 fn convoy_detail(facts: &Facts, top: &LockSite, share: f64) -> String {

@@ -113,7 +113,7 @@ pub(super) fn is_gil(site: &LockSite) -> bool {
 
 /// The parts of a lock's time; for Python's also who waits for it and who runs meanwhile.
 fn lock_detail(facts: &Facts, site: &LockSite) -> String {
-    let parts = lock_parts(facts, site, true);
+    let parts = whole_lock_parts(facts, site).join(" · ");
     match facts.waits.gil.words() {
         words if is_gil(site) && !words.is_empty() => format!("{parts}; {words}"),
         _ => parts,
@@ -167,27 +167,29 @@ pub(super) fn lock_line(facts: &Facts, site: &LockSite) -> Option<String> {
     // Any function may be interrupted to give Python's lock away: its line means nothing.
     let is_vague = site.line.is_empty() || is_gil(site);
     let line = if is_vague { String::new() } else { format!(" ({})", site.line) };
-    let parts = lock_parts(facts, site, false);
+    let parts = lock_parts(facts, site);
+    let parts = parts.iter().filter(|(share, _)| *share >= 0.0005);
+    let parts: Vec<String> = parts.map(|(share, what)| format!("{what} {:.1} %", share * 100.0)).collect();
+    let parts = parts.join(", ");
     (!parts.is_empty()).then(|| format!("{}{caller}{line}: {parts}", brief(&site.taker)))
 }
 
-/// The parts of a lock's time. For a headline: largest first, in whole percent.
-pub(super) fn lock_parts(facts: &Facts, site: &LockSite, headline: bool) -> String {
-    let mut parts = [
+/// The parts of a lock's time, as shares of thread time.
+fn lock_parts(facts: &Facts, site: &LockSite) -> [(f64, &'static str); 3] {
+    [
         (facts.share(site.wait_ns), "blocked"),
         (facts.share(site.queued_ns), "runnable after wake-up"),
         (facts.share(site.run_ns), "lock and unlock code"),
-    ];
-    if !headline {
-        let shown = parts.iter().filter(|(share, _)| *share >= 0.0005);
-        let shown = shown.map(|(share, what)| format!("{what} {:.1} %", share * 100.0));
-        return shown.collect::<Vec<_>>().join(", ");
-    }
+    ]
+}
+
+/// These parts for a headline, largest first, in whole percent: `63 % blocked`.
+pub(super) fn whole_lock_parts(facts: &Facts, site: &LockSite) -> Vec<String> {
+    let mut parts = lock_parts(facts, site);
     parts.sort_by(|a, b| b.0.total_cmp(&a.0));
     let percents = whole_percents(&parts.map(|(share, _)| share));
     let shown = percents.iter().zip(parts).filter(|(percent, _)| **percent > 0);
-    let shown = shown.map(|(percent, (_, what))| format!("{percent} % {what}"));
-    shown.collect::<Vec<_>>().join(" · ")
+    shown.map(|(percent, (_, what))| format!("{percent} % {what}")).collect()
 }
 
 /// 14: > 5 % of running time spins on kernel locks, or > 5 % of active time sleeps for them.

@@ -9,8 +9,6 @@ use crate::verdict::{EntryReason, Facts, Finding, INPUT, OthersRan, ShareBase, T
 
 /// Name of the recorder among those that had a CPU.
 const OURSELVES: &str = "tally (itself)";
-/// All that are neither the target nor the recorder, in a sentence.
-const OTHERS: &str = "other programs";
 
 /// 6: > 10 % of active time waits for a CPU. Run-queue waits after a lock was released count for the lock, and waits
 /// caused by a quota count for the quota.
@@ -117,8 +115,7 @@ fn who_has_the_cpus(facts: &Facts) -> String {
     const LEAST_OF_OTHERS: f64 = 0.25;
     let (wanted, cpus) = (facts.wants_cpus(), facts.system.cpus);
     let others = facts.others_use_cpus().unwrap_or(0.0);
-    let they = if tally_has_the_cpus(facts) { "tally itself" } else { OTHERS };
-    let tally = facts.recorder_cpus;
+    let is_tally = tally_has_the_cpus(facts);
     let wants = if wanted < f64::from(cpus) + 1.0 { format!("{wanted:.1}") } else { format!("{wanted:.0}") };
     // A program that gets little has a queue as long as others make it.
     // `2.0 threads want 2 CPUs` would be no reason.
@@ -129,13 +126,17 @@ fn who_has_the_cpus(facts: &Facts) -> String {
             format!("a CPU; {wants} threads want {cpus} CPUs, others use {others:.1} of them")
         }
         (true, false) => format!("a CPU; {wants} threads want {cpus} CPUs"),
-        (true, true) if they == OTHERS => format!("a CPU; {wants} threads want {cpus} CPUs, as do {they}"),
-        (true, true) => format!("a CPU; {wants} threads want {cpus} CPUs, {they} uses {tally:.1} of them"),
-        (false, true) if facts.own_threads_have_the_cpus_too() => {
-            format!("CPUs that its own threads and {they} use")
+        (true, true) if is_tally => {
+            let tally = facts.recorder_cpus;
+            format!("a CPU; {wants} threads want {cpus} CPUs, tally itself uses {tally:.1} of them")
         }
-        (false, true) if they == OTHERS => format!("CPUs that {they} use"),
-        (false, true) => format!("CPUs that {they} uses"),
+        (true, true) => format!("a CPU; {wants} threads want {cpus} CPUs, as do other programs"),
+        (false, true) if facts.own_threads_have_the_cpus_too() => {
+            let others = if is_tally { "tally itself" } else { "other programs" };
+            format!("CPUs that its own threads and {others} use")
+        }
+        (false, true) if is_tally => "CPUs that tally itself uses".to_owned(),
+        (false, true) => "CPUs that other programs use".to_owned(),
         (false, false) => "a CPU; the threads compute in bursts, several at the same time".to_owned(),
     }
 }
