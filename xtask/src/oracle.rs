@@ -25,7 +25,7 @@ mod views;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
@@ -41,10 +41,23 @@ const LIMIT: Duration = Duration::from_secs(120);
 /// How much of the longest comparisons is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effort {
-    /// Prerequisite of a change.
-    Gate,
+    /// Prerequisite of a change: the parts that begin by then.
+    Gate(Instant),
     /// All.
     Whole,
+}
+
+impl Effort {
+    const fn is_whole(self) -> bool {
+        matches!(self, Self::Whole)
+    }
+
+    fn has_time(self) -> bool {
+        match self {
+            Self::Gate(until) => Instant::now() < until,
+            Self::Whole => true,
+        }
+    }
 }
 
 /// The two programs that answer the same question.
@@ -148,7 +161,7 @@ pub fn run(repo: &Repo, filter: Option<&str>, effort: Effort) -> Result<Score> {
 pub fn run_with_second_try(repo: &Repo, effort: Effort, forgiven: u32) -> Result<Score> {
     let mut parts = run_parts(repo, None, effort)?;
     let first = sum(&parts);
-    if first.failed > forgiven {
+    if first.failed > forgiven || !effort.has_time() {
         return Ok(first);
     }
     for part in parts.iter_mut().filter(|part| part.score.failed > 0) {
@@ -216,9 +229,18 @@ fn compare(repo: &Repo, filter: Option<&str>, effort: Effort) -> Result<Vec<Part
         cases.retain(|case| name.is_none_or(|name| case.name.contains(name)));
     }
     for comparison in COMPARISONS.iter().filter(|(command, _)| name.is_some() || is_chosen(command)) {
-        parts.push(compare_all(&pair, *comparison, &cases));
+        parts.push(if effort.has_time() {
+            compare_all(&pair, *comparison, &cases)
+        } else {
+            late(comparison.0)
+        });
     }
     for part in PARTS.iter().filter(|part| is_chosen(part)) {
+        if !COMPARISONS.iter().any(|(name, _)| name == part) && !effort.has_time() {
+            parts.push(late(part));
+            continue;
+        }
+        let begin = Instant::now();
         let score = match *part {
             "collapse" => collapse::compare(&pair, &cases)?,
             "pt" if pair.knows("calls") => pt::compare(repo, &pair)?,
@@ -231,9 +253,15 @@ fn compare(repo: &Repo, filter: Option<&str>, effort: Effort) -> Result<Vec<Part
             "fleet" if pair.is_tally() => fleet::compare(repo, &pair)?,
             _ => continue,
         };
+        println!("{part}: {score} ({:.0} s)", begin.elapsed().as_secs_f64());
         parts.push(PartScore::new(part, score));
     }
     Ok(parts)
+}
+
+/// The score of a part that is left out.
+fn late(part: &'static str) -> PartScore {
+    PartScore::new(part, skip(&format!("oracle {part}"), "this machine took too long with the steps before"))
 }
 
 /// One comparison over all files, on all CPUs: each reads files only.
@@ -241,6 +269,7 @@ fn compare_all(pair: &Pair, (command, compare): Comparison, cases: &[Case]) -> P
     if !pair.knows(command) {
         return PartScore::new(command, skip(&format!("oracle {command}"), "tally has no such command yet"));
     }
+    let begin = Instant::now();
     let scores = parallel::map(cases, |case| {
         compare(pair, case).unwrap_or_else(|error| {
             score::fault(&format!("{command} {}: {error:#}", case.name));
@@ -254,7 +283,7 @@ fn compare_all(pair: &Pair, (command, compare): Comparison, cases: &[Case]) -> P
             part.failed.push((case.name.clone(), score));
         }
     }
-    println!("{command}: {}", part.score);
+    println!("{command}: {} ({:.0} s)", part.score, begin.elapsed().as_secs_f64());
     part
 }
 

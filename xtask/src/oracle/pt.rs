@@ -21,7 +21,7 @@ const STEP_LIMIT: Duration = Duration::from_secs(600);
 /// Maximum number of instructions; of longer programs only the start is compared.
 const fn most_steps(effort: Effort) -> &'static str {
     match effort {
-        Effort::Gate => "70000",
+        Effort::Gate(_) => "70000",
         Effort::Whole => "400000",
     }
 }
@@ -99,7 +99,7 @@ pub fn compare(repo: &Repo, pair: &Pair) -> Result<Score> {
     let stepper = repo.target().join("debug/examples/pt_step");
     let most_steps = most_steps(pair.effort);
     let subjects = match pair.effort {
-        Effort::Gate => &SUBJECTS[..FIRST_SUBJECTS],
+        Effort::Gate(_) => &SUBJECTS[..FIRST_SUBJECTS],
         Effort::Whole => SUBJECTS,
     };
     let scores = parallel::map_by_worker(subjects, |cpu, subject| {
@@ -109,7 +109,7 @@ pub fn compare(repo: &Repo, pair: &Pair) -> Result<Score> {
     for part in scores {
         score += part?;
     }
-    if pair.effort == Effort::Whole {
+    if pair.effort.is_whole() {
         score += lock_table(pair)?;
     }
     Ok(score)
