@@ -56,7 +56,8 @@ impl HotFunctions {
     #[must_use]
     pub fn best(&self, rows: usize) -> Vec<&HotFunctionRow> {
         let mut callers: Vec<&HotFunctionRow> = self.functions.iter().filter(|row| row.is_caller).collect();
-        callers.sort_by(|a, b| b.calls_most.cmp(&a.calls_most).then(b.total.total_cmp(&a.total)));
+        let order = |row: &HotFunctionRow| (Reverse(row.calls_most), Reverse(row.ends_trunk));
+        callers.sort_by(|a, b| order(a).cmp(&order(b)).then(b.total.total_cmp(&a.total)));
         callers.truncate(rows / 2);
         let own = self.functions.iter().filter(|row| !row.is_caller).take(rows - callers.len());
         let mut best: Vec<&HotFunctionRow> = own.chain(callers).collect();
@@ -85,6 +86,8 @@ pub struct HotFunctionRow {
     /// Of all functions of the program itself, the one below which libraries and the kernel take most time; only for one
     /// that has no row for its own time.
     pub calls_most: bool,
+    /// It is the last function of the trunk: a reader of the path looks for its row.
+    pub ends_trunk: bool,
 }
 
 impl HotFunctionRow {
@@ -144,11 +147,22 @@ pub fn hot_functions(profile: &Profile, event: usize, most: usize) -> HotFunctio
     let mut trunk = trunk(trunks, whole);
     // A path leads to a function, not to a file.
     while trunk.pop_if(|id| functions.rows[*id as usize].name.starts_with('[')).is_some() {}
-    let rows = || trunk.iter().rev().map(|id| &functions.rows[*id as usize]);
-    let named = rows().find(|row| !dso::is_unnamed_function(&row.name) && !row.name.starts_with('['));
-    let trunk_end = named.map(|row| (row.name.clone(), share(row.total, whole)));
+    let is_named = |name: &str| !dso::is_unnamed_function(name) && !name.starts_with('[');
+    let end = trunk.iter().rev().find(|id| is_named(&functions.rows[**id as usize].name));
+    let end = end.map(|id| *id as usize);
+    let trunk_end = end.map(|id| &functions.rows[id]).map(|row| (row.name.clone(), share(row.total, whole)));
+    // A single function is no path.
+    let landmarks =
+        Landmarks { calls_most: functions.calls_most(whole), ends_trunk: end.filter(|_| trunk.len() > 1) };
     let trunk = trunk.into_iter().map(|id| functions.rows[id as usize].name.clone()).collect();
-    HotFunctions { samples, trunk, trunk_end, functions: functions.hottest(whole, most) }
+    HotFunctions { samples, trunk, trunk_end, functions: functions.hottest(whole, most, landmarks) }
+}
+
+/// Functions that have a row whatever their share is: indices of [`Functions::rows`].
+#[derive(Clone, Copy)]
+struct Landmarks {
+    calls_most: Option<usize>,
+    ends_trunk: Option<usize>,
 }
 
 struct Functions<'p> {
@@ -265,8 +279,7 @@ impl Functions<'_> {
     }
 
     /// The rows of [`Self::chosen`].
-    fn hottest(&self, whole: u64, most: usize) -> Vec<HotFunctionRow> {
-        let calls_most = self.calls_most(whole);
+    fn hottest(&self, whole: u64, most: usize, landmarks: Landmarks) -> Vec<HotFunctionRow> {
         let row = |(id, is_caller): (usize, bool)| {
             let row = &self.rows[id];
             HotFunctionRow {
@@ -276,24 +289,27 @@ impl Functions<'_> {
                 own: share(row.own, whole),
                 total: share(row.total, whole),
                 is_caller,
-                calls_most: is_caller && calls_most == Some(id),
+                calls_most: is_caller && landmarks.calls_most == Some(id),
+                ends_trunk: landmarks.ends_trunk == Some(id),
             }
         };
-        self.chosen(whole, most, calls_most).into_iter().map(row).collect()
+        self.chosen(whole, most, landmarks).into_iter().map(row).collect()
     }
 
     /// Half of the rows for functions with most own time, the others for those with most time in all, as far as there
-    /// are such, and whether that is why. By own time. `calls_most` is among them.
-    fn chosen(&self, whole: u64, most: usize, calls_most: Option<usize>) -> Vec<(usize, bool)> {
+    /// are such, and whether that is why. By own time. The landmarks are among them.
+    fn chosen(&self, whole: u64, most: usize, landmarks: Landmarks) -> Vec<(usize, bool)> {
         let half = most.div_ceil(2);
         let mut by_own: Vec<usize> = (0..self.rows.len()).collect();
         by_own.sort_by_key(|&id| (Reverse(self.rows[id].own), id));
         by_own.retain(|&id| share(self.rows[id].own, whole) >= LEAST_OWN);
         let mut by_total: Vec<usize> =
             (0..self.rows.len()).filter(|&id| self.rows[id].is_worth_a_row(whole)).collect();
-        by_total.retain(|&id| Some(id) != calls_most);
         by_total.sort_by_key(|&id| (Reverse(self.rows[id].total), id));
-        by_total.splice(0..0, calls_most);
+        for landmark in [landmarks.ends_trunk, landmarks.calls_most].into_iter().flatten() {
+            by_total.retain(|&id| id != landmark);
+            by_total.insert(0, landmark);
+        }
         let mut chosen: Vec<usize> = by_own.iter().copied().take(half).collect();
         by_total.retain(|id| !chosen.contains(id));
         by_total.truncate(most - half);

@@ -140,7 +140,7 @@ pub fn of_command(
             |mark: &&str| has(mark) || variables.iter().any(|value| value.contains(mark.to_owned()));
         let support = RuntimeSupport {
             runtime: "Java",
-            means: "-XX:+PreserveFramePointer -XX:+DumpPerfMapAtExit",
+            means: "-XX:+PreserveFramePointer -XX:+DumpPerfMapAtExit -XX:+DebugNonSafepoints",
             variable: None,
             arguments: Some((at, JAVA_FLAGS)),
         };

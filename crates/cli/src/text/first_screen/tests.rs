@@ -16,6 +16,7 @@ fn row(name: &str, dso: &str, line: Option<&str>, (own, total): (f64, f64)) -> H
         total,
         is_caller: false,
         calls_most: false,
+        ends_trunk: false,
     }
 }
 

@@ -140,3 +140,24 @@ fn rows_that_read_zero_in_the_first_column_are_in_the_order_of_the_second() {
 
     assert_eq!(names, ["leaf", "unit", "pass"]);
 }
+
+#[test]
+fn the_function_in_which_the_hot_path_ends_has_a_row_even_among_few() {
+    let paths = [
+        ("main run seek a", 9),
+        ("main run seek b", 9),
+        ("main run seek c", 9),
+        ("main run seek d", 9),
+        ("main run seek e", 9),
+        ("main run seek f", 9),
+        ("main run seek find g", 9),
+        ("main run check h", 37),
+    ];
+    let hot = hot_functions(&profile(&paths), 0, MOST_FUNCTIONS);
+    assert_eq!(hot.trunk, ["run", "seek"]);
+    let names: Vec<&str> = hot.best(4).iter().map(|row| row.name.as_str()).collect();
+    assert!(names.contains(&"seek"), "{names:?}");
+    // A single function is no path: the screen doesn't show it.
+    let alone = hot_functions(&profile(&[("_start main", 10)]), 0, MOST_FUNCTIONS);
+    assert!(alone.functions.iter().all(|row| !row.ends_trunk));
+}
