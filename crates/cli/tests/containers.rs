@@ -15,7 +15,12 @@ fn folder(name: &str) -> PathBuf {
 
 /// `ticks` under a name of its own; `None` without a compiler.
 fn program(name: &str, folder: &Path) -> Option<PathBuf> {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/ticks.c");
+    compiled("ticks", name, folder)
+}
+
+/// A test program as `name`.
+fn compiled(source: &str, name: &str, folder: &Path) -> Option<PathBuf> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/programs/{source}.c"));
     let built = folder.join(name);
     let mut compiler = Command::new("cc");
     compiler.args(["-O2", "-g", "-pthread", "-o"]).arg(&built).arg(source);
@@ -121,9 +126,7 @@ fn a_container_is_recorded_by_its_id_without_threads_of_others() {
         let container = &id[..12];
         tally(&folder, &["record", "--off-cpu", &tier, "--container", container, "--", "sleep", "1"]);
         assert_eq!(rows(&folder, "comm"), ["inside"], "{tier}");
-        // Waits before the first sample of a process are of no known cgroup.
-        let containers = rows(&folder, "container");
-        assert!(containers.iter().any(|name| name == container), "{tier}: {containers:?}");
+        assert_eq!(rows(&folder, "container"), [container], "{tier}: also its waits before the first sample");
         let threads = threads(&folder);
         assert!(
             !threads.is_empty() && threads.iter().all(|name| name.starts_with("inside") || name == "work()"),
@@ -150,6 +153,27 @@ fn a_report_groups_the_machine_by_container_and_cgroup() {
     let containers = rows(&folder, "container");
     assert!(containers.iter().any(|name| name == "[no container]"), "{containers:?}");
     drop(target);
+}
+
+#[test]
+#[ignore = "machine: makes a cgroup"]
+fn samples_of_timers_have_their_cgroup_and_so_have_waits() {
+    let folder = folder("timers");
+    let name = format!("tally-timers-{}", std::process::id());
+    let Some(program) = program("inside", &folder) else { return };
+    let Some(filter) = compiled("as_in_docker", "as_in_docker", &folder) else { return };
+    let Some(cgroup) = Cgroup::make(&name) else { return };
+    let script = format!(
+        "echo 0 > {}/cgroup.procs && exec {} {TALLY} record --off-cpu --all-cgroups -- {} 1",
+        cgroup.0.display(),
+        filter.display(),
+        program.display()
+    );
+    let output = Command::new("sh").args(["-c", &script]).current_dir(&folder).output().expect("sh starts");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(errors.contains("timers sample the program"), "{errors}");
+    assert_eq!(rows(&folder, "cgroup,comm"), [format!("/{name} inside")]);
+    assert_eq!(rows(&folder, "container"), ["[no container]"]);
 }
 
 #[test]

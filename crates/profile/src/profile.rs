@@ -110,6 +110,17 @@ impl Profile {
         self.cell_index.insert(hash, at);
     }
 
+    /// Replaces the further dimensions of all cells by those that `change` makes of them; cells that are equal then are
+    /// added up.
+    fn change_extras(&mut self, change: impl Fn(&Task, &ExtraDimensions) -> ExtraDimensions) {
+        self.cell_index = HashedIds::default();
+        for (key, sums) in std::mem::take(&mut self.cells) {
+            let extra = change(self.task(key.task), self.extra(key.extra));
+            let extra = self.intern_extra(extra);
+            self.add(CellKey { extra, ..key }, sums);
+        }
+    }
+
     /// All cells, in order of first sight.
     #[must_use]
     pub fn cells(&self) -> &[(CellKey, Sums)] {

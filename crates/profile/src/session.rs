@@ -202,6 +202,7 @@ impl Session {
         self.finish_off_cpu();
         self.finish_spans();
         let mut profile = std::mem::take(&mut self.profile);
+        profile.complete_cgroups();
         self.name_tasks(&mut profile);
         let tasks = profile.tasks().to_vec();
         name_longest_runners(&mut profile.off_cpu, &tasks);

@@ -59,14 +59,14 @@ impl Session {
         self.profile.intern_extra(extra)
     }
 
-    /// The sample's own cgroup, or that of its process.
+    /// The sample's own cgroup, or that of its process; `None` before the first sample that states it.
     fn cgroup_of(&mut self, sample: &Sample<'_>) -> Option<u64> {
         let (pid, _) = sample.pid_tid?;
         let own = sample.cgroup.filter(|id| *id != 0);
         if let Some(id) = own {
             self.cgroups.insert(pid, id);
         }
-        own.or_else(|| self.cgroups.get(&pid).copied()).or(sample.cgroup)
+        own.or_else(|| self.cgroups.get(&pid).copied())
     }
 }
 

@@ -13,7 +13,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::open::target;
-use dso::container_id;
+use dso::{container_id, system_file};
 
 /// Cgroups that one search looks at: more are on no machine.
 const MOST_CGROUPS: usize = 100_000;
@@ -72,16 +72,42 @@ pub fn find_container(name: &str, known: &ContainerIds) -> Result<String, NoOneC
     one(found, "container", name, || list(known.keys().map(String::as_str)))
 }
 
-/// Each cgroup by its number, with its path below the hierarchy's mount; empty where none is mounted.
+/// Each cgroup by its number, with its path below the hierarchy's mount; empty where none is mounted. A container may
+/// see its own alone, as `/`.
 #[must_use]
 pub fn paths_by_id() -> Vec<(u64, String)> {
     let mounts = target::cgroup_mounts();
-    let Some(mount) = mounts.iter().find(|mount| !below(mount).is_empty()) else { return Vec::new() };
-    let number = |path: String| {
-        let folder = std::fs::metadata(format!("{}{path}", mount.display())).ok()?;
-        Some((folder.ino(), if path.is_empty() { "/".to_owned() } else { path }))
+    let Some(mount) = mounts.iter().find(|mount| !below(mount).is_empty()).or(mounts.first()) else {
+        return Vec::new();
     };
+    let number =
+        |path: String| Some((number_of(mount, &path)?, if path.is_empty() { "/".to_owned() } else { path }));
     std::iter::once(String::new()).chain(below(mount)).filter_map(number).collect()
+}
+
+/// Number of a process's cgroup, as samples of the kernel have it; `None` if it has ended, or the hierarchy isn't mounted.
+#[must_use]
+pub fn id_of(pid: u32) -> Option<u64> {
+    let text = system_file::read_text(format!("/proc/{pid}/cgroup")).ok()?;
+    let path = path_of_events(&text)?;
+    target::cgroup_mounts().iter().find_map(|mount| number_of(mount, path))
+}
+
+/// The path in `/proc/PID/cgroup` that counts for events: perf_event's own hierarchy, or the unified one.
+fn path_of_events(text: &str) -> Option<&str> {
+    let of = |wanted: fn(&str) -> bool| {
+        text.lines().find_map(|line| {
+            let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
+            wanted(controllers).then_some(path)
+        })
+    };
+    of(|controllers| controllers.split(',').any(|name| name == "perf_event"))
+        .or_else(|| of(|controllers| controllers.is_empty()))
+}
+
+/// A folder's inode is the number of its cgroup.
+fn number_of(mount: &Path, path: &str) -> Option<u64> {
+    std::fs::metadata(format!("{}{path}", mount.display())).ok().map(|folder| folder.ino())
 }
 
 /// Paths of the containers' own cgroups (not of those inside them) that are called `name`, or have one of `ids`.
@@ -180,6 +206,14 @@ mod tests {
             [format!("/machine.slice/libpod-f{}.scope", &ID[1..])]
         );
         assert_eq!(found("web", &[]), ["/lxc.payload.web"]);
+    }
+
+    #[test]
+    fn events_have_a_hierarchy_of_their_own_or_the_unified_one() {
+        let unified = "4:memory:/a\n3:cpu,cpuacct:/b\n0::/system.slice/web:1.service\n";
+        assert_eq!(path_of_events(unified), Some("/system.slice/web:1.service"));
+        assert_eq!(path_of_events("9:cpu,perf_event:/docker/7\n0::/x\n"), Some("/docker/7"));
+        assert_eq!(path_of_events("4:memory:/a\n"), None);
     }
 
     #[test]

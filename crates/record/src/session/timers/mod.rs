@@ -301,7 +301,8 @@ impl Timers {
             python.sampled(of.task, of.time_ns, record.words[word::PYTHON], &record.python);
         }
         let weight_ns = self.clocks.ran(of.task, of.time_ns, of.cpu_ns);
-        self.maker.sample(record, of, weight_ns, out);
+        let cgroup = self.maker.wants_cgroups().then(|| self.processes.cgroup(of.task.pid));
+        self.maker.sample(record, &SlotEvent { cgroup, ..*of }, weight_ns, out);
     }
 
     fn map(&mut self, pid: u32, text: &[u8], time_ns: u64, out: &mut Vec<u8>) {
@@ -405,6 +406,8 @@ struct SlotEvent {
     cpu_ns: u64,
     /// Time in the run queue, ns, and number of runs.
     queue: [u64; 2],
+    /// Number of the process's cgroup; `None` if samples don't have it.
+    cgroup: Option<u64>,
 }
 
 impl SlotEvent {
@@ -417,6 +420,7 @@ impl SlotEvent {
             time_ns: record.words[word::TIME],
             cpu_ns: record.words[word::CPU],
             queue: [record.words[word::QUEUE], record.words[word::RUNS]],
+            cgroup: None,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::machine::cgroups;
 use crate::machine::proc::{self, MapLine};
 use crate::sys::time::Clock;
 
@@ -30,6 +31,8 @@ struct Known {
     stack_end: Option<u64>,
     /// Where the stack began when it was not that one any more.
     other_stack: Option<u64>,
+    /// Number of its cgroup, 0 if that can't be found; `None` before anyone asked.
+    cgroup: Option<u64>,
 }
 
 /// A reading of a process's mappings.
@@ -64,7 +67,14 @@ impl KnownProcesses {
 
     /// A new program: nothing is mapped yet.
     pub(super) fn exec(&mut self, pid: u32) {
-        self.by_pid.insert(pid, Known::default());
+        let cgroup = self.by_pid.get(&pid).and_then(|known| known.cgroup);
+        self.by_pid.insert(pid, Known { cgroup, ..Known::default() });
+    }
+
+    /// Number of the process's cgroup; 0 if it can't be found. A child has its parent's until its mappings are read.
+    pub(super) fn cgroup(&mut self, pid: u32) -> u64 {
+        let known = self.by_pid.entry(pid).or_default();
+        *known.cgroup.get_or_insert_with(|| cgroups::id_of(pid).unwrap_or(0))
     }
 
     /// True if the process runs another program than the one that is known, as at the call before: a program without
@@ -103,6 +113,8 @@ impl KnownProcesses {
     fn add(&mut self, pid: u32, lines: Vec<MapLine>, read: Reading) -> Vec<MapLine> {
         let known = self.by_pid.entry(pid).or_default();
         known.read = read;
+        // A process that lives may have been moved.
+        known.cgroup = known.cgroup.filter(|_| read.pages.is_none());
         let stack = lines.iter().find(|line| line.name == b"[stack]");
         known.stack_end = stack.map(|line| line.end).or(known.stack_end);
         let is_code = |line: &MapLine| line.prot & libc::PROT_EXEC as u32 != 0;

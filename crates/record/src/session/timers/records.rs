@@ -82,6 +82,11 @@ impl RecordMaker {
         }
     }
 
+    /// True if samples have the number of their cgroup.
+    pub(super) fn wants_cgroups(&self) -> bool {
+        self.sampling.0.attr.samples(PERF_SAMPLE_CGROUP)
+    }
+
     /// A sample of `weight_ns` of CPU time.
     pub(super) fn sample(&self, record: &SlotRecord, of: &SlotEvent, weight_ns: u64, out: &mut Vec<u8>) {
         let (event, id) = &self.sampling;
@@ -100,6 +105,7 @@ impl RecordMaker {
             time_ns: Some(of.time_ns),
             cpu: Some(0),
             period: Some(weight_ns),
+            cgroup: of.cgroup,
             callchain: Some(Callchain([].as_slice().into())),
             regs_user: Some(SampleRegs {
                 abi: PERF_SAMPLE_REGS_ABI_64,
