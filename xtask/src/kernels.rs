@@ -1,7 +1,8 @@
 //! Boots Debian's kernels in an emulator with this build, runs the checks of `kernels/checks.sh` there, and prints a table
 //! of checks and kernels; `--update` writes it to docs/kernels.md.
 //!
-//! Without arguments the newest package of each version that apt offers is used; others are given as .deb files.
+//! Without arguments the newest package of each version that apt offers is used; others are given as .deb files. With
+//! `--program=FILE` a program that was built before is tried.
 
 mod initramfs;
 mod table;
@@ -30,7 +31,7 @@ const TOOLS: [(&str, &str); 5] = [
 const BUILD_LIMIT: Duration = Duration::from_secs(40 * 60);
 const TOOL_LIMIT: Duration = Duration::from_secs(300);
 /// Limit of one kernel: without hardware help, all checks take some two minutes.
-const BOOT_LIMIT: Duration = Duration::from_secs(900);
+const BOOT_LIMIT: Duration = Duration::from_secs(2400);
 
 /// A kernel's image, unpacked.
 struct KernelImage {
@@ -39,12 +40,14 @@ struct KernelImage {
     path: PathBuf,
 }
 
-/// Runs `[--update] [FILE.deb...]`.
+/// Runs `[--update] [--program=FILE] [FILE.deb...]`.
 pub fn run(repo: &Repo, args: &[String]) -> Result<Score> {
+    const PROGRAM: &str = "--program=";
     let (flags, files): (Vec<_>, Vec<_>) = args.iter().partition(|arg| arg.starts_with("--"));
     let is_update = flags.iter().any(|flag| *flag == "--update");
-    if flags.iter().any(|flag| *flag != "--update") {
-        bail!("cargo xtask kernels [--update] [FILE.deb...]");
+    let given = flags.iter().find_map(|flag| flag.strip_prefix(PROGRAM));
+    if flags.iter().any(|flag| *flag != "--update" && !flag.starts_with(PROGRAM)) {
+        bail!("cargo xtask kernels [--update] [--program=FILE] [FILE.deb...]");
     }
     if let Some((tool, package)) = TOOLS.iter().find(|(tool, _)| process::find(tool).is_none()) {
         return Ok(skip("kernels", &format!("no {tool}: apt-get install {package}")));
@@ -56,12 +59,9 @@ pub fn run(repo: &Repo, args: &[String]) -> Result<Score> {
     if packages.is_empty() {
         return Ok(skip("kernels", "apt offers no kernel; give packages: cargo xtask kernels FILE.deb..."));
     }
-    if !process::passed_on(&mut cargo(repo, &["build", "--release", "--quiet", "-p", "tally"]), BUILD_LIMIT)?
-    {
-        bail!("tally does not build");
-    }
+    let built = given.map_or_else(|| built(repo), |file| Ok(PathBuf::from(file)))?;
     fixtures::run(repo)?;
-    let archive = initramfs::build(repo, &folder)?;
+    let archive = initramfs::build(repo, &folder, &built)?;
     let mut results = Vec::new();
     for package in packages {
         let image = unpack(&package, &folder)?;
@@ -76,6 +76,14 @@ pub fn run(repo: &Repo, args: &[String]) -> Result<Score> {
     let mut score = Score::default();
     results.iter().for_each(|result| score += Score::of(result.is_good()));
     Ok(score)
+}
+
+fn built(repo: &Repo) -> Result<PathBuf> {
+    let mut build = cargo(repo, &["build", "--release", "--quiet", "-p", "tally"]);
+    if !process::passed_on(&mut build, BUILD_LIMIT)? {
+        bail!("tally does not build");
+    }
+    Ok(repo.target().join("release/tally"))
 }
 
 /// The newest package of each version of the kernel that apt offers, downloaded.

@@ -2,6 +2,7 @@
 //!
 //! Two builds of one commit have the same bytes: paths of this machine are left out, and times are the commit's.
 
+mod install;
 mod smoke;
 mod stage;
 
@@ -81,6 +82,7 @@ pub fn run(repo: &Repo, args: &[String]) -> Result<Score> {
     let version = if given.is_some() { release.version.clone() } else { release.build() };
     score += smoke::runs_in_an_empty_folder(&program, &version)?;
     score += stage::packages(repo, &program, &to, &release)?;
+    score += install::work(&to, &release, &version)?;
     if args.iter().any(|arg| arg == "--twice") {
         score += is_the_same_again(repo, &release, &program)?;
     }
@@ -153,6 +155,11 @@ fn version(repo: &Repo) -> Result<String> {
     let mut lines = text.lines().filter_map(|line| line.strip_prefix("version = \""));
     let version = lines.next().and_then(|rest| rest.strip_suffix('"'));
     version.map(str::to_owned).context("Cargo.toml has no version of the workspace")
+}
+
+/// The processor's name in Debian's packages.
+fn debian_machine() -> &'static str {
+    if std::env::consts::ARCH == "aarch64" { "arm64" } else { "amd64" }
 }
 
 /// Output of git; empty if it can't.

@@ -147,6 +147,37 @@ fn a_static_program_is_sampled_by_stops_and_keeps_its_status() {
 
 #[test]
 #[ignore = "live: records under a filter of system calls"]
+fn timers_are_inside_a_program_of_musl_and_stops_sample_one_of_go() {
+    let folder = open_folder("libraries");
+    let Some(filter) = program("as_in_docker", &folder, &[]) else { return };
+    if let Some(ticks) = program_by("musl-gcc", "ticks", &folder, &[]) {
+        let command = ["record", "-o", "perf.data", "--", &ticks.to_string_lossy(), "3"];
+        let output = denied_tally(&filter, &folder, &command);
+        assert_eq!(output.status.code(), Some(7));
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(errors.contains("timers sample the program"), "{errors}");
+        assert!(errors.contains("stacks: 100.0 % complete"), "{errors}");
+        let (share, samples) = share_of("compute", &folder);
+        assert!(share > 70.0 && samples >= 5, "{share} % of {samples}");
+    }
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/primes.go");
+    let (built, mut go) = (folder.join("primes"), Command::new("go"));
+    go.args(["build", "-o"]).arg(&built).arg(source).env("CGO_ENABLED", "0").env("GOFLAGS", "-mod=mod");
+    if !go.status().is_ok_and(|status| status.success()) {
+        println!("skipped: there is no Go");
+        return;
+    }
+    let command = ["record", "-o", "perf.data", "--", &built.to_string_lossy(), "4000000"];
+    let output = denied_tally(&filter, &folder, &command);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && errors.contains("running threads are stopped"), "{errors}");
+    assert!(errors.contains("stacks: 100.0 % complete"), "{errors}");
+    let share = share_with_callees("main.countRange", &folder);
+    assert!(share > 70.0, "{share} %");
+}
+
+#[test]
+#[ignore = "live: records under a filter of system calls"]
 fn a_program_without_environment_has_its_own_name_and_whole_stacks() {
     let folder = open_folder("env");
     let Some(filter) = program("as_in_docker", &folder, &[]) else { return };

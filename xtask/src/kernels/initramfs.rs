@@ -19,12 +19,11 @@ const FOLDER: u32 = 0o040_755;
 const CHECKS: &[u8] = include_bytes!("checks.sh");
 const INIT: &[u8] = include_bytes!("init.sh");
 
-/// Writes the archive; its path.
-pub fn build(repo: &Repo, folder: &Path) -> Result<PathBuf> {
+/// Writes the archive with `built` as tally; its path.
+pub fn build(repo: &Repo, folder: &Path, built: &Path) -> Result<PathBuf> {
     let tally = folder.join("tally");
-    let built = repo.target().join("release/tally");
     let mut strip = Command::new("strip");
-    if !process::capture(strip.arg("-o").arg(&tally).arg(&built), TOOL_LIMIT)?.ok() {
+    if !process::capture(strip.arg("-o").arg(&tally).arg(built), TOOL_LIMIT)?.ok() {
         bail!("can't strip {}", built.display());
     }
     let mut programs = vec![tally, process::find("busybox").context("no busybox")?];

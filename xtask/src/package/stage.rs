@@ -69,7 +69,7 @@ fn debian(root: &Path, to: &Path, release: &Release) -> Result<Score> {
     if process::find("dpkg-deb").is_none() {
         return Ok(skip("the Debian package", "there is no dpkg-deb"));
     }
-    let machine = if std::env::consts::ARCH == "aarch64" { "arm64" } else { "amd64" };
+    let machine = super::debian_machine();
     let folder = root.join("DEBIAN");
     fs::create_dir_all(&folder)?;
     fs::write(folder.join("control"), control(&release.version, machine))?;
@@ -135,6 +135,8 @@ fn rpm_spec(root: &Path, release: &Release) -> Result<String> {
         super::TOOL_LIMIT,
     )?;
     let mut files: Vec<String> = list.text().lines().map(str::to_owned).collect();
+    // A folder of its own goes when the package goes.
+    files.push("%dir /usr/share/doc/tally".to_owned());
     files.sort();
     Ok(format!(
         "%global __os_install_post %{{nil}}\n%global debug_package %{{nil}}\n%global _build_id_links none\n\
