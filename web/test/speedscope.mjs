@@ -1,4 +1,4 @@
-// Opens a profile in speedscope itself, lets it write what it has read, and prints the sum of each kind of value.
+// Opens a profile in speedscope itself, lets it write what it has read, and prints the sum of each stack.
 // node speedscope.mjs BROWSER INDEX_HTML PROFILE
 import { chromium } from "playwright-core";
 import { readFileSync } from "node:fs";
@@ -15,14 +15,28 @@ try {
   await button.click();
   const written = JSON.parse(readFileSync(await (await download).path(), "utf8"));
   const sums = new Map();
+  const frames = written.shared.frames.map((frame) => frame.name.replaceAll(";", ":"));
+  const add = (kind, stack, value) => {
+    const key = `${kind}\t${stack.map((frame) => frames[frame]).join(";")}`;
+    sums.set(key, (sums.get(key) ?? 0) + value);
+  };
   for (const read of written.profiles) {
     const kind = /\(([^()]*)\)$/.exec(read.name)?.[1] ?? read.name;
-    let sum = 0;
-    if (read.type === "sampled") for (const weight of read.weights) sum += weight;
-    else sum = read.endValue - read.startValue;
-    sums.set(kind, (sums.get(kind) ?? 0) + sum);
+    if (read.type === "sampled") {
+      read.samples.forEach((stack, at) => add(kind, stack, read.weights[at]));
+      continue;
+    }
+    const stack = [];
+    let since = read.startValue;
+    for (const { type, frame, at } of read.events) {
+      if (at > since) add(kind, stack, at - since);
+      since = at;
+      if (type === "O") stack.push(frame);
+      else stack.pop();
+    }
+    if (read.endValue > since) add(kind, stack, read.endValue - since);
   }
-  for (const [kind, sum] of sums) console.log(`${Math.round(sum)} ${kind}`);
+  for (const [stack, sum] of sums) console.log(`${Math.round(sum)}\t${stack}`);
 } finally {
   await browser.close();
 }

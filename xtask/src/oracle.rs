@@ -14,6 +14,7 @@ mod fleet;
 mod off_cpu;
 mod pt;
 mod pt_text;
+mod read_stacks;
 mod recordings;
 mod report;
 mod sched;
@@ -243,6 +244,7 @@ fn compare(repo: &Repo, filter: Option<&str>, effort: Effort) -> Result<Vec<Part
         let begin = Instant::now();
         let score = match *part {
             "collapse" => collapse::compare(&pair, &cases)?,
+            "export" if pair.is_tally() => export::compare_waits(&pair)?,
             "pt" if pair.knows("calls") => pt::compare(repo, &pair)?,
             "stat" if pair.knows("stat") => stat_of(&pair)?,
             "sched" => sched::compare(&pair)?,

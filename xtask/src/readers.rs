@@ -11,6 +11,8 @@ use crate::score::{Score, skip};
 
 const LIMIT: Duration = Duration::from_secs(300);
 const SPEEDSCOPE: &str = "speedscope@1.25.0";
+/// The Firefox Profiler's command, and the Node that it needs.
+const FIREFOX: [&str; 2] = ["@firefox-devtools/profiler-cli", "node@24"];
 /// Readers of Parquet, and OpenTelemetry's own protocol buffers.
 const PYTHON: [&str; 2] = ["duckdb", "opentelemetry-proto"];
 
@@ -23,6 +25,11 @@ pub fn install(repo: &Repo) -> Score {
         let mut npm = Command::new("npm");
         npm.args(["install", "--no-audit", "--no-fund", "--prefix"]).arg(&folder).arg(SPEEDSCOPE);
         score += installed("npm", npm, &folder, SPEEDSCOPE);
+    }
+    if node_program(repo, "profiler-cli").is_none() {
+        let mut npm = Command::new("npm");
+        npm.args(["install", "--no-audit", "--no-fund", "--prefix"]).arg(&folder).args(FIREFOX);
+        score += installed("npm", npm, &folder, FIREFOX[0]);
     }
     let packages = python_packages(repo);
     if !packages.join(PYTHON[0]).is_dir() {
@@ -55,6 +62,14 @@ fn folder(repo: &Repo) -> PathBuf {
 pub fn node_program(repo: &Repo, name: &str) -> Option<PathBuf> {
     let own = folder(repo).join("node_modules/.bin").join(name);
     if own.exists() { Some(own) } else { process::find(name) }
+}
+
+/// `PATH` with the newest Node first.
+pub fn path_with_node(repo: &Repo) -> std::ffi::OsString {
+    let mut path = folder(repo).join("node_modules/.bin").into_os_string();
+    path.push(":");
+    path.push(std::env::var_os("PATH").unwrap_or_default());
+    path
 }
 
 /// The folder of Python's packages, for `PYTHONPATH`.
