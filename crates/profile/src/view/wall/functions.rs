@@ -86,15 +86,11 @@ pub(super) fn running_cells(profile: &Profile, threads: &[ThreadRow]) -> Vec<(Ta
         .filter(|(key, _)| Some(key.event as usize) == event)
         .filter_map(|(key, sums)| Some((*rows_of.get(&key.task)?, *key, sums.period)))
         .collect();
-    let mut sampled = vec![0u128; threads.len()];
-    for (at, _, period) in &cells {
-        sampled[*at] += u128::from(*period);
-    }
+    let mut shares = path_shares(&cells, threads);
     let mut given = vec![0u64; threads.len()];
     let mut parts = Vec::with_capacity(cells.len() + threads.len());
     for (at, key, period) in cells {
-        let ns = u128::from(threads[at].times.on_ns) * u128::from(period) / sampled[at].max(1);
-        let ns = u64::try_from(ns).unwrap_or(u64::MAX);
+        let ns = shares.get_mut(&(key.task, key.callsite)).map_or(0, |share| share.next(period));
         given[at].grow(ns);
         parts.push((key.task, Some(key), ns));
     }
@@ -103,6 +99,48 @@ pub(super) fn running_cells(profile: &Profile, threads: &[ThreadRow]) -> Vec<(Ta
         parts.extend(row.tasks.first().map(|&task| (task, None, rest)));
     }
     parts
+}
+
+/// Running time of one path of a thread, which its samples share.
+#[derive(Default)]
+struct PathShare {
+    period: u128,
+    ns: u64,
+    /// The part of `period`, and of `ns`, of the samples so far.
+    seen: u128,
+    given: u64,
+}
+
+impl PathShare {
+    /// The next sample's part. That of all of them is the whole, however many they are.
+    fn next(&mut self, period: u64) -> u64 {
+        self.seen += u128::from(period);
+        let so_far = scaled(self.ns, self.seen, self.period);
+        let before = std::mem::replace(&mut self.given, so_far);
+        so_far.saturating_sub(before)
+    }
+}
+
+/// Each path's part of its thread's exact time, rounded down: the same whether or not its samples are kept apart.
+fn path_shares(
+    cells: &[(usize, CellKey, u64)],
+    threads: &[ThreadRow],
+) -> FxHashMap<(TaskId, CallsiteId), PathShare> {
+    let mut sampled = vec![0u128; threads.len()];
+    let mut paths: FxHashMap<(TaskId, CallsiteId), (usize, u128)> = FxHashMap::default();
+    for (at, key, period) in cells {
+        sampled[*at] += u128::from(*period);
+        paths.entry((key.task, key.callsite)).or_insert((*at, 0)).1 += u128::from(*period);
+    }
+    let share = |(at, period): (usize, u128)| {
+        let ns = scaled(threads[at].times.on_ns, period, sampled[at]);
+        PathShare { period, ns, ..PathShare::default() }
+    };
+    paths.into_iter().map(|(path, of)| (path, share(of))).collect()
+}
+
+fn scaled(ns: u64, part: u128, whole: u128) -> u64 {
+    u64::try_from(u128::from(ns) * part / whole.max(1)).unwrap_or(u64::MAX)
 }
 
 /// The functions of a frame, innermost first.
@@ -168,5 +206,19 @@ impl Table<'_> {
         self.seen.push(0);
         self.index.insert(key, self.rows.len() - 1);
         self.rows.len() - 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_parts_of_samples_are_the_whole_of_their_path() {
+        let mut share = PathShare { period: 3, ns: 10, ..PathShare::default() };
+        let parts = [share.next(1), share.next(1), share.next(1)];
+        assert_eq!((parts, parts.iter().sum::<u64>()), ([3, 3, 4], 10));
+        let mut at_once = PathShare { period: 3, ns: 10, ..PathShare::default() };
+        assert_eq!(at_once.next(3), 10);
     }
 }
