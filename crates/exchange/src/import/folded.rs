@@ -3,6 +3,9 @@
 use super::{ImportNotes, Stacks};
 use profile::view::flame::{FrameKind, NameId, Tree, Unit};
 
+/// The frame of a stack without any.
+const NO_FRAMES: &str = "[unknown]";
+
 /// Reads folded text. A count may have a fraction (some tools scale), of which the whole part is taken.
 pub fn read(text: &[u8]) -> Stacks {
     let mut tree = Tree::new(Unit::Samples);
@@ -10,7 +13,7 @@ pub fn read(text: &[u8]) -> Stacks {
     let mut path = Vec::new();
     for line in text.split(|&b| b == b'\n') {
         let line = String::from_utf8_lossy(line);
-        let line = line.trim();
+        let line = line.trim_end();
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
@@ -25,14 +28,14 @@ pub fn read(text: &[u8]) -> Stacks {
     Stacks { tree, notes }
 }
 
-/// `root;caller;leaf COUNT` in its two parts.
+/// `root;caller;leaf COUNT` in its two parts. A stack that a profiler could not walk has no frames (py-spy).
 pub fn parse_line(line: &str) -> Option<(&str, u64)> {
     let (stack, count) = line.rsplit_once([' ', '\t'])?;
     let whole = count.split_once('.').map_or(count, |(whole, fraction)| {
         if fraction.bytes().all(|b| b.is_ascii_digit()) { whole } else { "" }
     });
-    let stack = stack.trim_end();
-    (!stack.is_empty()).then_some((stack, whole.parse().ok()?))
+    let stack = stack.trim();
+    Some((if stack.is_empty() { NO_FRAMES } else { stack }, whole.parse().ok()?))
 }
 
 fn intern(tree: &mut Tree, frame: &str, depth: usize) -> NameId {
@@ -62,6 +65,7 @@ mod tests {
         assert_eq!(parse_line("a 1.75"), Some(("a", 1)));
         assert_eq!(parse_line("a b"), None);
         assert_eq!(parse_line("7"), None);
+        assert_eq!(parse_line(" 7"), Some(("[unknown]", 7)));
     }
 
     #[test]
