@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
 use record::off_cpu::{
-    EndRecord, Engine, EngineCounts, OffCpuOpts, OffCpuRecord, OffCpuRecordKind, Scope, SiteSums,
+    EndRecord, Engine, EngineCounts, OffCpuOpts, OffCpuRecord, OffCpuRecordKind, Scope, SiteSums, WaitDetail,
 };
 
 /// Sums of one thread's samples, by kind.
@@ -212,6 +212,38 @@ fn check_conservation(recorded: &Recorded, tid: u32) {
         let unseen = recorded.counts[0];
         assert!((sums.with_stack + unseen) * 100 >= sums.samples * 90, "{tid}: {sums:?}, {unseen} unseen");
     }
+}
+
+/// Sleeps at a stack of this depth: each is a place of its own.
+#[inline(never)]
+fn sleep_below(depth: u32) {
+    if depth == 0 {
+        std::thread::sleep(Duration::from_micros(200));
+    } else {
+        sleep_below(std::hint::black_box(depth - 1));
+    }
+    // Not the last call, which would need no stack.
+    std::hint::black_box(depth);
+}
+
+#[test]
+#[ignore = "live: records on this machine"]
+fn with_few_stacks_many_places_make_few_samples_and_times_stay_whole() {
+    const PERIOD_NS: u64 = 10_000_000;
+    let samples_of = |detail| {
+        let sleeper = hold(|| (0..400).for_each(|at| sleep_below(at % 200)));
+        let tid = sleeper.tid;
+        let options = OffCpuOpts { detail, period_ns: PERIOD_NS, ..OffCpuOpts::default() };
+        let recorded = record_with(&options, &Scope::Threads(vec![tid]), || run_to_end(vec![sleeper]))?;
+        check_conservation(&recorded, tid);
+        let total_ns: u64 = recorded.ends[&tid].total_ns.iter().sum();
+        Some((recorded.sums[&tid].samples, total_ns / PERIOD_NS))
+    };
+    let Some((by_period, periods)) = samples_of(WaitDetail::Few) else { return };
+    // Some first ones of places, then two a period: sleep and the wait for a CPU have their own, half of one at least.
+    assert!(by_period > 0 && by_period <= 80 + 4 * periods, "{by_period} samples in {periods} periods");
+    let Some((by_place, _)) = samples_of(WaitDetail::All) else { return };
+    assert!(by_place >= 200, "{by_place} samples");
 }
 
 #[test]

@@ -257,7 +257,7 @@ impl Agent {
         let mut args: Vec<OsString> =
             ["record", "-a", "-q", "-N", "-e", "cpu-clock", "-F", &frequency].map(OsString::from).into();
         if !self.args.no_off_cpu {
-            args.push("--off-cpu".into());
+            args.extend(["--off-cpu", "--off-cpu-few"].map(OsString::from));
         }
         args.extend(["-o".into(), self.recording.clone().into_os_string(), "--".into(), "sleep".into()]);
         args.push(length_s.to_string().into());

@@ -95,6 +95,8 @@ INLINE void enter_site(struct thread_state *t, struct task_struct *task, u32 kin
 	u64 print;
 
 	t->has_place = has_task_pt_regs && kind != KIND_IDLE && kind != KIND_ON;
+	if (few_stacks && kind == KIND_PREEMPTED)
+		t->has_place = 0;
 	if (!t->has_place)
 		return;
 	if (kind == KIND_PREEMPTED)

@@ -11,6 +11,7 @@ const volatile u32 whom = WHOM_PROCESSES; /* a constant: the kernel need not che
 const volatile u32 self_tgid = 0; /* tally: never recorded */
 const volatile u32 regs_bytes = 168; /* of struct pt_regs */
 const volatile u32 stacks_later = 0; /* on_switch_later runs, not on_switch */
+const volatile u32 few_stacks = 0; /* few beyond those by period: preempted code has no places */
 
 /* Code that few switches run lies outside of that which all run. */
 #define SELDOM static __attribute__((noinline))
@@ -30,6 +31,9 @@ const volatile u32 stacks_later = 0; /* on_switch_later runs, not on_switch */
 /* Places may get their first sample once per this time, and so many at once. */
 #define FIRST_EVERY_NS 4000000
 #define FIRST_BURST 2000
+/* The same with few_stacks. */
+#define FEW_FIRST_EVERY_NS 40000000
+#define FEW_FIRST_BURST 64
 /* Stacks of a place that come before those by period, each after about twice as many waits: is it one stack? */
 #define EARLY_SAMPLES 6
 #define PAGE_BYTES 4096
@@ -74,6 +78,7 @@ struct thread_state {
 	u32 slot; /* index + 1; 0 = none yet */
 	u32 copy_bytes;
 	u32 preemptions;
+	u32 draw; /* of the next sample of waits without a place: see threshold_of */
 	u32 leaving; /* counted in COUNT_LEAVING */
 	u32 handed_out; /* at the recording's end: totals went out, or are about to */
 	char other_comm[COMM_BYTES]; /* of who runs instead: of a preempted thread only */

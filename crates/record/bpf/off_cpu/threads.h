@@ -73,6 +73,7 @@ SELDOM int make_clock(struct task_struct *task)
 	t->tgid = visible_process(task);
 	/* Another than that of a thread that had this number shortly before. */
 	t->life = (bpf_ktime_get_ns() >> 10) & LIFE_MASK;
+	t->draw = bpf_get_prandom_u32();
 	t->minor_before = task->min_flt;
 	t->major_before = task->maj_flt;
 	if (task->flags & PF_KTHREAD)

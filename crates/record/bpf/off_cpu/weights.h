@@ -3,10 +3,19 @@
 #ifndef TALLY_OFF_CPU_WEIGHTS_H
 #define TALLY_OFF_CPU_WEIGHTS_H
 
+/*
+ * From half a period to one and a half: short waits are drawn by chance, each as likely as it is long. After the same time
+ * always, of two waits that alternate one would be met each time.
+ */
+INLINE u64 threshold_of(struct thread_state *t, u64 period)
+{
+	return (period >> 1) + (period >> 8) * (t->draw & 0xff);
+}
+
 /* Without a place: adds an interval to its total; answers the weight of the sample it makes. */
 INLINE u64 weigh_by_kind(struct thread_state *t, u32 kind, u64 ns, u64 period)
 {
-	u64 carry;
+	u64 carry, threshold;
 
 	kind &= KIND_COUNT - 1;
 	if (kind == KIND_IDLE)
@@ -14,9 +23,11 @@ INLINE u64 weigh_by_kind(struct thread_state *t, u32 kind, u64 ns, u64 period)
 	if (ns >= period)
 		return ns;
 	carry = t->carry[kind] + ns;
-	if (carry >= period) {
-		t->carry[kind] = carry - period;
-		return period;
+	threshold = threshold_of(t, period);
+	if (carry >= threshold) {
+		t->carry[kind] = carry - threshold;
+		t->draw = bpf_get_prandom_u32();
+		return threshold;
 	}
 	t->carry[kind] = carry;
 	return 0;
@@ -44,16 +55,18 @@ INLINE int may_sample_first(struct site_sums *site, u64 now)
 {
 	u32 zero = 0;
 	u64 *paid = bpf_map_lookup_elem(&firsts, &zero);
-	u64 spared_ns = site->samples ? FIRST_BURST / 2 * (u64)FIRST_EVERY_NS : FIRST_EVERY_NS;
+	u64 every_ns = few_stacks ? FEW_FIRST_EVERY_NS : FIRST_EVERY_NS;
+	u64 burst_ns = every_ns * (few_stacks ? FEW_FIRST_BURST : FIRST_BURST);
+	u64 spared_ns = site->samples ? burst_ns / 2 : every_ns;
 
 	if (!paid || *paid + spared_ns > now) {
 		if (site->samples)
 			site->unsampled = ~0U;
 		return 0;
 	}
-	if (*paid + FIRST_BURST * (u64)FIRST_EVERY_NS < now)
-		*paid = now - FIRST_BURST * (u64)FIRST_EVERY_NS;
-	*paid += FIRST_EVERY_NS;
+	if (*paid + burst_ns < now)
+		*paid = now - burst_ns;
+	*paid += every_ns;
 	count(COUNT_FIRSTS);
 	return 1;
 }

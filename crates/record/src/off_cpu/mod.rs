@@ -102,8 +102,8 @@ impl Source {
 impl OffCpu {
     /// Around a started source; samples come in the layout of `attr` ([`convert::snapshot_attr`]).
     #[must_use]
-    pub fn new(source: Source, attr: perfdata::Attr) -> Self {
-        let (encoder, descriptors) = (Encoder::new(attr), Descriptors::default());
+    pub fn new(source: Source, attr: perfdata::Attr, detail: WaitDetail) -> Self {
+        let (encoder, descriptors) = (Encoder::new(attr), Descriptors::new(detail));
         Self { source, encoder, descriptors, grown: FxHashMap::default(), spent_ns: 0 }
     }
 
@@ -246,11 +246,22 @@ pub enum Tier {
     Looks,
 }
 
+/// How much is found out about waits, beyond their sums.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WaitDetail {
+    /// A stack of each place, the files on disks, and the processes at the other ends.
+    All,
+    /// Few stacks beyond those of each period, and reasons alone: for recordings that are added up, at little cost.
+    Few,
+}
+
 /// How to record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OffCpuOpts {
     /// A thread gives a sample each time it has been off the CPU this long, ns.
     pub period_ns: u64,
+    /// What else is found out.
+    pub detail: WaitDetail,
     /// User stack copied unless a process is known to need more, bytes.
     pub stack_bytes: u32,
     /// Threads whose user stack can be kept at a time; about 25 kB each.
@@ -269,6 +280,7 @@ impl Default for OffCpuOpts {
     fn default() -> Self {
         Self {
             period_ns: 1_000_000,
+            detail: WaitDetail::All,
             stack_bytes: COPY_BYTES[0],
             slots: 512,
             sites: 32_768,

@@ -110,7 +110,8 @@ pub fn record(opts: &RecordOpts) -> Result<RunSummary, Error> {
         }
         _ => totals(opts, &places, start, &setup),
     };
-    let off_cpu = source.zip(setup.plan.off_cpu).map(|(source, attr)| OffCpu::new(source, attr));
+    let waits = source.zip(setup.plan.off_cpu).zip(opts.off_cpu.as_ref());
+    let off_cpu = waits.map(|((source, attr), waits)| OffCpu::new(source, attr, waits.detail));
     let roots =
         if followed.is_some() && opts.target.is_attached() { places.tids.clone() } else { Vec::new() };
     let attached = begin::attached(opts, &places);

@@ -7,7 +7,7 @@ use super::python::Arrival;
 use super::{CONTROL, Recording, SIGNALS};
 use crate::error::Error;
 use crate::machine::proc;
-use crate::off_cpu::OffCpu;
+use crate::off_cpu::{OffCpu, WaitDetail};
 use crate::open::OpenedEvents;
 use crate::open::again::Like;
 use crate::open::target::Whom;
@@ -61,8 +61,8 @@ impl Recording<'_> {
                 delayed = None;
                 self.enable()?;
             }
-            let hurry = self.shared.hurry.load(Ordering::Relaxed);
-            let tick = TICKS[hurry.min(TICKS.len() - 1)];
+            let hurry = self.shared.hurry.load(Ordering::Relaxed).min(self.most_hurry());
+            let tick = TICKS[hurry];
             let tick = self
                 .sources
                 .off_cpu
@@ -115,6 +115,13 @@ impl Recording<'_> {
                 }
             }
         }
+    }
+
+    /// A thousand looks a second find a little more of deep stacks, and take a twentieth of a CPU.
+    fn most_hurry(&self) -> usize {
+        let waits = self.opts.off_cpu.as_ref();
+        let is_cheap = waits.is_some_and(|waits| waits.detail == WaitDetail::Few);
+        if is_cheap { 1 } else { TICKS.len() - 1 }
     }
 
     /// Signals that end the recording, and those that ask for a snapshot.

@@ -1,7 +1,7 @@
 //! Sampling: the flags shared by `record` and `run`.
 
 use perfdata::abi::*;
-use record::off_cpu::Tier;
+use record::off_cpu::{Tier, WaitDetail};
 use record::opts::{CallGraph, Delay, Rate, RecordOpts, SampleExtras};
 use record::sys::time::Clock;
 
@@ -83,6 +83,9 @@ pub struct SamplingArgs {
     /// Time off the CPU by no better means than b (tracepoints) or c (looks at /proc): to see what they show, and cost
     #[arg(long, value_name = "TIER", value_parser = parse_tier, hide = true)]
     pub off_cpu_tier: Option<Tier>,
+    /// For the agent: few stacks of waits, no names of what is waited for, fewer looks
+    #[arg(long, hide = true)]
+    pub off_cpu_few: bool,
 }
 
 impl SamplingArgs {
@@ -152,6 +155,9 @@ impl SamplingArgs {
             options.period_ns = us * 1000;
         }
         options.best = self.off_cpu_tier.unwrap_or(Tier::Engine);
+        if self.off_cpu_few {
+            options.detail = WaitDetail::Few;
+        }
         Ok(options)
     }
 

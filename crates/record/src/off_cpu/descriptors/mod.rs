@@ -19,6 +19,7 @@ use perfdata::appendix::descriptors::{
 use rustc_hash::FxHashMap;
 use syscalls::table::CallTable;
 
+use super::WaitDetail;
 use super::layout::{OffCpuRecord, OffCpuRecordKind, OffRecord, SiteSums};
 use super::proc_sampler::ProcSample;
 use super::registers::{syscall_of, user_sp};
@@ -55,7 +56,8 @@ pub struct Descriptors {
     /// By process and thread: the file of the last page fault.
     last_faults: FxHashMap<(u32, u32), String>,
     faults: Vec<NamedSet>,
-    other_ends: OtherEnds,
+    /// `None` where they aren't wanted.
+    other_ends: Option<OtherEnds>,
 }
 
 #[derive(Debug)]
@@ -89,9 +91,10 @@ struct LookedAtSet {
     file: OpenFile,
 }
 
-impl Default for Descriptors {
+impl Descriptors {
     /// Reads the table of calls: not while threads are looked at, whose looks are the rarer the longer they take.
-    fn default() -> Self {
+    #[must_use]
+    pub fn new(detail: WaitDetail) -> Self {
         let table = CallTable::of_this_processor();
         Self {
             calls: calls_with_descriptor(&table),
@@ -102,7 +105,7 @@ impl Default for Descriptors {
             seen_sets: Vec::new(),
             last_faults: FxHashMap::default(),
             faults: Vec::new(),
-            other_ends: OtherEnds::default(),
+            other_ends: (detail == WaitDetail::All).then(OtherEnds::default),
         }
     }
 }
@@ -215,9 +218,10 @@ impl Descriptors {
     }
 
     fn want_other_ends(&mut self, pid: u32, file: &OpenFile) {
+        let Some(other_ends) = &mut self.other_ends else { return };
         let members = file.members.iter().flat_map(|members| &members.links);
         for link in std::iter::once(&file.link).chain(members.take(MOST_MEMBERS_FOLLOWED)) {
-            self.other_ends.want(pid, link);
+            other_ends.want(pid, link);
         }
     }
 
@@ -225,7 +229,7 @@ impl Descriptors {
     #[must_use]
     pub fn finish(self) -> NamedDescriptors {
         let Self { calls, seen, set_calls, seen_sets, faults, other_ends, .. } = self;
-        let ends = other_ends.finish();
+        let ends = other_ends.unwrap_or_default().finish();
         let mut table = MemberTable::new(&ends);
         for SeenDescriptor { pid, number, since_ns, file } in &seen {
             let call = CallOfWait { pid: *pid, syscall: NAMED_ONE_BY_ONE, argument: u64::from(*number) };

@@ -14,6 +14,7 @@ use perfdata::appendix::disk_files::{DiskFile, DiskFiles, FileOwner, RequestPart
 use rustc_hash::FxHashMap;
 
 use crate::accounting::system;
+use crate::off_cpu::WaitDetail;
 use crate::session::opts::{RecordOpts, SampleWatch, Watched};
 use crate::sys::SignalReader;
 use crate::sys::time::Clock;
@@ -47,7 +48,8 @@ impl DiskFileWatch {
     #[must_use]
     pub fn begin(opts: &RecordOpts) -> Option<Self> {
         let has_requests = opts.events.iter().any(|event| event.name.contains("block_rq_issue"));
-        let is_wanted = (has_requests || opts.off_cpu.is_some()) && opts.clock == Clock::Monotonic;
+        let has_waits = opts.off_cpu.as_ref().is_some_and(|waits| waits.detail == WaitDetail::All);
+        let is_wanted = (has_requests || has_waits) && opts.clock == Clock::Monotonic;
         let begin = if has_requests { Begin::AtOnce } else { Begin::WithRequests };
         is_wanted.then(|| Self::start(begin, opts.observers.watch.clone())).flatten()
     }

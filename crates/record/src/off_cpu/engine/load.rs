@@ -1,7 +1,7 @@
 //! Loads the BPF programs in the newest form that the kernel takes.
 
 use super::super::layout::ClockScope;
-use super::super::{Error, OffCpuOpts, REGS_BYTES, Scope, own_pid_namespace};
+use super::super::{Error, OffCpuOpts, REGS_BYTES, Scope, WaitDetail, own_pid_namespace};
 use crate::files::packed::PackedBytes;
 use crate::machine::capabilities::Rights;
 use crate::sys::bpf::Attach;
@@ -99,6 +99,7 @@ fn settings(options: &OffCpuOpts, form: Form, constants: &Constants) -> ObjectSe
         constants: vec![
             ("has_prev_state", form.has_prev_state.into()),
             ("stacks_later", form.later.into()),
+            ("few_stacks", (options.detail == WaitDetail::Few).into()),
             ("pid_ns_inum", constants.pid_namespace),
             ("whom", constants.whom),
             ("self_tgid", constants.self_pid),
