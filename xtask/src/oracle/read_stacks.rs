@@ -1,4 +1,4 @@
-//! What another program reads from an export: the value of each kind and stack.
+//! Stacks as another program reads them from an export: the value of each kind and path.
 
 use std::collections::{BTreeMap, BTreeSet};
 

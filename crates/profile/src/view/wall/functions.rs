@@ -121,7 +121,7 @@ impl PathShare {
     }
 }
 
-/// Each path's part of its thread's exact time, rounded down: the same whether or not its samples are kept apart.
+/// Each path's part of its thread's exact time, rounded down: the same however many samples it has.
 fn path_shares(
     cells: &[(usize, CellKey, u64)],
     threads: &[ThreadRow],
