@@ -260,7 +260,7 @@ pub enum WaitDetail {
 pub struct OffCpuOpts {
     /// A thread gives a sample each time it has been off the CPU this long, ns.
     pub period_ns: u64,
-    /// What else is found out.
+    /// How much else is found out.
     pub detail: WaitDetail,
     /// User stack copied unless a process is known to need more, bytes.
     pub stack_bytes: u32,
