@@ -91,6 +91,16 @@ impl TracepointField {
         let dynamic = matches!(self.kind, FieldKind::Dynamic | FieldKind::Relative);
         self.kind == FieldKind::Text || (dynamic && self.type_.contains("char"))
     }
+
+    /// Whether it is one number that is not an address.
+    #[must_use]
+    pub fn is_count(&self) -> bool {
+        self.kind == FieldKind::Number && !self.is_pointer()
+    }
+
+    fn is_pointer(&self) -> bool {
+        self.type_.contains('*')
+    }
 }
 
 /// One tracepoint's format.
@@ -159,6 +169,14 @@ impl Format {
         }
     }
 
+    /// The part of [`Format::print`] after `name=`, up to the next space; `None` if the print format has no such word.
+    /// Only that part of it is made.
+    #[must_use]
+    pub fn print_word(&self, name: &str, raw: &[u8]) -> Option<String> {
+        let payload = eval::Payload { raw, format: self, resolve: &|_| None };
+        printf::print_word(name, self.print.as_ref()?, &payload)
+    }
+
     /// The tracepoint's own fields as text, in order.
     #[must_use]
     pub fn values(&self, raw: &[u8]) -> Vec<(&str, String)> {
@@ -181,7 +199,7 @@ impl Format {
         }
         if field.kind == FieldKind::Number {
             let number = payload.number(field);
-            return match (field.type_.contains('*'), field.signed) {
+            return match (field.is_pointer(), field.signed) {
                 (true, _) => format!("{number:#x}"),
                 (false, true) => number.cast_signed().to_string(),
                 (false, false) => number.to_string(),

@@ -42,7 +42,11 @@ impl FileFormats {
 impl TraceText for FileFormats {
     fn number(&self, event: usize, raw: &[u8], name: &str) -> Option<i64> {
         let format = self.format(event)?;
-        let value = format.value(format.field(name)?, raw);
+        let field = format.field(name)?;
+        if field.is_count() {
+            return Some(format.number(field, raw).cast_signed());
+        }
+        let value = format.value(field, raw);
         value.parse().ok().or_else(|| value.parse::<u64>().ok().map(u64::cast_signed))
     }
 
@@ -61,8 +65,6 @@ impl TraceText for FileFormats {
             return Some(value);
         }
         // A number may have a name in the printed text (`prev_state=S`): that is what perf shows.
-        let text = self.printed(event, raw)?;
-        let printed = text.split(' ').find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
-        Some(printed.map_or(value, str::to_owned))
+        Some(format.print_word(name, raw).unwrap_or(value))
     }
 }

@@ -31,6 +31,13 @@ pub(super) struct Conversion {
     pointer: String,
 }
 
+impl Conversion {
+    /// Arguments it takes: its value, and a width or precision of `*`.
+    fn arguments(&self) -> usize {
+        1 + [self.width, self.precision].iter().filter(|size| **size == Some(Size::Argument)).count()
+    }
+}
+
 /// A number in the string, or `*`: taken from the arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Size {
@@ -144,6 +151,39 @@ pub(super) fn print(pieces: &[Piece], args: &[Expr], payload: &Payload<'_>, out:
             Piece::Conversion(c) => convert(c, &mut args, payload, out),
         }
     }
+}
+
+/// The text after `name=` up to the next space, where the string itself has that word; `None` where it has not.
+/// The pieces before it are not filled.
+pub(super) fn print_word(
+    name: &str,
+    format: &(Vec<Piece>, Vec<Expr>),
+    payload: &Payload<'_>,
+) -> Option<String> {
+    let (pieces, args) = format;
+    let mut args = args.iter();
+    let (mut out, mut is_found) = (String::new(), false);
+    for (at, piece) in pieces.iter().enumerate() {
+        match piece {
+            _ if out.contains(' ') => break,
+            Piece::Conversion(c) if is_found => convert(c, &mut args, payload, &mut out),
+            Piece::Conversion(c) => args.by_ref().take(c.arguments()).for_each(drop),
+            Piece::Text(text) if is_found => out.push_str(text),
+            Piece::Text(text) => {
+                let value = value_in(text, name, at == 0);
+                is_found = value.is_some();
+                out.push_str(value.unwrap_or_default());
+            }
+        }
+    }
+    out.truncate(out.find(' ').unwrap_or(out.len()));
+    is_found.then_some(out)
+}
+
+/// The rest of a literal after its word `name=`. A word begins after a space, or where the string does.
+fn value_in<'t>(text: &'t str, name: &str, is_first: bool) -> Option<&'t str> {
+    let starts = is_first.then_some(0).into_iter().chain(text.match_indices(' ').map(|(at, _)| at + 1));
+    starts.filter_map(|at| text.get(at..)?.strip_prefix(name)?.strip_prefix('=')).next()
 }
 
 fn convert<'e>(

@@ -129,3 +129,19 @@ fn code_addresses_have_names_if_somebody_knows_them() {
     f.print_with(&ab(), &|a| (a == 0x1234).then(|| ("func".to_owned(), 4)), &mut out);
     assert_eq!(out, "func+0x4 func 0x5");
 }
+
+#[test]
+fn one_word_of_the_text_is_printed_without_the_others() {
+    let fields = format!("\tfield:char c[12];\toffset:16;\tsize:12;\tsigned:0;\n{AB}");
+    let mut raw = ab();
+    raw.extend(b"x b=9 a=7\0\0\0");
+    let print = r#""c=%s w=%*d a=%d b=%s%s ==> ab=%d,%d end=%d", REC->c, 3, 5, REC->a, REC->b & 4 ? "four" : "S", REC->b & 0x10 ? "+" : "", 1, 2, 3"#;
+    let f = format(&fields, print);
+    let word = |name: &str| f.print_word(name, &raw);
+    assert_eq!(word("a").as_deref(), Some("-2"), "not the text of a name");
+    assert_eq!(word("b").as_deref(), Some("four+"));
+    assert_eq!(word("ab").as_deref(), Some("1,2"));
+    assert_eq!(word("end").as_deref(), Some("3"));
+    assert_eq!(word("c").as_deref(), Some("x"), "a word ends at its space");
+    assert_eq!(word("d"), None);
+}

@@ -114,9 +114,9 @@ impl Session {
 
     fn note_switch(&mut self, event: usize, task: TaskId, sample: &Sample<'_>) {
         let (Some(time_ns), Some(raw)) = (sample.time_ns, sample.raw) else { return };
-        let field =
-            |name: &str| self.opts.trace_text.as_ref().and_then(|texts| texts.field(event, raw, name));
-        let number = |name: &str| field(name).and_then(|text| text.trim().parse::<u32>().ok());
+        let texts = self.opts.trace_text.as_ref();
+        let field = |name: &str| texts.and_then(|texts| texts.field(event, raw, name));
+        let number = |name: &str| u32::try_from(texts?.number(event, raw, name)?).ok();
         let (prev, next) = (number("prev_pid"), number("next_pid"));
         let text = field("prev_state").unwrap_or_default();
         let (state, dies) = (state_of_text(&text), is_last_switch(&text));
@@ -177,8 +177,8 @@ impl Session {
 
     fn note_wakeup(&mut self, event: usize, sample: &Sample<'_>) {
         let (Some(time_ns), Some(raw)) = (sample.time_ns, sample.raw) else { return };
-        let text = self.opts.trace_text.as_ref().and_then(|texts| texts.field(event, raw, "pid"));
-        let Some(tid) = text.and_then(|text| text.trim().parse().ok()) else { return };
+        let number = self.opts.trace_text.as_ref().and_then(|texts| texts.number(event, raw, "pid"));
+        let Some(tid) = number.and_then(|tid| u32::try_from(tid).ok()) else { return };
         let other = self.waker_of(sample);
         self.waits.tracker.wake(tid, other, time_ns);
     }
