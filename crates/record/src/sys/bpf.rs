@@ -1,8 +1,10 @@
 //! The bpf(2) calls that `aya` has no words for: programs for one link over many probes, and such links.
 
+mod kernel_addresses;
 mod links;
 mod maps;
 
+pub use kernel_addresses::KernelAddresses;
 use links::{BPF_TRACE_ITER, BPF_TRACE_KPROBE_MULTI, BPF_TRACE_UPROBE_MULTI, BPF_TRACE_UPROBE_SESSION};
 pub use links::{
     ProbeSide, Probes, has_uprobe_links, has_uprobe_sessions, link_event, link_function,
@@ -20,6 +22,7 @@ const BPF_BTF_LOAD: i32 = 18;
 const BPF_PROG_TYPE_KPROBE: u32 = 2;
 const BPF_PROG_TYPE_PERF_EVENT: u32 = 7;
 const BPF_PROG_TYPE_TRACING: u32 = 26;
+const BPF_PROG_TYPE_SYSCALL: u32 = 31;
 const BPF_TRACE_RAW_TP: u32 = 23;
 const BPF_TRACE_FENTRY: u32 = 24;
 const BPF_TRACE_FEXIT: u32 = 25;
@@ -54,6 +57,8 @@ pub enum Attach {
     },
     /// Samples of a perf event ([`Counter::set_bpf`](crate::sys::Counter::set_bpf)).
     Sample,
+    /// Nothing: it runs when it is called (Linux 5.14).
+    Call,
 }
 
 impl Attach {
@@ -69,13 +74,14 @@ impl Attach {
             Self::Tracepoint(id) => (BPF_PROG_TYPE_TRACING, BPF_TRACE_RAW_TP, id),
             Self::Iterator { number, .. } => (BPF_PROG_TYPE_TRACING, BPF_TRACE_ITER, number),
             Self::Sample => (BPF_PROG_TYPE_PERF_EVENT, 0, 0),
+            Self::Call => (BPF_PROG_TYPE_SYSCALL, 0, 0),
         }
     }
 
     /// `prog_flags`.
     const fn flags(self) -> u32 {
         match self {
-            Self::Iterator { sleeps: true, .. } => BPF_F_SLEEPABLE,
+            Self::Iterator { sleeps: true, .. } | Self::Call => BPF_F_SLEEPABLE,
             _ => 0,
         }
     }

@@ -1,6 +1,6 @@
 //! The BPF program, loaded, attached, read.
 
-use std::io::BufRead;
+use std::io::{self, BufRead};
 use std::os::fd::OwnedFd;
 
 use aya::maps::{Array, MapData, PerCpuArray, RingBuf};
@@ -10,6 +10,7 @@ use super::super::own_pid_namespace;
 use super::layout::{DiskRecord, parse_record};
 use crate::files::packed::PackedBytes;
 use crate::machine::capabilities::Rights;
+use crate::sys::bpf::KernelAddresses;
 use crate::sys::bpf_error::{Error, load_error, map_error, missing};
 use crate::sys::bpf_object::{KernelTypes, LoadedObject, ObjectSettings, at_tracepoint};
 
@@ -48,7 +49,7 @@ impl DiskFileEngine {
     pub(super) fn start() -> Result<Self, Error> {
         // Before all that is prepared for a refusal of the kernel.
         if !Rights::own().may_bpf() {
-            return Err(load_error("object", &std::io::Error::from_raw_os_error(libc::EPERM)));
+            return Err(load_error("object", &io::Error::from_raw_os_error(libc::EPERM)));
         }
         let kernel = KernelTypes::read()?;
         let settings =
@@ -95,10 +96,24 @@ impl DiskFileEngine {
 
 /// Addresses of functions of the kernel; 0 for those it lacks or hides.
 fn addresses_of<const N: usize>(names: [&str; N]) -> [u64; N] {
+    // Linux before 5.16, or one that hides addresses, doesn't answer.
+    asked_of_kernel(names).unwrap_or_else(|_| read_of_list(names))
+}
+
+fn asked_of_kernel<const N: usize>(names: [&str; N]) -> io::Result<[u64; N]> {
+    let (kernel, mut found) = (KernelAddresses::load()?, [0; N]);
+    for (name, address) in names.iter().zip(&mut found) {
+        *address = kernel.of(name)?.unwrap_or(0);
+    }
+    Ok(found)
+}
+
+/// The same from the list of all symbols: 200,000 lines, which the kernel makes for each reader.
+fn read_of_list<const N: usize>(names: [&str; N]) -> [u64; N] {
     let mut found = [0; N];
     let Ok(symbols) = system_file::open("/proc/kallsyms") else { return found };
-    let mut symbols = std::io::BufReader::with_capacity(1 << 16, symbols);
-    // One buffer for 200,000 lines.
+    let mut symbols = io::BufReader::with_capacity(1 << 16, symbols);
+    // One buffer for all lines.
     let mut line = Vec::new();
     while symbols.read_until(b'\n', &mut line).is_ok_and(|bytes| bytes > 0) {
         let mut words = line.split(|byte| matches!(byte, b' ' | b'\t' | b'\n'));
