@@ -135,6 +135,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if args.lists.threads {
         out::text(&counts::table(&file, args.lists.pretty.as_deref())?)?;
     }
+    // The process ends: to free each row and table would take longer than to print some.
+    std::mem::forget(recording);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -196,6 +198,8 @@ fn print(recording: &Recording, plan: &ReportPlan, args: &Args) -> anyhow::Resul
     let mut out = out::stdout();
     stdio::write(&mut out, profile, &report, &plan.stdio(args, recording, term::colours_stdout()))?;
     out.flush()?;
+    // As the recording: the process ends.
+    std::mem::forget(report);
     Ok(())
 }
 

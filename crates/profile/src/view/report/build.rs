@@ -4,10 +4,11 @@
 //!   cells ─→ distinct paths of entries ─→ rows with their sums ─→ graphs of the rows shown
 //! ```
 
+use super::chain_sums::ChainSums;
 use super::context::Context;
 use super::expand::PathOpts;
 use super::field::ReportField;
-use super::graph::{Chain, Graphs, share};
+use super::graph::{Graphs, share};
 use super::order::sort_rows;
 use super::row::{Report, ReportRow, ReportSection};
 use super::rows::{RowFrame, Rows};
@@ -16,7 +17,6 @@ use super::{GraphMode, GraphOrder, ReportOpts};
 use crate::machine::Mode;
 use crate::profile::{CellKey, Profile, Sums};
 use crate::table::FrameId;
-use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 
 /// Makes all sections.
@@ -89,28 +89,13 @@ impl<'a> Context<'a> {
             self.is_shown(row, &section.base_periods)
                 && (graph.mode == GraphMode::Fractal || row.children[0].period.max(row.own[0].period) >= min)
         };
+        let graphs = Graphs::new(self, &filling.paths, graph, min);
+        let counts = &filling.chain_counts;
         let rows = &mut filling.rows.rows;
-        let room =
-            |(row, &count): (&ReportRow, &u32)| wanted(row).then(|| Vec::with_capacity(count as usize));
-        let mut chains: Vec<Option<Vec<Chain>>> = rows.iter().zip(&filling.chain_counts).map(room).collect();
-        let all = &filling.paths;
-        // Only the first event of a group has graphs.
-        for (at, path) in all.paths.iter().enumerate().filter(|(_, path)| path.key.member == 0) {
-            all.for_each_row(path, |row, skipped| {
-                if let Some(chains) = &mut chains[row as usize] {
-                    let (start, len) = (path.start + skipped, path.len - skipped);
-                    chains.push(Chain { start, len, path: at as u32 });
-                }
-            });
+        let wanted = rows.iter().zip(counts).map(|(row, &count)| if wanted(row) { count } else { 0 });
+        for (row, tree) in graphs.trees(&wanted.collect::<Vec<_>>()) {
+            rows[row].graph = tree;
         }
-        let graphs = Graphs::new(self, all, graph, min);
-        // Trees are independent of each other: which core makes one does not show in it.
-        rows.par_iter_mut().zip(chains).for_each_init(
-            || graphs.maker(),
-            |maker, (row, chains)| {
-                row.graph = chains.map_or_else(Vec::new, |mut chains| maker.tree(&mut chains))
-            },
-        );
     }
 }
 
@@ -192,16 +177,13 @@ impl<'c, 'a> Filling<'c, 'a> {
     /// Sums up what every row has in its chains.
     fn settle(&mut self) {
         let rows = &mut self.rows.rows;
-        let counts = &mut self.chain_counts;
-        counts.resize(rows.len(), 0);
-        for path in &self.paths.paths {
-            self.paths.for_each_row(path, |row, skipped| {
-                counts[row as usize] += u32::from(path.key.member == 0);
-                let row = &mut rows[row as usize];
-                row.children[path.key.member as usize].add(path.sums);
-                row.max_depth = row.max_depth.max(path.len - skipped);
-            });
+        let members = self.totals.len();
+        let chains = ChainSums::of(&self.paths, rows.len(), members);
+        for (at, row) in rows.iter_mut().enumerate() {
+            row.children.copy_from_slice(&chains.sums[at * members..(at + 1) * members]);
+            row.max_depth = chains.depths[at];
         }
+        self.chain_counts = chains.counts;
     }
 
     /// The first entry, from the leaf, that `--parent` names.

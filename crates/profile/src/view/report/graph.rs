@@ -14,15 +14,16 @@ use super::row::{ChainEntry, GraphNode};
 use super::section_paths::SectionPaths;
 use super::{GraphMode, GraphOpts};
 use crate::profile::{Profile, Sums};
+use rayon::prelude::*;
 use std::cmp::Reverse;
 
 /// A chain of a row: `len` entries at `start` of the paths, in the graph's direction.
 #[derive(Clone, Copy)]
-pub(super) struct Chain {
-    pub start: u32,
-    pub len: u32,
+struct Chain {
+    start: u32,
+    len: u32,
     /// Position of the path whose sums it has.
-    pub path: u32,
+    path: u32,
 }
 
 /// The graphs of one section: facts that all of its trees share.
@@ -45,9 +46,64 @@ impl<'a> Graphs<'a> {
         Self { profile, entries, all, weights, opts, min }
     }
 
-    /// Room in which a thread makes one tree after the other.
-    pub fn maker(&'a self) -> TreeMaker<'a> {
-        TreeMaker { graphs: self, weights: vec![0; self.entries.len()], open: Vec::new() }
+    /// The trees of rows, each with its row. `chains` has by row how many chains it has, 0 for a row without a tree.
+    ///
+    /// Each core lists and draws the chains of its own rows. Trees are independent of each other: which core makes one
+    /// does not show in it.
+    pub fn trees(&self, chains: &[u32]) -> Vec<(usize, Vec<GraphNode>)> {
+        let shares = Shares::of_cores();
+        let trees = (0..shares.count()).into_par_iter().map(|share| {
+            let listed = self.chains_of_share(chains, shares, share).into_par_iter().enumerate();
+            let trees = listed.filter(|(_, chains)| !chains.is_empty()).map_init(
+                || TreeMaker { graphs: self, weights: vec![0; self.entries.len()], open: Vec::new() },
+                |maker, (at, mut chains)| (shares.row(share, at), maker.tree(&mut chains)),
+            );
+            trees.collect::<Vec<_>>()
+        });
+        trees.flatten_iter().collect()
+    }
+
+    /// The chains of each row of one share.
+    fn chains_of_share(&self, counts: &[u32], shares: Shares, share: usize) -> Vec<Vec<Chain>> {
+        let counts = counts.iter().skip(share).step_by(shares.count());
+        let mut chains: Vec<Vec<Chain>> = counts.map(|&count| Vec::with_capacity(count as usize)).collect();
+        // Only the first event of a group has graphs.
+        for (at, path) in (0..).zip(&self.all.paths).filter(|(_, path)| path.key.member == 0) {
+            self.all.for_each_row(path, |row, skipped| {
+                let Some(place) = shares.place(share, row as usize) else { return };
+                if chains[place].capacity() > 0 {
+                    let (start, len) = (path.start + skipped, path.len - skipped);
+                    chains[place].push(Chain { start, len, path: at });
+                }
+            });
+        }
+        chains
+    }
+}
+
+/// Rows dealt out in turn, into as many shares as a power of two has.
+#[derive(Clone, Copy)]
+struct Shares {
+    bits: u32,
+}
+
+impl Shares {
+    fn of_cores() -> Self {
+        Self { bits: rayon::current_num_threads().next_power_of_two().trailing_zeros() }
+    }
+
+    fn count(self) -> usize {
+        1 << self.bits
+    }
+
+    /// The row at `place` of a share.
+    fn row(self, share: usize, place: usize) -> usize {
+        place << self.bits | share
+    }
+
+    /// The place of `row` in the share; `None` if it is another's.
+    fn place(self, share: usize, row: usize) -> Option<usize> {
+        (row & (self.count() - 1) == share).then_some(row >> self.bits)
     }
 }
 
@@ -71,7 +127,7 @@ impl Weight {
 }
 
 /// Makes the trees of rows.
-pub(super) struct TreeMaker<'a> {
+struct TreeMaker<'a> {
     graphs: &'a Graphs<'a>,
     /// By entry: room to sum up periods in; all 0 between uses.
     weights: Vec<u64>,
@@ -81,7 +137,7 @@ pub(super) struct TreeMaker<'a> {
 
 impl TreeMaker<'_> {
     /// The tree of one row's chains, biggest branches first. Their order afterwards is arbitrary.
-    pub fn tree(&mut self, chains: &mut [Chain]) -> Vec<GraphNode> {
+    fn tree(&mut self, chains: &mut [Chain]) -> Vec<GraphNode> {
         let roots = self.branches(chains, 0);
         match self.graphs.opts.mode {
             GraphMode::Graph | GraphMode::Fractal => roots,
@@ -108,6 +164,12 @@ impl TreeMaker<'_> {
         let (graphs, weights) = (self.graphs, &mut self.weights);
         let mut all = 0u64;
         self.open.clear();
+        // Where the row begins, and mostly after it, all chains go on alike: they stay where they are.
+        if chains.first().is_some_and(|first| first.len > at) && graphs.go_on_as_one(chains, at) {
+            let all = graphs.total(chains.iter()).period;
+            let kept = if all >= graphs.min_of(all) { chains.len() } else { 0 };
+            return &mut chains[..kept];
+        }
         for chain in chains.iter().filter(|chain| chain.len > at) {
             let (entry, period) = (graphs.entry(chain, at), graphs.weights[chain.path as usize].period);
             let weight = &mut weights[entry as usize];
@@ -115,10 +177,7 @@ impl TreeMaker<'_> {
             all = all.saturating_add(period);
             self.open.push((entry, *chain));
         }
-        let min = match graphs.opts.mode {
-            GraphMode::Fractal => share(all, graphs.opts.min_percent).ceil() as u64,
-            _ => graphs.min,
-        };
+        let min = graphs.min_of(all);
         let mut kept = 0;
         for index in 0..self.open.len() {
             if weights[self.open[index].0 as usize] >= min {
@@ -156,6 +215,14 @@ impl TreeMaker<'_> {
 }
 
 impl Graphs<'_> {
+    /// Period that a branch of chains with a period of `all` must have.
+    fn min_of(&self, all: u64) -> u64 {
+        match self.opts.mode {
+            GraphMode::Fractal => share(all, self.opts.min_percent).ceil() as u64,
+            _ => self.min,
+        }
+    }
+
     fn go_on_as_one(&self, chains: &[Chain], at: u32) -> bool {
         let entry = self.entry(&chains[0], at);
         chains.iter().all(|chain| chain.len > at && self.entry(chain, at) == entry)

@@ -7,6 +7,7 @@
 
 mod build;
 mod cell;
+mod chain_sums;
 mod context;
 mod expand;
 mod field;

@@ -48,6 +48,9 @@ pub(super) struct SectionPaths {
     ids: HashedIds,
     /// By row: number of the last path that contains it.
     seen: Vec<u32>,
+    /// The entries of the path that came last with their rows: what the next one shares with it is not looked up again.
+    last: Vec<(u32, u32)>,
+    last_part: u32,
 }
 
 impl SectionPaths {
@@ -74,9 +77,16 @@ impl SectionPaths {
     /// Finds the rows of a new path's entries, each at its first place.
     fn note_rows(&mut self, id: u32, rows: &mut Rows<'_, '_>) {
         let path = self.paths[id as usize];
+        let entries = slice(&self.entries, &path);
+        let is_same_part = std::mem::replace(&mut self.last_part, path.key.part) == path.key.part;
+        let shared = self.last.iter().zip(entries).take_while(|((old, _), new)| old == *new).count();
+        self.last.truncate(if is_same_part { shared } else { 0 });
+        for &entry in &entries[self.last.len()..] {
+            self.last.push((entry, rows.row_of(path.key.part, RowFrame::Entry(entry))));
+        }
         self.mark(path.key.own, id);
-        for at in path.start..path.start + path.len {
-            let row = rows.row_of(path.key.part, RowFrame::Entry(self.entries[at as usize]));
+        for at in 0..self.last.len() {
+            let row = self.last[at].1;
             let row = if self.mark(row, id) { row } else { NONE };
             self.rows.push(row);
         }
