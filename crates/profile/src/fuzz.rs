@@ -18,7 +18,10 @@ pub fn fuzz_profile(bytes: &[u8]) {
     let mut session = Session::new(file.events(), file.endian(), SessionOpts::default());
     file.visit(Order::Time, |item| {
         if let Some(job) = session.push(item) {
-            session.complete(job, &UnwoundStack { addrs: &[], exact: &[], end: StackEnd::NoRegisters });
+            session.complete(
+                job,
+                &UnwoundStack { addrs: &[], exact: &[], known: &[], end: StackEnd::NoRegisters },
+            );
         }
         ControlFlow::Continue(())
     });

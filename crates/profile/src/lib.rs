@@ -25,7 +25,7 @@
 //! file.visit(Order::Time, |item| {
 //!     // A job is a copied user stack. Nothing unwinds it here, so its sample keeps its kernel frames alone.
 //!     if let Some(job) = session.push(item) {
-//!         let unwound = UnwoundStack { addrs: &[], exact: &[], end: StackEnd::NoUserStack };
+//!         let unwound = UnwoundStack { addrs: &[], exact: &[], known: &[], end: StackEnd::NoUserStack };
 //!         session.complete(job, &unwound);
 //!     }
 //!     ControlFlow::Continue(())

@@ -14,6 +14,7 @@ mod filter;
 mod frames;
 mod inputs;
 mod job;
+mod known_frames;
 mod measure;
 mod off_cpu;
 mod opts;
@@ -30,6 +31,7 @@ pub use crate::profile::SampleWord;
 pub use event_switch::EventSwitch;
 pub use filter::SampleFilter;
 pub use job::{UnwindJob, UnwoundStack};
+pub use known_frames::{FrameFinder, KnownFrames};
 pub use opts::{Dimensions, SessionOpts, TraceText};
 pub use single::SingleSample;
 

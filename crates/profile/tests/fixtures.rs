@@ -28,7 +28,10 @@ fn profile_of(bytes: &[u8]) -> Profile {
     session.set_build_ids(ids.iter().map(|(path, id)| (path.as_str(), id.as_slice())));
     file.visit(Order::Time, |item| {
         if let Some(job) = session.push(item) {
-            session.complete(job, &UnwoundStack { addrs: &[], exact: &[], end: StackEnd::NoRegisters });
+            session.complete(
+                job,
+                &UnwoundStack { addrs: &[], exact: &[], known: &[], end: StackEnd::NoRegisters },
+            );
         }
         ControlFlow::Continue(())
     });

@@ -41,7 +41,10 @@ fn unsymbolized(events: &str, samples: &str, opts: SessionOpts) -> Profile {
             let addrs: Vec<u64> = job.regs.values.iter().collect();
             // Functions are interrupted at their first instruction.
             let exact: Vec<_> = (1..addrs.len()).filter(|&at| addrs[at] & 0xff == 0).collect();
-            session.complete(job, &UnwoundStack { addrs: &addrs, exact: &exact, end: StackEnd::ReachedRoot });
+            session.complete(
+                job,
+                &UnwoundStack { addrs: &addrs, exact: &exact, known: &[], end: StackEnd::ReachedRoot },
+            );
         }
         ControlFlow::Continue(())
     });

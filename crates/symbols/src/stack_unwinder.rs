@@ -8,13 +8,13 @@ use perfdata::abi::PERF_SAMPLE_REGS_ABI_32;
 use perfdata::appendix::stack_notes::StopReason;
 use profile::machine::Mappings;
 use profile::reason::StackEnd;
-use profile::session::{Session, UnwindJob, UnwoundStack};
-use profile::table::{DsoKind, DsoTable};
+use profile::session::{FrameFinder, KnownFrames, Session, UnwindJob, UnwoundStack};
+use profile::table::{DsoKind, DsoTable, FrameId, FrameTable};
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 /// An object file's unwind information, `None` for what is no object file.
 type Module = Option<Arc<UnwindInfo>>;
@@ -26,6 +26,9 @@ pub struct StackUnwinder<'a> {
     modules: Mutex<FxHashMap<u32, Module>>,
     /// By version of the mappings.
     spaces: Mutex<FxHashMap<u64, Arc<AddressSpace>>>,
+    known: RwLock<KnownFrames>,
+    /// Those that no thread uses.
+    finders: Mutex<Vec<FrameFinder>>,
 }
 
 /// State that each thread keeps between jobs.
@@ -42,6 +45,8 @@ struct PieceStacks {
     exact: Vec<usize>,
     /// By job: where its addresses and exact positions end.
     ends: Vec<(usize, usize, StackEnd)>,
+    /// Frame of each address; empty before they were looked up.
+    known: Vec<Option<FrameId>>,
 }
 
 impl PieceStacks {
@@ -54,9 +59,10 @@ impl PieceStacks {
     fn iter(&self) -> impl Iterator<Item = UnwoundStack<'_>> {
         let (mut addr, mut exact) = (0, 0);
         self.ends.iter().map(move |&(next_addr, next_exact, end)| {
-            let addrs = &self.addrs[std::mem::replace(&mut addr, next_addr)..next_addr];
+            let range = std::mem::replace(&mut addr, next_addr)..next_addr;
             UnwoundStack {
-                addrs,
+                addrs: &self.addrs[range.clone()],
+                known: self.known.get(range).unwrap_or_default(),
                 exact: &self.exact[std::mem::replace(&mut exact, next_exact)..next_exact],
                 end,
             }
@@ -85,7 +91,14 @@ impl<'a> StackUnwinder<'a> {
     /// For a recording made on `arch` (`uname -m`); `None` means this machine's.
     pub fn new(files: &'a ObjectFiles, arch: Option<&str>) -> Self {
         let machine = machine_of(arch.unwrap_or(std::env::consts::ARCH));
-        Self { files, machine, modules: Mutex::default(), spaces: Mutex::default() }
+        Self {
+            files,
+            machine,
+            modules: Mutex::default(),
+            spaces: Mutex::default(),
+            known: RwLock::default(),
+            finders: Mutex::default(),
+        }
     }
 
     /// Makes jobs of `items` while the other cores unwind those made before: `make` applies a record and may ask
@@ -102,6 +115,7 @@ impl<'a> StackUnwinder<'a> {
             // A thread that panicked sends nothing; the scope passes its panic on.
             let (jobs, stacks) = piece.recv().unwrap_or_default();
             jobs.into_iter().zip(stacks.iter()).for_each(|((job, _), stack)| take(session, job, &stack));
+            self.publish(&session.profile().frames);
         };
         rayon::in_place_scope(|scope| {
             let mut ahead = VecDeque::with_capacity(AHEAD);
@@ -125,6 +139,7 @@ impl<'a> StackUnwinder<'a> {
                     scope.spawn(move |_| {
                         let mut stacks = PieceStacks::default();
                         jobs.iter().for_each(|(job, space)| self.unwind(job, space, &mut stacks));
+                        self.find_frames(&jobs, &mut stacks);
                         // Nobody listens any more only when this thread's caller panicked.
                         let _ = sender.send((jobs, stacks));
                     });
@@ -154,6 +169,28 @@ impl<'a> StackUnwinder<'a> {
             let stop = bench.unwinder.unwind(space, &regs, stack, job.max_frames, &mut bench.chain);
             stacks.push(bench.chain.iter(), bench.unwinder.exact_frames(), end_of(stop));
         })
+    }
+
+    /// Looks up the frames of a piece's stacks, as far as they were published.
+    fn find_frames(&self, jobs: &[Placed<'_>], stacks: &mut PieceStacks) {
+        let finders = || self.finders.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut finder = finders().pop().unwrap_or_default();
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let mut frames = Vec::with_capacity(stacks.addrs.len());
+        for ((job, _), stack) in jobs.iter().zip(stacks.iter()) {
+            finder.find(&known, job, &stack, &mut frames);
+        }
+        stacks.known = frames;
+        finders().push(finder);
+    }
+
+    /// Publishes the session's frames if there are many new ones and nobody looks some up at this moment.
+    fn publish(&self, table: &FrameTable) {
+        if let Ok(mut known) = self.known.try_write()
+            && known.is_behind(table)
+        {
+            known.follow(table);
+        }
     }
 
     /// The processor of a task: 64-bit kernels of ARM run programs of 32 bits too.

@@ -21,8 +21,6 @@ pub(super) struct SamplePath {
     pub frames: Vec<FrameId>,
     /// Callers of stacks recorded as chains before.
     recorded: RecentStacks,
-    /// Callers of stacks unwound before: they are looked up by another address.
-    unwound: RecentStacks,
 }
 
 impl Session {
@@ -116,21 +114,12 @@ impl Session {
         unwound: &UnwoundStack<'_>,
         frames: &mut Vec<FrameId>,
     ) {
-        let thread = job.ticket.task.0;
-        let first_caller = unwound.exact.last().map_or(1, |at| at + 1);
-        let callers = || unwound.addrs.iter().skip(first_caller).rev().copied();
-        let mut shared = Shared::from(self.path.unwound.shared(thread, job.map_version, callers()));
-        let unmapped = self.profile.diagnostics.unmapped_frames;
-        for (at, &avma) in unwound.addrs[..unwound.addrs.len() - shared.len()].iter().enumerate() {
-            let is_exact = at == 0 || unwound.exact.contains(&at);
-            frames.push(self.frame_of_unwound(job, is_exact, avma));
+        for (at, &avma) in unwound.addrs.iter().enumerate() {
+            let known = unwound.known.get(at).copied().flatten();
+            let frame =
+                known.unwrap_or_else(|| self.frame_of_unwound(job, unwound_addr(unwound.exact, at, avma)));
+            frames.push(frame);
         }
-        if unmapped == self.profile.diagnostics.unmapped_frames {
-            let new = callers().skip(shared.len()).zip(frames.iter().rev().copied());
-            self.path.unwound.keep(thread, shared.len(), new);
-        }
-        shared.reverse();
-        frames.extend_from_slice(&shared);
     }
 
     fn is_user_code(&self, frame: FrameId) -> bool {
@@ -147,10 +136,7 @@ impl Session {
         self.intern_new(version, addr, frame)
     }
 
-    /// A frame of an unwound user part; `is_exact` if it is not at a call.
-    pub(super) fn frame_of_unwound(&mut self, job: &UnwindJob<'_>, is_exact: bool, avma: u64) -> FrameId {
-        // As perf: the address shown for an unwound caller is the one looked up.
-        let addr = LookupAddr::exact(if is_exact { avma } else { avma.wrapping_sub(1) });
+    fn frame_of_unwound(&mut self, job: &UnwindJob<'_>, addr: LookupAddr) -> FrameId {
         if let Some(known) = self.cache.find(job.map_version, addr) {
             return self.count_known(known);
         }
@@ -214,8 +200,15 @@ impl Session {
     }
 }
 
+/// The address to look up for the one at a position of an unwound stack, in which `exact` are at no call. As perf: the
+/// address shown for an unwound caller is the one looked up.
+pub(super) fn unwound_addr(exact: &[usize], at: usize, avma: u64) -> LookupAddr {
+    let is_exact = at == 0 || exact.contains(&at);
+    LookupAddr::exact(if is_exact { avma } else { avma.wrapping_sub(1) })
+}
+
 /// Frames that a stack shares with the one before, root first.
-type Shared = smallvec::SmallVec<[FrameId; 64]>;
+pub(super) type Shared = smallvec::SmallVec<[FrameId; 64]>;
 
 /// Whether the step is where a call in the process's own code returns to.
 fn is_user_caller(step: &ChainStep) -> bool {

@@ -38,6 +38,8 @@ pub struct UnwoundStack<'u> {
     /// Positions in `addrs`, ascending and after the leaf's, of addresses that no call returns to: code interrupted by
     /// a signal, and its return trampoline.
     pub exact: &'u [usize],
+    /// Frame of each address, as far as [`super::FrameFinder`] found it; empty where nobody looked.
+    pub known: &'u [Option<FrameId>],
     /// Reason for the end of the stack.
     pub end: StackEnd,
 }
