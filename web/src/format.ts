@@ -56,8 +56,8 @@ export function tickLabel(ns: number, step: number): string {
 /** `fib app.js:1` of V8's `JS:*fib /home/user/app.js:1:13`; other names as they are. */
 export function plainName(name: string): string {
   if (!name.startsWith("JS:")) return name;
-  const v8 = /^JS:[~*^+]?(\S*) (?:.*\/)?([^/]+):(\d+):\d+$/.exec(name);
-  return v8 ? `${v8[1] || "(anonymous)"} ${v8[2]}:${v8[3]}` : name;
+  const v8 = /^JS:[~*^+]?(\S*) (?:.*\/)?([^/]+):(\d+):(\d+)$/.exec(name);
+  return v8 ? `${v8[1] || (v8[3] + v8[4] === "11" ? "(module)" : "(anonymous)")} ${v8[2]}:${v8[3]}` : name;
 }
 
 /** Fewer letters of a name tell nothing: `f…0`. */

@@ -37,11 +37,12 @@ function placeWords(data: Data, row: WaitRow): string {
   return (!code || shown.includes(code) ? shown : [shown[shown.length - 1], code]).map((name) => withoutParameters(withoutArguments(plainName(name)))).join(" < ");
 }
 
-/** Code that a runtime made or interprets; "" without. */
+/** Code that a runtime made of the program or interprets; "" without. Stubs of its own have no class, file or line. */
 function innermostOfRuntime(data: Data, node: number): string {
   for (; node !== 0; node = data.parent[node]) {
     const name = data.nodeName[node];
-    if ((data.kinds[name] === Kind.Jit || data.kinds[name] === Kind.Python) && isNamed(data.names[name])) return data.names[name];
+    const isProgram = data.kinds[name] === Kind.Python || (data.kinds[name] === Kind.Jit && /[.:]/.test(data.names[name]));
+    if (isProgram && isNamed(data.names[name])) return data.names[name];
   }
   return "";
 }

@@ -19,6 +19,7 @@ use anyhow::Context;
 use display::number::count_of;
 use dso::MappedFile;
 use exchange::svg::{self, Palette, SvgOpts};
+use profile::off_cpu::is_off_cpu;
 use profile::profile::Profile;
 use profile::session::SessionOpts;
 use profile::source::Want;
@@ -181,13 +182,21 @@ fn choose_event(profile: &Profile, asked: Option<&str>) -> anyhow::Result<(usize
             None => anyhow::bail!("no samples in the file"),
         }
     };
-    let others = (0..counts.len()).filter(|&other| other != event && counts[other] > 0);
-    let others: Vec<String> = others.map(|other| format!("{} ({})", name(other), counts[other])).collect();
-    if others.is_empty() || asked.is_some() {
+    if asked.is_some() {
         return Ok((event, Vec::new()));
     }
-    let note = format!("shows event {}; left out: {} (choose with --event)", name(event), others.join(", "));
-    Ok((event, vec![note]))
+    let others = (0..counts.len()).filter(|&other| other != event && counts[other] > 0);
+    let (waits, others): (Vec<_>, Vec<_>) = others.partition(|&other| is_off_cpu(name(other)));
+    let mut notes = Vec::new();
+    if !waits.is_empty() {
+        notes.push(format!("shows only running time ({}); --wall shows waits, too", name(event)));
+    }
+    let others: Vec<String> = others.iter().map(|&other| format!("{} ({})", name(other), counts[other])).collect();
+    if !others.is_empty() {
+        let others = others.join(", ");
+        notes.push(format!("shows event {}; left out: {others} (choose with --event)", name(event)));
+    }
+    Ok((event, notes))
 }
 
 fn write(mut out: &mut dyn Write, tree: Tree, subtitle: Option<String>, args: &Args) -> io::Result<()> {

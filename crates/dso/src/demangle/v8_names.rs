@@ -15,6 +15,20 @@ pub struct V8Function<'n> {
     pub file: &'n str,
     /// The line that it begins at, from 1.
     pub line: u32,
+    /// It begins with its file: the code of a module outside of its functions.
+    pub is_module: bool,
+}
+
+impl<'n> V8Function<'n> {
+    /// Its name, or in brackets what it is: `(module)`, `(anonymous)`.
+    #[must_use]
+    pub const fn label(&self) -> &'n str {
+        match (self.name.is_empty(), self.is_module) {
+            (false, _) => self.name,
+            (true, true) => "(module)",
+            (true, false) => "(anonymous)",
+        }
+    }
 }
 
 /// The function that a symbol names; `None` for other symbols.
@@ -22,7 +36,7 @@ pub struct V8Function<'n> {
 pub fn v8_function(symbol: &str) -> Option<V8Function<'_>> {
     let rest = symbol.strip_prefix("JS:")?;
     let rest = rest.strip_prefix(COMPILERS).unwrap_or(rest);
-    let (rest, _column) = rest.rsplit_once(':')?;
+    let (rest, column) = rest.rsplit_once(':')?;
     let (rest, line) = rest.rsplit_once(':')?;
     // A path may have blanks: it begins at the first that is not part of an accessor's name.
     let accessor =
@@ -30,7 +44,8 @@ pub fn v8_function(symbol: &str) -> Option<V8Function<'_>> {
     let after_name = accessor + rest[accessor..].find(' ')?;
     let (name, path) = (&rest[..after_name], &rest[after_name + 1..]);
     let file = path.rsplit('/').next().unwrap_or(path);
-    Some(V8Function { name, file, line: line.parse().ok()? })
+    let is_module = name.is_empty() && !file.is_empty() && (line, column) == ("1", "1");
+    Some(V8Function { name, file, line: line.parse().ok()?, is_module })
 }
 
 #[cfg(test)]
@@ -47,6 +62,11 @@ mod tests {
         );
         assert_eq!(read("JS:~ /tmp/prog.js:1:1"), Some(("", "prog.js", 1)));
         assert_eq!(read("JS:*get v /tmp/my app/prog.js:1:13"), Some(("get v", "prog.js", 1)));
+        let label = |symbol| v8_function(symbol).map(|f| f.label());
+        assert_eq!(label("JS:~ /tmp/prog.js:1:1"), Some("(module)"));
+        assert_eq!(label("JS:~ /tmp/prog.js:2:9"), Some("(anonymous)"));
+        assert_eq!(label("JS:~ :1:1"), Some("(anonymous)"));
+        assert_eq!(label("JS:fib /tmp/prog.js:1:1"), Some("fib"));
         assert_eq!(read("JS:fib"), None);
         assert_eq!(read("Builtin:ArrayPush"), None);
     }

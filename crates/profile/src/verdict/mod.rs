@@ -156,8 +156,9 @@ fn called_at_line(called: &str, line: Option<&str>) -> String {
 fn called(name: &str) -> String {
     let name = started_by(name);
     if let Some(function) = dso::v8_function(name) {
-        let name = match function.name {
-            "" | "(anonymous)" => "an anonymous function".to_owned(),
+        let name = match function.label() {
+            "(anonymous)" => "an anonymous function".to_owned(),
+            "(module)" => "the code outside functions".to_owned(),
             name => format!("{name}()"),
         };
         return format!("{name} ({}:{})", function.file, function.line);

@@ -51,7 +51,7 @@ fn place(row: &HotFunctionRow) -> String {
 pub(super) fn brief(name: &str) -> String {
     const LONG: usize = 16;
     if let Some(function) = dso::v8_function(name) {
-        return if function.name.is_empty() { "(anonymous)" } else { function.name }.to_owned();
+        return function.label().to_owned();
     }
     let name = dso::without_version(dso::without_parameters(name));
     let (mut text, mut depth, mut inner) = (String::new(), 0usize, String::new());
