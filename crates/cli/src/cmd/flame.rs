@@ -191,7 +191,8 @@ fn choose_event(profile: &Profile, asked: Option<&str>) -> anyhow::Result<(usize
     if !waits.is_empty() {
         notes.push(format!("shows only running time ({}); --wall shows waits, too", name(event)));
     }
-    let others: Vec<String> = others.iter().map(|&other| format!("{} ({})", name(other), counts[other])).collect();
+    let others: Vec<String> =
+        others.iter().map(|&other| format!("{} ({})", name(other), counts[other])).collect();
     if !others.is_empty() {
         let others = others.join(", ");
         notes.push(format!("shows event {}; left out: {others} (choose with --event)", name(event)));

@@ -84,7 +84,7 @@ for thread in threads:
 fn threads_have_the_names_that_python_gave_them() {
     let interpreters = interpreters();
     if interpreters.is_empty() || !is_readable() {
-        return println!("skipped: no CPython 3.8 to 3.13 in its usual place, or no right to read it");
+        return println!("skipped: no CPython 3.8 to 3.14 in its usual place, or no right to read it");
     }
     let folder = ScratchFolder::private("named").expect("a folder");
     let folder = folder.path();
@@ -104,7 +104,7 @@ fn threads_have_the_names_that_python_gave_them() {
 fn deep_recursion_keeps_all_python_functions() {
     let interpreters = interpreters();
     if interpreters.is_empty() || !is_readable() {
-        return println!("skipped: no CPython 3.8 to 3.13 in its usual place, or no right to read it");
+        return println!("skipped: no CPython 3.8 to 3.14 in its usual place, or no right to read it");
     }
     let folder = ScratchFolder::private("deep").expect("a folder");
     let folder = folder.path();
@@ -134,7 +134,7 @@ fn is_readable() -> bool {
 fn python_functions_are_shown_running_and_waiting_between_native_ones() {
     let interpreters = interpreters();
     if interpreters.is_empty() || !is_readable() {
-        return println!("skipped: no CPython 3.8 to 3.13 in its usual place, or no right to read it");
+        return println!("skipped: no CPython 3.8 to 3.14 in its usual place, or no right to read it");
     }
     let folder = ScratchFolder::private("python").expect("a folder");
     let folder = folder.path();
@@ -195,7 +195,7 @@ for thread in threads: thread.join()
 fn a_lock_of_a_python_program_is_one_and_a_join_is_none() {
     let interpreters = interpreters();
     if interpreters.is_empty() || !is_readable() {
-        return println!("skipped: no CPython 3.8 to 3.13 in its usual place, or no right to read it");
+        return println!("skipped: no CPython 3.8 to 3.14 in its usual place, or no right to read it");
     }
     let folder = ScratchFolder::private("turns").expect("a folder");
     let folder = folder.path();

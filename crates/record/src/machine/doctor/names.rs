@@ -96,7 +96,7 @@ pub(super) fn runtimes() -> Vec<Check> {
 fn python() -> Check {
     const NAME: &str = "Python";
     if is_possible() {
-        return Check::good(NAME, "functions of CPython 3.8 to 3.13");
+        return Check::good(NAME, "functions of CPython 3.8 to 3.14");
     }
     let partly = |why: &str, remedy: &str| {
         Check::bad(NAME, Health::Partly, "installed", why.to_owned(), remedy.to_owned())

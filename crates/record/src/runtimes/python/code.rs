@@ -80,7 +80,7 @@ pub fn read_code(memory: &Memory<'_>, offsets: &Offsets, address: u64, code_type
 /// A `str`.
 // Layout: PyASCIIObject { …, length at 16, state at 32: interned 0..2, kind 2..5, compact 5, ascii 6 }, characters of
 //         `kind` bytes after it, or after PyCompactUnicodeObject if they are not ASCII
-// Source: CPython 3.8 to 3.13 Include/cpython/unicodeobject.h
+// Source: CPython 3.8 to 3.14 Include/cpython/unicodeobject.h
 pub(super) fn read_text(memory: &Memory<'_>, offsets: &Offsets, address: u64) -> Option<String> {
     let mut head = [0; 40];
     if !memory(address, &mut head) {

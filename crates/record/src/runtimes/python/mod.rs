@@ -1,4 +1,4 @@
-//! The functions of Python programs, running and waiting: CPython 3.8 to 3.13 as it is, without flags or a restart.
+//! The functions of Python programs, running and waiting: CPython 3.8 to 3.14 as it is, without flags or a restart.
 //!
 //! BPF programs (`bpf/python.bpf.c`) copy the interpreter's frames at each sample and where a thread leaves its CPU.
 //! A thread of ours takes them at once and reads the names of functions from the process's memory, once per code

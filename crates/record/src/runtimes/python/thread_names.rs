@@ -18,7 +18,7 @@ const MOST_CHARACTERS: usize = 31;
 const MADE_UP: [&str; 3] = ["Thread-", "MainThread", "Dummy-"];
 
 /// Where an object has its type, and other fields that no version moves.
-// Source: CPython 3.8 to 3.13 Include/object.h, cpython/object.h, cpython/dictobject.h
+// Source: CPython 3.8 to 3.14 Include/object.h, cpython/object.h, cpython/dictobject.h
 const TYPE: u64 = 8;
 const BASICSIZE: u64 = 32;
 const DICTOFFSET: u64 = 288;
@@ -125,12 +125,14 @@ impl Objects<'_> {
 }
 
 /// Where a frame has its first variable.
-// Source: CPython 3.8 to 3.10 cpython/frameobject.h, f_localsplus; 3.11 to 3.13 pycore_frame.h, localsplus
+// Source: CPython 3.8 to 3.10 cpython/frameobject.h, f_localsplus; 3.11 to 3.13 pycore_frame.h and
+//         3.14 pycore_interpframe_structs.h, localsplus
 fn first_variable(offsets: &Offsets) -> u64 {
     match offsets.version.1 {
         ..=9 => 360,
         10 => 352,
-        _ => 72,
+        11..=13 => 72,
+        _ => 80,
     }
 }
 

@@ -1,9 +1,10 @@
 //! Where CPython keeps what is read of it, by version: offsets in bytes on 64-bit machines.
 //!
-//! Releases of one minor version don't move these fields. 3.13 states most of them itself.
+//! Releases of one minor version don't move these fields. Since 3.13 they state most of them themselves.
 //
-// Source: the headers of CPython 3.8.18, 3.9.18, 3.10.13, 3.11.2, 3.11.7, 3.12.1 and 3.13.0: Include/cpython/code.h,
-//         frameobject.h, unicodeobject.h, Include/internal/pycore_{runtime,interp,frame}.h, pystate.h
+// Source: the headers of CPython 3.8.18, 3.9.18, 3.10.13, 3.11.2, 3.11.7, 3.12.1, 3.13.0 and 3.14.10:
+//         Include/cpython/code.h, frameobject.h, unicodeobject.h, pystate.h, Include/internal/pycore_{runtime,interp,
+//         frame,interpframe_structs}.h
 
 use super::line_table::LineTable;
 
@@ -76,7 +77,8 @@ pub struct CodeOffsets {
 }
 
 /// The owner of a frame on the C stack.
-// Source: Include/internal/pycore_frame.h: FRAME_OWNED_BY_CSTACK
+// Source: up to 3.13 Include/internal/pycore_frame.h, FRAME_OWNED_BY_CSTACK; 3.14 pycore_interpframe_structs.h,
+//         FRAME_OWNED_BY_INTERPRETER
 pub const OWNED_BY_C_STACK: u32 = 3;
 
 const OBJECTS: Offsets = Offsets {
@@ -159,24 +161,42 @@ impl Offsets {
                 code: CodeOffsets { instructions: 200, ..SHIM.code },
                 ..SHIM
             },
+            // A frame's code object has marks in its lowest bits, which whoever copies a frame leaves out.
+            (3, 14) => Self {
+                version,
+                interpreters: 808,
+                interp_next: 7272,
+                interp_threads: 7344,
+                thread_id: 152,
+                thread_frame: 72,
+                cframe_frame: None,
+                frame_bytes: 80,
+                frame_kind: 74,
+                code: CodeOffsets { instructions: 208, ..SHIM.code },
+                ..SHIM
+            },
             _ => return None,
         })
     }
 
-    /// Takes over what 3.13 states at the beginning of `_PyRuntime`; `None` if these bytes don't state it, or
+    /// Takes over what 3.13 and 3.14 state at the beginning of `_PyRuntime`; `None` if these bytes don't state it, or
     /// state a build whose objects are laid out otherwise (free-threaded).
     // Layout: char cookie[8]; u64 version, free_threaded; then the structs of offsets, a u64 each
-    // Source: CPython 3.13 Include/internal/pycore_runtime.h, struct _Py_DebugOffsets
+    // Source: struct _Py_DebugOffsets in CPython 3.13 Include/internal/pycore_runtime.h, 3.14 pycore_debug_offsets.h
     #[must_use]
     pub fn stated(self, runtime: &[u8]) -> Option<Self> {
         let at = |index: usize| {
             let bytes = runtime.get(index * 8..index * 8 + 8)?;
             u32::try_from(u64::from_le_bytes(bytes.try_into().ok()?)).ok()
         };
-        if !runtime.starts_with(b"xdebugpy") || at(1)? >> 16 != 0x30d || at(2)? != 0 {
+        if !runtime.starts_with(b"xdebugpy") || at(2)? != 0 {
             return None;
         }
-        let (thread, frame, code) = (19, 28, 34);
+        let (thread, frame, code) = match (at(1)? >> 16, self.version) {
+            (0x30d, (3, 13)) => (19, 28, 34),
+            (0x30e, (3, 14)) => (22, 31, 39),
+            _ => return None,
+        };
         Some(Self {
             interpreters: at(5)?,
             interp_next: at(8)?,

@@ -250,7 +250,7 @@ impl std::fmt::Display for Notice {
                     versions.iter().map(|(major, minor)| format!("{major}.{minor}")).collect();
                 write!(
                     f,
-                    "functions of Python {} are not shown: tally reads CPython 3.8 to 3.13",
+                    "functions of Python {} are not shown: tally reads CPython 3.8 to 3.14",
                     names.join(", ")
                 )
             }
