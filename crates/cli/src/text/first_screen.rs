@@ -185,7 +185,8 @@ impl Pen {
         let shown = screen.states.iter().filter(|(name, percent)| *percent >= 0.5 || *name == "on CPU");
         let draw = |length: f64| {
             let parts = shown.clone().map(|(name, percent)| {
-                let bar = if self.brevity < Brevity::NoBars { bar(*percent, length) } else { String::new() };
+                let has_bar = self.brevity < Brevity::NoBars && length > 0.0;
+                let bar = if has_bar { bar(*percent, length) } else { String::new() };
                 let text = format!("{name} {percent:.0} %");
                 StatePart {
                     name: Some(*name),
@@ -207,7 +208,7 @@ impl Pen {
         let fits =
             |parts: &[StatePart]| parts.iter().map(|part| part.columns + 2).sum::<usize>() <= self.width + 2;
         let mut lengths = LENGTHS.into_iter().map(draw);
-        // Small states give way, if possible for their sum.
+        // Small states give way to their sum, for which bars give way, too: shares add up.
         let mut shorter = || {
             [true, false].into_iter().find_map(|has_sum| {
                 let whole = |parts: &[StatePart]| {
@@ -215,7 +216,8 @@ impl Pen {
                 };
                 let large =
                     |length| draw(length).into_iter().filter(|part| part.is_large).collect::<Vec<_>>();
-                let length = SHORTER.into_iter().find(|&length| fits(&whole(&large(length))))?;
+                let mut lengths = SHORTER.into_iter().chain(has_sum.then_some(0.0));
+                let length = lengths.find(|&length| fits(&whole(&large(length))))?;
                 let mut parts = draw(length);
                 while !fits(&whole(&parts))
                     && let Some(last) = parts.iter().rposition(|part| !part.is_large)

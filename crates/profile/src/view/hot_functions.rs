@@ -12,6 +12,7 @@ use crate::machine::language_runtime::runtime_of;
 use crate::profile::Profile;
 use crate::table::{CallsiteId, FrameId, InlineFrame, StringId};
 use crate::view::wall::{is_kernel, kernel_frames, name_of, place_names};
+pub(crate) use folding::call_work;
 pub use folding::is_start_code;
 use folding::{is_process_wide, kernel_work};
 use program_code::{is_program_code, is_script_code};

@@ -74,7 +74,7 @@ pub(super) fn locks(facts: &Facts) -> Option<Finding> {
 
 /// The lock that takes most time, or the kind of well-known lock; where several functions take one of its kind, their
 /// names and shares, else empty.
-fn most_contended(facts: &Facts) -> Option<(LockSite, String)> {
+pub(super) fn most_contended(facts: &Facts) -> Option<(LockSite, String)> {
     let mut kinds: Vec<(LockSite, Vec<&LockSite>)> = Vec::new();
     for site in facts.contended() {
         match kinds.iter_mut().find(|(kind, _)| site.known.is_some() && kind.known == site.known) {

@@ -1,6 +1,6 @@
 //! Rules about threads that could run and do not: others have the CPU.
 
-use super::locks::{kernel_lock, locks};
+use super::locks::{kernel_lock, locks, most_contended};
 use super::machine::queued_by_quota;
 use super::{claim, grouped, pct, time};
 use crate::off_cpu::WaitReason;
@@ -33,6 +33,7 @@ pub(super) fn saturation(facts: &Facts) -> Option<Finding> {
     let others = facts.queue.preempted_by_others.as_ref();
     let fix = match facts.others_have_the_cpus() {
         true if tally_has_the_cpus(facts) => "tally record -g disturbs less, but records no waits",
+        true if wants_more_cpus(facts) => "run fewer threads at a time, and take other load off this machine",
         true if waiting >= MOST => "take other load off this machine, and measure again",
         true => "take other load off this machine",
         false => "run fewer threads at a time, or use more CPUs",
@@ -109,6 +110,13 @@ fn wants_nothing_else(facts: &Facts) -> bool {
     facts.on() > 0.0 && facts.undisturbed(facts.on()) >= 0.85 && !facts.others_have_the_cpus()
 }
 
+/// True if its own threads alone would wait for each other. `2.0 threads want 2 CPUs` would be no reason.
+fn wants_more_cpus(facts: &Facts) -> bool {
+    // A program that gets little has a queue as long as others make it.
+    let shows_own_queue = !facts.others_have_the_cpus() || !facts.gets_little();
+    facts.wants_cpus() >= f64::from(facts.system.cpus) + 0.2 && shows_own_queue
+}
+
 /// `CPUs that other programs use`.
 fn who_has_the_cpus(facts: &Facts) -> String {
     /// The kernel counts in ticks: less means nothing.
@@ -117,11 +125,7 @@ fn who_has_the_cpus(facts: &Facts) -> String {
     let others = facts.others_use_cpus().unwrap_or(0.0);
     let is_tally = tally_has_the_cpus(facts);
     let wants = if wanted < f64::from(cpus) + 1.0 { format!("{wanted:.1}") } else { format!("{wanted:.0}") };
-    // A program that gets little has a queue as long as others make it.
-    // `2.0 threads want 2 CPUs` would be no reason.
-    let wants_more =
-        wanted >= f64::from(cpus) + 0.2 && (!facts.others_have_the_cpus() || !facts.gets_little());
-    match (wants_more, facts.others_have_the_cpus()) {
+    match (wants_more_cpus(facts), facts.others_have_the_cpus()) {
         (true, _) if others >= LEAST_OF_OTHERS => {
             format!("a CPU; {wants} threads want {cpus} CPUs, others use {others:.1} of them")
         }
@@ -143,8 +147,8 @@ fn who_has_the_cpus(facts: &Facts) -> String {
 
 /// Share of active time waiting for a CPU that the findings about locks, if they are made, count as theirs.
 fn queued_after_locks(facts: &Facts) -> f64 {
-    let user = locks(facts).and_then(|_| facts.contended().next());
-    let user = user.map_or(0.0, |site| facts.share(site.queued_ns));
+    let user = locks(facts).and_then(|_| most_contended(facts));
+    let user = user.map_or(0.0, |(kind, _)| facts.share(kind.queued_ns));
     let kernel = kernel_lock(facts).map_or(0.0, |_| facts.queued_after(WaitReason::KernelLock));
     user + kernel
 }

@@ -9,6 +9,7 @@ use crate::verdict::{
     EntryReason, Facts, Finding, HotCode, HotFunction, INPUT, PathTop, ShareBase, TARGET, TopStacks, called,
     called_at_line, quoted,
 };
+use crate::view::hot_functions::call_work;
 
 /// A function with less own time isn't one to name.
 pub(super) const LEAST_HOT: f64 = 0.1;
@@ -32,7 +33,7 @@ pub(super) fn cpu_bound(facts: &Facts) -> Option<Finding> {
         (_, Some(hot), _) => format!("CPU bound in {}", hot_words(hot)),
         (_, _, Some(hot)) => {
             format!(
-                "CPU bound, and no function of the program has more than {:.0} % of CPU time",
+                "CPU bound, and no function of the program has more than {:.0} % of CPU time itself",
                 (hot.share * 100.0).ceil()
             )
         }
@@ -183,7 +184,9 @@ pub(super) fn system_calls(facts: &Facts) -> Option<Finding> {
     if kernel < 0.3 || others > kernel / 2.0 || !wants_cpu {
         return None;
     }
-    let calls = list(&facts.running.calls, facts.times.on_ns);
+    let calls: Vec<_> =
+        facts.running.calls.iter().map(|(call, ns)| (call_work(call).to_owned(), *ns)).collect();
+    let calls = list(&calls, facts.times.on_ns);
     let calls = if calls.is_empty() { String::new() } else { format!(" ({calls})") };
     let is_bound = facts.on() >= 0.85 * (facts.on() + blocked);
     let bound = if is_bound { "CPU bound, much of it in system calls" } else { "System calls" };

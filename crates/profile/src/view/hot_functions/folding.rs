@@ -19,7 +19,7 @@ pub(super) fn kernel_work(names: &[&str]) -> String {
 }
 
 /// A system call by the name that people know it by.
-fn call_work(call: &str) -> &str {
+pub(crate) fn call_work(call: &str) -> &str {
     match call {
         "futex" | "futex_wait" | "futex_wake" => "futex wait and wake",
         "nanosleep" | "clock_nanosleep" => "sleep",

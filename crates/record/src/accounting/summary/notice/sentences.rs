@@ -240,9 +240,11 @@ impl std::fmt::Display for Notice {
                 "no snapshot was asked for: kill -USR2 takes one while recording, -Se one at the end"
             ),
             Self::RuntimeSupport(runtime, variable) => {
+                // Java's methods have names without any option.
+                let gain = if *runtime == "Java" { "has complete stacks" } else { "names its code" };
                 write!(
                     f,
-                    "{runtime} names its code because tally set {variable} for this run; --no-runtimes turns that off"
+                    "{runtime} {gain} because tally set {variable} for this run; --no-runtimes turns that off"
                 )
             }
             Self::UnknownPython(versions) => {
