@@ -111,6 +111,9 @@ pub fn fuzz_stack_notes(bytes: &[u8]) {
     if let Some(maps) = crate::appendix::jit_maps::JitMaps::read(bytes, Endian::Little) {
         std::hint::black_box(maps.to_bytes(Endian::Little));
     }
+    if let Some(files) = crate::appendix::same_paths::SamePaths::read(bytes, Endian::Little) {
+        std::hint::black_box(files.to_bytes(Endian::Little));
+    }
     if let Some(waits) = crate::appendix::go_waits::GoWaits::read(bytes, Endian::Little) {
         let _ = waits.to_bytes(Endian::Little);
     }

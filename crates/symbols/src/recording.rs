@@ -6,6 +6,7 @@ use perfdata::appendix::disk_files::DiskFiles;
 use perfdata::appendix::go_waits::GoWaits;
 use perfdata::appendix::open_spans::OpenSpans;
 use perfdata::appendix::python_functions::PythonFunctions;
+use perfdata::appendix::same_paths::SamePaths;
 use perfdata::appendix::stack_notes::StackNotes;
 use perfdata::appendix::summed_stacks::SummedStacks;
 use perfdata::{Features, Order, PerfData};
@@ -110,6 +111,9 @@ pub fn session_of(file: &PerfData<'_>, opts: SessionOpts) -> Session {
     let ids = file.features().build_ids.iter();
     let ids: Vec<_> = ids.map(|id| (String::from_utf8_lossy(&id.filename), id.build_id.as_slice())).collect();
     session.set_build_ids(ids.iter().map(|(path, id)| (path.as_ref(), *id)));
+    if let Some(files) = file.appendix().and_then(|appendix| SamePaths::read(appendix, file.endian())) {
+        session.set_same_paths(&files);
+    }
     session
 }
 

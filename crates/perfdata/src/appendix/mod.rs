@@ -9,5 +9,6 @@ pub mod go_waits;
 pub mod jit_maps;
 pub mod open_spans;
 pub mod python_functions;
+pub mod same_paths;
 pub mod stack_notes;
 pub mod summed_stacks;

@@ -66,6 +66,8 @@ pub struct MmapSpec<'a> {
     pub path: &'a str,
     /// Build id, when the record carries one.
     pub build_id: Option<&'a [u8]>,
+    /// The file's inode number, when the record carries one.
+    pub inode: Option<u64>,
     /// Address space: kernel or user (guests too).
     pub mode: Mode,
     /// May it hold code? (`PROT_EXEC`; false for MMAP records of data.)
@@ -84,6 +86,8 @@ pub struct MachineState {
     by_tid: FxHashMap<i32, ThreadId>,
     kernel: Mappings,
     build_ids: FxHashMap<String, Vec<u8>>,
+    /// Build ids of files that share their path, by path and inode.
+    same_paths: FxHashMap<(String, u64), Vec<u8>>,
     unknown: FxHashMap<Mode, DsoId>,
     map_version: u64,
     kernel_version: u64,
@@ -94,6 +98,12 @@ impl MachineState {
     pub fn set_build_id(&mut self, path: &str, build_id: &[u8], dsos: &mut DsoTable) {
         self.build_ids.insert(path.to_owned(), build_id.to_vec());
         dsos.set_build_id(path, build_id);
+    }
+
+    /// A build id of a file that shares its path with others: of these, the path alone has none.
+    pub fn set_build_id_of_inode(&mut self, path: &str, inode: u64, build_id: &[u8]) {
+        self.build_ids.remove(path);
+        self.same_paths.insert((path.to_owned(), inode), build_id.to_vec());
     }
 
     /// A mapping made.
@@ -109,7 +119,10 @@ impl MachineState {
     }
 
     fn mmap_user(&mut self, spec: &MmapSpec<'_>, dsos: &mut DsoTable) {
-        let dso = mapping_dso(spec, &self.build_ids);
+        let mut dso = mapping_dso(spec, &self.build_ids);
+        if let Some(inode) = spec.inode.filter(|_| dso.build_id.is_none() && !self.same_paths.is_empty()) {
+            dso.build_id = self.same_paths.get(&(spec.path.to_owned(), inode)).cloned();
+        }
         let base = match dso.kind {
             DsoKind::File => spec.pgoff,
             DsoKind::Vdso => 0,

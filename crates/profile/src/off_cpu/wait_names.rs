@@ -2,8 +2,10 @@
 
 use crate::machine::language_runtime::runtime_of;
 use crate::off_cpu::known_lock::TAKE_GIL;
+use crate::off_cpu::work_waits::is_locking;
 use crate::profile::Profile;
 use crate::table::CallsiteId;
+use crate::view::wall::is_c_library;
 
 /// A function of a stripped file, or of one that is gone.
 pub(crate) const UNNAMED: &str = "[no name]";
@@ -17,12 +19,25 @@ const CONDITION_WAITS: &[&str] = &[
     "___pthread_cond_",
 ];
 
+/// The name given to functions of a stripped C library that stand between a wait and the first function with a name:
+/// they are how its locks, conditions and semaphores call the kernel.
+const CALLS_KERNEL: &str = "__internal_syscall_cancel";
+/// The same where the program calls them directly, as a join of threads: what they wait for is seen only by their
+/// arguments, as of a program that asks the kernel itself.
+const BARE_CALL: &str = "syscall";
+/// The name given to the outermost functions of a stripped C library: it begins threads in two functions.
+const STARTS_THREAD: &str = "start_thread";
+/// Functions of the library in which a thread begins.
+const STARTS: usize = 2;
+
 /// User functions of a path, leaf first, each with whether it is in a shared library.
 ///
-/// CPython waits on conditions for its own lock only; locks of programs are semaphores. So the function of a stripped
+/// A C library without symbols of its own, as most systems have it, gets names where its part is known: in front of a
+/// wait, and where threads begin. CPython waits on conditions for its own lock only; locks of programs are semaphores. So the function of a stripped
 /// interpreter that calls a condition's wait has the name that it has in others.
 pub(crate) fn wait_names(profile: &Profile, callsite: CallsiteId) -> Vec<(&str, bool)> {
     let mut named: Vec<(&str, bool)> = Vec::new();
+    let mut in_libc = Vec::new();
     for frame in profile.callsites.leaf_first(callsite) {
         let dso = profile.dsos.of(profile.frames.of(frame).dso);
         if dso.kind.is_kernel() {
@@ -33,20 +48,76 @@ pub(crate) fn wait_names(profile: &Profile, callsite: CallsiteId) -> Vec<(&str, 
         let callee = named.last().map_or("", |(name, _)| name);
         let name = in_interpreter(name, &dso.short_name, callee).unwrap_or(name);
         named.push((name, dso.short_name.contains(".so")));
+        in_libc.push(is_c_library(&dso.short_name));
     }
+    name_ends(&mut named, &in_libc);
     named
+}
+
+/// The function of the library that calls `main`.
+const CALLS_MAIN: &str = "__libc_start_call_main";
+
+/// Names the innermost and the outermost functions of a C library that have none, and the one that calls `main`.
+fn name_ends(named: &mut [(&str, bool)], in_libc: &[bool]) {
+    let unnamed_in_libc: Vec<bool> =
+        named.iter().zip(in_libc).map(|((name, _), in_libc)| *in_libc && is_unnamed(name)).collect();
+    let run = |flags: &mut dyn Iterator<Item = &bool>| flags.take_while(|is| **is).count();
+    let inner = run(&mut unnamed_in_libc.iter());
+    let outer = run(&mut unnamed_in_libc.iter().rev()).min(STARTS).min(named.len() - inner);
+    let by_program = in_libc.get(inner) == Some(&false) && !is_locking(named[inner].0);
+    let how = if by_program { BARE_CALL } else { CALLS_KERNEL };
+    named[..inner].iter_mut().for_each(|(name, _)| *name = how);
+    named.iter_mut().rev().take(outer).for_each(|(name, _)| *name = STARTS_THREAD);
+    let start = named.iter().rposition(|(name, _)| name.starts_with("__libc_start_main"));
+    if let Some(at) = start.and_then(|start| start.checked_sub(1)).filter(|&at| unnamed_in_libc[at]) {
+        named[at].0 = CALLS_MAIN;
+    }
+}
+
+fn is_unnamed(name: &str) -> bool {
+    name == UNNAMED || dso::is_unnamed_function(name)
 }
 
 /// The name of a stripped interpreter's function that calls `callee`.
 fn in_interpreter(name: &str, dso: &str, callee: &str) -> Option<&'static str> {
-    let is_unnamed = name == UNNAMED || dso::is_unnamed_function(name);
     let waits = CONDITION_WAITS.iter().any(|begin| callee.starts_with(begin));
-    (is_unnamed && waits && runtime_of(dso) == Some("python")).then_some(TAKE_GIL)
+    (is_unnamed(name) && waits && runtime_of(dso) == Some("python")).then_some(TAKE_GIL)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_stripped_c_library_has_names_before_a_wait_and_where_threads_begin() {
+        let library = [true, true, false, false, true, true];
+        let mut named =
+            ["function 0x1", UNNAMED, "pthread_cond_wait", "take", "function 0x2", "function 0x3"]
+                .map(|name| (name, true));
+        name_ends(&mut named, &library);
+        let names = named.map(|(name, _)| name);
+        assert_eq!(
+            names,
+            [CALLS_KERNEL, CALLS_KERNEL, "pthread_cond_wait", "take", STARTS_THREAD, STARTS_THREAD]
+        );
+        assert!(crate::off_cpu::work_waits::waits_for_work(names).is_some());
+        // A join has no function with a name in the library, a lock of the library's own has one that isn't a lock's.
+        let inner_name = |callee: &'static str, in_library| {
+            let mut named = ["function 0x1", callee].map(|name| (name, true));
+            name_ends(&mut named, &[true, in_library]);
+            named[0].0
+        };
+        assert_eq!((inner_name("main", false), inner_name("random", true)), (BARE_CALL, CALLS_KERNEL));
+        // A stack that was cut off inside of the library has no outermost function.
+        let mut cut = [("function 0x1", true)];
+        name_ends(&mut cut, &[true]);
+        assert_eq!(cut[0].0, CALLS_KERNEL);
+        name_ends(&mut [], &[]);
+        let mut main = ["poll", "main", "function 0x1", "__libc_start_main@@GLIBC_2.34", "_start"]
+            .map(|name| (name, true));
+        name_ends(&mut main, &[true, false, true, true, false]);
+        assert_eq!(main[2].0, CALLS_MAIN);
+    }
 
     #[test]
     fn a_stripped_interpreter_waits_on_a_condition_for_its_own_lock() {

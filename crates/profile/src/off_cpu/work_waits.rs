@@ -116,7 +116,7 @@ const FOR_LOCK: &[&str] = &[
 const LATCHES: &[&str] = &["CountDownLatch"];
 
 /// Functions by which a thread of Python takes a lock of the program, by how the names begin.
-const PYTHON_TAKES: &[&str] = &["PyThread_acquire_lock", "_PyMutex_Lock"];
+const PYTHON_TAKES: &[&str] = &["PyThread_acquire_lock", "_PyMutex_Lock", "_PySemaphore_Wait"];
 
 /// Functions of Python's threading.py that take a lock only to be woken, without their classes.
 const PYTHON_FOR_WORK: &[&str] = &["wait", "_wait_for_tstate_lock", "join", "_shutdown"];
@@ -133,6 +133,7 @@ const FOR_WORK: &[&str] = &[
     "sem_wait",
     "sem_timedwait",
     "sem_clockwait",
+    "_PySemaphore_Wait",
     "Condvar",
     "mpsc::",
     "mpmc::",
@@ -373,6 +374,12 @@ mod tests {
             assert!(work(&format!("{take}|_queue_SimpleQueue_get_impl|_worker (thread.py)")).is_some());
         }
         assert!(!waits_for_lock_by_condition(format!("{take}|hold (app.py)").split('|')));
+        // From 3.13 on a join waits for an event; in a stripped interpreter its function has no name.
+        let parked = "__internal_syscall_cancel|_PySemaphore_Wait";
+        assert_eq!(work(&format!("{parked}|waiter (lock.py)|Thread.run (threading.py)")), None);
+        assert!(work(&format!("{parked}|Thread.join (threading.py)|<module> (lock.py)")).is_some());
+        let event = format!("{parked}|_PyParkingLot_Park|PyEvent_WaitTimed|ThreadHandle_join");
+        assert!(work(&format!("{event}|Thread.join (threading.py)")).is_some());
     }
 
     #[test]

@@ -4,6 +4,7 @@ use perfdata::appendix::descriptors::NamedDescriptors;
 use perfdata::appendix::disk_files::DiskFiles;
 use perfdata::appendix::go_waits::GoWaits;
 use perfdata::appendix::open_spans::OpenSpans;
+use perfdata::appendix::same_paths::SamePaths;
 use perfdata::appendix::stack_notes::StackNotes;
 
 use super::Session;
@@ -14,6 +15,14 @@ impl Session {
     pub fn set_build_ids<'b>(&mut self, build_ids: impl Iterator<Item = (&'b str, &'b [u8])>) {
         for (path, build_id) in build_ids {
             self.machine.set_build_id(path, build_id, &mut self.profile.dsos);
+        }
+    }
+
+    /// Makes the build ids of files known that share their paths with others.
+    pub fn set_same_paths(&mut self, files: &SamePaths) {
+        for file in &files.files {
+            let path = String::from_utf8_lossy(&file.path);
+            self.machine.set_build_id_of_inode(&path, file.inode, &file.build_id);
         }
     }
 

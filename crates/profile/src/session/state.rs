@@ -57,9 +57,10 @@ impl Session {
             Some((prot, flags)) => (prot & PROT_EXEC != 0, flags & MAP_HUGETLB != 0),
             None => (!mmap.is_data, false),
         };
-        let build_id = match mmap.file_id {
-            FileId::BuildId(id) => Some(id),
-            _ => None,
+        let (build_id, inode) = match mmap.file_id {
+            FileId::BuildId(id) => (Some(id), None),
+            FileId::Inode { inode, .. } => (None, Some(inode)),
+            FileId::None => (None, None),
         };
         let spec = MmapSpec {
             pid: mmap.pid.cast_signed(),
@@ -68,6 +69,7 @@ impl Session {
             pgoff: mmap.pgoff,
             path: &path,
             build_id,
+            inode,
             mode: Mode::of_cpu(mmap.cpu_mode),
             executable,
             huge,

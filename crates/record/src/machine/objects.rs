@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use dso::unwind::UnwindInfo;
 use dso::{BuildId, Bytes, MapLine, ObjectFile, system_file};
+use perfdata::appendix::same_paths::{FileAtPath, SamePaths};
 use rustc_hash::FxHashMap;
 
 /// The identity of a mapped file, in addition to its name.
@@ -143,17 +144,47 @@ impl Objects {
             .known
             .iter()
             .filter_map(|((name, _), info)| {
-                let file = match info {
-                    Known::Opened(info) => info.object().clone(),
-                    Known::Unused(file) => file.clone(),
-                    Known::Failed(_) => return None,
-                };
+                let file = info.file()?.clone();
                 let (path, build_id) = (file.path().map(Path::to_path_buf), file.build_id()?.clone());
                 Some(SeenObject { name: name.clone(), build_id, path, file })
             })
             .collect();
         all.sort_by(|a, b| a.name.cmp(&b.name));
         all
+    }
+}
+
+impl Objects {
+    /// The files whose path another file with another build-id has too: of containers, or replaced while recording.
+    #[must_use]
+    pub fn same_paths(&self) -> SamePaths {
+        let mut by_path: FxHashMap<&[u8], Vec<FileAtPath>> = FxHashMap::default();
+        for ((name, identity), known) in &self.known {
+            let (Identity::Inode(inode), Some(id)) =
+                (identity, known.file().and_then(|file| file.build_id()))
+            else {
+                continue;
+            };
+            let build_id = id.as_bytes().to_vec();
+            by_path.entry(name).or_default().push(FileAtPath {
+                path: name.to_vec(),
+                inode: *inode,
+                build_id,
+            });
+        }
+        let are_several =
+            |files: &Vec<FileAtPath>| files.iter().any(|file| file.build_id != files[0].build_id);
+        SamePaths { files: by_path.into_values().filter(are_several).flatten().collect() }
+    }
+}
+
+impl Known {
+    fn file(&self) -> Option<&Arc<ObjectFile>> {
+        match self {
+            Self::Opened(info) => Some(info.object()),
+            Self::Unused(file) => Some(file),
+            Self::Failed(_) => None,
+        }
     }
 }
 

@@ -114,6 +114,7 @@ impl Recording<'_> {
         appendix.extend(disk_files.to_bytes(Endian::NATIVE));
         appendix.extend(go_waits.to_bytes(Endian::NATIVE));
         appendix.extend(finished.open_spans.to_bytes(Endian::NATIVE));
+        appendix.extend(finished.processes.objects().same_paths().to_bytes(Endian::NATIVE));
         if let Err(error) = finished.sink.finish(&features, &appendix)
             && !notices.iter().any(|n| matches!(n, Notice::WriteStopped(_)))
         {

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use dso::{FileOffset, ObjectFile, Svma, SymbolTable};
+use dso::unwind::UnwindInfo;
+use dso::{FileOffset, ObjectFile, Svma, SymbolTable, function_flow};
 use rustc_hash::FxHashMap;
 
 use super::versions::{Offsets, PythonVersion};
@@ -15,7 +16,7 @@ pub struct PythonBinary {
     /// The name in mappings.
     pub name: String,
     version: PythonVersion,
-    object: ObjectFile,
+    object: Arc<ObjectFile>,
     /// `_PyRuntime`.
     runtime: u64,
     /// `PyCode_Type`.
@@ -82,13 +83,13 @@ fn is_python(name: &[u8]) -> bool {
 }
 
 fn read_binary(pid: u32, line: &MapLine) -> Option<PythonBinary> {
-    let object = open_object(&[pid], &FileMapping::of_line(line))?;
+    let object = Arc::new(open_object(&[pid], &FileMapping::of_line(line))?);
     let symbols = SymbolTable::load(&object, None);
     let named = |name: &str| symbols.by_name(name).next().map(|symbol| symbol.start.0);
     let (runtime, code_type) = (named("_PyRuntime")?, named("PyCode_Type")?);
     let eval = symbols.iter().filter(|symbol| is_eval(symbol.name));
-    let eval = eval.map(|symbol| (symbol.start.0, symbol.end.0)).collect();
-    let name = String::from_utf8_lossy(&line.name).into_owned();
+    let eval = with_parts(&object, eval.map(|symbol| (symbol.start.0, symbol.end.0)).collect());
+    let name = name_inside(pid, &String::from_utf8_lossy(&line.name));
     let stated = named("Py_Version").and_then(|at| stated_version(&object, at));
     let version = stated.or_else(|| version_in(&name))?;
     Some(PythonBinary { name, version, object, runtime, code_type, eval })
@@ -97,6 +98,31 @@ fn read_binary(pid: u32, line: &MapLine) -> Option<PythonBinary> {
 /// `_PyEval_EvalFrameDefault` and the parts that compilers split from it.
 fn is_eval(name: &str) -> bool {
     name.strip_prefix("_PyEval_EvalFrameDefault").is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
+/// These ranges of a function, and those of its parts that a stripped file has no symbol for: ranges of the unwind table
+/// that it jumps into the middle of, or conditionally. Debian's 3.14 has nearly all of the function there.
+fn with_parts(object: &Arc<ObjectFile>, mut ranges: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
+    let unwind = UnwindInfo::new(Arc::clone(object));
+    for (start, end) in ranges.clone() {
+        let Some(flow) = function_flow(object, Svma(start), Svma(end)) else { continue };
+        let jumps = flow.jumps.iter().map(|&(_, to)| (to, false));
+        for (to, is_conditional) in jumps.chain(flow.conditional.iter().map(|&(_, to, _)| (to, true))) {
+            let Some((start, end)) = unwind.function_range(to) else { continue };
+            // A jump to a function's start is a call in the place of a return.
+            if (is_conditional || start < to) && !ranges.contains(&(start.0, end.0)) {
+                ranges.push((start.0, end.0));
+            }
+        }
+    }
+    ranges
+}
+
+/// The path as the process has it, as in records of mappings: under another root ours is longer.
+fn name_inside(pid: u32, name: &str) -> String {
+    let root = std::fs::read_link(format!("/proc/{pid}/root")).unwrap_or_default();
+    let inside = root.to_str().and_then(|root| name.strip_prefix(root));
+    inside.filter(|name| name.starts_with('/')).unwrap_or(name).to_owned()
 }
 
 /// `Py_Version`, since 3.11: 0x030b07f0 is 3.11.7.
