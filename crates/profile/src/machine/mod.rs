@@ -327,3 +327,37 @@ pub fn file_name(path: &str) -> &str {
     }
     path.rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or(path)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_that_share_a_path_are_known_by_their_inodes() {
+        let (mut machine, mut dsos) = (MachineState::default(), DsoTable::default());
+        machine.set_build_id("/lib/libc.so.6", &[9], &mut dsos);
+        machine.set_build_id_of_inode("/lib/libc.so.6", 7, &[1]);
+        machine.set_build_id_of_inode("/lib/libc.so.6", 8, &[2]);
+        let mut build_id_of = |pid: i32, inode: u64| {
+            let spec = MmapSpec {
+                pid,
+                start: 0x1000,
+                len: 0x1000,
+                pgoff: 0,
+                path: "/lib/libc.so.6",
+                build_id: None,
+                inode: Some(inode),
+                mode: Mode::User,
+                executable: true,
+                huge: false,
+            };
+            machine.mmap(&spec, &mut dsos);
+            let (_, maps, _) = machine.mappings_of(pid);
+            let mapping = maps.find(0x1800).expect("mapped");
+            dsos.of(mapping.dso).build_id.clone()
+        };
+        assert_eq!([build_id_of(1, 7), build_id_of(2, 8)], [Some(vec![1]), Some(vec![2])]);
+        // Of another file with that path nothing is known: no name is better than a wrong one.
+        assert_eq!(build_id_of(3, 9), None);
+    }
+}

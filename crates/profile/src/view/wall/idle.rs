@@ -1,7 +1,7 @@
 //! Idle waits: threads that wait for work, which holds nothing up.
 
 use super::classes::Reasons;
-use super::{NamedTarget, Part, is_kernel, name_of};
+use super::{NamedTarget, Part};
 use crate::grow::Grow as _;
 use crate::off_cpu::event_loop::is_of_event_loop;
 use crate::off_cpu::futex::{expected, is_lock_value};
@@ -268,8 +268,7 @@ fn is_no_lock(wait: &Wait) -> bool {
 
 /// True if the program asks the kernel itself, or the compiler has put all libraries' code into its own.
 fn is_bare(profile: &Profile, callsite: CallsiteId) -> bool {
-    let mut user = profile.callsites.leaf_first(callsite).filter(|&frame| !is_kernel(profile, frame));
-    user.next().and_then(|frame| name_of(profile, frame)) == Some(BARE_CALL)
+    wait_names(profile, callsite).first().is_some_and(|(name, _)| *name == BARE_CALL)
 }
 
 /// True if the path is a thread's top loop, waiting for the next job. Always false for a path that doesn't reach the
