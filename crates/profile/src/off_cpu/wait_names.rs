@@ -2,7 +2,6 @@
 
 use crate::machine::language_runtime::runtime_of;
 use crate::off_cpu::known_lock::TAKE_GIL;
-use crate::off_cpu::work_waits::is_locking;
 use crate::profile::Profile;
 use crate::table::CallsiteId;
 use crate::view::wall::is_c_library;
@@ -22,9 +21,9 @@ const CONDITION_WAITS: &[&str] = &[
 /// The name given to functions of a stripped C library that stand between a wait and the first function with a name:
 /// they are how its locks, conditions and semaphores call the kernel.
 const CALLS_KERNEL: &str = "__internal_syscall_cancel";
-/// The same where the program calls them directly, as a join of threads: what they wait for is seen only by their
-/// arguments, as of a program that asks the kernel itself.
-const BARE_CALL: &str = "syscall";
+/// The same where no function of the library with a name stands between: semaphores and joins of threads, whose
+/// functions end in a jump to the one that waits.
+const AWAITS: &str = "__new_sem_wait_slow64";
 /// The name given to the outermost functions of a stripped C library: it begins threads in two functions.
 const STARTS_THREAD: &str = "start_thread";
 /// Functions of the library in which a thread begins.
@@ -64,8 +63,7 @@ fn name_ends(named: &mut [(&str, bool)], in_libc: &[bool]) {
     let run = |flags: &mut dyn Iterator<Item = &bool>| flags.take_while(|is| **is).count();
     let inner = run(&mut unnamed_in_libc.iter());
     let outer = run(&mut unnamed_in_libc.iter().rev()).min(STARTS).min(named.len() - inner);
-    let by_program = in_libc.get(inner) == Some(&false) && !is_locking(named[inner].0);
-    let how = if by_program { BARE_CALL } else { CALLS_KERNEL };
+    let how = if in_libc.get(inner) == Some(&false) { AWAITS } else { CALLS_KERNEL };
     named[..inner].iter_mut().for_each(|(name, _)| *name = how);
     named.iter_mut().rev().take(outer).for_each(|(name, _)| *name = STARTS_THREAD);
     let start = named.iter().rposition(|(name, _)| name.starts_with("__libc_start_main"));
@@ -90,7 +88,7 @@ mod tests {
 
     #[test]
     fn a_stripped_c_library_has_names_before_a_wait_and_where_threads_begin() {
-        let library = [true, true, false, false, true, true];
+        let library = [true, true, true, false, true, true];
         let mut named =
             ["function 0x1", UNNAMED, "pthread_cond_wait", "take", "function 0x2", "function 0x3"]
                 .map(|name| (name, true));
@@ -107,7 +105,9 @@ mod tests {
             name_ends(&mut named, &[true, in_library]);
             named[0].0
         };
-        assert_eq!((inner_name("main", false), inner_name("random", true)), (BARE_CALL, CALLS_KERNEL));
+        assert_eq!((inner_name("main", false), inner_name("random", true)), (AWAITS, CALLS_KERNEL));
+        let joins = [AWAITS, "main", CALLS_MAIN, "__libc_start_main", "_start"];
+        assert!(crate::off_cpu::work_waits::waits_for_work(joins).is_some());
         // A stack that was cut off inside of the library has no outermost function.
         let mut cut = [("function 0x1", true)];
         name_ends(&mut cut, &[true]);
