@@ -4,7 +4,7 @@ use crate::machine::language_runtime::runtime_of;
 use crate::off_cpu::known_lock::TAKE_GIL;
 use crate::profile::Profile;
 use crate::table::CallsiteId;
-use crate::view::wall::is_c_library;
+use crate::view::wall::{is_c_library, is_thread_start};
 
 /// A function of a stripped file, or of one that is gone.
 pub(crate) const UNNAMED: &str = "[no name]";
@@ -24,6 +24,12 @@ const CALLS_KERNEL: &str = "__internal_syscall_cancel";
 /// The same where no function of the library with a name stands between: semaphores and joins of threads, whose
 /// functions end in a jump to the one that waits.
 const AWAITS: &str = "__new_sem_wait_slow64";
+/// GCC's library of OpenMP, and its functions that wait for all threads of a team.
+const OPENMP: &str = "libgomp.so";
+const TEAM_CALLS: &[&str] =
+    &["GOMP_parallel", "GOMP_barrier", "GOMP_loop_end", "GOMP_sections_end", "GOMP_taskwait"];
+/// The name given to functions that wait for a team: the library exports none of them.
+pub(super) const WAITS_FOR_TEAM: &str = "gomp_team_wait";
 /// The name given to the outermost functions of a stripped C library: it begins threads in two functions.
 const STARTS_THREAD: &str = "start_thread";
 /// Functions of the library in which a thread begins.
@@ -36,7 +42,7 @@ const STARTS: usize = 2;
 /// interpreter that calls a condition's wait has the name that it has in others.
 pub(crate) fn wait_names(profile: &Profile, callsite: CallsiteId) -> Vec<(&str, bool)> {
     let mut named: Vec<(&str, bool)> = Vec::new();
-    let mut in_libc = Vec::new();
+    let (mut in_libc, mut in_openmp) = (Vec::new(), Vec::new());
     for frame in profile.callsites.leaf_first(callsite) {
         let dso = profile.dsos.of(profile.frames.of(frame).dso);
         if dso.kind.is_kernel() {
@@ -48,8 +54,10 @@ pub(crate) fn wait_names(profile: &Profile, callsite: CallsiteId) -> Vec<(&str, 
         let name = in_interpreter(name, &dso.short_name, callee).unwrap_or(name);
         named.push((name, dso.short_name.contains(".so")));
         in_libc.push(is_c_library(&dso.short_name));
+        in_openmp.push(dso.short_name.starts_with(OPENMP));
     }
     name_ends(&mut named, &in_libc);
+    name_team_waits(&mut named, &in_openmp);
     named
 }
 
@@ -69,6 +77,18 @@ fn name_ends(named: &mut [(&str, bool)], in_libc: &[bool]) {
     let start = named.iter().rposition(|(name, _)| name.starts_with("__libc_start_main"));
     if let Some(at) = start.and_then(|start| start.checked_sub(1)).filter(|&at| unnamed_in_libc[at]) {
         named[at].0 = CALLS_MAIN;
+    }
+}
+
+/// Names the functions in which threads of OpenMP wait for their team, or for the next parallel part: those inside of the
+/// library's thread function, or of one that the program calls for it.
+fn name_team_waits(named: &mut [(&str, bool)], in_openmp: &[bool]) {
+    let inner = in_openmp.iter().take_while(|is| **is).count();
+    let Some(outermost) = inner.checked_sub(1) else { return };
+    let is_of_thread = named.get(inner).is_none_or(|(name, _)| is_thread_start(name));
+    let is_of_team = TEAM_CALLS.iter().any(|call| named[outermost].0.starts_with(call));
+    if is_of_thread || is_of_team {
+        named[..outermost.max(1)].iter_mut().for_each(|(name, _)| *name = WAITS_FOR_TEAM);
     }
 }
 
@@ -117,6 +137,23 @@ mod tests {
             .map(|name| (name, true));
         name_ends(&mut main, &[true, false, true, true, false]);
         assert_eq!(main[2].0, CALLS_MAIN);
+    }
+
+    #[test]
+    fn threads_of_openmp_wait_for_their_team_unless_the_program_takes_a_lock() {
+        let of = |names: &[&'static str], openmp: usize| {
+            let mut named: Vec<(&str, bool)> = names.iter().map(|name| (*name, true)).collect();
+            let in_openmp: Vec<bool> = (0..named.len()).map(|at| at < openmp).collect();
+            name_team_waits(&mut named, &in_openmp);
+            named[0].0
+        };
+        let worker = ["function 0x1", "function 0x2", "start_thread", "clone3"];
+        assert_eq!(of(&worker, 2), WAITS_FOR_TEAM);
+        assert_eq!(of(&["function 0x1", "GOMP_parallel_end", "main"], 2), WAITS_FOR_TEAM);
+        assert_eq!(of(&["function 0x1", "main._omp_fn.1", "GOMP_parallel"], 1), "function 0x1");
+        assert_eq!(of(&["poll", "main"], 0), "poll");
+        let waits = [WAITS_FOR_TEAM, "function 0x2", "start_thread", "clone3"];
+        assert_eq!(crate::off_cpu::work_waits::waits_for_work(waits), Some(0));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use super::collector::waits_for_collector;
 use super::known_lock::{self, KnownLock};
+use super::wait_names::WAITS_FOR_TEAM;
 
 /// Parts of locking libraries, by how their names begin.
 const LOCKING: &[&str] = &[
@@ -52,6 +53,7 @@ const LOCKING: &[&str] = &[
     "sem_clockwait",
     "__new_sem_wait",
     "PGSemaphoreLock",
+    WAITS_FOR_TEAM,
     "pthread_join",
     "__pthread_clockjoin",
     "__pthread_timedjoin",
@@ -134,6 +136,7 @@ const FOR_WORK: &[&str] = &[
     "sem_timedwait",
     "sem_clockwait",
     "_PySemaphore_Wait",
+    WAITS_FOR_TEAM,
     "Condvar",
     "mpsc::",
     "mpmc::",
