@@ -3,6 +3,7 @@
 //!
 //! Knows no samples, periods or symbols. Time is only the order of calls.
 
+pub mod c_library;
 mod kernel;
 pub(crate) mod language_runtime;
 mod lookup;

@@ -1,10 +1,11 @@
 //! Names of the user functions of a wait, from which its purpose is found.
 
+use crate::machine::c_library::{is_c_library, is_thread_start};
 use crate::machine::language_runtime::runtime_of;
 use crate::off_cpu::known_lock::TAKE_GIL;
+use crate::off_cpu::work_waits::WAITS_FOR_TEAM;
 use crate::profile::Profile;
 use crate::table::CallsiteId;
-use crate::view::wall::{is_c_library, is_thread_start};
 
 /// A function of a stripped file, or of one that is gone.
 pub(crate) const UNNAMED: &str = "[no name]";
@@ -28,8 +29,6 @@ const AWAITS: &str = "__new_sem_wait_slow64";
 const OPENMP: &str = "libgomp.so";
 const TEAM_CALLS: &[&str] =
     &["GOMP_parallel", "GOMP_barrier", "GOMP_loop_end", "GOMP_sections_end", "GOMP_taskwait"];
-/// The name given to functions that wait for a team: the library exports none of them.
-pub(super) const WAITS_FOR_TEAM: &str = "gomp_team_wait";
 /// The name given to the outermost functions of a stripped C library: it begins threads in two functions.
 const STARTS_THREAD: &str = "start_thread";
 /// Functions of the library in which a thread begins.

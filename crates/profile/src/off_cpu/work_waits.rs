@@ -3,7 +3,9 @@
 
 use super::collector::waits_for_collector;
 use super::known_lock::{self, KnownLock};
-use super::wait_names::WAITS_FOR_TEAM;
+
+/// The name given to functions of libgomp that wait for a team of OpenMP: the library exports none of them.
+pub(super) const WAITS_FOR_TEAM: &str = "gomp_team_wait";
 
 /// Parts of locking libraries, by how their names begin.
 const LOCKING: &[&str] = &[

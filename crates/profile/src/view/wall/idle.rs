@@ -1,7 +1,7 @@
 //! Idle waits: threads that wait for work, which holds nothing up.
 
 use super::classes::Reasons;
-use super::{NamedTarget, Part};
+use super::{NamedTarget, Part, is_thread_start};
 use crate::grow::Grow as _;
 use crate::off_cpu::event_loop::is_of_event_loop;
 use crate::off_cpu::futex::{expected, is_lock_value};
@@ -52,19 +52,6 @@ const WAITS_FOR_NEXT: &[&str] = &["epoll_wait", "epoll_pwait", "accept", "accept
 
 /// libc's way into the kernel for those who ask it themselves.
 const BARE_CALL: &str = "syscall";
-
-/// Where threads begin.
-const STARTS: &[&str] = &[
-    "clone3",
-    "clone",
-    "__clone",
-    "__GI___clone",
-    "start_thread",
-    "_start",
-    "__libc_start",
-    "std::sys::backtrace::__rust_begin_short",
-    "std::sys_common::backtrace::__rust_begin_short",
-];
 
 /// Functions between a thread's start and the program's own functions.
 const PLUMBING: &[&str] = &[
@@ -276,11 +263,6 @@ fn is_bare(profile: &Profile, callsite: CallsiteId) -> bool {
 fn is_top_loop(profile: &Profile, callsite: CallsiteId, no_lock: bool) -> bool {
     let names: Vec<&str> = wait_names(profile, callsite).into_iter().map(|(name, _)| name).collect();
     is_top_loop_of(&names, no_lock)
-}
-
-/// True for functions in which threads and programs begin.
-pub(crate) fn is_thread_start(name: &str) -> bool {
-    STARTS.iter().any(|prefix| name.starts_with(prefix))
 }
 
 /// True for functions between a thread's start and the program's own functions.

@@ -30,13 +30,14 @@ mod wait_rows;
 mod waker;
 
 use crate::grow::{Grow as _, GrownSum as _};
+pub use crate::machine::c_library::is_c_library;
+pub(crate) use crate::machine::c_library::is_thread_start;
 pub(crate) use classes::Classes;
 pub use classes::Classified;
 use classes::Reasons;
 pub(crate) use classes::is_called;
 pub use functions::FunctionRow;
 pub use histogram::Histogram;
-pub(crate) use idle::is_thread_start;
 pub use idle_groups::{IdleGroup, idle_groups};
 pub use longest::LongWait;
 pub use moments::{WallMoment, moments};
@@ -316,13 +317,6 @@ pub fn place_names(profile: &Profile, frame: FrameId) -> impl Iterator<Item = &s
     let all = profile.frame_names(frame);
     let inlined = if is_c_library(dso) { all.len().saturating_sub(1) } else { 0 };
     all[inlined..].iter().map(|inline| profile.strings.of(profile.symbols.of(inline.symbol).name))
-}
-
-/// True for a C library's file, by its short name.
-#[must_use]
-pub fn is_c_library(short_name: &str) -> bool {
-    const C_LIBRARY: [&str; 5] = ["libc.so", "libc-2.", "libpthread", "ld-linux", "ld-musl"];
-    C_LIBRARY.iter().any(|begin| short_name.starts_with(begin))
 }
 
 /// The symbol-table name of a frame.
