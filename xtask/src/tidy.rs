@@ -14,6 +14,7 @@ use anyhow::Result;
 
 use crate::repo::{File, Repo};
 use crate::score::{self, Score};
+use crate::web;
 
 /// A rule: its name as a sentence, and how to find what breaks it.
 type Rule = (&'static str, fn(&[File]) -> Vec<String>);
@@ -60,6 +61,7 @@ pub fn run(repo: &Repo) -> Result<Score> {
         }
         score += Score::of(faults.is_empty());
     }
+    score += web::check_sources(repo)?;
     source::print_unsafe_table(&files);
     source::warn_of_sizes(&files);
     Ok(score)

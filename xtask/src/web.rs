@@ -43,11 +43,7 @@ pub fn build(repo: &Repo) -> Result<Score> {
 /// Compares the committed files with their sources, and tries a page in a browser.
 pub fn check(repo: &Repo) -> Result<Score> {
     let bundle = repo.root.join(BUNDLE);
-    let committed = std::fs::read_to_string(bundle.join("sources.sha256")).unwrap_or_default();
-    let mut score = Score::of(committed == digest(repo)?);
-    if score.failed > 0 {
-        score::fault("the page's script is not built from the sources in web: cargo xtask web");
-    }
+    let mut score = check_sources(repo)?;
     if let Some(why) = missing_tools(&repo.root) {
         score += skip("the page's build", &why);
         score += skip("the page in a browser", &why);
@@ -64,6 +60,17 @@ pub fn check(repo: &Repo) -> Result<Score> {
     }
     score += browse(repo)?;
     Ok(score)
+}
+
+/// Compares the sources with those that the committed files were built from.
+pub fn check_sources(repo: &Repo) -> Result<Score> {
+    let committed =
+        std::fs::read_to_string(repo.root.join(BUNDLE).join("sources.sha256")).unwrap_or_default();
+    let is_built = committed == digest(repo)?;
+    if !is_built {
+        score::fault("the page's script is not built from the sources in web: cargo xtask web");
+    }
+    Ok(Score::of(is_built))
 }
 
 /// A browser that the pages are tried in.
