@@ -60,8 +60,12 @@ impl HotFunctions {
         let order = |row: &HotFunctionRow| (Reverse(row.calls_most), Reverse(row.ends_trunk));
         callers.sort_by(|a, b| order(a).cmp(&order(b)).then(b.total.total_cmp(&a.total)));
         callers.truncate(rows / 2);
-        let own = self.functions.iter().filter(|row| !row.is_caller).take(rows - callers.len());
-        let mut best: Vec<&HotFunctionRow> = own.chain(callers).collect();
+        let mut own: Vec<&HotFunctionRow> = self.functions.iter().filter(|row| !row.is_caller).collect();
+        let room = rows - callers.len();
+        if let Some(end) = own.iter().skip(room).position(|row| row.ends_trunk) {
+            own.swap(room.saturating_sub(1), room + end);
+        }
+        let mut best: Vec<&HotFunctionRow> = own.into_iter().take(room).chain(callers).collect();
         // As rows show it: what reads 0.0 % twice is in the order of the other column.
         let tenths = |row: &HotFunctionRow| (row.own * 1000.0).round();
         best.sort_by(|a, b| tenths(b).total_cmp(&tenths(a)).then(b.total.total_cmp(&a.total)));

@@ -5,7 +5,7 @@ use crate::off_cpu::work_waits::is_locking;
 use crate::profile::Profile;
 use crate::table::{CallsiteId, FrameId};
 use crate::view::hot_functions::is_start_code;
-use crate::view::wall::{is_kernel, name_of, waker_frames};
+use crate::view::wall::{is_kernel, name_of, unnamed_starts, waker_frames};
 
 /// The frames of a wait, root first: without start code, kernel, and functions of locking libraries.
 #[must_use]
@@ -65,7 +65,8 @@ fn user_frames(profile: &Profile, leaf_first: Vec<FrameId>) -> Vec<FrameId> {
 
 fn without_start(profile: &Profile, mut frames: Vec<FrameId>) -> Vec<FrameId> {
     let is_start = |frame: &FrameId| name_of(profile, *frame).is_some_and(is_start_code);
-    let from = frames.iter().take_while(|frame| is_start(frame)).count();
+    let named = frames.iter().take_while(|frame| is_start(frame)).count();
+    let from = named.max(unnamed_starts(profile, &frames));
     frames.drain(..from.min(frames.len().saturating_sub(1)));
     frames
 }

@@ -157,6 +157,17 @@ fn the_function_in_which_the_hot_path_ends_has_a_row_even_among_few() {
     assert_eq!(hot.trunk, ["run", "seek"]);
     let names: Vec<&str> = hot.best(4).iter().map(|row| row.name.as_str()).collect();
     assert!(names.contains(&"seek"), "{names:?}");
+    // Nor is it left out where others have more time of their own.
+    let paths = [
+        ("main run seek a", 14),
+        ("main run seek", 13),
+        ("main run seek b", 12),
+        ("main run seek c", 11),
+        ("main run check h", 50),
+    ];
+    let hot = hot_functions(&profile(&paths), 0, MOST_FUNCTIONS);
+    let names: Vec<&str> = hot.best(3).iter().map(|row| row.name.as_str()).collect();
+    assert!(hot.trunk.last().is_some_and(|end| names.contains(&end.as_str())), "{names:?} {:?}", hot.trunk);
     // A single function is no path: the screen doesn't show it.
     let alone = hot_functions(&profile(&[("_start main", 10)]), 0, MOST_FUNCTIONS);
     assert!(alone.functions.iter().all(|row| !row.ends_trunk));

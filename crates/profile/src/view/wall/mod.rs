@@ -50,6 +50,7 @@ pub(crate) use ready_member::HELD_BACK;
 pub use related::{part_words, ran_instead, related_name, runnable_words};
 pub use state_names::{part_name, state_frame};
 pub use targets::{WaitTarget, named_share};
+pub(crate) use thread_starts::unnamed_starts;
 pub use threads::ThreadRow;
 pub use wait_places::WaitPlace;
 pub use wait_rows::{WaitRow, WaitRows, place_rows, target_rows};

@@ -2,7 +2,7 @@
 
 use super::idle::is_plumbing;
 use super::own_code::own_code;
-use super::{Classes, ThreadRow, is_kernel, is_thread_start, name_of, place_names};
+use super::{Classes, ThreadRow, is_c_library, is_kernel, is_thread_start, name_of, place_names};
 use crate::grow::Grow as _;
 use crate::machine::language_runtime::{leads_to_program, runtime_of};
 use crate::profile::{Profile, TaskId};
@@ -55,13 +55,25 @@ pub(super) fn name_by_start(profile: &Profile, classes: &Classes, rows: &mut [Th
     }
 }
 
+/// Number of functions, outermost first, in which a C library without symbols begins a thread: two, or 0 if the stack
+/// begins otherwise.
+pub(crate) fn unnamed_starts(profile: &Profile, root_first: &[FrameId]) -> usize {
+    const STARTS: usize = 2;
+    let is_one = |frame: &FrameId| {
+        let dso = profile.dsos.of(profile.frames.of(*frame).dso);
+        is_c_library(&dso.short_name) && name_of(profile, *frame).is_none_or(dso::is_unnamed_function)
+    };
+    let begins = root_first.get(..STARTS).is_some_and(|frames| frames.iter().all(is_one));
+    if begins { STARTS } else { 0 }
+}
+
 /// The program's first function of a thread's stack; `None` if the stack doesn't reach the thread's start.
 fn start_function(profile: &Profile, callsite: CallsiteId) -> Option<String> {
     let leaf_first = profile.callsites.leaf_first(callsite).filter(|&frame| !is_kernel(profile, frame));
     let mut frames: Vec<FrameId> = leaf_first.collect();
     frames.reverse();
     let is_start = |&frame: &FrameId| name_of(profile, frame).is_some_and(is_thread_start);
-    if !frames.first().is_some_and(is_start) {
+    if !frames.first().is_some_and(is_start) && unnamed_starts(profile, &frames) == 0 {
         return None;
     }
     let of_interpreter =

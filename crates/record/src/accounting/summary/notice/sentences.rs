@@ -242,10 +242,7 @@ impl std::fmt::Display for Notice {
             Self::RuntimeSupport(runtime, variable) => {
                 // Java's methods have names without any option.
                 let gain = if *runtime == "Java" { "has complete stacks" } else { "names its code" };
-                write!(
-                    f,
-                    "{runtime} {gain} because tally set {variable} for this run; --no-runtimes turns that off"
-                )
+                write!(f, "{runtime} {gain} because tally set {variable}; --no-runtimes turns that off")
             }
             Self::UnknownPython(versions) => {
                 let names: Vec<_> =
