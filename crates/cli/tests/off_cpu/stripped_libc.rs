@@ -46,6 +46,11 @@ fn a_stripped_c_library_hides_no_reason() {
     assert!(!pool.contains("Lock") && pool.contains("(+ idle "), "{pool}");
     let convoy = first_screen("convoy", &["8", "300"]).expect("a compiler");
     assert!(convoy.contains("Lock c") && convoy.contains("taken in\n  work() (convoy.c"), "{convoy}");
+    // Threads that share a name are listed with the function in which they began.
+    let mut report = Command::new(TALLY);
+    report.args(["report", "--wall", "--stdio", "-i"]).arg(folder.join("perf.data"));
+    let (threads, _) = outputs_of(report);
+    assert!(threads.contains(" work() "), "{threads}");
     // The main thread waits for the others to end.
     let rand = first_screen("rand", &["4", "40"]).expect("a compiler");
     assert!(rand.contains("the lock inside\n  rand() ← draw") && rand.contains("(+ idle "), "{rand}");

@@ -134,7 +134,7 @@ fn who_has_the_cpus(facts: &Facts) -> String {
             let tally = facts.recorder_cpus;
             format!("a CPU; {wants} threads want {cpus} CPUs, tally itself uses {tally:.1} of them")
         }
-        (true, true) => format!("a CPU; {wants} threads want {cpus} CPUs, as do other programs"),
+        (true, true) => format!("a CPU; {wants} threads want {cpus} CPUs, which other programs use, too"),
         (false, true) if facts.own_threads_have_the_cpus_too() => {
             let others = if is_tally { "tally itself" } else { "other programs" };
             format!("CPUs that its own threads and {others} use")

@@ -40,7 +40,7 @@ pub(super) fn cpu_bound(facts: &Facts) -> Option<Finding> {
         (None, None, None) => "CPU bound".to_owned(),
     };
     let rest = if waiting > 0.1 {
-        format!(", {} waiting for a CPU (runnable, preempted)", pct(waiting))
+        format!("; {} waiting for a CPU (runnable, preempted)", pct(waiting))
     } else {
         String::new()
     };
@@ -51,8 +51,11 @@ pub(super) fn cpu_bound(facts: &Facts) -> Option<Finding> {
         }
         _ => String::new(),
     };
-    let detail =
-        format!("{below}{} of thread time running ({} in user code){rest}", pct(facts.on()), pct(user));
+    let detail = format!(
+        "{below}{} of thread time running, {} of that in user code{rest}",
+        pct(facts.on()),
+        pct(user)
+    );
     let against = vec![format!("waiting for a CPU: {}", pct(waiting)), format!("blocked: {}", pct(blocked))];
     let shown = show_hottest(facts);
     claim(facts.on(), text)
