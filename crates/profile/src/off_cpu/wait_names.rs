@@ -33,12 +33,14 @@ const TEAM_CALLS: &[&str] =
 const STARTS_THREAD: &str = "start_thread";
 /// Functions of the library in which a thread begins.
 const STARTS: usize = 2;
+/// The function of the library that calls `main`.
+const CALLS_MAIN: &str = "__libc_start_call_main";
 
 /// User functions of a path, leaf first, each with whether it is in a shared library.
 ///
 /// A C library without symbols of its own, as most systems have it, gets names where its part is known: in front of a
-/// wait, and where threads begin. CPython waits on conditions for its own lock only; locks of programs are semaphores. So the function of a stripped
-/// interpreter that calls a condition's wait has the name that it has in others.
+/// wait, and where threads begin. CPython waits on conditions for its own lock only; locks of programs are semaphores.
+/// So the function of a stripped interpreter that calls a condition's wait has the name that it has in others.
 pub(crate) fn wait_names(profile: &Profile, callsite: CallsiteId) -> Vec<(&str, bool)> {
     let mut named: Vec<(&str, bool)> = Vec::new();
     let (mut in_libc, mut in_openmp) = (Vec::new(), Vec::new());
@@ -59,9 +61,6 @@ pub(crate) fn wait_names(profile: &Profile, callsite: CallsiteId) -> Vec<(&str, 
     name_team_waits(&mut named, &in_openmp);
     named
 }
-
-/// The function of the library that calls `main`.
-const CALLS_MAIN: &str = "__libc_start_call_main";
 
 /// Names the innermost and the outermost functions of a C library that have none, and the one that calls `main`.
 fn name_ends(named: &mut [(&str, bool)], in_libc: &[bool]) {

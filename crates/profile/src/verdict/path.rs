@@ -16,7 +16,7 @@ pub struct PathFacts {
     pub handovers: usize,
     /// Threads by name with their share of it, 0 to 1, most first: `worker (in 3 threads)`.
     pub threads: Vec<(String, f64)>,
-    /// The thread with most of it: its name and its share.
+    /// The thread with most of it as in a sentence, `feeder` or `the main thread (node)`, and its share.
     pub most_of_one: (String, f64),
     /// Share of it on the CPU, or wanting it.
     pub on: f64,
@@ -131,7 +131,10 @@ fn most_of_one(profile: &Profile, path: &CriticalPath) -> (String, f64) {
     }
     let most = by_task.into_iter().max_by_key(|(_, ns)| *ns);
     most.map_or_else(Default::default, |(task, ns)| {
-        (thread_name(profile, task).to_owned(), ns as f64 / path.parts.total_ns as f64)
+        let (name, of) = (thread_name(profile, task), profile.task(task));
+        // A program's first thread has its name: that one thread, not the program, is meant.
+        let name = if of.pid == of.tid { format!("the main thread ({name})") } else { name.to_owned() };
+        (name, ns as f64 / path.parts.total_ns as f64)
     })
 }
 
