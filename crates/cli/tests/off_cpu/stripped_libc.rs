@@ -26,6 +26,7 @@ fn library_without_symbols(folder: &Path) -> Option<PathBuf> {
 }
 
 #[test]
+#[ignore = "live: records with BPF"]
 fn a_stripped_c_library_hides_no_reason() {
     let folder = folder("stripped-libc");
     let Some(libraries) = library_without_symbols(&folder) else {
