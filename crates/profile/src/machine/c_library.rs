@@ -13,9 +13,17 @@ const STARTS: &[&str] = &[
     "std::sys_common::backtrace::__rust_begin_short",
 ];
 
+/// Functions of the library in which a thread begins: `clone3` and `start_thread`.
+pub(crate) const THREAD_STARTS: usize = 2;
+
 /// True for functions in which threads and programs begin.
 pub(crate) fn is_thread_start(name: &str) -> bool {
     STARTS.iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// True for a function without a symbol in a C library's file.
+pub(crate) fn is_unnamed_part(name: &str, short_name: &str) -> bool {
+    dso::is_unnamed_function(name) && is_c_library(short_name)
 }
 
 /// True for a C library's file, by its short name.

@@ -1,6 +1,6 @@
 //! Names of the user functions of a wait, from which its purpose is found.
 
-use crate::machine::c_library::{is_c_library, is_thread_start};
+use crate::machine::c_library::{THREAD_STARTS, is_c_library, is_thread_start};
 use crate::machine::language_runtime::runtime_of;
 use crate::off_cpu::known_lock::TAKE_GIL;
 use crate::off_cpu::work_waits::WAITS_FOR_TEAM;
@@ -19,11 +19,11 @@ const CONDITION_WAITS: &[&str] = &[
     "___pthread_cond_",
 ];
 
-/// The name given to functions of a stripped C library that stand between a wait and the first function with a name:
-/// they are how its locks, conditions and semaphores call the kernel.
+/// The name given to functions of a stripped C library between a wait and the first function with a name: with them its
+/// locks, conditions and semaphores call the kernel.
 const CALLS_KERNEL: &str = "__internal_syscall_cancel";
-/// The same where no function of the library with a name stands between: semaphores and joins of threads, whose
-/// functions end in a jump to the one that waits.
+/// The same where the program calls them, by no function of the library with a name: semaphores and joins of threads,
+/// whose functions end in a jump to the one that waits.
 const AWAITS: &str = "__new_sem_wait_slow64";
 /// GCC's library of OpenMP, and its functions that wait for all threads of a team.
 const OPENMP: &str = "libgomp.so";
@@ -31,8 +31,6 @@ const TEAM_CALLS: &[&str] =
     &["GOMP_parallel", "GOMP_barrier", "GOMP_loop_end", "GOMP_sections_end", "GOMP_taskwait"];
 /// The name given to the outermost functions of a stripped C library: it begins threads in two functions.
 const STARTS_THREAD: &str = "start_thread";
-/// Functions of the library in which a thread begins.
-const STARTS: usize = 2;
 /// The function of the library that calls `main`.
 const CALLS_MAIN: &str = "__libc_start_call_main";
 
@@ -68,7 +66,7 @@ fn name_ends(named: &mut [(&str, bool)], in_libc: &[bool]) {
         named.iter().zip(in_libc).map(|((name, _), in_libc)| *in_libc && is_unnamed(name)).collect();
     let run = |flags: &mut dyn Iterator<Item = &bool>| flags.take_while(|is| **is).count();
     let inner = run(&mut unnamed_in_libc.iter());
-    let outer = run(&mut unnamed_in_libc.iter().rev()).min(STARTS).min(named.len() - inner);
+    let outer = run(&mut unnamed_in_libc.iter().rev()).min(THREAD_STARTS).min(named.len() - inner);
     let how = if in_libc.get(inner) == Some(&false) { AWAITS } else { CALLS_KERNEL };
     named[..inner].iter_mut().for_each(|(name, _)| *name = how);
     named.iter_mut().rev().take(outer).for_each(|(name, _)| *name = STARTS_THREAD);

@@ -7,11 +7,12 @@ mod folding;
 pub(crate) mod program_code;
 
 use crate::grow::{Grow as _, GrownSum as _};
+use crate::machine::c_library::{THREAD_STARTS, is_unnamed_part};
 use crate::machine::file_name;
 use crate::machine::language_runtime::runtime_of;
 use crate::profile::Profile;
 use crate::table::{CallsiteId, FrameId, InlineFrame, StringId};
-use crate::view::wall::{is_c_library, is_kernel, kernel_frames, name_of, place_names};
+use crate::view::wall::{is_kernel, kernel_frames, name_of, place_names};
 pub(crate) use folding::call_work;
 pub use folding::is_start_code;
 use folding::{is_process_wide, kernel_work};
@@ -276,14 +277,12 @@ impl Functions<'_> {
     /// Number of steps inside of libc's start code. In a stripped program neither `_start` nor `main` has a name, but
     /// they are the functions next to libc's.
     fn inside_of_start(&self, steps: &[Step]) -> usize {
-        /// Functions of the C library in which a thread begins.
-        const STARTS: usize = 2;
         let row = |at: usize| &self.rows[steps[at].0 as usize];
         let is_libc_start = |(id, _): &Step| self.rows[*id as usize].name.starts_with("__libc_start");
         let is_unnamed = |at: usize| dso::is_unnamed_function(&row(at).name);
-        let is_in_libc = |at: usize| is_unnamed(at) && is_c_library(&row(at).dso);
+        let is_in_libc = |at: usize| is_unnamed_part(&row(at).name, &row(at).dso);
         let Some(mut start) = steps.iter().position(is_libc_start) else {
-            let outer = (0..steps.len()).rev().take_while(|&at| is_in_libc(at)).take(STARTS).count();
+            let outer = (0..steps.len()).rev().take_while(|&at| is_in_libc(at)).take(THREAD_STARTS).count();
             return steps.len() - outer;
         };
         // A stripped C library has another function without a name between.

@@ -152,9 +152,7 @@ impl Objects {
         all.sort_by(|a, b| a.name.cmp(&b.name));
         all
     }
-}
 
-impl Objects {
     /// The files whose path another file with another build-id has too: of containers, or replaced while recording.
     #[must_use]
     pub fn same_paths(&self) -> SamePaths {

@@ -4,6 +4,7 @@ use super::idle::is_plumbing;
 use super::own_code::own_code;
 use super::{Classes, ThreadRow, is_c_library, is_kernel, is_thread_start, name_of, place_names};
 use crate::grow::Grow as _;
+use crate::machine::c_library::{THREAD_STARTS, is_unnamed_part};
 use crate::machine::language_runtime::{leads_to_program, runtime_of};
 use crate::profile::{Profile, TaskId};
 use crate::table::{CallsiteId, FrameId};
@@ -58,13 +59,15 @@ pub(super) fn name_by_start(profile: &Profile, classes: &Classes, rows: &mut [Th
 /// Number of functions, outermost first, in which a C library without symbols begins a thread: two, or 0 if the stack
 /// begins otherwise.
 pub(crate) fn unnamed_starts(profile: &Profile, root_first: &[FrameId]) -> usize {
-    const STARTS: usize = 2;
     let is_one = |frame: &FrameId| {
         let dso = profile.dsos.of(profile.frames.of(*frame).dso);
-        is_c_library(&dso.short_name) && name_of(profile, *frame).is_none_or(dso::is_unnamed_function)
+        match name_of(profile, *frame) {
+            Some(name) => is_unnamed_part(name, &dso.short_name),
+            None => is_c_library(&dso.short_name),
+        }
     };
-    let begins = root_first.get(..STARTS).is_some_and(|frames| frames.iter().all(is_one));
-    if begins { STARTS } else { 0 }
+    let begins = root_first.get(..THREAD_STARTS).is_some_and(|frames| frames.iter().all(is_one));
+    if begins { THREAD_STARTS } else { 0 }
 }
 
 /// The program's first function of a thread's stack; `None` if the stack doesn't reach the thread's start.
