@@ -90,7 +90,7 @@ fn question(pair: &Pair, case: &Case, name: &str, options: &[&str]) -> Result<Sc
         return Ok(if told { Score::PASS } else { Score::FAIL });
     }
     let (mut perf, mut tally) = (rows(&perf.text()), rows(&tally.text()));
-    let stubs = as_nameless_stubs(&perf, &mut tally);
+    let stubs = as_perf_stubs(&perf, &mut tally);
     if stubs > 0 {
         println!("report ({name}) {}: {stubs} entries of the PLT that perf has no function for", case.name);
     }
@@ -210,23 +210,45 @@ fn numbers(row: &str) -> Option<(u64, u64, String)> {
     Some((samples, period, rest[..symbol].join(" ")))
 }
 
-/// Replaces tally's rows of a PLT entry (`f@plt`) by perf's where perf has only `@plt`, or names the entry after the
-/// function before it, `_init`. Returns their number.
-fn as_nameless_stubs(perf: &[String], tally: &mut [String]) -> usize {
+/// Replaces tally's rows of PLT entries by perf's where perf has no function for the entry (`@plt` or an address), names it
+/// after the function before it (`_init`), or gives the entry of an indirect function, which has no name in the file, the
+/// name of the next one. Returns their number.
+fn as_perf_stubs(perf: &[String], tally: &mut [String]) -> usize {
     const NAMES: [&str; 2] = ["@plt", "_init"];
     fn parts(row: &str) -> (&str, &str) {
         row.rsplit_once(' ').unwrap_or(("", row))
     }
-    let is_nameless = |row: &&String| NAMES.contains(&parts(row).1);
-    let mut left: Vec<&String> = perf.iter().filter(|row| is_nameless(row) && !tally.contains(row)).collect();
+    let mut left = without(perf, tally);
+    let others = without(tally, perf);
+    let stubs: Vec<String> = others.into_iter().filter(|row| row.ends_with("@plt")).cloned().collect();
     let mut renamed = 0;
-    for row in tally.iter_mut().filter(|row| row.ends_with("@plt") && !perf.contains(row)) {
-        if let Some(at) = left.iter().position(|other| parts(other).0 == parts(row).0) {
+    for stub in stubs {
+        let (before, own) = parts(&stub);
+        let may_be = |other: &&String| {
+            let (others_before, name) = parts(other);
+            let is_excused =
+                NAMES.contains(&name) || is_address(name) || (own == "@plt" && name.ends_with("@plt"));
+            before == others_before && is_excused
+        };
+        if let Some(at) = left.iter().position(may_be)
+            && let Some(row) = tally.iter_mut().find(|row| **row == stub)
+        {
             row.clone_from(left.remove(at));
             renamed += 1;
         }
     }
     renamed
+}
+
+/// The rows without those of `others`; a row that is there twice has to be in `others` twice.
+fn without<'r>(rows: &'r [String], others: &[String]) -> Vec<&'r String> {
+    let mut left: Vec<&String> = rows.iter().collect();
+    for other in others {
+        if let Some(at) = left.iter().position(|row| *row == other) {
+            left.swap_remove(at);
+        }
+    }
+    left
 }
 
 /// Replaces tally's rows that differ from perf's only in the symbol. Returns their number.

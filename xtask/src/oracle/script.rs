@@ -121,10 +121,12 @@ pub fn without_what_perf_drops(name: &str, perf: &str, tally: &str) -> String {
 
 /// Whether perf has no symbol for a frame, or names a return address that is already the next function's first byte.
 fn is_excused(perf: &str, tally: &str) -> bool {
+    // The frame of a sample without a chain follows the event's name.
     let parts = |line: &str| -> Option<(String, String, String)> {
-        let (address, rest) = line.trim_start().split_once(' ')?;
+        let (head, frame) = line.rsplit_once(": ").unwrap_or(("", line));
+        let (address, rest) = frame.trim_start().split_once(' ')?;
         let (symbol, dso) = rest.rsplit_once(" (")?;
-        Some((address.to_owned(), symbol.to_owned(), dso.to_owned()))
+        Some((format!("{head}{address}"), symbol.to_owned(), dso.to_owned()))
     };
     let (Some(a), Some(b)) = (parts(perf), parts(tally)) else { return false };
     // perf 6.1 names some entries of the PLT after the function before them.
