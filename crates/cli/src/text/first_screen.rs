@@ -23,6 +23,8 @@ const INDENT: usize = 2;
 const WIDEST: usize = 100;
 /// Fewest and most rows of functions.
 const ROWS: (usize, usize) = (3, 6);
+/// Above the functions that have a row for what they call.
+const CALLERS: &str = "mostly in what they call";
 /// Most lines of a warning: a remedy is a command, which is of use only as a whole.
 const WARNING_LINES: usize = 4;
 
@@ -86,7 +88,8 @@ fn draw_at(screen: &FirstScreen, pen: &Pen) -> String {
     let taken = before.len() + after.len() + file.len() + most_rows;
     after.extend(pen.warning(&screen.warnings, LINES.saturating_sub(taken).clamp(2, WARNING_LINES)));
     after.extend(file);
-    let rows = LINES.saturating_sub(before.len() + after.len() + 1).clamp(ROWS.0, ROWS.1);
+    let heads = 1 + usize::from(screen.hot.functions.iter().any(|row| row.is_caller));
+    let rows = LINES.saturating_sub(before.len() + after.len() + heads).clamp(ROWS.0, ROWS.1);
     let functions = pen.functions(screen, rows);
     let mut text = String::new();
     for line in before.into_iter().chain(functions).chain(after) {
@@ -276,7 +279,11 @@ impl Pen {
         let room = labels.iter().map(columns).max().unwrap_or(0).clamp(20.min(most), most);
         let head = format!("{:room$}  {:>7}  {:>7}", cut("where CPU time goes", room), "self", "total");
         let mut lines = vec![self.paint(&head, Paint::Bold)];
-        for (row, label) in shown.into_iter().zip(&labels) {
+        let first_caller = shown.iter().position(|row| row.is_caller);
+        for (at, (row, label)) in shown.into_iter().zip(&labels).enumerate() {
+            if first_caller == Some(at) {
+                lines.push(self.paint(CALLERS, Paint::Bold));
+            }
             let (own, total) = (row.own * 100.0, row.total * 100.0);
             let gap = room.saturating_sub(columns(label));
             let name = format!("{}  {}{:gap$}", label.0, self.paint(&label.1, Paint::Dim), "");

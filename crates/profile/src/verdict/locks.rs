@@ -95,7 +95,7 @@ pub(super) fn sites(profile: &Profile, waits: &[PlacedWait], running: &[(Callsit
         }
     }
     for &(callsite, ns) in running {
-        let names = Names::of(profile, callsite);
+        let names = Names::of(profile, callsite).without_helpers();
         let asks_kernel =
             || kernel_frames(profile, callsite).any(|f| name_of(profile, f).is_some_and(is_futex));
         if names.begin_in_locking() || sites.takes_itself(&names) || asks_kernel() {
@@ -316,6 +316,18 @@ impl<'p> Names<'p> {
         self.0.iter().map(|(name, _)| *name)
     }
 
+    /// Without the functions that a well-known lock's code calls: their time is the lock's. The code of other locks calls
+    /// none, and may be on the way to anything (`pthread_once`).
+    fn without_helpers(mut self) -> Self {
+        let helpers = self.0.iter().position(|(name, _)| is_locking(name)).unwrap_or(0);
+        if self.0[..helpers].iter().all(|(_, library)| *library)
+            && Names(self.0[helpers..].to_vec()).place(None).known.is_some()
+        {
+            self.0.drain(..helpers);
+        }
+        self
+    }
+
     fn begin_in_locking(&self) -> bool {
         self.0.first().is_some_and(|(name, _)| is_locking(name))
     }
@@ -401,6 +413,23 @@ mod tests {
         // A thread all in libraries: not the function that started it.
         let library = place("__lll_lock_wait* pthread_mutex_lock* put* run* start_thread* clone3*");
         assert_eq!((&library.taker[..], library.in_library), ("run", true));
+    }
+
+    #[test]
+    fn what_a_known_locks_code_calls_is_the_locks_time() {
+        let names = |names: &'static str| {
+            let name = |name: &'static str| (name.trim_end_matches('*'), name.ends_with('*'));
+            Names(names.split(' ').map(name).collect()).without_helpers()
+        };
+        let spins = "SafeFetch32_impl* ObjectMonitor::TrySpin* ObjectMonitor::enter* \
+                     SharedRuntime::complete_monitor_locking_C* M.put()";
+        assert!(names(spins).begin_in_locking());
+        // Not the work of the program below a function that locks once, nor inside of a lock without a name.
+        assert!(
+            !names("work ObjectMonitor::enter* SharedRuntime::monitor_enter_helper* M.put()")
+                .begin_in_locking()
+        );
+        assert!(!names("inflate* pthread_once* uncompress* main").begin_in_locking());
     }
 
     #[test]

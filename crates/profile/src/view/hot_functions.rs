@@ -53,8 +53,8 @@ pub struct HotFunctions {
 }
 
 impl HotFunctions {
-    /// At most so many of the functions: half of them for what they call, as far as there are such. By own
-    /// share to a tenth of a percent, then by the whole share.
+    /// At most so many of the functions: those with most time of their own, then those that are there for what they call,
+    /// at most half. Both by own share to a tenth of a percent, then by the whole share.
     #[must_use]
     pub fn best(&self, rows: usize) -> Vec<&HotFunctionRow> {
         let mut callers: Vec<&HotFunctionRow> = self.functions.iter().filter(|row| row.is_caller).collect();
@@ -69,7 +69,10 @@ impl HotFunctions {
         let mut best: Vec<&HotFunctionRow> = own.into_iter().take(room).chain(callers).collect();
         // As rows show it: what reads 0.0 % twice is in the order of the other column.
         let tenths = |row: &HotFunctionRow| (row.own * 1000.0).round();
-        best.sort_by(|a, b| tenths(b).total_cmp(&tenths(a)).then(b.total.total_cmp(&a.total)));
+        let by_share = |a: &HotFunctionRow, b: &HotFunctionRow| {
+            tenths(b).total_cmp(&tenths(a)).then(b.total.total_cmp(&a.total))
+        };
+        best.sort_by(|a, b| a.is_caller.cmp(&b.is_caller).then_with(|| by_share(a, b)));
         best
     }
 }

@@ -66,7 +66,10 @@ fn screen() -> FirstScreen {
                     (0.15, 0.2),
                 ),
                 row("futex wait and wake", "[kernel]", None, (0.09, 0.09)),
-                row("draw\u{1b}[31m", "rand", Some("rand.c:14"), (0.0, 0.6)),
+                HotFunctionRow {
+                    is_caller: true,
+                    ..row("draw\u{1b}[31m", "rand", Some("rand.c:14"), (0.0, 0.6))
+                },
             ],
             trunk: ["work", "draw", "rand", "__random"].map(str::to_owned).to_vec(),
             trunk_end: None,
@@ -101,6 +104,7 @@ fn the_answer_is_at_the_top_and_the_next_commands_are_at_the_end() {
   __random  libc.so.6             33.4 %   92.5 %  ███▍
   Grid<…>::step  grid.cpp:7       15.0 %   20.0 %  █▌
   futex wait and wake  [kernel]    9.0 %    9.0 %  ▉
+  mostly in what they call
   draw\\x1b[31m  rand.c:14          0.0 %   60.0 %
   hot path: work → draw → rand → __random
 
@@ -282,7 +286,7 @@ fn three_findings_have_room_on_a_narrow_terminal() {
         claim: "Page faults: 96,051 a second; 79 % of CPU time goes to handing out memory and taking it back"
             .into(),
         detail: "12 % of running time is inside the kernel".into(),
-        fix: "reuse memory instead of giving it back, or use huge pages".into(),
+        fix: "reuse buffers and objects instead of allocating new ones, or use huge pages".into(),
         why: "tally why 3".into(),
     });
     screen.threads = vec![("bash ×35".into(), 71.0), ("python3 ×4".into(), 10.0)];

@@ -276,8 +276,8 @@ pub(super) fn page_faults(facts: &Facts) -> Option<Finding> {
         .or_missing("the kernel's frames don't show which page faults these are");
     let evidence = if stacks.top.is_empty() { top_kernel(facts) } else { Vec::new() };
     let against = vec![format!("major faults: {:.0} a second", facts.rates.faults_per_s.1)];
-    let claim =
-        claim(share * facts.on(), text).fix("reuse memory instead of giving it back, or use huge pages");
+    let claim = claim(share * facts.on(), text)
+        .fix("reuse buffers and objects instead of allocating new ones, or use huge pages");
     claim.evidence(evidence).stacks(stacks).against(against).next(
         format!(
             "tally record -e page-faults -c 100 -g -o faults.data {TARGET} && tally report -i faults.data"

@@ -142,6 +142,28 @@ fn rows_that_read_zero_in_the_first_column_are_in_the_order_of_the_second() {
 }
 
 #[test]
+fn functions_that_are_there_for_what_they_call_come_last() {
+    let row = |name: &str, own, total, is_caller| HotFunctionRow {
+        name: name.to_owned(),
+        own,
+        total,
+        is_caller,
+        ..HotFunctionRow::default()
+    };
+    let functions = vec![
+        row("put", 0.09, 0.9, true),
+        row("spin", 0.22, 0.32, false),
+        row("work", 0.01, 0.95, true),
+        row("format", 0.03, 0.03, false),
+    ];
+    let hot = HotFunctions { functions, ..HotFunctions::default() };
+
+    let names: Vec<&str> = hot.best(4).iter().map(|row| row.name.as_str()).collect();
+
+    assert_eq!(names, ["spin", "format", "put", "work"]);
+}
+
+#[test]
 fn the_function_in_which_the_hot_path_ends_has_a_row_even_among_few() {
     let paths = [
         ("main run seek a", 9),
