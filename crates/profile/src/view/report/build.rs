@@ -4,20 +4,23 @@
 //!   cells ─→ distinct paths of entries ─→ rows with their sums ─→ graphs of the rows shown
 //! ```
 
+use super::cell_paths::{CellPaths, Members};
 use super::chain_sums::ChainSums;
 use super::context::Context;
-use super::expand::PathOpts;
 use super::field::ReportField;
 use super::graph::{Graphs, share};
 use super::order::sort_rows;
 use super::row::{Report, ReportRow, ReportSection};
 use super::rows::{RowFrame, Rows};
 use super::section_paths::{PathKey, SectionPaths};
-use super::{GraphMode, GraphOrder, ReportOpts};
-use crate::machine::Mode;
-use crate::profile::{CellKey, Profile, Sums};
-use crate::table::FrameId;
+use super::{GraphMode, ReportOpts};
+use crate::grow::Grow as _;
+use crate::profile::{Profile, Sums};
+use rayon::prelude::*;
 use rustc_hash::FxHashMap;
+
+/// Cells of one core at least: fewer are not worth a core.
+const FEWEST: usize = 4096;
 
 /// Makes all sections.
 pub(super) fn build(profile: &Profile, opts: &ReportOpts) -> Report {
@@ -46,14 +49,11 @@ fn event_sets(profile: &Profile, opts: &ReportOpts) -> Vec<Vec<usize>> {
 impl<'a> Context<'a> {
     fn section(&self, events: Vec<usize>) -> ReportSection {
         let mut filling = Filling::new(self, events.len());
-        let mut member_of = vec![usize::MAX; self.profile.events.len()];
-        events.iter().enumerate().for_each(|(member, &event)| member_of[event] = member);
-        for (key, sums) in self.profile.cells() {
-            let member = member_of[key.event as usize];
-            if member != usize::MAX {
-                filling.add(member, key, *sums);
-            }
-        }
+        let members = Members::of(&events, self.profile.events.len());
+        let cells = self.profile.cells();
+        let piece = cells.len().div_ceil(rayon::current_num_threads()).max(FEWEST);
+        let pieces = cells.par_chunks(piece).map(|cells| CellPaths::of(self, cells, &members));
+        pieces.collect::<Vec<_>>().iter().for_each(|piece| filling.add(piece));
         filling.settle();
         let mut section = ReportSection {
             columns: self.opts.columns(),
@@ -116,8 +116,6 @@ struct Filling<'c, 'a> {
     shown: Vec<Sums>,
     /// By row: its chains in graphs, once settled.
     chain_counts: Vec<u32>,
-    /// Room for one path.
-    path: Vec<u32>,
 }
 
 impl<'c, 'a> Filling<'c, 'a> {
@@ -129,53 +127,34 @@ impl<'c, 'a> Filling<'c, 'a> {
             totals: vec![Sums::default(); members],
             shown: vec![Sums::default(); members],
             chain_counts: Vec::new(),
-            path: Vec::new(),
         }
     }
 
-    /// Counts a cell at its own row, and notes its path for the rows of its callers.
-    fn add(&mut self, member: usize, key: &CellKey, sums: Sums) {
-        let context = self.context;
-        if context.is_left_out(key) {
-            return;
+    /// Counts the paths of some cells at their own rows, and notes them for the rows of their callers.
+    fn add(&mut self, cells: &CellPaths<'_, '_>) {
+        self.totals.iter_mut().zip(&cells.totals).for_each(|(total, more)| total.add(*more));
+        let mut parts: Vec<Option<u32>> = vec![None; cells.parts.len()];
+        for (path, callers) in cells.with_callers() {
+            let (member, sums) = (path.member(), path.sums);
+            let part = *parts[path.part()].get_or_insert_with(|| self.rows.part_of(cells.parts[path.part()]));
+            let own = self.rows.row_of(part, path.place);
+            let row = &mut self.rows.rows[own as usize];
+            row.own[member].add(sums);
+            row.by_mode[path.mode()].grow(sums.period);
+            self.shown[member].add(sums);
+            for &entry in callers {
+                self.rows.row_of(part, RowFrame::Entry(entry));
+            }
+            let key = PathKey { member: member as u32, part, own };
+            self.paths.add(key, cells.entries_of(path), path.entries_hash, sums);
         }
-        self.totals[member].add(sums);
-        if !context.cell_passes(key) {
-            return;
-        }
-        let path_opts = PathOpts {
-            max_stack: context.opts.max_stack,
-            cuts: context.cuts(),
-            hide_unresolved: context.opts.hide_unresolved,
-        };
-        context.expanded.path(context.profile, key.callsite, &path_opts, &mut self.path);
-        let parent = self.parent();
-        let part = self.rows.part_of(key, parent);
-        let leaf = context.profile.callsites.path(key.callsite)[0];
-        let Some(own) = self.own_row(leaf, part, parent) else { return };
-        let mode = mode_index(context.profile.mode_of(context.expanded.own(leaf).dso));
-        let row = &mut self.rows.rows[own as usize];
-        row.own[member].add(sums);
-        row.by_mode[mode] = row.by_mode[mode].saturating_add(sums.period);
-        self.shown[member].add(sums);
-        self.note_path(PathKey { member: member as u32, part, own }, sums);
-    }
-
-    fn note_path(&mut self, key: PathKey, sums: Sums) {
-        let opts = self.context.opts;
-        let root_first = opts.graph.map_or(opts.children, |graph| graph.order == GraphOrder::Caller);
-        if root_first {
-            self.path.reverse();
-        }
-        if !opts.children && opts.graph.is_none() {
-            self.path.clear();
-        }
-        let callers = opts.children.then_some(&mut self.rows);
-        self.paths.add(key, &self.path, sums, callers);
     }
 
     /// Sums up what every row has in its chains.
     fn settle(&mut self) {
+        if self.context.opts.children {
+            self.paths.find_rows(&self.rows);
+        }
         let rows = &mut self.rows.rows;
         let members = self.totals.len();
         let chains = ChainSums::of(&self.paths, rows.len(), members);
@@ -184,34 +163,6 @@ impl<'c, 'a> Filling<'c, 'a> {
             row.max_depth = chains.depths[at];
         }
         self.chain_counts = chains.counts;
-    }
-
-    /// The first entry, from the leaf, that `--parent` names.
-    fn parent(&self) -> Option<u32> {
-        let parents = self.context.parents.as_ref()?;
-        self.path.iter().copied().find(|&entry| parents[entry as usize])
-    }
-
-    /// The row of the cell itself; `None` when it has no parent and those are left out.
-    fn own_row(&mut self, leaf: FrameId, part: u32, parent: Option<u32>) -> Option<u32> {
-        let by_parent = self.context.parents.is_some() && self.context.opts.exclude_other;
-        if by_parent && parent.is_none() {
-            return None;
-        }
-        let place = match (self.context.cuts(), self.path.first()) {
-            (Some(cuts), Some(&entry)) if cuts[entry as usize] => RowFrame::Entry(entry),
-            _ => RowFrame::Leaf(leaf),
-        };
-        Some(self.rows.row_of(part, place))
-    }
-}
-
-fn mode_index(mode: Mode) -> usize {
-    match mode {
-        Mode::Kernel => 0,
-        Mode::User | Mode::Hypervisor => 1,
-        Mode::GuestKernel => 2,
-        Mode::GuestUser => 3,
     }
 }
 

@@ -4,6 +4,7 @@ use super::ReportOpts;
 use super::expand::Expanded;
 use super::field::SortKey;
 use super::row::{ChainEntry, SortValue};
+use crate::machine::Mode;
 use crate::profile::{CellKey, Profile, Task};
 use crate::table::{DsoId, FrameId};
 use regex_lite::Regex;
@@ -21,6 +22,8 @@ pub(super) struct Context<'a> {
     /// By entry: is it a parent (`--parent`), does it hide its callees?
     pub(super) parents: Option<Vec<bool>>,
     cuts: Option<Vec<bool>>,
+    /// Rows are of places in the code, not of functions.
+    pub(super) has_places: bool,
     /// By DSO: the first with the same short name.
     same_dso: Vec<DsoId>,
     /// By task: does it pass the filters?
@@ -46,7 +49,10 @@ impl<'a> Context<'a> {
         let parents = parent.map(matches);
         let cuts = opts.ignore_callees.as_ref().map(matches);
         let task_passes = profile.tasks().iter().map(|task| task_passes(profile, task, opts)).collect();
-        Self { profile, opts, keys, parents, cuts, same_dso: same_dsos(profile), task_passes, expanded }
+        let is_place = |key: &SortKey| matches!(key, SortKey::SrcLine | SortKey::SrcFile | SortKey::Addr);
+        let has_places = keys.iter().any(is_place);
+        let same_dso = same_dsos(profile);
+        Self { profile, opts, keys, parents, cuts, has_places, same_dso, task_passes, expanded }
     }
 
     /// By entry: true if it represents all its callees.
@@ -77,6 +83,16 @@ impl<'a> Context<'a> {
             .as_ref()
             .is_none_or(|part| name.is_some_and(|name| name.contains(part.as_str())));
         dso_passes && symbol_passes && contains
+    }
+
+    /// Position in [`super::ReportRow::by_mode`] of samples at a frame.
+    pub(super) fn mode_index(&self, leaf: FrameId) -> u8 {
+        match self.profile.mode_of(self.expanded.own(leaf).dso) {
+            Mode::Kernel => 0,
+            Mode::User | Mode::Hypervisor => 1,
+            Mode::GuestKernel => 2,
+            Mode::GuestUser => 3,
+        }
     }
 
     /// Is this cell not even in the totals? As perf, for samples of code without a name.

@@ -7,6 +7,7 @@
 
 mod build;
 mod cell;
+mod cell_paths;
 mod chain_sums;
 mod context;
 mod expand;

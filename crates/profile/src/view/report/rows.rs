@@ -10,9 +10,6 @@ use perfdata::DataSource;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-/// No part has this number.
-const NO_ROW: (u32, u32) = (u32::MAX, u32::MAX);
-
 type RowKey = SmallVec<[u32; 4]>;
 
 /// Rows of one section while they fill.
@@ -27,23 +24,25 @@ pub(super) struct Rows<'c, 'a> {
     /// The values that depend on the sample alone: all distinct combinations.
     parts: Vec<RowKey>,
     part_ids: FxHashMap<RowKey, u32>,
-    /// The part asked for last: cells of one thread follow each other.
-    last_part: Option<(PartOf, u32)>,
     /// By part and place: the row.
     known: FxHashMap<(u32, RowFrame), u32>,
-    /// By frame: the part it was hit in last, and its row there.
-    last_of_leaf: Vec<(u32, u32)>,
-    /// By entry of paths: the same.
-    last_of_entry: Vec<(u32, u32)>,
 }
 
-/// What a part depends on.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct PartOf {
+/// Values of a sample that decide about its part.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct PartOf {
     task: TaskId,
     cpu: i32,
     extra: ExtraId,
+    /// The entry that `--parent` names.
     parent: Option<u32>,
+}
+
+impl PartOf {
+    /// The part of a cell whose path has that parent.
+    pub fn new(key: &CellKey, parent: Option<u32>) -> Self {
+        Self { task: key.task, cpu: key.cpu, extra: key.extra, parent }
+    }
 }
 
 /// The frame of a row.
@@ -83,34 +82,24 @@ impl<'c, 'a> Rows<'c, 'a> {
             values: context.keys.iter().map(|_| ValueTable::default()).collect(),
             parts: Vec::new(),
             part_ids: FxHashMap::default(),
-            last_part: None,
             known: FxHashMap::default(),
-            last_of_leaf: vec![NO_ROW; context.profile.frames.len()],
-            last_of_entry: vec![NO_ROW; context.expanded.entries.len()],
         }
+    }
+
+    /// Number of distinct entries of paths.
+    pub fn entries(&self) -> usize {
+        self.context.expanded.entries.len()
     }
 
     /// The ids of the values that depend on the sample alone, as one number.
-    pub fn part_of(&mut self, key: &CellKey, parent: Option<u32>) -> u32 {
-        let of = PartOf { task: key.task, cpu: key.cpu, extra: key.extra, parent };
-        match self.last_part {
-            Some((known, part)) if known == of => part,
-            _ => {
-                let part = self.find_part(key, parent);
-                self.last_part = Some((of, part));
-                part
-            }
-        }
-    }
-
-    fn find_part(&mut self, key: &CellKey, parent: Option<u32>) -> u32 {
+    pub fn part_of(&mut self, of: PartOf) -> u32 {
         let context = self.context;
         let values: RowKey = (context.keys.iter().enumerate())
             .map(|(at, sort)| {
                 if sort.is_of_frame() {
                     return 0;
                 }
-                let (group, shown) = self.sample_value(sort, key, parent);
+                let (group, shown) = self.sample_value(sort, &of);
                 self.values[at].intern(group, shown)
             })
             .collect();
@@ -124,24 +113,6 @@ impl<'c, 'a> Rows<'c, 'a> {
 
     /// The row of a place under a part, new or known.
     pub fn row_of(&mut self, part: u32, place: RowFrame) -> u32 {
-        if let (known, row) = *self.last_of(place)
-            && known == part
-        {
-            return row;
-        }
-        let row = self.find_row(part, place);
-        *self.last_of(place) = (part, row);
-        row
-    }
-
-    fn last_of(&mut self, place: RowFrame) -> &mut (u32, u32) {
-        match place {
-            RowFrame::Leaf(frame) => &mut self.last_of_leaf[frame.index()],
-            RowFrame::Entry(entry) => &mut self.last_of_entry[entry as usize],
-        }
-    }
-
-    fn find_row(&mut self, part: u32, place: RowFrame) -> u32 {
         if let Some(&row) = self.known.get(&(part, place)) {
             return row;
         }
@@ -156,6 +127,11 @@ impl<'c, 'a> Rows<'c, 'a> {
         };
         self.known.insert((part, place), row);
         row
+    }
+
+    /// The row of a place under a part; `None` if [`Self::row_of`] was not asked for it.
+    pub fn known_row(&self, part: u32, place: RowFrame) -> Option<u32> {
+        self.known.get(&(part, place)).copied()
     }
 
     fn push_row(&mut self, key: RowKey, place: RowFrame) -> u32 {
@@ -199,7 +175,7 @@ impl<'c, 'a> Rows<'c, 'a> {
     }
 
     /// The pair (grouped value, shown value) for a key that depends on the sample.
-    fn sample_value(&self, sort: &SortKey, key: &CellKey, parent: Option<u32>) -> (SortValue, SortValue) {
+    fn sample_value(&self, sort: &SortKey, key: &PartOf) -> (SortValue, SortValue) {
         let profile = self.context.profile;
         let task = profile.task(key.task);
         let extra = profile.extra(key.extra);
@@ -223,7 +199,8 @@ impl<'c, 'a> Rows<'c, 'a> {
             SortKey::Cpu => same(SortValue::Number(i64::from(key.cpu))),
             SortKey::Socket => same(SortValue::Number(profile.socket_of(key.cpu).map_or(-1, i64::from))),
             SortKey::Parent => {
-                let symbol = parent.and_then(|entry| self.context.expanded.entries[entry as usize].symbol);
+                let symbol =
+                    key.parent.and_then(|entry| self.context.expanded.entries[entry as usize].symbol);
                 same(symbol.map_or(SortValue::None, |id| SortValue::Text(profile.symbols.of(id).name)))
             }
             SortKey::Memory(part) => {
