@@ -5,5 +5,6 @@ pub mod disasm;
 pub mod flow;
 pub mod function_starts;
 pub mod got_usage;
+pub(crate) mod reached_end;
 mod regs_aarch64;
 pub mod value_tracking;

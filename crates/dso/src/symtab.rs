@@ -21,6 +21,7 @@ pub(crate) mod unnamed;
 
 use std::cmp::Ordering;
 use std::fmt;
+use std::ops::Range;
 
 use crate::{Bytes, Svma};
 
@@ -48,7 +49,8 @@ pub enum SymbolSource {
     Symtab,
     /// The dynamic table together with the xz-compressed one of `.gnu_debugdata`, or with Go's own.
     DebugData,
-    /// Exported names only: an unsized symbol reaches no further than a page, as what follows may be anything.
+    /// Exported names only: an unsized symbol reaches to the end of its function or, if the code does not show that, no
+    /// further than a page, as what follows may be anything.
     Dynsym,
     /// /proc/kallsyms or a copy of it.
     Kallsyms,
@@ -281,8 +283,21 @@ impl SymbolTableBuilder {
         self.candidates.is_empty()
     }
 
-    /// Sorts, keeps one symbol per address, and packs.
-    pub fn build(mut self) -> SymbolTable {
+    /// Ends symbols without a size where `end_of` the room up to the next one is, if it knows.
+    pub(crate) fn end_unsized(&mut self, mut end_of: impl FnMut(Range<Svma>) -> Option<Svma>) {
+        self.keep_one_each();
+        let mut next = u64::MAX;
+        for this in self.candidates.iter_mut().rev() {
+            if this.size == 0 {
+                let end = end_of(Svma(this.start)..Svma(next));
+                this.size = end.map_or(0, |end| end.0.saturating_sub(this.start));
+            }
+            next = this.start;
+        }
+    }
+
+    /// Sorts, and keeps one symbol per address.
+    fn keep_one_each(&mut self) {
         if self.source == SymbolSource::Kallsyms {
             // None has a size: perf gives every symbol the room up to the next address, which of several at one
             // address only the last gets, and a symbol with a size is what it keeps.
@@ -296,6 +311,11 @@ impl SymbolTableBuilder {
             });
         }
         self.candidates.dedup_by_key(|c| c.start);
+    }
+
+    /// Sorts, keeps one symbol per address, and packs.
+    pub fn build(mut self) -> SymbolTable {
+        self.keep_one_each();
         if self.source == SymbolSource::Dynsym {
             bound_unsized(&mut self.candidates);
         }

@@ -5,7 +5,7 @@
 
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind};
 
-use crate::elf::exported::{exported_ranges, relative_addresses};
+use crate::elf::exported::{exported_ranges, exported_unsized_ranges, relative_addresses};
 use crate::{ElfSection, Machine, ObjectFile, Svma};
 
 /// Files with more code than this, in bytes, aren't read: it would take seconds.
@@ -13,6 +13,15 @@ const MAX_CODE: u64 = 32 << 20;
 
 /// Programs that aren't position-independent are linked to addresses from 4 MiB on; others begin at 0.
 const FIXED_FROM: u64 = 4 << 20;
+
+/// Addresses of code that instructions refer to without calling it.
+#[derive(Default)]
+struct References {
+    /// Jumps that always happen: from where to where.
+    jumps: Vec<(u64, u64)>,
+    /// Addresses taken, in any order.
+    taken: Vec<u64>,
+}
 
 /// Begins of functions in one file.
 #[derive(Clone, Debug, Default)]
@@ -35,19 +44,21 @@ impl FunctionStarts {
         }
         let sections = code.iter().map(|section| (section.svma.start, section.svma.end)).collect();
         let mut found = Self { starts: Vec::new(), sections };
-        let mut jumps = Vec::new();
-        code.iter().for_each(|section| found.read(object, section, &mut jumps));
+        let mut seen = References::default();
+        code.iter().for_each(|section| found.read(object, section, &mut seen));
         found.starts.extend(code_pointers(object));
-        found
-            .starts
-            .extend(exported_ranges(object).flat_map(|range| [range.start, past_padding(object, range.end)]));
+        let exported = exported_ranges(object).chain(exported_unsized_ranges(object));
+        found.starts.extend(exported.flat_map(|range| [range.start, past_padding(object, range.end)]));
         found.starts.push(object.entry().0);
+        found.sort();
+        let mut taken = found.without_labels(object, seen.taken);
+        found.starts.append(&mut taken);
         found.sort();
         let leaves = |&(from, to): &(u64, u64)| {
             found.around(Svma(from)).is_some_and(|(start, end)| !(start.0..end.0).contains(&to))
         };
-        jumps.retain(leaves);
-        found.starts.extend(jumps.into_iter().map(|(_, to)| to));
+        seen.jumps.retain(leaves);
+        found.starts.extend(seen.jumps.into_iter().map(|(_, to)| to));
         found.sort();
         found
     }
@@ -68,8 +79,30 @@ impl FunctionStarts {
         Some((Svma(start), Svma(next)))
     }
 
-    /// Adds what is called, and whose address is taken, in this section; `jumps` are from where to where.
-    fn read(&mut self, object: &ObjectFile, section: &ElfSection, jumps: &mut Vec<(u64, u64)>) {
+    /// The addresses without labels within a function, to which the instruction before goes on. By such ones musl finds out
+    /// that a signal interrupted a system call.
+    fn without_labels(&self, object: &ObjectFile, mut taken: Vec<u64>) -> Vec<u64> {
+        taken.sort_unstable();
+        taken.dedup();
+        let mut function = Svma(u64::MAX);
+        let mut decoder = Decoder::new(64, &[], DecoderOptions::NONE);
+        let mut last = Instruction::default();
+        taken.retain(|&at| {
+            let Some((start, _)) = self.around(Svma(at)) else { return true };
+            if start != function {
+                function = start;
+                decoder = Decoder::with_ip(64, code_at(object, start.0), start.0, DecoderOptions::NONE);
+            }
+            while decoder.ip() < at && decoder.can_decode() {
+                decoder.decode_out(&mut last);
+            }
+            last.next_ip() != at || !goes_on(&last)
+        });
+        taken
+    }
+
+    /// Adds what is called in this section, and to `seen` what else refers to code.
+    fn read(&mut self, object: &ObjectFile, section: &ElfSection, seen: &mut References) {
         let mut decoder = Decoder::with_ip(
             64,
             code_at(object, section.svma.start),
@@ -83,23 +116,33 @@ impl FunctionStarts {
             decoder.decode_out(&mut instruction);
             // Bytes that aren't an instruction are skipped one by one: data among code.
             if instruction.code() != Code::INVALID {
-                jumps.extend(jump_of(&instruction));
-                self.starts.extend(
-                    started_by(&instruction)
-                        .or_else(|| if is_fixed { taken_by_constant(&instruction) } else { None }),
-                );
+                seen.jumps.extend(jump_of(&instruction));
+                self.starts.extend(called_by(&instruction));
+                let constant = if is_fixed { taken_by_constant(&instruction) } else { None };
+                seen.taken.extend(taken_relative(&instruction).or(constant));
             }
         }
     }
 }
 
-/// The function that the instruction calls, or whose address it takes.
-fn started_by(instruction: &Instruction) -> Option<u64> {
+/// Whether the next instruction may be executed after this one; not after a call, which may not return.
+fn goes_on(instruction: &Instruction) -> bool {
+    match instruction.mnemonic() {
+        Mnemonic::Nop | Mnemonic::Int3 | Mnemonic::Hlt | Mnemonic::INVALID => false,
+        Mnemonic::Syscall => true,
+        _ => matches!(instruction.flow_control(), FlowControl::Next | FlowControl::ConditionalBranch),
+    }
+}
+
+/// The function that the instruction calls.
+fn called_by(instruction: &Instruction) -> Option<u64> {
     let is_call =
         instruction.flow_control() == FlowControl::Call && instruction.op0_kind() == OpKind::NearBranch64;
-    if is_call {
-        return Some(instruction.near_branch64());
-    }
+    is_call.then(|| instruction.near_branch64())
+}
+
+/// The address relative to itself that the instruction takes.
+fn taken_relative(instruction: &Instruction) -> Option<u64> {
     let is_address = instruction.mnemonic() == Mnemonic::Lea && instruction.is_ip_rel_memory_operand();
     is_address.then(|| instruction.memory_displacement64())
 }

@@ -5,6 +5,7 @@ use std::ops::Range;
 use object::{Object, ObjectSymbol, RelocationFlags, SymbolFlags, SymbolKind, elf};
 
 use crate::bounds::Allowance;
+use crate::code::reached_end::reached_end;
 use crate::{ObjectFile, Svma};
 
 /// A name of code in the dynamic symbol table. Several may have the same address, of which a
@@ -73,6 +74,25 @@ pub(crate) fn exported_ranges(object: &ObjectFile) -> impl Iterator<Item = Range
     ranges.into_iter()
 }
 
+/// The same of exported functions without a size whose code shows their end.
+pub(crate) fn exported_unsized_ranges(object: &ObjectFile) -> Vec<Range<u64>> {
+    let Ok(file) = object::File::parse(&**object.bytes()) else { return Vec::new() };
+    let functions = file.dynamic_symbols().filter(is_function);
+    let (mut starts, mut others) = (Vec::new(), Vec::new());
+    for symbol in functions {
+        if symbol.size() == 0 { &mut starts } else { &mut others }.push(symbol.address());
+    }
+    others.extend(&starts);
+    others.sort_unstable();
+    starts.sort_unstable();
+    starts.dedup();
+    let range = |start: u64| {
+        let next = others.get(others.partition_point(|other| *other <= start)).copied().unwrap_or(u64::MAX);
+        Some(start..reached_end(object, Svma(start)..Svma(next))?.0)
+    };
+    starts.into_iter().filter_map(range).collect()
+}
+
 /// Addresses that the loader puts into the file's data, without a name (R_X86_64_RELATIVE).
 pub(crate) fn relative_addresses(object: &ObjectFile) -> Vec<u64> {
     let Ok(file) = object::File::parse(&**object.bytes()) else { return Vec::new() };
@@ -83,9 +103,12 @@ pub(crate) fn relative_addresses(object: &ObjectFile) -> Vec<u64> {
 }
 
 fn range_of<'d>(symbol: impl ObjectSymbol<'d>) -> Option<Range<u64>> {
-    let is_function =
-        symbol.section_index().is_some() && symbol.kind() == SymbolKind::Text && symbol.size() > 0;
-    is_function.then(|| symbol.address()..symbol.address().saturating_add(symbol.size()))
+    let is_sized = is_function(&symbol) && symbol.size() > 0;
+    is_sized.then(|| symbol.address()..symbol.address().saturating_add(symbol.size()))
+}
+
+fn is_function<'d>(symbol: &impl ObjectSymbol<'d>) -> bool {
+    symbol.section_index().is_some() && symbol.kind() == SymbolKind::Text
 }
 
 #[cfg(test)]

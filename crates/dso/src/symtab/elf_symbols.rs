@@ -6,6 +6,7 @@ use object::read::elf::{ElfFile, FileHeader, SectionHeader, Sym};
 use object::{Endianness, elf};
 
 use crate::bounds::{self, Allowance};
+use crate::code::reached_end::reached_end;
 use crate::elf::plt;
 use crate::elf::unpack;
 use crate::symtab::pclntab::Pclntab;
@@ -33,7 +34,8 @@ impl SymbolTable {
 }
 
 fn dynamic(object: &ObjectFile) -> SymbolTableBuilder {
-    let exported = collect(object, elf::SHT_DYNSYM, SymbolSource::Dynsym);
+    let mut exported = collect(object, elf::SHT_DYNSYM, SymbolSource::Dynsym);
+    exported.end_unsized(|room| reached_end(object, room));
     let mini = debug_data(object).map(|mini| collect(&mini, elf::SHT_SYMTAB, SymbolSource::DebugData));
     let Some(mut builder) = mini.or_else(|| of_go(object)) else { return exported };
     builder.extend_missing(&exported.build());

@@ -99,6 +99,26 @@ fn an_unsized_exported_symbol_names_at_most_a_page() {
 }
 
 #[test]
+fn an_unsized_exported_symbol_ends_where_its_code_does() {
+    let mut exported = SymbolTableBuilder::new(SymbolSource::Dynsym);
+    for (start, size, text) in
+        [(0x10, 0, "memset"), (0x10, 0, "_memset"), (0x40, 0, "unclear"), (0x80, 8, "sized")]
+    {
+        exported.push(Svma(start), size, text, Binding::Global);
+    }
+    let mut asked = Vec::new();
+    exported.end_unsized(|room| {
+        asked.push((room.start.0, room.end.0));
+        (room.start.0 == 0x10).then_some(Svma(0x20))
+    });
+    let exported = exported.build();
+    assert_eq!(asked, [(0x40, 0x80), (0x10, 0x40)], "once an address, up to the next symbol");
+    let named = [0x10, 0x1f, 0x20, 0x3f, 0x7f, 0x87, 0x88].map(|at| name(&exported, at));
+    let memset = Some("memset");
+    assert_eq!(named, [memset, memset, None, None, Some("unclear"), Some("sized"), None]);
+}
+
+#[test]
 fn an_enclosing_symbol_is_found_after_a_short_inner_one() {
     let t = table(&[(16, 100, "outer", Binding::Global), (32, 4, "inner", Binding::Local)]);
     assert_eq!([34, 40].map(|a| name(&t, a)), [Some("inner"), Some("outer")]);
