@@ -1,8 +1,8 @@
 //! One row per function: the time it and its callees spent, by state.
 //!
 //! On-CPU samples are scaled, per thread, to the exact running time; a thread that ran without a sample has its
-//! running time in the row `[no sample]`, waits without stack in `[short waits]` and `[no stack]`, what lost records
-//! hide in `[unknown]`.
+//! running time in the row `[no sample]`, waits without stack in `[short waits]`, other such time in `[no stack]`, what lost
+//! records hide in `[unknown]`.
 
 use super::{Classes, Part, ThreadRow, Times};
 use crate::grow::Grow as _;
@@ -46,7 +46,7 @@ pub(super) fn rows(profile: &Profile, classes: &Classes, threads: &[ThreadRow]) 
             None if class.part == Part::Blocked(WaitReason::Unknown) => {
                 table.add_bracket("[unknown]", class.part, class.wait.weight_ns)
             }
-            None if class.wait.is_short_rest() => {
+            None if matches!(class.part, Part::Blocked(_)) && class.wait.is_short_rest() => {
                 table.add_bracket("[short waits]", class.part, class.wait.weight_ns)
             }
             None => table.add_bracket("[no stack]", class.part, class.wait.weight_ns),
@@ -212,6 +212,29 @@ impl Table<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::off_cpu::{OffCpuSource, ThreadTotals, Wait};
+    use crate::profile::Task;
+    use crate::view::wall::{WallOpts, wall};
+    use perfdata::off_cpu::{State, flag};
+
+    #[test]
+    fn only_blocked_time_without_a_stack_is_in_short_waits() {
+        let mut profile = Profile::default();
+        let comm = profile.strings.intern("main");
+        let task = profile.push_task(Task { pid: 1, tid: 1, process: 0, comm });
+        let totals = ThreadTotals { task, start_ns: 0, end_ns: 100, total_ns: [0; 8], switches: 9 };
+        profile.off_cpu.totals.push(totals);
+        profile.off_cpu.source = Some(OffCpuSource::Tally);
+        for (state, weight_ns) in [(State::Sleep, 30), (State::Preempted, 20), (State::Runnable, 10)] {
+            profile.off_cpu.waits.push(Wait { state, weight_ns, flags: flag::REST, ..Wait::of(task) });
+        }
+        let found = wall(&profile, &WallOpts { with_idle: true, ..WallOpts::default() }).functions;
+        let time_of = |name: &str| found.iter().find(|row| row.name == name).map(|row| &row.own);
+        let short = time_of("[short waits]").expect("the blocked time");
+        assert_eq!((short.blocked_total_ns(), short.preempted_ns), (30, 0));
+        let queued = time_of("[no stack]").expect("the time in the queue");
+        assert_eq!((queued.preempted_ns, queued.runnable_ns), (20, 10));
+    }
 
     #[test]
     fn the_parts_of_samples_are_the_whole_of_their_path() {

@@ -17,7 +17,7 @@ use perfdata::PidTid;
 
 use super::Roots;
 use super::stop_sampler::StopCandidate;
-use thread_clock::ThreadClock;
+use thread_clock::{QueueSplit, ThreadClock};
 
 /// A look this much after its time is late.
 const LATE: Duration = Duration::from_millis(2);
@@ -88,10 +88,19 @@ impl ThreadClocks {
     /// A thread that lived before it was found.
     pub(super) fn begin_found(&mut self, task: PidTid, time_ns: u64) {
         let clock = ThreadClock::new(task, time_ns, 0);
-        let cpu_ns = clock.files.as_ref().and_then(ThreadFiles::sums).map_or(0, |sums| sums[0]);
+        let files = clock.files.as_ref();
+        let [cpu_ns, _, runs] = files.and_then(ThreadFiles::sums).unwrap_or_default();
+        let split = QueueSplit::after(runs, files.and_then(ThreadFiles::preemptions).unwrap_or(0));
         self.clocks.insert(
             task.tid,
-            ThreadClock { cpu_before_ns: cpu_ns, cpu_ns, sampled_ns: cpu_ns, has_timer: false, ..clock },
+            ThreadClock {
+                cpu_before_ns: cpu_ns,
+                cpu_ns,
+                sampled_ns: cpu_ns,
+                has_timer: false,
+                split,
+                ..clock
+            },
         );
     }
 

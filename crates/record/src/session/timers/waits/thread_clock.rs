@@ -53,11 +53,23 @@ pub(super) struct QueueSplit {
     pub(super) preempted_ns: u64,
     runs: u64,
     preemptions: u64,
+    /// Its preemptions before it was watched.
+    preemptions_before: u64,
 }
 
 impl QueueSplit {
     /// Less queue time isn't divided yet: counts cost more to read than sums.
     const LEAST_NS: u64 = 1_000_000;
+
+    /// For a thread that had so many runs and preemptions before it is watched.
+    pub(super) fn after(runs: u64, preemptions: u64) -> Self {
+        Self { runs, preemptions, preemptions_before: preemptions, ..Self::default() }
+    }
+
+    /// Preemptions while it was watched, by the last count that could be read or by `now`.
+    fn preemptions(&self, now: Option<u64>) -> u64 {
+        now.unwrap_or(self.preemptions).saturating_sub(self.preemptions_before)
+    }
 
     /// Divides the queue time since the last time, for a thread that had `runs` in all and has `preemptions` now;
     /// `None` if that can't be read: then as before.
@@ -182,6 +194,12 @@ impl ThreadClock {
         self.split.divide(queue_ns, self.runs.1, || files.and_then(ThreadFiles::preemptions));
     }
 
+    /// How often it was preempted while it was watched; of a thread that is gone, until it was last asked.
+    fn preemptions(&self) -> u32 {
+        let now = self.files.as_ref().and_then(ThreadFiles::preemptions);
+        u32::try_from(self.split.preemptions(now)).unwrap_or(u32::MAX)
+    }
+
     /// The blocked time that no wait has yet belongs to the present one, and the queue time after wake-ups.
     pub(super) fn give(&mut self, now_ns: u64) {
         let [_, queue_ns, blocked_ns] = self.parts(now_ns);
@@ -245,7 +263,7 @@ impl ThreadClock {
             tid,
             pid: self.pid,
             flags: how,
-            preemptions: 0,
+            preemptions: self.preemptions(),
             migrations: 0,
             faults: [0; 2],
             comm: proc::status(tid).map_or_else(Vec::new, |status| status.comm),
@@ -271,6 +289,15 @@ mod tests {
         // It can't be asked any more: as over its life, 4 of 7.
         split.divide(17_000_000, 9, || None);
         assert_eq!(split.preempted_ns, 11_000_000);
+    }
+
+    #[test]
+    fn preemptions_count_from_the_begin_of_watching() {
+        let mut split = QueueSplit::after(20, 5);
+        split.divide(2_000_000, 24, || Some(7));
+        assert_eq!(split.preempted_ns, 1_000_000, "2 of 4 runs");
+        assert_eq!(split.preemptions(Some(8)), 3);
+        assert_eq!(split.preemptions(None), 2, "it has ended: as last read");
     }
 
     #[test]
