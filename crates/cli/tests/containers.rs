@@ -137,6 +137,30 @@ fn a_container_is_recorded_by_its_id_without_threads_of_others() {
 }
 
 #[test]
+#[ignore = "machine: makes cgroups"]
+fn a_unit_is_recorded_by_its_name_without_threads_of_others() {
+    let folder = folder("by-unit");
+    let (unit, slice) =
+        (format!("ticks-{}", std::process::id()), format!("tally-{}.slice", std::process::id()));
+    let path = format!("{slice}/{unit}.service");
+    let Some(program) = program("inside", &folder) else { return };
+    let Some(_slice) = Cgroup::make(&slice) else { return };
+    let Some(cgroup) = Cgroup::make(&path) else { return };
+    let target = Target::start(Command::new(&program).arg("60"));
+    cgroup.take(&target);
+    for name in [unit.clone(), format!("{unit}.service")] {
+        tally(&folder, &["record", "--unit", &name, "--", "sleep", "1"]);
+        assert_eq!(rows(&folder, "comm"), ["inside"], "{name}");
+        assert_eq!(rows(&folder, "cgroup"), [format!("/{path}")], "{name}");
+    }
+    let other = ["record", "--unit", "no-such-unit", "--", "true"];
+    let refused = Command::new(TALLY).args(other).current_dir(&folder).output().expect("tally starts");
+    let errors = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && errors.contains("; known: "), "{errors}");
+    drop(target);
+}
+
+#[test]
 #[ignore = "machine: makes a cgroup"]
 fn a_report_groups_the_machine_by_container_and_cgroup() {
     let folder = folder("grouped");

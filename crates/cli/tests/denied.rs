@@ -1,6 +1,13 @@
 //! Recording where the kernel gives no events: under docker's filter of system calls, with timers inside the program,
 //! or by short stops of threads that can have none.
 
+#[path = "denied/python.rs"]
+mod python;
+#[path = "denied/refusals.rs"]
+mod refusals;
+#[path = "denied/undisturbed.rs"]
+mod undisturbed;
+
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -80,6 +87,16 @@ fn share_of(function: &str, folder: &Path) -> (f64, u64) {
         }
     }
     (share, samples)
+}
+
+/// Share of time in `function` and all that it calls, percent, of the first event of `perf.data`.
+fn share_with_callees(function: &str, folder: &Path) -> f64 {
+    let text = output_of(folder, &["report", "--stdio", "--children", "-g", "none", "--sort", "sym"]);
+    let is_row =
+        |line: &&str| line.split_whitespace().skip_while(|word| *word != "[.]").nth(1) == Some(function);
+    let row = text.lines().find(is_row);
+    let share = row.and_then(|row| row.split_whitespace().next());
+    share.map_or(0.0, |share| share.trim_end_matches('%').parse().expect("a share"))
 }
 
 /// Waits until a process has threads, and is killed with its test.
@@ -218,85 +235,6 @@ fn a_filter_that_kills_ends_neither_tally_nor_its_program() {
     }
 }
 
-/// tally under a filter that denies `calls`, in a mount namespace in which the kernel shows `label` as its profile;
-/// `None` where there can be no such namespace.
-fn confined_tally(calls: &str, label: &str, command: &str) -> Option<String> {
-    let folder = open_folder("confined");
-    let filter = program("deny_calls", &folder, &[])?;
-    std::fs::write(folder.join("label"), label).expect("a file below target/");
-    let script = format!(
-        "mount --bind {}/label /proc/$$/attr/current && exec {} {calls} {TALLY} {command}",
-        folder.display(),
-        filter.display()
-    );
-    let mut shell = Command::new("unshare");
-    shell.args(["--mount", "sh", "-c", &script]).current_dir(&folder);
-    let output = shell.output().expect("util-linux is there");
-    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-    if errors.contains("unshare:") || errors.contains("mount:") {
-        println!("skipped: {errors}");
-        return None;
-    }
-    Some(errors)
-}
-
-#[test]
-#[ignore = "live: records under a filter of system calls"]
-fn whoever_refuses_events_and_stops_of_a_running_process_is_named_with_the_remedy() {
-    let Some(Running { target, .. }) = running("nothing-allowed", "60") else { return };
-    let run = format!("run -p {}", target.0.id());
-    let free = "unconfined\n";
-    for (calls, label, parts) in [
-        ("perf,ptrace", free, ["perf_event_open is blocked by seccomp", "ptrace is blocked by seccomp"]),
-        // The file of a profile does not make it the reason where a filter is.
-        ("perf,ptrace", "snap.x (enforce)\n", ["is blocked by seccomp (rem", "ptrace is blocked by seccomp"]),
-        ("module:perf,ptrace", free, ["a security module forbids perf", "a security module forbids ptrace"]),
-        (
-            "module:perf,ptrace",
-            "snap.x (complain)\n",
-            ["security module forbids perf", "module forbids ptrace"],
-        ),
-        (
-            "module:perf,ptrace",
-            "snap.x (enforce)\n",
-            ["the AppArmor profile snap.x forbids perf_event_open", "profile snap.x forbids ptrace"],
-        ),
-    ] {
-        let Some(errors) = confined_tally(calls, label, &run) else { return };
-        assert!(errors.contains("cannot sample a running process"), "{calls} {label}: {errors}");
-        assert!(parts.iter().all(|part| errors.contains(part)), "{calls} {label}: {errors}");
-        assert!(!errors.contains("perf_event_paranoid"), "{calls} {label}: {errors}");
-        assert_eq!(errors.matches("(remedy: ").count(), 2, "{errors}");
-    }
-}
-
-#[test]
-#[ignore = "live: records under a filter of system calls"]
-fn timers_that_the_kernel_refuses_are_not_what_samples() {
-    let folder = open_folder("untimed");
-    let Some(filter) = program("deny_calls", &folder, &[]) else { return };
-    let Some(ticks) = program("ticks", &folder, &[]) else { return };
-    for (calls, limit, headline, reason) in [
-        (
-            "perf",
-            "0",
-            "sampling by short stops of running threads",
-            "ulimit -i limits timers): they were stopped",
-        ),
-        ("perf,ptrace", "0", "the kernel refused timers as well", "they were left without CPU samples"),
-        ("perf", "1000", "sampling with timers inside the program", ""),
-    ] {
-        let mut recorded = as_nobody(Path::new("prlimit"));
-        recorded.arg(format!("--sigpending={limit}")).arg(&filter).args([calls, TALLY, "run", "-v", "--"]);
-        let output = recorded.arg(&ticks).arg("2").current_dir(&folder).output().expect("the filter runs");
-        // Sentences are wrapped.
-        let printed =
-            String::from_utf8_lossy(&output.stderr).split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(printed.contains(headline) && printed.contains(reason), "{calls} {limit}: {printed}");
-        assert_eq!(printed.contains("timers inside the program"), limit == "1000", "{printed}");
-    }
-}
-
 #[test]
 #[ignore = "live: records under a filter of system calls"]
 fn a_running_process_is_sampled_by_stops_that_it_does_not_notice() {
@@ -337,56 +275,6 @@ fn a_killed_tally_leaves_no_thread_stopped() {
     // A kill within the tens of microseconds of a stop leaves nobody to make the interrupted epoll_wait again.
     let interrupted = printed.split_whitespace().nth(3).and_then(|word| word.parse::<u32>().ok());
     assert!(interrupted.is_some_and(|calls| calls <= 2), "{printed}");
-}
-
-/// Output of `undisturbed` in each of its modes.
-const MODES: [&str; 14] = [
-    "prof",
-    "timer",
-    "wait",
-    "fd",
-    "blocked",
-    "raw",
-    "altstack",
-    "vfork",
-    "clone",
-    "threads",
-    "exec",
-    "setuid",
-    "interrupted",
-    "sandbox",
-];
-
-/// Each mode prints and returns under docker's filter, recorded by nobody, what it does alone.
-fn is_undisturbed(name: &str, more: &[&str]) {
-    let folder = open_folder(name);
-    let Some(filter) = program("as_in_docker", &folder, &[]) else { return };
-    let Some(undisturbed) = program("undisturbed", &folder, more) else { return };
-    for mode in MODES {
-        // Only root can change its user.
-        let start = if mode == "setuid" { Command::new::<&Path> } else { as_nobody };
-        let alone = start(&undisturbed).arg(mode).output().expect("it starts");
-        let mut recorded = start(&filter);
-        recorded.args([TALLY, "record", "--off-cpu", "-o", "perf.data", "--"]).arg(&undisturbed).arg(mode);
-        let recorded = recorded.current_dir(&folder).output().expect("the filter runs");
-        let errors = String::from_utf8_lossy(&recorded.stderr);
-        assert!(errors.contains("blocked by seccomp"), "{mode}: {errors}");
-        let [printed, wanted] = [&recorded, &alone].map(|run| String::from_utf8_lossy(&run.stdout));
-        assert_eq!(printed, wanted, "{mode}: {errors}");
-        assert_eq!([recorded.status.code(), alone.status.code()], [Some(7); 2], "{mode}");
-    }
-}
-
-#[test]
-#[ignore = "live: records under a filter of system calls"]
-fn timers_inside_disturb_no_program() {
-    is_undisturbed("undisturbed", &[]);
-}
-
-#[test]
-#[ignore = "live: records under a filter of system calls"]
-fn stops_from_outside_disturb_no_program() {
-    is_undisturbed("undisturbed-static", &["-static"]);
 }
 
 /// Lines of the text of a recording.
@@ -450,111 +338,4 @@ fn a_process_that_a_debugger_has_is_sampled_after_the_debugger_lets_it_go() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("gdb (process "), "{output:?}");
     assert_eq!(target.finish().1, Some(7));
     assert!(share_of("compute", &folder).1 >= 1);
-}
-
-/// Share of time in `function` and all that it calls, percent, of the first event of `perf.data`.
-fn share_with_callees(function: &str, folder: &Path) -> f64 {
-    let text = output_of(folder, &["report", "--stdio", "--children", "-g", "none", "--sort", "sym"]);
-    let is_row =
-        |line: &&str| line.split_whitespace().skip_while(|word| *word != "[.]").nth(1) == Some(function);
-    let row = text.lines().find(is_row);
-    let share = row.and_then(|row| row.split_whitespace().next());
-    share.map_or(0.0, |share| share.trim_end_matches('%').parse().expect("a share"))
-}
-
-#[test]
-#[ignore = "live: records under a filter of system calls"]
-fn python_functions_have_their_shares_where_timers_take_the_samples() {
-    let folder = folder("python");
-    let Some(filter) = program("as_in_docker", &folder, &[]) else { return };
-    let python = Path::new("/usr/bin/python3");
-    if cfg!(not(target_arch = "x86_64")) || !python.exists() {
-        println!("skipped: no {} on x86-64", python.display());
-        return;
-    }
-    let split = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/runtimes/split.py");
-    for kind in ["plain", "threads", "generators"] {
-        let split = split.to_string_lossy();
-        let command = ["record", "-o", "perf.data", "--", "/usr/bin/python3", &split, kind, "2"];
-        assert!(denied_tally(&filter, &folder, &command).status.success());
-        for (function, share) in [("alpha", 50.0), ("beta", 30.0), ("gamma", 20.0)] {
-            let shown = share_with_callees(function, &folder);
-            assert!((shown - share).abs() < 6.0, "{kind}: {function} {shown} %, and {share} % are true");
-        }
-    }
-}
-
-#[test]
-#[ignore = "live: records under a filter of system calls"]
-fn a_python_thread_waits_in_the_function_that_sleeps() {
-    let folder = folder("python-waits");
-    let Some(filter) = program("as_in_docker", &folder, &[]) else { return };
-    if cfg!(not(target_arch = "x86_64")) || !Path::new("/usr/bin/python3").exists() {
-        println!("skipped: no /usr/bin/python3 on x86-64");
-        return;
-    }
-    let script = "import time\ndef rest(): time.sleep(0.6)\ndef nap(): time.sleep(0.3)\nrest(); nap()\n";
-    std::fs::write(folder.join("waits.py"), script).expect("a file below target/");
-    let command = ["record", "--off-cpu", "-o", "perf.data", "--", "/usr/bin/python3", "waits.py"];
-    assert!(denied_tally(&filter, &folder, &command).status.success());
-    let folded = output_of(&folder, &["flame", "--off-cpu", "--folded"]);
-    let time_of = |function: &str| -> u64 {
-        let lines = folded.lines().filter(|line| line.contains(&format!(";{function} (")));
-        lines.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum()
-    };
-    let (rest, nap) = (time_of("rest"), time_of("nap"));
-    assert!(rest > 0 && nap > 0, "{folded}");
-    let part = rest as f64 / (rest + nap) as f64;
-    assert!((part - 2.0 / 3.0).abs() < 0.08, "{part} of {rest} and {nap}: {folded}");
-}
-
-/// Output of `undisturbed prof` and its recorder after `before`, in a mount namespace of their own; `None` if none can
-/// be made here. `$TALLY`, `$RUN` (this filter) and `$PROGRAM` are in a folder that stays visible.
-fn in_namespace(name: &str, before: &str, user: &str) -> Option<Output> {
-    let folder = open_folder(name);
-    let (filter, program) = (program("as_in_docker", &folder, &[])?, program("undisturbed", &folder, &[])?);
-    let script =
-        format!("{before}; cd $PLACE; {user} $RUN $TALLY record --off-cpu -o perf.data -- $PROGRAM prof");
-    let mut command = Command::new("unshare");
-    command.args(["--mount", "--pid", "--fork", "--mount-proc", "sh", "-c", &script]).env("PLACE", &folder);
-    command.env("RUN", filter).env("TALLY", TALLY).env("PROGRAM", program);
-    let output = command.output().ok()?;
-    if String::from_utf8_lossy(&output.stderr).contains("unshare:") {
-        println!("skipped: no namespaces can be made here");
-        return None;
-    }
-    Some(output)
-}
-
-/// Each place where nothing is as usual, and what the recorder remarks about it.
-const BAD_LUCK: [(&str, &str, &str); 5] = [
-    ("no-proc", "while umount -l /proc 2> /dev/null; do :; done", "/proc is not mounted"),
-    ("hidepid", "mount -o remount,hidepid=2 /proc", "timers sample the program"),
-    ("no-home", "unset HOME; unset TMPDIR", "timers sample the program"),
-    (
-        "noexec",
-        "for d in /tmp /var/tmp /dev/shm /run; do mount -t tmpfs -o noexec none $d; done",
-        "running threads are stopped",
-    ),
-    (
-        "full",
-        "for d in /tmp /var/tmp /dev/shm /run; do mount -t tmpfs -o size=16k none $d; done",
-        "running threads are stopped",
-    ),
-];
-
-#[test]
-#[ignore = "live: records under a filter of system calls, in namespaces"]
-fn bad_luck_ends_neither_the_program_nor_its_recording() {
-    const NOBODY: &str = "setpriv --reuid 65534 --regid 65534 --clear-groups";
-    for ((name, before, remark), user) in BAD_LUCK.into_iter().flat_map(|luck| [(luck, ""), (luck, NOBODY)]) {
-        let name = if user.is_empty() { name.to_owned() } else { format!("{name}-nobody") };
-        let Some(output) = in_namespace(&name, before, user) else { return };
-        let errors = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(7), "{name}: {errors}");
-        assert!(String::from_utf8_lossy(&output.stdout).contains("SIGPROF: yes"), "{name}: {output:?}");
-        assert!(errors.contains(remark), "{name}: {errors}");
-        let samples = errors.split(" samples of cpu-clock").next().and_then(|text| text.rsplit(' ').next());
-        assert!(samples.and_then(|count| count.parse().ok()).is_some_and(|count: u64| count > 0), "{errors}");
-    }
 }
