@@ -48,7 +48,7 @@ pub struct Args {
     /// Recordings instead of commands: BEFORE NOW, or two lists A1,A2 : B1,B2
     #[arg(value_name = "FILE", conflicts_with_all = ["baseline", "against", "save", "command", "repeat"])]
     files: Vec<String>,
-    /// Runs of the command that are measured, after one that isn't
+    /// Runs that are measured, after one that isn't; twice as many where they vary too much
     #[arg(short, long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(2..))]
     repeat: u32,
     /// Write the runs to this file, as a baseline for later checks
@@ -122,7 +122,9 @@ fn checked(args: &Args) -> anyhow::Result<ExitCode> {
         bail!("nothing to compare with: first tally check --save FILE, then tally check --baseline FILE");
     }
     let stored = args.baseline.as_deref().map(read_baseline).transpose()?;
-    let (old, new) = match measured(args) {
+    let order = if args.against.is_some() { RunOrder::Alternating } else { RunOrder::Separate };
+    let plan = plan(args, order, None);
+    let (old, new) = match measured(args, stored.as_ref(), &plan) {
         Ok(sides) => sides,
         Err(NotMeasured::Interrupted) => return Ok(ExitCode::from(130)),
         Err(NotMeasured::Failed(error)) => return Err(error),
@@ -132,20 +134,31 @@ fn checked(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let old = old.or_else(|| stored.map(|stored| stored_side(stored, args.baseline.as_deref())));
     let Some(old) = old else { return Ok(ExitCode::SUCCESS) };
-    let order = if args.against.is_some() { RunOrder::Alternating } else { RunOrder::Separate };
-    let outcome = compare(old, new, &plan(args, order, None))?;
+    let outcome = compare(old, new, &plan)?;
     let colour = term::colours_stderr();
     out::screen(&screen::draw(&outcome, CheckScreen { width: term::width(), colour }), colour)?;
     finish(args, &outcome)
 }
 
 /// Measures the command, and the one to compare with.
-fn measured(args: &Args) -> Result<(Option<CheckedSide>, CheckedSide), NotMeasured> {
+fn measured(
+    args: &Args,
+    stored: Option<&Baseline>,
+    plan: &CheckPlan,
+) -> Result<(Option<CheckedSide>, CheckedSide), NotMeasured> {
     let against = args.against.as_deref().map(split_command);
     let commands: Vec<&[OsString]> =
         against.as_deref().into_iter().chain([args.command.as_slice()]).collect();
     let mut stopwatch = Stopwatch::new().map_err(NotMeasured::Failed)?;
     let mut costs = stopwatch.measure(&commands, args.repeat)?;
+    let before = stored.map(|stored| &stored.runs).or_else(|| costs.first().filter(|_| commands.len() > 1));
+    if let (Some(before), Some(now)) = (before, costs.last())
+        && plan.is_undecided(before, now)
+    {
+        out::note(&format!("tally check: the runs vary too much to decide: measuring {} more", args.repeat));
+        let more = stopwatch.measure(&commands, args.repeat)?;
+        costs.iter_mut().zip(more).for_each(|(all, more)| all.extend(more));
+    }
     // Recording waits for signals itself.
     drop(stopwatch);
     let sampled = |command: &[OsString]| (!args.no_functions).then(|| sampled_or_note(command)).flatten();

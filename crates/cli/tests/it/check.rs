@@ -110,6 +110,7 @@ fn an_unchanged_program_passes_on_this_machine() {
     let codes: Vec<i32> = (0..30).map(|_| status(folder, &command).0).collect();
     assert!(codes.iter().all(|code| [0, 1].contains(code)), "{codes:?}");
     let alarms = codes.iter().filter(|code| **code == 1).count();
-    // At a true rate of 1 in 40, more than three of thirty happen in one of 200 cases.
-    assert!(alarms <= 3, "{alarms} false alarms in 30 checks");
+    println!("{alarms} false alarms in 30 checks");
+    // At a true rate of 1 in 20, more than four of thirty happen in one of 60 cases.
+    assert!(alarms <= 4, "{alarms} false alarms in 30 checks");
 }

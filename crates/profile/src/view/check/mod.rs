@@ -15,7 +15,7 @@ pub use outcome::{
     CheckNote, CheckOutcome, CheckPlan, CheckedSide, ComparedCost, CostMeasure, CostUnit, NearestGrowth,
     NotMeasured, RunCost, RunOrder, SampledRuns,
 };
-pub use ratio::{RatioInterval, geometric_mean, ratio_of_pairs, ratio_of_runs};
+pub use ratio::{ComparedRuns, RatioInterval};
 
 /// Result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! Result of a check: both sides' costs, the decision, the functions to blame.
 
 use super::{
-    CheckResult, FunctionGrowth, Growths, MachineDifference, MachineFacts, RatioInterval, SampledCosts,
-    UnsureGrowth, geometric_mean, growths, judge, ratio_of_pairs, ratio_of_runs, runs_needed,
+    CheckResult, ComparedRuns, FunctionGrowth, Growths, MachineDifference, MachineFacts, RatioInterval,
+    SampledCosts, UnsureGrowth, growths, judge, runs_needed,
 };
 use crate::profile::Profile;
 use crate::view::diff::is_time;
@@ -166,6 +166,37 @@ pub struct CheckPlan {
     pub event: Option<String>,
 }
 
+impl CheckPlan {
+    /// True if the runs vary too much to decide. Then as many again are worth their time: an unchanged program fails at
+    /// the first or at the second look in at most one of twenty checks at a limit of 0, each having one of forty.
+    #[must_use]
+    pub fn is_undecided(&self, before: &[RunCost], after: &[RunCost]) -> bool {
+        let compared = self.compared(self.measure_of(before, after), before, after);
+        let ratio = compared.and_then(|cost| cost.ratio);
+        ratio.is_some_and(|ratio| judge(ratio, self.limit) == CheckResult::TooNoisy)
+    }
+
+    fn measure_of(&self, before: &[RunCost], after: &[RunCost]) -> CostMeasure {
+        self.measure.unwrap_or_else(|| CostMeasure::best(before, after))
+    }
+
+    /// `None` if a run lacks the cost.
+    fn compared(&self, measure: CostMeasure, before: &[RunCost], after: &[RunCost]) -> Option<ComparedCost> {
+        let (old, new) = (measure.of_all(before)?, measure.of_all(after)?);
+        let (name, unit) = match (measure, &self.event) {
+            (CostMeasure::Instructions, _) => ("instructions".to_owned(), CostUnit::Count),
+            (CostMeasure::Cpu, Some(event)) => (event.clone(), CostUnit::Count),
+            (CostMeasure::Cpu, None) => ("CPU time".to_owned(), CostUnit::Nanoseconds),
+            (CostMeasure::Wall, _) => ("wall time".to_owned(), CostUnit::Nanoseconds),
+        };
+        let ComparedRuns { before, after, ratio } = match self.order {
+            RunOrder::Separate => ComparedRuns::of_runs(&old, &new),
+            RunOrder::Alternating => ComparedRuns::of_pairs(&old, &new),
+        };
+        Some(ComparedCost { name, unit, before, after, ratio })
+    }
+}
+
 /// One cost of both sides.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ComparedCost {
@@ -173,9 +204,9 @@ pub struct ComparedCost {
     pub name: String,
     /// Unit of the values.
     pub unit: CostUnit,
-    /// Geometric mean of the runs before: the ratio compares these means.
+    /// Geometric mean of the middle runs before: the ratio compares these means.
     pub before: f64,
-    /// Geometric mean of the runs now.
+    /// Geometric mean of the middle runs now.
     pub after: f64,
     /// `None` with fewer than two runs a side.
     pub ratio: Option<RatioInterval>,
@@ -210,8 +241,8 @@ impl CheckOutcome {
     /// # Errors
     /// The requested cost wasn't measured on one side.
     pub fn of(before: CheckedSide, after: CheckedSide, plan: &CheckPlan) -> Result<Self, NotMeasured> {
-        let measure = plan.measure.unwrap_or_else(|| CostMeasure::best(&before.runs, &after.runs));
-        let compare = |measure: CostMeasure| compared(measure, &before, &after, plan);
+        let measure = plan.measure_of(&before.runs, &after.runs);
+        let compare = |measure: CostMeasure| plan.compared(measure, &before.runs, &after.runs);
         let deciding = compare(measure).ok_or(NotMeasured(measure))?;
         let all = [CostMeasure::Instructions, CostMeasure::Cpu, CostMeasure::Wall];
         let others = all.into_iter().filter(|other| *other != measure).filter_map(compare).collect();
@@ -266,26 +297,6 @@ fn compared_functions(
         return Err(CheckNote::NoFunction(nearest));
     }
     Ok(found)
-}
-
-fn compared(
-    measure: CostMeasure,
-    before: &CheckedSide,
-    after: &CheckedSide,
-    plan: &CheckPlan,
-) -> Option<ComparedCost> {
-    let (old, new) = (measure.of_all(&before.runs)?, measure.of_all(&after.runs)?);
-    let (name, unit) = match (measure, &plan.event) {
-        (CostMeasure::Instructions, _) => ("instructions".to_owned(), CostUnit::Count),
-        (CostMeasure::Cpu, Some(event)) => (event.clone(), CostUnit::Count),
-        (CostMeasure::Cpu, None) => ("CPU time".to_owned(), CostUnit::Nanoseconds),
-        (CostMeasure::Wall, _) => ("wall time".to_owned(), CostUnit::Nanoseconds),
-    };
-    let ratio = match plan.order {
-        RunOrder::Separate => ratio_of_runs(&old, &new),
-        RunOrder::Alternating => ratio_of_pairs(&old, &new),
-    };
-    Some(ComparedCost { name, unit, before: geometric_mean(&old), after: geometric_mean(&new), ratio })
 }
 
 #[cfg(test)]

@@ -31,13 +31,30 @@ impl SplitMix {
 
 const TRIALS: u32 = 4000;
 
+fn run_costs(costs: &[f64]) -> Vec<RunCost> {
+    costs.iter().map(|cost| RunCost { cpu: *cost, ..RunCost::default() }).collect()
+}
+
+/// The result of a check that looks at half of the runs, and at all of them where half don't decide.
+fn result_of(before: &[f64], after: &[f64], plan: &CheckPlan) -> CheckResult {
+    let [old, new] = [before, after].map(run_costs);
+    let half = old.len() / 2;
+    let runs = if plan.is_undecided(&old[..half], &new[..half]) { old.len() } else { half };
+    let side = |costs: &[RunCost]| CheckedSide { runs: costs[..runs].to_vec(), ..CheckedSide::default() };
+    let outcome = CheckOutcome::of(side(&old), side(&new), plan).expect("all have CPU time");
+    outcome.result.expect("enough runs")
+}
+
+fn plan_of(order: RunOrder, limit: f64) -> CheckPlan {
+    CheckPlan { measure: None, limit, order, event: None }
+}
+
 /// How many checks of 100 fail, if the new program costs `factor` times as much.
 fn failures_pct(runs: usize, factor: f64, limit: f64) -> f64 {
-    let mut random = SplitMix(7);
+    let (mut random, plan) = (SplitMix(7), plan_of(RunOrder::Separate, limit));
     let failed = (0..TRIALS).filter(|_| {
-        let (before, after) = (random.runs(runs, 1.0), random.runs(runs, factor));
-        let ratio = ratio_of_runs(&before, &after).expect("enough runs");
-        judge(ratio, limit) == CheckResult::Grew
+        let (before, after) = (random.runs(2 * runs, 1.0), random.runs(2 * runs, factor));
+        result_of(&before, &after, &plan) == CheckResult::Grew
     });
     100.0 * failed.count() as f64 / f64::from(TRIALS)
 }
@@ -58,16 +75,36 @@ fn a_growth_of_twice_the_limit_is_found() {
     assert!(found > 90.0, "{found} %");
 }
 
+#[test]
+fn a_growth_is_found_next_to_disturbed_runs() {
+    // One run of ten takes up to three times as long.
+    let mut random = SplitMix(17);
+    let mut runs = |factor: f64| -> Vec<f64> {
+        let mut run = || {
+            let slowed = if random.uniform() < 0.1 { 1.0 + 2.0 * random.uniform() } else { 1.0 };
+            factor * (0.02 * random.normal()).exp() * slowed
+        };
+        (0..20).map(|_| run()).collect()
+    };
+    let plan = plan_of(RunOrder::Separate, 0.05);
+    let mut failures_pct = |factor: f64| {
+        let failed = (0..TRIALS).filter(|_| result_of(&runs(1.0), &runs(factor), &plan) == CheckResult::Grew);
+        100.0 * failed.count() as f64 / f64::from(TRIALS)
+    };
+    let (found, alarms) = (failures_pct(1.10), failures_pct(1.0));
+    assert!(found > 90.0 && alarms <= 1.0, "{found} % found, {alarms} % false alarms");
+}
+
 /// The same for runs that alternate on a machine whose speed drifts by 20 % while they run.
 fn failures_by_turns_pct(runs: usize, factor: f64, limit: f64) -> f64 {
-    let mut random = SplitMix(13);
+    let (mut random, plan) = (SplitMix(13), plan_of(RunOrder::Alternating, limit));
     let failed = (0..TRIALS).filter(|_| {
-        let (mut before, mut after) = (random.runs(runs, 1.0), random.runs(runs, factor));
+        let (mut before, mut after) = (random.runs(2 * runs, 1.0), random.runs(2 * runs, factor));
         for (at, (before, after)) in before.iter_mut().zip(&mut after).enumerate() {
             let drift = 1.0 + 0.2 * at as f64 / runs as f64;
             (*before, *after) = (*before * drift, *after * drift);
         }
-        judge(ratio_of_pairs(&before, &after).expect("enough pairs"), limit) == CheckResult::Grew
+        result_of(&before, &after, &plan) == CheckResult::Grew
     });
     100.0 * failed.count() as f64 / f64::from(TRIALS)
 }
@@ -99,8 +136,8 @@ fn intervals_contain_the_true_ratio_in_95_of_100_cases() {
     for _ in 0..TRIALS {
         let (before, after) = (normal(&mut random, 1.0), normal(&mut random, 1.3));
         let holds = |ratio: Option<RatioInterval>| ratio.is_some_and(|r| r.low <= 1.3 && r.high >= 1.3);
-        by_runs += u32::from(holds(ratio_of_runs(&before, &after)));
-        by_pairs += u32::from(holds(ratio_of_pairs(&before, &after)));
+        by_runs += u32::from(holds(ComparedRuns::of_runs(&before, &after).ratio));
+        by_pairs += u32::from(holds(ComparedRuns::of_pairs(&before, &after).ratio));
     }
     for held in [by_runs, by_pairs] {
         let pct = 100.0 * f64::from(held) / f64::from(TRIALS);
@@ -113,19 +150,20 @@ fn pairs_are_free_of_drift() {
     // The machine slows down by 3 % from pair to pair.
     let drift = |factor: f64| -> Vec<f64> { (0..8).map(|n| factor * 1.03f64.powi(n)).collect() };
     let (before, after) = (drift(1.0), drift(1.08));
-    let paired = ratio_of_pairs(&before, &after).expect("pairs");
+    let paired = ComparedRuns::of_pairs(&before, &after).ratio.expect("pairs");
     assert!((paired.ratio - 1.08).abs() < 1e-9 && paired.low > 1.079, "{paired:?}");
     assert_eq!(judge(paired, 0.05), CheckResult::Grew);
-    let unpaired = ratio_of_runs(&before, &after).expect("runs");
+    let unpaired = ComparedRuns::of_runs(&before, &after).ratio.expect("runs");
     assert_eq!(judge(unpaired, 0.05), CheckResult::TooNoisy);
 }
 
 #[test]
 fn single_runs_and_costs_of_zero_have_no_ratio() {
-    assert_eq!(ratio_of_runs(&[1.0], &[1.0, 2.0]), None);
-    assert_eq!(ratio_of_runs(&[1.0, 0.0], &[1.0, 2.0]), None);
-    assert_eq!(ratio_of_pairs(&[1.0, 2.0], &[1.0]), None);
-    let same = ratio_of_runs(&[5.0, 5.0], &[5.0, 5.0]).expect("two runs");
+    let of_runs = |before: &[f64], after: &[f64]| ComparedRuns::of_runs(before, after).ratio;
+    assert_eq!(of_runs(&[1.0], &[1.0, 2.0]), None);
+    assert_eq!(of_runs(&[1.0, 0.0], &[1.0, 2.0]), None);
+    assert_eq!(ComparedRuns::of_pairs(&[1.0, 2.0], &[1.0]).ratio, None);
+    let same = of_runs(&[5.0, 5.0], &[5.0, 5.0]).expect("two runs");
     assert_eq!((same.ratio, same.low, same.high), (1.0, 1.0, 1.0));
     assert_eq!(judge(same, 0.0), CheckResult::WithinLimit);
 }
