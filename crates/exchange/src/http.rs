@@ -1,7 +1,7 @@
 //! Requests of HTTP 1.1 to one server, over any stream.
 
 use std::fmt::Write as _;
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 
 /// The most bytes of an answer that are read.
 const MOST_BYTES: u64 = 1 << 30;
@@ -65,8 +65,18 @@ impl HttpPost<'_> {
     /// Sends it, and reads the answer.
     ///
     /// # Errors
-    /// The stream fails, or the answer is none of HTTP.
-    pub fn send(&self, mut stream: impl Read + Write) -> io::Result<HttpAnswer> {
+    /// The stream fails, the answer is none of HTTP, or there is none before the time limit of the stream.
+    pub fn send(&self, stream: impl Read + Write) -> io::Result<HttpAnswer> {
+        self.try_send(stream).map_err(|why| match why.kind() {
+            // A socket with a time limit returns the error of one that doesn't wait at all.
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => {
+                io::Error::new(ErrorKind::TimedOut, "it is connected, but does not answer in time")
+            }
+            _ => why,
+        })
+    }
+
+    fn try_send(&self, mut stream: impl Read + Write) -> io::Result<HttpAnswer> {
         let host =
             if self.url.host.contains(':') { format!("[{}]", self.url.host) } else { self.url.host.clone() };
         let mut head = format!("POST /{} HTTP/1.1\r\nHost: {host}:{}\r\n", self.url.path, self.url.port);
@@ -82,7 +92,7 @@ impl HttpPost<'_> {
 }
 
 fn odd(problem: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, format!("the answer is not of HTTP: {problem}"))
+    io::Error::new(ErrorKind::InvalidData, format!("the answer is not of HTTP: {problem}"))
 }
 
 fn read_answer(mut stream: impl BufRead) -> io::Result<HttpAnswer> {
@@ -150,6 +160,33 @@ mod tests {
 
     fn answer(text: &str) -> io::Result<HttpAnswer> {
         read_answer(Cursor::new(text.as_bytes()))
+    }
+
+    /// A server that takes the request and never answers, through a socket with a time limit.
+    struct SilentServer;
+
+    impl Read for SilentServer {
+        fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+            Err(ErrorKind::WouldBlock.into())
+        }
+    }
+
+    impl Write for SilentServer {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_server_that_never_answers_is_reported_as_such() {
+        let url = HttpUrl::parse("http://h", "http://", 80).expect("an address");
+        let why = HttpPost { url: &url, headers: &[], body: b"x" }.send(SilentServer).expect_err("no answer");
+        assert_eq!(why.kind(), ErrorKind::TimedOut);
+        assert_eq!(why.to_string(), "it is connected, but does not answer in time");
     }
 
     #[test]

@@ -9,7 +9,8 @@ use crate::terminal::out;
 use anyhow::Context;
 use display::number::{count_of, duration_ns};
 use exchange::fleet::{
-    AgentUse, FailedRounds, RoundLength, SpoolLimits, moment_text, next_round_s, seconds_of, sure_now_s,
+    AgentUse, FailedRounds, RoundLength, SpoolLimits, moment_text, next_round_s, rounds_missed, seconds_of,
+    sure_now_s,
 };
 use exchange::http::HttpUrl;
 use record::output_file::create_folders;
@@ -130,12 +131,13 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     agent.tidy_up();
     let mut rounds = 0;
     while agent.args.rounds.is_none_or(|most| rounds < most) && agent.wait_for_round()? {
-        let (began_s, before) = (now_s(), cpu_used());
+        let (began_s, began, before) = (now_s(), Instant::now(), cpu_used());
         let done = agent.round(began_s);
         agent.report(began_s, done);
         agent.deliver();
         agent.retain(began_s);
         agent.length.note(cpu_used().saturating_sub(before));
+        agent.left_out += rounds_missed(began_s, began.elapsed(), agent.args.every);
         rounds += 1;
     }
     Ok(ExitCode::SUCCESS)
@@ -160,7 +162,7 @@ struct Agent {
     started_s: u64,
     failed: FailedRounds,
     length: RoundLength,
-    /// Rounds that failed, or would have cost too much.
+    /// Rounds that failed, would have cost too much, or passed while another one was sent.
     left_out: u64,
     recording: PathBuf,
 }

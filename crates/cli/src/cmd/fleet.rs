@@ -117,7 +117,7 @@ impl Selection {
             hosts: self.host.clone(),
             since: self.since.clone(),
             until: self.until.clone(),
-            kind: None,
+            ..FleetFilter::default()
         }
     }
 

@@ -4,8 +4,8 @@ use super::source::FleetSource;
 use crate::reading::{load, wall};
 use anyhow::bail;
 use exchange::export::samples::ValueUnit;
-use exchange::fleet::FleetFilter;
 use exchange::fleet::screen::{AnswerScope, why_nothing};
+use exchange::fleet::{FleetFilter, FleetSums};
 use exchange::import::RowSums;
 use perfdata::PerfData;
 use profile::Profile;
@@ -47,7 +47,8 @@ impl MergedFleet<Profile> {
     /// # Errors
     /// The folder or the server can't be read, or has nothing for the question.
     pub fn as_one(source: &FleetSource, filter: &FleetFilter) -> anyhow::Result<Self> {
-        Self::read(source, filter, |sum, _, profile| sum.merge(&profile))
+        let filter = FleetFilter { sums: FleetSums::OfAll, ..filter.clone() };
+        Self::read(source, &filter, |sum, _, profile| sum.merge(&profile))
     }
 
     /// All machines as one, and the event that is the filter's kind of value.
@@ -81,12 +82,12 @@ impl<P: Default> MergedFleet<P> {
             let notes = if filter.services.is_empty() { source.notes(filter)? } else { Vec::new() };
             bail!("{}: {}", source.name(), why_nothing(&notes));
         }
-        let (mut hosts, mut profiles) = (merged.into_hosts(), P::default());
-        let count = hosts.len();
+        let hosts = merged.hosts.len();
+        let (mut sums, mut profiles) = (merged.into_sums(), P::default());
         let name = source.name();
-        while hosts.len() > 0 {
+        while sums.len() > 0 {
             // A few at once: each needs memory of its own.
-            let some: Vec<_> = hosts.by_ref().take(rayon::current_num_threads()).collect();
+            let some: Vec<_> = sums.by_ref().take(rayon::current_num_threads()).collect();
             let some: Vec<anyhow::Result<_>> =
                 some.into_par_iter().map(|(host, sums)| Ok((host, profile_of(sums, &name)?))).collect();
             for loaded in some {
@@ -94,7 +95,7 @@ impl<P: Default> MergedFleet<P> {
                 add(&mut profiles, host, profile);
             }
         }
-        Ok(Self { profiles, hosts: count, files })
+        Ok(Self { profiles, hosts, files })
     }
 }
 

@@ -54,7 +54,7 @@ impl FleetSource {
             Self::Server(server) => server,
         };
         let mut profiles = FleetProfiles::default();
-        clickhouse::add_stacks(&ask(server, &server.stacks_query(filter))?, &mut profiles)?;
+        clickhouse::add_stacks(&ask(server, &server.stacks_query(filter))?, filter, &mut profiles)?;
         let intervals = ask(server, &server.intervals_query(filter))?;
         profiles.files = intervals.trim().parse().context("no number of intervals")?;
         Ok(profiles)

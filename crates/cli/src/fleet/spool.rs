@@ -6,7 +6,7 @@ use dso::MappedFile;
 use exchange::fleet::SpoolLimits;
 use exchange::http::{HttpPost, HttpUrl};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long a receiver may take.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -31,7 +31,7 @@ pub struct Spool {
 
 /// Result of an attempt to send.
 pub enum Delivery {
-    /// Nothing is left.
+    /// So many were sent: all that waited, unless that takes too long.
     Sent(u64),
     /// It is not time for an attempt.
     Waits,
@@ -85,8 +85,12 @@ impl Spool {
         if now_s < self.not_before_s {
             return Ok(Delivery::Waits);
         }
-        let mut sent = 0;
+        let (mut sent, began) = (0, Instant::now());
         for (path, _) in self.files() {
+            // A slow receiver shall not take the time of the next round: the rest waits.
+            if sent > 0 && began.elapsed().as_secs() >= self.limits.every_s / 2 {
+                break;
+            }
             if let Err(why) = self.send(&path) {
                 self.failures += 1;
                 let pause_s = self.limits.pause_s(self.failures);

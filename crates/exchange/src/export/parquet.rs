@@ -38,7 +38,8 @@ pub struct RowSource {
     pub start_us: i64,
 }
 
-/// Writes all of `samples`. `service_of` is asked once for each thread.
+/// Writes all of `samples`, in groups of one kind of value each: a reader that wants one kind leaves the others out.
+/// `service_of` is asked once for each thread.
 ///
 /// # Errors
 /// If writing fails.
@@ -51,12 +52,15 @@ pub fn write(
     let mut writer = ParquetWriter::new(out, SAMPLE_COLUMNS)?;
     let mut services: FxHashMap<TaskId, String> = FxHashMap::default();
     let mut rows = RowGroup::of(source);
-    for stack in &samples.stacks {
+    let mut stacks: Vec<&ValuedStack> = samples.stacks.iter().collect();
+    stacks.sort_by_key(|stack| stack.kind);
+    let mut before = None;
+    for stack in stacks {
         let service = services.entry(stack.task).or_insert_with(|| service_of(stack.task));
-        rows.add(samples, stack, service);
-        if rows.is_full() {
+        if rows.is_full() || before.replace(stack.kind).is_some_and(|kind| kind != stack.kind) {
             writer.group(&std::mem::replace(&mut rows, RowGroup::of(source)).columns)?;
         }
+        rows.add(samples, stack, service);
     }
     writer.group(&rows.columns)?;
     writer.finish()

@@ -126,7 +126,7 @@ fn quoted(text: &str) -> String {
 ///
 /// # Errors
 /// A line is of another form, or there are too many stacks.
-pub fn add_stacks(text: &str, profiles: &mut FleetProfiles) -> Result<(), ImportError> {
+pub fn add_stacks(text: &str, filter: &FleetFilter, profiles: &mut FleetProfiles) -> Result<(), ImportError> {
     for line in text.lines() {
         let values: Vec<Cow<'_, str>> = line.split('\t').map(unescaped).collect();
         let [host, service, comm, kind, unit, state, stack, modules, value, samples] = values.as_slice()
@@ -138,7 +138,7 @@ pub fn add_stacks(text: &str, profiles: &mut FleetProfiles) -> Result<(), Import
         };
         let (value, samples) = (number(value)?, number(samples)?);
         let ids = StackRow { host, service, comm, kind, unit, state, ..StackRow::default() };
-        profiles.add(&StackRow { stack, modules, value, samples, ..ids })?;
+        profiles.add(&StackRow { stack, modules, value, samples, ..ids }, filter)?;
     }
     Ok(())
 }
@@ -211,9 +211,10 @@ mod tests {
     fn answers_become_stacks() {
         let mut profiles = FleetProfiles::default();
         let line = "h1\tweb\tnginx\twall\tnanoseconds\tfutex\tmain\\nlock\\n[futex]\t/a\\n/a\\n\t7\t0\n";
-        add_stacks(line, &mut profiles).expect("of the query's form");
-        assert!(add_stacks("a\tb\n", &mut profiles).is_err());
-        let (_, sums) = profiles.into_hosts().next().expect("a machine");
+        let filter = FleetFilter::default();
+        add_stacks(line, &filter, &mut profiles).expect("of the query's form");
+        assert!(add_stacks("a\tb\n", &filter, &mut profiles).is_err());
+        let (_, sums) = profiles.into_sums().next().expect("a machine");
         let bytes = sums.finish().expect("small sums").to_perf_data().expect("in memory");
         let file = perfdata::PerfData::open(&bytes).expect("of ours");
         let names: Vec<&str> = file.events().iter().map(|event| event.name.as_str()).collect();

@@ -57,22 +57,40 @@ impl ReadFiles {
 mod tests {
     use super::*;
     use crate::export::parquet::SAMPLE_COLUMNS;
+    use crate::fleet::FleetSums;
     use crate::import::{RowSums, SampleRows};
-    use crate::parquet::{ColumnKind, ColumnValues, ParquetWriter};
+    use crate::parquet::{ColumnKind, ColumnValues, ParquetWriter, ReadMemory};
     use perfdata::appendix::summed_stacks::SummedStacks;
+    use std::collections::BTreeMap;
+
+    const KINDS: [&str; 2] = ["cpu", "wall"];
 
     /// A file of one machine: stacks in another order in each, some in all files and some in one only.
     fn file(at: usize) -> Vec<u8> {
+        file_of_groups(at, &[&KINDS])
+    }
+
+    /// The same with groups of rows that have only some kinds.
+    fn file_of_groups(at: usize, groups: &[&[&str]]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let mut writer = ParquetWriter::new(&mut bytes, SAMPLE_COLUMNS).expect("in memory");
+        for kinds in groups {
+            writer.group(&columns(at, kinds)).expect("in memory");
+        }
+        writer.finish().expect("in memory");
+        bytes
+    }
+
+    fn columns(at: usize, kinds: &[&str]) -> Vec<ColumnValues> {
         let mut columns: Vec<ColumnValues> =
             SAMPLE_COLUMNS.iter().map(|column| ColumnValues::empty(column.kind)).collect();
-        for row in 0..9 {
-            let row = (row * 5 + at) % 9;
+        for row in (0..9).map(|row| (row * 5 + at) % 9).filter(|row| kinds.contains(&KINDS[row % 2])) {
             for (column, values) in SAMPLE_COLUMNS.iter().zip(&mut columns) {
                 let text = match column.name {
                     "host" => format!("web{}", at % 3),
                     "service" => format!("service{}", at % 2),
                     "comm" => format!("thread{}", (row + at) % 4),
-                    "kind" => ["cpu", "wall"][row % 2].to_owned(),
+                    "kind" => KINDS[row % 2].to_owned(),
                     "unit" => "nanoseconds".to_owned(),
                     "state" => ["running", "futex"][row / 2 % 2].to_owned(),
                     "stack" => format!("main\nf{}", if row < 6 { row } else { at * 10 + row }),
@@ -86,11 +104,7 @@ mod tests {
                 }
             }
         }
-        let mut bytes = Vec::new();
-        let mut writer = ParquetWriter::new(&mut bytes, SAMPLE_COLUMNS).expect("in memory");
-        writer.group(&columns).expect("in memory");
-        writer.finish().expect("in memory");
-        bytes
+        columns
     }
 
     fn read(files: &[Vec<u8>], filter: &FleetFilter) -> ReadFiles {
@@ -100,24 +114,23 @@ mod tests {
 
     fn recordings(profiles: FleetProfiles) -> Vec<(String, Vec<u8>)> {
         let recording = |sums: RowSums| sums.finish().expect("small sums").to_perf_data().expect("in memory");
-        profiles.into_hosts().map(|(host, sums)| (host, recording(sums))).collect()
+        profiles.into_sums().map(|(host, sums)| (host, recording(sums))).collect()
     }
 
     #[test]
     fn sums_of_all_cores_are_those_of_rows_added_one_after_the_other() {
         let mut files: Vec<Vec<u8>> = (0..200).map(file).collect();
         files[150] = b"PAR1 cut".to_vec();
-        let mut rows = FleetProfiles::default();
+        let (mut rows, filter) = (FleetProfiles::default(), FleetFilter::default());
         for file in files.iter().filter(|file| file.len() > 20) {
             let read = SampleRows::read(file).expect("a table");
             let columns = read.columns().expect("of samples");
-            (0..columns.rows).for_each(|row| rows.add(&columns.row(row)).expect("few stacks"));
+            (0..columns.rows).for_each(|row| rows.add(&columns.row(row), &filter).expect("few stacks"));
         }
         let expected = recordings(rows);
         assert_eq!(expected.len(), 3);
         for threads in [1, 2, 7] {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
-            let filter = FleetFilter::default();
             let found = pool.install(|| read(&files, &filter));
             assert_eq!(found.profiles.files, 199);
             assert_eq!(found.left_out.iter().map(|(at, _)| *at).collect::<Vec<_>>(), [150]);
@@ -149,6 +162,54 @@ mod tests {
             let names = |bytes: &[u8]| perfdata::PerfData::open(bytes).expect("of ours").events().len();
             assert!(found.iter().all(|(_, bytes)| names(bytes) == 1), "{kind} alone");
         }
+    }
+
+    #[test]
+    fn groups_of_other_kinds_are_left_out_and_their_machines_count() {
+        let by_kind = |at| file_of_groups(at, &[&["cpu"], &["wall"]]);
+        let mixed: Vec<Vec<u8>> = (0..40).map(file).collect();
+        let mut grouped: Vec<Vec<u8>> = (0..40).map(by_kind).collect();
+        for kind in ["cpu", "wall", "off_cpu"] {
+            let filter = FleetFilter { kind: Some(kind.to_owned()), ..FleetFilter::default() };
+            let [expected, found] = [&mixed, &grouped].map(|files| read(files, &filter).profiles);
+            assert_eq!((found.files, &found.hosts), (40, &expected.hosts));
+            assert_eq!(value_of_stacks(found), value_of_stacks(expected), "{kind}");
+        }
+        let filter = FleetFilter { kind: Some("cpu".to_owned()), ..FleetFilter::default() };
+        let is_cpu = |kind: &str| kind == "cpu";
+        let rows = SampleRows::read_kinds(&grouped[0], &is_cpu, &mut ReadMemory::default()).expect("a table");
+        assert_eq!((rows.has_all(), rows.columns().map(|columns| columns.rows)), (false, Some(5)));
+        grouped = (0..40).map(|at| file_of_groups(at, &[&["wall"]])).collect();
+        let found = read(&grouped, &filter).profiles;
+        assert_eq!((found.files, found.hosts.len(), value_of_stacks(found).len()), (40, 3, 0));
+    }
+
+    #[test]
+    fn the_sum_of_all_machines_is_the_sum_of_theirs() {
+        let files: Vec<Vec<u8>> = (0..40).map(file).collect();
+        let of_all = FleetFilter { sums: FleetSums::OfAll, ..FleetFilter::default() };
+        let (one, each) = (read(&files, &of_all).profiles, read(&files, &FleetFilter::default()).profiles);
+        assert_eq!((one.hosts.len(), &one.hosts, one.files), (3, &each.hosts, each.files));
+        assert_eq!(one.into_sums().len(), 1);
+        assert_eq!(value_of_stacks(read(&files, &of_all).profiles), value_of_stacks(each));
+    }
+
+    /// Values by kind, thread and functions, of all machines together.
+    fn value_of_stacks(profiles: FleetProfiles) -> BTreeMap<(String, String, Vec<String>), u64> {
+        let mut values = BTreeMap::new();
+        for (_, bytes) in recordings(profiles) {
+            let file = perfdata::PerfData::open(&bytes).expect("of ours");
+            let sums =
+                SummedStacks::read(file.appendix().expect("the sums"), file.endian()).expect("readable");
+            for stack in &sums.stacks {
+                let path = sums.paths[stack.path].iter();
+                let functions = path.map(|frame| sums.frames[*frame].lines[0].function.clone()).collect();
+                let names =
+                    (file.events()[stack.event].name.clone(), sums.threads[stack.thread].name.clone());
+                *values.entry((names.0, names.1, functions)).or_default() += stack.value;
+            }
+        }
+        values
     }
 
     #[test]

@@ -74,6 +74,18 @@ pub struct FleetFilter {
     pub until: Option<String>,
     /// The kind of value: `cpu`, `wall`, `off_cpu` or an event's name. Intervals without it count, too.
     pub kind: Option<String>,
+    /// What is added up.
+    pub sums: FleetSums,
+}
+
+/// Sums that a question needs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FleetSums {
+    /// One for each machine.
+    #[default]
+    ByHost,
+    /// One of all machines: it has fewer stacks than theirs together.
+    OfAll,
 }
 
 impl FleetFilter {

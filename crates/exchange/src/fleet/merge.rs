@@ -1,15 +1,15 @@
 //! Rows of a fleet added up by machine.
 
-use super::FleetFilter;
+use super::{FleetFilter, FleetSums};
 use crate::export::samples::SampleSet;
 use crate::import::{
-    ImportError, RowSum, RowSums, RowTexts, SampleColumns, SampleRows, StackOwner, StackRow, services,
+    ImportError, RowSum, RowSums, RowTexts, SampleColumns, SampleRows, StackOwner, StackRow, hosts, services,
 };
 use crate::parquet::ReadMemory;
 use profile::view::wall::{Part, part_name};
 use rustc_hash::FxHashMap;
-use std::collections::BTreeMap;
 use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The samples of all tasks but the kernel's idle ones, which run while a CPU has nothing to do.
 #[must_use]
@@ -19,10 +19,13 @@ pub fn without_idle(mut samples: SampleSet<'_>) -> SampleSet<'_> {
     samples.with_stacks(stacks)
 }
 
-/// Rows read of a fleet: one sum for each machine.
+/// Rows read of a fleet: one sum for each machine, or one of all.
 #[derive(Default)]
 pub struct FleetProfiles {
-    hosts: BTreeMap<String, RowSums>,
+    /// The sum of all has an empty name.
+    sums: BTreeMap<String, RowSums>,
+    /// Names of the machines.
+    pub hosts: BTreeSet<String>,
     /// Intervals that were added.
     pub files: u64,
     memory: ReadMemory,
@@ -38,17 +41,23 @@ impl FleetProfiles {
         if !filter.services.is_empty() && !services(file)?.iter().any(|service| is_wanted(service)) {
             return Ok(());
         }
-        let read = SampleRows::read_without_ids(file, &mut self.memory)?;
+        let is_kind = |kind: &str| filter.takes_kind(kind) || (kind == WALL && filter.takes_kind(OFF_CPU));
+        let read = SampleRows::read_kinds(file, &is_kind, &mut self.memory)?;
         let Some(columns) = read.columns() else { return Ok(()) };
+        if !read.has_all() {
+            for host in hosts(file)? {
+                self.sums_of(&host, filter);
+            }
+        }
         let wanted = columns.wanted_services(is_wanted);
         let rows: Vec<usize> =
             (0..columns.rows).filter(|&row| wanted[columns.numbers(row).service as usize]).collect();
         let mut known = KnownRows { filter, owners: FxHashMap::default(), paths: FxHashMap::default() };
         for rows in rows.chunk_by(|&a, &b| columns.numbers(a).host == columns.numbers(b).host) {
-            let sums = self.host(columns.row(rows[0]).host);
+            let sums = self.sums_of(columns.row(rows[0]).host, filter);
             rows.iter().try_for_each(|&row| known.add(&columns, row, sums))?;
         }
-        self.files += u64::from(!rows.is_empty());
+        self.files += u64::from(!rows.is_empty() || !read.has_all());
         read.give_back(&mut self.memory);
         Ok(())
     }
@@ -57,18 +66,22 @@ impl FleetProfiles {
     ///
     /// # Errors
     /// If the stacks of a machine are too many.
-    pub fn add(&mut self, row: &StackRow<'_>) -> Result<(), ImportError> {
-        let sums = self.host(row.host);
+    pub fn add(&mut self, row: &StackRow<'_>, filter: &FleetFilter) -> Result<(), ImportError> {
+        let sums = self.sums_of(row.host, filter);
         let row = StackRow { pid: 0, tid: 0, ..*row };
         sums.add(&row)?;
         off_cpu(&row).map_or(Ok(()), |off_cpu| sums.add(&off_cpu))
     }
 
-    fn host(&mut self, host: &str) -> &mut RowSums {
-        if !self.hosts.contains_key(host) {
-            self.hosts.insert(host.to_owned(), RowSums::default());
+    fn sums_of(&mut self, host: &str, filter: &FleetFilter) -> &mut RowSums {
+        if !self.hosts.contains(host) {
+            self.hosts.insert(host.to_owned());
         }
-        self.hosts.get_mut(host).expect("invariant: just inserted")
+        let name = if filter.sums == FleetSums::OfAll { "" } else { host };
+        if !self.sums.contains_key(name) {
+            self.sums.insert(name.to_owned(), RowSums::default());
+        }
+        self.sums.get_mut(name).expect("invariant: just inserted")
     }
 
     /// Adds the sums of others, as if their rows were added after those of this one.
@@ -77,10 +90,11 @@ impl FleetProfiles {
     /// If the stacks of a machine are too many.
     pub fn merge(&mut self, other: Self) -> Result<(), ImportError> {
         self.files += other.files;
-        for (host, sums) in other.hosts {
-            match self.hosts.get_mut(&host) {
+        self.hosts.extend(other.hosts);
+        for (name, sums) in other.sums {
+            match self.sums.get_mut(&name) {
                 Some(known) => known.merge(sums)?,
-                None => drop(self.hosts.insert(host, sums)),
+                None => drop(self.sums.insert(name, sums)),
             }
         }
         Ok(())
@@ -88,23 +102,25 @@ impl FleetProfiles {
 
     /// Gives up what only more rows would need.
     pub fn shrink(&mut self) {
-        self.hosts.values_mut().for_each(RowSums::shrink);
+        self.sums.values_mut().for_each(RowSums::shrink);
         self.memory = ReadMemory::default();
     }
 
-    /// The sums, by machine.
+    /// The sums, by machine; that of all machines has an empty name.
     #[must_use]
-    pub fn into_hosts(self) -> impl ExactSizeIterator<Item = (String, RowSums)> {
-        self.hosts.into_iter()
+    pub fn into_sums(self) -> impl ExactSizeIterator<Item = (String, RowSums)> {
+        self.sums.into_iter()
     }
 }
 
+/// The kind of value that is the wall clock.
+const WALL: &str = "wall";
 /// The kind of value that is the wall clock off the CPU.
 pub(super) const OFF_CPU: &str = "off_cpu";
 
 /// The same row as time off the CPU, if it is.
 fn off_cpu<'a>(row: &StackRow<'a>) -> Option<StackRow<'a>> {
-    (row.kind == "wall" && row.state != part_name(Part::On)).then_some(StackRow { kind: OFF_CPU, ..*row })
+    (row.kind == WALL && row.state != part_name(Part::On)).then_some(StackRow { kind: OFF_CPU, ..*row })
 }
 
 /// Threads, kinds of value and paths of one file by the numbers of their texts: texts are looked up once a file.

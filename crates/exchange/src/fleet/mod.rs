@@ -15,9 +15,11 @@ mod service;
 
 pub use files::ReadFiles;
 pub use functions::{FunctionSum, WaitSum, functions, waits};
-pub use layout::{FleetFilter, IntervalKey, RECORDINGS, SAMPLES, moment_of, moment_text, seconds_of};
+pub use layout::{
+    FleetFilter, FleetSums, IntervalKey, RECORDINGS, SAMPLES, moment_of, moment_text, seconds_of,
+};
 pub use ledger::Ledger;
 pub use merge::{FleetProfiles, without_idle};
 pub use round_length::RoundLength;
-pub use rounds::{AgentUse, FailedRounds, SpoolLimits, next_round_s, sure_now_s};
+pub use rounds::{AgentUse, FailedRounds, SpoolLimits, next_round_s, rounds_missed, sure_now_s};
 pub use service::{is_kernel_thread, service_of_cgroup};

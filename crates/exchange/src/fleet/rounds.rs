@@ -25,6 +25,13 @@ pub fn next_round_s(now_s: u64, every_s: u64, used: AgentUse) -> u64 {
     ((now_s + pause) / every_s + 1) * every_s
 }
 
+/// Rounds that should have begun while another one was recorded, stored and sent, by its begin and the time it took.
+#[must_use]
+pub fn rounds_missed(began_s: u64, took: Duration, every_s: u64) -> u64 {
+    let every_s = every_s.max(1);
+    began_s.saturating_add(took.as_secs()) / every_s - began_s / every_s
+}
+
 /// Limits of the profiles that wait for a receiver.
 #[derive(Clone, Copy, Debug)]
 pub struct SpoolLimits {
@@ -120,6 +127,13 @@ mod tests {
         assert_eq!(next_round_s(1020, 60, used(3000, 0, 60)), 1320);
         // Another second would be too much now: 4 s are 1 % of 400 s.
         assert_eq!(next_round_s(1320, 60, used(3000, 1000, 300)), 1440);
+    }
+
+    #[test]
+    fn rounds_that_pass_while_a_slow_receiver_is_sent_to_are_missed() {
+        let missed = |took_s| rounds_missed(1020, Duration::from_secs(took_s), 60);
+        assert_eq!([0, 59, 60, 150].map(missed), [0, 0, 1, 2]);
+        assert_eq!(rounds_missed(1050, Duration::from_secs(30), 60), 1);
     }
 
     #[test]

@@ -21,7 +21,7 @@ mod speedscope;
 pub use detect::{MOST_BYTES, gather};
 pub use error::{ImportError, ImportFormat, Position};
 pub use gathered::{Gathered, StackOwner};
-pub use parquet::{RowTexts, SampleColumns, SampleRows, StackRow, services};
+pub use parquet::{RowTexts, SampleColumns, SampleRows, StackRow, hosts, services};
 pub use row_sums::{RowSum, RowSums};
 
 use profile::view::flame::Tree;

@@ -3,7 +3,7 @@
 use super::error::ImportError;
 use super::gathered::Gathered;
 use super::row_sums::RowSums;
-use crate::parquet::{self, ParquetTable, ReadMemory, TextColumn};
+use crate::parquet::{self, ParquetTable, ReadMemory, TextColumn, WantedPart};
 
 /// A stack of a thread with its value.
 #[derive(Clone, Copy, Debug, Default)]
@@ -48,6 +48,7 @@ pub struct RowTexts {
 }
 
 const TEXTS: [&str; 8] = ["host", "service", "comm", "kind", "unit", "state", "stack", "modules"];
+const KIND: &str = TEXTS[3];
 const IDS: [&str; 2] = ["pid", "tid"];
 const SUMS: [&str; 2] = ["value", "samples"];
 
@@ -67,15 +68,26 @@ impl SampleRows {
         Ok(rows)
     }
 
-    /// Reads a file; all processes and threads have the number 0.
+    /// Reads the rows of a file that are of wanted kinds, and maybe others; all processes and threads have the number 0.
     ///
     /// # Errors
     /// If it is damaged, or no table of samples.
-    pub fn read_without_ids(bytes: &[u8], memory: &mut ReadMemory) -> Result<Self, ImportError> {
-        let is_wanted = |name: &str| TEXTS.contains(&name) || SUMS.contains(&name);
-        let rows = Self { table: parquet::read_columns(bytes, is_wanted, memory)? };
+    pub fn read_kinds(
+        bytes: &[u8],
+        is_wanted: &dyn Fn(&str) -> bool,
+        memory: &mut ReadMemory,
+    ) -> Result<Self, ImportError> {
+        let columns = |name: &str| TEXTS.contains(&name) || SUMS.contains(&name);
+        let part = WantedPart { columns: &columns, groups: Some((KIND, is_wanted)) };
+        let rows = Self { table: parquet::read_part(bytes, part, memory)? };
         rows.columns().ok_or(OTHER_TABLE)?;
         Ok(rows)
+    }
+
+    /// False if rows of kinds that aren't wanted were not read.
+    #[must_use]
+    pub fn has_all(&self) -> bool {
+        self.table.left_out == 0
     }
 
     /// Gives its memory to the next file.
@@ -103,8 +115,21 @@ const OTHER_TABLE: ImportError = ImportError::Unsupported("Parquet of another ta
 /// # Errors
 /// If it is damaged, or no table of samples.
 pub fn services(bytes: &[u8]) -> Result<Vec<String>, ImportError> {
-    let table = parquet::read_columns(bytes, |name| name == TEXTS[1], &mut ReadMemory::default())?;
-    Ok(table.texts(TEXTS[1]).ok_or(OTHER_TABLE)?.texts.iter().map(str::to_owned).collect())
+    texts_of(bytes, TEXTS[1])
+}
+
+/// The names of the machines in a file of samples.
+///
+/// # Errors
+/// If it is damaged, or no table of samples.
+pub fn hosts(bytes: &[u8]) -> Result<Vec<String>, ImportError> {
+    texts_of(bytes, TEXTS[0])
+}
+
+fn texts_of(bytes: &[u8], column: &str) -> Result<Vec<String>, ImportError> {
+    let part = WantedPart { columns: &|name| name == column, groups: None };
+    let table = parquet::read_part(bytes, part, &mut ReadMemory::default())?;
+    Ok(table.texts(column).ok_or(OTHER_TABLE)?.texts.iter().map(str::to_owned).collect())
 }
 
 /// The columns of a table of samples.

@@ -13,7 +13,7 @@ mod thrift;
 mod write;
 
 pub use column::{ColumnKind, ColumnSchema, ColumnValues, TextColumn};
-pub use read::{ParquetTable, ReadMemory, read, read_columns};
+pub use read::{ParquetTable, ReadMemory, WantedPart, read, read_part};
 pub use text_list::TextList;
 pub use write::ParquetWriter;
 

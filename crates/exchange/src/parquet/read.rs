@@ -13,6 +13,21 @@ const FORMAT: ImportFormat = ImportFormat::Parquet;
 pub struct ParquetTable {
     /// Columns with their names; all have the same number of rows.
     pub columns: Vec<(String, ColumnValues)>,
+    /// Groups of rows that were not read, because none of their rows is wanted.
+    pub left_out: usize,
+}
+
+/// Which names or texts are wanted.
+pub type TextTest<'w> = &'w dyn Fn(&str) -> bool;
+
+/// The part of a table to read.
+#[derive(Clone, Copy)]
+pub struct WantedPart<'w> {
+    /// Columns by their names.
+    pub columns: TextTest<'w>,
+    /// Name of a column of texts, and which of its texts are wanted: groups of rows without any aren't read. `None` for
+    /// all groups.
+    pub groups: Option<(&'w str, TextTest<'w>)>,
 }
 
 impl ParquetTable {
@@ -71,29 +86,39 @@ impl ReadMemory {
 /// # Errors
 /// If it is damaged, larger than [`MOST_BYTES`] without compression, or has columns of another form.
 pub fn read(bytes: &[u8]) -> Result<ParquetTable, ImportError> {
-    read_columns(bytes, |_| true, &mut ReadMemory::default())
+    read_part(bytes, WantedPart { columns: &|_| true, groups: None }, &mut ReadMemory::default())
 }
 
-/// Reads the columns whose names are wanted. Damage in others isn't noticed.
+/// Reads a part. Damage in others isn't noticed.
 ///
 /// # Errors
 /// As [`read`].
-pub fn read_columns(
+pub fn read_part(
     bytes: &[u8],
-    is_wanted: impl Fn(&str) -> bool,
+    part: WantedPart<'_>,
     memory: &mut ReadMemory,
 ) -> Result<ParquetTable, ImportError> {
     let footer = footer(bytes).ok_or_else(|| malformed("no whole footer", bytes.len()))?;
     let all = columns(&footer)?;
-    let wanted: Vec<bool> = all.iter().map(|(name, _)| is_wanted(name)).collect();
+    let wanted: Vec<bool> = all.iter().map(|(name, _)| (part.columns)(name)).collect();
     let decompressor = memory.decompressor.take().map_or_else(Decompressor::new, Ok);
     let decompressor = decompressor.map_err(|_| malformed("no memory to decompress", 0))?;
     let mut reader = Reader { bytes, budget: MOST_BYTES, decompressor, memory };
-    let mut table = ParquetTable { columns: all };
+    let deciding = part.groups.and_then(|(column, is_wanted)| {
+        let at = all.iter().position(|(name, _)| name == column)?;
+        Some((at, is_wanted))
+    });
+    let mut table = ParquetTable { columns: all, left_out: 0 };
     for group in footer.list(field::GROUPS) {
         let chunks = group.list(1);
         if chunks.len() != table.columns.len() {
             return Err(malformed("a group of rows without all columns", bytes.len()));
+        }
+        if let Some((at, is_wanted)) = deciding
+            && !reader.texts(&chunks[at])?.texts.iter().any(is_wanted)
+        {
+            table.left_out += 1;
+            continue;
         }
         let columns = chunks.iter().zip(&mut table.columns).zip(&wanted);
         for (at, ((chunk, (_, values)), _)) in columns.filter(|(_, wanted)| **wanted).enumerate() {
@@ -164,6 +189,16 @@ impl Page<'_> {
 }
 
 impl<'a> Reader<'a, '_> {
+    /// Reads a part of a column of texts for itself.
+    fn texts(&mut self, chunk: &ThriftValue<'_>) -> Result<TextColumn, ImportError> {
+        let mut values = ColumnValues::Texts(TextColumn::default());
+        self.chunk(chunk, usize::MAX, &mut values)?;
+        match values {
+            ColumnValues::Texts(texts) => Ok(texts),
+            ColumnValues::Numbers(_) => Ok(TextColumn::default()),
+        }
+    }
+
     /// Reads a part of the column that is at this place among those that are read.
     fn chunk(
         &mut self,
