@@ -94,6 +94,23 @@ impl StateClass {
         }
     }
 
+    /// Colour on a dark ground, as `#rrggbb`; dark ink is read on it, but for idle time.
+    #[must_use]
+    pub fn dark(self) -> &'static str {
+        match self {
+            Self::On => "#3fb873",
+            Self::Runnable => "#f2bd3f",
+            Self::Preempted => "#c1651c",
+            Self::Lock => "#d54e7e",
+            Self::Disk => "#2793b2",
+            Self::Memory => "#e45448",
+            Self::Poll => "#6b9ce0",
+            Self::Timer => "#ccb9e3",
+            Self::Other => "#91969f",
+            Self::Idle => "#3f454f",
+        }
+    }
+
     /// The nearest colour of a terminal's 256: of its cube of six steps each, or its greys.
     #[must_use]
     pub fn indexed(self) -> u8 {
@@ -161,6 +178,8 @@ mod tests {
             let key = format!("{class:?}").to_lowercase();
             let colour = format!("{key}: \"{}\"", class.light());
             assert!(SCRIPT.contains(&colour), "{colour} in web/src/palette.ts");
+            let dark = format!("{key}: \"{}\"", class.dark());
+            assert!(SCRIPT.contains(&dark), "{dark} in web/src/palette.ts");
             let letter = format!("{key}: \"{}\"", class.letter());
             assert!(SCRIPT.contains(&letter), "{letter} in web/src/palette.ts");
         }

@@ -246,6 +246,11 @@
     svg.setAttribute("viewBox", "0 0 " + wide + " " + height);
     Array.prototype.forEach.call(document.querySelectorAll("#title,#subtitle"), function (text) { text.setAttribute("x", wide / 2); });
     Array.prototype.forEach.call(document.querySelectorAll("#search,.right"), function (text) { text.setAttribute("x", wide - side); });
+    // The title is beside the button, not under it.
+    var title = byId("title"), room = wide - 2 * (side + 70);
+    title.style.fontSize = "";
+    var long = title.getComputedTextLength();
+    if (long > room) title.style.fontSize = Math.max(9, 17 * room / long) + "px";
     zoom(zoomed, false);
     stay();
   }
@@ -256,6 +261,31 @@
     var top = window.scrollY, foot = Math.min(0, top + window.innerHeight - height);
     byId("head").setAttribute("transform", "translate(0," + top + ")");
     byId("status").setAttribute("transform", "translate(0," + foot + ")");
+  }
+
+  // In the dark, frames keep their hue, and are as dark as those of the page. The style has the colours of states.
+  var night = window.matchMedia ? window.matchMedia("(prefers-color-scheme: dark)") : null;
+  var lit = Array.prototype.map.call(document.querySelectorAll(".f rect,.mark"), function (rect) {
+    return { rect: rect, fill: rect.getAttribute("fill") };
+  }).filter(function (of) { return (svg.dataset.states || "").split(" ").indexOf(of.fill) < 0; });
+  function light() {
+    if (!night) return;
+    var known = {};
+    lit.forEach(function (of) {
+      of.rect.setAttribute("fill", night.matches ? known[of.fill] = known[of.fill] || darker(of.fill) : of.fill);
+    });
+    svg.classList.toggle("lit", night.matches);
+  }
+
+  // The same hue with seven tenths of the saturation; light and dark shades stay apart.
+  function darker(fill) {
+    var rgb = [1, 3, 5].map(function (at) { return parseInt(fill.slice(at, at + 2), 16) / 255; });
+    var most = Math.max.apply(null, rgb), least = Math.min.apply(null, rgb), level = (most + least) / 2;
+    var dark = 0.36 + (Math.min(level, 0.84) - 0.75) / 2, room = 1 - Math.abs(2 * level - 1);
+    var chroma = room > 0 ? 0.7 * (1 - Math.abs(2 * dark - 1)) / room : 0;
+    return "#" + rgb.map(function (part) {
+      return ("0" + Math.round(255 * (dark + (part - level) * chroma)).toString(16)).slice(-2);
+    }).join("");
   }
 
   reset.addEventListener("click", function () { zoom(null, true); });
@@ -289,7 +319,9 @@
     else if (key.length === 1) find(entry += key);
   }
 
+  if (night && night.addEventListener) night.addEventListener("change", light);
   recall();
+  light();
   fit();
   // A flame graph grows upwards: begin at its foot, where the roots are.
   if (svg.dataset.up && !window.location.hash.slice(1)) window.scrollTo(0, document.documentElement.scrollHeight);

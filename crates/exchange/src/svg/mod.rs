@@ -10,6 +10,7 @@ pub use colour::Palette;
 
 use change::ChangeLook;
 use display::number;
+use display::palette::StateClass;
 use page::Page;
 use profile::view::flame::{ChangeOpts, ComparedTree, Layout, LayoutOpts, Tree, Unit};
 use small::NameTable;
@@ -43,7 +44,7 @@ impl SvgOpts {
     }
 }
 
-/// Light and dark by the reader's choice; the frames keep their colours, on which dark ink is read.
+/// Light and dark by the reader's choice.
 const STYLE: &str = "\
     text{font:12px ui-monospace,\"DejaVu Sans Mono\",Menlo,Consolas,monospace;fill:#1a1a1a}\
     #title{font:600 17px system-ui,sans-serif;text-anchor:middle}\
@@ -55,7 +56,23 @@ const STYLE: &str = "\
     .button{font:12px system-ui,sans-serif;cursor:pointer;fill:#06c}\
     @media(prefers-color-scheme:dark){svg:root{background:#14171b}.back{fill:#14171b}#title,#details{fill:#e8eaed}\
     #subtitle,.note{fill:#9aa1ac}.button{fill:#6cb0ff}.f:hover rect,.cursor rect{stroke:#fff}\
-    .f rect{opacity:.88}.off text{fill:#e8eaed}}";
+    .f text{fill:#f2f3f5}.f rect,.mark{opacity:.44}.lit .f rect,.lit .mark{opacity:1}.edge rect{stroke:#9aa1ac}";
+
+/// The end of the dark style: it has precedence over the colours of states.
+const STYLE_END: &str = "\
+    .f.hit rect{fill:#e33df0;opacity:1}.f.hit rect+text{fill:#1a1a1a}.f.off rect+text{fill:#e8eaed}}";
+
+/// All rules. In the dark, states have colours of their own; the script gives other frames theirs, and without it they
+/// are mixed with the ground.
+fn style() -> String {
+    let rule = |class: &StateClass| {
+        let (light, dark) = (class.light(), class.dark());
+        let ink = if *class == StateClass::Idle { "#e6e8ec" } else { "#101317" };
+        format!("rect[fill=\"{light}\"]{{fill:{dark};opacity:1}}.f rect[fill=\"{light}\"]+text{{fill:{ink}}}")
+    };
+    let states: String = StateClass::ALL.iter().map(rule).collect();
+    format!("{STYLE}{states}{STYLE_END}")
+}
 
 const ROW: u32 = 17;
 const TOP: u32 = 46;

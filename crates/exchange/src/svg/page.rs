@@ -11,7 +11,7 @@ use profile::view::flame::{FlameCell, FrameKind, Layout, NodeId, NodeNote, Tree,
 use super::change::ChangeLook;
 use super::colour::Palette;
 use super::small::NameTable;
-use super::{BOTTOM, CHAR, ROW, SCRIPT, SIDE, STYLE, SvgOpts, TOP, colour, samples_of, value_of};
+use super::{BOTTOM, CHAR, ROW, SCRIPT, SIDE, SvgOpts, TOP, colour, samples_of, style, value_of};
 use crate::foreign::{harmless, xml};
 
 pub(super) struct Page<'a> {
@@ -34,16 +34,17 @@ impl Page<'_> {
         let up = if self.opts.icicle { "" } else { " data-up=\"1\"" };
         let folds = if folds > 0 { format!(" data-folds=\"{folds}\"") } else { String::new() };
         let unit = self.tree.unit.name();
+        let states = StateClass::ALL.map(StateClass::light).join(" ");
         writeln!(
             out,
             "<?xml version=\"1.0\" encoding=\"UTF-8\" standalone=\"no\"?>\n\
              <svg xmlns=\"http://www.w3.org/2000/svg\" id=\"flame\" version=\"1.1\" width=\"{width}\" \
              height=\"{height}\" viewBox=\"0 0 {width} {height}\" data-side=\"{SIDE}\" data-char=\"{CHAR}\" \
-             data-total=\"{}\" data-unit=\"{}\"{up}{folds}>",
+             data-total=\"{}\" data-unit=\"{}\" data-states=\"{states}\"{up}{folds}>",
             self.total,
             xml(unit)
         )?;
-        writeln!(out, "<style>{STYLE}</style>")?;
+        writeln!(out, "<style>{}</style>", style())?;
         writeln!(
             out,
             "<rect class=\"back\" width=\"100%\" height=\"100%\" fill=\"#fbfaf7\"/>\n<g id=\"frames\">"
@@ -201,7 +202,7 @@ impl Page<'_> {
             let y = y + FOLD * line;
             writeln!(
                 out,
-                "<rect x=\"{x}\" y=\"{}\" width=\"11\" height=\"11\" fill=\"{fill}\"/>\
+                "<rect class=\"mark\" x=\"{x}\" y=\"{}\" width=\"11\" height=\"11\" fill=\"{fill}\"/>\
                  <text class=\"note\" x=\"{}\" y=\"{y}\">{word}</text>",
                 y - 10,
                 x + 16.0
