@@ -178,8 +178,7 @@ export async function load(): Promise<Data> {
   const { parent, end } = tree(reader.numbers(new Int32Array(count)));
   const nodeName = reader.numbers(new Int32Array(count));
   const wakerNode = reader.numbers(new Int32Array(about.data.wakers.length));
-  const sets: ItemSet[] = [];
-  for (const info of about.data.sets) sets.push(readSet(reader, info, about, sets[0]));
+  const sets = readSets(reader, about);
   const strips = readStrips(reader.column(), about);
   return { about, names, kinds, nameFile, parent, nodeName, end, wakerNode, sets, strips, states: about.data.states, loadMs: performance.now() - start };
 }
@@ -258,6 +257,22 @@ function joined(first: ItemSet, own: Placed): Placed {
     placeNode: both(placeNode, own.placeNode), placeState: both(placeState, own.placeState), isCounted: false, runs: own.runs,
     place: ints(first.place, own.place.map((place) => place + before)), thread: ints(first.thread, own.thread), since: floats(first.since, own.since), length: floats(first.length, own.length),
   };
+}
+
+/** Columns of a set. */
+const COLUMNS = 10;
+
+/** Each set is unpacked when it is first asked for: a page shows one, and a million samples take a second. */
+function readSets(reader: Reader, about: About): ItemSet[] {
+  const sets: ItemSet[] = [];
+  about.data.sets.forEach((info, at) => {
+    const own = new Reader(reader.bytes);
+    own.at = reader.at;
+    for (let column = 0; column < COLUMNS; column++) reader.column();
+    let set: ItemSet | undefined;
+    Object.defineProperty(sets, at, { enumerable: true, get: () => (set ??= readSet(own, info, about, at > 0 ? sets[0] : undefined)) });
+  });
+  return sets;
 }
 
 function readSet(reader: Reader, info: SetInfo, about: About, first?: ItemSet): ItemSet {

@@ -4,6 +4,7 @@ import { Data, Io, IoRow, Kind } from "./data";
 import { el } from "./dom";
 import { countOf, duration, percent, plainName, withoutArguments, withoutParameters } from "./format";
 import { FRESH } from "./selection";
+import { partsOf } from "./parts";
 import { greatest, ownByName, sum, Sums } from "./sums";
 import { isNamed, stackOf, WaitRow, waitRows } from "./waits";
 
@@ -54,13 +55,22 @@ const named = (text: string, full: string, share: string, press: () => void) =>
 /** Functions with most time on a CPU; `press` gets one's name. */
 function cpuLine(data: Data, sums: Sums, press: (name: string, state: string) => void): HTMLElement[] {
   const on = data.states.indexOf("on CPU");
-  if (on < 0 || sums.states[on] < sums.whole * LEAST_LINE) return [];
+  // Threads that wait for a CPU want it for the same.
+  const wanted = ["on CPU", ...FOR_CPU].reduce((sum, state) => sum + (sums.states[data.states.indexOf(state)] ?? 0), 0);
+  if (on < 0 || sums.states[on] === 0 || wanted < sums.whole * LEAST_LINE) return [];
   const own = ownByName(data, sums, on, true);
   const parts = greatest(own, NAMED).map((name) => {
     const text = data.names[name];
     return named(withoutParameters(withoutArguments(plainName(text))), text, percent(own[name], sums.states[on]), () => press(text, "on CPU"));
   });
-  return line("CPU time: ", "own time of functions, the kernel's work for them included; shares of all time on a CPU", parts);
+  return [...line("CPU time: ", "own time of functions, the kernel's work for them included; shares of all time on a CPU", parts), ...partsLine(data, sums, on, press)];
+}
+
+/** Functions that divide the time: where each function's own is little, they tell a program's parts. */
+function partsLine(data: Data, sums: Sums, on: number, press: (name: string, state: string) => void): HTMLElement[] {
+  const parts = partsOf(data, sums, on).slice(0, NAMED).map(([name, value]) =>
+    named(withoutParameters(withoutArguments(plainName(name))), name, percent(value, sums.states[on]), () => press(name, "on CPU")));
+  return parts.length > 1 ? line("By caller: ", "functions that divide the time on a CPU among them, all that they call included", parts) : [];
 }
 
 function waitLine(data: Data, { sums, rows }: AllWaits, press: (name: string, state: string) => void): HTMLElement[] {

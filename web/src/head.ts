@@ -118,7 +118,10 @@ function onTheCpus(data: Data): string {
 function card(finding: Finding, at: number, all: number, data: Data, store: Store): HTMLElement {
   const plain = (text: string) => text.replace(/[^\w%]/g, "");
   const known: string[] = [plain(finding.claim)];
-  const facts = [finding.detail, ...finding.evidence].filter((fact) => {
+  // The evidence lists the first one, too, with its share.
+  const first = finding.detail.replace(/^most of it for /, "");
+  const detail = first !== finding.detail && finding.evidence.some((fact) => fact.includes(first)) ? "" : finding.detail;
+  const facts = [detail, ...finding.evidence].filter((fact) => {
     const isNew = fact !== "" && !known.includes(plain(fact));
     known.push(plain(fact));
     return isNew;

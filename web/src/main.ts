@@ -70,7 +70,7 @@ class Page {
   constructor(readonly data: Data) {
     const { about } = data;
     this.running = IS_WHOLE ? new RunningSums(data) : null;
-    this.store = new Store(data.sets.map((set) => set.name), about.data.tick_ns, about.data.threads.length === 0 ? { group: "none" } : {});
+    this.store = new Store(about.data.sets.map((set) => set.name), about.data.tick_ns, about.data.threads.length === 0 ? { group: "none" } : {});
     this.head = new Head(about, {
       search: (text) => this.store.change({ search: text }, true), keys: () => this.showKeys(),
       theme: () => this.theme(), recording: () => this.store.change({ tab: "recording" }),
@@ -307,7 +307,7 @@ class Page {
     clear(this.options);
     const { store } = this;
     if (this.data.sets.length > 1) {
-      const pick = el("select", { "aria-label": "what is measured" }, ...this.data.sets.map((set, at) => el("option", { value: at, selected: at === selection.set, text: set.name })));
+      const pick = el("select", { "aria-label": "what is measured" }, ...this.data.about.data.sets.map((set, at) => el("option", { value: at, selected: at === selection.set, text: set.name })));
       pick.addEventListener("change", () => store.change({ set: Number(pick.value), zoom: [], states: [] }));
       this.options.append(pick);
     }

@@ -85,5 +85,5 @@ export function recording(data: Data): HTMLElement {
   return el("div", { class: "pane" },
     el("h3", { text: "Notes" }), notes.length ? el("ul", {}, ...notes.map((note) => el("li", { text: note }))) : el("p", { class: "dim", text: "Nothing limits this recording." }),
     el("h3", { text: "Recording" }), el("table", { class: "facts", "aria-label": "facts about the recording" }, el("tbody", {}, ...facts)),
-    el("p", { class: "dim", text: `page: ${grouped(about.data.nodes)} frames, ${data.sets.map((set) => `${grouped(set.items)} of ${set.name}`).join(", ")}; unpacked in ${data.loadMs.toFixed(0)} ms` }));
+    el("p", { class: "dim", text: `page: ${grouped(about.data.nodes)} frames, ${about.data.sets.map((set) => `${grouped(set.items)} of ${set.name}`).join(", ")}; unpacked in ${data.loadMs.toFixed(0)} ms` }));
 }

@@ -174,6 +174,9 @@ class Builder {
   }
 }
 
+/** Between a thread's start and the program's own functions. */
+export const isStart = (name: string): boolean => startOf(name) > 0;
+
 function startOf(name: string): number {
   if (START.test(name)) return MAIN.test(name) ? 2 : 1;
   return RUNTIME_START.test(name) ? 3 : 0;

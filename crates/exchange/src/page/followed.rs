@@ -7,10 +7,10 @@ use profile::Profile;
 use profile::off_cpu::WaitReason;
 use profile::profile::TaskId;
 use profile::view::blame::{
-    BlameChain, BlameEnd, ChainState, CriticalOpts, NamedTime, PathStretch, StretchPart, blame, blame_chains,
-    critical_strip, end_function, state_words, thread_name,
+    BlameChain, BlameEnd, ChainState, CriticalOpts, CriticalPath, NamedTime, PathStretch, StretchPart, blame,
+    blame_chains, critical_strip, end_function, state_words, thread_name,
 };
-use profile::view::wall::{Part, Wall};
+use profile::view::wall::{Part, ThreadRow, Wall};
 use serde_json::{Value, json};
 
 /// Causes, and waits of a thread for another, listed.
@@ -22,7 +22,7 @@ const STRETCHES: usize = 300;
 /// Threads and states of a stretch with names; the others' time is listed by state.
 const PARTS: usize = 5;
 
-/// `about.blame` and `about.path`, of the main thread, or of the busiest one if that only waits for events; both null
+/// `about.blame` and `about.path`, of the main thread, or of the busiest one if half of that time is polling; both null
 /// where that time explains nothing.
 #[must_use]
 pub fn followed(profile: &Profile, wall: &Wall) -> (Value, Value) {
@@ -31,9 +31,12 @@ pub fn followed(profile: &Profile, wall: &Wall) -> (Value, Value) {
         return (Value::Null, Value::Null);
     }
     let mut found = blame(profile, None);
-    let busiest = busiest(wall).filter(|_| found.only_waits_for_events());
-    if busiest.is_some() {
-        found = blame(profile, busiest.as_deref());
+    let mut path = critical(profile, None);
+    let busiest = busiest_beside(wall, &found.roots)
+        .filter(|&(task, _)| found.mostly_polls(None) || path.0.parts.mostly_polls(Some(task)));
+    if let Some((_, tid)) = busiest {
+        found = blame(profile, Some(&tid));
+        path = critical(profile, Some(tid));
     }
     // In a recording of a whole machine, the first thread is one of the kernel's: its time explains nothing.
     let of_kernel = BlameEnd::Waited(Part::Blocked(WaitReason::Other));
@@ -47,7 +50,7 @@ pub fn followed(profile: &Profile, wall: &Wall) -> (Value, Value) {
     }
     let chains = blame_chains(profile, &found, &|task| label(profile, wall, task));
     value["chains"] = chains.iter().take(CHAINS).map(chain_value).collect();
-    let mut path = path_value(profile, wall, busiest);
+    let mut path = path_value(profile, wall, path);
     harmless_all(&mut value);
     harmless_all(&mut path);
     (value, path)
@@ -70,15 +73,23 @@ fn chain_value(chain: &BlameChain) -> Value {
     json!({ "names": chain.names, "ns": chain.ns, "states": chain.states.iter().map(state).collect::<Vec<_>>() })
 }
 
-/// Id of the thread with most active time, as text; `None` if no thread has any.
-fn busiest(wall: &Wall) -> Option<String> {
-    let most = wall.threads.iter().max_by_key(|row| row.times.active_ns())?;
-    (most.times.active_ns() > 0).then(|| most.tid.to_string())
+/// The thread with most active time besides some, with its id as text; `None` if it has less than half of theirs.
+fn busiest_beside(wall: &Wall, roots: &[TaskId]) -> Option<(TaskId, String)> {
+    let is_root = |row: &&ThreadRow| row.tasks.iter().any(|task| roots.contains(task));
+    let active = |row: &ThreadRow| row.times.active_ns();
+    let of_roots: u64 = wall.threads.iter().filter(is_root).map(active).sum();
+    let most = wall.threads.iter().filter(|row| !is_root(row)).max_by_key(|row| active(row))?;
+    let task = most.tasks.first().filter(|_| active(most) > 0 && active(most) >= of_roots / 2)?;
+    Some((*task, most.tid.to_string()))
 }
 
-fn path_value(profile: &Profile, wall: &Wall, thread: Option<String>) -> Value {
-    let (path, strip) =
-        critical_strip(profile, &CriticalOpts { thread, ..CriticalOpts::default() }, STRETCHES);
+/// The critical path that ends with a thread, or with the main one, and its stretches.
+fn critical(profile: &Profile, thread: Option<String>) -> (CriticalPath, Vec<PathStretch>) {
+    critical_strip(profile, &CriticalOpts { thread, ..CriticalOpts::default() }, STRETCHES)
+}
+
+fn path_value(profile: &Profile, wall: &Wall, path: (CriticalPath, Vec<PathStretch>)) -> Value {
+    let (path, strip) = path;
     let (Some(first), Some(last)) = (path.pieces.first(), path.pieces.last()) else { return Value::Null };
     let mut names = NameIndex { names: vec![String::new()] };
     let pieces: Vec<Vec<u64>> = strip.iter().map(|of| stretch_numbers(profile, of, &mut names)).collect();

@@ -20,6 +20,10 @@ pub fn subject(profile: &Profile, command: String, words: &[String]) -> String {
     let programs = if is_attached { programs(profile) } else { Vec::new() };
     match programs.as_slice() {
         [] => command,
+        // Attached to processes without a command, their names are the command.
+        [first] if command.starts_with(&format!("{first} (")) && command.contains("), ") => {
+            format!("{first}, {} processes", command.split("), ").count())
+        }
         [first] => format!("{first} ({command})"),
         [first, second] => format!("{first}, {second} ({command})"),
         [first, second, others @ ..] => format!("{first}, {second}, {} more ({command})", others.len()),
@@ -48,6 +52,10 @@ mod tests {
     use crate::table::CallsiteId;
 
     fn of(names: &[(&str, u64)], words: &str) -> String {
+        of_command(names, "sleep 5", words)
+    }
+
+    fn of_command(names: &[(&str, u64)], command: &str, words: &str) -> String {
         let mut profile = Profile::default();
         for (at, &(name, count)) in names.iter().enumerate() {
             let pid = at as i32 + 10;
@@ -58,7 +66,7 @@ mod tests {
             profile.add(key, Sums { count, ..Sums::default() });
         }
         let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
-        subject(&profile, "sleep 5".to_owned(), &words)
+        subject(&profile, command.to_owned(), &words)
     }
 
     #[test]
@@ -67,6 +75,14 @@ mod tests {
         let attached = of(&names, "tally record -p 10,11 -- sleep 5");
         assert_eq!(attached, "postgres, pgbench, 1 more (sleep 5)");
         assert_eq!(of(&names[1..3], "tally record --pid=10 -- sleep 5"), "postgres (sleep 5)");
+    }
+
+    #[test]
+    fn processes_of_one_program_are_counted_where_their_names_are_the_command() {
+        let names = [("postgres", 3), ("postgres", 7)];
+        let of = |command| of_command(&names, command, "tally run -p postgres");
+        assert_eq!(of("postgres (10), postgres (11)"), "postgres, 2 processes");
+        assert_eq!(of("postgres (10)"), "postgres (postgres (10))");
     }
 
     #[test]

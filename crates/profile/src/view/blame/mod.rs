@@ -155,20 +155,20 @@ impl Blame {
         Self { roots, total_ns, paths, links }
     }
 
-    /// True if nine tenths of the time are waits for events that come from outside of the recording: a server's first
-    /// process, whose time explains nothing.
+    /// True if half of the time are a thread's waits for events or times that no recorded thread ended, as those of a
+    /// server's first process and of a thread that polls: they explain nothing. Waits of `but` don't count.
     #[must_use]
-    pub fn only_waits_for_events(&self) -> bool {
-        let of_events = |path: &&BlamePath| {
+    pub fn mostly_polls(&self, but: Option<TaskId>) -> bool {
+        let polls = |path: &&BlamePath| {
             let is_poll = matches!(
                 path.end,
-                BlameEnd::Waited(Part::Blocked(WaitReason::Poll))
-                    | BlameEnd::WaitedFor(Part::Blocked(WaitReason::Poll), _)
+                BlameEnd::Waited(Part::Blocked(WaitReason::Poll | WaitReason::Timer))
+                    | BlameEnd::WaitedFor(Part::Blocked(WaitReason::Poll | WaitReason::Timer), _)
             );
-            path.link.is_none() && is_poll
+            is_poll && but != Some(self.culprit(path))
         };
-        let waits_ns = self.paths.iter().filter(of_events).map(|path| path.ns).grown_sum();
-        self.total_ns > 0 && u128::from(waits_ns) * 10 >= u128::from(self.total_ns) * 9
+        let waits_ns = self.paths.iter().filter(polls).map(|path| path.ns).grown_sum();
+        self.total_ns > 0 && u128::from(waits_ns) * 2 >= u128::from(self.total_ns)
     }
 
     /// The links of a path, the thread's own wait first.

@@ -404,16 +404,16 @@ fn the_critical_path_passes_from_a_sleeper_to_its_waker_and_a_thread_to_its_make
 }
 
 #[test]
-fn a_thread_that_waits_for_events_nine_tenths_of_its_time_explains_nothing() {
-    let of = |polled_ns: u64, link: Option<BlameLinkId>| {
-        let path = |end, ns, link| BlamePath { root: TaskId(0), link, callsite: None, end, ns };
-        let poll = Part::Blocked(WaitReason::Poll);
-        let polled = path(BlameEnd::WaitedFor(poll, "epoll of socket 80".into()), polled_ns, link);
-        let ran = path(BlameEnd::Ran, 100 - polled_ns, None);
-        Blame { total_ns: 100, paths: vec![polled, ran], ..Blame::default() }.only_waits_for_events()
+fn a_thread_that_polls_half_of_its_time_explains_nothing() {
+    let of = |reason: WaitReason, polled_ns: u64, but: Option<TaskId>| {
+        let path = |end, ns| BlamePath { root: TaskId(0), link: None, callsite: None, end, ns };
+        let polled = path(BlameEnd::WaitedFor(Part::Blocked(reason), "epoll of socket 80".into()), polled_ns);
+        let ran = path(BlameEnd::Ran, 100 - polled_ns);
+        Blame { total_ns: 100, paths: vec![polled, ran], ..Blame::default() }.mostly_polls(but)
     };
-    assert!(of(90, None) && !of(89, None));
-    // Another thread's wait is what this one waited for.
-    assert!(!of(95, Some(BlameLinkId(0))));
-    assert!(!Blame::default().only_waits_for_events());
+    assert!(of(WaitReason::Poll, 50, None) && !of(WaitReason::Poll, 49, None));
+    assert!(of(WaitReason::Timer, 50, Some(TaskId(1))) && !of(WaitReason::Futex, 90, None));
+    // The busiest thread's own waits are what there is to know.
+    assert!(!of(WaitReason::Poll, 95, Some(TaskId(0))));
+    assert!(!Blame::default().mostly_polls(None));
 }
