@@ -22,7 +22,8 @@ pub fn subject(profile: &Profile, command: String, words: &[String]) -> String {
         [] => command,
         // Attached to processes without a command, their names are the command.
         [first] if command.starts_with(&format!("{first} (")) && command.contains("), ") => {
-            format!("{first}, {} processes", command.split("), ").count())
+            let (names, meanwhile) = command.split_at(command.find(" while ").unwrap_or(command.len()));
+            format!("{first}, {} processes{meanwhile}", names.split("), ").count())
         }
         [first] => format!("{first} ({command})"),
         [first, second] => format!("{first}, {second} ({command})"),
@@ -83,6 +84,8 @@ mod tests {
         let of = |command| of_command(&names, command, "tally run -p postgres");
         assert_eq!(of("postgres (10), postgres (11)"), "postgres, 2 processes");
         assert_eq!(of("postgres (10)"), "postgres (postgres (10))");
+        let meanwhile = of("postgres (10), postgres (11) while sh -c 'a), b' ran");
+        assert_eq!(meanwhile, "postgres, 2 processes while sh -c 'a), b' ran");
     }
 
     #[test]
