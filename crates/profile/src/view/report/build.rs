@@ -53,7 +53,8 @@ impl<'a> Context<'a> {
         let cells = self.profile.cells();
         let piece = cells.len().div_ceil(rayon::current_num_threads()).max(FEWEST);
         let pieces = cells.par_chunks(piece).map(|cells| CellPaths::of(self, cells, &members));
-        pieces.collect::<Vec<_>>().iter().for_each(|piece| filling.add(piece));
+        // Each piece is freed once its paths are joined.
+        pieces.collect::<Vec<_>>().into_iter().for_each(|piece| filling.add(&piece));
         filling.settle();
         let mut section = ReportSection {
             columns: self.opts.columns(),

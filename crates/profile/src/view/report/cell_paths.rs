@@ -106,6 +106,8 @@ impl<'c, 'a> CellPaths<'c, 'a> {
                 this.add(member, key, *sums);
             }
         }
+        // Joining needs paths alone.
+        (this.ids, this.seen) = (HashedIds::default(), SeenCallers::new(0));
         this
     }
 
