@@ -263,7 +263,8 @@ impl Pen {
             return vec![format!("no samples: {}", RunSummary::why_unsampled(screen.totals.cpu_ns))];
         }
         if hot.samples < FEW_SAMPLES {
-            let names: Vec<String> = hot.functions.iter().take(3).map(|row| brief(&row.name)).collect();
+            let hit = hot.functions.iter().filter(|row| row.own > 0.0).take(3);
+            let names: Vec<String> = hit.map(|row| brief(&row.name)).collect();
             let taken = count_of(hot.samples, "sample", "samples");
             let text = format!("{taken}, too few for percentages: in {}", names.join(", "));
             return wrap(&harmless(&text), self.width);

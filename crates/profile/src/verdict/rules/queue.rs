@@ -25,7 +25,7 @@ pub(super) fn saturation(facts: &Facts) -> Option<Finding> {
     let detail = match after_locks > 0.01 {
         true => format!("{} right after a wait for a lock, counted for the lock, too", pct(after_locks)),
         false if wants_nothing_else(facts) && facts.times.idle_ns > 0 => {
-            "idle time left out, the threads wait for nothing else".to_owned()
+            "apart from idle time, the threads wait for nothing else".to_owned()
         }
         false if wants_nothing_else(facts) => "the threads wait for nothing else".to_owned(),
         false => String::new(),
@@ -34,6 +34,9 @@ pub(super) fn saturation(facts: &Facts) -> Option<Finding> {
     let fix = match facts.others_have_the_cpus() {
         true if tally_has_the_cpus(facts) => "tally record -g disturbs less, but records no waits",
         true if wants_more_cpus(facts) => "run fewer threads at a time, and take other load off this machine",
+        true if hides_own_queue(facts) => {
+            "take other load off this machine, and measure again: its threads may wait for each other, too"
+        }
         true if waiting >= MOST => "take other load off this machine, and measure again",
         true => "take other load off this machine",
         false => "run fewer threads at a time, or use more CPUs",
@@ -115,6 +118,11 @@ fn wants_more_cpus(facts: &Facts) -> bool {
     // A program that gets little has a queue as long as others make it.
     let shows_own_queue = !facts.others_have_the_cpus() || !facts.gets_little();
     facts.wants_cpus() >= f64::from(facts.system.cpus) + 0.2 && shows_own_queue
+}
+
+/// True if other programs leave it so little that waits of its threads for each other can't be distinguished from waits for others.
+fn hides_own_queue(facts: &Facts) -> bool {
+    facts.gets_little() && facts.active_threads > facts.system.cpus as usize
 }
 
 /// `CPUs that other programs use`.

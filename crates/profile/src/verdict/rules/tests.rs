@@ -120,7 +120,13 @@ fn running_rules() {
     let mut starved = one_by_one.clone();
     (starved.times.preempted_ns, starved.cpus_used) = (900 * UNIT, 0.2);
     starved.queue.preempted_by_others = others_ran(0.4, "make");
-    assert!(verdict(&starved).iter().any(|f| f.claim.contains("other programs use")), "{starved:?}");
+    let fix = |facts: &Facts| {
+        let found = verdict(facts).into_iter().find(|f| f.claim.contains("other programs use"));
+        found.expect("other programs have the CPUs").fix
+    };
+    assert!(fix(&starved).ends_with("may wait for each other, too"), "{starved:?}");
+    // Two threads on two CPUs do not.
+    assert!(fix(&Facts { active_threads: 2, ..starved.clone() }).ends_with("and measure again"));
     let mut by_tally = starved.clone();
     by_tally.queue.preempted_by_others = others_ran(0.6, "tally (itself)");
     assert!(verdict(&by_tally).iter().any(|f| f.claim.contains("tally itself")), "{by_tally:?}");
