@@ -88,7 +88,8 @@ fn draw_at(screen: &FirstScreen, pen: &Pen) -> String {
     let taken = before.len() + after.len() + file.len() + most_rows;
     after.extend(pen.warning(&screen.warnings, LINES.saturating_sub(taken).clamp(2, WARNING_LINES)));
     after.extend(file);
-    let heads = 1 + usize::from(screen.hot.functions.iter().any(|row| row.is_caller));
+    let has_callers = pen.sets_callers_off() && screen.hot.functions.iter().any(|row| row.is_caller);
+    let heads = 1 + usize::from(has_callers);
     let rows = LINES.saturating_sub(before.len() + after.len() + heads).clamp(ROWS.0, ROWS.1);
     let functions = pen.functions(screen, rows);
     let mut text = String::new();
@@ -282,7 +283,7 @@ impl Pen {
         let mut lines = vec![self.paint(&head, Paint::Bold)];
         let first_caller = shown.iter().position(|row| row.is_caller);
         for (at, (row, label)) in shown.into_iter().zip(&labels).enumerate() {
-            if first_caller == Some(at) {
+            if first_caller == Some(at) && self.sets_callers_off() {
                 lines.push(self.paint(CALLERS, Paint::Bold));
             }
             let (own, total) = (row.own * 100.0, row.total * 100.0);
@@ -293,6 +294,11 @@ impl Pen {
             lines.push(format!("{name}  {own:>5.1} %  {total:>5.1} %{bar}"));
         }
         lines
+    }
+
+    /// True if there is room for a line above the functions that have a row for what they call.
+    fn sets_callers_off(&self) -> bool {
+        self.brevity < Brevity::NoDetails
     }
 
     fn hot_path(&self, trunk: &[String]) -> Vec<String> {

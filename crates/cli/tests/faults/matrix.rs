@@ -18,7 +18,7 @@ const FAULTS: [Fault; 4] = [
         levels: [8, 24, 14, 40, 80],
         names: &["Too many open files", "ulimit -n", "os error 24"],
     },
-    Fault { limits: "ulimit -v $((N * 1024))", levels: [60, 160, 90, 110, 260], names: &["ulimit -v"] },
+    Fault { limits: "ulimit -v $((N * 1024))", levels: [66, 160, 90, 110, 260], names: &["ulimit -v"] },
     Fault {
         limits: "ulimit -l N; exec setpriv --bounding-set=-ipc_lock --inh-caps=-ipc_lock -- \"$0\" \"$@\"",
         levels: [0, 64, 8, 512, 1500],
