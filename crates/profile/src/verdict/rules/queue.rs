@@ -25,7 +25,7 @@ pub(super) fn saturation(facts: &Facts) -> Option<Finding> {
     let detail = match after_locks > 0.01 {
         true => format!("{} right after a wait for a lock, counted for the lock, too", pct(after_locks)),
         false if wants_nothing_else(facts) && facts.times.idle_ns > 0 => {
-            "apart from idle time, the threads wait for nothing else".to_owned()
+            "without idle time, the threads wait for nothing else".to_owned()
         }
         false if wants_nothing_else(facts) => "the threads wait for nothing else".to_owned(),
         false => String::new(),
