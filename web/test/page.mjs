@@ -213,11 +213,13 @@ async function roles(file) {
 /** Blame on the page is that of the text, and the sentence ends at its greatest cause. */
 async function blamed(file) {
   const page = await open(file, { hash: "#tab=blame" });
-  const wanted = JSON.parse(run(["report", "--blame", "--json", "-i", "wall.data"]));
+  const about = aboutOf(readFileSync(file, "utf8"));
+  // The page follows another thread where the main one mostly sleeps.
+  const followed = ["--thread", String(about.path.end.tid), "--json", "-i", "wall.data"];
+  const wanted = JSON.parse(run(["report", "--blame", ...followed]));
   const row = await page.locator("#pane-blame table").nth(1).locator("tbody tr:not(.gap)").first().innerText();
   const note = await page.locator("#pane-blame .note").innerText();
   const why = await page.locator(".why").count() ? await page.locator(".why a").allInnerTexts() : [];
-  const about = aboutOf(readFileSync(file, "utf8"));
   const sum = (values) => values.reduce((all, value) => all + value, 0);
   const cause = wanted.causes[0];
   const has = (text) => [cause.state, cause.function, cause.thread].every((word) => text.includes(word));
@@ -227,14 +229,14 @@ async function blamed(file) {
   check("the sentences are those of the chains with a tenth of the time", why.length === Math.min(3, chains.filter((chain) => chain.ns >= total / 10).length) && why.length > 0 && why.every((text, at) => chains[at].names.every((name) => text.includes(name)) && text.includes(chains[at].states[0].state)), why.join(" | "));
   const line = await page.evaluate(() => { const [name, text] = document.querySelectorAll(".why > *"); return text.getBoundingClientRect().top - name.getBoundingClientRect().top; });
   check("the first sentence is in the line of Why", Math.abs(line) < 4, `${line} px`);
-  await path(page, about, sum);
+  await path(page, about, sum, followed);
   check("Blame runs without errors", page.problems.length === 0, page.problems.join("; "));
   await page.context().close();
 }
 
 /** The critical path is that of the text, and a pointer on its strip names the thread. */
-async function path(page, about, sum) {
-  const wanted = JSON.parse(run(["report", "--critical-path", "--json", "-i", "wall.data"]));
+async function path(page, about, sum, followed) {
+  const wanted = JSON.parse(run(["report", "--critical-path", ...followed]));
   const { pieces, names, begin_ns: begin } = about.path;
   const parts = pieces.flatMap((numbers) => Array.from({ length: numbers.length / 5 }, (_, at) => numbers.slice(at * 5, at * 5 + 5)));
   const of = (rows, state, ns) => sum(rows.filter((row) => state(row).startsWith("on CPU")).map(ns));
