@@ -318,14 +318,11 @@ impl<'p> Names<'p> {
 
     /// Without the functions that a well-known lock's code calls: their time is the lock's. The code of other locks calls
     /// none, and may be on the way to anything (`pthread_once`).
-    fn without_helpers(mut self) -> Self {
-        let helpers = self.0.iter().position(|(name, _)| is_locking(name)).unwrap_or(0);
-        if self.0[..helpers].iter().all(|(_, library)| *library)
-            && Names(self.0[helpers..].to_vec()).place(None).known.is_some()
-        {
-            self.0.drain(..helpers);
-        }
-        self
+    fn without_helpers(self) -> Self {
+        let are_helpers = |&at: &usize| at > 0 && self.0[..at].iter().all(|(_, library)| *library);
+        let locking = self.0.iter().position(|(name, _)| is_locking(name)).filter(are_helpers);
+        let locking = locking.map(|at| Self(self.0[at..].to_vec()));
+        locking.filter(|names| names.place(None).known.is_some()).unwrap_or(self)
     }
 
     fn begin_in_locking(&self) -> bool {
@@ -396,9 +393,13 @@ mod tests {
     use crate::off_cpu::known_lock::{JAVA, POSTGRES, PYTHON};
 
     /// Functions leaf first, those of libraries with a star.
-    fn place(names: &'static str) -> LockSiteKey {
+    fn names(names: &'static str) -> Names<'static> {
         let name = |name: &'static str| (name.trim_end_matches('*'), name.ends_with('*'));
-        Names(names.split(' ').map(name).collect()).place(Some(2))
+        Names(names.split(' ').map(name).collect())
+    }
+
+    fn place(path: &'static str) -> LockSiteKey {
+        names(path).place(Some(2))
     }
 
     #[test]
@@ -417,19 +418,13 @@ mod tests {
 
     #[test]
     fn what_a_known_locks_code_calls_is_the_locks_time() {
-        let names = |names: &'static str| {
-            let name = |name: &'static str| (name.trim_end_matches('*'), name.ends_with('*'));
-            Names(names.split(' ').map(name).collect()).without_helpers()
-        };
+        let begins = |path| names(path).without_helpers().begin_in_locking();
         let spins = "SafeFetch32_impl* ObjectMonitor::TrySpin* ObjectMonitor::enter* \
                      SharedRuntime::complete_monitor_locking_C* M.put()";
-        assert!(names(spins).begin_in_locking());
+        assert!(begins(spins));
         // Not the work of the program below a function that locks once, nor inside of a lock without a name.
-        assert!(
-            !names("work ObjectMonitor::enter* SharedRuntime::monitor_enter_helper* M.put()")
-                .begin_in_locking()
-        );
-        assert!(!names("inflate* pthread_once* uncompress* main").begin_in_locking());
+        assert!(!begins("work ObjectMonitor::enter* SharedRuntime::monitor_enter_helper* M.put()"));
+        assert!(!begins("inflate* pthread_once* uncompress* main"));
     }
 
     #[test]

@@ -7,7 +7,7 @@
 
 use crate::view::diff::t_quantile;
 
-/// One of so many runs is left out at each end.
+/// One run of this many is left out at each end.
 const TRIMMED: usize = 5;
 
 /// How many times as much the new side costs, with its 95 % interval.

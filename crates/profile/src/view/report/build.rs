@@ -13,14 +13,11 @@ use super::order::sort_rows;
 use super::row::{Report, ReportRow, ReportSection};
 use super::rows::{RowFrame, Rows};
 use super::section_paths::{PathKey, SectionPaths};
-use super::{GraphMode, ReportOpts};
+use super::{GraphMode, ReportOpts, piece_of};
 use crate::grow::Grow as _;
 use crate::profile::{Profile, Sums};
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
-
-/// Cells of one core at least: fewer are not worth a core.
-const FEWEST: usize = 4096;
 
 /// Makes all sections.
 pub(super) fn build(profile: &Profile, opts: &ReportOpts) -> Report {
@@ -51,8 +48,8 @@ impl<'a> Context<'a> {
         let mut filling = Filling::new(self, events.len());
         let members = Members::of(&events, self.profile.events.len());
         let cells = self.profile.cells();
-        let piece = cells.len().div_ceil(rayon::current_num_threads()).max(FEWEST);
-        let pieces = cells.par_chunks(piece).map(|cells| CellPaths::of(self, cells, &members));
+        let pieces =
+            cells.par_chunks(piece_of(cells.len())).map(|cells| CellPaths::of(self, cells, &members));
         // Each piece is freed once its paths are joined.
         pieces.collect::<Vec<_>>().into_iter().for_each(|piece| filling.add(&piece));
         filling.settle();

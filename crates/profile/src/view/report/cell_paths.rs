@@ -113,7 +113,7 @@ impl<'c, 'a> CellPaths<'c, 'a> {
 
     /// The entries of a path.
     pub fn entries_of(&self, path: &CellPath) -> &[u32] {
-        &self.entries[path.start as usize..(path.start + path.len) as usize]
+        slice(&self.entries, path)
     }
 
     /// All paths, each with its entries whose rows begin with it.
@@ -195,7 +195,7 @@ impl<'c, 'a> CellPaths<'c, 'a> {
         let (paths, all, entries) = (&mut self.paths, &self.entries, &self.path[..]);
         let same = |id: u32| {
             let path = &paths[id as usize];
-            path.key == key && all[path.start as usize..(path.start + path.len) as usize] == *entries
+            path.key == key && slice(all, path) == entries
         };
         if let Some(id) = self.ids.find(hash, same) {
             return paths[id as usize].sums.add(sums);
@@ -227,6 +227,10 @@ impl SeenCallers {
     fn is_new(&mut self, part: u32, entry: u32) -> bool {
         std::mem::replace(&mut self.last[entry as usize], part) != part && self.all.insert((part, entry))
     }
+}
+
+fn slice<'e>(entries: &'e [u32], path: &CellPath) -> &'e [u32] {
+    &entries[path.start as usize..(path.start + path.len) as usize]
 }
 
 fn hash_of(key: &CellPathKey, entries_hash: u64) -> u64 {

@@ -1,11 +1,9 @@
 //! Sums of all chains of each row of a section.
 
+use super::piece_of;
 use super::section_paths::{SectionPath, SectionPaths};
 use crate::profile::Sums;
 use rayon::prelude::*;
-
-/// Paths that a core sums up at least: fewer are not worth a core.
-const FEWEST: usize = 4096;
 
 /// By row: sums of its chains.
 pub(super) struct ChainSums {
@@ -21,14 +19,13 @@ pub(super) struct ChainSums {
 impl ChainSums {
     /// Sums up all paths for `rows` rows. Parts add up to the same in any order.
     pub fn of(all: &SectionPaths, rows: usize, members: usize) -> Self {
-        let piece = all.paths.len().div_ceil(rayon::current_num_threads()).max(FEWEST);
         let empty = || Self {
             sums: vec![Sums::default(); rows * members],
             depths: vec![0; rows],
             counts: vec![0; rows],
             members,
         };
-        let pieces = all.paths.par_chunks(piece).map(|paths| {
+        let pieces = all.paths.par_chunks(piece_of(all.paths.len())).map(|paths| {
             let mut sums = empty();
             paths.iter().for_each(|path| sums.add_path(all, path));
             sums

@@ -28,6 +28,13 @@ pub use row::{ChainEntry, GraphNode, Report, ReportRow, ReportSection, SortValue
 use crate::profile::Profile;
 use regex_lite::Regex;
 
+/// Size of the pieces in which all cores share this many cells or paths.
+fn piece_of(count: usize) -> usize {
+    /// Fewer are not worth a core.
+    const FEWEST: usize = 4096;
+    count.div_ceil(rayon::current_num_threads()).max(FEWEST)
+}
+
 /// How a call graph is laid out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GraphMode {

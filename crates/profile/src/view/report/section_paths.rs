@@ -6,6 +6,7 @@
 //! ```
 //! Rows and graphs are made of these, so that their work goes with distinct stacks of functions and not with samples.
 
+use super::piece_of;
 use super::rows::{RowFrame, Rows};
 use crate::profile::Sums;
 use crate::table::HashedIds;
@@ -15,8 +16,6 @@ use std::hash::Hasher;
 
 /// No row begins here.
 const NONE: u32 = u32::MAX;
-/// Paths of one core at least: fewer are not worth a core.
-const FEWEST: usize = 4096;
 
 /// Distinguishes paths of the same entries.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -71,8 +70,7 @@ impl SectionPaths {
 
     /// Finds the rows of all entries, each at its first place on its path: all of them are known to `rows`.
     pub fn find_rows(&mut self, rows: &Rows<'_, '_>) {
-        let piece = self.paths.len().div_ceil(rayon::current_num_threads()).max(FEWEST);
-        let pieces: Vec<Vec<u32>> = (self.paths.par_chunks(piece))
+        let pieces: Vec<Vec<u32>> = (self.paths.par_chunks(piece_of(self.paths.len())))
             .map(|paths| {
                 let mut finder = RowFinder::new(rows);
                 paths.iter().for_each(|path| finder.add_path(path, slice(&self.entries, path)));
