@@ -66,7 +66,7 @@ function cpuLine(data: Data, sums: Sums, press: (name: string, state: string) =>
   return [...line("CPU time: ", "own time of functions, the kernel's work for them included; shares of all time on a CPU", parts), ...partsLine(data, sums, on, press)];
 }
 
-/** Functions that divide the time: where each function's own is little, they tell a program's parts. */
+/** Functions that divide the time: where each function's own is little, they are a program's parts. */
 function partsLine(data: Data, sums: Sums, on: number, press: (name: string, state: string) => void): HTMLElement[] {
   const parts = partsOf(data, sums, on).slice(0, NAMED).map(([name, value]) =>
     named(withoutParameters(withoutArguments(plainName(name))), name, percent(value, sums.states[on]), () => press(name, "on CPU")));

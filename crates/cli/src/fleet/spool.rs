@@ -31,7 +31,7 @@ pub struct Spool {
 
 /// Result of an attempt to send.
 pub enum Delivery {
-    /// So many were sent: all that waited, unless that takes too long.
+    /// The number that was sent: all that waited, unless that takes too long.
     Sent(u64),
     /// It is not time for an attempt.
     Waits,

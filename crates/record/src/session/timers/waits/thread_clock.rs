@@ -61,7 +61,7 @@ impl QueueSplit {
     /// Less queue time isn't divided yet: counts cost more to read than sums.
     const LEAST_NS: u64 = 1_000_000;
 
-    /// For a thread that had so many runs and preemptions before it is watched.
+    /// The split of a thread from now on, which has had these runs and preemptions.
     pub(super) fn after(runs: u64, preemptions: u64) -> Self {
         Self { runs, preemptions, preemptions_before: preemptions, ..Self::default() }
     }
