@@ -183,11 +183,11 @@ pub fn to_json(judgement: &Judgement, input: &str) -> Value {
 
 /// The findings as `tally why` reads them, with a placeholder for the recording's path.
 #[must_use]
-pub fn to_note(judgement: &Judgement, command: &str) -> Value {
+pub fn to_note(judgement: &Judgement, command: &str, warnings: &[String]) -> Value {
     let clock = to_json(judgement, INPUT);
     json!({
         "schema_version": first_screen::SCHEMA_VERSION, "command": command,
-        "no_verdict": clock["no_verdict"], "findings": clock["verdict"],
+        "no_verdict": clock["no_verdict"], "findings": clock["verdict"], "warnings": warnings,
     })
 }
 

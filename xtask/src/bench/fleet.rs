@@ -18,7 +18,7 @@ const ROWS: &str = "50000000";
 /// Length of each recording, s.
 const RECORDED: [&str; 3] = ["2", "3", "5"];
 /// Engines that read these files, or take them in.
-const ENGINES: [&str; 3] = ["duckdb", "chdb", "spark"];
+const ENGINES: [&str; 4] = ["duckdb", "chdb", "clickhouse-server", "spark"];
 const LIMIT: Duration = Duration::from_secs(30 * 60);
 
 /// The bench.

@@ -12,7 +12,7 @@ use crate::terminal::status_line::{self, StatusLine};
 use crate::text::run_screen::{self, RunScreen, ScreenOpts};
 use crate::verdict;
 use crate::verdict::MachineChange;
-use crate::verdict::first_screen::{FirstScreen, RecordedFile, ScreenSources};
+use crate::verdict::first_screen::{FirstScreen, RecordedFile, ScreenSources, quality};
 use crate::{html, reading::wall, terminal::out, text, verdict::first_screen};
 use anyhow::{Context, bail};
 use display::term;
@@ -142,14 +142,17 @@ fn show(args: &Args, summary: &RunSummary, machine: &MachineChange) -> anyhow::R
     let recording = read(path)?;
     let target = better::target_words(args).join(" ");
     let judgement = verdict::judge(&recording.profile, summary, machine, &target);
+    let event = main_event(&recording.profile);
+    let samples = recording.profile.total(event).count;
+    let name_hints = name_hints::hints(&recording.profile, event);
+    let better = better::command(args, summary, samples);
+    let warnings = quality::all_in_full(summary, better.as_deref(), &name_hints);
     // Without room for it the recording is whole all the same: tally why judges it again.
-    let note = verdict::note_bytes(&verdict::to_note(&judgement, &title(args, summary)));
+    let note = verdict::note_bytes(&verdict::to_note(&judgement, &title(args, summary), &warnings));
     let _ = record::output_file::append_to_recording(path, &note);
     if let Some(page) = &args.html {
         html::write_recording(page, path)?;
     }
-    let event = main_event(&recording.profile);
-    let samples = recording.profile.total(event).count;
     let is_short = args.json.is_none() && !args.verbose;
     // The first screen needs no tree, and large ones take long.
     let mut tree = (args.flame.is_some() || !is_short)
@@ -157,8 +160,6 @@ fn show(args: &Args, summary: &RunSummary, machine: &MachineChange) -> anyhow::R
     if let Some((flame, tree)) = args.flame.as_ref().zip(tree.as_ref()) {
         write_flame(flame, tree, &title(args, summary))?;
     }
-    let name_hints = name_hints::hints(&recording.profile, event);
-    let better = better::command(args, summary, samples);
     let first = FirstScreen::of(
         &recording.profile,
         event,

@@ -12,12 +12,13 @@ use display::term;
 use dso::MappedFile;
 use perfdata::appendix::findings_note;
 use profile::verdict::quoted;
+use profile::view::hot_functions::main_event;
 use record::summary::RunSummary;
 use record::system::SystemChange;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use symbols::Recording;
+use symbols::{Recording, name_hints};
 
 /// Show the evidence of tally run's findings: numbers, stacks, checks, the next command
 #[derive(clap::Args)]
@@ -58,24 +59,29 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         verdict::name_input(finding, &input(&args.input));
     }
     let first = args.number.unwrap_or(1);
+    let mut warnings: Vec<&str> =
+        note["warnings"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     if let Some(number) = args.number {
         findings = vec![pick(&findings, number, &args.input)?];
+        warnings.clear();
     }
     if args.json {
         let value = json!({
             "schema_version": SCHEMA_VERSION, "command": note["command"], "no_verdict": note["no_verdict"],
-            "findings": findings,
+            "findings": findings, "warnings": warnings,
         });
         out::json(Path::new("-"), &value)?;
         return Ok(ExitCode::SUCCESS);
     }
+    pager::start();
+    let (width, colour) = (term::width().min(100), term::colours_stdout());
+    let mut text = findings::draw(&findings, first, width, colour);
     if findings.is_empty() {
         let why = note["no_verdict"].as_str().map_or_else(String::new, |why| format!(": {why}"));
-        out::line(&format!("no findings in {}{why}", args.input.display()))?;
-        return Ok(ExitCode::SUCCESS);
+        text = format!("no findings in {}{why}\n", args.input.display());
     }
-    pager::start();
-    out::text(&findings::draw(&findings, first, term::width().min(100), term::colours_stdout()))?;
+    text.push_str(&findings::warnings(&warnings, width, colour));
+    out::text(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -113,7 +119,9 @@ pub(crate) fn judge(recording: &Recording) -> Option<Value> {
     let cpus = features.nr_cpus.map_or(1, |cpus| cpus.online);
     let machine = MachineChange { change: SystemChange { cpus, ..SystemChange::default() }, disks: None };
     let judgement = verdict::judge(&recording.profile, &RunSummary::default(), &machine, "-- COMMAND");
-    Some(verdict::to_note(&judgement, &features.cmdline.as_deref().unwrap_or_default().join(" ")))
+    let command = features.cmdline.as_deref().unwrap_or_default().join(" ");
+    let warnings = name_hints::hints(&recording.profile, main_event(&recording.profile));
+    Some(verdict::to_note(&judgement, &command, &warnings))
 }
 
 /// The option that names the recording; none for where commands look anyway.

@@ -23,6 +23,19 @@ pub fn draw(findings: &[Value], first: usize, width: usize, colour: bool) -> Str
     pen.text
 }
 
+/// What lowers the quality of the recording, and notes about it, in full; empty if there is none.
+#[must_use]
+pub fn warnings(warnings: &[&str], width: usize, colour: bool) -> String {
+    let mut pen = Pen { text: String::new(), width: width.max(24), colour };
+    for (at, warning) in warnings.iter().enumerate() {
+        if at == 0 {
+            let _ = writeln!(pen.text, "\n{}", paint("About the recording:", Paint::Bold, colour));
+        }
+        pen.lines("  ·", warning, None);
+    }
+    pen.text
+}
+
 /// States of the whole in one line, for the long screen; empty without off-CPU data.
 #[must_use]
 pub fn wall_clock(judgement: &Judgement, width: usize, colour: bool) -> String {
@@ -127,5 +140,12 @@ mod tests {
     fn a_function_that_calls_itself_appears_once_in_a_stack() {
         assert_eq!(without_repetition("fib < fib < fib < main"), "fib (recursive) ← main");
         assert_eq!(without_repetition("leaf < main"), "leaf ← main");
+    }
+
+    #[test]
+    fn warnings_are_a_list_of_their_own() {
+        assert_eq!(warnings(&[], 80, false), "");
+        let text = warnings(&["few samples", "no line rows in ./app"], 80, false);
+        assert_eq!(text, "\nAbout the recording:\n  · few samples\n  · no line rows in ./app\n");
     }
 }

@@ -86,7 +86,7 @@ fn draw_at(screen: &FirstScreen, pen: &Pen) -> String {
     let file = pen.file(screen);
     let most_rows = pen.functions(screen, ROWS.1).len();
     let taken = before.len() + after.len() + file.len() + most_rows;
-    after.extend(pen.warning(&screen.warnings, LINES.saturating_sub(taken).clamp(2, WARNING_LINES)));
+    after.extend(pen.warning(screen, LINES.saturating_sub(taken).clamp(2, WARNING_LINES)));
     after.extend(file);
     let has_callers = pen.sets_callers_off() && screen.hot.functions.iter().any(|row| row.is_caller);
     let heads = 1 + usize::from(has_callers);
@@ -323,19 +323,22 @@ impl Pen {
         lines
     }
 
-    /// The first, in at most `most` lines, and how many more there are.
-    fn warning(&self, warnings: &[String], most: usize) -> Vec<String> {
-        let Some(warning) = warnings.first() else { return Vec::new() };
-        let more = match warnings.len() {
+    /// The first warning or note, in at most `most` lines, and how many more there are.
+    fn warning(&self, screen: &FirstScreen, most: usize) -> Vec<String> {
+        let [warnings, notes] = [&screen.warnings, &screen.notes];
+        let Some(first) = warnings.first().or(notes.first()) else { return Vec::new() };
+        let all = format!("tally why{}", screen.file.input);
+        let more = match warnings.len() + notes.len() {
             1 => String::new(),
-            2 => " (1 more warning: run again with -v)".to_owned(),
-            count => format!(" ({} more warnings: run again with -v)", count - 1),
+            count => format!(" ({} more: {all})", count - 1),
         };
-        let warning = format!("! {}{more}", spelled(&in_short(&harmless(warning), self.width)));
-        let mut lines = wrap_evenly(&warning, self.width);
+        // A mark is for what can be mended.
+        let mark = if warnings.is_empty() { "" } else { "! " };
+        let text = format!("{mark}{}{more}", spelled(&in_short(&harmless(first), self.width)));
+        let mut lines = wrap_evenly(&text, self.width);
         if lines.len() > most {
             lines.truncate(most);
-            let more = if more.is_empty() { " (in full: run again with -v)" } else { &more };
+            let more = if more.is_empty() { format!(" (in full: {all})") } else { more };
             let end = format!(" …{more}");
             let last = cut(&lines[most - 1], self.width.saturating_sub(end.chars().count()));
             // Nor is half a command, or half a remark in brackets.
@@ -343,7 +346,8 @@ impl Pen {
             let open = last.rfind('(').filter(|&open| !last[open..].contains(')'));
             lines[most - 1] = last[..open.unwrap_or(last.len())].trim_end().to_owned() + &end;
         }
-        lines.iter().map(|line| self.paint(line, Paint::Yellow)).collect()
+        let with = if warnings.is_empty() { Paint::Dim } else { Paint::Yellow };
+        lines.iter().map(|line| self.paint(line, with)).collect()
     }
 
     fn file(&self, screen: &FirstScreen) -> Vec<String> {
@@ -353,14 +357,15 @@ impl Pen {
             format!("{name} {}", brief_bytes(file.bytes)),
             format!("browse: tally report{}", file.input),
             format!("graph: tally flame{} -o out.svg", file.input),
-            "all numbers: run again with -v".to_owned(),
+            format!("threads, waits: tally wall{}", file.input),
         ];
         let has_samples = screen.hot.samples > 0;
         let has_room = |part: &String| {
             has_samples && self.brevity < Brevity::NoGraph && part.chars().count() <= self.width
         };
         let has_graph = |part: &String| !part.starts_with("graph: ") || has_room(part);
-        let parts = parts.into_iter().filter(has_graph);
+        let has_waits = |part: &String| !part.starts_with("threads, ") || !screen.states.is_empty();
+        let parts = parts.into_iter().filter(|part| has_graph(part) && has_waits(part));
         // A cut command is of no use: one that is too long for the screen gets a line to itself.
         self.lines_of(parts.map(|part| (part.chars().count(), part)), "   ")
     }

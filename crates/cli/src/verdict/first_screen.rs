@@ -2,7 +2,7 @@
 //!
 //! Computed once; [`crate::text::first_screen`] draws it, [`to_json`] hands it to scripts.
 
-mod quality;
+pub mod quality;
 
 use crate::text::run_screen::{signal_name, thread_rows};
 use crate::verdict::Judgement;
@@ -14,7 +14,7 @@ use profile::verdict::{FEW_SAMPLES, Finding, INPUT};
 use profile::view::hot_functions::{HotFunctions, MOST_FUNCTIONS, hot_functions};
 use profile::view::spans::{SpanOpts, spans};
 use profile::view::wall::{ThreadRow as WallRow, Wall};
-use record::summary::RunSummary;
+use record::summary::{Notice, RunSummary};
 use record::sys::ExitKind;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -47,6 +47,8 @@ pub struct FirstScreen {
     pub quality: Vec<String>,
     /// Defects of the recording, and how to mend them; most important first.
     pub warnings: Vec<String>,
+    /// How the recording was made: nothing is to be done about it.
+    pub notes: Vec<String>,
     /// Path and size of the recording, and the option that names it.
     pub file: RecordedFile,
 }
@@ -136,7 +138,8 @@ impl FirstScreen {
             are_reasons_estimated: judgement.wall.source == Some(OffCpuSource::Looks),
             threads: thread_shares(summary, &judgement.wall, hot.samples),
             quality: quality::parts(summary, hot.samples),
-            warnings: quality::warnings(summary, sources.better, sources.name_hints),
+            warnings: quality::warnings(summary, sources.better, sources.name_hints, Notice::brief),
+            notes: quality::notes(summary),
             hot,
             file: sources.file,
         }
@@ -297,6 +300,7 @@ pub fn to_json(screen: &FirstScreen) -> Value {
         "threads": threads.collect::<Vec<_>>(),
         "quality": screen.quality,
         "warnings": screen.warnings,
+        "notes": screen.notes,
     })
 }
 

@@ -269,7 +269,7 @@ fn a_real_recording_tells_where_its_threads_stood_in_each_state() {
 fn findings_at_the_end_of_a_recording_name_it_wherever_it_is() {
     let machine = MachineChange { change: SystemChange { cpus: 2, ..SystemChange::default() }, disks: None };
     let judgement = judge(&recorded(), &counted(&[]), &machine, "-- ./app");
-    let bytes = [b"PERFILE2".as_slice(), &note_bytes(&to_note(&judgement, "./app"))].concat();
+    let bytes = [b"PERFILE2".as_slice(), &note_bytes(&to_note(&judgement, "./app", &[]))].concat();
     let text = perfdata::appendix::findings_note::read(&bytes).expect("a note");
     let note: Value = serde_json::from_slice(text).expect("JSON");
     assert_eq!(note["command"], "./app");

@@ -8,7 +8,11 @@ use profile::view::hot_functions::HotFunctionRow;
 /// itself is one step, too.
 pub(super) fn in_steps(trunk: &[String]) -> Vec<String> {
     let is_nameless = |name: &String| name.starts_with("function 0x");
-    let names: Vec<String> = trunk.iter().map(|name| brief(name)).collect();
+    // `[node]` between two functions: code of a runtime, or without names, that leads nowhere else.
+    let is_code = |name: &str| name.starts_with('[') && name.ends_with(']');
+    let (last, path) = trunk.split_last().map_or((None, trunk), |(last, path)| (Some(last), path));
+    let names: Vec<String> =
+        path.iter().filter(|name| !is_code(name)).chain(last).map(|name| brief(name)).collect();
     let runs = names.chunk_by(|one, next| one == next || (is_nameless(one) && is_nameless(next)));
     runs.map(|run| match run {
         [one] => one.clone(),

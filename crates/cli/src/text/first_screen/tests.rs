@@ -111,7 +111,7 @@ fn the_answer_is_at_the_top_and_the_next_commands_are_at_the_end() {
   2,913 samples at 499 Hz · 100 % complete stacks · 0 lost · tally: 0.01 CPUs
   ! few samples; for more: tally run -F 4990 …
   perf.data 555 kB   browse: tally report   graph: tally flame -o out.svg
-  all numbers: run again with -v
+  threads, waits: tally wall
 ";
     assert_eq!(draw(&screen(), 80, false), expected);
 }
@@ -212,8 +212,22 @@ fn a_remedy_of_up_to_four_lines_is_whole() {
     ];
     let text = draw(&java, 80, false);
     let joined = text.replace("\n  ", " ");
-    assert!(joined.contains("-XX:+DumpPerfMapAtExit' (1 more warning: run again with -v)"), "{text}");
+    assert!(joined.contains("-XX:+DumpPerfMapAtExit' (1 more: tally why)"), "{text}");
     assert!(text.lines().count() <= LINES, "{text}");
+}
+
+#[test]
+fn notes_have_no_mark_and_come_after_warnings() {
+    let mut node = screen();
+    node.warnings.clear();
+    node.notes = vec!["Node names its code".to_owned()];
+    assert!(draw(&node, 80, false).contains("\n  Node names its code\n"));
+    node.file.input = " -i a.data".to_owned();
+    node.warnings = vec!["few samples".to_owned()];
+    assert!(draw(&node, 80, false).contains("\n  ! few samples (1 more: tally why -i a.data)\n"));
+    // Without states there are no waits to list.
+    node.states.clear();
+    assert!(!draw(&node, 80, false).contains("tally wall"));
 }
 
 #[test]
@@ -224,6 +238,15 @@ fn functions_without_a_symbol_are_one_step_of_the_hot_path() {
     let text = draw(&git, 80, false);
     let path = "hot path: main → 2 functions without a symbol → inflate → function 0x30\n";
     assert!(text.contains(path), "{text}");
+}
+
+#[test]
+fn code_of_a_runtime_is_no_step_of_the_hot_path_unless_it_ends_there() {
+    let mut node = screen();
+    node.hot.trunk =
+        ["[node]", "JS:*handler a.js:1:1", "[node]", "sort", "[node]"].map(str::to_owned).to_vec();
+    let text = draw(&node, 80, false);
+    assert!(text.contains("hot path: handler → sort → [node]\n"), "{text}");
 }
 
 #[test]

@@ -39,24 +39,43 @@ fn overhead(summary: &RunSummary) -> Option<String> {
     (summary.wall_ns >= SHORT_NS).then(|| format!("tally: {:.2} CPUs", summary.recorder_cpus()))
 }
 
-/// Defects and how to mend them, most important first.
-pub(super) fn warnings(summary: &RunSummary, better: Option<&str>, name_hints: &[String]) -> Vec<String> {
+/// What needs no action.
+pub(super) fn notes(summary: &RunSummary) -> Vec<String> {
+    summary.notices.iter().filter(|notice| notice.is_information()).map(Notice::brief).collect()
+}
+
+/// Defects and notes, each in full.
+pub fn all_in_full(summary: &RunSummary, better: Option<&str>, name_hints: &[String]) -> Vec<String> {
+    let notes = summary.notices.iter().filter(|notice| notice.is_information()).map(Notice::to_string);
+    let mut all = warnings(summary, better, name_hints, Notice::to_string);
+    all.extend(notes);
+    all
+}
+
+/// Defects and how to mend them, most important first, each notice in `words`.
+pub(super) fn warnings(
+    summary: &RunSummary,
+    better: Option<&str>,
+    name_hints: &[String],
+    words: fn(&Notice) -> String,
+) -> Vec<String> {
     let matters = |notice: &&Notice| {
-        !matches!(
-            notice,
-            Notice::NoHardwareCounters(..)
-                | Notice::NoBranchRecords
-                | Notice::SmallerRings(..)
-                | Notice::LowerFrequency(..)
-                | Notice::OffCpuPeriod(_)
-                | Notice::OffCpuUnwoken(..)
-                | Notice::OffCpuLost(..)
-                | Notice::Spilled(_)
-                | Notice::SwitchesCost(..)
-                | Notice::CpusNew(_)
-        )
+        !notice.is_information()
+            && !matches!(
+                notice,
+                Notice::NoHardwareCounters(..)
+                    | Notice::NoBranchRecords
+                    | Notice::SmallerRings(..)
+                    | Notice::LowerFrequency(..)
+                    | Notice::OffCpuPeriod(_)
+                    | Notice::OffCpuUnwoken(..)
+                    | Notice::OffCpuLost(..)
+                    | Notice::Spilled(_)
+                    | Notice::SwitchesCost(..)
+                    | Notice::CpusNew(_)
+            )
     };
-    let mut warnings: Vec<String> = summary.notices.iter().filter(matters).map(Notice::brief).collect();
+    let mut warnings: Vec<String> = summary.notices.iter().filter(matters).map(words).collect();
     let has_loss = summary.lost.lost_records + summary.lost.lost_samples > 0;
     let better = better.map(str::to_owned);
     let (before, after) = if has_loss { (better, None) } else { (None, better) };

@@ -23,7 +23,10 @@ pub(super) fn saturation(facts: &Facts) -> Option<Finding> {
         format!("CPU saturation: {} of thread time waits for {}", pct(waiting), who_has_the_cpus(facts));
     let after_locks = queued_after_locks(facts);
     let detail = match after_locks > 0.01 {
-        true => format!("{} right after a wait for a lock, counted for the lock, too", pct(after_locks)),
+        true => format!(
+            "{} of it right after a wait for a lock, counted for the lock, too",
+            pct(after_locks / waiting)
+        ),
         false if wants_nothing_else(facts) && facts.times.idle_ns > 0 => {
             "without idle time, the threads wait for nothing else".to_owned()
         }
@@ -132,17 +135,18 @@ fn who_has_the_cpus(facts: &Facts) -> String {
     let (wanted, cpus) = (facts.wants_cpus(), facts.system.cpus);
     let others = facts.others_use_cpus().unwrap_or(0.0);
     let is_tally = tally_has_the_cpus(facts);
-    let wants = if wanted < f64::from(cpus) + 1.0 { format!("{wanted:.1}") } else { format!("{wanted:.0}") };
+    let number = if wanted < f64::from(cpus) + 1.0 { format!("{wanted:.1}") } else { format!("{wanted:.0}") };
+    let wants = format!("{number} threads at a time");
     match (wants_more_cpus(facts), facts.others_have_the_cpus()) {
         (true, _) if others >= LEAST_OF_OTHERS => {
-            format!("a CPU; {wants} threads want {cpus} CPUs, others use {others:.1} of them")
+            format!("a CPU; {wants} want {cpus} CPUs, others use {others:.1} of them")
         }
-        (true, false) => format!("a CPU; {wants} threads want {cpus} CPUs"),
+        (true, false) => format!("a CPU; {wants} want {cpus} CPUs"),
         (true, true) if is_tally => {
             let tally = facts.recorder_cpus;
-            format!("a CPU; {wants} threads want {cpus} CPUs, tally itself uses {tally:.1} of them")
+            format!("a CPU; {wants} want {cpus} CPUs, tally itself uses {tally:.1} of them")
         }
-        (true, true) => format!("a CPU; {wants} threads want {cpus} CPUs, which other programs use, too"),
+        (true, true) => format!("a CPU; {wants} want {cpus} CPUs, which other programs use, too"),
         (false, true) if facts.own_threads_have_the_cpus_too() => {
             let others = if is_tally { "tally itself" } else { "other programs" };
             format!("CPUs that its own threads and {others} use")

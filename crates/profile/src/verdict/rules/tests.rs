@@ -105,7 +105,7 @@ fn running_rules() {
     let names = |facts: &Facts| verdict(facts).iter().map(|f| f.name).collect::<Vec<_>>();
     assert_eq!(names(&crowded), ["cpu-saturation", "system-calls"]);
     let saturation = &verdict(&crowded)[0];
-    assert!(saturation.claim.ends_with("; 5 threads want 2 CPUs"), "{saturation:?}");
+    assert!(saturation.claim.ends_with("; 5 threads at a time want 2 CPUs"), "{saturation:?}");
     assert_eq!(saturation.detail, "the threads wait for nothing else");
     // A thousand processes one after the other are not a thousand at a time.
     let mut one_by_one = with(|f| f.times.runnable_ns = 90 * UNIT);

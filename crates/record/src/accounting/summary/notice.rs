@@ -149,6 +149,19 @@ impl Notice {
         }
     }
 
+    /// Nothing is lacking: it only says how the recording was made or ended, as asked.
+    #[must_use]
+    pub const fn is_information(&self) -> bool {
+        matches!(
+            self,
+            Self::RuntimeSupport(..)
+                | Self::GoesOn(_)
+                | Self::SizeReached(_)
+                | Self::Overwritten(_)
+                | Self::CallsRestarted(_)
+        )
+    }
+
     /// The notice about a machine that was suspended while recording. The arguments are the ns suspended since boot,
     /// before and after the recording. `None` if the difference is within the noise of reading two clocks.
     #[must_use]
