@@ -24,6 +24,7 @@
 
 pub mod archive;
 pub mod data_symbols;
+mod image_addresses;
 pub mod inject;
 mod jit_names;
 pub mod listing;

@@ -1,5 +1,6 @@
 //! From the records of a file to a profile with names: reading in time order, unwinding, symbolizing.
 
+use crate::image_addresses;
 use crate::{FileFormats, NameOpts, ObjectFiles, StackUnwinder, UnnamedCode, name_unnamed, symbolize};
 use perfdata::appendix::descriptors::NamedDescriptors;
 use perfdata::appendix::disk_files::DiskFiles;
@@ -79,7 +80,7 @@ pub fn load_watched(
     let files = Arc::new(ObjectFiles::of_recording(file, &opts.names));
     let features = file.features();
     let runtime_frames = opts.session.runtime_frames || opts.names.runtime_frames;
-    let mut session = session_of_profile(file, SessionOpts { runtime_frames, ..opts.session });
+    let mut session = session_of_profile(file, SessionOpts { runtime_frames, ..opts.session }, &files);
     let unnamed = opts.unnamed;
     let unwinder = StackUnwinder::new(&files, features.arch.as_deref());
     let diagnostics = file.visit_batches(Order::Time, BATCH, |items| {
@@ -118,7 +119,7 @@ pub fn session_of(file: &PerfData<'_>, opts: SessionOpts) -> Session {
 }
 
 /// The same with all that a profile needs of the file.
-fn session_of_profile(file: &PerfData<'_>, mut opts: SessionOpts) -> Session {
+fn session_of_profile(file: &PerfData<'_>, mut opts: SessionOpts, files: &ObjectFiles) -> Session {
     if opts.trace_text.is_none()
         && let Some(formats) = FileFormats::of(file)
     {
@@ -148,7 +149,9 @@ fn session_of_profile(file: &PerfData<'_>, mut opts: SessionOpts) -> Session {
     if let Some(open) = file.appendix().and_then(|appendix| OpenSpans::read(appendix, file.endian())) {
         session.set_open_spans(&open);
     }
-    if let Some(stacks) = file.appendix().and_then(|appendix| SummedStacks::read(appendix, file.endian())) {
+    if let Some(mut stacks) = file.appendix().and_then(|appendix| SummedStacks::read(appendix, file.endian()))
+    {
+        image_addresses::place(&mut stacks, files);
         session.add_summed_stacks(&stacks);
     }
     for group in &file.features().groups {

@@ -7,7 +7,7 @@ use super::error::{ImportError, ImportFormat};
 use super::gathered::{Gathered, GatheredSums, StackOwner, kind_of_path};
 use super::json::{JsonPart, whole};
 use crate::export::samples::ValueUnit;
-use perfdata::appendix::summed_stacks::{CodeFile, StackFrame, StackLine, StackThread};
+use perfdata::appendix::summed_stacks::{CodeFile, CodeKind, StackFrame, StackLine, StackThread};
 use serde_json::Value;
 
 const NS_IN_MS: f64 = 1e6;
@@ -64,7 +64,13 @@ impl<'a> Tables<'_, 'a> {
             let lib = libs.get(at).copied().flatten().and_then(|lib| self.libs?.value.get(lib));
             let path = lib.and_then(|lib| lib.get("path")).and_then(Value::as_str);
             let path = path.or_else(|| texts.get((*name)?).copied()).unwrap_or_default();
-            gathered.file(CodeFile { kind: kind_of_path(path), path: path.to_owned(), build_id: Vec::new() })
+            let kind = match kind_of_path(path) {
+                CodeKind::File if lib.is_some() => CodeKind::Image,
+                kind => kind,
+            };
+            // Of ELF files it is the build id.
+            let id = lib.and_then(|lib| lib.get("codeId")).and_then(Value::as_str).unwrap_or_default();
+            gathered.file(CodeFile { kind, path: path.to_owned(), build_id: bytes_of_hex(id) })
         });
         Ok(files.collect())
     }
@@ -81,6 +87,7 @@ impl<'a> Tables<'_, 'a> {
         let of_function = table.indices("func")?;
         let lines = table.indices("line").unwrap_or_default();
         let depths = table.indices("inlineDepth").unwrap_or_default();
+        let addresses = table.indices("address").unwrap_or_default();
         let unknown = gathered.file(CodeFile::default());
         let text =
             |id: Option<usize>| id.and_then(|id| texts.get(id)).copied().unwrap_or_default().to_owned();
@@ -98,7 +105,13 @@ impl<'a> Tables<'_, 'a> {
             };
             let file =
                 at(&of_resource, function).and_then(|at| resources.get(at).copied()).unwrap_or(unknown);
-            frames.push(gathered.frame(StackFrame { file, address: None, lines: vec![line] }));
+            // samply leaves names to the viewer: a function is its first address until then.
+            let address = at(&addresses, index).filter(|_| is_number(&line.function));
+            let frame = match address.and_then(|address| u64::try_from(address).ok()) {
+                Some(address) => StackFrame { file, address: Some(address), lines: Vec::new() },
+                None => StackFrame { file, address: None, lines: vec![line] },
+            };
+            frames.push(gathered.frame(frame));
         }
         Ok(frames)
     }
@@ -122,6 +135,17 @@ impl<'a> Tables<'_, 'a> {
         }
         Ok(stacks)
     }
+}
+
+/// `0x1a2b`.
+fn is_number(name: &str) -> bool {
+    name.strip_prefix("0x").is_some_and(|digits| u64::from_str_radix(digits, 16).is_ok())
+}
+
+/// The bytes of hexadecimal text; none if it is no such text.
+fn bytes_of_hex(text: &str) -> Vec<u8> {
+    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+    text.as_bytes().chunks(2).map(byte).collect::<Option<_>>().unwrap_or_default()
 }
 
 /// Stacks as a tree: the caller's stack, and the frame.

@@ -2,7 +2,7 @@
 
 use super::{ImportError, gather};
 use perfdata::PerfData;
-use perfdata::appendix::summed_stacks::SummedStacks;
+use perfdata::appendix::summed_stacks::{CodeKind, SummedStacks};
 use std::collections::BTreeMap;
 
 /// Events with their sums and stacks (leaf first), of the recording that a file becomes.
@@ -124,6 +124,25 @@ fn firefox_tables_are_in_the_thread_or_shared() {
         error(r#"{"meta":{},"threads":[]}"#),
         "a raw profile of Firefox: open it in profiler.firefox.com and save it there"
     );
+}
+
+#[test]
+fn addresses_that_samply_has_not_named_are_kept_with_their_file() {
+    let file = r#"{"meta":{"preprocessedProfileVersion":49,"product":"app"},
+        "libs":[{"name":"app","path":"/opt/app","codeId":"0aff"}],
+        "threads":[{"name":"T","pid":"7","tid":8,"samples":{"stack":[1],"weight":[1],"weightType":"samples"},
+        "stringArray":["0x1a2b","app","main"],"funcTable":{"name":[0,2],"resource":[0,0]},
+        "resourceTable":{"name":[1],"lib":[0]},"frameTable":{"func":[0,1],"address":[6700,6800]},
+        "stackTable":{"prefix":[null,0],"frame":[1,0]}}]}"#;
+    let bytes = gather(file.as_bytes()).expect("read").expect("known").to_perf_data().expect("in memory");
+    let recording = PerfData::open(&bytes).expect("a recording");
+    let stacks = SummedStacks::read(recording.appendix().expect("sums"), recording.endian()).expect("sums");
+    assert_eq!(
+        (stacks.files[0].kind, stacks.files[0].build_id.as_slice()),
+        (CodeKind::Image, &[0x0a, 0xff][..])
+    );
+    let frames: Vec<_> = stacks.frames.iter().map(|frame| (frame.address, frame.lines.len())).collect();
+    assert_eq!(frames, [(Some(6700), 0), (None, 1)]);
 }
 
 #[test]

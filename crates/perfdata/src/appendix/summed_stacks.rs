@@ -32,6 +32,8 @@ pub enum CodeKind {
     Kernel,
     /// Code made at run time.
     Jit,
+    /// A program or library; addresses are bytes from its lowest segment on. They are of no use where the file is missing.
+    Image,
 }
 
 /// A program, a library, or another place of code.
@@ -168,7 +170,7 @@ impl SummedStacks {
 }
 
 fn kind_of(number: u64) -> Option<CodeKind> {
-    [CodeKind::Unknown, CodeKind::File, CodeKind::Kernel, CodeKind::Jit]
+    [CodeKind::Unknown, CodeKind::File, CodeKind::Kernel, CodeKind::Jit, CodeKind::Image]
         .get(usize::try_from(number).ok()?)
         .copied()
 }

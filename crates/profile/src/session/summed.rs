@@ -134,7 +134,7 @@ fn dso_of(file: &CodeFile) -> Dso {
     let short = file.path.rsplit('/').next().unwrap_or_default();
     let (kind, level) = match file.kind {
         CodeKind::Unknown => (DsoKind::Unknown, '.'),
-        CodeKind::File => (DsoKind::File, '.'),
+        CodeKind::File | CodeKind::Image => (DsoKind::File, '.'),
         CodeKind::Kernel => (DsoKind::Kernel, 'k'),
         CodeKind::Jit => (DsoKind::PerfMap { pid: 0 }, '.'),
     };
