@@ -37,6 +37,20 @@ pub fn report(profile: &Profile, report: &Report, most: usize) -> Value {
     json!({ "schema_version": SCHEMA_VERSION, "view": "report", "sections": sections })
 }
 
+/// Number of rows, stacks, paths and lines of source that a value of this module leaves out.
+#[must_use]
+pub fn left_out(value: &Value) -> u64 {
+    const KEYS: [&str; 4] = ["rows_left_out", "stacks_left_out", "paths_left_out", "lines_left_out"];
+    match value {
+        Value::Object(members) => {
+            let own = KEYS.iter().filter_map(|key| members.get(*key)?.as_u64());
+            own.sum::<u64>() + members.values().map(left_out).sum::<u64>()
+        }
+        Value::Array(list) => list.iter().map(left_out).sum(),
+        _ => 0,
+    }
+}
+
 /// The first `most` rows (0: all), and the others.
 fn split<T>(rows: &[T], most: usize) -> (&[T], &[T]) {
     rows.split_at(if most == 0 { rows.len() } else { rows.len().min(most) })

@@ -9,7 +9,7 @@ use crate::reading::damage;
 use crate::terminal::{out, pager};
 use crate::text::diff::{self as text, Compute, DiffText};
 use anyhow::{Context, bail};
-use exchange::{foreign::json_lines, rows};
+use exchange::rows;
 use profile::view::diff::{Diff, Norm, diff, name_clocks_alike};
 pub(crate) use sides::sides;
 use sides::{load_all, names_of, options};
@@ -253,7 +253,7 @@ fn write_page(target: &Path, diff: &Diff, args: &Args) -> anyhow::Result<()> {
 fn print(diff: &Diff, args: &Args) -> anyhow::Result<()> {
     if args.json {
         let rows = rows::diff(diff, &options(args)?.norm, args.max_lines);
-        return out::text(&(json_lines(&rows) + "\n"));
+        return out::rows(&rows, args.max_lines);
     }
     pager::start();
     out::line(text::write(diff, &style(args)?).trim_end_matches('\n'))

@@ -203,7 +203,9 @@ fn choose_event(profile: &Profile, asked: Option<&str>) -> anyhow::Result<(usize
 fn write(mut out: &mut dyn Write, tree: Tree, subtitle: Option<String>, args: &Args) -> io::Result<()> {
     let tree = if args.reverse { tree.reversed() } else { tree };
     if args.json {
-        writeln!(out, "{}", json_lines(&rows::flame(&tree, args.max_lines)))?;
+        let rows = rows::flame(&tree, args.max_lines);
+        out::note_rows_left_out(&rows, args.max_lines);
+        writeln!(out, "{}", json_lines(&rows))?;
     } else if args.folded {
         out.write_all(export::folded::to_text(&tree).as_bytes())?;
     } else {

@@ -8,7 +8,7 @@ use display::fit::{cut, hang};
 use display::number::{count_of, duration_ns, grouped};
 use display::shorten::arrows;
 use display::term;
-use exchange::{foreign::json_lines, rows};
+use exchange::rows;
 use profile::Profile;
 use profile::off_cpu::OffCpuSource;
 use profile::table::FrameId;
@@ -72,7 +72,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         let all: Vec<LockRow> = rows.into_iter().chain(contended).collect();
         let value =
             rows::locks(profile, &all, args.max_lines, &|row| what(profile, row, named(row).as_deref()));
-        out::text(&(json_lines(&value) + "\n"))?;
+        out::rows(&value, args.max_lines)?;
         return Ok(ExitCode::SUCCESS);
     }
     pager::start();

@@ -4,7 +4,6 @@ use crate::cmd::report::Args;
 use crate::reading::damage;
 use crate::reading::load::OpenRecording;
 use crate::reading::wall::read_with_runs;
-use crate::terminal::foreign::json_lines;
 use crate::terminal::{out, pager};
 use crate::text::present;
 use crate::text::view_form::ViewForm;
@@ -29,13 +28,13 @@ pub fn report(input: &OpenRecording<'_>, args: &Args, function: &str) -> anyhow:
         }
         anyhow::bail!("no span '{function}' in the recording; there are {}", present::listed(names));
     }
-    let text = match args.causes.form() {
-        ViewForm::Json => json_lines(&rows::spans(profile, &found, args.causes.max_lines)) + "\n",
-        ViewForm::Text => {
-            let (width, colour) = (term::width(), term::colours_stdout());
-            text(profile, &found, FollowedTextOpts { width, colour, rows: args.wall_args.rows })
-        }
-    };
+    if args.causes.form() == ViewForm::Json {
+        let most = args.causes.max_lines;
+        out::rows(&rows::spans(profile, &found, most), most)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let (width, colour) = (term::width(), term::colours_stdout());
+    let text = text(profile, &found, FollowedTextOpts { width, colour, rows: args.wall_args.rows });
     pager::start();
     out::text(&text)?;
     Ok(ExitCode::SUCCESS)

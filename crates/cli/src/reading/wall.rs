@@ -135,7 +135,7 @@ pub fn report(
     }
     if form == ViewForm::Json {
         let rows = rows::wall(&recording.profile, &view, most);
-        out::text(&(json_lines(&rows) + "\n"))?;
+        out::rows(&rows, most)?;
         return Ok(ExitCode::SUCCESS);
     }
     let names_width = term::names_width();

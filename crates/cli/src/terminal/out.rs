@@ -6,6 +6,7 @@
 use crate::terminal::foreign::{Net, harmless_lines, json_lines};
 use crate::terminal::status_line;
 use anyhow::Context;
+use display::number::count_of;
 use display::term;
 use record::output_file::write_export;
 use std::borrow::Cow;
@@ -91,6 +92,25 @@ pub fn json(path: &Path, value: &serde_json::Value) -> anyhow::Result<()> {
         return line(&text);
     }
     write_export(path, text + "\n").with_context(|| format!("can't write {}", path.display()))
+}
+
+/// Writes the rows of a view to standard output, and how many were left out to standard error: at most `most` of a kind
+/// are shown (0: all).
+///
+/// # Errors
+/// Standard output can't be written, or is a closed pipe.
+pub fn rows(value: &serde_json::Value, most: usize) -> anyhow::Result<()> {
+    note_rows_left_out(value, most);
+    line(&json_lines(value))
+}
+
+/// Writes to standard error how many rows `--max-lines` (`most`; 0: all) has left out of a view.
+pub fn note_rows_left_out(value: &serde_json::Value, most: usize) {
+    let left_out = if most == 0 { 0 } else { exchange::rows::left_out(value) };
+    if left_out > 0 {
+        let count = count_of(left_out, "row is", "rows are");
+        note(&format!("tally: {count} left out; --max-lines 0 prints all"));
+    }
 }
 
 /// Writes `text` to standard output as it is.

@@ -2,10 +2,7 @@
 
 use super::{Args, hottest_first, sources};
 use crate::terminal::out;
-use exchange::{
-    foreign::json_lines,
-    rows::{SCHEMA_VERSION, sums_value},
-};
+use exchange::rows::{SCHEMA_VERSION, sums_value};
 use profile::profile::{Profile, Sums};
 use profile::view::annotate::AnnotateFunction;
 use serde_json::{Value, json};
@@ -29,7 +26,7 @@ pub(super) fn print(
         "schema_version": SCHEMA_VERSION, "view": "annotate", "events": names(profile),
         "totals": sums(&totals), "functions": functions,
     });
-    out::text(&(json_lines(&value) + "\n"))
+    out::rows(&value, args.max_lines)
 }
 
 fn names(profile: &Profile) -> Vec<&str> {

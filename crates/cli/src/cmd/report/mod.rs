@@ -23,7 +23,7 @@ use crate::{
 };
 use anyhow::bail;
 use display::term;
-use exchange::{foreign::json_lines, rows};
+use exchange::rows;
 use profile::profile::{EventInfo, Profile};
 use profile::reason::{Diagnostics, Reason};
 use profile::table::DsoKind;
@@ -128,7 +128,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if args.causes.json {
         let report = profile::view::report::report(&recording.profile, &plan.report);
         let rows = rows::report(&recording.profile, &report, args.causes.max_lines);
-        out::text(&(json_lines(&rows) + "\n"))?;
+        out::rows(&rows, args.causes.max_lines)?;
         return Ok(ExitCode::SUCCESS);
     }
     print(&recording, &plan, &args)?;
