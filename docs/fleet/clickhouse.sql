@@ -4,7 +4,8 @@ CREATE DATABASE IF NOT EXISTS tally;
 CREATE TABLE IF NOT EXISTS tally.samples (
     time DateTime('UTC'), host String, service String, pid Int64, tid Int64, comm String, kind String, unit String,
     state String, waker String, value Int64, samples Int64, function String, stack String, modules String,
-    folded String ALIAS concat(replaceAll(comm, ' ', '_'), ';', replaceAll(stack, '\n', ';'))
+    folded String ALIAS concat(replaceAll(replaceAll(comm, ' ', '_'), ';', '_'), ';',
+        replaceAll(replaceAll(stack, ';', ':'), '\n', ';'))
 ) ENGINE = MergeTree() PARTITION BY toYYYYMMDD(time) ORDER BY (service, host, time);
 CREATE TABLE IF NOT EXISTS tally.recordings (
     time DateTime('UTC'), host String, kind String, total Int64, agent_cpu_ns Int64, agent_age_ns Int64, left_out Int64

@@ -19,7 +19,8 @@ fn printed(recording: &str, args: &[&str]) -> Value {
     assert!(output.status.success(), "{args:?} of {recording}: {}", String::from_utf8_lossy(&output.stderr));
     let value = serde_json::from_slice(&output.stdout).expect("JSON");
     let has_note = String::from_utf8_lossy(&output.stderr).contains(" left out; --max-lines 0 prints all");
-    let is_cut = args.contains(&"--max-lines") && !args.contains(&"0") && exchange::rows::left_out(&value) > 0;
+    let is_cut =
+        args.contains(&"--max-lines") && !args.contains(&"0") && exchange::rows::left_out(&value) > 0;
     assert_eq!(has_note, is_cut, "{args:?} of {recording}");
     value
 }
