@@ -54,7 +54,7 @@ mod tests {
     fn an_address_in_an_image_becomes_the_offset_of_its_byte() {
         let own = std::env::current_exe().expect("this program");
         let file = std::fs::read(&own).expect("readable");
-        let object = dso::ObjectFile::parse(dso::Bytes::from(file)).expect("an object");
+        let object = dso::ObjectFile::parse(dso::Bytes::from_vec(file)).expect("an object");
         let code = object.segments().iter().find(|segment| segment.executable).expect("code").clone();
         let lowest = object.segments().iter().map(|segment| segment.svma.start).min().expect("a segment");
         let mut stacks = image(&own.to_string_lossy(), &[code.svma.start + 5 - lowest, u64::MAX >> 1]);

@@ -78,6 +78,7 @@ fn screen() -> FirstScreen {
         quality: ["2,913 samples at 499 Hz", "100 % complete stacks", "0 lost", "tally: 0.01 CPUs"]
             .map(str::to_owned)
             .to_vec(),
+        notes: Vec::new(),
         warnings: vec![
             "few samples; for more: tally run -F 4990 -- ./a-program with 'many words' in its command line"
                 .into(),
