@@ -24,7 +24,6 @@
 
 pub mod archive;
 pub mod data_symbols;
-mod image_addresses;
 pub mod inject;
 mod jit_names;
 pub mod listing;

@@ -1,6 +1,7 @@
 //! From the records of a file to a profile with names: reading in time order, unwinding, symbolizing.
 
-use crate::image_addresses;
+mod image_addresses;
+
 use crate::{FileFormats, NameOpts, ObjectFiles, StackUnwinder, UnnamedCode, name_unnamed, symbolize};
 use perfdata::appendix::descriptors::NamedDescriptors;
 use perfdata::appendix::disk_files::DiskFiles;

@@ -23,7 +23,7 @@ pub fn draw(findings: &[Value], first: usize, width: usize, colour: bool) -> Str
     pen.text
 }
 
-/// What lowers the quality of the recording, and notes about it, in full; empty if there is none.
+/// A list of warnings and notes about the recording, in full; empty if there is none.
 #[must_use]
 pub fn warnings(warnings: &[&str], width: usize, colour: bool) -> String {
     let mut pen = Pen { text: String::new(), width: width.max(24), colour };

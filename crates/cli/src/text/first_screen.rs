@@ -357,14 +357,14 @@ impl Pen {
             format!("{name} {}", brief_bytes(file.bytes)),
             format!("browse: tally report{}", file.input),
             format!("graph: tally flame{} -o out.svg", file.input),
-            format!("threads, waits: tally wall{}", file.input),
+            format!("waits: tally report --wall{}", file.input),
         ];
         let has_samples = screen.hot.samples > 0;
         let has_room = |part: &String| {
             has_samples && self.brevity < Brevity::NoGraph && part.chars().count() <= self.width
         };
         let has_graph = |part: &String| !part.starts_with("graph: ") || has_room(part);
-        let has_waits = |part: &String| !part.starts_with("threads, ") || !screen.states.is_empty();
+        let has_waits = |part: &String| !part.starts_with("waits: ") || !screen.states.is_empty();
         let parts = parts.into_iter().filter(|part| has_graph(part) && has_waits(part));
         // A cut command is of no use: one that is too long for the screen gets a line to itself.
         self.lines_of(parts.map(|part| (part.chars().count(), part)), "   ")

@@ -68,7 +68,7 @@ impl<'a> Tables<'_, 'a> {
                 CodeKind::File if lib.is_some() => CodeKind::Image,
                 kind => kind,
             };
-            // Of ELF files it is the build id.
+            // The build id, in profiles of ELF files.
             let id = lib.and_then(|lib| lib.get("codeId")).and_then(Value::as_str).unwrap_or_default();
             gathered.file(CodeFile { kind, path: path.to_owned(), build_id: bytes_of_hex(id) })
         });

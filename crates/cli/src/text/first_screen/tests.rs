@@ -112,7 +112,7 @@ fn the_answer_is_at_the_top_and_the_next_commands_are_at_the_end() {
   2,913 samples at 499 Hz · 100 % complete stacks · 0 lost · tally: 0.01 CPUs
   ! few samples; for more: tally run -F 4990 …
   perf.data 555 kB   browse: tally report   graph: tally flame -o out.svg
-  threads, waits: tally wall
+  waits: tally report --wall
 ";
     assert_eq!(draw(&screen(), 80, false), expected);
 }
@@ -228,7 +228,7 @@ fn notes_have_no_mark_and_come_after_warnings() {
     assert!(draw(&node, 80, false).contains("\n  ! few samples (1 more: tally why -i a.data)\n"));
     // Without states there are no waits to list.
     node.states.clear();
-    assert!(!draw(&node, 80, false).contains("tally wall"));
+    assert!(!draw(&node, 80, false).contains("--wall"));
 }
 
 #[test]

@@ -39,7 +39,7 @@ fn overhead(summary: &RunSummary) -> Option<String> {
     (summary.wall_ns >= SHORT_NS).then(|| format!("tally: {:.2} CPUs", summary.recorder_cpus()))
 }
 
-/// What needs no action.
+/// Notices that need no action.
 pub(super) fn notes(summary: &RunSummary) -> Vec<String> {
     summary.notices.iter().filter(|notice| notice.is_information()).map(Notice::brief).collect()
 }
