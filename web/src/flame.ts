@@ -11,8 +11,11 @@ const UNDERLINE = 4;
 const LEAST = 0.4;
 const FONT = "12px ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace";
 
-/** ms until the rows that are not seen are laid out. */
+/** ms until the rows that are not seen are laid out, and frames that a drag left out are drawn. */
 const SOON = 120;
+
+/** px of the narrowest frames with callees, and of neighbours that are one cell; of a drag's pictures. */
+const [FINE, COARSE] = [{ callees: LEAST * 2, cell: 1 }, { callees: 2, cell: 2 }];
 
 /** Narrower frames have no label. */
 const LABEL = 36;
@@ -108,12 +111,28 @@ export class FlameView {
   private tall = 0;
   private top = 0;
 
-  private layout(width: number): void {
+  /** Pictures that follow each other as those of a drag are coarse; the last of them is soon drawn in full. */
+  private detail = FINE;
+  private laidAt = -Infinity;
+  private finer: ReturnType<typeof setTimeout> | undefined;
+
+  private layout(width: number, now: number): void {
     const zoomed = this.zoomed!;
+    this.detail = now - this.laidAt < SOON ? COARSE : FINE;
+    this.laidAt = now;
+    this.laidOut = [zoomed, width];
+    clearTimeout(this.finer);
+    if (this.detail === COARSE) this.finer = setTimeout(() => this.refine(), SOON);
     const above: Frame[] = [];
     for (let frame = zoomed.parent; frame; frame = frame.parent) above.unshift(frame);
     this.cells = above.map((frame, row) => [{ frame, x: 0, w: width, end: width, row, pale: true }]);
     this.open = [{ frame: zoomed, x: 0, w: width, end: width, row: above.length, pale: false }];
+  }
+
+  private refine(): void {
+    if (this.detail === FINE) return;
+    [this.laidOut, this.laidAt] = [[null, 0], -Infinity];
+    this.draw();
   }
 
   /** The row below those that are laid out; empty when all are. */
@@ -138,14 +157,15 @@ export class FlameView {
   /** The row below. Frames that are too narrow to be seen are not even made, and narrow neighbours are one cell. */
   private below(row: Cell[]): Cell[] {
     const next: Cell[] = [];
+    const { callees, cell: least } = this.detail;
     let last: Cell | null = null;
     for (const cell of row) {
-      if (cell.w < LEAST * 2 || cell.frame.value <= 0) continue;
+      if (cell.w < callees || cell.frame.value <= 0) continue;
       const scale = cell.w / cell.frame.value;
       let x = cell.x;
       for (const frame of cell.frame.wide((LEAST * 0.999) / scale)) {
         const w = frame.value * scale;
-        if (w >= LEAST && (w >= 1 || !last || x - last.end > 0.01 || last.end - last.x >= 1)) {
+        if (w >= LEAST && (w >= least || !last || x - last.end > 0.01 || last.end - last.x >= least)) {
           next.push((last = { frame, x, w, end: x + w, row: cell.row + 1, pale: false }));
         } else if (w >= LEAST && last) last.end = Math.max(last.end, x + w);
         x += w;
@@ -160,10 +180,7 @@ export class FlameView {
     const [width, height] = [this.box.clientWidth, this.box.clientHeight];
     if (!this.root || width < 20 || height < 20) return;
     const start = performance.now();
-    if (this.laidOut[0] !== this.zoomed || this.laidOut[1] !== width) {
-      this.layout(width);
-      this.laidOut = [this.zoomed, width];
-    }
+    if (this.laidOut[0] !== this.zoomed || this.laidOut[1] !== width) this.layout(width, start);
     // Rows from the foot have their place only when all are known.
     this.layDown(this.upwards !== this.upright ? Infinity : (this.box.scrollTop + height) / ROW);
     const context = fit(this.canvas, width, height);
@@ -355,6 +372,7 @@ export class FlameView {
 
   /** The frames that match the search, largest first. */
   matches(): Frame[] {
+    this.refine();
     this.layDown(Infinity);
     const seen = this.cells.flat().filter((cell) => this.hit && cell.frame.name >= 0 && this.hit[cell.frame.name]);
     return seen.map((cell) => cell.frame).sort((a, b) => b.value - a.value);

@@ -181,6 +181,8 @@ class Moving {
   count = 0;
   /** By cell: twice its state, and one more if it counts. Each look at memory costs: there are as few as can be. */
   private readonly role: Uint8Array;
+  /** The role that all cells have, as in a recording of CPU time; -1 where they differ. */
+  private readonly only: number;
 
   constructor(readonly sums: Sums, { mask, wanted }: Filter) {
     const { set, cells } = sums;
@@ -190,6 +192,8 @@ class Moving {
       const state = set.placeState[place];
       this.role[at] = mask && !mask[place] ? LEFT_OUT : 2 * state + wanted[state];
     }
+    const [first] = this.role;
+    this.only = first !== LEFT_OUT && this.role.every((role) => role === first) ? first : -1;
   }
 
   add(item: number, amount: number, count: number): void {
@@ -206,6 +210,7 @@ class Moving {
 
   /** Whole items that come in, or with `sign` -1 go out: the same as `add`, with all at hand. */
   addPoints(from: number, to: number, sign: number): void {
+    if (this.only > 0 && this.only % 2 === 1) return this.addAlike(from, to, sign);
     const { set: { amount, count }, cells: { of }, cell, states } = this.sums;
     const { role: roles } = this;
     let [total, counted] = [0, 0];
@@ -221,6 +226,21 @@ class Moving {
       counted += sign * count[item];
     }
     [this.total, this.count] = [this.total + total, this.count + counted];
+  }
+
+  /** The same where all cells count and have one state. */
+  private addAlike(from: number, to: number, sign: number): void {
+    const { set: { amount, count }, cells: { of }, cell, states } = this.sums;
+    let [total, counted] = [0, 0];
+    for (let item = from; item < to; item++) {
+      const by = sign * amount[item];
+      cell[of[item]] += by;
+      total += by;
+      counted += count[item];
+    }
+    states[this.only >> 1] += total;
+    this.total += total;
+    this.count += sign * counted;
   }
 }
 
