@@ -14,6 +14,7 @@ use profile::view::page::{ItemSet, PageData};
 use profile::view::selected::{Selected, Selection, StackOrder};
 use profile::view::timeline::{Timeline, TimelineOpts, timeline};
 use profile::view::wall::WallOpts;
+use ratatui::layout::Size;
 use rows::Row;
 use std::sync::Arc;
 use symbols::Recording;
@@ -93,8 +94,8 @@ pub struct Explorer {
     tab: Tab,
     /// By tab: the line under the cursor, and the first line shown.
     places: [(usize, usize); 5],
-    /// By width: the lines of the tab.
-    rows: Option<(usize, Vec<Row>)>,
+    /// By size of the screen: the lines of the tab.
+    rows: Option<(Size, Vec<Row>)>,
     strips: Option<Timeline>,
     order: StackOrder,
     /// Functions are ordered by time with callees, not by their own.

@@ -102,7 +102,7 @@ impl Explorer {
             view.draw(&mut Canvas { buffer, area, theme }, tree);
             return format!("{order}   {}", view.found_share(tree));
         }
-        self.make_rows(usize::from(area.width), theme);
+        self.make_rows(area.as_size(), theme);
         let Some((_, rows)) = &self.rows else { return String::new() };
         let (cursor, top) = &mut self.places[self.tab as usize];
         let height = usize::from(area.height);

@@ -10,6 +10,7 @@ use perfdata::text::harmless;
 use profile::view::selected::{Selected, WaitGroup};
 use profile::view::timeline::Column;
 use profile::view::wall::part_name;
+use ratatui::layout::Size;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
@@ -47,11 +48,16 @@ struct Room {
     most: usize,
 }
 
-/// Threads and waits of the overview.
+/// Threads and waits of the overview on a high screen.
 const MOST_THREADS: usize = 10;
 const MOST_WAITS: usize = 8;
-/// From this width on, waits have their lengths.
+/// Threads and waits of the overview on any screen; below `LOW` lines findings have one line each.
+const LEAST_THREADS: usize = 2;
+const LEAST_WAITS: usize = 3;
+const LOW: usize = 16;
+/// From these widths on, waits have their lengths and counts.
 const WIDE: usize = 100;
+const NARROW: usize = 60;
 /// Columns of a thread's name, and of its amounts.
 const NAME: usize = 18;
 const AMOUNTS: usize = 18;
@@ -71,19 +77,15 @@ fn percent(part: u64, whole: u64) -> f64 {
 }
 
 impl Explorer {
-    /// The lines of the shown tab.
-    pub(super) fn make_rows(&mut self, width: usize, theme: Theme) {
-        if self.rows.as_ref().is_some_and(|(of, _)| *of == width) {
+    /// The lines of the shown tab on a screen of a width and a height.
+    pub(super) fn make_rows(&mut self, size: Size, theme: Theme) {
+        if self.rows.as_ref().is_some_and(|(of, _)| *of == size) {
             return;
         }
+        let width = usize::from(size.width);
         let mut rows = Vec::new();
         match self.tab {
-            Tab::Overview => {
-                self.findings(&mut rows, width, theme);
-                self.states(&mut rows, width, theme);
-                self.threads(&mut rows, Room { width, most: MOST_THREADS }, theme);
-                self.waits(&mut rows, Room { width, most: MOST_WAITS }, theme);
-            }
+            Tab::Overview => self.overview(&mut rows, size, theme),
             Tab::Functions => self.functions(&mut rows, theme),
             Tab::Waits => self.waits(&mut rows, Room { width, most: usize::MAX }, theme),
             Tab::Timeline => self.threads(&mut rows, Room { width, most: usize::MAX }, theme),
@@ -94,21 +96,43 @@ impl Explorer {
         if !rows.get(place.0).is_some_and(is_target) {
             place.0 = rows.iter().position(is_target).unwrap_or(0);
         }
-        self.rows = Some((width, rows));
+        self.rows = Some((size, rows));
     }
 
-    fn findings(&self, rows: &mut Vec<Row>, width: usize, theme: Theme) {
+    /// Each list has the lines that fit the screen, so that the largest waits are seen without scrolling.
+    fn overview(&mut self, rows: &mut Vec<Row>, size: Size, theme: Theme) {
+        /// Headings, lines that count what is left out, and a line between the lists.
+        const OTHERS: usize = 5;
+        let (width, height) = (usize::from(size.width), usize::from(size.height));
+        let is_low = height < LOW;
+        self.findings(rows, Room { width, most: if is_low { 1 } else { usize::MAX } }, theme);
+        self.states(rows, width, theme);
+        if is_low {
+            rows.retain(|row| row.line.width() > 0);
+            return self.waits(rows, Room { width, most: MOST_WAITS }, theme);
+        }
+        let left = height.saturating_sub(rows.len() + OTHERS);
+        let most = left.saturating_sub(LEAST_WAITS).clamp(LEAST_THREADS, MOST_THREADS);
+        self.threads(rows, Room { width, most }, theme);
+        let left = height.saturating_sub(rows.len() + 2);
+        self.waits(rows, Room { width, most: left.clamp(LEAST_WAITS, MOST_WAITS) }, theme);
+    }
+
+    /// Claims of at most `most` lines. With one line there is no remedy.
+    fn findings(&self, rows: &mut Vec<Row>, Room { width, most }: Room, theme: Theme) {
         for (at, finding) in self.text.findings.iter().enumerate() {
-            for (line, part) in
-                wrap(&harmless(&finding.claim), width.saturating_sub(2)).into_iter().enumerate()
-            {
+            let claim = harmless(&finding.claim);
+            let room = width.saturating_sub(2);
+            let lines = if most == 1 { vec![cut(&claim, room)] } else { wrap(&claim, room) };
+            for (line, part) in lines.into_iter().enumerate() {
                 let pick = (line == 0).then_some(Pick::Finding(at));
                 let details = format!("{}   w: evidence", harmless(&finding.detail));
                 let line = Line::styled(format!("  {part}"), theme.heading());
                 rows.push(Row { line, pick, details });
             }
-            if !finding.fix.is_empty() {
-                rows.push(plain(format!("  → {}", harmless(&finding.fix)), Style::new()));
+            if !finding.fix.is_empty() && most > 1 {
+                let fix = format!("  → {}", harmless(&finding.fix));
+                rows.push(plain(cut(&fix, width), Style::new()));
             }
         }
         if !rows.is_empty() {
@@ -206,7 +230,8 @@ impl Explorer {
         let selected = self.selected();
         let waits = selected.waits();
         let lengths = if is_wide { format!(" {:>9} {:>9}", "p50", "longest") } else { String::new() };
-        let head = format!("{:>10} {:>6} {:>9}{lengths}  where", "WAITS", "", "count");
+        let counted = |text: &str| if width < NARROW { String::new() } else { format!(" {text:>9}") };
+        let head = format!("{:>10} {:>6}{}{lengths}  where", "WAITS", "", counted("count"));
         rows.push(plain(head, theme.heading()));
         let is_shown = |wait: &&WaitGroup| self.is_found(&wait.label);
         for wait in waits.iter().filter(is_shown).take(most) {
@@ -217,8 +242,8 @@ impl Explorer {
             let number = |text: String| if known { text } else { "·".to_owned() };
             let length = |ns: u64| format!(" {:>9}", number(duration_ns(ns)));
             let lengths = if is_wide { length(wait.p50_ns) + &length(wait.max_ns) } else { String::new() };
-            let count = number(grouped(wait.count));
-            let numbers = format!("{:>10} {share:>5.1}% {count:>9}{lengths}  ", duration_ns(wait.total));
+            let count = counted(&number(grouped(wait.count)));
+            let numbers = format!("{:>10} {share:>5.1}%{count}{lengths}  ", duration_ns(wait.total));
             let mark = Span::styled(format!("{} {state}", class.letter()), theme.state(class));
             let used = numbers.chars().count() + state.chars().count() + 4;
             let shown = shorten_stack(&label, width.saturating_sub(used));
