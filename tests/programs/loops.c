@@ -3,12 +3,14 @@
 // build loops: -O1 -g -pthread
 //
 //   loops both [ROUNDS [SLOW_US]]       loop and three clients in one process: two ask for quick(), one for slow()
+//   loops busy [ROUNDS [SLOW_US]]       the same, but slow() computes, with a priority; there are more quick requests
 //   loops serve PATH [SLOW_US]          the loop at a unix socket, until its last client has gone
 //   loops ask PATH [ROUNDS]             a client that asks such a loop for slow()
 //
 // At the end each prints its own measurement, ns: wall, slow and its longest call (loop), waited (client).
 #define _GNU_SOURCE
 #include <pthread.h>
+#include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,8 +33,13 @@ static uint64_t now(void) {
     return at.tv_sec * 1000000000ull + at.tv_nsec;
 }
 
+static int is_busy;
+
 __attribute__((noinline)) static void fetch(void) {
-    usleep(slow_us);
+    if (!is_busy)
+        usleep(slow_us);
+    for (uint64_t until = now() + slow_us * 1000; is_busy && now() < until;)
+        sink = sink * 31 + 1;
     sink++;
 }
 
@@ -48,7 +55,7 @@ __attribute__((noinline)) static void slow(int fd) {
 }
 
 __attribute__((noinline)) static void quick(int fd) {
-    for (int i = 0; i < 1000; i++)
+    for (int i = 0; i < (is_busy ? 300000 : 1000); i++)
         sink = sink * 31 + i;
     if (write(fd, "q", 1) != 1)
         abort();
@@ -92,9 +99,10 @@ static int ends[3];
 static void *client(void *number) {
     long which = (long)number;
     prctl(PR_SET_NAME, "client");
-    for (int i = 0; i < (which ? rounds * 4 : rounds); i++) {
+    int quick_ones = rounds * (is_busy ? 40 : 4);
+    for (int i = 0; i < (which ? quick_ones : rounds); i++) {
         ask(ends[which], which ? 'q' : 's');
-        usleep(which ? 2000 : 10000);
+        usleep(which ? 2000 : is_busy ? 100000 : 10000);
     }
     close(ends[which]);
     return 0;
@@ -135,7 +143,11 @@ static int at_path(const char *path, int is_server) {
 int main(int argc, char **argv) {
     const char *mode = argc > 1 ? argv[1] : "both";
     uint64_t began = now();
-    if (!strcmp(mode, "both")) {
+    is_busy = !strcmp(mode, "busy");
+    struct sched_param priority = {.sched_priority = 1};
+    if (is_busy && sched_setscheduler(0, SCHED_FIFO, &priority))
+        return 77;
+    if (is_busy || !strcmp(mode, "both")) {
         rounds = argc > 2 ? atoi(argv[2]) : rounds;
         slow_us = argc > 3 ? atol(argv[3]) : slow_us;
         both();

@@ -12,6 +12,8 @@ mod last_switch;
 mod longest;
 #[path = "off_cpu/spans.rs"]
 mod spans;
+#[path = "off_cpu/stages.rs"]
+mod stages;
 #[path = "off_cpu/stripped_libc.rs"]
 mod stripped_libc;
 #[path = "off_cpu/targets.rs"]

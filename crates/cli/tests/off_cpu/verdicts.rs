@@ -75,6 +75,26 @@ fn a_handler_that_blocks_its_loop_is_named_with_its_share() {
 
 #[test]
 #[ignore = "live: records on this machine"]
+fn a_handler_that_computes_in_its_loop_is_named_with_its_share_and_its_longest_call() {
+    let Some(loops) = program("loops", &folder("verdicts")).filter(|_| has_bpf()) else { return };
+    if Command::new(&loops).args(["busy", "0"]).status().is_ok_and(|status| status.code() == Some(77)) {
+        println!("skipped: no priorities here");
+        return;
+    }
+    let judged = Judged::of(&loops, &["busy", "10", "60000"], "busy-loop");
+    let claim = judged.claim("head-of-line");
+    assert!(claim.contains("Event loop blocked: loops is busy in fetch() ← slow()"), "{claim}");
+    let found = percent_before(claim, " % of its time");
+    let measured = judged.measured("slow ") / judged.measured("wall ") * 100.0;
+    // A stretch is known from its first sample to its last: up to 4 of 60 ms are missing.
+    assert!((measured * 0.9 - 3.0..=measured + 3.0).contains(&found), "{claim}: {measured}");
+    let detail = judged.named("head-of-line").expect("named")["detail"].as_str().expect("text").to_owned();
+    let longest = percent_before(&detail, " ms; other events");
+    assert!((judged.measured("longest ") / 1e6 - longest).abs() <= 5.0, "{detail}: {}", judged.output);
+}
+
+#[test]
+#[ignore = "live: records on this machine"]
 fn a_server_outside_of_the_recording_is_the_slow_peer() {
     let Some(loops) = program("loops", &folder("verdicts")).filter(|_| has_bpf()) else { return };
     let socket = folder("verdicts").join("loop.sock");

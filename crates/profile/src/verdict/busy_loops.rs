@@ -6,12 +6,13 @@
 use super::event_loops::{BlockedLoop, EventLoop};
 use super::gil::in_sentence;
 use super::sample_blocks::Blocks;
+use super::sample_gaps::short_waits;
 use super::script_functions::{after, program_functions};
 use crate::grow::Grow as _;
 use crate::off_cpu::WaitReason;
 use crate::profile::{Profile, TaskId};
 use crate::table::CallsiteId;
-use crate::view::wall::{Classified, Part};
+use crate::view::wall::{Classified, waits_for};
 use rustc_hash::FxHashMap;
 
 /// Value of [`BlockedLoop::reason`] for them.
@@ -48,22 +49,53 @@ pub(super) fn busy_loops(
     for run in profile.off_cpu.seen_running.iter().filter(|run| loops.contains_key(&run.task)) {
         samples.entry(run.task).or_default().push((run.time_ns, run.callsite));
     }
-    let mut polls: FxHashMap<TaskId, Vec<u64>> = FxHashMap::default();
-    let is_poll = |of: &&Classified<'_>| of.part == Part::Blocked(WaitReason::Poll) && of.wait.length_ns > 0;
-    for of in all.iter().filter(is_poll) {
-        polls.entry(of.wait.task).or_default().push(of.wait.since_ns);
-    }
+    let mut breaks = breaks(loops, all);
     let mut rows = Vec::new();
     for (task, mut samples) in samples {
-        let mut polls = polls.remove(&task).unwrap_or_default();
         samples.sort_unstable();
-        polls.sort_unstable();
+        let times: Vec<u64> = samples.iter().map(|(time_ns, _)| *time_ns).collect();
+        let polls = breaks.remove(&task).unwrap_or_default().of_samples(&times);
         let mut walk = Walk::new(profile, &loops[&task].path);
         walk.run(&samples, &polls);
         let thread = || profile.strings.of(profile.last_comm(task)).to_owned();
         rows.extend(walk.worst().map(|row| (task, BlockedLoop { thread: thread(), ..row })));
     }
     rows
+}
+
+/// Moments at which a loop doesn't compute.
+#[derive(Default)]
+struct Breaks {
+    /// Begins of its waits for events, ns.
+    polls: Vec<u64>,
+    /// Begin and end of its other waits, and of its times without a CPU, ns.
+    others: Vec<(u64, u64)>,
+}
+
+fn breaks(loops: &FxHashMap<TaskId, EventLoop>, all: &[Classified<'_>]) -> FxHashMap<TaskId, Breaks> {
+    let mut breaks: FxHashMap<TaskId, Breaks> = FxHashMap::default();
+    for Classified { wait, part } in all.iter().filter(|of| loops.contains_key(&of.wait.task)) {
+        let of = breaks.entry(wait.task).or_default();
+        // Most waits of a loop are idle time. For each of its sums, the begins of the first and the last wait are known.
+        if waits_for(wait, *part, WaitReason::Poll) {
+            of.polls.extend([*wait.begins_ns().start(), *wait.begins_ns().end()]);
+        } else if wait.length_ns > 0 {
+            of.others.push((wait.since_ns, wait.since_ns.saturating_add(wait.length_ns)));
+        }
+    }
+    breaks
+}
+
+impl Breaks {
+    /// Begins of its waits for events in order of time, with those that only the times of its samples show.
+    fn of_samples(mut self, samples: &[u64]) -> Vec<u64> {
+        self.polls.sort_unstable();
+        self.others.sort_unstable();
+        let begin_ns = self.polls.first().copied().unwrap_or(u64::MAX);
+        self.polls.extend(short_waits(samples, &self.others).into_iter().filter(|&at| at > begin_ns));
+        self.polls.sort_unstable();
+        self.polls
+    }
 }
 
 /// The samples of one loop, in order of time.

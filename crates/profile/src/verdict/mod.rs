@@ -19,6 +19,7 @@ mod peers;
 mod rules;
 mod running;
 mod sample_blocks;
+mod sample_gaps;
 mod script_functions;
 mod short_lived;
 mod stacks;
