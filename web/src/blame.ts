@@ -2,7 +2,8 @@
 
 import { Blame, BlameCause, BlameChain, Data } from "./data";
 import { el } from "./dom";
-import { duration, percent, withoutParameters } from "./format";
+import { duration, percent } from "./format";
+import { shortFunction } from "./functions";
 import { Store } from "./selection";
 import { Table } from "./table";
 
@@ -31,21 +32,21 @@ function chainWords(names: string[]): string {
 }
 
 /** `on CPU 52 % (crunch 50 %)`: the function, or what was waited for, where it is most of it. Shares are of all the time. */
-function stateWords({ state, ns, target, function: fn }: BlameChain["states"][number], total: number): string {
+function stateWords(data: Data, { state, ns, target, function: fn }: BlameChain["states"][number], total: number): string {
   const isMost = (of: [string, number] | null) => of !== null && of[1] >= ns / 3;
   const share = (of: [string, number]) => (of[1] >= ns * 0.95 ? "" : ` ${percent(of[1], total)}`);
   const more = [
     target && isMost(target) ? byOrFor(state, target[0]) + share(target) : "",
-    fn && isMost(fn) ? `in ${withoutParameters(fn[0])}${share(fn)}` : "",
+    fn && isMost(fn) ? `in ${shortFunction(data, fn[0])}${share(fn)}` : "",
   ].filter(Boolean);
   return `${state} ${percent(ns, total)}${more.length ? ` (${more.join(", ")})` : ""}`;
 }
 
 /** For each chain with a tenth of the time: `93 % g++ → cc1plus: preempted 48 % (by rustc 30 %), on CPU 45 %`. */
-export function sentences({ chains, total_ns: total }: Blame): string[] {
+export function sentences(data: Data, { chains, total_ns: total }: Blame): string[] {
   const shown = chains.filter((chain) => chain.ns >= total * LEAST_CHAIN).slice(0, MOST);
   return shown.map((chain) => {
-    const states = chain.states.filter((state) => state.ns >= total * LEAST).slice(0, 4).map((state) => stateWords(state, total));
+    const states = chain.states.filter((state) => state.ns >= total * LEAST).slice(0, 4).map((state) => stateWords(data, state, total));
     return `${chainWords(chain.names)} ${percent(chain.ns, total)}${states.length ? `: ${states.join(", ")}` : ""}`;
   });
 }
@@ -77,7 +78,7 @@ export class BlameView {
       { title: "time", class: "n", sort: (chain) => chain.ns, cell: (chain) => duration(chain.ns) },
       { title: "%", class: "n", cell: (chain) => percent(chain.ns, total) },
       { title: "chain", sort: (chain) => chain.names.join(), cell: (chain) => chainWords(chain.names) },
-      { title: "what the last one did", class: "name", cell: (chain) => chain.states.slice(0, 5).map((state) => stateWords(state, total)).join(" · ") },
+      { title: "what the last one did", class: "name", cell: (chain) => chain.states.slice(0, 5).map((state) => stateWords(data, state, total)).join(" · ") },
     ], () => undefined);
     chains.show([...blame.chains]);
     this.box.append(el("p", { class: "note", text: `${whose(blame)}, whole recording${unknown}${smaller}` }), chains.box, el("h3", { text: "By function — a click shows it" }), causes.box);

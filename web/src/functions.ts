@@ -2,7 +2,7 @@
 
 import { Data } from "./data";
 import { el } from "./dom";
-import { amount, countOf, grouped, percent, plainName, withoutArguments } from "./format";
+import { amount, countOf, grouped, percent, plainName, withoutArguments, withoutParameters } from "./format";
 import { classOf, frameColour, stateColour } from "./palette";
 import { Store } from "./selection";
 import { FunctionRow, Found, functions, greatest, ownByName, Sums } from "./sums";
@@ -72,10 +72,19 @@ export function largest(data: Data, sums: Sums, press: (name: string) => void): 
   const share = (value: number) => ` ${percent(value, sums.total)}`;
   const functionParts = greatest(own, NAMED).map((name) => {
     const text = data.names[name];
-    return el("span", {}, el("button", { type: "button", class: "link", title: text, text: withoutArguments(plainName(text)), on: { click: () => press(text) } }), share(own[name]));
+    return el("span", {}, el("button", { type: "button", class: "link", title: text, text: shortFunction(data, text), on: { click: () => press(text) } }), share(own[name]));
   });
   const fileParts = [...files].sort((a, b) => b[1] - a[1]).slice(0, NAMED).map(([file, value]) => file + share(value));
   return [...(functionParts.length ? [line("by function", functionParts)] : []), ...(fileParts.length > 1 ? [line("by file", fileParts)] : [])];
+}
+
+const UNRESOLVED = /^function 0x/;
+
+/** A function in few letters; without a symbol, with the file that it is in: `function 0x4e40 (_json.so)`. */
+export function shortFunction(data: Data, text: string): string {
+  const name = UNRESOLVED.test(text) ? data.names.indexOf(text) : -1;
+  const file = name < 0 ? "" : data.about.data.files[data.nameFile[name]].replace(/\.(?:cpython-|abi)[\w-]*(?=\.so)/, "");
+  return withoutParameters(withoutArguments(plainName(text))) + (file ? ` (${file})` : "");
 }
 
 export function functionName(name: string, kind: number): HTMLElement {

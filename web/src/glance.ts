@@ -3,6 +3,7 @@
 import { Data, Io, IoRow, Kind } from "./data";
 import { el } from "./dom";
 import { countOf, duration, percent, plainName, withoutArguments, withoutParameters } from "./format";
+import { shortFunction } from "./functions";
 import { FRESH } from "./selection";
 import { partsOf } from "./parts";
 import { greatest, ownByName, sum, Sums } from "./sums";
@@ -61,7 +62,7 @@ function cpuLine(data: Data, sums: Sums, press: (name: string, state: string) =>
   const own = ownByName(data, sums, on, true);
   const parts = greatest(own, NAMED).map((name) => {
     const text = data.names[name];
-    return named(withoutParameters(withoutArguments(plainName(text))), text, percent(own[name], sums.states[on]), () => press(text, "on CPU"));
+    return named(shortFunction(data, text), text, percent(own[name], sums.states[on]), () => press(text, "on CPU"));
   });
   return [...line("CPU time: ", "own time of functions, the kernel's work for them included; shares of all time on a CPU", parts), ...partsLine(data, sums, on, press)];
 }
@@ -69,7 +70,7 @@ function cpuLine(data: Data, sums: Sums, press: (name: string, state: string) =>
 /** Functions that divide the time: where each function's own is little, they are a program's parts. */
 function partsLine(data: Data, sums: Sums, on: number, press: (name: string, state: string) => void): HTMLElement[] {
   const parts = partsOf(data, sums, on).slice(0, NAMED).map(([name, value]) =>
-    named(withoutParameters(withoutArguments(plainName(name))), name, percent(value, sums.states[on]), () => press(name, "on CPU")));
+    named(shortFunction(data, name), name, percent(value, sums.states[on]), () => press(name, "on CPU")));
   return parts.length > 1 ? line("By caller: ", "functions that divide the time on a CPU among them, all that they call included", parts) : [];
 }
 

@@ -147,7 +147,7 @@ class Page {
       this.tabs.set(id, tab);
       bar.append(tab);
     }
-    const lines = IS_WHOLE && blame ? sentences(blame) : [];
+    const lines = IS_WHOLE && blame ? sentences(data, blame) : [];
     const toBlame = { click: (event: Event) => { event.preventDefault(); this.store.change({ tab: "blame" }); } };
     if (IS_WHOLE && data.sets[0]?.wall && data.about.data.threads.length) allWaits(data, this.whole());
     const answers = this.answers();

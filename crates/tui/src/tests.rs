@@ -156,6 +156,12 @@ fn the_flame_graph_tells_the_frame_under_the_cursor() {
 }
 
 #[test]
+fn a_search_in_the_flame_graph_has_its_share() {
+    let text = screen(&chars("f/work\n"), SIZE);
+    assert!(text.lines().next().is_some_and(|head| head.contains("found 84.21 % in 1 place")), "{text}");
+}
+
+#[test]
 fn the_next_event_has_its_own_rows() {
     let text = screen(&[KeyCode::Tab], SIZE);
     assert!(text.starts_with("1 samples of faults (2 of 2 events, Tab)"), "{text}");

@@ -12,6 +12,12 @@ const WIDTH: f64 = 1000.0;
 /// Height of each of the two strips under the map.
 const STRIP: f64 = 60.0;
 
+/// In the dark many requests are bright, few are not.
+const DARK: &str = "@media(prefers-color-scheme:dark){svg:root{background:#14171b}.back{fill:#14171b}text{fill:#9aa1ac}\
+    .title{fill:#e8eaed}.ground{fill:#23272e}.bar{fill:#6b9ce0}.cell{filter:invert(1) hue-rotate(180deg)}}";
+/// Marks on the axis of time.
+const MARKS: u64 = 5;
+
 /// Writes latencies over time, with requests in flight and bytes below.
 ///
 /// # Errors
@@ -26,8 +32,9 @@ pub fn write(out: &mut impl Write, time: &OverTime, title: &str) -> io::Result<(
          <svg xmlns=\"http://www.w3.org/2000/svg\" version=\"1.1\" width=\"{whole}\" height=\"{height}\" \
          viewBox=\"0 0 {whole} {height}\">\n\
          <style>text{{font:12px system-ui,sans-serif;fill:#444}}.title{{font:600 17px system-ui,sans-serif;fill:#1a1a1a;\
-         text-anchor:middle}}.left{{text-anchor:end}}.right{{text-anchor:end}}</style>\n\
-         <rect width=\"100%\" height=\"100%\" fill=\"#fbfaf7\"/>\n\
+         text-anchor:middle}}.left{{text-anchor:end}}.right{{text-anchor:end}}\
+         .back{{fill:#fbfaf7}}.ground{{fill:#f1eee6}}.bar{{fill:#4f81bd}}{DARK}</style>\n\
+         <rect class=\"back\" width=\"100%\" height=\"100%\"/>\n\
          <text class=\"title\" x=\"{middle}\" y=\"22\">{}</text>\n\
          <text style=\"text-anchor:middle\" x=\"{middle}\" y=\"40\">time requests spent in the device; a column is {}</text>",
         xml(title),
@@ -43,16 +50,46 @@ pub fn write(out: &mut impl Write, time: &OverTime, title: &str) -> io::Result<(
     let top = top + STRIP + 30.0;
     let rate = Strip { top, name: "bytes", values: &moved };
     rate.write(out, |value| format!("{}/s", bytes(value as u64)))?;
-    let (y, right) = (top + STRIP + 18.0, LEFT + WIDTH);
-    let end = duration_ns(time.slice_ns.saturating_mul(time.slices.len() as u64));
-    writeln!(
-        out,
-        "<text x=\"{LEFT}\" y=\"{y}\">0</text><text class=\"right\" x=\"{right}\" y=\"{y}\">{end}</text>\n</svg>"
-    )
+    let whole_ns = time.slice_ns.saturating_mul(time.slices.len() as u64);
+    for mark in 0..=MARKS {
+        let x = LEFT + WIDTH * mark as f64 / MARKS as f64;
+        let (y, at) = (top + STRIP + 18.0, duration_ns(whole_ns / MARKS * mark));
+        let class = if mark == MARKS { "right" } else { "" };
+        writeln!(
+            out,
+            "<text class=\"{class}\" x=\"{x}\" y=\"{y}\">{}</text>",
+            if mark == 0 { "0" } else { &at }
+        )?;
+    }
+    key(out, time)?;
+    writeln!(out, "</svg>")
+}
+
+/// The greatest number of requests in a cell.
+fn most_in_cell(time: &OverTime) -> u64 {
+    time.heat.iter().flat_map(|row| &row.counts).copied().max().unwrap_or(1).max(1)
+}
+
+/// The colours' key, above the map on the right.
+fn key(out: &mut impl Write, time: &OverTime) -> io::Result<()> {
+    const STEPS: u64 = 6;
+    let most = most_in_cell(time);
+    let (left, y) = (LEFT + WIDTH - 190.0, TOP - 10.0);
+    writeln!(out, "<text class=\"left\" x=\"{left}\" y=\"{y}\">1</text>")?;
+    for step in 0..STEPS {
+        let (x, n) = (left + 6.0 + 14.0 * step as f64, (most * step / (STEPS - 1)).max(1));
+        let (top, colour) = (y - 10.0, heat(n, most));
+        writeln!(
+            out,
+            "<rect class=\"cell\" x=\"{x}\" y=\"{top}\" width=\"13\" height=\"12\" fill=\"{colour}\"/>"
+        )?;
+    }
+    let after = left + 12.0 + 14.0 * STEPS as f64;
+    writeln!(out, "<text x=\"{after}\" y=\"{y}\">{} in a cell</text>", grouped(most))
 }
 
 fn cells(out: &mut impl Write, time: &OverTime) -> io::Result<()> {
-    let most = time.heat.iter().flat_map(|row| &row.counts).copied().max().unwrap_or(1).max(1);
+    let most = most_in_cell(time);
     let width = WIDTH / time.slices.len().max(1) as f64;
     for (at, row) in time.heat.iter().rev().enumerate() {
         let y = TOP + at as f64 * CELL_HEIGHT;
@@ -61,7 +98,7 @@ fn cells(out: &mut impl Write, time: &OverTime) -> io::Result<()> {
         writeln!(out, "<text class=\"left\" x=\"{label_x}\" y=\"{label_y}\">{from}</text>")?;
         writeln!(
             out,
-            "<rect x=\"{LEFT}\" y=\"{y}\" width=\"{WIDTH}\" height=\"{:.1}\" fill=\"#f1eee6\"/>",
+            "<rect x=\"{LEFT}\" y=\"{y}\" width=\"{WIDTH}\" height=\"{:.1}\" class=\"ground\"/>",
             CELL_HEIGHT - 1.0
         )?;
         for (slice, &n) in row.counts.iter().enumerate().filter(|(_, n)| **n > 0) {
@@ -69,7 +106,7 @@ fn cells(out: &mut impl Write, time: &OverTime) -> io::Result<()> {
             let moment = duration_ns(slice as u64 * time.slice_ns);
             writeln!(
                 out,
-                "<rect x=\"{x:.2}\" y=\"{y}\" width=\"{:.2}\" height=\"{:.1}\" fill=\"{}\"><title>{} requests of {from} \
+                "<rect x=\"{x:.2}\" y=\"{y}\" width=\"{:.2}\" height=\"{:.1}\" class=\"cell\" fill=\"{}\"><title>{} requests of {from} \
                  to {to}, at {moment}</title></rect>",
                 width.max(0.5),
                 CELL_HEIGHT - 1.0,
@@ -107,13 +144,13 @@ impl Strip<'_> {
         writeln!(out, "<text x=\"{LEFT}\" y=\"{:.1}\">up to {}</text>", top - 4.0, xml(&show(most)))?;
         writeln!(
             out,
-            "<rect x=\"{LEFT}\" y=\"{top}\" width=\"{WIDTH}\" height=\"{STRIP}\" fill=\"#f1eee6\"/>"
+            "<rect x=\"{LEFT}\" y=\"{top}\" width=\"{WIDTH}\" height=\"{STRIP}\" class=\"ground\"/>"
         )?;
         for (slice, &value) in values.iter().enumerate().filter(|(_, value)| **value > 0.0) {
             let height = value / most * STRIP;
             writeln!(
                 out,
-                "<rect x=\"{:.2}\" y=\"{:.2}\" width=\"{:.2}\" height=\"{height:.2}\" fill=\"#4f81bd\"><title>{}</title></rect>",
+                "<rect x=\"{:.2}\" y=\"{:.2}\" width=\"{:.2}\" height=\"{height:.2}\" class=\"bar\"><title>{}</title></rect>",
                 LEFT + slice as f64 * width,
                 bottom - height,
                 width.max(0.5),
@@ -141,6 +178,7 @@ mod tests {
         write(&mut out, &time, "a <b>").expect("writing to memory");
         let svg = String::from_utf8(out).expect("UTF-8");
         assert_eq!(svg.matches("3 requests of").count(), 2);
+        assert!(svg.contains("prefers-color-scheme:dark") && svg.contains(">3 in a cell<"));
         assert!(svg.contains("a &lt;b&gt;") && svg.ends_with("</svg>\n"));
     }
 }

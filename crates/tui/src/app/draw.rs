@@ -32,7 +32,11 @@ impl App {
         if let (true, Some(explorer)) = (self.is_exploring, &mut self.explorer) {
             return explorer.draw(buffer, area, self.theme);
         }
-        self.bars(buffer, area);
+        let found = match self.views.last() {
+            Some(View::Flame(flame)) => flame.found_share(self.data.tree()),
+            _ => String::new(),
+        };
+        self.bars(buffer, area, &found);
         let inner = Rect { y: area.y + 1, height: area.height - 2, ..area };
         let theme = self.theme;
         match self.views.last_mut() {
@@ -46,8 +50,9 @@ impl App {
         }
     }
 
-    /// The line above (what is shown) and the line below (input, message or keys).
-    fn bars(&self, buffer: &mut Buffer, area: Rect) {
+    /// The line above (what is shown, and the share that a search in the flame graph found) and the line below (input,
+    /// message or keys).
+    fn bars(&self, buffer: &mut Buffer, area: Rect, found: &str) {
         let width = usize::from(area.width);
         let mut head = self.source.text() + &self.data.title();
         for label in self.data.zoom_labels() {
@@ -57,6 +62,7 @@ impl App {
             None if self.table.search().is_empty() => String::new(),
             None => format!("find: {}", self.table.search()),
             Some(View::Sandwich(_)) => "callers and callees".to_owned(),
+            Some(View::Flame(_)) if !found.is_empty() => found.to_owned(),
             Some(View::Flame(_)) => "flame graph".to_owned(),
             Some(View::Annotate(annotate)) => annotate.title(),
             Some(View::Help(_)) => "help".to_owned(),

@@ -51,7 +51,7 @@ struct Room {
 /// Threads and waits of the overview on a high screen.
 const MOST_THREADS: usize = 10;
 const MOST_WAITS: usize = 8;
-/// Threads and waits of the overview on any screen; below `LOW` lines findings have one line each.
+/// Threads and waits of the overview on any screen; below `LOW` lines there are no threads.
 const LEAST_THREADS: usize = 2;
 const LEAST_WAITS: usize = 3;
 const LOW: usize = 16;
@@ -105,7 +105,11 @@ impl Explorer {
         const OTHERS: usize = 5;
         let (width, height) = (usize::from(size.width), usize::from(size.height));
         let is_low = height < LOW;
-        self.findings(rows, Room { width, most: if is_low { 1 } else { usize::MAX } }, theme);
+        self.findings(rows, Room { width, most: usize::MAX }, theme);
+        if is_low || rows.len() * 2 >= height {
+            rows.clear();
+            self.findings(rows, Room { width, most: 1 }, theme);
+        }
         self.states(rows, width, theme);
         if is_low {
             rows.retain(|row| row.line.width() > 0);
@@ -177,7 +181,7 @@ impl Explorer {
         };
         let on_cpu = self.on_cpu();
         let chosen = self.selection.threads.clone();
-        let with_idle = self.selection.with_idle;
+        let with_idle = self.selection.with_idle || self.selection.states.iter().any(|state| state == "idle");
         let view = self.strips(columns);
         let span = duration_ns(view.span_ns.1.saturating_sub(view.span_ns.0));
         let head = format!("THREADS over {span}");
