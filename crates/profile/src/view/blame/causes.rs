@@ -34,7 +34,11 @@ impl BlameCause {
     /// Activity in words.
     #[must_use]
     pub fn state_words(&self, profile: &Profile) -> String {
-        let others = if self.has_others && self.end.name().is_some() { " and others" } else { "" };
+        const OTHERS: &str = " and others";
+        let name = self.end.name();
+        // The name of a number for one file after the other has it already.
+        let is_one = name.is_some_and(|name| !name.ends_with(OTHERS));
+        let others = if self.has_others && is_one { OTHERS } else { "" };
         format!("{}{others}", state_words(profile, &self.end))
     }
 }

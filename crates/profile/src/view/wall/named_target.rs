@@ -1,6 +1,6 @@
 //! Target of a wait: a file, a socket with its peer, a pipe with its other end, a child.
 
-use super::ready_member::{WakeUp, ending, ready_member};
+use super::ready_member::{WakeUp, ending, is_deliverer, ready_member};
 use super::requested_file::requested_file;
 use super::{Part, other_name};
 use crate::off_cpu::{SyscallNumbering, Wait, WaitReason};
@@ -103,9 +103,18 @@ impl<'p> NamedTarget<'p> {
                 let members = names.members_at(call, wait.since_ns);
                 let ready = wake_up.and_then(|wake_up| ready_member(wake_up, &members));
                 let kind = name.split(' ').next().unwrap_or_default();
-                Some(ready.map_or(Self::One(name.into()), |member| {
+                let target = ready.map_or(Self::One(name.into()), |member| {
                     Self::Ready(format!("{member} by {kind}"), name)
-                }))
+                });
+                // A connection that is gone by now has no address, but the process at its other end is known.
+                let is_gone = |peer: &str| match &target {
+                    Self::One(_) => {
+                        peer.split_once(" with ").is_some_and(|(_, process)| !name.contains(process))
+                    }
+                    _ => !target.has_name(),
+                };
+                let peer = wake_up.and_then(|wake_up| wake_up.peer(call.pid)).filter(|peer| is_gone(peer));
+                Some(peer.map_or(target, |peer| Self::Ready(format!("{peer} by {kind}"), name)))
             }
             Some((name, true)) if wait.stands_for() > 1 => Some(Self::OneOfSeveral(name)),
             Some((name, _)) if !is_bare(name) => Some(Self::One(name.into())),
@@ -139,8 +148,9 @@ impl<'p> NamedTarget<'p> {
     #[must_use]
     pub fn has_name(&self) -> bool {
         match self {
-            Self::One(name) => !is_bare(name),
-            Self::OneOfSeveral(_) | Self::Ready(..) => true,
+            Self::One(name) => !is_kind(name),
+            Self::OneOfSeveral(name) => !is_kind(name),
+            Self::Ready(name, _) => !is_kind(name),
             Self::Closed => false,
         }
     }
@@ -170,6 +180,15 @@ fn call_of(profile: &Profile, wait: &Wait, part: Part) -> Option<CallOfWait> {
 /// True for a kind alone.
 fn is_bare(name: &str) -> bool {
     matches!(name, "pipe" | "socket")
+}
+
+/// True for a kind alone, in a set as well: connections that were closed before their addresses were looked at.
+fn is_kind(name: &str) -> bool {
+    const ENDS: [&str; 7] =
+        [" by epoll", " by poll", " by select", " and other sockets", " and others", " (and ", ", "];
+    let member = members_in(name).unwrap_or(name);
+    let end = ENDS.iter().filter_map(|end| member.find(end)).min().unwrap_or(member.len());
+    matches!(&member[..end], "pipe" | "socket" | "sockets")
 }
 
 /// Whether a wait is for this reason; an idle one by its system call.
@@ -202,8 +221,6 @@ fn child<'p>(profile: &'p Profile, wait: &Wait) -> Cow<'p, str> {
 
 /// A pipe or socket by the process that ended the wait: it wrote, or closed the other end.
 fn with_waker<'p>(profile: &'p Profile, wait: &Wait, part: Part) -> Option<Cow<'p, str>> {
-    /// Threads of the kernel that deliver what came over the network.
-    const DELIVERERS: [&str; 4] = ["ksoftirqd", "kworker", "swapper", "irq"];
     let kind = match part {
         Part::Blocked(WaitReason::Pipe) => "pipe with",
         Part::Blocked(WaitReason::Socket) => "socket with",
@@ -214,6 +231,28 @@ fn with_waker<'p>(profile: &'p Profile, wait: &Wait, part: Part) -> Option<Cow<'
     let is_closed = wait.flags & flag::OPEN_RIGHT == 0;
     let other = wait.other.filter(|other| is_closed && other.pid != own && other.tid != 0)?;
     let name = other_name(profile, other);
-    let is_delivery = DELIVERERS.iter().any(|begin| name.starts_with(begin));
-    (!is_delivery && !name.is_empty()).then(|| format!("{kind} {name}").into())
+    (!is_deliverer(&name) && !name.is_empty()).then(|| format!("{kind} {name}").into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kind_without_an_address_is_no_name() {
+        let kinds = [
+            "socket",
+            "pipe",
+            "epoll of sockets",
+            "epoll of socket and other sockets",
+            "poll of pipe (and 2 more)",
+            "socket by epoll",
+        ];
+        assert!(kinds.iter().all(|name| is_kind(name)));
+        let names = ["socket to nginx 7 by epoll", "epoll of sockets 80 from a", "/tmp/socket, b", "eventfd"];
+        assert!(!names.iter().any(|name| is_kind(name)));
+        assert!(
+            !NamedTarget::OneOfSeveral("pipe").has_name() && NamedTarget::OneOfSeveral("/tmp/a").has_name()
+        );
+    }
 }

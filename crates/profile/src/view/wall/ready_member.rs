@@ -78,9 +78,29 @@ impl<'p> WakeUp<'p> {
         Some(Self { profile, other, length_ns: wait.length_ns, names: OnceCell::new() })
     }
 
+    /// The process that wrote to a socket or pipe, or closed it: `socket with nginx 7`. `None` if that is `own`, the
+    /// kernel, or not known.
+    pub fn peer(&self, own: u32) -> Option<String> {
+        let kind = match MemberKind::of_waker(self.names())? {
+            MemberKind::Socket => "socket",
+            MemberKind::Pipe => "pipe",
+            _ => return None,
+        };
+        let Self { profile, other, .. } = *self;
+        let name = other_name(profile, other);
+        let is_kernel = other.tid == 0 || interrupt_of(profile, other).is_some() || is_deliverer(&name);
+        (other.pid != own && !is_kernel && !name.is_empty()).then(|| format!("{kind} with {name}"))
+    }
+
     fn names(&self) -> &[&'p str] {
         self.names.get_or_init(|| kernel_names(self.profile, self.other).collect())
     }
+}
+
+/// True for a thread of the kernel that delivers what came over the network.
+pub(super) fn is_deliverer(name: &str) -> bool {
+    const DELIVERERS: [&str; 4] = ["ksoftirqd", "kworker", "swapper", "irq"];
+    DELIVERERS.iter().any(|begin| name.starts_with(begin))
 }
 
 /// Name of the member; `None` if it isn't known.
