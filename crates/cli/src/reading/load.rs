@@ -50,8 +50,11 @@ pub fn open_as_it_is(path: &Path) -> anyhow::Result<MappedFile> {
         std::io::stdin().lock().read_to_end(&mut bytes).context("can't read standard input")?;
         MappedFile::from_vec(bytes)
     } else {
-        let remedy =
-            if path == Path::new("perf.data") { " (record with tally record or tally run)" } else { "" };
+        let remedy = match path {
+            _ if path.join("info").is_file() => " (traced calls: see tally calls report)",
+            _ if path == Path::new("perf.data") => " (record with tally record or tally run)",
+            _ => "",
+        };
         MappedFile::open(path).with_context(|| format!("can't open {}{remedy}", path.display()))?
     };
     if map.is_empty() {
