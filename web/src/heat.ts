@@ -111,7 +111,7 @@ export class HeatMap {
       context.fillStyle = text;
       context.fillText(percent(part, 4), width - 62, part * 16 + 8);
     }
-    this.note.textContent = `${byThread ? "a row per thread" : "a column per second, rows of 20 ms"}, columns of ${duration(step * tick_ns)}; darkest: ${this.sums.set.unit === "ns" ? duration(most) : most}. A drag selects a span.`;
+    this.note.textContent = `${byThread ? "a row per thread" : "a column per second, rows of 20 ms"}, columns of ${duration(step * tick_ns)}; most in one: ${this.sums.set.unit === "ns" ? duration(most) : most}. A drag selects a span.`;
     this.place = { left, wide, step };
   }
 

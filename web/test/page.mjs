@@ -375,7 +375,7 @@ function lab([r, g, b]) {
 }
 const distance = (a, b) => Math.hypot(...a.map((value, at) => value - b[at]));
 
-/** After a drag there and back, the sums are those of the same span on a fresh page. */
+/** After a drag there and back, the sums and the picture are those of the same span on a fresh page. */
 async function drag(file) {
   const page = await open(file);
   const dragged = await page.evaluate(async () => {
@@ -391,10 +391,12 @@ async function drag(file) {
     }
     canvas.dispatchEvent(new PointerEvent("pointerup", { pointerId }));
     await new Promise((done) => setTimeout(done, 400));
-    return { total: document.documentElement.dataset.total, status: document.querySelector(".status").textContent, hash: location.hash };
+    return { total: document.documentElement.dataset.total, status: document.querySelector(".status").textContent, hash: location.hash, picture: document.querySelector("#pane-flame canvas").toDataURL() };
   });
   const fresh = await open(file, { hash: dragged.hash });
-  const [total, status] = await fresh.evaluate(() => [document.documentElement.dataset.total, document.querySelector(".status").textContent]);
+  await fresh.waitForTimeout(400);
+  const [total, status, picture] = await fresh.evaluate(() => [document.documentElement.dataset.total, document.querySelector(".status").textContent, document.querySelector("#pane-flame canvas").toDataURL()]);
+  check("soon after a drag all frames are drawn", dragged.picture === picture && picture.length > 5000, `${dragged.picture.length} and ${picture.length} characters`);
   check("a drag has the sums of a fresh page", Number(total) > 0 && dragged.total === total && dragged.status === status, `${dragged.total} ${dragged.status}; fresh ${total} ${status}`);
   await page.context().close();
   await fresh.context().close();
