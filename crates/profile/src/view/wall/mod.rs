@@ -55,7 +55,7 @@ pub use threads::ThreadRow;
 pub use wait_places::WaitPlace;
 pub use wait_rows::{WaitRow, WaitRows, place_rows, target_rows};
 pub use waker::{causing_frames, waker_frames};
-pub(crate) use waker::{interrupt_of, other_name};
+pub(crate) use waker::{interrupt_of, is_interrupt_entry, other_name};
 
 use crate::off_cpu::{OffCpuSource, RelatedThread, WaitReason};
 use crate::profile::{Profile, TaskId};

@@ -4,7 +4,7 @@
 //! where the kernel delivers what came over the network in another thread, only a member that is the sole one of its
 //! kind is known.
 
-use super::{interrupt_of, is_kernel, name_of, other_name};
+use super::{interrupt_of, is_interrupt_entry, is_kernel, name_of, other_name};
 use crate::off_cpu::{RelatedThread, Wait};
 use crate::profile::Profile;
 use perfdata::appendix::descriptors::SetMember;
@@ -151,7 +151,18 @@ pub(super) fn ending(wake_up: &WakeUp<'_>, is_ready: bool) -> Option<String> {
 /// Kernel functions of a waker, leaf first.
 fn kernel_names(profile: &Profile, other: RelatedThread) -> impl Iterator<Item = &str> {
     let frames = other.callsite.into_iter().flat_map(|callsite| profile.callsites.leaf_first(callsite));
-    frames.filter(|&frame| is_kernel(profile, frame)).filter_map(|frame| name_of(profile, frame))
+    let names = frames.filter(|&frame| is_kernel(profile, frame)).filter_map(|frame| name_of(profile, frame));
+    without_interrupted(names)
+}
+
+/// Functions down to the entry of the interrupt: what it interrupted, such as the delivery of a packet, woke nobody.
+fn without_interrupted<'n>(names: impl Iterator<Item = &'n str>) -> impl Iterator<Item = &'n str> {
+    let mut entered = false;
+    names.take_while(move |name| {
+        let is_inside = !entered;
+        entered |= is_interrupt_entry(name);
+        is_inside
+    })
 }
 
 #[derive(Clone, Copy)]
@@ -200,6 +211,16 @@ mod tests {
         assert_eq!(member_of(&members, socket, Waker { pid: 5, is_interrupt: true }), None);
         assert_eq!(member_of(&members, Some(MemberKind::Signal), by(9)), Some("signalfd"));
         assert_eq!(member_of(&members, Some(MemberKind::Timer), by(9)), None);
+    }
+
+    #[test]
+    fn a_timer_that_interrupts_the_delivery_of_a_packet_is_a_timer() {
+        let of = |names: &[&'static str]| without_interrupted(names.iter().copied()).collect::<Vec<_>>();
+        let timer = ["hrtimer_wakeup", "asm_sysvec_apic_timer_interrupt", "tcp_v4_rcv", "process_backlog"];
+        assert_eq!(of(&timer), timer[..2]);
+        let packet =
+            ["sock_def_readable", "tcp_v4_rcv", "process_backlog", "asm_sysvec_apic_timer_interrupt"];
+        assert_eq!(of(&packet), packet);
     }
 
     #[test]

@@ -54,6 +54,11 @@ const INTERRUPTS: &[(&str, &str)] = &[
     ("__irq_exit_rcu", "irq:soft"),
 ];
 
+/// True for the kernel's first function in an interrupt.
+pub(crate) fn is_interrupt_entry(name: &str) -> bool {
+    INTERRUPTS.iter().any(|(entry, _)| name.starts_with(entry))
+}
+
 /// Name of the interrupt that the wake-up came from, if any. The thread that it interrupted is unrelated.
 pub(crate) fn interrupt_of(profile: &Profile, other: RelatedThread) -> Option<String> {
     let by_stack = other.callsite.and_then(|callsite| {
