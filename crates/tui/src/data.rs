@@ -236,7 +236,8 @@ impl Data {
         };
         let samples = section.totals.iter().map(|total| total.count).sum();
         let name = section.event_names(self.profile());
-        let mut title = format!("{} samples of {}", display::number::grouped(samples), harmless(&name));
+        let mut title =
+            format!("{} of {}", display::number::count_of(samples, "sample", "samples"), harmless(&name));
         if self.is_time() {
             let time = section.totals.first().map_or(0, |total| total.period);
             title.push_str(&format!(", {}", display::number::duration_ns(time)));

@@ -230,8 +230,8 @@ impl FlameView {
             _ => String::new(),
         };
         let name = harmless(tree.name(tree.node(cell.node).name));
-        let samples = number::grouped(cell.samples);
-        format!("{percent:.2}%  {value}{samples} samples  {name}")
+        let samples = number::count_of(cell.samples, "sample", "samples");
+        format!("{percent:.2}%  {value}{samples}  {name}")
     }
 }
 

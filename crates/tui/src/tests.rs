@@ -164,7 +164,7 @@ fn a_search_in_the_flame_graph_has_its_share() {
 #[test]
 fn the_next_event_has_its_own_rows() {
     let text = screen(&[KeyCode::Tab], SIZE);
-    assert!(text.starts_with("1 samples of faults (2 of 2 events, Tab)"), "{text}");
+    assert!(text.starts_with("1 sample of faults (2 of 2 events, Tab)"), "{text}");
     assert!(!text.contains("leaf"), "{text}");
 }
 
