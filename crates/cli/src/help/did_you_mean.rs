@@ -29,6 +29,9 @@ const OTHER_WORDS: &[(&str, &str)] = &[
     ("uftrace", "calls"),
 ];
 
+/// Options of `report` for another view, which may look like commands.
+const VIEWS: [&str; 4] = ["wall", "blame", "critical-path", "span"];
+
 /// Options of other tools for the length of a recording. `trace --duration` is something else: perf's least length of a call.
 const LENGTH_WORDS: [&str; 5] = ["duration", "seconds", "time", "timeout", "for"];
 
@@ -52,7 +55,9 @@ pub fn with_nearest(error: Error, args: &[OsString]) -> Error {
 fn with_command(mut error: Error, args: &[OsString]) -> Error {
     let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidSubcommand) else { return error };
     let program = Flags::command();
-    let tip = if args.get(1).is_some_and(|first| first == "help") {
+    let tip = if VIEWS.contains(&typed.as_str()) {
+        Some(format!("it is a view of a recording: tally report --{typed}"))
+    } else if args.get(1).is_some_and(|first| first == "help") {
         Some("tally help topics lists the pages, tally --help the commands".to_owned())
     } else {
         (typed.contains('/') || is_in_path(typed))
@@ -173,6 +178,8 @@ mod tests {
         let text = error(&["tally", "./app", "--flag"]);
         assert!(text.contains("to profile a program: tally run -- ./app"), "{text}");
         assert!(error(&["tally", "sh"]).contains("tally run -- sh"));
+        // There is a program of this name on most machines.
+        assert!(error(&["tally", "wall"]).contains("tally report --wall"));
         assert!(error(&["tally", "flmae"]).contains("'flame'"));
     }
 
