@@ -98,7 +98,7 @@ fn sarif_fits_its_schema(folder: &Path) {
 }
 
 #[test]
-#[ignore = "heavy: thirty checks of an unchanged program"]
+#[ignore = "heavy: a hundred checks of an unchanged program"]
 fn an_unchanged_program_passes_on_this_machine() {
     let folder = ScratchFolder::private("check").expect("a folder");
     let folder = folder.path();
@@ -107,10 +107,10 @@ fn an_unchanged_program_passes_on_this_machine() {
     }
     // By turns: against a stored baseline a machine that has become slower is an alarm.
     let command = ["--no-functions", "-r", "6", "--against", "./app 1000000", "--", "./app", "1000000"];
-    let codes: Vec<i32> = (0..30).map(|_| status(folder, &command).0).collect();
+    let codes: Vec<i32> = (0..100).map(|_| status(folder, &command).0).collect();
     assert!(codes.iter().all(|code| [0, 1].contains(code)), "{codes:?}");
     let alarms = codes.iter().filter(|code| **code == 1).count();
-    println!("{alarms} false alarms in 30 checks");
-    // At a true rate of 1 in 20, more than four of thirty happen in one of 60 cases.
-    assert!(alarms <= 4, "{alarms} false alarms in 30 checks");
+    println!("{alarms} false alarms in 100 checks");
+    // One of a hundred was measured next to other work: then more than five happen in one of 2,000 cases.
+    assert!(alarms <= 5, "{alarms} false alarms in 100 checks");
 }
