@@ -55,11 +55,14 @@ impl PathTop {
         }
     }
 
-    /// `the run would be at most 58 % shorter without crunch() (chain.c:48) of feeder`.
+    /// `the run would be at most 58 % shorter without crunch() (chain.c:48) of thread feeder`.
     pub(super) fn bound_words(&self) -> String {
         let Self { thread, function, line, bound } = self;
         let function = super::called_at_line(function, line.as_deref());
-        format!("the run would be at most {:.0} % shorter without {function} of {thread}", bound * 100.0)
+        format!(
+            "the run would be at most {:.0} % shorter without {function} of thread {thread}",
+            bound * 100.0
+        )
     }
 }
 

@@ -55,38 +55,55 @@ pub(super) fn serial_chain(facts: &Facts) -> Option<Finding> {
         .next(format!("tally report --critical-path{INPUT}"), "the path by function, and its longest pieces")
 }
 
-/// The function with most of the path, and the wait with most of it; without such a function the waits of the others.
+/// The function with most of the path, and the wait with most of it; without such a function, or where threads take
+/// turns, the waits of the others.
 fn chain_detail(path: &PathFacts, top: &PathTop, others: Option<&str>) -> String {
     let words = top.most_words();
     match (&path.wait, others) {
-        (Some((does, share)), _) if top.is_large() => format!("{words}; for {} {does}", pct(*share)),
-        (_, Some(others)) if !top.is_large() => format!("{words}; {others}"),
+        (_, Some(others)) if !top.is_large() || !is_of_one(path) => format!("{words}; {others}"),
+        (Some((does, share)), _) if top.is_large() => {
+            format!("{words}; for {} of the path {does}", pct(*share))
+        }
         _ => words,
     }
 }
 
+/// True if one thread has nearly all of the path.
+fn is_of_one(path: &PathFacts) -> bool {
+    const MOST_OF_ONE: f64 = 0.9;
+    path.most_of_one.1 >= MOST_OF_ONE
+}
+
 /// The claim and its remedy, by whether one thread has nearly all of the path.
 fn chain_words(facts: &Facts, path: &PathFacts) -> (String, String) {
-    const MOST_OF_ONE: f64 = 0.9;
     let threads = facts.active_threads + facts.idle_threads;
     let wants = format!("on average {:.1} of {} threads", facts.wants_cpus(), grouped(threads as f64));
     let function = path.top.as_ref().filter(|top| top.is_large()).map(|top| &top.function);
     let (name, share) = &path.most_of_one;
-    if *share >= MOST_OF_ONE {
+    if is_of_one(path) {
         let share = pct(*share);
         let text = format!(
             "One thread sets the pace: {name} has {share} of the critical path; {wants} run or wait for a CPU"
         );
-        let fix = function.map_or_else(String::new, |function| format!("shorten {function}, or "));
+        let fix = match (function, &path.wait) {
+            (Some(_), Some(_)) => "shorten both, or ".to_owned(),
+            (Some(function), None) => format!("make {function} and what it calls faster, or "),
+            (None, _) => String::new(),
+        };
         return (text, format!("{fix}give the thread's work to more threads"));
     }
     let whole = 1_000_000;
     let shares: Vec<(String, u64)> =
         path.threads.iter().map(|(name, share)| (name.clone(), (share * whole as f64) as u64)).collect();
-    let shares = list(&shares, whole);
-    let text = format!("Threads take turns: {wants} run or wait for a CPU; critical path: {shares}");
-    let fix = function.map_or_else(String::new, |function| format!(", or shorten {function}"));
-    (text, format!("let the threads work at the same time{fix}"))
+    // Threads of one name are no answer.
+    let shares = match shares.as_slice() {
+        [_] => String::new(),
+        _ => format!("; critical path: {}", list(&shares, whole)),
+    };
+    let text = format!("Threads take turns: {wants} run or wait for a CPU{shares}");
+    let fix = function.map_or_else(String::new, |function| format!(", or make {function} faster"));
+    let who = format!("who waits for whom: tally report --critical-path{INPUT}");
+    (text, format!("let the threads work at the same time{fix}; {who}"))
 }
 
 /// 22: ≥ 1.5 threads at a time are blocked on one lock, which takes ≥ 40 % of active time, while ≤ 1.5 CPUs are used.
@@ -107,7 +124,7 @@ pub(super) fn convoy(facts: &Facts) -> Option<Finding> {
     ];
     claim(share, text)
         .detail(convoy_detail(facts, top, share))
-        .fix(top.known.map_or("do less while it is held, or split it", |known| known.cure))
+        .fix(top.known.map_or("do less while the lock is held, or split it", |known| known.cure))
         .evidence(convoy_evidence(facts, top))
         .stacks(stacks)
         .against(against)

@@ -28,9 +28,9 @@ pub(super) fn saturation(facts: &Facts) -> Option<Finding> {
             pct(after_locks / waiting)
         ),
         false if wants_nothing_else(facts) && facts.times.idle_ns > 0 => {
-            "without idle time, the threads wait for nothing else".to_owned()
+            "apart from idle time, the threads wait only for CPUs".to_owned()
         }
-        false if wants_nothing_else(facts) => "the threads wait for nothing else".to_owned(),
+        false if wants_nothing_else(facts) => "the threads wait only for CPUs".to_owned(),
         false => String::new(),
     };
     let others = facts.queue.preempted_by_others.as_ref();

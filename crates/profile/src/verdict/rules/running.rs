@@ -71,10 +71,10 @@ fn first_step(hot: Option<&HotFunction>, shown: &HottestShown) -> String {
     /// Columns of a command on a line of the screen, with the words before it.
     const MOST: usize = 54;
     let (sought, command) = match hot {
-        Some(hot) if hot.calls_most => ("its calls", format!("tally flame --on-cpu{INPUT} -o hot.svg")),
+        Some(hot) if hot.calls_most => ("what it calls", format!("tally flame --on-cpu{INPUT} -o hot.svg")),
         Some(hot) if shown.has_instructions && hot.has_lines() => ("its lines", shown.command.clone()),
         _ if shown.has_instructions => ("its instructions", shown.command.clone()),
-        _ => ("the callers", shown.command.clone()),
+        _ => ("who calls what", shown.command.clone()),
     };
     let is_short = command.replace(INPUT, "").chars().count() <= MOST;
     if is_short { format!("see {sought}: {command}") } else { String::new() }

@@ -106,7 +106,7 @@ fn running_rules() {
     assert_eq!(names(&crowded), ["cpu-saturation", "system-calls"]);
     let saturation = &verdict(&crowded)[0];
     assert!(saturation.claim.ends_with("; 5 threads at a time want 2 CPUs"), "{saturation:?}");
-    assert_eq!(saturation.detail, "the threads wait for nothing else");
+    assert_eq!(saturation.detail, "the threads wait only for CPUs");
     // A thousand processes one after the other are not a thousand at a time.
     let mut one_by_one = with(|f| f.times.runnable_ns = 90 * UNIT);
     one_by_one.active_threads = 1000;
@@ -321,7 +321,7 @@ fn a_librarys_function_is_named_with_the_programs_that_calls_it() {
     hot.named_caller = Some(NamedCaller { name: "clear".into(), at: Some("grid.c:9".into()) });
     let finding = ask(1, &facts);
     assert!(finding.claim.contains("in memset() below clear() (grid.c:9), "), "{finding:?}");
-    assert!(finding.fix.starts_with("see the callers: tally flame"), "{finding:?}");
+    assert!(finding.fix.starts_with("see who calls what: tally flame"), "{finding:?}");
 }
 
 #[test]

@@ -55,7 +55,7 @@ fn threads_that_take_turns_are_a_serial_chain() {
     check(21, firing(21), changed(21, |f| f.times.on_ns = 3000 * UNIT));
     let found = verdict(&firing(21));
     let chain = found.iter().find(|finding| finding.name == "serial-chain").expect("it is found");
-    assert_eq!(chain.detail, "the run would be at most 58 % shorter without crunch() of feeder");
+    assert_eq!(chain.detail, "the run would be at most 58 % shorter without crunch() of thread feeder");
     assert!(chain.claim.starts_with("One thread sets the pace: feeder has 97 %"), "{}", chain.claim);
     let shared = changed(21, |f| {
         let path = f.waits.path.as_mut().expect("it has one");
@@ -77,9 +77,9 @@ fn a_path_of_many_threads_and_small_functions_is_not_one_thread_or_function() {
         path.top.as_mut().expect("it has one").bound = 0.05;
     });
     let finding = (RULES[20].ask)(&small).expect("it fires");
-    assert!(finding.claim.ends_with("critical path: python3 (in 400 threads) 99 %"), "{}", finding.claim);
+    assert!(!finding.claim.contains("critical path"), "{}", finding.claim);
     assert_eq!(finding.detail, "no function has more than 5 % of that path");
-    assert_eq!(finding.fix, "let the threads work at the same time");
+    assert!(finding.fix.starts_with("let the threads work at the same time; who waits"), "{}", finding.fix);
 }
 
 #[test]

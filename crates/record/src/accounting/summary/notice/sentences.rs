@@ -241,8 +241,8 @@ impl std::fmt::Display for Notice {
             ),
             Self::RuntimeSupport(runtime, variable) => {
                 // Java's methods have names without any option.
-                let gain = if *runtime == "Java" { "has complete stacks" } else { "names its code" };
-                write!(f, "{runtime} {gain} because tally set {variable}; --no-runtimes turns that off")
+                let gain = if *runtime == "Java" { "complete stacks" } else { "names of functions" };
+                write!(f, "tally set {variable} for {gain} of {runtime}; --no-runtimes turns that off")
             }
             Self::UnknownPython(versions) => {
                 let names: Vec<_> =
