@@ -28,7 +28,7 @@ pub(super) fn saturation(facts: &Facts) -> Option<Finding> {
             pct(after_locks / waiting)
         ),
         false if wants_nothing_else(facts) && facts.times.idle_ns > 0 => {
-            "apart from idle time, the threads wait only for CPUs".to_owned()
+            "when not idle, the threads wait only for CPUs".to_owned()
         }
         false if wants_nothing_else(facts) => "the threads wait only for CPUs".to_owned(),
         false => String::new(),
