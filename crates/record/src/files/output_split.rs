@@ -1,12 +1,11 @@
 //! A recording in several files (`--switch-output`), or only its newest part in memory (`--overwrite`).
 
-use std::time::Instant;
-
 use perfdata::Event;
 
 use crate::files::state_replay::Journal;
 use crate::files::window::{PartWindow, is_sample};
 use crate::session::opts::RecordOpts;
+use crate::sys::time::coarse_ns;
 
 /// The state that makes each file complete by itself.
 #[derive(Debug)]
@@ -38,7 +37,7 @@ impl Parts {
     pub fn passes(&mut self, record: &[u8]) -> bool {
         match &mut self.window {
             Some(window) => {
-                window.push(Instant::now(), record, |old| self.journal.take(old));
+                window.push(coarse_ns(), record, |old| self.journal.take(old));
                 false
             }
             None => {

@@ -4,7 +4,7 @@
 //! reaches back much further than the kernel's rings with their copies of stacks would.
 
 use std::collections::VecDeque;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use perfdata::Endian;
 use perfdata::abi::PERF_RECORD_SAMPLE;
@@ -14,48 +14,64 @@ use perfdata::record::Header;
 /// came longer ago than `oldest`.
 #[derive(Debug)]
 pub struct PartWindow {
-    /// With the moment each came.
-    records: VecDeque<(Instant, Box<[u8]>)>,
-    bytes: usize,
+    records: VecDeque<KeptRecord>,
+    /// The records' bytes, one after the other: a block of memory for each would cost more than the rest.
+    bytes: VecDeque<u8>,
     most_bytes: usize,
-    /// Older records give way, too.
-    oldest: Option<Duration>,
+    /// Older records give way, too, ns.
+    oldest_ns: Option<u64>,
     /// Samples that had to give way since the last call of [`PartWindow::take`].
     overwritten: u64,
+}
+
+#[derive(Debug)]
+struct KeptRecord {
+    /// When it came, by the clock of who pushes.
+    came_ns: u64,
+    length: usize,
+    is_sample: bool,
 }
 
 impl PartWindow {
     /// Empty.
     #[must_use]
     pub fn new(most_bytes: usize, oldest: Option<Duration>) -> Self {
-        Self { records: VecDeque::new(), bytes: 0, most_bytes, oldest, overwritten: 0 }
+        let oldest_ns = oldest.map(|oldest| u64::try_from(oldest.as_nanos()).unwrap_or(u64::MAX));
+        Self { records: VecDeque::new(), bytes: VecDeque::new(), most_bytes, oldest_ns, overwritten: 0 }
     }
 
-    /// Keeps one record; the oldest are removed for it. Those that aren't samples are passed to `gone`.
-    pub fn push(&mut self, now: Instant, record: &[u8], mut gone: impl FnMut(&[u8])) {
-        self.bytes += record.len();
-        self.records.push_back((now, record.into()));
-        while self.records.len() > 1 && self.is_over(now) {
-            let Some((_, oldest)) = self.records.pop_front() else { break };
-            self.bytes -= oldest.len();
-            if is_sample(&oldest) {
+    /// Keeps one record, which came at `now_ns`; the oldest are removed for it. Those that aren't samples are passed to
+    /// `gone`.
+    pub fn push(&mut self, now_ns: u64, record: &[u8], mut gone: impl FnMut(&[u8])) {
+        self.bytes.extend(record);
+        let is_sample = is_sample(record);
+        self.records.push_back(KeptRecord { came_ns: now_ns, length: record.len(), is_sample });
+        while self.records.len() > 1 && self.is_over(now_ns) {
+            let Some(oldest) = self.records.pop_front() else { break };
+            let removed = self.bytes.drain(..oldest.length);
+            if oldest.is_sample {
                 self.overwritten += 1;
             } else {
-                gone(&oldest);
+                gone(&removed.collect::<Vec<u8>>());
             }
         }
     }
 
-    fn is_over(&self, now: Instant) -> bool {
+    fn is_over(&self, now_ns: u64) -> bool {
         let is_old =
-            |oldest| self.records.front().is_some_and(|(came, _)| now.duration_since(*came) > oldest);
-        self.bytes > self.most_bytes || self.oldest.is_some_and(is_old)
+            |oldest| self.records.front().is_some_and(|of| now_ns.saturating_sub(of.came_ns) > oldest);
+        self.bytes.len() > self.most_bytes || self.oldest_ns.is_some_and(is_old)
     }
 
     /// Hands out all records, oldest first, and is empty afterwards. How many samples were overwritten before.
     pub fn take(&mut self, mut with: impl FnMut(&[u8])) -> u64 {
-        self.records.drain(..).for_each(|(_, record)| with(&record));
-        self.bytes = 0;
+        let mut rest: &[u8] = self.bytes.make_contiguous();
+        for record in self.records.drain(..) {
+            let (bytes, after) = rest.split_at(record.length);
+            with(bytes);
+            rest = after;
+        }
+        self.bytes.clear();
         std::mem::take(&mut self.overwritten)
     }
 }
@@ -83,7 +99,7 @@ mod tests {
         for (nth, kind) in
             [3, PERF_RECORD_SAMPLE, PERF_RECORD_SAMPLE, 3, PERF_RECORD_SAMPLE].into_iter().enumerate()
         {
-            window.push(Instant::now(), &record(kind, nth as u8), |old| gone.push(old[8]));
+            window.push(0, &record(kind, nth as u8), |old| gone.push(old[8]));
         }
         assert_eq!(gone, [0]);
         let mut kept = Vec::new();
@@ -94,11 +110,11 @@ mod tests {
 
     #[test]
     fn what_came_too_long_ago_gives_way() {
-        let (begin, second) = (Instant::now(), Duration::from_secs(1));
-        let mut window = PartWindow::new(1 << 20, Some(3 * second));
+        let second_ns = 1_000_000_000;
+        let mut window = PartWindow::new(1 << 20, Some(Duration::from_secs(3)));
         let mut gone = Vec::new();
         for nth in 0..6 {
-            window.push(begin + nth * second, &record(3, nth as u8), |old| gone.push(old[8]));
+            window.push(nth * second_ns, &record(3, nth as u8), |old| gone.push(old[8]));
         }
         assert_eq!(gone, [0, 1]);
     }
@@ -106,7 +122,7 @@ mod tests {
     #[test]
     fn one_record_is_kept_however_large() {
         let mut window = PartWindow::new(4, None);
-        window.push(Instant::now(), &record(3, 1), |_| panic!("nothing older"));
+        window.push(0, &record(3, 1), |_| panic!("nothing older"));
         let mut kept = 0;
         window.take(|_| kept += 1);
         assert_eq!(kept, 1);

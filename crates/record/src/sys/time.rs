@@ -52,6 +52,12 @@ pub fn thread_cpu_ns() -> u64 {
     now_ns(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
+/// `CLOCK_MONOTONIC` as of the kernel's last tick, at most some milliseconds ago, ns: for moments of every record.
+#[must_use]
+pub fn coarse_ns() -> u64 {
+    now_ns(libc::CLOCK_MONOTONIC_COARSE)
+}
+
 fn now_ns(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the pointer is to a live timespec; the clocks asked for exist on every Linux since 3.10.
