@@ -47,6 +47,8 @@ pub struct HotFunction {
     /// The nearest caller that a reader knows, if most of the time is below one such caller. For a function without a
     /// symbol: a caller in its file that has one. For a library's function: a function of the program itself.
     pub named_caller: Option<NamedCaller>,
+    /// Where it has [`Self::calls_most`]: functions that it calls, with their shares of the samples' time, largest first.
+    pub calls: Vec<(String, f64)>,
 }
 
 /// A caller by which a reader knows a function.
@@ -102,6 +104,7 @@ impl HotFunction {
             share: row.total,
             total: row.total,
             calls_most: true,
+            calls: main_calls(profile, &row.name),
             ..Self::default()
         });
         // Nearly all of a compiler's time is below its `toplev::main`: that leads nowhere.
@@ -149,6 +152,48 @@ fn named_caller(profile: &Profile, function: &str) -> Option<NamedCaller> {
     (sum(&calls) > all / 2).then(|| NamedCaller { name: name.to_owned(), at })
 }
 
+/// Functions that `function` calls, where most of its time is in others, with at least a twentieth of the time.
+fn main_calls(profile: &Profile, function: &str) -> Vec<(String, f64)> {
+    const LEAST: f64 = 0.05;
+    const MOST_CALLS: usize = 3;
+    let event = main_event(profile);
+    let (mut all, mut sums) = (0u64, BTreeMap::<String, u64>::new());
+    for (key, cell) in profile.cells().iter().filter(|(key, _)| key.event as usize == event) {
+        all.grow(cell.period);
+        let frames = profile.callsites.leaf_first(key.callsite);
+        let names: Vec<&str> = frames.map(|frame| name_of(profile, frame).unwrap_or_default()).collect();
+        if let Some(call) = call_of(&names, function) {
+            sums.entry(call.to_owned()).or_default().grow(cell.period);
+        }
+    }
+    let share = |(name, sum): (String, u64)| (name, sum as f64 / all.max(1) as f64);
+    let mut calls: Vec<(String, f64)> =
+        sums.into_iter().map(share).filter(|(_, share)| *share >= LEAST).collect();
+    calls.sort_by(|a, b| b.1.total_cmp(&a.1));
+    calls.truncate(MOST_CALLS);
+    calls
+}
+
+/// The function that `function` has called in a stack, leaf first: the first that a reader knows below its innermost
+/// call.
+fn call_of<'n>(names: &[&'n str], function: &str) -> Option<&'n str> {
+    let at = names.iter().position(|name| *name == function)?;
+    names[..at].iter().rev().find_map(|name| known_call(name))
+}
+
+/// The name without a runtime's prefix; `None` for code without a name, and for steps between JavaScript and C++.
+fn known_call(name: &str) -> Option<&str> {
+    const STEPS: [&str; 6] =
+        ["CEntry_", "AdaptorWithBuiltinExitFrame", "Call", "Construct", "InterpreterEntry", "JSEntry"];
+    let of_builtin = name.strip_prefix("Builtins_").or_else(|| name.strip_prefix("v8::internal::Builtin_"));
+    match of_builtin {
+        Some(builtin) => (!STEPS.iter().any(|step| builtin.starts_with(step))).then_some(builtin),
+        None => {
+            (!name.is_empty() && !name.starts_with('[') && !dso::is_unnamed_function(name)).then_some(name)
+        }
+    }
+}
+
 /// The line of a frame's innermost function that [`place_names`] names, `parse.c:14`.
 pub(super) fn line_of(profile: &Profile, frame: FrameId) -> Option<String> {
     let functions = profile.frame_names(frame);
@@ -172,4 +217,20 @@ fn at(profile: &Profile, frame: FrameId) -> Option<(HotCode, &str)> {
     let name = name_of(profile, frame)?;
     let is_jit = matches!(profile.dsos.of(profile.frames.of(frame).dso).kind, DsoKind::PerfMap { .. });
     Some(if is_jit { (HotCode::Jit, name) } else { (HotCode::Function(name.to_owned()), "") })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_is_the_first_known_function_below_the_innermost_call() {
+        let parse =
+            ["grow", "v8::internal::Builtin_JsonParse", "Builtins_CEntry_Return1", "JS:f a.js:1", "main"];
+        assert_eq!(call_of(&parse, "JS:f a.js:1"), Some("JsonParse"));
+        assert_eq!(call_of(&["memset", "clear", "clear", "main"], "clear"), Some("memset"));
+        assert_eq!(call_of(&["clear", "main"], "clear"), None);
+        assert_eq!(call_of(&["[node]", "function 0x10", "clear"], "clear"), None);
+        assert_eq!(call_of(&["memset", "main"], "clear"), None);
+    }
 }

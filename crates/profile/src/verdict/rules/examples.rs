@@ -26,6 +26,7 @@ pub fn calm() -> Facts {
         total: 0.41,
         calls_most: false,
         named_caller: None,
+        calls: Vec::new(),
     });
     runs(&mut facts, EntryReason::User, 90);
     facts

@@ -45,6 +45,7 @@ pub(super) fn cpu_bound(facts: &Facts) -> Option<Finding> {
         String::new()
     };
     let below = match (own, large, below) {
+        (Some(own), ..) if !own.calls.is_empty() => format!("it calls {} · ", calls_words(&own.calls)),
         (Some(_), Some(hot), _) => format!("{} in {} itself · ", pct(hot.share), called_at(hot)),
         (None, _, Some(below)) => {
             format!("{} of CPU time is in {} and what it calls · ", pct(below.share), called_at(below))
@@ -64,6 +65,12 @@ pub(super) fn cpu_bound(facts: &Facts) -> Option<Finding> {
         .stacks(TopStacks::running(facts, "where it runs", &[EntryReason::User]))
         .against(against)
         .next(shown.command, shown.advice)
+}
+
+/// `JsonParse() 27 %, ObjectKeys() 20 %`.
+fn calls_words(calls: &[(String, f64)]) -> String {
+    let words = calls.iter().map(|(name, share)| format!("{} {}", called(name), pct(*share)));
+    words.collect::<Vec<_>>().join(", ")
 }
 
 /// Where to look first, with the command; empty if the command is too long for a line.
