@@ -139,7 +139,7 @@ impl FirstScreen {
             threads: thread_shares(summary, &judgement.wall, hot.samples),
             quality: quality::parts(summary, hot.samples),
             warnings: quality::warnings(summary, sources.better, sources.name_hints, Notice::brief),
-            notes: quality::notes(summary),
+            notes: quality::notes(summary, Notice::brief),
             hot,
             file: sources.file,
         }

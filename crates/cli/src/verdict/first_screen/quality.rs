@@ -39,16 +39,15 @@ fn overhead(summary: &RunSummary) -> Option<String> {
     (summary.wall_ns >= SHORT_NS).then(|| format!("tally: {:.2} CPUs", summary.recorder_cpus()))
 }
 
-/// Notices that need no action.
-pub(super) fn notes(summary: &RunSummary) -> Vec<String> {
-    summary.notices.iter().filter(|notice| notice.is_information()).map(Notice::brief).collect()
+/// Notices that need no action, in `words`.
+pub(super) fn notes(summary: &RunSummary, words: fn(&Notice) -> String) -> Vec<String> {
+    summary.notices.iter().filter(|notice| notice.is_information()).map(words).collect()
 }
 
 /// Defects and notes, each in full.
 pub fn all_in_full(summary: &RunSummary, better: Option<&str>, name_hints: &[String]) -> Vec<String> {
-    let notes = summary.notices.iter().filter(|notice| notice.is_information()).map(Notice::to_string);
     let mut all = warnings(summary, better, name_hints, Notice::to_string);
-    all.extend(notes);
+    all.extend(notes(summary, Notice::to_string));
     all
 }
 
