@@ -149,7 +149,7 @@ impl Notice {
         }
     }
 
-    /// Nothing is lacking: it only says how the recording was made or ended, as asked.
+    /// A remark on how the recording was made or ended, as asked: nothing is lacking.
     #[must_use]
     pub const fn is_information(&self) -> bool {
         matches!(
