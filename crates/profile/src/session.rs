@@ -34,6 +34,7 @@ pub use job::{UnwindJob, UnwoundStack};
 pub use known_frames::{FrameFinder, KnownFrames};
 pub use opts::{Dimensions, SessionOpts, TraceText};
 pub use single::SingleSample;
+pub use summed::dso_of;
 
 use self::cache::ResolveCache;
 use self::events::SessionEvents;

@@ -75,13 +75,13 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     pager::start();
     let (width, colour) = (term::width().min(100), term::colours_stdout());
-    let mut text = findings::draw(&findings, first, width, colour);
-    if findings.is_empty() {
+    let text = if findings.is_empty() {
         let why = note["no_verdict"].as_str().map_or_else(String::new, |why| format!(": {why}"));
-        text = format!("no findings in {}{why}\n", args.input.display());
-    }
-    text.push_str(&findings::warnings(&warnings, width, colour));
-    out::text(&text)?;
+        format!("no findings in {}{why}\n", args.input.display())
+    } else {
+        findings::draw(&findings, first, width, colour)
+    };
+    out::text(&(text + &findings::warnings(&warnings, width, colour)))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -106,13 +106,16 @@ fn judged_now(path: &Path, map: &MappedFile) -> anyhow::Result<Value> {
     let mut progress = load::Progress::on_stderr(path, map);
     let file = load::parse(path, map)?;
     let recording = load::load_file(path, &file, wall::load_opts_with_runs(), &mut progress)?;
-    judge(&recording).ok_or_else(|| {
+    let mut note = judge(&recording).ok_or_else(|| {
         let record = "record with tally run, or tally record --off-cpu";
         crate::reading::damage::lacks(path, "no time off the CPU in it", record)
-    })
+    })?;
+    let profile = &recording.profile;
+    note["warnings"] = name_hints::hints(profile, main_event(profile)).into();
+    Ok(note)
 }
 
-/// Findings of an open recording; `None` if it has no time off the CPU.
+/// Findings of an open recording, without warnings; `None` if it has no time off the CPU.
 pub(crate) fn judge(recording: &Recording) -> Option<Value> {
     recording.profile.off_cpu.source?;
     let features = &recording.features;
@@ -120,8 +123,7 @@ pub(crate) fn judge(recording: &Recording) -> Option<Value> {
     let machine = MachineChange { change: SystemChange { cpus, ..SystemChange::default() }, disks: None };
     let judgement = verdict::judge(&recording.profile, &RunSummary::default(), &machine, "-- COMMAND");
     let command = features.cmdline.as_deref().unwrap_or_default().join(" ");
-    let warnings = name_hints::hints(&recording.profile, main_event(&recording.profile));
-    Some(verdict::to_note(&judgement, &command, &warnings))
+    Some(verdict::to_note(&judgement, &command, &[]))
 }
 
 /// The option that names the recording; none for where commands look anyway.

@@ -353,21 +353,18 @@ impl Pen {
     fn file(&self, screen: &FirstScreen) -> Vec<String> {
         let file = &screen.file;
         let name = harmless(&file.path).into_owned();
+        let graph = format!("graph: tally flame{} -o out.svg", file.input);
+        let has_graph =
+            screen.hot.samples > 0 && self.brevity < Brevity::NoGraph && graph.chars().count() <= self.width;
+        let waits = format!("waits: tally report --wall{}", file.input);
         let parts = [
-            format!("{name} {}", brief_bytes(file.bytes)),
-            format!("browse: tally report{}", file.input),
-            format!("graph: tally flame{} -o out.svg", file.input),
-            format!("waits: tally report --wall{}", file.input),
+            Some(format!("{name} {}", brief_bytes(file.bytes))),
+            Some(format!("browse: tally report{}", file.input)),
+            Some(graph).filter(|_| has_graph),
+            Some(waits).filter(|_| !screen.states.is_empty()),
         ];
-        let has_samples = screen.hot.samples > 0;
-        let has_room = |part: &String| {
-            has_samples && self.brevity < Brevity::NoGraph && part.chars().count() <= self.width
-        };
-        let has_graph = |part: &String| !part.starts_with("graph: ") || has_room(part);
-        let has_waits = |part: &String| !part.starts_with("waits: ") || !screen.states.is_empty();
-        let parts = parts.into_iter().filter(|part| has_graph(part) && has_waits(part));
         // A cut command is of no use: one that is too long for the screen gets a line to itself.
-        self.lines_of(parts.map(|part| (part.chars().count(), part)), "   ")
+        self.lines_of(parts.into_iter().flatten().map(|part| (part.chars().count(), part)), "   ")
     }
 }
 

@@ -4,7 +4,7 @@
 // in each thread, or in `shared` (version 56 and later).
 
 use super::error::{ImportError, ImportFormat};
-use super::gathered::{Gathered, GatheredSums, StackOwner, kind_of_path};
+use super::gathered::{Gathered, GatheredSums, StackOwner, build_id_of, kind_of_path};
 use super::json::{JsonPart, whole};
 use crate::export::samples::ValueUnit;
 use perfdata::appendix::summed_stacks::{CodeFile, CodeKind, StackFrame, StackLine, StackThread};
@@ -70,7 +70,7 @@ impl<'a> Tables<'_, 'a> {
             };
             // The build id, in profiles of ELF files.
             let id = lib.and_then(|lib| lib.get("codeId")).and_then(Value::as_str).unwrap_or_default();
-            gathered.file(CodeFile { kind, path: path.to_owned(), build_id: bytes_of_hex(id) })
+            gathered.file(CodeFile { kind, path: path.to_owned(), build_id: build_id_of(id) })
         });
         Ok(files.collect())
     }
@@ -140,12 +140,6 @@ impl<'a> Tables<'_, 'a> {
 /// `0x1a2b`.
 fn is_number(name: &str) -> bool {
     name.strip_prefix("0x").is_some_and(|digits| u64::from_str_radix(digits, 16).is_ok())
-}
-
-/// The bytes of hexadecimal text; none if it is no such text.
-fn bytes_of_hex(text: &str) -> Vec<u8> {
-    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
-    text.as_bytes().chunks(2).map(byte).collect::<Option<_>>().unwrap_or_default()
 }
 
 /// Stacks as a tree: the caller's stack, and the frame.

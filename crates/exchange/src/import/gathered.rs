@@ -211,6 +211,13 @@ pub fn kind_of_path(path: &str) -> CodeKind {
     }
 }
 
+/// A build id from its text in hexadecimal; empty if it is no such text, or longer than 20 bytes.
+pub fn build_id_of(text: &str) -> Vec<u8> {
+    let digits: Option<Vec<u8>> = text.chars().map(|c| c.to_digit(16).map(|d| d as u8)).collect();
+    let digits = digits.filter(|digits| digits.len() % 2 == 0 && digits.len() <= 40).unwrap_or_default();
+    digits.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect()
+}
+
 fn event_of(at: usize, event: &GatheredEvent) -> Event {
     let config = if event.unit == ValueUnit::Nanoseconds { CPU_CLOCK } else { DUMMY };
     let sample_type =

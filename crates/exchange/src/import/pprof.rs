@@ -3,7 +3,7 @@
 // Source: github.com/google/pprof proto/profile.proto.
 
 use super::error::{ImportError, ImportFormat};
-use super::gathered::{Gathered, GatheredSums, StackOwner, kind_of_path};
+use super::gathered::{Gathered, GatheredSums, StackOwner, build_id_of, kind_of_path};
 use super::protobuf::{Field, ProtoFields};
 use crate::export::samples::ValueUnit;
 use perfdata::appendix::summed_stacks::{CodeFile, CodeKind, StackFrame, StackLine, StackThread};
@@ -189,7 +189,7 @@ impl<'a> Tables<'a> {
         };
         let [_, _, start, _, begins_at, path, build_id, _] = mapping.numbers;
         let path = self.text(path, mapping.offset)?;
-        let build_id = hex(&self.text(build_id, mapping.offset)?);
+        let build_id = build_id_of(&self.text(build_id, mapping.offset)?);
         let kind = kind_of_path(&path);
         let address = match kind {
             CodeKind::File => {
@@ -233,12 +233,6 @@ fn is_number_of(names: &[(String, String)], at: usize) -> bool {
         || name == "contentions"
         || (name.ends_with("_objects") && next_unit == "bytes");
     unit == "count" && counts
-}
-
-fn hex(text: &str) -> Vec<u8> {
-    let digits: Option<Vec<u8>> = text.chars().map(|c| c.to_digit(16).map(|d| d as u8)).collect();
-    let digits = digits.filter(|digits| digits.len() % 2 == 0 && digits.len() <= 40).unwrap_or_default();
-    digits.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect()
 }
 
 fn message(field: &Field<'_>) -> Result<Message, ImportError> {

@@ -130,7 +130,9 @@ impl Session {
     }
 }
 
-fn dso_of(file: &CodeFile) -> Dso {
+/// The file of code as a profile knows it.
+#[must_use]
+pub fn dso_of(file: &CodeFile) -> Dso {
     let short = file.path.rsplit('/').next().unwrap_or_default();
     let (kind, level) = match file.kind {
         CodeKind::Unknown => (DsoKind::Unknown, '.'),

@@ -157,16 +157,15 @@ fn main_calls(profile: &Profile, function: &str) -> Vec<(String, f64)> {
     const LEAST: f64 = 0.05;
     const MOST_CALLS: usize = 3;
     let event = main_event(profile);
-    let (mut all, mut sums) = (0u64, BTreeMap::<String, u64>::new());
+    let (mut all, mut sums) = (0u64, BTreeMap::<&str, u64>::new());
     for (key, cell) in profile.cells().iter().filter(|(key, _)| key.event as usize == event) {
         all.grow(cell.period);
         let frames = profile.callsites.leaf_first(key.callsite);
-        let names: Vec<&str> = frames.map(|frame| name_of(profile, frame).unwrap_or_default()).collect();
-        if let Some(call) = call_of(&names, function) {
-            sums.entry(call.to_owned()).or_default().grow(cell.period);
+        if let Some(call) = call_of(frames.filter_map(|frame| name_of(profile, frame)), function) {
+            sums.entry(call).or_default().grow(cell.period);
         }
     }
-    let share = |(name, sum): (String, u64)| (name, sum as f64 / all.max(1) as f64);
+    let share = |(name, sum): (&str, u64)| (name.to_owned(), sum as f64 / all.max(1) as f64);
     let mut calls: Vec<(String, f64)> =
         sums.into_iter().map(share).filter(|(_, share)| *share >= LEAST).collect();
     calls.sort_by(|a, b| b.1.total_cmp(&a.1));
@@ -174,11 +173,17 @@ fn main_calls(profile: &Profile, function: &str) -> Vec<(String, f64)> {
     calls
 }
 
-/// The function that `function` has called in a stack, leaf first: the first that a reader knows below its innermost
-/// call.
-fn call_of<'n>(names: &[&'n str], function: &str) -> Option<&'n str> {
-    let at = names.iter().position(|name| *name == function)?;
-    names[..at].iter().rev().find_map(|name| known_call(name))
+/// The function that `function` has called in a stack of `names`, leaf first: the first that a reader knows below its
+/// innermost call.
+fn call_of<'n>(names: impl Iterator<Item = &'n str>, function: &str) -> Option<&'n str> {
+    let mut nearest = None;
+    for name in names {
+        if name == function {
+            return nearest;
+        }
+        nearest = known_call(name).or(nearest);
+    }
+    None
 }
 
 /// The name without a runtime's prefix; `None` for code without a name, and for steps between JavaScript and C++.
@@ -188,9 +193,7 @@ fn known_call(name: &str) -> Option<&str> {
     let of_builtin = name.strip_prefix("Builtins_").or_else(|| name.strip_prefix("v8::internal::Builtin_"));
     match of_builtin {
         Some(builtin) => (!STEPS.iter().any(|step| builtin.starts_with(step))).then_some(builtin),
-        None => {
-            (!name.is_empty() && !name.starts_with('[') && !dso::is_unnamed_function(name)).then_some(name)
-        }
+        None => (!name.starts_with('[') && !dso::is_unnamed_function(name)).then_some(name),
     }
 }
 
@@ -227,10 +230,11 @@ mod tests {
     fn a_call_is_the_first_known_function_below_the_innermost_call() {
         let parse =
             ["grow", "v8::internal::Builtin_JsonParse", "Builtins_CEntry_Return1", "JS:f a.js:1", "main"];
-        assert_eq!(call_of(&parse, "JS:f a.js:1"), Some("JsonParse"));
-        assert_eq!(call_of(&["memset", "clear", "clear", "main"], "clear"), Some("memset"));
-        assert_eq!(call_of(&["clear", "main"], "clear"), None);
-        assert_eq!(call_of(&["[node]", "function 0x10", "clear"], "clear"), None);
-        assert_eq!(call_of(&["memset", "main"], "clear"), None);
+        let call = |names: &[&'static str], function| call_of(names.iter().copied(), function);
+        assert_eq!(call(&parse, "JS:f a.js:1"), Some("JsonParse"));
+        assert_eq!(call(&["memset", "clear", "clear", "main"], "clear"), Some("memset"));
+        assert_eq!(call(&["clear", "main"], "clear"), None);
+        assert_eq!(call(&["[node]", "function 0x10", "clear"], "clear"), None);
+        assert_eq!(call(&["memset", "main"], "clear"), None);
     }
 }

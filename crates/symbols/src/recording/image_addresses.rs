@@ -2,8 +2,8 @@
 
 use crate::ObjectFiles;
 use dso::Svma;
-use perfdata::appendix::summed_stacks::{CodeFile, CodeKind, StackLine, SummedStacks};
-use profile::table::{Dso, DsoKind};
+use perfdata::appendix::summed_stacks::{CodeKind, StackLine, SummedStacks};
+use profile::session::dso_of;
 
 /// Places the addresses of all images whose files are here. Those of others stay, and get no names.
 pub fn place(stacks: &mut SummedStacks, files: &ObjectFiles) {
@@ -30,16 +30,10 @@ fn place_in(stacks: &mut SummedStacks, at: usize, files: &ObjectFiles) {
     }
 }
 
-fn dso_of(file: &CodeFile) -> Dso {
-    let short_name = file.path.rsplit('/').next().unwrap_or_default().to_owned();
-    let build_id = (!file.build_id.is_empty()).then(|| file.build_id.clone());
-    Dso { kind: DsoKind::File, path: file.path.clone(), short_name, build_id, level: '.', start_avma: 0 }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use perfdata::appendix::summed_stacks::StackFrame;
+    use perfdata::appendix::summed_stacks::{CodeFile, StackFrame};
 
     fn image(path: &str, addresses: &[u64]) -> SummedStacks {
         let frame = |address: &u64| StackFrame { file: 0, address: Some(*address), lines: Vec::new() };
