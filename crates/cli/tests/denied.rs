@@ -188,9 +188,7 @@ fn timers_are_inside_a_program_of_musl_and_stops_sample_one_of_go() {
     let output = denied_tally(&filter, &folder, &command);
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && errors.contains("running threads are stopped"), "{errors}");
-    // Go's threads preempt each other by signals: a stop may hit one of them in its handler.
-    let complete = ["stacks: 100.0 % complete", "in a signal handler with its own stack"];
-    assert!(complete.iter().any(|text| errors.contains(text)), "{errors}");
+    assert!(errors.contains("stacks: 100.0 % complete"), "{errors}");
     let share = share_with_callees("main.countRange", &folder);
     assert!(share > 70.0, "{share} %");
 }
