@@ -158,7 +158,7 @@ fn mono_code_without_frame_pointers_has_its_callers() {
     let Some(printed) = record(folder, &["--", "mono", "split.exe"]) else {
         return println!("skipped: can't record here");
     };
-    assert!(printed.contains("for names of functions of Mono"), "{printed}");
+    assert!(printed.contains("for names of Mono's functions"), "{printed}");
     assert_split(&shares(folder, &["Split:Alpha (", "Split:Beta ("]), &[70.0, 30.0]);
 }
 

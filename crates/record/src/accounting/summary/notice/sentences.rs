@@ -241,8 +241,11 @@ impl std::fmt::Display for Notice {
             ),
             Self::RuntimeSupport(runtime, variable) => {
                 // Java's methods have names without any option.
-                let gain = if *runtime == "Java" { "complete stacks" } else { "names of functions" };
-                write!(f, "tally set {variable} for {gain} of {runtime}; --no-runtimes turns that off")
+                let gain = match *runtime {
+                    "Java" => "complete stacks of Java".to_owned(),
+                    other => format!("names of {other}'s functions"),
+                };
+                write!(f, "tally set {variable} for {gain}; --no-runtimes turns that off")
             }
             Self::UnknownPython(versions) => {
                 let names: Vec<_> =
