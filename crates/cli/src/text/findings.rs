@@ -31,9 +31,14 @@ pub fn warnings(warnings: &[&str], width: usize, colour: bool) -> String {
         if at == 0 {
             let _ = writeln!(pen.text, "\n{}", paint("About the recording:", Paint::Bold, colour));
         }
-        pen.lines("  ·", warning, None);
+        pen.warning(warning);
     }
     pen.text
+}
+
+/// A text and the command at its end. Empty, if there is none.
+fn command_apart(text: &str) -> (&str, &str) {
+    text.rfind(": tally ").map_or((text, ""), |at| (&text[..=at], &text[at + 2..]))
 }
 
 /// States of the whole in one line, for the long screen; empty without off-CPU data.
@@ -103,6 +108,16 @@ impl Pen {
         self.lines("", &format!("      {}", text("advice")), None);
     }
 
+    /// A command that would be broken has a line of its own, however long: it is there to be copied.
+    fn warning(&mut self, warning: &str) {
+        let (text, command) = command_apart(warning);
+        if command.is_empty() || INDENT + warning.chars().count() <= self.width {
+            return self.lines("  ·", warning, None);
+        }
+        self.lines("  ·", text, None);
+        let _ = writeln!(self.text, "{:INDENT$}{}", "", paint(&harmless(command), Paint::Cyan, self.colour));
+    }
+
     fn stacks(&mut self, finding: &Value) {
         let stacks = finding["stacks"].as_array().map(Vec::as_slice).unwrap_or_default();
         let Some(first) = stacks.first() else {
@@ -147,5 +162,15 @@ mod tests {
         assert_eq!(warnings(&[], 80, false), "");
         let text = warnings(&["few samples", "no line rows in ./app"], 80, false);
         assert_eq!(text, "\nAbout the recording:\n  · few samples\n  · no line rows in ./app\n");
+    }
+
+    #[test]
+    fn the_command_of_a_warning_is_never_broken() {
+        let command =
+            format!("tally run -F 4990 -- go build -o built /home/me/{}/primes.go", "source/".repeat(9));
+        let text = warnings(&[&format!("few samples; for more: {command}")], 80, false);
+        assert_eq!(text, format!("\nAbout the recording:\n  · few samples; for more:\n    {command}\n"));
+        let short = warnings(&["few samples; for more: tally run -F 4990 -- ls"], 80, false);
+        assert!(short.ends_with("  · few samples; for more: tally run -F 4990 -- ls\n"), "{short}");
     }
 }
