@@ -2,6 +2,7 @@
 
 mod draw;
 mod keys;
+mod screen;
 
 use super::annotate::Annotate;
 use super::data::Data;

@@ -230,6 +230,9 @@ impl FlameView {
             _ => String::new(),
         };
         let name = harmless(tree.name(tree.node(cell.node).name));
+        if let Some(details) = tree.details(cell.node) {
+            return format!("{percent:.2}%  {}  {name}", harmless(details));
+        }
         let samples = number::count_of(cell.samples, "sample", "samples");
         format!("{percent:.2}%  {value}{samples}  {name}")
     }

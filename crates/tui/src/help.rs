@@ -58,14 +58,38 @@ const EXPLORER_KEYS: &[(&str, &str)] = &[
     ("", "States"),
 ];
 
+const CALL_KEYS: &[(&str, &str)] = &[
+    ("", "Everywhere"),
+    ("1 2 Tab", "functions; flame graph (f, too)"),
+    ("↑ ↓ j k", "move; also PgUp PgDn Home End, the wheel"),
+    ("s", "callers and callees of the function"),
+    ("/", "find: functions whose name contains the text"),
+    ("Esc q", "back; leave"),
+    ("", "Functions: exact numbers, of every call"),
+    ("Enter click", "callers and callees (a click on the row under the cursor)"),
+    ("o", "order by total, self, calls, average, p99, longest"),
+    ("", "Callers and callees"),
+    ("→ ← Enter", "open a branch; close it; go to that function"),
+    ("", "Flame graph: widths are time"),
+    ("↑ ↓ ← →", "caller; largest callee; neighbours"),
+    ("Enter u", "zoom in (a second click, too); out"),
+    ("n N", "largest frame that is found, then the next; the one before"),
+];
+
+/// The keys of traced calls.
+pub fn call_lines() -> Vec<String> {
+    CALL_KEYS.iter().map(key_line).collect()
+}
+
+/// A line of help; without a key, a heading.
+fn key_line((key, text): &(&str, &str)) -> String {
+    if key.is_empty() { (*text).to_owned() } else { format!("  {key:<13}{text}") }
+}
+
 /// The keys of a wall-clock recording, and the letters of states.
 pub fn explorer_lines() -> Vec<String> {
-    let key = |(key, text): &(&str, &str)| match *key {
-        "" => (*text).to_owned(),
-        key => format!("  {key:<13}{text}"),
-    };
     let states = StateClass::ALL.iter().map(|class| format!("  {:<13}{}", class.letter(), class.word()));
-    EXPLORER_KEYS.iter().map(key).chain(states).collect()
+    EXPLORER_KEYS.iter().map(key_line).chain(states).collect()
 }
 
 /// Draws the help over `area`; `scroll` lines are above.

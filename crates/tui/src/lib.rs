@@ -1,5 +1,5 @@
 //! Profiles browsed in the terminal: a table of functions with call graphs, callers and callees of one function, a flame
-//! graph, annotated code, and the overview of a wall-clock recording. Keys in, screen out; what is shown is computed in
+//! graph, annotated code, the overview of a wall-clock recording, and traced calls. Keys in, screen out; what is shown is computed in
 //! `profile` and `symbols`. Neither flags nor files are known here: the caller passes recordings, or a file to read.
 //!
 //! ```text
@@ -25,6 +25,7 @@
 
 mod annotate;
 mod app;
+mod calls;
 mod canvas;
 mod data;
 mod error;
@@ -40,13 +41,14 @@ mod terminal;
 mod view_update;
 
 pub use app::App;
+pub use calls::{CallBrowser, CallRow, CallTable};
 pub use data::Data;
 pub use error::{Error, NoListing};
 pub use explorer::{Explorer, ExplorerFinding, ExplorerText};
 pub use read::{FileInput, read};
 pub use style::Theme;
 pub use style::settings::configure;
-pub use terminal::{EndSignal, is_usable, restore_within, run};
+pub use terminal::{EndSignal, Screen, is_usable, restore_within, run};
 pub use view_update::{ReadState, ViewUpdate};
 
 #[cfg(test)]

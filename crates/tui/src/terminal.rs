@@ -4,12 +4,14 @@ mod end_signal;
 
 pub use end_signal::EndSignal;
 
-use super::{App, Error, ViewUpdate};
-use crossterm::event::{self, DisableMouseCapture, EnableMouseCapture, Event, KeyEventKind};
+use super::{Error, ViewUpdate};
+use crossterm::event::{
+    self, DisableMouseCapture, EnableMouseCapture, Event, KeyEvent, KeyEventKind, MouseEvent,
+};
 use crossterm::execute;
 use display::term;
-use ratatui::DefaultTerminal;
 use ratatui::buffer::Buffer;
+use ratatui::{DefaultTerminal, Frame};
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, TryRecvError};
@@ -25,13 +27,34 @@ pub fn is_usable() -> bool {
     is_terminal && std::env::var_os("TERM").is_some_and(|term| term != "dumb")
 }
 
+/// A program that fills the terminal.
+pub trait Screen {
+    /// Takes a key.
+    fn key(&mut self, key: KeyEvent);
+    /// Takes the mouse.
+    fn mouse(&mut self, event: MouseEvent);
+    /// Draws everything.
+    fn draw(&mut self, frame: &mut Frame<'_>);
+    /// True when the user has left.
+    fn wants_to_quit(&self) -> bool;
+    /// Takes an update.
+    ///
+    /// # Errors
+    /// The failure, if the update is one.
+    fn take(&mut self, _update: ViewUpdate) -> Result<(), Error> {
+        Ok(())
+    }
+    /// No more updates will come.
+    fn end_of_updates(&mut self) {}
+}
+
 /// Runs until the user leaves, or a signal ends it: then the code is that of a shell. The terminal is restored on
 /// every way out, a panic included.
 ///
 /// # Errors
 /// If the terminal can't be used, or their source has failed.
 pub fn run(
-    app: &mut App,
+    app: &mut impl Screen,
     updates: Option<&Receiver<ViewUpdate>>,
     signal: &EndSignal,
 ) -> Result<ExitCode, Error> {
@@ -78,7 +101,7 @@ impl Drop for Mouse {
 
 fn events(
     terminal: &mut DefaultTerminal,
-    app: &mut App,
+    app: &mut impl Screen,
     mut updates: Option<&Receiver<ViewUpdate>>,
     signal: &EndSignal,
 ) -> Result<(), Error> {

@@ -122,7 +122,7 @@ fn calls_of(count: u64) -> String {
 }
 
 /// The calls as a tree to draw: a frame's width is its total ns, its own time off the CPU a frame on it.
-fn tree(sum: &CallProfile, view: &View<'_>, counts: bool) -> Tree {
+pub fn tree(sum: &CallProfile, view: &View<'_>, counts: bool) -> Tree {
     let mut tree = Tree::new(Unit::Nanoseconds);
     let off = tree.intern(OFF_CPU, FrameKind::Waiting);
     let mut drawn: Vec<NodeId> = Vec::with_capacity(sum.nodes().len());

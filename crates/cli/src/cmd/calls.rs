@@ -247,6 +247,21 @@ fn report(args: &ReportArgs, view: &View<'_>, notes: &Notes) -> anyhow::Result<(
     Ok(to.flush()?)
 }
 
+/// Prints the table of functions.
+///
+/// # Errors
+/// If the recording can't be read, or writing fails.
+pub fn print_functions(view: &ViewArgs) -> anyhow::Result<()> {
+    let args = ReportArgs {
+        view: view.clone(),
+        sort: table::Key::default(),
+        lines: None,
+        slowest: None,
+        histogram: None,
+    };
+    with_view(view, Need::Sum { slowest: 0 }, |view, notes| report(&args, view, notes))
+}
+
 fn write_footer(to: &mut impl Write, sum: &calls::model::CallProfile, notes: &Notes) -> anyhow::Result<()> {
     writeln!(to, "\n{}", table::footer(sum))?;
     for line in &notes.lines {

@@ -19,6 +19,12 @@ use tui::{App, Data, Explorer, ExplorerFinding, ExplorerText};
 /// True for a recording with time off the CPU, unless a flag asks for a table or a part of the samples.
 pub fn is_wanted(args: &Args, file: &PerfData<'_>) -> bool {
     let has_waits = |name: &str| is_off_cpu(name) || name == "sched:sched_switch";
+    let is_part = args.wall_args.waits.thread.is_some() || args.wall_args.waits.min_block.is_some();
+    !selects(args) && !is_part && file.events().iter().any(|event| has_waits(&event.name))
+}
+
+/// Whether a flag asks for a part of the samples, or for other rows or columns than the usual ones.
+pub fn selects(args: &Args) -> bool {
     let is_filtered =
         [&args.only.comms, &args.only.dsos, &args.only.symbols].iter().any(|names| !names.is_empty())
             || !(args.only.pid.is_empty() && args.only.tid.is_empty())
@@ -31,8 +37,7 @@ pub fn is_wanted(args: &Args, file: &PerfData<'_>) -> bool {
         || args.stacks.branch_stack
         || args.columns.mem_mode
         || args.stacks.parent.is_some();
-    let is_part = args.wall_args.waits.thread.is_some() || args.wall_args.waits.min_block.is_some();
-    !is_filtered && !is_shaped && !is_part && file.events().iter().any(|event| has_waits(&event.name))
+    is_filtered || is_shaped
 }
 
 /// Reads the whole recording, then shows it until the user leaves. Notes about it are printed afterwards.

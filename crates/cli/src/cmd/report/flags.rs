@@ -103,12 +103,13 @@ impl Args {
         let mut input = self.input.clone();
         if let Some(what) = &self.what {
             let path = PathBuf::from(what);
-            if input.is_none() && path.is_file() {
+            if input.is_none() && (path.is_file() || super::calls::is_one(&path)) {
                 input = Some(path);
             } else if filter.is_none() {
                 filter = Some(what.clone());
             }
         }
-        (input.unwrap_or_else(|| PathBuf::from("perf.data")), filter)
+        let default = || super::calls::default_input().unwrap_or_else(|| PathBuf::from("perf.data"));
+        (input.unwrap_or_else(default), filter)
     }
 }

@@ -1,6 +1,7 @@
 //! `tally report`: a recording as a table with call graphs, printed or to be browsed.
 
 mod absent;
+mod calls;
 mod counts;
 mod explore;
 mod flags;
@@ -57,6 +58,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             "tally report: --itrace: recorded samples are shown; `tally calls -i FILE` decodes Intel PT into calls and \
              times, `tally script --itrace=i10usg -i FILE | tally flame -i -` draws its instructions",
         );
+    }
+    if calls::is_one(&path) {
+        return calls::run(&args, &path);
     }
     let map = load::open(&path)?;
     let file = load::parse(&path, &map)?;
