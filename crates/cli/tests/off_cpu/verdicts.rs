@@ -121,11 +121,11 @@ fn small_messages_that_tcp_holds_back_are_a_finding_until_it_is_told_not_to() {
     let Some(nagle) = program("nagle", &folder("verdicts")).filter(|_| has_bpf()) else { return };
     let judged = Judged::of(&nagle, &["40"], "nagle");
     let claim = judged.claim("delayed-ack");
-    // The receiver's waits are half of the time of the two processes. Wake-ups by an interrupt without a stack aren't
-    // recognized: one half of them or more in some runs.
+    // The receiver's waits are half of the time of the two processes. Any process may deliver what comes late; only waits
+    // that got much longer under load aren't recognized.
     let found = percent_before(claim, " % of thread time");
     let measured = judged.measured("waited ") / judged.measured("wall ") * 50.0;
-    assert!((measured * 0.2..=measured + 3.0).contains(&found), "{claim}: {measured}");
+    assert!((measured * 0.5..=measured + 3.0).contains(&found), "{claim}: {measured}");
     let judged = Judged::of(&nagle, &["40", "nodelay"], "nodelay");
     assert!(judged.named("delayed-ack").is_none(), "{:?}", judged.findings);
 }

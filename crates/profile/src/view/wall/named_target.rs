@@ -32,10 +32,9 @@ impl<'p> NamedTarget<'p> {
     pub fn of(profile: &'p Profile, wait: &Wait, part: Part) -> Option<Self> {
         let wake_up = WakeUp::of(profile, wait);
         let target = Self::of_call(profile, wait, part, wake_up.as_ref())?;
-        let is_ready = matches!(target, Self::Ready(..));
         // A child that ends sends a signal: that is the wait's usual end.
         let is_usual = waits_for(wait, part, WaitReason::Child);
-        let ending = wake_up.filter(|_| !is_usual).and_then(|wake_up| ending(&wake_up, is_ready));
+        let ending = wake_up.filter(|_| !is_usual).and_then(|wake_up| ending(&wake_up, &target));
         let Some(ending) = ending else {
             return Some(target.with_own_thread(profile, wait));
         };

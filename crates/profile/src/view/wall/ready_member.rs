@@ -4,6 +4,7 @@
 //! where the kernel delivers what came over the network in another thread, only a member that is the sole one of its
 //! kind is known.
 
+use super::named_target::NamedTarget;
 use super::{interrupt_of, is_interrupt_entry, is_kernel, name_of, other_name};
 use crate::off_cpu::{RelatedThread, Wait};
 use crate::profile::Profile;
@@ -124,24 +125,34 @@ pub(super) fn ready_member(wake_up: &WakeUp<'_>, members: &[&SetMember]) -> Opti
 /// delayed acknowledgement, for which the sender kept what it had to send next (Nagle's algorithm).
 ///
 /// Between two sockets of one machine, the sender itself delivers. Only what a timer sends is delivered after the timer's
-/// interrupt, or later: after another interrupt, or by the thread that handles what they left. These also deliver for senders
-/// that have too much to do: such waits count only if they are as long as the delay.
-fn is_held_back(wake_up: &WakeUp<'_>) -> bool {
+/// interrupt, or later: after another interrupt, by the thread that handles what they left, or by any process that the
+/// interrupt hit while it sent something. These also deliver for senders that have too much to do: such waits count only if
+/// they are as long as the delay.
+fn is_held_back(wake_up: &WakeUp<'_>, socket: &str) -> bool {
     // Source: linux v6.18 include/net/tcp.h, TCP_DELACK_MIN: 40 ms; timers come up to some jiffies later
     const DELAY_NS: std::ops::RangeInclusive<u64> = 34_000_000..=60_000_000;
     let has = |begin: &str| wake_up.names().iter().any(|name| name.starts_with(begin));
     let interrupt = interrupt_of(wake_up.profile, wake_up.other);
-    let is_later = || interrupt.is_some() || has("run_ksoftirqd");
+    let is_later =
+        || interrupt.is_some() || has("run_ksoftirqd") || is_stranger_to(socket, wake_up.other.pid);
     let is_delay = || DELAY_NS.contains(&wake_up.length_ns) && is_later();
     has("tcp_") && has("process_backlog") && (interrupt.as_deref() == Some("irq:timer") || is_delay())
 }
 
-/// How a wait ended other than by its descriptor: a phrase after the descriptor's name. `is_ready`: the member of the set
-/// that ended it is known.
-pub(super) fn ending(wake_up: &WakeUp<'_>, is_ready: bool) -> Option<String> {
-    if is_held_back(wake_up) {
+/// True if the process at a socket's other end is known, and is another one: `socket 80 from 127.0.0.1 (curl 5)`.
+fn is_stranger_to(socket: &str, pid: u32) -> bool {
+    let end = socket.split_once('(').and_then(|(_, rest)| rest.split_once(')')).map(|(end, _)| end);
+    let peer = end.and_then(|end| end.rsplit(' ').next()?.parse::<u32>().ok());
+    socket.starts_with("socket ") && peer.is_some_and(|peer| peer != pid)
+}
+
+/// How a wait for `target` ended other than by its descriptor: a phrase after the descriptor's name.
+pub(super) fn ending(wake_up: &WakeUp<'_>, target: &NamedTarget<'_>) -> Option<String> {
+    if is_held_back(wake_up, target.set_name()) {
         return Some(HELD_BACK.to_owned());
     }
+    // The member of the set that ended it is known.
+    let is_ready = matches!(target, NamedTarget::Ready(..));
     let kind = MemberKind::of_waker(wake_up.names());
     let name = other_name(wake_up.profile, wake_up.other);
     let is_signal = kind == Some(MemberKind::Signal) && !is_ready;
@@ -211,6 +222,16 @@ mod tests {
         assert_eq!(member_of(&members, socket, Waker { pid: 5, is_interrupt: true }), None);
         assert_eq!(member_of(&members, Some(MemberKind::Signal), by(9)), Some("signalfd"));
         assert_eq!(member_of(&members, Some(MemberKind::Timer), by(9)), None);
+    }
+
+    #[test]
+    fn a_process_that_has_no_end_of_a_socket_is_a_stranger_to_it() {
+        let socket = "socket 80 from 127.0.0.1 (my (odd) name 5)";
+        assert!(!is_stranger_to("socket 80 from 127.0.0.1 (curl 5)", 5));
+        assert!(is_stranger_to("socket 80 from 127.0.0.1 (curl 5)", 6));
+        // Nothing is known of the other end.
+        assert!(!is_stranger_to("socket 80 from 10.0.0.7", 6) && !is_stranger_to("pipe from (sh 7)", 6));
+        assert!(!is_stranger_to(socket, 5));
     }
 
     #[test]
