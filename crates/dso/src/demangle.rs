@@ -6,7 +6,7 @@
 mod brief;
 mod v8_names;
 
-pub use brief::{brief, without_version};
+pub use brief::{brief, of_any_compiler, without_version};
 pub use v8_names::{V8Function, v8_function};
 
 use std::borrow::Cow;

@@ -47,7 +47,8 @@ pub mod unwind;
 pub use addr::{Avma, FileOffset, Svma};
 pub use code::flow::{FunctionFlow, function_flow, straight_bytes};
 pub use demangle::{
-    V8Function, brief, demangle, demangle_with_parameters, v8_function, without_parameters, without_version,
+    V8Function, brief, demangle, demangle_with_parameters, of_any_compiler, v8_function, without_parameters,
+    without_version,
 };
 pub use dwarf::{
     LineOffset, LineResolver, LineRow, SampledFrame, SampledPlace, SampledUnits, SourceFrame,

@@ -10,6 +10,8 @@ pub enum NameForm {
     /// Demangled, as perf prints them.
     #[default]
     Whole,
+    /// The same, without the compiler that made the code of a JavaScript function or .NET method.
+    AnyCompiler,
     /// Without template arguments and the suffixes of parts of functions, so that their instances have one name.
     Brief,
 }

@@ -94,10 +94,8 @@ impl ObjectFiles {
         match self.form {
             NameForm::Mangled => Cow::Borrowed(name),
             NameForm::Whole => dso::demangle(name),
-            NameForm::Brief => match dso::demangle(name) {
-                Cow::Borrowed(name) => dso::brief(name),
-                Cow::Owned(name) => Cow::Owned(dso::brief(&name).into_owned()),
-            },
+            NameForm::AnyCompiler => shortened(dso::demangle(name), dso::of_any_compiler),
+            NameForm::Brief => shortened(dso::demangle(name), dso::brief),
         }
     }
 
@@ -296,6 +294,14 @@ impl ObjectFiles {
             inlined: i < last,
         };
         sources.into_iter().enumerate().map(frame).collect()
+    }
+}
+
+/// `name` made shorter by `shorten`.
+fn shortened(name: Cow<'_, str>, shorten: fn(&str) -> Cow<'_, str>) -> Cow<'_, str> {
+    match name {
+        Cow::Borrowed(name) => shorten(name),
+        Cow::Owned(name) => Cow::Owned(shorten(&name).into_owned()),
     }
 }
 

@@ -21,11 +21,8 @@ const PARTS: [&str; 6] = [".cold", ".isra", ".part", ".constprop", ".lto_priv", 
 /// unchanged.
 #[must_use]
 pub fn brief(name: &str) -> Cow<'_, str> {
-    if let Some(function) = name.strip_prefix("JS:") {
-        return match function.strip_prefix(v8_names::COMPILERS) {
-            Some(function) => Cow::Owned(format!("JS:{function}")),
-            None => Cow::Borrowed(name),
-        };
+    if name.starts_with("JS:") {
+        return of_any_compiler(name);
     }
     if let Some(method) = dotnet_method(name) {
         return Cow::Borrowed(method);
@@ -44,6 +41,22 @@ pub fn brief(name: &str) -> Cow<'_, str> {
         }
     }
     folded(&text).map_or(text, Cow::Owned)
+}
+
+/// The whole `name` without the compiler that made the code: `JS:f a.js:2:9` of `JS:*f a.js:2:9`,
+/// `void [App] Work::Spin()` of `void [App] Work::Spin()[OptimizedTier1]`. Other names are unchanged.
+#[must_use]
+pub fn of_any_compiler(name: &str) -> Cow<'_, str> {
+    if let Some(function) = name.strip_prefix("JS:").and_then(|name| name.strip_prefix(v8_names::COMPILERS)) {
+        return Cow::Owned(format!("JS:{function}"));
+    }
+    match dotnet_method(name) {
+        Some(method) => {
+            let before = name.find(method).unwrap_or(0);
+            Cow::Borrowed(&name[..before + method.len()])
+        }
+        None => Cow::Borrowed(name),
+    }
 }
 
 /// `Work::Spin(int64)` of `float64 [Split] Work::Spin(int64)[OptimizedTier1]`, as .NET writes the names of methods:
@@ -236,6 +249,7 @@ mod tests {
         for tier in ["[QuickJitted]", "[OptimizedTier1OSR]", "[PreJIT]", ""] {
             let name = format!("float64 [Split] Work::Spin(int64){tier}");
             assert_eq!(brief(&name), "Work::Spin(int64)");
+            assert_eq!(of_any_compiler(&name), "float64 [Split] Work::Spin(int64)");
         }
         let task = "class System.Threading.Tasks.Task`1<!0> [System.Private.CoreLib] System.IO.Stream::Read(uint8[])[Optimized]";
         assert_eq!(brief(task), "System.IO.Stream::Read(uint8[])");
@@ -245,9 +259,13 @@ mod tests {
     #[test]
     fn the_code_that_compilers_make_of_a_javascript_function_has_one_name() {
         for mark in ["", "~", "^", "*"] {
-            assert_eq!(brief(&format!("JS:{mark}handler /srv/a.js:2:17")), "JS:handler /srv/a.js:2:17");
+            let name = format!("JS:{mark}handler /srv/a.js:2:17");
+            assert_eq!(brief(&name), "JS:handler /srv/a.js:2:17");
+            assert_eq!(of_any_compiler(&name), brief(&name));
         }
         assert_eq!(brief("JS:^<anonymous> /srv/a.js:9:1"), "JS:<anonymous> /srv/a.js:9:1");
+        let others = ["std::vector<int>::push_back", "sort_tail.isra.0", "long A.hot(int)"];
+        assert_eq!(others.map(of_any_compiler), others);
     }
 
     #[test]

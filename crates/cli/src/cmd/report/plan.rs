@@ -13,6 +13,7 @@ use profile::view::report::{
     FunctionUnit, GraphKey, GraphOrder, ReportField, ReportOpts, RowFilter, SortKey,
 };
 use regex_lite::Regex;
+use std::borrow::Cow;
 use symbols::{FileFormats, LoadOpts, NameForm, NameOpts, Recording, UnnamedCode};
 
 /// Contents and form of the report.
@@ -78,6 +79,10 @@ impl ReportPlan {
         report.inlines = callchains && !args.stacks.no_inline;
         let unnamed = UnnamedCode::for_filters(names_asked_for(args));
         let (sort_given, fields_given) = (args.columns.sort.clone(), args.columns.fields.is_some());
+        let name_form = perfs_form(args);
+        if name_form == NameForm::AnyCompiler {
+            rename(&mut report.filter.symbols, dso::of_any_compiler);
+        }
         let time_span_ns = file.features().sample_time_ns;
         Ok(Self {
             report,
@@ -87,7 +92,7 @@ impl ReportPlan {
             sort_given,
             fields_given,
             unnamed,
-            name_form: NameForm::Whole,
+            name_form,
             branches,
             has_chains,
             time_span_ns,
@@ -100,8 +105,7 @@ impl ReportPlan {
         self.unnamed = UnnamedCode::Functions;
         self.name_form = shown_names::form();
         if self.name_form == NameForm::Brief {
-            let wanted = &mut self.report.filter.symbols;
-            wanted.iter_mut().for_each(|name| *name = dso::brief(name).into_owned());
+            rename(&mut self.report.filter.symbols, dso::brief);
         }
         self.report.inlines = !args.stacks.no_inline;
         if self.report.inlines {
@@ -302,6 +306,17 @@ fn is_tracepoint(event: &perfdata::Event) -> bool {
 /// True if a tracepoint of the file has such a field; without formats, any name may be one.
 fn is_trace_field(file: &PerfData<'_>, _name: &str) -> bool {
     file.events().iter().any(is_tracepoint)
+}
+
+/// Names as perf has them, but one for a function whichever compiler made its code, unless whole ones are wanted.
+fn perfs_form(args: &Args) -> NameForm {
+    let is_whole = shown_names::form() == NameForm::Whole;
+    let is_mangled = args.name_sources().opts().form == NameForm::Mangled;
+    if is_whole || is_mangled { NameForm::Whole } else { NameForm::AnyCompiler }
+}
+
+fn rename(names: &mut [String], to: fn(&str) -> Cow<'_, str>) {
+    names.iter_mut().for_each(|name| *name = to(name).into_owned());
 }
 
 fn set_filters(report: &mut ReportOpts, args: &Args) -> anyhow::Result<()> {

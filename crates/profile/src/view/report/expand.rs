@@ -3,7 +3,7 @@
 use super::row::ChainEntry;
 use super::{FunctionUnit, GraphKey, ReportOpts};
 use crate::profile::Profile;
-use crate::table::{CallsiteId, DsoId, FrameId, StringId, SymbolId};
+use crate::table::{CallsiteId, DsoId, DsoKind, FrameId, StringId, SymbolId};
 use rustc_hash::FxHashMap;
 
 /// Identity of an entry: frames with equal keys share one.
@@ -136,15 +136,12 @@ pub(super) struct PathOpts<'a> {
 /// Representative symbol of each symbol.
 struct Units {
     unit: FunctionUnit,
-    /// By symbol, with [`FunctionUnit::Inlined`]: the representative of all symbols with its file and name.
+    /// By symbol: the representative of all symbols with its file and name.
     first: Vec<SymbolId>,
 }
 
 impl Units {
     fn of(profile: &Profile, unit: FunctionUnit) -> Self {
-        if unit == FunctionUnit::Symbol {
-            return Self { unit, first: Vec::new() };
-        }
         let mut by_name: FxHashMap<(DsoId, StringId), SymbolId> = FxHashMap::default();
         let ids = || (0..profile.symbols.len()).map(SymbolId::from_index);
         let key = |id: SymbolId| (profile.symbols.of(id).dso, profile.symbols.of(id).name);
@@ -153,7 +150,12 @@ impl Units {
         for id in own.into_iter().chain(inlined) {
             by_name.entry(key(id)).or_insert(id);
         }
-        let first = ids().map(|id| by_name[&key(id)]).collect();
+        // A JIT compiler makes the code of a function several times; in files, equal names are different functions.
+        let is_one = |id| {
+            let dso = profile.dsos.of(profile.symbols.of(id).dso);
+            unit == FunctionUnit::Inlined || matches!(dso.kind, DsoKind::PerfMap { .. })
+        };
+        let first = ids().map(|id| if is_one(id) { by_name[&key(id)] } else { id }).collect();
         Self { unit, first }
     }
 

@@ -118,7 +118,7 @@ impl RowFilter {
 /// Unit of rows of functions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FunctionUnit {
-    /// Functions of the symbol table, each by its place: perf's rows.
+    /// Functions of the symbol table, each by its place: perf's rows. Functions of JIT compilers by their names.
     #[default]
     Symbol,
     /// The innermost inlined function where line information has it (needs [`crate::source::Want::Lines`]), by file and
