@@ -68,13 +68,13 @@ export function largest(data: Data, sums: Sums, press: (name: string) => void): 
     const file = data.about.data.files[data.nameFile[name]];
     if (file && value > 0) files.set(file, (files.get(file) ?? 0) + value);
   });
-  const line = (what: string, parts: (Node | string)[]) => el("span", { class: "largest" }, `${what}: `, ...parts.flatMap((part, at) => (at ? [" · ", part] : [part])));
+  const line = (what: string, parts: Node[]) => el("span", { class: "largest" }, `${what}: `, ...parts);
   const share = (value: number) => ` ${percent(value, sums.total)}`;
   const functionParts = greatest(own, NAMED).map((name) => {
     const text = data.names[name];
     return el("span", {}, el("button", { type: "button", class: "link", title: text, text: shortFunction(data, text), on: { click: () => press(text) } }), share(own[name]));
   });
-  const fileParts = [...files].sort((a, b) => b[1] - a[1]).slice(0, NAMED).map(([file, value]) => file + share(value));
+  const fileParts = [...files].sort((a, b) => b[1] - a[1]).slice(0, NAMED).map(([file, value]) => el("span", { text: file + share(value) }));
   return [...(functionParts.length ? [line("by function", functionParts)] : []), ...(fileParts.length > 1 ? [line("by file", fileParts)] : [])];
 }
 
@@ -85,6 +85,11 @@ export function shortFunction(data: Data, text: string): string {
   const name = UNRESOLVED.test(text) ? data.names.indexOf(text) : -1;
   const file = name < 0 ? "" : data.about.data.files[data.nameFile[name]].replace(/\.(?:cpython-|abi)[\w-]*(?=\.so)/, "");
   return withoutParameters(withoutArguments(plainName(text))) + (file ? ` (${file})` : "");
+}
+
+/** The functions of a stack, those without a symbol with their files. */
+export function stackWords(data: Data, stack: string): string {
+  return stack.split(" < ").map((name) => (UNRESOLVED.test(name) ? shortFunction(data, name) : name)).join(" < ");
 }
 
 export function functionName(name: string, kind: number): HTMLElement {

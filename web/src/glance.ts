@@ -49,7 +49,7 @@ function innermostOfRuntime(data: Data, node: number): string {
   return "";
 }
 
-const line = (word: string, title: string, parts: HTMLElement[]) => [el("b", { text: word, title }), el("span", { class: "largest" }, ...parts.flatMap((part, at) => (at ? [" · ", part] : [part])))];
+const line = (word: string, title: string, parts: HTMLElement[]) => [el("b", { text: word, title }), el("span", { class: "largest" }, ...parts)];
 const named = (text: string, full: string, share: string, press: () => void) =>
   el("span", {}, el("button", { type: "button", class: "link", title: full, text, on: { click: press } }), ` ${share}`);
 

@@ -3,6 +3,7 @@
 import { About, Data, Finding } from "./data";
 import { clear, el } from "./dom";
 import { amount, percent } from "./format";
+import { stackWords } from "./functions";
 import { allWaits } from "./glance";
 import { classOf, stateColour, stateInk } from "./palette";
 import { FRESH, Selection, Store } from "./selection";
@@ -128,14 +129,21 @@ function card(finding: Finding, at: number, all: number, data: Data, store: Stor
   }).slice(0, finding.fix ? 1 : 2);
   const place = placeOf(finding, data);
   const programs = finding.name === "cpu-saturation" && !place ? onTheCpus(data) : "";
+  const checked = finding.checked_against.length ? `also checked: ${finding.checked_against.join(" · ")}` : "";
   const box = el("article", { class: "card" },
-    el("p", { class: "label" }, el("span", { text: `Finding ${at + 1} of ${all}` }), finding.next ? el("span", { class: "next" }, el("code", { text: finding.next, title: finding.advice }), copyButton(finding.next)) : null, el("button", { type: "button", class: "show", text: "show", title: "selects the states and functions that prove it", on: { click: () => store.change(proof(finding, data)) } })),
-    el("h2", { text: finding.claim }),
-    el("ul", {}, ...facts.map((fact) => el("li", { text: fact })), programs ? el("li", { text: programs }) : null,
-      place ? el("li", { class: "stack-line", title: place.stack }, `${place.what}: ${place.share} `, el("code", { text: place.stack })) : null,
-      finding.fix ? el("li", { class: "fix", text: `fix: ${finding.fix}` }) : null,
-      finding.checked_against.length ? el("li", { class: "dim", text: `also checked: ${finding.checked_against.join(" · ")}` }) : null));
+    el("h2", { title: `${finding.claim}\n${checked}` }, ...(all > 1 ? [el("b", { class: "rank", text: `${at + 1} `, title: `finding ${at + 1} of ${all}` })] : []), finding.claim),
+    el("ul", {}, ...facts.map((fact) => el("li", { text: fact, title: fact })), programs ? el("li", { text: programs }) : null,
+      place ? el("li", { class: "stack-line", title: place.stack }, `${place.what}: ${place.share} `, el("code", { text: stackWords(data, place.stack) })) : null,
+      finding.fix ? el("li", { class: "fix", text: `fix: ${withoutCommand(finding)}`, title: finding.fix }) : null),
+    el("footer", {}, el("span", { class: all > 2 ? "spare" : undefined, text: checked, title: checked }),
+      finding.next ? el("span", { class: "next" }, el("code", { text: finding.next, title: `${finding.next} — ${finding.advice}` }), copyButton(finding.next)) : null,
+      el("button", { type: "button", class: "show", text: "show", title: "selects the states and functions that prove it", on: { click: () => store.change(proof(finding, data)) } })));
   return box;
+}
+
+/** The remedy; its command is at the foot of the card. */
+function withoutCommand({ fix, next }: Finding): string {
+  return next && fix.endsWith(`: ${next}`) ? fix.slice(0, -next.length - 2).replace(/[;,] [^;,]*$/, "") : fix;
 }
 
 function copyButton(text: string): HTMLElement {

@@ -190,7 +190,7 @@ class Page {
       mark.style.background = frameColour("", kind, false);
       box.append(el("span", {}, mark, word));
     }
-    if (this.data.sets[0]?.wall) box.append(el("span", { class: "dim", text: "line under a frame: its states", title: "each frame's time by state, in the colours of the bar above" }));
+    if (this.data.sets[0]?.wall) box.append(el("span", { class: "dim hint", text: "underline: states", title: "the line under a frame: its time by state, in the colours of the bar above" }));
     return box;
   }
 
@@ -317,11 +317,12 @@ class Page {
     };
     choice("order of frames", this.comparison || !this.sums.set.wall ? [["caller", "by caller"], ["inverted", "inverted"]] : [["caller", "by caller"], ["state", "state first"], ["inverted", "inverted"]], selection.mode, (mode) => store.change({ mode, zoom: [] }));
     if (this.data.about.data.threads.length > 1) choice("groups", [["name", "thread names"], ["thread", "threads"], ["none", "no groups"]], selection.group, (group) => store.change({ group, zoom: [] }));
-    const words: [keyof Selection["folds"], string][] = [["kernel", "fold kernel"], ["start", "fold start-up"], ["recursion", "fold recursion"]];
+    const words: [keyof Selection["folds"], string][] = [["kernel", "kernel"], ["start", "start-up"], ["recursion", "recursion"]];
+    this.options.append(el("span", { text: "fold:" }));
     for (const [fold, word] of words) {
       const box = el("input", { type: "checkbox", checked: selection.folds[fold] });
       box.addEventListener("change", () => store.change({ folds: { ...selection.folds, [fold]: box.checked }, zoom: [] }));
-      this.options.append(el("label", {}, box, word));
+      this.options.append(el("label", { title: `fold: one frame for ${word === "kernel" ? "the kernel's work of a call" : word === "start-up" ? "what runs before the program's own code" : "a function that calls itself"}` }, box, word));
     }
     const order = el("input", { type: "checkbox", checked: selection.byName });
     order.addEventListener("change", () => store.change({ byName: order.checked }));

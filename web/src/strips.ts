@@ -8,10 +8,10 @@ import { classOf, isDark, stateColour, texture } from "./palette";
 import { Store } from "./selection";
 import { mix, sum } from "./sums";
 
-const ROW = 17;
-const CPU = 26;
+const ROW = 15;
+const CPU = 22;
 /** Threads in a high window, and in one where more would leave no room for the graph. */
-const [SHOWN, SHOWN_LOW, LOW] = [12, 8, 900];
+const [SHOWN, SHOWN_LOW, LOW] = [12, 6, 900];
 
 /** `busy` is time on a CPU, waiting for one, for a lock or a disk: what a reader looks for first. */
 interface Row { thread: number; name: string; total: Float64Array; active: number; busy: number }
@@ -122,7 +122,7 @@ export class Strips {
     const names = new Map<string, number>();
     this.rows.filter((row) => !shown.has(row)).forEach((row) => {
       const { comm, idle } = this.data.about.data.threads[row.thread];
-      const name = `${idle ? "idle " : ""}${comm}`;
+      const name = `${idle ? "idle " : "less busy "}${comm}`;
       names.set(name, (names.get(name) ?? 0) + 1);
     });
     const parts = [...names].sort((a, b) => b[1] - a[1]).slice(0, 3).map(([name, count]) => `${count} ${name}`);

@@ -3,6 +3,7 @@
 import { Data, ItemSet, Kind } from "./data";
 import { clear, el } from "./dom";
 import { countOf, duration, grouped, percent } from "./format";
+import { stackWords } from "./functions";
 import { stateColour } from "./palette";
 import { Selection, Store } from "./selection";
 import { inside, shownPlaces, Sums, threadMask } from "./sums";
@@ -31,7 +32,7 @@ export class Waits {
       { title: "longest", class: "n wide", sort: (row) => row.max, cell: (row) => (row.max > 0 ? duration(row.max) : "") },
       { title: "lengths", class: "bar wide", help: "number of waits by length, in powers of two", cell: (row) => spark(row) },
       { title: "state", sort: (row) => this.data.states[row.state], cell: (row) => stateMark(this.data.states[row.state]) },
-      { title: "where", class: "name", sort: (row) => row.label, cell: (row) => el("span", { title: stackOf(this.data, row.node).join(" < "), text: row.label }) },
+      { title: "where", class: "name", sort: (row) => row.label, cell: (row) => el("span", { title: stackOf(this.data, row.node).join(" < "), text: stackWords(this.data, row.label) }) },
     ], (row) => this.choose(row), 0, (row) => (row === this.chosen ? "chosen" : ""));
     this.box.append(this.note, this.table.box, this.detail);
   }

@@ -210,6 +210,14 @@ async function roles(file) {
   await page.context().close();
 }
 
+/** The answers in words leave room for the graph, also where there are three findings. */
+async function graphInView(file) {
+  const page = await open(file);
+  const seen = await page.evaluate(() => ({ top: document.querySelector(".flame canvas").getBoundingClientRect().top, foot: document.querySelector(".status").getBoundingClientRect().top }));
+  check("four rows of the graph are in view without scrolling", seen.foot - seen.top >= 80, JSON.stringify(seen));
+  await page.context().close();
+}
+
 /** Blame on the page is that of the text, and the sentence ends at its greatest cause. */
 async function blamed(file) {
   const page = await open(file, { hash: "#tab=blame" });
@@ -219,7 +227,7 @@ async function blamed(file) {
   const wanted = JSON.parse(run(["report", "--blame", ...followed]));
   const row = await page.locator("#pane-blame table").nth(1).locator("tbody tr:not(.gap)").first().innerText();
   const note = await page.locator("#pane-blame .note").innerText();
-  const why = await page.locator(".why").count() ? await page.locator(".why a").allInnerTexts() : [];
+  const why = await page.locator(".why").count() ? await page.locator(".why a").allTextContents() : [];
   const sum = (values) => values.reduce((all, value) => all + value, 0);
   const cause = wanted.causes[0];
   const has = (text) => [cause.state, cause.function, cause.thread].every((word) => text.includes(word));
@@ -519,7 +527,7 @@ await tracedCalls();
 await requests();
 if (recordWall()) {
   const file = join(folder, "wall.html");
-  for (const part of [keyWalk, roles, blamed, brush, drag, looks, colours]) await part(file);
+  for (const part of [keyWalk, roles, graphInView, blamed, brush, drag, looks, colours]) await part(file);
   const size = readFileSync(file).length;
   check("the page of a short recording is small", size < 400000, `${size} bytes`);
   const shell = readFileSync(file, "utf8").replace(/<main class="first">.*?<\/noscript>/s, "").replace(/(id="(?:about|columns|sources)">)[^<]*/g, "$1").length;
