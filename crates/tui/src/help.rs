@@ -50,7 +50,7 @@ const EXPLORER_KEYS: &[(&str, &str)] = &[
     ("", "Functions"),
     ("o", "order by own time, or by time with callees"),
     ("", "Flame graph"),
-    ("o F", "state first, by caller, inverted; the kernel in one frame or in full"),
+    ("o F", "state first, by caller, inverted; kernel and start-up folded or in full"),
     ("n N", "largest frame that is found, then the next; the one before"),
     ("Enter u", "zoom in; out"),
     ("", "Timeline"),

@@ -45,9 +45,7 @@ impl Explorer {
                 "↑↓:move  →←:open, close  Enter:go there  Esc:back  a:code  ?:help  q:quit"
             }
             Tab::Overview => "↑↓:move  Enter:select  w:evidence  S:state  Esc:back  1-6:tabs  ?:help  q:quit",
-            Tab::Flame => {
-                "↑↓←→:move  Enter:zoom  o:order  F:fold kernel  /:find  n:next  s:callers  ?:help  q"
-            }
+            Tab::Flame => "↑↓←→:move  Enter:zoom  o:order  F:fold  /:find  n:next  s:callers  ?:help  q",
             Tab::Timeline => "↑↓←→:move  v:mark a span  Enter:select  Esc:back  ?:help  q:quit",
             Tab::Functions => {
                 "↑↓:move  Enter:select  o:order  s:callers  a:code  /:find  Esc:back  ?:help  q:quit"

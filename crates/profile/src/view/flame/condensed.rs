@@ -1,5 +1,6 @@
 //! A tree in fewer frames: without the code between a program and the kernel's work, start-up code, and repeats.
 
+use super::start_up::{is_runtime_start, is_start_of_main, is_start_up};
 use super::{FrameKind, NameId, Node, NodeId, NodeNote, Tree};
 use rustc_hash::FxHashMap;
 
@@ -13,6 +14,8 @@ enum Part {
     StartUp,
     /// The same; its caller is `_start`, whether it has a name or not.
     StartMain,
+    /// The same of a runtime, right below a process or its start-up code.
+    StartRuntime,
     /// The way into the kernel, without a name for its work.
     Entry,
     /// The way into the kernel; the frame in its place.
@@ -91,11 +94,13 @@ impl Fold {
 
     /// Frames outside the kernel, outermost first.
     fn outside(&self, run: &[NameId], names: &mut Vec<NameId>) {
+        let mut has_start = false;
         for &name in run {
             match self.part(name) {
                 // Its caller, if that is all there is below the process.
                 Part::StartMain if names.len() == 2 => _ = names.pop(),
-                Part::StartUp | Part::StartMain => {}
+                Part::StartUp | Part::StartMain => has_start = true,
+                Part::StartRuntime if has_start && names.len() == 1 => {}
                 _ => names.push(name),
             }
         }
@@ -207,8 +212,9 @@ fn part_of(tree: &mut Tree, name: &str, kind: FrameKind) -> Part {
                 None => call_after_entry(name).map_or(Part::Kernel, |work| Part::Call(call(work))),
             }
         }
-        _ if name.starts_with("__libc_start_main") => Part::StartMain,
+        _ if is_start_of_main(name) => Part::StartMain,
         _ if is_start_up(name) => Part::StartUp,
+        _ if is_runtime_start(name) => Part::StartRuntime,
         _ => Part::Own,
     }
 }
@@ -254,26 +260,6 @@ pub(crate) fn is_entry(name: &str) -> bool {
 
 fn is_sleep(name: &str) -> bool {
     name.starts_with("schedule") || matches!(name, "__schedule" | "io_schedule" | "preempt_schedule_common")
-}
-
-/// Before a thread's own functions; with any version: `__libc_start_main@@GLIBC_2.34`.
-fn is_start_up(name: &str) -> bool {
-    let name = name.split_once('@').map_or(name, |(name, _)| name);
-    matches!(
-        name,
-        "_start"
-            | "__libc_start_main"
-            | "__libc_start_main_impl"
-            | "__libc_start_call_main"
-            | "start_thread"
-            | "thread_start"
-            | "clone"
-            | "__clone"
-            | "clone3"
-            | "__clone3"
-            | "__GI___clone"
-            | "__GI___clone3"
-    )
 }
 
 #[cfg(test)]
@@ -364,6 +350,22 @@ mod tests {
         let stack = "app;function 0x3df0;__libc_start_main@@GLIBC_2.34;__libc_start_call_main;main;\
                      k:do_syscall_64;k:ksys_write;k:pipe_write;[pipe]";
         assert_eq!(paths(&[(stack, 1)]), [("app;main;kernel: write();[pipe]".to_owned(), 1)]);
+    }
+
+    #[test]
+    fn a_runtimes_start_is_left_out_below_a_threads_start_only() {
+        let started =
+            "app;clone3;start_thread;Thread._bootstrap (threading.py);Thread.run (threading.py);work";
+        let called = "app;work;Thread.run (threading.py);f";
+        let cut = "app;Thread.run (threading.py);g";
+        assert_eq!(
+            paths(&[(started, 1), (called, 2), (cut, 3)]),
+            [
+                ("app;work".to_owned(), 1),
+                ("app;work;Thread.run (threading.py);f".to_owned(), 2),
+                ("app;Thread.run (threading.py);g".to_owned(), 3)
+            ]
+        );
     }
 
     #[test]

@@ -8,8 +8,10 @@ mod layout;
 mod of_blame;
 mod of_profile;
 mod of_wall;
+mod start_up;
 
 pub(crate) use condensed::{call_after_entry, is_entry, kernel_work};
+pub(crate) use start_up::start_up_frames;
 
 pub use compared::{BothSides, ChangeOpts, ChangeScale, ComparedTree, SideSum};
 pub use layout::{FlameCell, Layout, LayoutOpts, Small};

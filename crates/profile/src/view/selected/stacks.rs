@@ -1,7 +1,9 @@
 //! Stacks of a selection as a tree for a flame graph.
 
 use super::Selected;
-use crate::view::flame::{FrameKind, NameId, NodeId, Tree, call_after_entry, is_entry, kernel_work};
+use crate::view::flame::{
+    FrameKind, NameId, NodeId, Tree, call_after_entry, is_entry, kernel_work, start_up_frames,
+};
 
 /// How stacks are put into the tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,7 +40,7 @@ impl StackOrder {
 }
 
 impl Selected<'_> {
-    /// The selected stacks. With `fold` the kernel's part of each is one frame.
+    /// The selected stacks. With `fold` the kernel's part of each is one frame, and start-up code is left out.
     #[must_use]
     pub fn tree(&self, order: StackOrder, fold: bool) -> Tree {
         let mut tree = Tree::new(self.set.unit.clone());
@@ -58,7 +60,9 @@ impl Selected<'_> {
     fn path(&self, tree: &mut Tree, node: NodeId, state: u8, how: (StackOrder, bool)) -> Vec<NameId> {
         let (order, fold) = how;
         let of = &self.data.tree;
-        let frames = of.path(node).into_iter().map(|name| (of.name(name), of.kind(name)));
+        let names = of.path(node);
+        let start = if fold { start_up_frames(names.iter().map(|&name| of.name(name))) } else { 0 };
+        let frames = names.into_iter().skip(start).map(|name| (of.name(name), of.kind(name)));
         let frames: Vec<(&str, FrameKind)> = if fold { folded(frames) } else { frames.collect() };
         let mut path: Vec<NameId> = frames.iter().map(|(name, kind)| tree.intern(name, *kind)).collect();
         let has_state = self.set.is_wall && (state != 0 || order == StackOrder::StateFirst);
@@ -82,7 +86,7 @@ pub(crate) fn folded<'n>(frames: impl Iterator<Item = (&'n str, FrameKind)>) -> 
     for (name, kind) in frames {
         let is_kernel = kind == FrameKind::Kernel;
         let is_inside = is_kernel && folded.last().is_some_and(|(_, kind)| *kind == FrameKind::Kernel);
-        let call = if is_inside && is_at_entry { call_after_entry(name) } else { None };
+        let call = if is_inside && is_at_entry && !is_entry(name) { call_after_entry(name) } else { None };
         let work = kernel_work(name).or(call).filter(|_| is_kernel);
         is_at_entry = is_kernel && is_entry(name);
         match (is_inside, work) {

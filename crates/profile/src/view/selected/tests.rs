@@ -179,3 +179,21 @@ fn a_finding_selects_the_states_it_is_about() {
     );
     assert_eq!(proof(&data, "unheard-of"), Selection::default());
 }
+
+#[test]
+fn the_way_into_the_kernel_is_no_work_of_it() {
+    let fold = |stack: &'static str| {
+        let kind = |name: &str| if name == "main" { FrameKind::Program } else { FrameKind::Kernel };
+        let frames = stacks::folded(stack.split(';').map(|name| (name, kind(name))));
+        frames.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(";")
+    };
+    assert_eq!(
+        fold("main;entry_SYSCALL_64_after_hwframe;do_syscall_64;__x64_sys_futex;futex_wait"),
+        "main;futex"
+    );
+    assert_eq!(fold("main;entry_SYSCALL_64_after_hwframe;do_syscall_64;ksys_write;vfs_write"), "main;write");
+    assert_eq!(
+        fold("main;entry_SYSCALL_64_after_hwframe;do_syscall_64"),
+        "main;entry_SYSCALL_64_after_hwframe"
+    );
+}
