@@ -2,10 +2,10 @@
 
 mod rows;
 
-use crate::canvas::Canvas;
 use crate::flame::FlameView;
 use crate::prompt::{TextPrompt, Typed};
 use crate::sandwich::{Sandwich, SandwichStep};
+use crate::style::canvas::Canvas;
 use crate::terminal::Screen;
 use crate::{Theme, help};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};

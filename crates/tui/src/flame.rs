@@ -1,6 +1,6 @@
 //! The flame graph in the terminal: roots at the top, one line per depth.
 
-use super::canvas::Canvas;
+use super::style::canvas::Canvas;
 use crossterm::event::{KeyCode, KeyEvent};
 use display::fit::cut;
 use display::number;

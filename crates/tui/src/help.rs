@@ -78,18 +78,18 @@ const CALL_KEYS: &[(&str, &str)] = &[
 
 /// The keys of traced calls.
 pub fn call_lines() -> Vec<String> {
-    CALL_KEYS.iter().map(key_line).collect()
+    CALL_KEYS.iter().map(|(key, text)| key_line(key, text)).collect()
 }
 
 /// A line of help; without a key, a heading.
-fn key_line((key, text): &(&str, &str)) -> String {
-    if key.is_empty() { (*text).to_owned() } else { format!("  {key:<13}{text}") }
+fn key_line(key: &str, text: &str) -> String {
+    if key.is_empty() { text.to_owned() } else { format!("  {key:<13}{text}") }
 }
 
 /// The keys of a wall-clock recording, and the letters of states.
 pub fn explorer_lines() -> Vec<String> {
     let states = StateClass::ALL.iter().map(|class| format!("  {:<13}{}", class.letter(), class.word()));
-    EXPLORER_KEYS.iter().map(key_line).chain(states).collect()
+    EXPLORER_KEYS.iter().map(|(key, text)| key_line(key, text)).chain(states).collect()
 }
 
 /// Draws the help over `area`; `scroll` lines are above.

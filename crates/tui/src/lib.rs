@@ -26,7 +26,6 @@
 mod annotate;
 mod app;
 mod calls;
-mod canvas;
 mod data;
 mod error;
 mod explorer;

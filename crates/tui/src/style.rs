@@ -1,5 +1,6 @@
 //! Colours, with a plain form for terminals without.
 
+pub mod canvas;
 pub mod settings;
 
 use display::palette::StateClass;

@@ -3,8 +3,8 @@
 mod tree;
 
 use super::Theme;
-use super::canvas::Canvas;
 use super::data::{Data, period};
+use super::style::canvas::Canvas;
 use crossterm::event::{KeyCode, KeyEvent};
 use display::bar;
 use display::fit::cut;

@@ -55,6 +55,26 @@ impl CallStats {
         self.self_ns.saturating_sub(self.self_off_ns)
     }
 
+    /// Whether times are known, not only how often it was called.
+    #[must_use]
+    pub fn is_timed(&self) -> bool {
+        self.count == 0 || self.min_ns.is_some()
+    }
+
+    /// Mean of the finished calls, ns; `None` without one, and where they were not timed.
+    #[must_use]
+    pub fn average_ns(&self) -> Option<u64> {
+        (self.count > 0 && self.is_timed()).then(|| self.finished_ns / self.count)
+    }
+
+    /// Duration in ns that a share `q` (0 to 1) of the finished calls does not exceed; `None` without one.
+    #[must_use]
+    pub fn quantile_ns(&self, q: f64) -> Option<u64> {
+        // A histogram's bucket reaches beyond the shortest and the longest call in it.
+        let ns = self.histogram.quantile(q)?;
+        Some(ns.max(self.min_ns?).min(self.max_ns?))
+    }
+
     fn merge(&mut self, other: &Self) {
         self.count.grow(other.count);
         self.unwound.grow(other.unwound);

@@ -1,6 +1,7 @@
 //! From a recording's folder to summed calls: filters, parallel replay, merge.
 
 pub mod call_lines;
+pub mod callees;
 pub mod limits;
 pub mod live_changes;
 pub mod page;

@@ -6,7 +6,6 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use super::open::{Need, Notes, with_view};
-use super::table;
 use super::view_args::ViewArgs;
 use crate::{html, terminal::out};
 use calls::view::View;
@@ -152,7 +151,7 @@ pub fn tree(sum: &CallProfile, view: &View<'_>, counts: bool) -> Tree {
 /// `func:(count),avg:1.68s`.
 fn labelled(name: &str, stats: &CallStats) -> String {
     let count = stats.calls();
-    let avg = table::average(stats).map_or_else(String::new, |ns| format!(",avg:{}", number::brief_ns(ns)));
+    let avg = stats.average_ns().map_or_else(String::new, |ns| format!(",avg:{}", number::brief_ns(ns)));
     format!("{name}:({count}){avg}")
 }
 
@@ -160,8 +159,8 @@ fn labelled(name: &str, stats: &CallStats) -> String {
 fn details(stats: &CallStats) -> String {
     let mut text = format!("{}, {}", number::duration_ns(stats.total_ns), calls_of(stats.calls()));
     let numbers = [
-        ("avg", table::average(stats)),
-        ("p99", table::quantile(stats, 0.99)),
+        ("avg", stats.average_ns()),
+        ("p99", stats.quantile_ns(0.99)),
         ("max", stats.max_ns),
         ("off CPU", Some(stats.off_ns).filter(|ns| *ns > 0)),
     ];

@@ -1,8 +1,8 @@
 //! `tally calls graph`: who called whom, how often and for how long.
 
 use calls::model::{CallProfile, NodeId};
+use calls::view::callees::CalleeLists;
 use profile::grow::GrownSum as _;
-use std::cmp::Reverse;
 use std::io::{self, Write};
 
 use crate::terminal::out::harmless;
@@ -10,38 +10,12 @@ use calls::recording::functions::Functions;
 use calls::recording::kernel;
 use display::number;
 
-/// The tree's children by node, the largest total first; and the roots.
-struct Children {
-    of: Vec<Vec<NodeId>>,
-    roots: Vec<NodeId>,
-}
-
-impl Children {
-    fn new(sum: &CallProfile) -> Self {
-        let mut children = Self { of: vec![Vec::new(); sum.nodes().len()], roots: Vec::new() };
-        let shown = shown(sum);
-        for (id, node) in (0..).map(NodeId).zip(sum.nodes()) {
-            if !shown[id.0 as usize] {
-                continue;
-            }
-            match node.parent {
-                Some(NodeId(parent)) => children.of[parent as usize].push(id),
-                None => children.roots.push(id),
-            }
-        }
-        let total = |id: &NodeId| Reverse(sum.nodes()[id.0 as usize].stats.total_ns);
-        children.of.iter_mut().for_each(|list| list.sort_by_key(total));
-        children.roots.sort_by_key(total);
-        children
-    }
-}
-
 /// Prints the tree.
 ///
 /// # Errors
 /// If writing fails.
 pub fn write(out: &mut impl Write, sum: &CallProfile, functions: &Functions) -> io::Result<()> {
-    let children = Children::new(sum);
+    let children = CalleeLists::new(sum);
     let whole = children.roots.iter().map(|id| sum.nodes()[id.0 as usize].stats.total_ns).grown_sum();
     // The part of the total off the CPU, where that was recorded.
     let split = sum.has_off_cpu();
@@ -76,16 +50,4 @@ pub fn write(out: &mut impl Write, sum: &CallProfile, functions: &Functions) -> 
         }
     }
     Ok(())
-}
-
-/// Which nodes have calls, or lead to such: of some all calls were left out, by their time or by where they lead.
-fn shown(sum: &CallProfile) -> Vec<bool> {
-    let mut shown = vec![false; sum.nodes().len()];
-    for (at, node) in sum.nodes().iter().enumerate().rev() {
-        shown[at] |= node.stats.calls() > 0;
-        if let (true, Some(NodeId(parent))) = (shown[at], node.parent) {
-            shown[parent as usize] = true;
-        }
-    }
-    shown
 }

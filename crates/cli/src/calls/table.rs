@@ -40,35 +40,16 @@ pub enum Key {
     Name,
 }
 
-/// Mean of the finished calls, ns; `None` without one, and where they were not timed.
-#[must_use]
-pub fn average(stats: &CallStats) -> Option<u64> {
-    (stats.count > 0 && is_timed(stats)).then(|| stats.finished_ns / stats.count)
-}
-
-/// Whether times are known, not only how often it was called.
-fn is_timed(stats: &CallStats) -> bool {
-    stats.count == 0 || stats.min_ns.is_some()
-}
-
-/// The duration in ns that a share `q` (0 to 1) of the finished calls does not exceed; `None` without one.
-#[must_use]
-pub fn quantile(stats: &CallStats, q: f64) -> Option<u64> {
-    // A histogram's bucket reaches beyond the shortest and the longest call in it.
-    let ns = stats.histogram.quantile(q)?;
-    Some(ns.max(stats.min_ns?).min(stats.max_ns?))
-}
-
 fn rank(stats: &CallStats, key: Key) -> u64 {
     match key {
         Key::Total => stats.total_ns,
         Key::Own => stats.self_ns,
         Key::Calls => stats.calls(),
-        Key::Avg => average(stats).unwrap_or(0),
+        Key::Avg => stats.average_ns().unwrap_or(0),
         Key::Min => stats.min_ns.unwrap_or(0),
         Key::Off => stats.off_ns,
-        Key::P50 => quantile(stats, 0.5).unwrap_or(0),
-        Key::P99 => quantile(stats, 0.99).unwrap_or(0),
+        Key::P50 => stats.quantile_ns(0.5).unwrap_or(0),
+        Key::P99 => stats.quantile_ns(0.99).unwrap_or(0),
         Key::Max => stats.max_ns.unwrap_or(0),
         Key::Name => 0,
     }
@@ -79,15 +60,15 @@ type Column = (&'static str, fn(&CallStats) -> Option<u64>);
 
 /// The columns left and right of the count.
 const LEFT: [Column; 2] = [
-    ("Total", |stats| is_timed(stats).then_some(stats.total_ns)),
-    ("Self", |stats| is_timed(stats).then_some(stats.self_ns)),
+    ("Total", |stats| stats.is_timed().then_some(stats.total_ns)),
+    ("Self", |stats| stats.is_timed().then_some(stats.self_ns)),
 ];
 const RIGHT: [Column; 6] = [
-    ("Avg", average),
+    ("Avg", CallStats::average_ns),
     ("Min", |stats| stats.min_ns),
-    ("p50", |stats| quantile(stats, 0.5)),
-    ("p90", |stats| quantile(stats, 0.9)),
-    ("p99", |stats| quantile(stats, 0.99)),
+    ("p50", |stats| stats.quantile_ns(0.5)),
+    ("p90", |stats| stats.quantile_ns(0.9)),
+    ("p99", |stats| stats.quantile_ns(0.99)),
     ("Max", |stats| stats.max_ns),
 ];
 /// The total's two halves, where switches between threads were recorded.

@@ -39,7 +39,7 @@ fn functions(sum: &CallProfile, view: &View<'_>) -> Vec<Value> {
         json!({
             "name": harmless(&view.functions.of(id).name), "count": stats.calls(), "total": stats.total_ns,
             "own": stats.self_ns, "off": stats.off_ns, "min": stats.min_ns, "max": stats.max_ns,
-            "p50": stats.histogram.quantile(0.5), "p99": stats.histogram.quantile(0.99), "rows": stats.histogram.by_powers_of_two(),
+            "p50": stats.quantile_ns(0.5), "p99": stats.quantile_ns(0.99), "rows": stats.histogram.by_powers_of_two(),
         })
     };
     all.into_iter().take(FUNCTIONS).map(row).collect()

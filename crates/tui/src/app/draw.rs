@@ -6,7 +6,7 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 
 use super::{App, View};
-use crate::canvas::Canvas;
+use crate::style::canvas::Canvas;
 use crate::{ReadState, help};
 use display::fit::cut;
 use perfdata::text::harmless;

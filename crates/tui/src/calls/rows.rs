@@ -1,7 +1,7 @@
 //! The table of functions.
 
 use super::{CallBrowser, CallRow};
-use crate::canvas::Canvas;
+use crate::style::canvas::Canvas;
 use display::bar::{eighths, of_eighths};
 use display::fit::cut;
 use display::number::{count_of, duration_ns, grouped};

@@ -2,7 +2,7 @@
 
 use super::{Explorer, Tab};
 use crate::Theme;
-use crate::canvas::Canvas;
+use crate::style::canvas::Canvas;
 use display::fit::cut;
 use perfdata::text::harmless;
 use ratatui::buffer::Buffer;

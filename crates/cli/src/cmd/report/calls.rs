@@ -3,7 +3,6 @@
 use super::{Args, browses, explore};
 use crate::calls::flame::{self, FlameOpts};
 use crate::calls::open::{Need, with_view};
-use crate::calls::table;
 use crate::calls::view_args::ViewArgs;
 use crate::terminal::end_signals;
 use anyhow::bail;
@@ -71,9 +70,9 @@ fn rows(sum: &CallProfile, view: &View<'_>) -> Vec<CallRow> {
         total_ns: stats.total_ns,
         self_ns: stats.self_ns,
         off_ns: stats.off_ns,
-        average_ns: table::average(stats),
-        p50_ns: table::quantile(stats, 0.5),
-        p99_ns: table::quantile(stats, 0.99),
+        average_ns: stats.average_ns(),
+        p50_ns: stats.quantile_ns(0.5),
+        p99_ns: stats.quantile_ns(0.99),
         max_ns: stats.max_ns,
     };
     sum.functions().map(row).collect()
