@@ -3,7 +3,7 @@
 import { Blame, BlameCause, BlameChain, Data } from "./data";
 import { el } from "./dom";
 import { duration, percent } from "./format";
-import { shortFunction } from "./functions";
+import { shortFunction, withFile } from "./functions";
 import { Store } from "./selection";
 import { Table } from "./table";
 
@@ -70,7 +70,7 @@ export class BlameView {
       { title: "%", class: "n", cell: (cause) => percent(cause.ns, total) },
       { title: "thread", sort: (cause) => cause.thread, cell: (cause) => cause.thread },
       { title: "state", sort: (cause) => cause.state, cell: stateOf },
-      { title: "function", class: "name", sort: (cause) => cause.function, cell: (cause) => `${cause.function}${cause.line ? ` (${cause.line})` : ""}` },
+      { title: "function", class: "name", sort: (cause) => cause.function, cell: (cause) => `${withFile(data, cause.function)}${cause.line ? ` (${cause.line})` : ""}` },
       { title: "waited for through", class: "wide", cell: (cause) => (cause.chain.length > 1 ? names(cause).join(" → ") : "itself") },
     ], (cause) => { if (known.has(cause.function)) store.change({ focus: cause.function, zoom: [], tab: "flame" }); });
     causes.show([...blame.causes]);

@@ -88,9 +88,9 @@ export function shortFunction(data: Data, text: string): string {
 }
 
 /** The functions of a stack, those without a symbol with their files. */
-export function stackWords(data: Data, stack: string): string {
-  return stack.split(" < ").map((name) => (UNRESOLVED.test(name) ? shortFunction(data, name) : name)).join(" < ");
-}
+export const stackWords = (data: Data, stack: string): string => stack.split(" < ").map((name) => withFile(data, name)).join(" < ");
+
+export const withFile = (data: Data, name: string): string => (UNRESOLVED.test(name) ? shortFunction(data, name) : name);
 
 export function functionName(name: string, kind: number): HTMLElement {
   const mark = el("i", { class: "kind" });

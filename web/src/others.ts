@@ -3,6 +3,7 @@
 import { Data, Lengths, Lock } from "./data";
 import { clear, el } from "./dom";
 import { countOf, duration, grouped, percent } from "./format";
+import { withFile } from "./functions";
 import { stateColour } from "./palette";
 import { Store } from "./selection";
 import { Table } from "./table";
@@ -12,7 +13,7 @@ export class Locks {
   readonly box = el("div", { class: "pane" });
   private readonly detail = el("div", { class: "split" });
 
-  constructor(data: Data, readonly store: Store) {
+  constructor(readonly data: Data, readonly store: Store) {
     const locks = data.about.locks;
     const whole = locks.reduce((sum, lock) => sum + lock.wait, 0);
     const table = new Table<Lock>("locks", [
@@ -39,7 +40,7 @@ export class Locks {
 
   private describe(lock: Lock): void {
     clear(this.detail);
-    const list = (text: string | null | undefined) => el("ol", { class: "stack" }, ...(text ?? "not known").split(" < ").map((name) => el("li", { text: name })));
+    const list = (text: string | null | undefined) => el("ol", { class: "stack" }, ...(text ?? "not known").split(" < ").map((name) => el("li", { text: withFile(this.data, name) })));
     this.detail.append(el("section", {}, el("h3", { text: "waited for in" }), list(lock.place)), el("section", {}, el("h3", { text: lock.holder ? `released by ${lock.holder.name} in` : "released by" }), list(lock.holder?.place || null)));
   }
 }

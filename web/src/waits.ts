@@ -3,7 +3,7 @@
 import { Data, ItemSet, Kind } from "./data";
 import { clear, el } from "./dom";
 import { countOf, duration, grouped, percent } from "./format";
-import { stackWords } from "./functions";
+import { stackWords, withFile } from "./functions";
 import { stateColour } from "./palette";
 import { Selection, Store } from "./selection";
 import { inside, shownPlaces, Sums, threadMask } from "./sums";
@@ -58,7 +58,7 @@ export class Waits {
     const row = this.chosen;
     if (!row) return;
     const [data, set] = [this.data, this.sums!.set];
-    const sleeper = el("section", {}, el("h3", { text: `${data.states[row.state]} here` }), stackList(stackOf(data, row.node)));
+    const sleeper = el("section", {}, el("h3", { text: `${data.states[row.state]} here` }), stackList(data, stackOf(data, row.node)));
     const by = new Map<number, number>();
     let known = 0;
     for (const item of row.items) {
@@ -71,7 +71,7 @@ export class Waits {
     const wakers = el("section", {}, el("h3", { text: known > 0 ? `${ended} (of the ${percent(known, row.total)} where it is known)` : `${ended}: not recorded` }));
     for (const [waker, ns] of [...by].sort((a, b) => b[1] - a[1]).slice(0, 4)) {
       const node = data.wakerNode[waker - 1];
-      wakers.append(el("h4", { text: `${percent(ns, known)} ${data.about.data.wakers[waker - 1] || "unknown"}` }), wakerStack(node ? stackOf(data, node) : []));
+      wakers.append(el("h4", { text: `${percent(ns, known)} ${data.about.data.wakers[waker - 1] || "unknown"}` }), wakerStack(data, node ? stackOf(data, node) : []));
     }
     this.detail.append(sleeper, wakers);
   }
@@ -83,14 +83,14 @@ export function stateMark(state: string): HTMLElement {
   return el("span", {}, mark, state);
 }
 
-function stackList(names: string[]): HTMLElement {
-  return el("ol", { class: "stack" }, ...names.slice(0, 14).map((name) => el("li", { title: name, text: name })), names.length > 14 ? el("li", { class: "dim", text: `… ${names.length - 14} more` }) : null);
+function stackList(data: Data, names: string[]): HTMLElement {
+  return el("ol", { class: "stack" }, ...names.slice(0, 14).map((name) => el("li", { title: name, text: withFile(data, name) })), names.length > 14 ? el("li", { class: "dim", text: `… ${names.length - 14} more` }) : null);
 }
 
 /** Programs outside the recording have no stacks. */
-function wakerStack(names: string[]): HTMLElement {
+function wakerStack(data: Data, names: string[]): HTMLElement {
   const isKnown = names.some((name) => name !== "[unknown]");
-  return isKnown ? stackList(names) : el("p", { class: "dim", text: "its stack was not recorded" });
+  return isKnown ? stackList(data, names) : el("p", { class: "dim", text: "its stack was not recorded" });
 }
 
 /** Names of a stack, innermost first, without the kernel's if there are others. */

@@ -3,9 +3,7 @@
 use super::called;
 use crate::off_cpu::WaitReason;
 use crate::profile::{Profile, TaskId};
-use crate::view::blame::{
-    BlameCause, BlameEnd, CriticalOpts, blame, blamed_functions, causes, critical_path, thread_name,
-};
+use crate::view::blame::{BlameCause, BlameEnd, CriticalPath, blame, blamed_functions, causes, thread_name};
 use crate::view::wall::Part;
 
 /// The function of another thread that most of a thread's time went to, through its waits.
@@ -22,9 +20,10 @@ pub struct WaitCause {
 }
 
 impl WaitCause {
-    /// Cause in a recording with the times of its samples; `None` if nothing has a large share.
+    /// Cause in a recording with the times of its samples; `None` if nothing has a large share. `path` is the critical path
+    /// to the end of the main thread, asked for where there is a cause.
     #[must_use]
-    pub fn of(profile: &Profile) -> Option<Self> {
+    pub fn of<'p>(profile: &Profile, path: &dyn Fn() -> &'p CriticalPath) -> Option<Self> {
         const LEAST: f64 = 0.2;
         let blame = blame(profile, None);
         let root = *blame.roots.first()?;
@@ -33,7 +32,7 @@ impl WaitCause {
         let share = top.ns as f64 / blame.total_ns.max(1) as f64;
         let is_of_another = top.chain.len() > 1 && !top.function.is_empty();
         (is_of_another && share >= LEAST).then_some(())?;
-        let path = critical_path(profile, &CriticalOpts::default());
+        let path = path();
         let mut functions = blamed_functions(profile, &path.parts).into_iter();
         let of = functions.find(|of| of.thread == top.thread && of.function == top.function);
         let bound = of.map_or(0.0, |of| of.ns as f64 / path.parts.total_ns.max(1) as f64);

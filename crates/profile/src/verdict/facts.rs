@@ -16,6 +16,7 @@ use crate::off_cpu::collector::collects;
 use crate::off_cpu::{OffCpuSource, RelatedThread, WaitReason};
 use crate::profile::{Profile, TaskId};
 use crate::table::CallsiteId;
+use crate::view::blame::{CriticalOpts, critical_path};
 use crate::view::goroutines::Goroutines;
 use crate::view::wall::{
     Part, PlacedWait, Times, Wall, WallOpts, interrupt_of, kernel_frames, name_of, other_name, placed_waits,
@@ -25,6 +26,7 @@ pub use parts::{CodeFacts, OthersRan, QueueFacts, RateFacts, SystemFacts, WaitFa
 pub(super) use regularity::REGULAR;
 pub use regularity::running_samples;
 use regularity::{preempted_by_others, timers};
+use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Everything the rules look at.
@@ -108,8 +110,9 @@ impl Facts {
             return;
         }
         self.waits.holders = if locks { LockHolders::of(profile) } else { None };
-        self.waits.cause = if others { WaitCause::of(profile) } else { None };
-        self.waits.path = if turns { PathFacts::of(profile, self.code.below.as_ref()) } else { None };
+        let path = LazyCell::new(|| critical_path(profile, &CriticalOpts::default()));
+        self.waits.cause = if others { WaitCause::of(profile, &|| &*path) } else { None };
+        self.waits.path = if turns { PathFacts::of(profile, &path, self.code.below.as_ref()) } else { None };
     }
 
     fn add_running(&mut self, wall: &Wall) {

@@ -3,9 +3,7 @@
 use super::cause::activity_words;
 use super::{HotFunction, called};
 use crate::profile::{Profile, TaskId};
-use crate::view::blame::{
-    BlameCause, BlameEnd, CriticalOpts, CriticalPath, blamed_functions, causes, critical_path, thread_name,
-};
+use crate::view::blame::{BlameCause, BlameEnd, CriticalPath, blamed_functions, causes, thread_name};
 use crate::view::wall::Part;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -76,22 +74,21 @@ pub(super) fn can_follow(profile: &Profile) -> bool {
 }
 
 impl PathFacts {
-    /// The path to the end of the main thread; `None` if its times aren't known. `below` is the program's own function in
+    /// About the path to the end of the main thread; `None` if its times aren't known. `below` is the program's own function in
     /// which most of the CPU time passes, for it or for what it calls.
-    pub(super) fn of(profile: &Profile, below: Option<&HotFunction>) -> Option<Self> {
-        let path = critical_path(profile, &CriticalOpts::default());
+    pub(super) fn of(profile: &Profile, path: &CriticalPath, below: Option<&HotFunction>) -> Option<Self> {
         if path.parts.total_ns == 0 {
             return None;
         }
         let rows = causes(profile, &path.parts);
         let on_ns: u64 = rows.iter().filter(|row| wants_cpu(row)).map(|row| row.ns).sum();
         Some(Self {
-            handovers: handovers(&path),
-            threads: threads(profile, &path),
-            most_of_one: most_of_one(profile, &path),
+            handovers: handovers(path),
+            threads: threads(profile, path),
+            most_of_one: most_of_one(profile, path),
             on: on_ns as f64 / path.parts.total_ns as f64,
-            top: top(profile, &path, &rows, below),
-            wait: wait(&path, &rows),
+            top: top(profile, path, &rows, below),
+            wait: wait(path, &rows),
         })
     }
 }
