@@ -1,10 +1,12 @@
 //! Return addresses in copies of user stacks: the word in which two call paths of one place differ.
 
+use std::sync::Arc;
+
 use perfdata::abi::PERF_CONTEXT_USER;
 
-/// Places of a chain's return addresses in its stack.
-#[derive(Debug, Default)]
-pub struct ReturnSlots(Box<[ReturnSlot]>);
+/// Places of a chain's return addresses in its stack. Copies share them.
+#[derive(Clone, Debug, Default)]
+pub struct ReturnSlots(Arc<[ReturnSlot]>);
 
 #[derive(Debug, Clone, Copy)]
 struct ReturnSlot {
@@ -31,6 +33,12 @@ impl ReturnSlots {
             same.map(move |&(_, frame)| ReturnSlot { frame, word })
         };
         Self(maybe.flat_map(slots_of).collect())
+    }
+
+    /// True if no word of the stack is a return address of the chain, or there was no stack.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// The word whose value differs where `other` leaves the path of `chain`; `None` if they differ in their leaf, or no

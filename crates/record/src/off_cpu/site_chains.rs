@@ -68,21 +68,27 @@ impl SeenChains {
         self.chains.iter().any(|seen| seen.ns > 0)
     }
 
-    /// True if a chain more is kept.
-    fn saw(&mut self, chain: &[u64], ns: u64, stack: &[u8]) -> bool {
+    /// True if a chain more is kept, with its `slots`.
+    fn saw(&mut self, chain: &[u64], ns: u64, slots: impl FnOnce() -> ReturnSlots) -> bool {
         if let Some(known) = self.chains.iter_mut().find(|known| *known.chain == *chain) {
             known.ns = known.ns.saturating_add(ns);
             return false;
         }
         let keeps = self.chains.len() < Self::MOST;
         if keeps {
-            self.chains.push(SeenChain { chain: chain.into(), ns, slots: ReturnSlots::find(chain, stack) });
+            self.chains.push(SeenChain { chain: chain.into(), ns, slots: slots() });
         } else if ns > 0
             && let Some(part) = self.chains.iter_mut().find(|seen| seen.ns == 0)
         {
-            *part = SeenChain { chain: chain.into(), ns, slots: ReturnSlots::find(chain, stack) };
+            *part = SeenChain { chain: chain.into(), ns, slots: slots() };
         }
         keeps
+    }
+
+    /// The slots of a chain that was seen with its stack.
+    fn slots_of(&self, chain: &[u64]) -> Option<ReturnSlots> {
+        let seen = self.chains.iter().find(|seen| *seen.chain == *chain)?;
+        Some(&seen.slots).filter(|slots| !slots.is_empty()).cloned()
     }
 
     /// The word in which a chain differs from one seen before, the first time that there is such a word.
@@ -108,18 +114,25 @@ impl SiteChains {
     /// The same with the copy that the chain was unwound from. Returns the word in which this chain differs from an
     /// earlier one, once for each place.
     pub fn saw_stack(&mut self, site: SiteId, chain: &[u64], ns: u64, stack: &[u8]) -> Option<SiteSplit> {
-        let mut word = None;
+        let (mut word, mut found) = (None, None);
         if self.kept < Self::MOST {
             let seen = self.threads.entry(site.tid).or_default().entry(site.print).or_default();
             word = seen.split(chain, stack);
-            self.kept += usize::from(seen.saw(chain, ns, stack));
+            // The same functions have frames of the same size in another thread. Threads that live for a millisecond
+            // would have all their stacks searched otherwise.
+            let similar = self.similar.get(&site.stack_print);
+            let slots = || {
+                let known = similar.and_then(|seen| seen.slots_of(chain));
+                found.insert(known.unwrap_or_else(|| ReturnSlots::find(chain, stack))).clone()
+            };
+            self.kept += usize::from(seen.saw(chain, ns, slots));
         }
         if site.stack_print != 0 {
             // Old ones are of programs that have ended, most likely.
             if self.similar.len() >= Self::MOST {
                 self.similar.clear();
             }
-            self.similar.entry(site.stack_print).or_default().saw(chain, ns, &[]);
+            self.similar.entry(site.stack_print).or_default().saw(chain, ns, || found.unwrap_or_default());
         }
         word.map(|word| SiteSplit { site, word })
     }
@@ -222,6 +235,22 @@ mod tests {
         assert_eq!(chains.saw_stack(SITE, &[PERF_CONTEXT_USER, 1, 22], 0, &third), None);
         chains.saw(SiteId { print: 100, ..SITE }, &second, 20);
         assert_eq!(chains.share(SITE, 80), [(&second[..], 60), (&first[..], 20)]);
+    }
+
+    #[test]
+    fn a_place_is_split_by_what_was_found_in_the_stack_of_an_ended_thread() {
+        let mut chains = SiteChains::default();
+        let (first, second) = ([PERF_CONTEXT_USER, 1, 20], [PERF_CONTEXT_USER, 1, 21]);
+        let of = |tid: u32| SiteId { tid, stack_print: 5, ..SITE };
+        let stack = |word: u64| [0, word].map(u64::to_ne_bytes).concat();
+        assert_eq!(chains.saw_stack(of(7), &first, 10, &stack(20)), None);
+        chains.forget(7);
+        // Its own stack isn't searched.
+        assert_eq!(chains.saw_stack(of(8), &first, 10, &[]), None);
+        assert_eq!(
+            chains.saw_stack(of(8), &second, 10, &stack(21)),
+            Some(SiteSplit { site: of(8), word: 1 })
+        );
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod events;
 mod ladder;
 mod next_file;
 mod python;
+mod sampled_clock;
 mod samples;
 mod shared;
 mod span_edges;
@@ -32,7 +33,6 @@ use crate::pipeline::stacks::LiveUnwinder;
 use crate::pt::info::{self, Info};
 use crate::runtimes::python::PythonReader;
 use crate::session::opts::{RecordOpts, Watched};
-use crate::sys::time::thread_cpu_ns;
 use perfdata::PidTid;
 
 pub use amounts::{TraceAmounts, WrittenAmounts};
@@ -41,6 +41,7 @@ pub use shared::Shared;
 use events::WorkerEvents;
 use ladder::SnapshotLadder;
 use python::PythonFrames;
+use sampled_clock::SampledClock;
 use span_edges::SpanEdges;
 use waits::WaitsInProgress;
 
@@ -241,9 +242,9 @@ impl WorkerState {
                 return self.tracepoint(file_event - self.events.first_tracepoint, sample, time_ns);
             }
             if file_event >= self.events.first_off_cpu {
-                let before_ns = thread_cpu_ns();
+                let begin_ns = self.waits.clock.begin();
                 self.off_cpu_sample(file_event, sample, time_ns);
-                let spent_ns = thread_cpu_ns().saturating_sub(before_ns);
+                let spent_ns = SampledClock::spent_ns(begin_ns);
                 self.shared.off_cpu.spent_ns.fetch_add(spent_ns, Ordering::Relaxed);
                 return;
             }

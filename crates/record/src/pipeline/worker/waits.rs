@@ -7,6 +7,7 @@ use perfdata::off_cpu::{OffCpuInterval, OffCpuTotals, Payload, State, WaitSums, 
 use perfdata::{Avma, CpuMode, Record, Sample, SampleId};
 
 use super::WorkerState;
+use super::sampled_clock::SampledClock;
 use crate::accounting::account::StackEnding;
 use crate::machine::process_titles;
 use crate::off_cpu::switches::ClockResult;
@@ -27,6 +28,8 @@ pub(super) struct WaitsInProgress {
     site_chains: SiteChains,
     /// Thread, end and begin of the last wait, ns: the time in the run queue after it has the same stack.
     last: (u32, u64, u64),
+    /// What samples of waits cost.
+    pub clock: SampledClock,
     /// Tier B: threads' clocks by tracepoints, in place of the engine's.
     pub switches: Option<(Switches, Tracepoints)>,
 }
