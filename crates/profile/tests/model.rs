@@ -4,6 +4,8 @@
 mod exec;
 #[path = "model/inlined.rs"]
 mod inlined;
+#[path = "model/one_thread.rs"]
+mod one_thread;
 
 use perfdata::appendix::stack_notes::{StackCause, StackEnd, StackNotes, StackStop, StopReason};
 use perfdata::record::{Comm, FileId, Mmap, TaskRecord};

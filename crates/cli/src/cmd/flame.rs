@@ -148,9 +148,7 @@ fn read_recording(path: &Path, map: &MappedFile, args: &Args) -> anyhow::Result<
     let (pid, tid, addrs) = (args.pid, args.tid, args.addrs);
     let (kernel, jit) = (args.kernel || args.all, args.jit || args.all);
     let opts = TreeOpts { event: 0, pid, tid, kernel, jit, addrs, samples: false };
-    if is_of_waits {
-        wall::check_thread(&recording.profile, &args.waits)?;
-    }
+    wall::check_thread(&recording.profile, &args.waits)?;
     if args.blame {
         let found = blame(&recording.profile, args.waits.thread.as_deref());
         let tree = Tree::of_blame(&recording.profile, opts, &found);
@@ -167,7 +165,8 @@ fn read_recording(path: &Path, map: &MappedFile, args: &Args) -> anyhow::Result<
     }
     let (event, notes) = choose_event(&recording.profile, args.event.as_deref())?;
     let opts = TreeOpts { event, samples: args.samples, ..opts };
-    Ok((Tree::of_profile(&recording.profile, opts), None, notes))
+    let thread = args.waits.thread.as_deref();
+    Ok((Tree::of_thread(&recording.profile, opts, thread), None, notes))
 }
 
 /// The event asked for, or the first that has samples; with a note about the others.

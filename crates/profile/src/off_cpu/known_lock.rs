@@ -18,7 +18,10 @@ const BY_CONDITION: &[(&str, KnownLock)] = &[
     ("drop_gil", PYTHON),
     ("RPyGilAcquire", PYTHON),
     ("gvl_acquire", RUBY),
+    ("gvl_yield", RUBY),
     ("thread_sched_to_running", RUBY),
+    ("thread_sched_wait_running_turn", RUBY),
+    ("thread_sched_yield", RUBY),
     ("st_masterlock_acquire", OCAML),
     ("LWLockAcquire", POSTGRES),
 ];
@@ -35,7 +38,8 @@ pub(crate) const PYTHON: KnownLock = KnownLock {
     name: "Python's global interpreter lock (GIL)",
     cure: "use processes, or code that releases the GIL while it computes",
 };
-const RUBY: KnownLock = KnownLock { name: "Ruby's global lock (GVL)", cure: "use processes or ractors" };
+pub(crate) const RUBY: KnownLock =
+    KnownLock { name: "Ruby's global lock (GVL)", cure: "use processes or ractors" };
 pub(crate) const POSTGRES: KnownLock =
     KnownLock { name: "PostgreSQL's lightweight locks", cure: "look at pg_stat_activity.wait_event" };
 pub(crate) const JAVA: KnownLock = KnownLock {

@@ -83,6 +83,11 @@ const LOCKING: &[&str] = &[
     "_PyMutex_Lock",
     "_PyParkingLot_Park",
     "_PySemaphore_",
+    // CRuby's, as of 2.7 to 3.4.
+    "rb_native_cond_",
+    "native_cond_",
+    "rb_native_mutex_",
+    "do_gvl_timer",
 ];
 
 /// Java's, as a perf map names compiled methods: with types before and after.
@@ -181,7 +186,7 @@ pub(crate) fn waits_for_lock_by_condition<'n>(names: impl IntoIterator<Item = &'
     is_for_lock(&locking, caller)
 }
 
-/// True if the wait is for Python's global lock.
+/// True if the wait is for the global lock of Python or Ruby.
 pub(crate) fn waits_for_gil<'n>(names: impl IntoIterator<Item = &'n str>) -> bool {
     let (locking, caller) = locking_and_caller(names);
     !locking.is_empty() && is_in_gil_code(caller)
@@ -190,7 +195,8 @@ pub(crate) fn waits_for_gil<'n>(names: impl IntoIterator<Item = &'n str>) -> boo
 /// True if the first of these functions, leaf first, that is of no locking library takes that lock or passes it on.
 pub(crate) fn is_in_gil_code<'n>(names: impl IntoIterator<Item = &'n str>) -> bool {
     let caller = locking_and_caller(names).1;
-    caller.and_then(KnownLock::of).is_some_and(|known| known == known_lock::PYTHON)
+    let global = [known_lock::PYTHON, known_lock::RUBY];
+    caller.and_then(KnownLock::of).is_some_and(|known| global.contains(&known))
 }
 
 /// The functions of locking libraries, leaf first, and the function that called them.
@@ -358,6 +364,21 @@ mod tests {
         let for_gil = |names: &str| waits_for_gil(names.split('|'));
         assert!(for_gil(&format!("{wait}|take_gil|spin (gil.py)")) && !for_gil("take_gil|spin (gil.py)"));
         assert!(!for_gil("__new_sem_wait_slow64|PyThread_acquire_lock_timed|put (queue.py)"));
+    }
+
+    /// Source: Ruby 3.1 and 3.3 thread_pthread.c.
+    #[test]
+    fn threads_of_ruby_wait_for_its_global_lock_unless_they_sleep_or_take_a_mutex() {
+        let wait = "__futex_abstimed_wait_common|pthread_cond_wait@@GLIBC_2.3.2|rb_native_cond_wait";
+        let for_gil = |names: &str| waits_for_gil(format!("{wait}|{names}").split('|'));
+        assert!(for_gil("gvl_acquire_common|native_sleep|sleep_forever"));
+        assert!(for_gil("gvl_yield|rb_threadptr_execute_interrupts|rb_vm_exec"));
+        assert!(for_gil("thread_sched_wait_running_turn|thread_sched_to_running_common"));
+        let timed = "pthread_cond_timedwait|native_cond_timedwait|do_gvl_timer|gvl_acquire_common";
+        assert!(waits_for_gil(timed.split('|')));
+        let mutex = "native_sleep|do_mutex_lock|rb_mutex_lock";
+        assert!(!for_gil(mutex) && !for_gil("queue_sleep|rb_ensure"));
+        assert_eq!(work(&format!("{wait}|gvl_acquire_common|gvl_yield")), None);
     }
 
     #[test]

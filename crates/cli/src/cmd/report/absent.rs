@@ -15,6 +15,11 @@ pub fn no_rows(profile: &Profile, report: &Report, filter: &RowFilter) -> Option
     let asked = [
         ("--comms", filter.comms.join(","), listed(tasks().map(|task| profile.strings.of(task.comm)))),
         (
+            "--thread",
+            filter.thread.clone().unwrap_or_default(),
+            listed(tasks().map(|task| profile.strings.of(task.comm))),
+        ),
+        (
             "--dsos",
             filter.dsos.join(","),
             listed(profile.dsos.iter().map(|(_, dso)| dso.short_name.as_str())),

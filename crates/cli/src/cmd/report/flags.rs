@@ -97,6 +97,30 @@ impl Args {
         NameArgs { force: self.force, ..self.names.clone() }
     }
 
+    /// Takes one thread of `--comms` or `--tid` as `--thread`, for the wall clock.
+    ///
+    /// # Errors
+    /// The wall clock is asked for, but by a filter that it doesn't have.
+    pub fn name_thread(&mut self) -> anyhow::Result<()> {
+        let only = &self.only;
+        if !self.wall || self.wall_args.waits.thread.is_some() {
+            return Ok(());
+        }
+        let refused = [
+            ("--comms with several names", only.comms.len() > 1),
+            ("--tid with several threads", only.tid.len() > 1),
+            ("--dsos", !only.dsos.is_empty()),
+            ("--symbols", !only.symbols.is_empty()),
+            ("--pid", !only.pid.is_empty()),
+        ];
+        if let Some((flag, _)) = refused.iter().find(|(_, is_given)| *is_given) {
+            anyhow::bail!("--wall: {flag} doesn't select waits; --thread NAME|TID does");
+        }
+        let by_name = only.comms.first().cloned();
+        self.wall_args.waits.thread = by_name.or_else(|| only.tid.first().map(i32::to_string));
+        Ok(())
+    }
+
     /// The file to read, and the text function names have to contain.
     pub fn input_and_filter(&self) -> (PathBuf, Option<String>) {
         let mut filter = self.only.symbol_filter.clone();

@@ -39,8 +39,9 @@ use symbols::Recording;
 ///
 /// # Errors
 /// If the recording can't be read, or a flag's value makes no sense.
-pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub fn run(mut args: Args) -> anyhow::Result<ExitCode> {
     args.perf.check()?;
+    args.name_thread()?;
     args.names.check()?;
     if let Some(colour) = args.output.stdio_color {
         term::set_colour(colour.into());

@@ -327,6 +327,7 @@ fn set_filters(report: &mut ReportOpts, args: &Args) -> anyhow::Result<()> {
         symbol_contains: args.input_and_filter().1,
         pids: args.only.pid.clone(),
         tids: args.only.tid.clone(),
+        thread: args.wall_args.waits.thread.clone(),
         cpus: Vec::new(),
         socket: args.only.socket_filter,
     };

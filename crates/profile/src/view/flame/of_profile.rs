@@ -4,6 +4,7 @@ use super::{FrameKind, NameId, NodeId, NodeNote, Tree, Unit};
 use crate::off_cpu::is_off_cpu;
 use crate::profile::{EventInfo, Profile, TaskId};
 use crate::table::{CallsiteId, DsoId, DsoKind, FrameId, InlineFrame};
+use crate::view::wall::is_called;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::ops::Range;
 
@@ -29,11 +30,18 @@ pub struct TreeOpts {
 impl Tree {
     /// The stacks of one event of `profile`, below their processes' names.
     pub fn of_profile(profile: &Profile, opts: TreeOpts) -> Self {
+        Self::of_thread(profile, opts, None)
+    }
+
+    /// The same of threads that have this name or thread id; `None`: of all.
+    pub fn of_thread(profile: &Profile, opts: TreeOpts, thread: Option<&str>) -> Self {
         let unit = profile.events.get(opts.event).map_or(Unit::Samples, unit_of);
         let unit = if opts.samples { Unit::Samples } else { unit };
         let mut builder = TreeBuilder::new(profile, opts, unit);
         builder.tree.waiting = profile.events.get(opts.event).is_some_and(|event| is_off_cpu(&event.name));
-        for (key, sums) in profile.cells().iter().filter(|(key, _)| key.event as usize == opts.event) {
+        let is_shown = |task| thread.is_none_or(|wanted| is_called(profile, task, wanted));
+        let cells = profile.cells().iter().filter(|(key, _)| key.event as usize == opts.event);
+        for (key, sums) in cells.filter(|(key, _)| is_shown(key.task)) {
             let node = builder.node(key.task, key.callsite);
             let value = if opts.samples { sums.count } else { sums.period };
             builder.tree.add(node, value, sums.count);

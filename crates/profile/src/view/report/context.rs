@@ -5,8 +5,9 @@ use super::expand::Expanded;
 use super::field::SortKey;
 use super::row::{ChainEntry, SortValue};
 use crate::machine::Mode;
-use crate::profile::{CellKey, Profile, Task};
+use crate::profile::{CellKey, Profile, Task, TaskId};
 use crate::table::{DsoId, FrameId};
+use crate::view::wall::is_called;
 use regex_lite::Regex;
 use rustc_hash::FxHashMap;
 
@@ -48,7 +49,9 @@ impl<'a> Context<'a> {
         };
         let parents = parent.map(matches);
         let cuts = opts.ignore_callees.as_ref().map(matches);
-        let task_passes = profile.tasks().iter().map(|task| task_passes(profile, task, opts)).collect();
+        let tasks = profile.tasks().iter().enumerate();
+        let task_passes =
+            tasks.map(|(at, task)| task_passes(profile, TaskId::from_index(at), task, opts)).collect();
         let is_place = |key: &SortKey| matches!(key, SortKey::SrcLine | SortKey::SrcFile | SortKey::Addr);
         let has_places = keys.iter().any(is_place);
         let same_dso = same_dsos(profile);
@@ -171,12 +174,13 @@ fn name_matches(profile: &Profile, entry: &ChainEntry, regex: &Regex) -> bool {
     entry.symbol.is_some_and(|id| regex.is_match(profile.strings.of(profile.symbols.of(id).name)))
 }
 
-fn task_passes(profile: &Profile, task: &Task, opts: &ReportOpts) -> bool {
+fn task_passes(profile: &Profile, id: TaskId, task: &Task, opts: &ReportOpts) -> bool {
     let filter = &opts.filter;
     let comm = profile.strings.of(task.comm);
     (filter.comms.is_empty() || filter.comms.iter().any(|want| want == comm))
         && (filter.pids.is_empty() || filter.pids.contains(&task.pid))
         && (filter.tids.is_empty() || filter.tids.contains(&task.tid))
+        && filter.thread.as_ref().is_none_or(|wanted| is_called(profile, id, wanted))
 }
 
 fn same_dsos(profile: &Profile) -> Vec<DsoId> {

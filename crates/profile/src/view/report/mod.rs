@@ -102,6 +102,8 @@ pub struct RowFilter {
     pub pids: Vec<i32>,
     /// Thread ids.
     pub tids: Vec<i32>,
+    /// A name that the thread had, or its id.
+    pub thread: Option<String>,
     /// CPUs; needs [`crate::session::Dimensions::cpu`].
     pub cpus: Vec<i32>,
     /// CPUs of this socket; needs the same, and the machine's layout in the header.
