@@ -28,7 +28,7 @@ pub(super) struct WaitsInProgress {
     site_chains: SiteChains,
     /// Thread, end and begin of the last wait, ns: the time in the run queue after it has the same stack.
     last: (u32, u64, u64),
-    /// What samples of waits cost.
+    /// Cost of the samples of waits.
     pub clock: SampledClock,
     /// Tier B: threads' clocks by tracepoints, in place of the engine's.
     pub switches: Option<(Switches, Tracepoints)>,
