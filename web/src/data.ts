@@ -13,7 +13,7 @@ export interface Lengths { state: string; count: number; mean: number; max: numb
 /** Function, place without source, source line, line that an interpreter ran, instruction (address, text, amount, place), or the number of lines left out. */
 export type CodeLine = ["f", string] | ["p", string] | ["s", number, string] | ["l", number, string, number, string] | ["c", string, string, number, string | null] | ["…", number];
 export interface Code { name: string; file: string; own: number; share: number; lines: CodeLine[] }
-export interface CallRow { name: string; count: number; total: number; own: number; off: number; min: number | null; max: number | null; p50: number | null; p99: number | null; rows: [number, number][] }
+export interface CallRow { name: string; count: number; total: number; own: number; off: number; avg: number | null; min: number | null; max: number | null; p50: number | null; p99: number | null; rows: [number, number][] }
 export interface SlowCall { took: number; at: number; thread: number; off: number; path: string[] }
 export interface IoPart { count: number; total_ns: number; p50_ns: number | null; p99_ns: number | null; max_ns: number; histogram: [number, number][] }
 export interface IoRow { op: string; requests: number; bytes: number; queue: IoPart; device: IoPart; comm?: string; pid?: number; cause?: string; functions?: string[]; file?: string; writeback?: boolean }

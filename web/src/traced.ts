@@ -21,19 +21,16 @@ export class Calls {
   constructor(readonly calls: { functions: CallRow[]; slowest: SlowCall[] }, readonly store: Store) {
     this.table = new Table<CallRow>("traced functions", [
       { title: "total", class: "n", help: "with the calls inside; recursion counts once", sort: (row) => row.total, cell: (row) => duration(row.total) },
-      { title: "self", class: "n", sort: (row) => row.own, cell: (row) => duration(row.own) },
+      { title: "self", class: "n less", sort: (row) => row.own, cell: (row) => duration(row.own) },
       { title: "off CPU", class: "n wide", sort: (row) => row.off, cell: (row) => (row.off ? duration(row.off) : "") },
       { title: "calls", class: "n", sort: (row) => row.count, cell: (row) => grouped(row.count) },
-      { title: "p50", class: "n", sort: (row) => row.p50 ?? 0, cell: (row) => time(row.p50) },
+      { title: "avg", class: "n wide", sort: (row) => row.avg ?? 0, cell: (row) => time(row.avg) },
+      { title: "p50", class: "n less", sort: (row) => row.p50 ?? 0, cell: (row) => time(row.p50) },
       { title: "p99", class: "n", sort: (row) => row.p99 ?? 0, cell: (row) => time(row.p99) },
       { title: "longest", class: "n", sort: (row) => row.max ?? 0, cell: (row) => time(row.max) },
       { title: "function", class: "name", sort: (row) => row.name, cell: (row) => el("span", { title: row.name, text: row.name }) },
     ], (row) => this.choose(row), 0, (row) => (row === this.chosen ? "chosen" : ""));
     this.box.append(el("p", { class: "note", text: `${countOf(calls.functions.length, "function", "functions")} · whole recording · a click shows how long the calls of a function took, and its slowest` }), this.table.box, this.detail);
-    // Quantiles are ends of ranges of lengths.
-    for (const row of calls.functions) {
-      if (row.max !== null && row.p50 !== null && row.p99 !== null) [row.p50, row.p99] = [Math.min(row.p50, row.max), Math.min(row.p99, row.max)];
-    }
     this.chosen = calls.functions[0] ?? null;
     this.show();
   }

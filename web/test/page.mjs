@@ -460,6 +460,10 @@ int main(void) { for (int i = 0; i < 3; i++) work(); return 0; }
   const rows = await page.locator("#pane-calls table").first().locator("tbody tr:not(.gap)").evaluateAll((rows) => rows.map((row) => [...row.cells].map((cell) => cell.textContent)));
   const counts = Object.fromEntries(rows.map((cells) => [cells.at(-1), cells[3]]));
   check("Calls counts each call of the program", counts.leaf === "30" && counts.work === "3" && counts.main === "1", JSON.stringify(counts));
+  await page.setViewportSize({ width: 400, height: 800 });
+  const right = await page.locator("#pane-calls table").first().evaluate((table) => [table.querySelector("td.name span").getBoundingClientRect().right, table.parentElement.getBoundingClientRect().right]);
+  check("names of traced functions are in view in 400 px", right[0] <= right[1], right.join(" "));
+  await page.setViewportSize({ width: 1280, height: 800 });
   await page.locator("#pane-calls tbody tr", { hasText: "leaf" }).first().click();
   const detail = await page.locator("#pane-calls .split").innerText();
   check("a click on a function shows its lengths and slowest calls", detail.includes("lengths of 30 calls of leaf") && detail.includes("work"), detail.slice(0, 200));

@@ -38,7 +38,7 @@ fn functions(sum: &CallProfile, view: &View<'_>) -> Vec<Value> {
     let row = |(id, stats): (FunctionId, &CallStats)| {
         json!({
             "name": harmless(&view.functions.of(id).name), "count": stats.calls(), "total": stats.total_ns,
-            "own": stats.self_ns, "off": stats.off_ns, "min": stats.min_ns, "max": stats.max_ns,
+            "own": stats.self_ns, "off": stats.off_ns, "avg": stats.average_ns(), "min": stats.min_ns, "max": stats.max_ns,
             "p50": stats.quantile_ns(0.5), "p99": stats.quantile_ns(0.99), "rows": stats.histogram.by_powers_of_two(),
         })
     };
