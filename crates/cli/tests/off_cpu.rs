@@ -10,6 +10,8 @@ mod faults;
 mod last_switch;
 #[path = "off_cpu/longest.rs"]
 mod longest;
+#[path = "off_cpu/routes.rs"]
+mod routes;
 #[path = "off_cpu/spans.rs"]
 mod spans;
 #[path = "off_cpu/stages.rs"]

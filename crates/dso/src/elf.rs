@@ -13,6 +13,7 @@ mod machine;
 pub mod plt;
 pub mod property;
 pub mod sdt;
+pub(crate) mod thread_local;
 pub(crate) mod unpack;
 
 use std::fs::File;

@@ -56,6 +56,7 @@ pub use dwarf::{
 };
 pub use elf::build_id::BuildId;
 pub use elf::exported::{Exported, exported, exported_data, span_of_functions};
+pub use elf::thread_local::{ThreadLocalAccess, thread_local_access};
 pub use elf::{ElfSection, Machine, ObjectFile, Segment};
 pub use error::Error;
 pub use files::file_identity::FileIdentity;

@@ -24,8 +24,8 @@ pub use cell::{BranchEnds, CellKey, EventInfo, ExtraDimensions, Sums, Task};
 pub use cgroups::CgroupNames;
 pub use ids::{ExtraId, TaskId};
 pub use sample_word::SampleWord;
+pub use spans::{SeenRequest, SpanCall, SpanFunctionInfo, SpanOutcome, Spans};
 pub(crate) use spans::{SpanAssembly, SpanHit};
-pub use spans::{SpanCall, SpanFunctionInfo, SpanOutcome, Spans};
 
 /// The aggregated recording.
 #[derive(Clone, Debug, Default)]

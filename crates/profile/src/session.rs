@@ -20,6 +20,7 @@ mod off_cpu;
 mod opts;
 mod parallelism;
 mod recent_stack;
+mod requests;
 mod runtimes;
 mod single;
 mod spans;
@@ -51,6 +52,7 @@ use crate::reason::{Reason, StackEnd};
 use crate::table::CallsiteId;
 use crate::tracepoints::block_io::Join;
 use perfdata::appendix::stack_notes::StackNotes;
+use perfdata::appendix::thread_contexts::ThreadContexts;
 use perfdata::off_cpu::NO_TIME_NS;
 use perfdata::{Endian, Event, Item, Record, Sample};
 use rustc_hash::FxHashMap;
@@ -66,6 +68,7 @@ pub struct Session {
     waits: WaitAssembly,
     running: RunningThreads,
     spans: SpanAssembly,
+    contexts: ThreadContexts,
     /// The recorder was cut off.
     is_unfinished: bool,
     tasks: FxHashMap<TaskSpanId, TaskId>,
@@ -100,6 +103,7 @@ impl Session {
             waits: WaitAssembly::default(),
             running: RunningThreads::default(),
             spans,
+            contexts: ThreadContexts::default(),
             is_unfinished: false,
             tasks: FxHashMap::default(),
             cgroups: FxHashMap::default(),

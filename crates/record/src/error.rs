@@ -15,6 +15,9 @@ pub enum Error {
         /// `execvp`'s error.
         source: io::Error,
     },
+    /// Requests by thread contexts are written at the end, and several files have several ends.
+    #[error("--span otel needs one file: leave out --overwrite and --switch-output")]
+    OneFile,
     /// `perf_event_open` refused an event.
     #[error("cannot open event '{event}'{place}: {source}{remedy}")]
     Open {

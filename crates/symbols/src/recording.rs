@@ -11,6 +11,7 @@ use perfdata::appendix::python_functions::PythonFunctions;
 use perfdata::appendix::same_paths::SamePaths;
 use perfdata::appendix::stack_notes::StackNotes;
 use perfdata::appendix::summed_stacks::SummedStacks;
+use perfdata::appendix::thread_contexts::ThreadContexts;
 use perfdata::{Features, Order, PerfData};
 use profile::profile::Profile;
 use profile::session::{Session, SessionOpts};
@@ -149,6 +150,9 @@ fn session_of_profile(file: &PerfData<'_>, mut opts: SessionOpts, files: &Object
     }
     if let Some(open) = file.appendix().and_then(|appendix| OpenSpans::read(appendix, file.endian())) {
         session.set_open_spans(&open);
+    }
+    if let Some(of) = file.appendix().and_then(|appendix| ThreadContexts::read(appendix, file.endian())) {
+        session.set_thread_contexts(of);
     }
     if let Some(mut stacks) = file.appendix().and_then(|appendix| SummedStacks::read(appendix, file.endian()))
     {

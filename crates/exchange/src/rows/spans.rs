@@ -4,6 +4,7 @@
 
 use super::blame::with_chain;
 use super::{SCHEMA_VERSION, split};
+use crate::text::routes::hex;
 use profile::Profile;
 use profile::grow::GrownSum as _;
 use profile::view::blame::{BlameCause, causes, thread_name};
@@ -15,13 +16,22 @@ use serde_json::{Value, json};
 #[must_use]
 pub fn spans(profile: &Profile, rows: &[SpanFunctionRow], most: usize) -> Value {
     let functions: Vec<Value> = rows.iter().map(|row| function(profile, row, most)).collect();
-    json!({ "schema_version": SCHEMA_VERSION, "view": "spans", "functions": functions })
+    let mut value = json!({ "schema_version": SCHEMA_VERSION, "view": "spans", "functions": functions });
+    let of = &profile.spans.contexts;
+    if of.processes > 0 {
+        value["contexts"] = json!({
+            "processes": of.processes, "lost": of.lost, "unreadable": of.unreadable, "invalid": of.invalid,
+            "cut": of.cut, "damaged": of.damaged,
+        });
+    }
+    value
 }
 
 fn function(profile: &Profile, row: &SpanFunctionRow, most: usize) -> Value {
     let (latency, others) = (row.latency, row.not_counted);
     json!({
         "function": row.name, "calls": row.calls, "threads": row.threads,
+        "unsure_ns": row.unsure_ns,
         "not_counted": {
             "without_begin": others.without_begin, "before_window": others.before_window, "open": others.open, "left": others.left,
             "nested": others.nested,
@@ -56,6 +66,10 @@ fn slow_call(profile: &Profile, call: &SlowCall) -> Value {
     let states: Vec<Value> = call.states.iter().map(|(state, ns)| state_value(state, *ns)).collect();
     let cause = |row: &BlameCause| with_chain(profile, row);
     json!({
+        "seen": call.seen.map(|seen| json!({
+            "from_ns": seen.from_ns - (call.begin_ns - call.at_ns), "to_ns": seen.to_ns - (call.begin_ns - call.at_ns),
+            "trace": hex(&seen.trace), "span": hex(&seen.span),
+        })),
         "at_ns": call.at_ns, "length_ns": call.length_ns, "is_open": call.is_open,
         "pid": task.pid, "tid": task.tid, "comm": thread_name(profile, call.task),
         "states": states,

@@ -5,6 +5,7 @@ pub mod critical;
 pub mod goroutines;
 pub mod histogram;
 pub mod io;
+pub mod routes;
 pub mod spans;
 pub mod timeline;
 

@@ -20,7 +20,8 @@ const CAUSES_OF_CALL: (usize, u64) = (2, 50);
 pub fn text(profile: &Profile, rows: &[SpanFunctionRow], opts: FollowedTextOpts) -> String {
     let each: Vec<String> =
         rows.iter().map(|row| SpanText { profile, row, opts, lines: Vec::new() }.text()).collect();
-    each.join("\n")
+    let routes = super::routes::table(profile, rows, opts);
+    if routes.is_empty() { each.join("\n") } else { routes + "\n" + &each.join("\n") }
 }
 
 /// Why calls are in no sum: `2 in progress at the end, 1 without its begin`; empty if all are.
@@ -43,7 +44,7 @@ pub fn not_counted_words(of: &NotCounted) -> String {
 pub fn sentences(row: &SpanFunctionRow) -> [String; 2] {
     /// Least share of a state that is worth a word, in percent.
     const LEAST: u64 = 10;
-    let (calls, latency) = (count_of(row.calls, "call", "calls"), row.latency);
+    let (calls, latency) = (count(row), row.latency);
     if row.calls == 0 {
         let others = not_counted_words(&row.not_counted);
         let others = if others.is_empty() { "was it called?".to_owned() } else { others };
@@ -64,6 +65,12 @@ pub fn sentences(row: &SpanFunctionRow) -> [String; 2] {
     let words = words.collect::<Vec<_>>().join(", ");
     let detail = if words.is_empty() { words } else { format!("the slowest 1 %: {words}") };
     [claim, detail]
+}
+
+/// `3 calls`, or `3 requests` of a route.
+fn count(row: &SpanFunctionRow) -> String {
+    let [one, many] = if row.unsure_ns.is_some() { ["request", "requests"] } else { ["call", "calls"] };
+    count_of(row.calls, one, many)
 }
 
 struct SpanText<'a> {
@@ -90,7 +97,7 @@ impl SpanText<'_> {
     fn head(&mut self) {
         let (row, latency) = (self.row, self.row.latency);
         let mean = latency.total_ns.checked_div(row.calls).unwrap_or(0);
-        let mut head = format!("{}: {}", row.name, count_of(row.calls, "call", "calls"));
+        let mut head = format!("{}: {}", row.name, count(row));
         if row.calls > 0 {
             let threads = count_of(row.threads as u64, "thread", "threads");
             head +=
@@ -118,7 +125,8 @@ impl SpanText<'_> {
             }
             return;
         };
-        self.heading("STATES       where the time of the calls went, and of the slowest 1 %");
+        let calls = if row.unsure_ns.is_some() { "requests" } else { "calls" };
+        self.heading(&format!("STATES       where the time of the {calls} went, and of the slowest 1 %"));
         self.lines.push(format!("{:>9} {:>7} {:>7}  state", "mean", "all", "slowest"));
         let (all, slowest): (u64, u64) =
             (states.iter().map(|row| row.ns).sum(), states.iter().map(|row| row.slowest_ns).sum());
@@ -156,10 +164,10 @@ impl SpanText<'_> {
             let length = if call.is_open { format!("> {length}") } else { length };
             let task = self.profile.task(call.task);
             let open = if call.is_open { ", still in progress" } else { "" };
-            let at = duration_ns(call.at_ns);
+            let at = super::routes::when(call);
             let thread = thread_name(self.profile, call.task);
             let states = states_words(&call.states, call.length_ns);
-            let text = format!("{length:>9}  at {at}, {thread} {}{open}: {states}", task.tid);
+            let text = format!("{length:>9}  {at}, {thread} {}{open}: {states}", task.tid);
             self.lines.push(hang(&text, 11, self.opts.width));
             self.causes(call);
         }

@@ -12,3 +12,4 @@ pub mod python_functions;
 pub mod same_paths;
 pub mod stack_notes;
 pub mod summed_stacks;
+pub mod thread_contexts;

@@ -31,7 +31,18 @@ impl SamePaths {
     #[must_use]
     pub fn read(appendix: &[u8], endian: Endian) -> Option<Self> {
         let before = OpenSpans::bytes_of(appendix, endian);
-        let mut w = Wire::new(appendix.get(before..)?, endian);
+        Self::read_from(&mut Wire::new(appendix.get(before..)?, endian))
+    }
+
+    /// How many bytes of an appendix the files and all before them take.
+    #[must_use]
+    pub(crate) fn bytes_of(appendix: &[u8], endian: Endian) -> usize {
+        let before = OpenSpans::bytes_of(appendix, endian);
+        let mut w = Wire::new(appendix.get(before..).unwrap_or_default(), endian);
+        if Self::read_from(&mut w).is_some() { appendix.len() - w.len() } else { before }
+    }
+
+    fn read_from(w: &mut Wire<'_>) -> Option<Self> {
         if w.array::<4>()? != MAGIC {
             return None;
         }

@@ -6,6 +6,7 @@
 use super::ids::TaskId;
 use crate::table::FrameId;
 use perfdata::appendix::open_spans::OpenSpans;
+use perfdata::appendix::thread_contexts::ThreadContexts;
 use rustc_hash::{FxHashMap, FxHashSet};
 use sched::{OpenCall, OpenCalls};
 use std::collections::BTreeSet;
@@ -37,6 +38,23 @@ pub struct SpanCall {
     pub outcome: SpanOutcome,
     /// The innermost call of the same function around it, as an index into [`Spans::calls`]; `None` if there is none.
     pub outer: Option<usize>,
+    /// For a request by its thread's context, not a call.
+    pub seen: Option<SeenRequest>,
+}
+
+/// A request that a thread's context had. Begin and end are in the middle between two looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SeenRequest {
+    /// The first look that found it, ns of the recording's clock.
+    pub from_ns: u64,
+    /// The last one, or the end of its last wait.
+    pub to_ns: u64,
+    /// How long its thread was off the CPU; `None` if it had not ended.
+    pub off_ns: Option<u64>,
+    /// OpenTelemetry's trace id; zeros if there is none.
+    pub trace: [u8; 16],
+    /// Id of the span that was seen first.
+    pub span: [u8; 8],
 }
 
 impl SpanCall {
@@ -50,8 +68,10 @@ impl SpanCall {
 /// A function whose calls were recorded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SpanFunctionInfo {
-    /// Name, as the user gave it.
+    /// Name, as the user gave it; a request's route.
     pub name: String,
+    /// It is a route: its calls are requests.
+    pub is_route: bool,
     /// Its first instructions (several for overloads and copies).
     pub entries: BTreeSet<FrameId>,
     /// Ends of calls that began before the recording, or whose begin was lost.
@@ -65,8 +85,10 @@ pub struct SpanFunctionInfo {
 pub struct Spans {
     /// In the file's order.
     pub functions: Vec<SpanFunctionInfo>,
-    /// In the order of their begins.
+    /// In the order of their begins, requests by threads' contexts after them by thread.
     pub calls: Vec<SpanCall>,
+    /// Looks at threads' contexts, without the changes: [`ThreadContexts::processes`] is 0 if there were none.
+    pub contexts: ThreadContexts,
 }
 
 impl Spans {
@@ -193,6 +215,7 @@ impl SpanAssembly {
             end_ns: hit.time_ns,
             outcome: SpanOutcome::Open,
             outer,
+            seen: None,
         });
         left.into_iter().for_each(|at| self.end(at, hit.time_ns, SpanOutcome::Left));
     }

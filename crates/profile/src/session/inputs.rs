@@ -6,6 +6,7 @@ use perfdata::appendix::go_waits::GoWaits;
 use perfdata::appendix::open_spans::OpenSpans;
 use perfdata::appendix::same_paths::SamePaths;
 use perfdata::appendix::stack_notes::StackNotes;
+use perfdata::appendix::thread_contexts::ThreadContexts;
 
 use super::Session;
 use super::runtimes::Runtimes;
@@ -66,6 +67,11 @@ impl Session {
     /// Makes known which calls of spans had no end: their begins may be older than the file's window.
     pub fn set_open_spans(&mut self, open: &OpenSpans) {
         self.spans.expect_open(open);
+    }
+
+    /// Makes known which requests threads worked on.
+    pub fn set_thread_contexts(&mut self, contexts: ThreadContexts) {
+        self.contexts = contexts;
     }
 
     /// Makes known that `members` events from `leader` on are a group (as `GROUP_DESC` has them).

@@ -1,6 +1,7 @@
 //! Samples of spans' probes, on their way into the calls of the profile.
 
 use super::Session;
+use super::requests::add_requests;
 use crate::profile::{SpanHit, TaskId};
 use perfdata::{Item, Record, Sample};
 
@@ -38,5 +39,7 @@ impl Session {
         let ends = self.profile.off_cpu.totals.iter().map(|totals| totals.end_ns);
         let last_ns = ends.max().unwrap_or(0).max(last_ns);
         self.profile.spans = std::mem::take(&mut self.spans).finish(last_ns);
+        let contexts = std::mem::take(&mut self.contexts);
+        add_requests(&mut self.profile, contexts, last_ns);
     }
 }

@@ -303,7 +303,7 @@ pub fn is_nested() -> bool {
 }
 
 /// The inode of our pid namespace; 0 if it is the initial one.
-fn own_pid_namespace() -> u32 {
+pub(crate) fn own_pid_namespace() -> u32 {
     /// `PROC_PID_INIT_INO`, include/linux/proc_ns.h
     const INITIAL: u32 = 0xEFFF_FFFC;
     let link = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();

@@ -7,6 +7,7 @@ pub mod hotspot;
 pub mod jit_maps;
 mod memory;
 pub mod method_addresses;
+pub mod otel;
 pub mod python;
 pub mod v8;
 

@@ -81,6 +81,7 @@ impl Recording<'_> {
             descriptors,
             disk_files,
             go_waits,
+            contexts,
             ..
         } = self;
         let (ending, attached, python) = (phase.ending, tasks.attached, sources.python);
@@ -115,6 +116,7 @@ impl Recording<'_> {
         appendix.extend(go_waits.to_bytes(Endian::NATIVE));
         appendix.extend(finished.open_spans.to_bytes(Endian::NATIVE));
         appendix.extend(finished.processes.objects().same_paths().to_bytes(Endian::NATIVE));
+        appendix.extend(contexts.to_bytes(Endian::NATIVE));
         if let Err(error) = finished.sink.finish(&features, &appendix)
             && !notices.iter().any(|n| matches!(n, Notice::WriteStopped(_)))
         {

@@ -25,6 +25,7 @@ use std::time::Instant;
 use perfdata::appendix::descriptors::NamedDescriptors;
 use perfdata::appendix::disk_files::DiskFiles;
 use perfdata::appendix::go_waits::GoWaits;
+use perfdata::appendix::thread_contexts::ThreadContexts;
 
 use crate::accounting::summary::{Notice, RunSummary};
 use crate::accounting::totals::{Counted, Totals};
@@ -39,6 +40,7 @@ use crate::pipeline::ring_reader::{Layouts, drain};
 use crate::pipeline::worker::HeaderOpts;
 use crate::pipeline::worker::{Finished, Shared, Worker};
 use crate::runtimes::go_waits::GoLooker;
+use crate::runtimes::otel::{ContextWatch, SPAN_NAME, notice_of};
 use crate::session::control::Control;
 use crate::session::opts::{Delay, Output, RecordOpts};
 use crate::session::stop_signals::StopSignals;
@@ -81,6 +83,8 @@ pub fn record(opts: &RecordOpts) -> Result<RunSummary, Error> {
     if let Some(preparation) = preparation {
         let (opts, mut setup) = timers::setup(opts, &preparation);
         setup.notices.extend(support.iter().map(|of| Notice::RuntimeSupport(of.runtime, of.means)));
+        let needs_bpf = || Notice::NoSpans(SPAN_NAME.to_owned(), "timers take the samples here".to_owned());
+        setup.notices.extend(opts.thread_contexts.then(needs_bpf));
         let (places, start) = begin::places_of(&opts, child.as_ref())?;
         let mut timers =
             Timers::new(preparation, &setup.plan, begin::roots_of_timers(&opts, child.as_ref(), &places));
@@ -96,6 +100,8 @@ pub fn record(opts: &RecordOpts) -> Result<RunSummary, Error> {
     let (listed, _) = begin::places_of(opts, child.as_ref())?;
     let mut python_loading = python::Loading::begin(opts);
     let disk_files = DiskFileWatch::begin(opts);
+    let contexts = ContextWatch::begin(opts)
+        .map_err(Error::system("starting a thread (raise ulimit -v or ulimit -u)"))?;
     let engine = tier::load_engine(opts, child.as_ref(), &listed);
     let (mut places, start) = begin::places_of(opts, child.as_ref())?;
     let opened = tier::open(opts, engine, child.as_ref(), tier::OpeningPlan { places: &mut places, start })?;
@@ -117,6 +123,9 @@ pub fn record(opts: &RecordOpts) -> Result<RunSummary, Error> {
     let attached = begin::attached(opts, &places);
     let makes_maps = support.is_some();
     disk_files.iter().for_each(DiskFileWatch::arrive);
+    let refused = contexts.as_ref().and_then(ContextWatch::refusal);
+    let contexts = contexts.filter(|_| refused.is_none());
+    setup.notices.extend(refused.map(|why| Notice::NoSpans(SPAN_NAME.to_owned(), why)));
     let prepared = Prepared {
         attached,
         places,
@@ -128,6 +137,7 @@ pub fn record(opts: &RecordOpts) -> Result<RunSummary, Error> {
             python,
             python_loading,
             disk_files,
+            contexts,
             engine_chooses: followed.is_some(),
         },
         followed,
@@ -154,6 +164,8 @@ struct Recording<'o> {
     descriptors: NamedDescriptors,
     /// Files of the requests to disks, once recording has ended.
     disk_files: DiskFiles,
+    /// Requests that threads worked on, once recording has ended.
+    contexts: ThreadContexts,
     /// Looks at goroutines; what it has found after the end.
     go: Option<GoLooker>,
     go_waits: GoWaits,
@@ -234,6 +246,7 @@ impl<'o> Recording<'o> {
             worker,
             descriptors: NamedDescriptors::default(),
             disk_files: DiskFiles::default(),
+            contexts: ThreadContexts::default(),
             go,
             go_waits: GoWaits::default(),
         })
@@ -282,6 +295,10 @@ impl<'o> Recording<'o> {
             self.descriptors = descriptors;
         }
         self.disk_files = self.sources.disk_files.take().map(DiskFileWatch::finish).unwrap_or_default();
+        if let Some(contexts) = self.sources.contexts.take() {
+            self.contexts = contexts.finish();
+            self.setup.notices.extend(notice_of(&self.contexts));
+        }
         if let Some(timers) = self.sources.timers.take() {
             let mut bytes = Vec::new();
             timers.finish(time_ns, &mut bytes, &mut self.setup.notices);

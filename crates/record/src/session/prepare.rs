@@ -16,6 +16,7 @@ use crate::off_cpu::{OffCpu, Switches, Tracepoints};
 use crate::open::event_fallback::Setup;
 use crate::open::{Places, Start};
 use crate::pipeline::queue::{Limits, Queue};
+use crate::runtimes::otel::ContextWatch;
 use crate::runtimes::python::PythonReader;
 use crate::session::opts::{EndsBy, Output, RecordOpts};
 use crate::session::stop_signals::StopSignals;
@@ -84,6 +85,8 @@ pub(super) struct Sources {
     pub(super) python_loading: Loading,
     /// Finds the files of requests to disks.
     pub(super) disk_files: Option<DiskFileWatch>,
+    /// Looks at OpenTelemetry's thread contexts.
+    pub(super) contexts: Option<ContextWatch>,
     /// The off-CPU engine's program chooses the samples of whole CPUs.
     pub(super) engine_chooses: bool,
 }
@@ -126,6 +129,7 @@ impl Prepared {
                 python,
                 python_loading: Loading::none(),
                 disk_files: None,
+                contexts: None,
                 engine_chooses: false,
             },
             followed: None,

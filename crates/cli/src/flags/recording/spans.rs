@@ -8,6 +8,7 @@ use calls::probing::span_functions::{SpanPlaces, span_targets};
 use record::Whom;
 use record::open::spans::{SpanFunction, SpanTrigger};
 use record::opts::RecordOpts;
+use record::runtimes::otel::SPAN_NAME;
 use record::sys::time::Clock;
 
 /// Flags about spans.
@@ -15,7 +16,7 @@ use record::sys::time::Clock;
 pub struct SpanArgs {
     /// Record each call of this function, such as a server's requests, and waits
     ///
-    /// FUNC@FILE for a library, or for a program that the command starts
+    /// FUNC@FILE for a library, or for a program that the command starts; otel: OpenTelemetry's requests
     #[arg(long, value_name = "FUNC", help_heading = "Sampling")]
     pub span: Vec<String>,
 }
@@ -26,17 +27,20 @@ impl SpanArgs {
     /// # Errors
     /// A function that is not there.
     pub fn apply(&self, opts: &mut RecordOpts, triggers: &[SpanTrigger]) -> anyhow::Result<()> {
+        opts.ask_for_contexts(&self.span)?;
         let program = opts.target.command.first().filter(|_| opts.target.whom == Whom::Command);
         let program = program.and_then(|program| find_program(&PathBuf::from(program)));
         let places = SpanPlaces { program: program.as_deref(), pids: opts.target.named_pids() };
         let mut spans = Vec::new();
         let has = |of: &str| self.span.iter().any(|word| word.split('@').next() == Some(of));
         let more = triggers.iter().filter(|of| !has(of.name())).map(|trigger| &trigger.function);
-        for word in self.span.iter().chain(more.collect::<BTreeSet<_>>()) {
+        let functions = self.span.iter().filter(|word| *word != SPAN_NAME);
+        for word in functions.chain(more.collect::<BTreeSet<_>>()) {
             let found = span_targets(word, places)?.into_iter();
             spans.extend(found.map(|of| SpanFunction::new(of.name, of.path, of.function)));
         }
-        if !spans.is_empty() && opts.off_cpu.is_none() && opts.clock == Clock::Monotonic {
+        let has_spans = opts.thread_contexts || !spans.is_empty();
+        if has_spans && opts.off_cpu.is_none() && opts.clock == Clock::Monotonic {
             opts.off_cpu = Some(record::off_cpu::OffCpuOpts::default());
         }
         opts.spans = spans;

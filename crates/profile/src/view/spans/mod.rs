@@ -21,7 +21,7 @@ use self::find_calls::{Counted, counted_calls};
 use self::split::{SpanSplitter, SplitCalls};
 use crate::grow::{Grow as _, GrownSum as _};
 use crate::profile::{Profile, TaskId};
-use crate::profile::{SpanCall, SpanOutcome};
+use crate::profile::{SeenRequest, SpanCall, SpanOutcome};
 use crate::view::blame::timelines::Timelines;
 use crate::view::blame::walk::{Lead, Walk};
 use crate::view::blame::{Blame, BlameEnd};
@@ -43,6 +43,9 @@ pub struct SpanOpts {
 pub struct SpanFunctionRow {
     /// Name, as the user gave it.
     pub name: String,
+    /// For a route, whose calls are requests: half of how long the looks left open when one began and ended, ns; the
+    /// median.
+    pub unsure_ns: Option<u64>,
     /// Calls that returned and are inside no other of the function; the lengths and states are theirs.
     pub calls: u64,
     /// Threads with such calls.
@@ -128,6 +131,8 @@ pub struct SlowCall {
     pub length_ns: u64,
     /// It had not ended at the recording's end.
     pub is_open: bool,
+    /// For a request by its thread's context: when it was seen, and its ids.
+    pub seen: Option<SeenRequest>,
     /// Its time by state, most first; they add up to its length. Empty if nothing about time off the CPU is known.
     pub states: Vec<(SpanState, u64)>,
     /// The same time by who did what: through its waits, into the threads that ended them.
@@ -145,7 +150,11 @@ pub fn spans(profile: &Profile, opts: &SpanOpts) -> Vec<SpanFunctionRow> {
     let view = SpanView { profile, lines: &lines, leads, slowest: opts.slowest };
     let wanted = |name: &str| opts.function.as_ref().is_none_or(|wanted| wanted == name);
     let functions = profile.spans.functions.iter().enumerate();
-    functions.filter(|(_, of)| wanted(&of.name)).map(|(at, _)| view.row(at)).collect()
+    let mut rows: Vec<SpanFunctionRow> =
+        functions.filter(|(_, of)| wanted(&of.name)).map(|(at, _)| view.row(at)).collect();
+    // Functions as they were named; routes by their time.
+    rows.sort_by_key(|row| row.unsure_ns.map(|_| Reverse(row.latency.total_ns)));
+    rows
 }
 
 struct SpanView<'t, 'p> {
@@ -170,6 +179,7 @@ impl SpanView<'_, '_> {
         threads.dedup();
         SpanFunctionRow {
             name: self.profile.spans.functions[function].name.clone(),
+            unsure_ns: self.profile.spans.functions[function].is_route.then(|| unsure_ns(&calls)),
             calls: calls.len() as u64,
             threads: threads.len(),
             not_counted,
@@ -196,6 +206,7 @@ impl SpanView<'_, '_> {
             at_ns: call.begin_ns.saturating_sub(first_ns),
             length_ns: call.length_ns(),
             is_open: call.outcome == SpanOutcome::Open,
+            seen: call.seen,
             states,
             causes: self.causes(&call),
         }
@@ -240,6 +251,19 @@ fn rows_of(all: &[SpanCall], split: &SplitCalls, slow_ns: u64) -> Vec<SpanStateR
     rows.retain(|row| row.ns > 0);
     rows.sort_by(|a, b| (Reverse(a.ns), &a.state).cmp(&(Reverse(b.ns), &b.state)));
     rows
+}
+
+/// Median of what the begins and ends of requests may be off by, together, ns.
+fn unsure_ns(calls: &[SpanCall]) -> u64 {
+    let of = |call: &SpanCall| {
+        let seen = call.seen?;
+        Some(
+            seen.from_ns.saturating_sub(call.begin_ns).saturating_add(call.end_ns.saturating_sub(seen.to_ns)),
+        )
+    };
+    let mut all: Vec<u64> = calls.iter().filter_map(of).collect();
+    all.sort_unstable();
+    CallLatency::of_sorted(&all).p50_ns
 }
 
 /// The states of one call, most time first.

@@ -53,6 +53,8 @@ pub(super) struct SpanSplitter<'t, 'p> {
     /// State of each wait that was asked for.
     states: FxHashMap<usize, usize>,
     found: SplitCalls,
+    /// By call: what is between its timed waits.
+    filled: SplitCalls,
 }
 
 /// The first two states.
@@ -66,12 +68,14 @@ impl<'t, 'p> SpanSplitter<'t, 'p> {
         let names = entries.filter_map(|&entry| function_of(profile, entry)).collect();
         let found =
             SplitCalls { states: [Part::On, UNSEEN].map(SpanState::unnamed).into(), calls: Vec::new() };
-        Self { lines, names, has_function: FxHashMap::default(), states: FxHashMap::default(), found }
+        let filled = SplitCalls::default();
+        Self { lines, names, has_function: FxHashMap::default(), states: FxHashMap::default(), found, filled }
     }
 
     /// The states of each call, in the order of `calls`. Those of one call add up to its length.
     pub fn split(mut self, calls: &[SpanCall]) -> SplitCalls {
         self.found.calls = vec![Vec::new(); calls.len()];
+        self.filled.calls = vec![Vec::new(); calls.len()];
         let mut by_thread: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for (at, call) in calls.iter().enumerate() {
             match self.lines.thread_of(call.task) {
@@ -87,6 +91,13 @@ impl<'t, 'p> SpanSplitter<'t, 'p> {
             }
             gaps.sort_by_key(|gap: &Gap| (gap.from, gap.call));
             self.fill(thread, &gaps);
+        }
+        for (at, mut filled) in std::mem::take(&mut self.filled.calls).into_iter().enumerate() {
+            if let Some(off_ns) = calls[at].seen.and_then(|seen| seen.off_ns) {
+                let timed = self.found.calls[at].iter().filter(|(state, _)| *state != UNKNOWN);
+                filled = with_off(filled, off_ns.saturating_sub(timed.map(|(_, ns)| ns).sum()));
+            }
+            filled.into_iter().for_each(|(state, ns)| self.found.add(at, state, ns));
         }
         self.found
     }
@@ -138,9 +149,9 @@ impl<'t, 'p> SpanSplitter<'t, 'p> {
                 let ns = ((share(of) / all * length) as u64).min(left);
                 left -= ns;
                 let state = self.state(of.0.wait);
-                self.found.add(gap.call, state, ns);
+                self.filled.add(gap.call, state, ns);
             }
-            self.found.add(gap.call, ON, left);
+            self.filled.add(gap.call, ON, left);
         }
     }
 
@@ -186,7 +197,46 @@ impl<'t, 'p> SpanSplitter<'t, 'p> {
     }
 }
 
+/// The same time with as much of it off the CPU as was measured; the waits keep their shares of that.
+fn with_off(filled: Vec<(usize, u64)>, off_ns: u64) -> Vec<(usize, u64)> {
+    let all: u64 = filled.iter().map(|(_, ns)| ns).sum();
+    let off: u64 = filled.iter().filter(|(state, _)| *state != ON).map(|(_, ns)| ns).sum();
+    let mut left = off_ns.min(all);
+    let on = (ON, all - left);
+    if off == 0 {
+        return vec![on, (UNKNOWN, left)];
+    }
+    let ratio = left as f64 / off as f64;
+    let mut with: Vec<(usize, u64)> = Vec::with_capacity(filled.len() + 1);
+    for (state, ns) in filled.into_iter().filter(|(state, _)| *state != ON) {
+        let ns = ((ns as f64 * ratio) as u64).min(left);
+        left -= ns;
+        with.push((state, ns));
+    }
+    // The rest that rounding left.
+    if let Some((_, ns)) = with.first_mut() {
+        *ns += left;
+    }
+    with.push(on);
+    with
+}
+
 /// Name of the function that a frame is in.
 fn function_of(profile: &Profile, frame: FrameId) -> Option<StringId> {
     profile.frame_names(frame).last().map(|of| profile.symbols.of(of.symbol).name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn measured_time_off_the_cpu_divides_among_the_waits_that_are_known() {
+        assert_eq!(with_off(vec![(ON, 50), (2, 30), (3, 10)], 80), [(2, 60), (3, 20), (ON, 10)]);
+        assert_eq!(with_off(vec![(ON, 50), (2, 1), (3, 1)], 3), [(2, 2), (3, 1), (ON, 49)]);
+        // No wait is known, and more than there is.
+        assert_eq!(with_off(vec![(ON, 50)], 20), [(ON, 30), (UNKNOWN, 20)]);
+        assert_eq!(with_off(vec![(ON, 50), (2, 10)], 900), [(2, 60), (ON, 0)]);
+        assert_eq!(with_off(Vec::new(), 9), [(ON, 0), (UNKNOWN, 0)]);
+    }
 }

@@ -25,7 +25,7 @@ fn recorded() -> Profile {
 fn call(profile: &mut Profile, span: Range<u64>, outcome: SpanOutcome, outer: Option<usize>) {
     let task = TaskId::from_index(0);
     let (begin_ns, end_ns) = (span.start, span.end);
-    profile.spans.calls.push(SpanCall { function: 0, task, begin_ns, end_ns, outcome, outer });
+    profile.spans.calls.push(SpanCall { function: 0, task, begin_ns, end_ns, outcome, outer, seen: None });
 }
 
 fn wait(profile: &mut Profile, state: State, span: Range<u64>, weight_ns: u64) {
