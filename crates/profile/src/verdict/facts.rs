@@ -25,7 +25,7 @@ use crate::view::wall::{
 pub use parts::{CodeFacts, OthersRan, QueueFacts, RateFacts, SystemFacts, WaitFacts};
 pub(super) use regularity::REGULAR;
 pub use regularity::running_samples;
-use regularity::{preempted_by_others, timers};
+use regularity::{others_ran, timers};
 use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -97,7 +97,7 @@ impl Facts {
         let (short_lived, its_tasks) = ShortLived::of(profile, wall);
         facts.short_lived = short_lived;
         facts.add_waits(profile, wall, &its_tasks);
-        facts.queue.preempted_by_others = preempted_by_others(profile, wall);
+        facts.queue.others_ran = others_ran(profile, wall);
         facts.rates.switches_per_s = wall.switches as f64 / facts.wall_s.max(1e-9);
         facts
     }
@@ -249,22 +249,23 @@ impl Facts {
     /// True if it is other programs that have the CPUs when the target waits for one.
     #[must_use]
     pub fn others_have_the_cpus(&self) -> bool {
-        let by_others = self.preempted_by_others();
+        let by_others = self.share_of_others();
         // Threads that want a CPU at the same moments wait for each other, even if they need less than one on average.
-        let is_by_own = by_others.is_some_and(|share| share < 0.3) && self.shows_who_preempts();
+        let is_by_own = by_others.is_some_and(|share| share < 0.3) && self.shows_who_ran();
         // Threads that get little of the machine and wait don't wait for each other, however many they are.
         by_others.is_some_and(|share| share > 0.5)
             || !is_by_own && (self.wants_cpus() <= f64::from(self.system.cpus) || self.gets_little())
     }
 
-    /// Share of other programs in the time of preempted threads; `None` where that isn't known.
-    fn preempted_by_others(&self) -> Option<f64> {
-        self.queue.preempted_by_others.as_ref().map(|others| others.share)
+    /// Share of other programs in the known time of threads that ran while the target's waited; `None` where none is known.
+    fn share_of_others(&self) -> Option<f64> {
+        self.queue.others_ran.as_ref().map(|others| others.share)
     }
 
-    /// True if preemptions are enough of the waits for a CPU to show who had it.
-    fn shows_who_preempts(&self) -> bool {
-        self.share(self.times.preempted_ns) > 0.1 * self.waiting_for_cpu()
+    /// True if who ran is known for enough of the waits for a CPU.
+    fn shows_who_ran(&self) -> bool {
+        let known_ns = self.queue.others_ran.as_ref().map_or(0, |others| others.known_ns);
+        self.share(known_ns) > 0.1 * self.waiting_for_cpu()
     }
 
     /// How many CPUs others on the machine used, without tally; `None` where that isn't known.
@@ -279,7 +280,7 @@ impl Facts {
     /// True if its own threads have the CPUs for a good part of the time when others of them wait.
     #[must_use]
     pub fn own_threads_have_the_cpus_too(&self) -> bool {
-        self.preempted_by_others().is_some_and(|share| share < 0.7) && self.shows_who_preempts()
+        self.share_of_others().is_some_and(|share| share < 0.7) && self.shows_who_ran()
     }
 
     /// True if the target ran on less than half of the machine's CPUs.

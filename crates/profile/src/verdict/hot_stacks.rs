@@ -2,7 +2,7 @@
 
 use super::locks::is_for_lock;
 use super::running::place_of;
-use crate::grow::Grow as _;
+use crate::grow::{Grow as _, GrownSum as _};
 use crate::off_cpu::WaitReason;
 use crate::profile::{Profile, TaskId};
 use crate::table::CallsiteId;
@@ -153,7 +153,7 @@ fn instead(profile: &Profile, waits: &[PlacedWait], running: &[(TaskId, Callsite
         };
         others.entry((other.tid, name)).or_default().grow(wait.ns);
     }
-    let mut places: BTreeMap<String, u64> = BTreeMap::new();
+    let (mut places, mut outside) = (BTreeMap::<String, u64>::new(), BTreeMap::<String, u64>::new());
     for ((tid, name), waited_ns) in others {
         match of_thread.get(&tid).filter(|(whole, _)| *whole > 0) {
             Some((whole, paths)) => {
@@ -163,11 +163,16 @@ fn instead(profile: &Profile, waits: &[PlacedWait], running: &[(TaskId, Callsite
                     places.entry(place).or_default().grow(u64::try_from(part).unwrap_or(u64::MAX));
                 }
             }
-            None => {
-                let name = name.replace(" (itself)", " itself");
-                places.entry(format!("{name}{NOT_RECORDED}")).or_default().grow(waited_ns);
-            }
+            None => outside.entry(name.replace(" (itself)", " itself")).or_default().grow(waited_ns),
         }
+    }
+    // Next to one function of the target, all other programs are one row: twenty small ones would look like none.
+    if let Some((name, _)) = outside.iter().max_by_key(|(_, ns)| **ns) {
+        let more = match outside.len() - 1 {
+            0 => String::new(),
+            count => format!(" and {count} more"),
+        };
+        places.insert(format!("{name}{more}{NOT_RECORDED}"), outside.values().copied().grown_sum());
     }
     most_first(places)
 }

@@ -135,16 +135,18 @@ pub struct WaitFacts {
 pub struct QueueFacts {
     /// By reason: ns that threads woken from such waits waited for a CPU.
     pub queued_after: BTreeMap<WaitReason, u64>,
-    /// Programs that ran instead of preempted threads; `None` where that isn't known.
-    pub preempted_by_others: Option<OthersRan>,
+    /// Other programs that ran while threads waited for a CPU; `None` where it isn't known who ran.
+    pub others_ran: Option<OthersRan>,
     /// p50, p99 and longest wait for a CPU, ns.
     pub run_queue_ns: (u64, u64, u64),
 }
 
-/// Other programs in the preempted time for which the running thread is known.
+/// Other programs in the time of waits for a CPU for which the running thread is known.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct OthersRan {
-    /// Share of that time, 0 to 1.
+    /// All of that time, ns.
+    pub known_ns: u64,
+    /// Share of other programs, 0 to 1.
     pub share: f64,
     /// The program with most of it.
     pub most: String,

@@ -10,7 +10,7 @@ use crate::grow::GrownSum as _;
 use crate::grow::ratio;
 use crate::off_cpu::{SyscallNumbering, WaitReason};
 use crate::profile::Profile;
-use crate::view::wall::{Wall, other_name};
+use crate::view::wall::{Wall, is_instead, other_name};
 
 /// Samples of the event that has most of them, off-CPU ones left out.
 #[must_use]
@@ -29,20 +29,21 @@ pub(super) fn timers(profile: &Profile) -> Option<(f64, f64, u64)> {
     spread(&waits.map(|wait| wait.length_ns as f64).collect::<Vec<f64>>())
 }
 
-/// The other programs that ran instead of preempted threads.
-pub(super) fn preempted_by_others(profile: &Profile, wall: &Wall) -> Option<OthersRan> {
+/// The other programs that ran while threads of the target waited for a CPU, as far as that is known.
+pub(super) fn others_ran(profile: &Profile, wall: &Wall) -> Option<OthersRan> {
     let own: BTreeSet<u32> = wall.threads.iter().map(|row| row.pid.cast_unsigned()).collect();
     let (mut known_ns, mut others) = (0u64, BTreeMap::<String, u64>::new());
-    for wait in profile.off_cpu.waits.iter().filter(|wait| wait.state == State::Preempted) {
-        let Some(other) = wait.other else { continue };
+    for wait in profile.off_cpu.waits.iter().filter(|wait| is_instead(wait)) {
+        // An idle CPU has no thread.
+        let Some(other) = wait.other.filter(|other| other.tid != 0) else { continue };
         known_ns.grow(wait.weight_ns);
         if !own.contains(&other.pid) {
             others.entry(other_name(profile, other)).or_default().grow(wait.weight_ns);
         }
     }
     let share = ratio(others.values().copied().grown_sum(), known_ns);
-    let (most, ns) = others.into_iter().max_by_key(|(_, ns)| *ns).filter(|_| known_ns > 0)?;
-    Some(OthersRan { share, most, share_of_most: ratio(ns, known_ns) })
+    let (most, ns) = others.into_iter().max_by_key(|(_, ns)| *ns).unwrap_or_default();
+    (known_ns > 0).then(|| OthersRan { known_ns, share, most, share_of_most: ratio(ns, known_ns) })
 }
 
 /// Median, variation and count; `None` without values. Fewer than 20 values can't show regularity: their variation is

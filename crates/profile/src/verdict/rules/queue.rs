@@ -33,7 +33,6 @@ pub(super) fn saturation(facts: &Facts) -> Option<Finding> {
         false if wants_nothing_else(facts) => "the threads wait only for CPUs".to_owned(),
         false => String::new(),
     };
-    let others = facts.queue.preempted_by_others.as_ref();
     let fix = match facts.others_have_the_cpus() {
         true if tally_has_the_cpus(facts) => "tally record -g disturbs less, but records no waits",
         true if wants_more_cpus(facts) => "run fewer threads at a time, and take other load off this machine",
@@ -51,13 +50,9 @@ pub(super) fn saturation(facts: &Facts) -> Option<Finding> {
         evidence.push(format!("wait for a CPU after wake-up: p50 {p50}, p99 {p99}, longest {max}"));
     }
     if facts.share(facts.times.preempted_ns) > 0.02 {
-        let by = others.filter(|of| of.share > 0.01);
-        let by = by.map_or_else(String::new, |OthersRan { share, most, .. }| {
-            let most = if most.is_empty() { String::new() } else { format!(" (most for {most})") };
-            format!("; {} of that for other programs{most}", pct(*share))
-        });
-        evidence.push(format!("preempted while running: {}{by}", pct(facts.share(facts.times.preempted_ns))));
+        evidence.push(format!("preempted while running: {}", pct(facts.share(facts.times.preempted_ns))));
     }
+    evidence.extend(others_words(facts));
     if let Some(others) = facts.others_use_cpus() {
         let cpus = f64::from(facts.system.cpus);
         let idle = (cpus - facts.cpus_used - facts.recorder_cpus - others).max(0.0);
@@ -85,13 +80,20 @@ pub(super) fn saturation(facts: &Facts) -> Option<Finding> {
         .next(format!("tally report --wall --stdio{INPUT}"), "how long each thread waited for a CPU")
 }
 
+/// Share of other programs in the waits for a CPU; `None` without waits for which it is known.
+fn others_words(facts: &Facts) -> Option<String> {
+    let others = facts.queue.others_ran.as_ref().filter(|others| others.share > 0.01)?;
+    let most = if others.most.is_empty() { String::new() } else { format!(" (most: {})", others.most) };
+    Some(format!("where it is known who had the CPU: other programs {}{most}", pct(others.share)))
+}
+
 /// True if most of the CPU time that the target didn't get is the recorder's: by its own count, or, in short runs, by who
-/// ran instead of preempted threads.
+/// ran instead.
 fn tally_has_the_cpus(facts: &Facts) -> bool {
     let is_tally = |of: &OthersRan| of.most == OURSELVES && of.share_of_most * 2.0 > of.share;
     match facts.others_use_cpus() {
         Some(others) => facts.recorder_cpus > others,
-        None => facts.queue.preempted_by_others.as_ref().is_some_and(is_tally),
+        None => facts.queue.others_ran.as_ref().is_some_and(is_tally),
     }
 }
 
@@ -174,9 +176,7 @@ pub(super) fn preemption(facts: &Facts) -> Option<Finding> {
     let preempted = facts.share(facts.times.preempted_ns);
     let text = format!("Preemption: threads lose their CPU {} times a second per CPU used", grouped(rate));
     let mut evidence = vec![format!("preempted: {} of thread time", pct(preempted))];
-    if let Some(others) = facts.queue.preempted_by_others.as_ref().filter(|others| others.share > 0.01) {
-        evidence.push(format!("{} of that for other programs, most for {}", pct(others.share), others.most));
-    }
+    evidence.extend(others_words(facts));
     let threads = facts.active_threads;
     let against = vec![format!("{threads} threads that do something on {} CPUs", facts.system.cpus)];
     let stacks =

@@ -19,7 +19,7 @@ fn blocked(facts: &mut Facts, reason: WaitReason, units: u64) {
 }
 
 fn others_ran(share: f64, most: &str) -> Option<OthersRan> {
-    Some(OthersRan { share, most: most.to_owned(), share_of_most: share })
+    Some(OthersRan { known_ns: 1000 * UNIT, share, most: most.to_owned(), share_of_most: share })
 }
 
 fn with(change: impl FnOnce(&mut Facts)) -> Facts {
@@ -112,14 +112,17 @@ fn running_rules() {
     one_by_one.active_threads = 1000;
     // Bursts: its own threads ran in place of those that were preempted.
     let mut bursts = one_by_one.clone();
-    (bursts.times.preempted_ns, bursts.queue.preempted_by_others) = (30 * UNIT, others_ran(0.05, "sh"));
-    let claims = verdict(&bursts).into_iter().map(|f| f.claim).collect::<Vec<_>>();
-    assert!(claims.iter().any(|claim| claim.contains("threads compute in bursts")), "{claims:?}");
+    bursts.times.preempted_ns = 30 * UNIT;
+    for known in [others_ran(0.05, "sh"), others_ran(0.0, "")] {
+        bursts.queue.others_ran = known;
+        let claims = verdict(&bursts).into_iter().map(|f| f.claim).collect::<Vec<_>>();
+        assert!(claims.iter().any(|claim| claim.contains("threads compute in bursts")), "{claims:?}");
+    }
     assert!(verdict(&one_by_one).iter().any(|f| f.claim.contains("other programs use")));
     // However many wait: a program that got a tenth of the machine does not wait for itself.
     let mut starved = one_by_one.clone();
     (starved.times.preempted_ns, starved.cpus_used) = (900 * UNIT, 0.2);
-    starved.queue.preempted_by_others = others_ran(0.4, "make");
+    starved.queue.others_ran = others_ran(0.4, "make");
     let fix = |facts: &Facts| {
         let found = verdict(facts).into_iter().find(|f| f.claim.contains("other programs use"));
         found.expect("other programs have the CPUs").fix
@@ -128,23 +131,23 @@ fn running_rules() {
     // Two threads on two CPUs do not.
     assert!(fix(&Facts { active_threads: 2, ..starved.clone() }).ends_with("and measure again"));
     let mut by_tally = starved.clone();
-    by_tally.queue.preempted_by_others = others_ran(0.6, "tally (itself)");
+    by_tally.queue.others_ran = others_ran(0.6, "tally (itself)");
     assert!(verdict(&by_tally).iter().any(|f| f.claim.contains("tally itself")), "{by_tally:?}");
     assert!(verdict(&by_tally).iter().any(|f| f.claim.ends_with("its own threads and tally itself use")));
     // The CPU time of the machine and of the recorder is known: that counts.
     let mut counted = by_tally.clone();
     (counted.system.busy, counted.recorder_cpus) = (Some(0.9), 0.1);
     assert!(!verdict(&counted).iter().any(|f| f.claim.contains("tally itself")), "{counted:?}");
-    counted.queue.preempted_by_others = others_ran(0.6, "make");
+    counted.queue.others_ran = others_ran(0.6, "make");
     counted.recorder_cpus = 1.2;
     assert!(verdict(&counted).iter().any(|f| f.claim.contains("tally itself")), "{counted:?}");
     // Largest of several isn't most of them.
     let mut by_many = by_tally.clone();
-    by_many.queue.preempted_by_others =
+    by_many.queue.others_ran =
         others_ran(0.6, "tally (itself)").map(|of| OthersRan { share_of_most: 0.2, ..of });
     assert!(!verdict(&by_many).iter().any(|f| f.claim.contains("tally itself")), "{by_many:?}");
     // Where other programs run instead, the program comes first.
-    crowded.queue.preempted_by_others = others_ran(0.9, "make");
+    crowded.queue.others_ran = others_ran(0.9, "make");
     assert_eq!(names(&crowded), ["system-calls", "cpu-saturation"]);
     // Asking the disk takes time too: who waits for it for long waits for the disk.
     let direct = |waits| {

@@ -47,6 +47,7 @@ pub(crate) use own_code::own_code;
 pub use paths::{WallPath, paths};
 pub use place_texts::{place_text, place_texts};
 pub(crate) use ready_member::HELD_BACK;
+pub(crate) use related::is_instead;
 pub use related::{part_words, ran_instead, related_name, runnable_words};
 pub use state_names::{part_name, state_frame};
 pub use targets::{WaitTarget, named_share};
@@ -283,7 +284,7 @@ pub(crate) fn placed_waits(profile: &Profile, opts: &WallOpts) -> Vec<PlacedWait
             after,
             idle_for,
             other: wait.other,
-            is_instead: related::is_instead(wait),
+            is_instead: is_instead(wait),
             args: wait.args,
         })
     };

@@ -6,7 +6,7 @@ use crate::profile::Profile;
 use perfdata::off_cpu::{IDLE_CPU, State, flag};
 
 /// True if the other thread of a wait had the CPU that the thread waited for.
-pub(super) fn is_instead(wait: &Wait) -> bool {
+pub(crate) fn is_instead(wait: &Wait) -> bool {
     wait.state == State::Preempted || wait.flags & flag::RAN_INSTEAD != 0
 }
 

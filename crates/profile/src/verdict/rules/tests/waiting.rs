@@ -114,7 +114,7 @@ fn waiting_rules() {
     blocked(&mut one, WaitReason::Timer, 200);
     assert_eq!(verdict(&one)[0].claim, "Sleeping: 67 % of thread time is one sleep of 2.0 s");
     // Other programs have the CPUs most of the time: a short sleep doesn't come before that.
-    (one.times.preempted_ns, one.queue.preempted_by_others) = (1000 * UNIT, others_ran(0.9, "make"));
+    (one.times.preempted_ns, one.queue.others_ran) = (1000 * UNIT, others_ran(0.9, "make"));
     assert_eq!(verdict(&one)[0].name, "cpu-saturation");
     let mut mostly = timers(1.0);
     blocked(&mut mostly, WaitReason::Timer, 400);
