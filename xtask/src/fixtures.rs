@@ -96,6 +96,19 @@ fn build(program: &Program, out: &Path) -> Result<Score> {
     Ok(Score::of(run.ok()))
 }
 
+/// Builds one C program with `compiler`, that of another machine perhaps; its path in `out`.
+pub fn build_by(compiler: &str, repo: &Repo, name: &str, out: &Path) -> Result<PathBuf> {
+    let all = programs(&repo.root.join("tests/programs"))?;
+    let program = all.into_iter().find(|program| program.name == name).with_context(|| name.to_owned())?;
+    let to = out.join(name);
+    let mut command = Command::new(compiler);
+    let run = process::capture(command.arg("-o").arg(&to).arg(&program.source).args(&program.flags), LIMIT)?;
+    if !run.ok() {
+        anyhow::bail!("{name}: {compiler}: {}", run.tail(5));
+    }
+    Ok(to)
+}
+
 fn newer(built: &Path, source: &Path) -> bool {
     let time = |path: &Path| -> Option<SystemTime> { path.metadata().ok()?.modified().ok() };
     matches!((time(built), time(source)), (Some(built), Some(source)) if built > source)

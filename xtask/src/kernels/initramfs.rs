@@ -8,6 +8,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use super::TOOL_LIMIT;
+use super::machine::Machine;
 use crate::repo::Repo;
 use crate::{fixtures, process};
 
@@ -20,51 +21,48 @@ const CHECKS: &[u8] = include_bytes!("checks.sh");
 const INIT: &[u8] = include_bytes!("init.sh");
 
 /// Writes the archive with `built` as tally; its path.
-pub fn build(repo: &Repo, folder: &Path, built: &Path) -> Result<PathBuf> {
+pub fn build(machine: &Machine, repo: &Repo, folder: &Path, built: &Path) -> Result<PathBuf> {
     let tally = folder.join("tally");
-    let mut strip = Command::new("strip");
+    let mut strip = Command::new(machine.tool("strip"));
     if !process::capture(strip.arg("-o").arg(&tally).arg(built), TOOL_LIMIT)?.ok() {
         bail!("can't strip {}", built.display());
     }
-    let mut programs = vec![tally, process::find("busybox").context("no busybox")?];
-    programs.extend(PROGRAMS.map(|name| fixtures::dir(repo).join(name)));
-    programs.push(compile(&repo.root.join("xtask/src/kernels/as_nobody.c"), folder)?);
-    programs.push(compile(&repo.root.join("tests/programs/as_in_docker.c"), folder)?);
+    let gcc = machine.tool("gcc");
+    let mut programs = vec![tally, machine.busybox(folder)?];
+    for name in PROGRAMS {
+        programs.push(fixtures::build_by(&gcc, repo, name, folder)?);
+    }
+    for source in ["xtask/src/kernels/as_nobody.c", "tests/programs/as_in_docker.c"] {
+        programs.push(compile(&gcc, &repo.root.join(source), folder)?);
+    }
     let path = folder.join("initramfs.cpio");
     let mut archive =
         Archive { to: BufWriter::new(std::fs::File::create(&path)?), entries: 0, folders: BTreeSet::new() };
     FOLDERS.iter().try_for_each(|name| archive.folder(name))?;
     archive.file("init", INIT)?;
     archive.file("bin/checks.sh", CHECKS)?;
+    let mut libraries = BTreeSet::new();
     for program in &programs {
         let name = program.file_name().context("a name")?.to_string_lossy();
         archive.file(&format!("bin/{name}"), &std::fs::read(program)?)?;
+        libraries.extend(machine.libraries(program)?);
     }
-    for library in libraries(&programs)? {
-        archive.file(library.trim_start_matches('/'), &std::fs::read(&library)?)?;
+    for (there, here) in libraries {
+        let content = std::fs::read(&here).with_context(|| here.display().to_string())?;
+        archive.file(there.trim_start_matches('/'), &content)?;
     }
     archive.end()?;
     Ok(path)
 }
 
-fn compile(source: &Path, folder: &Path) -> Result<PathBuf> {
+fn compile(gcc: &str, source: &Path, folder: &Path) -> Result<PathBuf> {
     let to = folder.join(source.file_stem().context("a name")?);
-    let mut gcc = Command::new("gcc");
+    let mut gcc = Command::new(gcc);
     let run = process::capture(gcc.args(["-O1", "-static", "-o"]).arg(&to).arg(source), TOOL_LIMIT)?;
     if !run.ok() {
         bail!("{}: {}", source.display(), run.tail(5));
     }
     Ok(to)
-}
-
-/// Paths of the shared libraries of all programs, and of their loader.
-fn libraries(programs: &[PathBuf]) -> Result<BTreeSet<String>> {
-    let mut found = BTreeSet::new();
-    for program in programs {
-        let text = process::capture(Command::new("ldd").arg(program), TOOL_LIMIT)?.text();
-        found.extend(text.split_whitespace().filter(|word| word.starts_with('/')).map(str::to_owned));
-    }
-    Ok(found)
 }
 
 /// A cpio archive of the "new" form.

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-/// Begin and end of the table in the document.
-const MARKS: [&str; 2] = ["<!-- begin of the table -->\n", "<!-- end of the table -->"];
+/// The end of a table in the document. Its begin has the machine's name.
+const END: &str = "<!-- end of the table -->";
 
 /// Results of one kernel's checks, in their order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -66,12 +66,13 @@ pub fn text(results: &[KernelResults]) -> String {
     text
 }
 
-/// Replaces the table in the document.
-pub fn update(path: &Path, results: &[KernelResults]) -> Result<()> {
+/// Replaces the table of `machine`'s kernels in the document.
+pub fn update(path: &Path, machine: &str, results: &[KernelResults]) -> Result<()> {
     let old = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
-    let (before, rest) = old.split_once(MARKS[0]).context("no begin of the table")?;
-    let (_, after) = rest.split_once(MARKS[1]).context("no end of the table")?;
-    Ok(std::fs::write(path, format!("{before}{}{}{}{after}", MARKS[0], text(results), MARKS[1]))?)
+    let begin = format!("<!-- begin of the table: {machine} -->\n");
+    let (before, rest) = old.split_once(&begin).context("no begin of the table")?;
+    let (_, after) = rest.split_once(END).context("no end of the table")?;
+    Ok(std::fs::write(path, format!("{before}{begin}{}{END}{after}", text(results)))?)
 }
 
 #[cfg(test)]
