@@ -239,7 +239,7 @@ impl Printer<'_> {
         for row in self.wall.functions.iter().filter(shown).take(self.opts.rows) {
             writeln!(out, "{}  {}", self.cells(&row.children, whole), self.function(row))?;
         }
-        self.heading(out, "FUNCTIONS    own time: running, or in a system call; share of all thread time")?;
+        self.heading(out, "FUNCTIONS    own time, system calls included; share of all thread time")?;
         writeln!(out, "{}  function", self.columns())?;
         let mut own: Vec<&FunctionRow> =
             self.wall.functions.iter().filter(|row| row.own.total_ns() > 0).collect();

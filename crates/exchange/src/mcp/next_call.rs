@@ -38,7 +38,11 @@ pub fn next_call(call: &ToolCall, text: &str) -> String {
 type NextTool = (McpTool, Option<(&'static str, Value)>, &'static str);
 
 fn annotate(function: String) -> NextTool {
-    (McpTool::Annotate, Some(("function", Value::from(function))), "which of its lines take the time")
+    (
+        McpTool::Annotate,
+        Some(("function", Value::from(function))),
+        "the lines or instructions that take the time",
+    )
 }
 
 fn has_findings(text: &str) -> bool {

@@ -109,7 +109,7 @@ fn trees_and_callers_are_drawn_in_percent() {
     let tree = text("tree", json!({}));
     let expected = "total    own  function\n100.0    0.0  app > main\n 70.0   10.0    parse\n 60.0   60.0      hash\n\
                     \x2030.0   10.0    print\n 20.0   20.0      hash\n\
-                    next: annotate {\"function\":\"hash\"} (which of its lines take the time)";
+                    next: annotate {\"function\":\"hash\"} (the lines or instructions that take the time)";
     assert_eq!(tree, expected);
     let callers = text("callers", json!({ "function": "hash" }));
     assert!(callers.starts_with("hash: 80.0 % of all\n"), "{callers}");

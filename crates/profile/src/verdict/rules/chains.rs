@@ -74,6 +74,9 @@ fn is_of_one(path: &PathFacts) -> bool {
     path.most_of_one.1 >= MOST_OF_ONE
 }
 
+/// What to use in place of Python's threads.
+const ONE_AT_A_TIME: &str = "processes, because Python's GIL lets one thread run at a time";
+
 /// The claim and its remedy, by whether one thread has nearly all of the path.
 fn chain_words(facts: &Facts, path: &PathFacts) -> (String, String) {
     let threads = facts.active_threads + facts.idle_threads;
@@ -90,7 +93,8 @@ fn chain_words(facts: &Facts, path: &PathFacts) -> (String, String) {
             (Some(function), None) => format!("make {function} and what it calls faster, or "),
             (None, _) => String::new(),
         };
-        return (text, format!("{fix}give the thread's work to more threads"));
+        let more = if facts.contended().any(is_gil) { ONE_AT_A_TIME } else { "threads" };
+        return (text, format!("{fix}give the thread's work to more {more}"));
     }
     let whole = 1_000_000;
     let shares: Vec<(String, u64)> =
@@ -103,7 +107,11 @@ fn chain_words(facts: &Facts, path: &PathFacts) -> (String, String) {
     let text = format!("Threads take turns: {wants} run or wait for a CPU{shares}");
     let fix = function.map_or_else(String::new, |function| format!(", or make {function} faster"));
     let who = format!("who waits for whom: tally report --critical-path{INPUT}");
-    (text, format!("let the threads work at the same time{fix}; {who}"))
+    let remedy = match facts.contended().any(is_gil) {
+        true => format!("use {ONE_AT_A_TIME}"),
+        false => "let the threads work at the same time".to_owned(),
+    };
+    (text, format!("{remedy}{fix}; {who}"))
 }
 
 /// 22: ≥ 1.5 threads at a time are blocked on one lock, which takes ≥ 40 % of active time, while ≤ 1.5 CPUs are used.
@@ -138,7 +146,7 @@ fn in_parts(facts: &Facts, top: &LockSite) -> String {
 }
 
 fn convoy_detail(facts: &Facts, top: &LockSite, share: f64) -> String {
-    let of_time = format!("{} of thread time{}", pct(share), in_parts(facts, top));
+    let of_time = format!("{} of thread time goes to it{}", pct(share), in_parts(facts, top));
     let of_gil = is_gil(top).then(|| facts.waits.gil.words());
     if let Some(words) = of_gil.filter(|words| !words.is_empty()) {
         return format!("{of_time}; {words}");

@@ -104,7 +104,7 @@ pub fn waits_for_locks(facts: &Facts) -> bool {
 /// Activity of those who hold the locks.
 pub(super) fn holders_line(facts: &Facts) -> Option<String> {
     let holders = facts.waits.holders.as_ref()?;
-    Some(format!("while it is held, its holder {} ({} of the waits)", holders.activity, pct(holders.share)))
+    Some(format!("in {} of the waiting time its holder {}", pct(holders.share), holders.activity))
 }
 
 pub(super) fn is_gil(site: &LockSite) -> bool {

@@ -45,7 +45,7 @@ pub(super) fn cpu_bound(facts: &Facts) -> Option<Finding> {
         String::new()
     };
     let below = match (own, large, below) {
-        (Some(own), ..) if !own.calls.is_empty() => format!("it calls {} · ", calls_words(&own.calls)),
+        (Some(own), ..) if !own.calls.is_empty() => format!("what it calls: {} · ", calls_words(&own.calls)),
         (Some(_), Some(hot), _) => format!("{} in {} itself · ", pct(hot.share), called_at(hot)),
         (None, _, Some(below)) => {
             format!("{} of CPU time is in {} and what it calls · ", pct(below.share), called_at(below))
@@ -132,14 +132,11 @@ fn show_hottest(facts: &Facts) -> HottestShown {
         Some(HotCode::Function(name)) => format!(" -s {}", quoted(name)),
         None => String::new(),
     };
-    let is_unnamed =
-        matches!(&facts.code.hot_user, Some(HotCode::Function(name)) if dso::is_unnamed_function(name));
-    let advice = if is_unnamed {
-        "which of its instructions take the time"
-    } else {
-        "which of its lines take the time"
-    };
-    HottestShown { command: format!("tally annotate{INPUT}{function}"), advice, has_instructions: true }
+    HottestShown {
+        command: format!("tally annotate{INPUT}{function}"),
+        advice: "the lines or instructions that take the time",
+        has_instructions: true,
+    }
 }
 
 /// 2: one thread runs ≥ 95 % of its life while the process uses ≤ 1.2 of ≥ 4 CPUs and other threads are there; or one

@@ -2,7 +2,7 @@
 
 use super::super::*;
 use super::{UNIT, check};
-use crate::off_cpu::WaitReason;
+use crate::off_cpu::{WaitReason, known_lock};
 use crate::verdict::rules::examples::firing;
 use crate::verdict::verdict;
 
@@ -80,6 +80,22 @@ fn a_path_of_many_threads_and_small_functions_is_not_one_thread_or_function() {
     assert!(!finding.claim.contains("critical path"), "{}", finding.claim);
     assert_eq!(finding.detail, "no function has more than 5 % of that path");
     assert!(finding.fix.starts_with("let the threads work at the same time; who waits"), "{}", finding.fix);
+}
+
+#[test]
+fn where_threads_wait_for_pythons_lock_the_remedy_is_processes() {
+    let locked = changed(21, |f| {
+        f.waits.path.as_mut().expect("it has one").most_of_one.1 = 0.5;
+        f.waits.locks = firing(22).waits.locks;
+        f.waits.locks[0].known = Some(known_lock::PYTHON);
+        f.waits.locks[0].wait_ns = UNIT;
+    });
+    let finding = (RULES[20].ask)(&locked).expect("it fires");
+    assert!(
+        finding.fix.starts_with("use processes, because Python's GIL lets one thread run"),
+        "{}",
+        finding.fix
+    );
 }
 
 #[test]
