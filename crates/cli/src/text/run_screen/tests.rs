@@ -186,3 +186,17 @@ fn functions_that_enable_interrupts_have_a_mark_where_a_timer_samples() {
     let counted = draw(&RunScreen { own: own(), is_by_timer: false, ..screen(&summary) }, opts);
     assert!(!counted.contains("irqrestore *"), "{counted}");
 }
+
+#[test]
+fn stacks_that_end_in_memory_without_a_file_are_cut_in_jit_code() {
+    let text = |dso: &str| {
+        stop_text(&StoppedStacks {
+            reason: StopReason::NoUnwindInfo,
+            dso: Some(dso.to_owned()),
+            thread: (7, "luajit".to_owned()),
+            count: 1,
+        })
+    };
+    assert_eq!(text("//anon"), "cut in JIT code");
+    assert_eq!(text("/srv/anon.so"), "no unwind info in anon.so");
+}
