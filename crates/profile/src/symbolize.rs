@@ -31,7 +31,7 @@ impl SymbolizeRequest {
         self.want
     }
 
-    /// Of the frames of one DSO, in order of their lookup addresses.
+    /// A request for the frames of one DSO, in order of their lookup addresses.
     fn of(sorted: &[(DsoId, u64, FrameId)], want: Want) -> Self {
         let mut this =
             Self { dso: sorted[0].0, addrs: Vec::new(), frames: Vec::new(), ends: Vec::new(), want };

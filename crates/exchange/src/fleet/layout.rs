@@ -74,7 +74,7 @@ pub struct FleetFilter {
     pub until: Option<String>,
     /// The kind of value: `cpu`, `wall`, `off_cpu` or an event's name. Intervals without it count, too.
     pub kind: Option<String>,
-    /// What is added up.
+    /// The number that is added up.
     pub sums: FleetSums,
 }
 

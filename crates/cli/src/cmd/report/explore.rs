@@ -23,7 +23,7 @@ pub fn is_wanted(args: &Args, file: &PerfData<'_>) -> bool {
     !selects(args) && !is_part && file.events().iter().any(|event| has_waits(&event.name))
 }
 
-/// Whether a flag asks for a part of the samples, or for other rows or columns than the usual ones.
+/// True if a flag asks for a part of the samples, or for other rows or columns than the usual ones.
 pub fn selects(args: &Args) -> bool {
     let is_filtered =
         [&args.only.comms, &args.only.dsos, &args.only.symbols].iter().any(|names| !names.is_empty())
