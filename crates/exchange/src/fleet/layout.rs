@@ -74,7 +74,7 @@ pub struct FleetFilter {
     pub until: Option<String>,
     /// The kind of value: `cpu`, `wall`, `off_cpu` or an event's name. Intervals without it count, too.
     pub kind: Option<String>,
-    /// The number that is added up.
+    /// Values that are added up.
     pub sums: FleetSums,
 }
 

@@ -106,15 +106,10 @@ impl Args {
         if !self.wall || self.wall_args.waits.thread.is_some() {
             return Ok(());
         }
-        let refused = [
-            ("--comms with several names", only.comms.len() > 1),
-            ("--tid with several threads", only.tid.len() > 1),
-            ("--dsos", !only.dsos.is_empty()),
-            ("--symbols", !only.symbols.is_empty()),
-            ("--pid", !only.pid.is_empty()),
-        ];
-        if let Some((flag, _)) = refused.iter().find(|(_, is_given)| *is_given) {
-            anyhow::bail!("--wall: {flag} doesn't select waits; --thread NAME|TID does");
+        let is_list = only.comms.len() > 1 || only.tid.len() > 1;
+        let has_other = !(only.dsos.is_empty() && only.symbols.is_empty() && only.pid.is_empty());
+        if is_list || has_other {
+            anyhow::bail!("--wall: only one thread can be selected: --thread NAME|TID");
         }
         let by_name = only.comms.first().cloned();
         self.wall_args.waits.thread = by_name.or_else(|| only.tid.first().map(i32::to_string));
