@@ -29,8 +29,7 @@ pub fn report(input: &OpenRecording<'_>, args: &Args, function: &str) -> anyhow:
         anyhow::bail!("no span '{function}' in the recording; there are {}", present::listed(names));
     }
     if args.causes.form() == ViewForm::Json {
-        let most = args.causes.max_lines;
-        out::rows(&rows::spans(profile, &found, most), most)?;
+        out::rows(&rows::spans(profile, &found, args.causes.max_lines), args.causes.max_lines)?;
         return Ok(ExitCode::SUCCESS);
     }
     let (width, colour) = (term::width(), term::colours_stdout());

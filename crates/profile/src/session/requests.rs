@@ -79,16 +79,19 @@ pub(super) fn add_requests(profile: &mut Profile, contexts: ThreadContexts, last
         changes.sort_by_key(|change| change.time_ns);
         let life = lives.get(&tid).copied();
         let born_ns = life.map(|(start_ns, _)| start_ns).filter(|start_ns| *start_ns > first_ns);
-        let end_ns = life.map_or(last_ns, |(_, end_ns)| end_ns);
-        found.add_thread(task, &changes, ThreadLife { born_ns, end_ns });
+        let (begin_ns, end_ns) = life.unwrap_or((0, last_ns));
+        // Threads are looked at before and after the times of their waits are taken, too.
+        changes.retain(|change| change.time_ns <= end_ns);
+        found.add_thread(task, &changes, ThreadLife { born_ns, begin_ns, end_ns });
     }
     profile.spans.contexts = ThreadContexts { changes: Vec::new(), ..contexts };
 }
 
-/// Begin of a thread, if it is known, and its end.
+/// Begin of a thread, if it is known, and the times between which its waits are.
 #[derive(Clone, Copy)]
 struct ThreadLife {
     born_ns: Option<u64>,
+    begin_ns: u64,
     end_ns: u64,
 }
 
@@ -116,6 +119,9 @@ impl Requests<'_> {
                 self.push(task, &of, to_ns, Some(middle(to_ns, change.time_ns)));
             }
             open = change.has_context.then(|| OpenRequest::of(change, life.born_ns));
+            if let Some(of) = &mut open {
+                of.is_cut |= of.begin_ns < life.begin_ns;
+            }
         }
         if let Some(of) = open {
             self.push(task, &of, life.end_ns.max(of.from_ns), None);
@@ -232,7 +238,7 @@ mod tests {
         assert_eq!(requests(vec![first, change(130, 120, None)]), (Vec::new(), 1));
         let wild =
             [change(5, u64::MAX, Some((TRACE, 9))), change(4, 9, None), change(u64::MAX, 1, Some((3, 1)))];
-        assert_eq!(requests(wild.to_vec()).0.len(), 2);
+        assert_eq!(requests(wild.to_vec()).0.len(), 1);
         let stranger = ContextChange { tid: 77, ..first };
         assert_eq!(requests(vec![stranger]).0, Vec::new());
     }

@@ -100,8 +100,7 @@ pub fn record(opts: &RecordOpts) -> Result<RunSummary, Error> {
     let (listed, _) = begin::places_of(opts, child.as_ref())?;
     let mut python_loading = python::Loading::begin(opts);
     let disk_files = DiskFileWatch::begin(opts);
-    let contexts = ContextWatch::begin(opts)
-        .map_err(Error::system("starting a thread (raise ulimit -v or ulimit -u)"))?;
+    let contexts = ContextWatch::begin(opts)?;
     let engine = tier::load_engine(opts, child.as_ref(), &listed);
     let (mut places, start) = begin::places_of(opts, child.as_ref())?;
     let opened = tier::open(opts, engine, child.as_ref(), tier::OpeningPlan { places: &mut places, start })?;

@@ -6,10 +6,8 @@ mod sampling;
 mod span;
 mod stacks;
 
-use crate::error::Error;
 use crate::open::spans::SpanFunction;
 use crate::open::target::Target;
-use crate::runtimes::otel::SPAN_NAME;
 use crate::sys::time::Clock;
 pub use file::{FileOpts, KeepFiles, KeptWindow, Output, SwitchOutput};
 pub use observers::{Observers, SampleWatch, Watched};
@@ -65,16 +63,6 @@ impl RecordOpts {
     #[must_use]
     pub fn takes_snapshots(&self) -> bool {
         self.traces() && self.trace.snapshot.is_some()
-    }
-
-    /// Records requests by threads' contexts if one of these names of spans stands for them.
-    ///
-    /// # Errors
-    /// If there are several files.
-    pub fn ask_for_contexts(&mut self, spans: &[String]) -> Result<(), Error> {
-        self.thread_contexts = spans.iter().any(|name| name == SPAN_NAME);
-        let has_several = self.file.overwrite || self.file.switch_output.is_some();
-        if self.thread_contexts && has_several { Err(Error::OneFile) } else { Ok(()) }
     }
 
     /// Whether an event writes a processor's trace.

@@ -27,23 +27,20 @@ impl SpanArgs {
     /// # Errors
     /// A function that is not there.
     pub fn apply(&self, opts: &mut RecordOpts, triggers: &[SpanTrigger]) -> anyhow::Result<()> {
-        opts.ask_for_contexts(&self.span)?;
+        opts.thread_contexts = self.span.iter().any(|word| word == SPAN_NAME);
         let program = opts.target.command.first().filter(|_| opts.target.whom == Whom::Command);
         let program = program.and_then(|program| find_program(&PathBuf::from(program)));
         let places = SpanPlaces { program: program.as_deref(), pids: opts.target.named_pids() };
-        let mut spans = Vec::new();
         let has = |of: &str| self.span.iter().any(|word| word.split('@').next() == Some(of));
         let more = triggers.iter().filter(|of| !has(of.name())).map(|trigger| &trigger.function);
-        let functions = self.span.iter().filter(|word| *word != SPAN_NAME);
-        for word in functions.chain(more.collect::<BTreeSet<_>>()) {
+        let words = self.span.iter().chain(more.collect::<BTreeSet<_>>());
+        for word in words.filter(|word| *word != SPAN_NAME) {
             let found = span_targets(word, places)?.into_iter();
-            spans.extend(found.map(|of| SpanFunction::new(of.name, of.path, of.function)));
+            opts.spans.extend(found.map(|of| SpanFunction::new(of.name, of.path, of.function)));
         }
-        let has_spans = opts.thread_contexts || !spans.is_empty();
-        if has_spans && opts.off_cpu.is_none() && opts.clock == Clock::Monotonic {
-            opts.off_cpu = Some(record::off_cpu::OffCpuOpts::default());
+        if (opts.thread_contexts || !opts.spans.is_empty()) && opts.clock == Clock::Monotonic {
+            opts.off_cpu.get_or_insert_default();
         }
-        opts.spans = spans;
         Ok(())
     }
 }

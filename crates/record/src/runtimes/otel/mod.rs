@@ -58,16 +58,21 @@ impl ContextWatch {
     /// Starts them if they were asked for.
     ///
     /// # Errors
-    /// If the thread can't be started.
-    pub fn begin(opts: &RecordOpts) -> std::io::Result<Option<Self>> {
+    /// If there are several files, or the thread can't be started.
+    pub fn begin(opts: &RecordOpts) -> Result<Option<Self>, crate::error::Error> {
         if !opts.thread_contexts {
             return Ok(None);
+        }
+        if opts.file.overwrite || opts.file.switch_output.is_some() {
+            return Err(crate::error::Error::OneFile);
         }
         let stop = Arc::new(AtomicBool::new(false));
         let (send, attached) = sync_channel(1);
         let of = Looking { stop: stop.clone(), roots: roots(&opts.target.whom), cpus: opts.target.cpus() };
         let thread = std::thread::Builder::new().name("tally-otel".to_owned());
-        let thread = thread.spawn(move || of.run(&send))?;
+        let thread = thread.spawn(move || of.run(&send));
+        let thread = thread
+            .map_err(crate::error::Error::system("starting a thread (raise ulimit -v or ulimit -u)"))?;
         Ok(Some(Self { stop, attached, thread }))
     }
 
