@@ -125,6 +125,9 @@ pub fn fuzz_stack_notes(bytes: &[u8]) {
         std::hint::black_box(names.name_in(call, 5..=7));
         std::hint::black_box(names.to_bytes(Endian::Little));
     }
+    if let Some(contexts) = crate::appendix::thread_contexts::ThreadContexts::read(bytes, Endian::Little) {
+        std::hint::black_box(contexts.to_bytes(Endian::Little));
+    }
     if let Some(open) = crate::appendix::open_spans::OpenSpans::read(bytes, Endian::Little) {
         std::hint::black_box(open.to_bytes(Endian::Little));
     }

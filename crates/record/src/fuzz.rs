@@ -6,6 +6,7 @@ use crate::event::{EventSource, Opt, parse, parse_opts};
 use crate::machine::proc;
 use crate::off_cpu::descriptors::sockets::{parse_inet, parse_unix};
 use crate::off_cpu::proc_sampler;
+use crate::runtimes::otel::{attribute_keys, attributes};
 use crate::runtimes::python::{Offsets, parse_record, read_code};
 use crate::runtimes::{hotspot, v8};
 use crate::sys::socket_diag::parse_answer;
@@ -26,6 +27,7 @@ pub const TARGETS: &[(&str, fn(&[u8]))] = &[
     ("jvm_memory", jvm_memory),
     ("node_memory", node_memory),
     ("socket_tables", socket_tables),
+    ("otel_contexts", otel_contexts),
 ];
 
 /// The first line is an event text, the rest the contents of each file of sysfs and tracefs.
@@ -37,6 +39,14 @@ fn event_spec(data: &[u8]) {
         let _ = (error.caret(), error.to_string());
     }
     let _ = parse_opts(&[Opt::Events(spec), Opt::Filter(spec), Opt::Events(spec)], &source);
+}
+
+/// The payload of a process context, and a thread's attributes.
+fn otel_contexts(data: &[u8]) {
+    let keys = attribute_keys(data).unwrap_or_default();
+    let (found, is_whole) = attributes(data);
+    let bytes: usize = found.iter().map(|(_, value)| value.len() + 2).sum();
+    assert!(keys.len() <= 256 && bytes <= data.len() && is_whole == (bytes == data.len()));
 }
 
 /// A ring of copied frames, and a process's memory that a code object of each version is read from.
