@@ -1,11 +1,12 @@
 // Threads that work on requests of two routes, and publish that as OpenTelemetry's thread context (OTEP 4947, 4719).
 //
 // build libroutes.so: -DLIBRARY -O1 -g -shared -fPIC
-// build routes: -O1 -g -pthread
+// build routes: -DINSIDE -rdynamic -O1 -g -pthread
 //
 //   routes THREADS REQUESTS [LIBRARY | bad]
 //
-// Threads come before those of other programs where that is allowed. Each takes REQUESTS of both routes in turn, and waits without a context in between:
+// Threads come before those of other programs where that is allowed. Each takes REQUESTS of both routes in turn, and waits
+// without a context in between:
 //
 //   /compute    30 ms on the CPU, 10 ms asleep, with a span of its own inside
 //   /report     10 ms on the CPU, 40 ms asleep
@@ -176,7 +177,10 @@ int main(int argc, char **argv) {
 #ifdef INSIDE
     publish_it = publish;
 #else
-    publish_it = (void (*)(struct record *))dlsym(dlopen(more, RTLD_NOW), "publish");
+    void *library = dlopen(more, RTLD_NOW);
+    publish_it = library ? (void (*)(struct record *))dlsym(library, "publish") : 0;
+    if (!publish_it)
+        abort();
 #endif
     publish_keys();
     if (!strcmp(argv[argc - 1], "bad"))
