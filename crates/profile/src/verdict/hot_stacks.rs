@@ -170,7 +170,8 @@ fn instead(profile: &Profile, waits: &[PlacedWait], running: &[(TaskId, Callsite
     if let Some((name, _)) = outside.iter().max_by_key(|(_, ns)| **ns) {
         let more = match outside.len() - 1 {
             0 => String::new(),
-            count => format!(" and {count} more"),
+            1 => ", 1 other".to_owned(),
+            count => format!(", {count} others"),
         };
         places.insert(format!("{name}{more}{NOT_RECORDED}"), outside.values().copied().grown_sum());
     }
