@@ -29,6 +29,9 @@ pub(super) fn timers(profile: &Profile) -> Option<(f64, f64, u64)> {
     spread(&waits.map(|wait| wait.length_ns as f64).collect::<Vec<f64>>())
 }
 
+/// Name of the recorder among those that had a CPU.
+pub(in crate::verdict) const OURSELVES: &str = "tally (itself)";
+
 /// The other programs that ran while threads of the target waited for a CPU, as far as that is known.
 pub(super) fn others_ran(profile: &Profile, wall: &Wall) -> Option<OthersRan> {
     let own: BTreeSet<u32> = wall.threads.iter().map(|row| row.pid.cast_unsigned()).collect();
@@ -36,9 +39,14 @@ pub(super) fn others_ran(profile: &Profile, wall: &Wall) -> Option<OthersRan> {
     for wait in profile.off_cpu.waits.iter().filter(|wait| is_instead(wait)) {
         // An idle CPU has no thread.
         let Some(other) = wait.other.filter(|other| other.tid != 0) else { continue };
+        let name = other_name(profile, other);
+        // The recorder runs for moments: coming last before a woken thread, it hides who had the CPU until then.
+        if wait.state == State::Runnable && name == OURSELVES {
+            continue;
+        }
         known_ns.grow(wait.weight_ns);
         if !own.contains(&other.pid) {
-            others.entry(other_name(profile, other)).or_default().grow(wait.weight_ns);
+            others.entry(name).or_default().grow(wait.weight_ns);
         }
     }
     let share = ratio(others.values().copied().grown_sum(), known_ns);

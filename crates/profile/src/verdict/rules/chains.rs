@@ -163,13 +163,13 @@ fn convoy_detail(facts: &Facts, top: &LockSite, share: f64) -> String {
     }
 }
 
-/// `8 threads, 1 more is idle`.
+/// `8 threads; 1 more thread is idle`.
 fn threads_words(facts: &Facts) -> String {
     let active = format!("{} threads", grouped(facts.active_threads as f64));
     match facts.idle_threads {
         0 => active,
-        1 => format!("{active}, 1 more is idle"),
-        idle => format!("{active}, {} more are idle", grouped(idle as f64)),
+        1 => format!("{active}; 1 more thread is idle"),
+        idle => format!("{active}; {} more threads are idle", grouped(idle as f64)),
     }
 }
 

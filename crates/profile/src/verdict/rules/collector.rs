@@ -19,7 +19,8 @@ pub(super) fn garbage(facts: &Facts) -> Option<Finding> {
     let text = format!("Garbage collection: {} of thread time", pct(share));
     let on_cpu = format!("{} of CPU time collects", pct(facts.code.collects));
     claim(share, text)
-        .detail(parts.join(" · "))
+        // One part is all of it.
+        .detail(if parts.len() > 1 { parts.join(" · ") } else { String::new() })
         .fix("allocate less, or give the program more memory (a larger heap)")
         .evidence(vec![on_cpu])
         .stacks(TopStacks::blocked(facts, "where threads wait for it", &[WaitReason::Collector]))

@@ -4,27 +4,27 @@ use super::locks::{kernel_lock, locks, most_contended};
 use super::machine::queued_by_quota;
 use super::{claim, grouped, pct, time};
 use crate::off_cpu::WaitReason;
+use crate::verdict::facts::OURSELVES;
 use crate::verdict::hot_stacks::NOT_RECORDED;
 use crate::verdict::{EntryReason, Facts, Finding, INPUT, OthersRan, ShareBase, TopStacks};
-
-/// Name of the recorder among those that had a CPU.
-const OURSELVES: &str = "tally (itself)";
 
 /// 6: > 10 % of active time waits for a CPU. Run-queue waits after a lock was released count for the lock, and waits
 /// caused by a quota count for the quota.
 pub(super) fn saturation(facts: &Facts) -> Option<Finding> {
     /// From here on the shares of all else are uncertain.
     const MOST: f64 = 0.6;
+    /// Of waits that no lock is blamed for; with less the finding about the lock is the answer.
+    const LEAST_OF_OWN: f64 = 0.05;
     let waiting = facts.waiting_for_cpu() - queued_by_quota(facts);
-    if waiting <= 0.1 {
+    let after_locks = queued_after_locks(facts);
+    if waiting <= 0.1 || waiting - after_locks <= LEAST_OF_OWN {
         return None;
     }
     let text =
         format!("CPU saturation: {} of thread time waits for {}", pct(waiting), who_has_the_cpus(facts));
-    let after_locks = queued_after_locks(facts);
     let detail = match after_locks > 0.01 {
         true => format!(
-            "{} of it right after a wait for a lock, counted for the lock, too",
+            "{} of that comes right after a wait for a lock, and counts for the lock, too",
             pct(after_locks / waiting)
         ),
         false if wants_nothing_else(facts) && facts.times.idle_ns > 0 => {

@@ -127,7 +127,7 @@ pub(super) fn ready_member(wake_up: &WakeUp<'_>, members: &[&SetMember]) -> Opti
 /// Between two sockets of one machine, the sender itself delivers. Only what a timer sends is delivered after the timer's
 /// interrupt, or later: after another interrupt, by the thread that handles what they left, or by any process that the
 /// interrupt hit while it sent something. These also deliver for senders that have too much to do: such waits count only if
-/// they are as long as the delay.
+/// they are as long as the delay. The same is true where an idle CPU was interrupted, whose stack isn't always recorded.
 fn is_held_back(wake_up: &WakeUp<'_>, socket: &str) -> bool {
     // Source: linux v6.18 include/net/tcp.h, TCP_DELACK_MIN: 40 ms; timers come up to some jiffies later
     const DELAY_NS: std::ops::RangeInclusive<u64> = 34_000_000..=60_000_000;
@@ -136,6 +136,9 @@ fn is_held_back(wake_up: &WakeUp<'_>, socket: &str) -> bool {
     let is_later =
         || interrupt.is_some() || has("run_ksoftirqd") || is_stranger_to(socket, wake_up.other.pid);
     let is_delay = || DELAY_NS.contains(&wake_up.length_ns) && is_later();
+    if wake_up.other.tid == 0 && wake_up.names().is_empty() {
+        return is_stranger_to(socket, 0) && is_delay();
+    }
     has("tcp_") && has("process_backlog") && (interrupt.as_deref() == Some("irq:timer") || is_delay())
 }
 
