@@ -1,7 +1,8 @@
 //! Requests by OpenTelemetry's thread context: which one a thread works on, as the program itself publishes it.
 //!
 //! A BPF program (`bpf/otel.bpf.c`) looks at each thread a thousand times per second of its CPU time, and where it leaves
-//! its CPU. A thread of ours tells it where processes keep their contexts, and takes what changed.
+//! its CPU. A thread of ours gives it the places where processes keep their contexts, and takes
+//! what changed.
 //
 // Source: OTEP 4947 (thread context) and OTEP 4719 (process context), opentelemetry-specification, oteps/profiles.
 
@@ -31,7 +32,7 @@ use process::{ContextProcess, is_below};
 pub use layout::{ContextRecord, parse_record};
 pub use process_context::{attribute_keys, attributes};
 
-/// The name that stands for these requests where functions have theirs.
+/// The name of these requests where functions have theirs.
 pub const SPAN_NAME: &str = "otel";
 
 /// How often the ring is looked at: the keys of short programs are read while they live.

@@ -40,7 +40,7 @@ pub(super) fn read_keys(pid: u32) -> Option<Vec<Vec<u8>>> {
     (0..TRIES).find_map(|_| attribute_keys(&payload(line.start, &read)?))
 }
 
-/// The payload behind a header at this address, unless it changes while it is read.
+/// The payload of the header at this address, unless it changes while it is read.
 fn payload(at: u64, read: &dyn Fn(u64, &mut [u8]) -> bool) -> Option<Vec<u8>> {
     let header = || {
         let mut bytes = [0; 32];
