@@ -28,7 +28,7 @@ pub use reason::{SyscallNumbering, WaitReason};
 pub(crate) use stats::{Stat, Stats};
 pub(crate) use tracker::{Out, Tracker, WaitSample, is_last_switch, state_of_text};
 pub(crate) use user_reason::of_user_frames;
-pub(crate) use who_ran::name_longest_runners;
+pub(crate) use who_ran::{is_for_cpu, name_longest_runners};
 
 use crate::profile::TaskId;
 use crate::table::{CallsiteId, StringId};

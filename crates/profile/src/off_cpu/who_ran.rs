@@ -23,8 +23,8 @@ pub(crate) fn name_longest_runners(off_cpu: &mut OffCpu, tasks: &[Task]) {
     }
 }
 
-/// True for a wait with the thread that had the CPU.
-fn is_for_cpu(wait: &Wait) -> bool {
+/// True for a wait whose other thread had the CPU that the thread waited for.
+pub(crate) fn is_for_cpu(wait: &Wait) -> bool {
     wait.state == State::Preempted || wait.state == State::Runnable && wait.flags & flag::RAN_INSTEAD != 0
 }
 

@@ -8,9 +8,9 @@ use super::OthersRan;
 use crate::grow::Grow as _;
 use crate::grow::GrownSum as _;
 use crate::grow::ratio;
-use crate::off_cpu::{SyscallNumbering, WaitReason};
+use crate::off_cpu::{SyscallNumbering, WaitReason, is_for_cpu};
 use crate::profile::Profile;
-use crate::view::wall::{Wall, is_instead, other_name};
+use crate::view::wall::{Wall, other_name};
 
 /// Samples of the event that has most of them, off-CPU ones left out.
 #[must_use]
@@ -36,7 +36,7 @@ pub(in crate::verdict) const OURSELVES: &str = "tally (itself)";
 pub(super) fn others_ran(profile: &Profile, wall: &Wall) -> Option<OthersRan> {
     let own: BTreeSet<u32> = wall.threads.iter().map(|row| row.pid.cast_unsigned()).collect();
     let (mut known_ns, mut others) = (0u64, BTreeMap::<String, u64>::new());
-    for wait in profile.off_cpu.waits.iter().filter(|wait| is_instead(wait)) {
+    for wait in profile.off_cpu.waits.iter().filter(|wait| is_for_cpu(wait)) {
         // An idle CPU has no thread.
         let Some(other) = wait.other.filter(|other| other.tid != 0) else { continue };
         let name = other_name(profile, other);

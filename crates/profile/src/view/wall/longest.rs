@@ -1,7 +1,8 @@
 //! The longest waits, each with its moment and who ended it.
 
-use super::{Classes, Classified, NamedTarget, Part, WallOpts, related, related_name};
+use super::{Classes, Classified, NamedTarget, Part, WallOpts, related_name};
 use crate::grow::GrownSum as _;
+use crate::off_cpu::is_for_cpu;
 use crate::profile::{Profile, TaskId};
 use crate::table::CallsiteId;
 use perfdata::off_cpu::flag;
@@ -52,7 +53,7 @@ pub(super) fn longest(profile: &Profile, classes: &Classes, begin_ns: u64, opts:
         callsite: c.wait.callsite,
         target: NamedTarget::of(profile, c.wait, c.part).and_then(NamedTarget::known),
         waker: related_name(profile, c.wait),
-        is_instead: related::is_instead(c.wait),
+        is_instead: is_for_cpu(c.wait),
         open: c.wait.flags & (flag::OPEN_LEFT | flag::OPEN_RIGHT) != 0,
     };
     found.into_iter().map(row).collect()

@@ -47,7 +47,6 @@ pub(crate) use own_code::own_code;
 pub use paths::{WallPath, paths};
 pub use place_texts::{place_text, place_texts};
 pub(crate) use ready_member::HELD_BACK;
-pub(crate) use related::is_instead;
 pub use related::{part_words, ran_instead, related_name, runnable_words};
 pub use state_names::{part_name, state_frame};
 pub use targets::{WaitTarget, named_share};
@@ -58,7 +57,7 @@ pub use wait_rows::{WaitRow, WaitRows, place_rows, target_rows};
 pub use waker::{causing_frames, waker_frames};
 pub(crate) use waker::{interrupt_of, is_interrupt_entry, other_name};
 
-use crate::off_cpu::{OffCpuSource, RelatedThread, WaitReason};
+use crate::off_cpu::{OffCpuSource, RelatedThread, WaitReason, is_for_cpu};
 use crate::profile::{Profile, TaskId};
 use crate::table::{CallsiteId, FrameId};
 use perfdata::off_cpu::State;
@@ -284,7 +283,7 @@ pub(crate) fn placed_waits(profile: &Profile, opts: &WallOpts) -> Vec<PlacedWait
             after,
             idle_for,
             other: wait.other,
-            is_instead: is_instead(wait),
+            is_instead: is_for_cpu(wait),
             args: wait.args,
         })
     };

@@ -1,14 +1,9 @@
 //! The other thread of a wait: the one that ended it, or had the CPU meanwhile.
 
 use super::{Part, other_name, part_name};
-use crate::off_cpu::Wait;
+use crate::off_cpu::{Wait, is_for_cpu};
 use crate::profile::Profile;
-use perfdata::off_cpu::{IDLE_CPU, State, flag};
-
-/// True if the other thread of a wait had the CPU that the thread waited for.
-pub(crate) fn is_instead(wait: &Wait) -> bool {
-    wait.state == State::Preempted || wait.flags & flag::RAN_INSTEAD != 0
-}
+use perfdata::off_cpu::IDLE_CPU;
 
 /// Name and id of a wait's other thread: its waker, or who ran instead of it; `None` if that isn't known.
 #[must_use]
@@ -41,6 +36,6 @@ pub fn part_words(part: Part, name: &str) -> String {
 /// The name of who ran instead of a thread that waited for a CPU; `None` for other waits, or if it isn't known.
 #[must_use]
 pub fn ran_instead(profile: &Profile, wait: &Wait) -> Option<String> {
-    let name = related_name(profile, wait).filter(|_| is_instead(wait));
+    let name = related_name(profile, wait).filter(|_| is_for_cpu(wait));
     name.map(|(name, _)| name).filter(|name| !name.is_empty())
 }
