@@ -129,7 +129,7 @@ function card(finding: Finding, at: number, all: number, data: Data, store: Stor
   }).slice(0, finding.fix ? 1 : 2);
   const place = placeOf(finding, data);
   const programs = finding.name === "cpu-saturation" && !place ? onTheCpus(data) : "";
-  const checked = finding.checked_against.length ? `also checked: ${finding.checked_against.join(" · ")}` : "";
+  const checked = finding.checked_against.length ? `also measured: ${finding.checked_against.join(" · ")}` : "";
   const box = el("article", { class: "card" },
     el("h2", { title: `${finding.claim}\n${checked}` }, ...(all > 1 ? [el("b", { class: "rank", text: `${at + 1} `, title: `finding ${at + 1} of ${all}` })] : []), finding.claim),
     el("ul", {}, ...facts.map((fact) => el("li", { text: fact, title: fact })), programs ? el("li", { text: programs }) : null,

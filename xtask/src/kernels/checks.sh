@@ -66,4 +66,20 @@ prints "sched record, latency" split sh -c 'tally sched record -q -o sc.data -- 
 prints "locks" 'released by  holder' sh -c 'tally record -q --off-cpu -o l.data -- split 1 > /dev/null && tally locks -i l.data'
 cpu_time "CPU time, plain user" as_nobody
 cpu_time "CPU time, plain user under docker's filter" as_nobody as_in_docker
+# Yama's limits on who may stop and read whom, which a boot can only raise. tally's own child is no stranger to it.
+yama=/proc/sys/kernel/yama/ptrace_scope
+refuses_stranger() {
+  as_nobody split 4 > /dev/null 2>&1 &
+  sleep 1
+  as_nobody as_in_docker tally record -q -o "$(mktemp -u)" -p "$(pidof split)" > out.txt 2> err.txt; status=$?
+  wait
+  if [ $status != 0 ] && grep -q "ptrace_scope is $2" err.txt; then cell "$1" "no: by its message"
+  else cell "$1" "FAIL: exit $status"; details err.txt 6; fi
+}
+for scope in 1 2 3; do
+  [ -e $yama ] || continue
+  echo $scope > $yama
+  cpu_time "the same under Yama's scope $scope" as_nobody as_in_docker
+  refuses_stranger "-p under Yama's scope $scope" $scope
+done
 dmesg | grep -E 'BUG:|Oops|Call Trace|segfault' | head -3 | sed 's/^/# kernel: /'

@@ -100,7 +100,7 @@ impl Pen {
         self.stacks(finding);
         let against: Vec<&str> = list("checked_against").collect();
         if !against.is_empty() {
-            self.lines("", &format!("also checked: {}", against.join("; ")), None);
+            self.lines("", &format!("also measured: {}", against.join("; ")), None);
         }
         // In one line, however long: it is there to be copied.
         let next = harmless(text("next"));

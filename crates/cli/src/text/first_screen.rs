@@ -267,7 +267,7 @@ impl Pen {
             let hit = hot.functions.iter().filter(|row| row.own > 0.0).take(3);
             let names: Vec<String> = hit.map(|row| brief(&row.name)).collect();
             let taken = count_of(hot.samples, "sample", "samples");
-            let text = format!("{taken}, too few for percentages (in {})", names.join(", "));
+            let text = format!("{taken}, too few for a table: {}", names.join(", "));
             return wrap(&harmless(&text), self.width);
         }
         // "100.0 %" and "100.0 %" with two columns before each.

@@ -187,7 +187,7 @@ fn few_instructions_per_cycle_are_a_finding_and_many_are_none() {
         &text(310_000),
         &[
             "Memory bound, probably: 0.31 instructions per cycle;",
-            "where it runs, share of running time:",
+            "where the program runs, share of running time:",
             "next: tally record -e cache-misses -c 10000 -g -o misses.data -- ./app",
         ],
     );

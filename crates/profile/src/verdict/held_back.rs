@@ -19,6 +19,18 @@ pub struct HeldBackWaits {
     pub p50_ns: u64,
 }
 
+impl HeldBackWaits {
+    /// Place where the data is sent: `in nagle 812, which sends the data`; without a name where the process isn't known.
+    pub(super) fn sender_words(&self) -> String {
+        let process = self.socket.rsplit_once('(').and_then(|(_, rest)| rest.split_once(')'));
+        let is_other = |name: &&str| name.ends_with(|c: char| c.is_ascii_digit());
+        match process.map(|(name, _)| name).filter(is_other) {
+            Some(process) => format!("in {process}, which sends the data"),
+            None => "where the data is sent".to_owned(),
+        }
+    }
+}
+
 /// All such waits; `None` without any.
 pub(super) fn held_back(wall: &Wall) -> Option<HeldBackWaits> {
     let mut found: Option<HeldBackWaits> = None;
@@ -35,4 +47,18 @@ pub(super) fn held_back(wall: &Wall) -> Option<HeldBackWaits> {
         all.waits.grow(target.lengths.count());
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sender_is_named_where_its_process_is_known() {
+        let of =
+            |socket: &str| HeldBackWaits { socket: socket.into(), ..HeldBackWaits::default() }.sender_words();
+        assert_eq!(of("socket 8080 from 127.0.0.1 (client 812)"), "in client 812, which sends the data");
+        assert_eq!(of("socket to 127.0.0.1:80 (the process itself)"), "where the data is sent");
+        assert_eq!(of("socket to 10.0.0.5:443"), "where the data is sent");
+    }
 }

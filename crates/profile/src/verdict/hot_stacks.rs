@@ -1,5 +1,6 @@
 //! Places of waiting and running threads (user functions, leaf first) with ns, the source of the findings' stacks.
 
+use super::facts::OURSELVES;
 use super::locks::is_for_lock;
 use super::running::place_of;
 use crate::grow::{Grow as _, GrownSum as _};
@@ -163,19 +164,31 @@ fn instead(profile: &Profile, waits: &[PlacedWait], running: &[(TaskId, Callsite
                     places.entry(place).or_default().grow(u64::try_from(part).unwrap_or(u64::MAX));
                 }
             }
-            None => outside.entry(name.replace(" (itself)", " itself")).or_default().grow(waited_ns),
+            None => outside.entry(name).or_default().grow(waited_ns),
         }
     }
     // Next to one function of the target, all other programs are one row: twenty small ones would look like none.
-    if let Some((name, _)) = outside.iter().max_by_key(|(_, ns)| **ns) {
-        let more = match outside.len() - 1 {
-            0 => String::new(),
-            1 => ", 1 other".to_owned(),
-            count => format!(", {count} others"),
-        };
-        places.insert(format!("{name}{more}{NOT_RECORDED}"), outside.values().copied().grown_sum());
+    if !outside.is_empty() {
+        places.insert(outside_words(&outside), outside.values().copied().grown_sum());
     }
     most_first(places)
+}
+
+/// Programs outside the recording as one name: `rustc, 18 others and tally itself (outside the recording)`.
+fn outside_words(outside: &BTreeMap<String, u64>) -> String {
+    let others = || outside.iter().filter(|(name, _)| *name != OURSELVES);
+    let most = others().max_by_key(|(_, ns)| **ns).map(|(name, _)| name.as_str());
+    let more = match others().count() {
+        0 | 1 => String::new(),
+        2 => ", 1 other".to_owned(),
+        count => format!(", {} others", count - 1),
+    };
+    let tally = match (most, outside.contains_key(OURSELVES)) {
+        (_, false) => "",
+        (None, true) => "tally itself",
+        (Some(_), true) => " and tally itself",
+    };
+    format!("{}{more}{tally}{NOT_RECORDED}", most.unwrap_or_default())
 }
 
 pub(super) fn most_first(by_name: BTreeMap<String, u64>) -> PlaceList {

@@ -2,8 +2,11 @@
 
 use super::cause::activity_words;
 use super::{HotFunction, called};
+use crate::grow::{Grow as _, GrownSum as _};
 use crate::profile::{Profile, TaskId};
-use crate::view::blame::{BlameCause, BlameEnd, CriticalPath, blamed_functions, causes, thread_name};
+use crate::view::blame::{
+    BlameCause, BlameEnd, BlamedFunction, CriticalPath, blamed_functions, causes, thread_name,
+};
 use crate::view::wall::Part;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,8 +31,8 @@ pub struct PathFacts {
 /// The function that a path spends most running time in.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PathTop {
-    /// Name of its thread.
-    pub thread: String,
+    /// Name of its thread; `None` where several threads have their part of it.
+    pub thread: Option<String>,
     /// As in a sentence: `crunch()`.
     pub function: String,
     /// `chain.c:48`; `None` if not known.
@@ -57,10 +60,8 @@ impl PathTop {
     pub(super) fn bound_words(&self) -> String {
         let Self { thread, function, line, bound } = self;
         let function = super::called_at_line(function, line.as_deref());
-        format!(
-            "the run would be at most {:.0} % shorter without {function} of thread {thread}",
-            bound * 100.0
-        )
+        let of = thread.as_ref().map_or_else(String::new, |thread| format!(" of thread {thread}"));
+        format!("the run would be at most {:.0} % shorter without {function}{of}", bound * 100.0)
     }
 }
 
@@ -146,24 +147,45 @@ fn wait(path: &CriticalPath, rows: &[BlameCause]) -> Option<(String, f64)> {
     (share >= LEAST).then(|| (format!("{} {does}", row.thread), share))
 }
 
-/// The function that runs most, or the one below which that and more of the same thread passes.
+/// The function that runs most, or the one below which that and more of the same threads passes.
 fn top(
     profile: &Profile,
     path: &CriticalPath,
     rows: &[BlameCause],
     below: Option<&HotFunction>,
 ) -> Option<PathTop> {
-    let row = rows.iter().find(|row| row.end == BlameEnd::Ran)?;
-    let functions = blamed_functions(profile, &path.parts);
-    let share_of = |function: &str| {
-        let of = functions.iter().find(|of| of.thread == row.thread && of.function == function)?;
-        Some(of.ns as f64 / path.parts.total_ns as f64)
-    };
-    let bound = share_of(&row.function)?;
-    let thread = row.thread.clone();
-    let own = below.filter(|below| below.calls_most).and_then(|below| Some((below, share_of(&below.name)?)));
-    if let Some((below, more)) = own.filter(|(_, share)| *share > bound + HotFunction::MORE) {
-        return Some(PathTop { thread, function: called(&below.name), line: below.at.clone(), bound: more });
+    let mut ran = BTreeMap::<&str, u64>::new();
+    for row in rows.iter().filter(|row| row.end == BlameEnd::Ran) {
+        ran.entry(&row.function).or_default().grow(row.ns);
     }
-    Some(PathTop { thread, function: called(&row.function), line: row.line.clone(), bound })
+    let (most, _) = ran.into_iter().max_by_key(|(_, ns)| *ns)?;
+    let row = rows.iter().find(|row| row.end == BlameEnd::Ran && row.function == most)?;
+    let functions = blamed_functions(profile, &path.parts);
+    let found = |function: &str| Shared::of(function, &functions, path.parts.total_ns);
+    let leaf = found(most)?;
+    let own = below.filter(|below| below.calls_most).and_then(|below| Some((below, found(&below.name)?)));
+    let (function, line, of) = match own.filter(|(_, of)| of.share > leaf.share + HotFunction::MORE) {
+        Some((below, of)) => (called(&below.name), below.at.clone(), of),
+        None => (called(most), row.line.clone(), leaf),
+    };
+    Some(PathTop { thread: of.thread, function, line, bound: of.share })
+}
+
+/// A function's part of the path, in all threads.
+struct Shared {
+    share: f64,
+    /// The only thread, or the only one with more than a little of it.
+    thread: Option<String>,
+}
+
+impl Shared {
+    fn of(function: &str, functions: &[BlamedFunction], total_ns: u64) -> Option<Self> {
+        /// With so much of the function's part, one thread is named for it.
+        const NEARLY_ALL: f64 = 0.9;
+        let rows = || functions.iter().filter(|row| row.function == function);
+        let whole_ns = rows().map(|row| row.ns).grown_sum();
+        let most = rows().max_by_key(|row| row.ns)?;
+        let thread = (most.ns as f64 >= whole_ns as f64 * NEARLY_ALL).then(|| most.thread.clone());
+        Some(Self { share: whole_ns as f64 / total_ns as f64, thread })
+    }
 }

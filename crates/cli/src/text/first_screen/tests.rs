@@ -279,7 +279,7 @@ fn a_handful_of_samples_has_names_and_no_percentages() {
     few.hot.functions.retain(|row| row.dso != "[kernel]");
     let text = draw(&few, 80, false);
     // A caller was not sampled itself.
-    assert!(text.contains("3 samples, too few for percentages (in __random, Grid<…>::step)\n"), "{text}");
+    assert!(text.contains("3 samples, too few for a table: __random, Grid<…>::step\n"), "{text}");
     assert!(!text.contains("hot path") && !text.contains("33.4"), "{text}");
 }
 

@@ -246,7 +246,7 @@ pub(super) fn delayed_ack(facts: &Facts) -> Option<Finding> {
     let number = grouped(of.waits as f64);
     claim(share, text)
         .detail(format!("{number} waits, most in {} for {}", of.thread, of.socket))
-        .fix("TCP_NODELAY where the data is sent, or one write for each message")
+        .fix(format!("TCP_NODELAY {}, or one write for each message", of.sender_words()))
         .evidence(vec![
             "each ended when a delayed acknowledgement was sent: until then the sender kept the rest (Nagle's algorithm)".to_owned(),
         ])
@@ -319,7 +319,7 @@ fn busy_loop(facts: &Facts, of: &BlockedLoop) -> Option<Finding> {
     claim(facts.share(of.ns).max(LEAST), text)
         .detail(format!("{times}; other events wait meanwhile"))
         .fix("do it in another thread or process, or in pieces")
-        .stacks(TopStacks::running(facts, "where it runs", &[EntryReason::User]))
+        .stacks(TopStacks::running(facts, "where the program runs", &[EntryReason::User]))
         .against(vec![format!("waiting for a CPU: {}", pct(facts.waiting_for_cpu()))])
         .next(
             format!("tally report --wall --stdio{INPUT} --thread {}", quoted(&of.thread)),

@@ -145,7 +145,7 @@ fn waiting(number: u8, facts: &mut Facts) {
                 most_of_one: ("feeder".into(), 0.97),
                 on: 0.6,
                 top: Some(PathTop {
-                    thread: "feeder".into(),
+                    thread: Some("feeder".into()),
                     function: "crunch()".into(),
                     line: None,
                     bound: 0.58,

@@ -8,6 +8,9 @@ use crate::verdict::facts::OURSELVES;
 use crate::verdict::hot_stacks::NOT_RECORDED;
 use crate::verdict::{EntryReason, Facts, Finding, INPUT, OthersRan, ShareBase, TopStacks};
 
+/// CPUs that other programs use. The kernel counts in ticks: less means nothing.
+const LEAST_OF_OTHERS: f64 = 0.25;
+
 /// 6: > 10 % of active time waits for a CPU. Run-queue waits after a lock was released count for the lock, and waits
 /// caused by a quota count for the quota.
 pub(super) fn saturation(facts: &Facts) -> Option<Finding> {
@@ -41,6 +44,7 @@ pub(super) fn saturation(facts: &Facts) -> Option<Finding> {
         }
         true if waiting >= MOST => "take other load off this machine, and measure again",
         true => "take other load off this machine",
+        false if shares_the_cpus(facts) => "take other load off this machine, or run fewer threads at a time",
         false => "run fewer threads at a time, or use more CPUs",
     };
     let mut evidence = Vec::new();
@@ -52,7 +56,9 @@ pub(super) fn saturation(facts: &Facts) -> Option<Finding> {
     if facts.share(facts.times.preempted_ns) > 0.02 {
         evidence.push(format!("preempted while running: {}", pct(facts.share(facts.times.preempted_ns))));
     }
-    evidence.extend(others_words(facts));
+    if is_unseen(facts) {
+        evidence.extend(others_words(facts));
+    }
     if let Some(others) = facts.others_use_cpus() {
         let cpus = f64::from(facts.system.cpus);
         let idle = (cpus - facts.cpus_used - facts.recorder_cpus - others).max(0.0);
@@ -130,26 +136,33 @@ fn hides_own_queue(facts: &Facts) -> bool {
     facts.gets_little() && facts.active_threads > facts.system.cpus as usize
 }
 
+/// True if both its own threads and other programs have the CPUs when its threads wait for one.
+fn shares_the_cpus(facts: &Facts) -> bool {
+    let others_run = facts.others_use_cpus().is_some_and(|cpus| cpus >= LEAST_OF_OTHERS);
+    facts.own_threads_have_the_cpus_too() && (facts.others_have_the_cpus() || others_run)
+}
+
 /// `CPUs that other programs use`.
 fn who_has_the_cpus(facts: &Facts) -> String {
-    /// The kernel counts in ticks: less means nothing.
-    const LEAST_OF_OTHERS: f64 = 0.25;
+    /// Of the waits for a CPU: so many may be chance.
+    const LEAST_TO_NAME: f64 = 0.1;
     let (wanted, cpus) = (facts.wants_cpus(), facts.system.cpus);
     let others = facts.others_use_cpus().unwrap_or(0.0);
+    let others_ran = facts.queue.others_ran.as_ref().map_or(0.0, |others| others.share);
     let is_tally = tally_has_the_cpus(facts);
     let number = if wanted < f64::from(cpus) + 1.0 { format!("{wanted:.1}") } else { format!("{wanted:.0}") };
     let wants = format!("{number} threads at a time");
     match (wants_more_cpus(facts), facts.others_have_the_cpus()) {
         (true, _) if others >= LEAST_OF_OTHERS => {
-            format!("a CPU; {wants} want {cpus} CPUs, others use {others:.1} of them")
+            format!("a CPU; {wants} want {cpus} CPUs, other programs use {others:.1} of them")
         }
-        (true, false) => format!("a CPU; {wants} want {cpus} CPUs"),
+        (true, false) if others_ran < LEAST_TO_NAME => format!("a CPU; {wants} want {cpus} CPUs"),
         (true, true) if is_tally => {
             let tally = facts.recorder_cpus;
             format!("a CPU; {wants} want {cpus} CPUs, tally itself uses {tally:.1} of them")
         }
-        (true, true) => format!("a CPU; {wants} want {cpus} CPUs, which other programs use, too"),
-        (false, true) if facts.own_threads_have_the_cpus_too() => {
+        (true, _) => format!("a CPU; {wants} want {cpus} CPUs, which other programs use, too"),
+        (false, _) if shares_the_cpus(facts) => {
             let others = if is_tally { "tally itself" } else { "other programs" };
             format!("CPUs that its own threads and {others} use")
         }

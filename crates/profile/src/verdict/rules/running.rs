@@ -62,7 +62,7 @@ pub(super) fn cpu_bound(facts: &Facts) -> Option<Finding> {
     claim(facts.on(), text)
         .detail(detail)
         .fix(first_step(own.or(large), &shown))
-        .stacks(TopStacks::running(facts, "where it runs", &[EntryReason::User]))
+        .stacks(TopStacks::running(facts, "where the program runs", &[EntryReason::User]))
         .against(against)
         .next(shown.command, shown.advice)
 }
@@ -78,7 +78,7 @@ fn first_step(hot: Option<&HotFunction>, shown: &HottestShown) -> String {
     /// Columns of a command on a line of the screen, with the words before it.
     const MOST: usize = 54;
     let (sought, command) = match hot {
-        Some(hot) if hot.calls_most => ("what it calls", format!("tally flame --on-cpu{INPUT} -o hot.svg")),
+        Some(hot) if hot.calls_most || hot.calls_much() => ("what it calls", shown.command.clone()),
         Some(hot) if shown.has_instructions && hot.has_lines() => ("its lines", shown.command.clone()),
         _ if shown.has_instructions => ("its instructions", shown.command.clone()),
         _ => ("who calls what", shown.command.clone()),
@@ -120,9 +120,14 @@ fn show_hottest(facts: &Facts) -> HottestShown {
         advice,
         has_instructions: false,
     };
+    let hottest = facts.code.hottest.as_ref();
+    let calls_most = facts.code.below.as_ref().is_some_and(|below| below.calls_most);
+    if calls_most || hottest.is_some_and(|hot| hot.share >= LEAST_HOT && hot.calls_much()) {
+        return callers("its callers, and what it calls");
+    }
     // The lines of one function show nothing, or they are a library's.
     let shows_nothing = |hot: &HotFunction| hot.share < LEAST_HOT || hot.is_called_from_program();
-    if facts.code.hottest.as_ref().is_some_and(shows_nothing) {
+    if hottest.is_some_and(shows_nothing) {
         return callers("who calls the hottest functions");
     }
     let function = match &facts.code.hot_user {
@@ -151,10 +156,10 @@ pub(super) fn serial(facts: &Facts) -> Option<Finding> {
         return None;
     }
     let rest = match is_awaited {
-        true => format!("{} of thread time is others waiting for it", pct(awaited)),
+        true => format!("others wait for it {} of thread time", pct(awaited)),
         false => format!("{:.1} of {} CPUs are used", facts.cpus_used, facts.system.cpus),
     };
-    let text = format!("One thread does the work: {name} has work {} of its time; {rest}", pct(*busy));
+    let text = format!("One thread does the work: {name} is busy {} of its time; {rest}", pct(*busy));
     let evidence = vec![format!("{name}: {} of all running time", pct(*of_all))];
     let stacks = TopStacks::of(facts, "where that thread runs", ShareBase::Busiest, &facts.places.busiest)
         .or_missing("none of its samples has a stack");
@@ -303,7 +308,7 @@ pub(super) fn memory_bound(facts: &Facts) -> Option<Finding> {
     let against = vec![format!("time in the kernel: {}", pct(1.0 - facts.code.user.unwrap_or(1.0)))];
     claim(facts.on() * 0.5, text)
         .fix("make the hot data smaller or denser")
-        .stacks(TopStacks::running(facts, "where it runs", &[EntryReason::User, EntryReason::Call]))
+        .stacks(TopStacks::running(facts, "where the program runs", &[EntryReason::User, EntryReason::Call]))
         .against(against)
         .next(
             format!(

@@ -75,7 +75,7 @@ fn running_rules() {
     check(2, pipeline(78), pipeline(10));
     assert_eq!(
         verdict(&pipeline(78))[0].claim,
-        "One thread does the work: gzip has work 95 % of its time; 43 % of thread time is others waiting for it"
+        "One thread does the work: gzip is busy 95 % of its time; others wait for it 43 % of thread time"
     );
     let calls = with(|f| {
         f.code.user = Some(0.4);
