@@ -99,19 +99,21 @@ fn chain_words(facts: &Facts, path: &PathFacts) -> (String, String) {
     let whole = 1_000_000;
     let shares: Vec<(String, u64)> =
         path.threads.iter().map(|(name, share)| (name.clone(), (share * whole as f64) as u64)).collect();
-    // Threads of one name are no answer.
+    // Threads of one name are no answer, unless one of them has most of it.
     let shares = match shares.as_slice() {
+        [_] if *share > 0.5 => format!("; {} of the critical path is in {name}", pct(*share)),
         [_] => String::new(),
         _ => format!("; critical path: {}", list(&shares, whole)),
     };
     let text = format!("Threads take turns: {wants} run or wait for a CPU{shares}");
-    let fix = function.map_or_else(String::new, |function| format!(", or make {function} faster"));
     let who = format!("who waits for whom: tally report --critical-path{INPUT}");
-    let remedy = match facts.contended().any(is_gil) {
-        true => format!("use {ONE_AT_A_TIME}"),
-        false => "let the threads work at the same time".to_owned(),
+    let faster = function.map(|function| format!("make {function} faster"));
+    let remedies = match facts.contended().any(is_gil) {
+        true => [Some(format!("use {ONE_AT_A_TIME}")), faster],
+        false => [faster, Some("let the threads work at the same time".to_owned())],
     };
-    (text, format!("{remedy}{fix}; {who}"))
+    let remedies: Vec<String> = remedies.into_iter().flatten().collect();
+    (text, format!("{}; {who}", remedies.join(", or ")))
 }
 
 /// 22: ≥ 1.5 threads at a time are blocked on one lock, which takes ≥ 40 % of active time, while ≤ 1.5 CPUs are used.
