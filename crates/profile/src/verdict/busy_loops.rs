@@ -14,6 +14,7 @@ use crate::profile::{Profile, TaskId};
 use crate::table::CallsiteId;
 use crate::view::wall::{Classified, waits_for};
 use rustc_hash::FxHashMap;
+use std::cmp::Reverse;
 
 /// Value of [`BlockedLoop::reason`] for them.
 pub(super) const COMPUTES: &str = "on CPU";
@@ -37,6 +38,14 @@ struct Open {
     /// Number of the first sample, from 0.
     first: u64,
     samples: u64,
+}
+
+impl Open {
+    /// It began up to a period before its first sample and ended up to a period after its last: half of each on average.
+    fn estimated_ns(&self) -> u64 {
+        let sampled_ns = self.last_ns - self.first_ns;
+        sampled_ns.saturating_add(sampled_ns / (self.samples - 1).max(1))
+    }
 }
 
 /// The function that each loop computes in for long, with all such times; loops without one are left out.
@@ -200,19 +209,23 @@ impl<'p> Walk<'p> {
 
     /// The innermost function with most of the time in stretches that chance doesn't make.
     fn worst(&self) -> Option<BlockedLoop> {
-        const MOST: f64 = 0.8;
+        // A function that a handler calls again and again has less, or is in more and shorter stretches.
+        const MOST: f64 = 0.95;
         let mut sums: FxHashMap<usize, Stretches> = FxHashMap::default();
         for (function, open) in &self.closed {
-            let ns = open.last_ns - open.first_ns;
-            if ns >= LEAST_NS && open.samples >= LEAST_SAMPLES && self.is_one_call(*function, open) {
+            let sampled_ns = open.last_ns - open.first_ns;
+            let is_long = sampled_ns >= LEAST_NS && open.samples >= LEAST_SAMPLES;
+            if is_long && self.is_one_call(*function, open) {
+                let ns = open.estimated_ns();
                 let of = sums.entry(*function).or_default();
                 of.ns.grow(ns);
                 of.longest_ns = of.longest_ns.max(ns);
                 of.count += 1;
             }
         }
-        let most = sums.values().map(|of| of.ns).max()?;
-        let near = sums.iter().filter(|(_, of)| of.ns as f64 >= MOST * most as f64);
+        let most = sums.values().max_by_key(|of| (of.ns, Reverse(of.count)))?;
+        let is_near = |of: &Stretches| of.ns as f64 >= MOST * most.ns as f64 && of.count <= most.count;
+        let near = sums.iter().filter(|(_, of)| is_near(of));
         let (&function, of) = near.max_by_key(|(function, _)| (self.names[**function].2, **function))?;
         let (name, caller, _) = &self.names[function];
         Some(BlockedLoop {
@@ -273,9 +286,25 @@ mod tests {
             (0..120).filter(|i| i % 3 == 0 && !(50..70).contains(i)).map(|i| at(i) - i.min(1)).collect();
         of.run(&samples, &polls);
         let row = of.worst().expect("a stretch");
-        assert_eq!((row.handler.as_str(), row.waits, row.longest_ns), ("report() ← serve()", 1, 38_000_000));
+        assert_eq!((row.handler.as_str(), row.waits, row.longest_ns), ("report() ← serve()", 1, 40_000_000));
         let mut calm = walk(&profile, &[(short, vec![0]), (long, vec![0, 1])]);
         calm.run(&samples, &samples.iter().map(|(time, _)| time.saturating_sub(1)).collect::<Vec<_>>());
         assert_eq!(calm.worst(), None);
+    }
+
+    #[test]
+    fn a_function_that_a_handler_calls_again_and_again_has_only_a_part_of_the_time() {
+        let profile = Profile::default();
+        let [short, in_handler, in_called] = [0, 1, 2].map(CallsiteId::from_index);
+        let paths = [(short, vec![0]), (in_handler, vec![0, 1]), (in_called, vec![0, 1, 2])];
+        let mut of = walk(&profile, &paths);
+        of.names.push(("clock()".into(), "report()".into(), 2));
+        let at = |i: u64| i * 2_000_000;
+        let handler = |i: u64| if i % 32 == 24 { in_handler } else { in_called };
+        let samples: Vec<_> = (0..1064).map(|i| (at(i), if i < 1000 { short } else { handler(i) })).collect();
+        let polls: Vec<u64> = (0..=1000).map(|i| at(i).saturating_sub(1)).collect();
+        of.run(&samples, &polls);
+        let row = of.worst().expect("a stretch");
+        assert_eq!((row.handler.as_str(), row.ns), ("report() ← serve()", 128_000_000));
     }
 }

@@ -4,6 +4,7 @@
 //! or not ours to see"; callers go on without it.
 
 use std::fs::{self, File};
+use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::time::{Duration, SystemTime};
 
@@ -195,12 +196,13 @@ fn numbers_in(dir: &str) -> Option<Vec<u32>> {
     Some(found)
 }
 
-/// Target of a process's descriptor, as `/proc` names it: a path, `socket:[7]`. `None` if it is closed or the
-/// process may not be looked at.
-#[must_use]
-pub fn descriptor_link(pid: u32, number: u32) -> Option<String> {
-    let link = fs::read_link(format!("/proc/{pid}/fd/{number}")).ok()?;
-    Some(link.to_string_lossy().into_owned())
+/// Target of a process's descriptor, as `/proc` names it: a path, `socket:[7]`.
+///
+/// # Errors
+/// It is closed, or the process may not be looked at.
+pub fn descriptor_link(pid: u32, number: u32) -> io::Result<String> {
+    let link = fs::read_link(format!("/proc/{pid}/fd/{number}"))?;
+    Ok(link.to_string_lossy().into_owned())
 }
 
 /// The CPUs that are online, ascending.

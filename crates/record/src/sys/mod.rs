@@ -11,6 +11,7 @@ pub mod bpf_object;
 pub mod fifo;
 pub mod mem;
 pub mod mount;
+pub mod open_socket;
 pub mod out_of_memory;
 pub mod perf_event;
 pub mod poll;

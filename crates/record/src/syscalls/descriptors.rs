@@ -18,7 +18,7 @@ pub fn descriptor(pid: u32, fd: i32) -> Descriptor {
     let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));
     let flags = flags.and_then(|flags| u32::from_str_radix(flags.trim(), 8).ok()).unwrap_or(0);
     Descriptor {
-        name: u32::try_from(fd).ok().and_then(|fd| proc::descriptor_link(pid, fd)).map(Into::into),
+        name: u32::try_from(fd).ok().and_then(|fd| proc::descriptor_link(pid, fd).ok()).map(Into::into),
         closes_at_exec: flags & CLOEXEC != 0,
     }
 }

@@ -12,6 +12,9 @@ use std::borrow::Cow;
 /// Text of [`NamedTarget::Closed`].
 pub(crate) const CLOSED: &str = "something that was closed before it was looked at";
 
+/// Text of [`NamedTarget::Denied`].
+pub(crate) const DENIED: &str = "something of a process that the recording user may not look at";
+
 /// Target of a wait.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NamedTarget<'p> {
@@ -23,6 +26,8 @@ pub enum NamedTarget<'p> {
     Ready(String, &'p str),
     /// A descriptor that was closed, or whose process had ended, before it was looked at.
     Closed,
+    /// A descriptor of a process that the recording user may not look at.
+    Denied,
 }
 
 impl<'p> NamedTarget<'p> {
@@ -43,7 +48,7 @@ impl<'p> NamedTarget<'p> {
             Self::Ready(_, set) | Self::OneOfSeveral(set) => Self::Ready(text, set),
             Self::One(Cow::Borrowed(name)) => Self::Ready(text, name),
             Self::One(Cow::Owned(_)) => Self::One(text.into()),
-            Self::Closed => Self::Closed,
+            Self::Closed | Self::Denied => target,
         })
     }
 
@@ -77,7 +82,7 @@ impl<'p> NamedTarget<'p> {
             return requested;
         }
         match Self::of_descriptor(profile, wait, part, wake_up) {
-            None | Some(Self::Closed) if requested.is_some() => requested,
+            None | Some(Self::Closed | Self::Denied) if requested.is_some() => requested,
             found => found,
         }
     }
@@ -115,6 +120,7 @@ impl<'p> NamedTarget<'p> {
                 let peer = wake_up.and_then(|wake_up| wake_up.peer(call.pid)).filter(|peer| is_gone(peer));
                 Some(peer.map_or(target, |peer| Self::Ready(format!("{peer} by {kind}"), name)))
             }
+            Some(("", _)) => Some(with_waker(profile, wait, part).map_or(Self::Denied, Self::One)),
             Some((name, true)) if wait.stands_for() > 1 => Some(Self::OneOfSeveral(name)),
             Some((name, _)) if !is_bare(name) => Some(Self::One(name.into())),
             bare => {
@@ -126,10 +132,10 @@ impl<'p> NamedTarget<'p> {
         }
     }
 
-    /// The name; `None` where it was closed.
+    /// The name; `None` where it was closed, or may not be looked at.
     #[must_use]
     pub fn known(self) -> Option<String> {
-        (self != Self::Closed).then(|| self.text())
+        (!matches!(self, Self::Closed | Self::Denied)).then(|| self.text())
     }
 
     /// As a user reads it.
@@ -140,6 +146,7 @@ impl<'p> NamedTarget<'p> {
             Self::Ready(name, _) => name.clone(),
             Self::OneOfSeveral(name) => format!("{name} and others"),
             Self::Closed => CLOSED.to_owned(),
+            Self::Denied => DENIED.to_owned(),
         }
     }
 
@@ -150,7 +157,7 @@ impl<'p> NamedTarget<'p> {
             Self::One(name) => !is_kind(name),
             Self::OneOfSeveral(name) => !is_kind(name),
             Self::Ready(name, _) => !is_kind(name),
-            Self::Closed => false,
+            Self::Closed | Self::Denied => false,
         }
     }
 
@@ -159,7 +166,7 @@ impl<'p> NamedTarget<'p> {
         match self {
             Self::Ready(_, set) | Self::OneOfSeveral(set) => set,
             Self::One(name) => name,
-            Self::Closed => "",
+            Self::Closed | Self::Denied => "",
         }
     }
 }

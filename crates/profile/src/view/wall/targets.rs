@@ -1,8 +1,8 @@
 //! Waits by what they were for.
 
-use super::named_target::CLOSED;
+use super::named_target::{CLOSED, DENIED};
 use super::{Classes, Histogram, NamedTarget, Part, WallOpts};
-use crate::grow::{Grow as _, GrownSum as _};
+use crate::grow::{Grow as _, GrownSum as _, ratio};
 use crate::profile::Profile;
 use rustc_hash::FxHashMap;
 use std::borrow::Cow;
@@ -41,6 +41,7 @@ pub(super) fn targets(profile: &Profile, classes: &Classes, opts: &WallOpts) -> 
             // Those for several files are one row.
             NamedTarget::OneOfSeveral(_) => None,
             NamedTarget::Closed => Some(CLOSED.into()),
+            NamedTarget::Denied => Some(DENIED.into()),
         };
         let thread = profile.strings.of(profile.last_comm(class.wait.task));
         let at = *index.entry((part, thread, one)).or_insert_with(|| {
@@ -70,4 +71,53 @@ pub fn named_share(targets: &[WaitTarget]) -> Option<f64> {
     let all_ns = sum(&mut targets.iter());
     let named_ns = sum(&mut targets.iter().filter(|target| target.has_name));
     (all_ns > 0).then(|| named_ns as f64 / all_ns as f64)
+}
+
+/// Why the others have no name, as in a sentence, with the share of each; most first.
+#[must_use]
+pub fn unnamed_shares(targets: &[WaitTarget]) -> Vec<(&'static str, f64)> {
+    const REASONS: [&str; 3] = ["was closed too soon", "may not be looked at", "has only a kind"];
+    let reason = |target: &&WaitTarget| match target.name.as_str() {
+        CLOSED => REASONS[0],
+        DENIED => REASONS[1],
+        _ => REASONS[2],
+    };
+    let all_ns = targets.iter().map(|of| of.total_ns).grown_sum();
+    let share = |wanted| {
+        let of_reason = targets.iter().filter(|of| !of.has_name && reason(of) == wanted);
+        (wanted, ratio(of_reason.map(|of| of.total_ns).grown_sum(), all_ns))
+    };
+    let mut shares: Vec<_> = REASONS.into_iter().map(share).filter(|(_, share)| *share > 0.0).collect();
+    shares.sort_by(|a, b| b.1.total_cmp(&a.1));
+    shares
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::off_cpu::WaitReason;
+
+    #[test]
+    fn what_has_no_name_is_counted_by_its_reason() {
+        let target = |name: &str, has_name, total_ns| WaitTarget {
+            part: Part::Blocked(WaitReason::Socket),
+            thread: "app".to_owned(),
+            name: name.to_owned(),
+            has_name,
+            total_ns,
+            lengths: Histogram::default(),
+        };
+        let all = [
+            target("/tmp/a", true, 50),
+            target("socket", false, 10),
+            target("epoll of sockets", false, 10),
+            target(DENIED, false, 5),
+            target(CLOSED, false, 25),
+        ];
+        assert_eq!(named_share(&all), Some(0.5));
+        let expected =
+            [("was closed too soon", 0.25), ("has only a kind", 0.2), ("may not be looked at", 0.05)];
+        assert_eq!(unnamed_shares(&all), expected);
+        assert_eq!(unnamed_shares(&[]), []);
+    }
 }

@@ -8,6 +8,7 @@ mod members;
 mod names;
 mod open_file;
 mod other_ends;
+mod seen_sockets;
 mod sets;
 pub(crate) mod sockets;
 
@@ -26,8 +27,9 @@ use super::registers::{syscall_of, user_sp};
 use faults::faulted_file;
 use members::MemberTable;
 use names::name_of;
-use open_file::{MOST_MEMBERS, OpenFile, open_file};
+use open_file::{MOST_MEMBERS, NotOpen, OpenFile, open_file};
 use other_ends::OtherEnds;
+use seen_sockets::SeenSockets;
 use sets::{SetCalls, UserStack, WaitingCall};
 
 /// More descriptors than these stay without name: a program that opens files all the time has no end of them.
@@ -56,6 +58,7 @@ pub struct Descriptors {
     /// By process and thread: the file of the last page fault.
     last_faults: FxHashMap<(u32, u32), String>,
     faults: Vec<NamedSet>,
+    sockets: SeenSockets,
     /// `None` where they aren't wanted.
     other_ends: Option<OtherEnds>,
 }
@@ -105,6 +108,7 @@ impl Descriptors {
             seen_sets: Vec::new(),
             last_faults: FxHashMap::default(),
             faults: Vec::new(),
+            sockets: SeenSockets::default(),
             other_ends: (detail == WaitDetail::All).then(OtherEnds::default),
         }
     }
@@ -188,8 +192,12 @@ impl Descriptors {
         if known.is_some_and(|known| begin < known.next_look) {
             return;
         }
-        // Closed since, or the process has ended: what was seen before still holds for the time before.
-        let Some(file) = open_file(pid, number) else { return };
+        let file = match open_file(pid, number, &mut self.sockets) {
+            Ok(file) => file,
+            // What was seen before still holds for the time before.
+            Err(NotOpen::Gone) => return,
+            Err(NotOpen::Denied) => OpenFile { link: String::new(), members: None },
+        };
         let pause = if file.members.is_some() { begin.elapsed() * REST_TIMES } else { Duration::ZERO };
         let is_new = known.is_none_or(|known| known.file != file);
         let next_look = begin + pause.min(LONGEST_PAUSE);
@@ -208,7 +216,7 @@ impl Descriptors {
         if known.is_some_and(|known| since_ns < known.since_ns.saturating_add(SETS_EVERY_NS)) {
             return;
         }
-        let Some(file) = self.set_calls.set_of(syscall, call) else { return };
+        let Some(file) = self.set_calls.set_of(syscall, call, &mut self.sockets) else { return };
         let is_new = known.is_none_or(|known| known.file != file);
         self.current_sets.insert(key, LookedAtSet { since_ns, file: file.clone() });
         if is_new {
@@ -228,8 +236,9 @@ impl Descriptors {
     /// All names, once recording has ended.
     #[must_use]
     pub fn finish(self) -> NamedDescriptors {
-        let Self { calls, seen, set_calls, seen_sets, faults, other_ends, .. } = self;
-        let ends = other_ends.unwrap_or_default().finish();
+        let Self { calls, seen, set_calls, seen_sets, faults, sockets, other_ends, .. } = self;
+        let mut ends = other_ends.unwrap_or_default().finish();
+        ends.add_seen(sockets.all());
         let mut table = MemberTable::new(&ends);
         for SeenDescriptor { pid, number, since_ns, file } in &seen {
             let call = CallOfWait { pid: *pid, syscall: NAMED_ONE_BY_ONE, argument: u64::from(*number) };

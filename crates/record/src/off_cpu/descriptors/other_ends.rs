@@ -1,6 +1,7 @@
 //! Other ends of sockets and pipes: a look at all processes, by a thread of its own.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -9,6 +10,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::sockets::{InetSocket, parse_inet, parse_unix};
 use crate::machine::proc;
+use crate::sys::open_socket::SocketEnds;
 use crate::sys::socket_diag::unix_peers;
 use crate::sys::time::thread_cpu_ns;
 
@@ -50,6 +52,8 @@ struct Asked {
 #[derive(Debug, Default)]
 pub(super) struct Found {
     inet: FxHashMap<u64, InetSocket>,
+    /// Families of those without addresses and paths.
+    families: FxHashMap<u64, i32>,
     listening: FxHashSet<u16>,
     unix_paths: FxHashMap<u64, String>,
     peers: FxHashMap<u64, u64>,
@@ -131,12 +135,26 @@ fn wait_for_new(shared: &Shared, pause: Duration, retry: Option<Duration>) -> (V
 }
 
 /// The number in `socket:[81925]` and `pipe:[81926]`.
-fn inode_of(link: &str) -> Option<u64> {
+pub(super) fn inode_of(link: &str) -> Option<u64> {
     let number = link.strip_prefix("socket:[").or_else(|| link.strip_prefix("pipe:["))?;
     number.strip_suffix(']')?.parse().ok()
 }
 
 impl Found {
+    /// Adds what sockets answered; what was found in the tables counts.
+    pub(super) fn add_seen(&mut self, sockets: impl Iterator<Item = (u64, SocketEnds)>) {
+        for (inode, ends) in sockets {
+            match ends {
+                SocketEnds::Inet { local, remote, is_listening } => {
+                    let nobody = SocketAddr::new(local.ip(), 0);
+                    let remote = remote.unwrap_or(nobody);
+                    self.inet.entry(inode).or_insert(InetSocket { local, remote, is_listening, inode });
+                }
+                SocketEnds::Other(family) => drop(self.families.insert(inode, family)),
+            }
+        }
+    }
+
     fn look_for(&mut self, new: &[(u32, String)]) {
         let mut wanted: FxHashSet<u64> = new.iter().filter_map(|(_, link)| inode_of(link)).collect();
         if new.iter().any(|(_, link)| link.starts_with("socket:")) {
@@ -232,6 +250,7 @@ impl Found {
                 [Some(path), _] if peer_inode.is_some() => format!("socket {path} from {peer}"),
                 [Some(path), _] => format!("connections to {path}"),
                 [_, Some(path)] => format!("socket to {path}{in_brackets}"),
+                _ if self.family(inode).is_some() => format!("{} socket", self.family(inode).unwrap_or("")),
                 _ if peer.is_empty() => "socket".to_owned(),
                 _ => format!("socket to {peer}"),
             };
@@ -244,6 +263,17 @@ impl Found {
                 format!("socket {} from {}{in_brackets}", local.port(), remote.ip())
             }
             _ => format!("socket to {remote}{in_brackets}"),
+        }
+    }
+
+    /// Name of the family of a socket without addresses and paths.
+    fn family(&self, inode: u64) -> Option<&'static str> {
+        match *self.families.get(&inode)? {
+            libc::AF_NETLINK => Some("netlink"),
+            libc::AF_PACKET => Some("packet"),
+            libc::AF_VSOCK => Some("vsock"),
+            libc::AF_ALG => Some("crypto"),
+            _ => None,
         }
     }
 

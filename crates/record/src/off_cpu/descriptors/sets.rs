@@ -6,6 +6,7 @@ use std::os::unix::fs::FileExt as _;
 use syscalls::table::CallTable;
 
 use super::open_file::{MOST_MEMBERS, OpenFile, members};
+use super::seen_sockets::SeenSockets;
 
 /// Bytes of `struct pollfd`: an `int` and two `short`.
 const POLLFD_BYTES: usize = 8;
@@ -63,13 +64,18 @@ impl SetCalls {
     }
 
     /// Descriptors that a call waits for; `None` if its memory can't be read, or doesn't look like a set.
-    pub(super) fn set_of(&self, syscall: u32, call: &WaitingCall<'_>) -> Option<OpenFile> {
+    pub(super) fn set_of(
+        &self,
+        syscall: u32,
+        call: &WaitingCall<'_>,
+        sockets: &mut SeenSockets,
+    ) -> Option<OpenFile> {
         let (_, form) = self.0.iter().find(|(nr, _)| *nr == syscall)?;
         let (numbers, kind) = match form {
             SetForm::Poll => (polled(call)?, "poll"),
             SetForm::Select => (selected(call)?, "select"),
         };
-        let members = members(call.pid, &numbers);
+        let members = members(call.pid, &numbers, sockets);
         (!members.links.is_empty()).then(|| OpenFile { link: kind.to_owned(), members: Some(members) })
     }
 }

@@ -62,3 +62,28 @@ fn a_unix_socket_has_the_path_of_its_server() {
     assert_eq!(found.name(5, "/var/log/a"), "/var/log/a");
     assert_eq!(found.name(5, "anon_inode:[eventfd]"), "eventfd");
 }
+
+#[test]
+fn a_connection_that_was_closed_before_the_look_has_the_addresses_that_it_answered_with() {
+    let address = |text: &str| text.parse().expect("an address");
+    let ends = |local, remote, is_listening| SocketEnds::Inet { local: address(local), remote, is_listening };
+    let mut found = Found::default();
+    found.listening.insert(80);
+    let seen = [
+        (1, ends("127.0.0.1:40000", Some(address("127.0.0.1:80")), false)),
+        (2, ends("127.0.0.1:80", Some(address("10.0.0.7:40000")), false)),
+        (3, ends("127.0.0.1:80", None, true)),
+        (4, SocketEnds::Other(libc::AF_NETLINK)),
+        (5, SocketEnds::Other(libc::AF_UNIX)),
+    ];
+    found.add_seen(seen.into_iter());
+    let names = [1, 2, 3, 4, 5].map(|inode| found.name(9, &format!("socket:[{inode}]")));
+    let wanted = [
+        "socket to 127.0.0.1:80",
+        "socket 80 from 10.0.0.7",
+        "connections to port 80",
+        "netlink socket",
+        "socket",
+    ];
+    assert_eq!(names, wanted);
+}
