@@ -267,7 +267,7 @@ impl Pen {
             let hit = hot.functions.iter().filter(|row| row.own > 0.0).take(3);
             let names: Vec<String> = hit.map(|row| brief(&row.name)).collect();
             let taken = count_of(hot.samples, "sample", "samples");
-            let text = format!("{taken}, too few for a table: {}", names.join(", "));
+            let text = format!("{taken} (in {}), too few for a table", names.join(", "));
             return wrap(&harmless(&text), self.width);
         }
         // "100.0 %" and "100.0 %" with two columns before each.
@@ -298,7 +298,7 @@ impl Pen {
 
     /// True if there is room for a line above the functions that have a row for what they call.
     fn sets_callers_off(&self) -> bool {
-        self.brevity < Brevity::NoDetails
+        self.brevity < Brevity::TwoFindings
     }
 
     fn hot_path(&self, trunk: &[String]) -> Vec<String> {
@@ -330,7 +330,8 @@ impl Pen {
         let all = format!("tally why{}", screen.file.input);
         let more = match warnings.len() + notes.len() {
             1 => String::new(),
-            count => format!(" ({} more: {all})", count - 1),
+            2 => format!(" (1 more note: {all})"),
+            count => format!(" ({} more notes: {all})", count - 1),
         };
         // A mark is for what can be mended.
         let mark = if warnings.is_empty() { "" } else { "! " };
@@ -413,9 +414,12 @@ fn totals(screen: &FirstScreen) -> Vec<String> {
         0 => format!("{:.2} CPUs", totals.cpus_used),
         cpus => format!("{:.2} of {}", totals.cpus_used, count_of(cpus.into(), "CPU", "CPUs")),
     };
+    // A start and an end are not a thread's time, and in a short run they are much of it.
+    const LEAST_NS: u64 = 10_000_000;
+    let used = if totals.wall_ns < LEAST_NS { String::new() } else { format!(" ({used})") };
     let mut parts = vec![
         format!("{} wall", duration_ns(totals.wall_ns)),
-        format!("{} CPU ({used})", duration_ns(totals.cpu_ns)),
+        format!("{} CPU{used}", duration_ns(totals.cpu_ns)),
     ];
     if totals.threads > 0 {
         let processes = count_of(totals.processes, "process", "processes");

@@ -202,7 +202,7 @@ impl Printer<'_> {
     fn threads(&self, out: &mut dyn Write) -> io::Result<()> {
         let shares = match self.opts.with_idle {
             true => "THREADS      share of each thread's own time",
-            false => "THREADS      time and shares without idle; idle: share of all its time",
+            false => "THREADS      time and shares without idle; idle: share of the thread's life",
         };
         self.heading(out, shares)?;
         // A narrow terminal has room for names or for idle time; that of threads which are shown is mostly 0.

@@ -191,7 +191,7 @@ impl CallerSums {
             count_of(self.samples, "stack", "stacks")
         );
         let _ =
-            writeln!(text, "  {:>12}  {:>12}  function (file): system calls", "about calls", "off CPU ms");
+            writeln!(text, "  {:>12}  {:>12}  function (file): system calls", "calls (est.)", "off CPU ms");
         for CallerRow { caller, sum, calls } in rows.iter().take(most) {
             let names: Vec<String> = calls.iter().take(NAMES).map(|(nr, _)| name(table, *nr)).collect();
             let more = if calls.len() > NAMES { " …" } else { "" };

@@ -23,8 +23,8 @@ use crate::view::wall::{
     running_paths,
 };
 pub use parts::{CodeFacts, OthersRan, QueueFacts, RateFacts, SystemFacts, WaitFacts};
+pub(super) use regularity::REGULAR;
 pub use regularity::running_samples;
-pub(super) use regularity::{OURSELVES, REGULAR};
 use regularity::{others_ran, timers};
 use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet};

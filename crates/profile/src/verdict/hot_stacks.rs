@@ -1,6 +1,5 @@
 //! Places of waiting and running threads (user functions, leaf first) with ns, the source of the findings' stacks.
 
-use super::facts::OURSELVES;
 use super::locks::is_for_lock;
 use super::running::place_of;
 use crate::grow::{Grow as _, GrownSum as _};
@@ -35,6 +34,9 @@ pub struct HotStacks {
     /// Places of running threads of short-lived processes.
     pub short_lived: PlaceList,
 }
+
+/// Name of the recorder among those that had a CPU.
+pub(super) const OURSELVES: &str = "tally (itself)";
 
 /// Text after the name of a thread that ran instead without being recorded.
 pub(super) const NOT_RECORDED: &str = " (outside the recording)";

@@ -7,7 +7,7 @@ use crate::profile::{Profile, TaskId};
 use crate::view::blame::{
     BlameCause, BlameEnd, BlamedFunction, CriticalPath, blamed_functions, causes, thread_name,
 };
-use crate::view::wall::Part;
+use crate::view::wall::{Part, part_name};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Parts of a run's length: the path from its begin to its end through whoever was waited for.
@@ -21,6 +21,8 @@ pub struct PathFacts {
     pub most_of_one: (String, f64),
     /// Share of it on the CPU, or wanting it.
     pub on: f64,
+    /// The rest: states with their shares, largest first: `timer`, 0.38.
+    pub asleep: Vec<(&'static str, f64)>,
     /// The function with most running time on it; `None` if that has no name.
     pub top: Option<PathTop>,
     /// The wait with most of it, not one for a CPU, and its share: `feeder sleeps in rest() (chain.c:63)`; `None` below
@@ -52,7 +54,7 @@ impl PathTop {
     pub(super) fn most_words(&self) -> String {
         match self.is_large() {
             true => self.bound_words(),
-            false => format!("no function has more than {:.0} % of that path", self.bound * 100.0),
+            false => format!("no function has more than {:.0} % of the critical path", self.bound * 100.0),
         }
     }
 
@@ -88,6 +90,7 @@ impl PathFacts {
             threads: threads(profile, path),
             most_of_one: most_of_one(profile, path),
             on: on_ns as f64 / path.parts.total_ns as f64,
+            asleep: asleep(&rows, path.parts.total_ns),
             top: top(profile, path, &rows, below),
             wait: wait(path, &rows),
         })
@@ -99,6 +102,21 @@ fn wants_cpu(row: &BlameCause) -> bool {
         row.end.without_name(),
         BlameEnd::Ran | BlameEnd::RanUnsampled | BlameEnd::Waited(Part::Runnable | Part::Preempted)
     )
+}
+
+fn asleep(rows: &[BlameCause], total_ns: u64) -> Vec<(&'static str, f64)> {
+    let mut by_state = BTreeMap::<&'static str, u64>::new();
+    for row in rows.iter().filter(|row| !wants_cpu(row)) {
+        let state = match row.end.without_name() {
+            BlameEnd::Waited(part) | BlameEnd::WakerUnknown(part) => part_name(part),
+            _ => "waits for unknown threads",
+        };
+        by_state.entry(state).or_default().grow(row.ns);
+    }
+    let mut shares: Vec<_> =
+        by_state.into_iter().map(|(state, ns)| (state, ns as f64 / total_ns as f64)).collect();
+    shares.sort_by(|a, b| b.1.total_cmp(&a.1));
+    shares
 }
 
 fn handovers(path: &CriticalPath) -> usize {

@@ -213,7 +213,7 @@ fn a_remedy_of_up_to_four_lines_is_whole() {
     ];
     let text = draw(&java, 80, false);
     let joined = text.replace("\n  ", " ");
-    assert!(joined.contains("-XX:+DumpPerfMapAtExit' (1 more: tally why)"), "{text}");
+    assert!(joined.contains("-XX:+DumpPerfMapAtExit' (1 more note: tally why)"), "{text}");
     assert!(text.lines().count() <= LINES, "{text}");
 }
 
@@ -225,7 +225,7 @@ fn notes_have_no_mark_and_come_after_warnings() {
     assert!(draw(&node, 80, false).contains("\n  Node names its code\n"));
     node.file.input = " -i a.data".to_owned();
     node.warnings = vec!["few samples".to_owned()];
-    assert!(draw(&node, 80, false).contains("\n  ! few samples (1 more: tally why -i a.data)\n"));
+    assert!(draw(&node, 80, false).contains("\n  ! few samples (1 more note: tally why -i a.data)\n"));
     // Without states there are no waits to list.
     node.states.clear();
     assert!(!draw(&node, 80, false).contains("--wall"));
@@ -279,7 +279,7 @@ fn a_handful_of_samples_has_names_and_no_percentages() {
     few.hot.functions.retain(|row| row.dso != "[kernel]");
     let text = draw(&few, 80, false);
     // A caller was not sampled itself.
-    assert!(text.contains("3 samples, too few for a table: __random, Grid<…>::step\n"), "{text}");
+    assert!(text.contains("3 samples (in __random, Grid<…>::step), too few for a table\n"), "{text}");
     assert!(!text.contains("hot path") && !text.contains("33.4"), "{text}");
 }
 

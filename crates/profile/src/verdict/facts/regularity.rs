@@ -10,6 +10,7 @@ use crate::grow::GrownSum as _;
 use crate::grow::ratio;
 use crate::off_cpu::{SyscallNumbering, WaitReason, is_for_cpu};
 use crate::profile::Profile;
+use crate::verdict::hot_stacks::OURSELVES;
 use crate::view::wall::{Wall, other_name};
 
 /// Samples of the event that has most of them, off-CPU ones left out.
@@ -28,9 +29,6 @@ pub(super) fn timers(profile: &Profile) -> Option<(f64, f64, u64)> {
     let waits = waits.filter(|wait| wait.syscall.is_some_and(is_timer));
     spread(&waits.map(|wait| wait.length_ns as f64).collect::<Vec<f64>>())
 }
-
-/// Name of the recorder among those that had a CPU.
-pub(in crate::verdict) const OURSELVES: &str = "tally (itself)";
 
 /// The other programs that ran while threads of the target waited for a CPU, as far as that is known.
 pub(super) fn others_ran(profile: &Profile, wall: &Wall) -> Option<OthersRan> {

@@ -37,22 +37,31 @@ pub(super) fn serial_chain(facts: &Facts) -> Option<Finding> {
     }
     let mut evidence = vec![
         format!("the critical path passes from thread to thread {} times", path.handovers),
-        format!("{} of it is on the CPU or waits for one", pct(path.on)),
+        on_path_words(path),
     ];
     let others = for_others_words(facts);
-    evidence.extend(others.clone());
     let stacks =
         TopStacks::of(facts, "where the busiest thread runs", ShareBase::Busiest, &facts.places.busiest)
             .or_missing("none of its samples has a stack");
     let against = vec![format!("running: {}", pct(facts.on())), format!("CPUs used: {:.2}", facts.cpus_used)];
     let (text, fix) = chain_words(facts, path);
+    let detail = chain_detail(path, top, others.as_deref());
+    evidence.extend(others.filter(|words| !detail.contains(words)));
     claim(path.on, text)
-        .detail(chain_detail(path, top, others.as_deref()))
+        .detail(detail)
         .fix(fix)
         .evidence(evidence)
         .stacks(stacks)
         .against(against)
         .next(format!("tally report --critical-path{INPUT}"), "the path by function, and its longest pieces")
+}
+
+/// `62 % of it runs or waits for a CPU; the rest: timer 38 %`.
+fn on_path_words(path: &PathFacts) -> String {
+    let large = path.asleep.iter().filter(|(_, share)| *share >= 0.01).take(3);
+    let rest: Vec<String> = large.map(|(state, share)| format!("{state} {}", pct(*share))).collect();
+    let rest = if rest.is_empty() { String::new() } else { format!("; the rest: {}", rest.join(", ")) };
+    format!("{} of it runs or waits for a CPU{rest}", pct(path.on))
 }
 
 /// The function with most of the path, and the wait with most of it; without such a function, or where threads take
@@ -74,7 +83,7 @@ fn is_of_one(path: &PathFacts) -> bool {
     path.most_of_one.1 >= MOST_OF_ONE
 }
 
-/// What to use in place of Python's threads.
+/// The remedy in place of Python's threads.
 const ONE_AT_A_TIME: &str = "processes, because Python's GIL lets one thread run at a time";
 
 /// The claim and its remedy, by whether one thread has nearly all of the path.

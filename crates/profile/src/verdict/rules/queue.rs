@@ -1,11 +1,11 @@
 //! Rules about threads that could run and do not: others have the CPU.
 
+use super::chains::serial_chain;
 use super::locks::{kernel_lock, locks, most_contended};
 use super::machine::queued_by_quota;
 use super::{claim, grouped, pct, time};
 use crate::off_cpu::WaitReason;
-use crate::verdict::facts::OURSELVES;
-use crate::verdict::hot_stacks::NOT_RECORDED;
+use crate::verdict::hot_stacks::{NOT_RECORDED, OURSELVES};
 use crate::verdict::{EntryReason, Facts, Finding, INPUT, OthersRan, ShareBase, TopStacks};
 
 /// CPUs that other programs use. The kernel counts in ticks: less means nothing.
@@ -16,7 +16,7 @@ const LEAST_OF_OTHERS: f64 = 0.25;
 pub(super) fn saturation(facts: &Facts) -> Option<Finding> {
     /// From here on the shares of all else are uncertain.
     const MOST: f64 = 0.6;
-    /// Of waits that no lock is blamed for; with less the finding about the lock is the answer.
+    /// Share of waits that no lock is blamed for; with less the finding about the lock is the answer.
     const LEAST_OF_OWN: f64 = 0.05;
     let waiting = facts.waiting_for_cpu() - queued_by_quota(facts);
     let after_locks = queued_after_locks(facts);
@@ -27,8 +27,9 @@ pub(super) fn saturation(facts: &Facts) -> Option<Finding> {
         format!("CPU saturation: {} of thread time waits for {}", pct(waiting), who_has_the_cpus(facts));
     let detail = match after_locks > 0.01 {
         true => format!(
-            "{} of that comes right after a wait for a lock, and counts for the lock, too",
-            pct(after_locks / waiting)
+            "{} of these {} follow a wait for a lock, and count for the lock, too",
+            pct(after_locks).trim_end_matches(" %"),
+            pct(waiting)
         ),
         false if wants_nothing_else(facts) && facts.times.idle_ns > 0 => {
             "when not idle, the threads wait only for CPUs".to_owned()
@@ -40,11 +41,11 @@ pub(super) fn saturation(facts: &Facts) -> Option<Finding> {
         true if tally_has_the_cpus(facts) => "tally record -g disturbs less, but records no waits",
         true if wants_more_cpus(facts) => "run fewer threads at a time, and take other load off this machine",
         true if hides_own_queue(facts) => {
-            "take other load off this machine, and measure again: its threads may wait for each other, too"
+            "take other load off this machine, and measure again: its own threads may be too many, too"
         }
         true if waiting >= MOST => "take other load off this machine, and measure again",
         true => "take other load off this machine",
-        false if shares_the_cpus(facts) => "take other load off this machine, or run fewer threads at a time",
+        false if shares_the_cpus(facts) => "run fewer threads at a time, or take other load off this machine",
         false => "run fewer threads at a time, or use more CPUs",
     };
     let mut evidence = Vec::new();
@@ -133,7 +134,7 @@ fn wants_more_cpus(facts: &Facts) -> bool {
 
 /// True if other programs leave it so little that waits of its threads for each other can't be distinguished from waits for others.
 fn hides_own_queue(facts: &Facts) -> bool {
-    facts.gets_little() && facts.active_threads > facts.system.cpus as usize
+    facts.gets_little() && facts.active_threads > facts.system.cpus as usize && serial_chain(facts).is_none()
 }
 
 /// True if both its own threads and other programs have the CPUs when its threads wait for one.
@@ -142,9 +143,22 @@ fn shares_the_cpus(facts: &Facts) -> bool {
     facts.own_threads_have_the_cpus_too() && (facts.others_have_the_cpus() || others_run)
 }
 
+/// ` and others`, ` and tally itself`, `, tally itself and others`.
+fn and_others(facts: &Facts) -> &'static str {
+    let uses_much = |cpus: f64| cpus >= LEAST_OF_OTHERS;
+    let has_most = tally_has_the_cpus(facts);
+    let tally = has_most || uses_much(facts.recorder_cpus);
+    let others = facts.others_use_cpus().map_or(!has_most, uses_much);
+    match (tally, others) {
+        (true, true) => ", tally itself and others",
+        (true, false) => " and tally itself",
+        (false, _) => " and others",
+    }
+}
+
 /// `CPUs that other programs use`.
 fn who_has_the_cpus(facts: &Facts) -> String {
-    /// Of the waits for a CPU: so many may be chance.
+    /// Share of the waits for a CPU: less may be chance.
     const LEAST_TO_NAME: f64 = 0.1;
     let (wanted, cpus) = (facts.wants_cpus(), facts.system.cpus);
     let others = facts.others_use_cpus().unwrap_or(0.0);
@@ -162,11 +176,10 @@ fn who_has_the_cpus(facts: &Facts) -> String {
             format!("a CPU; {wants} want {cpus} CPUs, tally itself uses {tally:.1} of them")
         }
         (true, _) => format!("a CPU; {wants} want {cpus} CPUs, which other programs use, too"),
-        (false, _) if shares_the_cpus(facts) => {
-            let others = if is_tally { "tally itself" } else { "other programs" };
-            format!("CPUs that its own threads and {others} use")
+        (false, true) if is_tally && !facts.own_threads_have_the_cpus_too() => {
+            "CPUs that tally itself uses".to_owned()
         }
-        (false, true) if is_tally => "CPUs that tally itself uses".to_owned(),
+        (false, _) if shares_the_cpus(facts) => format!("CPUs that this program{} use", and_others(facts)),
         (false, true) => "CPUs that other programs use".to_owned(),
         (false, false) => "a CPU; the threads compute in bursts, several at the same time".to_owned(),
     }

@@ -45,7 +45,7 @@ pub(super) fn cpu_bound(facts: &Facts) -> Option<Finding> {
         String::new()
     };
     let below = match (own, large, below) {
-        (Some(own), ..) if !own.calls.is_empty() => format!("what it calls: {} · ", calls_words(&own.calls)),
+        (Some(own), ..) if !own.calls.is_empty() => format!("of that, {} · ", calls_words(&own.calls)),
         (Some(_), Some(hot), _) => format!("{} in {} itself · ", pct(hot.share), called_at(hot)),
         (None, _, Some(below)) => {
             format!("{} of CPU time is in {} and what it calls · ", pct(below.share), called_at(below))
@@ -156,7 +156,7 @@ pub(super) fn serial(facts: &Facts) -> Option<Finding> {
         return None;
     }
     let rest = match is_awaited {
-        true => format!("others wait for it {} of thread time", pct(awaited)),
+        true => format!("waits of others for it are {} of thread time", pct(awaited)),
         false => format!("{:.1} of {} CPUs are used", facts.cpus_used, facts.system.cpus),
     };
     let text = format!("One thread does the work: {name} is busy {} of its time; {rest}", pct(*busy));

@@ -75,7 +75,7 @@ fn running_rules() {
     check(2, pipeline(78), pipeline(10));
     assert_eq!(
         verdict(&pipeline(78))[0].claim,
-        "One thread does the work: gzip is busy 95 % of its time; others wait for it 43 % of thread time"
+        "One thread does the work: gzip is busy 95 % of its time; waits of others for it are 43 % of thread time"
     );
     let calls = with(|f| {
         f.code.user = Some(0.4);
@@ -124,16 +124,16 @@ fn running_rules() {
     (starved.times.preempted_ns, starved.cpus_used) = (900 * UNIT, 0.2);
     starved.queue.others_ran = others_ran(0.4, "make");
     let fix = |facts: &Facts| {
-        let found = verdict(facts).into_iter().find(|f| f.claim.contains("other programs use"));
+        let found = verdict(facts).into_iter().find(|f| f.claim.contains("CPUs that"));
         found.expect("other programs have the CPUs").fix
     };
-    assert!(fix(&starved).ends_with("may wait for each other, too"), "{starved:?}");
+    assert!(fix(&starved).ends_with("its own threads may be too many, too"), "{starved:?}");
     // Two threads on two CPUs do not.
     assert!(fix(&Facts { active_threads: 2, ..starved.clone() }).ends_with("and measure again"));
     let mut by_tally = starved.clone();
     by_tally.queue.others_ran = others_ran(0.6, "tally (itself)");
     assert!(verdict(&by_tally).iter().any(|f| f.claim.contains("tally itself")), "{by_tally:?}");
-    assert!(verdict(&by_tally).iter().any(|f| f.claim.ends_with("its own threads and tally itself use")));
+    assert!(verdict(&by_tally).iter().any(|f| f.claim.ends_with("this program and tally itself use")));
     // The CPU time of the machine and of the recorder is known: that counts.
     let mut counted = by_tally.clone();
     (counted.system.busy, counted.recorder_cpus) = (Some(0.9), 0.1);

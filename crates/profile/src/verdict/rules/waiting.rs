@@ -104,7 +104,11 @@ fn for_others_by_reason(facts: &Facts) -> String {
         OF_OTHERS.iter().map(|&reason| (reason.name().to_owned(), of_others_ns(facts, reason))).collect();
     parts.push(("futex in conditions and joins".to_owned(), facts.for_work_ns()));
     parts.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
-    list(&parts, facts.times.active_ns())
+    parts.retain(|(_, ns)| facts.share(*ns) >= 0.005);
+    match parts.as_slice() {
+        [(only, _)] => only.clone(),
+        _ => list(&parts, facts.times.active_ns()),
+    }
 }
 
 /// `49 % of thread time waits for others (socket 43 %, poll 5 %)`; `None` if next to nothing does.

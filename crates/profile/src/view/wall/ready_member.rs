@@ -63,7 +63,7 @@ impl MemberKind {
 /// Ending of waits that a delayed acknowledgement of TCP held back.
 pub(crate) const HELD_BACK: &str = "held back until a delayed ACK";
 
-/// Who ended a wait, with the kernel functions on the way, leaf first.
+/// The thread that ended a wait, with the kernel functions on the way, leaf first.
 pub(super) struct WakeUp<'p> {
     profile: &'p Profile,
     other: RelatedThread,
