@@ -99,8 +99,7 @@ fn take_over(dir: &Path) -> anyhow::Result<()> {
     if !found.is_dir() {
         bail!("{shown} is not a folder; choose another name with -o");
     }
-    let entries = own_entries(dir)?;
-    for entry in entries {
+    for entry in own_entries(dir)? {
         let removed =
             if entry.ends_with(MEASURED) { fs::remove_dir_all(&entry) } else { fs::remove_file(&entry) };
         removed.with_context(|| format!("can't remove {}", entry.display()))?;

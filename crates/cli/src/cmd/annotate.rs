@@ -122,8 +122,7 @@ fn browse(
     if app.open_listing(hottest, opts, &sources(args)).is_err() {
         return Ok(None);
     }
-    let signal = end_signals::wait()?;
-    Ok(Some(tui::run(&mut app, None, &signal)?))
+    Ok(Some(tui::run(&mut app, None, &end_signals::wait()?)?))
 }
 
 fn sources(args: &Args) -> Sources {

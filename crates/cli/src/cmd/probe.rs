@@ -306,8 +306,7 @@ impl Listing {
 
     /// `FUNC:LINE@FILE`, or `FUNC+OFFSET` without debug information.
     fn place(&mut self, probe: &Installed, offset: u64) -> Option<String> {
-        let svma = self.object.svma_of(FileOffset(offset))?;
-        let named = self.program.info().ok()?.source_of(svma)?;
+        let named = self.program.info().ok()?.source_of(self.object.svma_of(FileOffset(offset))?)?;
         let file = named.file.map(|f| format!("@{f}")).unwrap_or_default();
         Some(match named.line {
             _ if probe.is_return => format!("{}%return{file}", named.function),

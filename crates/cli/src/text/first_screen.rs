@@ -23,6 +23,8 @@ const INDENT: usize = 2;
 const WIDEST: usize = 100;
 /// Fewest and most rows of functions.
 const ROWS: (usize, usize) = (3, 6);
+/// Begin and end are no thread's time, and in a shorter run they are much of it: its shares would not fit together.
+const SHORT_NS: u64 = 10_000_000;
 /// Above the functions that have a row for what they call.
 const CALLERS: &str = "mostly in what they call";
 /// Most lines of a warning: a remedy is a command, which is of use only as a whole.
@@ -88,7 +90,7 @@ fn draw_at(screen: &FirstScreen, pen: &Pen) -> String {
     let taken = before.len() + after.len() + file.len() + most_rows;
     after.extend(pen.warning(screen, LINES.saturating_sub(taken).clamp(2, WARNING_LINES)));
     after.extend(file);
-    let has_callers = pen.sets_callers_off() && screen.hot.functions.iter().any(|row| row.is_caller);
+    let has_callers = !is(Brevity::TwoFindings) && screen.hot.functions.iter().any(|row| row.is_caller);
     let heads = 1 + usize::from(has_callers);
     let rows = LINES.saturating_sub(before.len() + after.len() + heads).clamp(ROWS.0, ROWS.1);
     let functions = pen.functions(screen, rows);
@@ -180,6 +182,9 @@ impl Pen {
     /// One bar for all states. In one line as long as the large states have room there, without the small ones that
     /// have none. Else the states and the notes about them take several lines.
     fn states(&self, screen: &FirstScreen) -> Vec<String> {
+        if screen.totals.wall_ns < SHORT_NS && screen.hot.samples < FEW_SAMPLES {
+            return Vec::new();
+        }
         /// Columns of the bars of all states together.
         const LENGTHS: [f64; 3] = [20.0, 14.0, 9.0];
         /// The same where small states make room.
@@ -283,22 +288,16 @@ impl Pen {
         let mut lines = vec![self.paint(&head, Paint::Bold)];
         let first_caller = shown.iter().position(|row| row.is_caller);
         for (at, (row, label)) in shown.into_iter().zip(&labels).enumerate() {
-            if first_caller == Some(at) && self.sets_callers_off() {
+            if first_caller == Some(at) && self.brevity < Brevity::TwoFindings {
                 lines.push(self.paint(CALLERS, Paint::Bold));
             }
-            let (own, total) = (row.own * 100.0, row.total * 100.0);
-            let gap = room.saturating_sub(columns(label));
+            let (own, total, gap) = (row.own * 100.0, row.total * 100.0, room.saturating_sub(columns(label)));
             let name = format!("{}  {}{:gap$}", label.0, self.paint(&label.1, Paint::Dim), "");
             let bar = self.paint(&bar(own, BAR as f64), heat(own));
             let bar = if has_bars && own >= 0.05 { format!("  {bar}") } else { String::new() };
             lines.push(format!("{name}  {own:>5.1} %  {total:>5.1} %{bar}"));
         }
         lines
-    }
-
-    /// True if there is room for a line above the functions that have a row for what they call.
-    fn sets_callers_off(&self) -> bool {
-        self.brevity < Brevity::TwoFindings
     }
 
     fn hot_path(&self, trunk: &[String]) -> Vec<String> {
@@ -330,8 +329,7 @@ impl Pen {
         let all = format!("tally why{}", screen.file.input);
         let more = match warnings.len() + notes.len() {
             1 => String::new(),
-            2 => format!(" (1 more note: {all})"),
-            count => format!(" ({} more notes: {all})", count - 1),
+            count => format!(" ({}: {all})", count_of(count as u64 - 1, "more note", "more notes")),
         };
         // A mark is for what can be mended.
         let mark = if warnings.is_empty() { "" } else { "! " };
@@ -411,12 +409,10 @@ fn states_note(screen: &FirstScreen) -> Option<String> {
 fn totals(screen: &FirstScreen) -> Vec<String> {
     let totals = &screen.totals;
     let used = match totals.cpus {
-        0 => format!("{:.2} CPUs", totals.cpus_used),
-        cpus => format!("{:.2} of {}", totals.cpus_used, count_of(cpus.into(), "CPU", "CPUs")),
+        _ if totals.wall_ns < SHORT_NS => String::new(),
+        0 => format!(" ({:.2} CPUs)", totals.cpus_used),
+        cpus => format!(" ({:.2} of {})", totals.cpus_used, count_of(cpus.into(), "CPU", "CPUs")),
     };
-    // A start and an end are not a thread's time, and in a short run they are much of it.
-    const LEAST_NS: u64 = 10_000_000;
-    let used = if totals.wall_ns < LEAST_NS { String::new() } else { format!(" ({used})") };
     let mut parts = vec![
         format!("{} wall", duration_ns(totals.wall_ns)),
         format!("{} CPU{used}", duration_ns(totals.cpu_ns)),

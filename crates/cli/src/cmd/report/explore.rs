@@ -63,8 +63,7 @@ pub fn run(args: &Args, input: &OpenRecording<'_>, plan: ReportPlan) -> anyhow::
         app.explore(Explorer::new(Arc::clone(&recording), page, ExplorerText { title, findings }));
     }
     drop(progress);
-    let signal = end_signals::wait()?;
-    let code = tui::run(&mut app, None, &signal)?;
+    let code = tui::run(&mut app, None, &end_signals::wait()?)?;
     damage::warn(input.path, &recording.diagnostics.problems);
     warn_of_problems(&recording, args.verbose);
     has_no_samples(input.path, &recording);

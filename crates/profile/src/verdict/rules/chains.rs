@@ -1,7 +1,7 @@
 //! Rules about threads that hold each other up: they take turns, line up for a lock, wait for a peer, for what
 //! TCP holds back, or for an event loop.
 
-use super::locks::{gil_lines, holders_line, is_gil, whole_lock_parts};
+use super::locks::{gil_lines, holders_line, is_gil, whole_lock_parts, whole_lock_share};
 use super::running::{ENOUGH_NS, LEAST_HOT, called_at, serial};
 use super::waiting::for_others_words;
 use super::{claim, grouped, list, pct, time};
@@ -142,7 +142,7 @@ pub(super) fn convoy(facts: &Facts) -> Option<Finding> {
         format!("waiting for a CPU: {}", pct(facts.waiting_for_cpu())),
     ];
     claim(share, text)
-        .detail(convoy_detail(facts, top, share))
+        .detail(convoy_detail(facts, top))
         .fix(top.known.map_or("do less while the lock is held, or split it", |known| known.cure))
         .evidence(convoy_evidence(facts, top))
         .stacks(stacks)
@@ -156,8 +156,9 @@ fn in_parts(facts: &Facts, top: &LockSite) -> String {
     if parts.len() > 1 { format!(" ({})", parts.join(", ")) } else { String::new() }
 }
 
-fn convoy_detail(facts: &Facts, top: &LockSite, share: f64) -> String {
-    let of_time = format!("{} of thread time goes to it{}", pct(share), in_parts(facts, top));
+fn convoy_detail(facts: &Facts, top: &LockSite) -> String {
+    let of_time =
+        format!("{} of thread time goes to it{}", whole_lock_share(facts, top), in_parts(facts, top));
     let of_gil = is_gil(top).then(|| facts.waits.gil.words());
     if let Some(words) = of_gil.filter(|words| !words.is_empty()) {
         return format!("{of_time}; {words}");

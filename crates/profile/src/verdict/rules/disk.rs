@@ -1,6 +1,6 @@
 //! Rules about waits for a disk, and for pages that come from one.
 
-use super::{claim, grouped, list, pct, time, whole_percents};
+use super::{claim, grouped, list, pct, sum_of_pcts, time};
 use crate::grow::GrownSum as _;
 use crate::off_cpu::WaitReason;
 use crate::verdict::{EntryReason, Facts, Finding, TARGET, TopStacks};
@@ -15,11 +15,10 @@ pub(super) fn disk(facts: &Facts) -> Option<Finding> {
     }
     let text = format!(
         "Disk: {} of thread time waits for {}",
-        pct(read + sync),
+        sum_of_pcts(&[read, sync]),
         match (read > 0.005, sync > 0.005) {
             (true, true) => {
-                let [read, sync] = whole_percents(&[read, sync]);
-                format!("it ({read} % reading and writing, {sync} % fsync)")
+                format!("it ({} reading and writing, {} fsync)", pct(read), pct(sync))
             }
             (false, true) => "fsync".to_owned(),
             _ => "reads and writes".to_owned(),
@@ -50,7 +49,7 @@ pub(super) fn disk(facts: &Facts) -> Option<Finding> {
         _ if sync > read => "sync less often",
         Some(leaf) if leaf.contains("read") => "read ahead, or keep the data in memory",
         Some(leaf) if leaf.contains("write") => "write less often and more at a time",
-        _ => "",
+        _ => "read and write less, or more at a time",
     };
     claim(read + sync, text).fix(fix).evidence(evidence).stacks(stacks).against(against).next(
         format!("tally io -o io.data {TARGET}"),

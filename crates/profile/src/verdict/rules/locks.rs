@@ -2,7 +2,7 @@
 
 use super::chains::convoy;
 use super::waiting::function_of_most;
-use super::{claim, grouped, list, pct, whole_percents};
+use super::{claim, grouped, list, pct, sum_of_pcts};
 use crate::grow::GrownSum as _;
 use crate::off_cpu::{WaitReason, known_lock};
 use crate::verdict::hot_stacks::SPINNING;
@@ -31,7 +31,7 @@ pub(super) fn locks(facts: &Facts) -> Option<Finding> {
     let text = format!(
         "{}: {} of thread time goes to {which}",
         if top.is_bare { "Futex" } else { "Lock contention" },
-        pct(share)
+        whole_lock_share(facts, top)
     );
     let mut evidence: Vec<String> =
         facts.contended().take(3).filter_map(|site| lock_line(facts, site)).collect();
@@ -187,9 +187,13 @@ fn lock_parts(facts: &Facts, site: &LockSite) -> [(f64, &'static str); 3] {
 pub(super) fn whole_lock_parts(facts: &Facts, site: &LockSite) -> Vec<String> {
     let mut parts = lock_parts(facts, site);
     parts.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let percents = whole_percents(&parts.map(|(share, _)| share));
-    let shown = percents.iter().zip(parts).filter(|(percent, _)| **percent > 0);
-    shown.map(|(percent, (_, what))| format!("{percent} % {what}")).collect()
+    let shown = parts.iter().filter(|(share, _)| *share >= 0.005);
+    shown.map(|(share, what)| format!("{} {what}", pct(*share))).collect()
+}
+
+/// Their sum.
+pub(super) fn whole_lock_share(facts: &Facts, site: &LockSite) -> String {
+    sum_of_pcts(&lock_parts(facts, site).map(|(share, _)| share))
 }
 
 /// 14: > 5 % of running time spins on kernel locks, or > 5 % of active time sleeps for them.

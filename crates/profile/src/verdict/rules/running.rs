@@ -45,7 +45,9 @@ pub(super) fn cpu_bound(facts: &Facts) -> Option<Finding> {
         String::new()
     };
     let below = match (own, large, below) {
-        (Some(own), ..) if !own.calls.is_empty() => format!("of that, {} · ", calls_words(&own.calls)),
+        (Some(own), ..) if !own.calls.is_empty() => {
+            format!("of these {}: {} · ", pct(own.share), calls_words(&own.calls))
+        }
         (Some(_), Some(hot), _) => format!("{} in {} itself · ", pct(hot.share), called_at(hot)),
         (None, _, Some(below)) => {
             format!("{} of CPU time is in {} and what it calls · ", pct(below.share), called_at(below))
@@ -67,9 +69,9 @@ pub(super) fn cpu_bound(facts: &Facts) -> Option<Finding> {
         .next(shown.command, shown.advice)
 }
 
-/// `JsonParse() 27 %, ObjectKeys() 20 %`.
+/// `27 in JsonParse(), 20 in ObjectKeys()`.
 fn calls_words(calls: &[(String, f64)]) -> String {
-    let words = calls.iter().map(|(name, share)| format!("{} {}", called(name), pct(*share)));
+    let words = calls.iter().map(|(name, share)| format!("{:.0} in {}", share * 100.0, called(name)));
     words.collect::<Vec<_>>().join(", ")
 }
 
@@ -156,7 +158,7 @@ pub(super) fn serial(facts: &Facts) -> Option<Finding> {
         return None;
     }
     let rest = match is_awaited {
-        true => format!("waits of others for it are {} of thread time", pct(awaited)),
+        true => format!("{} of thread time is waits for it", pct(awaited)),
         false => format!("{:.1} of {} CPUs are used", facts.cpus_used, facts.system.cpus),
     };
     let text = format!("One thread does the work: {name} is busy {} of its time; {rest}", pct(*busy));

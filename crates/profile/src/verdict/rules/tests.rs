@@ -75,7 +75,7 @@ fn running_rules() {
     check(2, pipeline(78), pipeline(10));
     assert_eq!(
         verdict(&pipeline(78))[0].claim,
-        "One thread does the work: gzip is busy 95 % of its time; waits of others for it are 43 % of thread time"
+        "One thread does the work: gzip is busy 95 % of its time; 43 % of thread time is waits for it"
     );
     let calls = with(|f| {
         f.code.user = Some(0.4);

@@ -141,8 +141,8 @@ pub(super) fn waiting_for_others(facts: &Facts) -> Option<Finding> {
     };
     let mut evidence = Vec::new();
     if let Some(cause) = &facts.waits.cause {
-        let share = format!("{} of the time of {} goes to that", pct(cause.share), cause.root);
-        let bound = format!("; {} of the critical path", pct(cause.bound));
+        let share = format!("{} waits for that {} of its time", cause.root, pct(cause.share));
+        let bound = format!("; it is {} of the critical path", pct(cause.bound));
         evidence.push(share + if cause.bound > 0.0 { &bound } else { "" });
     }
     if !facts.waits.targets.is_empty() {
