@@ -41,7 +41,7 @@ pub(super) fn saturation(facts: &Facts) -> Option<Finding> {
         true if tally_has_the_cpus(facts) => "tally record -g disturbs less, but records no waits",
         true if wants_more_cpus(facts) => "run fewer threads at a time, and take other load off this machine",
         true if hides_own_queue(facts) => {
-            "take other load off this machine, and measure again: its own threads may be too many, too"
+            "take other load off this machine, and measure again: it may have too many threads, too"
         }
         true if waiting >= MOST => "take other load off this machine, and measure again",
         true => "take other load off this machine",

@@ -127,7 +127,7 @@ fn running_rules() {
         let found = verdict(facts).into_iter().find(|f| f.claim.contains("CPUs that"));
         found.expect("other programs have the CPUs").fix
     };
-    assert!(fix(&starved).ends_with("its own threads may be too many, too"), "{starved:?}");
+    assert!(fix(&starved).ends_with("it may have too many threads, too"), "{starved:?}");
     // Two threads on two CPUs do not.
     assert!(fix(&Facts { active_threads: 2, ..starved.clone() }).ends_with("and measure again"));
     let mut by_tally = starved.clone();
