@@ -7,4 +7,5 @@ pub mod function_starts;
 pub mod got_usage;
 pub(crate) mod reached_end;
 mod regs_aarch64;
+pub(crate) mod ruby_waits;
 pub mod value_tracking;

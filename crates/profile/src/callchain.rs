@@ -7,6 +7,7 @@
 //!            or [KERNEL] k0 k1 + branches               u0 … come from the LBR's call stack
 //! ```
 
+mod glue;
 pub mod precise;
 
 use crate::machine::{LookupAddr, Mode};

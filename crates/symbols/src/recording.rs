@@ -56,6 +56,7 @@ pub struct ReadProgress<'r> {
     files: &'r Arc<ObjectFiles>,
     features: &'r Features,
     unnamed: UnnamedCode,
+    runtime_frames: bool,
 }
 
 impl ReadProgress<'_> {
@@ -63,6 +64,9 @@ impl ReadProgress<'_> {
     pub fn snapshot(&self) -> Recording {
         let mut profile = self.session.snapshot();
         name_all(&mut profile, self.files, Want::Names, self.unnamed);
+        if !self.runtime_frames {
+            profile.leave_out_v8_frames();
+        }
         let (features, files) = (self.features.clone(), Arc::clone(self.files));
         Recording { profile, features, diagnostics: perfdata::FileDiagnostics::default(), files }
     }
@@ -88,13 +92,16 @@ pub fn load_watched(
     let diagnostics = file.visit_batches(Order::Time, BATCH, |items| {
         unwinder.unwind_along(&mut session, items, Session::push, Session::complete);
         let offset = items.last().map_or(0, |item| item.offset);
-        watch(&ReadProgress { offset, session: &session, files: &files, features, unnamed })
+        watch(&ReadProgress { offset, session: &session, files: &files, features, unnamed, runtime_frames })
     });
     let mut profile = session.finish();
     if let Some(layout) = &features.cpu_topology {
         profile.cpu_sockets = layout.cpus.iter().map(|cpu| cpu.socket_id).collect();
     }
     name_all(&mut profile, &files, opts.want, unnamed);
+    if !runtime_frames {
+        profile.leave_out_v8_frames();
+    }
     Recording { profile, features: features.clone(), diagnostics, files }
 }
 

@@ -19,7 +19,7 @@ pub struct NameArgs {
     /// Names as they are in the symbol table
     #[arg(long)]
     pub no_demangle: bool,
-    /// Show the interpreter's frames between Python's
+    /// Show the interpreter's frames between Python's, V8's between JavaScript's
     #[arg(long)]
     pub runtime_frames: bool,
     /// Names of JIT code (/tmp/perf-PID.map) are read whoever wrote them. A flag of each command: perf's short one for it

@@ -200,3 +200,33 @@ fn a_node_that_runs_already_has_its_functions_without_a_map() {
     assert_split(&shares(folder, &["JS:alpha ", "JS:beta ", "JS:gamma "]), &[50.0, 30.0, 20.0]);
     assert!(!maps_in_tmp(pid), "it writes no map");
 }
+
+/// Seconds that all threads were blocked for this reason.
+fn blocked_s(folder: &Path, reason: &str) -> f64 {
+    let args = ["report", "-i", "r.data", "--wall", "--json", "--idle"];
+    let run = Command::new(TALLY).args(args).current_dir(folder).output().expect("tally runs");
+    let json: serde_json::Value = serde_json::from_slice(&run.stdout).expect("JSON");
+    json["times"]["blocked_ns"][reason].as_f64().unwrap_or_default() / 1e9
+}
+
+#[test]
+#[ignore = "live: records on this machine"]
+fn threads_of_ruby_wait_for_its_global_lock_and_sleep() {
+    if !cfg!(target_arch = "x86_64") || !compiled("ruby", &["-e", ""], Path::new("/")) {
+        return println!("skipped: no Ruby for x86-64");
+    }
+    let folder = ScratchFolder::private("ruby").expect("a folder");
+    let folder = folder.path();
+    let program = source("waits.rb");
+    let args = ["record", "--off-cpu", "-o", "r.data", "--", "ruby", program.to_str().expect("plain"), "3"];
+    let run = Command::new(TALLY).args(args).current_dir(folder).stdout(Stdio::null()).output();
+    assert!(run.expect("tally runs").status.success());
+    let [gil, sleeps, polls, futex] = ["GIL", "timer", "poll", "futex"].map(|name| blocked_s(folder, name));
+    if gil + sleeps + polls + futex == 0.0 {
+        return println!("skipped: can't record time off the CPU here");
+    }
+    let found = format!("GIL {gil} s, timer {sleeps} s, poll {polls} s, futex {futex} s");
+    // Two of three threads that compute wait at any time; the main thread and one more sleep.
+    assert!(gil > 1.0 && gil > 3.0 * futex, "{found}");
+    assert!(sleeps > 0.5 && sleeps > 3.0 * polls, "{found}");
+}

@@ -7,6 +7,7 @@ use object::{Endianness, elf};
 
 use crate::bounds::{self, Allowance};
 use crate::code::reached_end::reached_end;
+use crate::code::ruby_waits;
 use crate::elf::plt;
 use crate::elf::unpack;
 use crate::symtab::pclntab::Pclntab;
@@ -37,9 +38,31 @@ fn dynamic(object: &ObjectFile) -> SymbolTableBuilder {
     let mut exported = collect(object, elf::SHT_DYNSYM, SymbolSource::Dynsym);
     exported.end_unsized(|room| reached_end(object, room));
     let mini = debug_data(object).map(|mini| collect(&mini, elf::SHT_SYMTAB, SymbolSource::DebugData));
-    let Some(mut builder) = mini.or_else(|| of_go(object)) else { return exported };
+    let Some(mut builder) = mini.or_else(|| of_go(object)) else {
+        let is_ruby = has_name(&exported, ruby_waits::EXPORTED);
+        return if is_ruby { with_waits_of_ruby(object, &exported.build()) } else { exported };
+    };
     builder.extend_missing(&exported.build());
     builder
+}
+
+fn has_name(table: &SymbolTableBuilder, name: &str) -> bool {
+    let mut same_length = table.candidates.iter().filter(|symbol| symbol.name_len as usize == name.len());
+    let begins =
+        |at: u32| table.names.get(at as usize..).is_some_and(|rest| rest.starts_with(name.as_bytes()));
+    same_length.any(|symbol| begins(symbol.name_at))
+}
+
+/// The exported functions of a stripped Ruby, and those in which its threads wait.
+fn with_waits_of_ruby(object: &ObjectFile, exported: &SymbolTable) -> SymbolTableBuilder {
+    let mut builder = SymbolTableBuilder::new(SymbolSource::Dynsym);
+    for function in ruby_waits::find(object, exported) {
+        builder.push(function.start, function.size, function.name, Binding::Local);
+    }
+    let mut all = SymbolTableBuilder::new(SymbolSource::Dynsym);
+    all.extend_missing(exported);
+    all.extend_missing(&builder.build());
+    all
 }
 
 /// The functions of a stripped Go program, which its runtime names itself.

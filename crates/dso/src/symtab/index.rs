@@ -23,7 +23,7 @@ pub const DEFAULT_LIMIT_BYTES: u64 = 512 << 20;
 /// Smaller tables are read from the object file faster than they are worth a file.
 const WORTH_SYMBOLS: usize = 4096;
 /// Part of the file name, raised when the byte form, the key or the choice of symbols changes.
-const VERSION: &str = "3";
+const VERSION: &str = "4";
 /// The end of the file names, without which no file is removed.
 const ENDING: &str = ".sym";
 

@@ -18,7 +18,7 @@ type Reader<'a> = EndianSlice<'a, RunTimeEndian>;
 
 /// The sections of one file, found once.
 #[derive(Debug)]
-pub(super) struct Cfi {
+pub(crate) struct Cfi {
     machine: Machine,
     endian: RunTimeEndian,
     /// Bytes.
@@ -36,7 +36,7 @@ pub(super) struct Cfi {
 type Index = Vec<(u64, u64, usize)>;
 
 impl Cfi {
-    pub(super) fn new(object: &ObjectFile) -> Self {
+    pub(crate) fn new(object: &ObjectFile) -> Self {
         let bytes = |name: &str| object.section_bytes(name).ok().flatten();
         let address = |name: &str| object.section(name).map_or(0, |s| s.svma.start);
         let bases = BaseAddresses::default()
@@ -72,7 +72,7 @@ impl Cfi {
     }
 
     /// First address and the one past the last of the function around `svma`.
-    pub(super) fn function_range(&self, svma: u64) -> Option<(u64, u64)> {
+    pub(crate) fn function_range(&self, svma: u64) -> Option<(u64, u64)> {
         if self.eh_frame.is_empty() {
             return None;
         }

@@ -6,7 +6,7 @@
 
 mod arch;
 pub(crate) mod arm;
-mod cfi;
+pub(crate) mod cfi;
 mod code_rule;
 #[cfg(test)]
 mod corpus_test;

@@ -20,7 +20,6 @@ const BY_CONDITION: &[(&str, KnownLock)] = &[
     ("gvl_acquire", RUBY),
     ("gvl_yield", RUBY),
     ("thread_sched_to_running", RUBY),
-    ("thread_sched_wait_running_turn", RUBY),
     ("thread_sched_yield", RUBY),
     ("st_masterlock_acquire", OCAML),
     ("LWLockAcquire", POSTGRES),

@@ -3,7 +3,7 @@
 use crate::machine::c_library::{THREAD_STARTS, is_c_library, is_thread_start};
 use crate::machine::language_runtime::runtime_of;
 use crate::off_cpu::known_lock::TAKE_GIL;
-use crate::off_cpu::work_waits::WAITS_FOR_TEAM;
+use crate::off_cpu::work_waits::{WAITS_FOR_TEAM, is_locking};
 use crate::profile::Profile;
 use crate::table::CallsiteId;
 
@@ -25,10 +25,22 @@ const CALLS_KERNEL: &str = "__internal_syscall_cancel";
 /// The same where the program calls them, by no function of the library with a name: semaphores and joins of threads,
 /// whose functions end in a jump to the one that waits.
 const AWAITS: &str = "__new_sem_wait_slow64";
-/// GCC's library of OpenMP, and its functions that wait for all threads of a team.
-const OPENMP: &str = "libgomp.so";
-const TEAM_CALLS: &[&str] =
-    &["GOMP_parallel", "GOMP_barrier", "GOMP_loop_end", "GOMP_sections_end", "GOMP_taskwait"];
+/// Functions of OpenMP's libraries (GCC's libgomp, LLVM's and Intel's libomp) that wait for all threads of a team, by how
+/// their names begin.
+const TEAM_CALLS: &[&str] = &[
+    "GOMP_parallel",
+    "GOMP_barrier",
+    "GOMP_loop_end",
+    "GOMP_sections_end",
+    "GOMP_taskwait",
+    "__kmpc_barrier",
+    "__kmpc_cancel_barrier",
+    "__kmpc_fork_call",
+    "__kmpc_reduce",
+    "__kmpc_end_reduce",
+    "__kmpc_omp_taskwait",
+    "__kmpc_end_taskgroup",
+];
 /// The name given to the outermost functions of a stripped C library: it begins threads in two functions.
 const STARTS_THREAD: &str = "start_thread";
 /// The function of the library that calls `main`.
@@ -53,7 +65,7 @@ pub(crate) fn wait_names(profile: &Profile, callsite: CallsiteId) -> Vec<(&str, 
         let name = in_interpreter(name, &dso.short_name, callee).unwrap_or(name);
         named.push((name, dso.short_name.contains(".so")));
         in_libc.push(is_c_library(&dso.short_name));
-        in_openmp.push(dso.short_name.starts_with(OPENMP));
+        in_openmp.push(is_openmp(&dso.short_name));
     }
     name_ends(&mut named, &in_libc);
     name_team_waits(&mut named, &in_openmp);
@@ -76,15 +88,28 @@ fn name_ends(named: &mut [(&str, bool)], in_libc: &[bool]) {
     }
 }
 
+/// True for a library of OpenMP, by its short name.
+fn is_openmp(short_name: &str) -> bool {
+    let of_llvm = |rest: &str| rest.starts_with(['.', '-', '5']);
+    short_name.starts_with("libgomp.so")
+        || ["libomp", "libiomp"].iter().any(|begin| short_name.strip_prefix(begin).is_some_and(of_llvm))
+}
+
+/// True for a function of such a library in which a program waits for the other threads of a team.
+pub(crate) fn is_call_of_openmp(name: &str) -> bool {
+    name == WAITS_FOR_TEAM || TEAM_CALLS.iter().any(|call| name.starts_with(call))
+}
+
 /// Names the functions in which threads of OpenMP wait for their team, or for the next parallel part: those inside of the
-/// library's thread function, or of one that the program calls for it.
+/// library's thread function, or of one that the program calls for it. LLVM's library waits on a condition.
 fn name_team_waits(named: &mut [(&str, bool)], in_openmp: &[bool]) {
-    let inner = in_openmp.iter().take_while(|is| **is).count();
-    let Some(outermost) = inner.checked_sub(1) else { return };
-    let is_of_thread = named.get(inner).is_none_or(|(name, _)| is_thread_start(name));
-    let is_of_team = TEAM_CALLS.iter().any(|call| named[outermost].0.starts_with(call));
-    if is_of_thread || is_of_team {
-        named[..outermost.max(1)].iter_mut().for_each(|(name, _)| *name = WAITS_FOR_TEAM);
+    let is_how = |(at, is): (usize, &bool)| !is && is_locking(named[at].0);
+    let first = in_openmp.iter().enumerate().take_while(|&of| is_how(of)).count();
+    let Some(last) = in_openmp[first..].iter().take_while(|is| **is).count().checked_sub(1) else { return };
+    let outermost = first + last;
+    let is_of_thread = named.get(outermost + 1).is_none_or(|(name, _)| is_thread_start(name));
+    if is_of_thread || is_call_of_openmp(named[outermost].0) {
+        named[first..outermost.max(first + 1)].iter_mut().for_each(|(name, _)| *name = WAITS_FOR_TEAM);
     }
 }
 
@@ -148,6 +173,19 @@ mod tests {
         assert_eq!(of(&["function 0x1", "GOMP_parallel_end", "main"], 2), WAITS_FOR_TEAM);
         assert_eq!(of(&["function 0x1", "main._omp_fn.1", "GOMP_parallel"], 1), "function 0x1");
         assert_eq!(of(&["poll", "main"], 0), "poll");
+        let of_llvm = |names: [&'static str; 4]| {
+            let mut named = names.map(|name| (name, true));
+            name_team_waits(&mut named, &[false, true, true, false]);
+            named.map(|(name, _)| name)
+        };
+        let barrier = ["pthread_cond_wait", "function 0x1", "__kmpc_barrier", ".omp_outlined."];
+        assert_eq!(of_llvm(barrier), [barrier[0], WAITS_FOR_TEAM, barrier[2], barrier[3]]);
+        let next_part = ["pthread_cond_wait", "function 0x1", "function 0x2", "start_thread"];
+        assert_eq!(of_llvm(next_part)[1], WAITS_FOR_TEAM);
+        let critical = ["pthread_cond_wait", "function 0x1", "__kmpc_critical", ".omp_outlined."];
+        assert_eq!(of_llvm(critical), critical);
+        let files = ["libomp.so.5", "libomp-14.so.5", "libiomp5.so", "libgomp.so.1.0.0", "libompd.so"];
+        assert_eq!(files.map(is_openmp), [true, true, true, true, false]);
         let waits = [WAITS_FOR_TEAM, "function 0x2", "start_thread", "clone3"];
         assert_eq!(crate::off_cpu::work_waits::waits_for_work(waits), Some(0));
     }

@@ -4,8 +4,8 @@
 use super::collector::waits_for_collector;
 use super::known_lock::{self, KnownLock};
 
-/// The name given to functions of libgomp that wait for a team of OpenMP: the library exports none of them.
-pub(super) const WAITS_FOR_TEAM: &str = "gomp_team_wait";
+/// The name given to functions of OpenMP's libraries that wait for a team: they export none of them.
+pub(crate) const WAITS_FOR_TEAM: &str = "gomp_team_wait";
 
 /// Parts of locking libraries, by how their names begin.
 const LOCKING: &[&str] = &[
@@ -27,6 +27,7 @@ const LOCKING: &[&str] = &[
     "__pthread_barrier_",
     "___pthread_barrier_",
     "__futex_abstimed",
+    "__futex_lock_pi",
     "__GI___futex_abstimed",
     "futex_wait",
     "do_futex_wait",
@@ -57,8 +58,12 @@ const LOCKING: &[&str] = &[
     "PGSemaphoreLock",
     WAITS_FOR_TEAM,
     "pthread_join",
+    "pthread_timedjoin",
     "__pthread_clockjoin",
     "__pthread_timedjoin",
+    // musl's, as of 1.2.
+    "__timedwait",
+    "__syscall_cp",
     "runtime.futex",
     "runtime.lock",
     "runtime.note",
@@ -88,7 +93,16 @@ const LOCKING: &[&str] = &[
     "native_cond_",
     "rb_native_mutex_",
     "do_gvl_timer",
+    "native_sleep",
+    "thread_sched_wait_",
+    "thread_sched_to_waiting",
+    "do_mutex_lock",
+    "rb_mutex_lock",
+    "rb_mutex_synchronize",
 ];
+
+/// Further parts, by their whole names: musl's.
+const LOCKING_EXACTLY: &[&str] = &["sccp", "__wait", "__lock"];
 
 /// Java's, as a perf map names compiled methods: with types before and after.
 const JAVA_LOCKING: &[&str] = &[
@@ -119,6 +133,7 @@ const FOR_LOCK: &[&str] = &[
     "AbstractQueuedSynchronizer.doAcquireShared(",
     "AbstractQueuedLongSynchronizer.acquire(",
     "StampedLock.acquire",
+    "do_mutex_lock",
 ];
 
 /// Functions made of a lock's parts that are no lock: all wait until another thread is done.
@@ -169,7 +184,7 @@ pub(crate) fn is_locking(name: &str) -> bool {
         let method = java_method(name);
         method.is_some_and(|method| JAVA_LOCKING.iter().any(|part| method.starts_with(part)))
     };
-    LOCKING.iter().any(|part| plain.starts_with(part)) || of_java()
+    LOCKING.iter().any(|part| plain.starts_with(part)) || LOCKING_EXACTLY.contains(&plain) || of_java()
 }
 
 /// The class and method that HotSpot's perf map names: `Shop.sell` of `void Shop.sell(int, long)`, which our own views
@@ -266,14 +281,25 @@ pub(crate) fn go_lock<'n>(
     Some((holder, outer.find(|name| !name.starts_with("runtime.")).unwrap_or("")))
 }
 
-/// Functions that sleep by waiting on a condition that nobody fulfils, by how their names begin.
-const SLEEPS: &[&str] = &["JavaThread::sleep"];
+/// Functions that sleep by waiting on a condition that nobody fulfils, or for events of no file of the program's, by how
+/// their names begin.
+const SLEEPS: &[&str] = &["JavaThread::sleep", RUBY_SLEEPS];
+/// Ruby's sleeps, and waits for a condition with a time limit, which run in a function that [`RUBY_FOR_CONDITION`] calls.
+const RUBY_SLEEPS: &str = "sleep_hrtime";
+const RUBY_FOR_CONDITION: &str = "rb_ensure";
+/// How Ruby's main thread sleeps, by how the functions' names begin.
+const RUBY_POLLS: &[&str] = &["ppoll", "__ppoll", "poll", "__poll", "native_ppoll_sleep", "rb_sigwait_sleep"];
 
 /// True if the wait is a sleep.
 pub(crate) fn is_sleep<'n>(names: impl IntoIterator<Item = &'n str>) -> bool {
-    let (locking, caller) = locking_and_caller(names);
-    let sleeps = |name: &str| SLEEPS.iter().any(|begin| name.starts_with(begin));
-    !locking.is_empty() && caller.is_some_and(sleeps)
+    let begins = |name: &str, with: &[&str]| with.iter().any(|begin| name.starts_with(begin));
+    let mut names = names.into_iter().peekable();
+    let mut waits = 0;
+    while names.next_if(|name| is_locking(name) || begins(name, RUBY_POLLS)).is_some() {
+        waits += 1;
+    }
+    let sleeps = waits > 0 && names.next().is_some_and(|name| begins(name, SLEEPS));
+    sleeps && names.nth(1) != Some(RUBY_FOR_CONDITION)
 }
 
 /// Position of the function, innermost first, in which the wait for another thread's work begins: the outermost
@@ -376,9 +402,26 @@ mod tests {
         assert!(for_gil("thread_sched_wait_running_turn|thread_sched_to_running_common"));
         let timed = "pthread_cond_timedwait|native_cond_timedwait|do_gvl_timer|gvl_acquire_common";
         assert!(waits_for_gil(timed.split('|')));
-        let mutex = "native_sleep|do_mutex_lock|rb_mutex_lock";
+        let mutex = "native_sleep|do_mutex_lock|rb_mutex_lock|hold";
         assert!(!for_gil(mutex) && !for_gil("queue_sleep|rb_ensure"));
+        assert!(waits_for_lock_by_condition(format!("{wait}|{mutex}").split('|')));
+        // From 3.3 on, threads that sleep wait for their turn in the same function.
+        assert!(for_gil("thread_sched_wait_running_turn|thread_sched_yield|rb_thread_schedule"));
+        assert!(!for_gil("thread_sched_wait_running_turn|thread_sched_to_waiting_until_wakeup|native_sleep"));
         assert_eq!(work(&format!("{wait}|gvl_acquire_common|gvl_yield")), None);
+    }
+
+    #[test]
+    fn ruby_sleeps_on_a_condition_or_by_polling_its_own_pipe() {
+        let sleeps = |names: &str| is_sleep(names.split('|'));
+        let by_condition = "pthread_cond_timedwait|native_cond_timedwait|native_cond_sleep|native_sleep";
+        let by_poll = "ppoll|native_ppoll_sleep|native_sleep";
+        for wait in [by_condition, by_poll] {
+            assert!(sleeps(&format!("{wait}|sleep_hrtime|rb_f_sleep|vm_call_cfunc")));
+            assert!(!sleeps(&format!("{wait}|sleep_hrtime|mutex_sleep_begin|rb_ensure|rb_mutex_sleep")));
+            assert!(!sleeps(&format!("{wait}|thread_join_sleep|rb_ensure")));
+        }
+        assert!(!sleeps("ppoll|rb_wait_for_single_fd") && !sleeps("sleep_hrtime|rb_f_sleep"));
     }
 
     #[test]
@@ -431,6 +474,15 @@ mod tests {
         assert_eq!(work("syscall|<std::sync::mpmc::list::Channel<Job>>::recv::{closure#1}|serve"), Some(1));
         assert_eq!(work("runtime.futex.abi0|runtime.futexsleep|runtime.notesleep|runtime.mPark"), Some(2));
         assert_eq!(work("__lll_lock_wait|pthread_mutex_lock|take|worker"), None);
+        for lock in [
+            "__futex_lock_pi64|__pthread_mutex_lock_full",
+            "sccp|__timedwait_cp|__timedwait|__pthread_mutex_timedlock",
+            "__wait|__lock",
+        ] {
+            let names: &str = &format!("{lock}|take|worker");
+            assert_eq!((names.split('|').find(|name| !is_locking(name)), work(names)), (Some("take"), None));
+        }
+        assert_eq!(work("sccp|__timedwait_cp|__pthread_cond_timedwait|take|start"), Some(2));
         assert_eq!(work("syscall|parking_lot::raw_mutex::RawMutex::lock_slow|put"), None);
         // The lock inside a channel of the program's own, or of one that was only called on the way.
         assert_eq!(

@@ -13,6 +13,7 @@ use super::running::{EntryReason, Running};
 use super::short_lived::ShortLived;
 use crate::grow::{Grow as _, GrownSum as _, ratio};
 use crate::off_cpu::collector::collects;
+use crate::off_cpu::wait_names::is_call_of_openmp;
 use crate::off_cpu::{OffCpuSource, RelatedThread, WaitReason};
 use crate::profile::{Profile, TaskId};
 use crate::table::CallsiteId;
@@ -367,6 +368,13 @@ impl Facts {
     #[must_use]
     pub fn for_work_ns(&self) -> u64 {
         self.waits.locks.iter().filter(|site| site.for_work).map(|site| site.wait_ns).grown_sum()
+    }
+
+    /// Part of it in barriers and other calls of OpenMP.
+    #[must_use]
+    pub fn for_team_ns(&self) -> u64 {
+        let of_team = |site: &&LockSite| site.for_work && is_call_of_openmp(&site.taker);
+        self.waits.locks.iter().filter(of_team).map(|site| site.wait_ns).grown_sum()
     }
 }
 

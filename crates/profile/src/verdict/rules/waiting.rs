@@ -102,7 +102,10 @@ fn target_of_most(facts: &Facts) -> Option<&str> {
 fn for_others_by_reason(facts: &Facts) -> String {
     let mut parts: Vec<(String, u64)> =
         OF_OTHERS.iter().map(|&reason| (reason.name().to_owned(), of_others_ns(facts, reason))).collect();
-    parts.push(("futex in conditions and joins".to_owned(), facts.for_work_ns()));
+    let for_team_ns = facts.for_team_ns();
+    parts.push(("threads of OpenMP".to_owned(), for_team_ns));
+    let others_ns = facts.for_work_ns().saturating_sub(for_team_ns);
+    parts.push(("futex in conditions and joins".to_owned(), others_ns));
     parts.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
     parts.retain(|(_, ns)| facts.share(*ns) >= 0.005);
     match parts.as_slice() {
@@ -196,6 +199,9 @@ const SLEEPS: &[&str] = &[
     "ppoll",
     "epoll_wait",
     "syscall",
+    "sccp",
+    "syscall_cp",
+    "syscall_cp_c",
     "g_usleep",
     "SDL_Delay",
 ];

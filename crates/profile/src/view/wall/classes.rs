@@ -104,7 +104,9 @@ impl Reasons {
             let frames: Vec<FrameId> = kernel_frames(profile, callsite).collect();
             let names = frames.iter().filter_map(|&frame| name_of(profile, frame));
             match WaitReason::of_kernel_frames(names) {
-                Some(WaitReason::Futex) if is_sleep(user_names(callsite)) => Some(WaitReason::Timer),
+                Some(WaitReason::Futex | WaitReason::Poll) if is_sleep(user_names(callsite)) => {
+                    Some(WaitReason::Timer)
+                }
                 Some(WaitReason::Futex) if waits_for_gil(user_names(callsite)) => Some(WaitReason::Gil),
                 Some(WaitReason::Futex) if waits_for_collector(user_names(callsite)) => {
                     Some(WaitReason::Collector)
