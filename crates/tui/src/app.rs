@@ -166,7 +166,7 @@ impl App {
         }
     }
 
-    /// Takes the mouse: the wheel moves as keys do, a click moves the cursor, another one there opens or goes.
+    /// Takes the mouse: the wheel scrolls a flame graph and elsewhere moves as keys do, a click moves the cursor, another one there opens or goes.
     pub fn mouse(&mut self, event: MouseEvent) {
         if let (true, Some(explorer)) = (self.is_exploring, &mut self.explorer) {
             let step = explorer.mouse(event);
@@ -178,7 +178,10 @@ impl App {
             MouseEventKind::Down(MouseButton::Left) => return self.click(event.column, event.row),
             _ => return,
         };
-        self.key(KeyEvent::new(code, KeyModifiers::NONE));
+        match self.views.last_mut() {
+            Some(View::Flame(flame)) if self.prompt.is_none() => flame.scroll(code == KeyCode::Down),
+            _ => self.key(KeyEvent::new(code, KeyModifiers::NONE)),
+        }
     }
 
     fn click(&mut self, x: u16, y: u16) {
@@ -187,7 +190,7 @@ impl App {
         let Some(line) = y.checked_sub(1).map(usize::from) else { return };
         match self.views.last_mut() {
             None => self.table.click(line, &self.data),
-            Some(View::Flame(flame)) => flame.click(x, line as u32, self.data.tree()),
+            Some(View::Flame(flame)) => flame.click(x, line as u32, self.data.flame_tree()),
             Some(View::Sandwich(sandwich)) => {
                 if let SandwichStep::Go(name) = sandwich.click(line) {
                     sandwich.go(self.data.tree(), &name);
@@ -230,7 +233,7 @@ impl App {
                     self.views.pop();
                 }
             }
-            Some(View::Flame(flame)) if flame.is_zoomed() => flame.leave_zoom(self.data.tree()),
+            Some(View::Flame(flame)) if flame.is_zoomed() => flame.leave_zoom(self.data.flame_tree()),
             Some(_) => drop(self.views.pop()),
             None if !self.table.search().is_empty() => self.table.find("", &self.data),
             None if self.data.unzoom() => self.table.reset(&self.data),
@@ -265,19 +268,15 @@ impl App {
         if self.views.is_empty() {
             return;
         }
-        let tree = self.data.tree();
         self.views.retain_mut(|view| match view {
             View::Flame(flame) => {
-                *flame = FlameView::new(tree);
+                *flame = FlameView::new(self.data.flame_tree());
                 true
             }
-            View::Sandwich(sandwich) => match Sandwich::new(tree, function.as_deref().unwrap_or_default()) {
-                Some(other) => {
-                    *sandwich = other;
-                    true
-                }
-                None => false,
-            },
+            View::Sandwich(sandwich) => {
+                let other = Sandwich::new(self.data.tree(), function.as_deref().unwrap_or_default());
+                other.map(|other| *sandwich = other).is_some()
+            }
             _ => true,
         });
     }
@@ -307,14 +306,14 @@ impl App {
 
     fn show_flame(&mut self) {
         if !matches!(self.views.last(), Some(View::Flame(_))) {
-            self.views.push(View::Flame(FlameView::new(self.data.tree())));
+            self.views.push(View::Flame(FlameView::new(self.data.flame_tree())));
         }
     }
 
     fn show_sandwich(&mut self) {
         let name = match self.views.last() {
             None => self.table.function(&self.data),
-            Some(View::Flame(flame)) => flame.function(self.data.tree()).map(str::to_owned),
+            Some(View::Flame(flame)) => flame.function(self.data.flame_tree()).map(str::to_owned),
             Some(View::Annotate(annotate)) => Some(annotate.name().to_owned()),
             Some(_) => return,
         };

@@ -339,6 +339,9 @@ impl Screen for CallBrowser {
             MouseEventKind::Down(MouseButton::Left) => return self.click(event.column, event.row),
             _ => return,
         };
+        if let (Tab::Flame, None, None, None) = (self.tab, &self.sandwich, &self.prompt, &self.help) {
+            return self.flame.scroll(code == KeyCode::Down);
+        }
         for _ in 0..WHEEL {
             self.key(KeyEvent::new(code, KeyModifiers::NONE));
         }

@@ -23,6 +23,10 @@ pub struct Data {
     /// The order of the rows, as positions in the section.
     order: Vec<usize>,
     tree: Option<(usize, Tree)>,
+    /// The same in fewer frames.
+    condensed: Option<(usize, Tree)>,
+    /// Flame graphs have those, not all frames.
+    folds: bool,
     /// The keys asked for at first, and how often others were taken in their place.
     first_keys: Vec<SortKey>,
     turns: usize,
@@ -47,6 +51,8 @@ impl Data {
             by_own: false,
             order: Vec::new(),
             tree: None,
+            condensed: None,
+            folds: true,
         };
         data.compute();
         data.find_samples();
@@ -65,7 +71,7 @@ impl Data {
     /// Shows another recording of the same events, with the filters and the event chosen.
     pub fn replace(&mut self, recording: Arc<Recording>) {
         self.recording = recording;
-        self.tree = None;
+        (self.tree, self.condensed) = (None, None);
         self.compute();
         self.find_samples();
     }
@@ -212,9 +218,13 @@ impl Data {
         self.opts.children
     }
 
+    fn event(&self) -> usize {
+        self.section().and_then(|section| section.events.first()).copied().unwrap_or(0)
+    }
+
     /// The stacks of the shown event; made at the first call. Zooms don't change them.
     pub fn tree(&mut self) -> &Tree {
-        let event = self.section().and_then(|section| section.events.first()).copied().unwrap_or(0);
+        let event = self.event();
         if self.tree.as_ref().is_none_or(|(of, _)| *of != event) {
             let opts = TreeOpts { event, ..TreeOpts::default() };
             self.tree = Some((event, Tree::of_profile(self.profile(), opts)));
@@ -222,9 +232,26 @@ impl Data {
         &self.tree.as_ref().expect("invariant: made above").1
     }
 
+    /// The stacks for a flame graph: without start-up code, unless all frames are wanted.
+    pub fn flame_tree(&mut self) -> &Tree {
+        if !self.folds {
+            return self.tree();
+        }
+        let event = self.event();
+        if self.condensed.as_ref().is_none_or(|(of, _)| *of != event) {
+            self.condensed = Some((event, self.tree().condensed()));
+        }
+        &self.condensed.as_ref().expect("invariant: made above").1
+    }
+
+    /// Flame graphs get all frames, or fewer again.
+    pub fn turn_folds(&mut self) {
+        self.folds = !self.folds;
+    }
+
     /// Whether the shown event's periods are nanoseconds.
     pub fn is_time(&self) -> bool {
-        let event = self.section().and_then(|section| section.events.first()).copied().unwrap_or(0);
+        let event = self.event();
         self.profile().events.get(event).is_some_and(|event| unit_of(event) == Unit::Nanoseconds)
     }
 

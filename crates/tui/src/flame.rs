@@ -9,6 +9,9 @@ use profile::view::flame::{FlameCell, FrameKind, Layout, LayoutOpts, NodeId, Tre
 use ratatui::layout::Rect;
 use std::borrow::Cow;
 
+/// Lines that a turn of the wheel scrolls.
+const WHEEL: u32 = 3;
+
 /// A flame graph with a cursor.
 pub struct FlameView {
     /// Frame that fills the width.
@@ -19,8 +22,10 @@ pub struct FlameView {
     /// First depth shown.
     top: u32,
     find: String,
-    /// Columns of the last picture.
-    width: u16,
+    /// Columns and rows of the last picture.
+    size: (u16, u32),
+    /// The cursor stays in view; not after the wheel scrolled.
+    follows: bool,
     /// Value of all stacks.
     all: u64,
 }
@@ -34,7 +39,25 @@ impl FlameView {
     fn at(tree: &Tree, root: NodeId, find: String) -> Self {
         let layout = Layout::new(tree, LayoutOpts { root, min_value: 1 });
         let all = if root == Tree::ROOT { layout.total } else { tree.totals()[0].0 };
-        Self { root, layout, cursor: 0, top: 0, find, width: 0, all }
+        Self { root, layout, cursor: 0, top: 0, find, size: (0, 0), follows: true, all }
+    }
+
+    /// Shows all of other stacks.
+    pub fn replace(&mut self, tree: &Tree) {
+        *self = Self::at(tree, Tree::ROOT, std::mem::take(&mut self.find));
+    }
+
+    /// Moves the picture, not the cursor.
+    pub fn scroll(&mut self, down: bool) {
+        self.follows = false;
+        self.top = if down { self.top.saturating_add(WHEEL) } else { self.top.saturating_sub(WHEEL) };
+        self.top = self.top.min(self.last_top());
+    }
+
+    /// The first depth shown when the deepest is the last.
+    fn last_top(&self) -> u32 {
+        let depths = self.layout.cells.iter().map(|cell| cell.depth + 1).max().unwrap_or(0);
+        depths.saturating_sub(self.size.1)
     }
 
     /// Marks frames that contain `text`.
@@ -50,6 +73,7 @@ impl FlameView {
 
     /// Takes a key.
     pub fn key(&mut self, key: KeyEvent, tree: &Tree) {
+        self.follows = true;
         match key.code {
             KeyCode::Up | KeyCode::Char('k') => self.move_to_caller(tree),
             KeyCode::Down | KeyCode::Char('j') => self.move_to_callee(tree),
@@ -151,7 +175,7 @@ impl FlameView {
     /// Moves the cursor to the frame at a place of the last picture; at the same frame it is zoomed into.
     pub fn click(&mut self, x: u16, line: u32, tree: &Tree) {
         let depth = line + self.top;
-        let column = |value: u64| self.column(value, self.width);
+        let column = |value: u64| self.column(value, self.size.0);
         let is_there = |cell: &FlameCell| {
             let end = column(cell.start.saturating_add(cell.value));
             cell.depth == depth && column(cell.start) <= x && x < end
@@ -182,8 +206,12 @@ impl FlameView {
         let area = canvas.area;
         let rows = u32::from(area.height.saturating_sub(1));
         let Some(&at) = self.layout.cells.get(self.cursor) else { return };
-        self.width = area.width;
-        self.top = self.top.max((at.depth + 1).saturating_sub(rows)).min(at.depth);
+        self.size = (area.width, rows);
+        self.top = if self.follows {
+            self.top.max((at.depth + 1).saturating_sub(rows)).min(at.depth)
+        } else {
+            self.top.min(self.last_top())
+        };
         for (i, cell) in self.layout.cells.iter().enumerate() {
             if cell.depth >= self.top && cell.depth - self.top < rows {
                 self.draw_cell(canvas, tree, i);

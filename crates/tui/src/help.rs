@@ -29,8 +29,8 @@ const KEYS: &[(&str, &str)] = &[
     ("h o", "hottest line, then the next; source on or off"),
     ("Enter", "follow the jump (Backspace: back)"),
     ("", "Flame graph"),
-    ("↑ ↓ ← →", "caller; hottest callee; neighbours"),
-    ("Enter", "zoom in (Backspace or u: out)"),
+    ("↑ ↓ ← →", "caller; hottest callee; neighbours (the wheel scrolls)"),
+    ("Enter F", "zoom in (Backspace or u: out); kernel and start-up folded or in full"),
     ("n N", "next frame that is found; the one before"),
 ];
 
@@ -52,7 +52,7 @@ const EXPLORER_KEYS: &[(&str, &str)] = &[
     ("", "Flame graph"),
     ("o F", "state first, by caller, inverted; kernel and start-up folded or in full"),
     ("n N", "largest frame that is found, then the next; the one before"),
-    ("Enter u", "zoom in; out"),
+    ("Enter u", "zoom in; out (the wheel scrolls)"),
     ("", "Timeline"),
     ("← → v", "move in time; v and Enter select from there to here"),
     ("", "States"),

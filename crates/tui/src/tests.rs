@@ -1,7 +1,7 @@
 //! Keys in, screen text out.
 
 use super::{App, Data, ReadState, Theme, ViewUpdate};
-use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseEvent, MouseEventKind};
 use dso::Missing;
 use profile::profile::{CellKey, EventInfo, ExtraDimensions, Profile, Sums, Task};
 use profile::source::{DsoSource, NamedFrame, Want};
@@ -13,12 +13,12 @@ use ratatui::backend::TestBackend;
 use std::sync::Arc;
 use symbols::{ObjectFiles, Recording};
 
-/// Names frames by their address: 0x10 is `f10`.
-struct Names;
+/// Names of the frames at 0, 16, 32 and 48.
+struct Names([&'static str; 4]);
 
 impl DsoSource for Names {
     fn symbolize(&self, _: &Dso, addrs: &[u64], _: Want) -> Vec<Result<Vec<NamedFrame>, Missing>> {
-        let names = ["main", "work", "leaf", "\x1b[2Jevil"];
+        let names = self.0;
         let frame = |&addr: &u64| {
             let name = names[(addr / 16) as usize % names.len()].to_owned();
             Ok(vec![NamedFrame { name, start: addr / 16 * 16, size: 16, ..NamedFrame::default() }])
@@ -29,6 +29,11 @@ impl DsoSource for Names {
 
 /// `app`: main → work → leaf 60, main → work 20, main → evil 15; in a second event main 5.
 fn recording() -> Recording {
+    recording_of(["main", "work", "leaf", "\x1b[2Jevil"])
+}
+
+/// The same with other names.
+fn recording_of(names: [&'static str; 4]) -> Recording {
     let mut profile = Profile::default();
     for name in ["cycles", "faults"] {
         profile.events.push(EventInfo { name: name.to_owned(), has_callchain: true, ..EventInfo::default() });
@@ -58,7 +63,7 @@ fn recording() -> Recording {
         let key = CellKey { event, task, cpu: -1, callsite, extra };
         profile.add(key, Sums { count: period / 5, period, weight: 0, ..Sums::default() });
     }
-    profile.symbolize(&Names, Want::Names);
+    profile.symbolize(&Names(names), Want::Names);
     Recording {
         profile,
         files: ObjectFiles::new(dso::DebugSearch::default()).into(),
@@ -69,19 +74,25 @@ fn recording() -> Recording {
 
 /// The screen after `keys` at this size, blanks at line ends taken away.
 fn screen(keys: &[KeyCode], (width, height): (u16, u16)) -> String {
-    let recording = recording();
-    let graph = GraphOpts { order: GraphOrder::Caller, ..GraphOpts::default() };
-    let opts = ReportOpts { children: true, graph: Some(graph), ..ReportOpts::default() };
-    let mut app = App::new(Data::new(recording.into(), opts), Theme::plain());
-    let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("a screen in memory");
-    terminal.draw(|frame| app.draw(frame)).expect("drawing");
+    let mut app = app_of(recording());
+    let mut text = drawn(&mut app, (width, height));
     for &key in keys {
         app.key(KeyEvent::new(key, KeyModifiers::NONE));
-        terminal.draw(|frame| app.draw(frame)).expect("drawing");
+        text = drawn(&mut app, (width, height));
     }
-    if app.wants_to_quit() {
-        return "quit".to_owned();
-    }
+    if app.wants_to_quit() { "quit".to_owned() } else { text }
+}
+
+fn app_of(recording: Recording) -> App {
+    let graph = GraphOpts { order: GraphOrder::Caller, ..GraphOpts::default() };
+    let opts = ReportOpts { children: true, graph: Some(graph), ..ReportOpts::default() };
+    App::new(Data::new(recording.into(), opts), Theme::plain())
+}
+
+/// The screen now, blanks at line ends taken away.
+fn drawn(app: &mut App, (width, height): (u16, u16)) -> String {
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("a screen in memory");
+    terminal.draw(|frame| app.draw(frame)).expect("drawing");
     let buffer = terminal.backend().buffer();
     let lines = (0..height).map(|y| {
         let line: String = (0..width).map(|x| buffer[(x, y)].symbol()).collect();
@@ -159,6 +170,42 @@ fn the_flame_graph_tells_the_frame_under_the_cursor() {
 fn a_search_in_the_flame_graph_has_its_share() {
     let text = screen(&chars("f/work\n"), SIZE);
     assert!(text.lines().next().is_some_and(|head| head.contains("found 84.21 % in 1 place")), "{text}");
+}
+
+#[test]
+fn the_wheel_scrolls_the_flame_graph_and_leaves_the_cursor() {
+    let (mut app, low) = (app_of(recording()), (80, 6));
+    app.key(KeyEvent::new(KeyCode::Char('f'), KeyModifiers::NONE));
+    let above = drawn(&mut app, low);
+    assert!(above.contains("│all") && !above.contains("│leaf"), "{above}");
+    let turn = |app: &mut App, kind| {
+        app.mouse(MouseEvent { kind, column: 0, row: 2, modifiers: KeyModifiers::NONE });
+        drawn(app, low)
+    };
+    for _ in 0..2 {
+        let below = turn(&mut app, MouseEventKind::ScrollDown);
+        assert!(below.contains("│leaf") && !below.contains("│all"), "{below}");
+        assert!(below.contains("100.00%  19 samples  all"), "the cursor is where it was: {below}");
+    }
+    assert_eq!(turn(&mut app, MouseEventKind::ScrollUp), above);
+    turn(&mut app, MouseEventKind::ScrollDown);
+    app.key(KeyEvent::new(KeyCode::Home, KeyModifiers::NONE));
+    assert_eq!(drawn(&mut app, low), above, "a key brings the cursor into view");
+}
+
+#[test]
+fn start_up_code_is_left_out_of_the_flame_graph_until_asked_for() {
+    let mut app = app_of(recording_of(["_start", "work", "leaf", "evil"]));
+    app.key(KeyEvent::new(KeyCode::Char('f'), KeyModifiers::NONE));
+    let mut turn = |key| {
+        let text = drawn(&mut app, SIZE);
+        app.key(KeyEvent::new(KeyCode::Char(key), KeyModifiers::NONE));
+        text
+    };
+    let folded = turn('F');
+    assert!(folded.contains("│work") && !folded.contains("_start"), "{folded}");
+    assert!(turn('F').contains("│_start"));
+    assert_eq!(turn('F'), folded);
 }
 
 #[test]

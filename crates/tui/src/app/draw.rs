@@ -33,7 +33,7 @@ impl App {
             return explorer.draw(buffer, area, self.theme);
         }
         let found = match self.views.last() {
-            Some(View::Flame(flame)) => flame.found_share(self.data.tree()),
+            Some(View::Flame(flame)) => flame.found_share(self.data.flame_tree()),
             _ => String::new(),
         };
         self.bars(buffer, area, &found);
@@ -43,7 +43,7 @@ impl App {
             None => self.table.draw(&mut Canvas { buffer, area: inner, theme }, &self.data),
             Some(View::Sandwich(sandwich)) => sandwich.draw(buffer, inner, theme),
             Some(View::Flame(flame)) => {
-                flame.draw(&mut Canvas { buffer, area: inner, theme }, self.data.tree())
+                flame.draw(&mut Canvas { buffer, area: inner, theme }, self.data.flame_tree())
             }
             Some(View::Annotate(annotate)) => annotate.draw(buffer, inner, theme),
             Some(View::Help(scroll)) => help::draw(buffer, inner, theme, *scroll),
@@ -98,7 +98,7 @@ impl App {
             }
             None => "?:help →:open /:find a:annotate s:callers f:flame t,d,z:zoom o:order q:quit",
             Some(View::Sandwich(_)) => "↑↓:move  →←:open, close  Enter:go there  Esc:back  ?:help",
-            Some(View::Flame(_)) => "↑↓←→:move  Enter:zoom  u:all  s:callers  /:find  Esc:back  ?:help",
+            Some(View::Flame(_)) => "↑↓←→:move  Enter:zoom  u:all  F:fold  s:callers  /:find  Esc:back  ?:help",
             Some(View::Annotate(_)) => {
                 "↑↓:move  h:hottest, next  o:source  Enter:jump  Left:back  s:callers  Esc ?"
             }

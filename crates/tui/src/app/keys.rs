@@ -73,7 +73,11 @@ impl App {
                     sandwich.go(self.data.tree(), &name);
                 }
             }
-            Some(View::Flame(flame)) => flame.key(key, self.data.tree()),
+            Some(View::Flame(flame)) if key.code == KeyCode::Char('F') => {
+                self.data.turn_folds();
+                flame.replace(self.data.flame_tree());
+            }
+            Some(View::Flame(flame)) => flame.key(key, self.data.flame_tree()),
             Some(View::Annotate(annotate)) => annotate.key(key),
             Some(View::Help(_)) => {}
         }

@@ -11,7 +11,7 @@ const TABS: u16 = 1;
 const CONTENT: u16 = 2;
 
 impl Explorer {
-    /// Takes the mouse: a click moves the cursor, another one there is Enter; a drag over the timeline selects a span.
+    /// Takes the mouse: the wheel scrolls a flame graph, a click moves the cursor, another one there is Enter; a drag over the timeline selects a span.
     pub fn mouse(&mut self, event: MouseEvent) -> ExplorerStep {
         let code = match event.kind {
             MouseEventKind::ScrollDown => KeyCode::Down,
@@ -27,6 +27,11 @@ impl Explorer {
             }
             _ => return ExplorerStep::Stay,
         };
+        let is_covered = self.sandwich.is_some() || self.page_of_text.is_some() || self.typed.is_some();
+        if let (Tab::Flame, false, Some((_, view))) = (self.tab, is_covered, &mut self.flame) {
+            view.scroll(code == KeyCode::Down);
+            return ExplorerStep::Stay;
+        }
         for _ in 0..WHEEL {
             self.key(KeyEvent::new(code, KeyModifiers::NONE));
         }
