@@ -22,9 +22,9 @@ function fromBase85(text: string): Uint8Array<ArrayBuffer> {
 }
 
 /** A script, unpacked. */
-export const unpackScript = (text: string): Response => inflate(fromBase85(text));
+export const unpackScript = (text: string): Promise<string> => inflate(fromBase85(text)).text();
 
-export const unpack = (base64: string): Response => inflate(fromBase64(base64));
+export const unpack = (base64: string): Promise<ArrayBuffer> => inflate(fromBase64(base64)).arrayBuffer();
 
 /** The bytes go straight into the stream: one that reads a blob asks the browser's main process for each part. */
 function inflate(bytes: Uint8Array<ArrayBuffer>): Response {

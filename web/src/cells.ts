@@ -82,8 +82,7 @@ export function cellsOf(data: Data, set: ItemSet, grouping: "name" | "thread" | 
 function makeCells(set: ItemSet, { groups, of }: { groups: string[]; of: Int32Array }): Cells {
   const places = set.placeNode.length;
   if (groups.length === 1) {
-    const place = new Int32Array(places);
-    for (let at = 0; at < places; at++) place[at] = at;
+    const place = set.isCounted ? set.place : Int32Array.from({ length: places }, (_, at) => at);
     return { groups, group: new Int32Array(places), place, of: set.place, count: places };
   }
   if (groups.length * places <= DENSE) return denseCells(set, groups, of);

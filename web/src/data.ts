@@ -2,7 +2,7 @@
 
 
 /** The loader's: a part of the page, unpacked. */
-declare const unpack: (base64: string) => Response;
+declare const part: (id: string) => Promise<ArrayBuffer> | undefined;
 
 export interface Thread { pid: number; tid: number; comm: string; from: number; to: number; idle: boolean; strip: boolean }
 /** `alike`: so many of its items are the first set's samples, and only have their own amounts. */
@@ -147,8 +147,8 @@ class Reader {
 
 /** JSON of an element, deflated. */
 async function unpackJson(id: string): Promise<unknown> {
-  const packed = document.getElementById(id)?.textContent;
-  return packed ? await unpack(packed).json() : null;
+  const text = await part(id);
+  return text ? JSON.parse(new TextDecoder().decode(text)) : null;
 }
 
 /** The code of the page's functions, in the order of `about.sources`. */
@@ -169,7 +169,7 @@ export async function unpackCode(): Promise<Code[]> {
 
 export async function load(): Promise<Data> {
   const start = performance.now();
-  const [about, columns] = await Promise.all([unpackJson("about") as Promise<About>, unpack(document.getElementById("columns")!.textContent!).arrayBuffer()]);
+  const [about, columns] = await Promise.all([unpackJson("about") as Promise<About>, part("columns")!]);
   const reader = new Reader(new Uint8Array(columns));
   const names = reader.texts();
   const kinds = reader.column().bytes;
@@ -218,8 +218,9 @@ function places(column: Reader, items: number): Int32Array {
 type Placed = Pick<ItemSet, "placeNode" | "placeState" | "place" | "isCounted" | "thread" | "runs" | "since" | "length">;
 
 function readPlaced(reader: Reader, items: number): Placed {
-  const placeNode = signedSteps(reader.all());
+  const nodes = reader.column();
   const placeState = reader.column().bytes;
+  const placeNode = signedSteps(nodes.values(new Int32Array(placeState.length)));
   const column = reader.column();
   const [place, isCounted] = [places(column, items), column.bytes.length === 0];
   const runs = reader.all();

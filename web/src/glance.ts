@@ -104,7 +104,8 @@ export function glanceLines(data: Data, press: (name: string, state: string) => 
 export function requestLines({ operations, files = [], queue_known }: Io): HTMLElement[] {
   const text = (words: string) => el("span", { text: words });
   const part = (word: string, of: IoRow["device"]) => (of.p50_ns === null ? "" : ` ${word} p50 ${duration(of.p50_ns)}, p99 ${duration(of.p99_ns ?? of.max_ns)}`);
-  const kinds = operations.map((row) => text(`${countOf(row.requests, row.op, `${row.op}s`)}:${queue_known ? `${part("queue", row.queue)},` : ""}${part("device", row.device)}`));
+  const many = (word: string) => word + (word === "flush" ? "es" : "s");
+  const kinds = operations.map((row) => text(`${countOf(row.requests, row.op, many(row.op))}:${queue_known ? `${part("queue", row.queue)},` : ""}${part("device", row.device)}`));
   const whole = operations.reduce((sum, row) => sum + row.device.total_ns, 0);
   const named = files.slice(0, NAMED - 1).map((row) => text(`${row.op} ${row.file} ${percent(row.device.total_ns, whole)}`));
   return [...line("Latency: ", "", kinds), ...(named.length ? line("Files: ", "shares of all time in the device", named) : [])];

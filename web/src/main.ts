@@ -468,13 +468,16 @@ class Page {
 
 /** The text of page.css. */
 declare const PAGE_STYLE: string;
+/** The loader's: done when the first view is painted. */
+declare const painted: Promise<unknown>;
 
 async function start(): Promise<void> {
-  const style = new CSSStyleSheet();
-  style.replaceSync(PAGE_STYLE);
-  document.adoptedStyleSheets = [style];
   try {
     const data = await load();
+    await painted;
+    const style = new CSSStyleSheet();
+    style.replaceSync(PAGE_STYLE);
+    document.adoptedStyleSheets = [style];
     new Page(data);
     document.documentElement.dataset.ready = performance.now().toFixed(0);
   } catch (error) {

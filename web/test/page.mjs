@@ -383,8 +383,43 @@ function lab([r, g, b]) {
 }
 const distance = (a, b) => Math.hypot(...a.map((value, at) => value - b[at]));
 
+/** Own time and the functions that divide it, as named at first sight: those of the same stacks as text. */
+async function parts() {
+  const program = `volatile unsigned long sum;
+__attribute__((noinline)) void spin(unsigned long n) { for (unsigned long i = 0; i < n; i++) sum += i; }
+__attribute__((noinline)) void alpha(void) { spin(400000000); sum++; }
+__attribute__((noinline)) void beta(void) { spin(200000000); sum++; }
+int main(void) { alpha(); beta(); return 0; }
+`;
+  writeFileSync(join(folder, "parts.c"), program);
+  try {
+    execFileSync("cc", ["-g", "-O1", "-o", "parts", "parts.c"], { cwd: folder, stdio: "ignore" });
+    run(["run", "-o", "parts.data", "--html", "parts.html", "--", "./parts"]);
+  } catch (error) {
+    console.log(`skipped: can't compile or record here: ${String(error.stderr ?? error).split("\n")[0]}`);
+    return;
+  }
+  const file = join(folder, "parts.html");
+  const states = aboutOf(readFileSync(file, "utf8")).data.states.map((state) => `[${state}]`);
+  const lines = run(["export", "--to", "folded", "--event", "wall", "--idle", "-i", "parts.data"]).trim().split("\n").map((line) => [line.slice(0, line.lastIndexOf(" ")).split(";"), Number(line.slice(line.lastIndexOf(" ") + 1))]);
+  const running = lines.filter(([path]) => !states.includes(path.at(-1)));
+  const sum = (of) => of.reduce((all, [, ns]) => all + ns, 0);
+  const share = (isOf) => (100 * sum(running.filter(([path]) => isOf(path)))) / sum(running);
+  const page = await open(file);
+  const words = await page.locator(".why > *").allTextContents();
+  const named = (line) => Object.fromEntries([...(words[words.indexOf(line) + 1] ?? "").matchAll(/(\w+) ([\d.]+) %/g)].map(([, name, percent]) => [name, Number(percent)]));
+  const near = (shown, truth) => Math.abs(shown - truth) < 0.051;
+  const [own, by] = [named("CPU time: "), named("By caller: ")];
+  const truths = Object.fromEntries(["alpha", "beta"].map((name) => [name, share((path) => path.includes(name))]));
+  check("functions that divide the CPU time have the shares of the text", truths.alpha > truths.beta && ["alpha", "beta"].every((name) => near(by[name], truths[name])), `${words.join("|")}; ${JSON.stringify(truths)}`);
+  // It calls nothing: what is below is the kernel's work for it, or nobody's.
+  const spin = share((path) => path.includes("spin") && !path.includes("[unknown]"));
+  check("the function with most own time has the share of the text", near(own.spin, spin), `${words.join("|")}; ${spin}`);
+  await page.context().close();
+}
+
 /** After a drag there and back, the sums and the picture are those of the same span on a fresh page. */
-async function drag(file) {
+async function drag(file, what = "") {
   const page = await open(file);
   const dragged = await page.evaluate(async () => {
     const canvas = document.querySelector(".strip-area canvas");
@@ -404,8 +439,8 @@ async function drag(file) {
   const fresh = await open(file, { hash: dragged.hash });
   await fresh.waitForTimeout(400);
   const [total, status, picture] = await fresh.evaluate(() => [document.documentElement.dataset.total, document.querySelector(".status").textContent, document.querySelector("#pane-flame canvas").toDataURL()]);
-  check("soon after a drag all frames are drawn", dragged.picture === picture && picture.length > 5000, `${dragged.picture.length} and ${picture.length} characters`);
-  check("a drag has the sums of a fresh page", Number(total) > 0 && dragged.total === total && dragged.status === status, `${dragged.total} ${dragged.status}; fresh ${total} ${status}`);
+  check(`soon after a drag all frames are drawn${what}`, dragged.picture === picture && picture.length > 5000, `${dragged.picture.length} and ${picture.length} characters`);
+  check(`a drag has the sums of a fresh page${what}`, Number(total) > 0 && dragged.total === total && dragged.status === status, `${dragged.total} ${dragged.status}; fresh ${total} ${status}`);
   await page.context().close();
   await fresh.context().close();
 }
@@ -436,6 +471,7 @@ async function source() {
   check("a click on a hot line shows its source and instructions", same.length > 1 && same.every((place) => place === first[1]) && seen, `${same} ${seen}`);
   await page.locator(".code tr.source", { hasText: first[2].trim() }).first().click();
   check("a second click marks them no more", (await page.locator(".code tr.same").count()) === 0);
+  await drag(join(folder, "spin.html"), " of samples that all have one state");
   check("a recording of the CPU alone has no tabs of waits", (await page.locator("#tab-waits, #tab-locks").count()) === 0);
   await page.context().close();
 }
@@ -527,6 +563,7 @@ await hostileNames();
 await narrowNames();
 await picture();
 await source();
+await parts();
 await tracedCalls();
 await requests();
 if (recordWall()) {
