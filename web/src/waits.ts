@@ -10,8 +10,11 @@ import { inside, shownPlaces, Sums, threadMask } from "./sums";
 import { Table } from "./table";
 
 export interface WaitRow {
-  state: number; node: number; label: string; total: number; count: number; p50: number; p99: number; max: number;
-  buckets: Float64Array; items: number[];
+  state: number; node: number; label: string; total: number; count: number; max: number;
+  /** Lengths of the items and numbers of their waits; each of a sum has its mean. */
+  lengths: number[]; counts: number[]; items: number[];
+  /** Places in both by length, made when they are first asked for. */
+  order: number[] | null;
 }
 
 export class Waits {
@@ -27,8 +30,8 @@ export class Waits {
       { title: "total", class: "n", sort: (row) => row.total, cell: (row) => duration(row.total) },
       { title: "%", class: "n", cell: (row) => percent(row.total, this.sums!.total) },
       { title: "waits", class: "n", sort: (row) => row.count, cell: (row) => (row.count > 0 ? grouped(row.count) : "") },
-      { title: "p50", class: "n", help: "half of the recorded waits are shorter; waits known as a sum count with their mean", sort: (row) => row.p50, cell: (row) => (row.count > 0 ? duration(row.p50) : "") },
-      { title: "p99", class: "n", sort: (row) => row.p99, cell: (row) => (row.count > 0 ? duration(row.p99) : "") },
+      { title: "p50", class: "n", help: "half of the recorded waits are shorter; waits known as a sum count with their mean", sort: (row) => percentile(row, 0.5), cell: (row) => (row.count > 0 ? duration(percentile(row, 0.5)) : "") },
+      { title: "p99", class: "n", sort: (row) => percentile(row, 0.99), cell: (row) => (row.count > 0 ? duration(percentile(row, 0.99)) : "") },
       { title: "longest", class: "n wide", sort: (row) => row.max, cell: (row) => (row.max > 0 ? duration(row.max) : "") },
       { title: "lengths", class: "bar wide", help: "number of waits by length, in powers of two", cell: (row) => spark(row) },
       { title: "state", sort: (row) => this.data.states[row.state], cell: (row) => stateMark(this.data.states[row.state]) },
@@ -121,7 +124,6 @@ export function waitRows(data: Data, sums: Sums, selection: Selection): WaitRow[
     add(rows, data, set, item, ns);
   }
   const all = [...rows.values()];
-  all.forEach(finish);
   label(data, all);
   return all.sort((a, b) => b.total - a.total);
 }
@@ -133,7 +135,7 @@ function add(rows: Map<string, WaitRow>, data: Data, set: ItemSet, item: number,
   const state = set.placeState[place];
   const key = `${state} ${node}`;
   let row = rows.get(key);
-  if (!row) rows.set(key, (row = { state, node, label: "", total: 0, count: 0, p50: 0, p99: 0, max: 0, buckets: new Float64Array(48), items: [] }));
+  if (!row) rows.set(key, (row = { state, node, label: "", total: 0, count: 0, max: 0, lengths: [], counts: [], items: [], order: null }));
   row.total += ns;
   row.items.push(item);
   const length = set.length[item] * data.about.data.tick_ns;
@@ -141,25 +143,24 @@ function add(rows: Map<string, WaitRow>, data: Data, set: ItemSet, item: number,
   const count = set.count[item] * (ns / set.amount[item]);
   row.count += count;
   row.max = Math.max(row.max, length);
-  // Waits that are known as a sum have the length of their mean.
-  const mean = set.count[item] > 0 ? Math.min(length, set.amount[item] / set.count[item]) : length;
-  row.buckets[Math.max(0, Math.min(47, Math.floor(Math.log2(Math.max(1, mean)))))] += count;
+  row.lengths.push(set.count[item] > 0 ? Math.min(length, set.amount[item] / set.count[item]) : length);
+  row.counts.push(count);
 }
 
-function finish(row: WaitRow): void {
-  row.p50 = percentile(row, 0.5);
-  row.p99 = percentile(row, 0.99);
-}
-
+/** So large a part of the waits took no longer. */
 function percentile(row: WaitRow, part: number): number {
-  const wanted = Math.max(1, row.count * part);
+  const { lengths, counts } = row;
+  row.order ??= [...lengths.keys()].sort((a, b) => lengths[a] - lengths[b]);
   let before = 0;
-  for (let bucket = 0; bucket < row.buckets.length; bucket++) {
-    const here = row.buckets[bucket];
-    if (here > 0 && before + here >= wanted) return Math.min(2 ** bucket * (1 + (wanted - before) / here), row.max);
-    before += here;
-  }
+  for (const at of row.order) if ((before += counts[at]) >= row.count * part) return lengths[at];
   return row.max;
+}
+
+/** Numbers of waits by the power of two below their length. */
+function buckets({ lengths, counts }: WaitRow): Float64Array {
+  const buckets = new Float64Array(48);
+  lengths.forEach((length, at) => { buckets[Math.max(0, Math.min(47, Math.floor(Math.log2(Math.max(1, length)))))] += counts[at]; });
+  return buckets;
 }
 
 /** Rows with the same innermost functions are told apart by the first caller in which they differ. */
@@ -213,9 +214,10 @@ export function distinct(stack: string[], depth: number): string {
 
 function spark(row: WaitRow): SVGSVGElement | string {
   if (row.count <= 0) return "";
-  const used = [...row.buckets.keys()].filter((bucket) => row.buckets[bucket] > 0);
+  const counts = buckets(row);
+  const used = [...counts.keys()].filter((bucket) => counts[bucket] > 0);
   const [first, last] = [used[0], used[used.length - 1]];
-  const most = Math.max(...row.buckets);
+  const most = Math.max(...counts);
   const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
   svg.setAttribute("viewBox", `0 0 ${Math.max(24, (last - first + 1) * 4)} 14`);
   svg.setAttribute("class", "spark");
@@ -223,7 +225,7 @@ function spark(row: WaitRow): SVGSVGElement | string {
   svg.setAttribute("aria-label", `from ${duration(2 ** first)} to ${duration(2 ** (last + 1))}`);
   for (const bucket of used) {
     const bar = document.createElementNS("http://www.w3.org/2000/svg", "rect");
-    const tall = Math.max(1, (13 * row.buckets[bucket]) / most);
+    const tall = Math.max(1, (13 * counts[bucket]) / most);
     for (const [key, value] of Object.entries({ x: (bucket - first) * 4, y: 14 - tall, width: 3, height: tall })) bar.setAttribute(key, String(value));
     svg.append(bar);
   }

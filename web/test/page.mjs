@@ -418,6 +418,25 @@ int main(void) { alpha(); beta(); return 0; }
   await page.context().close();
 }
 
+/** Lengths of waits: 30 sleeps of 5 ms and 10 of 40 ms. */
+async function sleeps() {
+  writeFileSync(join(folder, "sleeps.c"), "#include <unistd.h>\nint main(void) { for (int i = 0; i < 40; i++) usleep(i % 4 ? 5000 : 40000); return 0; }\n");
+  try {
+    execFileSync("cc", ["-g", "-O1", "-o", "sleeps", "sleeps.c"], { cwd: folder, stdio: "ignore" });
+    run(["run", "-o", "sleeps.data", "--html", "sleeps.html", "--", "./sleeps"]);
+  } catch (error) {
+    console.log(`skipped: can't compile or record here: ${String(error.stderr ?? error).split("\n")[0]}`);
+    return;
+  }
+  const page = await open(join(folder, "sleeps.html"), { hash: "#tab=waits&idle=1" });
+  const rows = await page.locator("#pane-waits table").first().locator("tbody tr:not(.gap)").evaluateAll((rows) => rows.map((row) => [...row.cells].map((cell) => cell.textContent)));
+  const [, , waits, p50, p99] = rows.find((cells) => ["idle", "timer"].includes(cells[7])) ?? [];
+  const ms = (text) => Number(/^([\d.]+) ms$/.exec(text)?.[1]);
+  // A sleep is as long as it was asked for, and a little more until its timer fires.
+  check("half of 40 sleeps took 5 ms, the longest 40 ms", waits === "40" && ms(p50) >= 5 && ms(p50) < 6 && ms(p99) >= 40, JSON.stringify(rows));
+  await page.context().close();
+}
+
 /** After a drag there and back, the sums and the picture are those of the same span on a fresh page. */
 async function drag(file, what = "") {
   const page = await open(file);
@@ -564,6 +583,7 @@ await narrowNames();
 await picture();
 await source();
 await parts();
+await sleeps();
 await tracedCalls();
 await requests();
 if (recordWall()) {
