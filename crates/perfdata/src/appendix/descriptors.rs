@@ -12,6 +12,7 @@ use std::cmp::Ordering;
 use std::ops::RangeInclusive;
 
 use crate::appendix::python_functions::PythonFunctions;
+use crate::appendix::section::{Section, read_section};
 use crate::wire::{Endian, Put, Wire};
 
 const MAGIC: [u8; 4] = *b"tDN1";
@@ -81,39 +82,7 @@ impl NamedDescriptors {
     /// Reads them from an appendix ([`crate::PerfData::appendix`]); `None` if it holds none, or damaged ones.
     #[must_use]
     pub fn read(appendix: &[u8], endian: Endian) -> Option<Self> {
-        let before = PythonFunctions::bytes_of(appendix, endian);
-        Self::read_from(&mut Wire::new(appendix.get(before..)?, endian))
-    }
-
-    /// How many bytes of an appendix the descriptors and all before them take.
-    #[must_use]
-    pub(crate) fn bytes_of(appendix: &[u8], endian: Endian) -> usize {
-        let before = PythonFunctions::bytes_of(appendix, endian);
-        let mut w = Wire::new(appendix.get(before..).unwrap_or_default(), endian);
-        if Self::read_from(&mut w).is_some() { appendix.len() - w.len() } else { before }
-    }
-
-    fn read_from(w: &mut Wire<'_>) -> Option<Self> {
-        if w.array::<4>()? != MAGIC {
-            return None;
-        }
-        let (calls, names) = (w.u32()?, w.u64()?);
-        let mut read = Self::default();
-        for _ in 0..calls {
-            read.calls.push(w.u32()?);
-        }
-        if calls % 2 == 1 {
-            w.u32()?;
-        }
-        for _ in 0..names {
-            let (pid, number, since_ns) = (w.u32()?, w.u32()?, w.u64()?);
-            let name = name(w)?;
-            read.all.push(NamedDescriptor { pid, number, since_ns, name });
-        }
-        read.all.sort_by_key(|named| (named.pid, named.number, named.since_ns));
-        read.read_sets(w)?;
-        read.members = SetMembers::read(w)?;
-        Some(read)
+        read_section(appendix, endian)
     }
 
     /// Recordings of older versions have none.
@@ -206,6 +175,31 @@ impl NamedDescriptors {
         let of = |named: &NamedDescriptor| (named.pid, named.number);
         let same = range_of(&self.all, |named| of(named).cmp(&(pid, number)));
         last_in(same, |named| (named.since_ns, &named.name), &span)
+    }
+}
+
+impl Section for NamedDescriptors {
+    const MAGIC: [u8; 4] = MAGIC;
+    type Before = PythonFunctions;
+
+    fn read_content(w: &mut Wire<'_>) -> Option<Self> {
+        let (calls, names) = (w.u32()?, w.u64()?);
+        let mut read = Self::default();
+        for _ in 0..calls {
+            read.calls.push(w.u32()?);
+        }
+        if calls % 2 == 1 {
+            w.u32()?;
+        }
+        for _ in 0..names {
+            let (pid, number, since_ns) = (w.u32()?, w.u32()?, w.u64()?);
+            let name = name(w)?;
+            read.all.push(NamedDescriptor { pid, number, since_ns, name });
+        }
+        read.all.sort_by_key(|named| (named.pid, named.number, named.since_ns));
+        read.read_sets(w)?;
+        read.members = SetMembers::read(w)?;
+        Some(read)
     }
 }
 

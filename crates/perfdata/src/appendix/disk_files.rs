@@ -5,6 +5,7 @@
 // Layout: docs/formats/disk-files.md. In the byte order of the file.
 
 use crate::appendix::descriptors::NamedDescriptors;
+use crate::appendix::section::{Section, read_section};
 use crate::wire::{Endian, Put, Wire};
 
 const MAGIC: [u8; 4] = *b"tDF1";
@@ -157,38 +158,7 @@ impl DiskFiles {
     /// Reads them from an appendix ([`crate::PerfData::appendix`]); `None` if it holds none, or damaged ones.
     #[must_use]
     pub fn read(appendix: &[u8], endian: Endian) -> Option<Self> {
-        let before = NamedDescriptors::bytes_of(appendix, endian);
-        Self::read_from(&mut Wire::new(appendix.get(before..)?, endian))
-    }
-
-    /// How many bytes of an appendix the files and all before them take.
-    #[must_use]
-    pub(crate) fn bytes_of(appendix: &[u8], endian: Endian) -> usize {
-        let before = NamedDescriptors::bytes_of(appendix, endian);
-        let mut w = Wire::new(appendix.get(before..).unwrap_or_default(), endian);
-        if Self::read_from(&mut w).is_some() { appendix.len() - w.len() } else { before }
-    }
-
-    fn read_from(w: &mut Wire<'_>) -> Option<Self> {
-        if w.array::<4>()? != MAGIC {
-            return None;
-        }
-        let (count, parts, lost) = (w.u32()?, w.u64()?, w.u64()?);
-        let refused = text(w)?;
-        let mut files = Vec::new();
-        for _ in 0..count {
-            let (owner, device, inode, flags) = (w.u32()?, w.u32()?, w.u64()?, w.u64()?);
-            let owner = FileOwner::of_number(owner)?;
-            files.push(DiskFile { owner, device, inode, is_deleted: flags & 1 != 0, path: text(w)? });
-        }
-        let mut all = Vec::new();
-        for _ in 0..parts {
-            let (time_ns, sector, device, bytes) = (w.u64()?, w.u64()?, w.u32()?, w.u32()?);
-            let (file, tid, flags) = (w.u32()?, w.u32()?, w.u64()?);
-            let (by_kernel, is_direct) = (flags & 1 != 0, flags & 2 != 0);
-            all.push(RequestPart { time_ns, sector, device, bytes, file, tid, by_kernel, is_direct });
-        }
-        Some(Self { refused, ..Self::new(files, all, lost) })
+        read_section(appendix, endian)
     }
 
     /// The bytes to write after the descriptors; none if no files were wanted.
@@ -217,6 +187,30 @@ impl DiskFiles {
             p.u64(u64::from(part.by_kernel) | u64::from(part.is_direct) << 1);
         }
         p.bytes
+    }
+}
+
+impl Section for DiskFiles {
+    const MAGIC: [u8; 4] = MAGIC;
+    type Before = NamedDescriptors;
+
+    fn read_content(w: &mut Wire<'_>) -> Option<Self> {
+        let (count, parts, lost) = (w.u32()?, w.u64()?, w.u64()?);
+        let refused = text(w)?;
+        let mut files = Vec::new();
+        for _ in 0..count {
+            let (owner, device, inode, flags) = (w.u32()?, w.u32()?, w.u64()?, w.u64()?);
+            let owner = FileOwner::of_number(owner)?;
+            files.push(DiskFile { owner, device, inode, is_deleted: flags & 1 != 0, path: text(w)? });
+        }
+        let mut all = Vec::new();
+        for _ in 0..parts {
+            let (time_ns, sector, device, bytes) = (w.u64()?, w.u64()?, w.u32()?, w.u32()?);
+            let (file, tid, flags) = (w.u32()?, w.u32()?, w.u64()?);
+            let (by_kernel, is_direct) = (flags & 1 != 0, flags & 2 != 0);
+            all.push(RequestPart { time_ns, sector, device, bytes, file, tid, by_kernel, is_direct });
+        }
+        Some(Self { refused, ..Self::new(files, all, lost) })
     }
 }
 

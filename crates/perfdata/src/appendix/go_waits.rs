@@ -5,6 +5,7 @@
 // Layout: docs/formats/go-waits.md. In the byte order of the file.
 
 use crate::appendix::disk_files::DiskFiles;
+use crate::appendix::section::{Section, read_section};
 use crate::wire::{Endian, Put, Wire};
 
 const MAGIC: [u8; 4] = *b"tGO1";
@@ -106,27 +107,7 @@ impl GoWaits {
     /// Reads them from an appendix ([`crate::PerfData::appendix`]); `None` if it holds none, or damaged ones.
     #[must_use]
     pub fn read(appendix: &[u8], endian: Endian) -> Option<Self> {
-        let before = DiskFiles::bytes_of(appendix, endian);
-        Self::read_from(&mut Wire::new(appendix.get(before..)?, endian))
-    }
-
-    /// How many bytes of an appendix the waits and all before them take.
-    #[must_use]
-    pub(crate) fn bytes_of(appendix: &[u8], endian: Endian) -> usize {
-        let before = DiskFiles::bytes_of(appendix, endian);
-        let mut w = Wire::new(appendix.get(before..).unwrap_or_default(), endian);
-        if Self::read_from(&mut w).is_some() { appendix.len() - w.len() } else { before }
-    }
-
-    fn read_from(w: &mut Wire<'_>) -> Option<Self> {
-        if w.array::<4>()? != MAGIC {
-            return None;
-        }
-        let mut processes = Vec::new();
-        for _ in 0..w.u32()? {
-            processes.push(read_process(w)?);
-        }
-        Some(Self(processes))
+        read_section(appendix, endian)
     }
 
     /// The bytes to write after the files of requests to disks; none without Go programs.
@@ -147,6 +128,19 @@ impl GoWaits {
             process.places.iter().for_each(|place| put_place(&mut p, place));
         }
         p.bytes
+    }
+}
+
+impl Section for GoWaits {
+    const MAGIC: [u8; 4] = MAGIC;
+    type Before = DiskFiles;
+
+    fn read_content(w: &mut Wire<'_>) -> Option<Self> {
+        let mut processes = Vec::new();
+        for _ in 0..w.u32()? {
+            processes.push(read_process(w)?);
+        }
+        Some(Self(processes))
     }
 }
 

@@ -4,6 +4,7 @@
 //
 // Layout: docs/formats/jit-maps.md. In the byte order of the file.
 
+use crate::appendix::section::{Section, read_section};
 use crate::appendix::stack_notes::StackNotes;
 use crate::wire::{Endian, Put, Wire};
 
@@ -27,29 +28,7 @@ impl JitMaps {
     /// it holds no maps, or damaged ones.
     #[must_use]
     pub fn read(appendix: &[u8], endian: Endian) -> Option<Self> {
-        let notes = StackNotes::bytes_of(appendix, endian).unwrap_or(0);
-        Self::read_from(&mut Wire::new(appendix.get(notes..)?, endian))
-    }
-
-    /// How many bytes of an appendix the stack notes and the maps take.
-    #[must_use]
-    pub(crate) fn bytes_of(appendix: &[u8], endian: Endian) -> usize {
-        let notes = StackNotes::bytes_of(appendix, endian).unwrap_or(0);
-        let mut w = Wire::new(appendix.get(notes..).unwrap_or_default(), endian);
-        if Self::read_from(&mut w).is_some() { appendix.len() - w.len() } else { notes }
-    }
-
-    fn read_from(w: &mut Wire<'_>) -> Option<Self> {
-        if w.array::<4>()? != MAGIC {
-            return None;
-        }
-        let mut maps = Vec::new();
-        for _ in 0..w.u32()? {
-            let (pid, _padding, len) = (w.u32()?, w.u32()?, w.u64()?);
-            let text = w.take(len.checked_next_multiple_of(8)?)?;
-            maps.push(JitMap { pid, text: text.get(..usize::try_from(len).ok()?)?.to_vec() });
-        }
-        Some(Self(maps))
+        read_section(appendix, endian)
     }
 
     /// The bytes to write after the stack notes; none without maps.
@@ -69,6 +48,21 @@ impl JitMaps {
             p.pad(8);
         }
         p.bytes
+    }
+}
+
+impl Section for JitMaps {
+    const MAGIC: [u8; 4] = MAGIC;
+    type Before = StackNotes;
+
+    fn read_content(w: &mut Wire<'_>) -> Option<Self> {
+        let mut maps = Vec::new();
+        for _ in 0..w.u32()? {
+            let (pid, _padding, len) = (w.u32()?, w.u32()?, w.u64()?);
+            let text = w.take(len.checked_next_multiple_of(8)?)?;
+            maps.push(JitMap { pid, text: text.get(..usize::try_from(len).ok()?)?.to_vec() });
+        }
+        Some(Self(maps))
     }
 }
 

@@ -10,6 +10,7 @@ pub mod jit_maps;
 pub mod open_spans;
 pub mod python_functions;
 pub mod same_paths;
+mod section;
 pub mod stack_notes;
 pub mod summed_stacks;
 pub mod thread_contexts;

@@ -4,6 +4,7 @@
 // Layout: docs/formats/open-spans.md. In the byte order of the file.
 
 use crate::appendix::go_waits::GoWaits;
+use crate::appendix::section::{Section, read_section};
 use crate::wire::{Endian, Put, Wire};
 
 const MAGIC: [u8; 4] = *b"tOS1";
@@ -30,30 +31,7 @@ impl OpenSpans {
     /// Reads them from an appendix ([`crate::PerfData::appendix`]); `None` if it holds none, or damaged ones.
     #[must_use]
     pub fn read(appendix: &[u8], endian: Endian) -> Option<Self> {
-        let before = GoWaits::bytes_of(appendix, endian);
-        Self::read_from(&mut Wire::new(appendix.get(before..)?, endian))
-    }
-
-    /// How many bytes of an appendix the calls and all before them take.
-    #[must_use]
-    pub(crate) fn bytes_of(appendix: &[u8], endian: Endian) -> usize {
-        let before = GoWaits::bytes_of(appendix, endian);
-        let mut w = Wire::new(appendix.get(before..).unwrap_or_default(), endian);
-        if Self::read_from(&mut w).is_some() { appendix.len() - w.len() } else { before }
-    }
-
-    fn read_from(w: &mut Wire<'_>) -> Option<Self> {
-        if w.array::<4>()? != MAGIC {
-            return None;
-        }
-        let mut read = Self::default();
-        for _ in 0..w.u32()? {
-            let (begin_ns, tid, length) = (w.u64()?, w.u32()?, w.u32()?);
-            let padded = u64::from(length).checked_next_multiple_of(8)?;
-            let name = w.take(padded)?.get(..usize::try_from(length).ok()?)?;
-            read.calls.push(OpenSpan { function: String::from_utf8_lossy(name).into_owned(), tid, begin_ns });
-        }
-        Some(read)
+        read_section(appendix, endian)
     }
 
     /// The bytes to write after the waits of goroutines; none without calls.
@@ -73,6 +51,22 @@ impl OpenSpans {
             p.pad(8);
         }
         p.bytes
+    }
+}
+
+impl Section for OpenSpans {
+    const MAGIC: [u8; 4] = MAGIC;
+    type Before = GoWaits;
+
+    fn read_content(w: &mut Wire<'_>) -> Option<Self> {
+        let mut read = Self::default();
+        for _ in 0..w.u32()? {
+            let (begin_ns, tid, length) = (w.u64()?, w.u32()?, w.u32()?);
+            let padded = u64::from(length).checked_next_multiple_of(8)?;
+            let name = w.take(padded)?.get(..usize::try_from(length).ok()?)?;
+            read.calls.push(OpenSpan { function: String::from_utf8_lossy(name).into_owned(), tid, begin_ns });
+        }
+        Some(read)
     }
 }
 

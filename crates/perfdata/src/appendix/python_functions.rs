@@ -6,6 +6,7 @@
 // Layout: docs/formats/python-functions.md. In the byte order of the file.
 
 use crate::appendix::jit_maps::JitMaps;
+use crate::appendix::section::{Section, read_section};
 use crate::wire::{Endian, Put, Wire};
 
 const MAGIC: [u8; 4] = *b"tPY1";
@@ -76,36 +77,7 @@ impl PythonFunctions {
     /// Reads them from an appendix ([`crate::PerfData::appendix`]); `None` if it holds none, or damaged ones.
     #[must_use]
     pub fn read(appendix: &[u8], endian: Endian) -> Option<Self> {
-        let before = JitMaps::bytes_of(appendix, endian);
-        Self::read_from(&mut Wire::new(appendix.get(before..)?, endian))
-    }
-
-    /// How many bytes of an appendix the functions and all before them take.
-    #[must_use]
-    pub(crate) fn bytes_of(appendix: &[u8], endian: Endian) -> usize {
-        let before = JitMaps::bytes_of(appendix, endian);
-        let mut w = Wire::new(appendix.get(before..).unwrap_or_default(), endian);
-        if Self::read_from(&mut w).is_some() { appendix.len() - w.len() } else { before }
-    }
-
-    fn read_from(w: &mut Wire<'_>) -> Option<Self> {
-        if w.array::<4>()? != MAGIC {
-            return None;
-        }
-        let (runtimes, functions) = (w.u32()?, w.u32()?);
-        let _padding = w.u32()?;
-        let counts = PythonCounts { stacks: w.u64()?, whole: w.u64()? };
-        let mut all = Self { counts, ..Self::default() };
-        for _ in 0..runtimes {
-            let (len, _padding) = (w.u32()?, w.u32()?);
-            all.runtimes.push(text(w, len)?);
-        }
-        for _ in 0..functions {
-            let (name, file, first_line, _padding) = (w.u32()?, w.u32()?, w.u32()?, w.u32()?);
-            let (name, file) = (text(w, name)?, text(w, file)?);
-            all.functions.push(PythonFunction { name, file, first_line });
-        }
-        Some(all)
+        read_section(appendix, endian)
     }
 
     /// The bytes to write after the maps of JIT code; none without functions.
@@ -139,6 +111,28 @@ impl PythonFunctions {
             }
         }
         p.bytes
+    }
+}
+
+impl Section for PythonFunctions {
+    const MAGIC: [u8; 4] = MAGIC;
+    type Before = JitMaps;
+
+    fn read_content(w: &mut Wire<'_>) -> Option<Self> {
+        let (runtimes, functions) = (w.u32()?, w.u32()?);
+        let _padding = w.u32()?;
+        let counts = PythonCounts { stacks: w.u64()?, whole: w.u64()? };
+        let mut all = Self { counts, ..Self::default() };
+        for _ in 0..runtimes {
+            let (len, _padding) = (w.u32()?, w.u32()?);
+            all.runtimes.push(text(w, len)?);
+        }
+        for _ in 0..functions {
+            let (name, file, first_line, _padding) = (w.u32()?, w.u32()?, w.u32()?, w.u32()?);
+            let (name, file) = (text(w, name)?, text(w, file)?);
+            all.functions.push(PythonFunction { name, file, first_line });
+        }
+        Some(all)
     }
 }
 

@@ -4,6 +4,7 @@
 // Layout: docs/formats/same-paths.md. In the byte order of the file.
 
 use crate::appendix::open_spans::OpenSpans;
+use crate::appendix::section::{Section, read_section};
 use crate::wire::{Endian, Put, Wire};
 
 const MAGIC: [u8; 4] = *b"tSP1";
@@ -30,31 +31,7 @@ impl SamePaths {
     /// Reads them from an appendix ([`crate::PerfData::appendix`]); `None` if it holds none, or damaged ones.
     #[must_use]
     pub fn read(appendix: &[u8], endian: Endian) -> Option<Self> {
-        let before = OpenSpans::bytes_of(appendix, endian);
-        Self::read_from(&mut Wire::new(appendix.get(before..)?, endian))
-    }
-
-    /// How many bytes of an appendix the files and all before them take.
-    #[must_use]
-    pub(crate) fn bytes_of(appendix: &[u8], endian: Endian) -> usize {
-        let before = OpenSpans::bytes_of(appendix, endian);
-        let mut w = Wire::new(appendix.get(before..).unwrap_or_default(), endian);
-        if Self::read_from(&mut w).is_some() { appendix.len() - w.len() } else { before }
-    }
-
-    fn read_from(w: &mut Wire<'_>) -> Option<Self> {
-        if w.array::<4>()? != MAGIC {
-            return None;
-        }
-        let mut read = Self::default();
-        for _ in 0..w.u32()? {
-            let (inode, path_len, id_len) = (w.u64()?, w.u32()?, w.u32()?);
-            let padded = u64::from(path_len).checked_add(id_len.into())?.checked_next_multiple_of(8)?;
-            let (path, rest) = w.take(padded)?.split_at_checked(usize::try_from(path_len).ok()?)?;
-            let build_id = rest.get(..usize::try_from(id_len).ok()?)?.to_vec();
-            read.files.push(FileAtPath { path: path.to_vec(), inode, build_id });
-        }
-        Some(read)
+        read_section(appendix, endian)
     }
 
     /// The bytes to write after the open calls of spans; none without files.
@@ -76,6 +53,23 @@ impl SamePaths {
             p.pad(8);
         }
         p.bytes
+    }
+}
+
+impl Section for SamePaths {
+    const MAGIC: [u8; 4] = MAGIC;
+    type Before = OpenSpans;
+
+    fn read_content(w: &mut Wire<'_>) -> Option<Self> {
+        let mut read = Self::default();
+        for _ in 0..w.u32()? {
+            let (inode, path_len, id_len) = (w.u64()?, w.u32()?, w.u32()?);
+            let padded = u64::from(path_len).checked_add(id_len.into())?.checked_next_multiple_of(8)?;
+            let (path, rest) = w.take(padded)?.split_at_checked(usize::try_from(path_len).ok()?)?;
+            let build_id = rest.get(..usize::try_from(id_len).ok()?)?.to_vec();
+            read.files.push(FileAtPath { path: path.to_vec(), inode, build_id });
+        }
+        Some(read)
     }
 }
 

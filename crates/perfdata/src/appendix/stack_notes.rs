@@ -5,6 +5,7 @@
 //
 // Layout: docs/formats/stack-notes.md. In the byte order of the file.
 
+use crate::appendix::section::{First, Section, read_section};
 use crate::wire::{Endian, Put, Wire};
 
 const MAGIC: [u8; 4] = *b"tSQ1";
@@ -146,37 +147,7 @@ impl StackNotes {
     /// Reads an appendix ([`crate::PerfData::appendix`]); `None` if it holds something else or is damaged.
     #[must_use]
     pub fn read(appendix: &[u8], endian: Endian) -> Option<Self> {
-        Self::read_from(&mut Wire::new(appendix, endian))
-    }
-
-    /// How many bytes of an appendix the notes take; `None` if it begins with something else.
-    #[must_use]
-    pub(crate) fn bytes_of(appendix: &[u8], endian: Endian) -> Option<usize> {
-        let mut w = Wire::new(appendix, endian);
-        Self::read_from(&mut w)?;
-        Some(appendix.len() - w.len())
-    }
-
-    fn read_from(w: &mut Wire<'_>) -> Option<Self> {
-        if w.array::<4>()? != MAGIC {
-            return None;
-        }
-        let cause_count = w.u32()?;
-        let mut notes = Self { stacks: w.u64()?, complete: w.u64()?, ..Self::default() };
-        for _ in 0..cause_count {
-            let (code, detail, len) = (w.u32()?, w.u32()?, w.u32()?);
-            let _padding = w.u32()?;
-            let dso = w.take(u64::from(len).next_multiple_of(8))?;
-            let dso = dso.get(..usize::try_from(len).ok()?)?.to_vec();
-            notes.causes.push(StackCause { end: StackEnd::from_code(code, detail), dso });
-        }
-        let count = usize::try_from(w.u64()?).ok().filter(|&n| n <= w.len() / 16)?;
-        for _ in 0..count {
-            let stop = StackStop { time_ns: w.u64()?, tid: w.u32()?, cause: w.u32()? };
-            notes.causes.get(stop.cause as usize)?;
-            notes.stops.push(stop);
-        }
-        Some(notes)
+        read_section(appendix, endian)
     }
 
     /// The appendix's bytes.
@@ -213,6 +184,30 @@ impl StackNotes {
         let same_time = self.stops.get(from..)?.iter().take_while(|s| s.time_ns == time_ns);
         let stop = same_time.into_iter().find(|s| s.tid == tid)?;
         self.causes.get(stop.cause as usize)
+    }
+}
+
+impl Section for StackNotes {
+    const MAGIC: [u8; 4] = MAGIC;
+    type Before = First;
+
+    fn read_content(w: &mut Wire<'_>) -> Option<Self> {
+        let cause_count = w.u32()?;
+        let mut notes = Self { stacks: w.u64()?, complete: w.u64()?, ..Self::default() };
+        for _ in 0..cause_count {
+            let (code, detail, len) = (w.u32()?, w.u32()?, w.u32()?);
+            let _padding = w.u32()?;
+            let dso = w.take(u64::from(len).next_multiple_of(8))?;
+            let dso = dso.get(..usize::try_from(len).ok()?)?.to_vec();
+            notes.causes.push(StackCause { end: StackEnd::from_code(code, detail), dso });
+        }
+        let count = usize::try_from(w.u64()?).ok().filter(|&n| n <= w.len() / 16)?;
+        for _ in 0..count {
+            let stop = StackStop { time_ns: w.u64()?, tid: w.u32()?, cause: w.u32()? };
+            notes.causes.get(stop.cause as usize)?;
+            notes.stops.push(stop);
+        }
+        Some(notes)
     }
 }
 

@@ -3,6 +3,7 @@
 // Layout: docs/formats/thread-contexts.md. In the byte order of the file.
 
 use crate::appendix::same_paths::SamePaths;
+use crate::appendix::section::{Section, read_section};
 use crate::wire::{Endian, Put, Wire};
 
 const MAGIC: [u8; 4] = *b"tTC1";
@@ -55,36 +56,7 @@ impl ThreadContexts {
     /// Reads them from an appendix ([`crate::PerfData::appendix`]); `None` if it holds none, or damaged ones.
     #[must_use]
     pub fn read(appendix: &[u8], endian: Endian) -> Option<Self> {
-        let before = SamePaths::bytes_of(appendix, endian);
-        let mut w = Wire::new(appendix.get(before..)?, endian);
-        if w.array::<4>()? != MAGIC {
-            return None;
-        }
-        let routes = w.u32()?;
-        let (processes, lost, unreadable) = (w.u64()?, w.u64()?, w.u64()?);
-        let (invalid, cut, damaged, changes) = (w.u64()?, w.u64()?, w.u64()?, w.u64()?);
-        let mut read = Self { processes, lost, unreadable, invalid, cut, damaged, ..Self::default() };
-        for _ in 0..routes {
-            let length = w.u32()?;
-            let _reserved = w.u32()?;
-            let padded = u64::from(length).checked_next_multiple_of(8)?;
-            let name = w.take(padded)?.get(..usize::try_from(length).ok()?)?;
-            read.routes.push(String::from_utf8_lossy(name).into_owned());
-        }
-        for _ in 0..changes {
-            read.changes.push(ContextChange {
-                time_ns: w.u64()?,
-                before_ns: w.u64()?,
-                off_ns: w.u64()?,
-                pid: w.u32()?,
-                tid: w.u32()?,
-                has_context: w.u32()? != 0,
-                route: w.u32()?,
-                trace: w.array()?,
-                span: w.array()?,
-            });
-        }
-        Some(read)
+        read_section(appendix, endian)
     }
 
     /// The bytes to write after the files of one path; none where no process publishes contexts.
@@ -118,6 +90,39 @@ impl ThreadContexts {
             p.raw(&change.span);
         }
         p.bytes
+    }
+}
+
+impl Section for ThreadContexts {
+    const MAGIC: [u8; 4] = MAGIC;
+    type Before = SamePaths;
+
+    fn read_content(w: &mut Wire<'_>) -> Option<Self> {
+        let routes = w.u32()?;
+        let (processes, lost, unreadable) = (w.u64()?, w.u64()?, w.u64()?);
+        let (invalid, cut, damaged, changes) = (w.u64()?, w.u64()?, w.u64()?, w.u64()?);
+        let mut read = Self { processes, lost, unreadable, invalid, cut, damaged, ..Self::default() };
+        for _ in 0..routes {
+            let length = w.u32()?;
+            let _reserved = w.u32()?;
+            let padded = u64::from(length).checked_next_multiple_of(8)?;
+            let name = w.take(padded)?.get(..usize::try_from(length).ok()?)?;
+            read.routes.push(String::from_utf8_lossy(name).into_owned());
+        }
+        for _ in 0..changes {
+            read.changes.push(ContextChange {
+                time_ns: w.u64()?,
+                before_ns: w.u64()?,
+                off_ns: w.u64()?,
+                pid: w.u32()?,
+                tid: w.u32()?,
+                has_context: w.u32()? != 0,
+                route: w.u32()?,
+                trace: w.array()?,
+                span: w.array()?,
+            });
+        }
+        Some(read)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::grow::{Grow as _, GrownSum as _};
 use crate::profile::Profile;
-use crate::table::{DsoKind, FrameId, InlineFrame};
+use crate::table::{CallsiteId, DsoKind, FrameId, InlineFrame};
 use crate::view::hot_functions::program_code::is_own;
 use crate::view::hot_functions::{MOST_FUNCTIONS, hot_functions, main_event};
 use crate::view::wall::{Wall, is_kernel, name_of, place_names, running_paths};
@@ -88,23 +88,29 @@ impl HotFunction {
         let Some(row) = hot.functions.iter().find(|row| row.dso != "[kernel]") else { return (None, None) };
         let is_unnamed = dso::is_unnamed_function(&row.name);
         let at = if is_unnamed { Some(row.dso.clone()) } else { row.line() };
-        let named_caller = named_caller(profile, &row.name);
+        let own = hot.functions.iter().find(|row| row.calls_most);
+        let (mut callers, mut calls) =
+            (NamedCallers::of(&row.name), MainCalls::of(own.map(|of| of.name.as_str())));
+        let event = main_event(profile);
+        for (key, cell) in profile.cells().iter().filter(|(key, _)| key.event as usize == event) {
+            callers.add(profile, key.callsite, cell.period);
+            calls.add(profile, key.callsite, cell.period);
+        }
         let hottest = Self {
             name: row.name.clone(),
             at,
             share: row.own,
             total: row.total,
-            named_caller,
+            named_caller: callers.most(profile),
             ..Self::default()
         };
-        let own = hot.functions.iter().find(|row| row.calls_most);
         let own = own.map(|row| Self {
             name: row.name.clone(),
             at: row.line(),
             share: row.total,
             total: row.total,
             calls_most: true,
-            calls: main_calls(profile, &row.name),
+            calls: calls.most(),
             ..Self::default()
         });
         // Nearly all of a compiler's time is below its `toplev::main`: that leads nowhere.
@@ -121,56 +127,84 @@ impl HotFunction {
     }
 }
 
-/// The nearest caller of [`HotFunction::named_caller`] below which this function spends more than half of its time.
-fn named_caller(profile: &Profile, function: &str) -> Option<NamedCaller> {
-    let event = main_event(profile);
-    let is_unnamed = dso::is_unnamed_function(function);
-    let (mut all, mut sums) = (0u64, BTreeMap::<&str, BTreeMap<FrameId, u64>>::new());
-    for (key, cell) in profile.cells().iter().filter(|(key, _)| key.event as usize == event) {
-        let mut frames = profile.callsites.leaf_first(key.callsite);
-        let Some(leaf) = frames.next().filter(|&leaf| name_of(profile, leaf) == Some(function)) else {
-            continue;
+/// Nearest callers of one function that a reader knows, with the time below each.
+struct NamedCallers<'p> {
+    function: &'p str,
+    is_unnamed: bool,
+    /// The function is the program's own: it needs no caller.
+    is_own: bool,
+    all: u64,
+    sums: BTreeMap<&'p str, BTreeMap<FrameId, u64>>,
+}
+
+impl<'p> NamedCallers<'p> {
+    fn of(function: &'p str) -> Self {
+        let is_unnamed = dso::is_unnamed_function(function);
+        Self { function, is_unnamed, is_own: false, all: 0, sums: BTreeMap::new() }
+    }
+
+    fn add(&mut self, profile: &'p Profile, callsite: CallsiteId, period: u64) {
+        let mut frames = profile.callsites.leaf_first(callsite);
+        let Some(leaf) = frames.next().filter(|&leaf| name_of(profile, leaf) == Some(self.function)) else {
+            return;
         };
-        all.grow(cell.period);
-        if !is_unnamed && is_own(profile, leaf) {
-            return None;
-        }
+        self.all.grow(period);
+        self.is_own |= !self.is_unnamed && is_own(profile, leaf);
         let is_named =
             |&frame: &FrameId| name_of(profile, frame).is_some_and(|name| !dso::is_unnamed_function(name));
         let dso = |frame: FrameId| profile.frames.of(frame).dso;
-        let caller = match is_unnamed {
+        let caller = match self.is_unnamed {
             true => frames.find(is_named).filter(|&caller| dso(caller) == dso(leaf)),
             false => frames.find(|frame| is_named(frame) && is_own(profile, *frame)),
         };
         if let Some((name, caller)) = caller.and_then(|caller| Some((name_of(profile, caller)?, caller))) {
-            sums.entry(name).or_default().entry(caller).or_default().grow(cell.period);
+            self.sums.entry(name).or_default().entry(caller).or_default().grow(period);
         }
     }
-    let sum = |calls: &BTreeMap<FrameId, u64>| calls.values().copied().grown_sum();
-    let (name, calls) = sums.into_iter().max_by_key(|(_, calls)| sum(calls))?;
-    let at = calls.iter().max_by_key(|(_, ns)| **ns).and_then(|(call, _)| line_of(profile, *call));
-    (sum(&calls) > all / 2).then(|| NamedCaller { name: name.to_owned(), at })
+
+    /// The one of [`HotFunction::named_caller`], below which the function spends more than half of its time.
+    fn most(self, profile: &Profile) -> Option<NamedCaller> {
+        let sum = |calls: &BTreeMap<FrameId, u64>| calls.values().copied().grown_sum();
+        let (name, calls) = self.sums.into_iter().max_by_key(|(_, calls)| sum(calls))?;
+        let at = calls.iter().max_by_key(|(_, ns)| **ns).and_then(|(call, _)| line_of(profile, *call));
+        let is_most = sum(&calls) > self.all / 2 && !self.is_own;
+        is_most.then(|| NamedCaller { name: name.to_owned(), at })
+    }
 }
 
-/// Functions that `function` calls, where most of its time is in others, with at least a twentieth of the time.
-fn main_calls(profile: &Profile, function: &str) -> Vec<(String, f64)> {
-    const LEAST: f64 = 0.05;
-    const MOST_CALLS: usize = 3;
-    let event = main_event(profile);
-    let (mut all, mut sums) = (0u64, BTreeMap::<&str, u64>::new());
-    for (key, cell) in profile.cells().iter().filter(|(key, _)| key.event as usize == event) {
-        all.grow(cell.period);
-        let frames = profile.callsites.leaf_first(key.callsite);
+/// Functions that one function calls, with the time of each; of none without such a function.
+struct MainCalls<'p> {
+    function: Option<&'p str>,
+    all: u64,
+    sums: BTreeMap<&'p str, u64>,
+}
+
+impl<'p> MainCalls<'p> {
+    fn of(function: Option<&'p str>) -> Self {
+        Self { function, all: 0, sums: BTreeMap::new() }
+    }
+
+    fn add(&mut self, profile: &'p Profile, callsite: CallsiteId, period: u64) {
+        let Some(function) = self.function else { return };
+        self.all.grow(period);
+        let frames = profile.callsites.leaf_first(callsite);
         if let Some(call) = call_of(frames.filter_map(|frame| name_of(profile, frame)), function) {
-            sums.entry(call).or_default().grow(cell.period);
+            self.sums.entry(call).or_default().grow(period);
         }
     }
-    let share = |(name, sum): (&str, u64)| (name.to_owned(), sum as f64 / all.max(1) as f64);
-    let mut calls: Vec<(String, f64)> =
-        sums.into_iter().map(share).filter(|(_, share)| *share >= LEAST).collect();
-    calls.sort_by(|a, b| b.1.total_cmp(&a.1));
-    calls.truncate(MOST_CALLS);
-    calls
+
+    /// Those with most, each with at least a twentieth of all time.
+    fn most(self) -> Vec<(String, f64)> {
+        const LEAST: f64 = 0.05;
+        const MOST_CALLS: usize = 3;
+        let all = self.all.max(1) as f64;
+        let share = |(name, sum): (&str, u64)| (name.to_owned(), sum as f64 / all);
+        let mut calls: Vec<(String, f64)> =
+            self.sums.into_iter().map(share).filter(|(_, share)| *share >= LEAST).collect();
+        calls.sort_by(|a, b| b.1.total_cmp(&a.1));
+        calls.truncate(MOST_CALLS);
+        calls
+    }
 }
 
 /// The function that `function` has called in a stack of `names`, leaf first: the first that a reader knows below its

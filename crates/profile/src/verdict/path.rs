@@ -8,7 +8,7 @@ use crate::view::blame::{
     BlameCause, BlameEnd, BlamedFunction, CriticalPath, blamed_functions, causes, thread_name,
 };
 use crate::view::wall::{Part, part_name};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Parts of a run's length: the path from its begin to its end through whoever was waited for.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -84,11 +84,12 @@ impl PathFacts {
             return None;
         }
         let rows = causes(profile, &path.parts);
+        let by_task = ns_by_task(path);
         let on_ns: u64 = rows.iter().filter(|row| wants_cpu(row)).map(|row| row.ns).sum();
         Some(Self {
             handovers: handovers(path),
-            threads: threads(profile, path),
-            most_of_one: most_of_one(profile, path),
+            threads: threads(profile, &by_task, path.parts.total_ns),
+            most_of_one: most_of_one(profile, &by_task, path.parts.total_ns),
             on: on_ns as f64 / path.parts.total_ns as f64,
             asleep: asleep(&rows, path.parts.total_ns),
             top: top(profile, path, &rows, below),
@@ -123,37 +124,38 @@ fn handovers(path: &CriticalPath) -> usize {
     path.pieces.windows(2).filter(|pair| pair[0].task != pair[1].task).count()
 }
 
-fn threads(profile: &Profile, path: &CriticalPath) -> Vec<(String, f64)> {
-    let mut by_name: BTreeMap<&str, (u64, BTreeSet<TaskId>)> = BTreeMap::new();
-    for piece in &path.pieces {
-        let (ns, tasks) = by_name.entry(thread_name(profile, piece.task)).or_default();
-        *ns += piece.to_ns - piece.from_ns;
-        tasks.insert(piece.task);
-    }
-    let total = path.parts.total_ns as f64;
-    let label = |name: &str, count: usize| match count {
-        1 => name.to_owned(),
-        _ => format!("{name} (in {count} threads)"),
-    };
-    let mut shares: Vec<(String, f64)> = by_name
-        .into_iter()
-        .map(|(name, (ns, tasks))| (label(name, tasks.len()), ns as f64 / total))
-        .collect();
-    shares.sort_by(|a, b| b.1.total_cmp(&a.1));
-    shares
-}
-
-fn most_of_one(profile: &Profile, path: &CriticalPath) -> (String, f64) {
+fn ns_by_task(path: &CriticalPath) -> BTreeMap<TaskId, u64> {
     let mut by_task: BTreeMap<TaskId, u64> = BTreeMap::new();
     for piece in &path.pieces {
         *by_task.entry(piece.task).or_default() += piece.to_ns - piece.from_ns;
     }
-    let most = by_task.into_iter().max_by_key(|(_, ns)| *ns);
-    most.map_or_else(Default::default, |(task, ns)| {
+    by_task
+}
+
+fn threads(profile: &Profile, by_task: &BTreeMap<TaskId, u64>, total_ns: u64) -> Vec<(String, f64)> {
+    let mut by_name: BTreeMap<&str, (u64, usize)> = BTreeMap::new();
+    for (&task, task_ns) in by_task {
+        let (ns, tasks) = by_name.entry(thread_name(profile, task)).or_default();
+        (*ns, *tasks) = (*ns + task_ns, *tasks + 1);
+    }
+    let label = |name: &str, count: usize| match count {
+        1 => name.to_owned(),
+        _ => format!("{name} (in {count} threads)"),
+    };
+    let shares =
+        by_name.into_iter().map(|(name, (ns, tasks))| (label(name, tasks), ns as f64 / total_ns as f64));
+    let mut shares: Vec<(String, f64)> = shares.collect();
+    shares.sort_by(|a, b| b.1.total_cmp(&a.1));
+    shares
+}
+
+fn most_of_one(profile: &Profile, by_task: &BTreeMap<TaskId, u64>, total_ns: u64) -> (String, f64) {
+    let most = by_task.iter().max_by_key(|(_, ns)| **ns);
+    most.map_or_else(Default::default, |(&task, &ns)| {
         let (name, of) = (thread_name(profile, task), profile.task(task));
         // A program's first thread has its name: that one thread, not the program, is meant.
         let name = if of.pid == of.tid { format!("the main thread ({name})") } else { name.to_owned() };
-        (name, ns as f64 / path.parts.total_ns as f64)
+        (name, ns as f64 / total_ns as f64)
     })
 }
 

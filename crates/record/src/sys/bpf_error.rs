@@ -76,14 +76,23 @@ impl std::fmt::Display for Denied {
 }
 
 impl Error {
+    /// The recording user lacks rights.
+    #[must_use]
+    pub fn is_for_rights(&self) -> bool {
+        match self {
+            Self::Load { denied, .. } => *denied == Denied::ForRights,
+            Self::Map { reason, .. } | Self::Attach { reason, .. } => reason.contains("os error 1)"),
+            _ => false,
+        }
+    }
+
     /// In one line, without the verifier's log; with the remedy if it is rights that are missing.
     #[must_use]
     pub fn short(&self) -> String {
-        let text = match self {
-            Self::Map { reason, .. } | Self::Attach { reason, .. } if reason.contains("os error 1)") => {
-                format!("{self}; {BPF_RIGHTS}")
-            }
-            _ => self.to_string(),
+        let names_rights = matches!(self, Self::Load { .. });
+        let text = match self.is_for_rights() && !names_rights {
+            true => format!("{self}; {BPF_RIGHTS}"),
+            false => self.to_string(),
         };
         let line = text.split(" | ").next().unwrap_or(&text);
         line.split(". Verifier output").next().unwrap_or(line).chars().take(300).collect()

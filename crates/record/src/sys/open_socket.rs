@@ -6,7 +6,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 
-/// What a socket is connected to.
+/// Both ends of a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SocketEnds {
     /// TCP or UDP.

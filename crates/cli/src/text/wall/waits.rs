@@ -7,7 +7,7 @@ use display::fit::cut;
 use display::number::{brief_ns, duration_ns, grouped, noun};
 use display::shorten::arrows;
 use profile::view::wall::{
-    LongWait, WaitRow, WaitRows, named_share, part_name, place_rows, place_text, target_rows, unnamed_shares,
+    LongWait, WaitRow, WaitRows, named_words, part_name, place_rows, place_text, target_rows,
 };
 
 use super::Printer;
@@ -23,15 +23,8 @@ impl Printer<'_> {
 
     /// Waits by what they were for.
     pub(super) fn targets(&self, out: &mut dyn Write) -> io::Result<()> {
-        let named = named_share(&self.wall.targets).unwrap_or(1.0) * 100.0;
-        let others: String = unnamed_shares(&self.wall.targets)
-            .into_iter()
-            .filter(|(_, share)| *share >= 0.0005)
-            .map(|(reason, share)| format!(", {:.1} % {reason}", share * 100.0))
-            .collect();
-        let title = format!(
-            "WAITED FOR   files, sockets, pipes, children; {named:.1} % of this time has a name{others}"
-        );
+        let named = named_words(&self.wall.targets);
+        let title = format!("WAITED FOR   files, sockets, pipes, children; {named}");
         self.waits_by(out, &title, ["thing", "things"], &target_rows(self.wall, self.opts.rows))
     }
 

@@ -49,7 +49,7 @@ pub use place_texts::{place_text, place_texts};
 pub(crate) use ready_member::HELD_BACK;
 pub use related::{part_words, ran_instead, related_name, runnable_words};
 pub use state_names::{part_name, state_frame};
-pub use targets::{WaitTarget, named_share, unnamed_shares};
+pub use targets::{WaitTarget, named_words};
 pub(crate) use thread_starts::unnamed_starts;
 pub use threads::ThreadRow;
 pub use wait_places::WaitPlace;

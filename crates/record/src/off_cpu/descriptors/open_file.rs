@@ -23,7 +23,7 @@ pub(super) struct Members {
     pub links: Vec<String>,
 }
 
-/// Why a descriptor has no target.
+/// Reason why a descriptor has no target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NotOpen {
     /// It is closed, or the process has ended.

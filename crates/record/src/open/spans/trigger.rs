@@ -1,11 +1,20 @@
 //! When a flight recorder writes its window: `span handle > 50ms`.
 
 use super::EndedSpan;
+use crate::runtimes::otel::SPAN_NAME;
 
 /// Text that is no trigger.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is not a trigger: want 'span FUNC > 50ms'")]
-pub struct TriggerError(String);
+pub enum TriggerError {
+    /// It has another form.
+    #[error("'{0}' is not a trigger: want 'span FUNC > 50ms'")]
+    Form(String),
+    /// It is about OpenTelemetry's requests.
+    #[error(
+        "OpenTelemetry's requests are known only when the recording has ended: name a function, 'span FUNC > 50ms'"
+    )]
+    Late,
+}
 
 /// A limit for the calls of a function.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,14 +29,17 @@ impl SpanTrigger {
     /// `span FUNC > TIME`, TIME as 500us, 50ms or 2s.
     ///
     /// # Errors
-    /// The text has another form.
+    /// The text has another form, or is about requests that are known too late.
     pub fn parse(text: &str) -> Result<Self, TriggerError> {
-        let wrong = || TriggerError(text.to_owned());
+        let wrong = || TriggerError::Form(text.to_owned());
         let rest = text.trim().strip_prefix("span ").ok_or_else(wrong)?;
         let (function, time) = rest.rsplit_once('>').ok_or_else(wrong)?;
         let function = function.trim().to_owned();
         if function.is_empty() {
             return Err(wrong());
+        }
+        if function == SPAN_NAME {
+            return Err(TriggerError::Late);
         }
         Ok(Self { function, over_ns: parse_time(time.trim()).ok_or_else(wrong)? })
     }
@@ -130,8 +142,9 @@ mod tests {
         assert_eq!(SpanTrigger::parse("span handle > 50ms"), of("handle", 50_000_000));
         assert_eq!(SpanTrigger::parse("span ns::Map<int>::get>1.5s"), of("ns::Map<int>::get", 1_500_000_000));
         for wrong in ["handle > 50ms", "span handle", "span > 5ms", "span f > 5", "span f > 5 parsecs"] {
-            assert!(SpanTrigger::parse(wrong).is_err(), "{wrong}");
+            assert_eq!(SpanTrigger::parse(wrong), Err(TriggerError::Form(wrong.to_owned())));
         }
+        assert_eq!(SpanTrigger::parse("span otel > 10ms"), Err(TriggerError::Late));
     }
 
     #[test]

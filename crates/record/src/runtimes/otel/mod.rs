@@ -24,7 +24,7 @@ use crate::accounting::summary::Notice;
 use crate::open::target::Whom;
 use crate::session::opts::RecordOpts;
 use crate::sys::SignalReader;
-use crate::sys::bpf_error::Error;
+use crate::sys::bpf_error::{BPF_RIGHTS, Error};
 use engine::ContextEngine;
 use layout::ChangeRecord;
 use process::{ContextProcess, is_below};
@@ -149,6 +149,9 @@ impl Looking {
 
 /// The error without what the kernel's verifier wrote about the program.
 fn in_short(error: &Error) -> String {
+    if error.is_for_rights() {
+        return format!("they are read by a BPF program, which this user may not load: {BPF_RIGHTS}");
+    }
     let text = error.to_string();
     let number = text.find("(os error").and_then(|at| Some(at + text[at..].find(')')? + 1));
     text[..number.unwrap_or(text.len())].to_owned()
