@@ -21,11 +21,17 @@ use crate::score::{self, Score, skip};
 const BUILD_LIMIT: Duration = Duration::from_secs(3600);
 const TOOL_LIMIT: Duration = Duration::from_secs(300);
 /// Largest size of the program without its symbols.
-const LARGEST_BYTES: u64 = 17_000_000;
+const LARGEST_BYTES: u64 = 12_000_000;
 /// A position-independent program has a relocation for each pointer in its tables: 24 bytes, packed about 1.
 const PACKED_POINTERS: &str = "link-arg=-Wl,-z,pack-relative-relocs";
 /// Functions with the same code are one. The compiler's own linker can do that, which it uses on this processor.
 const EQUAL_CODE_ONCE: &str = "link-arg=-Wl,--icf=all";
+/// The script in the source folder leaves out the tables for unwinding, their index goes with them.
+const NO_UNWIND_INDEX: &str = "link-arg=-Wl,--no-eh-frame-hdr";
+const NO_UNWIND_TABLES: &str = "xtask/src/package/no_unwind_tables.ld";
+/// zstd's slowest ways to compress, for levels above 12; these then compress as level 12 does.
+const NO_SLOW_ZSTD: &str = "-DZSTD_EXCLUDE_BTLAZY2_BLOCK_COMPRESSOR -DZSTD_EXCLUDE_BTOPT_BLOCK_COMPRESSOR \
+    -DZSTD_EXCLUDE_BTULTRA_BLOCK_COMPRESSOR";
 
 /// Parts to package.
 struct Release {
@@ -103,8 +109,12 @@ fn build(repo: &Repo, release: &Release, target_dir: &Path) -> Result<PathBuf> {
     let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")));
     let mut flags = vec!["-C".to_owned(), "target-feature=+crt-static".to_owned()];
     let is_own_linker = release.target.starts_with("x86_64") && release.target.ends_with("gnu");
-    let smaller = if is_own_linker { &[PACKED_POINTERS, EQUAL_CODE_ONCE][..] } else { &[PACKED_POINTERS] };
-    flags.extend(smaller.iter().flat_map(|option| ["-C".to_owned(), (*option).to_owned()]));
+    let mut smaller = vec![PACKED_POINTERS.to_owned()];
+    if is_own_linker {
+        let script = format!("link-arg=-Wl,-T,{}", repo.root.join(NO_UNWIND_TABLES).display());
+        smaller.extend([EQUAL_CODE_ONCE.to_owned(), NO_UNWIND_INDEX.to_owned(), script]);
+    }
+    flags.extend(smaller.into_iter().flat_map(|option| ["-C".to_owned(), option]));
     flags.push(format!("--remap-path-prefix={}=.", repo.root.display()));
     flags.extend(
         home.map(|home| format!("--remap-path-prefix={}=crates", home.join("registry/src").display())),
@@ -114,6 +124,7 @@ fn build(repo: &Repo, release: &Release, target_dir: &Path) -> Result<PathBuf> {
     cargo.args(["build", "--quiet", "--package", "tally", "--bin", "tally", "--profile", "dist"]);
     cargo.args(["--target", &release.target, "--target-dir"]).arg(target_dir).current_dir(&repo.root);
     cargo.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f"));
+    cargo.env("CFLAGS", NO_SLOW_ZSTD);
     cargo.env("TALLY_BUILD", release.build()).env("SOURCE_DATE_EPOCH", &release.epoch);
     if !process::passed_on(&mut cargo, BUILD_LIMIT)? {
         bail!("the program does not build for {}", release.target);

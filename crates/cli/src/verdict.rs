@@ -94,8 +94,7 @@ fn add_counters(facts: &mut Facts, summary: &RunSummary) {
     let rate = |name: &str| summary.counter(name).map_or(0.0, |counter| counter.value as f64 / seconds);
     facts.rates.faults_per_s = (rate("minor-faults"), rate("major-faults"));
     let listed: u64 = summary.threads.iter().map(|thread| thread.involuntary_switches).sum();
-    let preempted = listed + summary.more_threads.involuntary_switches;
-    facts.rates.preemptions_per_s = preempted as f64 / seconds;
+    facts.rates.preemptions_per_s = (listed + summary.more_threads.involuntary_switches) as f64 / seconds;
     // A recording read again has no summary; its threads' times are known.
     if summary.wall_ns > 0 {
         facts.cpus_used = summary.cpus_used();
@@ -194,8 +193,7 @@ pub fn to_note(judgement: &Judgement, command: &str, warnings: &[String]) -> Val
 /// Puts the option that names the recording into the commands of a finding of [`to_note`].
 pub fn name_input(finding: &mut Value, input: &str) {
     for part in ["fix", "next"] {
-        let text = finding[part].as_str().unwrap_or_default().replace(INPUT, input);
-        finding[part] = json!(text);
+        finding[part] = json!(finding[part].as_str().unwrap_or_default().replace(INPUT, input));
     }
 }
 

@@ -12,6 +12,7 @@ use perfdata::text::harmless;
 use profile::table::SymbolId;
 use profile::view::annotate::{AnnotateFunction, AnnotateOpts, NameMatch, annotate, function_holding};
 use profile::view::call_sites::{CallTime, annotate_calls};
+use profile::view::ranking::RankRows as _;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -154,7 +155,7 @@ impl Annotate {
     fn jump_to_hottest(&mut self) {
         let mut by_heat: Vec<usize> =
             (0..self.lines.len()).filter(|&i| self.lines[i].percent > 0.0).collect();
-        by_heat.sort_by(|&a, &b| self.lines[b].percent.total_cmp(&self.lines[a].percent));
+        by_heat.rank_by(|&a, &b| self.lines[b].percent.total_cmp(&self.lines[a].percent));
         let at = by_heat.iter().position(|&i| i == self.cursor);
         let next = at.and_then(|at| by_heat.get(at + 1)).or(by_heat.first());
         self.cursor = next.copied().unwrap_or(self.cursor);

@@ -3,6 +3,7 @@
 use perfdata::text::harmless;
 use profile::profile::Profile;
 use profile::view::flame::{Tree, TreeOpts, Unit, unit_of};
+use profile::view::ranking::RankRows as _;
 use profile::view::report::{
     Report, ReportField, ReportOpts, ReportRow, ReportSection, SortKey, SortValue, report,
 };
@@ -99,7 +100,7 @@ impl Data {
         self.order = (0..section.rows.len()).collect();
         if self.by_own {
             let own = |at: &usize| std::cmp::Reverse(period(&section.rows[*at].own));
-            self.order.sort_by_key(own);
+            self.order.rank_by_key(own);
         }
     }
 

@@ -6,6 +6,7 @@ use display::fit::cut;
 use display::number;
 use perfdata::text::harmless;
 use profile::view::flame::{FlameCell, FrameKind, Layout, LayoutOpts, NodeId, Tree, Unit};
+use profile::view::ranking::RankRows as _;
 use ratatui::layout::Rect;
 use std::borrow::Cow;
 
@@ -142,7 +143,7 @@ impl FlameView {
         let cells = &self.layout.cells;
         let is_hit = |at: &usize| self.is_hit(tree.name(tree.node(cells[*at].node).name));
         let mut hits: Vec<usize> = (0..cells.len()).filter(is_hit).collect();
-        hits.sort_by_key(|&at| std::cmp::Reverse(cells[at].value));
+        hits.rank_by_key(|&at| std::cmp::Reverse(cells[at].value));
         let count = hits.len();
         let next = match hits.iter().position(|&at| at == self.cursor) {
             Some(now) => (now + if forward { 1 } else { count - 1 }) % count,

@@ -87,6 +87,12 @@ struct Mouse(());
 
 impl Mouse {
     fn capture() -> Self {
+        // A program whose panics end it at once drops nothing.
+        let usual = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            drop(Self(()));
+            usual(panic);
+        }));
         // A terminal without a mouse ignores it.
         let _ = execute!(io::stdout(), EnableMouseCapture);
         Self(())

@@ -4,6 +4,7 @@
 //! nothing across recordings, and the program's file may have another name.
 
 use profile::grow::Grow as _;
+use profile::view::ranking::RankRows as _;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -116,7 +117,7 @@ pub fn diff(baseline: Side<'_>, current: Side<'_>, unit: DiffUnit) -> Vec<DiffRo
         .filter(|(_, [baseline, current])| baseline.count > 0 || current.count > 0)
         .map(|(path, [baseline, current])| DiffRow { path, baseline, current })
         .collect();
-    rows.sort_by_key(|row| {
+    rows.rank_by_key(|row| {
         Reverse((row.self_delta_ns().unsigned_abs(), row.total_delta_ns().unsigned_abs()))
     });
     rows

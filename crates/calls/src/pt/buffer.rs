@@ -1,5 +1,6 @@
 //! One AUX area's trace as the file holds it: pieces of one stream.
 
+use profile::view::ranking::RankRows as _;
 use std::borrow::Cow;
 use std::ops::Range;
 
@@ -74,7 +75,7 @@ impl<'a> Buffer<'a> {
         if self.snapshots {
             return self.arrange_snapshots();
         }
-        self.parts.sort_by_key(|part| part.offset);
+        self.parts.rank_by_key(|part| part.offset);
         self.trim_padding();
         let (mut at, mut told) = (0, None);
         for part in &mut self.parts {

@@ -1,5 +1,6 @@
 //! Code by address and time: files mapped, code made at run time, code of the kernel that was changed in place.
 
+use profile::view::ranking::RankRows as _;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
@@ -181,7 +182,7 @@ impl CodeSpaces {
     /// Every mapping of code, of all processes and times.
     pub(super) fn all(&self) -> impl Iterator<Item = &CodeMapping> {
         let mut pids: Vec<_> = self.by_pid.iter().collect();
-        pids.sort_by_key(|(pid, _)| **pid);
+        pids.rank_by_key(|(pid, _)| **pid);
         pids.into_iter().flat_map(|(_, process)| process.spaces.iter().flat_map(|(_, _, list)| list.iter()))
     }
 

@@ -1,5 +1,6 @@
 //! Code made or changed while it was traced, by the times of the recording.
 
+use profile::view::ranking::RankRows as _;
 use std::ops::Range;
 
 use perfdata::jitdump::{JitDump, JitKind};
@@ -47,7 +48,7 @@ pub(super) fn made_of(dump: &JitDump<'_>, clock: Option<TscClock>) -> (Vec<MadeC
         }
     }
     if clock.is_some() {
-        made.sort_by_key(|made| made.from_ns);
+        made.rank_by_key(|made| made.from_ns);
         return (made, 0);
     }
     let count = made.len();
@@ -59,7 +60,7 @@ pub(super) fn made_of(dump: &JitDump<'_>, clock: Option<TscClock>) -> (Vec<MadeC
 /// Those that share no address with another.
 fn apart(mut made: Vec<MadeCode>) -> Vec<MadeCode> {
     let end = |made: &MadeCode| made.start.saturating_add(made.code.len() as u64);
-    made.sort_by_key(|made| made.start);
+    made.rank_by_key(|made| made.start);
     let mut reached = 0;
     let mut shares = vec![false; made.len()];
     for at in 0..made.len() {

@@ -2,6 +2,7 @@
 
 use perfdata::PidTid;
 use profile::grow::GrownSum as _;
+use profile::view::ranking::RankRows as _;
 use rustc_hash::FxHashMap;
 
 use super::switch_samples::Switch;
@@ -71,7 +72,7 @@ impl Occupancy {
 
     /// Sorts the switch-ins once all are known. Queries are valid after it.
     pub fn arrange(&mut self) {
-        self.ins.values_mut().for_each(|ins| ins.sort_by_key(|entry| entry.time_ns));
+        self.ins.values_mut().for_each(|ins| ins.rank_by_key(|entry| entry.time_ns));
     }
 
     /// The thread on a CPU at a time, ns. Without a time it can only be the one who ever ran there, `None`

@@ -4,6 +4,7 @@ use crate::error::{Context, bail};
 use crate::model::{ExtraKind, RawStep, Step, ThreadFile, TscClock};
 use dso::MapLine;
 use dso::{MappedFile, Svma};
+use profile::view::ranking::RankRows as _;
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -163,7 +164,7 @@ impl Folder {
         for name in names {
             folder.add(&name, map);
         }
-        folder.maps.sort_by_key(|maps| (maps.pid, maps.moment.0));
+        folder.maps.rank_by_key(|maps| (maps.pid, maps.moment.0));
         Ok(folder)
     }
 

@@ -3,6 +3,7 @@
 mod specs;
 
 use crate::model::{FunctionId, RawStep, Step, UftraceSteps, UftraceValue, parse_uftrace};
+use profile::view::ranking::RankRows as _;
 use rustc_hash::FxHashMap;
 use std::fs;
 use std::path::Path;
@@ -212,6 +213,6 @@ fn symbols(path: &Path) -> Vec<Symbol> {
         Some(Symbol { offset, name: name.to_owned(), shown, imported: kind == "P" })
     };
     let mut symbols: Vec<Symbol> = text.lines().filter_map(symbol).collect();
-    symbols.sort_by(|a, b| (a.offset, &a.name).cmp(&(b.offset, &b.name)));
+    symbols.rank_by(|a, b| (a.offset, &a.name).cmp(&(b.offset, &b.name)));
     symbols
 }

@@ -1,6 +1,7 @@
 //! Who called whom, as lists.
 
 use crate::model::{CallProfile, NodeId};
+use profile::view::ranking::RankRows as _;
 use std::cmp::Reverse;
 
 /// Nodes called from each node, the largest total first.
@@ -27,8 +28,8 @@ impl CalleeLists {
             }
         }
         let total = |id: &NodeId| Reverse(sum.nodes()[id.0 as usize].stats.total_ns);
-        children.of.iter_mut().for_each(|list| list.sort_by_key(total));
-        children.roots.sort_by_key(total);
+        children.of.iter_mut().for_each(|list| list.rank_by_key(total));
+        children.roots.rank_by_key(total);
         children
     }
 }

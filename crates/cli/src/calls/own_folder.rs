@@ -8,6 +8,7 @@ use ::record::output_file::{refuse_planted, write_part};
 use ::record::sys::mem;
 use anyhow::{Context, bail};
 use dso::FileRule;
+use profile::view::ranking::RankRows as _;
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, FileType, Permissions};
 use std::io::{self, Read};
@@ -121,7 +122,7 @@ fn own_entries(dir: &Path) -> anyhow::Result<Vec<PathBuf>> {
         entries.collect()
     };
     let mut entries = read().with_context(|| format!("can't read {shown}"))?;
-    entries.sort_by(|a, b| a.0.cmp(&b.0));
+    entries.rank_by(|a, b| a.0.cmp(&b.0));
     if !entries.is_empty() && !is_marked(dir) {
         bail!("{shown} exists and is not a recording of calls; choose another folder with -o");
     }

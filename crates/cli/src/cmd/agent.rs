@@ -132,8 +132,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut rounds = 0;
     while agent.args.rounds.is_none_or(|most| rounds < most) && agent.wait_for_round()? {
         let (began_s, began, before) = (now_s(), Instant::now(), cpu_used());
-        let done = agent.round(began_s);
-        agent.report(began_s, done);
+        agent.report(began_s, agent.round(began_s));
         agent.deliver();
         agent.retain(began_s);
         agent.length.note(cpu_used().saturating_sub(before));
@@ -244,8 +243,7 @@ impl Agent {
     }
 
     fn round(&self, began_s: u64) -> anyhow::Result<()> {
-        let recorded = self.record();
-        let stored = recorded.and_then(|()| self.store(began_s).context("can't store"));
+        let stored = self.record().and_then(|()| self.store(began_s).context("can't store"));
         for leftover in [self.recording.clone(), old(&self.recording)] {
             let _ = std::fs::remove_file(leftover);
         }

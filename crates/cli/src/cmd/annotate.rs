@@ -20,6 +20,7 @@ use profile::session::{SampleFilter, SessionOpts};
 use profile::source::Want;
 use profile::table::DsoKind;
 use profile::view::annotate::{AnnotateFunction, AnnotateOpts, NameMatch};
+use profile::view::ranking::RankRows as _;
 use profile::view::report::{ReportOpts, SortKey};
 use rayon::prelude::*;
 use std::collections::BTreeSet;
@@ -265,7 +266,7 @@ fn hottest_first<'f>(
     let whole = events.iter().map(|&event| totals[event].period).find(|&period| period > 0).unwrap_or(0);
     let least = (whole as f64 * percent / 100.0).max(1.0);
     let mut hit: Vec<_> = functions.iter().filter(|of| period(of, events) as f64 >= least).collect();
-    hit.sort_by_key(|function| std::cmp::Reverse(period(function, events)));
+    hit.rank_by_key(|function| std::cmp::Reverse(period(function, events)));
     hit
 }
 

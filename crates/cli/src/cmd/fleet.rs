@@ -251,8 +251,7 @@ fn flame(args: &FlameArgs) -> anyhow::Result<()> {
         return out::text(&folded::to_text(&tree));
     }
     let title = if args.of.service.is_empty() { "Fleet".to_owned() } else { args.of.service.join(", ") };
-    let subtitle = fleet.scope(sum, event).heading();
-    let opts = SvgOpts::plain(title, subtitle);
+    let opts = SvgOpts::plain(title, fleet.scope(sum, event).heading());
     let mut picture = Vec::new();
     svg::write(&mut picture, &tree.condensed(), &opts)?;
     match &args.output {

@@ -17,6 +17,7 @@ use profile::session::{Dimensions, SessionOpts};
 use profile::source::Want;
 use profile::tracepoints::block_io::Request;
 use profile::view::io::{IoOpts, files_of, io};
+use profile::view::ranking::RankRows as _;
 use record::opts::{EndsBy, RecordOpts, SampleWatch};
 use record::summary::{Notice, RunSummary};
 use record::sys::SignalReader;
@@ -217,7 +218,7 @@ fn trace_file(recording: &Recording, dev: Option<u32>, pids: Option<&BTreeSet<i3
     };
     let done = profile.block_io.requests.iter().filter(|r| r.complete_ns.is_some()).filter(wanted);
     let mut done: Vec<&Request> = done.collect();
-    done.sort_by_key(|request| request.complete_ns);
+    done.rank_by_key(|request| request.complete_ns);
     pager::start();
     let mut out = out::stdout();
     trace::heading(&mut out)?;

@@ -125,8 +125,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 
 impl Args {
     fn program(&self) -> anyhow::Result<Program> {
-        let file = self.exec.as_deref().context("which program? Give it with -x FILE")?;
-        Ok(Program::open(file)?)
+        Ok(Program::open(self.exec.as_deref().context("which program? Give it with -x FILE")?)?)
     }
 
     /// Definitions of each text, in order.

@@ -269,8 +269,7 @@ fn files(args: &Args, path: &Path, summary: &RunSummary) -> Vec<(String, String)
 fn write_flame(path: &Path, tree: &Tree, title: &str) -> anyhow::Result<()> {
     let write = || -> io::Result<()> {
         let mut out = BufWriter::new(record::output_file::create_export(path)?);
-        let opts = SvgOpts::plain(title.to_owned(), svg::amount(tree));
-        svg::write(&mut out, &tree.condensed(), &opts)?;
+        svg::write(&mut out, &tree.condensed(), &SvgOpts::plain(title.to_owned(), svg::amount(tree)))?;
         out.flush()
     };
     write().with_context(|| format!("can't write {}", path.display()))

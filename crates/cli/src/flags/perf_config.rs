@@ -94,8 +94,7 @@ fn read_file(path: &Path) -> Vec<Setting> {
             return Vec::new();
         }
     };
-    let text = String::from_utf8_lossy(&bytes);
-    match parse_settings(&text) {
+    match parse_settings(&String::from_utf8_lossy(&bytes)) {
         Ok(pairs) => {
             let setting = |(name, value)| Setting { name, value, file: path.to_owned() };
             pairs.into_iter().map(setting).collect()

@@ -78,8 +78,8 @@ pub fn free_second(root: &Path, host: &str, began_s: u64) -> u64 {
 /// The notes that a question is about with their machines, oldest first.
 #[must_use]
 pub fn notes(root: &Path, filter: &FleetFilter) -> Vec<(String, Ledger)> {
-    let files = files_of(&root.join(RECORDINGS), filter).into_iter();
-    files
+    files_of(&root.join(RECORDINGS), filter)
+        .into_iter()
         .filter_map(|(key, path)| Some((key.host, Ledger::read(&MappedFile::open(&path).ok()?).ok()?)))
         .collect()
 }

@@ -7,6 +7,7 @@ use display::number::count_of;
 use dso::MappedFile;
 use exchange::fleet::clickhouse::{self, ClickHouse};
 use exchange::fleet::{FleetFilter, FleetProfiles, IntervalKey, Ledger, ReadFiles};
+use profile::view::ranking::RankRows as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -74,7 +75,7 @@ impl FleetSource {
 
 fn of_folder(root: &Path, filter: &FleetFilter) -> anyhow::Result<FleetProfiles> {
     let mut files = folder::find(root, filter)?;
-    files.sort_by(|(a, _), (b, _)| (&a.host, &a.moment).cmp(&(&b.host, &b.moment)));
+    files.rank_by(|(a, _), (b, _)| (&a.host, &a.moment).cmp(&(&b.host, &b.moment)));
     let open = |(_, path): &(IntervalKey, PathBuf)| MappedFile::open(path);
     let read = ReadFiles::of(&files, filter, open)?;
     let count = count_of(read.left_out.len() as u64, "profile is", "profiles are");

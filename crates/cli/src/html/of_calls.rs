@@ -8,6 +8,7 @@ use calls::view::page::page_data;
 use display::number::{count_of, duration_ns};
 use profile::grow::GrownSum as _;
 use profile::view::page::PageData;
+use profile::view::ranking::RankRows as _;
 use serde_json::{Value, json};
 use std::cmp::Reverse;
 
@@ -34,7 +35,7 @@ pub fn of_calls(sum: &CallProfile, view: &View<'_>, title: &str) -> (PageData, A
 
 fn functions(sum: &CallProfile, view: &View<'_>) -> Vec<Value> {
     let mut all: Vec<(FunctionId, &CallStats)> = sum.functions().collect();
-    all.sort_by_key(|(_, stats)| Reverse(stats.total_ns));
+    all.rank_by_key(|(_, stats)| Reverse(stats.total_ns));
     let row = |(id, stats): (FunctionId, &CallStats)| {
         json!({
             "name": harmless(&view.functions.of(id).name), "count": stats.calls(), "total": stats.total_ns,

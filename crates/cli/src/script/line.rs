@@ -224,8 +224,7 @@ fn write_leaf(out: &mut String, fields: FieldSet, profile: &Profile, row: &Row<'
     out.push(' ');
     digits::hexadecimal(out, row.sample.ip.unwrap_or_default().0, 16);
     if let Some(leaf) = row.leaf {
-        let name = own_name(profile, leaf);
-        write_names(out, fields, profile, leaf, name);
+        write_names(out, fields, profile, leaf, own_name(profile, leaf));
         write_srcline(out, fields, profile, leaf, profile.frame_names(leaf).first());
     }
 }

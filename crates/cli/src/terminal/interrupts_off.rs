@@ -6,6 +6,7 @@
 use profile::grow::{Grow as _, GrownSum as _};
 use profile::profile::Profile;
 use profile::table::DsoKind;
+use profile::view::ranking::RankRows as _;
 
 /// Less of the time is not worth a note, in percent.
 const LEAST: f64 = 5.0;
@@ -66,7 +67,7 @@ pub fn note(profile: &Profile) -> Option<String> {
             }
         }
     }
-    by_name.sort_by_key(|(_, sum)| std::cmp::Reverse(*sum));
+    by_name.rank_by_key(|(_, sum)| std::cmp::Reverse(*sum));
     let sum = by_name.iter().map(|(_, sum)| *sum).grown_sum();
     let percent = sum as f64 * 100.0 / total.max(1) as f64;
     let names: Vec<&str> = by_name.iter().take(NAMED).map(|(name, _)| *name).collect();

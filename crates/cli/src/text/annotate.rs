@@ -5,6 +5,7 @@ use anyhow::bail;
 use display::number::count_of;
 use display::term::{Paint, paint};
 use profile::profile::Sums;
+use profile::view::ranking::RankRows as _;
 use rustc_hash::FxHashMap;
 use std::fmt::Write;
 use symbols::listing::{CodeLine, Line, Listing};
@@ -276,7 +277,7 @@ fn write_summary(out: &mut String, listing: &Listing, opts: &AnnotateText) {
     };
     let mut rows: Vec<_> = by_line.iter().map(|(place, sums)| (shares(sums), *place)).collect();
     rows.retain(|(shares, _)| shares.iter().any(|&s| s > SUMMARY_PERCENT));
-    rows.sort_by(|a, b| b.0.partial_cmp(&a.0).unwrap_or(std::cmp::Ordering::Equal).then(a.1.cmp(&b.1)));
+    rows.rank_by(|a, b| b.0.partial_cmp(&a.0).unwrap_or(std::cmp::Ordering::Equal).then(a.1.cmp(&b.1)));
     let file = listing.path.as_deref().map_or_else(|| listing.dso.clone(), |p| p.display().to_string());
     let head = format!("Sorted summary for file {}", harmless(&file));
     let _ = writeln!(out, "\n{head}\n{}\n", "-".repeat(46));

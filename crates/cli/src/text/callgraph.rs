@@ -104,8 +104,7 @@ impl Pen<'_> {
     }
 
     fn indent(&mut self) {
-        let spaces = 12 + self.margin;
-        self.out.push_str(&" ".repeat(spaces));
+        self.out.push_str(&" ".repeat(12 + self.margin));
     }
 
     /// The frames all chains of the row begin with.

@@ -8,6 +8,7 @@ use profile::profile::Profile;
 use profile::session::Session;
 use profile::table::FrameId;
 use profile::tracepoints::lock_events::{LockKind, LockWaiter, LockWaits, OpenWaits};
+use profile::view::ranking::RankRows as _;
 use rustc_hash::FxHashMap;
 use std::io::Write;
 
@@ -80,7 +81,7 @@ impl LockTable {
     /// If printing fails.
     pub fn print(&self, key: LockKey, entries: Option<usize>) -> anyhow::Result<()> {
         let mut lines: Vec<_> = self.lines.iter().collect();
-        lines.sort_by_key(|(name, waits)| (std::cmp::Reverse(key.of(waits)), *name));
+        lines.rank_by_key(|(name, waits)| (std::cmp::Reverse(key.of(waits)), *name));
         lines.truncate(entries.unwrap_or(usize::MAX));
         let (width, first, second) = match self.unit {
             LockUnit::Caller => (12, "type", "caller"),

@@ -1,6 +1,7 @@
 //! Contents of a recording, for those who asked for something else.
 
 use crate::terminal::out::harmless;
+use profile::view::ranking::RankRows as _;
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 
@@ -13,7 +14,7 @@ pub fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let mut counts: FxHashMap<&str, usize> = FxHashMap::default();
     names.for_each(|name| *counts.entry(name).or_default() += 1);
     let mut names: Vec<(&str, usize)> = counts.into_iter().collect();
-    names.sort_by_key(|&(name, count)| (Reverse(count), name));
+    names.rank_by_key(|&(name, count)| (Reverse(count), name));
     let shown: Vec<_> = names.iter().take(NAMES).map(|(name, _)| harmless(name)).collect();
     match names.len().saturating_sub(NAMES) {
         0 => shown.join(", "),

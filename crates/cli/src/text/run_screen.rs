@@ -130,8 +130,7 @@ impl Pen {
     fn head(&mut self, screen: &RunScreen<'_>) {
         let summary = screen.summary;
         self.text.push('\n');
-        let title = cut(&harmless(&screen.title), self.opts.width.saturating_sub(LABEL + 1));
-        self.line("command", &title);
+        self.line("command", &cut(&harmless(&screen.title), self.opts.width.saturating_sub(LABEL + 1)));
         self.line("time", &time_text(summary));
         let counters = counters_text(summary);
         if !counters.is_empty() {

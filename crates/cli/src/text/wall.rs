@@ -11,6 +11,7 @@ use perfdata::off_cpu::flag;
 use profile::Profile;
 use profile::grow::Grow as _;
 use profile::off_cpu::{OffCpuSource, WaitReason};
+use profile::view::ranking::RankRows as _;
 pub use profile::view::wall::place_text;
 use profile::view::wall::{FunctionRow, Histogram, IdleGroup, ThreadRow, Times, Wall, idle_groups};
 use std::io::{self, Write};
@@ -59,7 +60,7 @@ pub fn shares(times: &Times, with_idle: bool) -> Vec<(&'static str, f64)> {
         parts.push(("idle", times.idle_ns));
     }
     parts.retain(|(_, ns)| *ns > 0);
-    parts.sort_by_key(|&(_, ns)| std::cmp::Reverse(ns));
+    parts.rank_by_key(|&(_, ns)| std::cmp::Reverse(ns));
     parts.insert(0, ("on CPU", times.on_ns));
     parts.into_iter().map(|(name, ns)| (name, pct(ns, whole))).collect()
 }
@@ -81,7 +82,7 @@ const TITLE: usize = 13;
 fn reasons(wall: &Wall, width: usize) -> Vec<WaitReason> {
     let mut reasons: Vec<(WaitReason, u64)> = wall.whole.blocked_ns.iter().map(|(&r, &ns)| (r, ns)).collect();
     reasons.retain(|&(reason, ns)| ns > 0 && reason != WaitReason::Other);
-    reasons.sort_by_key(|&(reason, ns)| (std::cmp::Reverse(ns), reason));
+    reasons.rank_by_key(|&(reason, ns)| (std::cmp::Reverse(ns), reason));
     let mut room = width.saturating_sub(NUMBERS + NAME + 2);
     let mut chosen = Vec::new();
     for (reason, _) in reasons.into_iter().take(5) {
@@ -243,7 +244,7 @@ impl Printer<'_> {
         writeln!(out, "{}  function", self.columns())?;
         let mut own: Vec<&FunctionRow> =
             self.wall.functions.iter().filter(|row| row.own.total_ns() > 0).collect();
-        own.sort_by_key(|row| std::cmp::Reverse(self.base_ns(&row.own)));
+        own.rank_by_key(|row| std::cmp::Reverse(self.base_ns(&row.own)));
         for row in own.into_iter().take(self.opts.rows) {
             writeln!(out, "{}  {}", self.cells(&row.own, whole), self.function(row))?;
         }

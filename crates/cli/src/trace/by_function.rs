@@ -11,6 +11,7 @@ use profile::profile::Profile;
 use profile::session::{Session, SessionOpts};
 use profile::source::Want;
 use profile::table::FrameId;
+use profile::view::ranking::RankRows as _;
 use profile::view::wall::is_c_library;
 use record::opts::{CallGraph, FileOpts, KeepFiles, Output, RecordOpts, StackOpts};
 use record::{Target, off_cpu};
@@ -172,11 +173,11 @@ impl CallerSums {
         let mut rows: Vec<_> = functions
             .into_iter()
             .map(|(caller, mut calls)| {
-                calls.sort_by_key(|(nr, sum)| (Reverse((sum.off_ns, sum.calls)), *nr));
+                calls.rank_by_key(|(nr, sum)| (Reverse((sum.off_ns, sum.calls)), *nr));
                 CallerRow { caller, sum: whole(&calls), calls }
             })
             .collect();
-        rows.sort_by_key(|row| (Reverse((row.sum.off_ns, row.sum.calls)), row.caller));
+        rows.rank_by_key(|row| (Reverse((row.sum.off_ns, row.sum.calls)), row.caller));
         rows
     }
 

@@ -106,8 +106,7 @@ impl TraceSession {
         processes(&self.existing).iter().for_each(|pid| printer.threads.look_up_files(*pid));
         printer.show_waiting(&self.existing, false)?;
         let end = self.run(printer)?;
-        let living = printer.threads.living_with_processes();
-        printer.show_waiting(&living, true)?;
+        printer.show_waiting(&printer.threads.living_with_processes(), true)?;
         printer.flush()?;
         Ok(end)
     }

@@ -3,6 +3,7 @@
 use super::follow::TracedThreads;
 use display::number::{count_of, grouped};
 use profile::grow::{Grow, GrownSum};
+use profile::view::ranking::RankRows as _;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
@@ -44,7 +45,7 @@ impl CallSummary {
             merge(all.entry((key.nr, key.is_compat)).or_insert(new), sum);
         }
         let mut rows: Vec<_> = all.into_iter().collect();
-        rows.sort_by_key(|(key, sum)| (std::cmp::Reverse(sum.total_ns), *key));
+        rows.rank_by_key(|(key, sum)| (std::cmp::Reverse(sum.total_ns), *key));
         rows
     }
 
@@ -55,7 +56,7 @@ impl CallSummary {
             merge(all.entry(key.tid).or_insert(CallSum { min_ns: u64::MAX, ..CallSum::default() }), sum);
         }
         let mut rows: Vec<_> = all.into_iter().collect();
-        rows.sort_by_key(|(tid, sum)| (std::cmp::Reverse(sum.total_ns), *tid));
+        rows.rank_by_key(|(tid, sum)| (std::cmp::Reverse(sum.total_ns), *tid));
         rows
     }
 

@@ -11,6 +11,7 @@
 //
 // Source: LLVM llvm/include/llvm/ProfileData/SampleProfReader.h, lib/ProfileData/SampleProfWriter.cpp.
 
+use profile::view::ranking::RankRows as _;
 use profile::view::sample_profile::{FunctionCounts, LineOffset, SampleProfile};
 use std::cmp::Reverse;
 use std::io::{self, Write};
@@ -33,7 +34,7 @@ pub fn refusal(profile: &SampleProfile, samples: u64) -> Option<&'static str> {
 pub fn write(mut out: impl Write, profile: &SampleProfile) -> io::Result<()> {
     let mut functions: Vec<_> =
         profile.functions.iter().map(|(name, counts)| (Reverse(counts.total()), name, counts)).collect();
-    functions.sort_by_key(|(total, name, _)| (*total, *name));
+    functions.rank_by_key(|(total, name, _)| (*total, *name));
     for (Reverse(total), name, counts) in functions {
         writeln!(out, "{}:{total}:{}", one_word(name), counts.head)?;
         write_lines(&mut out, counts, 1)?;

@@ -3,6 +3,7 @@
 use super::samples::{SampleSet, ValuedStack};
 use crate::parquet::{ColumnKind, ColumnSchema, ColumnValues, ParquetWriter};
 use profile::profile::TaskId;
+use profile::view::ranking::RankRows as _;
 use rustc_hash::FxHashMap;
 use std::io::{self, Write};
 
@@ -53,7 +54,7 @@ pub fn write(
     let mut services: FxHashMap<TaskId, String> = FxHashMap::default();
     let mut rows = RowGroup::of(source);
     let mut stacks: Vec<&ValuedStack> = samples.stacks.iter().collect();
-    stacks.sort_by_key(|stack| stack.kind);
+    stacks.rank_by_key(|stack| stack.kind);
     let mut before = None;
     for stack in stacks {
         let service = services.entry(stack.task).or_insert_with(|| service_of(stack.task));

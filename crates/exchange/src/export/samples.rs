@@ -6,6 +6,7 @@ use profile::grow::{Grow as _, GrownSum as _};
 use profile::profile::{EventInfo, Profile, TaskId};
 use profile::table::{CallsiteId, DsoId, FrameId, SymbolId};
 use profile::view::flame::{Unit, events_shown, unit_of};
+use profile::view::ranking::RankRows as _;
 use profile::view::wall::{Part, WallOpts, part_name, paths, state_frame};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
@@ -186,11 +187,11 @@ impl<'p> SampleSet<'p> {
         }
         let mut tracks: Vec<SampleTrack<'_>> = Vec::new();
         for ((kind, task), mut stacks) in by_thread {
-            stacks.sort_by_key(|stack| stack.time_ns);
+            stacks.rank_by_key(|stack| stack.time_ns);
             let total = stacks.iter().map(|stack| stack.value).grown_sum();
             tracks.push(SampleTrack { kind, task, total, stacks });
         }
-        tracks.sort_by_key(|track| (track.kind, Reverse(track.total)));
+        tracks.rank_by_key(|track| (track.kind, Reverse(track.total)));
         tracks
     }
 
@@ -227,7 +228,7 @@ impl<'p> SampleSet<'p> {
             self.locations.push(NamedLocation { frame: Some(frame), lines });
         }
         let mut functions: Vec<(NamedFunction, usize)> = known.into_iter().collect();
-        functions.sort_by_key(|(_, index)| *index);
+        functions.rank_by_key(|(_, index)| *index);
         self.functions = functions.into_iter().map(|(function, _)| function).collect();
     }
 

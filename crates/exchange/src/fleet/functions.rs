@@ -3,6 +3,7 @@
 use profile::Profile;
 use profile::grow::Grow as _;
 use profile::table::{DsoKind, FrameId};
+use profile::view::ranking::RankRows as _;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cmp::Reverse;
 
@@ -37,7 +38,7 @@ pub fn functions(profile: &Profile, event: usize) -> Vec<FunctionSum> {
     }
     let rows = sums.into_iter().map(|((name, file), (own, total))| FunctionSum { name, file, own, total });
     let mut rows: Vec<FunctionSum> = rows.collect();
-    rows.sort_by(|a, b| (Reverse((a.own, a.total)), &a.name).cmp(&(Reverse((b.own, b.total)), &b.name)));
+    rows.rank_by(|a, b| (Reverse((a.own, a.total)), &a.name).cmp(&(Reverse((b.own, b.total)), &b.name)));
     rows
 }
 
@@ -65,7 +66,7 @@ pub fn waits(profile: &Profile, event: usize) -> Vec<WaitSum> {
     }
     let mut rows: Vec<WaitSum> =
         sums.into_iter().map(|((state, function), ns)| WaitSum { state, function, ns }).collect();
-    rows.sort_by(|a, b| (Reverse(a.ns), &a.state, &a.function).cmp(&(Reverse(b.ns), &b.state, &b.function)));
+    rows.rank_by(|a, b| (Reverse(a.ns), &a.state, &a.function).cmp(&(Reverse(b.ns), &b.state, &b.function)));
     rows
 }
 

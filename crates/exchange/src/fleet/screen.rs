@@ -4,6 +4,7 @@ use super::{FunctionSum, Ledger, WaitSum, functions};
 use crate::export::samples::ValueUnit;
 use display::number::{count_of, duration_ns, grouped};
 use profile::Profile;
+use profile::view::ranking::RankRows as _;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -133,7 +134,7 @@ pub fn host_rows(profiles: &[(String, Profile)], notes: &[(String, Ledger)], eve
         noted: noted(host),
         ..HostRow::default()
     }));
-    rows.sort_by_key(|row| Reverse(row.total));
+    rows.rank_by_key(|row| Reverse(row.total));
     rows
 }
 

@@ -2,6 +2,7 @@
 
 use crate::import::folded;
 use profile::view::flame::{FrameKind, NodeId, Tree, Unit};
+use profile::view::ranking::RankRows as _;
 use rustc_hash::FxHashMap;
 use std::fmt::Write as _;
 
@@ -103,7 +104,7 @@ fn drawn(tree: &Tree, heading: &str) -> String {
         }
     }
     for list in &mut children {
-        list.sort_by_key(|id| std::cmp::Reverse(totals[id.index()]));
+        list.rank_by_key(|id| std::cmp::Reverse(totals[id.index()]));
     }
     let mut text = format!("{heading}\n");
     let whole = totals[0].max(1) as f64;

@@ -7,6 +7,7 @@ use super::pruning::{Order, coarser, joined, shares};
 use perfdata::text::harmless;
 use profile::view::flame::FrameKind;
 use profile::view::page::{ItemSet, PageData, PageItem, PageThread, STRIP_SHARES};
+use profile::view::ranking::RankRows as _;
 use rustc_hash::FxHashMap;
 use serde_json::{Value, json};
 use std::cmp::Reverse;
@@ -83,7 +84,7 @@ fn columns(data: &PageData, order: &Order) -> Columns {
     let mut used = vec![false; all.len()];
     order.nodes.iter().for_each(|&(id, _)| used[tree.node(id).name.index()] = true);
     let mut names: Vec<usize> = (0..all.len()).filter(|&at| used[at]).collect();
-    names.sort_by(|&a, &b| all[a].cmp(&all[b]));
+    names.rank_by(|&a, &b| all[a].cmp(&all[b]));
     let mut new_name = vec![0u64; all.len()];
     names.iter().enumerate().for_each(|(new, &old)| new_name[old] = new as u64);
     columns.front_coded(names.iter().map(|&at| all[at].0.as_str()));
@@ -154,7 +155,7 @@ fn set_columns(columns: &mut Columns, set: &ItemSet, order: &Order, coding: &Set
     let places = places(&placed, order);
     let index: FxHashMap<(u32, u8), u64> = places.iter().zip(0..).map(|(&place, at)| (place, at)).collect();
     if !is_timed(&placed) {
-        placed.sort_by_key(|item| (item.thread, index[&place(item)]));
+        placed.rank_by_key(|item| (item.thread, index[&place(item)]));
     }
     let all: Vec<&PageItem> = alike.chain(placed.iter().copied()).collect();
     columns.signed(steps(places.iter().map(|&(node, _)| i64::from(node))));
@@ -203,7 +204,7 @@ fn places(items: &[&PageItem], order: &Order) -> Vec<(u32, u8)> {
     items.iter().for_each(|item| *uses.entry((order.place[item.node.index()], item.state)).or_default() += 1);
     let mut places: Vec<((u32, u8), u64)> = uses.into_iter().collect();
     let is_timed = is_timed(items);
-    places.sort_by_key(|&(place, uses)| (Reverse(if is_timed { uses } else { 0 }), place));
+    places.rank_by_key(|&(place, uses)| (Reverse(if is_timed { uses } else { 0 }), place));
     places.into_iter().map(|(place, _)| place).collect()
 }
 

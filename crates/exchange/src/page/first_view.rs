@@ -7,6 +7,7 @@ use display::shorten::shorten;
 use profile::grow::{Grow as _, GrownSum as _};
 use profile::view::flame::{NodeId, Tree};
 use profile::view::page::{ItemSet, PageData};
+use profile::view::ranking::RankRows as _;
 use std::cmp::Reverse;
 use std::fmt::Write as _;
 
@@ -40,7 +41,7 @@ fn state_bar(data: &PageData, set: &ItemSet) -> String {
         .zip(&data.states)
         .filter(|(_, state)| StateClass::of(state) != StateClass::Idle)
         .collect();
-    shown.sort_by_key(|(sum, _)| Reverse(*sum));
+    shown.rank_by_key(|(sum, _)| Reverse(*sum));
     let whole = shown.iter().map(|(sum, _)| *sum).grown_sum().max(1) as f64;
     let (mut cells, mut at) = (String::new(), 0.0);
     for (sum, state) in shown {
@@ -73,7 +74,7 @@ fn frames(data: &PageData, set: &ItemSet) -> String {
             cells += &cell(tree, node).at(start, share, at).text();
             (deepest, left) = (at + 1, left.saturating_sub(1));
             let callees = &mut below[node.index()];
-            callees.sort_by_key(|callee| Reverse(totals[callee.index()]));
+            callees.rank_by_key(|callee| Reverse(totals[callee.index()]));
             let mut from = start;
             for &callee in callees.iter() {
                 next.push((callee, from));

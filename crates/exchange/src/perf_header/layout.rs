@@ -4,6 +4,7 @@ use super::{Lines, date, seconds};
 use crate::foreign::harmless;
 use perfdata::Endian;
 use perfdata::file::features::{CpuTopology, Features, MemTopology};
+use profile::view::ranking::RankRows as _;
 use std::fmt::Write as _;
 
 impl Lines {
@@ -36,7 +37,7 @@ impl Lines {
     pub(super) fn bpf_programs(&mut self, features: &Features, endian: Endian) {
         let mut programs: Vec<_> =
             features.bpf_programs.iter().filter_map(|info| Some((info.id(endian)?, info))).collect();
-        programs.sort_by_key(|(id, _)| *id);
+        programs.rank_by_key(|(id, _)| *id);
         for (id, info) in programs {
             let btf_id = info.btf_id(endian);
             let btf = features.bpf_btf.iter().find(|(id, _)| *id == btf_id && btf_id != 0);

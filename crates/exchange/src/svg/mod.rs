@@ -13,6 +13,7 @@ use display::number;
 use display::palette::StateClass;
 use page::Page;
 use profile::view::flame::{ChangeOpts, ComparedTree, Layout, LayoutOpts, Tree, Unit};
+use profile::view::ranking::RankRows as _;
 use small::NameTable;
 use std::io::{self, Write};
 
@@ -164,7 +165,7 @@ fn least_value(tree: &Tree, opts: &SvgOpts, scale: f64, most: usize) -> u64 {
         return least(px);
     }
     let mut values: Vec<u64> = tree.totals().into_iter().map(|(value, _)| value).collect();
-    values.sort_unstable_by_key(|value| std::cmp::Reverse(*value));
+    values.rank_by_key(|value| std::cmp::Reverse(*value));
     let too_many = values.get(most).map_or(0, |value| value.saturating_add(1));
     least(0.1).max(too_many)
 }

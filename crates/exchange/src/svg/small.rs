@@ -2,6 +2,7 @@
 
 use crate::foreign::{harmless, json, xml};
 use profile::view::flame::{Layout, NameId, Tree};
+use profile::view::ranking::RankRows as _;
 use rustc_hash::FxHashMap;
 use serde_json::json;
 use std::io::{self, Write};
@@ -53,7 +54,7 @@ impl<'a> NameTable<'a> {
             return Ok(());
         }
         let mut cells: Vec<(usize, Vec<u64>)> = by_cell.into_iter().collect();
-        cells.sort_unstable_by_key(|(cell, _)| *cell);
+        cells.rank_by_key(|(cell, _)| *cell);
         let (at, below): (Vec<usize>, Vec<Vec<u64>>) = cells.into_iter().unzip();
         let data =
             json!({ "names": self.names, "at": at, "below": below, "more": layout.small.len() > kept });

@@ -9,6 +9,7 @@ use profile::Profile;
 use profile::view::blame::{
     CriticalPath, CriticalPiece, blamed_functions, causes, end_function, state_words, thread_name,
 };
+use profile::view::ranking::RankRows as _;
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
@@ -88,9 +89,9 @@ impl Printer<'_> {
         self.amounts.heading(out, "PIECES       the longest, in order of time")?;
         let begin = begin_ns(self.path);
         let mut longest: Vec<&CriticalPiece> = self.path.pieces.iter().collect();
-        longest.sort_by_key(|piece| std::cmp::Reverse(piece.to_ns - piece.from_ns));
+        longest.rank_by_key(|piece| std::cmp::Reverse(piece.to_ns - piece.from_ns));
         longest.truncate(self.amounts.opts.rows);
-        longest.sort_by_key(|piece| piece.from_ns);
+        longest.rank_by_key(|piece| piece.from_ns);
         for piece in longest {
             let (function, line) = end_function(self.profile, piece.callsite, &piece.state);
             let (thread, state) =

@@ -5,6 +5,7 @@ use display::fit::{cut, hang};
 use display::number::{count_of, duration_ns, grouped};
 use display::term::{Paint, paint};
 use profile::Profile;
+use profile::view::ranking::RankRows as _;
 use profile::view::spans::{SlowCall, SpanFunctionRow};
 use profile::view::wall::{Part, part_name};
 use std::cmp::Reverse;
@@ -68,7 +69,7 @@ fn columns(routes: &[&SpanFunctionRow], most: usize) -> Vec<&'static str> {
         *waits.entry(name).or_default() += ns;
     }
     let mut waits: Vec<_> = waits.into_iter().filter(|(name, ns)| *ns > 0 && !FIRST.contains(name)).collect();
-    waits.sort_by_key(|(name, ns)| (Reverse(*ns), *name));
+    waits.rank_by_key(|(name, ns)| (Reverse(*ns), *name));
     let has_other = waits.len() > most;
     let named = waits.iter().take(most).map(|(name, _)| *name);
     FIRST.into_iter().chain(named).chain(has_other.then_some(OTHER)).collect()

@@ -6,6 +6,7 @@ use display::number::{count_of, duration_ns, grouped};
 use display::term::{Paint, paint};
 use profile::Profile;
 use profile::view::blame::{causes, thread_name};
+use profile::view::ranking::RankRows as _;
 use profile::view::spans::{NotCounted, SlowCall, SpanFunctionRow, SpanState, SpanStateRow};
 
 /// A state with less than one of so many parts of both times is shown with all such.
@@ -54,7 +55,7 @@ pub fn sentences(row: &SpanFunctionRow) -> [String; 2] {
     let claim = format!("{}: {calls}, p50 {p50}, p99 {p99}, longest {max}", row.name);
     let mut states: Vec<(&SpanState, u64)> =
         row.states.iter().flatten().map(|of| (&of.state, of.slowest_ns)).collect();
-    states.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
+    states.rank_by_key(|(_, ns)| std::cmp::Reverse(*ns));
     let total: u64 = states.iter().map(|(_, ns)| ns).sum();
     let large =
         states.iter().filter(|(_, ns)| u128::from(*ns) * 100 >= u128::from(total) * u128::from(LEAST));

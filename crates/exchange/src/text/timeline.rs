@@ -7,6 +7,7 @@ use display::number::{count_of, duration_ns};
 use display::palette::StateClass;
 use display::term::{Paint, paint};
 use perfdata::off_cpu::State;
+use profile::view::ranking::RankRows as _;
 use profile::view::timeline::{Column, PathStrip, Timeline, TimelineRow};
 use profile::view::wall::{part_name, part_words};
 use std::cmp::Reverse;
@@ -131,7 +132,7 @@ fn write_targets(out: &mut dyn Write, rows: &[&TimelineRow], opts: TimelineTextO
         (ns, format!("{label} {whose}: {words}"))
     };
     let mut waits: Vec<(u64, String)> = sums.into_iter().map(line).collect();
-    waits.sort_by(|a, b| (Reverse(a.0), &a.1).cmp(&(Reverse(b.0), &b.1)));
+    waits.rank_by(|a, b| (Reverse(a.0), &a.1).cmp(&(Reverse(b.0), &b.1)));
     writeln!(out, "\n{}", paint("WAITED FOR", Paint::Bold, opts.colour))?;
     for (ns, words) in waits.iter().take(MOST_TARGETS.min(opts.rows)) {
         writeln!(out, "{}", hang(&format!("{:>10}  {}", duration_ns(*ns), harmless(words)), 12, opts.width))?;
@@ -180,7 +181,7 @@ fn classes_of(column: &Column) -> Vec<(StateClass, u64)> {
             None => sums.push((class, ns)),
         }
     }
-    sums.sort_by_key(|&(_, ns)| Reverse(ns));
+    sums.rank_by_key(|&(_, ns)| Reverse(ns));
     sums
 }
 

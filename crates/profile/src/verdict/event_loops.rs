@@ -8,6 +8,7 @@ use crate::off_cpu::known_lock::lock_by_latch;
 use crate::off_cpu::{ThreadTotals, WaitReason};
 use crate::profile::{Profile, TaskId};
 use crate::table::CallsiteId;
+use crate::view::ranking::RankRows as _;
 use crate::view::wall::{
     Classes, Classified, NamedTarget, Part, WallOpts, is_kernel, members_in, name_of, waits_for,
 };
@@ -88,7 +89,7 @@ pub(super) fn blocked_loops(profile: &Profile) -> Vec<BlockedLoop> {
     }
     let mut rows: Vec<BlockedLoop> = found.into_values().collect();
     rows.extend(busy);
-    rows.sort_by(|a, b| (b.ns, &a.handler).cmp(&(a.ns, &b.handler)));
+    rows.rank_by(|a, b| (b.ns, &a.handler).cmp(&(a.ns, &b.handler)));
     rows
 }
 

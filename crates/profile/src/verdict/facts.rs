@@ -19,6 +19,7 @@ use crate::profile::{Profile, TaskId};
 use crate::table::CallsiteId;
 use crate::view::blame::{CriticalOpts, critical_path};
 use crate::view::goroutines::Goroutines;
+use crate::view::ranking::RankRows as _;
 use crate::view::wall::{
     Part, PlacedWait, Times, Wall, WallOpts, interrupt_of, kernel_frames, name_of, other_name, placed_waits,
     running_paths,
@@ -128,7 +129,7 @@ impl Facts {
         let whole = user.saturating_add(kernel);
         self.code.user = (whole > 0).then(|| ratio(user, whole));
         let mut rows: Vec<_> = wall.functions.iter().filter(|row| row.own.on_ns > 0).collect();
-        rows.sort_by_key(|row| std::cmp::Reverse(row.own.on_ns));
+        rows.rank_by_key(|row| std::cmp::Reverse(row.own.on_ns));
         let share = |row: &&crate::view::wall::FunctionRow| {
             (row.name.clone(), ratio(row.own.on_ns, wall.whole.on_ns))
         };
@@ -164,7 +165,7 @@ impl Facts {
             }
         }
         self.waits.kernel_locks = kernel_locks.into_iter().collect();
-        self.waits.kernel_locks.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
+        self.waits.kernel_locks.rank_by_key(|(_, ns)| std::cmp::Reverse(*ns));
         self.waits.targets = super::rules::targets(wall);
         self.waits.files = super::rules::files(wall);
         self.waits.locked_files = super::rules::locked_files(wall);

@@ -5,6 +5,7 @@ use crate::profile::Profile;
 use crate::table::{CallsiteId, DsoKind, FrameId, InlineFrame};
 use crate::view::hot_functions::program_code::is_own;
 use crate::view::hot_functions::{MOST_FUNCTIONS, hot_functions, main_event};
+use crate::view::ranking::RankRows as _;
 use crate::view::wall::{Wall, is_kernel, name_of, place_names, running_paths};
 use std::collections::BTreeMap;
 
@@ -201,7 +202,7 @@ impl<'p> MainCalls<'p> {
         let share = |(name, sum): (&str, u64)| (name.to_owned(), sum as f64 / all);
         let mut calls: Vec<(String, f64)> =
             self.sums.into_iter().map(share).filter(|(_, share)| *share >= LEAST).collect();
-        calls.sort_by(|a, b| b.1.total_cmp(&a.1));
+        calls.rank_by(|a, b| b.1.total_cmp(&a.1));
         calls.truncate(MOST_CALLS);
         calls
     }

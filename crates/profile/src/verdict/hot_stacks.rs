@@ -6,6 +6,7 @@ use crate::grow::{Grow as _, GrownSum as _};
 use crate::off_cpu::WaitReason;
 use crate::profile::{Profile, TaskId};
 use crate::table::CallsiteId;
+use crate::view::ranking::RankRows as _;
 use crate::view::wall::{Part, PlacedWait, Wall, kernel_frames, name_of, other_name, running_by_task};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -195,6 +196,6 @@ fn outside_words(outside: &BTreeMap<String, u64>) -> String {
 
 pub(super) fn most_first(by_name: BTreeMap<String, u64>) -> PlaceList {
     let mut list: PlaceList = by_name.into_iter().collect();
-    list.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
+    list.rank_by_key(|(_, ns)| std::cmp::Reverse(*ns));
     list
 }

@@ -13,6 +13,7 @@ use crate::off_cpu::work_waits::{
 use crate::off_cpu::{RelatedThread, Wait, WaitReason};
 use crate::profile::Profile;
 use crate::table::{CallsiteId, FrameId};
+use crate::view::ranking::RankRows as _;
 use crate::view::wall::{Part, PlacedWait, is_kernel, is_thread_start, kernel_frames, name_of};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -104,7 +105,7 @@ pub(super) fn sites(profile: &Profile, waits: &[PlacedWait], running: &[(Callsit
     }
     // A lock that nobody ever slept for is none to speak of: taking it costs what it costs.
     let mut sites: Vec<LockSite> = sites.list.into_iter().filter(|site| site.wait_ns > 0).collect();
-    sites.sort_by_key(|site| std::cmp::Reverse(site.total_ns()));
+    sites.rank_by_key(|site| std::cmp::Reverse(site.total_ns()));
     sites
 }
 

@@ -3,6 +3,8 @@
 //! [`Facts`] are numbers (from the wall view, the samples and /proc); [`rules::RULES`] is the table of what they can
 //! mean; [`verdict`] asks every rule and ranks. Pure: no I/O, no clock.
 
+use crate::view::ranking::RankRows as _;
+
 mod busy_loops;
 mod cause;
 mod event_loops;
@@ -204,7 +206,7 @@ pub fn verdict(facts: &Facts) -> Vec<Finding> {
     found.retain(|finding| !(is_short && ABOUT_RUNNING.contains(&finding.rule)));
     found.retain(|finding| finding.share >= least(finding.rule));
     leave_out_explained(&mut found);
-    found.sort_by(|a, b| b.share.total_cmp(&a.share).then(a.rule.cmp(&b.rule)));
+    found.rank_by(|a, b| b.share.total_cmp(&a.share).then(a.rule.cmp(&b.rule)));
     put_own_first(&mut found, facts);
     put_causes_first(&mut found, facts);
     found.truncate(MOST);

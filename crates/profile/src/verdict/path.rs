@@ -7,6 +7,7 @@ use crate::profile::{Profile, TaskId};
 use crate::view::blame::{
     BlameCause, BlameEnd, BlamedFunction, CriticalPath, blamed_functions, causes, thread_name,
 };
+use crate::view::ranking::RankRows as _;
 use crate::view::wall::{Part, part_name};
 use std::collections::BTreeMap;
 
@@ -116,7 +117,7 @@ fn asleep(rows: &[BlameCause], total_ns: u64) -> Vec<(&'static str, f64)> {
     }
     let mut shares: Vec<_> =
         by_state.into_iter().map(|(state, ns)| (state, ns as f64 / total_ns as f64)).collect();
-    shares.sort_by(|a, b| b.1.total_cmp(&a.1));
+    shares.rank_by(|a, b| b.1.total_cmp(&a.1));
     shares
 }
 
@@ -145,7 +146,7 @@ fn threads(profile: &Profile, by_task: &BTreeMap<TaskId, u64>, total_ns: u64) ->
     let shares =
         by_name.into_iter().map(|(name, (ns, tasks))| (label(name, tasks), ns as f64 / total_ns as f64));
     let mut shares: Vec<(String, f64)> = shares.collect();
-    shares.sort_by(|a, b| b.1.total_cmp(&a.1));
+    shares.rank_by(|a, b| b.1.total_cmp(&a.1));
     shares
 }
 

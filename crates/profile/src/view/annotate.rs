@@ -6,6 +6,7 @@
 use crate::grow::Grow as _;
 use crate::profile::{Profile, Sums};
 use crate::table::{DsoId, DsoKind, FrameId, InlineFrame, StringId, SymbolId, SymbolRange};
+use crate::view::ranking::RankRows as _;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
@@ -180,7 +181,7 @@ fn empty(key: FunctionKey, events: usize) -> AnnotateFunction {
 
 /// Sorts by address; an address that was hit and returned to is one.
 fn gather(function: &mut AnnotateFunction) {
-    function.addresses.sort_by_key(|a| a.addr);
+    function.addresses.rank_by_key(|a| a.addr);
     function.addresses.dedup_by(|later, first| {
         let same = later.addr == first.addr;
         if same {
@@ -199,7 +200,7 @@ fn sort(profile: &Profile, functions: &mut [AnnotateFunction], totals: &[u64]) {
             .map(|(sums, total)| (u128::from(sums.period) << 64) / u128::from(*total).max(1))
             .fold(0, u128::saturating_add)
     };
-    functions.sort_by(|a, b| {
+    functions.rank_by(|a, b| {
         let by_name = || {
             let text = |f: &AnnotateFunction| f.name.map(|name| profile.strings.of(name).to_owned());
             (text(a), a.dso.index(), a.start).cmp(&(text(b), b.dso.index(), b.start))

@@ -5,6 +5,7 @@ use crate::grow::Grow as _;
 use crate::off_cpu::Wait;
 use crate::profile::{Profile, Sums};
 use crate::table::{CallsiteId, FrameId, InlineFrame, SymbolId};
+use crate::view::ranking::RankRows as _;
 use std::collections::BTreeMap;
 
 /// Unit of a listing's numbers.
@@ -54,7 +55,7 @@ pub fn annotate_calls_named(profile: &Profile, opts: &AnnotateOpts) -> Vec<(Anno
         found.retain(|(_, time)| *time == CallTime::Sampled);
     }
     // A function that the compiler divided has a symbol for each part.
-    found.sort_by_key(|(function, _)| (function.dso.index(), function.start));
+    found.rank_by_key(|(function, _)| (function.dso.index(), function.start));
     found.dedup_by_key(|(function, _)| (function.dso.index(), function.start));
     found
 }

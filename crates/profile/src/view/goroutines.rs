@@ -1,5 +1,6 @@
 //! Goroutines of Go programs by what they wait for, and where: averages over all looks at them.
 
+use crate::view::ranking::RankRows as _;
 use std::collections::BTreeMap;
 
 use perfdata::appendix::go_waits::GoWaitKind;
@@ -60,7 +61,7 @@ impl Goroutines {
                 GoroutineRow { kind, function: function.to_owned(), line, average, longest_ns }
             })
             .collect();
-        all.rows.sort_by(|a, b| b.average.total_cmp(&a.average));
+        all.rows.rank_by(|a, b| b.average.total_cmp(&a.average));
         (all.looks > 0).then_some(all)
     }
 

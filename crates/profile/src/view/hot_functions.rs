@@ -12,6 +12,7 @@ use crate::machine::file_name;
 use crate::machine::language_runtime::runtime_of;
 use crate::profile::Profile;
 use crate::table::{CallsiteId, FrameId, InlineFrame, StringId};
+use crate::view::ranking::RankRows as _;
 use crate::view::wall::{is_kernel, kernel_frames, name_of, place_names};
 pub(crate) use folding::call_work;
 pub use folding::is_start_code;
@@ -59,7 +60,7 @@ impl HotFunctions {
     pub fn best(&self, rows: usize) -> Vec<&HotFunctionRow> {
         let mut callers: Vec<&HotFunctionRow> = self.functions.iter().filter(|row| row.is_caller).collect();
         let order = |row: &HotFunctionRow| (Reverse(row.calls_most), Reverse(row.ends_trunk));
-        callers.sort_by(|a, b| order(a).cmp(&order(b)).then(b.total.total_cmp(&a.total)));
+        callers.rank_by(|a, b| order(a).cmp(&order(b)).then(b.total.total_cmp(&a.total)));
         callers.truncate(rows / 2);
         let mut own: Vec<&HotFunctionRow> = self.functions.iter().filter(|row| !row.is_caller).collect();
         let room = rows - callers.len();
@@ -72,7 +73,7 @@ impl HotFunctions {
         let by_share = |a: &HotFunctionRow, b: &HotFunctionRow| {
             tenths(b).total_cmp(&tenths(a)).then(b.total.total_cmp(&a.total))
         };
-        best.sort_by(|a, b| a.is_caller.cmp(&b.is_caller).then_with(|| by_share(a, b)));
+        best.rank_by(|a, b| a.is_caller.cmp(&b.is_caller).then_with(|| by_share(a, b)));
         best
     }
 }
@@ -318,11 +319,11 @@ impl Functions<'_> {
     fn chosen(&self, whole: u64, most: usize, landmarks: Landmarks) -> Vec<(usize, bool)> {
         let half = most.div_ceil(2);
         let mut by_own: Vec<usize> = (0..self.rows.len()).collect();
-        by_own.sort_by_key(|&id| (Reverse(self.rows[id].own), id));
+        by_own.rank_by_key(|&id| (Reverse(self.rows[id].own), id));
         by_own.retain(|&id| share(self.rows[id].own, whole) >= LEAST_OWN);
         let mut by_total: Vec<usize> =
             (0..self.rows.len()).filter(|&id| self.rows[id].is_worth_a_row(whole)).collect();
-        by_total.sort_by_key(|&id| (Reverse(self.rows[id].total), id));
+        by_total.rank_by_key(|&id| (Reverse(self.rows[id].total), id));
         for landmark in [landmarks.ends_trunk, landmarks.calls_most].into_iter().flatten() {
             by_total.retain(|&id| id != landmark);
             by_total.insert(0, landmark);
@@ -336,7 +337,7 @@ impl Functions<'_> {
                 chosen.push(id);
             }
         }
-        chosen.sort_by_key(|&id| (Reverse(self.rows[id].own), Reverse(self.rows[id].total), id));
+        chosen.rank_by_key(|&id| (Reverse(self.rows[id].own), Reverse(self.rows[id].total), id));
         chosen.into_iter().map(|id| (id, by_total.contains(&id))).collect()
     }
 

@@ -12,6 +12,7 @@ use crate::off_cpu::{Contention, WaitReason};
 use crate::profile::{Profile, TaskId};
 use crate::table::CallsiteId;
 use crate::verdict::{NamedLock, latched_lock, lock_behind};
+use crate::view::ranking::RankRows as _;
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -121,7 +122,7 @@ pub fn contended(profile: &Profile, opts: &WallOpts) -> Vec<LockRow> {
         }
     }
     let mut rows: Vec<LockRow> = sums.into_values().map(|sums| sums.finish(profile)).collect();
-    rows.sort_by_key(|row| (Reverse(row.wait_ns), row.address));
+    rows.rank_by_key(|row| (Reverse(row.wait_ns), row.address));
     rows
 }
 
@@ -144,7 +145,7 @@ pub fn locks(profile: &Profile, opts: &WallOpts) -> Vec<LockRow> {
             _ => None,
         };
     }
-    rows.sort_by_key(|(key, row)| (Reverse(row.wait_ns), *key));
+    rows.rank_by_key(|(key, row)| (Reverse(row.wait_ns), *key));
     rows.into_iter().map(|(_, row)| row).collect()
 }
 
@@ -192,7 +193,7 @@ pub fn lock_places(profile: &Profile, row: &LockRow) -> Vec<String> {
     if texts.len() < 2 {
         return texts.into_iter().map(|(text, _)| text).collect();
     }
-    texts.sort_by(|a, b| (Reverse(a.1), &a.0).cmp(&(Reverse(b.1), &b.0)));
+    texts.rank_by(|a, b| (Reverse(a.1), &a.0).cmp(&(Reverse(b.1), &b.0)));
     let percent = |ns: u64| u128::from(ns) * 100 / u128::from(row.wait_ns.max(1));
     let rest = texts.len().saturating_sub(SHOWN);
     let rest_ns = texts.iter().skip(SHOWN).map(|(_, ns)| *ns).grown_sum();
@@ -293,7 +294,7 @@ impl Sums {
         // For waits known as sums, only the threads that ended the last ones are known.
         let told_ns = self.holders.values().map(|(ns, _)| *ns).grown_sum().max(1);
         let mut places: Vec<(CallsiteId, u64)> = self.places.into_iter().collect();
-        places.sort_by_key(|&(callsite, ns)| (Reverse(ns), callsite));
+        places.rank_by_key(|&(callsite, ns)| (Reverse(ns), callsite));
         let holder =
             self.holders.into_iter().max_by_key(|&((tid, callsite), (ns, _))| (ns, Reverse((tid, callsite))));
         let holder = holder.map(|((tid, callsite), (ns, name))| LockHolder {

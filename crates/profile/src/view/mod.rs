@@ -11,6 +11,7 @@ pub mod hot_functions;
 pub mod io;
 pub mod locks;
 pub mod page;
+pub mod ranking;
 pub mod report;
 pub mod sample_profile;
 pub mod selected;

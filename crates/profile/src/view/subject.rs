@@ -2,6 +2,7 @@
 
 use crate::grow::Grow as _;
 use crate::profile::Profile;
+use crate::view::ranking::RankRows as _;
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 
@@ -42,7 +43,7 @@ fn programs(profile: &Profile) -> Vec<String> {
         counts.entry(profile.strings.of(name(key.task))).or_default().grow(sums.count);
     }
     let mut counts: Vec<(&str, u64)> = counts.into_iter().collect();
-    counts.sort_unstable_by_key(|&(name, count)| (Reverse(count), name));
+    counts.rank_by_key(|&(name, count)| (Reverse(count), name));
     counts.into_iter().map(|(name, _)| name.to_owned()).collect()
 }
 

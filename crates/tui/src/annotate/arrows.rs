@@ -7,6 +7,8 @@
 //!  ┗━━━ jne  10
 //! ```
 
+use profile::view::ranking::RankRows as _;
+
 /// The lines of all jumps of a listing.
 #[derive(Debug, Default)]
 pub struct Arrows {
@@ -68,7 +70,7 @@ impl Arrows {
         }
         let arrow = |(target, sources)| Arrow { target, sources, lane: None };
         let mut lines: Vec<Arrow> = by_target.into_iter().map(arrow).collect();
-        lines.sort_by_key(|line| {
+        lines.rank_by_key(|line| {
             let (first, last) = line.span();
             (last - first, first)
         });

@@ -98,7 +98,9 @@ impl App {
             }
             None => "?:help →:open /:find a:annotate s:callers f:flame t,d,z:zoom o:order q:quit",
             Some(View::Sandwich(_)) => "↑↓:move  →←:open, close  Enter:go there  Esc:back  ?:help",
-            Some(View::Flame(_)) => "↑↓←→:move  Enter:zoom  u:all  F:fold  s:callers  /:find  Esc:back  ?:help",
+            Some(View::Flame(_)) => {
+                "↑↓←→:move  Enter:zoom  u:all  F:fold  s:callers  /:find  Esc:back  ?:help"
+            }
             Some(View::Annotate(_)) => {
                 "↑↓:move  h:hottest, next  o:source  Enter:jump  Left:back  s:callers  Esc ?"
             }

@@ -6,6 +6,7 @@ use display::bar::{eighths, of_eighths};
 use display::fit::cut;
 use display::number::{count_of, duration_ns, grouped};
 use perfdata::text::harmless;
+use profile::view::ranking::RankRows as _;
 use std::cmp::Reverse;
 
 /// Order of the rows, largest first.
@@ -111,7 +112,7 @@ impl CallBrowser {
         let (rows, order) = (&self.table.rows, self.order);
         let is_found = |row: &CallRow| row.name.to_lowercase().contains(&self.find);
         let mut shown: Vec<usize> = (0..rows.len()).filter(|&at| is_found(&rows[at])).collect();
-        shown.sort_by(|&a, &b| {
+        shown.rank_by(|&a, &b| {
             let key = |at: usize| (Reverse(order.rank(&rows[at])), &rows[at].name);
             key(a).cmp(&key(b))
         });

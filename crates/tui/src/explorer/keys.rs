@@ -6,6 +6,7 @@ use super::{Explorer, ExplorerStep, Tab};
 use crate::help;
 use crate::sandwich::{Sandwich, SandwichStep};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use profile::view::ranking::RankRows as _;
 use profile::view::selected::{StackOrder, proof};
 
 impl Explorer {
@@ -141,7 +142,7 @@ impl Explorer {
     fn turn_state(&mut self) {
         let sums = self.selected().states;
         let mut order: Vec<usize> = (0..sums.len()).filter(|&at| sums[at] > 0).collect();
-        order.sort_by_key(|&at| std::cmp::Reverse(sums[at]));
+        order.rank_by_key(|&at| std::cmp::Reverse(sums[at]));
         let names: Vec<&String> = order.iter().map(|&at| &self.page.states[at]).collect();
         let now = names.iter().position(|name| [(*name).clone()] == *self.selection.states);
         let next = names.get(now.map_or(0, |at| at + 1)).map(|name| vec![(*name).clone()]);

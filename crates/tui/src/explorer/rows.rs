@@ -7,6 +7,7 @@ use display::number::{count_of, duration_ns, grouped};
 use display::palette::StateClass;
 use display::shorten::shorten_stack;
 use perfdata::text::harmless;
+use profile::view::ranking::RankRows as _;
 use profile::view::selected::{Selected, WaitGroup};
 use profile::view::timeline::Column;
 use profile::view::wall::part_name;
@@ -153,7 +154,7 @@ impl Explorer {
                 parts.push((name, ns));
             }
         }
-        parts.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
+        parts.rank_by_key(|(_, ns)| std::cmp::Reverse(*ns));
         let mut words: Vec<Span<'static>> = vec![Span::raw("  ")];
         let mut used = 2;
         for &(name, ns) in &parts {
@@ -276,7 +277,7 @@ impl Explorer {
         rows.push(plain(head, theme.heading()));
         let mut functions = selected.functions();
         if !self.by_total {
-            functions.sort_by_key(|row| std::cmp::Reverse(row.own));
+            functions.rank_by_key(|row| std::cmp::Reverse(row.own));
         }
         for row in functions {
             let name = self.page.tree.name(row.name);
@@ -289,7 +290,7 @@ impl Explorer {
             let mut spans = vec![Span::raw(numbers)];
             let states = self.page.states.iter().map(String::as_str).zip(row.states.iter().copied());
             let mut states: Vec<(&str, u64)> = states.filter(|(_, ns)| *ns > 0).collect();
-            states.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
+            states.rank_by_key(|(_, ns)| std::cmp::Reverse(*ns));
             let bar = state_bar(&states, selected.total, BAR, theme);
             let drawn: usize = bar.iter().map(|part| part.content.chars().count()).sum();
             spans.extend(bar);

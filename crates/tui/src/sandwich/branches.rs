@@ -1,6 +1,7 @@
 //! One side of a function: its callers, or what it calls, as a tree whose branches open on demand.
 
 use profile::view::flame::{NameId, NodeId, Tree};
+use profile::view::ranking::RankRows as _;
 use rustc_hash::FxHashMap;
 
 /// Branches that are open at first have at least this share of the function's value.
@@ -148,7 +149,7 @@ impl Branches {
         };
         let mut rows: Vec<BranchRow> = by_name.into_iter().map(row).filter(|row| row.value > 0).collect();
         let text = |row: &BranchRow| self.names[row.name.index()].as_str();
-        rows.sort_by(|a, b| b.value.cmp(&a.value).then_with(|| text(a).cmp(text(b))));
+        rows.rank_by(|a, b| b.value.cmp(&a.value).then_with(|| text(a).cmp(text(b))));
         rows
     }
 

@@ -3,6 +3,7 @@
 use crate::error::{Context, bail};
 use dso::SourceAccess;
 use dso::dwarf::probe::SourceLines;
+use profile::view::ranking::RankRows as _;
 use std::path::Path;
 
 use super::{Found, Program, by_debug_info};
@@ -38,7 +39,7 @@ impl Program {
             let points = self.info()?.file_line_points(&lines.file, number);
             found.extend(by_debug_info(points.with_context(|| format!("{}:{number}", lines.file))?));
         }
-        found.sort_by_key(|f| f.svma);
+        found.rank_by_key(|f| f.svma);
         found.dedup_by_key(|f| f.svma);
         Ok(found)
     }

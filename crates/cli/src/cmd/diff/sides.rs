@@ -41,8 +41,7 @@ pub(super) fn options(args: &Args) -> anyhow::Result<DiffOpts> {
             number => bail!("--sort {}: a number, not a key", number.heading().to_lowercase()),
         }
     }
-    let report = ReportOpts { sort, filter, ..ReportOpts::default() };
-    Ok(DiffOpts { report, norm, paths: args.paths })
+    Ok(DiffOpts { report: ReportOpts { sort, filter, ..ReportOpts::default() }, norm, paths: args.paths })
 }
 
 /// The files of both sides: `A B`, `A1,A2 B1,B2` or `A1 A2 : B1 B2`.

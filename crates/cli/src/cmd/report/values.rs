@@ -180,8 +180,7 @@ pub fn parse_times(text: &str, span: Option<(u64, u64)>) -> anyhow::Result<Vec<(
             format!("--time: '{part}' is not a part of the time (10%-20%, or 10%/3 for the third tenth)")
         })?;
         // As perf: a part begins after the one before it.
-        let from = if from > 0.0 { at(from) + 1 } else { first };
-        Ok((from, at(to)))
+        Ok((if from > 0.0 { at(from) + 1 } else { first }, at(to)))
     };
     text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(range).collect()
 }

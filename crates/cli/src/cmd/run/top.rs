@@ -8,6 +8,7 @@ use profile::profile::Profile;
 use profile::table::{DsoId, SymbolId};
 use profile::view::flame::{FrameKind, Tree};
 use profile::view::hot_functions::is_start_code;
+use profile::view::ranking::RankRows as _;
 use profile::view::report::{FunctionUnit, ReportOpts, ReportRow, ReportSection, SortKey, SortValue, report};
 
 /// Part of its caller's time that a callee on the hot path has at least.
@@ -56,7 +57,7 @@ fn functions(
     let total = section.totals.first().map_or(0, |total| total.period).max(1);
     let mut rows: Vec<&ReportRow> = section.rows.iter().filter(|row| period(row) > 0).collect();
     // Stable: rows of equal period keep the report's order.
-    rows.sort_by_key(|row| std::cmp::Reverse(period(row)));
+    rows.rank_by_key(|row| std::cmp::Reverse(period(row)));
     let mut functions: Vec<FunctionShare> = Vec::new();
     for row in rows {
         let Some((symbol, dso)) = function_of(section, row) else { continue };
@@ -75,7 +76,7 @@ fn functions(
             None => functions.push(FunctionShare { name, dso, percent, line: None }),
         }
     }
-    functions.sort_by(|a, b| b.percent.total_cmp(&a.percent));
+    functions.rank_by(|a, b| b.percent.total_cmp(&a.percent));
     functions.truncate(KEPT);
     functions
 }

@@ -23,8 +23,7 @@ impl<'a> Run<'a> {
         &mut self,
         on_interval: &mut dyn FnMut(&Outcome) -> anyhow::Result<()>,
     ) -> anyhow::Result<bool> {
-        let commands = self.control.as_mut().map(Control::commands).unwrap_or_default();
-        for command in commands {
+        for command in self.control.as_mut().map(Control::commands).unwrap_or_default() {
             match &command {
                 Command::Enable(name) => self.switch(true, name.as_deref())?,
                 Command::Disable(name) => self.switch(false, name.as_deref())?,

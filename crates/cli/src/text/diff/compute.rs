@@ -3,6 +3,7 @@
 use anyhow::bail;
 use profile::profile::Sums;
 use profile::view::diff::{DiffRow, DiffSection};
+use profile::view::ranking::RankRows as _;
 
 /// Content of the column after the baseline, by which rows are sorted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -101,7 +102,7 @@ impl Compute {
     pub fn sort(self, rows: &mut [DiffRow]) {
         if self != Self::DeltaAbs {
             let number = |row: &DiffRow| self.value(row).unwrap_or(f64::NEG_INFINITY);
-            rows.sort_by(|a, b| number(b).total_cmp(&number(a)));
+            rows.rank_by(|a, b| number(b).total_cmp(&number(a)));
         }
     }
 }

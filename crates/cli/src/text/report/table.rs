@@ -162,8 +162,7 @@ impl<'a> Table<'a> {
     fn is_shown(&self, row: &ReportRow) -> bool {
         let sums = if self.opts.children { &row.children } else { &row.own };
         let base = self.section.base_periods.first().copied().unwrap_or(0);
-        let period = sums.first().map_or(0, |sums| sums.period);
-        percent(period, base) >= self.opts.min_percent
+        percent(sums.first().map_or(0, |sums| sums.period), base) >= self.opts.min_percent
     }
 
     fn row(&self, text: &mut String, row: &ReportRow) {

@@ -1,5 +1,6 @@
 //! The rows of the list of threads: one for each thread, or one for many of the same name.
 
+use profile::view::ranking::RankRows as _;
 use record::summary::ThreadUse;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -62,7 +63,7 @@ pub(crate) fn rows(threads: &[ThreadUse]) -> Vec<ThreadRow> {
             _ => rows.push(ThreadRow::of(of_name)),
         }
     }
-    rows.sort_by_key(|row| (Reverse(row.on_ns), row.tid));
+    rows.rank_by_key(|row| (Reverse(row.on_ns), row.tid));
     rows
 }
 

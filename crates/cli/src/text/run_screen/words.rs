@@ -118,8 +118,7 @@ pub(super) fn quality_text(quality: &StackQuality) -> String {
 
 /// Percent with one digit, but never 100 when something is missing nor 0 when there is something.
 pub(super) fn exact_percent(part: u64, whole: u64) -> String {
-    let percent = share(part, whole);
-    match percent {
+    match share(part, whole) {
         _ if part == whole => "100%".to_owned(),
         p if p > 99.9 => "> 99.9%".to_owned(),
         p if p < 0.1 && part > 0 => "< 0.1%".to_owned(),

@@ -8,6 +8,7 @@ use profile::grow::GrownSum as _;
 use profile::session::Session;
 use profile::tracepoints::sched_events::IDLE;
 use profile::tracepoints::sched_events::latency::{Latency, SchedLatencies};
+use profile::view::ranking::RankRows as _;
 use rustc_hash::FxHashMap;
 use std::io::Write;
 
@@ -61,7 +62,7 @@ impl LatencyTable {
         let is_known = |latency: &Latency| latency.count > 0 || latency.ran_ns > 0;
         let mut threads: Vec<(i32, Latency)> =
             self.latencies.threads().filter(|(tid, latency)| *tid != IDLE && is_known(latency)).collect();
-        threads.sort_unstable_by_key(|(tid, _)| *tid);
+        threads.rank_by_key(|(tid, _)| *tid);
         for (tid, latency) in threads {
             let name = self.names.get(&tid).map_or("", String::as_str);
             match by_name.get(name).filter(|_| rows == LatencyRows::Programs) {
@@ -90,7 +91,7 @@ impl LatencyTable {
             LatencyKey::Avg => line.latency.mean_ns(),
             LatencyKey::Max => line.latency.longest_ns,
         };
-        lines.sort_by_key(|line| {
+        lines.rank_by_key(|line| {
             keys.iter().map(|&key| std::cmp::Reverse(value(line, key))).collect::<Vec<_>>()
         });
         let mut out = out::stdout();

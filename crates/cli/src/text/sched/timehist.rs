@@ -11,6 +11,7 @@ use profile::session::Session;
 use profile::table::FrameId;
 use profile::tracepoints::sched_events::timehist::{RunStats, ThreadKey, Timehist, Turn};
 use profile::tracepoints::sched_events::{IDLE, SchedAction, TaskState};
+use profile::view::ranking::RankRows as _;
 use rustc_hash::FxHashMap;
 use std::io::Write;
 
@@ -196,7 +197,7 @@ impl TimehistText {
         )?;
         writeln!(out, "{}", "-".repeat(117))?;
         let mut threads: Vec<(ThreadKey, &RunStats)> = self.timehist.threads().collect();
-        threads.sort_by_key(|(key, stats)| (std::cmp::Reverse(stats.total_ns), *key));
+        threads.rank_by_key(|(key, stats)| (std::cmp::Reverse(stats.total_ns), *key));
         let (idle, threads): (Vec<_>, Vec<_>) = threads.into_iter().partition(|((tid, _), _)| *tid == IDLE);
         for (key, stats) in &threads {
             let name = self.names.get(key).map_or("", String::as_str);

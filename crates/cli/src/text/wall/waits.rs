@@ -61,8 +61,7 @@ impl Printer<'_> {
         }
         self.heading(out, &longest_title(self.wall.only_summed_ns))?;
         self.wall.longest.iter().try_for_each(|wait| {
-            let line = self.long_wait(wait);
-            writeln!(out, "{}", cut(&harmless(&line), self.opts.names_width.max(60)))
+            writeln!(out, "{}", cut(&harmless(&self.long_wait(wait)), self.opts.names_width.max(60)))
         })
     }
 

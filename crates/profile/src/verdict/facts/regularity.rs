@@ -1,5 +1,6 @@
 //! How regular and how even running is: work by a timer, preemption by others, the spread over threads.
 
+use crate::view::ranking::RankRows as _;
 use std::collections::{BTreeMap, BTreeSet};
 
 use perfdata::off_cpu::State;
@@ -61,7 +62,7 @@ pub(super) fn spread(values: &[f64]) -> Option<(f64, f64, u64)> {
     }
     const QUARTILES_APART: f64 = 1.349;
     let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
+    sorted.rank_by(f64::total_cmp);
     let at = |quarter: usize| sorted[(sorted.len() - 1) * quarter / 4];
     let variation = match values.len() {
         ..FEW => f64::INFINITY,

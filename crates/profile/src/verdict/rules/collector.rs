@@ -3,6 +3,7 @@
 use super::{claim, pct};
 use crate::off_cpu::WaitReason;
 use crate::verdict::{Facts, Finding, INPUT, TopStacks};
+use crate::view::ranking::RankRows as _;
 
 /// 25: > 10 % of active time without waits for a CPU collects garbage, or waits until that is done.
 pub(super) fn garbage(facts: &Facts) -> Option<Finding> {
@@ -14,7 +15,7 @@ pub(super) fn garbage(facts: &Facts) -> Option<Finding> {
     }
     let mut parts = vec![(waits, "waiting for it or for memory"), (runs, "collecting")];
     parts.retain(|(part, _)| *part >= 0.005);
-    parts.sort_by(|a, b| b.0.total_cmp(&a.0));
+    parts.rank_by(|a, b| b.0.total_cmp(&a.0));
     let parts: Vec<String> = parts.iter().map(|(part, what)| format!("{} {what}", pct(*part))).collect();
     let text = format!("Garbage collection: {} of thread time", pct(share));
     let on_cpu = format!("{} of CPU time collects", pct(facts.code.collects));

@@ -7,6 +7,7 @@ use crate::grow::GrownSum as _;
 use crate::off_cpu::{WaitReason, known_lock};
 use crate::verdict::hot_stacks::SPINNING;
 use crate::verdict::{Facts, Finding, INPUT, LockSite, ShareBase, TopStacks, brief, called, is_python_at};
+use crate::view::ranking::RankRows as _;
 
 /// From this part of a kind of lock's time on, the findings name its first taker only.
 const ONE_TAKER: f64 = 0.9;
@@ -186,7 +187,7 @@ fn lock_parts(facts: &Facts, site: &LockSite) -> [(f64, &'static str); 3] {
 /// These parts for a headline, largest first, in whole percent: `63 % blocked`.
 pub(super) fn whole_lock_parts(facts: &Facts, site: &LockSite) -> Vec<String> {
     let mut parts = lock_parts(facts, site);
-    parts.sort_by(|a, b| b.0.total_cmp(&a.0));
+    parts.rank_by(|a, b| b.0.total_cmp(&a.0));
     let shown = parts.iter().filter(|(share, _)| *share >= 0.005);
     shown.map(|(share, what)| format!("{} {what}", pct(*share))).collect()
 }

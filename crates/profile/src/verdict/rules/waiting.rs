@@ -7,6 +7,7 @@ use crate::off_cpu::WaitReason;
 use crate::verdict::facts::REGULAR;
 use crate::verdict::hot_stacks::PlaceList;
 use crate::verdict::{Facts, Finding, INPUT, ShareBase, TARGET, TopStacks, called};
+use crate::view::ranking::RankRows as _;
 use crate::view::wall::{CLOSED, Part, Wall};
 use std::collections::BTreeMap;
 
@@ -44,7 +45,7 @@ fn enders(facts: &Facts) -> Vec<(String, u64)> {
             None => names.push((name.clone(), *ns)),
         }
     }
-    names.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
+    names.rank_by_key(|(_, ns)| std::cmp::Reverse(*ns));
     names
 }
 
@@ -85,7 +86,7 @@ fn targets_of(wall: &Wall, reasons: &[WaitReason]) -> Vec<(String, u64)> {
         names.entry(&target.name).or_default().grow(target.total_ns);
     }
     let mut names: Vec<(String, u64)> = names.into_iter().map(|(name, ns)| (name.to_owned(), ns)).collect();
-    names.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
+    names.rank_by_key(|(_, ns)| std::cmp::Reverse(*ns));
     names
 }
 
@@ -106,7 +107,7 @@ fn for_others_by_reason(facts: &Facts) -> String {
     parts.push(("threads of OpenMP".to_owned(), for_team_ns));
     let others_ns = facts.for_work_ns().saturating_sub(for_team_ns);
     parts.push(("futex in conditions and joins".to_owned(), others_ns));
-    parts.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
+    parts.rank_by_key(|(_, ns)| std::cmp::Reverse(*ns));
     parts.retain(|(_, ns)| facts.share(*ns) >= 0.005);
     match parts.as_slice() {
         [(only, _)] => only.clone(),

@@ -5,6 +5,7 @@ use super::{Blame, BlameEnd, end_frames, state_words};
 use crate::grow::Grow as _;
 use crate::profile::{Profile, TaskId};
 use crate::table::{CallsiteId, FrameId};
+use crate::view::ranking::RankRows as _;
 use crate::view::wall::{is_kernel, own_code, place_names};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
@@ -84,10 +85,10 @@ pub fn causes(profile: &Profile, blame: &Blame) -> Vec<BlameCause> {
         lines.entry((at, line)).or_default().grow(path.ns);
     }
     let mut lines: Vec<_> = lines.into_iter().collect();
-    lines.sort_unstable_by(|(a, a_ns), (b, b_ns)| a_ns.cmp(b_ns).then_with(|| a.cmp(b)));
+    lines.rank_by(|(a, a_ns), (b, b_ns)| a_ns.cmp(b_ns).then_with(|| a.cmp(b)));
     // The last of a row has most time.
     lines.into_iter().for_each(|((at, line), _)| rows[at].line = line);
-    rows.sort_by_key(|row| std::cmp::Reverse(row.ns));
+    rows.rank_by_key(|row| std::cmp::Reverse(row.ns));
     rows
 }
 
@@ -177,7 +178,7 @@ pub fn blamed_functions(profile: &Profile, blame: &Blame) -> Vec<BlamedFunction>
         BlamedFunction { thread, function, ns }
     };
     let mut rows: Vec<BlamedFunction> = by_name.into_iter().map(row).collect();
-    rows.sort_by_key(|row| std::cmp::Reverse(row.ns));
+    rows.rank_by_key(|row| std::cmp::Reverse(row.ns));
     rows
 }
 
@@ -216,6 +217,6 @@ pub fn wait_edges(profile: &Profile, blame: &Blame) -> Vec<WaitEdge> {
             }
         }
     }
-    edges.sort_by_key(|edge| std::cmp::Reverse(edge.ns));
+    edges.rank_by_key(|edge| std::cmp::Reverse(edge.ns));
     edges
 }

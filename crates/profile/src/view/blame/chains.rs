@@ -4,6 +4,7 @@ use super::causes::EndFunctions;
 use super::{Blame, BlamePath, state_words};
 use crate::grow::Grow as _;
 use crate::profile::{Profile, TaskId};
+use crate::view::ranking::RankRows as _;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -54,7 +55,7 @@ pub fn blame_chains(profile: &Profile, blame: &Blame, name_of: &dyn Fn(TaskId) -
     }
     let mut chains: Vec<BlameChain> =
         by_chain.into_iter().map(|(names, states)| chain(names, states)).collect();
-    chains.sort_by_key(|chain| Reverse(chain.ns));
+    chains.rank_by_key(|chain| Reverse(chain.ns));
     chains
 }
 
@@ -67,7 +68,7 @@ fn names(blame: &Blame, path: &BlamePath, name_of: &dyn Fn(TaskId) -> String) ->
 
 fn chain(names: Vec<String>, states: BTreeMap<String, StateSums>) -> BlameChain {
     let mut states: Vec<ChainState> = states.into_iter().map(|(state, sums)| sums.finish(state)).collect();
-    states.sort_by_key(|state| Reverse(state.ns));
+    states.rank_by_key(|state| Reverse(state.ns));
     let mut ns = 0u64;
     states.iter().for_each(|state| ns.grow(state.ns));
     BlameChain { names, ns, states }

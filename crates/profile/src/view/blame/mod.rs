@@ -39,6 +39,7 @@ use crate::grow::GrownSum as _;
 use crate::off_cpu::WaitReason;
 use crate::profile::{Profile, TaskId};
 use crate::table::CallsiteId;
+use crate::view::ranking::RankRows as _;
 use crate::view::wall::{Part, WallOpts, is_called, wall};
 
 /// How a chain of waits ends.
@@ -150,7 +151,7 @@ pub struct Blame {
 impl Blame {
     pub(crate) fn of_walk(roots: Vec<TaskId>, walk: Walk<'_, '_>) -> Self {
         let (links, mut paths) = walk.finish();
-        paths.sort_by_key(|path| std::cmp::Reverse(path.ns));
+        paths.rank_by_key(|path| std::cmp::Reverse(path.ns));
         let total_ns = paths.iter().map(|path| path.ns).grown_sum();
         Self { roots, total_ns, paths, links }
     }

@@ -5,6 +5,7 @@ use super::{Blame, BlameEnd};
 use crate::grow::Grow as _;
 use crate::profile::TaskId;
 use crate::table::CallsiteId;
+use crate::view::ranking::RankRows as _;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -67,7 +68,7 @@ impl PartSums {
     /// Each thread and kind of state once, most time first.
     pub fn parts(self) -> Vec<StretchPart> {
         let mut sums: Vec<(PartKey, u64)> = self.sums.into_iter().filter(|(_, ns)| *ns > 0).collect();
-        sums.sort_by_key(|(_, ns)| Reverse(*ns));
+        sums.rank_by_key(|(_, ns)| Reverse(*ns));
         let mut parts: Vec<StretchPart> = Vec::new();
         let mut index: BTreeMap<(TaskId, BlameEnd), usize> = BTreeMap::new();
         // The first of a part is the one with most time.
@@ -78,7 +79,7 @@ impl PartSums {
                 None => parts.push(StretchPart { task, state, callsite, ns }),
             }
         }
-        parts.sort_by_key(|part| Reverse(part.ns));
+        parts.rank_by_key(|part| Reverse(part.ns));
         parts
     }
 }

@@ -5,6 +5,7 @@ use crate::grow::GrownSum as _;
 use crate::off_cpu::{RunSample, ThreadTotals, Wait};
 use crate::profile::{Profile, TaskId};
 use crate::table::CallsiteId;
+use crate::view::ranking::RankRows as _;
 use crate::view::wall::{Classes, Part, WallOpts};
 use perfdata::off_cpu::{State, flag};
 use rustc_hash::FxHashMap;
@@ -100,7 +101,7 @@ impl Timeline {
     }
 
     fn order(&mut self) {
-        self.timed.sort_by_key(|wait| (wait.from, wait.to, wait.wait));
+        self.timed.rank_by_key(|wait| (wait.from, wait.to, wait.wait));
         let mut end = 0;
         for wait in &mut self.timed {
             wait.from = wait.from.max(end);
@@ -113,8 +114,8 @@ impl Timeline {
             Some(before)
         });
         self.timed_before = before.collect();
-        self.runs.sort_by_key(|run| run.time_ns);
-        self.totals.sort_by_key(|totals| totals.start_ns);
+        self.runs.rank_by_key(|run| run.time_ns);
+        self.totals.rank_by_key(|totals| totals.start_ns);
     }
 }
 
@@ -221,7 +222,7 @@ impl<'p> Timelines<'p> {
             self.threads[owner].summed.push(SummedWaits { from, to, ns, rate: rate.min(1.0), wait });
         }
         for thread in &mut self.threads {
-            thread.summed.sort_by_key(|sum| (sum.from, sum.wait));
+            thread.summed.rank_by_key(|sum| (sum.from, sum.wait));
         }
     }
 

@@ -2,6 +2,7 @@
 
 use crate::profile::Profile;
 use crate::view::hot_functions::{HotFunctionRow, hot_functions, main_event};
+use crate::view::ranking::RankRows as _;
 use rustc_hash::FxHashMap;
 
 /// Functions kept of a set of sampled runs.
@@ -59,7 +60,7 @@ impl SampledCosts {
                 }
             }
         }
-        sums.functions.sort_by(|a, b| b.cost.total_cmp(&a.cost).then_with(|| a.name.cmp(&b.name)));
+        sums.functions.rank_by(|a, b| b.cost.total_cmp(&a.cost).then_with(|| a.name.cmp(&b.name)));
         sums
     }
 
@@ -135,7 +136,7 @@ pub fn growths(before: &SampledCosts, after: &SampledCosts) -> Growths {
     let (found, unsure): (Vec<UnsureGrowth>, Vec<_>) =
         candidates.iter().map(unsure).partition(|unsure| unsure.growth.grown() > unsure.certain);
     let mut found: Vec<FunctionGrowth> = found.into_iter().map(|sure| sure.growth).collect();
-    found.sort_by(|a, b| b.grown().total_cmp(&a.grown()));
+    found.rank_by(|a, b| b.grown().total_cmp(&a.grown()));
     let share = |unsure: &UnsureGrowth| unsure.growth.grown() / unsure.certain;
     let nearest = unsure.into_iter().filter(|unsure| unsure.growth.grown() > 0.0);
     let nearest = nearest.max_by(|a, b| share(a).total_cmp(&share(b))).filter(|_| found.is_empty());

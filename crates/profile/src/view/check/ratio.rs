@@ -6,6 +6,7 @@
 // from all runs, with those left out counted as the next ones that are not.
 
 use crate::view::diff::t_quantile;
+use crate::view::ranking::RankRows as _;
 
 /// One run of this many is left out at each end.
 const TRIMMED: usize = 5;
@@ -60,7 +61,7 @@ impl ComparedRuns {
         Self::of_logs(before, after, |a, b| {
             let mut pairs: Vec<(f64, f64)> =
                 a.iter().zip(b).filter(|_| a.len() == b.len()).map(|(&a, &b)| (a, b)).collect();
-            pairs.sort_by(|x, y| (x.1 - x.0).total_cmp(&(y.1 - y.0)));
+            pairs.rank_by(|x, y| (x.1 - x.0).total_cmp(&(y.1 - y.0)));
             let differences: Vec<f64> = pairs.iter().map(|(a, b)| b - a).collect();
             let mean = MiddleMean::of(&differences)?;
             let middle = middle(&pairs);
@@ -101,7 +102,7 @@ impl MiddleMean {
             return None;
         }
         let mut sorted = values.to_vec();
-        sorted.sort_by(f64::total_cmp);
+        sorted.rank_by(f64::total_cmp);
         let middle = middle(&sorted);
         let (lowest, highest) = (middle[0], middle[middle.len() - 1]);
         let drawn_in: Vec<f64> = sorted.iter().map(|value| value.clamp(lowest, highest)).collect();

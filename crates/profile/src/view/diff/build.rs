@@ -4,6 +4,7 @@ use super::align::{Aligned, Files, SLICES, Side};
 use super::stats::{ConfidenceInterval, Draws, Estimate};
 use super::{Change, ComparedValue, Diff, DiffOpts, DiffPath, DiffRow, DiffSection, Norm};
 use crate::profile::{Profile, Sums};
+use crate::view::ranking::RankRows as _;
 use crate::view::report::{ReportOpts, SortKey, path_rows, report};
 
 pub(super) fn build(baseline: &[Profile], current: &[Profile], opts: &DiffOpts) -> Diff {
@@ -33,7 +34,7 @@ pub(super) fn build(baseline: &[Profile], current: &[Profile], opts: &DiffOpts) 
                 sums: context.side_sums(&row.own),
             })
             .collect();
-        rows.sort_by(|a, b| b.own.delta.abs().total_cmp(&a.own.delta.abs()));
+        rows.rank_by(|a, b| b.own.delta.abs().total_cmp(&a.own.delta.abs()));
         let noise_floor = context.noise_floor(rows.iter().map(|row| &row.own));
         let judged = rows.iter().filter(|row| is_judged(row)).count();
         let paths =
@@ -87,7 +88,7 @@ fn path_comparisons(
             DiffPath { entries: row.entries, own, sums }
         })
         .collect();
-    paths.sort_by(|a, b| b.own.delta.abs().total_cmp(&a.own.delta.abs()));
+    paths.rank_by(|a, b| b.own.delta.abs().total_cmp(&a.own.delta.abs()));
     paths
 }
 
@@ -223,7 +224,7 @@ impl<'a> Context<'a> {
             .filter_map(|row| row.interval)
             .map(|interval| (interval.high - interval.low) / 2.0)
             .collect();
-        halves.sort_by(f64::total_cmp);
+        halves.rank_by(f64::total_cmp);
         let at = (halves.len() * 95).div_ceil(100).checked_sub(1)?;
         halves.get(at).copied()
     }

@@ -2,6 +2,7 @@
 
 use super::{NameId, Node, NodeId, Tree};
 use crate::grow::Grow as _;
+use crate::view::ranking::RankRows as _;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
@@ -93,7 +94,7 @@ impl ComparedTree {
         }
         let gone = own.into_iter().filter(|(_, (sum, is_there))| *sum > 0 && !is_there);
         let mut gone: Vec<_> = gone.map(|(name, (sum, _))| (self.tree.name(name), sum)).collect();
-        gone.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(b.0)));
+        gone.rank_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(b.0)));
         gone
     }
 }

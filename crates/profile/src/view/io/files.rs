@@ -4,6 +4,7 @@ use super::Latencies;
 use crate::grow::Grow as _;
 use crate::profile::Profile;
 use crate::tracepoints::block_io::{Op, Request};
+use crate::view::ranking::RankRows as _;
 use perfdata::appendix::disk_files::{DiskFile, DiskFiles, FileOwner, RequestPart};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
@@ -186,6 +187,6 @@ pub(super) fn files(profile: &Profile, requests: &[&Request]) -> FileRows {
             rows[at].latencies.add(request);
         }
     }
-    rows.sort_by_key(|row| (Reverse(row.latencies.device_total_ns), Reverse(row.bytes)));
+    rows.rank_by_key(|row| (Reverse(row.latencies.device_total_ns), Reverse(row.bytes)));
     FileRows { refused: all.refused.clone(), were_wanted: all.were_wanted(), rows }
 }

@@ -2,6 +2,7 @@
 
 use crate::grow::Grow as _;
 use crate::tracepoints::block_io::{Op, Request};
+use crate::view::ranking::RankRows as _;
 use crate::view::wall::Histogram;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -71,6 +72,6 @@ pub(super) fn rows(requests: &[&Request]) -> Vec<LatencyRow> {
         row.latencies.add(request);
     }
     let mut rows: Vec<LatencyRow> = rows.into_values().collect();
-    rows.sort_by_key(|row| (Reverse(row.latencies.device_total_ns), row.op, row.size));
+    rows.rank_by_key(|row| (Reverse(row.latencies.device_total_ns), row.op, row.size));
     rows
 }

@@ -5,6 +5,7 @@ use super::cause::cause;
 use crate::profile::Profile;
 use crate::table::{CallsiteId, FrameId};
 use crate::tracepoints::block_io::{Op, Request};
+use crate::view::ranking::RankRows as _;
 use crate::view::wall::{is_kernel, name_of};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
@@ -65,7 +66,7 @@ pub(super) fn submitters(profile: &Profile, requests: &[&Request]) -> Vec<Submit
         row.bytes = row.bytes.saturating_add(request.moved_bytes());
         row.latencies.add(request);
     }
-    rows.sort_by_key(|row| (Reverse(row.latencies.device_total_ns), Reverse(row.requests), row.pid));
+    rows.rank_by_key(|row| (Reverse(row.latencies.device_total_ns), Reverse(row.requests), row.pid));
     rows
 }
 

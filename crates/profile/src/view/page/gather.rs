@@ -5,6 +5,7 @@ use crate::off_cpu::WaitReason;
 use crate::profile::{Profile, TaskId};
 use crate::table::{DsoId, DsoKind};
 use crate::view::flame::{FrameKind, NodeId, Tree, TreeBuilder, TreeOpts, Unit, events_shown};
+use crate::view::ranking::RankRows as _;
 use crate::view::timeline::{Column, TimelineOpts, timeline};
 use crate::view::wall::{Part, ThreadRow, Wall, WallMoment, WallOpts, causing_frames, moments, part_name};
 use rustc_hash::FxHashMap;
@@ -236,7 +237,7 @@ impl<'p> Gather<'p> {
 
     fn finish(mut self, mut sets: Vec<ItemSet>) -> PageData {
         let mut order: Vec<usize> = (0..self.wakers.len()).collect();
-        order.sort_by_key(|&at| (Reverse(self.wakers[at].1), at));
+        order.rank_by_key(|&at| (Reverse(self.wakers[at].1), at));
         let mut new = vec![0u32; self.wakers.len() + 1];
         order.iter().enumerate().for_each(|(to, &from)| new[from + 1] = to as u32 + 1);
         sets.iter_mut().flat_map(|set| &mut set.items).for_each(|item| item.waker = new[item.waker as usize]);

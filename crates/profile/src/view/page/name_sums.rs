@@ -3,6 +3,7 @@
 use super::{ItemSet, PageData};
 use crate::grow::{Grow as _, GrownSum as _};
 use crate::view::flame::{NodeId, Tree};
+use crate::view::ranking::RankRows as _;
 use std::cmp::Reverse;
 
 /// A function's amounts in all places.
@@ -46,7 +47,7 @@ pub fn name_sums(data: &PageData, set: &ItemSet) -> Vec<NameSum> {
         }
     }
     rows.retain(|row| row.own > 0);
-    rows.sort_by_key(|row| Reverse(row.own));
+    rows.rank_by_key(|row| Reverse(row.own));
     rows
 }
 
@@ -71,7 +72,7 @@ pub fn state_sums(data: &PageData, set: &ItemSet) -> Vec<StateSums> {
         rows[name].own[usize::from(item.state & 1)].grow(item.amount);
     }
     rows.retain(|row| row.own != [0, 0]);
-    rows.sort_by_key(|row| Reverse(row.own[0].abs_diff(row.own[1])));
+    rows.rank_by_key(|row| Reverse(row.own[0].abs_diff(row.own[1])));
     rows
 }
 

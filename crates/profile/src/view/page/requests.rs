@@ -4,6 +4,7 @@ use crate::profile::Sums;
 use crate::view::flame::{FrameKind, Tree, Unit};
 use crate::view::io::{Io, Submitter};
 use crate::view::page::{PageData, PageItem};
+use crate::view::ranking::RankRows as _;
 
 /// States of the page's amounts.
 const STATES: [&str; 2] = ["in the queue", "in the device"];
@@ -13,7 +14,7 @@ const STATES: [&str; 2] = ["in the queue", "in the device"];
 pub fn of_requests(view: &Io) -> PageData {
     let mut tree = Tree::new(Unit::Nanoseconds);
     let mut items: Vec<PageItem> = view.submitters.iter().flat_map(|row| submitter(&mut tree, row)).collect();
-    items.sort_by_key(|item| (item.node, item.state));
+    items.rank_by_key(|item| (item.node, item.state));
     PageData::of_time(tree, &STATES, "requests", items)
 }
 

@@ -14,6 +14,7 @@ use super::row::{ChainEntry, GraphNode};
 use super::section_paths::SectionPaths;
 use super::{GraphMode, GraphOpts};
 use crate::profile::{Profile, Sums};
+use crate::view::ranking::RankRows as _;
 use rayon::prelude::*;
 use std::cmp::Reverse;
 
@@ -154,7 +155,7 @@ impl TreeMaker<'_> {
             .collect();
         let by_weight = matches!(graphs.opts.mode, GraphMode::Graph | GraphMode::Fractal);
         let weight = |node: &GraphNode| if by_weight { node.cumulative } else { 0 };
-        nodes.sort_by_key(|node| Reverse((weight(node), graphs.place(node))));
+        nodes.rank_by_key(|node| Reverse((weight(node), graphs.place(node))));
         nodes
     }
 
@@ -187,7 +188,7 @@ impl TreeMaker<'_> {
         }
         self.open.iter().for_each(|(entry, _)| weights[*entry as usize] = 0);
         let open = &mut self.open[..kept];
-        open.sort_unstable_by_key(|(entry, _)| *entry);
+        open.rank_by_key(|(entry, _)| *entry);
         chains.iter_mut().zip(open).for_each(|(place, (_, chain))| *place = *chain);
         &mut chains[..kept]
     }
@@ -271,6 +272,6 @@ fn flatten(nodes: Vec<GraphNode>, min: u64) -> Vec<GraphNode> {
         todo.extend(node.children.into_iter().map(|child| (path.clone(), child)));
     }
     chains.reverse(); // last child first became children before their parent
-    chains.sort_by_key(|chain| Reverse(chain.own));
+    chains.rank_by_key(|chain| Reverse(chain.own));
     chains
 }

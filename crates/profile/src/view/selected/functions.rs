@@ -3,6 +3,7 @@
 use super::Selected;
 use crate::grow::Grow as _;
 use crate::view::flame::{FrameKind, NameId, NodeId, Tree};
+use crate::view::ranking::RankRows as _;
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 
@@ -32,7 +33,7 @@ impl Selected<'_> {
         places.sort_unstable();
         places.iter().for_each(|&((node, state), amount)| table.add(node, state, amount));
         let tree = &self.data.tree;
-        table.rows.sort_by(|a, b| {
+        table.rows.rank_by(|a, b| {
             let key = |row: &FunctionTimes| (Reverse(row.total), Reverse(row.own));
             key(a).cmp(&key(b)).then_with(|| tree.name(a.name).cmp(tree.name(b.name)))
         });

@@ -5,6 +5,7 @@ use super::Selected;
 use super::functions::caller_of_kernel;
 use crate::grow::Grow as _;
 use crate::view::flame::{FrameKind, NodeId, Tree};
+use crate::view::ranking::RankRows as _;
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -72,7 +73,7 @@ impl Selected<'_> {
         let mut groups: Vec<WaitGroup> =
             places.into_iter().map(|((state, node), sums)| group(state, node, sums)).collect();
         name(tree, &mut groups);
-        groups.sort_by(|a, b| b.total.cmp(&a.total).then_with(|| a.label.cmp(&b.label)));
+        groups.rank_by(|a, b| b.total.cmp(&a.total).then_with(|| a.label.cmp(&b.label)));
         groups
     }
 }
@@ -85,7 +86,7 @@ fn group(state: u8, node: NodeId, mut sums: Sums) -> WaitGroup {
         before.saturating_mul(2) >= sums.count
     });
     let mut wakers: Vec<_> = sums.wakers.into_iter().collect();
-    wakers.sort_by_key(|(_, ns)| Reverse(*ns));
+    wakers.rank_by_key(|(_, ns)| Reverse(*ns));
     WaitGroup {
         state,
         node,

@@ -25,6 +25,7 @@ use crate::profile::{SeenRequest, SpanCall, SpanOutcome};
 use crate::view::blame::timelines::Timelines;
 use crate::view::blame::walk::{Lead, Walk};
 use crate::view::blame::{Blame, BlameEnd};
+use crate::view::ranking::RankRows as _;
 use crate::view::wall::Part;
 use std::cmp::Reverse;
 use std::rc::Rc;
@@ -153,7 +154,7 @@ pub fn spans(profile: &Profile, opts: &SpanOpts) -> Vec<SpanFunctionRow> {
     let mut rows: Vec<SpanFunctionRow> =
         functions.filter(|(_, of)| wanted(&of.name)).map(|(at, _)| view.row(at)).collect();
     // Functions as they were named; routes by their time.
-    rows.sort_by_key(|row| row.unsure_ns.map(|_| Reverse(row.latency.total_ns)));
+    rows.rank_by_key(|row| row.unsure_ns.map(|_| Reverse(row.latency.total_ns)));
     rows
 }
 
@@ -191,7 +192,7 @@ impl SpanView<'_, '_> {
 
     fn slowest(&self, all: &[SpanCall], split: Option<&SplitCalls>) -> Vec<SlowCall> {
         let mut order: Vec<usize> = (0..all.len()).collect();
-        order.sort_by_key(|&at| (Reverse(all[at].length_ns()), all[at].begin_ns));
+        order.rank_by_key(|&at| (Reverse(all[at].length_ns()), all[at].begin_ns));
         order.truncate(self.slowest);
         let states = |at: usize| split.map_or_else(Vec::new, |split| states_of(split, at));
         order.into_iter().map(|at| self.slow_call(all[at], states(at))).collect()
@@ -249,7 +250,7 @@ fn rows_of(all: &[SpanCall], split: &SplitCalls, slow_ns: u64) -> Vec<SpanStateR
     }
     rows.push(preempted);
     rows.retain(|row| row.ns > 0);
-    rows.sort_by(|a, b| (Reverse(a.ns), &a.state).cmp(&(Reverse(b.ns), &b.state)));
+    rows.rank_by(|a, b| (Reverse(a.ns), &a.state).cmp(&(Reverse(b.ns), &b.state)));
     rows
 }
 
@@ -270,7 +271,7 @@ fn unsure_ns(calls: &[SpanCall]) -> u64 {
 fn states_of(split: &SplitCalls, call: usize) -> Vec<(SpanState, u64)> {
     let named = |&(state, ns): &(usize, u64)| (split.states[state].clone(), ns);
     let mut states: Vec<(SpanState, u64)> = split.calls[call].iter().map(named).collect();
-    states.sort_by(|a, b| (Reverse(a.1), &a.0).cmp(&(Reverse(b.1), &b.0)));
+    states.rank_by(|a, b| (Reverse(a.1), &a.0).cmp(&(Reverse(b.1), &b.0)));
     states
 }
 

@@ -11,6 +11,7 @@ use crate::profile::Profile;
 use crate::profile::SpanCall;
 use crate::table::{CallsiteId, FrameId, StringId};
 use crate::view::blame::timelines::{SummedWaits, Timeline, Timelines};
+use crate::view::ranking::RankRows as _;
 use crate::view::wall::Part;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -84,12 +85,12 @@ impl<'t, 'p> SpanSplitter<'t, 'p> {
             }
         }
         for (thread, mut of_thread) in by_thread {
-            of_thread.sort_by_key(|&at| (calls[at].begin_ns, at));
+            of_thread.rank_by_key(|&at| (calls[at].begin_ns, at));
             let mut gaps = Vec::new();
             for at in of_thread {
                 self.cut(thread, at, &calls[at], &mut gaps);
             }
-            gaps.sort_by_key(|gap: &Gap| (gap.from, gap.call));
+            gaps.rank_by_key(|gap: &Gap| (gap.from, gap.call));
             self.fill(thread, &gaps);
         }
         for (at, mut filled) in std::mem::take(&mut self.filled.calls).into_iter().enumerate() {

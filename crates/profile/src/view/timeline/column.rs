@@ -2,6 +2,7 @@
 
 use super::strip::Activity;
 use crate::grow::{Grow as _, GrownSum as _};
+use crate::view::ranking::RankRows as _;
 use crate::view::wall::Part;
 
 /// A thread's time in one column, by state.
@@ -49,7 +50,7 @@ impl Column {
     #[must_use]
     pub fn parts(&self) -> Vec<(Part, u64)> {
         let mut parts = self.parts.clone();
-        parts.sort_by_key(|&(part, ns)| (std::cmp::Reverse(ns), part));
+        parts.rank_by_key(|&(part, ns)| (std::cmp::Reverse(ns), part));
         parts
     }
 

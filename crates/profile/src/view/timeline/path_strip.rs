@@ -5,6 +5,7 @@ use super::strip::Grid;
 use crate::grow::Grow as _;
 use crate::profile::{Profile, TaskId};
 use crate::view::blame::{CriticalOpts, CriticalPiece, critical_path, thread_name};
+use crate::view::ranking::RankRows as _;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -35,7 +36,7 @@ pub fn path_strip(profile: &Profile, thread: Option<&str>, view: &Timeline) -> O
     let mut whole: BTreeMap<&str, u64> = BTreeMap::new();
     sums.iter().flatten().for_each(|(name, ns)| whole.entry(name).or_default().grow(*ns));
     let mut threads: Vec<(String, u64)> = whole.into_iter().map(|(name, ns)| (name.to_owned(), ns)).collect();
-    threads.sort_by(|a, b| (Reverse(a.1), &a.0).cmp(&(Reverse(b.1), &b.0)));
+    threads.rank_by(|a, b| (Reverse(a.1), &a.0).cmp(&(Reverse(b.1), &b.0)));
     let most = |column: &BTreeMap<&str, u64>| {
         let (name, _) = column.iter().max_by_key(|(name, ns)| (**ns, Reverse(**name)))?;
         threads.iter().position(|(of, _)| of == name)

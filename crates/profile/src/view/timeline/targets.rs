@@ -5,6 +5,7 @@ use crate::grow::Grow as _;
 use crate::off_cpu::{Wait, WaitReason};
 use crate::profile::Profile;
 use crate::table::CallsiteId;
+use crate::view::ranking::RankRows as _;
 use crate::view::spans::target_words;
 use crate::view::wall::Part;
 use rustc_hash::FxHashMap;
@@ -70,6 +71,6 @@ pub(super) fn targets_of(columns: &[Column], names: &TargetNames<'_>) -> Vec<Tim
     let name = |number: u32| names.names.get(number as usize).cloned().unwrap_or_default();
     let target = |((part, number), ns)| TimelineTarget { part, name: name(number), ns };
     let mut targets: Vec<TimelineTarget> = sums.into_iter().map(target).collect();
-    targets.sort_by(|a, b| (Reverse(a.ns), &a.name).cmp(&(Reverse(b.ns), &b.name)));
+    targets.rank_by(|a, b| (Reverse(a.ns), &a.name).cmp(&(Reverse(b.ns), &b.name)));
     targets
 }

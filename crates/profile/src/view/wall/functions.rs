@@ -9,6 +9,7 @@ use crate::grow::Grow as _;
 use crate::off_cpu::WaitReason;
 use crate::profile::{CellKey, Profile, TaskId};
 use crate::table::{CallsiteId, DsoId, FrameId, StringId};
+use crate::view::ranking::RankRows as _;
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 
@@ -53,7 +54,7 @@ pub(super) fn rows(profile: &Profile, classes: &Classes, threads: &[ThreadRow]) 
         }
     }
     let mut rows = table.rows;
-    rows.sort_by(|a, b| {
+    rows.rank_by(|a, b| {
         let key = |row: &FunctionRow| (Reverse(row.children.active_ns()), Reverse(row.children.total_ns()));
         key(a).cmp(&key(b)).then_with(|| a.name.cmp(&b.name))
     });

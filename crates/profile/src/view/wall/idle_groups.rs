@@ -2,6 +2,7 @@
 
 use super::ThreadRow;
 use crate::grow::Grow as _;
+use crate::view::ranking::RankRows as _;
 use rustc_hash::FxHashMap;
 
 /// Idle threads of one name.
@@ -29,7 +30,7 @@ pub fn idle_groups(rows: &[&ThreadRow]) -> Vec<IdleGroup> {
     }
     let named = groups.into_iter().map(|(name, group)| IdleGroup { name, ..group });
     let mut groups: Vec<IdleGroup> = named.collect();
-    groups.sort_by(|a, b| b.idle_ns.cmp(&a.idle_ns).then_with(|| a.name.cmp(&b.name)));
+    groups.rank_by(|a, b| b.idle_ns.cmp(&a.idle_ns).then_with(|| a.name.cmp(&b.name)));
     groups
 }
 

@@ -5,6 +5,7 @@ use crate::grow::GrownSum as _;
 use crate::off_cpu::is_for_cpu;
 use crate::profile::{Profile, TaskId};
 use crate::table::CallsiteId;
+use crate::view::ranking::RankRows as _;
 use perfdata::off_cpu::flag;
 
 /// One of the longest waits.
@@ -43,7 +44,7 @@ pub(super) fn longest(profile: &Profile, classes: &Classes, begin_ns: u64, opts:
         .named(profile)
         .filter(|c| c.wait.length_ns > 0 && (c.part != Part::Idle || opts.with_idle))
         .collect();
-    found.sort_by_key(|c| (std::cmp::Reverse(c.wait.length_ns), c.wait.since_ns, c.wait.task));
+    found.rank_by_key(|c| (std::cmp::Reverse(c.wait.length_ns), c.wait.since_ns, c.wait.task));
     found.truncate(opts.longest);
     let row = |c: Classified<'_>| LongWait {
         task: c.wait.task,

@@ -4,6 +4,7 @@ use super::named_target::{CLOSED, DENIED};
 use super::{Classes, Histogram, NamedTarget, Part, WallOpts};
 use crate::grow::{Grow as _, GrownSum as _, ratio};
 use crate::profile::Profile;
+use crate::view::ranking::RankRows as _;
 use rustc_hash::FxHashMap;
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -60,7 +61,7 @@ pub(super) fn targets(profile: &Profile, classes: &Classes, opts: &WallOpts) -> 
         targets[at].total_ns.grow(class.wait.weight_ns);
         targets[at].lengths.add_wait(class.wait);
     }
-    targets.sort_by(|a, b| (Reverse(a.total_ns), &a.name).cmp(&(Reverse(b.total_ns), &b.name)));
+    targets.rank_by(|a, b| (Reverse(a.total_ns), &a.name).cmp(&(Reverse(b.total_ns), &b.name)));
     targets
 }
 
@@ -96,7 +97,7 @@ fn unnamed_shares(targets: &[WaitTarget]) -> Vec<(&'static str, f64)> {
         (wanted, ratio(of_reason.map(|of| of.total_ns).grown_sum(), all_ns))
     };
     let mut shares: Vec<_> = REASONS.into_iter().map(share).filter(|(_, share)| *share > 0.0).collect();
-    shares.sort_by(|a, b| b.1.total_cmp(&a.1));
+    shares.rank_by(|a, b| b.1.total_cmp(&a.1));
     shares
 }
 

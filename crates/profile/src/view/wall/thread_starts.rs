@@ -8,6 +8,7 @@ use crate::machine::c_library::{THREAD_STARTS, is_unnamed_part};
 use crate::machine::language_runtime::{leads_to_program, runtime_of};
 use crate::profile::{Profile, TaskId};
 use crate::table::{CallsiteId, FrameId};
+use crate::view::ranking::RankRows as _;
 use rustc_hash::FxHashMap;
 
 /// The function of Go's thread that watches the others.
@@ -50,7 +51,7 @@ pub(super) fn name_by_start(profile: &Profile, classes: &Classes, rows: &mut [Th
     }
     // A runtime's own work before the given function is short.
     let mut by_weight: Vec<((usize, usize), u64)> = weights.into_iter().collect();
-    by_weight.sort_unstable_by_key(|&((at, start), ns)| (at, ns, start));
+    by_weight.rank_by_key(|&((at, start), ns)| (at, ns, start));
     for ((at, start), _) in by_weight {
         rows[at].start = Some(starts[start].clone());
     }

@@ -3,6 +3,7 @@
 use super::{Classes, Part, Times};
 use crate::grow::Grow as _;
 use crate::profile::{Profile, TaskId};
+use crate::view::ranking::RankRows as _;
 use perfdata::off_cpu::State;
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
@@ -126,7 +127,7 @@ pub(super) fn rows(profile: &Profile, classes: &Classes) -> Vec<ThreadRow> {
         row.times.blocked_ns.retain(|_, ns| *ns > 0);
         row.life_ns = row.life_ns.max(if row.life_ns == 0 { row.times.total_ns() } else { 0 });
     }
-    rows.sort_by_key(|row| (Reverse(row.times.active_ns()), row.start_ns, row.tid));
+    rows.rank_by_key(|row| (Reverse(row.times.active_ns()), row.start_ns, row.tid));
     rows
 }
 

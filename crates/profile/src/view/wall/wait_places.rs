@@ -4,6 +4,7 @@ use super::{Classes, Histogram, Part, WallOpts};
 use crate::grow::Grow as _;
 use crate::profile::Profile;
 use crate::table::CallsiteId;
+use crate::view::ranking::RankRows as _;
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 
@@ -36,6 +37,6 @@ pub(super) fn places(profile: &Profile, classes: &Classes, opts: &WallOpts) -> V
         places[at].total_ns.grow(class.wait.weight_ns);
         places[at].lengths.add_wait(class.wait);
     }
-    places.sort_by_key(|place| (Reverse(place.total_ns), place.callsite));
+    places.rank_by_key(|place| (Reverse(place.total_ns), place.callsite));
     places
 }

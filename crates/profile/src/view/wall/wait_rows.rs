@@ -4,6 +4,7 @@ use super::place_texts::{functions, place_texts};
 use super::{Histogram, Part, Wall, part_name};
 use crate::grow::Grow as _;
 use crate::profile::Profile;
+use crate::view::ranking::RankRows as _;
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::hash::Hash;
@@ -81,7 +82,7 @@ fn sums<'h, K: Hash + Eq + Clone>(
         sums[at].total_ns.grow(ns);
         sums[at].lengths.add_all(lengths);
     }
-    sums.sort_by_key(|sum| (Reverse(sum.total_ns), sum.first));
+    sums.rank_by_key(|sum| (Reverse(sum.total_ns), sum.first));
     sums
 }
 

@@ -65,8 +65,7 @@ impl Table<'_> {
             text.push_str(&self.coloured(&level.row, column.field, cell));
             let _ = write!(text, "{:gap$}", "");
         }
-        let indent = self.indent();
-        let _ = write!(text, "{:indent$}", "");
+        let _ = write!(text, "{:1$}", "", self.indent());
         self.separate(text);
         text.push_str(&self.key_cell(&level.row, level.depth));
         text.push('\n');
