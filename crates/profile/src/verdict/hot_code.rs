@@ -1,6 +1,6 @@
 //! The code that runs most, as a next command can show it.
 
-use crate::grow::{Grow as _, GrownSum as _};
+use crate::grow::{Grow as _, GrownSum as _, ratio};
 use crate::profile::Profile;
 use crate::table::{CallsiteId, DsoKind, FrameId, InlineFrame};
 use crate::view::hot_functions::program_code::is_own;
@@ -55,6 +55,8 @@ pub struct HotFunction {
 /// A caller by which a reader knows a function.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NamedCaller {
+    /// Share of the function's time that passes below it, 0 to 1.
+    pub share: f64,
     /// Name.
     pub name: String,
     /// Line of the call with most time, `parse.c:14`, if the debug information has it.
@@ -169,7 +171,7 @@ impl<'p> NamedCallers<'p> {
         let (name, calls) = self.sums.into_iter().max_by_key(|(_, calls)| sum(calls))?;
         let at = calls.iter().max_by_key(|(_, ns)| **ns).and_then(|(call, _)| line_of(profile, *call));
         let is_most = sum(&calls) > self.all / 2 && !self.is_own;
-        is_most.then(|| NamedCaller { name: name.to_owned(), at })
+        is_most.then(|| NamedCaller { share: ratio(sum(&calls), self.all), name: name.to_owned(), at })
     }
 }
 

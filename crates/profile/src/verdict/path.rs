@@ -155,7 +155,16 @@ fn most_of_one(profile: &Profile, by_task: &BTreeMap<TaskId, u64>, total_ns: u64
     most.map_or_else(Default::default, |(&task, &ns)| {
         let (name, of) = (thread_name(profile, task), profile.task(task));
         // A program's first thread has its name: that one thread, not the program, is meant.
-        let name = if of.pid == of.tid { format!("the main thread ({name})") } else { name.to_owned() };
+        let is_same = |other: &&TaskId| {
+            let first = profile.task(**other);
+            first.pid == first.tid && thread_name(profile, **other) == name
+        };
+        let is_alone = by_task.keys().filter(is_same).nth(1).is_none();
+        let name = match of.pid == of.tid {
+            true if is_alone => format!("the main thread ({name})"),
+            true => format!("the main thread ({name} {})", of.pid),
+            false => name.to_owned(),
+        };
         (name, ns as f64 / total_ns as f64)
     })
 }

@@ -27,7 +27,7 @@ pub(super) fn saturation(facts: &Facts) -> Option<Finding> {
         format!("CPU saturation: {} of thread time waits for {}", pct(waiting), who_has_the_cpus(facts));
     let detail = match after_locks > 0.01 {
         true => format!(
-            "{} of these {} follow waits for a lock: its finding has them, too",
+            "{} of these {} follow lock waits: the finding about the lock has them, too",
             pct(after_locks).trim_end_matches(" %"),
             pct(waiting)
         ),

@@ -14,6 +14,9 @@ use crate::view::hot_functions::call_work;
 /// A function with less own time isn't one to name.
 pub(super) const LEAST_HOT: f64 = 0.1;
 
+/// With so much of a function's time, a caller is named as its only one.
+const NEARLY_ALL: f64 = 0.95;
+
 /// 1: running ≥ 85 % of the time not spent waiting for a CPU, > 70 % of it in user code.
 pub(super) fn cpu_bound(facts: &Facts) -> Option<Finding> {
     let user = facts.code.user?;
@@ -46,7 +49,7 @@ pub(super) fn cpu_bound(facts: &Facts) -> Option<Finding> {
     };
     let below = match (own, large, below) {
         (Some(own), ..) if !own.calls.is_empty() => {
-            format!("of these {}: {} · ", pct(own.share), calls_words(&own.calls))
+            format!("{} · ", calls_words(own))
         }
         (Some(_), Some(hot), _) => format!("{} in {} itself · ", pct(hot.share), called_at(hot)),
         (None, _, Some(below)) => {
@@ -69,10 +72,15 @@ pub(super) fn cpu_bound(facts: &Facts) -> Option<Finding> {
         .next(shown.command, shown.advice)
 }
 
-/// `27 in JsonParse(), 20 in ObjectKeys()`.
-fn calls_words(calls: &[(String, f64)]) -> String {
-    let words = calls.iter().map(|(name, share)| format!("{:.0} in {}", share * 100.0, called(name)));
-    words.collect::<Vec<_>>().join(", ")
+/// `27 of these 47 % are in JsonParse(), 15 in ObjectKeys()`.
+fn calls_words(own: &HotFunction) -> String {
+    let percent = |share: f64| format!("{:.0}", share * 100.0);
+    let mut parts: Vec<String> =
+        own.calls.iter().map(|(name, share)| format!("{} in {}", percent(*share), called(name))).collect();
+    if let (Some(first), Some((name, share))) = (parts.first_mut(), own.calls.first()) {
+        *first = format!("{} of these {} are in {}", percent(*share), pct(own.share), called(name));
+    }
+    parts.join(", ")
 }
 
 /// Where to look first, with the command; empty if the command is too long for a line.
@@ -104,7 +112,8 @@ fn hot_words(hot: &HotFunction) -> String {
     // Those who call a library don't know its lines.
     let place = if hot.has_lines() { called(&hot.name) } else { called_at(hot) };
     let below = called_at_line(&called(&caller.name), caller.at.as_deref());
-    format!("{place} below {below}, {own} of CPU time")
+    let mostly = if caller.share < NEARLY_ALL { "mostly " } else { "" };
+    format!("{place} {mostly}below {below}, {own} of CPU time")
 }
 
 /// The command that shows the hottest code.
@@ -158,7 +167,7 @@ pub(super) fn serial(facts: &Facts) -> Option<Finding> {
         return None;
     }
     let rest = match is_awaited {
-        true => format!("{} of thread time is waits for it", pct(awaited)),
+        true => format!("{} of thread time waits for it", pct(awaited)),
         false => format!("{:.1} of {} CPUs are used", facts.cpus_used, facts.system.cpus),
     };
     let text = format!("One thread does the work: {name} is busy {} of its time; {rest}", pct(*busy));

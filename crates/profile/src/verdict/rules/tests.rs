@@ -75,7 +75,7 @@ fn running_rules() {
     check(2, pipeline(78), pipeline(10));
     assert_eq!(
         verdict(&pipeline(78))[0].claim,
-        "One thread does the work: gzip is busy 95 % of its time; 43 % of thread time is waits for it"
+        "One thread does the work: gzip is busy 95 % of its time; 43 % of thread time waits for it"
     );
     let calls = with(|f| {
         f.code.user = Some(0.4);
@@ -321,10 +321,12 @@ fn a_librarys_function_is_named_with_the_programs_that_calls_it() {
     let mut facts = firing(1);
     let hot = facts.code.hottest.as_mut().expect("firing");
     (hot.name, hot.at) = ("memset".into(), Some("memset.S:236".into()));
-    hot.named_caller = Some(NamedCaller { name: "clear".into(), at: Some("grid.c:9".into()) });
+    hot.named_caller = Some(NamedCaller { share: 1.0, name: "clear".into(), at: Some("grid.c:9".into()) });
     let finding = ask(1, &facts);
     assert!(finding.claim.contains("in memset() below clear() (grid.c:9), "), "{finding:?}");
     assert!(finding.fix.starts_with("see who calls what: tally flame"), "{finding:?}");
+    facts.code.hottest.as_mut().and_then(|hot| hot.named_caller.as_mut()).expect("it has one").share = 0.8;
+    assert!(ask(1, &facts).claim.contains("in memset() mostly below clear() (grid.c:9), "));
 }
 
 #[test]
