@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 pub struct PathFacts {
     /// Times that it passes from one thread to another.
     pub handovers: usize,
-    /// Threads by name with their share of it, 0 to 1, most first: `worker (in 3 threads)`.
+    /// Threads by name with their share of it, 0 to 1, most first: `3 threads named worker`.
     pub threads: Vec<(String, f64)>,
     /// The thread with most of it as in a sentence, `feeder` or `the main thread (node)`, and its share.
     pub most_of_one: (String, f64),
@@ -141,7 +141,7 @@ fn threads(profile: &Profile, by_task: &BTreeMap<TaskId, u64>, total_ns: u64) ->
     }
     let label = |name: &str, count: usize| match count {
         1 => name.to_owned(),
-        _ => format!("{name} (in {count} threads)"),
+        _ => format!("{count} threads named {name}"),
     };
     let shares =
         by_name.into_iter().map(|(name, (ns, tasks))| (label(name, tasks), ns as f64 / total_ns as f64));

@@ -131,7 +131,9 @@ pub fn stop_text(stopped: &StoppedStacks) -> String {
     let dso = stopped.dso.as_deref().map_or("unknown code", short_path);
     let thread = harmless(&stopped.thread.1).into_owned();
     match stopped.reason {
-        StopReason::CopyEnd(size) => format!("cut at {} KB in thread {thread}", size.div_ceil(1024)),
+        StopReason::CopyEnd(size) => {
+            format!("cut after the {} KB recorded in thread {thread}", size.div_ceil(1024))
+        }
         StopReason::NoUnwindInfo if dso == "anon" => "cut in JIT code".to_owned(),
         StopReason::NoUnwindInfo => format!("no unwind info in {}", harmless(dso)),
         StopReason::NoMapping => format!("left all mappings in thread {thread}"),

@@ -1,7 +1,7 @@
 //! Rules about threads that hold each other up: they take turns, line up for a lock, wait for a peer, for what
 //! TCP holds back, or for an event loop.
 
-use super::locks::{gil_lines, holders_line, is_gil, whole_lock_parts, whole_lock_share};
+use super::locks::{gil_lines, holders_line, is_gil, whole_lock_parts};
 use super::running::{ENOUGH_NS, LEAST_HOT, called_at, serial};
 use super::waiting::for_others_words;
 use super::{claim, grouped, list, pct, time};
@@ -79,7 +79,7 @@ fn chain_detail(path: &PathFacts, top: &PathTop, others: Option<&str>) -> String
 
 /// True if one thread has nearly all of the path.
 fn is_of_one(path: &PathFacts) -> bool {
-    const MOST_OF_ONE: f64 = 0.9;
+    const MOST_OF_ONE: f64 = 0.8;
     path.most_of_one.1 >= MOST_OF_ONE
 }
 
@@ -142,7 +142,7 @@ pub(super) fn convoy(facts: &Facts) -> Option<Finding> {
         format!("waiting for a CPU: {}", pct(facts.waiting_for_cpu())),
     ];
     claim(share, text)
-        .detail(convoy_detail(facts, top))
+        .detail(convoy_detail(facts, top, share))
         .fix(top.known.map_or("do less while the lock is held, or split it", |known| known.cure))
         .evidence(convoy_evidence(facts, top))
         .stacks(stacks)
@@ -156,9 +156,8 @@ fn in_parts(facts: &Facts, top: &LockSite) -> String {
     if parts.len() > 1 { format!(" ({})", parts.join(", ")) } else { String::new() }
 }
 
-fn convoy_detail(facts: &Facts, top: &LockSite) -> String {
-    let of_time =
-        format!("{} of thread time goes to it{}", whole_lock_share(facts, top), in_parts(facts, top));
+fn convoy_detail(facts: &Facts, top: &LockSite, share: f64) -> String {
+    let of_time = format!("{} of thread time goes to it{}", pct(share), in_parts(facts, top));
     let of_gil = is_gil(top).then(|| facts.waits.gil.words());
     if let Some(words) = of_gil.filter(|words| !words.is_empty()) {
         return format!("{of_time}; {words}");

@@ -1,6 +1,6 @@
 //! Rules about waits for a disk, and for pages that come from one.
 
-use super::{claim, grouped, list, pct, sum_of_pcts, time};
+use super::{claim, grouped, list, pct, time, whole_percents};
 use crate::grow::GrownSum as _;
 use crate::off_cpu::WaitReason;
 use crate::verdict::{EntryReason, Facts, Finding, TARGET, TopStacks};
@@ -15,10 +15,11 @@ pub(super) fn disk(facts: &Facts) -> Option<Finding> {
     }
     let text = format!(
         "Disk: {} of thread time waits for {}",
-        sum_of_pcts(&[read, sync]),
+        pct(read + sync),
         match (read > 0.005, sync > 0.005) {
             (true, true) => {
-                format!("it ({} reading and writing, {} fsync)", pct(read), pct(sync))
+                let [read, sync] = whole_percents(&[read, sync]);
+                format!("it ({read} % reading and writing, {sync} % fsync)")
             }
             (false, true) => "fsync".to_owned(),
             _ => "reads and writes".to_owned(),

@@ -2,7 +2,7 @@
 
 use super::chains::convoy;
 use super::waiting::function_of_most;
-use super::{claim, grouped, list, pct, sum_of_pcts};
+use super::{claim, grouped, list, pct, whole_percents};
 use crate::grow::GrownSum as _;
 use crate::off_cpu::{WaitReason, known_lock};
 use crate::verdict::hot_stacks::SPINNING;
@@ -32,7 +32,7 @@ pub(super) fn locks(facts: &Facts) -> Option<Finding> {
     let text = format!(
         "{}: {} of thread time goes to {which}",
         if top.is_bare { "Futex" } else { "Lock contention" },
-        whole_lock_share(facts, top)
+        pct(share)
     );
     let mut evidence: Vec<String> =
         facts.contended().take(3).filter_map(|site| lock_line(facts, site)).collect();
@@ -168,10 +168,7 @@ pub(super) fn lock_line(facts: &Facts, site: &LockSite) -> Option<String> {
     // Any function may be interrupted to give Python's lock away: its line means nothing.
     let is_vague = site.line.is_empty() || is_gil(site);
     let line = if is_vague { String::new() } else { format!(" ({})", site.line) };
-    let parts = lock_parts(facts, site);
-    let parts = parts.iter().filter(|(share, _)| *share >= 0.0005);
-    let parts: Vec<String> = parts.map(|(share, what)| format!("{what} {:.1} %", share * 100.0)).collect();
-    let parts = parts.join(", ");
+    let parts = whole_lock_parts(facts, site).join(", ");
     (!parts.is_empty()).then(|| format!("{}{caller}{line}: {parts}", brief(&site.taker)))
 }
 
@@ -184,17 +181,13 @@ fn lock_parts(facts: &Facts, site: &LockSite) -> [(f64, &'static str); 3] {
     ]
 }
 
-/// These parts for a headline, largest first, in whole percent: `63 % blocked`.
+/// These parts, largest first, in whole percent: `63 % blocked`.
 pub(super) fn whole_lock_parts(facts: &Facts, site: &LockSite) -> Vec<String> {
     let mut parts = lock_parts(facts, site);
     parts.rank_by(|a, b| b.0.total_cmp(&a.0));
-    let shown = parts.iter().filter(|(share, _)| *share >= 0.005);
-    shown.map(|(share, what)| format!("{} {what}", pct(*share))).collect()
-}
-
-/// Their sum.
-pub(super) fn whole_lock_share(facts: &Facts, site: &LockSite) -> String {
-    sum_of_pcts(&lock_parts(facts, site).map(|(share, _)| share))
+    let percents = whole_percents(&parts.map(|(share, _)| share));
+    let shown = percents.iter().zip(parts).filter(|(percent, _)| **percent > 0);
+    shown.map(|(percent, (_, what))| format!("{percent} % {what}")).collect()
 }
 
 /// 14: > 5 % of running time spins on kernel locks, or > 5 % of active time sleeps for them.

@@ -27,7 +27,7 @@ pub(super) fn saturation(facts: &Facts) -> Option<Finding> {
         format!("CPU saturation: {} of thread time waits for {}", pct(waiting), who_has_the_cpus(facts));
     let detail = match after_locks > 0.01 {
         true => format!(
-            "{} of these {} follow lock waits: the finding about the lock has them, too",
+            "{} of these {} follow lock waits and count in the lock's finding, too",
             pct(after_locks).trim_end_matches(" %"),
             pct(waiting)
         ),
@@ -168,7 +168,7 @@ fn who_has_the_cpus(facts: &Facts) -> String {
     let wants = format!("{number} threads at a time");
     match (wants_more_cpus(facts), facts.others_have_the_cpus()) {
         (true, _) if others >= LEAST_OF_OTHERS => {
-            format!("a CPU; {wants} want {cpus} CPUs, other programs use {others:.1} of them")
+            format!("a CPU; {wants} want {cpus} CPUs; other programs use {others:.1} CPUs")
         }
         (true, false) if others_ran < LEAST_TO_NAME => format!("a CPU; {wants} want {cpus} CPUs"),
         (true, true) if is_tally => {

@@ -112,8 +112,10 @@ fn hot_words(hot: &HotFunction) -> String {
     // Those who call a library don't know its lines.
     let place = if hot.has_lines() { called(&hot.name) } else { called_at(hot) };
     let below = called_at_line(&called(&caller.name), caller.at.as_deref());
-    let mostly = if caller.share < NEARLY_ALL { "mostly " } else { "" };
-    format!("{place} {mostly}below {below}, {own} of CPU time")
+    match caller.share < NEARLY_ALL {
+        true => format!("{place}, {own} of CPU time, mostly for {below}"),
+        false => format!("{place} below {below}, {own} of CPU time"),
+    }
 }
 
 /// The command that shows the hottest code.

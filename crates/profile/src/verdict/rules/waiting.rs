@@ -106,7 +106,7 @@ fn for_others_by_reason(facts: &Facts) -> String {
     let for_team_ns = facts.for_team_ns();
     parts.push(("threads of OpenMP".to_owned(), for_team_ns));
     let others_ns = facts.for_work_ns().saturating_sub(for_team_ns);
-    parts.push(("futex in conditions and joins".to_owned(), others_ns));
+    parts.push(("futex not for a lock".to_owned(), others_ns));
     parts.rank_by_key(|(_, ns)| std::cmp::Reverse(*ns));
     parts.retain(|(_, ns)| facts.share(*ns) >= 0.005);
     match parts.as_slice() {

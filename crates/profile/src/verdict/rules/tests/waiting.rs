@@ -226,8 +226,7 @@ fn a_lock_is_named_with_its_caller() {
     );
     assert_eq!(found[0].detail, "50 % blocked · 7 % runnable after wake-up · 3 % lock and unlock code");
     assert_eq!(found[0].fix, "give each thread its own generator");
-    let line =
-        "rand ← roll (dice.c:14): blocked 50.0 %, runnable after wake-up 6.7 %, lock and unlock code 3.3 %";
+    let line = "rand ← roll (dice.c:14): 50 % blocked, 7 % runnable after wake-up, 3 % lock and unlock code";
     assert_eq!(found[0].evidence[0], line);
     // Its waiters wait for a CPU once it is released. That belongs to the lock and is reported once.
     assert_eq!((found[1].name, (found[1].share * 100.0).round()), ("cpu-saturation", 10.0));
