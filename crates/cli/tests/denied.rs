@@ -305,14 +305,22 @@ fn a_thread_that_blocks_the_timers_signal_is_sampled_by_stops() {
     let folder = open_folder("blocks");
     let Some(filter) = program("as_in_docker", &folder, &[]) else { return };
     let Some(undisturbed) = program("undisturbed", &folder, &[]) else { return };
-    let output = denied_tally(
-        &filter,
-        &folder,
-        &["record", "-o", "perf.data", "--", &undisturbed.to_string_lossy(), "raw"],
-    );
-    assert!(String::from_utf8_lossy(&output.stderr).contains("block the timers' signal"), "{output:?}");
-    // Much of its time is in the clock that it asks.
-    let (share, samples) = (share_with_callees("compute", &folder), share_of("compute", &folder).1);
+    let args = ["record", "-o", "perf.data", "--", &undisturbed.to_string_lossy(), "raw"];
+    let record = || {
+        let output = denied_tally(&filter, &folder, &args);
+        assert!(String::from_utf8_lossy(&output.stderr).contains("block the timers' signal"), "{output:?}");
+        // Much of its time is in the clock that it asks.
+        (share_with_callees("compute", &folder), share_of("compute", &folder).1)
+    };
+    // On a machine that is busy with others it gets so little of it that a few samples mean nothing.
+    const ENOUGH: u64 = 20;
+    let mut found = record();
+    for _ in 0..2 {
+        if found.1 < ENOUGH {
+            found = record();
+        }
+    }
+    let (share, samples) = found;
     assert!(share > 40.0 && samples >= 3, "{share} % of {samples}");
 }
 
