@@ -86,7 +86,8 @@ fn a_handler_that_computes_in_its_loop_is_named_with_its_share_and_its_longest_c
     assert!(claim.contains("Event loop blocked: loops is busy in fetch() ← slow()"), "{claim}");
     let found = percent_before(claim, " % of its time");
     let measured = judged.measured("slow ") / judged.measured("wall ") * 100.0;
-    assert!((measured - 3.0..=measured + 3.0).contains(&found), "{claim}: {measured}");
+    // In whole percent; next to other programs, samples at the ends of a stretch are late.
+    assert!((measured - 4.0..=measured + 3.0).contains(&found), "{claim}: {measured}");
     let detail = judged.named("head-of-line").expect("named")["detail"].as_str().expect("text").to_owned();
     let longest = percent_before(&detail, " ms; other events");
     assert!((judged.measured("longest ") / 1e6 - longest).abs() <= 5.0, "{detail}: {}", judged.output);
