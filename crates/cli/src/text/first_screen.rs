@@ -218,8 +218,9 @@ impl Pen {
             |parts: &[StatePart]| parts.iter().map(|part| part.columns + 2).sum::<usize>() <= self.width + 2;
         let mut lengths = LENGTHS.into_iter().map(draw);
         // Small states give way to their sum, for which bars give way, too: shares add up.
+        let small: f64 = screen.states.iter().map(|(_, percent)| *percent).filter(|of| *of < LARGE).sum();
         let mut shorter = || {
-            [true, false].into_iter().find_map(|has_sum| {
+            [true, false].into_iter().take(if small < 2.0 { 2 } else { 1 }).find_map(|has_sum| {
                 let whole = |parts: &[StatePart]| {
                     if has_sum { with_others(&screen.states, parts) } else { parts.to_vec() }
                 };

@@ -180,7 +180,10 @@ fn instead(profile: &Profile, waits: &[PlacedWait], running: &[(TaskId, Callsite
 /// Programs outside the recording as one name: `rustc, 18 others and tally itself (outside the recording)`.
 fn outside_words(outside: &BTreeMap<String, u64>) -> String {
     let others = || outside.iter().filter(|(name, _)| *name != OURSELVES);
-    let most = others().max_by_key(|(_, ns)| **ns).map(|(name, _)| name.as_str());
+    let most = others().max_by_key(|(_, ns)| **ns).map(|(name, _)| match name.as_str() {
+        "tally" => "another tally",
+        name => name,
+    });
     let more = match others().count() {
         0 | 1 => String::new(),
         2 => ", 1 other".to_owned(),
@@ -198,4 +201,25 @@ pub(super) fn most_first(by_name: BTreeMap<String, u64>) -> PlaceList {
     let mut list: PlaceList = by_name.into_iter().collect();
     list.rank_by_key(|(_, ns)| std::cmp::Reverse(*ns));
     list
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_outside_a_recording_are_one_row_by_the_largest_with_the_recorder_last() {
+        let of = |names: &[(&str, u64)]| {
+            outside_words(&names.iter().map(|(name, ns)| ((*name).to_owned(), *ns)).collect())
+        };
+        let rows = [("make", 5), ("rustc", 9), ("sh", 1), (OURSELVES, 20)];
+        assert_eq!(of(&rows), "rustc, 2 others and tally itself (outside the recording)");
+        assert_eq!(of(&rows[..2]), "rustc, 1 other (outside the recording)");
+        assert_eq!(of(&rows[..1]), "make (outside the recording)");
+        assert_eq!(of(&rows[3..]), "tally itself (outside the recording)");
+        assert_eq!(
+            of(&[("tally", 3), (OURSELVES, 1)]),
+            "another tally and tally itself (outside the recording)"
+        );
+    }
 }

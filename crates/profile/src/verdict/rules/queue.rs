@@ -41,7 +41,7 @@ pub(super) fn saturation(facts: &Facts) -> Option<Finding> {
         true if tally_has_the_cpus(facts) => "tally record -g disturbs less, but records no waits",
         true if wants_more_cpus(facts) => "run fewer threads at a time, and take other load off this machine",
         true if hides_own_queue(facts) => {
-            "take other load off this machine, and measure again: it may have too many threads, too"
+            "take other load off this machine, and measure again: the program may have too many threads, too"
         }
         true if waiting >= MOST => "take other load off this machine, and measure again",
         true => "take other load off this machine",
@@ -137,6 +137,9 @@ fn hides_own_queue(facts: &Facts) -> bool {
     facts.gets_little() && facts.active_threads > facts.system.cpus as usize && serial_chain(facts).is_none()
 }
 
+/// Share of thread time from which on preemption is worth a finding.
+const LEAST_PREEMPTED: f64 = 0.02;
+
 /// True if both its own threads and other programs have the CPUs when its threads wait for one.
 fn shares_the_cpus(facts: &Facts) -> bool {
     let others_run = facts.others_use_cpus().is_some_and(|cpus| cpus >= LEAST_OF_OTHERS);
@@ -193,13 +196,13 @@ fn queued_after_locks(facts: &Facts) -> f64 {
     user + kernel
 }
 
-/// 9: > 1,000 preemptions a second and core used.
+/// 9: > 1,000 preemptions a second and core used, and they cost thread time.
 pub(super) fn preemption(facts: &Facts) -> Option<Finding> {
     let rate = facts.rates.preemptions_per_s / facts.cpus_used.max(0.1);
-    if rate <= 1000.0 {
+    let preempted = facts.share(facts.times.preempted_ns);
+    if rate <= 1000.0 || preempted < LEAST_PREEMPTED {
         return None;
     }
-    let preempted = facts.share(facts.times.preempted_ns);
     let text = format!("Preemption: threads lose their CPU {} times a second per CPU used", grouped(rate));
     let mut evidence = vec![format!("preempted: {} of thread time", pct(preempted))];
     evidence.extend(others_words(facts));

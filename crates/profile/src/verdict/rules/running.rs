@@ -172,7 +172,10 @@ pub(super) fn serial(facts: &Facts) -> Option<Finding> {
         true => format!("{} of thread time waits for it", pct(awaited)),
         false => format!("{:.1} of {} CPUs are used", facts.cpus_used, facts.system.cpus),
     };
-    let text = format!("One thread does the work: {name} is busy {} of its time; {rest}", pct(*busy));
+    let text = format!(
+        "One thread does the work: {name} runs or waits for a CPU {} of its time; {rest}",
+        pct(*busy)
+    );
     let evidence = vec![format!("{name}: {} of all running time", pct(*of_all))];
     let stacks = TopStacks::of(facts, "where that thread runs", ShareBase::Busiest, &facts.places.busiest)
         .or_missing("none of its samples has a stack");

@@ -75,7 +75,7 @@ fn running_rules() {
     check(2, pipeline(78), pipeline(10));
     assert_eq!(
         verdict(&pipeline(78))[0].claim,
-        "One thread does the work: gzip is busy 95 % of its time; 43 % of thread time waits for it"
+        "One thread does the work: gzip runs or waits for a CPU 95 % of its time; 43 % of thread time waits for it"
     );
     let calls = with(|f| {
         f.code.user = Some(0.4);
@@ -127,7 +127,7 @@ fn running_rules() {
         let found = verdict(facts).into_iter().find(|f| f.claim.contains("CPUs that"));
         found.expect("other programs have the CPUs").fix
     };
-    assert!(fix(&starved).ends_with("it may have too many threads, too"), "{starved:?}");
+    assert!(fix(&starved).ends_with("the program may have too many threads, too"), "{starved:?}");
     // Two threads on two CPUs do not.
     assert!(fix(&Facts { active_threads: 2, ..starved.clone() }).ends_with("and measure again"));
     let mut by_tally = starved.clone();

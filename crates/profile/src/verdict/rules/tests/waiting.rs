@@ -9,13 +9,14 @@ use crate::view::wall::Times;
 #[test]
 fn waiting_rules() {
     check(6, with(|f| f.times.runnable_ns = 50 * UNIT), with(|f| f.times.runnable_ns = 2 * UNIT));
-    let preempted = |rate| {
+    let preempted = |rate, ns| {
         with(|f| {
             f.rates.preemptions_per_s = rate;
-            f.times.preempted_ns = 5 * UNIT;
+            f.times.preempted_ns = ns;
         })
     };
-    check(9, preempted(9000.0), preempted(20.0));
+    check(9, preempted(9000.0, 5 * UNIT), preempted(20.0, 5 * UNIT));
+    check(9, preempted(9000.0, 5 * UNIT), preempted(9000.0, UNIT));
     check(26, with(|f| blocked(f, WaitReason::FileLock, 20)), with(|f| blocked(f, WaitReason::FileLock, 15)));
     check(10, with(|f| blocked(f, WaitReason::Fsync, 80)), with(|f| blocked(f, WaitReason::Disk, 5)));
     let memory = |major| {
