@@ -67,6 +67,17 @@ fn program(name: &str, folder: &Path) -> Option<PathBuf> {
     Some(built)
 }
 
+/// Measures again, twice at most, where others on the machine may have disturbed what is to hold; the text is for a failure.
+fn holds_in_one_of_three(mut measure: impl FnMut() -> (bool, String)) {
+    let mut found = measure();
+    for _ in 0..2 {
+        if !found.0 {
+            found = measure();
+        }
+    }
+    assert!(found.0, "{}", found.1);
+}
+
 /// Runs `command`; what it printed. Its errors are the test's.
 fn output_of(command: Command) -> String {
     outputs_of(command).0
