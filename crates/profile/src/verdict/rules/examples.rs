@@ -124,7 +124,7 @@ fn waiting(number: u8, facts: &mut Facts) {
             facts.waits.locks = vec![LockSite { taker, wait_ns, ..LockSite::default() }];
         }
         9 => {
-            (facts.rates.preemptions_per_s, facts.times.preempted_ns) = (9000.0, 5 * UNIT);
+            (facts.rates.preemptions_per_s, facts.times.preempted_ns) = (9000.0, 8 * UNIT);
             facts.places.preempted = place(5);
         }
         10 => waits(facts, WaitReason::Fsync, 80),

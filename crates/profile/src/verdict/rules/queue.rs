@@ -138,7 +138,7 @@ fn hides_own_queue(facts: &Facts) -> bool {
 }
 
 /// Share of thread time from which on preemption is worth a finding.
-const LEAST_PREEMPTED: f64 = 0.02;
+const LEAST_PREEMPTED: f64 = 0.05;
 
 /// True if both its own threads and other programs have the CPUs when its threads wait for one.
 fn shares_the_cpus(facts: &Facts) -> bool {
@@ -196,7 +196,7 @@ fn queued_after_locks(facts: &Facts) -> f64 {
     user + kernel
 }
 
-/// 9: > 1,000 preemptions a second and core used, and they cost thread time.
+/// 9: > 1,000 preemptions a second and core used, > 5 % of active time preempted.
 pub(super) fn preemption(facts: &Facts) -> Option<Finding> {
     let rate = facts.rates.preemptions_per_s / facts.cpus_used.max(0.1);
     let preempted = facts.share(facts.times.preempted_ns);

@@ -15,8 +15,8 @@ fn waiting_rules() {
             f.times.preempted_ns = ns;
         })
     };
-    check(9, preempted(9000.0, 5 * UNIT), preempted(20.0, 5 * UNIT));
-    check(9, preempted(9000.0, 5 * UNIT), preempted(9000.0, UNIT));
+    check(9, preempted(9000.0, 8 * UNIT), preempted(20.0, 8 * UNIT));
+    check(9, preempted(9000.0, 8 * UNIT), preempted(9000.0, 5 * UNIT));
     check(26, with(|f| blocked(f, WaitReason::FileLock, 20)), with(|f| blocked(f, WaitReason::FileLock, 15)));
     check(10, with(|f| blocked(f, WaitReason::Fsync, 80)), with(|f| blocked(f, WaitReason::Disk, 5)));
     let memory = |major| {
