@@ -2,7 +2,6 @@
 
 use crate::pt::{Buffer, Sideband};
 use intelpt::{Packet, Packets};
-use profile::view::ranking::RankRows as _;
 
 /// Bytes of trace in one piece, about: what it yields should still be in the cache when it is taken. The same whatever
 /// the number of cores, and so is the result.
@@ -43,7 +42,7 @@ pub fn cut(side: &Sideband<'_>) -> (Vec<Piece>, u64) {
             }
         }
     }
-    pieces.rank_by_key(|piece| (piece.time_ns, piece.buffer, piece.start));
+    pieces.sort_by_key(|piece| (piece.time_ns, piece.buffer, piece.start));
     (pieces, unused)
 }
 

@@ -8,7 +8,6 @@
 //! No core waits for another: who has decoded a piece whose turn it is takes it, unless somebody is taking.
 
 use intelpt::{FlowEvent, Gap};
-use profile::view::ranking::RankRows as _;
 use rayon::ScopeFifo;
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, VecDeque};
@@ -164,7 +163,7 @@ impl<E> Order<'_, E> {
 
     /// Moves to `ready` what no piece from number `next` on can precede, in the order of time.
     fn before(&mut self, next: usize, ready: &mut Vec<Stretch<E>>) {
-        self.waiting.rank_by_key(|stretch| stretch.start_ns);
+        self.waiting.sort_by_key(|stretch| stretch.start_ns);
         let later = match self.pieces.get(next) {
             Some(piece) => self.waiting.partition_point(|stretch| stretch.start_ns < piece.time_ns),
             None => self.waiting.len(),

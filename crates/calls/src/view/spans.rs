@@ -1,8 +1,6 @@
 //! A thread's calls as spans on a time axis, for exports.
 
 use crate::model::{Call, CallProfile, Extra, ExtraKind, FunctionId, Replay, Step};
-use profile::view::ranking::RankRows as _;
-
 use crate::view::View;
 use crate::view::thread_track::ThreadTrack;
 
@@ -118,6 +116,6 @@ pub fn of_track(view: &View<'_>, track: &ThreadTrack<'_>) -> Vec<Span> {
     }
     // Those still open at the end are finished from the innermost on.
     replay.finish(&mut |call| take(&mut spans, call, open.calls.pop().unwrap_or_default()));
-    spans.rank_by_key(|span| (span.start_ns, span.depth));
+    spans.sort_by_key(|span| (span.start_ns, span.depth));
     spans
 }

@@ -6,7 +6,6 @@ use super::gathered::{Gathered, GatheredSums, StackOwner, kind_of_path, named};
 use super::parquet::StackRow;
 use crate::export::samples::ValueUnit;
 use perfdata::appendix::summed_stacks::{CodeFile, CodeKind, StackFrame, StackThread};
-use profile::view::ranking::RankRows as _;
 use rustc_hash::FxHashMap;
 
 /// Stacks added up by kind, thread and path.
@@ -135,7 +134,7 @@ impl RowSums {
     /// If it has a sum above what a file can hold.
     pub fn finish(mut self) -> Result<Gathered, ImportError> {
         let mut sums: Vec<_> = self.sums.into_iter().collect();
-        sums.rank_by_key(|(key, _)| (key.event, key.thread, key.path));
+        sums.sort_unstable_by_key(|(key, _)| (key.event, key.thread, key.path));
         for (key, RowSum { value, samples }) in sums {
             if value > i64::MAX.cast_unsigned() {
                 return Err(ImportError::at(ImportFormat::Parquet, "a sum beyond 63 bits", 0));

@@ -155,7 +155,7 @@ fn set_columns(columns: &mut Columns, set: &ItemSet, order: &Order, coding: &Set
     let places = places(&placed, order);
     let index: FxHashMap<(u32, u8), u64> = places.iter().zip(0..).map(|(&place, at)| (place, at)).collect();
     if !is_timed(&placed) {
-        placed.rank_by_key(|item| (item.thread, index[&place(item)]));
+        placed.sort_by_key(|item| (item.thread, index[&place(item)]));
     }
     let all: Vec<&PageItem> = alike.chain(placed.iter().copied()).collect();
     columns.signed(steps(places.iter().map(|&(node, _)| i64::from(node))));

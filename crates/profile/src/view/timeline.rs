@@ -15,7 +15,6 @@ use self::targets::{TargetNames, targets_of};
 use super::wall::{Classes, ThreadRow, WallOpts, wall};
 use crate::grow::Grow as _;
 use crate::profile::{Profile, TaskId};
-use crate::view::ranking::RankRows as _;
 use rustc_hash::FxHashMap;
 
 /// Threads, times and columns to show.
@@ -139,7 +138,7 @@ fn times_by_thread(
     }
     for (time, thread) in times.iter_mut().zip(threads) {
         (time.on_ns, time.idle_ns) = (thread.times.on_ns, thread.kernel_idle_ns);
-        time.pieces.rank_by_key(|piece| piece.since_ns);
+        time.pieces.sort_by_key(|piece| piece.since_ns);
         time.seen_running.sort_unstable();
     }
     times

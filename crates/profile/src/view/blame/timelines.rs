@@ -101,7 +101,7 @@ impl Timeline {
     }
 
     fn order(&mut self) {
-        self.timed.rank_by_key(|wait| (wait.from, wait.to, wait.wait));
+        self.timed.sort_by_key(|wait| (wait.from, wait.to, wait.wait));
         let mut end = 0;
         for wait in &mut self.timed {
             wait.from = wait.from.max(end);
@@ -114,7 +114,7 @@ impl Timeline {
             Some(before)
         });
         self.timed_before = before.collect();
-        self.runs.rank_by_key(|run| run.time_ns);
+        self.runs.sort_by_key(|run| run.time_ns);
         self.totals.rank_by_key(|totals| totals.start_ns);
     }
 }

@@ -1,7 +1,6 @@
 //! Where each frame of a flame graph is: depth, offset and width in value units.
 
 use super::{NodeId, Tree};
-use crate::view::ranking::RankRows as _;
 
 /// One drawn frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -111,7 +110,7 @@ impl Children {
 /// Every node's children, sorted by name so that equal inputs draw equal pictures.
 fn sorted_children(tree: &Tree) -> Children {
     let mut list: Vec<NodeId> = (1..tree.nodes.len()).map(|i| NodeId(i as u32)).collect();
-    list.rank_by(|&a, &b| {
+    list.sort_by(|&a, &b| {
         let (a, b) = (tree.node(a), tree.node(b));
         a.parent
             .cmp(&b.parent)

@@ -2,7 +2,6 @@
 
 use crate::profile::Sums;
 use crate::view::flame::{NodeId, Tree, Unit};
-use crate::view::ranking::RankRows as _;
 
 /// An amount in one place and state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +49,7 @@ pub struct ItemSet {
 impl ItemSet {
     /// Sorts the items as the page needs them.
     pub fn sort(&mut self) {
-        self.items.rank_by_key(|item| (item.thread, item.since.map_or(0, |since| since + 1), item.length));
+        self.items.sort_by_key(|item| (item.thread, item.since.map_or(0, |since| since + 1), item.length));
     }
 }
 

@@ -188,7 +188,7 @@ impl TreeMaker<'_> {
         }
         self.open.iter().for_each(|(entry, _)| weights[*entry as usize] = 0);
         let open = &mut self.open[..kept];
-        open.rank_by_key(|(entry, _)| *entry);
+        open.sort_unstable_by_key(|(entry, _)| *entry);
         chains.iter_mut().zip(open).for_each(|(place, (_, chain))| *place = *chain);
         &mut chains[..kept]
     }

@@ -6,7 +6,6 @@ use super::windows::{NextWindows, Window, windows_of};
 use super::{Lead, Visit, Walk};
 use crate::grow::{Grow as _, GrownSum as _};
 use crate::view::blame::BlameEnd;
-use crate::view::ranking::RankRows as _;
 use perfdata::off_cpu::State;
 use std::collections::BTreeMap;
 
@@ -73,7 +72,7 @@ impl Walk<'_, '_> {
     /// rest is running only as far as the thread runs at all, by its samples there or by its life.
     pub(super) fn sums_in(&self, thread: usize, gaps: &[Window]) -> BTreeMap<usize, u64> {
         let mut gaps: Vec<&Window> = gaps.iter().filter(|gap| gap.from < gap.to).collect();
-        gaps.rank_by_key(|gap| gap.from);
+        gaps.sort_by_key(|gap| gap.from);
         let mut expected: BTreeMap<usize, u64> = BTreeMap::new();
         let running = RunningPart::of(&self.lines.threads[thread]);
         let mut coming = self.lines.threads[thread].summed.iter().peekable();

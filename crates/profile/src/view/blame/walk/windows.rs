@@ -2,7 +2,6 @@
 
 use crate::grow::Grow as _;
 use crate::table::CallsiteId;
-use crate::view::ranking::RankRows as _;
 use std::collections::BTreeMap;
 
 /// Time of a thread that counts for a chain.
@@ -34,7 +33,7 @@ pub(super) fn windows_of(spans: &[(u64, u64)]) -> Vec<Window> {
 
 /// The same windows, each only once, in order of time.
 pub(super) fn merged(mut windows: Vec<Window>) -> Vec<Window> {
-    windows.rank_by_key(|window| (window.from, window.to, window.woken_from));
+    windows.sort_by_key(|window| (window.from, window.to, window.woken_from));
     windows.dedup_by(|next, kept| {
         let is_same = (next.from, next.to, next.woken_from) == (kept.from, kept.to, kept.woken_from);
         if is_same {
