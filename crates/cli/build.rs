@@ -59,9 +59,7 @@ fn build(sources: &Path, name: &str, cfg: &str) {
         return write(&format!("lib{name}.so"), &[]);
     }
     let mut rustc = Command::new(variable("RUSTC"));
-    if let Some(linker) = linker() {
-        rustc.arg("-C").arg(format!("linker={linker}"));
-    }
+    link(&mut rustc);
     let status = rustc
         .args(["--edition", "2024", "--crate-type", "cdylib", "--crate-name", name])
         .args(["--cfg", cfg, "--target", &variable("TARGET")])
@@ -90,6 +88,17 @@ fn deflate(content: &[u8], name: &str) {
 fn write(name: &str, packed: &[u8]) {
     let out = PathBuf::from(variable("OUT_DIR")).join(format!("{name}.deflate"));
     std::fs::write(out, packed).expect("the build folder can be written");
+}
+
+/// How a shared object is linked that needs no library: musl's programs and glibc's take the same.
+fn link(rustc: &mut Command) {
+    if variable("CARGO_CFG_TARGET_ENV") == "musl" {
+        // Static is what this target makes unless asked; and no file of musl's goes in.
+        rustc.args(["-C", "target-feature=-crt-static", "-C", "link-self-contained=no"]);
+        rustc.args(["-C", "linker=rust-lld", "-C", "linker-flavor=ld.lld"]);
+    } else if let Some(linker) = linker() {
+        rustc.arg("-C").arg(format!("linker={linker}"));
+    }
 }
 
 /// The linker that cargo is configured with or, for another machine than this, the one usually named so.

@@ -12,6 +12,7 @@ use crate::score::{Score, skip};
 /// Time limit of a compiler check, cold on two cores.
 const LIMIT: Duration = Duration::from_secs(40 * 60);
 const ARM: &str = "aarch64-unknown-linux-gnu";
+const MUSL: &str = "x86_64-unknown-linux-musl";
 
 /// A cargo command in the repository.
 pub fn cargo(repo: &Repo, args: &[&str]) -> Command {
@@ -90,7 +91,7 @@ pub fn has_library(target: &str) -> Result<bool> {
     Ok(std::path::Path::new(found.text().trim()).is_dir())
 }
 
-/// Checks that the workspace compiles for 64-bit ARM.
+/// Checks that the workspace compiles for 64-bit ARM, and the crate with the system calls for another C library.
 pub fn cross(repo: &Repo) -> Result<Score> {
     if !has_library(ARM)? {
         return Ok(skip("cargo check for aarch64", "this compiler has no standard library for it"));
@@ -109,9 +110,22 @@ pub fn cross(repo: &Repo) -> Result<Score> {
         println!("{}", run.tail(60));
     }
     let mut score = Score::of(run.ok());
+    score += cross_musl(repo)?;
     for cfg in PRELOADED {
         let args = clippy_of_tracer(&["--target", ARM], cfg);
         score += Score::of(process::passed_on(&mut cargo(repo, &args), LIMIT)?);
     }
     Ok(score)
+}
+
+/// The two C libraries differ in the system calls' types.
+fn cross_musl(repo: &Repo) -> Result<Score> {
+    if !has_library(MUSL)? || process::find("musl-gcc").is_none() {
+        return Ok(skip(
+            "cargo check for musl",
+            "rustup target add x86_64-unknown-linux-musl; apt: musl-tools",
+        ));
+    }
+    let args = ["check", "--quiet", "--package", "record", "--target", MUSL];
+    Ok(Score::of(process::passed_on(&mut cargo(repo, &args), LIMIT)?))
 }

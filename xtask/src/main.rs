@@ -59,12 +59,13 @@ cargo xtask CHORE [ARGS]
                      benches over files then compare with it too; TALLY_NEWEST_PERF names another
   instructions [--update]   count instructions of the hottest paths (valgrind), compare them
                      with the stored counts; --update: store them
-  cross              cargo check for aarch64
+  cross              cargo check for aarch64 and musl
   miri               the tracer's unit tests under Miri (nightly)
   man                write manual pages and completions to target/man
-  package [--twice]  a static program, tarball, .deb and .rpm in target/package, tried alone;
-                     --twice: built a second time, the bytes compared;
-                     --program FILE: packs that one, built before
+  package [--twice]  a static program (with musl where rustup has it), tarball, .deb and .rpm
+                     in target/package, tried alone; --twice: built a second time, the bytes
+                     compared; --machine=aarch64: for that one, in target/package-aarch64;
+                     --program=FILE: packs that one, built before
   bpf [--check]      rebuild (or compare) the BPF object
   web [--check]      build the page's script (or compare it, and try the page in a browser)
 ";

@@ -28,6 +28,7 @@ const TOOLS: &[(&str, &str)] = &[
     ("bpftool", "bpftool"),
     ("aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu"),
     ("aarch64-linux-gnu-g++", "g++-aarch64-linux-gnu"),
+    ("musl-gcc", "musl-tools"),
     ("qemu-aarch64", "qemu-user"),
     ("/usr/aarch64-linux-gnu/include/stdio.h", "libc6-dev-arm64-cross"),
 ];
@@ -35,12 +36,14 @@ const TOOLS: &[(&str, &str)] = &[
 const LIBC_DEBUG: (&str, &str) = ("/usr/lib/debug/.build-id", "libc6-dbg");
 /// clang's run-time libraries, which programs with XRay's sleds are linked to.
 const CLANG_LIBRARIES: &str = "libclang-rt-dev";
-const ARM: &str = "aarch64-unknown-linux-gnu";
+/// Standard libraries for the check of another machine, and for packages.
+const TARGETS: [&str; 3] =
+    ["aarch64-unknown-linux-gnu", "x86_64-unknown-linux-musl", "aarch64-unknown-linux-musl"];
 
 /// Installs missing tools; each tool that can't be installed counts as one skip.
 pub fn run(repo: &Repo) -> Score {
     let mut score = packages();
-    score += arm_target();
+    TARGETS.into_iter().for_each(|target| score += standard_library(target));
     score += readers::install(repo);
     score
 }
@@ -106,18 +109,20 @@ fn may_install() -> Result<(), &'static str> {
     process::find("apt-get").map(|_| ()).ok_or("no apt-get on this machine")
 }
 
-/// The standard library for the cross check.
-fn arm_target() -> Score {
-    if cargo::has_library(ARM).unwrap_or(false) {
+/// The standard library for `target`.
+fn standard_library(target: &str) -> Score {
+    if cargo::has_library(target).unwrap_or(false) {
         return Score::PASS;
     }
+    let name = format!("the standard library for {target}");
     if process::find("rustup").is_none() {
-        return skip("the standard library for aarch64", "no rustup");
+        return skip(&name, "no rustup");
     }
-    let run = process::capture(Command::new("rustup").args(["target", "add", ARM]), Duration::from_secs(60));
+    let run =
+        process::capture(Command::new("rustup").args(["target", "add", target]), Duration::from_secs(60));
     match run {
         Ok(run) if run.ok() => Score::PASS,
-        Ok(run) => skip("the standard library for aarch64", &format!("rustup target add: {}", run.how())),
-        Err(error) => skip("the standard library for aarch64", &format!("{error:#}")),
+        Ok(run) => skip(&name, &format!("rustup target add: {}", run.how())),
+        Err(error) => skip(&name, &format!("{error:#}")),
     }
 }

@@ -6,7 +6,8 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use super::{Release, Score, TOOL_LIMIT, process, score, skip, tool};
+use super::empty_root::EmptyRoot;
+use super::{Release, Score, TOOL_LIMIT, process, score, skip, smoke, tool};
 
 /// The tool's own notes are below it, and stay when a package is removed.
 const NOTES: &str = "var";
@@ -25,29 +26,27 @@ struct Package {
 
 /// All packages in `to`; each has to have a program that prints `build` as its version.
 pub fn work(to: &Path, release: &Release, build: &str) -> Result<Score> {
-    if process::find("chroot").is_none() || !process::is_root() {
-        return Ok(skip("packages installed in an empty folder", "chroot needs root"));
+    if let Some(why) = smoke::hindrance(release) {
+        return Ok(skip("packages installed in an empty folder", why));
     }
-    let root = to.join("installed");
+    let folder = to.join("installed");
     let mut all = Score::default();
-    for package in packages(to, release, &root) {
+    for package in packages(to, release, &folder) {
         if process::find(package.tool).is_none() || !package.file.exists() {
             all += skip(&format!("{} installed", package.file.display()), &format!("no {}", package.tool));
             continue;
         }
-        let _ = fs::remove_dir_all(&root);
-        let fault = fault_of(&package, &root, build)?;
+        let fault = fault_of(&package, &EmptyRoot::make(folder.clone(), release)?, build)?;
         if let Some(fault) = &fault {
             score::fault(&format!("{}: {fault}", package.file.display()));
         }
         all += Score::of(fault.is_none());
     }
-    let _ = fs::remove_dir_all(&root);
     Ok(all)
 }
 
 fn packages(to: &Path, release: &Release, root: &Path) -> [Package; 3] {
-    let machine = super::debian_machine();
+    let machine = release.debian_machine();
     let own = |args: &[&str]| -> Vec<String> { args.iter().map(|arg| (*arg).to_owned()).collect() };
     let at = |option: &str| format!("{option}{}", root.display());
     let rpm = ["--dbpath", "/var/lib/rpm", "--nodeps"];
@@ -69,7 +68,7 @@ fn packages(to: &Path, release: &Release, root: &Path) -> [Package; 3] {
         Package {
             file: to.join(release.name() + ".rpm"),
             tool: "rpm",
-            install: [vec![at("--root=")], own(&rpm), own(&["--install"])].concat(),
+            install: [vec![at("--root=")], own(&rpm), own(&["--ignorearch", "--install"])].concat(),
             remove: [vec![at("--root=")], own(&rpm), own(&["--erase", "tally"])].concat(),
             program: "usr/bin/tally".to_owned(),
         },
@@ -77,14 +76,16 @@ fn packages(to: &Path, release: &Release, root: &Path) -> [Package; 3] {
 }
 
 /// Reason why the package does not work; `None` if it does.
-fn fault_of(package: &Package, root: &Path, build: &str) -> Result<Option<String>> {
+fn fault_of(package: &Package, empty: &EmptyRoot, build: &str) -> Result<Option<String>> {
+    let root = empty.folder();
     // dpkg wants its notes to be there; rpm makes its own.
     fs::create_dir_all(root.join("var/lib/dpkg/info"))?;
     fs::create_dir_all(root.join("var/lib/dpkg/updates"))?;
     fs::write(root.join("var/lib/dpkg/status"), "")?;
+    let before = own_files(root)?;
     tool(Command::new(package.tool).args(&package.install).arg(&package.file))?;
-    let mut start = Command::new("chroot");
-    start.arg(root).arg(format!("/{}", package.program)).arg("--version");
+    let mut start = empty.command(&format!("/{}", package.program));
+    start.arg("--version");
     let run = process::capture(&mut start, TOOL_LIMIT)?;
     if !run.ok() || !run.text().contains(&format!("tally {build}")) {
         return Ok(Some(format!("installed, tally --version: {}", run.tail(5))));
@@ -93,7 +94,8 @@ fn fault_of(package: &Package, root: &Path, build: &str) -> Result<Option<String
         return Ok(None);
     }
     tool(Command::new(package.tool).args(&package.remove))?;
-    let left = own_files(root)?;
+    let mut left = own_files(root)?;
+    left.retain(|file| !before.contains(file));
     Ok((!left.is_empty()).then(|| format!("removed, it leaves {}", left.join(", "))))
 }
 

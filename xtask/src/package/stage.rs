@@ -69,7 +69,7 @@ fn debian(root: &Path, to: &Path, release: &Release) -> Result<Score> {
     if process::find("dpkg-deb").is_none() {
         return Ok(skip("the Debian package", "there is no dpkg-deb"));
     }
-    let machine = super::debian_machine();
+    let machine = release.debian_machine();
     let folder = root.join("DEBIAN");
     fs::create_dir_all(&folder)?;
     fs::write(folder.join("control"), control(&release.version, machine))?;
@@ -109,7 +109,7 @@ fn rpm(root: &Path, to: &Path, release: &Release) -> Result<Score> {
     fs::write(&spec, rpm_spec(root, release)?)?;
     let mut pack = Command::new("rpmbuild");
     pack.env("SOURCE_DATE_EPOCH", &release.epoch).arg("-bb").arg("--nodeps").arg(&spec);
-    pack.args(["--target", std::env::consts::ARCH]);
+    pack.args(["--target", &release.machine]);
     for (name, value) in [
         ("_topdir", folder.display().to_string()),
         ("_rpmdir", to.display().to_string()),

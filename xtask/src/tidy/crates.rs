@@ -48,6 +48,7 @@ const LISTED: &[&str] = &[
     "lzma-rust2",
     "memchr",
     "memmap2",
+    "mimalloc",
     "object",
     "perf-event-open-sys",
     "proptest",

@@ -47,7 +47,13 @@ pub(super) fn open_files_before() -> Option<libc::rlimit> {
     OPEN_FILES_BEFORE.get().copied()
 }
 
-fn limit_of(which: libc::__rlimit_resource_t) -> io::Result<libc::rlimit> {
+/// A limit's number, as the C library's functions take it.
+#[cfg(target_env = "musl")]
+type LimitNumber = libc::c_int;
+#[cfg(not(target_env = "musl"))]
+type LimitNumber = libc::__rlimit_resource_t;
+
+fn limit_of(which: LimitNumber) -> io::Result<libc::rlimit> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the pointer is to a live rlimit.
     check(unsafe { libc::getrlimit(which, &mut limit) })?;

@@ -39,3 +39,9 @@ pub use ring::{Ring, RingSpan};
 pub use shared_map::SharedMap;
 pub use signal::SignalReader;
 pub use slots::{SharedSlots, SlotRecord};
+
+/// A request's number, as the C library's `ptrace` takes it.
+#[cfg(target_env = "musl")]
+type TraceRequest = libc::c_int;
+#[cfg(not(target_env = "musl"))]
+type TraceRequest = libc::c_uint;

@@ -13,7 +13,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, Instant};
 
 use super::seccomp::GuardedCall;
-use super::{SignalReader, mem, out_of_memory, signal};
+use super::{SignalReader, TraceRequest, mem, out_of_memory, signal};
 use child_program::{Before, ChildProgram, c_strings, child_main, environment, null_terminated};
 
 /// How long a program that nobody records any more has to end after TERM.
@@ -64,9 +64,11 @@ pub enum ExitKind {
 /// # Errors
 /// `EPERM` without the right, `EINVAL` outside of 1 to 99.
 pub fn become_realtime(priority: i32) -> io::Result<()> {
-    let how = libc::sched_param { sched_priority: priority };
-    // SAFETY: 0 is the calling thread; the pointer is to a live sched_param.
-    match unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &how) } {
+    // The kernel's `sched_param` is this one number. musl's function of this name refuses everything: its standard
+    // wants it for processes, the kernel has it for threads.
+    let how: libc::c_int = priority;
+    // SAFETY: 0 is the calling thread; the pointer is to a live int.
+    match unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, libc::SCHED_FIFO, &raw const how) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
@@ -187,7 +189,7 @@ impl Child {
         }
     }
 
-    fn trace(&self, request: libc::c_uint, data: usize) -> io::Result<()> {
+    fn trace(&self, request: TraceRequest, data: usize) -> io::Result<()> {
         // SAFETY: none of the requests we make has the kernel touch memory of ours: address 0, data a number.
         let done = unsafe { libc::ptrace(request, self.pid as libc::pid_t, 0usize, data) };
         if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }

@@ -13,6 +13,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::ptr;
 
+use super::TraceRequest;
 use super::seccomp::GuardedCall;
 
 /// Registers in perf's numbering, as [`tracer::layout::slots::word::REGS`] has them.
@@ -167,7 +168,7 @@ impl StoppedThread {
         self.register_set(libc::PTRACE_SETREGSET, GENERAL, &mut buffer)
     }
 
-    fn register_set(&self, how: libc::c_uint, set: usize, buffer: &mut libc::iovec) -> io::Result<()> {
+    fn register_set(&self, how: TraceRequest, set: usize, buffer: &mut libc::iovec) -> io::Result<()> {
         // SAFETY: the kernel reads or fills the buffer of that length, which lives in the caller.
         let done = unsafe { libc::ptrace(how, self.tid.cast_signed(), set, ptr::from_mut(buffer)) };
         if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
@@ -181,7 +182,7 @@ impl Drop for StoppedThread {
     }
 }
 
-fn request(what: libc::c_uint, tid: u32, data: usize) -> io::Result<()> {
+fn request(what: TraceRequest, tid: u32, data: usize) -> io::Result<()> {
     // SAFETY: with these requests the kernel touches no memory of ours: address 0, data a number.
     let done = unsafe { libc::ptrace(what, tid.cast_signed(), 0usize, data) };
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
