@@ -30,6 +30,8 @@ pub struct Judgement {
     pub withheld: Option<String>,
     /// Samples of running threads.
     pub samples: u64,
+    /// Share of active time in futex waits for other threads' work, not for locks.
+    pub futex_for_work: f64,
 }
 
 /// State of the machine while the target ran.
@@ -61,7 +63,7 @@ pub fn judge(profile: &Profile, summary: &RunSummary, machine: &MachineChange, t
     add_counters(&mut facts, summary);
     facts.children_left_out = summary.children_left_out;
     facts.system = system_facts(&machine.change);
-    facts.recorder_cpus = summary.recorder_cpus();
+    facts.recorder_cpus = summary.recorder_thread_cpus();
     facts.system.disk_times = machine.disks.as_ref().and_then(disk_times);
     facts.system.disk_times_refused = machine.disks.as_ref().and_then(|seen| seen.refused.clone());
     facts.follow_waits(profile);
@@ -69,7 +71,8 @@ pub fn judge(profile: &Profile, summary: &RunSummary, machine: &MachineChange, t
     for finding in &mut findings {
         finding.next = finding.next.replace(TARGET, target);
     }
-    Judgement { findings, wall: view, withheld: None, samples }
+    let futex_for_work = facts.share(facts.for_work_ns());
+    Judgement { findings, wall: view, withheld: None, samples, futex_for_work }
 }
 
 /// Why a run of `wall_ns` is not judged at all; `None` if it is.

@@ -68,6 +68,16 @@ pub fn bytes(count: u64) -> String {
     significant(count as f64 / size, unit)
 }
 
+/// Bytes in two or three digits: `1.6 MB`.
+pub fn brief_bytes(count: u64) -> String {
+    const UNITS: [(&str, f64); 3] = [("GB", 1e9), ("MB", 1e6), ("kB", 1e3)];
+    match UNITS.into_iter().find(|&(_, size)| count as f64 >= size * 0.9995) {
+        Some((unit, size)) if (count as f64) < 9.95 * size => format!("{:.1} {unit}", count as f64 / size),
+        Some((unit, size)) => format!("{:.0} {unit}", count as f64 / size),
+        None => format!("{count} bytes"),
+    }
+}
+
 fn significant(value: f64, unit: &str) -> String {
     match value {
         v if v < 9.9995 => format!("{value:.3} {unit}"),
@@ -90,6 +100,12 @@ pub fn rate(per_second: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn brief_bytes_have_two_or_three_digits() {
+        let texts = [999, 1000, 9_949, 9_960, 1_234_567, 999_600_000, 12_300_000_000].map(brief_bytes);
+        assert_eq!(texts, ["999 bytes", "1.0 kB", "9.9 kB", "10 kB", "1.2 MB", "1.0 GB", "12 GB"]);
+    }
 
     #[test]
     fn rates_have_few_digits() {

@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 
 use super::{Release, TOOL_LIMIT, process};
 
-/// The folder, and what starts the program in it.
+/// The folder, and the emulator that starts the program in it.
 pub struct EmptyRoot {
     folder: PathBuf,
     /// Path there, for a program of another machine.

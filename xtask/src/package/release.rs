@@ -1,4 +1,4 @@
-//! What is packaged: version, commit, and the machine it is for.
+//! Version and commit of a package, and the machine it is for.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -83,7 +83,7 @@ impl Release {
         if self.is_foreign() { format!("{}-linux-gnu-{name}", self.machine) } else { name.to_owned() }
     }
 
-    /// What starts the machine's programs here; `None` if it is this machine, or there is no such program.
+    /// Starts the machine's programs here; `None` if it is this machine, or there is no such emulator.
     pub fn emulator(&self) -> Option<PathBuf> {
         self.is_foreign().then(|| process::find(&format!("qemu-{}", self.machine))).flatten()
     }

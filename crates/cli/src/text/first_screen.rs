@@ -7,7 +7,7 @@ use crate::terminal::out::harmless;
 use crate::verdict::first_screen::{FirstScreen, Headline};
 use display::bar::{eighths, heat, of_eighths};
 use display::fit::{cut, cut_name, keep_units, wrap, wrap_evenly};
-use display::number::{count_of, duration_ns};
+use display::number::{brief_bytes, count_of, duration_ns};
 use display::palette::StateClass;
 use display::term::{self, Paint, paint};
 use profile::verdict::FEW_SAMPLES;
@@ -387,24 +387,23 @@ fn in_short(warning: &str, width: usize) -> String {
     format!("{before}{options} …")
 }
 
-/// Bytes in two or three digits: `1.6 MB`.
-fn brief_bytes(count: u64) -> String {
-    const UNITS: [(&str, f64); 3] = [("GB", 1e9), ("MB", 1e6), ("kB", 1e3)];
-    match UNITS.into_iter().find(|&(_, size)| count as f64 >= size * 0.9995) {
-        Some((unit, size)) if (count as f64) < 9.95 * size => format!("{:.1} {unit}", count as f64 / size),
-        Some((unit, size)) => format!("{:.0} {unit}", count as f64 / size),
-        None => format!("{count} bytes"),
-    }
-}
-
-/// Idle time that the states don't include, and whether the reasons are exact. `None`: nothing to note.
+/// Idle time that the states don't include, whether the reasons are exact, and futex waits that are not for locks.
+/// `None`: nothing to note.
 fn states_note(screen: &FirstScreen) -> Option<String> {
     let is_state = screen.states.iter().any(|(name, _)| *name == "idle");
     let idle = Some(screen.idle_percent).filter(|percent| *percent >= 0.5 && !is_state);
     let idle = idle.map(|percent| format!("+ idle {percent:.0} % of all"));
     let estimated = screen.are_reasons_estimated.then(|| "reasons estimated".to_owned());
-    let notes: Vec<String> = estimated.into_iter().chain(idle).collect();
+    let notes: Vec<String> = estimated.into_iter().chain(futex_note(screen)).chain(idle).collect();
     Some(format!("({})", notes.join("; "))).filter(|_| !notes.is_empty())
+}
+
+/// Not worth words below a twentieth of the time.
+fn futex_note(screen: &FirstScreen) -> Option<String> {
+    let futex = screen.states.iter().find(|(name, _)| *name == "futex")?.1;
+    let for_work = Some(screen.futex_for_work_percent).filter(|percent| *percent >= 5.0)?;
+    let part = if for_work > 0.95 * futex { String::new() } else { format!(" {for_work:.0} %") };
+    Some(format!("futex{part}: for other threads' work, not a lock"))
 }
 
 fn totals(screen: &FirstScreen) -> Vec<String> {

@@ -37,6 +37,8 @@ pub struct FirstScreen {
     pub states: Vec<(&'static str, f64)>,
     /// Percent of thread time that is idle: in none of the states.
     pub idle_percent: f64,
+    /// Percent of the states' time in futex waits for other threads' work, not for locks.
+    pub futex_for_work_percent: f64,
     /// The reasons of waits are from looks at /proc, not from the kernel's scheduler.
     pub are_reasons_estimated: bool,
     /// Where running time goes.
@@ -135,6 +137,7 @@ impl FirstScreen {
             totals: totals(summary, sources.cpus),
             states,
             idle_percent,
+            futex_for_work_percent: judgement.futex_for_work * 100.0,
             are_reasons_estimated: judgement.wall.source == Some(OffCpuSource::Looks),
             threads: thread_shares(summary, &judgement.wall, hot.samples),
             quality: quality::parts(summary, hot.samples),
@@ -294,6 +297,7 @@ pub fn to_json(screen: &FirstScreen) -> Value {
         },
         "states": states.collect::<Vec<_>>(),
         "idle_percent": screen.idle_percent,
+        "futex_for_work_percent": screen.futex_for_work_percent,
         "reasons_estimated": screen.are_reasons_estimated,
         "functions": functions.collect::<Vec<_>>(),
         "hot_path": screen.hot.trunk,

@@ -83,7 +83,7 @@ fn java_methods_have_their_shares_from_the_start_and_while_it_runs() {
     assert!(printed.contains("for complete stacks of Java"), "{printed}");
     assert_split(&shares(folder, &JAVA), &[50.0, 30.0, 20.0]);
     let Some(printed) = record(folder, &["--no-runtimes", "--", "java", "Split", "500"]) else { return };
-    assert!(!printed.contains("tally set"), "{printed}");
+    assert!(!printed.contains("tally added"), "{printed}");
 
     // It would refuse to write a map.
     let args = ["-XX:+DisableAttachMechanism", "Split", "60000"];

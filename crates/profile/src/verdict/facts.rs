@@ -42,7 +42,7 @@ pub struct Facts {
     pub children_left_out: usize,
     /// CPUs used on average.
     pub cpus_used: f64,
-    /// CPUs that the recorder used meanwhile; 0 where that isn't known.
+    /// CPUs that the recorder's threads used meanwhile; 0 where that isn't known.
     pub recorder_cpus: f64,
     /// Where active thread time went.
     pub times: Times,
@@ -352,17 +352,17 @@ impl Facts {
         ratio(self.code.functions.get(name).map_or(0, |times| times.on_ns), self.times.on_ns)
     }
 
-    /// Share of running time of this kind.
+    /// Share of running time of this kind. Threads too short for a sample don't count, as in the table of functions.
     #[must_use]
     pub fn running_by(&self, entry: EntryReason) -> f64 {
-        ratio(self.running.total_ns(entry), self.times.on_ns)
+        ratio(self.running.total_ns(entry), self.running.sampled_ns())
     }
 
-    /// Share of running time in these system calls.
+    /// Share of running time in these system calls, of the same base.
     #[must_use]
     pub fn in_calls(&self, calls: &[&str]) -> f64 {
         let of = self.running.calls.iter().filter(|(name, _)| calls.contains(&name.as_str()));
-        ratio(of.map(|(_, ns)| *ns).grown_sum(), self.times.on_ns)
+        ratio(of.map(|(_, ns)| *ns).grown_sum(), self.running.sampled_ns())
     }
 
     /// ns of waits for other threads' work: conditions, joins, semaphores.

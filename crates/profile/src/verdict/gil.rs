@@ -36,14 +36,14 @@ impl GilFacts {
         Self { waiters, runners: sums(profile, runs) }
     }
 
-    /// `threads that wait are mostly in a() (x.py), the running one in b() (x.py)`; empty where that is not known.
+    /// `threads that wait are most often in a() (x.py), the running one in b() (x.py)`; empty where that is not known.
     pub(super) fn words(&self) -> String {
         match (self.waiters.first(), self.runners.first()) {
             (Some((waits, _)), Some((runs, _))) if waits == runs => {
-                format!("the threads that wait and the running one are mostly in {waits}")
+                format!("the threads that wait and the running one are most often in {waits}")
             }
             (Some((waits, _)), Some((runs, _))) => {
-                format!("threads that wait are mostly in {waits}, the running one in {runs}")
+                format!("threads that wait are most often in {waits}, the running one in {runs}")
             }
             _ => String::new(),
         }
@@ -103,9 +103,9 @@ mod tests {
         };
         assert_eq!(
             of(&["a()"], &["b()", "c()"]),
-            "threads that wait are mostly in a(), the running one in b()"
+            "threads that wait are most often in a(), the running one in b()"
         );
-        assert_eq!(of(&["a()"], &["a()"]), "the threads that wait and the running one are mostly in a()");
+        assert_eq!(of(&["a()"], &["a()"]), "the threads that wait and the running one are most often in a()");
         assert_eq!(of(&["a()"], &[]), "");
     }
 }

@@ -57,6 +57,12 @@ impl Running {
         Self { places, calls: super::hot_stacks::most_first(calls) }
     }
 
+    /// All ns of threads with samples.
+    #[must_use]
+    pub fn sampled_ns(&self) -> u64 {
+        EntryReason::ALL.into_iter().map(|entry| self.total_ns(entry)).grown_sum()
+    }
+
     /// All ns of this kind.
     #[must_use]
     pub fn total_ns(&self, entry: EntryReason) -> u64 {

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 mod notice;
 mod stack_quality;
 
-pub use notice::Notice;
+pub use notice::{COMMAND_OF_JVM, Notice};
 pub use perfdata::appendix::stack_notes::StopReason;
 pub use stack_quality::{StackQuality, StoppedStacks};
 
@@ -92,7 +92,16 @@ impl RunSummary {
     /// CPUs that the recorder used meanwhile, on average; 0 if nothing was measured.
     #[must_use]
     pub fn recorder_cpus(&self) -> f64 {
-        let spent_ns = self.recorder.while_running_ns.saturating_add(self.recorder.programs_ns);
+        self.cpus_of(self.recorder.while_running_ns.saturating_add(self.recorder.programs_ns))
+    }
+
+    /// The same without its BPF programs, which run in the time of the threads they observe.
+    #[must_use]
+    pub fn recorder_thread_cpus(&self) -> f64 {
+        self.cpus_of(self.recorder.while_running_ns)
+    }
+
+    fn cpus_of(&self, spent_ns: u64) -> f64 {
         if self.wall_ns == 0 { 0.0 } else { spent_ns as f64 / self.wall_ns as f64 }
     }
 }

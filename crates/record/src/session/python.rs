@@ -13,7 +13,7 @@ use crate::runtimes::command_variable::{RuntimeSupport, is_binary, of_command, p
 use crate::runtimes::hotspot::is_jvm;
 use crate::runtimes::python::{PythonEngine, PythonReader, is_possible};
 use crate::session::opts::{CallGraph, RecordOpts};
-use crate::summary::Notice;
+use crate::summary::{COMMAND_OF_JVM, Notice};
 use crate::sys::Child;
 use crate::sys::time::Clock;
 
@@ -46,7 +46,7 @@ pub(super) fn jvms(opts: &RecordOpts, places: &Places) -> Vec<u32> {
 /// That some will be asked: the names can't be read in their memory. `None` if there are none.
 pub(super) fn java_notice(jvms: &[u32]) -> Option<Notice> {
     let is_asked = jvms.iter().any(|pid| !proc::is_memory_readable(*pid));
-    is_asked.then_some(Notice::RuntimeSupport("Java", "Compiler.perfmap, at the end"))
+    is_asked.then_some(Notice::RuntimeSupport("Java", COMMAND_OF_JVM))
 }
 
 /// Whether to wait for the programs.

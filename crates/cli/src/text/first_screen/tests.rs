@@ -54,6 +54,7 @@ fn screen() -> FirstScreen {
             ("disk", 0.2),
         ],
         idle_percent: 0.0,
+        futex_for_work_percent: 0.0,
         are_reasons_estimated: false,
         hot: HotFunctions {
             samples: 2913,
@@ -126,6 +127,19 @@ fn estimated_reasons_are_marked_at_the_states() {
     looked_at.idle_percent = 12.4;
     let text = draw(&looked_at, 80, false);
     assert!(text.contains("(reasons estimated; + idle 12 % of all)\n"), "{text}");
+}
+
+#[test]
+fn futex_waits_for_other_threads_work_are_noted_as_no_waits_for_a_lock() {
+    let mut joins = screen();
+    joins.futex_for_work_percent = 7.0;
+    let text = draw(&joins, 80, false);
+    assert!(text.contains("(futex: for other threads' work, not a lock)\n"), "{text}");
+    joins.futex_for_work_percent = 5.2;
+    let text = draw(&joins, 80, false);
+    assert!(text.contains("(futex 5 %: for other threads' work, not a lock)\n"), "{text}");
+    joins.futex_for_work_percent = 4.0;
+    assert!(!draw(&joins, 80, false).contains("not a lock"));
 }
 
 #[test]

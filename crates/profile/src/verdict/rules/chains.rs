@@ -98,7 +98,7 @@ fn chain_words(facts: &Facts, path: &PathFacts) -> (String, String) {
             "One thread sets the pace: {name} has {share} of the critical path; {wants} run or wait for a CPU"
         );
         let fix = match (function, &path.wait) {
-            (Some(_), Some(_)) => "shorten both, or ".to_owned(),
+            (Some(function), Some(_)) => format!("make {function} faster and that wait shorter, or "),
             (Some(function), None) => format!("make {function} and what it calls faster, or "),
             (None, _) => String::new(),
         };
@@ -115,14 +115,12 @@ fn chain_words(facts: &Facts, path: &PathFacts) -> (String, String) {
         _ => format!("; critical path: {}", list(&shares, whole)),
     };
     let text = format!("Threads take turns: {wants} run or wait for a CPU{shares}");
-    let who = format!("who waits for whom: tally report --critical-path{INPUT}");
     let faster = function.map(|function| format!("make {function} faster"));
     let remedies = match facts.contended().any(is_gil) {
         true => [Some(format!("use {ONE_AT_A_TIME}")), faster],
         false => [faster, Some("let the threads work at the same time".to_owned())],
     };
-    let remedies: Vec<String> = remedies.into_iter().flatten().collect();
-    (text, format!("{}; {who}", remedies.join(", or ")))
+    (text, remedies.into_iter().flatten().collect::<Vec<_>>().join(", or "))
 }
 
 /// 22: ≥ 1.5 threads at a time are blocked on one lock, which takes ≥ 40 % of active time, while ≤ 1.5 CPUs are used.

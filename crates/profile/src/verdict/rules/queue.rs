@@ -32,9 +32,9 @@ pub(super) fn saturation(facts: &Facts) -> Option<Finding> {
             pct(waiting)
         ),
         false if wants_nothing_else(facts) && facts.times.idle_ns > 0 => {
-            "when not idle, the threads wait only for CPUs".to_owned()
+            "when not idle, the threads hardly wait for anything but CPUs".to_owned()
         }
-        false if wants_nothing_else(facts) => "the threads wait only for CPUs".to_owned(),
+        false if wants_nothing_else(facts) => "the threads hardly wait for anything but CPUs".to_owned(),
         false => String::new(),
     };
     let fix = match facts.others_have_the_cpus() {

@@ -106,7 +106,7 @@ fn running_rules() {
     assert_eq!(names(&crowded), ["cpu-saturation", "system-calls"]);
     let saturation = &verdict(&crowded)[0];
     assert!(saturation.claim.ends_with("; 5 threads at a time want 2 CPUs"), "{saturation:?}");
-    assert_eq!(saturation.detail, "the threads wait only for CPUs");
+    assert_eq!(saturation.detail, "the threads hardly wait for anything but CPUs");
     // A thousand processes one after the other are not a thousand at a time.
     let mut one_by_one = with(|f| f.times.runnable_ns = 90 * UNIT);
     one_by_one.active_threads = 1000;
@@ -162,6 +162,7 @@ fn running_rules() {
     let faults = |rate| {
         with(|f| {
             f.rates.faults_per_s = (rate, 0.0);
+            f.running.places.insert(EntryReason::User, vec![("fill < main".into(), 70 * UNIT)]);
             f.running.places.insert(EntryReason::Fault, vec![("fill < main".into(), 30 * UNIT)]);
         })
     };

@@ -6,6 +6,9 @@ use std::path::PathBuf;
 
 use crate::sys::bpf_error::BPF_RIGHTS;
 
+/// HotSpot's command that writes a map of its code.
+pub const COMMAND_OF_JVM: &str = "Compiler.perfmap";
+
 /// Something the user should know about how the recording was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Notice {
@@ -13,7 +16,7 @@ pub enum Notice {
     NoSpans(String, String),
     /// CPython of these versions runs, whose functions can't be read.
     UnknownPython(Vec<(u8, u8)>),
-    /// The command's runtime was asked to name its code: the runtime, and the variable or the options it got.
+    /// The command's runtime was asked to name its code: the runtime, and the variable or the options it got, or a command.
     RuntimeSupport(&'static str, &'static str),
     /// No hardware counters: this software event (the second) was used in place of the first.
     NoHardwareCounters(String, &'static str),

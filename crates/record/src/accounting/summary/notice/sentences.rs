@@ -1,6 +1,6 @@
 //! The sentence of each notice.
 
-use super::Notice;
+use super::{COMMAND_OF_JVM, Notice};
 
 fn listed(cpus: &[u32]) -> String {
     cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")
@@ -239,13 +239,14 @@ impl std::fmt::Display for Notice {
                 f,
                 "no snapshot was asked for: kill -USR2 takes one while recording, -Se one at the end"
             ),
-            Self::RuntimeSupport(runtime, variable) => {
+            Self::RuntimeSupport(runtime, means) => {
                 // Java's methods have names without any option.
                 let gain = match *runtime {
                     "Java" => "complete stacks of Java".to_owned(),
                     other => format!("names of {other}'s functions"),
                 };
-                write!(f, "tally set {variable} for {gain}; --no-runtimes turns that off")
+                let deed = if *means == COMMAND_OF_JVM { "asks at the end for" } else { "added" };
+                write!(f, "for {gain}, tally {deed} {means} (not with --no-runtimes)")
             }
             Self::UnknownPython(versions) => {
                 let names: Vec<_> =
