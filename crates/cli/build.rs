@@ -16,11 +16,6 @@ fn main() {
     println!("cargo::rerun-if-changed=crates/cli/build.rs");
     build(&sources, "tally_calls", "tally_preload");
     build(&sources, "tally_timers", "tally_timers");
-    for script in ["page.js", "stacks.js"] {
-        let bundle = PathBuf::from("crates/cli/src/html/bundle").join(script);
-        println!("cargo::rerun-if-changed={}", bundle.display());
-        deflate(&std::fs::read(bundle).expect("a committed file"), script);
-    }
     name_commit();
 }
 

@@ -2,7 +2,7 @@
 
 import { Data } from "./data";
 import { el } from "./dom";
-import { amount, countOf, grouped, percent, plainName, withoutArguments, withoutParameters } from "./format";
+import { amount, countOf, grouped, lengthOf, percent, plainName, shorten, withoutArguments, withoutParameters } from "./format";
 import { classOf, frameColour, stateColour } from "./palette";
 import { Store } from "./selection";
 import { FunctionRow, Found, functions, greatest, ownByName, Sums } from "./sums";
@@ -84,7 +84,17 @@ const UNRESOLVED = /^function 0x/;
 export function shortFunction(data: Data, text: string): string {
   const name = UNRESOLVED.test(text) ? data.names.indexOf(text) : -1;
   const file = name < 0 ? "" : data.about.data.files[data.nameFile[name]].replace(/\.(?:cpython-|abi)[\w-]*(?=\.so)/, "");
-  return withoutParameters(withoutArguments(plainName(text))) + (file ? ` (${file})` : "");
+  return inFewLetters(text) + (file ? ` (${file})` : "");
+}
+
+/** Letters of a name in a line of several. */
+const LETTERS = 44;
+
+/** `LateContext::visit_expr` of Rust's `<rustc_lint::late::LateContext as rustc_hir::Visitor>::visit_expr::{closure#0}`. */
+export function inFewLetters(text: string): string {
+  const plain = withoutParameters(withoutArguments(plainName(text))).replace(/(::\{[^}]*\})+$/, "");
+  const short = plain.replace(/^<&?(?:[\w:]*::)?(.+) as .*>::(?=\w+$)/, "$1::").replace(/^<(?:[\w:]*::)?([^>]+)>::(?=\w)/, "$1::");
+  return shorten(short, LETTERS, lengthOf);
 }
 
 /** The functions of a stack, those without a symbol with their files. */

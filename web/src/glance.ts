@@ -2,8 +2,8 @@
 
 import { Data, Io, IoRow, Kind } from "./data";
 import { el } from "./dom";
-import { countOf, duration, percent, plainName, withoutArguments, withoutParameters } from "./format";
-import { shortFunction } from "./functions";
+import { countOf, duration, percent } from "./format";
+import { inFewLetters, shortFunction } from "./functions";
 import { FRESH } from "./selection";
 import { partsOf } from "./parts";
 import { greatest, ownByName, sum, Sums } from "./sums";
@@ -36,7 +36,7 @@ function placeWords(data: Data, row: WaitRow): string {
   const shown = (named.length ? named : parts).slice(-2);
   // The runtime's functions are the same for all code that it runs.
   const code = innermostOfRuntime(data, row.node);
-  return (!code || shown.includes(code) ? shown : [shown[shown.length - 1], code]).map((name) => withoutParameters(withoutArguments(plainName(name)))).join(" < ");
+  return (!code || shown.includes(code) ? shown : [shown[shown.length - 1], code]).map(inFewLetters).join(" < ");
 }
 
 /** Code that a runtime made of the program or interprets; "" without. Stubs of its own have no class, file or line. */

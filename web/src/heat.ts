@@ -2,12 +2,16 @@
 
 import { Data } from "./data";
 import { el, fit } from "./dom";
-import { duration, percent, tickLabel } from "./format";
+import { amount, duration, percent, tickLabel } from "./format";
 import { isDark } from "./palette";
 import { Store } from "./selection";
+import { AsTable, Table } from "./table";
 import { shownPlaces, sum, Sums, threadMask } from "./sums";
 
 const CELL = 14;
+
+/** A column: its begin in ns, its sum, and its greatest cell. */
+interface Step { column: number; at: number; sum: number; most: number; of: string }
 
 export class HeatMap {
   readonly box = el("div", { class: "pane" });
@@ -16,12 +20,15 @@ export class HeatMap {
   private readonly which = el("select", { "aria-label": "time shown" });
   private sums: Sums | null = null;
   private from: number | null = null;
+  private readonly asTable: AsTable<Step>;
 
   constructor(readonly data: Data, readonly store: Store, readonly tell: (text: string) => void) {
     this.which.append(el("option", { value: "", text: "all selected states" }), ...data.states.map((state) => el("option", { value: state, text: state })));
     this.which.value = data.states[0] ?? "";
     this.which.addEventListener("change", () => this.draw());
-    this.box.append(el("p", { class: "note" }, "Shown: ", this.which, " ", this.note), el("div", { class: "heat-box" }, this.canvas));
+    const picture = el("div", { class: "heat-box" }, this.canvas);
+    this.asTable = new AsTable("heat map", picture, () => this.table(), () => this.steps());
+    this.box.append(el("p", { class: "note" }, "Shown: ", this.which, " ", this.asTable.button, this.note), picture);
     this.canvas.addEventListener("pointerdown", (event) => { this.from = this.second(event); this.canvas.setPointerCapture(event.pointerId); });
     this.canvas.addEventListener("pointermove", (event) => this.move(event));
     this.canvas.addEventListener("pointerup", () => { this.from = null; });
@@ -41,6 +48,13 @@ export class HeatMap {
     return { columns: 100, rows: Math.min(40, this.data.about.data.threads.length), step: ticks / 100, byThread: true };
   }
 
+  /** The last row has all threads that have none of their own. */
+  private rowName(row: number, rows: number): string {
+    const { threads } = this.data.about.data;
+    const others = threads.length - rows;
+    return row === rows - 1 && others > 0 ? `${others + 1} other threads` : `${threads[row].comm} ${threads[row].tid}`;
+  }
+
   private cells(): Float64Array {
     const { data, sums } = this;
     const set = sums!.set;
@@ -53,8 +67,8 @@ export class HeatMap {
     const shown = shownPlaces(all);
     const put = (tick: number, thread: number, amount: number) => {
       const column = Math.min(columns - 1, Math.floor(tick / step));
-      const row = byThread ? thread : Math.min(rows - 1, Math.floor(((tick % step) / step) * rows));
-      if (row < rows) cells[column * rows + row] += amount;
+      const row = Math.min(rows - 1, byThread ? thread : Math.floor(((tick % step) / step) * rows));
+      cells[column * rows + row] += amount;
     };
     const small = byThread ? step : step / rows;
     for (let item = 0; item < set.items; item++) {
@@ -75,7 +89,30 @@ export class HeatMap {
     return cells;
   }
 
+  /** Columns with their sums and greatest cells. */
+  private steps(): Step[] {
+    const { columns, rows, step, byThread } = this.grid();
+    const cells = this.cells();
+    const { tick_ns } = this.data.about.data;
+    return Array.from({ length: columns }, (_, column) => {
+      const part = cells.subarray(column * rows, (column + 1) * rows);
+      const row = part.indexOf(Math.max(...part));
+      return { column, at: column * step * tick_ns, sum: part.reduce((all, value) => all + value, 0), most: part[row], of: byThread ? this.rowName(row, rows) : `${row * 20} ms` };
+    }).filter(({ sum }) => sum > 0);
+  }
+
+  private table(): Table<Step> {
+    const value = (of: number) => amount(of, this.sums!.set.unit);
+    return new Table("activity over time", [
+      { title: "from", class: "n", cell: ({ at }) => duration(at) },
+      { title: "all", class: "n", sort: ({ sum }) => sum, cell: ({ sum }) => value(sum) },
+      { title: "most of one", class: "n", sort: ({ most }) => most, cell: ({ most }) => value(most) },
+      { title: "in", cell: ({ of }) => of },
+    ], ({ column }) => this.select(column, column + 1), -1);
+  }
+
   private draw(): void {
+    if (this.sums) this.asTable.show();
     if (!this.sums || this.box.clientWidth < 50) return;
     const { columns, rows, step, byThread } = this.grid();
     const cells = this.cells();
@@ -97,8 +134,8 @@ export class HeatMap {
     }
     const text = isDark() ? "#9aa1ac" : "#5a6270";
     context.fillStyle = text;
-    const { threads, tick_ns } = this.data.about.data;
-    if (byThread) for (let row = 0; row < rows; row++) context.fillText(`${threads[row].comm} ${threads[row].tid}`.slice(0, 20), 2, row * tall + tall / 2);
+    const { tick_ns } = this.data.about.data;
+    if (byThread) for (let row = 0; row < rows; row++) context.fillText(this.rowName(row, rows).slice(0, 20), 2, row * tall + tall / 2);
     else for (const ms of [0, 200, 400, 600, 800]) context.fillText(`${ms} ms`, 2, (ms / 1000) * rows * tall + 6);
     const every = Math.max(1, Math.round(columns / 8));
     for (let column = 0; column < columns; column += every) {
@@ -126,8 +163,12 @@ export class HeatMap {
     const at = this.second(event);
     if (this.from === null) return this.tell(`${duration(at * this.place.step * this.data.about.data.tick_ns)}`);
     const [a, b] = [Math.min(at, this.from), Math.max(at, this.from) + 1];
-    const { ticks } = this.data.about.data;
-    this.store.change({ span: [Math.round(a * this.place.step), Math.min(ticks, Math.round(b * this.place.step))] }, true);
+    this.select(a, b, true);
+  }
+
+  private select(from: number, to: number, isDrag = false): void {
+    const { step } = this.grid();
+    this.store.change({ span: [Math.round(from * step), Math.min(this.data.about.data.ticks, Math.round(to * step))] }, isDrag);
   }
 }
 

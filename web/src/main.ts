@@ -18,8 +18,9 @@ import { FRESH, Selection, Store } from "./selection";
 import { cellsOf } from "./cells";
 import { byCaller, callees, callers, fill, fold, Folded, Frame, inverted, ownAmounts } from "./stacks";
 import { Strips } from "./strips";
+import { AsTable, Table } from "./table";
 import { Found, mix, RunningSums, search, sum, Sums } from "./sums";
-import { Waits } from "./waits";
+import { most, Waits } from "./waits";
 
 /** False in the script of pages that have nothing but stacks: the views of everything else are not in it. */
 declare const IS_WHOLE: boolean;
@@ -34,6 +35,9 @@ function pane<V extends { box: HTMLElement }>(make: () => V, show: (view: V) => 
     return { box: view.box, show: () => show(view) };
   };
 }
+
+/** The flame graph's table has frames of at least so small a part of the zoomed one. */
+const LEAST_FRAME = 500;
 
 const TABS: [string, string][] = [["flame", "Flame"], ["calls", "Calls"], ["io", "Requests"], ["functions", "Functions"], ["callers", "Callers/callees"], ["waits", "Waits & wakers"], ["blame", "Blame"], ["locks", "Locks"], ["latency", "Latency"], ["heat", "Heat map"], ["source", "Source"], ["compare", "Compare"], ["recording", "Recording"]];
 const KEYS: [string, string][] = [
@@ -58,6 +62,7 @@ class Page {
   private readonly options = el("div", { class: "options" });
   private readonly panes = new Map<string, HTMLElement>();
   private readonly tabs = new Map<string, HTMLButtonElement>();
+  private readonly asTable: AsTable<Frame>;
   private readonly help = el("dialog", { class: "help", "aria-label": "keys" });
   private readonly menu = el("div", { class: "menu", role: "menu", hidden: true });
   private sums!: Sums;
@@ -86,6 +91,7 @@ class Page {
       menu: (frame: Frame, x: number, y: number) => this.openMenu(frame, x, y),
     };
     this.flame = new FlameView("flame graph: arrow keys move, Enter zooms", data.states, events);
+    this.asTable = new AsTable("flame graph", this.flame.box, () => this.frameTable(), () => this.frames());
     this.comparison = IS_WHOLE && about.compare ? new Comparison(data, about.compare, this.store) : null;
     this.makers = { ...this.stackPanes(events), ...(IS_WHOLE ? this.otherPanes(tell) : {}) };
     this.sums = this.sumsOf(this.store.current);
@@ -104,7 +110,7 @@ class Page {
     return {
       flame: () => ({
         box: el("div", { class: "pane flush" }, el("div", { class: "above" }, this.options, this.legend()), this.flame.box),
-        show: () => { this.refold(store.current); this.showFlame(store.current); },
+        show: () => { this.refold(store.current); this.showFlame(store.current); this.asTable.show(); },
       }),
       functions: pane(() => new Functions(data, store), (view) => view.show(this.sums, this.found)),
       callers: () => {
@@ -114,6 +120,31 @@ class Page {
       },
       recording: pane(() => ({ box: recording(data) })),
     };
+  }
+
+  /** Frames of the zoomed one that have at least a part of it, callers before callees. */
+  private frames(): Frame[] {
+    const frames: Frame[] = [];
+    const root = this.root!.find(this.store.current.zoom);
+    const add = (frame: Frame): void => {
+      frames.push(frame);
+      const least = Math.max(1, root.value / LEAST_FRAME);
+      frame.wide(least).filter((below) => below.value >= least).sort((a, b) => b.value - a.value).forEach(add);
+    };
+    add(root);
+    return frames;
+  }
+
+  private frameTable(): Table<Frame> {
+    const { data } = this;
+    const mostOf = ({ states, value }: Frame) => { const state = most(states); return `${data.states[state]} ${percent(states[state], value)}`; };
+    return new Table<Frame>("flame graph", [
+      { title: "time", class: "n", cell: (frame) => amount(frame.value, this.sums.set.unit) },
+      { title: "%", class: "n", cell: (frame) => percent(frame.value, this.sums.total) },
+      { title: "level", class: "n", cell: (frame) => String(frame.path.length) },
+      ...(this.sums.set.wall ? [{ title: "mostly", cell: mostOf }] : []),
+      { title: "function", class: "name", cell: (frame) => { const name = el("span", { text: frame.label }); name.style.paddingLeft = `${Math.min(frame.path.length, 40)}ch`; return name; } },
+    ], (frame) => this.store.change({ zoom: frame.path }), -1);
   }
 
   /** Of what the page has besides stacks. */
@@ -153,7 +184,7 @@ class Page {
     const answers = this.answers();
     const why = lines.length ? [el("b", { text: `Why ${duration(blame!.total_ns)}: `, title: whose(blame!) }), ...lines.map((text) => el("a", { href: "#tab=blame", text, title: text, on: toBlame }))] : [];
     const glance = answers.length + why.length ? el("section", { class: "why", "aria-label": "where time went" }, ...answers, ...why) : "";
-    const main = el("main", {}, IS_WHOLE ? (this.comparison?.cards ?? cards(data, this.store) ?? "") : "", this.stateBar?.box ?? "", glance, this.strips?.isUseful ? this.strips.box : "", el("div", { class: "sticky" }, bar, this.crumbs), ...this.panes.values());
+    const main = el("main", {}, IS_WHOLE ? (this.comparison?.cards ?? cards(data, this.store) ?? "") : "", this.stateBar?.box ?? "", glance, this.strips?.isUseful ? this.strips.box : "", el("div", { class: "sticky" }, bar, this.asTable.button, this.crumbs), ...this.panes.values());
     // What was shown until now: the same findings, and a picture in place of the graph.
     document.querySelector("main")?.remove();
     document.body.append(this.head.box, main, this.status, this.help, this.menu);
@@ -230,6 +261,7 @@ class Page {
     if (changed.size > 1 || !has("search")) {
       this.showCrumbs(selection);
       this.panes.forEach((pane, id) => (pane.hidden = id !== tab));
+      this.asTable.button.hidden = tab !== "flame";
       this.tabs.forEach((button, id) => {
         button.setAttribute("aria-selected", String(id === tab));
         button.tabIndex = id === tab ? 0 : -1;

@@ -1,12 +1,14 @@
 // Threads over time: how many CPUs are busy, and a strip for each thread with its time by state. A drag selects a span.
 
-import { Data, range } from "./data";
+import { Data, ItemSet, range } from "./data";
 import { clear, el, fit } from "./dom";
-import { duration, percent, tickLabel } from "./format";
+import { amount, duration, percent, tickLabel } from "./format";
 import { PathStrip } from "./path";
 import { classOf, isDark, stateColour, texture } from "./palette";
 import { Store } from "./selection";
-import { mix, sum } from "./sums";
+import { inside, mix, sum } from "./sums";
+import { AsTable, Column, Table } from "./table";
+import { isNamed, stackOf } from "./waits";
 
 const ROW = 15;
 const CPU = 22;
@@ -24,13 +26,16 @@ export class Strips {
   private readonly names = el("div", { class: "strip-names" });
   private readonly canvas = el("canvas", { role: "img", tabindex: "0", "aria-label": "time of each thread by state; arrow keys move the selected span" });
   private readonly veils = ["veil", "span", "veil"].map((name) => el("div", { class: name, hidden: true }));
-  private readonly area = el("div", { class: "strip-area" }, this.canvas, ...this.veils);
+  /** From a wait's end to the thread that ended it. */
+  private readonly wake = el("div", { class: "wake", hidden: true });
+  private readonly area = el("div", { class: "strip-area" }, this.canvas, ...this.veils, this.wake);
   private readonly shares = el("div", { class: "strip-shares" });
   private readonly more = el("button", { class: "link", type: "button" });
   private rows: Row[] = [];
   private all = false;
   private drag: { from: number; kind: "brush" | "pan"; view: [number, number]; moved: boolean } | null = null;
   private readonly path: PathStrip | null;
+  private readonly asTable: AsTable<Row>;
   /** Height above the threads. */
   private readonly top: number;
   /** The time shown. */
@@ -41,11 +46,13 @@ export class Strips {
     this.path = data.about.path ? new PathStrip(data, data.about.path) : null;
     this.top = CPU + (this.path ? ROW : 0);
     const body = el("div", { class: "strip-body" }, this.names, this.area, this.shares);
-    this.box.append(el("div", { class: "row" }, this.heading, this.more), body);
+    this.asTable = new AsTable("threads by state", body, () => this.table(), () => this.inSpan());
+    this.box.append(el("div", { class: "row" }, this.heading, this.asTable.button, this.more), body);
     this.more.addEventListener("click", () => { this.all = !this.all; this.layout(); });
     this.canvas.addEventListener("pointerdown", (event) => this.down(event));
     this.canvas.addEventListener("pointermove", (event) => this.move(event));
     this.canvas.addEventListener("pointerup", (event) => this.up(event));
+    this.canvas.addEventListener("pointerleave", () => { this.wake.hidden = true; });
     this.canvas.addEventListener("dblclick", () => { this.view = [0, this.data.about.data.ticks]; this.store.change({ span: null }); this.draw(); });
     this.canvas.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
     this.canvas.addEventListener("keydown", (event) => this.key(event));
@@ -75,6 +82,31 @@ export class Strips {
       if (isBusy[state]) row.busy += set.amount[item];
     }
     return rows.filter((row) => row.active > 0 || row.total.some((value) => value > 0)).sort((a, b) => b.busy - a.busy || b.active - a.active);
+  }
+
+  /** Each thread's time by state in the selected span. */
+  private inSpan(): Row[] {
+    const { span } = this.store.current;
+    if (!span) return [...this.rows];
+    const set = this.data.sets[0];
+    return this.rows.map((row) => {
+      const total = new Float64Array(row.total.length);
+      for (const run of set.runs) {
+        if (run.thread !== row.thread) continue;
+        for (let item = run.from; item < run.to; item++) total[set.placeState[set.place[item]]] += inside(set, this.data, item, ...span);
+      }
+      return { ...row, total };
+    });
+  }
+
+  private table(): Table<Row> {
+    const { data, store } = this;
+    const { unit } = data.sets[0];
+    const of = (title: string, value: (row: Row) => number): Column<Row> => ({ title, class: "n", sort: value, cell: (row) => (value(row) > 0 ? amount(value(row), unit) : "") });
+    const used = data.states.map((state, at) => ({ state, at })).filter(({ at }) => this.rows.some((row) => row.total[at] > 0));
+    const thread: Column<Row> = { title: "thread", sort: (row) => row.name, cell: (row) => row.name };
+    return new Table("time of each thread by state", [thread, of("all", (row) => row.total.reduce((all, part) => all + part, 0)), ...used.map(({ state, at }) => of(state, (row) => row.total[at]))],
+      (row) => this.pick(data.about.data.threads[row.thread].tid, false), 1, (row) => (store.current.threads.includes(data.about.data.threads[row.thread].tid) ? "chosen" : ""));
   }
 
   private shownRows(): Row[] {
@@ -344,6 +376,7 @@ export class Strips {
 
   /** The selected span: boxes above the drawing, so that a drag draws nothing anew. */
   brush(): void {
+    this.asTable.show();
     const { span } = this.store.current;
     this.veils.forEach((veil) => (veil.hidden = !span));
     if (!span) return;
@@ -404,7 +437,39 @@ export class Strips {
     const tid = this.data.about.data.threads[row.thread].tid;
     const around = { ...this.store.current, threads: [tid], span: near, states: [], idle: true, focus: "", drop: [] };
     const sums = sum(this.data, around);
-    this.tell(`${duration(tick * ns)} · ${row.name} · ${mix(this.data, sums, around)}`);
+    this.tell(`${duration(tick * ns)} · ${row.name} · ${this.wakeAt(row, tick, width) || mix(this.data, sums, around)}`);
+  }
+
+  /** The wait of a thread at a tick, and who ended it; "" where there is none that is wide enough to point at. */
+  private wakeAt(row: Row, tick: number, width: number): string {
+    const { data } = this;
+    const set = data.sets[0];
+    this.wake.hidden = true;
+    const item = waitAt(set, row.thread, tick);
+    if (item < 0 || set.length[item] < width * 3) return "";
+    const state = data.states[set.placeState[set.place[item]]];
+    const end = set.since[item] - 1 + set.length[item];
+    const words = `${state} for ${duration(set.length[item] * data.about.data.tick_ns)}`;
+    const waker = set.waker[item] - 1;
+    if (waker < 0) return words;
+    const name = data.about.data.wakers[waker];
+    this.drawWake(row, name, end);
+    const where = stackOf(data, data.wakerNode[waker]).find(isNamed);
+    return `${words}, ${state === "preempted" ? "ran instead" : "ended by"} ${name}${where ? ` in ${where}` : ""}`;
+  }
+
+  /** A line to the strip of the thread that ended a wait: of those with its name, the one that was not waiting itself. */
+  private drawWake(row: Row, name: string, end: number): void {
+    const { data } = this;
+    const shown = this.shownRows();
+    const others = shown.filter((other) => other !== row && data.about.data.threads[other.thread].comm === name && waitAt(data.sets[0], other.thread, end - 0.5) < 0);
+    if (others.length !== 1) return;
+    const [from, to] = [shown.indexOf(row), shown.indexOf(others[0])];
+    const x = ((end - this.view[0]) / (this.view[1] - this.view[0])) * this.canvas.clientWidth;
+    this.wake.className = `wake ${to > from ? "down" : "up"}`;
+    Object.assign(this.wake.style, { left: `${x - 1}px`, top: `${this.top + (Math.min(from, to) + 0.4) * ROW}px`, height: `${Math.abs(to - from) * ROW}px` });
+    this.wake.dataset.to = String(data.about.data.threads[others[0].thread].tid);
+    this.wake.hidden = false;
   }
 
   private wheel(event: WheelEvent): void {
@@ -435,6 +500,19 @@ export class Strips {
     const next: [number, number] = [Math.max(0, span[0] + move[0]), Math.min(ticks, span[1] + move[1])];
     if (next[0] < next[1]) this.store.change({ span: next }, true);
   }
+}
+
+/** A thread's recorded wait at a tick; -1 without. */
+function waitAt(set: ItemSet, thread: number, tick: number): number {
+  for (const run of set.runs) {
+    if (run.thread !== thread) continue;
+    const [first, last] = range(set, run.from, run.to, [tick, tick]);
+    for (let item = first; item < last; item++) {
+      const begin = set.since[item] - 1;
+      if (set.length[item] > 0 && begin <= tick && tick < begin + set.length[item]) return item;
+    }
+  }
+  return -1;
 }
 
 const RANK = { idle: 0, poll: 1, timer: 2, other: 3, disk: 4, memory: 5, lock: 6, preempted: 7, runnable: 8, on: 9 };

@@ -122,3 +122,29 @@ export class Table<R> {
     }
   }
 }
+
+/** A picture's numbers as a table in its place, for those who don't see it: a button that switches. */
+export class AsTable<R> {
+  readonly button = el("button", { type: "button", class: "link", "aria-pressed": false, text: "as table", on: { click: () => this.toggle() } });
+  private table: Table<R> | null = null;
+  isOpen = false;
+
+  constructor(what: string, readonly picture: HTMLElement, readonly make: () => Table<R>, readonly rows: () => R[]) {
+    this.button.title = `${what}: the picture's numbers as a table`;
+  }
+
+  private toggle(): void {
+    this.isOpen = !this.isOpen;
+    this.button.textContent = this.isOpen ? "as picture" : "as table";
+    this.button.setAttribute("aria-pressed", String(this.isOpen));
+    if (!this.table) this.picture.after((this.table = this.make()).box);
+    this.picture.hidden = this.isOpen;
+    this.table.box.hidden = !this.isOpen;
+    this.show();
+  }
+
+  /** The numbers of now. */
+  show(): void {
+    if (this.isOpen) this.table!.show(this.rows());
+  }
+}

@@ -12,7 +12,9 @@ import { Table } from "./table";
 export interface WaitRow {
   state: number; node: number; label: string; total: number; count: number; max: number;
   /** Lengths of the items and numbers of their waits; each of a sum has its mean. */
-  lengths: number[]; counts: number[]; items: number[];
+  lengths: number[]; counts: number[];
+  /** Its items, and how much of each is in the selected time. */
+  items: number[]; parts: number[];
   /** Places in both by length, made when they are first asked for. */
   order: number[] | null;
 }
@@ -24,6 +26,8 @@ export class Waits {
   private readonly table: Table<WaitRow>;
   private sums: Sums | null = null;
   private chosen: WaitRow | null = null;
+  private readonly graph: Table<Edge>;
+  private readonly known = el("h3", {});
 
   constructor(readonly data: Data, readonly store: Store) {
     this.table = new Table("waits", [
@@ -37,7 +41,15 @@ export class Waits {
       { title: "state", sort: (row) => this.data.states[row.state], cell: (row) => stateMark(this.data.states[row.state]) },
       { title: "where", class: "name", sort: (row) => row.label, cell: (row) => el("span", { title: stackOf(this.data, row.node).join(" < "), text: stackWords(this.data, row.label) }) },
     ], (row) => this.choose(row), 0, (row) => (row === this.chosen ? "chosen" : ""));
-    this.box.append(this.note, this.table.box, this.detail);
+    this.graph = new Table("who waited for whom", [
+      { title: "total", class: "n", sort: (edge) => edge.ns, cell: (edge) => duration(edge.ns) },
+      { title: "%", class: "n", cell: (edge) => percent(edge.ns, this.sums!.total) },
+      { title: "", class: "bar", cell: (edge) => edgeBar(edge, data) },
+      { title: "waited", sort: (edge) => edge.from, cell: (edge) => edge.from },
+      { title: "→ for", help: "the thread that ended the wait, or that had the CPU", sort: (edge) => edge.to, cell: (edge) => `→ ${edge.to}` },
+      { title: "mostly", cell: (edge) => stateMark(data.states[most(edge.states)]) },
+    ], (edge) => store.change({ threads: edge.threads }));
+    this.box.append(this.note, this.table.box, this.detail, this.known, this.graph.box);
   }
 
   show(sums: Sums, selection: Selection): void {
@@ -48,6 +60,11 @@ export class Waits {
     this.chosen = rows.find((row) => row.node === this.chosen?.node && row.state === this.chosen?.state) ?? rows[0] ?? null;
     this.table.show(rows);
     this.drawDetail();
+    const edges = edgesOf(this.data, sums.set, rows);
+    const known = edges.reduce((sum, edge) => sum + edge.ns, 0);
+    this.known.textContent = `Who waited for whom: ${percent(known, all)} of the waiting is for a known thread · a click selects the waiting threads`;
+    this.known.hidden = this.graph.box.hidden = known === 0;
+    this.graph.show(edges);
   }
 
   private choose(row: WaitRow): void {
@@ -64,12 +81,12 @@ export class Waits {
     const sleeper = el("section", {}, el("h3", { text: `${data.states[row.state]} here` }), stackList(data, stackOf(data, row.node)));
     const by = new Map<number, number>();
     let known = 0;
-    for (const item of row.items) {
+    row.items.forEach((item, at) => {
       const waker = set.waker[item];
-      if (waker === 0) continue;
-      by.set(waker, (by.get(waker) ?? 0) + set.amount[item]);
-      known += set.amount[item];
-    }
+      if (waker === 0) return;
+      by.set(waker, (by.get(waker) ?? 0) + row.parts[at]);
+      known += row.parts[at];
+    });
     const ended = data.states[row.state] === "preempted" ? "ran instead" : "ended by";
     const wakers = el("section", {}, el("h3", { text: known > 0 ? `${ended} (of the ${percent(known, row.total)} where it is known)` : `${ended}: not recorded` }));
     for (const [waker, ns] of [...by].sort((a, b) => b[1] - a[1]).slice(0, 4)) {
@@ -78,6 +95,39 @@ export class Waits {
     }
     this.detail.append(sleeper, wakers);
   }
+}
+
+/** Waits of threads of one name that threads of another ended, or ran in place of; `threads` are the ids of the first. */
+interface Edge { from: string; to: string; ns: number; states: Float64Array; threads: number[] }
+
+function edgesOf(data: Data, set: ItemSet, rows: WaitRow[]): Edge[] {
+  const edges = new Map<string, Edge>();
+  const { threads, wakers } = data.about.data;
+  for (const row of rows) row.items.forEach((item, at) => {
+    const [thread, waker] = [threads[set.thread[item]], set.waker[item]];
+    if (waker === 0 || !thread) return;
+    const [from, to] = [thread.comm, wakers[waker - 1] || "unknown"];
+    let edge = edges.get(`${from}\n${to}`);
+    if (!edge) edges.set(`${from}\n${to}`, (edge = { from, to, ns: 0, states: new Float64Array(data.states.length), threads: [] }));
+    edge.ns += row.parts[at];
+    edge.states[row.state] += row.parts[at];
+    if (!edge.threads.includes(thread.tid)) edge.threads.push(thread.tid);
+  });
+  return [...edges.values()];
+}
+
+export const most = (values: Float64Array) => values.indexOf(Math.max(...values));
+
+/** The states of an edge by share. */
+function edgeBar({ states, ns }: Edge, data: Data): HTMLElement {
+  const box = el("span", { class: "cell-bar" });
+  states.forEach((value, state) => {
+    const part = el("i", { title: `${data.states[state]} ${percent(value, ns)}` });
+    part.style.width = `${(100 * value) / ns}%`;
+    part.style.background = stateColour(data.states[state]);
+    if (value > 0) box.append(part);
+  });
+  return box;
 }
 
 export function stateMark(state: string): HTMLElement {
@@ -135,9 +185,10 @@ function add(rows: Map<string, WaitRow>, data: Data, set: ItemSet, item: number,
   const state = set.placeState[place];
   const key = `${state} ${node}`;
   let row = rows.get(key);
-  if (!row) rows.set(key, (row = { state, node, label: "", total: 0, count: 0, max: 0, lengths: [], counts: [], items: [], order: null }));
+  if (!row) rows.set(key, (row = { state, node, label: "", total: 0, count: 0, max: 0, lengths: [], counts: [], items: [], parts: [], order: null }));
   row.total += ns;
   row.items.push(item);
+  row.parts.push(ns);
   const length = set.length[item] * data.about.data.tick_ns;
   if (length === 0) return;
   const count = set.count[item] * (ns / set.amount[item]);

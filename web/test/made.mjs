@@ -91,7 +91,7 @@ function varints(values) {
 function withAllViews(page) {
   const bundle = (name) => readFileSync(new URL(`../../crates/cli/src/html/bundle/${name}`, import.meta.url), "utf8");
   const script = base85(deflateRawSync(bundle("page.js"), { level: 9 }));
-  return page.replace(/(id="code">)[^<]*/, (_, open) => open + script).replace(/script-src 'sha256-[^']*'/, () => `script-src 'sha256-${bundle("page.js.sha256").trim()}'`);
+  return page.replace(/<script type="[^"]*" id="code">[^<]*/, () => `<script type="base85" id="code">${script}`).replace(/script-src 'sha256-[^']*'/, () => `script-src 'sha256-${bundle("page.js.sha256").trim()}'`);
 }
 
 /** A page of a recording with `samples` samples of `threads` threads in the stacks of a tree; `page` is any other page. */

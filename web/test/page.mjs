@@ -258,6 +258,115 @@ async function path(page, about, sum, followed) {
   check("a pointer on the critical path names thread and length", / of the critical path/.test(status) && threads.some((thread) => status.includes(thread)), status);
 }
 
+/** ns of a text like "1.23 ms". */
+function nsOf(text) {
+  const [, number, unit] = /^([\d.,]+) (ns|µs|ms|s)/.exec(text) ?? [0, "0", "ns"];
+  return Number(number.replaceAll(",", "")) * { ns: 1, "µs": 1e3, ms: 1e6, s: 1e9 }[unit];
+}
+/** As near as three digits are. */
+const isNear = (shown, wanted) => Math.abs(shown - wanted) <= Math.max(1, wanted * 0.006);
+const rowsOf = (page, table) => page.locator(`${table} tbody tr:not(.gap)`).evaluateAll((rows) => rows.map((row) => [...row.cells].map((cell) => cell.textContent)));
+/** Focuses a button and presses Enter, as someone without a mouse does. */
+async function pressed(page, button) {
+  await page.locator(button).first().focus();
+  await page.keyboard.press("Enter");
+}
+
+/** Each picture has its numbers as a table, which a keyboard opens. */
+async function tables(file) {
+  const page = await open(file);
+  await pressed(page, ".strips .link");
+  const [head] = await page.locator(".strips .table thead tr").evaluateAll((rows) => rows.map((row) => [...row.cells].map((cell) => cell.textContent)));
+  const rows = await rowsOf(page, ".strips .table");
+  const { threads } = JSON.parse(run(["report", "--wall", "--json", "-i", "wall.data"]));
+  const column = (cells, name) => nsOf(cells[head.indexOf(name)] ?? "");
+  const wrong = threads.rows.slice(0, 8).filter(({ tid, times }) => {
+    const cells = rows.find(([name]) => name.endsWith(` ${tid}`)) ?? [];
+    const wanted = { "on CPU": times.on_cpu_ns, preempted: times.preempted_ns, runnable: times.runnable_ns, idle: times.idle_ns, ...times.blocked_ns };
+    return Object.entries(wanted).some(([state, ns]) => !isNear(column(cells, state), ns));
+  });
+  check("the threads' table has the times of report --wall", rows.length > 3 && head.length > 4 && wrong.length === 0, JSON.stringify([head, rows.slice(0, 4), wrong]));
+  check("the table is in place of the picture", (await page.locator(".strip-body").isHidden()) && (await page.locator(".strips .link").first().getAttribute("aria-pressed")) === "true");
+  await pressed(page, ".strips .link");
+  check("the picture comes back", (await page.locator(".strip-body").isVisible()) && (await page.locator(".strips .table").isHidden()));
+  const { total } = await dataset(page);
+  await pressed(page, ".sticky > .link");
+  const frames = await rowsOf(page, "#pane-flame .table");
+  check("the flame graph's table begins with all of the selected time", frames.length > 10 && frames[0][4] === "all" && isNear(nsOf(frames[0][0]), Number(total)), JSON.stringify([total, frames.slice(0, 3)]));
+  check("tables run without errors", page.problems.length === 0, page.problems.join("; "));
+  await page.context().close();
+  await heatTable(file);
+  await knownFrames();
+}
+
+/** A row of the heat map's table is the sum of the span that it selects. */
+async function heatTable(file) {
+  const { data } = aboutOf(readFileSync(file, "utf8"));
+  const event = data.sets.find((set) => !set.wall).name;
+  const page = await open(file, { hash: `#of=${encodeURIComponent(event)}&tab=heat` });
+  await page.locator("#pane-heat select").selectOption("");
+  await pressed(page, "#pane-heat .link");
+  await page.locator("#pane-heat thead button").filter({ hasText: /^all$/ }).click();
+  const [row] = await rowsOf(page, "#pane-heat .table");
+  await page.locator("#pane-heat tbody tr:not(.gap)").first().press("Enter");
+  const { total } = await dataset(page);
+  check("a row of the heat map's table has the sum of its span", Number(total) > 0 && isNear(nsOf(row[1]), Number(total)) && (await page.evaluate(() => location.hash)).includes("span="), `${row}; ${total}`);
+  await page.context().close();
+}
+
+async function knownFrames() {
+  writeFileSync(join(folder, "frames.folded"), "app;main;parse 5\napp;main;parse;lex 2\napp;main 1\n");
+  const file = join(folder, "frames.html");
+  run(["flame", "--html", file, "frames.folded"]);
+  const page = await open(file);
+  await pressed(page, ".sticky > .link");
+  const rows = async () => (await rowsOf(page, "#pane-flame .table")).map((cells) => [cells[0], cells[2], cells[3]].join(" ")).join(", ");
+  const all = await rows();
+  await page.locator("#pane-flame tbody tr").filter({ hasText: "parse" }).press("Enter");
+  check("the flame graph's table has every frame with its samples, and Enter zooms", all === "8 0 all, 8 1 app, 8 2 main, 7 3 parse, 2 4 lex" && (await rows()) === "7 3 parse, 2 4 lex", `${all}; ${await rows()}`);
+  await page.context().close();
+}
+
+/** Who waited for whom is what flame --wakers has; a pointer on a wait names and marks the thread that ended it. */
+async function wakers(file) {
+  const sums = new Map();
+  for (const line of run(["flame", "--wakers", "--folded", "-i", "wall.data"]).split("\n")) {
+    const [, stack, ns] = /^(.*) (\d+)$/.exec(line) ?? [];
+    const to = /;\[woken by ([^\]]*)\]/.exec(stack ?? "")?.[1];
+    if (to === undefined || !/;\[(GIL|futex)\];/.test(stack)) continue;
+    // Folded stacks have no spaces.
+    sums.set(to, (sums.get(to) ?? 0) + Number(ns));
+  }
+  const page = await open(file, { hash: "#tab=waits&states=GIL,futex" });
+  // The page has the names that Python gives its threads.
+  const seen = new Map();
+  for (const cells of await rowsOf(page, "#pane-waits .table:last-child")) {
+    const to = cells[4].slice(2).replaceAll(" ", "_");
+    seen.set(to, (seen.get(to) ?? 0) + nsOf(cells[0]));
+  }
+  const isSame = seen.size === sums.size && [...seen].every(([to, ns]) => isNear(ns, sums.get(to) ?? 0));
+  check("who waited for whom is what flame --wakers has", isSame && seen.size > 0, JSON.stringify([...seen, ...sums]));
+  await pointed(page, file);
+  await page.context().close();
+}
+
+/** A pointer on the longest wait names the thread that ended it, and marks its strip where that is one. */
+async function pointed(page, file) {
+  const about = aboutOf(readFileSync(file, "utf8"));
+  const { longest } = JSON.parse(run(["report", "--wall", "--json", "-i", "wall.data"]));
+  const names = await page.locator(".strips .thread").evaluateAll((names) => names.map((name) => Number(name.dataset.tid)));
+  const wait = longest.find(({ tid, waker }) => waker && names.includes(tid));
+  const box = await page.locator(".strips canvas").boundingBox();
+  const thread = await page.locator(`.strips .thread[data-tid="${wait.tid}"]`).boundingBox();
+  const middle = (wait.at_ns + wait.length_ns / 2) / about.data.tick_ns / about.data.ticks;
+  await page.mouse.move(box.x + middle * box.width, thread.y + thread.height / 2);
+  const status = await page.locator(".status").innerText();
+  const long = nsOf(/ for ([\d.,]+ \S+)/.exec(status)?.[1] ?? "");
+  check("a pointer on the longest wait names its length and the thread that ended it", isNear(long, wait.length_ns) && status.includes(`ended by ${wait.waker.name}`), `${status}; ${JSON.stringify(wait).slice(0, 200)}`);
+  const marked = await page.locator(".wake").evaluate((mark) => (mark.hidden ? "" : mark.dataset.to));
+  check("a mark is at the thread that ended it or nowhere", marked === "" || Number(marked) === wait.waker.tid, `${marked}; ${wait.waker.tid}`);
+}
+
 /** The brush has the sums of the same span in the text report. */
 async function brush(file) {
   const page = await open(file);
@@ -588,7 +697,7 @@ await tracedCalls();
 await requests();
 if (recordWall()) {
   const file = join(folder, "wall.html");
-  for (const part of [keyWalk, roles, graphInView, blamed, brush, drag, looks, colours]) await part(file);
+  for (const part of [keyWalk, roles, graphInView, blamed, tables, wakers, brush, drag, looks, colours]) await part(file);
   const size = readFileSync(file).length;
   check("the page of a short recording is small", size < 400000, `${size} bytes`);
   const shell = readFileSync(file, "utf8").replace(/<main class="first">.*?<\/noscript>/s, "").replace(/(id="(?:about|columns|sources)">)[^<]*/g, "$1").length;

@@ -13,10 +13,8 @@ export function converted(command, stacks, file) {
 }
 
 export async function convertedTimes(page, file) {
-  const start = performance.now();
   await page.goto(pathToFileURL(file).href);
   await page.evaluate(twoFrames);
-  const load = [performance.now() - start, await page.cpuMs()];
   // Rows are 16 px, the first function is the lowest; a click is that of the last move.
   const hover = await page.timed(() => {
     const canvas = document.getElementById("canvas");
@@ -39,7 +37,7 @@ export async function convertedTimes(page, file) {
       fire(document.getElementById("search"), "click");
     }, 5);
   }, 5);
-  return { load, hover, zoom, search, brush: null };
+  return { hover, zoom, search, brush: null };
 }
 
 /** What `speedscope FILE` opens: its own page, with the stacks in a script next to it. */

@@ -17,10 +17,12 @@ const LIMIT: Duration = Duration::from_secs(240);
 /// Limit of the tests in a browser. They take 100 s on an idle machine with two CPUs, and four times as long while others compile.
 const BROWSER_LIMIT: Duration = Duration::from_secs(900);
 const BUNDLE: &str = "crates/cli/src/html/bundle";
-const FILES: [&str; 8] = [
+const FILES: [&str; 10] = [
     "page.js",
+    "page.js.deflate",
     "page.js.sha256",
     "stacks.js",
+    "stacks.js.deflate",
     "stacks.js.sha256",
     "loader.js",
     "loader.js.sha256",
@@ -116,7 +118,7 @@ pub fn missing_tools(root: &Path) -> Option<String> {
         return Some("no node and npm on this machine".to_owned());
     }
     let web = root.join("web");
-    if web.join("node_modules/terser").is_dir() {
+    if web.join("node_modules/@gfx/zopfli").is_dir() {
         return None;
     }
     let mut install = Command::new("npm");

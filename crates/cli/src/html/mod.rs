@@ -24,21 +24,16 @@ pub use page_file::{keep_times, of_recording, write_file, write_recording};
 pub use profile::view::page::PageData;
 
 use crate::terminal::foreign::{self, xml};
-use exchange::page::{self, deflated, deflated_script};
-use record::packed::PackedBytes;
+use exchange::page::{self, base64, base85, deflated};
 use serde_json::{Value, json};
 use std::io::{self, Write};
 
+/// A script of the page, deflated, and its digest.
+type Script = (&'static [u8], &'static str);
 /// Built by `cargo xtask web` from the folder `web`; they have the page's style in them.
-const SCRIPT: (PackedBytes, &str) = (
-    PackedBytes(include_bytes!(concat!(env!("OUT_DIR"), "/page.js.deflate"))),
-    include_str!("bundle/page.js.sha256"),
-);
+const SCRIPT: Script = (include_bytes!("bundle/page.js.deflate"), include_str!("bundle/page.js.sha256"));
 /// The same without the views of what a page with nothing but stacks lacks: half of a small page's size, and of its start.
-const STACKS: (PackedBytes, &str) = (
-    PackedBytes(include_bytes!(concat!(env!("OUT_DIR"), "/stacks.js.deflate"))),
-    include_str!("bundle/stacks.js.sha256"),
-);
+const STACKS: Script = (include_bytes!("bundle/stacks.js.deflate"), include_str!("bundle/stacks.js.sha256"));
 /// Unpacks the script, which is in the page deflated: it is most of a small page.
 const LOADER: &str = include_str!("bundle/loader.js");
 /// Style of the first view, and of the tables without a script.
@@ -58,8 +53,10 @@ pub const MOST_BYTES: usize = 5_000_000;
 /// # Errors
 /// `out` can't be written.
 pub fn write(out: &mut impl Write, data: &PageData, about: &About, most_bytes: usize) -> io::Result<()> {
-    let (code, script) = if has_only_stacks(data, about) { STACKS } else { SCRIPT };
-    let code = deflated_script(&code.unpacked()?)?;
+    let is_short = has_only_stacks(data, about);
+    let (code, script) = if is_short { STACKS } else { SCRIPT };
+    // Browsers decode base64 themselves, so a small page is there sooner; the other is shorter.
+    let (code, encoding) = if is_short { (base64(code), "data") } else { (base85(code), "base85") };
     let sources = match about.code.functions.as_slice() {
         [] => None,
         functions => Some(deflated(foreign::json(&Value::Array(functions.to_vec())).as_bytes())?),
@@ -80,12 +77,12 @@ pub fn write(out: &mut impl Write, data: &PageData, about: &About, most_bytes: u
         xml(&about.title),
     )?;
     writeln!(out, "{first}\n<noscript>{tables}</noscript>")?;
-    write_packed(out, "about", &deflated(foreign::json(&value).as_bytes())?)?;
-    write_packed(out, "columns", &encoded.packed)?;
+    write_packed(out, "about", "data", &deflated(foreign::json(&value).as_bytes())?)?;
+    write_packed(out, "columns", "data", &encoded.packed)?;
     if let Some(sources) = sources {
-        write_packed(out, "sources", &sources)?;
+        write_packed(out, "sources", "data", &sources)?;
     }
-    write_packed(out, "code", &code)?;
+    write_packed(out, "code", encoding, &code)?;
     writeln!(out, "<script>{LOADER}</script></body></html>")
 }
 
@@ -102,8 +99,8 @@ fn has_only_stacks(data: &PageData, about: &About) -> bool {
         && about.lengths.is_empty()
 }
 
-fn write_packed(out: &mut impl Write, id: &str, packed: &str) -> io::Result<()> {
-    writeln!(out, "<script type=\"data\" id=\"{id}\">{packed}</script>")
+fn write_packed(out: &mut impl Write, id: &str, encoding: &str, packed: &str) -> io::Result<()> {
+    writeln!(out, "<script type=\"{encoding}\" id=\"{id}\">{packed}</script>")
 }
 
 fn meta(about: &About, encoded: &Encoded) -> Value {

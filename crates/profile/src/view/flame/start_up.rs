@@ -36,8 +36,17 @@ pub(crate) fn is_runtime_start(name: &str) -> bool {
         "std::rt::lang_start",
         "std::execute_native_thread_routine",
     ];
-    const RUST: [&str; 3] =
-        ["std::sys::backtrace::", "std::sys::pal::unix::thread::", "std::sys::thread::unix::"];
+    const RUST: [&str; 9] = [
+        "std::sys::backtrace::",
+        "std::sys::pal::unix::thread::",
+        "std::sys::thread::unix::",
+        "std::thread::lifecycle::spawn_unchecked",
+        "std::panicking::",
+        "std::panic::catch_unwind",
+        "core::ops::function::FnOnce",
+        "core::panic::unwind_safe::AssertUnwindSafe",
+        "alloc::boxed::Box<",
+    ];
     let plain = name.trim_start_matches('<');
     matches!(
         name,
@@ -94,6 +103,13 @@ mod tests {
             "worker (a.py)"
         );
         assert_eq!(rest("clone3;<std::sys::thread::unix::Thread>::new::thread_start;app::work"), "app::work");
+        let boxed = "<std::thread::lifecycle::spawn_unchecked<f>::{closure#1} as core::ops::function::FnOnce<()>>::call_once::{shim:vtable#0}";
+        assert_eq!(
+            rest(&format!(
+                "clone3;<std::sys::thread::unix::Thread>::new::thread_start;{boxed};std::panicking::try;f"
+            )),
+            "f"
+        );
         assert_eq!(rest("main;clone;wait"), "main;clone;wait", "a program calls clone()");
         assert_eq!(
             rest("Thread.run (threading.py);f"),
