@@ -166,7 +166,7 @@ fn what(profile: &Profile, row: &LockRow, name: Option<&str>) -> String {
             let pid = row.pid;
             let futex = name.map_or_else(
                 || format!("futex {address:#x} of process {pid}"),
-                |name| format!("variable {name} ({address:#x}, process {pid})"),
+                |name| format!("the variable {name} ({address:#x}, process {pid})"),
             );
             let lock = row.place.and_then(|callsite| lock_words(profile, callsite));
             lock.map_or_else(|| futex.clone(), |lock| format!("{lock}: {futex}"))

@@ -44,6 +44,8 @@ pub struct Facts {
     pub cpus_used: f64,
     /// CPUs that the recorder's threads used meanwhile; 0 where that isn't known.
     pub recorder_cpus: f64,
+    /// CPUs that its BPF programs used, in the time of the threads that they observed.
+    pub recorder_bpf_cpus: f64,
     /// Where active thread time went.
     pub times: Times,
     /// Threads that were not idle all the time.

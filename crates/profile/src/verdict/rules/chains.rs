@@ -1,7 +1,7 @@
 //! Rules about threads that hold each other up: they take turns, line up for a lock, wait for a peer, for what
 //! TCP holds back, or for an event loop.
 
-use super::locks::{gil_lines, holders_line, is_gil, whole_lock_parts};
+use super::locks::{gil_lines, holders_line, is_gil, whole_lock_parts, whole_lock_percent};
 use super::running::{ENOUGH_NS, LEAST_HOT, called_at, serial};
 use super::waiting::for_others_words;
 use super::{claim, grouped, list, pct, time};
@@ -115,7 +115,8 @@ fn chain_words(facts: &Facts, path: &PathFacts) -> (String, String) {
         _ => format!("; critical path: {}", list(&shares, whole)),
     };
     let text = format!("Threads take turns: {wants} run or wait for a CPU{shares}");
-    let faster = function.map(|function| format!("make {function} faster"));
+    let bound = path.top.as_ref().map_or(0.0, |top| top.bound);
+    let faster = function.map(|function| format!("make {function} faster ({} of the path)", pct(bound)));
     let remedies = match facts.contended().any(is_gil) {
         true => [Some(format!("use {ONE_AT_A_TIME}")), faster],
         false => [faster, Some("let the threads work at the same time".to_owned())],
@@ -155,7 +156,8 @@ fn in_parts(facts: &Facts, top: &LockSite) -> String {
 }
 
 fn convoy_detail(facts: &Facts, top: &LockSite, share: f64) -> String {
-    let of_time = format!("{} of thread time goes to it{}", pct(share), in_parts(facts, top));
+    let of_time =
+        format!("{} % of thread time goes to it{}", whole_lock_percent(facts, top), in_parts(facts, top));
     let of_gil = is_gil(top).then(|| facts.waits.gil.words());
     if let Some(words) = of_gil.filter(|words| !words.is_empty()) {
         return format!("{of_time}; {words}");

@@ -1,6 +1,6 @@
 //! Rules about waits for a disk, and for pages that come from one.
 
-use super::{claim, grouped, list, pct, time, whole_percents};
+use super::{claim, grouped, pct, shares_first, time, whole_percents};
 use crate::grow::GrownSum as _;
 use crate::off_cpu::WaitReason;
 use crate::verdict::{EntryReason, Facts, Finding, TARGET, TopStacks};
@@ -13,14 +13,11 @@ pub(super) fn disk(facts: &Facts) -> Option<Finding> {
     if facts.undisturbed(read + sync) <= 0.2 {
         return None;
     }
+    let (parts, whole) = whole_percents(&[read, sync]);
     let text = format!(
-        "Disk: {} of thread time waits for {}",
-        pct(read + sync),
+        "Disk: {whole} % of thread time waits for {}",
         match (read > 0.005, sync > 0.005) {
-            (true, true) => {
-                let [read, sync] = whole_percents(&[read, sync]);
-                format!("it ({read} % reading and writing, {sync} % fsync)")
-            }
+            (true, true) => format!("it ({} % reading and writing, {} % fsync)", parts[0], parts[1]),
             (false, true) => "fsync".to_owned(),
             _ => "reads and writes".to_owned(),
         }
@@ -28,7 +25,7 @@ pub(super) fn disk(facts: &Facts) -> Option<Finding> {
     let mut evidence = Vec::new();
     if !facts.waits.files.is_empty() {
         let whole = facts.waits.files.iter().map(|(_, ns)| *ns).grown_sum();
-        evidence.push(format!("files: {}", list(&facts.waits.files, whole)));
+        evidence.push(format!("these waits by file: {}", shares_first(&facts.waits.files, whole)));
     }
     if let (Some((name, busy)), Some(ns)) = (&facts.system.busiest_disk, facts.system.disk_await_ns) {
         evidence.push(format!("{name}: busy {} of the time, {} a request", pct(*busy), time(ns)));

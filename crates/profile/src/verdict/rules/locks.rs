@@ -30,9 +30,9 @@ pub(super) fn locks(facts: &Facts) -> Option<Finding> {
         None => "hold it for less time, or split it",
     };
     let text = format!(
-        "{}: {} of thread time goes to {which}",
+        "{}: {} % of thread time goes to {which}",
         if top.is_bare { "Futex" } else { "Lock contention" },
-        pct(share)
+        whole_lock_percent(facts, top)
     );
     let mut evidence: Vec<String> =
         facts.contended().take(3).filter_map(|site| lock_line(facts, site)).collect();
@@ -185,9 +185,14 @@ fn lock_parts(facts: &Facts, site: &LockSite) -> [(f64, &'static str); 3] {
 pub(super) fn whole_lock_parts(facts: &Facts, site: &LockSite) -> Vec<String> {
     let mut parts = lock_parts(facts, site);
     parts.rank_by(|a, b| b.0.total_cmp(&a.0));
-    let percents = whole_percents(&parts.map(|(share, _)| share));
+    let (percents, _) = whole_percents(&parts.map(|(share, _)| share));
     let shown = percents.iter().zip(parts).filter(|(percent, _)| **percent > 0);
     shown.map(|(percent, (_, what))| format!("{percent} % {what}")).collect()
+}
+
+/// All of a lock's time in whole percent: what its parts add up to.
+pub(super) fn whole_lock_percent(facts: &Facts, site: &LockSite) -> u64 {
+    whole_percents(&lock_parts(facts, site).map(|(share, _)| share)).1
 }
 
 /// 14: > 5 % of running time spins on kernel locks, or > 5 % of active time sleeps for them.

@@ -121,18 +121,10 @@ fn pct(share: f64) -> String {
     format!("{:.0} %", share * 100.0)
 }
 
-/// Shares in whole percent that add up to their sum in whole percent: those with the largest rests are rounded up.
-fn whole_percents<const N: usize>(shares: &[f64; N]) -> [u64; N] {
-    let percents = shares.map(|share| share.max(0.0) * 100.0);
-    let mut whole = percents.map(|percent| percent.floor() as u64);
-    let sum = percents.iter().sum::<f64>().round() as u64;
-    let missing = sum.saturating_sub(whole.iter().sum());
-    let mut order: Vec<usize> = (0..N).collect();
-    order.rank_by(|&a, &b| percents[b].fract().total_cmp(&percents[a].fract()));
-    for at in order.into_iter().take(usize::try_from(missing).unwrap_or(0)) {
-        whole[at] += 1;
-    }
-    whole
+/// Shares in whole percent, as everywhere else on the screen, and their sum: the whole of parts that are named.
+fn whole_percents<const N: usize>(shares: &[f64; N]) -> ([u64; N], u64) {
+    let percents = shares.map(|share| (share.max(0.0) * 100.0).round() as u64);
+    (percents, percents.iter().sum())
 }
 
 /// Names with their share of `whole_ns`, those that matter: `write 40 %, read 12 %`.

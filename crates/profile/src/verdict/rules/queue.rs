@@ -64,8 +64,13 @@ pub(super) fn saturation(facts: &Facts) -> Option<Finding> {
         let cpus = f64::from(facts.system.cpus);
         let idle = (cpus - facts.cpus_used - facts.recorder_cpus - others).max(0.0);
         let (this, tally) = (facts.cpus_used, facts.recorder_cpus);
+        let within = match facts.recorder_bpf_cpus {
+            bpf if bpf < 0.02 => String::new(),
+            bpf => format!(" ({bpf:.2} of them by tally's BPF programs in it)"),
+        };
         evidence.push(format!(
-            "{cpus} CPUs: {this:.2} used by this program, {tally:.2} by tally, {others:.2} by others, {idle:.2} idle"
+            "{cpus} CPUs: {this:.2} used by this program{within}, {tally:.2} by tally, {others:.2} by others, \
+             {idle:.2} idle"
         ));
     }
     if let Some(pressure) = facts.system.pressure_cpu {

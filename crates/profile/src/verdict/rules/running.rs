@@ -182,7 +182,9 @@ pub(super) fn serial(facts: &Facts) -> Option<Finding> {
     let share = if is_awaited { *of_all * facts.on() + awaited } else { *of_all * facts.on().max(0.5) };
     let against = vec![format!("disk: {}", pct(facts.blocked(WaitReason::Disk)))];
     let bound = facts.waits.path.as_ref().and_then(|path| path.top.as_ref()).map(PathTop::bound_words);
-    let claim = claim(share, text).detail(bound.unwrap_or_default()).fix("give its work to more threads");
+    let claim = claim(share, text)
+        .detail(bound.unwrap_or_default())
+        .fix(format!("give the work of {name} to more threads"));
     claim.evidence(evidence).stacks(stacks).against(against).next(
         format!("tally report --wall --stdio{INPUT} --thread {}", quoted(name)),
         "all its time by function",

@@ -417,3 +417,38 @@ fn a_thread_that_polls_half_of_its_time_explains_nothing() {
     assert!(!of(WaitReason::Poll, 95, Some(TaskId(0))));
     assert!(!Blame::default().mostly_polls(None));
 }
+
+/// The threads that these waits lead to, as if each were for an interpreter's global lock.
+fn holders(of: &Recorded, waits: &[usize]) -> Vec<Option<usize>> {
+    let mut lines = timelines::Timelines::of(&of.profile);
+    lines.parts.iter_mut().for_each(|part| *part = Part::Blocked(WaitReason::Gil));
+    let leads = walk::Walk::leads(&lines);
+    let to = |lead: &walk::Lead| match lead {
+        walk::Lead::To(thread, _) => Some(*thread),
+        walk::Lead::End(_) => None,
+    };
+    waits.iter().map(|&wait| to(&leads[wait])).collect()
+}
+
+#[test]
+fn a_wait_for_the_interpreters_lock_that_its_limit_ends_is_for_the_thread_that_lets_go_next() {
+    // holder computes to 120 and lets go; waiter looks up at 50 and 100; other asks from 60 on.
+    let mut of = Recorded::new(&["waiter", "holder", "other"]);
+    of.wait(0, State::Sleep, 0..50, 0);
+    of.wait(0, State::Sleep, 51..100, 0);
+    of.wait(0, State::Sleep, 101..120, 2);
+    of.wait(2, State::Sleep, 60..200, 1);
+    of.end(200);
+    assert_eq!(holders(&of, &[0, 1, 2, 3]), [Some(1), Some(1), Some(1), Some(0)]);
+}
+
+#[test]
+fn a_thread_that_is_blocked_itself_does_not_have_the_interpreters_lock() {
+    // The next to let go, at 150, only got the lock at 120: who had it at 50 is not known.
+    let mut of = Recorded::new(&["waiter", "late"]);
+    of.wait(0, State::Sleep, 0..50, 0);
+    of.wait(1, State::Sleep, 20..120, 0);
+    of.wait(0, State::Sleep, 60..150, 2);
+    of.end(200);
+    assert_eq!(holders(&of, &[0, 1, 2]), [None, None, Some(1)]);
+}

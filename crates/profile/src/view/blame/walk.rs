@@ -2,11 +2,13 @@
 
 mod cpu_waits;
 mod leads;
+mod lock_holders;
 mod sums;
 mod windows;
 
 pub(crate) use leads::Lead;
 use leads::lead;
+use lock_holders::LockReleases;
 pub(crate) use sums::WaitSum;
 use windows::{CutWindows, NextWindows, Window, merged, windows_of};
 
@@ -58,7 +60,9 @@ pub(crate) struct Walk<'t, 'p> {
 impl<'t, 'p> Walk<'t, 'p> {
     /// Where all waits lead.
     pub fn leads(lines: &Timelines<'_>) -> Rc<[Lead]> {
-        (0..lines.parts.len()).map(|wait| lead(lines, wait)).collect()
+        let mut leads: Vec<Lead> = (0..lines.parts.len()).map(|wait| lead(lines, wait)).collect();
+        LockReleases::of(lines, &leads).lead_to_holders(lines, &mut leads);
+        leads.into()
     }
 
     /// Without time yet; `leads` are those of these threads, and `whole_ns` is the time to be divided.

@@ -246,7 +246,7 @@ impl std::fmt::Display for Notice {
                     other => format!("names of {other}'s functions"),
                 };
                 let deed = if *means == COMMAND_OF_JVM { "asks at the end for" } else { "added" };
-                write!(f, "for {gain}, tally {deed} {means} (not with --no-runtimes)")
+                write!(f, "for {gain}, tally {deed} {means}; --no-runtimes leaves that out")
             }
             Self::UnknownPython(versions) => {
                 let names: Vec<_> =
