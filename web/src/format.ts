@@ -71,7 +71,7 @@ export function shorten(name: string, width: number, measure: (text: string) => 
   // Of several functions the first and the last tell them from others.
   if (name.includes(" < ")) return middle(name, width, measure);
   // The file of a Python function is the first to go.
-  const plain = withoutArguments(name).replace(/ \([^()]*\)$/, "");
+  const plain = withoutArguments(name).replace(/ \([^()]*\)$/, "").replaceAll("::<…>", "");
   if (plain !== name && measure(plain) <= width) return plain;
   // Not the numbers that compilers put after names.
   const last = Math.max(plain.lastIndexOf("::"), plain.search(/\.[A-Za-z_$][\w$]*$/));

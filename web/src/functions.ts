@@ -92,7 +92,7 @@ const LETTERS = 44;
 
 /** `LateContext::visit_expr` of Rust's `<rustc_lint::late::LateContext as rustc_hir::Visitor>::visit_expr::{closure#0}`. */
 export function inFewLetters(text: string): string {
-  const plain = withoutParameters(withoutArguments(plainName(text))).replace(/(::\{[^}]*\})+$/, "");
+  const plain = withoutParameters(withoutArguments(plainName(text))).replaceAll("::<…>", "").replace(/(::\{[^}]*\})+$/, "");
   const short = plain.replace(/^<&?(?:[\w:]*::)?(.+) as .*>::(?=\w+$)/, "$1::").replace(/^<(?:[\w:]*::)?([^>]+)>::(?=\w)/, "$1::");
   return shorten(short, LETTERS, lengthOf);
 }
