@@ -4,12 +4,10 @@ pub mod first_screen;
 
 use crate::events::io::block_events_here;
 use crate::events::io::device;
-use display::number::{duration_ns, noun};
+use exchange::text::evidence::why_not_judged;
 use profile::Profile;
 use profile::tracepoints::block_io::{BlockIo, Join};
-use profile::verdict::{
-    Evidence, Facts, Finding, INPUT, SystemFacts, TARGET, TopStacks, running_samples, verdict,
-};
+use profile::verdict::{Facts, Finding, INPUT, SystemFacts, TARGET, TopStacks, running_samples, verdict};
 use profile::view::io::Latencies;
 use profile::view::wall::{ThreadRow, Wall, WallOpts, wall};
 use record::disk_watch::DiskState;
@@ -57,7 +55,7 @@ pub fn judge(profile: &Profile, summary: &RunSummary, machine: &MachineChange, t
         return Judgement { wall: view, ..Judgement::default() };
     }
     let samples = running_samples(profile);
-    if let Some(why) = withheld(&view, samples, summary.wall_ns) {
+    if let Some(why) = why_not_judged(&view, samples, summary.wall_ns) {
         return Judgement { wall: view, withheld: Some(why), samples, ..Judgement::default() };
     }
     add_counters(&mut facts, summary);
@@ -74,22 +72,6 @@ pub fn judge(profile: &Profile, summary: &RunSummary, machine: &MachineChange, t
     }
     let futex_for_work = facts.share(facts.for_work_ns());
     Judgement { findings, wall: view, withheld: None, samples, futex_for_work }
-}
-
-/// Why a run of `wall_ns` is not judged at all; `None` if it is.
-fn withheld(view: &Wall, samples: u64, wall_ns: u64) -> Option<String> {
-    let waited = match view.whole.total_ns().saturating_sub(view.whole.on_ns) {
-        0 => "no waits".to_owned(),
-        waited_ns => format!("{} of waits", duration_ns(waited_ns)),
-    };
-    match Evidence::of(view, samples) {
-        Evidence::Enough => None,
-        Evidence::ShortRun => Some(format!("it ran for only {}", duration_ns(wall_ns))),
-        Evidence::Little => {
-            let noun = noun(samples, "sample", "samples");
-            Some(format!("{samples} {noun} and {waited} are too little"))
-        }
-    }
 }
 
 /// Counts over the whole run.

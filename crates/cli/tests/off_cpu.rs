@@ -10,6 +10,8 @@ mod faults;
 mod last_switch;
 #[path = "off_cpu/longest.rs"]
 mod longest;
+#[path = "support/measure.rs"]
+mod measure;
 #[path = "off_cpu/routes.rs"]
 mod routes;
 #[path = "off_cpu/spans.rs"]
@@ -20,6 +22,8 @@ mod stages;
 mod stripped_libc;
 #[path = "off_cpu/targets.rs"]
 mod targets;
+#[path = "off_cpu/triggers.rs"]
+mod triggers;
 #[path = "off_cpu/verdicts.rs"]
 mod verdicts;
 #[path = "off_cpu/waits.rs"]
@@ -68,14 +72,9 @@ fn program(name: &str, folder: &Path) -> Option<PathBuf> {
 }
 
 /// Measures again, twice at most, where others on the machine may have disturbed what is to hold; the text is for a failure.
-fn holds_in_one_of_three(mut measure: impl FnMut() -> (bool, String)) {
-    let mut found = measure();
-    for _ in 0..2 {
-        if !found.0 {
-            found = measure();
-        }
-    }
-    assert!(found.0, "{}", found.1);
+fn holds_in_one_of_three(measure: impl FnMut() -> (bool, String)) {
+    let (holds, text) = measure::measure_until(measure, |(holds, _)| *holds);
+    assert!(holds, "{text}");
 }
 
 /// Runs `command`; what it printed. Its errors are the test's.

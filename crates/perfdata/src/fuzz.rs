@@ -128,6 +128,9 @@ pub fn fuzz_stack_notes(bytes: &[u8]) {
     if let Some(contexts) = crate::appendix::thread_contexts::ThreadContexts::read(bytes, Endian::Little) {
         std::hint::black_box(contexts.to_bytes(Endian::Little));
     }
+    if let Some(kept) = crate::appendix::kept_window::KeptTime::read(bytes, Endian::Little) {
+        std::hint::black_box(kept.to_bytes(Endian::Little));
+    }
     if let Some(open) = crate::appendix::open_spans::OpenSpans::read(bytes, Endian::Little) {
         std::hint::black_box(open.to_bytes(Endian::Little));
     }

@@ -44,7 +44,7 @@ use self::off_cpu::WaitAssembly;
 use self::runtimes::Runtimes;
 use crate::callchain::LeafOrigin;
 use crate::machine::{MachineState, TaskSpanId};
-use crate::off_cpu::{EventKind, RunSample, name_longest_runners, name_others};
+use crate::off_cpu::{EventKind, RecordedLives, RunSample, name_longest_runners, name_others};
 use crate::profile::{
     BranchEnds, CellKey, EventInfo, ExtraDimensions, ExtraId, Profile, SpanAssembly, Sums, Task, TaskId,
 };
@@ -69,8 +69,7 @@ pub struct Session {
     running: RunningThreads,
     spans: SpanAssembly,
     contexts: ThreadContexts,
-    /// The recorder was cut off.
-    is_unfinished: bool,
+    lives: RecordedLives,
     tasks: FxHashMap<TaskSpanId, TaskId>,
     /// The cgroup of each process by its last sample that states one: those of waits don't.
     cgroups: FxHashMap<u32, u64>,
@@ -104,7 +103,7 @@ impl Session {
             running: RunningThreads::default(),
             spans,
             contexts: ThreadContexts::default(),
-            is_unfinished: false,
+            lives: RecordedLives::default(),
             tasks: FxHashMap::default(),
             cgroups: FxHashMap::default(),
             path: SamplePath::default(),

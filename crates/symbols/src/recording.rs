@@ -6,6 +6,7 @@ use crate::{FileFormats, NameOpts, ObjectFiles, StackUnwinder, UnnamedCode, name
 use perfdata::appendix::descriptors::NamedDescriptors;
 use perfdata::appendix::disk_files::DiskFiles;
 use perfdata::appendix::go_waits::GoWaits;
+use perfdata::appendix::kept_window::KeptTime;
 use perfdata::appendix::open_spans::OpenSpans;
 use perfdata::appendix::python_functions::PythonFunctions;
 use perfdata::appendix::same_paths::SamePaths;
@@ -137,6 +138,9 @@ fn session_of_profile(file: &PerfData<'_>, mut opts: SessionOpts, files: &Object
     let mut session = session_of(file, opts);
     if file.is_unfinished() {
         session.set_unfinished();
+    }
+    if let Some(kept) = file.appendix().and_then(|appendix| KeptTime::read(appendix, file.endian())) {
+        session.set_kept_time(kept);
     }
     if let Some(notes) = file.appendix().and_then(|appendix| StackNotes::read(appendix, file.endian())) {
         session.set_stack_notes(notes);

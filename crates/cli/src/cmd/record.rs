@@ -9,6 +9,7 @@ mod tracing;
 use std::process::ExitCode;
 
 use record::control::ControlPaths;
+use record::open::spans::FileTrigger;
 use record::opts::RecordOpts;
 
 use crate::flags::perf_compat::{PerfCompatFlags, RecordFlags};
@@ -32,6 +33,7 @@ Examples:
   tally record -e page-faults -c 1 -- ./app
   tally record --overwrite --switch-output -p 1234  keep the newest samples; kill -USR2 writes them
   tally record --overwrite --trigger 'span handle > 50ms' -p 1234
+  tally record --overwrite --trigger 'rule lock-contention > 30%' -p 1234
   tally record -o - -- ./app | tally report -i -
 Every branch, on machines with Intel PT (tally calls -i perf.data shows the calls):
   tally record -e intel_pt/cyc/u -m,64M -- ./app
@@ -106,7 +108,7 @@ impl Args {
         self.perf.check()?;
         let mut opts = RecordOpts { target: self.target.target()?, ..RecordOpts::default() };
         self.sampling.apply(&mut opts)?;
-        self.spans.apply(&mut opts, &self.file.trigger)?;
+        self.spans.apply(&mut opts, &FileTrigger::spans(&self.file.trigger))?;
         if self.quiet {
             opts.observers.on_catch_up = |_| {};
         }

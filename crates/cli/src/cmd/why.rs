@@ -10,8 +10,9 @@ use crate::{
 use anyhow::bail;
 use display::term;
 use dso::MappedFile;
+use exchange::text::rule_lines::lines_over;
 use perfdata::appendix::findings_note;
-use profile::verdict::quoted;
+use profile::verdict::{RuleLimit, quoted};
 use profile::view::hot_functions::main_event;
 use record::summary::RunSummary;
 use record::system::SystemChange;
@@ -29,7 +30,8 @@ Examples:
   tally why                  all findings of perf.data
   tally why 1                the first one
   tally why -i other.data    those of another recording
-  tally why --json           for scripts"
+  tally why --json           for scripts
+  tally why --rule 'lock-contention > 30%'   status 1 without such a finding"
 )]
 pub struct Args {
     /// Only this finding, from 1
@@ -38,6 +40,9 @@ pub struct Args {
     /// The recording
     #[arg(short, long, value_name = "FILE", default_value = "perf.data")]
     pub input: PathBuf,
+    /// Only findings of this name and share, a line each: 'lock-contention > 30%'; status 1 if there is none
+    #[arg(long, value_name = "RULE", value_parser = RuleLimit::parse, conflicts_with_all = ["number", "json"])]
+    pub rule: Vec<RuleLimit>,
     /// Write JSON
     #[arg(long)]
     pub json: bool,
@@ -57,6 +62,11 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut findings: Vec<Value> = note["findings"].as_array().cloned().unwrap_or_default();
     for finding in &mut findings {
         verdict::name_input(finding, &input(&args.input));
+    }
+    if !args.rule.is_empty() {
+        let lines = lines_over(&args.rule, &findings);
+        out::text(&lines)?;
+        return Ok(ExitCode::from(u8::from(lines.is_empty())));
     }
     let first = args.number.unwrap_or(1);
     let mut warnings: Vec<&str> =

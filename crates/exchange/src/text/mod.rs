@@ -2,10 +2,12 @@
 
 pub mod blame;
 pub mod critical;
+pub mod evidence;
 pub mod goroutines;
 pub mod histogram;
 pub mod io;
 pub mod routes;
+pub mod rule_lines;
 pub mod spans;
 pub mod timeline;
 

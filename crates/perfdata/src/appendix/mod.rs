@@ -7,6 +7,7 @@ pub mod disk_files;
 pub mod findings_note;
 pub mod go_waits;
 pub mod jit_maps;
+pub mod kept_window;
 pub mod open_spans;
 pub mod python_functions;
 pub mod same_paths;

@@ -9,6 +9,7 @@ pub(crate) mod collector;
 mod contention;
 pub(crate) mod event_loop;
 pub(crate) mod futex;
+mod kept_lives;
 pub(crate) mod known_lock;
 mod other_names;
 mod perf_offcpu_lives;
@@ -22,6 +23,7 @@ pub(crate) mod work_waits;
 
 pub(crate) use contention::Contenders;
 pub use contention::Contention;
+pub(crate) use kept_lives::{RecordedLives, cut_to_window};
 pub(crate) use other_names::name_others;
 pub(crate) use perf_offcpu_lives::{of_samples, of_unfinished};
 pub use reason::{SyscallNumbering, WaitReason};

@@ -20,8 +20,15 @@ pub(crate) fn of_unfinished(profile: &Profile) -> Vec<ThreadTotals> {
     lives(profile, &told, clock_event(profile).or_else(|| event_by_frequency(profile)), |wait| wait.state)
 }
 
+/// Lives of the threads without totals in a flight recorder's file, from the begin of its window on: recorded times.
+pub(super) fn of_kept(profile: &Profile, begin_ns: u64) -> Vec<ThreadTotals> {
+    let mut lives = of_unfinished(profile);
+    lives.iter_mut().for_each(|life| life.start_ns = begin_ns);
+    lives
+}
+
 /// Identity of a thread, whatever its names.
-fn thread_of(profile: &Profile, task: TaskId) -> (u32, i32) {
+pub(super) fn thread_of(profile: &Profile, task: TaskId) -> (u32, i32) {
     let of = profile.task(task);
     (of.process, of.tid)
 }

@@ -3,6 +3,7 @@
 use perfdata::appendix::descriptors::NamedDescriptors;
 use perfdata::appendix::disk_files::DiskFiles;
 use perfdata::appendix::go_waits::GoWaits;
+use perfdata::appendix::kept_window::KeptTime;
 use perfdata::appendix::open_spans::OpenSpans;
 use perfdata::appendix::same_paths::SamePaths;
 use perfdata::appendix::stack_notes::StackNotes;
@@ -10,6 +11,7 @@ use perfdata::appendix::thread_contexts::ThreadContexts;
 
 use super::Session;
 use super::runtimes::Runtimes;
+use crate::off_cpu::RecordedLives;
 
 impl Session {
     /// Makes the build ids of the file's header known.
@@ -34,7 +36,12 @@ impl Session {
 
     /// The recorder was cut off: threads without totals of their time off the CPU get totals of their recorded times.
     pub fn set_unfinished(&mut self) {
-        self.is_unfinished = true;
+        self.lives = RecordedLives::Unfinished;
+    }
+
+    /// The file has only the records of this time: sums of threads are cut to it.
+    pub fn set_kept_time(&mut self, kept: KeptTime) {
+        self.lives = RecordedLives::Window(kept);
     }
 
     /// Makes known how the chains ended that were unwound while recording.

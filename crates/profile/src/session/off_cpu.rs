@@ -4,9 +4,9 @@ use super::{Session, ids_of};
 use crate::callchain::steps_of;
 use crate::grow::Grow as _;
 use crate::off_cpu::{
-    Contenders, Contention, EventKind, OffCpuSource, Out, RelatedThread, Stat, Stats, SyscallNumbering,
-    ThreadBirth, ThreadTotals, Tracker, Wait, WaitReason, WaitSample, is_last_switch, of_samples,
-    of_unfinished, state_of_text,
+    Contenders, Contention, EventKind, OffCpuSource, Out, RecordedLives, RelatedThread, Stat, Stats,
+    SyscallNumbering, ThreadBirth, ThreadTotals, Tracker, Wait, WaitReason, WaitSample, cut_to_window,
+    is_last_switch, of_samples, of_unfinished, state_of_text,
 };
 use crate::profile::TaskId;
 use crate::table::{CallsiteId, StringId};
@@ -275,9 +275,15 @@ impl Session {
         if self.profile.off_cpu.source == Some(OffCpuSource::PerfOffCpu) {
             self.profile.off_cpu.totals = of_samples(&self.profile);
         }
-        if self.is_unfinished && self.profile.off_cpu.source == Some(OffCpuSource::Tally) {
-            let rest = of_unfinished(&self.profile);
-            self.profile.off_cpu.totals.extend(rest);
+        if self.profile.off_cpu.source == Some(OffCpuSource::Tally) {
+            match self.lives {
+                RecordedLives::Summed => {}
+                RecordedLives::Unfinished => {
+                    let rest = of_unfinished(&self.profile);
+                    self.profile.off_cpu.totals.extend(rest);
+                }
+                RecordedLives::Window(kept) => cut_to_window(&mut self.profile, kept),
+            }
         }
     }
 

@@ -18,6 +18,7 @@ mod hot_stacks;
 mod locks;
 mod path;
 mod peers;
+mod rule_limit;
 mod rules;
 mod running;
 mod sample_blocks;
@@ -42,6 +43,7 @@ pub use locks::{LockSite, lock_words};
 pub(crate) use locks::{NamedLock, futex_words, latched_lock, lock_behind};
 pub use path::{PathFacts, PathTop};
 pub use peers::PeerWaits;
+pub use rule_limit::{RuleLimit, RuleLimitError};
 #[cfg(any(test, feature = "examples"))]
 pub use rules::examples;
 pub use rules::{RULES, Rule};
@@ -213,15 +215,17 @@ pub fn verdict(facts: &Facts) -> Vec<Finding> {
     found
 }
 
+/// A finding, and those that it explains better: they are left out where it is made.
+const EXPLAINED_BY: [(&str, &[&str]); 5] = [
+    ("cpu-saturation", &["preemption"]),
+    ("convoy", &["lock-contention", "serial-bottleneck"]),
+    ("serial-chain", &["waiting-for-others"]),
+    ("slow-peer", &["waiting-for-others"]),
+    ("delayed-ack", &["waiting-for-others", "slow-peer"]),
+];
+
 /// Leaves out findings that another one explains better.
 fn leave_out_explained(found: &mut Vec<Finding>) {
-    const EXPLAINED_BY: [(&str, &[&str]); 5] = [
-        ("cpu-saturation", &["preemption"]),
-        ("convoy", &["lock-contention", "serial-bottleneck"]),
-        ("serial-chain", &["waiting-for-others"]),
-        ("slow-peer", &["waiting-for-others"]),
-        ("delayed-ack", &["waiting-for-others", "slow-peer"]),
-    ];
     for (better, left_out) in EXPLAINED_BY {
         if found.iter().any(|finding| finding.name == better) {
             found.retain(|finding| !left_out.contains(&finding.name));

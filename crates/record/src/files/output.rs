@@ -1,5 +1,7 @@
 //! Where records go: a file, a pipe, or nowhere. A failing disk ends the recording but loses nothing written.
 
+mod draft;
+
 use std::io::{self, BufWriter, Seek};
 use std::path::PathBuf;
 use std::time::Instant;
@@ -25,6 +27,8 @@ pub struct RecordingSink {
     failed: Option<io::Error>,
     /// Bytes of records in complete files.
     complete_bytes: u64,
+    /// Bytes of records in a draft.
+    draft_bytes: u64,
     max_bytes: Option<u64>,
     /// Samples given, as [`RecordingSink::note_sample`] counts them …
     samples: u64,
@@ -44,6 +48,7 @@ impl RecordingSink {
             opts: writer,
             failed: None,
             complete_bytes: 0,
+            draft_bytes: 0,
             max_bytes: opts.file.max_size_bytes,
             samples: 0,
             safe_samples: 0,

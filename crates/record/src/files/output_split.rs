@@ -79,6 +79,19 @@ impl Parts {
         });
     }
 
+    /// Hands out the same, and goes on holding it back.
+    pub fn copy_held(&self, mut with: impl FnMut(&[u8])) {
+        let Some(window) = &self.window else { return };
+        self.journal.replay(&mut with);
+        window.each(with);
+    }
+
+    /// When the oldest record held back came, ns by the monotonic clock; `None` if none is.
+    #[must_use]
+    pub fn held_since_ns(&self) -> Option<u64> {
+        self.window.as_ref().and_then(PartWindow::oldest_ns)
+    }
+
     /// Hands out what a new file must begin with; nothing while records are held back, which do so themselves.
     pub fn write_state(&self, with: impl FnMut(&[u8])) {
         if !self.holds_back() {

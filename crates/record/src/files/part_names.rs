@@ -112,6 +112,17 @@ impl PartNames {
         Ok(())
     }
 
+    /// The file under the plain name goes. One that another recording has moved is that recording's.
+    ///
+    /// # Errors
+    /// It can't be removed.
+    pub fn remove_unfinished(&mut self) -> io::Result<()> {
+        match self.whereabouts() {
+            Some(path) if path == self.path => fs::remove_file(path),
+            _ => Ok(()),
+        }
+    }
+
     /// The name for `now_ns`, or for the first hundredth of a second after it whose name is not taken: files completed
     /// within one would replace each other.
     fn free_name(&self, now_ns: u64) -> PathBuf {

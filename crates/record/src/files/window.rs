@@ -63,6 +63,32 @@ impl PartWindow {
         self.bytes.len() > self.most_bytes || self.oldest_ns.is_some_and(is_old)
     }
 
+    /// When the oldest record came, by the clock of who pushes; `None` without records.
+    #[must_use]
+    pub fn oldest_ns(&self) -> Option<u64> {
+        self.records.front().map(|record| record.came_ns)
+    }
+
+    /// Hands out all records, oldest first, and keeps them.
+    pub fn each(&self, mut with: impl FnMut(&[u8])) {
+        let (first, second) = self.bytes.as_slices();
+        let (mut at, mut across) = (0, Vec::new());
+        for record in &self.records {
+            let end = at + record.length;
+            match (end <= first.len(), at.checked_sub(first.len())) {
+                (true, _) => with(&first[at..end]),
+                (false, Some(in_second)) => with(&second[in_second..in_second + record.length]),
+                (false, None) => {
+                    across.clear();
+                    across.extend_from_slice(&first[at..]);
+                    across.extend_from_slice(&second[..end - first.len()]);
+                    with(&across);
+                }
+            }
+            at = end;
+        }
+    }
+
     /// Hands out all records, oldest first, and is empty afterwards. How many samples were overwritten before.
     pub fn take(&mut self, mut with: impl FnMut(&[u8])) -> u64 {
         let mut rest: &[u8] = self.bytes.make_contiguous();
@@ -106,6 +132,27 @@ mod tests {
         assert_eq!(window.take(|r| kept.push(r[8])), 1);
         assert_eq!(kept, [2, 3, 4]);
         assert_eq!(window.take(|_| panic!("it is empty")), 0);
+    }
+
+    #[test]
+    fn records_handed_out_for_a_draft_are_those_of_the_file_and_stay() {
+        let mut window = PartWindow::new(112, None);
+        // The memory of the queue is a ring: pushed past its end, a record is in two pieces.
+        for nth in 0..100u8 {
+            let kind = if nth % 3 == 0 { 3 } else { PERF_RECORD_SAMPLE };
+            window.push(u64::from(nth), &record(kind, nth), |_| {});
+            let mut copied = Vec::new();
+            window.each(|record| copied.push(record.to_vec()));
+            let newest = copied.last().expect("one is kept");
+            assert_eq!((newest[8], newest.len()), (nth, 16));
+            assert!(copied.windows(2).all(|pair| pair[0][8] + 1 == pair[1][8]), "{copied:?}");
+            assert_eq!(window.oldest_ns(), Some(u64::from(copied[0][8])));
+        }
+        let mut copied = Vec::new();
+        window.each(|record| copied.push(record.to_vec()));
+        let mut taken = Vec::new();
+        window.take(|record| taken.push(record.to_vec()));
+        assert_eq!((copied, window.oldest_ns()), (taken, None));
     }
 
     #[test]

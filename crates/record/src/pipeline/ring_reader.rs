@@ -9,6 +9,7 @@ use rustc_hash::FxHashMap;
 
 use crate::off_cpu::convert;
 use crate::open::plan::Plan;
+use crate::pipeline::queue::Room;
 use crate::sys::{Ring, RingSpan};
 
 /// A stack that was left out keeps one word, to distinguish it from one that the kernel could not copy.
@@ -75,10 +76,15 @@ impl Layouts {
 #[must_use]
 pub fn drain(rings: &mut [Ring], layouts: &Layouts, without_stacks: bool) -> Vec<u8> {
     let mut bytes = Vec::new();
-    for ring in rings {
-        ring.read(|span| copy_records(&span, layouts, without_stacks, &mut bytes));
-    }
+    drain_into(rings, layouts, if without_stacks { Room::Records } else { Room::Stacks }, &mut bytes);
     bytes
+}
+
+/// The same, after what `bytes` has already.
+pub fn drain_into(rings: &mut [Ring], layouts: &Layouts, room: Room, bytes: &mut Vec<u8>) {
+    for ring in rings {
+        ring.read(|span| copy_records(&span, layouts, room != Room::Stacks, bytes));
+    }
 }
 
 /// Copies whole records, samples without the unused part of their stack's room.

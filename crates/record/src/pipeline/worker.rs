@@ -7,6 +7,8 @@ mod events;
 mod ladder;
 mod next_file;
 mod python;
+mod rule_looks;
+mod rule_watch;
 mod sampled_clock;
 mod samples;
 mod shared;
@@ -17,6 +19,7 @@ mod waits;
 use std::sync::atomic::Ordering;
 
 use perfdata::abi::{PERF_AUX_FLAG_COLLISION, PERF_AUX_FLAG_PARTIAL, PERF_AUX_FLAG_TRUNCATED};
+use perfdata::appendix::kept_window::KeptTime;
 use perfdata::appendix::open_spans::OpenSpans;
 use perfdata::record::Auxtrace;
 use perfdata::{Record, Sample, SampleId};
@@ -41,6 +44,7 @@ pub use shared::Shared;
 use events::WorkerEvents;
 use ladder::SnapshotLadder;
 use python::PythonFrames;
+use rule_watch::RuleWatch;
 use sampled_clock::SampledClock;
 use span_edges::SpanEdges;
 use waits::WaitsInProgress;
@@ -70,6 +74,7 @@ struct WorkerState {
     ladder: SnapshotLadder,
     waits: WaitsInProgress,
     spans: SpanEdges,
+    rules: RuleWatch,
     python: PythonFrames,
     account: Account,
     written: WrittenAmounts,
@@ -101,6 +106,8 @@ pub struct Finished {
     pub written: WrittenAmounts,
     /// Calls without an end, where the file may lack their begins.
     pub open_spans: OpenSpans,
+    /// The time that the file is of; `None` but for flight recorders.
+    pub kept_time: Option<KeptTime>,
     /// Switches of whomever that were gone through one by one; `None` where the kernel kept the clocks.
     pub switches: Option<u64>,
 }
@@ -124,6 +131,7 @@ impl Worker {
             ladder: SnapshotLadder::new(plan.steps.len()),
             waits: WaitsInProgress::default(),
             spans: SpanEdges::new(plan, &header.opts),
+            rules: RuleWatch::new(&header.opts),
             python: PythonFrames::default(),
             header,
             account: Account::on_hold(),
@@ -205,17 +213,19 @@ impl Worker {
             if asked || state.sink.is_part_full() {
                 state.next_file();
             }
+            state.mind_rules();
             state.mind_the_end();
         }
         order.emit_all(|time_ns, record| state.take(time_ns, record));
+        state.abandon_look();
         state.report_triggers();
         state.finish_clocks();
         state.write_dropped();
         state.sink.finish_round();
-        let open_spans = state.spans.unended(&state.header.opts);
+        let (open_spans, kept_time) = (state.spans.unended(&state.header.opts), state.kept_time());
         let WorkerState { account, sink, processes, written, waits, .. } = state;
         let switches = waits.switches.map(|(switches, _)| switches.seen());
-        Finished { account, sink, processes, written, open_spans, switches }
+        Finished { account, sink, processes, written, open_spans, kept_time, switches }
     }
 }
 

@@ -9,7 +9,7 @@ mod stacks;
 use crate::open::spans::SpanFunction;
 use crate::open::target::Target;
 use crate::sys::time::Clock;
-pub use file::{FileOpts, KeepFiles, KeptWindow, Output, SwitchOutput};
+pub use file::{FileOpts, KeepFiles, KeptWindow, Output, SwitchOutput, WindowJudge};
 pub use observers::{Observers, SampleWatch, Watched};
 pub use sampling::{EventRequest, Rate, SampleExtras, SamplingOpts};
 pub use span::{Delay, EndsBy, SpanOpts};

@@ -12,7 +12,7 @@ use crate::open::OpenedEvents;
 use crate::open::again::Like;
 use crate::open::target::Whom;
 use crate::pipeline::queue::Room;
-use crate::pipeline::ring_reader::drain;
+use crate::pipeline::ring_reader::{drain, drain_into};
 use crate::pt::pieces;
 use crate::session::opts::Delay;
 use crate::session::stop_signals::{RunningCommand, SignalRole};
@@ -30,6 +30,8 @@ const TARGETS_LOOK: Duration = Duration::from_millis(200);
 
 /// Time between two calls of the observer of progress.
 const PROGRESS: Duration = Duration::from_millis(500);
+/// Most bytes that a pass over the rings makes room for ahead.
+const MOST_RESERVED_BYTES: usize = 4 << 20;
 /// Memory that mapped files may take at progress: the recorder's own code and rings of the kernel are 60 MB of it.
 const MAPPED_BYTES: u64 = 112 << 20;
 
@@ -174,7 +176,9 @@ impl Recording<'_> {
         if room == Room::None && !last {
             return;
         }
-        let mut bytes = drain(&mut self.setup.opened.rings, &self.rings.layouts, room != Room::Stacks);
+        // Room for as much as the last pass found: records with stacks are copied each time that it grows.
+        let mut bytes = Vec::with_capacity(self.phase.pass_bytes.min(MOST_RESERVED_BYTES));
+        drain_into(&mut self.setup.opened.rings, &self.rings.layouts, room, &mut bytes);
         if let Some(off_cpu) = &mut self.sources.off_cpu {
             off_cpu.poll(&self.shared.off_cpu, &mut bytes);
         }
@@ -183,6 +187,7 @@ impl Recording<'_> {
         }
         // After an empty pass nothing waits for another one, so that an idle target doesn't wake the worker.
         let is_empty = bytes.is_empty();
+        self.phase.pass_bytes = bytes.len();
         if !is_empty || last || self.phase.has_waiting {
             self.shared.queue.push(bytes);
         }

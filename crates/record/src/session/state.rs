@@ -22,6 +22,8 @@ pub(super) struct RecordingPhase {
     pub is_stop_requested: bool,
     /// The last pass over the rings found records, which go out once another pass has found none older.
     pub has_waiting: bool,
+    /// Bytes that the last pass found.
+    pub pass_bytes: usize,
     /// The command has ended.
     pub ending: Option<ExitKind>,
 }

@@ -63,6 +63,13 @@ fn nice_of_thread() -> Option<i32> {
     (policy == libc::SCHED_OTHER).then_some(nice)
 }
 
+/// Takes the rank of the thread that started it from a process whose work can wait.
+pub fn calm(pid: u32) {
+    const NICE: i32 = 5;
+    // SAFETY: takes plain numbers.
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, pid, NICE) };
+}
+
 /// True if the kernel took it. A turn of 0 is the usual one; kernels that know no turns of a thread's own ignore it.
 fn set(nice: i32, turn_ns: u64) -> bool {
     let attr = libc::sched_attr {

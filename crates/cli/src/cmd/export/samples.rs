@@ -5,9 +5,11 @@ use crate::reading::load::{self, Progress};
 use crate::terminal::out;
 use anyhow::Context;
 use display::number::{count_of, duration_ns, grouped};
+use dso::MappedFile;
 use exchange::export::otlp::OtlpSource;
 use exchange::export::samples::{SampleSet, ValueKind, ValueUnit};
 use exchange::export::{autofdo, callgrind, firefox, folded, otlp, parquet, pprof, speedscope};
+use perfdata::PerfData;
 use profile::session::{Dimensions, SessionOpts};
 use profile::source::Want;
 use record::output_file::{create_export, write_export};
@@ -40,12 +42,12 @@ pub fn export(request: &SampleRequest<'_>) -> anyhow::Result<()> {
     if request.format == ExportFormat::Autofdo {
         return export_lines(request);
     }
-    let recording = read(request)?;
+    let map = load::open(request.input)?;
+    let file = load::parse(request.input, &map)?;
+    let recording = read(request, &map, &file)?;
     let command = recording.features.cmdline.as_deref().unwrap_or_default().join(" ");
     let mut samples = SampleSet::of(&recording.profile, request.with_idle);
     if request.format == ExportFormat::Pprof {
-        let map = load::open(request.input)?;
-        let file = load::parse(request.input, &map)?;
         samples.declare(&declared_lines(&file, &NameOpts::from_env(), &recording.profile));
     }
     if samples.stacks.is_empty() {
@@ -96,17 +98,15 @@ fn export_lines(request: &SampleRequest<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn read(request: &SampleRequest<'_>) -> anyhow::Result<Recording> {
-    let map = load::open(request.input)?;
-    let file = load::parse(request.input, &map)?;
+fn read(request: &SampleRequest<'_>, map: &MappedFile, file: &PerfData<'_>) -> anyhow::Result<Recording> {
     // Only these formats keep the order of samples.
     let is_ordered = matches!(request.format, ExportFormat::Speedscope | ExportFormat::Firefox);
     let dimensions = Dimensions { time_slice_ns: is_ordered.then_some(1), ..Dimensions::default() };
     let session = SessionOpts { dimensions, ..SessionOpts::default() };
     let names = NameOpts::from_env();
     let opts = LoadOpts { session, want: Want::Lines, names, unnamed: UnnamedCode::Functions };
-    let progress = &mut Progress::on_stderr(request.input, &map);
-    load::load_file(request.input, &file, opts, progress)
+    let progress = &mut Progress::on_stderr(request.input, map);
+    load::load_file(request.input, file, opts, progress)
 }
 
 /// The kind of value of this name; the first without a name.

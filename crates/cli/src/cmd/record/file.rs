@@ -1,7 +1,8 @@
 //! Flags of `tally record` about the file it writes.
 
 use crate::flags::recording::{parse_bytes, parse_switch_output};
-use record::open::spans::SpanTrigger;
+use profile::verdict::RuleLimit;
+use record::open::spans::{FileTrigger, FileTriggerError};
 use record::opts::{KeepFiles, KeptWindow, Output, RecordOpts, SwitchOutput};
 use std::path::PathBuf;
 
@@ -36,17 +37,22 @@ pub struct RecordFileArgs {
     #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     #[arg(value_parser = KeptWindow::parse, help_heading = "File")]
     pub overwrite: Option<KeptWindow>,
-    /// Write a file when a call took too long
+    /// Write a file when a call took too long, or when the time kept has a finding of tally why
     ///
-    /// 'span FUNC > 50ms', with --overwrite; FUNC@FILE for a library; the newest 10 files are kept (--switch-max-files)
-    #[arg(long, value_name = "RULE", requires = "overwrite", value_parser = SpanTrigger::parse, help_heading = "File")]
-    pub trigger: Vec<SpanTrigger>,
+    /// 'span FUNC > 50ms' or 'rule lock-contention > 30%', with --overwrite; FUNC@FILE for a library; the newest 10
+    /// files are kept (--switch-max-files)
+    #[arg(long, value_name = "WHEN", requires = "overwrite", value_parser = parse_trigger, help_heading = "File")]
+    pub trigger: Vec<FileTrigger>,
     /// Don't write build-ids
     #[arg(short = 'B', long, help_heading = "File")]
     pub no_buildid: bool,
     /// Don't put the files seen into the build-id cache
     #[arg(short = 'N', long, help_heading = "File")]
     pub no_buildid_cache: bool,
+}
+
+fn parse_trigger(text: &str) -> Result<FileTrigger, FileTriggerError> {
+    FileTrigger::parse(text, |rule| RuleLimit::parse(rule).map(|limit| limit.text()))
 }
 
 impl RecordFileArgs {
@@ -72,6 +78,9 @@ impl RecordFileArgs {
             return Ok(());
         }
         opts.file.fire_at(&self.trigger, self.switch_max_files.map(usize::from));
+        if opts.file.judge.is_some() {
+            opts.off_cpu.get_or_insert_default();
+        }
         Ok(())
     }
 

@@ -40,6 +40,8 @@ const MOST_MEMBERS_FOLLOWED: usize = MOST_MEMBERS;
 const REST_TIMES: u32 = 500;
 /// The longest of these pauses.
 const LONGEST_PAUSE: Duration = Duration::from_millis(200);
+/// Both are so many times longer where the look before found the same descriptors.
+const LONGER_UNCHANGED: u32 = 4;
 /// The set at one place isn't looked at more often.
 const SETS_EVERY_NS: u64 = 10_000_000;
 
@@ -198,9 +200,10 @@ impl Descriptors {
             Err(NotOpen::Gone) => return,
             Err(NotOpen::Denied) => OpenFile { link: String::new(), members: None },
         };
-        let pause = if file.members.is_some() { begin.elapsed() * REST_TIMES } else { Duration::ZERO };
         let is_new = known.is_none_or(|known| known.file != file);
-        let next_look = begin + pause.min(LONGEST_PAUSE);
+        let longer = if is_new { 1 } else { LONGER_UNCHANGED };
+        let pause = if file.members.is_some() { begin.elapsed() * REST_TIMES } else { Duration::ZERO };
+        let next_look = begin + pause.min(LONGEST_PAUSE) * longer;
         self.current.insert((pid, number), LookedAtFile { next_look, file: file.clone() });
         if !is_new {
             return;

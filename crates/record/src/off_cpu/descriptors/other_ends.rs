@@ -250,9 +250,11 @@ impl Found {
                 [Some(path), _] if peer_inode.is_some() => format!("socket {path} from {peer}"),
                 [Some(path), _] => format!("connections to {path}"),
                 [_, Some(path)] => format!("socket to {path}{in_brackets}"),
-                _ if self.family(inode).is_some() => format!("{} socket", self.family(inode).unwrap_or("")),
-                _ if peer.is_empty() => "socket".to_owned(),
-                _ => format!("socket to {peer}"),
+                _ => match self.family(inode) {
+                    Some(family) => format!("{family} socket"),
+                    None if peer.is_empty() => "socket".to_owned(),
+                    None => format!("socket to {peer}"),
+                },
             };
         };
         let InetSocket { local, remote, is_listening, .. } = *inet;

@@ -23,7 +23,9 @@ use layout::{DiskRecord, FileKey, PartRecord};
 use paths::Mounts;
 
 /// The ring holds some ten thousand requests.
-const TICK: Duration = Duration::from_millis(20);
+const TICK: Duration = Duration::from_millis(60);
+/// The same where requests are shown at once.
+const SHOWN_TICK: Duration = Duration::from_millis(20);
 /// How often the ring, or before there is one the number of requests, is looked at while disks have nothing to do.
 const IDLE_TICK: Duration = Duration::from_millis(100);
 /// Disks without a request for so long have nothing to do.
@@ -115,8 +117,9 @@ fn watch(
     };
     let mut seen = SeenFiles::default();
     let mut last_request = Instant::now();
+    let tick = if watcher.is_some() { SHOWN_TICK } else { TICK };
     while !stop.load(Ordering::Relaxed) {
-        std::thread::park_timeout(if last_request.elapsed() < BUSY { TICK } else { IDLE_TICK });
+        std::thread::park_timeout(if last_request.elapsed() < BUSY { tick } else { IDLE_TICK });
         let before = seen.parts.len();
         engine.poll(&mut |record| seen.take(record));
         if seen.parts.len() > before {

@@ -4,6 +4,7 @@
 //! Return probes would be fewer, but replace the return address on the stack, so samples inside a span would lose their
 //! callers; and a call left by an exception would keep its probe.
 
+mod file_trigger;
 mod registers;
 mod trigger;
 mod watch;
@@ -12,6 +13,7 @@ use std::path::PathBuf;
 
 use crate::calls::ProbedFunction;
 
+pub use file_trigger::{FileTrigger, FileTriggerError};
 pub(crate) use registers::{FLAGS, SP, holds, mask as registers};
 pub(crate) use trigger::parse_time;
 pub use trigger::{SpanTrigger, TriggerError, TriggerWatch};

@@ -2,20 +2,30 @@
 
 use std::sync::atomic::Ordering;
 
-use perfdata::{Endian, Record, SampleId};
+use perfdata::appendix::kept_window::KeptTime;
+use perfdata::{Endian, Features, Record, SampleId};
 
 use super::WorkerState;
 use crate::files::features;
 use crate::files::features::SeenFiles;
 use crate::session::opts::Watched;
+use crate::sys::time::Clock;
 
 impl WorkerState {
     /// Records so far become a file, the rest goes into another.
     pub(super) fn next_file(&mut self) {
+        self.abandon_look();
+        let sample_times = self.written.sample_times.take();
+        let (features, appendix) = self.file_end(sample_times);
+        self.sink.next_file(&features, &appendix);
+    }
+
+    /// Features and appendix of a file in the middle of the recording.
+    pub(super) fn file_end(&mut self, sample_times: Option<(u64, u64)>) -> (Features, Vec<u8>) {
         let seen = self.processes.objects().seen();
         let opts = &self.header.opts;
         let seen = SeenFiles { objects: &seen, with_kernel: self.header.samples_kernel };
-        let features = features::at_end(opts, self.sink.events(), seen, self.written.sample_times.take());
+        let features = features::at_end(opts, self.sink.events(), seen, sample_times);
         // With a window it is unknown which stacks are still in it.
         let notes = self.account.notes().filter(|_| !opts.file.overwrite);
         let mut appendix = notes.map_or_else(Vec::new, |notes| notes.to_bytes(Endian::NATIVE));
@@ -23,7 +33,14 @@ impl WorkerState {
         appendix
             .extend(self.python.reader.iter().flat_map(|python| python.functions().to_bytes(Endian::NATIVE)));
         appendix.extend(self.spans.unended(opts).to_bytes(Endian::NATIVE));
-        self.sink.next_file(&features, &appendix);
+        appendix.extend(self.kept_time().iter().flat_map(|kept| kept.to_bytes(Endian::NATIVE)));
+        (features, appendix)
+    }
+
+    /// The time that a flight recorder's file is of; `None` for others, and where records have another clock.
+    pub(super) fn kept_time(&self) -> Option<KeptTime> {
+        let begin_ns = self.sink.held_since_ns().filter(|_| self.header.opts.clock == Clock::Monotonic)?;
+        Some(KeptTime { begin_ns, end_ns: self.spans.newest_ns })
     }
 
     /// Writes perf's record of each event's total losses, and counts losses not reported by any record of a ring.

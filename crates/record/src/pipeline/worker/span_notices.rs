@@ -13,6 +13,11 @@ impl WorkerState {
 
     /// The last file is written at the end whether a call was too slow or not; this notice names the call.
     pub(super) fn report_triggers(&mut self) {
+        if let Some(looks) = self.rules.looks_in_vain() {
+            self.notice(&format!(
+                "tally: no rule of --trigger fired in {looks} looks; the file has the time before the end"
+            ));
+        }
         if !self.spans.triggers.is_used() {
             return;
         }
@@ -40,7 +45,7 @@ impl WorkerState {
         format!("tally: {name} took {length_ms:.1} ms in thread {}", span.task.tid)
     }
 
-    fn notice(&self, line: &str) {
+    pub(super) fn notice(&self, line: &str) {
         (self.header.opts.observers.on_notice)(line);
     }
 }

@@ -1,9 +1,10 @@
 //! Where the records go.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::open::spans::{SpanTrigger, parse_time};
+use crate::open::spans::{FileTrigger, SpanTrigger, parse_time};
 
 /// The file that is written, or the files.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,6 +23,8 @@ pub struct FileOpts {
     pub window: Option<Duration>,
     /// A file is written when one of these fires, and not before.
     pub triggers: Vec<SpanTrigger>,
+    /// Judges the window now and then, and has a file written where it fires.
+    pub judge: Option<WindowJudge>,
     /// The name of the output ends with the time it was completed.
     pub timestamp_filename: bool,
     /// Don't write build-ids of the files seen.
@@ -42,6 +45,7 @@ impl Default for FileOpts {
             overwrite: false,
             window: None,
             triggers: Vec::new(),
+            judge: None,
             timestamp_filename: false,
             no_build_ids: false,
             keep_files: KeepFiles::All,
@@ -51,14 +55,38 @@ impl Default for FileOpts {
 }
 
 impl FileOpts {
-    /// Makes it a flight recorder: each of these triggers completes a file, of the last ten seconds unless a window is
-    /// set; the newest ten are kept, or `most_files`.
-    pub fn fire_at(&mut self, triggers: &[SpanTrigger], most_files: Option<usize>) {
+    /// Makes it a flight recorder: each trigger completes a file, of the last ten seconds unless a window is set; the
+    /// newest ten are kept, or `most_files`.
+    pub fn fire_at(&mut self, triggers: &[FileTrigger], most_files: Option<usize>) {
         const MOST_FILES: usize = 10;
         const WINDOW: Duration = Duration::from_secs(10);
         self.window.get_or_insert(WINDOW);
         self.switch_output.get_or_insert_default().most_files = Some(most_files.unwrap_or(MOST_FILES));
-        self.triggers = triggers.to_vec();
+        self.triggers = FileTrigger::spans(triggers);
+        self.judge = WindowJudge::by_rules(FileTrigger::rules(triggers));
+    }
+}
+
+/// A command that judges a file: its path is added as the last argument. Status 0 fires, with lines for the user on
+/// its standard output; 1 doesn't; any other is an error.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WindowJudge {
+    /// Program and arguments.
+    pub command: Vec<OsString>,
+    /// Variables of its environment.
+    pub environment: Vec<(String, String)>,
+}
+
+impl WindowJudge {
+    /// This program: `tally why --rule … -i FILE`, on one CPU; `None` without rules.
+    fn by_rules<'r>(rules: impl Iterator<Item = &'r String>) -> Option<Self> {
+        let mut command: Vec<OsString> = vec!["/proc/self/exe".into(), "why".into()];
+        command.extend(rules.flat_map(|rule| ["--rule".into(), rule.into()]));
+        if command.len() == 2 {
+            return None;
+        }
+        command.push("-i".into());
+        Some(Self { command, environment: vec![("RAYON_NUM_THREADS".to_owned(), "1".to_owned())] })
     }
 }
 
@@ -120,4 +148,21 @@ pub struct SwitchOutput {
     pub every: Option<Duration>,
     /// Number of the newest files that are kept.
     pub most_files: Option<usize>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_that_judges_has_all_rules_and_then_the_file() {
+        let mut opts = FileOpts::default();
+        let span = SpanTrigger::parse("span f > 1ms").expect("a trigger");
+        opts.fire_at(&[FileTrigger::Span(span.clone())], None);
+        assert_eq!((opts.judge.clone(), opts.triggers.clone()), (None, vec![span]));
+        opts.fire_at(&["disk > 5%", "convoy"].map(|rule| FileTrigger::Rule(rule.to_owned())), Some(3));
+        let judge = opts.judge.expect("two rules");
+        assert_eq!(judge.command[1..], ["why", "--rule", "disk > 5%", "--rule", "convoy", "-i"]);
+        assert_eq!(opts.switch_output.and_then(|of| of.most_files), Some(3));
+    }
 }
