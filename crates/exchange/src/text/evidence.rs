@@ -1,10 +1,10 @@
-//! Why a run has no findings.
+//! The reason for a run without findings.
 
 use display::number::{duration_ns, noun};
 use profile::verdict::Evidence;
 use profile::view::wall::Wall;
 
-/// Why a run of `wall_ns` is not judged at all; `None` if it is.
+/// Reason why a run of `wall_ns` is not judged at all; `None` if it is.
 #[must_use]
 pub fn why_not_judged(view: &Wall, samples: u64, wall_ns: u64) -> Option<String> {
     let waited = match view.whole.total_ns().saturating_sub(view.whole.on_ns) {

@@ -77,7 +77,7 @@ impl RuleLimit {
         RULES.iter().map(|rule| rule.name).filter(is_shown)
     }
 
-    /// Whether a finding of this name and share is over the limit: the rule's own, or one that was made in its place, as a
+    /// True if a finding of this name and share is over the limit: the rule's own, or one that was made in its place, as a
     /// convoy is of lock contention.
     #[must_use]
     pub fn is_passed(&self, name: &str, share: f64) -> bool {

@@ -141,7 +141,7 @@ pub(super) fn convoy(facts: &Facts) -> Option<Finding> {
         format!("waiting for a CPU: {}", pct(facts.waiting_for_cpu())),
     ];
     claim(share, text)
-        .detail(convoy_detail(facts, top, share))
+        .detail(convoy_detail(facts, top))
         .fix(top.known.map_or("do less while the lock is held, or split it", |known| known.cure))
         .evidence(convoy_evidence(facts, top))
         .stacks(stacks)
@@ -155,7 +155,7 @@ fn in_parts(facts: &Facts, top: &LockSite) -> String {
     if parts.len() > 1 { format!(" ({})", parts.join(", ")) } else { String::new() }
 }
 
-fn convoy_detail(facts: &Facts, top: &LockSite, share: f64) -> String {
+fn convoy_detail(facts: &Facts, top: &LockSite) -> String {
     let of_time =
         format!("{} % of thread time goes to it{}", whole_lock_percent(facts, top), in_parts(facts, top));
     let of_gil = is_gil(top).then(|| facts.waits.gil.words());

@@ -20,7 +20,6 @@ pub use waiting::waits_for_others;
 pub(super) use waiting::{files, locked_files, targets, wait_for_each_other};
 
 use super::{Facts, Finding, TopStacks};
-use crate::view::ranking::RankRows as _;
 
 /// One rule.
 pub struct Rule {

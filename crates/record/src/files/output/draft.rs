@@ -6,7 +6,7 @@ use perfdata::Features;
 use std::path::PathBuf;
 
 impl RecordingSink {
-    /// When the oldest of the held records came, ns of the monotonic clock; `None` if none is held.
+    /// Time at which the oldest of the held records came, ns of the monotonic clock; `None` if none is held.
     #[must_use]
     pub fn held_since_ns(&self) -> Option<u64> {
         self.parts.as_ref()?.held_since_ns()
