@@ -61,8 +61,7 @@ pub fn judge(profile: &Profile, summary: &RunSummary, machine: &MachineChange, t
     add_counters(&mut facts, summary);
     facts.children_left_out = summary.children_left_out;
     facts.system = system_facts(&machine.change);
-    facts.recorder_cpus = summary.recorder_thread_cpus();
-    facts.recorder_bpf_cpus = summary.recorder_cpus() - facts.recorder_cpus;
+    (facts.recorder_cpus, facts.recorder_bpf_cpus) = summary.recorder_cpus_by_place();
     facts.system.disk_times = machine.disks.as_ref().and_then(disk_times);
     facts.system.disk_times_refused = machine.disks.as_ref().and_then(|seen| seen.refused.clone());
     facts.follow_waits(profile);

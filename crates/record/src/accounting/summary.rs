@@ -95,10 +95,10 @@ impl RunSummary {
         self.cpus_of(self.recorder.while_running_ns.saturating_add(self.recorder.programs_ns))
     }
 
-    /// The same without its BPF programs, which run in the time of the threads they observe.
+    /// The same of its own threads, and of its BPF programs, which run in the time of the threads they observe.
     #[must_use]
-    pub fn recorder_thread_cpus(&self) -> f64 {
-        self.cpus_of(self.recorder.while_running_ns)
+    pub fn recorder_cpus_by_place(&self) -> (f64, f64) {
+        (self.cpus_of(self.recorder.while_running_ns), self.cpus_of(self.recorder.programs_ns))
     }
 
     fn cpus_of(&self, spent_ns: u64) -> f64 {

@@ -420,9 +420,9 @@ fn a_thread_that_polls_half_of_its_time_explains_nothing() {
 
 /// The threads that these waits lead to, as if each were for an interpreter's global lock.
 fn holders(of: &Recorded, waits: &[usize]) -> Vec<Option<usize>> {
-    let mut lines = timelines::Timelines::of(&of.profile);
+    let mut lines = Timelines::of(&of.profile);
     lines.parts.iter_mut().for_each(|part| *part = Part::Blocked(WaitReason::Gil));
-    let leads = walk::Walk::leads(&lines);
+    let leads = Walk::leads(&lines);
     let to = |lead: &walk::Lead| match lead {
         walk::Lead::To(thread, _) => Some(*thread),
         walk::Lead::End(_) => None,

@@ -1,4 +1,4 @@
-//! Who had an interpreter's global lock when a thread gave up waiting for it for a moment.
+//! The thread that had an interpreter's global lock when another gave up waiting for it for a moment.
 //!
 //! CPython's threads wait 5 ms at a time. A wait that such a limit ends has no waker, and yet it is for the thread that
 //! has the lock: the one that next lets it go.
