@@ -86,7 +86,7 @@ impl Parts {
         window.each(with);
     }
 
-    /// When the oldest record held back came, ns by the monotonic clock; `None` if none is.
+    /// Time at which the oldest record held back came, ns by the monotonic clock; `None` if none is.
     #[must_use]
     pub fn held_since_ns(&self) -> Option<u64> {
         self.window.as_ref().and_then(PartWindow::oldest_ns)

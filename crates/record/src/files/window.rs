@@ -63,7 +63,7 @@ impl PartWindow {
         self.bytes.len() > self.most_bytes || self.oldest_ns.is_some_and(is_old)
     }
 
-    /// When the oldest record came, by the clock of who pushes; `None` without records.
+    /// Time at which the oldest record came, by the clock of who pushes; `None` without records.
     #[must_use]
     pub fn oldest_ns(&self) -> Option<u64> {
         self.records.front().map(|record| record.came_ns)

@@ -1,4 +1,4 @@
-//! When a flight recorder writes a file: at a call that took too long, or at a finding in its window.
+//! The moment at which a flight recorder writes a file: at a call that took too long, or at a finding in its window.
 
 use super::{SpanTrigger, TriggerError};
 use std::fmt::Display;
@@ -45,14 +45,14 @@ impl FileTrigger {
         }
     }
 
-    /// Those about calls.
+    /// Triggers about calls.
     #[must_use]
     pub fn spans(triggers: &[Self]) -> Vec<SpanTrigger> {
         let span = |trigger: &Self| if let Self::Span(span) = trigger { Some(span.clone()) } else { None };
         triggers.iter().filter_map(span).collect()
     }
 
-    /// Those about findings.
+    /// Triggers about findings.
     pub(crate) fn rules(triggers: &[Self]) -> impl Iterator<Item = &String> {
         triggers.iter().filter_map(|trigger| if let Self::Rule(rule) = trigger { Some(rule) } else { None })
     }

@@ -32,7 +32,7 @@ pub(super) struct RuleWatch {
 /// A judge at work.
 pub(super) struct Judging {
     pub child: Child,
-    /// What it prints.
+    /// Its output.
     from: PipeReader,
 }
 
