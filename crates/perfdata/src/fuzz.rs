@@ -117,6 +117,9 @@ pub fn fuzz_stack_notes(bytes: &[u8]) {
     if let Some(waits) = crate::appendix::go_waits::GoWaits::read(bytes, Endian::Little) {
         let _ = waits.to_bytes(Endian::Little);
     }
+    if let Some(labels) = crate::appendix::goroutine_labels::GoroutineLabels::read(bytes, Endian::Little) {
+        std::hint::black_box(labels.to_bytes(Endian::Little));
+    }
     if let Some(functions) = crate::appendix::python_functions::PythonFunctions::read(bytes, Endian::Little) {
         std::hint::black_box(functions.to_bytes(Endian::Little));
     }

@@ -11,6 +11,7 @@ mod glue;
 pub mod precise;
 
 use crate::machine::{LookupAddr, Mode};
+use perfdata::appendix::goroutine_labels::set_at;
 use perfdata::{ChainEntry, Context, CpuMode, Sample};
 
 /// A step of a chain.
@@ -112,6 +113,10 @@ fn push_recorded(sample: &Sample<'_>, kernel_only: bool, steps: &mut Vec<ChainSt
                 exact = true;
             }
             ChainEntry::Address(addr) => {
+                // Stands for the labels of a goroutine.
+                if set_at(addr.0).is_some() {
+                    continue;
+                }
                 if let Some(mode) = mode.filter(|&mode| !(kernel_only && mode == Mode::User)) {
                     let is_return = !std::mem::replace(&mut exact, false);
                     steps.push(ChainStep { mode, addr: LookupAddr { avma: addr.0, is_return } });

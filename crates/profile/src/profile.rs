@@ -8,6 +8,7 @@ use crate::table::{
     CallsiteTable, DsoId, DsoTable, FrameId, FrameTable, HashedIds, InlineFrame, StringId, StringTable,
     SymbolTable,
 };
+use perfdata::appendix::goroutine_labels::GoroutineLabels;
 use rustc_hash::{FxBuildHasher, FxHashMap};
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::BuildHasher as _;
@@ -15,6 +16,7 @@ use std::hash::BuildHasher as _;
 mod cell;
 mod cgroups;
 mod ids;
+mod labels;
 mod merge;
 mod sample_word;
 mod spans;
@@ -23,6 +25,7 @@ use cell::NO_EXTRA;
 pub use cell::{BranchEnds, CellKey, EventInfo, ExtraDimensions, Sums, Task};
 pub use cgroups::CgroupNames;
 pub use ids::{ExtraId, TaskId};
+pub use labels::WITHOUT_LABELS;
 pub use sample_word::SampleWord;
 pub use spans::{SeenRequest, SpanCall, SpanFunctionInfo, SpanOutcome, Spans};
 pub(crate) use spans::{SpanAssembly, SpanHit};
@@ -54,6 +57,10 @@ pub struct Profile {
     pub words: Vec<SampleWord>,
     /// Names of cgroups, by id.
     pub cgroups: BTreeMap<u64, CgroupNames>,
+    /// Sets of labels that programs gave their goroutines, by their text: keys and values.
+    pub label_sets: BTreeMap<StringId, Vec<(StringId, StringId)>>,
+    /// How many samples had labels, and which were not read whole; without the sets.
+    pub label_counts: GoroutineLabels,
     /// Socket of each CPU, from the recording's header; empty if it has none.
     pub cpu_sockets: Vec<u32>,
     /// How user stacks ended, by task.

@@ -15,6 +15,7 @@ mod frames;
 mod inputs;
 mod job;
 mod known_frames;
+mod labels;
 mod measure;
 mod off_cpu;
 mod opts;
@@ -40,6 +41,7 @@ pub use summed::dso_of;
 use self::cache::ResolveCache;
 use self::events::SessionEvents;
 use self::frames::{SamplePath, has_recorded_user_chain};
+use self::labels::SessionLabels;
 use self::off_cpu::WaitAssembly;
 use self::runtimes::Runtimes;
 use crate::callchain::LeafOrigin;
@@ -73,6 +75,7 @@ pub struct Session {
     tasks: FxHashMap<TaskSpanId, TaskId>,
     /// The cgroup of each process by its last sample that states one: those of waits don't.
     cgroups: FxHashMap<u32, u64>,
+    labels: SessionLabels,
     path: SamplePath,
     /// Distinct frames kept.
     most_frames: usize,
@@ -106,6 +109,7 @@ impl Session {
             lives: RecordedLives::default(),
             tasks: FxHashMap::default(),
             cgroups: FxHashMap::default(),
+            labels: SessionLabels::default(),
             path: SamplePath::default(),
             most_frames: usize::MAX,
             cache: ResolveCache::default(),

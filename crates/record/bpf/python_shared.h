@@ -40,6 +40,8 @@ struct go_layout {
 	unsigned int sched_sp; /* in a G: where it left off */
 	unsigned int sched_pc;
 	unsigned int sched_bp;
+	unsigned int labels; /* in a G: a pointer to its labels; 0 = this program sets none */
+	unsigned int spare;
 };
 
 #define GO_LAYOUTS 8
@@ -56,8 +58,11 @@ struct go_layout {
 		     * goroutine: where it left off, the word at its stack pointer (0: its frame begins there), and
 		     * the addresses that calls return to. No word: it has left the goroutine. */
 #define PY_GO_SWITCH 5 /* where the thread left its CPU: the same, if it has not left the goroutine */
-#define PY_CUT (1ULL << 40)     /* in the header: more frames than kept */
-#define PY_BROKEN (1ULL << 41)  /* a frame could not be read */
+#define PY_GO_LABELS 6 /* at a sample: address of the goroutine's labels, then for each its lengths in bytes, value's
+			* << 32 | key's, and the words of both */
+#define PY_GO_LABELS_SWITCH 7 /* where the thread left its CPU: the same */
+#define PY_CUT (1ULL << 40)     /* in the header: more frames or labels than kept, or a longer text */
+#define PY_BROKEN (1ULL << 41)  /* a frame or label could not be read */
 #define PY_SKIPPED (1ULL << 42) /* the thread switches too often to look each time */
 
 /* The lowest bit of a frame's first word (its code object): the first frame of a C frame's group. */
@@ -65,6 +70,9 @@ struct go_layout {
 #define PY_CODE 0x0000fffffffffff8ULL /* the address in a frame's first word */
 #define GO_ADDRESS 0x0000ffffffffffffULL /* the address in a goroutine's word */
 #define PY_REPEAT (1ULL << 48) /* in its highest 16 bits: how many more such frames follow */
+
+#define PY_MAX_LABELS 16
+#define PY_LABEL_BYTES 128 /* kept of a key, and of a value; fits `frame` */
 
 #define PY_HEAD_WORDS 4
 #define PY_MAX_FRAMES 4096

@@ -6,6 +6,7 @@ use crate::{FileFormats, NameOpts, ObjectFiles, StackUnwinder, UnnamedCode, name
 use perfdata::appendix::descriptors::NamedDescriptors;
 use perfdata::appendix::disk_files::DiskFiles;
 use perfdata::appendix::go_waits::GoWaits;
+use perfdata::appendix::goroutine_labels::GoroutineLabels;
 use perfdata::appendix::kept_window::KeptTime;
 use perfdata::appendix::open_spans::OpenSpans;
 use perfdata::appendix::python_functions::PythonFunctions;
@@ -124,6 +125,10 @@ pub fn session_of(file: &PerfData<'_>, opts: SessionOpts) -> Session {
     session.set_build_ids(ids.iter().map(|(path, id)| (path.as_ref(), *id)));
     if let Some(files) = file.appendix().and_then(|appendix| SamePaths::read(appendix, file.endian())) {
         session.set_same_paths(&files);
+    }
+    if let Some(labels) = file.appendix().and_then(|appendix| GoroutineLabels::read(appendix, file.endian()))
+    {
+        session.set_goroutine_labels(&labels);
     }
     session
 }

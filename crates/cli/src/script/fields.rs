@@ -36,12 +36,13 @@ pub enum ScriptField {
     Misc,
     InsLat,
     Cgroup,
+    Label,
     /// Not of `-F`: source files with their folders (`--full-source-path`).
     SourceFolders,
 }
 
 /// All fields by their name in `-F`, with the `PERF_SAMPLE_*` bit the event needs for it.
-const NAMES: [(&str, ScriptField, u64); 28] = [
+const NAMES: [(&str, ScriptField, u64); 29] = [
     ("comm", ScriptField::Comm, 0),
     ("tid", ScriptField::Tid, PERF_SAMPLE_TID),
     ("pid", ScriptField::Pid, PERF_SAMPLE_TID),
@@ -70,6 +71,7 @@ const NAMES: [(&str, ScriptField, u64); 28] = [
     ("misc", ScriptField::Misc, 0),
     ("ins_lat", ScriptField::InsLat, PERF_SAMPLE_WEIGHT_STRUCT),
     ("cgroup", ScriptField::Cgroup, PERF_SAMPLE_CGROUP),
+    ("label", ScriptField::Label, PERF_SAMPLE_CALLCHAIN),
 ];
 
 /// perf's fields that are not there, and what is.

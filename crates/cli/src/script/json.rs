@@ -3,8 +3,8 @@
 use super::line::LineStyle;
 use super::row::Row;
 use crate::terminal::foreign;
+use exchange::text::sample_json::{frame_json, labels_json};
 use profile::profile::Profile;
-use profile::table::FrameId;
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
 
@@ -33,6 +33,7 @@ pub fn write_json(out: &mut String, style: &LineStyle<'_>, profile: &Profile, ro
     }
     put("event", json!(event.name));
     put("period", json!(s.period.unwrap_or(event.attr.sample_period)));
+    row.labels.iter().for_each(|set| put("labels", labels_json(profile, *set)));
     if let Some(ip) = s.ip {
         put("ip", json!(ip.to_string()));
     }
@@ -51,29 +52,4 @@ pub fn write_json(out: &mut String, style: &LineStyle<'_>, profile: &Profile, ro
     put("stack", frames.flat_map(|frame| frame_json(profile, *frame)).collect());
     out.push_str(&foreign::json(&Value::Object(o)));
     out.push('\n');
-}
-
-/// The source-level frames of a frame, innermost first.
-fn frame_json(profile: &Profile, frame: FrameId) -> Vec<Value> {
-    let at = profile.frames.of(frame);
-    let dso = &profile.dsos.of(at.dso).path;
-    let address = format!("{:#x}", at.addr);
-    let names = profile.frame_names(frame);
-    if names.is_empty() {
-        return vec![json!({"addr": address, "dso": dso})];
-    }
-    let one = |name: &profile::table::InlineFrame| {
-        let symbol = profile.symbols.of(name.symbol);
-        let mut o = json!({"addr": address, "dso": dso, "sym": profile.strings.of(symbol.name),
-            "offset": at.addr.wrapping_sub(symbol.start)});
-        if symbol.inlined {
-            o["inlined"] = json!(true);
-        }
-        if let Some(file) = name.file {
-            o["file"] = json!(profile.strings.of(file));
-            o["line"] = json!(name.line);
-        }
-        o
-    };
-    names.iter().map(one).collect()
 }

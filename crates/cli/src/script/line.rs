@@ -92,6 +92,9 @@ pub fn write_row(out: &mut String, style: &LineStyle<'_>, profile: &Profile, row
         digits::right(out, &harmless(&event.name), style.name_width);
         out.push_str(": ");
     }
+    if let Some(labels) = row.labels.filter(|_| fields.has(ScriptField::Label)) {
+        let _ = write!(out, "{} ", harmless(profile.strings.of(labels)));
+    }
     if fields.has(ScriptField::Flags) {
         let _ = write!(out, "  {:<21} ", "");
     }

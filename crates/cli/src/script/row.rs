@@ -29,6 +29,8 @@ pub struct Row<'a> {
     pub data: Option<FrameId>,
     /// Ends of the branches, newest first.
     pub branches: Vec<(FrameId, FrameId)>,
+    /// Labels of its goroutine: a key of the profile's label sets.
+    pub labels: Option<StringId>,
     /// The text of a record that is no sample; of such a row only the beginning is that of a sample.
     pub note: Option<String>,
 }
@@ -134,6 +136,7 @@ impl Maker<'_> {
             chain: (self.callchains && has_chain).then_some(single.frames),
             data: None,
             branches: Vec::new(),
+            labels: session.labels_of(sample),
             note: None,
         };
         self.resolve_rest(session, &mut row);
@@ -173,6 +176,7 @@ impl Maker<'_> {
             recorded: 0,
             data: None,
             branches: Vec::new(),
+            labels: None,
             note: Some(text),
         })
     }

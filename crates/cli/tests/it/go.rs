@@ -127,6 +127,111 @@ fn goroutines_are_counted_by_what_they_wait_for_and_where() {
     }
 }
 
+/// Builds `labels`, whose goroutines have labels and known parts of the CPU time; false, with a line, without a Go that can.
+fn builds_labels(folder: &Path, flags: &str) -> bool {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/labels.go");
+    let mut go = Command::new("go");
+    go.args(["build", "-ldflags", flags, "-o", "labels"]).arg(source).env("GOCACHE", folder);
+    let built = go.current_dir(folder).status().is_ok_and(|status| status.success());
+    let is_possible = built && record::runtimes::python::is_possible();
+    if !is_possible {
+        println!("skipped: no go that builds, or no BPF");
+    }
+    is_possible
+}
+
+/// Labels of goroutines (`pprof.Do`) that share a thread's time, of a program that is started, attached to, or recorded
+/// with the whole machine; with its symbols and stripped.
+#[test]
+#[ignore = "live: records on this machine"]
+fn samples_have_the_labels_of_their_goroutine() {
+    let folder = ScratchFolder::private("go-labels").expect("a folder");
+    let folder = folder.path();
+    for (flags, target) in [("", ""), ("-s -w", "-p"), ("", "-a")] {
+        if !builds_labels(folder, flags) {
+            return;
+        }
+        let recorded = if target.is_empty() {
+            output(folder, &["record", "-F", "999", "--", "./labels", "400"])
+        } else {
+            let mut labels = Command::new(folder.join("labels"));
+            let mut running = labels.arg("1000000").spawn().expect("it starts");
+            let pid = running.id().to_string();
+            let target = if target == "-a" { vec!["-a"] } else { vec!["-p", &pid] };
+            let args = [&["record", "-F", "999"], &target[..], &["--", "sleep", "3"]].concat();
+            let recorded = output(folder, &args);
+            running.kill().and_then(|()| running.wait()).expect("ours");
+            recorded
+        };
+        if !recorded.status.success() {
+            return println!("skipped: can't record here");
+        }
+        let script = output(folder, &["script", "--json", "--comms", "labels"]);
+        let script = String::from_utf8_lossy(&script.stdout);
+        let samples: Vec<serde_json::Value> =
+            script.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+        // The work alone: the runtime's goroutines have no labels, and nor have threads without one.
+        let is_work = |sample: &&serde_json::Value| sample["stack"].to_string().contains("main.serve");
+        let work: Vec<_> = samples.iter().filter(is_work).collect();
+        assert!(work.len() > 500, "{target}: {} of {} samples", work.len(), samples.len());
+        let share = |of: &dyn Fn(&serde_json::Value) -> bool| {
+            work.iter().filter(|sample| of(&sample["labels"])).count() * 100 / work.len()
+        };
+        let pay = share(&|labels| labels["route"] == "/pay" && labels["user"] == "7");
+        let list = share(&|labels| labels["route"] == "/list" && labels["user"].is_null());
+        let none = share(&|labels| labels.is_null());
+        let is_near = |share: usize, wanted: usize| share.abs_diff(wanted) <= 7;
+        assert!(is_near(pay, 60) && is_near(list, 30) && is_near(none, 10), "{target}: {pay} {list} {none}");
+        // The stack, too, has which of the three it is: labels are those of this very sample.
+        let is_wrong = |sample: &&&serde_json::Value| {
+            let labelled = sample["stack"].to_string().contains("pprof.Do");
+            let between = sample["stack"].to_string().contains("SetGoroutineLabels");
+            !between && labelled == sample["labels"].is_null()
+        };
+        let wrong = work.iter().filter(is_wrong).count();
+        assert!(wrong * 50 <= work.len(), "{target}: {wrong} of {}", work.len());
+    }
+}
+
+/// More labels than are kept and long ones are cut, and the key of one label groups by it.
+#[test]
+#[ignore = "live: records on this machine"]
+fn labels_are_keys_of_the_report_and_of_exports() {
+    let folder = ScratchFolder::private("go-label-keys").expect("a folder");
+    let folder = folder.path();
+    if !builds_labels(folder, "") {
+        return;
+    }
+    if !output(folder, &["record", "-F", "999", "--", "./labels", "200", "x"]).status.success() {
+        return println!("skipped: can't record here");
+    }
+    let report = |key: &str| {
+        let args = ["report", "--stdio", "--no-children", "-g", "none", "--sort", key];
+        let report = output(folder, &args);
+        String::from_utf8_lossy(&report.stdout).into_owned() + &String::from_utf8_lossy(&report.stderr)
+    };
+    let all = report("label");
+    for row in ["  route=/pay, user=7", "  route=/list", "  [no label]", "key00=\"\", key01=vvvvvvvvvv, "] {
+        assert!(all.contains(row), "{row}: {all}");
+    }
+    assert!(all.contains("have more labels than tally keeps"), "{all}");
+    let many = all.lines().find(|line| line.contains("key00")).unwrap_or_default();
+    assert!(many.contains(&format!("key15={}", "v".repeat(128))) && !many.contains("key16"), "{many}");
+    let routes = report("label:route");
+    let rows: Vec<&str> = routes.lines().filter(|line| line.contains('%')).collect();
+    let names: Vec<&str> =
+        rows.iter().filter_map(|row| row.split_once("%  ")).map(|(_, name)| name.trim()).collect();
+    assert_eq!(names.len(), 3, "{routes}");
+    assert!(["/pay", "/list", "[no label]"].iter().all(|name| names.contains(name)), "{routes}");
+    assert!(output(folder, &["export", "--to", "pprof", "-o", "x.pb.gz"]).status.success());
+    let tags = Command::new("go").args(["tool", "pprof", "-tags", "x.pb.gz"]).current_dir(folder).output();
+    let tags = tags.map(|tags| String::from_utf8_lossy(&tags.stdout).into_owned()).unwrap_or_default();
+    if tags.is_empty() {
+        return println!("skipped: no go tool pprof");
+    }
+    assert!(tags.contains(": /pay") && tags.contains(": /list") && tags.contains(": 7"), "{tags}");
+}
+
 /// Stacks are moved while their thread is on its own stack: which functions let them grow is on the goroutine's.
 #[test]
 #[ignore = "live: records on this machine"]

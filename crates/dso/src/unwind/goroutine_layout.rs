@@ -17,6 +17,9 @@ const LONGEST: usize = 15;
 /// Fields farther in a G or M than this aren't believed.
 const MOST_BYTES: u64 = 4096;
 
+/// The function that gives a goroutine labels. Programs that set none don't have it.
+const SETTER: &str = "runtime/pprof.runtime_setProfLabel";
+
 /// Offsets of the fields in bytes: of a G (goroutine), and of an M (thread).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct GoroutineLayout {
@@ -32,6 +35,8 @@ pub struct GoroutineLayout {
     pub sched_pc: u32,
     /// In a G: the frame pointer where it left off.
     pub sched_bp: u32,
+    /// In a G: its labels; `None` in a program that sets none (`runtime/pprof`).
+    pub labels: Option<u32>,
 }
 
 impl GoroutineLayout {
@@ -46,7 +51,8 @@ impl GoroutineLayout {
             let len = usize::try_from(end.0.saturating_sub(start.0)).ok()?;
             object.bytes_at(Svma(start.0), len.min(MOST_INSTRUCTIONS * LONGEST))
         };
-        Self::of_code(code("runtime.morestack")?, code("runtime.systemstack")?)
+        let layout = Self::of_code(code("runtime.morestack")?, code("runtime.systemstack")?)?;
+        Some(Self { labels: code(SETTER).and_then(labels_of_setter), ..layout })
     }
 
     fn of_code(morestack: &[u8], systemstack: &[u8]) -> Option<Self> {
@@ -58,7 +64,7 @@ impl GoroutineLayout {
         // `systemstack` compares the G with the M's of signals and with its goroutine.
         let [of_signals, m_curg] = comparing.compared[..] else { return None };
         let (sched_sp, sched_pc, sched_bp) = (fields.sched_sp?, fields.sched_pc?, fields.sched_bp?);
-        let layout = Self { g_m, m_g0: fields.m_g0?, m_curg, sched_sp, sched_pc, sched_bp };
+        let layout = Self { g_m, m_g0: fields.m_g0?, m_curg, sched_sp, sched_pc, sched_bp, labels: None };
         (of_signals != m_curg).then_some(layout)
     }
 }
@@ -169,6 +175,18 @@ impl CodeReader {
     }
 }
 
+/// The field that the function writes: besides the end of the stack, which it compares, the only one of its G.
+// Source: runtime/proflabel.go, runtime_setProfLabel(), Go 1.19 to 1.27
+fn labels_of_setter(code: &[u8]) -> Option<u32> {
+    let fields = Decoder::new(64, code, DecoderOptions::NONE).into_iter().take(MOST_INSTRUCTIONS);
+    let fields = fields
+        .filter(|of| of.mnemonic() == Mnemonic::Mov && of.memory_base() == Register::R14)
+        .map(|of| displacement(&of));
+    let mut fields: Vec<Option<u32>> = fields.collect();
+    fields.dedup();
+    if let [field] = fields[..] { field } else { None }
+}
+
 /// The place of a field in what the base register points to.
 fn displacement(instruction: &Instruction) -> Option<u32> {
     let offset = instruction.memory_displacement64();
@@ -214,10 +232,33 @@ mod tests {
     fn the_fields_are_those_of_the_version() {
         let layouts =
             [0, 1].map(|at| GoroutineLayout::of_code(&bytes(MORESTACK[at]), &bytes(SYSTEMSTACK[at])));
-        let same =
-            GoroutineLayout { g_m: 48, m_g0: 0, m_curg: 0xb8, sched_sp: 56, sched_pc: 64, sched_bp: 96 };
+        let same = GoroutineLayout {
+            g_m: 48,
+            m_g0: 0,
+            m_curg: 0xb8,
+            sched_sp: 56,
+            sched_pc: 64,
+            sched_bp: 96,
+            labels: None,
+        };
         let older = GoroutineLayout { m_curg: 0xc0, sched_bp: 104, ..same };
         assert_eq!(layouts, [Some(same), Some(older)]);
+    }
+
+    /// `runtime_setProfLabel` as Go 1.27.3 and 1.19.8 build it.
+    const SETTERS: [&str; 2] = [
+        "49 3b 66 10 76 39 55 48 89 e5 48 83 ec 08 4c 89 34 24 83 3d a7 0d 14 00 00 74 13 49 8b 8e 60 01 00 00 \
+         e8 b9 4e 00 00 49 89 03 49 89 4b 08 48 8b 0c 24 48 89 81 60 01 00 00 48 83 c4 08 5d c3",
+        "49 3b 66 10 76 36 48 83 ec 08 48 89 2c 24 48 8d 2c 24 83 3d 17 cf 11 00 00 75 09 49 89 86 68 01 00 00 \
+         eb 0f 4c 89 f7 48 81 c7 68 01 00 00 e8 ed 37 00 00 48 8b 2c 24 48 83 c4 08 c3",
+    ];
+
+    #[test]
+    fn labels_are_where_the_version_has_them() {
+        assert_eq!(SETTERS.map(|code| labels_of_setter(&bytes(code))), [Some(0x160), Some(0x168)]);
+        assert_eq!([&bytes(MORESTACK[0])[..], &[]].map(labels_of_setter), [None, None]);
+        let two_fields = "49 8b 8e 60 01 00 00 49 8b 8e 68 01 00 00";
+        assert_eq!(labels_of_setter(&bytes(two_fields)), None);
     }
 
     #[test]

@@ -147,6 +147,10 @@ fn sample(samples: &SampleSet<'_>, stack: &ValuedStack, types: usize, texts: &mu
         let Some(text) = text else { continue };
         message = message.message(3, &Message::default().number(1, texts.id(key)).number(2, texts.id(text)));
     }
+    for (key, value) in &stack.labels {
+        let [key, value] = [key, value].map(|id| texts.id(samples.profile.strings.of(*id)));
+        message = message.message(3, &Message::default().number(1, key).number(2, value));
+    }
     for (key, id) in [("pid", task.pid), ("tid", task.tid)] {
         let label = Message::default().number(1, texts.id(key)).number(3, i64::from(id).cast_unsigned());
         message = message.message(3, &label);

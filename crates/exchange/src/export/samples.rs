@@ -4,7 +4,7 @@
 
 use profile::grow::{Grow as _, GrownSum as _};
 use profile::profile::{EventInfo, Profile, TaskId};
-use profile::table::{CallsiteId, DsoId, FrameId, SymbolId};
+use profile::table::{CallsiteId, DsoId, FrameId, StringId, SymbolId};
 use profile::view::flame::{Unit, events_shown, unit_of};
 use profile::view::ranking::RankRows as _;
 use profile::view::wall::{Part, WallOpts, part_name, paths, state_frame};
@@ -91,6 +91,8 @@ pub struct ValuedStack {
     pub value: u64,
     /// Number of samples; 0 for the wall clock.
     pub samples: u64,
+    /// Keys and values of its goroutine's labels, if they were kept; none for the wall clock.
+    pub labels: Vec<(StringId, StringId)>,
     /// When, ns of the recording's clock, if times were kept.
     pub time_ns: Option<u64>,
     /// Index into [`SampleSet::locations`] of the state above the leaf.
@@ -275,6 +277,7 @@ impl<'p> SampleSet<'p> {
                 waker: None,
                 value: sums.period,
                 samples: sums.count,
+                labels: profile.labels_of(profile.extra(key.extra)).to_vec(),
                 time_ns: self.profile.extra(key.extra).time_ns,
                 state: None,
                 callsite: Some(key.callsite),
@@ -300,6 +303,7 @@ impl<'p> SampleSet<'p> {
                 waker: path.waker.map(|(name, _)| name),
                 value: path.ns,
                 samples: 0,
+                labels: Vec::new(),
                 time_ns: None,
                 state,
                 callsite: path.callsite,

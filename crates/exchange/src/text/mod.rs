@@ -6,10 +6,14 @@ pub mod evidence;
 pub mod goroutines;
 pub mod histogram;
 pub mod io;
+mod labels;
 pub mod routes;
 pub mod rule_lines;
+pub mod sample_json;
 pub mod spans;
 pub mod timeline;
+
+pub use labels::label_notes;
 
 /// How to print.
 #[derive(Clone, Copy, Debug)]

@@ -6,6 +6,7 @@ pub mod descriptors;
 pub mod disk_files;
 pub mod findings_note;
 pub mod go_waits;
+pub mod goroutine_labels;
 pub mod jit_maps;
 pub mod kept_window;
 pub mod open_spans;

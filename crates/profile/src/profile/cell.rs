@@ -70,6 +70,8 @@ pub struct ExtraDimensions {
     pub data_addr: Option<u64>,
     /// The period itself (sort key `period` does not need it; `sample`-exact views do).
     pub cgroup: Option<u64>,
+    /// Labels of the sample's goroutine: a key of [`super::Profile::label_sets`].
+    pub labels: Option<StringId>,
     /// A branch of the sample's branch stack; the cell's callsite is then the sample's.
     pub branch: Option<BranchEnds>,
     /// The tracepoint payload as text.
@@ -91,6 +93,7 @@ pub(super) static NO_EXTRA: ExtraDimensions = ExtraDimensions {
     weight: None,
     data_addr: None,
     cgroup: None,
+    labels: None,
     branch: None,
     trace: None,
     fields: NO_FIELDS,

@@ -44,6 +44,11 @@ impl Profile {
             let path = ids.strings[names.path.index()];
             self.cgroups.entry(id).or_insert(CgroupNames { path, container });
         }
+        for (set, pairs) in &other.label_sets {
+            let id = |id: &StringId| ids.strings[id.index()];
+            let pairs = pairs.iter().map(|(key, value)| (id(key), id(value)));
+            self.label_sets.insert(id(set), pairs.collect());
+        }
         self.time_span_ns = match (self.time_span_ns, other.time_span_ns) {
             (Some(a), Some(b)) => Some((a.0.min(b.0), a.1.max(b.1))),
             (a, b) => a.or(b),
@@ -79,6 +84,7 @@ impl Profile {
         let frame = |id: FrameId| ids.frames[id.index()];
         ExtraDimensions {
             branch: extra.branch.map(|b| BranchEnds { from: frame(b.from), to: frame(b.to), ..b }),
+            labels: extra.labels.map(|id| ids.strings[id.index()]),
             trace: extra.trace.map(|id| ids.strings[id.index()]),
             fields: extra.fields.iter().map(|id| ids.strings[id.index()]).collect(),
             ..extra.clone()

@@ -3,6 +3,7 @@
 use perfdata::appendix::descriptors::NamedDescriptors;
 use perfdata::appendix::disk_files::DiskFiles;
 use perfdata::appendix::go_waits::GoWaits;
+use perfdata::appendix::goroutine_labels::GoroutineLabels;
 use perfdata::appendix::kept_window::KeptTime;
 use perfdata::appendix::open_spans::OpenSpans;
 use perfdata::appendix::same_paths::SamePaths;
@@ -10,6 +11,7 @@ use perfdata::appendix::stack_notes::StackNotes;
 use perfdata::appendix::thread_contexts::ThreadContexts;
 
 use super::Session;
+use super::labels::SessionLabels;
 use super::runtimes::Runtimes;
 use crate::off_cpu::RecordedLives;
 
@@ -69,6 +71,11 @@ impl Session {
     /// Makes known where goroutines waited.
     pub fn set_go_waits(&mut self, waits: GoWaits) {
         self.profile.off_cpu.go_waits = waits;
+    }
+
+    /// Makes known which labels programs gave their goroutines.
+    pub fn set_goroutine_labels(&mut self, labels: &GoroutineLabels) {
+        self.labels = SessionLabels::new(labels, &mut self.profile);
     }
 
     /// Makes known which calls of spans had no end: their begins may be older than the file's window.

@@ -42,6 +42,7 @@ impl Session {
             weight: wanted.weight.then(|| weight_of(sample)),
             data_addr: sample.addr.filter(|_| wanted.data_addr).map(|addr| addr.0),
             cgroup,
+            labels: if wanted.labels { self.labels.of_sample(sample) } else { None },
             branch: None,
             trace: trace.map(|text| self.profile.strings.intern(&text)),
             fields,

@@ -16,6 +16,8 @@ pub struct Dimensions {
     pub data_addr: bool,
     /// The cgroup id.
     pub cgroup: bool,
+    /// Labels of goroutines.
+    pub labels: bool,
     /// Transaction flags.
     pub transaction: bool,
     /// One cell per branch instead of one per sample, for events with branch stacks.

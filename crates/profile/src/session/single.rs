@@ -85,6 +85,12 @@ impl Session {
         self.resolve_unwound(job, unwound, frames);
     }
 
+    /// Text of the labels that a sample's goroutine has.
+    #[must_use]
+    pub fn labels_of(&self, sample: &Sample<'_>) -> Option<StringId> {
+        self.labels.of_sample(sample)
+    }
+
     /// The name a thread has now.
     pub fn comm_of_thread(&mut self, pid: i32, tid: i32) -> StringId {
         let span = self.machine.span_of(pid, tid);

@@ -16,22 +16,29 @@ struct {
 	__type(value, struct go_layout);
 } go_layouts SEC(".maps");
 
-/* A thread on its own stack. */
+/* A thread, on its own stack or a goroutine's. */
 struct go_thread {
 	struct go_layout *of;
 	u64 m;
+	u64 curg; /* the goroutine that it runs; 0 = none */
 	u64 sp; /* where the thread is */
+	u64 is_on_own_stack;
 };
 
-/* The thread's M if its present G is the one of its own stack; else 0. */
-INLINE u64 m_on_own_stack(struct go_layout *of, u64 g)
+/* Finds out whether this is the present G of a thread: the one of its own stack, or its goroutine. 1 = it is. */
+INLINE int is_present(struct go_thread *found, struct go_layout *of, u64 g)
 {
 	u64 m = g ? read_word(g + of->g_m) : 0;
 
-	return m && read_word(m + of->m_g0) == g ? m : 0;
+	if (!m)
+		return 0;
+	found->m = m;
+	found->curg = read_word(m + of->m_curg);
+	found->is_on_own_stack = read_word(m + of->m_g0) == g;
+	return found->is_on_own_stack || found->curg == g;
 }
 
-/* Finds out by the layouts known whether the present thread is Go's and on its own stack. 1 = it is. */
+/* Finds out by the layouts known whether the present thread is Go's. 1 = it is. */
 static __attribute__((noinline)) int find_go_thread(struct go_thread *found)
 {
 	struct task_struct___py *task = (void *)bpf_get_current_task_btf();
@@ -49,10 +56,9 @@ static __attribute__((noinline)) int find_go_thread(struct go_thread *found)
 		if (!of || !of->g_m)
 			return 0;
 		found->of = of;
-		found->m = m_on_own_stack(of, in_register);
-		if (!found->m)
-			found->m = m_on_own_stack(of, read_word(task->thread.fsbase + GO_TLS));
-		if (found->m)
+		if (is_present(found, of, in_register))
+			return 1;
+		if (is_present(found, of, read_word(task->thread.fsbase + GO_TLS)))
 			return 1;
 	}
 	return 0;
@@ -107,7 +113,7 @@ static __attribute__((noinline)) u64 copy_goroutine(struct go_thread *thread, st
 		return 0;
 	of = thread->of;
 	f.at = ring->head + PY_HEAD_WORDS;
-	g = read_word(thread->m + of->m_curg);
+	g = thread->curg;
 	/* At a switch the scheduler has left it nearly always. */
 	if (!g)
 		return kind == PY_GO ? PY_HEAD_WORDS : 0;
@@ -143,22 +149,28 @@ INLINE int is_go_switch_left_out(struct task_struct___py *task, u64 now)
 	return is_spent(slot, now);
 }
 
-/* The goroutine of a thread that is sampled (PY_GO) or leaves its CPU (PY_GO_SWITCH) on its own stack. */
+#include "labels.h"
+
+/* The goroutine of a thread that is sampled (PY_GO) or leaves its CPU (PY_GO_SWITCH): its callers if the thread is on
+ * its own stack, and its labels. */
 INLINE void look_at_goroutine(struct py_ring *ring, struct task_struct___py *task, u64 kind)
 {
 	struct go_thread thread = {};
 	u64 used, now;
 
-	if (!find_go_thread(&thread) || !has_room(ring, PY_HEAD_WORDS + 2 + PY_MAX_FRAMES))
+	if (!find_go_thread(&thread) || (!thread.is_on_own_stack && !thread.of->labels))
 		return;
 	now = bpf_ktime_get_ns(); /* following takes longer than samples may be apart from it */
 	if (kind == PY_GO_SWITCH && is_go_switch_left_out(task, now))
 		return;
-	used = copy_goroutine(&thread, ring, kind);
-	if (!used)
-		return;
-	put_head(ring, kind << 32 | used, now, task, thread.sp);
-	publish(ring, ring->head + (u32)used);
+	if (thread.is_on_own_stack && has_room(ring, PY_HEAD_WORDS + 2 + PY_MAX_FRAMES)) {
+		used = copy_goroutine(&thread, ring, kind);
+		if (used) {
+			put_head(ring, kind << 32 | used, now, task, thread.sp);
+			publish(ring, ring->head + (u32)used);
+		}
+	}
+	look_at_labels(&thread, ring, task, kind == PY_GO ? PY_GO_LABELS : PY_GO_LABELS_SWITCH, now);
 }
 
 #endif

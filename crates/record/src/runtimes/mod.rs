@@ -2,6 +2,7 @@
 
 pub mod command_variable;
 pub mod go_waits;
+pub mod goroutine_labels;
 pub mod goroutines;
 pub mod hotspot;
 pub mod jit_maps;

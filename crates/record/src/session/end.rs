@@ -118,6 +118,7 @@ impl Recording<'_> {
         appendix.extend(finished.processes.objects().same_paths().to_bytes(Endian::NATIVE));
         appendix.extend(contexts.to_bytes(Endian::NATIVE));
         appendix.extend(finished.kept_time.iter().flat_map(|kept| kept.to_bytes(Endian::NATIVE)));
+        appendix.extend(python.iter().flat_map(|python| python.labels().to_bytes(Endian::NATIVE)));
         if let Err(error) = finished.sink.finish(&features, &appendix)
             && !notices.iter().any(|n| matches!(n, Notice::WriteStopped(_)))
         {

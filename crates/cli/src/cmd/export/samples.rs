@@ -101,7 +101,9 @@ fn export_lines(request: &SampleRequest<'_>) -> anyhow::Result<()> {
 fn read(request: &SampleRequest<'_>, map: &MappedFile, file: &PerfData<'_>) -> anyhow::Result<Recording> {
     // Only these formats keep the order of samples.
     let is_ordered = matches!(request.format, ExportFormat::Speedscope | ExportFormat::Firefox);
-    let dimensions = Dimensions { time_slice_ns: is_ordered.then_some(1), ..Dimensions::default() };
+    let labels = request.format == ExportFormat::Pprof;
+    let time_slice_ns = is_ordered.then_some(1);
+    let dimensions = Dimensions { time_slice_ns, labels, ..Dimensions::default() };
     let session = SessionOpts { dimensions, ..SessionOpts::default() };
     let names = NameOpts::from_env();
     let opts = LoadOpts { session, want: Want::Lines, names, unnamed: UnnamedCode::Functions };

@@ -31,7 +31,7 @@ Examples:
   tally report --blame                              what the main thread's waits were for
   tally report --critical-path --from parse         which functions could make it shorter
 Fields and keys: overhead overhead_children overhead_sys overhead_us sample period
-  comm dso symbol pid tid cpu cgroup container srcline srcfile parent trace time
+  comm dso symbol pid tid cpu cgroup container label srcline srcfile parent trace time
   weight …
   and the fields of tracepoints by name")]
 pub struct Args {

@@ -25,6 +25,7 @@ use crate::{
 use anyhow::bail;
 use display::term;
 use exchange::rows;
+use exchange::text::label_notes;
 use profile::profile::{EventInfo, Profile};
 use profile::reason::{Diagnostics, Reason};
 use profile::table::DsoKind;
@@ -120,6 +121,7 @@ pub fn run(mut args: Args) -> anyhow::Result<ExitCode> {
     if plan.needs_cgroups() {
         name_containers(&mut recording.profile);
     }
+    label_notes(&recording.profile, &plan.report.keys()).iter().for_each(|note| out::note(note));
     warn_of_problems(&recording, args.verbose);
     if has_no_samples(&path, &recording) && !args.causes.json {
         return Ok(ExitCode::SUCCESS);

@@ -369,6 +369,7 @@ pub fn dimensions(keys: &[SortKey]) -> Dimensions {
         weight: has(&[SortKey::Weight, SortKey::LocalWeight]),
         data_addr: has(&[SortKey::DataAddr]),
         cgroup: has(&[SortKey::Cgroup, SortKey::Container]),
+        labels: keys.iter().any(|key| matches!(key, SortKey::Label(_))),
         transaction: has(&[SortKey::Transaction]),
         trace: has(&[SortKey::Trace]),
         trace_fields: trace_fields.collect(),

@@ -23,7 +23,7 @@ Examples:
   tally script -S main --time 10%-20%        samples in main, of the second tenth of the time
   tally script --switch-on sched:sched_process_exec   from the first exec on
 Fields of -F: comm tid pid time cpu event trace ip sym symoff dso addr srcline period iregs uregs brstack
-brstacksym brstackoff data_src weight phys_addr data_page_size code_page_size flags misc ins_lat cgroup")]
+brstacksym brstackoff data_src weight phys_addr data_page_size code_page_size flags misc ins_lat cgroup label")]
 pub struct Args {
     /// The file; `-` is standard input
     #[arg(short, long, value_name = "FILE", default_value = "perf.data")]

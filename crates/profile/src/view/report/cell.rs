@@ -3,7 +3,7 @@
 use super::field::{MemoryPart, SortKey};
 use super::row::SortValue;
 use crate::machine::file_name;
-use crate::profile::Profile;
+use crate::profile::{Profile, WITHOUT_LABELS};
 use crate::session::SampleWord;
 use crate::table::{DsoId, SymbolId};
 use perfdata::DataSource;
@@ -68,6 +68,7 @@ fn nothing(key: &SortKey) -> &'static str {
         SortKey::SrcFile | SortKey::Transaction => "",
         SortKey::SrcLine | SortKey::SrcLineFrom | SortKey::SrcLineTo => "??:0",
         SortKey::Parent => "[other]",
+        SortKey::Label(_) => WITHOUT_LABELS,
         SortKey::Cycles => "-",
         SortKey::SymbolSize | SortKey::DsoSize => "unknown",
         _ => "N/A",

@@ -37,6 +37,8 @@ pub enum SortKey {
     Cgroup,
     /// Container of the cgroup: its name, where that is known, else its id.
     Container,
+    /// Labels of the goroutine: all, or the value of the one with this key.
+    Label(Option<String>),
     /// DSO of the branch instruction.
     DsoFrom,
     /// DSO of the branch target.
@@ -168,6 +170,8 @@ impl SortKey {
             Self::TraceField(name) => name,
             Self::Cgroup => "Cgroup",
             Self::Container => "Container",
+            Self::Label(None) => "Label",
+            Self::Label(Some(key)) => key,
             Self::DsoFrom => "Source Shared Object",
             Self::DsoTo => "Target Shared Object",
             Self::SymbolFrom => "Source Symbol",
@@ -273,6 +277,7 @@ impl fmt::Display for SortKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TraceField(name) => f.write_str(name),
+            Self::Label(Some(key)) => write!(f, "label:{key}"),
             Self::SampleNumber => f.write_str("sample_number"),
             key => f.write_str(KEYS.iter().find(|(_, k)| k == key).map_or("", |(name, _)| name)),
         }
@@ -290,5 +295,11 @@ mod tests {
         assert_eq!(ReportField::parse("period"), Some(ReportField::Period));
         assert_eq!(ReportField::parse("prev_state"), None);
         assert_eq!(SortKey::Symbol.to_string(), "symbol");
+        let label = |key: Option<&str>| Some(ReportField::Key(SortKey::Label(key.map(str::to_owned))));
+        assert_eq!(
+            ["label", "lab", "label:Route"].map(ReportField::parse),
+            [label(None), label(None), label(Some("Route"))]
+        );
+        assert_eq!(SortKey::Label(Some("a".to_owned())).to_string(), "label:a");
     }
 }

@@ -233,6 +233,10 @@ impl<'c, 'a> Rows<'c, 'a> {
             SortKey::Container => {
                 self.cgroup(extra).map_or(SortValue::None, |names| SortValue::Text(names.container))
             }
+            SortKey::Label(None) => extra.labels.map_or(SortValue::None, SortValue::Text),
+            SortKey::Label(Some(key)) => {
+                self.context.profile.label(extra, key).map_or(SortValue::None, SortValue::Text)
+            }
             SortKey::Weight | SortKey::LocalWeight => SortValue::Number(extra.weight.unwrap_or(0) as i64),
             SortKey::Time => extra.time_ns.map_or(SortValue::None, SortValue::Time),
             SortKey::Transaction => number(extra.transaction),

@@ -34,6 +34,8 @@ impl WorkerState {
             .extend(self.python.reader.iter().flat_map(|python| python.functions().to_bytes(Endian::NATIVE)));
         appendix.extend(self.spans.unended(opts).to_bytes(Endian::NATIVE));
         appendix.extend(self.kept_time().iter().flat_map(|kept| kept.to_bytes(Endian::NATIVE)));
+        appendix
+            .extend(self.python.reader.iter().flat_map(|python| python.labels().to_bytes(Endian::NATIVE)));
         (features, appendix)
     }
 

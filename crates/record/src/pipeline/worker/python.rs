@@ -1,11 +1,14 @@
 //! Python's frames in the unwinding thread: asked for before a stack is unwound.
 
+use perfdata::abi::PERF_CONTEXT_USER;
+use perfdata::appendix::goroutine_labels as label_sets;
 use perfdata::appendix::python_functions::{MAPPING_BYTES, MAPPING_NAME, MAPPING_START};
 use perfdata::record::{Comm, FileId, Mmap};
 use perfdata::{Avma, CpuMode, Record, Sample, SampleId};
 
 use super::WorkerState;
 use crate::pipeline::stacks::LiveStack;
+use crate::runtimes::goroutine_labels::IsFirst;
 use crate::runtimes::method_addresses::{METHODS_BYTES, METHODS_START};
 use crate::runtimes::python::{PythonReader, StackMoment};
 use perfdata::PidTid;
@@ -63,6 +66,17 @@ impl WorkerState {
     pub(super) fn add_goroutine(&mut self, task: PidTid, moment: StackMoment) {
         let goroutine = self.python.reader.as_ref().and_then(|reader| reader.goroutine_of(task, moment));
         self.stacks.take_goroutine(goroutine);
+    }
+
+    /// Ends a chain with the address of the labels of the thread's goroutine.
+    pub(super) fn add_labels(&mut self, task: PidTid, moment: StackMoment, chain: &mut Vec<u64>) {
+        let found = self.python.reader.as_ref().and_then(|reader| reader.labels_of(task, moment));
+        let Some((address, is_first)) = found else { return };
+        if is_first == IsFirst::Yes {
+            let (start, len) = (label_sets::MAPPING_START, label_sets::MAPPING_BYTES);
+            self.map_made_up(task, moment.time_ns(), MadeUp { start, len, name: label_sets::MAPPING_NAME });
+        }
+        chain.extend([PERF_CONTEXT_USER, address]);
     }
 
     /// The file gets a mapping of the process for the addresses of Python's functions.

@@ -49,7 +49,9 @@ impl WorkerState {
             self.ladder.count(unwound.was_cut && !self.shared.queue.is_behind(), &self.shared);
             self.account.stack(tid, time_ns, ending);
         }
-        let chain = perfdata::Callchain(self.stacks.chain().into());
+        let mut chain = self.stacks.chain().to_vec();
+        self.add_labels(task, StackMoment::Sample(time_ns), &mut chain);
+        let chain = perfdata::Callchain(chain.as_slice().into());
         let ip = self.stacks.interpreted_leaf(sample).or(sample.ip);
         let written = Sample { callchain: Some(chain), stack_user: None, ip, ..*sample };
         let before = self.sink.bytes();

@@ -59,9 +59,10 @@ impl WorkerState {
         let raw = sample.raw.unwrap_or_default();
         let is_waker = file_event == self.events.first_off_cpu + convert::WAKER;
         let payload = if is_waker { None } else { Payload::parse(raw) };
+        let mut moment = StackMoment::Sample(time_ns);
         if !is_waker {
             let since_ns = self.waits.begin_of(tid, time_ns, payload.as_ref());
-            let moment = StackMoment::Wait { since_ns, time_ns };
+            moment = StackMoment::Wait { since_ns, time_ns };
             self.add_python(task, time_ns, moment);
             self.add_goroutine(task, moment);
         }
@@ -101,7 +102,8 @@ impl WorkerState {
         }
         let joined =
             if file_event == self.events.first_off_cpu { self.waits.wakers.join(tid, raw) } else { None };
-        let chain = self.chain_at_site(sample, payload.as_ref(), is_whole);
+        let mut chain = self.chain_at_site(sample, payload.as_ref(), is_whole);
+        self.add_labels(task, moment, &mut chain);
         let chain = perfdata::Callchain(chain.as_slice().into());
         let without_place = without_place(payload.as_ref());
         let raw = joined.as_deref().or(without_place.as_deref()).or(Some(raw));

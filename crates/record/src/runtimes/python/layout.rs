@@ -3,13 +3,14 @@
 use dso::unwind::GoroutineLayout;
 
 use super::versions::{FrameKind, OWNED_BY_C_STACK, Offsets};
+use crate::runtimes::goroutine_labels::CopiedLabels;
 use crate::runtimes::goroutines::Goroutine;
 use tracer::layout::interpreter::*;
 
 pub use tracer::layout::interpreter::{PROCESS_WORDS, RawFrame};
 
 /// Fields of `struct go_layout`.
-pub const LAYOUT_FIELDS: usize = 6;
+pub const LAYOUT_FIELDS: usize = 8;
 /// `GO_LAYOUTS`.
 pub const MOST_LAYOUTS: usize = 8;
 /// Words of a record before its frames.
@@ -54,8 +55,8 @@ pub fn layout_of(offsets: &Offsets, runtime: u64) -> InterpreterLayout {
 /// The value of `go_layouts`, `struct go_layout`.
 #[must_use]
 pub fn layout_value(layout: &GoroutineLayout) -> [u32; LAYOUT_FIELDS] {
-    let GoroutineLayout { g_m, m_g0, m_curg, sched_sp, sched_pc, sched_bp } = *layout;
-    [g_m, m_g0, m_curg, sched_sp, sched_pc, sched_bp]
+    let GoroutineLayout { g_m, m_g0, m_curg, sched_sp, sched_pc, sched_bp, labels } = *layout;
+    [g_m, m_g0, m_curg, sched_sp, sched_pc, sched_bp, labels.unwrap_or(0), 0]
 }
 
 /// When frames were copied.
@@ -96,6 +97,17 @@ pub enum RingRecord {
         /// The goroutine.
         goroutine: Goroutine,
     },
+    /// The labels of the goroutine that a thread runs.
+    Labels {
+        /// At what.
+        when: CopiedAt,
+        /// CLOCK_MONOTONIC, ns.
+        time_ns: u64,
+        /// The thread.
+        tid: u32,
+        /// The labels.
+        labels: CopiedLabels,
+    },
     /// A process that is not known yet was sampled.
     Unknown {
         /// The process.
@@ -128,6 +140,11 @@ pub fn parse_record(words: &[u64]) -> Option<(RingRecord, usize)> {
             let is_cut = header & CUT != 0;
             let goroutine = Goroutine { time_ns, sp: last, words: body.to_vec(), is_cut };
             return Some((RingRecord::Goroutine { when, pid, tid, goroutine }, len));
+        }
+        kind @ (6 | 7) => {
+            let when = if kind == 6 { CopiedAt::Sample } else { CopiedAt::Switch };
+            let labels = CopiedLabels::of_words(header, body);
+            return Some((RingRecord::Labels { when, time_ns, tid, labels }, len));
         }
         _ => return None,
     };
@@ -207,6 +224,11 @@ mod tests {
                 6
             ))
         );
+        let labels = parse_record(&[7 << 32 | 6 | BROKEN, 50, 7 << 32 | 9, 0xc000, 1, 0x61]);
+        let of_9 =
+            CopiedLabels { labels: vec![("a".to_owned(), String::new())], is_cut: false, is_broken: true };
+        let wanted = RingRecord::Labels { when: CopiedAt::Switch, time_ns: 50, tid: 9, labels: of_9 };
+        assert_eq!(labels, Some((wanted, 6)));
         assert_eq!(parse_record(&[1 << 32 | 9, 0, 0, 0, 0]), None);
         assert_eq!(parse_record(&[1 << 32, 0, 0, 0, 0]), None);
     }

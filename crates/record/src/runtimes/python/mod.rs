@@ -21,4 +21,5 @@ pub use code::read_code;
 pub use engine::{PythonEngine, is_possible};
 pub use layout::{CopiedAt, parse_record};
 pub use poller::{PythonReader, StackMoment};
+pub use stack_store::{StackStore, TimedCopy};
 pub use versions::Offsets;

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use perfdata::appendix::goroutine_labels::GoroutineLabels;
 use perfdata::appendix::python_functions::{PythonCounts, PythonFunctions};
 use rustc_hash::FxHashMap;
 
@@ -18,6 +19,7 @@ use super::layout::{CopiedAt, RawFrame, copied_frames};
 use super::stack_store::{PythonStack, StackStore};
 use super::versions::PythonVersion;
 use super::weave::PythonFrames;
+use crate::runtimes::goroutine_labels::{IsFirst, LabelStore};
 use crate::runtimes::goroutines::{GoPrograms, Goroutine};
 use crate::summary::Notice;
 use crate::sys::SharedSlots;
@@ -58,7 +60,8 @@ pub enum StackMoment {
 
 impl StackMoment {
     /// When the sample was taken, or the wait ended or was looked at, ns.
-    const fn time_ns(self) -> u64 {
+    #[must_use]
+    pub const fn time_ns(self) -> u64 {
         let (Self::Sample(time_ns) | Self::Wait { time_ns, .. }) = self;
         time_ns
     }
@@ -82,6 +85,7 @@ struct Reader {
     functions: FunctionNumbers,
     store: StackStore<PythonStack>,
     goroutines: StackStore<Goroutine>,
+    labels: LabelStore,
     go_programs: GoPrograms,
     /// Names that programs gave their threads, by thread, which were not taken yet.
     thread_names: FxHashMap<u32, String>,
@@ -140,6 +144,7 @@ impl PythonReader {
             functions: FunctionNumbers::default(),
             store: StackStore::default(),
             goroutines: StackStore::default(),
+            labels: LabelStore::default(),
             go_programs: GoPrograms::default(),
             thread_names: FxHashMap::default(),
             polled_ns: 0,
@@ -300,6 +305,18 @@ impl PythonReader {
         reader.goroutines.of_moment(task.tid, moment)
     }
 
+    /// The address for the labels of a thread's goroutine at this moment, if it had some.
+    #[must_use]
+    pub fn labels_of(&self, task: PidTid, moment: StackMoment) -> Option<(u64, IsFirst)> {
+        self.lock().labels.address_of(task, moment)
+    }
+
+    /// The labels met, for the recording.
+    #[must_use]
+    pub fn labels(&self) -> GoroutineLabels {
+        self.lock().labels.to_recording()
+    }
+
     /// A process was forked.
     pub fn fork(&self, pid: u32, parent: u32) {
         let mut reader = self.lock();
@@ -329,6 +346,7 @@ impl PythonReader {
         reader.thread_names.remove(&tid);
         reader.processes.values_mut().for_each(|process| process.forget_thread(tid));
         reader.goroutines.forget(tid);
+        reader.labels.forget_thread(tid);
     }
 
     /// A notice about interpreters that can't be read.

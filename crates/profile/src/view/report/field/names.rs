@@ -19,6 +19,7 @@ pub(super) const KEYS: &[(&str, SortKey)] = &[
     ("cgroup", SortKey::Cgroup),
     ("cgroup_id", SortKey::Cgroup),
     ("container", SortKey::Container),
+    ("label", SortKey::Label(None)),
     ("dso_from", SortKey::DsoFrom),
     ("dso_to", SortKey::DsoTo),
     ("symbol_from", SortKey::SymbolFrom),
@@ -74,7 +75,9 @@ impl SortKey {
         if let Self::TraceField(name) = self {
             return name;
         }
-        KEYS.iter().find(|(_, key)| key == self).map_or("", |(name, _)| name)
+        let label = Self::Label(None);
+        let key = if matches!(self, Self::Label(_)) { &label } else { self };
+        KEYS.iter().find(|(_, known)| known == key).map_or("", |(name, _)| name)
     }
 }
 
@@ -95,6 +98,9 @@ impl ReportField {
         let key = |test: &dyn Fn(&str) -> bool| {
             KEYS.iter().find(|(n, _)| test(n)).map(|(_, k)| Self::Key(k.clone()))
         };
+        if let Some(key) = name.strip_prefix("label:").filter(|key| !key.is_empty()) {
+            return Some(Self::Key(SortKey::Label(Some(key.to_owned()))));
+        }
         if name.eq_ignore_ascii_case("samples") {
             return Some(Self::Samples);
         }

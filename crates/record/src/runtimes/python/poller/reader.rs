@@ -82,6 +82,9 @@ impl Reader {
                     self.young.push(YoungProcess { pid, mm, since_ns: now_ns, until_ns: now_ns + YOUNG_NS });
                 }
             }
+            RingRecord::Labels { when, time_ns, tid, labels } => {
+                self.labels.keep(tid, (when, time_ns), labels)
+            }
             RingRecord::Goroutine { when, tid, goroutine, .. } => self.goroutines.keep(tid, when, goroutine),
             RingRecord::Frames { when, time_ns, pid, tid, is_whole, frames } => {
                 self.keep(PidTid { pid, tid }, when, RawStack { time_ns, is_whole, frames });
@@ -146,6 +149,7 @@ impl Reader {
 
     /// Copies no more frames of a process.
     pub(super) fn forget(&mut self, pid: u32) {
+        self.labels.forget_process(pid);
         if self.processes.remove(&pid).is_none() {
             return;
         }
