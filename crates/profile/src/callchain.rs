@@ -113,7 +113,7 @@ fn push_recorded(sample: &Sample<'_>, kernel_only: bool, steps: &mut Vec<ChainSt
                 exact = true;
             }
             ChainEntry::Address(addr) => {
-                // Stands for the labels of a goroutine.
+                // The labels of a goroutine.
                 if set_at(addr.0).is_some() {
                     continue;
                 }

@@ -230,3 +230,46 @@ fn threads_of_ruby_wait_for_its_global_lock_and_sleep() {
     assert!(gil > 1.0 && gil > 3.0 * futex, "{found}");
     assert!(sleeps > 0.5 && sleeps > 3.0 * polls, "{found}");
 }
+
+/// A stand-in for a running .NET writes a map of its code if it is asked for; one that refuses has its code without names,
+/// and nothing is left in /tmp.
+#[test]
+#[ignore = "live: records on this machine"]
+fn a_dotnet_that_runs_already_is_asked_for_its_map() {
+    let folder = ScratchFolder::private("dotnet").expect("a folder");
+    let folder = folder.path();
+    if !cfg!(target_arch = "x86_64") {
+        return println!("skipped: the stand-in has code for x86-64");
+    }
+    for (answer, has_names) in [("0", true), ("255", false)] {
+        let mut python = Command::new("python3");
+        let started = python.arg(source("dotnet.py")).args(["60", answer]).spawn();
+        let Ok(mut process) = started.map(Ended) else { return println!("skipped: no python3") };
+        let pid = process.0.id();
+        let socket = format!("/tmp/dotnet-diagnostic-{pid}-1-socket");
+        let is_there = (0..500).any(|_| {
+            std::thread::sleep(Duration::from_millis(20));
+            Path::new(&socket).exists()
+        });
+        let text = record(folder, &["-p", &pid.to_string(), "--", "sleep", "3"]);
+        let is_running = process.0.try_wait().is_ok_and(|ended| ended.is_none());
+        drop(process);
+        let _ = std::fs::remove_file(&socket);
+        assert!(is_there && is_running, "the stand-in has its socket, and goes on: {text:?}");
+        let Some(text) = text else { return println!("skipped: can't record here") };
+        assert!(
+            text.contains("names of .NET's functions, tally asks at the end for EnablePerfMap"),
+            "{text}"
+        );
+        let args = ["report", "-i", "r.data", "--stdio", "--no-children", "-g", "none", "--sort", "sym"];
+        let report = Command::new(TALLY).args(args).current_dir(folder).output().expect("tally runs");
+        let report = String::from_utf8_lossy(&report.stdout);
+        let named: f64 = report
+            .lines()
+            .find(|line| line.contains("Billing::Total"))
+            .and_then(|line| line.trim().split('%').next()?.parse().ok())
+            .unwrap_or(0.0);
+        assert_eq!(named > 80.0, has_names, "{answer}: {report}");
+        assert!(!maps_in_tmp(pid));
+    }
+}

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 mod notice;
 mod stack_quality;
 
-pub use notice::{COMMAND_OF_JVM, Notice};
+pub use notice::{COMMAND_OF_DOTNET, COMMAND_OF_JVM, Notice};
 pub use perfdata::appendix::stack_notes::StopReason;
 pub use stack_quality::{StackQuality, StoppedStacks};
 

@@ -180,9 +180,9 @@ impl Processes {
         self.jit_maps.remove_read();
     }
 
-    /// JVMs that still run at the end are asked for their maps.
-    pub fn ask_java(&mut self) {
-        self.jit_maps.ask_java();
+    /// JVMs and .NET runtimes that still run at the end are asked for their maps.
+    pub fn ask_runtimes(&mut self) {
+        self.jit_maps.ask_runtimes();
     }
 
     /// The names of JIT code, for the recording.

@@ -157,9 +157,9 @@ impl Worker {
         self.state.processes.remove_jit_maps();
     }
 
-    /// JVMs that still run at the end are asked for the names of their code.
-    pub fn asks_java(&mut self) {
-        self.state.processes.ask_java();
+    /// JVMs and .NET runtimes that still run at the end are asked for the names of their code.
+    pub fn asks_runtimes(&mut self) {
+        self.state.processes.ask_runtimes();
     }
 
     /// Keeps threads' clocks by tracepoints.

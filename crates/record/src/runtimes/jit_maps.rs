@@ -11,8 +11,8 @@ use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::time::{Duration, SystemTime};
 
-use super::hotspot;
 use super::v8::OwnLogs;
+use super::{dotnet, hotspot};
 use crate::machine::proc;
 
 /// Larger maps are not kept.
@@ -58,8 +58,8 @@ pub struct JitMapKeeper {
     bytes: u64,
     /// The files are there because of us.
     removes: bool,
-    /// JVMs that still run are asked for their maps.
-    asks_java: bool,
+    /// JVMs and .NET runtimes that still run are asked for their maps.
+    asks: bool,
 }
 
 impl JitMapKeeper {
@@ -68,9 +68,9 @@ impl JitMapKeeper {
         self.removes = true;
     }
 
-    /// JVMs that still run at the end write their maps for us.
-    pub fn ask_java(&mut self) {
-        self.asks_java = true;
+    /// JVMs and .NET runtimes that still run at the end write their maps for us.
+    pub fn ask_runtimes(&mut self) {
+        self.asks = true;
     }
 
     /// A process has mapped memory for code of its own.
@@ -153,9 +153,8 @@ impl JitMapKeeper {
     /// The maps of the processes that ended since the last call, and of those that live.
     pub fn take(&mut self) -> JitMaps {
         let is_named = |pid| self.own_lines.get(&pid).is_some_and(|own| own.has_compiled);
-        let read = |(&pid, place): (&u32, &MapPlace)| {
-            (pid, place.read_living(pid, self.asks_java && !is_named(pid)))
-        };
+        let read =
+            |(&pid, place): (&u32, &MapPlace)| (pid, place.read_living(pid, self.asks && !is_named(pid)));
         let mut living: Vec<_> = self.places.iter().map(read).collect();
         living.sort_unstable_by_key(|(pid, _)| *pid);
         living.into_iter().for_each(|(pid, text)| self.keep(pid, text));
@@ -178,15 +177,21 @@ impl MapPlace {
         written.is_ok_and(|written| self.started.is_none_or(|started| written + OLDER >= started))
     }
 
-    /// The map of a process that still runs. A JVM may write it first; then the file doesn't stay.
-    fn read_living(&self, pid: u32, asks_java: bool) -> Option<Vec<u8>> {
+    /// The map of a process that still runs. Its runtime may write it first; then the file doesn't stay.
+    fn read_living(&self, pid: u32, asks: bool) -> Option<Vec<u8>> {
         let before = self.read(pid);
-        if !asks_java || !hotspot::is_jvm(pid) || !hotspot::write_map(pid) {
+        // One that .NET writes by itself would end.
+        let writes = || match hotspot::is_jvm(pid) {
+            true => hotspot::write_map(pid),
+            false => before.is_none() && dotnet::write_map(pid),
+        };
+        if !asks || !writes() {
             return before;
         }
         let text = self.read(pid);
         if let (None, Some(_), Some(path)) = (&before, &text, self.path(pid)) {
-            let _ = std::fs::remove_file(path);
+            let _ = std::fs::remove_file(&path);
+            let _ = std::fs::remove_file(path.replace("/perf-", "/perfinfo-"));
         }
         text
     }

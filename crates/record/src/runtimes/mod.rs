@@ -1,6 +1,7 @@
 //! Names of code that no file has: functions of interpreted languages, and what JIT compilers make.
 
 pub mod command_variable;
+pub mod dotnet;
 pub mod go_waits;
 pub mod goroutine_labels;
 pub mod goroutines;

@@ -197,10 +197,10 @@ impl<'o> Recording<'o> {
         if makes_maps {
             worker.removes_jit_maps();
         }
-        let jvms = python::jvms(opts, &places);
-        if !jvms.is_empty() {
-            worker.asks_java();
-            setup.notices.extend(python::java_notice(&jvms));
+        let asked = python::asked_runtimes(opts, &places);
+        if !asked.is_empty() {
+            worker.asks_runtimes();
+            setup.notices.extend(python::asking_notices(&asked));
         }
         python::start(sources.python.as_ref(), opts, &places, child.as_ref())?;
         sources.python_arrives(Arrival::of(opts, sources.python.as_ref()), &setup);

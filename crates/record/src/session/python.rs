@@ -10,10 +10,11 @@ use crate::open::event_fallback::Setup;
 use crate::open::plan::mode_of;
 use crate::open::target::Whom;
 use crate::runtimes::command_variable::{RuntimeSupport, is_binary, of_command, program_file};
+use crate::runtimes::dotnet::is_dotnet;
 use crate::runtimes::hotspot::is_jvm;
 use crate::runtimes::python::{PythonEngine, PythonReader, is_possible};
 use crate::session::opts::{CallGraph, RecordOpts};
-use crate::summary::{COMMAND_OF_JVM, Notice};
+use crate::summary::{COMMAND_OF_DOTNET, COMMAND_OF_JVM, Notice};
 use crate::sys::Child;
 use crate::sys::time::Clock;
 
@@ -36,17 +37,20 @@ fn unwinds_here(opts: &RecordOpts) -> bool {
     live(opts.stacks.call_graph) || opts.events.iter().any(|event| live(mode_of(event, opts)))
 }
 
-/// The JVMs among the watched processes, which may be asked for the names of their code.
-pub(super) fn jvms(opts: &RecordOpts, places: &Places) -> Vec<u32> {
+/// The JVMs and .NET runtimes among the watched processes, which may be asked for the names of their code.
+pub(super) fn asked_runtimes(opts: &RecordOpts, places: &Places) -> Vec<u32> {
     let is_wanted = opts.stacks.runtimes && opts.target.is_attached() && !opts.traces();
     let pids = if is_wanted { begin::processes_of(&places.tids) } else { Vec::new() };
-    pids.into_iter().filter(|pid| is_jvm(*pid)).collect()
+    pids.into_iter().filter(|pid| is_jvm(*pid) || is_dotnet(*pid)).collect()
 }
 
-/// That some will be asked: the names can't be read in their memory. `None` if there are none.
-pub(super) fn java_notice(jvms: &[u32]) -> Option<Notice> {
+/// Which of them will be asked: those whose names can't be read in their memory.
+pub(super) fn asking_notices(pids: &[u32]) -> Vec<Notice> {
+    let (jvms, others): (Vec<u32>, Vec<u32>) = pids.iter().partition(|pid| is_jvm(**pid));
     let is_asked = jvms.iter().any(|pid| !proc::is_memory_readable(*pid));
-    is_asked.then_some(Notice::RuntimeSupport("Java", COMMAND_OF_JVM))
+    let java = is_asked.then_some(Notice::RuntimeSupport("Java", COMMAND_OF_JVM));
+    let dotnet = (!others.is_empty()).then_some(Notice::RuntimeSupport(".NET", COMMAND_OF_DOTNET));
+    java.into_iter().chain(dotnet).collect()
 }
 
 /// Whether to wait for the programs.

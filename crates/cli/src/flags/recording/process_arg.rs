@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use record::named_processes;
 
-/// The processes that one word of `-p` stands for, ascending.
+/// The processes that one word of `-p` means, ascending.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessArg(Vec<u32>);
 

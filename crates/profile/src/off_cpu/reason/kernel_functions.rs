@@ -1,4 +1,4 @@
-//! The kernel's functions that wait, by name or prefix: the reason that each stands for.
+//! The kernel's functions that wait, by name or prefix: the reason that each means.
 
 use super::WaitReason;
 

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 
 use crate::sys::bpf_error::BPF_RIGHTS;
 
+/// The same of .NET.
+pub const COMMAND_OF_DOTNET: &str = "EnablePerfMap";
 /// HotSpot's command that writes a map of its code.
 pub const COMMAND_OF_JVM: &str = "Compiler.perfmap";
 

@@ -73,8 +73,8 @@ const RUNTIMES: [KnownRuntime; 3] = [
     (
         ".NET",
         "dotnet",
-        "a running one (-p) has no names; tally run -- dotnet … has them",
-        "start it with DOTNET_PerfMapEnabled=1",
+        "a running one (-p) has names from .NET 8 on; tally run -- dotnet … has them",
+        "start older ones with DOTNET_PerfMapEnabled=1",
     ),
 ];
 

@@ -1,6 +1,6 @@
 //! The sentence of each notice.
 
-use super::{COMMAND_OF_JVM, Notice};
+use super::{COMMAND_OF_DOTNET, COMMAND_OF_JVM, Notice};
 
 fn listed(cpus: &[u32]) -> String {
     cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")
@@ -245,7 +245,8 @@ impl std::fmt::Display for Notice {
                     "Java" => "complete stacks of Java".to_owned(),
                     other => format!("names of {other}'s functions"),
                 };
-                let deed = if *means == COMMAND_OF_JVM { "asks at the end for" } else { "added" };
+                let is_asked = [COMMAND_OF_DOTNET, COMMAND_OF_JVM].contains(means);
+                let deed = if is_asked { "asks at the end for" } else { "added" };
                 write!(f, "for {gain}, tally {deed} {means}; --no-runtimes leaves that out")
             }
             Self::UnknownPython(versions) => {
