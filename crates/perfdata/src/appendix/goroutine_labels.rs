@@ -4,8 +4,8 @@
 //
 // Layout: docs/formats/goroutine-labels.md. In the byte order of the file.
 
-use crate::appendix::section::{Section, read_section};
 use crate::appendix::kept_window::KeptTime;
+use crate::appendix::section::{Section, read_section};
 use crate::wire::{Endian, Put, Wire};
 use crate::{ChainEntry, Sample};
 

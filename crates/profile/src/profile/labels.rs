@@ -70,7 +70,9 @@ mod tests {
         let profile = |texts: &[&str], value: &str| {
             let mut profile = Profile::default();
             // Other numbers for the same texts.
-            texts.iter().for_each(|text| drop(profile.strings.intern(text)));
+            for text in texts {
+                profile.strings.intern(text);
+            }
             profile.name_labels(&set(&[("route", value)]));
             profile
         };
