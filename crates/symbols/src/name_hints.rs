@@ -14,6 +14,8 @@ use std::path::Path;
 const LEAST: f64 = 3.0;
 /// Files named one by one.
 const NAMED_FILES: usize = 2;
+/// Files with less than this part of the time without names are left out.
+const LEAST_PART: u64 = 20;
 
 /// By file: period of the samples that end there.
 type Sums = BTreeMap<DsoId, u64>;
@@ -86,6 +88,9 @@ impl Lacking {
             self.names.iter().map(|(&id, &sum)| (profile.dsos.of(id), sum)).collect();
         files.sort_by_key(|(_, sum)| std::cmp::Reverse(*sum));
         files.truncate(NAMED_FILES);
+        // A file with next to nothing isn't worth a package.
+        let whole: u64 = files.iter().map(|(_, sum)| *sum).grown_sum();
+        files.retain(|(_, sum)| sum.saturating_mul(LEAST_PART) >= whole);
         let named: Vec<&str> = files.iter().map(|(dso, _)| dso.short_name.as_str()).collect();
         let paths: Vec<&str> = files.iter().map(|(dso, _)| dso.path.as_str()).collect();
         let packages = packages_of(&paths);
@@ -177,7 +182,7 @@ mod tests {
     impl DsoSource for Named {
         fn symbolize(&self, dso: &Dso, addrs: &[u64], _: Want) -> Vec<Result<Vec<NamedFrame>, dso::Missing>> {
             let name = match dso.short_name.as_str() {
-                "libz.so.1" => "function 0x5d80",
+                "libz.so.1" | "dash" => "function 0x5d80",
                 "app" => "main",
                 _ => "[JIT code]",
             };
@@ -230,6 +235,17 @@ mod tests {
             lacking.lines_hint(&profile).is_some_and(|hint| hint.starts_with("app has no line information"))
         );
         assert_eq!(lacking.jit_hint(&profile), None);
+    }
+
+    #[test]
+    fn a_file_with_next_to_nothing_is_worth_no_package() {
+        let profile =
+            sampled(&[("/usr/lib/libz.so.1", DsoKind::File, 97), ("/usr/bin/dash", DsoKind::File, 3)]);
+        let hint = Lacking::of(&profile, 0).names_hint(&profile, &|paths| {
+            paths.iter().map(|path| path.rsplit('/').next().unwrap_or(path).to_owned()).collect()
+        });
+        let hint = hint.expect("all of the time");
+        assert!(hint.contains("(libz.so.1): apt install") && !hint.contains("dash"), "{hint}");
     }
 
     #[test]

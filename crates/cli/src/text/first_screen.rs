@@ -402,8 +402,9 @@ fn states_note(screen: &FirstScreen) -> Option<String> {
 fn futex_note(screen: &FirstScreen) -> Option<String> {
     let futex = screen.states.iter().find(|(name, _)| *name == "futex")?.1;
     let for_work = Some(screen.futex_for_work_percent).filter(|percent| *percent >= 5.0)?;
-    let part = if for_work > 0.95 * futex { String::new() } else { format!(" {for_work:.0} %") };
-    Some(format!("futex{part}: for other threads' work, not a lock"))
+    let part =
+        if for_work > 0.95 * futex { String::new() } else { format!("{for_work:.0} of {futex:.0} % ") };
+    Some(format!("{part}futex: for other threads' work, not a lock"))
 }
 
 fn totals(screen: &FirstScreen) -> Vec<String> {

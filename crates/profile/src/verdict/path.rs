@@ -51,6 +51,14 @@ impl PathTop {
         self.bound >= LEAST
     }
 
+    /// Without the thread's name if several threads of the path have it.
+    fn with_one_thread(mut self, profile: &Profile, by_task: &BTreeMap<TaskId, u64>) -> Self {
+        let named =
+            |name: &String| by_task.keys().filter(|task| thread_name(profile, **task) == name).count();
+        self.thread = self.thread.filter(|name| named(name) <= 1);
+        self
+    }
+
     /// The bound of a path, if it is worth a change; else that no function has much.
     pub(super) fn most_words(&self) -> String {
         match self.is_large() {
@@ -93,7 +101,7 @@ impl PathFacts {
             most_of_one: most_of_one(profile, &by_task, path.parts.total_ns),
             on: on_ns as f64 / path.parts.total_ns as f64,
             asleep: asleep(&rows, path.parts.total_ns),
-            top: top(profile, path, &rows, below),
+            top: top(profile, path, &rows, below).map(|top| top.with_one_thread(profile, &by_task)),
             wait: wait(path, &rows),
         })
     }

@@ -137,7 +137,7 @@ fn futex_waits_for_other_threads_work_are_noted_as_no_waits_for_a_lock() {
     assert!(text.contains("(futex: for other threads' work, not a lock)\n"), "{text}");
     joins.futex_for_work_percent = 5.2;
     let text = draw(&joins, 80, false);
-    assert!(text.contains("(futex 5 %: for other threads' work, not a lock)\n"), "{text}");
+    assert!(text.contains("(5 of 7 % futex: for other threads' work, not a lock)\n"), "{text}");
     joins.futex_for_work_percent = 4.0;
     assert!(!draw(&joins, 80, false).contains("not a lock"));
 }

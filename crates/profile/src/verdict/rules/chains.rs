@@ -98,7 +98,13 @@ fn chain_words(facts: &Facts, path: &PathFacts) -> (String, String) {
             "One thread sets the pace: {name} has {share} of the critical path; {wants} run or wait for a CPU"
         );
         let fix = match (function, &path.wait) {
-            (Some(function), Some(_)) => format!("make {function} faster and that wait shorter, or "),
+            (Some(function), Some((does, _))) => match does.rsplit_once(" in ") {
+                Some((_, place)) => {
+                    let place = place.split(" (").next().unwrap_or(place);
+                    format!("make {function} faster and wait less in {place}, or ")
+                }
+                None => format!("make {function} faster and that wait shorter, or "),
+            },
             (Some(function), None) => format!("make {function} and what it calls faster, or "),
             (None, _) => String::new(),
         };

@@ -23,6 +23,12 @@ pub(super) fn saturation(facts: &Facts) -> Option<Finding> {
     if waiting <= 0.1 || waiting - after_locks <= LEAST_OF_OWN {
         return None;
     }
+    // Threads that take turns don't get in each other's way for long.
+    let take_turns = serial_chain(facts).is_some();
+    let is_of_others = facts.others_have_the_cpus() || shares_the_cpus(facts);
+    if take_turns && !is_of_others && !wants_more_cpus(facts) {
+        return None;
+    }
     let text =
         format!("CPU saturation: {} of thread time waits for {}", pct(waiting), who_has_the_cpus(facts));
     let detail = match after_locks > 0.01 {
@@ -45,6 +51,7 @@ pub(super) fn saturation(facts: &Facts) -> Option<Finding> {
         }
         true if waiting >= MOST => "take other load off this machine, and measure again",
         true => "take other load off this machine",
+        false if take_turns && is_of_others => "take other load off this machine",
         false if shares_the_cpus(facts) => "run fewer threads at a time, or take other load off this machine",
         false => "run fewer threads at a time, or use more CPUs",
     };

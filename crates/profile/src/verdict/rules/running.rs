@@ -223,7 +223,8 @@ pub(super) fn system_calls(facts: &Facts) -> Option<Finding> {
     let text = format!("{bound}: {} of CPU time is in the kernel{calls}", pct(kernel));
     let stacks = TopStacks::running(facts, "where the calls are made", &[EntryReason::Call]);
     let evidence = if stacks.top.is_empty() { top_kernel(facts) } else { Vec::new() };
-    let against = vec![format!("page faults, spinning, contended locks and disk requests: {}", pct(others))];
+    let against =
+        vec![format!("the kernel's page faults, locks and disk requests: {} of CPU time", pct(others))];
     let command = format!("tally flame --on-cpu{INPUT} -o calls.svg");
     claim(kernel * facts.on(), text)
         .fix(format!("see who makes them: {command}"))

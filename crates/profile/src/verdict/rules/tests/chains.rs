@@ -83,6 +83,26 @@ fn a_path_of_many_threads_and_small_functions_is_not_one_thread_or_function() {
 }
 
 #[test]
+fn threads_that_take_turns_have_no_bursts_and_no_advice_to_be_fewer() {
+    let saturation = RULES[5].ask;
+    let waiting = |number, share| {
+        changed(number, |f| {
+            f.times.runnable_ns = 50 * UNIT;
+            f.queue.others_ran = super::others_ran(share, "make");
+            (f.wall_s, f.system.busy) = (f.wall_s.max(0.3), Some(if share > 0.1 { 1.0 } else { 0.0 }));
+        })
+    };
+    assert!((saturation)(&waiting(6, 0.05)).expect("it fires").claim.contains("compute in bursts"));
+    assert_eq!((saturation)(&waiting(21, 0.05)), None);
+    // Other programs that have the CPUs are a finding all the same; its own threads are not the trouble.
+    let shared = (saturation)(&waiting(21, 0.25)).expect("it fires");
+    assert!(shared.claim.ends_with("CPUs that this program and others use"), "{shared:?}");
+    assert_eq!(shared.fix, "take other load off this machine");
+    let alone = (saturation)(&waiting(6, 0.25)).expect("it fires");
+    assert_eq!(alone.fix, "run fewer threads at a time, or take other load off this machine");
+}
+
+#[test]
 fn where_threads_wait_for_pythons_lock_the_remedy_is_processes() {
     let locked = changed(21, |f| {
         f.waits.path.as_mut().expect("it has one").most_of_one.1 = 0.5;
