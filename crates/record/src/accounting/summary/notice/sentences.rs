@@ -246,8 +246,8 @@ impl std::fmt::Display for Notice {
                     other => format!("names of {other}'s functions"),
                 };
                 let is_asked = [COMMAND_OF_DOTNET, COMMAND_OF_JVM].contains(means);
-                let deed = if is_asked { "asks at the end for" } else { "added" };
-                write!(f, "for {gain}, tally {deed} {means}; --no-runtimes leaves that out")
+                let deed = if is_asked { "asked for at the end" } else { "added by tally" };
+                write!(f, "for {gain}: {means}, {deed}; --no-runtimes leaves that out")
             }
             Self::UnknownPython(versions) => {
                 let names: Vec<_> =
