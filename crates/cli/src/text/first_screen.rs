@@ -247,7 +247,7 @@ impl Pen {
     }
 
     fn threads(&self, threads: &[(String, f64)]) -> Option<String> {
-        const REST: &str = " · others under 0.01";
+        const REST: &str = " · others under 0.01 each";
         let mut line = String::new();
         for (name, percent) in threads.iter().take_while(|(_, percent)| *percent >= 1.0) {
             let text = format!("{} {:.2}", cut(&harmless(name), 24), percent / 100.0);

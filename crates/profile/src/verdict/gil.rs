@@ -38,16 +38,26 @@ impl GilFacts {
 
     /// `threads that wait are most often in a() (x.py), the running one in b() (x.py)`; empty where that is not known.
     pub(super) fn words(&self) -> String {
-        match (self.waiters.first(), self.runners.first()) {
-            (Some((waits, _)), Some((runs, _))) if waits == runs => {
+        match (most_often(&self.waiters), most_often(&self.runners)) {
+            (Some(waits), Some(runs)) if waits == runs => {
                 format!("the threads that wait and the running one are most often in {waits}")
             }
-            (Some((waits, _)), Some((runs, _))) => {
+            (Some(waits), Some(runs)) => {
                 format!("threads that wait are most often in {waits}, the running one in {runs}")
             }
             _ => String::new(),
         }
     }
+}
+
+/// The first, or the first two where they are nearly equal: `a() or b()`.
+fn most_often(functions: &[(String, u64)]) -> Option<String> {
+    let (first, most) = functions.first()?;
+    let nearly = |(_, ns): &&(String, u64)| ns.saturating_mul(5) >= most.saturating_mul(4);
+    Some(match functions.get(1).filter(nearly) {
+        Some((second, _)) => format!("{} or {}", first.min(second), first.max(second)),
+        None => first.clone(),
+    })
 }
 
 fn sums(profile: &Profile, paths: impl Iterator<Item = (CallsiteId, u64)>) -> Vec<(String, u64)> {
@@ -98,7 +108,9 @@ mod tests {
     #[test]
     fn waiter_and_runner_are_named_where_both_are_known() {
         let of = |waiters: &[&str], runners: &[&str]| {
-            let list = |names: &[&str]| names.iter().map(|name| ((*name).to_owned(), 1)).collect();
+            let halved = (0..).map(|at| 100 >> at);
+            let list =
+                |names: &[&str]| names.iter().map(|name| (*name).to_owned()).zip(halved.clone()).collect();
             GilFacts { waiters: list(waiters), runners: list(runners) }.words()
         };
         assert_eq!(
@@ -107,5 +119,11 @@ mod tests {
         );
         assert_eq!(of(&["a()"], &["a()"]), "the threads that wait and the running one are most often in a()");
         assert_eq!(of(&["a()"], &[]), "");
+        let list = |all: [u64; 3]| ["b()", "a()", "c()"].map(str::to_owned).into_iter().zip(all).collect();
+        let (waiters, runners) = (list([40, 39, 21]), list([50, 10, 1]));
+        assert_eq!(
+            GilFacts { waiters, runners }.words(),
+            "threads that wait are most often in a() or b(), the running one in b()"
+        );
     }
 }

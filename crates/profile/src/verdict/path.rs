@@ -167,11 +167,13 @@ fn most_of_one(profile: &Profile, by_task: &BTreeMap<TaskId, u64>, total_ns: u64
             let first = profile.task(**other);
             first.pid == first.tid && thread_name(profile, **other) == name
         };
+        let is_unique = by_task.keys().filter(|other| thread_name(profile, **other) == name).nth(1).is_none();
         let is_alone = by_task.keys().filter(is_same).nth(1).is_none();
         let name = match of.pid == of.tid {
             true if is_alone => format!("the main thread ({name})"),
             true => format!("the main thread ({name} {})", of.pid),
-            false => name.to_owned(),
+            false if is_unique => name.to_owned(),
+            false => format!("thread {name} {}", of.tid),
         };
         (name, ns as f64 / total_ns as f64)
     })

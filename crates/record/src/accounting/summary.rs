@@ -101,6 +101,16 @@ impl RunSummary {
         (self.cpus_of(self.recorder.while_running_ns), self.cpus_of(self.recorder.programs_ns))
     }
 
+    /// `tally: 0.04 CPUs`; where its BPF programs use more than a little, that this is in the program's time:
+    /// `tally: 0.49 CPUs, 0.43 of them within the program's`.
+    #[must_use]
+    pub fn recorder_words(&self) -> String {
+        const LITTLE: f64 = 0.05;
+        let (_, bpf) = self.recorder_cpus_by_place();
+        let within = format!(", {bpf:.2} of them within the program's");
+        format!("tally: {:.2} CPUs{}", self.recorder_cpus(), if bpf < LITTLE { "" } else { &within })
+    }
+
     fn cpus_of(&self, spent_ns: u64) -> f64 {
         if self.wall_ns == 0 { 0.0 } else { spent_ns as f64 / self.wall_ns as f64 }
     }

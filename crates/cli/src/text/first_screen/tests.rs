@@ -149,7 +149,7 @@ fn threads_that_hardly_run_share_one_phrase() {
         .map(|(name, percent)| (name.to_owned(), percent))
         .to_vec();
     let text = draw(&redis, 80, false);
-    assert!(text.contains("  CPUs used: redis-server 0.68 · others under 0.01\n"), "{text}");
+    assert!(text.contains("  CPUs used: redis-server 0.68 · others under 0.01 each\n"), "{text}");
 }
 
 #[test]

@@ -36,7 +36,7 @@ fn cause(quality: &StackQuality, percent: u64) -> Option<String> {
 /// time however short it ran. In a very short run a single wake-up is a large share.
 fn overhead(summary: &RunSummary) -> Option<String> {
     const SHORT_NS: u64 = 100_000_000;
-    (summary.wall_ns >= SHORT_NS).then(|| format!("tally: {:.2} CPUs", summary.recorder_cpus()))
+    (summary.wall_ns >= SHORT_NS).then(|| summary.recorder_words())
 }
 
 /// Notices that need no action, in `words`.

@@ -1,6 +1,6 @@
 //! Rules about waits for a disk, and for pages that come from one.
 
-use super::{claim, grouped, pct, shares_first, time, whole_percents};
+use super::{claim, grouped, most_and_others, pct, time, whole_percents};
 use crate::grow::GrownSum as _;
 use crate::off_cpu::WaitReason;
 use crate::verdict::{EntryReason, Facts, Finding, TARGET, TopStacks};
@@ -25,7 +25,7 @@ pub(super) fn disk(facts: &Facts) -> Option<Finding> {
     let mut evidence = Vec::new();
     if !facts.waits.files.is_empty() {
         let whole = facts.waits.files.iter().map(|(_, ns)| *ns).grown_sum();
-        evidence.push(format!("these waits by file: {}", shares_first(&facts.waits.files, whole)));
+        evidence.push(format!("these waits by file: {}", most_and_others(&facts.waits.files, whole)));
     }
     if let (Some((name, busy)), Some(ns)) = (&facts.system.busiest_disk, facts.system.disk_await_ns) {
         evidence.push(format!("{name}: busy {} of the time, {} a request", pct(*busy), time(ns)));

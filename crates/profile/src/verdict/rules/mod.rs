@@ -136,10 +136,26 @@ fn shares_first(names: &[(String, u64)], whole_ns: u64) -> String {
     shares(names, whole_ns, |name, share| format!("{share} {name}"))
 }
 
+/// The same with what is left: `19 % /a, 13 % /b, 68 % others`.
+fn most_and_others(names: &[(String, u64)], whole_ns: u64) -> String {
+    let most_ns: u64 = named_shares(names, whole_ns).map(|(_, ns)| *ns).fold(0, u64::saturating_add);
+    let others = whole_ns.saturating_sub(most_ns) as f64 / whole_ns.max(1) as f64;
+    let others = if others < 0.01 { String::new() } else { format!(", {} others", pct(others)) };
+    shares_first(names, whole_ns) + &others
+}
+
+/// Names in a list of shares.
+const SHOWN_SHARES: usize = 3;
+
+/// Those that matter.
+fn named_shares(names: &[(String, u64)], whole_ns: u64) -> impl Iterator<Item = &(String, u64)> {
+    names.iter().filter(move |(_, ns)| ns.saturating_mul(100) >= whole_ns.max(1)).take(SHOWN_SHARES)
+}
+
 fn shares(names: &[(String, u64)], whole_ns: u64, text: impl Fn(&str, String) -> String) -> String {
     let share = |ns: u64| ns as f64 / whole_ns.max(1) as f64;
-    let named = names.iter().filter(|(_, ns)| share(*ns) >= 0.01).take(3);
-    let texts: Vec<String> = named.map(|(name, ns)| text(name, pct(share(*ns)))).collect();
+    let texts: Vec<String> =
+        named_shares(names, whole_ns).map(|(name, ns)| text(name, pct(share(*ns)))).collect();
     texts.join(", ")
 }
 
