@@ -451,4 +451,9 @@ fn a_thread_that_is_blocked_itself_does_not_have_the_interpreters_lock() {
     of.wait(0, State::Sleep, 60..150, 2);
     of.end(200);
     assert_eq!(holders(&of, &[0, 1, 2]), [None, None, Some(1)]);
+    // Awake at 50, or not there yet.
+    of.profile.off_cpu.waits.remove(1);
+    assert_eq!(holders(&of, &[0]), [Some(1)]);
+    of.profile.off_cpu.totals[1].start_ns = 55;
+    assert_eq!(holders(&of, &[0]), [None]);
 }

@@ -47,9 +47,13 @@ impl LockReleases {
         let releases = self.by_process.get(&process_of(lines, wait))?;
         let task = lines.profile.off_cpu.waits[wait].task;
         let ended_ns = end_of(lines, wait);
-        let is_free = |thread: usize| match lines.threads[thread].around(ended_ns) {
-            (_, Some(inside)) => matches!(lines.parts[inside.wait], Part::Runnable | Part::Preempted),
-            _ => true,
+        let is_free = |thread: usize| {
+            let (born, died) = lines.threads[thread].life();
+            let is_awake = match lines.threads[thread].around(ended_ns) {
+                (_, Some(inside)) => matches!(lines.parts[inside.wait], Part::Runnable | Part::Preempted),
+                _ => true,
+            };
+            (born..=died).contains(&ended_ns) && is_awake
         };
         let after = releases.partition_point(|(moment, _)| *moment <= ended_ns);
         let coming = releases[after..].iter().take(LOOKED_AT).map(|(_, thread)| *thread);
