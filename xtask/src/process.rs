@@ -70,6 +70,12 @@ impl Finished {
     }
 }
 
+/// The shared libraries that a program of this machine needs, and its loader; none of a static one.
+pub fn libraries(program: &std::path::Path) -> Result<Vec<std::path::PathBuf>> {
+    let text = capture(Command::new("ldd").arg(program), Duration::from_secs(60))?.text();
+    Ok(text.split_whitespace().filter(|word| word.starts_with('/')).map(Into::into).collect())
+}
+
 /// Runs `command` with no input and both outputs kept, for at most `limit`.
 pub fn capture(command: &mut Command, limit: Duration) -> Result<Finished> {
     let start = Instant::now();

@@ -90,9 +90,8 @@ impl Machine {
     /// The shared libraries that a program needs, and its loader: the path there, and the file here.
     pub fn libraries(&self, program: &Path) -> Result<Vec<(String, PathBuf)>> {
         let Some((prefix, _)) = self.cross else {
-            let text = process::capture(Command::new("ldd").arg(program), TOOL_LIMIT)?.text();
-            let paths = text.split_whitespace().filter(|word| word.starts_with('/'));
-            return Ok(paths.map(|path| (path.to_owned(), PathBuf::from(path))).collect());
+            let libraries = process::libraries(program)?.into_iter();
+            return Ok(libraries.map(|path| (path.display().to_string(), path)).collect());
         };
         let mut readelf = Command::new("readelf");
         let text = process::capture(readelf.args(["-ld", "--wide"]).arg(program), TOOL_LIMIT)?.text();

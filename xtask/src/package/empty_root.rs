@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use super::{Release, TOOL_LIMIT, process};
+use super::{Release, process};
 
 /// The folder, and the emulator that starts the program in it.
 pub struct EmptyRoot {
@@ -22,9 +22,7 @@ impl EmptyRoot {
         fs::create_dir_all(&folder)?;
         let emulator = release.emulator();
         if let Some(file) = &emulator {
-            let text = process::capture(Command::new("ldd").arg(file), TOOL_LIMIT)?.text();
-            let libraries = text.split_whitespace().filter(|word| word.starts_with('/')).map(PathBuf::from);
-            for from in libraries.chain([file.clone()]) {
+            for from in process::libraries(file)?.into_iter().chain([file.clone()]) {
                 let to = folder.join(from.strip_prefix("/")?);
                 fs::create_dir_all(to.parent().context("a file's folder")?)?;
                 fs::copy(&from, &to).with_context(|| format!("{} to {}", from.display(), to.display()))?;

@@ -53,9 +53,7 @@ impl PathTop {
 
     /// Without the thread's name if several threads of the path have it.
     fn with_one_thread(mut self, profile: &Profile, by_task: &BTreeMap<TaskId, u64>) -> Self {
-        let named =
-            |name: &String| by_task.keys().filter(|task| thread_name(profile, **task) == name).count();
-        self.thread = self.thread.filter(|name| named(name) <= 1);
+        self.thread = self.thread.filter(|name| threads_named(profile, by_task, name).nth(1).is_none());
         self
     }
 
@@ -158,17 +156,23 @@ fn threads(profile: &Profile, by_task: &BTreeMap<TaskId, u64>, total_ns: u64) ->
     shares
 }
 
+/// The path's threads of this name.
+fn threads_named(
+    profile: &Profile,
+    by_task: &BTreeMap<TaskId, u64>,
+    name: &str,
+) -> impl Iterator<Item = TaskId> {
+    by_task.keys().copied().filter(move |task| thread_name(profile, *task) == name)
+}
+
 fn most_of_one(profile: &Profile, by_task: &BTreeMap<TaskId, u64>, total_ns: u64) -> (String, f64) {
     let most = by_task.iter().max_by_key(|(_, ns)| **ns);
     most.map_or_else(Default::default, |(&task, &ns)| {
         let (name, of) = (thread_name(profile, task), profile.task(task));
         // A program's first thread has its name: that one thread, not the program, is meant.
-        let is_same = |other: &&TaskId| {
-            let first = profile.task(**other);
-            first.pid == first.tid && thread_name(profile, **other) == name
-        };
-        let is_unique = by_task.keys().filter(|other| thread_name(profile, **other) == name).nth(1).is_none();
-        let is_alone = by_task.keys().filter(is_same).nth(1).is_none();
+        let is_first = |other: &TaskId| profile.task(*other).pid == profile.task(*other).tid;
+        let is_unique = threads_named(profile, by_task, name).nth(1).is_none();
+        let is_alone = threads_named(profile, by_task, name).filter(is_first).nth(1).is_none();
         let name = match of.pid == of.tid {
             true if is_alone => format!("the main thread ({name})"),
             true => format!("the main thread ({name} {})", of.pid),
