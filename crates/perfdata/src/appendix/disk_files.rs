@@ -5,7 +5,7 @@
 // Layout: docs/formats/disk-files.md. In the byte order of the file.
 
 use crate::appendix::descriptors::NamedDescriptors;
-use crate::appendix::section::{Section, read_section};
+use crate::appendix::section::{Section, padded_text, read_section};
 use crate::wire::{Endian, Put, Wire};
 
 const MAGIC: [u8; 4] = *b"tDF1";
@@ -216,8 +216,7 @@ impl Section for DiskFiles {
 
 fn text(w: &mut Wire<'_>) -> Option<String> {
     let bytes = w.u64()?;
-    let text = w.take(bytes.checked_next_multiple_of(8)?)?.get(..usize::try_from(bytes).ok()?)?;
-    Some(String::from_utf8_lossy(text).into_owned())
+    padded_text(w, bytes)
 }
 
 fn put_text(p: &mut Put, text: &str) {

@@ -5,7 +5,7 @@
 // Layout: docs/formats/go-waits.md. In the byte order of the file.
 
 use crate::appendix::disk_files::DiskFiles;
-use crate::appendix::section::{Section, read_section};
+use crate::appendix::section::{Section, length, read_section};
 use crate::wire::{Endian, Put, Wire};
 
 const MAGIC: [u8; 4] = *b"tGO1";
@@ -118,7 +118,7 @@ impl GoWaits {
             return p.bytes;
         }
         p.raw(&MAGIC);
-        p.u32(len(self.0.len()));
+        p.u32(length(self.0.len()));
         for process in &self.0 {
             p.u32(process.pid);
             p.u32(process.looks);
@@ -170,16 +170,12 @@ fn put_place(p: &mut Put, place: &GoWaitPlace) {
     p.u32(place.line);
     p.u64(place.seen);
     p.u64(place.longest_ns);
-    p.u32(len(place.function.len()));
-    p.u32(len(place.file.len()));
+    p.u32(length(place.function.len()));
+    p.u32(length(place.file.len()));
     for text in [&place.function, &place.file] {
         p.raw(text.as_bytes());
         p.pad(8);
     }
-}
-
-fn len(count: usize) -> u32 {
-    u32::try_from(count).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]

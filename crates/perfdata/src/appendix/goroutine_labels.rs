@@ -5,7 +5,7 @@
 // Layout: docs/formats/goroutine-labels.md. In the byte order of the file.
 
 use crate::appendix::kept_window::KeptTime;
-use crate::appendix::section::{Section, read_section};
+use crate::appendix::section::{Section, length, padded_text, read_section};
 use crate::wire::{Endian, Put, Wire};
 use crate::{ChainEntry, Sample};
 
@@ -75,16 +75,16 @@ impl GoroutineLabels {
             return p.bytes;
         }
         p.raw(&MAGIC);
-        p.u32(len(self.sets.len()));
+        p.u32(length(self.sets.len()));
         for count in [self.copies, self.unreadable, self.cut] {
             p.u64(count);
         }
         for set in &self.sets {
-            p.u32(len(set.len()));
+            p.u32(length(set.len()));
             p.u32(0);
             for (key, value) in set {
-                p.u32(len(key.len()));
-                p.u32(len(value.len()));
+                p.u32(length(key.len()));
+                p.u32(length(value.len()));
                 for text in [key, value] {
                     p.raw(text.as_bytes());
                     p.pad(8);
@@ -108,21 +108,12 @@ impl Section for GoroutineLabels {
             let mut set = LabelSet::new();
             for _ in 0..labels {
                 let (key, value) = (w.u32()?, w.u32()?);
-                set.push((text(w, key)?, text(w, value)?));
+                set.push((padded_text(w, key.into())?, padded_text(w, value.into())?));
             }
             all.sets.push(set);
         }
         Some(all)
     }
-}
-
-fn text(w: &mut Wire<'_>, len: u32) -> Option<String> {
-    let bytes = w.take(u64::from(len).next_multiple_of(8))?;
-    Some(String::from_utf8_lossy(bytes.get(..usize::try_from(len).ok()?)?).into_owned())
-}
-
-fn len(count: usize) -> u32 {
-    u32::try_from(count).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]

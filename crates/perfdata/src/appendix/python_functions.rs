@@ -6,7 +6,7 @@
 // Layout: docs/formats/python-functions.md. In the byte order of the file.
 
 use crate::appendix::jit_maps::JitMaps;
-use crate::appendix::section::{Section, read_section};
+use crate::appendix::section::{Section, padded_text, read_section};
 use crate::wire::{Endian, Put, Wire};
 
 const MAGIC: [u8; 4] = *b"tPY1";
@@ -125,20 +125,15 @@ impl Section for PythonFunctions {
         let mut all = Self { counts, ..Self::default() };
         for _ in 0..runtimes {
             let (len, _padding) = (w.u32()?, w.u32()?);
-            all.runtimes.push(text(w, len)?);
+            all.runtimes.push(padded_text(w, len.into())?);
         }
         for _ in 0..functions {
             let (name, file, first_line, _padding) = (w.u32()?, w.u32()?, w.u32()?, w.u32()?);
-            let (name, file) = (text(w, name)?, text(w, file)?);
+            let (name, file) = (padded_text(w, name.into())?, padded_text(w, file.into())?);
             all.functions.push(PythonFunction { name, file, first_line });
         }
         Some(all)
     }
-}
-
-fn text(w: &mut Wire<'_>, len: u32) -> Option<String> {
-    let bytes = w.take(u64::from(len).next_multiple_of(8))?;
-    Some(String::from_utf8_lossy(bytes.get(..usize::try_from(len).ok()?)?).into_owned())
 }
 
 #[cfg(test)]

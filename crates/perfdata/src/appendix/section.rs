@@ -45,3 +45,14 @@ pub(super) fn read_section<S: Section>(appendix: &[u8], endian: Endian) -> Optio
 fn read_at<S: Section>(w: &mut Wire<'_>, content: impl Fn(&mut Wire<'_>) -> Option<S>) -> Option<S> {
     if w.array::<4>()? == S::MAGIC { content(w) } else { None }
 }
+
+/// A text of this many bytes, and what pads it to 8 bytes.
+pub(super) fn padded_text(w: &mut Wire<'_>, bytes: u64) -> Option<String> {
+    let text = w.take(bytes.checked_next_multiple_of(8)?)?.get(..usize::try_from(bytes).ok()?)?;
+    Some(String::from_utf8_lossy(text).into_owned())
+}
+
+/// A length in 32 bits.
+pub(super) fn length(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
