@@ -8,6 +8,8 @@ mod check;
 mod export;
 #[path = "it/go.rs"]
 mod go;
+#[path = "it/go_machine.rs"]
+mod go_machine;
 #[path = "it/jit.rs"]
 mod jit;
 #[path = "it/mcp.rs"]

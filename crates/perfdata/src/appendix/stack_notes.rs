@@ -79,6 +79,8 @@ pub enum StopReason {
     OtherStack,
     /// A signal's handler has a stack of its own, and the interrupted stack was not there to be followed.
     InterruptedStack,
+    /// A frame or a function of Python's could not be read.
+    PythonUnread,
     /// A code not known here.
     Other(u32),
 }
@@ -98,6 +100,7 @@ impl std::fmt::Display for StopReason {
             Self::FileShrank => write!(f, "in a file that became shorter"),
             Self::OtherStack => write!(f, "where the thread changed stacks"),
             Self::InterruptedStack => write!(f, "in a signal handler with its own stack"),
+            Self::PythonUnread => write!(f, "with Python functions that could not be read"),
             Self::Other(code) => write!(f, "for a reason not known here (code {code})"),
         }
     }
@@ -119,6 +122,7 @@ impl StackEnd {
             Self::Stopped(StopReason::FileShrank) => (11, 0),
             Self::Stopped(StopReason::OtherStack) => (12, 0),
             Self::Stopped(StopReason::InterruptedStack) => (13, 0),
+            Self::Stopped(StopReason::PythonUnread) => (14, 0),
             Self::Stopped(StopReason::Other(code)) => (code, 0),
         }
     }
@@ -138,6 +142,7 @@ impl StackEnd {
             11 => StopReason::FileShrank,
             12 => StopReason::OtherStack,
             13 => StopReason::InterruptedStack,
+            14 => StopReason::PythonUnread,
             other => StopReason::Other(other),
         })
     }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use perfdata::appendix::go_waits::GoWaitKind;
 
 use crate::machine::file_name;
-use crate::profile::Profile;
+use crate::profile::{Profile, TaskId};
 
 /// Goroutines that wait for the same in one line of code.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,11 +17,16 @@ pub struct GoroutineRow {
     pub function: String,
     /// As `main.go:12`; empty if it is not known.
     pub line: String,
+    /// The program, where there are several.
+    pub program: String,
     /// Their number on average.
     pub average: f64,
     /// The longest of these waits took at least so long, ns.
     pub longest_ns: u64,
 }
+
+/// Kind, function, file, line and program.
+type Place<'p> = (GoWaitKind, &'p str, &'p str, u32, &'p str);
 
 /// The goroutines of all Go programs in a recording.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -41,14 +46,18 @@ impl Goroutines {
     #[must_use]
     pub fn of(profile: &Profile) -> Option<Self> {
         let mut all = Self::default();
-        let mut rows: BTreeMap<(GoWaitKind, &str, &str, u32), (f64, u64)> = BTreeMap::new();
-        for process in profile.off_cpu.go_waits.0.iter().filter(|process| process.looks > 0) {
+        let mut rows: BTreeMap<Place<'_>, (f64, u64)> = BTreeMap::new();
+        let processes = || profile.off_cpu.go_waits.0.iter().filter(|process| process.looks > 0);
+        let names: Vec<String> = processes().map(|process| program_of(profile, process.pid)).collect();
+        let has_several = names.iter().any(|name| *name != names[0]);
+        for (process, name) in processes().zip(&names) {
+            let program = if has_several { name.as_str() } else { "" };
             let average = |sum: u64| sum as f64 / f64::from(process.looks);
             all.average += average(process.goroutines);
             all.torn += average(process.torn);
             all.looks = all.looks.max(u64::from(process.looks));
             for place in &process.places {
-                let key = (place.kind, place.function.as_str(), place.file.as_str(), place.line);
+                let key = (place.kind, place.function.as_str(), place.file.as_str(), place.line, program);
                 let (sum, longest_ns) = rows.entry(key).or_default();
                 *sum += average(place.seen);
                 *longest_ns = place.longest_ns.max(*longest_ns);
@@ -56,9 +65,10 @@ impl Goroutines {
         }
         all.rows = rows
             .into_iter()
-            .map(|((kind, function, file, line), (average, longest_ns))| {
+            .map(|((kind, function, file, line, program), (average, longest_ns))| {
                 let line = if line == 0 { String::new() } else { format!("{}:{line}", file_name(file)) };
-                GoroutineRow { kind, function: function.to_owned(), line, average, longest_ns }
+                let (function, program) = (function.to_owned(), program.to_owned());
+                GoroutineRow { kind, function, line, program, average, longest_ns }
             })
             .collect();
         all.rows.rank_by(|a, b| b.average.total_cmp(&a.average));
@@ -72,20 +82,28 @@ impl Goroutines {
     }
 }
 
+/// Name of a process: of its first thread, else its number.
+fn program_of(profile: &Profile, pid: u32) -> String {
+    let first =
+        profile.tasks().iter().position(|task| task.tid == task.pid && u32::try_from(task.pid) == Ok(pid));
+    let name = first.map(|at| profile.strings.of(profile.last_comm(TaskId::from_index(at))).to_owned());
+    name.unwrap_or_else(|| format!("process {pid}"))
+}
+
 impl GoroutineRow {
-    /// `main.handler (main.go:12)`.
+    /// `main.handler (main.go:12)`, with ` of shop` if there are several programs.
     #[must_use]
     pub fn place(&self) -> String {
-        match self.line.as_str() {
-            "" => self.function.clone(),
-            line => format!("{} ({line})", self.function),
-        }
+        let line = if self.line.is_empty() { String::new() } else { format!(" ({})", self.line) };
+        let program = if self.program.is_empty() { String::new() } else { format!(" of {}", self.program) };
+        format!("{}{line}{program}", self.function)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::profile::Task;
     use perfdata::appendix::go_waits::{GoProcessWaits, GoWaitPlace, GoWaits};
 
     #[test]
@@ -113,5 +131,13 @@ mod tests {
         assert_eq!(rows, [(GoWaitKind::Mutex, 45.0, 30), (GoWaitKind::Io, 10.0, 5)]);
         assert_eq!(found.rows[0].place(), "main.f (main.go:12)");
         assert_eq!(found.waiting(GoWaitKind::Mutex), 45.0);
+
+        let comm = profile.strings.intern("shop");
+        profile.intern_task(Task { pid: 7, tid: 7, process: 1, comm });
+        profile.off_cpu.go_waits.0[1].pid = 8;
+        let found = Goroutines::of(&profile).expect("two with looks");
+        let places: Vec<_> = found.rows.iter().map(|row| (row.place(), row.average)).collect();
+        let place = |program: &str, average| (format!("main.f (main.go:12) of {program}"), average);
+        assert_eq!(places, [place("shop", 40.0), place("shop", 10.0), place("process 8", 5.0)]);
     }
 }

@@ -93,6 +93,15 @@ pub fn id_of(pid: u32) -> Option<u64> {
     target::cgroup_mounts().iter().find_map(|mount| number_of(mount, path))
 }
 
+/// The processes in a cgroup and in those below it.
+#[must_use]
+pub fn processes_in(folder: &Path) -> Vec<u32> {
+    let lists = std::iter::once(String::new()).chain(below(folder));
+    let read = |path: String| system_file::read_text(format!("{}{path}/cgroup.procs", folder.display()));
+    let texts: Vec<String> = lists.filter_map(|path| read(path).ok()).collect();
+    texts.iter().flat_map(|text| text.lines()).filter_map(|line| line.parse().ok()).collect()
+}
+
 /// The path in `/proc/PID/cgroup` that counts for events: perf_event's own hierarchy, or the unified one.
 fn path_of_events(text: &str) -> Option<&str> {
     let of = |wanted: fn(&str) -> bool| {

@@ -202,9 +202,7 @@ impl LiveUnwinder {
             }
             other => self.ending_of(other, copied),
         };
-        let is_all = self.push_frames(matches!(ending, StackEnding::Complete | StackEnding::Joined));
-        let too_deep = StackEnding::Stopped(StopReason::TooDeep, None);
-        unwound.ending = Some(if is_all { ending } else { too_deep });
+        unwound.ending = Some(self.push_frames(ending));
         unwound
     }
 
@@ -291,9 +289,10 @@ impl LiveUnwinder {
     }
 
     /// Appends the user part. As the leaf has, a frame that made no call has a marker before it: readers take the
-    /// address after one as it is, and all others for return addresses. False if outer native frames are left out
-    /// because Python's wouldn't fit into a record with them.
-    fn push_frames(&mut self, is_complete: bool) -> bool {
+    /// address after one as it is, and all others for return addresses. How the stack ends then: some of Python's
+    /// frames may be missing, and outer native ones are left out if Python's wouldn't fit into a record with them.
+    fn push_frames(&mut self, ending: StackEnding) -> StackEnding {
+        let is_complete = matches!(ending, StackEnding::Complete | StackEnding::Joined);
         let python = self.python.take().unwrap_or_default();
         let places =
             if python.groups.is_empty() { Vec::new() } else { self.python_places(&python, is_complete) };
@@ -310,7 +309,9 @@ impl LiveUnwinder {
                 self.chain.extend(group);
             }
         }
-        kept == self.frames.len()
+        let too_deep = (kept < self.frames.len()).then_some(StopReason::TooDeep);
+        let stop = too_deep.or_else(|| python.end.stop().filter(|_| is_complete));
+        stop.map_or(ending, |reason| StackEnding::Stopped(reason, None))
     }
 
     /// After which of the frames each group of Python's goes.
@@ -372,6 +373,7 @@ impl LiveUnwinder {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::runtimes::python::weave::FramesEnd;
 
     #[test]
     fn frames_that_made_no_call_have_a_marker_of_their_own() {
@@ -380,7 +382,7 @@ mod tests {
         stacks.frames = frames
             .map(|(pc, is_exact)| ChainFrame { is_exact, ..ChainFrame::returning_to(Avma(pc)) })
             .to_vec();
-        stacks.push_frames(true);
+        stacks.push_frames(StackEnding::Complete);
         let user = PERF_CONTEXT_USER;
         assert_eq!(stacks.chain(), [user, 0x10, user, 0x20, user, 0x30, 0x40]);
     }
@@ -391,9 +393,11 @@ mod tests {
         // Each frame of Python's has two native ones, the outer of which runs it.
         stacks.frames = (0..3000).flat_map(|_| [native(0x10), native(0x20)]).collect();
         let groups: Vec<Vec<u64>> = (0..3000).map(|at| vec![0x5000 + at]).collect();
-        let python = PythonFrames { groups: groups.clone(), eval: vec![(0x18, 0x20)] };
+        let python =
+            PythonFrames { groups: groups.clone(), eval: vec![(0x18, 0x20)], end: FramesEnd::Unread };
         stacks.take_python(Some(python.clone()));
-        assert!(!stacks.push_frames(true));
+        let too_deep = StackEnding::Stopped(StopReason::TooDeep, None);
+        assert_eq!(stacks.push_frames(StackEnding::Complete), too_deep);
         let chain = stacks.chain();
         assert_eq!(
             (chain.len(), &chain[..4]),
@@ -403,7 +407,13 @@ mod tests {
         assert_eq!(shown, groups.concat(), "all of Python's, in their order");
         stacks.chain.clear();
         stacks.frames.truncate(4000);
-        stacks.take_python(Some(PythonFrames { groups: groups[..2000].to_vec(), ..python }));
-        assert!(stacks.push_frames(true) && stacks.chain().len() == 6001);
+        stacks.take_python(Some(PythonFrames { groups: groups[..2000].to_vec(), ..python.clone() }));
+        let unread = StackEnding::Stopped(StopReason::PythonUnread, None);
+        assert_eq!((stacks.push_frames(StackEnding::Joined), stacks.chain().len()), (unread, 6001));
+        // A native stack that stopped keeps its own reason.
+        stacks.take_python(Some(python));
+        stacks.frames.truncate(1000);
+        let stopped = StackEnding::Stopped(StopReason::CopyEnd(512), None);
+        assert_eq!(stacks.push_frames(stopped.clone()), stopped);
     }
 }

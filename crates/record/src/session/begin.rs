@@ -1,13 +1,16 @@
 //! The beginning of a recording: whom exactly, and what is known of them already.
 
+use std::fs::File;
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
 
 use perfdata::{Event, WriterOpts};
 
 use crate::error::Error;
 use crate::files::features;
-use crate::machine::proc;
 use crate::machine::synthesize::{self, ProcessOpts};
+use crate::machine::{cgroups, proc};
 use crate::off_cpu::Scope;
 use crate::open::event_fallback::Setup;
 use crate::open::target::{Whom, open_cgroup};
@@ -63,12 +66,25 @@ pub(super) fn roots_of_timers(opts: &RecordOpts, child: Option<&Child>, places: 
 /// Looks at the goroutines of the target's Go programs, if waits are recorded; `None` too if no thread can be started,
 /// for they are an addition.
 pub(super) fn go_looker(opts: &RecordOpts, child: Option<&Child>, places: &Places) -> Option<GoLooker> {
-    let is_wanted = opts.off_cpu.is_some() && opts.stacks.runtimes && cfg!(target_arch = "x86_64");
-    if !is_wanted || opts.target.is_system_wide() {
+    if opts.off_cpu.is_none() || !opts.stacks.runtimes || !cfg!(target_arch = "x86_64") {
         return None;
     }
-    let roots = roots_of_timers(opts, child, places);
-    GoLooker::start(move || roots.tasks()).ok()
+    if !opts.target.is_system_wide() {
+        let roots = roots_of_timers(opts, child, places);
+        return GoLooker::start(move || roots.tasks().iter().map(|task| task.pid).collect()).ok();
+    }
+    match &places.cgroup {
+        Some(cgroup) => {
+            let folder = cgroup.try_clone().ok()?;
+            GoLooker::start(move || cgroups::processes_in(&path_of(&folder))).ok()
+        }
+        None => GoLooker::start(proc::pids).ok(),
+    }
+}
+
+/// A path of an open folder, valid as long as it is open.
+fn path_of(folder: &File) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd()))
 }
 
 /// How many processes are attached to.

@@ -146,6 +146,7 @@ pub fn stop_text(stopped: &StoppedStacks) -> String {
         StopReason::FileShrank => format!("{} became shorter while it was read", harmless(dso)),
         StopReason::OtherStack => format!("changed stacks in {}", harmless(dso)),
         StopReason::InterruptedStack => "in signal handlers with their own stack".to_owned(),
+        StopReason::PythonUnread => "with Python functions that could not be read".to_owned(),
         StopReason::Other(_) => stopped.reason.to_string(),
     }
 }

@@ -181,6 +181,7 @@ fn waiting(number: u8, facts: &mut Facts) {
                 kind,
                 function: "main.handler".to_owned(),
                 line: "main.go:12".to_owned(),
+                program: String::new(),
                 average,
                 longest_ns: 3_200_000_000,
             };

@@ -15,7 +15,6 @@ use std::time::{Duration, Instant};
 
 use dso::MapLine;
 use dso::unwind::GoProgram;
-use perfdata::PidTid;
 use perfdata::appendix::go_waits::GoWaits;
 use rustc_hash::FxHashMap;
 
@@ -33,7 +32,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// Processes are searched for after so many looks.
 const SEARCH_EVERY: u32 = 5;
 /// More processes are not read.
-const MOST_PROCESSES: usize = 64;
+const MOST_PROCESSES: usize = 256;
 
 /// A thread that looks at goroutines until it is asked to end.
 #[derive(Debug)]
@@ -43,17 +42,17 @@ pub struct GoLooker {
 }
 
 impl GoLooker {
-    /// Starts the thread; `tasks` gives the living threads of the target.
+    /// Starts the thread; `target` gives the living processes that are recorded.
     ///
     /// # Errors
     /// No thread could be started.
-    pub fn start(tasks: impl Fn() -> Vec<PidTid> + Send + 'static) -> std::io::Result<Self> {
+    pub fn start(target: impl Fn() -> Vec<u32> + Send + 'static) -> std::io::Result<Self> {
         let ends = Arc::new(AtomicBool::new(false));
         let until = Arc::clone(&ends);
         let thread = std::thread::Builder::new().name("tally-go".to_owned()).spawn(move || {
             let mut looks = GoLooks::default();
             while !until.load(Ordering::Relaxed) {
-                let pause = looks.look(&tasks);
+                let pause = looks.look(&target);
                 std::thread::park_timeout(pause);
             }
             looks.finish()
@@ -70,13 +69,16 @@ impl GoLooker {
     }
 }
 
+/// A file by its path, device and inode: containers have files of the same path.
+type ProgramFile = (PathBuf, (u32, u32), u64);
+
 /// All processes met, and those of Go among them.
 #[derive(Debug, Default)]
 struct GoLooks {
     /// The program of each process at the last search.
     programs: FxHashMap<u32, PathBuf>,
-    /// Go's programs by path and inode.
-    known: FxHashMap<(PathBuf, u64), Option<Arc<GoProgram>>>,
+    /// Go's programs.
+    known: FxHashMap<ProgramFile, Option<Arc<GoProgram>>>,
     processes: BTreeMap<u32, GoProcess>,
     ended: Vec<GoProcess>,
     looks: u32,
@@ -84,10 +86,10 @@ struct GoLooks {
 
 impl GoLooks {
     /// One look at all; the pause until the next.
-    fn look(&mut self, tasks: &dyn Fn() -> Vec<PidTid>) -> Duration {
+    fn look(&mut self, target: &dyn Fn() -> Vec<u32>) -> Duration {
         let (begin, begin_cpu_ns) = (Instant::now(), time::thread_cpu_ns());
         if self.processes.is_empty() || self.looks.is_multiple_of(SEARCH_EVERY) {
-            self.search(&tasks());
+            self.search(target());
         }
         self.looks = self.looks.wrapping_add(1);
         self.processes.values_mut().for_each(GoProcess::look);
@@ -98,10 +100,10 @@ impl GoLooks {
         (used * REST_TIMES).clamp(LEAST_PAUSE, LONGEST_PAUSE).saturating_sub(begin.elapsed())
     }
 
-    fn search(&mut self, tasks: &[PidTid]) {
-        let mut pids: Vec<u32> = tasks.iter().map(|task| task.pid).collect();
+    fn search(&mut self, mut pids: Vec<u32>) {
+        pids.sort_unstable();
         pids.dedup();
-        let is_gone = |pid: &u32| !pids.contains(pid);
+        let is_gone = |pid: &u32| pids.binary_search(pid).is_err();
         let gone: Vec<u32> = self.programs.keys().copied().filter(is_gone).collect();
         for pid in gone {
             self.programs.remove(&pid);
@@ -132,7 +134,7 @@ impl GoLooks {
         let line = lines.iter().find(code)?;
         let object = open_object(&[pid], &FileMapping::of_line(line))?;
         let read = || GoProgram::of_object(&object).map(Arc::new);
-        let known = self.known.entry((program.to_path_buf(), line.inode)).or_insert_with(read);
+        let known = self.known.entry((program.to_path_buf(), line.device, line.inode)).or_insert_with(read);
         GoProcess::open(pid, known.clone()?, &listing::bias_of(&object, line)?)
     }
 

@@ -3,6 +3,7 @@
 use dso::unwind::GoroutineLayout;
 
 use super::versions::{FrameKind, OWNED_BY_C_STACK, Offsets};
+use super::weave::FramesEnd;
 use crate::runtimes::goroutine_labels::CopiedLabels;
 use crate::runtimes::goroutines::Goroutine;
 use tracer::layout::interpreter::*;
@@ -82,7 +83,7 @@ pub enum RingRecord {
         /// The thread.
         tid: u32,
         /// All of them are there.
-        is_whole: bool,
+        end: FramesEnd,
         /// The frames; empty if the thread switched too often to look each time.
         frames: Vec<RawFrame>,
     },
@@ -148,15 +149,20 @@ pub fn parse_record(words: &[u64]) -> Option<(RingRecord, usize)> {
         }
         _ => return None,
     };
-    let (frames, is_whole) = copied_frames(header, body);
-    Some((RingRecord::Frames { when, time_ns, pid, tid, is_whole, frames }, len))
+    let (frames, end) = copied_frames(header, body);
+    Some((RingRecord::Frames { when, time_ns, pid, tid, end, frames }, len))
 }
 
 /// Frames in two words each, innermost first, and by the flags of their header whether all of them are there.
 #[must_use]
-pub fn copied_frames(header: u64, words: &[u64]) -> (Vec<RawFrame>, bool) {
+pub fn copied_frames(header: u64, words: &[u64]) -> (Vec<RawFrame>, FramesEnd) {
     let frames = words.chunks_exact(2).flat_map(|pair| frames_of(pair[0], pair[1])).take(MAX_FRAMES);
-    (frames.collect(), header & (CUT | BROKEN | SKIPPED) == 0)
+    let end = match header {
+        _ if header & (BROKEN | SKIPPED) != 0 => FramesEnd::Unread,
+        _ if header & CUT != 0 => FramesEnd::TooDeep,
+        _ => FramesEnd::Start,
+    };
+    (frames.collect(), end)
 }
 
 #[cfg(test)]
@@ -206,11 +212,13 @@ mod tests {
     #[test]
     fn records_are_read_as_written() {
         let frames = [1 << 32 | 8 | BROKEN, 50, 7 << 32 | 9, 1, 0x1001, 0x2000, 0x3000, 0x4000];
-        let Some((RingRecord::Frames { when, pid, tid, is_whole, frames, .. }, 8)) = parse_record(&frames)
-        else {
+        let Some((RingRecord::Frames { when, pid, tid, end, frames, .. }, 8)) = parse_record(&frames) else {
             panic!("a record of frames")
         };
-        assert_eq!((when, pid, tid, is_whole), (CopiedAt::Sample, 7, 9, false));
+        assert_eq!((when, pid, tid, end), (CopiedAt::Sample, 7, 9, FramesEnd::Unread));
+        let ends = [0, CUT, BROKEN, SKIPPED, CUT | BROKEN].map(|flags| copied_frames(flags, &[]).1);
+        assert_eq!(ends[..2], [FramesEnd::Start, FramesEnd::TooDeep]);
+        assert_eq!(ends[2..], [FramesEnd::Unread; 3]);
         assert_eq!(frames[0], RawFrame { code: 0x1000, instruction: 0x2000, is_entry: true });
         assert_eq!(frames[1], RawFrame { code: 0x3000, instruction: 0x4000, is_entry: false });
         let asked = parse_record(&[3 << 32 | 4, 50, 7 << 32 | 9, 77, 1]);

@@ -18,7 +18,7 @@ use super::frames::{FunctionNumbers, PythonProcess};
 use super::layout::{CopiedAt, RawFrame, copied_frames};
 use super::stack_store::{PythonStack, StackStore};
 use super::versions::PythonVersion;
-use super::weave::PythonFrames;
+use super::weave::{FramesEnd, PythonFrames};
 use crate::runtimes::goroutine_labels::{IsFirst, LabelStore};
 use crate::runtimes::goroutines::{GoPrograms, Goroutine};
 use crate::summary::Notice;
@@ -119,7 +119,7 @@ const ANY_SPACE: u64 = 1;
 #[derive(Debug)]
 struct RawStack {
     time_ns: u64,
-    is_whole: bool,
+    end: FramesEnd,
     frames: Vec<RawFrame>,
 }
 
@@ -187,8 +187,8 @@ impl PythonReader {
         if header == 0 {
             return;
         }
-        let (frames, is_whole) = copied_frames(header, words);
-        reader.keep(task, CopiedAt::Sample, RawStack { time_ns, is_whole, frames });
+        let (frames, end) = copied_frames(header, words);
+        reader.keep(task, CopiedAt::Sample, RawStack { time_ns, end, frames });
     }
 
     /// Reads the frames of a thread that does not run: one that is stopped for a sample, or one that waits since before
@@ -205,8 +205,8 @@ impl PythonReader {
         let Some(process) = reader.processes.get_mut(&task.pid) else { return };
         // Without frames: those of the wait before are not this one's.
         let frames = process.frames_of(task.tid).filter(|_| rested());
-        let is_whole = frames.is_some();
-        reader.keep(task, when, RawStack { time_ns, is_whole, frames: frames.unwrap_or_default() });
+        let end = FramesEnd::Start.with_known(frames.is_some());
+        reader.keep(task, when, RawStack { time_ns, end, frames: frames.unwrap_or_default() });
     }
 
     /// The programs are loaded and run at samples.
@@ -286,9 +286,9 @@ impl PythonReader {
             return None;
         }
         reader.counts.stacks += 1;
-        reader.counts.whole += u64::from(stack.is_whole);
+        reader.counts.whole += u64::from(stack.end == FramesEnd::Start);
         let eval = reader.processes.get(&task.pid)?.interpreter.eval.clone();
-        Some(PythonFrames { groups: stack.groups.to_vec(), eval })
+        Some(PythonFrames { groups: stack.groups.to_vec(), eval, end: stack.end })
     }
 
     /// The name that the program gave a thread; `None` if it has none, was taken before, or isn't known yet.

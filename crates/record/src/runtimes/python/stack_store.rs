@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 
 use super::StackMoment;
 use super::layout::CopiedAt;
+use super::weave::FramesEnd;
 use crate::runtimes::goroutines::Goroutine;
 
 /// A thread's Python functions at one moment.
@@ -16,8 +17,8 @@ pub struct PythonStack {
     pub time_ns: u64,
     /// Addresses by C frame, innermost first.
     pub groups: Arc<Vec<Vec<u64>>>,
-    /// No function is missing.
-    pub is_whole: bool,
+    /// Whether some are missing.
+    pub end: FramesEnd,
 }
 
 /// A copy of a thread's frames at one moment.
@@ -127,7 +128,7 @@ mod tests {
     use super::*;
 
     fn stack(time_ns: u64) -> PythonStack {
-        PythonStack { time_ns, groups: Arc::new(Vec::new()), is_whole: true }
+        PythonStack { time_ns, groups: Arc::new(Vec::new()), end: FramesEnd::Start }
     }
 
     fn time(stack: Option<PythonStack>) -> Option<u64> {

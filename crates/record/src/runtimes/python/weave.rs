@@ -6,6 +6,41 @@
 //!   woven                  long_mul  eval  key  vectorcall  sorted  eval  alpha  <module>  Py_RunMain  main
 //! ```
 
+use perfdata::appendix::stack_notes::StopReason;
+
+/// Where the functions of a copy end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FramesEnd {
+    /// At the thread's start.
+    #[default]
+    Start,
+    /// Before it: there are more than are copied.
+    TooDeep,
+    /// A frame or a function could not be read.
+    Unread,
+}
+
+impl FramesEnd {
+    /// The same, with functions that were not found if `is_known` is false.
+    #[must_use]
+    pub const fn with_known(self, is_known: bool) -> Self {
+        match self {
+            Self::Start if !is_known => Self::Unread,
+            end => end,
+        }
+    }
+
+    /// Why the stack isn't complete; `None` if it is.
+    #[must_use]
+    pub const fn stop(self) -> Option<StopReason> {
+        match self {
+            Self::Start => None,
+            Self::TooDeep => Some(StopReason::TooDeep),
+            Self::Unread => Some(StopReason::PythonUnread),
+        }
+    }
+}
+
 /// Python's frames of a stack and where the function that runs them is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PythonFrames {
@@ -13,6 +48,8 @@ pub struct PythonFrames {
     pub groups: Vec<Vec<u64>>,
     /// The parts of the function that runs frames: start and end.
     pub eval: Vec<(u64, u64)>,
+    /// Whether some are missing.
+    pub end: FramesEnd,
 }
 
 impl PythonFrames {
@@ -46,7 +83,8 @@ mod tests {
     use super::*;
 
     fn places(groups: usize, native: &[u64], is_complete: bool) -> Vec<usize> {
-        let frames = PythonFrames { groups: vec![vec![1]; groups], eval: vec![(100, 200)] };
+        let frames =
+            PythonFrames { groups: vec![vec![1]; groups], eval: vec![(100, 200)], ..PythonFrames::default() };
         let native: Vec<_> = native.iter().map(|&pc| (pc, false)).collect();
         frames.places(&native, is_complete)
     }

@@ -10,6 +10,7 @@ use super::super::engine::PythonEngine;
 use super::super::frames::{PythonProcess, open_memory, read_memory};
 use super::super::layout::{CopiedAt, RING_WORDS, RingRecord, layout_of};
 use super::super::stack_store::PythonStack;
+use super::super::weave::FramesEnd;
 use super::{
     ANY_SPACE, CALM_TICK, QUIET_NS, QUIET_TICK, RawStack, Reader, SHARE_OF_AGE, SHORT_TICK, StackMoment,
     TICK, YOUNG_NS, YoungProcess,
@@ -86,8 +87,8 @@ impl Reader {
                 self.labels.keep(tid, (when, time_ns), labels)
             }
             RingRecord::Goroutine { when, tid, goroutine, .. } => self.goroutines.keep(tid, when, goroutine),
-            RingRecord::Frames { when, time_ns, pid, tid, is_whole, frames } => {
-                self.keep(PidTid { pid, tid }, when, RawStack { time_ns, is_whole, frames });
+            RingRecord::Frames { when, time_ns, pid, tid, end, frames } => {
+                self.keep(PidTid { pid, tid }, when, RawStack { time_ns, end, frames });
             }
         }
     }
@@ -95,14 +96,14 @@ impl Reader {
     /// Names a stack's functions, and keeps it.
     pub(super) fn keep(&mut self, task: PidTid, when: CopiedAt, stack: RawStack) {
         let Some(process) = self.processes.get_mut(&task.pid) else { return };
-        let RawStack { time_ns, is_whole, frames } = stack;
+        let RawStack { time_ns, end, frames } = stack;
         let (groups, is_known) = process.groups_of(&frames, &mut self.functions, self.polled_ns);
-        let is_whole = is_whole && is_known;
         // The first thread has its program's name.
         if task.pid != task.tid && !groups.is_empty() {
             self.thread_names.extend(process.new_name(task.tid).map(|name| (task.tid, name)));
         }
-        self.store.keep(task.tid, when, PythonStack { time_ns, groups: Arc::new(groups), is_whole });
+        let end = end.with_known(is_known);
+        self.store.keep(task.tid, when, PythonStack { time_ns, groups: Arc::new(groups), end });
     }
 
     /// The moment to ask the store for. Where timers take the samples, a long wait is written in pieces, and read once.
@@ -120,7 +121,11 @@ impl Reader {
         let waiting = self.processes.get(&pid).map_or_else(Vec::new, |process| process.waiting(pid));
         let time_ns = Clock::Monotonic.now_ns();
         for (tid, frames) in waiting {
-            self.keep(PidTid { pid, tid }, CopiedAt::Switch, RawStack { time_ns, is_whole: true, frames });
+            self.keep(
+                PidTid { pid, tid },
+                CopiedAt::Switch,
+                RawStack { time_ns, end: FramesEnd::Start, frames },
+            );
         }
     }
 
