@@ -205,7 +205,7 @@ impl PythonReader {
         let Some(process) = reader.processes.get_mut(&task.pid) else { return };
         // Without frames: those of the wait before are not this one's.
         let frames = process.frames_of(task.tid).filter(|_| rested());
-        let end = FramesEnd::Start.with_known(frames.is_some());
+        let end = if frames.is_some() { FramesEnd::Start } else { FramesEnd::Unread };
         reader.keep(task, when, RawStack { time_ns, end, frames: frames.unwrap_or_default() });
     }
 

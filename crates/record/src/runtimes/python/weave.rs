@@ -21,11 +21,11 @@ pub enum FramesEnd {
 }
 
 impl FramesEnd {
-    /// The same, with functions that were not found if `is_known` is false.
+    /// The same of a copy of which a function was not found.
     #[must_use]
-    pub const fn with_known(self, is_known: bool) -> Self {
+    pub const fn with_unknown(self) -> Self {
         match self {
-            Self::Start if !is_known => Self::Unread,
+            Self::Start => Self::Unread,
             end => end,
         }
     }

@@ -102,7 +102,7 @@ impl Reader {
         if task.pid != task.tid && !groups.is_empty() {
             self.thread_names.extend(process.new_name(task.tid).map(|name| (task.tid, name)));
         }
-        let end = end.with_known(is_known);
+        let end = if is_known { end } else { end.with_unknown() };
         self.store.keep(task.tid, when, PythonStack { time_ns, groups: Arc::new(groups), end });
     }
 
