@@ -201,6 +201,25 @@ fn a_node_that_runs_already_has_its_functions_without_a_map() {
     assert!(!maps_in_tmp(pid), "it writes no map");
 }
 
+#[test]
+#[ignore = "live: records on this machine"]
+fn a_regular_expression_of_a_running_node_has_its_pattern() {
+    let folder = ScratchFolder::private("node-regexp").expect("a folder");
+    let folder = folder.path();
+    let node = Command::new("node").arg(source("regexp.js")).arg("60").stdout(Stdio::null()).spawn();
+    let Ok(node) = node else { return println!("skipped: no Node") };
+    let node = Ended(node);
+    std::thread::sleep(Duration::from_secs(1));
+    let Some(_) = record(folder, &["-p", &node.0.id().to_string(), "--", "sleep", "2"]) else {
+        return println!("skipped: can't record here");
+    };
+    if !cfg!(target_arch = "x86_64") {
+        return println!("skipped: regular expressions are found on x86-64 only");
+    }
+    // Each stack with the expression has the function, too; the rest prepares the text.
+    assert_split(&shares(folder, &["JS:slow ", " RegExp:^(a+)+$"]), &[50.0, 50.0]);
+}
+
 /// Seconds that all threads were blocked for this reason.
 fn blocked_s(folder: &Path, reason: &str) -> f64 {
     let args = ["report", "-i", "r.data", "--wall", "--json", "--idle"];

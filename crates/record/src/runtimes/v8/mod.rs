@@ -7,6 +7,7 @@
 mod function;
 mod layout;
 mod own_log;
+mod regexp;
 mod script;
 mod strings;
 
@@ -22,6 +23,7 @@ use crate::machine::objects::FileMapping;
 use function::Functions;
 use layout::{Layout, LayoutAddresses};
 pub use own_log::OwnLogs;
+use regexp::{RegExps, regexp_of_frame};
 
 /// The time for which a function is taken for what it was: a collection of garbage moves them.
 const TRUSTED: Duration = Duration::from_millis(50);
@@ -48,6 +50,7 @@ pub struct V8 {
     /// The process writes a map of its code; `None` until that was looked at. It does so before it runs JavaScript.
     writes_map: Option<bool>,
     functions: Functions,
+    regexps: RegExps,
     round_began: Instant,
     names: MethodAddresses,
 }
@@ -62,7 +65,8 @@ impl V8 {
         }
         let svma = object.svma_of_mapping(FileOffset(mapping.pgoff), mapping.end - mapping.start)?;
         let bias = mapping.start.wrapping_sub(svma.0);
-        let addresses = LayoutAddresses::of(&exported_data(object, "v8dbg_"))?;
+        let stated = exported_data(object, "v8dbg_");
+        let addresses = LayoutAddresses::of(&stated)?;
         let builtins = span_of_functions(object, "Builtins_");
         let builtins = builtins.map(|span| span.start.0.wrapping_add(bias)..span.end.0.wrapping_add(bias));
         Some(Self {
@@ -73,6 +77,7 @@ impl V8 {
             builtins: builtins.unwrap_or_default(),
             writes_map: None,
             functions: Functions::default(),
+            regexps: RegExps::of(&stated, bias),
             round_began: Instant::now(),
             names: MethodAddresses::default(),
         })
@@ -84,13 +89,14 @@ impl V8 {
         !self.names.is_empty() && *self.writes_map.get_or_insert_with(look)
     }
 
-    /// Gives all frames of JavaScript functions the addresses of these. The functions are on the copied stack; what they
-    /// are is read now.
+    /// Gives all frames of JavaScript functions and regular expressions the addresses of these. The objects are on the
+    /// copied stack; what they are is read now.
     pub fn name_frames(&mut self, walked: WalkedFrames<'_>, memory: &mut ProcessMemory<'_>) {
         let layout = *self.layout.get_or_init(|| Layout::read(&self.addresses, self.bias, memory));
         let Some(layout) = layout else { return };
         if self.round_began.elapsed() > TRUSTED {
             self.functions.begin_round();
+            self.regexps.begin_round();
             self.round_began = Instant::now();
         }
         let ends = walked.sps.iter().skip(1);
@@ -99,10 +105,14 @@ impl V8 {
             if self.program.contains(&pc) && !self.builtins.contains(&pc) {
                 continue;
             }
-            let function = layout.function_of_frame(*end, &|at| walked.stack.read(at));
+            let stack = |at| walked.stack.read(at);
+            let function = layout.function_of_frame(*end, &stack);
             let address = function.and_then(|function| {
                 self.functions.address_of(function, &mut layout.look(memory), &mut self.names)
             });
+            let regexp = regexp_of_frame(*end, &stack).filter(|_| !self.program.contains(&pc));
+            let address = address
+                .or_else(|| self.regexps.address_of(regexp?, &mut layout.look(memory), &mut self.names));
             frame.method = address.map(Avma);
         }
     }
@@ -116,9 +126,11 @@ impl V8 {
 /// Names whatever function this memory has at any address.
 pub(crate) fn name_all(bytes: u64, memory: &mut ProcessMemory<'_>) {
     let (mut functions, mut names) = (Functions::default(), MethodAddresses::default());
+    let mut regexps = RegExps::of_node_20();
     let mut look = Layout::of_node_20().look(memory);
     for word in 0..bytes {
         let _ = functions.address_of(word, &mut look, &mut names);
+        let _ = regexps.address_of(word, &mut look, &mut names);
     }
     std::hint::black_box(names.take_lines());
 }
