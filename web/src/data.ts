@@ -13,7 +13,7 @@ export interface Lengths { state: string; count: number; mean: number; max: numb
 /** Function, place without source, source line, line that an interpreter ran, instruction (address, text, amount, place), or the number of lines left out. */
 export type CodeLine = ["f", string] | ["p", string] | ["s", number, string] | ["l", number, string, number, string] | ["c", string, string, number, string | null] | ["…", number];
 export interface Code { name: string; file: string; own: number; share: number; lines: CodeLine[] }
-export interface CallRow { name: string; count: number; total: number; own: number; off: number; avg: number | null; min: number | null; max: number | null; p50: number | null; p99: number | null; rows: [number, number][] }
+export interface CallRow { name: string; count: number; total: number; own: number; off: number; avg: number | null; min: number | null; max: number | null; p50: number | null; p99: number | null; rows: [number, number][]; paths: [string[], [number, number][]][] }
 export interface SlowCall { took: number; at: number; thread: number; off: number; path: string[] }
 export interface IoPart { count: number; total_ns: number; p50_ns: number | null; p99_ns: number | null; max_ns: number; histogram: [number, number][] }
 export interface IoRow { op: string; requests: number; bytes: number; queue: IoPart; device: IoPart; comm?: string; pid?: number; cause?: string; functions?: string[]; file?: string; writeback?: boolean }
@@ -48,6 +48,8 @@ export interface ItemSet extends SetInfo {
   /** Begin + 1 in ticks; 0 for a sum over the thread's life. */
   since: Float64Array;
   length: Float64Array; amount: Float64Array; count: Float64Array; waker: Int32Array;
+  /** The longest of the waits that an item represents, in whole ticks; 0 for samples, and where none is known. */
+  longest: Float64Array;
   /** Begin of the time over which an amount beyond its own length is spread. */
   gap: Float64Array;
   /** Items of each thread. */
@@ -236,7 +238,7 @@ function readPlaced(reader: Reader, items: number): Placed {
   return { placeNode, placeState, place, isCounted, thread, runs: found, since, length: reader.numbers(new Float64Array(items)) };
 }
 
-const KEYS = ["place", "thread", "since", "length", "amount", "count", "waker"] as const;
+const KEYS = ["place", "thread", "since", "length", "amount", "count", "waker", "longest"] as const;
 
 /** The samples of the first set before the items of this one. */
 function joined(first: ItemSet, own: Placed): Placed {
@@ -261,7 +263,7 @@ function joined(first: ItemSet, own: Placed): Placed {
 }
 
 /** Columns of a set. */
-const COLUMNS = 10;
+const COLUMNS = 11;
 
 /** Each set is unpacked when it is first asked for: a page shows one, and a million samples take a second. */
 function readSets(reader: Reader, about: About): ItemSet[] {
@@ -296,14 +298,26 @@ function readSet(reader: Reader, info: SetInfo, about: About, first?: ItemSet): 
   const count = reader.numbers(new Float64Array(items));
   const waker = new Int32Array(items);
   waker.set(reader.numbers(new Int32Array(items - alike)), alike);
+  const longest = longestOf(reader.column(), alike, length, amount, tick);
   let states: Float64Array | null = null;
   // Samples are moments: their begin is their end.
-  const set: ItemSet = { ...info, ...placed, amount, count, waker, get states() { return (states ??= statesOf(this, about)); }, gap: since, latest: since, earliest: since };
+  const set: ItemSet = { ...info, ...placed, amount, count, waker, longest, get states() { return (states ??= statesOf(this, about)); }, gap: since, latest: since, earliest: since };
   if (alike > 0 && alike < items) sort(set);
   if (alike > 0) set.runs = runsOf(set.thread);
   set.latest = set.earliest = set.gap = set.since;
   if (hasWaits) reach(set, about);
   return set;
+}
+
+/** From what the other columns let expect; the first `alike` items are samples. */
+function longestOf(column: Reader, alike: number, length: Float64Array, amount: Float64Array, tick: number): Float64Array {
+  const longest = new Float64Array(length.length);
+  if (column.bytes.length) column.values(longest.subarray(alike));
+  for (let item = alike; item < longest.length; item++) {
+    const step = longest[item];
+    longest[item] = (step % 2 ? -(step + 1) / 2 : step / 2) + Math.min(length[item], Math.floor(amount[item] / tick));
+  }
+  return longest;
 }
 
 function statesOf({ items, amount, place, placeState }: ItemSet, about: About): Float64Array {

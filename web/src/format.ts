@@ -42,6 +42,11 @@ export function change(value: number, unit: string): string {
   return `${!/[1-9]/.test(text) ? "±" : value > 0 ? "+" : "−"}${text}`;
 }
 
+/** From one length of time to another, which is not in it and may be infinite. */
+export function range([from, to]: [number, number]): string {
+  return Number.isFinite(to) ? `of ${duration(from)} to ${duration(to)}` : `of ${duration(from)} or longer`;
+}
+
 export function countOf(count: number, one: string, many: string): string {
   return `${grouped(count)} ${count === 1 ? one : many}`;
 }

@@ -6,7 +6,7 @@ import { amount, duration, percent, tickLabel } from "./format";
 import { isDark } from "./palette";
 import { Store } from "./selection";
 import { AsTable, Table } from "./table";
-import { shownPlaces, sum, Sums, threadMask } from "./sums";
+import { shownPlaces, sum, Sums, threadMask, waitMask } from "./sums";
 
 const CELL = 14;
 
@@ -65,6 +65,7 @@ export class HeatMap {
     // The map is of all time, whatever span is selected.
     const all = this.store.current.span ? sum(data, { ...this.store.current, span: null }) : sums!;
     const shown = shownPlaces(all);
+    const lengths = waitMask(data, set, this.store.current);
     const put = (tick: number, thread: number, amount: number) => {
       const column = Math.min(columns - 1, Math.floor(tick / step));
       const row = Math.min(rows - 1, byThread ? thread : Math.floor(((tick % step) / step) * rows));
@@ -73,7 +74,7 @@ export class HeatMap {
     const small = byThread ? step : step / rows;
     for (let item = 0; item < set.items; item++) {
       const place = set.place[item];
-      if (set.since[item] === 0 || !threads[set.thread[item]] || !shown[place]) continue;
+      if (set.since[item] === 0 || !threads[set.thread[item]] || !shown[place] || (lengths && !lengths[item])) continue;
       if (wanted && data.states[set.placeState[place]] !== wanted) continue;
       const [begin, length] = [set.since[item] - 1, set.length[item]];
       if (length === 0) put(begin, set.thread[item], set.amount[item]);

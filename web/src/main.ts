@@ -4,13 +4,14 @@ import { BlameView, sentences, whose } from "./blame";
 import { Data, load } from "./data";
 import { clear, el } from "./dom";
 import { FlameEvents, FlameView, Look } from "./flame";
-import { amount, countOf, duration, percent } from "./format";
+import { amount, countOf, duration, percent, range } from "./format";
 import { Functions, largest } from "./functions";
 import { Comparison } from "./compare";
 import { cards, Head, StateBar } from "./head";
 import { allWaits, glanceLines, requestLines } from "./glance";
 import { HeatMap } from "./heat";
-import { Latency, Locks, recording } from "./others";
+import { Latency } from "./latency";
+import { Locks, recording } from "./others";
 import { SourceView } from "./source";
 import { Calls, Requests } from "./traced";
 import { KIND_WORDS, frameColour } from "./palette";
@@ -24,6 +25,8 @@ import { most, Waits } from "./waits";
 
 /** False in the script of pages that have nothing but stacks: the views of everything else are not in it. */
 declare const IS_WHOLE: boolean;
+/** True in the script of recordings: without the views of calls, requests and comparisons, whose pages have no times. */
+declare const HAS_TIMES: boolean;
 
 /** The content of a tab, made when it is first seen. */
 interface Pane { box: HTMLElement; show: () => void }
@@ -74,7 +77,7 @@ class Page {
 
   constructor(readonly data: Data) {
     const { about } = data;
-    this.running = IS_WHOLE ? new RunningSums(data) : null;
+    this.running = HAS_TIMES ? new RunningSums(data) : null;
     this.store = new Store(about.data.sets.map((set) => set.name), about.data.tick_ns, about.data.threads.length === 0 ? { group: "none" } : {});
     this.head = new Head(about, {
       search: (text) => this.store.change({ search: text }, true), keys: () => this.showKeys(),
@@ -82,7 +85,7 @@ class Page {
     });
     const tell = (text: string) => { this.status.textContent = text; };
     this.stateBar = IS_WHOLE ? new StateBar(data, this.store) : null;
-    this.strips = IS_WHOLE ? new Strips(data, this.store, tell) : null;
+    this.strips = HAS_TIMES ? new Strips(data, this.store, tell) : null;
     const events = {
       hover: (frame: Frame | null) => this.tell(frame),
       zoom: (frame: Frame) => this.store.change({ zoom: frame.path }),
@@ -92,7 +95,7 @@ class Page {
     };
     this.flame = new FlameView("flame graph: arrow keys move, Enter zooms", data.states, events);
     this.asTable = new AsTable("flame graph", this.flame.box, () => this.frameTable(), () => this.frames());
-    this.comparison = IS_WHOLE && about.compare ? new Comparison(data, about.compare, this.store) : null;
+    this.comparison = IS_WHOLE && !HAS_TIMES && about.compare ? new Comparison(data, about.compare, this.store) : null;
     this.makers = { ...this.stackPanes(events), ...(IS_WHOLE ? this.otherPanes(tell) : {}) };
     this.sums = this.sumsOf(this.store.current);
     this.build();
@@ -154,15 +157,18 @@ class Page {
       const { data, store, comparison } = this;
       const { calls, io, blame, sources } = data.about;
       const isWall = data.about.data.threads.length > 0 && data.sets[0]?.wall;
-      if (comparison) panes.compare = pane(() => comparison, () => comparison.show(this.found));
-      if (calls) panes.calls = pane(() => new Calls(calls, store));
-      if (io) panes.io = pane(() => new Requests(io));
+      if (!HAS_TIMES) {
+        if (comparison) panes.compare = pane(() => comparison, () => comparison.show(this.found));
+        if (calls) panes.calls = pane(() => new Calls(calls, store));
+        if (io) panes.io = pane(() => new Requests(io));
+      }
       if (sources.length) panes.source = pane(() => new SourceView(data, store));
+      if (!HAS_TIMES) return panes;
       if (this.strips?.isUseful) panes.heat = pane(() => new HeatMap(data, store, tell), (view) => view.show(this.sums));
       if (isWall && blame) panes.blame = pane(() => new BlameView(data, blame, store));
       if (isWall) panes.waits = pane(() => new Waits(data, store), (view) => view.show(this.sums, store.current));
       if (isWall) panes.locks = pane(() => new Locks(data, store));
-      if (isWall) panes.latency = pane(() => new Latency(data, store));
+      if (isWall) panes.latency = pane(() => new Latency(data, store), (view) => view.show(this.sums, store.current));
     }
     return panes;
   }
@@ -178,9 +184,9 @@ class Page {
       this.tabs.set(id, tab);
       bar.append(tab);
     }
-    const lines = IS_WHOLE && blame ? sentences(data, blame) : [];
+    const lines = HAS_TIMES && blame ? sentences(data, blame) : [];
     const toBlame = { click: (event: Event) => { event.preventDefault(); this.store.change({ tab: "blame" }); } };
-    if (IS_WHOLE && data.sets[0]?.wall && data.about.data.threads.length) allWaits(data, this.whole());
+    if (HAS_TIMES && data.sets[0]?.wall && data.about.data.threads.length) allWaits(data, this.whole());
     const answers = this.answers();
     const why = lines.length ? [el("b", { text: `Why ${duration(blame!.total_ns)}: `, title: whose(blame!) }), ...lines.map((text) => el("a", { href: "#tab=blame", text, title: text, on: toBlame }))] : [];
     const glance = answers.length + why.length ? el("section", { class: "why", "aria-label": "where time went" }, ...answers, ...why) : "";
@@ -197,8 +203,8 @@ class Page {
     const { about, sets } = data;
     if (!sets.length || (IS_WHOLE && this.comparison)) return [];
     const press = (name: string, state?: string) => this.store.change({ focus: this.store.current.focus === name ? "" : name, states: state ? [state] : [], zoom: [] });
-    if (IS_WHOLE && about.io) return requestLines(about.io);
-    if (IS_WHOLE && sets[0].wall && about.data.threads.length > 0) return glanceLines(data, press);
+    if (IS_WHOLE && !HAS_TIMES && about.io) return requestLines(about.io);
+    if (HAS_TIMES && sets[0].wall && about.data.threads.length > 0) return glanceLines(data, press);
     const parts = largest(data, this.whole(), press);
     return parts.length ? [el("b", { text: sets[0].unit === "ns" ? "Own time: " : "Own: " }), ...parts] : [];
   }
@@ -226,19 +232,19 @@ class Page {
   }
 
   private sumsOf(selection: Selection): Sums {
-    return IS_WHOLE && this.running ? this.running.of(selection) : sum(this.data, selection);
+    return HAS_TIMES && this.running ? this.running.of(selection) : sum(this.data, selection);
   }
 
   /** The sums of all, from those that are selected where that is all. */
   private whole(): Sums {
-    const { set, span, threads, states, idle, focus, drop } = this.store.current;
-    return set !== 0 || span || threads.length || states.length || idle || focus || drop.length ? sum(this.data, FRESH) : this.sums;
+    const { set, span, threads, states, waits, idle, focus, drop } = this.store.current;
+    return set !== 0 || span || threads.length || states.length || waits || idle || focus || drop.length ? sum(this.data, FRESH) : this.sums;
   }
 
   private update(selection: Selection, changed: Set<keyof Selection>): void {
     const start = performance.now();
     const has = (...keys: (keyof Selection)[]) => keys.some((key) => changed.has(key));
-    const sumsChanged = has("set", "span", "threads", "states", "idle", "focus", "drop", "group");
+    const sumsChanged = has("set", "span", "threads", "states", "waits", "idle", "focus", "drop", "group");
     // Those of the first selection were made before the page was built.
     if (sumsChanged && this.isBuilt) this.sums = this.sumsOf(selection);
     this.isBuilt = true;
@@ -374,6 +380,7 @@ class Page {
       add(names.length > 3 ? `${names.length} threads` : names.join(", "), { threads: [] });
     }
     if (selection.states.length) add(selection.states.join(" + "), { states: [] });
+    if (selection.waits) add(`waits ${range(selection.waits)}`, { waits: null });
     if (selection.focus) add(`only stacks of ${selection.focus}`, { focus: "" });
     for (const name of selection.drop) add(`without ${name}`, { drop: selection.drop.filter((other) => other !== name) });
     if (selection.zoom.length) add(`zoom: ${selection.zoom[selection.zoom.length - 1]}`, { zoom: [] });

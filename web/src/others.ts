@@ -1,13 +1,11 @@
-// Locks, lengths of waits, notes about the recording.
+// Locks, notes about the recording.
 
-import { Data, Lengths, Lock } from "./data";
+import { Data, Lock } from "./data";
 import { clear, el } from "./dom";
 import { countOf, duration, grouped, percent } from "./format";
 import { withFile } from "./functions";
-import { stateColour } from "./palette";
 import { Store } from "./selection";
 import { Table } from "./table";
-import { stateMark } from "./waits";
 
 export class Locks {
   readonly box = el("div", { class: "pane" });
@@ -43,38 +41,6 @@ export class Locks {
     const list = (text: string | null | undefined) => el("ol", { class: "stack" }, ...(text ?? "not known").split(" < ").map((name) => el("li", { text: withFile(this.data, name) })));
     this.detail.append(el("section", {}, el("h3", { text: "waited for in" }), list(lock.place)), el("section", {}, el("h3", { text: lock.holder ? `released by ${lock.holder.name} in` : "released by" }), list(lock.holder?.place || null)));
   }
-}
-
-/** Lengths of waits by state, as histograms of powers of two. */
-export class Latency {
-  readonly box = el("div", { class: "pane" });
-
-  constructor(readonly data: Data, readonly store: Store) {
-    const { lengths } = data.about;
-    this.box.append(el("p", { class: "note", text: lengths.length ? "Lengths of waits, whole recording, in powers of two. A click on a heading shows only that state." : "No waits were recorded." }));
-    const grid = el("div", { class: "grid" });
-    lengths.forEach((of) => grid.append(this.card(of)));
-    this.box.append(grid);
-  }
-
-  private card(of: Lengths): HTMLElement {
-    const press = () => this.store.change({ states: this.store.current.states.includes(of.state) ? [] : [of.state] });
-    const head = el("button", { type: "button", class: "link", on: { click: press } }, stateMark(of.state));
-    const words = el("p", { class: "dim", text: `${countOf(of.count, "wait", "waits")} · p50 ${duration(of.p50)} · p99 ${duration(of.p99)} · longest ${duration(of.max)}` });
-    return el("section", { class: "card" }, el("h3", {}, head), words, histogram(`lengths of waits: ${of.state}`, of.rows, of.state));
-  }
-}
-
-/** Numbers by length, in powers of two. */
-export function histogram(label: string, rows: [number, number][], state: string): HTMLElement {
-  const most = Math.max(...rows.map(([, count]) => count), 1);
-  const lines = rows.map(([low, count]) => {
-    const bar = el("i");
-    bar.style.width = `${(100 * count) / most}%`;
-    bar.style.background = stateColour(state);
-    return el("tr", {}, el("td", { class: "n", text: `${duration(low)}–${duration(low * 2)}` }), el("td", { class: "n", text: grouped(count) }), el("td", { class: "wide-bar" }, bar));
-  });
-  return el("table", { "aria-label": label }, el("tbody", {}, ...lines));
 }
 
 export function recording(data: Data): HTMLElement {

@@ -8,6 +8,8 @@ export interface Selection {
   /** Thread ids. */
   threads: number[];
   states: string[];
+  /** Only waits of at least the first and less than the second of these ns; the second may be infinite. */
+  waits: [number, number] | null;
   idle: boolean;
   /** Names of frames from the root of the flame graph. */
   zoom: string[];
@@ -25,7 +27,7 @@ export interface Selection {
 }
 
 export const FRESH: Selection = {
-  set: 0, span: null, threads: [], states: [], idle: false, zoom: [], focus: "", drop: [], search: "", tab: "flame",
+  set: 0, span: null, threads: [], states: [], waits: null, idle: false, zoom: [], focus: "", drop: [], search: "", tab: "flame",
   mode: "caller", group: "name", folds: { kernel: true, start: true, recursion: true }, byName: false, upright: false,
 };
 
@@ -65,6 +67,7 @@ export class Store {
     else if (now.zoom.length) this.change({ zoom: [] });
     else if (now.focus) this.change({ focus: "" });
     else if (now.drop.length) this.change({ drop: now.drop.slice(0, -1) });
+    else if (now.waits) this.change({ waits: null });
     else if (now.states.length) this.change({ states: [] });
     else if (now.threads.length) this.change({ threads: [] });
     else if (now.span) this.change({ span: null });
@@ -86,6 +89,7 @@ export class Store {
     add("span", of.span ? of.span.map((tick) => ((tick * this.tickNs) / 1e9).toFixed(6)).join("-") : "");
     add("threads", of.threads.join(","));
     add("states", list(of.states));
+    add("waits", of.waits ? of.waits.map((ns) => (Number.isFinite(ns) ? String(ns) : "")).join("-") : "");
     add("idle", of.idle ? "1" : "");
     add("zoom", list(of.zoom));
     add("focus", encodeURIComponent(of.focus));
@@ -115,6 +119,8 @@ export class Store {
     if (span.length === 2 && span.every(Number.isFinite) && span[0] < span[1]) of.span = [span[0], span[1]];
     of.threads = list("threads").map(Number).filter(Number.isFinite);
     of.states = list("states");
+    const waits = /^(\d+)-(\d*)$/.exec(text("waits"));
+    if (waits) of.waits = [Number(waits[1]), waits[2] ? Number(waits[2]) : Infinity];
     of.idle = text("idle") === "1";
     of.zoom = list("zoom");
     of.focus = text("focus");

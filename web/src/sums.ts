@@ -83,6 +83,14 @@ export function sum(data: Data, selection: Selection): Sums {
   return select(data, selection, inTime(data, set, selection));
 }
 
+/** Of a wall clock, by item: 1 for waits of the selected lengths, where not all count. */
+export function waitMask(data: Data, set: ItemSet, { waits }: Selection): Uint8Array | null {
+  if (!waits || !set.wall) return null;
+  const tick = data.about.data.tick_ns;
+  const [from, to] = [Math.max(1, waits[0] / tick), waits[1] / tick];
+  return Uint8Array.from(set.longest, (longest) => (longest >= from && longest < to ? 1 : 0));
+}
+
 type Raw = Pick<Sums, "set" | "cells" | "cell"> & { cellCount: Float64Array };
 /** A thread's items. */
 interface Run { thread: number; from: number; to: number }
@@ -96,16 +104,19 @@ function inTime(data: Data, set: ItemSet, selection: Selection): Raw {
   const cells = cellsOf(data, set, selection.group);
   const { span } = selection;
   const runs = runsOf(data, set, selection);
-  if (!span && set.isCounted && cells.of === set.place && runs.length === set.runs.length) {
+  const waits = waitMask(data, set, selection);
+  if (!span && !waits && set.isCounted && cells.of === set.place && runs.length === set.runs.length) {
     return { set, cells, cell: set.amount.slice(), cellCount: set.count.slice() };
   }
   const raw = { set, cells, cell: new Float64Array(cells.count), cellCount: new Float64Array(cells.count) };
   const add = (item: number, amount: number, count: number) => {
+    if (waits && waits[item] === 0) return;
     const at = cells.of[item];
     raw.cell[at] += amount;
     raw.cellCount[at] += count;
   };
   if (span) runs.forEach((run) => move(data, set, run, { old: [span[0], span[0]], now: span }, add));
+  else if (waits) for (const { from, to } of runs) for (let item = from; item < to; item++) add(item, set.amount[item], set.count[item]);
   else runs.forEach((run) => addAll(raw, run));
   return raw;
 }
@@ -118,7 +129,9 @@ export class RunningSums {
 
   of(selection: Selection): Sums {
     const { data, last } = this;
-    const { span, set, group, threads, states, idle, focus, drop } = selection;
+    const { span, set, group, threads, states, waits, idle, focus, drop } = selection;
+    // Lengths are asked of each wait.
+    if (waits) return sum(data, selection);
     const key = JSON.stringify([set, group, threads, states, idle, focus, drop]);
     if (span && last?.key === key && span[0] < last.span[1] && span[1] > last.span[0]) return this.moved(span);
     const sums = sum(data, selection);

@@ -2,9 +2,9 @@
 
 import { CallRow, Io, IoRow, SlowCall } from "./data";
 import { clear, el, fit } from "./dom";
-import { countOf, duration, grouped, percent, tickLabel } from "./format";
+import { countOf, duration, grouped, percent, range, tickLabel } from "./format";
 import { heat } from "./heat";
-import { histogram } from "./others";
+import { histogram } from "./latency";
 import { isDark } from "./palette";
 import { Store } from "./selection";
 import { Table } from "./table";
@@ -16,6 +16,8 @@ export class Calls {
   readonly box = el("div", { class: "pane" });
   private readonly detail = el("div", { class: "split" });
   private chosen: CallRow | null = null;
+  /** Lengths of the chosen function's calls, ns. */
+  private lengths: [number, number] | null = null;
   private readonly table: Table<CallRow>;
 
   constructor(readonly calls: { functions: CallRow[]; slowest: SlowCall[] }, readonly store: Store) {
@@ -37,7 +39,21 @@ export class Calls {
 
   private choose(row: CallRow): void {
     this.chosen = row;
+    this.lengths = null;
     this.show();
+  }
+
+  /** The paths of calls of the selected lengths, each with its share of these and of all others. */
+  private paths({ name, paths, rows }: CallRow, lengths: [number, number]): HTMLElement {
+    const sides = (rows: [number, number][]) => rows.reduce(([here, rest], [low, count]) => (low >= lengths[0] && low < lengths[1] ? [here + count, rest] : [here, rest + count]), [0, 0]);
+    const [here, rest] = sides(rows);
+    const listed = paths.map(([path, rows]) => ({ path, sides: sides(rows) })).filter(({ sides }) => sides[0] > 0).sort((a, b) => b.sides[0] - a.sides[0]);
+    const known = listed.reduce((sum, { sides }) => sum + sides[0], 0);
+    const parts = listed.slice(0, 5).map(({ path, sides: [one, other] }) => el("section", {},
+      el("h4", { text: `${percent(one, here)} of these, ${percent(other, rest)} of all others` }),
+      el("ol", { class: "stack" }, ...path.slice().reverse().map((name) => el("li", { title: name, text: name })))));
+    const others = here > known ? [el("p", { class: "dim", text: `${percent(here - known, here)} came by other paths` })] : [];
+    return el("section", { class: "paths" }, el("h3", { text: `who called ${name}: ${countOf(here, "call", "calls")} ${range(lengths)}` }), ...parts, ...others);
   }
 
   private show(): void {
@@ -51,7 +67,9 @@ export class Calls {
       el("ol", { class: "stack" }, ...call.path.slice().reverse().map((name) => el("li", { title: name, text: name })))));
     const focus = el("button", { type: "button", class: "link", text: "show its stacks in the flame graph", on: { click: () => this.store.change({ focus: row.name, tab: "flame", zoom: [] }) } });
     this.detail.append(
-      el("section", {}, el("h3", { text: `lengths of ${countOf(row.count, "call", "calls")} of ${row.name}` }), histogram(`lengths of calls of ${row.name}`, row.rows, "on CPU"), focus),
+      el("section", {}, el("h3", { text: `lengths of ${countOf(row.count, "call", "calls")} of ${row.name}` }), el("p", { class: "note", text: "A click on a length shows who made those calls, with shift up to that length." }),
+        histogram(`lengths of calls of ${row.name}`, row.rows, "on CPU", { now: this.lengths, has: () => true, select: (lengths) => { this.lengths = lengths; this.show(); } }), focus),
+      this.lengths ? this.paths(row, this.lengths) : "",
       el("section", {}, el("h3", { text: slow.length ? "its slowest calls" : `not among the ${this.calls.slowest.length} slowest calls` }), ...listed));
   }
 }

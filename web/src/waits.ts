@@ -6,7 +6,7 @@ import { countOf, duration, grouped, percent } from "./format";
 import { stackWords, withFile } from "./functions";
 import { stateColour } from "./palette";
 import { Selection, Store } from "./selection";
-import { inside, shownPlaces, Sums, threadMask } from "./sums";
+import { inside, shownPlaces, Sums, threadMask, waitMask } from "./sums";
 import { Table } from "./table";
 
 export interface WaitRow {
@@ -165,10 +165,11 @@ export function waitRows(data: Data, sums: Sums, selection: Selection): WaitRow[
   const rows = new Map<string, WaitRow>();
   const threads = threadMask(data, selection);
   const isShown = shownPlaces(sums);
+  const lengths = waitMask(data, set, selection);
   for (let item = 0; item < set.items; item++) {
     const place = set.place[item];
     const state = set.placeState[place];
-    if (state === 0 || !threads[set.thread[item]] || !isShown[place]) continue;
+    if (state === 0 || !threads[set.thread[item]] || !isShown[place] || (lengths && !lengths[item])) continue;
     const ns = selection.span ? inside(set, data, item, ...selection.span) : set.amount[item];
     if (ns <= 0) continue;
     add(rows, data, set, item, ns);

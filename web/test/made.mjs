@@ -139,6 +139,7 @@ export function recorded(page, made, threads, samples) {
   columns.numbers(new Int32Array(each * threads));
   columns.numbers([]);
   for (const value of [100000, 1, 0]) columns.numbers(new Int32Array(each * threads).fill(value));
+  columns.numbers([]);
   columns.column(Buffer.alloc(0));
   const about = aboutOf(page);
   about.data = {

@@ -350,6 +350,38 @@ async function wakers(file) {
   await page.context().close();
 }
 
+/** Waits of a length are those of the text, and the same however they are selected. */
+async function waitLengths(file) {
+  const text = (least) => run(["flame", "--off-cpu", "--folded", "--min-block", least, "-i", "wall.data"]).split("\n").reduce((sum, line) => sum + (Number(/ (\d+)$/.exec(line)?.[1]) || 0), 0);
+  for (const [least, ns] of [["1ms", 1e6], ["5ms", 5e6], ["20ms", 20e6]]) {
+    const page = await open(file, { hash: `#waits=${ns}-` });
+    const [wanted, { total }] = [text(least), await dataset(page)];
+    check(`waits of at least ${least} on the page are those of --min-block`, Number(total) === wanted && wanted > 0, `${total}, the text has ${wanted}`);
+    await page.context().close();
+  }
+  const page = await open(file, { hash: "#tab=latency" });
+  const totalOf = async () => Number((await dataset(page)).total);
+  const choices = await page.locator("#pane-latency .choice button").allTextContents();
+  check("Latency offers lengths", choices.join(", ") === "any length, 100 µs, 1 ms, 5 ms, 10 ms, 100 ms, 1 s", choices.join(", "));
+  await page.locator("#pane-latency .choice button", { hasText: "5 ms" }).click();
+  const long = await totalOf();
+  check("a button of Latency selects long waits", long === text("5ms"), `${long}`);
+  const sides = await page.locator("#pane-latency .note").first().textContent();
+  const rows = await page.locator("#pane-latency .table tbody tr:not(.gap)").evaluateAll((rows) => rows.map((row) => [...row.cells].map((cell) => cell.textContent)));
+  // Not all rows are drawn.
+  const isShare = ([time, share]) => Math.abs(parseFloat(share) - (100 * nsOf(time)) / long) < 0.6;
+  check("Latency shows where these waits and all others were", /5.00 ms or longer: (.*?s)\./.test(sides) && isNear(nsOf(/longer: (.*?s)\./.exec(sides)[1]), long) && rows.length > 2 && rows.every(isShare), `${sides} ${JSON.stringify(rows.slice(0, 8))}`);
+  await page.goBack();
+  const lengths = page.locator("#pane-latency .card").first().locator("button.length");
+  await lengths.first().click();
+  const one = await totalOf();
+  await lengths.last().click({ modifiers: ["Shift"] });
+  const [all, hash] = [await totalOf(), await page.evaluate(() => location.hash)];
+  check("a click on a length selects it, with shift up to another", one > 0 && all > one && /waits=\d+-\d+/.test(hash) && (await page.locator("#pane-latency button.length[aria-pressed=true]").count()) === (await lengths.count()), `${one} ${all} ${hash}`);
+  check("Latency runs without errors", page.problems.length === 0, page.problems.join("; "));
+  await page.context().close();
+}
+
 /** A pointer on the longest wait names the thread that ended it, and marks its strip where that is one. */
 async function pointed(page, file) {
   const about = aboutOf(readFileSync(file, "utf8"));
@@ -631,6 +663,11 @@ int main(void) { for (int i = 0; i < 3; i++) work(); return 0; }
   await page.locator("#pane-calls tbody tr", { hasText: "leaf" }).first().click();
   const detail = await page.locator("#pane-calls .split").innerText();
   check("a click on a function shows its lengths and slowest calls", detail.includes("lengths of 30 calls of leaf") && detail.includes("work"), detail.slice(0, 200));
+  const lengths = page.locator("#pane-calls button.length");
+  await lengths.first().click();
+  await lengths.last().click({ modifiers: ["Shift"] });
+  const paths = await page.locator("#pane-calls .paths").innerText();
+  check("a range of lengths shows who made those calls", paths.includes("who called leaf: 30 calls") && paths.includes("100.0 % of these") && /leaf\s+work\s+main/.test(paths), paths);
   await page.locator("#pane-calls button.link").click();
   const hash = await page.evaluate(() => location.hash);
   check("Calls leads to the flame graph of a function", hash.includes("focus=leaf") && page.problems.length === 0, `${hash} ${page.problems}`);
@@ -697,7 +734,7 @@ await tracedCalls();
 await requests();
 if (recordWall()) {
   const file = join(folder, "wall.html");
-  for (const part of [keyWalk, roles, graphInView, blamed, tables, wakers, brush, drag, looks, colours]) await part(file);
+  for (const part of [keyWalk, roles, graphInView, blamed, tables, wakers, waitLengths, brush, drag, looks, colours]) await part(file);
   const size = readFileSync(file).length;
   check("the page of a short recording is small", size < 400000, `${size} bytes`);
   const shell = readFileSync(file, "utf8").replace(/<main class="first">.*?<\/noscript>/s, "").replace(/(id="(?:about|columns|sources)">)[^<]*/g, "$1").length;

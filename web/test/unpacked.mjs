@@ -60,7 +60,7 @@ function samplesOf({ each, threads, begins, lengths }) {
   return samples;
 }
 
-/** Threads, then for each set a line per stack and state: amount, samples, items, stack; sorted. */
+/** Threads, then for each set a line per stack and state: amount, samples, items, longest, stack; sorted. */
 export function unpacked(page) {
   const { data } = aboutOf(page);
   const columns = columnsOf(page);
@@ -83,6 +83,7 @@ export function unpacked(page) {
     let [placeFrames, states, places, threads, begins, lengths] = [varints(next()), [...next()], ...Array.from({ length: 4 }, () => varints(next()))];
     const [waits, others, counts] = Array.from({ length: 3 }, () => varints(next()));
     next();
+    const longer = varints(next());
     let frame = 0;
     let each = lengths.map((_, item) => (places.length ? places[item] : item));
     let where = placeFrames.map((step, place) => [(frame += signed(step)), states[place]]);
@@ -95,17 +96,19 @@ export function unpacked(page) {
     }
     const amounts = lengths.map((length) => (length > 0 ? waits : others).shift());
     const ticks = lengths.map((length, item) => (length > 0 ? Math.ceil(amounts[item] / data.tick_ns) + signed(length - 1) : 0));
+    const alike = ticks.length - (longer.length || ticks.length);
+    const longest = ticks.map((length, item) => Math.min(length, Math.floor(amounts[item] / data.tick_ns)) + signed(longer[item - alike] ?? 0));
     samples ??= samplesOf({ each, threads, begins, lengths });
     const sums = new Map();
     amounts.forEach((amount, item) => {
       const [node, state] = each[item];
       const key = `${data.states[state] ?? "-"} ${stacks[node]}`;
-      const sum = sums.get(key) ?? [0, 0, 0];
-      sums.set(key, [sum[0] + amount, sum[1] + counts[item], sum[2] + 1]);
+      const sum = sums.get(key) ?? [0, 0, 0, 0];
+      sums.set(key, [sum[0] + amount, sum[1] + counts[item], sum[2] + 1, Math.max(sum[3], longest[item])]);
     });
     const items = threads.filter((_, at) => at % 2).reduce((sum, count) => sum + count, 0);
     lines.push(`set ${set.name} in ${set.unit}: ${items} items, ${begins.filter((begin) => begin > 0).length} with a time, ${ticks.filter((length) => length > 0).length} with a length`);
-    lines.push(...[...sums].map(([key, [amount, samples, count]]) => `${amount} ${samples} ${count} ${key}`).sort());
+    lines.push(...[...sums].map(([key, [amount, samples, count, longest]]) => `${amount} ${samples} ${count} ${longest} ${key}`).sort());
   }
   return `${lines.join("\n")}\n`;
 }

@@ -17,10 +17,13 @@ const LIMIT: Duration = Duration::from_secs(240);
 /// Limit of the tests in a browser. They take 100 s on an idle machine with two CPUs, and four times as long while others compile.
 const BROWSER_LIMIT: Duration = Duration::from_secs(900);
 const BUNDLE: &str = "crates/cli/src/html/bundle";
-const FILES: [&str; 10] = [
+const FILES: [&str; 13] = [
     "page.js",
     "page.js.deflate",
     "page.js.sha256",
+    "sums.js",
+    "sums.js.deflate",
+    "sums.js.sha256",
     "stacks.js",
     "stacks.js.deflate",
     "stacks.js.sha256",

@@ -7,7 +7,9 @@ use profile::grow::Grow as _;
 use profile::profile::Sums;
 use profile::view::flame::{FrameKind, NodeId, Tree, Unit};
 use profile::view::page::{PageData, PageItem};
+use profile::view::ranking::RankRows as _;
 use rustc_hash::FxHashMap;
+use std::cmp::Reverse;
 
 /// States of the page's amounts.
 const STATES: [&str; 2] = ["on CPU", "off CPU"];
@@ -29,6 +31,43 @@ pub fn page_data(sum: &CallProfile, functions: &Functions) -> PageData {
         items.extend(own_time(node, stats));
     }
     PageData::of_time(tree, &STATES, "traced calls", items)
+}
+
+/// Paths listed for a function, and functions listed of each: recursion may be deep.
+const PATHS: usize = 12;
+const FRAMES: usize = 40;
+
+/// One of the paths by which a function was called, and how long its calls took.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PathLengths {
+    /// From the outermost function, of at most 40, to the function itself.
+    pub path: Vec<FunctionId>,
+    /// Numbers of finished calls by length, in powers of two.
+    pub lengths: Vec<(u64, u64)>,
+}
+
+fn innermost(path: Vec<FunctionId>) -> Vec<FunctionId> {
+    path[path.len().saturating_sub(FRAMES)..].to_vec()
+}
+
+/// By function: the paths with most time, most first.
+#[must_use]
+pub fn paths_by_function(sum: &CallProfile) -> FxHashMap<FunctionId, Vec<PathLengths>> {
+    let mut places: FxHashMap<FunctionId, Vec<(u64, u32)>> = FxHashMap::default();
+    for (node, id) in sum.nodes().iter().zip(0..) {
+        if node.stats.count > 0 {
+            places.entry(node.function).or_default().push((node.stats.finished_ns, id));
+        }
+    }
+    let lengths = |(_, id): (u64, u32)| PathLengths {
+        path: innermost(sum.path(CallNodeId(id))),
+        lengths: sum.nodes()[id as usize].stats.histogram.by_powers_of_two(),
+    };
+    let first = |mut places: Vec<(u64, u32)>| {
+        places.rank_by_key(|&(ns, id)| (Reverse(ns), id));
+        places.into_iter().take(PATHS).map(lengths).collect()
+    };
+    places.into_iter().map(|(function, places)| (function, first(places))).collect()
 }
 
 /// Functions that a library has, or that are called in one, look like a library's.

@@ -32,6 +32,8 @@ use std::io::{self, Write};
 type Script = (&'static [u8], &'static str);
 /// Built by `cargo xtask web` from the folder `web`; they have the page's style in them.
 const SCRIPT: Script = (include_bytes!("bundle/page.js.deflate"), include_str!("bundle/page.js.sha256"));
+/// The same with the views of calls, requests and comparisons in place of those of times.
+const SUMS: Script = (include_bytes!("bundle/sums.js.deflate"), include_str!("bundle/sums.js.sha256"));
 /// The same without the views of what a page with nothing but stacks lacks: half of a small page's size, and of its start.
 const STACKS: Script = (include_bytes!("bundle/stacks.js.deflate"), include_str!("bundle/stacks.js.sha256"));
 /// Unpacks the script, which is in the page deflated: it is most of a small page.
@@ -42,8 +44,9 @@ const STYLE: &str = include_str!("bundle/plain.css");
 const LOADER_DIGEST: &str = include_str!("bundle/loader.js.sha256");
 const STYLE_DIGEST: &str = include_str!("bundle/plain.css.sha256");
 
-/// Size of a page's head, findings and notes, about.
-const HEAD_BYTES: usize = 22_000;
+/// Size of a page's head, loader and style, and of a thread's name, about.
+const HEAD_BYTES: usize = 3_000;
+const THREAD_BYTES: usize = 30;
 
 /// Largest size of a page's data, in bytes.
 pub const MOST_BYTES: usize = 5_000_000;
@@ -54,7 +57,8 @@ pub const MOST_BYTES: usize = 5_000_000;
 /// `out` can't be written.
 pub fn write(out: &mut impl Write, data: &PageData, about: &About, most_bytes: usize) -> io::Result<()> {
     let is_short = has_only_stacks(data, about);
-    let (code, script) = if is_short { STACKS } else { SCRIPT };
+    let script = if data.threads.is_empty() { SUMS } else { SCRIPT };
+    let (code, script) = if is_short { STACKS } else { script };
     // Browsers decode base64 themselves, so a small page is there sooner; the other is shorter.
     let (code, encoding) = if is_short { (base64(code), "data") } else { (base85(code), "base85") };
     let sources = match about.code.functions.as_slice() {
@@ -62,8 +66,10 @@ pub fn write(out: &mut impl Write, data: &PageData, about: &About, most_bytes: u
         functions => Some(deflated(foreign::json(&Value::Array(functions.to_vec())).as_bytes())?),
     };
     let (first, tables) = (plain::first_view(data, about), plain::tables(data, about));
-    let others =
-        code.len() + sources.as_ref().map_or(0, String::len) + first.len() + tables.len() + HEAD_BYTES;
+    let texts = deflated(foreign::json(&about.to_json()).as_bytes())?;
+    let parts =
+        [&code, sources.as_ref().unwrap_or(&String::new()), &first, &tables, &texts].map(|text| text.len());
+    let others = parts.iter().sum::<usize>() + HEAD_BYTES + THREAD_BYTES * data.threads.len();
     let encoded = encode(data, page::most_bytes(data, others, most_bytes))?;
     let value = meta(about, &encoded);
     let (script, loader, style) = (script.trim(), LOADER_DIGEST.trim(), STYLE_DIGEST.trim());

@@ -4,7 +4,7 @@ use super::about::About;
 use crate::terminal::foreign::harmless;
 use calls::model::{CallProfile, CallStats, FunctionId, SlowCall};
 use calls::view::View;
-use calls::view::page::page_data;
+use calls::view::page::{PathLengths, page_data, paths_by_function};
 use display::number::{count_of, duration_ns};
 use profile::grow::GrownSum as _;
 use profile::view::page::PageData;
@@ -34,16 +34,21 @@ pub fn of_calls(sum: &CallProfile, view: &View<'_>, title: &str) -> (PageData, A
 }
 
 fn functions(sum: &CallProfile, view: &View<'_>) -> Vec<Value> {
+    let mut paths = paths_by_function(sum);
+    let name = |&id: &FunctionId| harmless(&view.functions.of(id).name).into_owned();
+    let path = |of: PathLengths| json!([of.path.iter().map(name).collect::<Vec<String>>(), of.lengths]);
     let mut all: Vec<(FunctionId, &CallStats)> = sum.functions().collect();
     all.rank_by_key(|(_, stats)| Reverse(stats.total_ns));
-    let row = |(id, stats): (FunctionId, &CallStats)| {
+    let mut row = |(id, stats): (FunctionId, &CallStats)| {
+        let paths: Vec<Value> = paths.remove(&id).unwrap_or_default().into_iter().map(path).collect();
         json!({
             "name": harmless(&view.functions.of(id).name), "count": stats.calls(), "total": stats.total_ns,
             "own": stats.self_ns, "off": stats.off_ns, "avg": stats.average_ns(), "min": stats.min_ns, "max": stats.max_ns,
             "p50": stats.quantile_ns(0.5), "p99": stats.quantile_ns(0.99), "rows": stats.histogram.by_powers_of_two(),
+            "paths": paths,
         })
     };
-    all.into_iter().take(FUNCTIONS).map(row).collect()
+    all.into_iter().take(FUNCTIONS).map(&mut row).collect()
 }
 
 fn slowest(sum: &CallProfile, view: &View<'_>) -> Vec<Value> {

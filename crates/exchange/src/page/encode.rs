@@ -67,7 +67,7 @@ fn pruned(data: &PageData, shares: &[f64], least: f64) -> io::Result<Encoded> {
         let packed = columns(data, &order).packed()?;
         return Ok(Encoded { packed, counts: counts(data, &order), pruned: None });
     }
-    let sets = data.sets.iter().map(|set| joined(set, &order)).collect();
+    let sets = data.sets.iter().map(|set| joined(set, &order, data.tick_ns)).collect();
     let data = PageData { sets, ..data.clone() };
     let packed = columns(&data, &order).packed()?;
     Ok(Encoded { packed, counts: counts(&data, &order), pruned: Some((order.pruned, least)) })
@@ -171,6 +171,9 @@ fn set_columns(columns: &mut Columns, set: &ItemSet, order: &Order, coding: &Set
     columns.numbers(others.iter().map(|item| item.amount));
     columns.numbers(all.iter().map(|item| item.count));
     columns.numbers(placed.iter().map(|item| u64::from(item.waker)));
+    let longest: Vec<i64> = placed.iter().map(|item| longest(item, coding.tick_ns)).collect();
+    let is_known = longest.iter().any(|&step| step != 0);
+    columns.signed(longest.into_iter().filter(|_| is_known));
 }
 
 /// Each item's begin plus one, or zero for a sum, less that of the item before of its thread.
@@ -192,6 +195,12 @@ fn length(item: &PageItem, tick_ns: u64) -> u64 {
     let amount = i64::try_from(item.amount.div_ceil(tick_ns)).unwrap_or(i64::MAX);
     let step = i64::try_from(item.length).unwrap_or(i64::MAX) - amount;
     ((step << 1) ^ (step >> 63)).cast_unsigned() + 1
+}
+
+/// A wait's longest as its difference from what its length and amount let expect: mostly zero.
+fn longest(item: &PageItem, tick_ns: u64) -> i64 {
+    let ticks = |ticks: u64| i64::try_from(ticks).unwrap_or(i64::MAX);
+    ticks(item.longest) - ticks(item.length.min(item.amount / tick_ns.max(1)))
 }
 
 fn is_timed(items: &[&PageItem]) -> bool {
@@ -291,12 +300,25 @@ mod tests {
         // Place frames, then states, then items.
         expected.numbers([4].into_iter());
         expected.bytes([0].into_iter());
-        for column in [&[][..], &[0, 1], &[0], &[0], &[], &[5], &[2], &[0]] {
+        for column in [&[][..], &[0, 1], &[0], &[0], &[], &[5], &[2], &[0], &[]] {
             expected.numbers(column.iter().copied());
         }
         expected.bytes([].into_iter());
         let encoded = encode(&data, usize::MAX).expect("in memory");
         assert_eq!(encoded.packed, expected.packed().expect("in memory"));
+    }
+
+    #[test]
+    fn the_longest_of_several_waits_is_written_where_it_differs_from_the_kept_one() {
+        let of = |length, longest, amount| {
+            let sums = profile::profile::Sums { count: 1, period: amount, ..Default::default() };
+            super::longest(&PageItem { length, longest, ..PageItem::of_sum(Tree::ROOT, 0, sums) }, 1000)
+        };
+        // A sample; a wait; one that represents others, shorter ones and longer ones; a sum whose longest is known.
+        assert_eq!(of(0, 0, 5_000_000), 0);
+        assert_eq!(of(3, 2, 2_500), 0);
+        assert_eq!(of(3, 2, 9_500), -1);
+        assert_eq!((of(3, 7, 9_500), of(0, 7, 9_500)), (4, 7));
     }
 
     #[test]

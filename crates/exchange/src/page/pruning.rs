@@ -97,6 +97,7 @@ pub(super) fn coarser(data: &PageData) -> PageData {
     for item in data.sets.iter_mut().flat_map(|set| &mut set.items) {
         item.since = item.since.map(|since| since / COARSER);
         item.length = item.length.div_ceil(COARSER);
+        item.longest /= COARSER;
     }
     for thread in &mut data.threads {
         thread.life = (thread.life.0 / COARSER, thread.life.1.div_ceil(COARSER));
@@ -106,15 +107,28 @@ pub(super) fn coarser(data: &PageData) -> PageData {
     data
 }
 
-/// A set with one item for all sums of a thread that pruning left in the same place.
-pub(super) fn joined(set: &ItemSet, order: &Order) -> ItemSet {
+/// Lengths from which the page's buttons select waits, ns.
+const SELECTED: [u64; 6] = [100_000, 1_000_000, 5_000_000, 10_000_000, 100_000_000, 1_000_000_000];
+
+/// A class of lengths: no selection of the page has only a part of it.
+fn class(longest_ns: u64) -> (u32, usize) {
+    (
+        longest_ns.checked_ilog2().map_or(0, |power| power + 1),
+        SELECTED.partition_point(|&ns| ns <= longest_ns),
+    )
+}
+
+/// A set with one item for all sums of a thread that pruning left in the same place, if their lengths are of a class.
+pub(super) fn joined(set: &ItemSet, order: &Order, tick_ns: u64) -> ItemSet {
     let (sums, timed): (Vec<&PageItem>, Vec<&PageItem>) = set.items.iter().partition(|item| is_sum(item));
-    let mut joined: BTreeMap<(u32, u32, u8, u32), PageItem> = BTreeMap::new();
+    let mut joined: BTreeMap<_, PageItem> = BTreeMap::new();
     for item in sums {
         let place = (item.thread, order.place[item.node.index()], item.state, item.waker);
-        let sum = joined.entry(place).or_insert(PageItem { amount: 0, count: 0, ..*item });
+        let class = class(item.longest.saturating_mul(tick_ns));
+        let sum = joined.entry((place, class)).or_insert(PageItem { amount: 0, count: 0, ..*item });
         sum.amount.grow(item.amount);
         sum.count.grow(item.count);
+        sum.longest = sum.longest.max(item.longest);
     }
     let items = joined.into_values().chain(timed.into_iter().copied()).collect();
     let mut set = ItemSet { items, ..set.clone() };
@@ -164,12 +178,30 @@ mod tests {
         let data = data();
         let order = Order::of(&data, &shares(&data), 0.01);
         assert_eq!((order.nodes.len(), order.pruned), (6, 36));
-        let joined = joined(&data.sets[0], &order);
+        let joined = joined(&data.sets[0], &order, 1000);
         assert_eq!(by_thread_and_state(&joined.items), by_thread_and_state(&data.sets[0].items));
         // Sums: 4 of the caller, 4 of large functions. Samples keep their times.
         let (sums, timed): (Vec<&PageItem>, Vec<&PageItem>) =
             joined.items.iter().partition(|item| is_sum(item));
         assert_eq!((sums.len(), timed.len()), (8, 40));
+    }
+
+    #[test]
+    fn sums_of_different_lengths_stay_two_where_a_selection_may_have_one_of_them() {
+        let mut data = data();
+        for (item, longest) in data.sets[0].items.iter_mut().filter(|item| is_sum(item)).zip((0..8).cycle()) {
+            item.longest = longest * 1000;
+        }
+        let order = Order::of(&data, &shares(&data), f64::INFINITY);
+        assert_eq!(order.nodes.len(), 1);
+        let from = |set: &ItemSet, ticks: u64| -> u64 {
+            set.items.iter().filter(|item| item.longest >= ticks).map(|item| item.amount).sum()
+        };
+        let joined = joined(&data.sets[0], &order, 1000);
+        assert!(joined.items.len() < data.sets[0].items.len());
+        for ticks in [1, 1000, 5000] {
+            assert_eq!(from(&joined, ticks), from(&data.sets[0], ticks));
+        }
     }
 
     #[test]

@@ -23,6 +23,7 @@ fn explorer() -> Explorer {
         state,
         since,
         length,
+        longest: length,
         amount,
         count: 1,
         waker: 0,

@@ -182,6 +182,7 @@ impl<'p> Gather<'p> {
             since: moment.since_ns.map(|since| self.ticks(since)),
             // A short wait is a wait: only samples and sums have no length.
             length: moment.length_ns.div_ceil(TICK_NS),
+            longest: moment.longest_ns / TICK_NS,
             amount: moment.ns,
             count: moment.count,
             waker: self.waker(moment),
@@ -225,6 +226,7 @@ impl<'p> Gather<'p> {
                 state: 0,
                 since: profile.extra(key.extra).time_ns.map(|time| self.ticks(time)),
                 length: 0,
+                longest: 0,
                 amount: sums.period,
                 count: sums.count,
                 waker: 0,

@@ -16,6 +16,8 @@ pub struct PageItem {
     pub since: Option<u64>,
     /// Length of a wait, in ticks; 0 for samples and sums.
     pub length: u64,
+    /// The longest of the waits that it represents, in whole ticks; 0 for samples and where none is known.
+    pub longest: u64,
     /// ns, or occurrences of an event.
     pub amount: u64,
     /// Number of samples or waits.
@@ -29,7 +31,7 @@ impl PageItem {
     #[must_use]
     pub fn of_sum(node: NodeId, state: u8, sum: Sums) -> Self {
         let Sums { count, period: amount, .. } = sum;
-        Self { thread: 0, node, state, since: None, length: 0, amount, count, waker: 0 }
+        Self { thread: 0, node, state, since: None, length: 0, longest: 0, amount, count, waker: 0 }
     }
 }
 

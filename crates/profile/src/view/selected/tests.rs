@@ -41,6 +41,7 @@ fn page() -> PageData {
         state,
         since,
         length,
+        longest: length,
         amount,
         count: 1,
         waker: u32::from(state == 1),

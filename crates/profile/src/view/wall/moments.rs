@@ -22,6 +22,8 @@ pub struct WallMoment {
     pub since_ns: Option<u64>,
     /// Length of a wait that was kept, ns; 0 for samples and sums.
     pub length_ns: u64,
+    /// The longest of the waits that it represents, ns; 0 for samples and where none is known.
+    pub longest_ns: u64,
     /// Number of waits or samples that it represents.
     pub count: u64,
     /// Waker (its name), and from where it woke.
@@ -42,6 +44,7 @@ pub fn moments(profile: &Profile, opts: &WallOpts) -> Vec<WallMoment> {
         ns,
         since_ns: key.and_then(|key| profile.extra(key.extra).time_ns),
         length_ns: 0,
+        longest_ns: 0,
         count: u64::from(key.is_some()),
         waker: None,
     });
@@ -52,6 +55,7 @@ pub fn moments(profile: &Profile, opts: &WallOpts) -> Vec<WallMoment> {
         ns: wait.weight_ns,
         since_ns: (wait.length_ns > 0).then_some(wait.since_ns),
         length_ns: wait.length_ns,
+        longest_ns: wait.longest_ns(),
         count: wait.stands_for(),
         waker: related_name(profile, wait)
             .map(|(name, _)| (name, wait.other.and_then(|other| other.callsite))),
@@ -71,7 +75,7 @@ fn kernel_idle(rows: &[ThreadRow], classes: &Classes, profile: &Profile) -> Vec<
         let task = *row.tasks.first()?;
         let ns = row.kernel_idle_ns.saturating_sub(listed);
         let (part, since_ns, callsite, waker) = (Part::Idle, None, None, None);
-        Some(WallMoment { task, callsite, part, ns, since_ns, length_ns: 0, count: 0, waker })
+        Some(WallMoment { task, callsite, part, ns, since_ns, length_ns: 0, longest_ns: 0, count: 0, waker })
     };
     rows.iter().filter_map(moment).collect()
 }

@@ -90,8 +90,9 @@ fn items(columns: &mut Columns, alike: Option<&Items>) -> Result<Items> {
     }
     let (threads, begins, lengths) = (columns.numbers()?, columns.numbers()?, columns.numbers()?);
     let (mut waits, mut others) = (columns.numbers()?.into_iter(), columns.numbers()?.into_iter());
-    columns.numbers()?;
-    columns.numbers()?;
+    for _ in ["counts", "wakers", "longest"] {
+        columns.numbers()?;
+    }
     let mut first_of_thread = vec![false; lengths.len()];
     let mut at = 0usize;
     for run in threads.chunks(2) {
