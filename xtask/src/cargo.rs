@@ -13,6 +13,8 @@ use crate::score::{Score, skip};
 const LIMIT: Duration = Duration::from_secs(40 * 60);
 const ARM: &str = "aarch64-unknown-linux-gnu";
 const MUSL: &str = "x86_64-unknown-linux-musl";
+/// 32-bit ARM.
+const ARM32: &str = "armv7-unknown-linux-gnueabihf";
 
 /// A cargo command in the repository.
 pub fn cargo(repo: &Repo, args: &[&str]) -> Command {
@@ -110,7 +112,8 @@ pub fn cross(repo: &Repo) -> Result<Score> {
         println!("{}", run.tail(60));
     }
     let mut score = Score::of(run.ok());
-    score += cross_musl(repo)?;
+    score += record_for(repo, MUSL, ("musl-gcc", "musl-tools"))?;
+    score += record_for(repo, ARM32, ("arm-linux-gnueabihf-gcc", "gcc-arm-linux-gnueabihf"))?;
     for cfg in PRELOADED {
         let args = clippy_of_tracer(&["--target", ARM], cfg);
         score += Score::of(process::passed_on(&mut cargo(repo, &args), LIMIT)?);
@@ -118,14 +121,16 @@ pub fn cross(repo: &Repo) -> Result<Score> {
     Ok(score)
 }
 
-/// The two C libraries differ in the system calls' types.
-fn cross_musl(repo: &Repo) -> Result<Score> {
-    if !has_library(MUSL)? || process::find("musl-gcc").is_none() {
+/// C libraries and processors differ in the types of the system calls, which are all in one crate. Its C code needs the
+/// compiler, of this package.
+fn record_for(repo: &Repo, target: &str, (compiler, package): (&str, &str)) -> Result<Score> {
+    if !has_library(target)? || process::find(compiler).is_none() {
         return Ok(skip(
-            "cargo check for musl",
-            "rustup target add x86_64-unknown-linux-musl; apt: musl-tools",
+            &format!("cargo check for {target}"),
+            &format!("rustup target add {target}; apt: {package}"),
         ));
     }
-    let args = ["check", "--quiet", "--package", "record", "--target", MUSL];
-    Ok(Score::of(process::passed_on(&mut cargo(repo, &args), LIMIT)?))
+    let mut check = cargo(repo, &["check", "--quiet", "--package", "record", "--target", target]);
+    check.env(format!("CC_{}", target.replace('-', "_")), compiler);
+    Ok(Score::of(process::passed_on(&mut check, LIMIT)?))
 }

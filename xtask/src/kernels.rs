@@ -2,7 +2,7 @@
 //! of checks and kernels; `--update` writes it to docs/kernels.md.
 //!
 //! Without arguments the newest package of each version that apt offers is used; others are given as .deb files. With
-//! `--program=FILE` a program that was built before is tried, with `--arm64` the kernels of 64-bit ARM.
+//! `--program=FILE` a program that was built before is tried, with `--arm64` the kernels of 64-bit ARM, with `--armhf` those of 32-bit ARM.
 
 mod initramfs;
 mod machine;
@@ -32,19 +32,22 @@ struct KernelImage {
     path: PathBuf,
 }
 
-/// Runs `[--arm64] [--update] [--program=FILE] [FILE.deb...]`.
+/// Runs `[--arm64|--armhf] [--update] [--program=FILE] [FILE.deb...]`.
 pub fn run(repo: &Repo, args: &[String]) -> Result<Score> {
     const PROGRAM: &str = "--program=";
     let (flags, files): (Vec<_>, Vec<_>) = args.iter().partition(|arg| arg.starts_with("--"));
     let has = |name: &str| flags.iter().any(|flag| *flag == name);
     let given = flags.iter().find_map(|flag| flag.strip_prefix(PROGRAM));
-    if flags
-        .iter()
-        .any(|flag| !["--update", "--arm64"].contains(&flag.as_str()) && !flag.starts_with(PROGRAM))
-    {
-        bail!("cargo xtask kernels [--arm64] [--update] [--program=FILE] [FILE.deb...]");
+    if flags.iter().any(|flag| {
+        !["--update", "--arm64", "--armhf"].contains(&flag.as_str()) && !flag.starts_with(PROGRAM)
+    }) {
+        bail!("cargo xtask kernels [--arm64|--armhf] [--update] [--program=FILE] [FILE.deb...]");
     }
-    let machine = if has("--arm64") { &machine::ARM64 } else { &machine::AMD64 };
+    let machine = match () {
+        () if has("--arm64") => &machine::ARM64,
+        () if has("--armhf") => &machine::ARMHF,
+        () => &machine::AMD64,
+    };
     if let Some((tool, package)) = machine.tools().iter().find(|(tool, _)| process::find(tool).is_none()) {
         return Ok(skip("kernels", &format!("no {tool}: apt-get install {package}")));
     }
@@ -77,7 +80,7 @@ pub fn run(repo: &Repo, args: &[String]) -> Result<Score> {
 fn offered(machine: &Machine, folder: &Path) -> Result<Vec<PathBuf>> {
     let Some(_) = process::find("apt-get") else { return Ok(Vec::new()) };
     machine.update_lists(folder)?;
-    let pattern = format!(r"^linux-image-[0-9]+\.[0-9]+\.[0-9][^ ]*-{}$", machine.name);
+    let pattern = format!(r"^linux-image-[0-9]+\.[0-9]+\.[0-9][^ ]*-{}$", machine.kernels);
     let mut search = machine.apt("apt-cache", folder);
     let found = process::capture(search.args(["search", "--names-only", &pattern]), TOOL_LIMIT)?;
     let mut packages: Vec<String> = Vec::new();

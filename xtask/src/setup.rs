@@ -28,17 +28,23 @@ const TOOLS: &[(&str, &str)] = &[
     ("bpftool", "bpftool"),
     ("aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu"),
     ("aarch64-linux-gnu-g++", "g++-aarch64-linux-gnu"),
+    ("arm-linux-gnueabihf-gcc", "gcc-arm-linux-gnueabihf"),
     ("musl-gcc", "musl-tools"),
     ("qemu-aarch64", "qemu-user"),
     ("/usr/aarch64-linux-gnu/include/stdio.h", "libc6-dev-arm64-cross"),
+    ("/usr/arm-linux-gnueabihf/include/stdio.h", "libc6-dev-armhf-cross"),
 ];
 /// Detached debug information of libc, for the file and line of its frames.
 const LIBC_DEBUG: (&str, &str) = ("/usr/lib/debug/.build-id", "libc6-dbg");
 /// clang's run-time libraries, which programs with XRay's sleds are linked to.
 const CLANG_LIBRARIES: &str = "libclang-rt-dev";
 /// Standard libraries for the check of another machine, and for packages.
-const TARGETS: [&str; 3] =
-    ["aarch64-unknown-linux-gnu", "x86_64-unknown-linux-musl", "aarch64-unknown-linux-musl"];
+const TARGETS: [&str; 4] = [
+    "aarch64-unknown-linux-gnu",
+    "x86_64-unknown-linux-musl",
+    "aarch64-unknown-linux-musl",
+    "armv7-unknown-linux-gnueabihf",
+];
 
 /// Installs missing tools; each tool that can't be installed counts as one skip.
 pub fn run(repo: &Repo) -> Score {

@@ -120,6 +120,9 @@ pub fn name_all(profile: &mut Profile, files: &ObjectFiles, want: Want, unnamed:
 pub fn session_of(file: &PerfData<'_>, opts: SessionOpts) -> Session {
     let mut session = Session::new(file.events(), file.endian(), opts);
     session.set_input_bytes(file.bytes().len());
+    if let Some(arch) = &file.features().arch {
+        session.set_arch(arch);
+    }
     let ids = file.features().build_ids.iter();
     let ids: Vec<_> = ids.map(|id| (String::from_utf8_lossy(&id.filename), id.build_id.as_slice())).collect();
     session.set_build_ids(ids.iter().map(|(path, id)| (path.as_ref(), *id)));

@@ -13,8 +13,10 @@ use crate::repo::Repo;
 /// An architecture, with what builds programs for it and runs them.
 #[derive(Debug)]
 pub struct Machine {
-    /// Debian's name, with which the names of its kernels end.
+    /// Debian's name.
     pub name: &'static str,
+    /// With what the names of its kernels end.
+    pub kernels: &'static str,
     /// Emulator of the whole machine, and the package that has it.
     pub emulator: (&'static str, &'static str),
     /// Options of the emulator that choose the machine.
@@ -23,24 +25,43 @@ pub struct Machine {
     pub console: &'static str,
     /// Where the compiler is another than this machine's: its prefix, and Rust's name of the target.
     cross: Option<(&'static str, &'static str)>,
+    /// What rustc is given for such a target.
+    rustflags: &'static str,
 }
 
 pub const AMD64: Machine = Machine {
     name: "amd64",
+    kernels: "amd64",
     emulator: ("qemu-system-x86_64", "qemu-system-x86"),
     // With a thread for each processor, one executes code that the kernel is patching on another, and dies of its int3.
     options: &["-accel", "tcg,thread=single", "-cpu", "max"],
     console: "ttyS0",
     cross: None,
+    rustflags: "",
 };
 
 pub const ARM64: Machine = Machine {
     name: "arm64",
+    kernels: "arm64",
     emulator: ("qemu-system-aarch64", "qemu-system-arm"),
     // Without the slow emulation of signed pointers.
     options: &["-machine", "virt", "-cpu", "max,pauth-impdef=on"],
     console: "ttyAMA0",
     cross: Some(("aarch64-linux-gnu-", "aarch64-unknown-linux-gnu")),
+    rustflags: "-C target-feature=+crt-static",
+};
+
+/// 32-bit ARM with hardware floats.
+pub const ARMHF: Machine = Machine {
+    name: "armhf",
+    kernels: "armmp",
+    emulator: ("qemu-system-arm", "qemu-system-arm"),
+    options: &["-machine", "virt,highmem=off", "-cpu", "cortex-a15"],
+    console: "ttyAMA0",
+    cross: Some(("arm-linux-gnueabihf-", "armv7-unknown-linux-gnueabihf")),
+    // With libraries: a static program's functions that are chosen at its start are called in the wrong mode (GNU ld
+    // 2.40 drops the Thumb bit of R_ARM_IRELATIVE).
+    rustflags: "",
 };
 
 impl Machine {
@@ -68,7 +89,7 @@ impl Machine {
         tools
     }
 
-    /// tally for this machine. For another one it needs no library there.
+    /// tally for this machine.
     pub fn tally(&self, repo: &Repo) -> Result<PathBuf> {
         let Some((_, target)) = self.cross else {
             return built(cargo(repo, &["build", "--release", "--quiet", "-p", "tally"]))
@@ -79,10 +100,7 @@ impl Machine {
             cargo(repo, &["build", "--profile", "fast", "--quiet", "-p", "tally", "--bin", "tally"]);
         build.args(["--target", target]).env(format!("CC_{variable}"), self.tool("gcc"));
         build.env(format!("CARGO_TARGET_{}_LINKER", variable.to_uppercase()), self.tool("gcc"));
-        build.env(
-            format!("CARGO_TARGET_{}_RUSTFLAGS", variable.to_uppercase()),
-            "-C target-feature=+crt-static",
-        );
+        build.env(format!("CARGO_TARGET_{}_RUSTFLAGS", variable.to_uppercase()), self.rustflags);
         built(build)?;
         Ok(repo.target().join(target).join("fast/tally"))
     }

@@ -50,7 +50,6 @@ const LISTED: &[&str] = &[
     "memmap2",
     "mimalloc",
     "object",
-    "perf-event-open-sys",
     "proptest",
     "quick-protobuf",
     "ratatui",

@@ -214,6 +214,8 @@ pub struct ThreadBirth {
 pub struct OffCpu {
     /// Source of the data; `None` if there is none.
     pub source: Option<OffCpuSource>,
+    /// Numbers of the system calls of the recorded machine.
+    pub numbering: SyscallNumbering,
     /// Waits in the order of their ends.
     pub waits: Vec<Wait>,
     /// One per thread and life.

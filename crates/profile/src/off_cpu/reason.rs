@@ -166,6 +166,7 @@ impl WaitReason {
         let table = match numbering {
             SyscallNumbering::X86_64 => X86_64,
             SyscallNumbering::Generic => GENERIC,
+            SyscallNumbering::Arm => ARM,
         };
         table.iter().find(|(_, numbers)| numbers.contains(&number)).map(|(reason, _)| *reason)
     }
@@ -189,6 +190,7 @@ impl WaitReason {
         let (selects, polls): (&[u32], &[u32]) = match numbering {
             SyscallNumbering::X86_64 => (&[23, 270], &[7, 271]),
             SyscallNumbering::Generic => (&[72], &[73]),
+            SyscallNumbering::Arm => (&[142, 335, 413], &[168, 336, 414]),
         };
         selects.contains(&number) && args[0] == 0 || polls.contains(&number) && args[1] == 0
     }
@@ -201,11 +203,27 @@ pub enum SyscallNumbering {
     X86_64,
     /// Those of all newer architectures, aarch64 among them.
     Generic,
+    /// Those of 32-bit ARM.
+    Arm,
 }
 
 impl SyscallNumbering {
-    /// Registers of the processor that tally is built for.
-    pub const HERE: Self = if cfg!(target_arch = "x86_64") { Self::X86_64 } else { Self::Generic };
+    /// Those of this machine, as `uname -m` names it.
+    #[must_use]
+    pub fn of_arch(arch: &str) -> Self {
+        match arch {
+            "x86_64" | "amd64" => Self::X86_64,
+            arch if arch.starts_with("arm") && arch != "arm64" => Self::Arm,
+            _ => Self::Generic,
+        }
+    }
+}
+
+impl Default for SyscallNumbering {
+    /// Those of the processor that tally is built for.
+    fn default() -> Self {
+        Self::of_arch(std::env::consts::ARCH)
+    }
 }
 
 type Syscalls = &'static [(WaitReason, &'static [u32])];
@@ -237,6 +255,20 @@ const GENERIC: Syscalls = &[
     (WaitReason::Signal, &[133, 137]),
     (WaitReason::Ipc, &[182, 183, 188, 189, 192, 193]),
     (WaitReason::FileLock, &[25, 32]),
+];
+
+// Source: linux v6.18 arch/arm/tools/syscall.tbl
+const ARM: Syscalls = &[
+    (WaitReason::Futex, &[240, 422, 449, 454, 455, 456]),
+    (WaitReason::Poll, &[142, 168, 252, 335, 336, 346, 413, 414, 441]),
+    (WaitReason::Socket, &[283, 285, 289, 290, 291, 292, 296, 297, 365, 366, 374, 417]),
+    (WaitReason::Timer, &[162, 265, 407]),
+    (WaitReason::Child, &[114, 280]),
+    (WaitReason::Fsync, &[36, 118, 144, 148, 341, 373]),
+    (WaitReason::Aio, &[245, 399, 416, 426]),
+    (WaitReason::Signal, &[29, 177, 179, 421]),
+    (WaitReason::Ipc, &[276, 277, 298, 301, 302, 312, 418, 419, 420]),
+    (WaitReason::FileLock, &[55, 143, 221]),
 ];
 
 #[cfg(test)]
@@ -309,6 +341,9 @@ mod tests {
     fn without_kernel_names_the_system_call_does() {
         assert_eq!(WaitReason::of_syscall(202, SyscallNumbering::X86_64), Some(WaitReason::Futex));
         assert_eq!(WaitReason::of_syscall(202, SyscallNumbering::Generic), Some(WaitReason::Socket));
+        let of = |arch: &str, number| WaitReason::of_syscall(number, SyscallNumbering::of_arch(arch));
+        let sleeps = [of("x86_64", 35), of("aarch64", 101), of("arm64", 115), of("armv7l", 407)];
+        assert_eq!(sleeps, [Some(WaitReason::Timer); 4]);
         assert_eq!(
             (
                 WaitReason::of_syscall(73, SyscallNumbering::X86_64),

@@ -13,7 +13,7 @@ use perfdata::appendix::thread_contexts::ThreadContexts;
 use super::Session;
 use super::labels::SessionLabels;
 use super::runtimes::Runtimes;
-use crate::off_cpu::RecordedLives;
+use crate::off_cpu::{RecordedLives, SyscallNumbering};
 
 impl Session {
     /// Makes the build ids of the file's header known.
@@ -29,6 +29,11 @@ impl Session {
             let path = String::from_utf8_lossy(&file.path);
             self.machine.set_build_id_of_inode(&path, file.inode, &file.build_id);
         }
+    }
+
+    /// The recorded machine, as `uname -m` names it.
+    pub fn set_arch(&mut self, arch: &str) {
+        self.profile.off_cpu.numbering = SyscallNumbering::of_arch(arch);
     }
 
     /// Keeps no more distinct frames than an input of `bytes` justifies ([`crate::bounds::distinct_frames`]).

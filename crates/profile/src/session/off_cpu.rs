@@ -5,8 +5,8 @@ use crate::callchain::steps_of;
 use crate::grow::Grow as _;
 use crate::off_cpu::{
     Contenders, Contention, EventKind, OffCpuSource, Out, RecordedLives, RelatedThread, Stat, Stats,
-    SyscallNumbering, ThreadBirth, ThreadTotals, Tracker, Wait, WaitReason, WaitSample, cut_to_window,
-    is_last_switch, of_samples, of_unfinished, state_of_text,
+    ThreadBirth, ThreadTotals, Tracker, Wait, WaitReason, WaitSample, cut_to_window, is_last_switch,
+    of_samples, of_unfinished, state_of_text,
 };
 use crate::profile::TaskId;
 use crate::table::{CallsiteId, StringId};
@@ -62,7 +62,8 @@ impl Session {
         match sample.raw.and_then(Payload::parse) {
             Some(Payload::Interval(of)) if of.flags & flag::LOOK != 0 => {
                 let by_place = WaitReason::of_kernel_frames(std::iter::once(of.place.as_str()));
-                let by_call = || of.syscall.and_then(|nr| WaitReason::of_syscall(nr, SyscallNumbering::HERE));
+                let numbering = self.profile.off_cpu.numbering;
+                let by_call = || of.syscall.and_then(|nr| WaitReason::of_syscall(nr, numbering));
                 let Some((_, tid)) = sample.pid_tid else { return };
                 let (state, syscall, args) = (of.state, of.syscall, of.args);
                 let told = by_place.or_else(by_call);

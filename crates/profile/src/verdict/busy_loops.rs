@@ -58,7 +58,7 @@ pub(super) fn busy_loops(
     for run in profile.off_cpu.seen_running.iter().filter(|run| loops.contains_key(&run.task)) {
         samples.entry(run.task).or_default().push((run.time_ns, run.callsite));
     }
-    let mut breaks = breaks(loops, all);
+    let mut breaks = breaks(profile, loops, all);
     let mut rows = Vec::new();
     for (task, mut samples) in samples {
         samples.sort_unstable();
@@ -81,12 +81,16 @@ struct Breaks {
     others: Vec<(u64, u64)>,
 }
 
-fn breaks(loops: &FxHashMap<TaskId, EventLoop>, all: &[Classified<'_>]) -> FxHashMap<TaskId, Breaks> {
+fn breaks(
+    profile: &Profile,
+    loops: &FxHashMap<TaskId, EventLoop>,
+    all: &[Classified<'_>],
+) -> FxHashMap<TaskId, Breaks> {
     let mut breaks: FxHashMap<TaskId, Breaks> = FxHashMap::default();
     for Classified { wait, part } in all.iter().filter(|of| loops.contains_key(&of.wait.task)) {
         let of = breaks.entry(wait.task).or_default();
         // Most waits of a loop are idle time. For each of its sums, the begins of the first and the last wait are known.
-        if waits_for(wait, *part, WaitReason::Poll) {
+        if waits_for(profile, wait, *part, WaitReason::Poll) {
             of.polls.extend([*wait.begins_ns().start(), *wait.begins_ns().end()]);
         } else if wait.length_ns > 0 {
             of.others.push((wait.since_ns, wait.since_ns.saturating_add(wait.length_ns)));

@@ -113,7 +113,8 @@ pub(super) struct EventLoop {
 fn loops(profile: &Profile, all: &[Classified<'_>]) -> FxHashMap<TaskId, EventLoop> {
     let mut loops: FxHashMap<TaskId, EventLoop> = FxHashMap::default();
     let mut most: FxHashMap<(TaskId, CallsiteId), u64> = FxHashMap::default();
-    for Classified { wait, part } in all.iter().filter(|of| waits_for(of.wait, of.part, WaitReason::Poll)) {
+    let polls = |of: &&Classified<'_>| waits_for(profile, of.wait, of.part, WaitReason::Poll);
+    for Classified { wait, part } in all.iter().filter(polls) {
         let of = loops.entry(wait.task).or_default();
         let begin_ns = wait.sums.as_ref().map_or(0, |sums| sums.since_ns);
         let begin_ns = if begin_ns == 0 { wait.since_ns } else { begin_ns.min(wait.since_ns) };

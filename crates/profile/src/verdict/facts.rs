@@ -52,6 +52,8 @@ pub struct Facts {
     pub active_threads: usize,
     /// Threads that were.
     pub idle_threads: usize,
+    /// Processes that they are of.
+    pub processes: usize,
     /// The thread with most running time: name, share of its life, waits for a CPU left out, on the CPU, share of all
     /// running time.
     pub busiest: Option<(String, f64, f64)>,
@@ -84,6 +86,7 @@ impl Facts {
             Self { times: wall.whole.clone(), wall_s: wall.wall_ns as f64 / 1e9, ..Self::default() };
         facts.active_threads = wall.threads.iter().filter(|row| !row.is_idle()).count();
         facts.idle_threads = wall.threads.len() - facts.active_threads;
+        facts.processes = wall.threads.iter().map(|row| row.pid).collect::<BTreeSet<_>>().len();
         let busiest = wall.threads.iter().max_by_key(|row| row.times.on_ns);
         facts.busiest = busiest.filter(|row| row.times.on_ns > 0).map(|row| {
             let waited_ns = row.times.runnable_ns.saturating_add(row.times.preempted_ns);

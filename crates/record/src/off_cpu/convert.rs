@@ -16,6 +16,7 @@ use super::layout;
 use super::layout::{OffCpuRecord, OffRecord};
 use super::proc_sampler::ProcSample;
 use super::registers::{pt_regs_index, syscall_of, user_pc, word};
+use crate::sys::perf_abi::register;
 pub use attrs::{FILE_EVENTS, event_id, event_of, file_attr, regs_mask, snapshot_attr};
 pub use ends::end_samples;
 use ends::sums_of;
@@ -243,7 +244,7 @@ impl Encoder {
             callchain: Some(Callchain(chain.as_slice().into())),
             raw: Some(&parts.raw),
             regs_user: values.as_deref().map(|values| SampleRegs {
-                abi: PERF_SAMPLE_REGS_ABI_64,
+                abi: register::FORM,
                 mask: self.regs_mask,
                 values: values.into(),
             }),

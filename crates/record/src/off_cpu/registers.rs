@@ -7,6 +7,7 @@ use rustc_hash::FxBuildHasher;
 
 use super::layout::OffRecord;
 use super::place_waits::PlacePrint;
+use crate::sys::perf_abi::register;
 
 /// Where the thread goes on in user mode.
 pub(super) fn user_pc(record: &OffRecord<'_>) -> Option<Avma> {
@@ -56,7 +57,7 @@ pub(super) fn syscall_of(regs: &[u8]) -> (Option<u32>, [u64; 3]) {
 /// Numbers that perf has for the registers of the first arguments of a system call, for stack and instruction pointer.
 // Source: linux v6.18 arch/x86/include/uapi/asm/perf_regs.h, arch/arm64/include/uapi/asm/perf_regs.h
 const ARGS: [u32; 3] = if cfg!(target_arch = "x86_64") { [5, 4, 3] } else { [0, 1, 2] };
-const SP_IP: [u32; 2] = if cfg!(target_arch = "x86_64") { [7, 8] } else { [31, 32] };
+const SP_IP: [u32; 2] = [register::SP, register::PC];
 
 /// The registers that tell the places of a thread's waits from each other, as a mask of perf's numbers: those of
 /// [`call_args`] and of [`place`].
@@ -64,7 +65,7 @@ pub(super) const PLACE_REGS: u64 =
     1 | 1 << ARGS[0] | 1 << ARGS[1] | 1 << ARGS[2] | 1 << SP_IP[0] | 1 << SP_IP[1];
 
 /// A user register as perf copies it, by perf's number.
-fn register(sample: &Sample<'_>, bit: u32) -> Option<u64> {
+fn value_of(sample: &Sample<'_>, bit: u32) -> Option<u64> {
     let regs = sample.regs_user?;
     let before = (regs.mask & ((1 << bit) - 1)).count_ones() as usize;
     regs.values.iter().nth(before).filter(|_| regs.mask >> bit & 1 == 1)
@@ -75,14 +76,14 @@ fn register(sample: &Sample<'_>, bit: u32) -> Option<u64> {
 #[must_use]
 pub fn call_args(sample: &Sample<'_>) -> [u64; 3] {
     const NO_SYSTEM_CALL: u64 = (-38i64).cast_unsigned();
-    let is_call = !cfg!(target_arch = "x86_64") || register(sample, 0) == Some(NO_SYSTEM_CALL);
-    if is_call { ARGS.map(|bit| register(sample, bit).unwrap_or(0)) } else { [0; 3] }
+    let is_call = !cfg!(target_arch = "x86_64") || value_of(sample, 0) == Some(NO_SYSTEM_CALL);
+    if is_call { ARGS.map(|bit| value_of(sample, bit).unwrap_or(0)) } else { [0; 3] }
 }
 
 /// Where a thread waits; `None` for those without user registers.
 #[must_use]
 pub fn place(sample: &Sample<'_>) -> Option<PlacePrint> {
-    let [sp, ip] = SP_IP.map(|bit| register(sample, bit));
+    let [sp, ip] = SP_IP.map(|bit| value_of(sample, bit));
     let stack_print = print(&[sp?, ip?]);
     Some(PlacePrint { print: print(&[stack_print, call_args(sample)[0]]), stack_print })
 }

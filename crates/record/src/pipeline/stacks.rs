@@ -19,6 +19,7 @@ use crate::pipeline::chain_join::{ChainFrame, Earlier};
 use crate::runtimes::goroutines::Goroutine;
 use crate::runtimes::method_addresses::WalkedFrames;
 use crate::runtimes::python::weave::PythonFrames;
+use crate::sys::perf_abi::register;
 use perfdata::PidTid;
 
 /// More frames than this would not fit a record (65,535 bytes) with the other fields.
@@ -166,7 +167,7 @@ impl LiveUnwinder {
         let (abi, mask) = sample.regs_user.map_or((PERF_SAMPLE_REGS_ABI_NONE, 0), |r| (r.abi, r.mask));
         let regs = match abi {
             PERF_SAMPLE_REGS_ABI_NONE => return LiveStack { ending: None, was_cut: false },
-            PERF_SAMPLE_REGS_ABI_64 => Regs::from_perf(self.machine, mask, &values),
+            register::FORM => Regs::from_perf(self.machine, mask, &values),
             _ => None,
         };
         let Some(regs) = regs else {

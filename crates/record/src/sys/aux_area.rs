@@ -12,8 +12,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 
-use perf_event_open_sys::bindings::perf_event_mmap_page;
-
+use super::perf_abi::control_page;
 use super::ring::{Ring, RingSpan};
 use super::ring_index::{RingIndex, RingRange};
 
@@ -76,10 +75,8 @@ impl Ring {
     pub fn map_aux(&mut self, fd: BorrowedFd<'_>, bytes: usize, mode: AuxMode) -> io::Result<()> {
         let index = RingIndex::new(bytes as u64, 0).ok_or(io::ErrorKind::InvalidInput)?;
         let offset = self.mapped_bytes().next_multiple_of(bytes);
-        self.control(std::mem::offset_of!(perf_event_mmap_page, aux_offset))
-            .store(offset as u64, Ordering::Release);
-        self.control(std::mem::offset_of!(perf_event_mmap_page, aux_size))
-            .store(bytes as u64, Ordering::Release);
+        self.control(control_page::AUX_OFFSET).store(offset as u64, Ordering::Release);
+        self.control(control_page::AUX_SIZE).store(bytes as u64, Ordering::Release);
         let protection = match mode {
             AuxMode::Snapshot => libc::PROT_READ,
             AuxMode::Full => libc::PROT_READ | libc::PROT_WRITE,
@@ -113,7 +110,7 @@ impl Ring {
         }
         let result = read(TraceBytes { offset, span: area.span(area.index, head) });
         area.index.advance_to(head);
-        self.control(std::mem::offset_of!(perf_event_mmap_page, aux_tail)).store(head, Ordering::Release);
+        self.control(control_page::AUX_TAIL).store(head, Ordering::Release);
         Some(result)
     }
 
@@ -142,16 +139,16 @@ impl Ring {
         const CAP_USER_TIME_ZERO: u64 = 1 << 4;
         for _ in 0..TRIES {
             // The kernel makes `lock` (the third u32) odd while it changes the rest.
-            let before = number(std::mem::offset_of!(perf_event_mmap_page, lock));
-            let caps = number(std::mem::offset_of!(perf_event_mmap_page, __bindgen_anon_1));
+            let before = number(control_page::LOCK);
+            let caps = number(control_page::CAPABILITIES);
             // Layout: u16 time_shift; u32 time_mult, one after the other in a word: shift at 2 or 0 of it.
-            let shift_at = std::mem::offset_of!(perf_event_mmap_page, time_shift);
-            let mult_at = std::mem::offset_of!(perf_event_mmap_page, time_mult);
+            let shift_at = control_page::TIME_SHIFT;
+            let mult_at = control_page::TIME_MULT;
             let shift = (number(shift_at) >> ((shift_at & 7) * 8)) as u16;
             let mult = (number(mult_at) >> ((mult_at & 7) * 8)) as u32;
-            let zero_ns = number(std::mem::offset_of!(perf_event_mmap_page, time_zero));
-            let lock_at = std::mem::offset_of!(perf_event_mmap_page, lock) & 7;
-            let after = number(std::mem::offset_of!(perf_event_mmap_page, lock));
+            let zero_ns = number(control_page::TIME_ZERO);
+            let lock_at = control_page::LOCK & 7;
+            let after = number(control_page::LOCK);
             if before == after && (before >> (lock_at * 8)) & 1 == 0 {
                 return (caps & CAP_USER_TIME_ZERO != 0).then_some(TscFactors { shift, mult, zero_ns });
             }
@@ -160,7 +157,7 @@ impl Ring {
     }
 
     fn aux_head(&self) -> u64 {
-        self.control(std::mem::offset_of!(perf_event_mmap_page, aux_head)).load(Ordering::Acquire)
+        self.control(control_page::AUX_HEAD).load(Ordering::Acquire)
     }
 }
 

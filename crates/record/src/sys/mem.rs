@@ -9,6 +9,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::OnceLock;
 
+use super::wide;
+
 /// The page size of this machine, in bytes.
 #[must_use]
 pub fn page_bytes() -> usize {
@@ -28,16 +30,17 @@ const MANY_OPEN_FILES: u64 = 65_536;
 pub fn raise_open_files() -> io::Result<u64> {
     let limit = limit_of(libc::RLIMIT_NOFILE)?;
     OPEN_FILES_BEFORE.get_or_init(|| limit);
-    let many = limit.rlim_max.max(MANY_OPEN_FILES);
+    let most = wide(limit.rlim_max);
+    let many = most.max(MANY_OPEN_FILES);
     if set_open_files(many, many).is_ok() {
         return Ok(many);
     }
-    set_open_files(limit.rlim_max, limit.rlim_max)?;
-    Ok(limit.rlim_max)
+    set_open_files(most, most)?;
+    Ok(most)
 }
 
 fn set_open_files(soft: u64, hard: u64) -> io::Result<()> {
-    let limit = libc::rlimit { rlim_cur: soft, rlim_max: hard };
+    let limit = libc::rlimit { rlim_cur: soft as libc::rlim_t, rlim_max: hard as libc::rlim_t };
     // SAFETY: the pointer is to a live rlimit.
     check(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) }).map(drop)
 }
@@ -82,7 +85,7 @@ pub fn address_space_left() -> Option<u64> {
     let limit = limit_of(libc::RLIMIT_AS).ok().filter(|limit| limit.rlim_cur != libc::RLIM_INFINITY)?;
     let pages = dso::system_file::read_text("/proc/self/statm").ok()?;
     let mapped = pages.split(' ').next()?.parse::<u64>().ok()? * page_bytes() as u64;
-    Some(limit.rlim_cur.saturating_sub(mapped))
+    Some(wide(limit.rlim_cur).saturating_sub(mapped))
 }
 
 /// A folder, locked for us until the returned value is dropped; `None` if another process has locked it.
@@ -182,7 +185,7 @@ pub fn effective_uid() -> u32 {
 /// Bytes that we may still write into the file system that holds `path`.
 pub fn free_disk_bytes(path: &Path) -> io::Result<u64> {
     let disk = file_system(path)?;
-    Ok(disk.f_bavail.saturating_mul(disk.f_frsize))
+    Ok(wide(disk.f_bavail).saturating_mul(wide(disk.f_frsize)))
 }
 
 /// Whether code in files of the file system that holds `path` may be mapped: it isn't mounted `noexec`.

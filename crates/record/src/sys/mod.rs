@@ -13,6 +13,7 @@ pub mod mem;
 pub mod mount;
 pub mod open_socket;
 pub mod out_of_memory;
+pub mod perf_abi;
 pub mod perf_event;
 pub mod poll;
 pub mod process;
@@ -45,3 +46,8 @@ pub use slots::{SharedSlots, SlotRecord};
 type TraceRequest = libc::c_int;
 #[cfg(not(target_env = "musl"))]
 type TraceRequest = libc::c_uint;
+
+/// A number of the C library that has 32 bits on some processors.
+fn wide(number: impl Into<u64>) -> u64 {
+    number.into()
+}

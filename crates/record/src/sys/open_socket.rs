@@ -6,6 +6,8 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 
+use super::wide;
+
 /// Both ends of a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SocketEnds {
@@ -62,7 +64,7 @@ fn inode_of(file: &OwnedFd) -> io::Result<u64> {
         return Err(io::Error::last_os_error());
     }
     // SAFETY: the kernel has filled it.
-    Ok(unsafe { status.assume_init() }.st_ino)
+    Ok(wide(unsafe { status.assume_init() }.st_ino))
 }
 
 fn option(socket: &OwnedFd, name: libc::c_int) -> io::Result<libc::c_int> {

@@ -6,9 +6,7 @@ use std::ffi::{CStr, c_int, c_ulong};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-use perf_event_open_sys::bindings;
-use perf_event_open_sys::ioctls;
-
+use super::perf_abi::{self, ioctl};
 use super::seccomp::GuardedCall;
 
 /// True if calls of `perf_event_open` get to the kernel: it refuses flags that do not exist before it asks for any
@@ -74,7 +72,7 @@ impl Counter {
     /// The descriptor is close-on-exec. Errors are the kernel's own (`EACCES`, `EINVAL`, `ENODEV`, `EMFILE` …),
     /// and `InvalidInput` if `attr` is too short to hold its own size field.
     pub fn open(attr: &[u8], place: CounterPlace<'_>) -> io::Result<Self> {
-        if attr.len() < bindings::PERF_ATTR_SIZE_VER0 as usize {
+        if attr.len() < perf_abi::ATTR_BYTES_AT_LEAST {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "perf_event_attr shorter than 64 bytes"));
         }
         // A copy: on E2BIG the kernel writes the size it knows into the structure. Whole words, so that it is aligned.
@@ -96,11 +94,11 @@ impl Counter {
             Cpu::One(n) => c_int::try_from(n).map_err(|_| io::ErrorKind::InvalidInput)?,
         };
         let (pid, cgroup_flag) = match place.cgroup {
-            Some(dir) => (dir.as_raw_fd(), bindings::PERF_FLAG_PID_CGROUP),
+            Some(dir) => (dir.as_raw_fd(), perf_abi::FLAG_CGROUP),
             None => (place.tid, 0),
         };
         let leader = place.leader.map_or(-1, |c| c.fd.as_raw_fd());
-        let flags = c_ulong::from(bindings::PERF_FLAG_FD_CLOEXEC | cgroup_flag);
+        let flags = perf_abi::FLAG_CLOSE_ON_EXEC | cgroup_flag;
         GuardedCall::PerfEvents.check()?;
         // SAFETY: `words` is a live, writable, 8-aligned buffer of at least `attr.size` bytes (checked above), which
         // is what the kernel reads and may write.
@@ -113,60 +111,60 @@ impl Counter {
         Ok(Self { fd: unsafe { OwnedFd::from_raw_fd(fd as c_int) } })
     }
 
+    /// A request whose argument is a number: a flag, or a descriptor.
+    fn ask(&self, request: u32, value: c_ulong) -> io::Result<()> {
+        // SAFETY: the descriptor is an open perf event for as long as `self` lives; the kernel follows no pointer.
+        check(unsafe { libc::ioctl(self.fd.as_raw_fd(), request as _, value) })
+    }
+
     /// Starts counting, also in the children that inherited the event.
     pub fn enable(&self) -> io::Result<()> {
-        // SAFETY: the descriptor is an open perf event for as long as `self` lives; the argument is a plain number.
-        check(unsafe { ioctls::ENABLE(self.fd.as_raw_fd(), 0) })
+        self.ask(ioctl::ENABLE, 0)
     }
 
     /// Stops counting, also in the children that inherited the event.
     pub fn disable(&self) -> io::Result<()> {
-        // SAFETY: as in `enable`.
-        check(unsafe { ioctls::DISABLE(self.fd.as_raw_fd(), 0) })
+        self.ask(ioctl::DISABLE, 0)
     }
 
     /// Sets the count to zero.
     pub fn reset(&self) -> io::Result<()> {
-        // SAFETY: as in `enable`.
-        check(unsafe { ioctls::RESET(self.fd.as_raw_fd(), 0) })
+        self.ask(ioctl::RESET, 0)
     }
 
     /// Changes the sampling period (or the frequency, if `attr.freq` is set).
     pub fn set_period(&self, period: u64) -> io::Result<()> {
         // SAFETY: the kernel reads eight bytes from the pointer, which is a live u64.
-        check(unsafe { libc::ioctl(self.fd.as_raw_fd(), bindings::PERIOD as _, &raw const period) })
+        check(unsafe { libc::ioctl(self.fd.as_raw_fd(), ioctl::PERIOD as _, &raw const period) })
     }
 
     /// Lets this event write its records into `other`'s ring, which must be mapped and on the same CPU.
     pub fn set_output(&self, other: &Counter) -> io::Result<()> {
-        // SAFETY: both descriptors are open perf events while the borrows live.
-        check(unsafe { ioctls::SET_OUTPUT(self.fd.as_raw_fd(), other.fd.as_raw_fd() as _) })
+        self.ask(ioctl::SET_OUTPUT, other.fd.as_raw_fd() as c_ulong)
     }
 
     /// Stops (`true`) or goes on (`false`) writing into the ring: for reading a ring that is overwritten.
     pub fn pause_output(&self, paused: bool) -> io::Result<()> {
-        // SAFETY: as in `enable`.
-        check(unsafe { ioctls::PAUSE_OUTPUT(self.fd.as_raw_fd(), u32::from(paused)) })
+        self.ask(ioctl::PAUSE_OUTPUT, c_ulong::from(paused))
     }
 
     /// The kernel's number of this event, as samples carry it in their ID field.
     pub fn id(&self) -> io::Result<u64> {
         let mut id = 0u64;
         // SAFETY: the kernel writes eight bytes to the pointer, which is a live u64.
-        check(unsafe { ioctls::ID(self.fd.as_raw_fd(), &mut id) })?;
+        check(unsafe { libc::ioctl(self.fd.as_raw_fd(), ioctl::ID as _, &raw mut id) })?;
         Ok(id)
     }
 
     /// Sets a tracepoint filter ("prev_pid == 7") or an address filter of a PMU that has them.
     pub fn set_filter(&self, filter: &CStr) -> io::Result<()> {
         // SAFETY: the kernel reads a NUL-terminated string, which a CStr is.
-        check(unsafe { ioctls::SET_FILTER(self.fd.as_raw_fd(), filter.as_ptr().cast_mut()) })
+        check(unsafe { libc::ioctl(self.fd.as_raw_fd(), ioctl::SET_FILTER as _, filter.as_ptr()) })
     }
 
     /// Runs this BPF program at each hit of the event.
     pub fn set_bpf(&self, program: BorrowedFd<'_>) -> io::Result<()> {
-        // SAFETY: both descriptors are open while the borrows live.
-        check(unsafe { ioctls::SET_BPF(self.fd.as_raw_fd(), program.as_raw_fd() as u32) })
+        self.ask(ioctl::SET_BPF, program.as_raw_fd() as c_ulong)
     }
 
     /// Reads the count; the layout is that of `attr.read_format`, in u64 words. Returns the words filled.

@@ -11,9 +11,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use perf_event_open_sys::bindings::perf_event_mmap_page;
-
 use super::aux_area::AuxArea;
+use super::perf_abi::control_page;
 use super::ring_index::{RingIndex, RingRange};
 use super::{Counter, mem};
 
@@ -173,11 +172,11 @@ impl Ring {
     }
 
     fn head(&self) -> &AtomicU64 {
-        self.control(std::mem::offset_of!(perf_event_mmap_page, data_head))
+        self.control(control_page::DATA_HEAD)
     }
 
     fn tail(&self) -> &AtomicU64 {
-        self.control(std::mem::offset_of!(perf_event_mmap_page, data_tail))
+        self.control(control_page::DATA_TAIL)
     }
 
     /// A number of the control page, at this offset.

@@ -22,8 +22,21 @@ pub type PerfRegisters = [u64; tracer::layout::slots::REGISTERS];
 /// `NT_PRSTATUS` of elf.h: the general registers.
 const GENERAL: usize = 1;
 
+/// Index of r0 at the begin of a call in [`UserRegisters`].
+#[cfg(target_arch = "arm")]
+const ORIG_R0: usize = 17;
+
 /// `si_code >> 8` of a stop that no signal caused.
 const EVENT_STOP: i32 = 128;
+
+/// The general registers as the kernel gives them.
+#[cfg(not(target_arch = "arm"))]
+type UserRegisters = libc::user_regs_struct;
+/// r0 to r15, the flags, and r0 at the begin of a system call (-1 outside of calls).
+//
+// Layout: struct pt_regs. Source: linux v6.18 arch/arm/include/uapi/asm/ptrace.h, kernel/entry-armv.S (usr_entry)
+#[cfg(target_arch = "arm")]
+type UserRegisters = [u32; 18];
 
 /// Outcome of an attempt to stop a thread.
 #[derive(Debug)]
@@ -139,6 +152,13 @@ impl StoppedThread {
         Some(i64::from(number))
     }
 
+    #[cfg(target_arch = "arm")]
+    fn call_number(&self) -> Option<i64> {
+        self.read()
+            .ok()
+            .map(|registers| if registers[ORIG_R0] == u32::MAX { -1 } else { i64::from(registers[7]) })
+    }
+
     /// Has a system call made again that our stop ended with `EINTR`, although no signal came: some calls (`epoll_wait`,
     /// `semop`) end so at any stop. Returns whether it had to be.
     pub fn restart_interrupted_call(&self) -> bool {
@@ -149,9 +169,9 @@ impl StoppedThread {
         again(registers).is_some_and(|registers| self.write(&registers).is_ok())
     }
 
-    fn read(&self) -> io::Result<libc::user_regs_struct> {
-        let mut registers = MaybeUninit::<libc::user_regs_struct>::zeroed();
-        let size = size_of::<libc::user_regs_struct>();
+    fn read(&self) -> io::Result<UserRegisters> {
+        let mut registers = MaybeUninit::<UserRegisters>::zeroed();
+        let size = size_of::<UserRegisters>();
         let mut buffer = libc::iovec { iov_base: registers.as_mut_ptr().cast(), iov_len: size };
         self.register_set(libc::PTRACE_GETREGSET, GENERAL, &mut buffer)?;
         if buffer.iov_len != size {
@@ -161,9 +181,9 @@ impl StoppedThread {
         Ok(unsafe { registers.assume_init() })
     }
 
-    fn write(&self, registers: &libc::user_regs_struct) -> io::Result<()> {
+    fn write(&self, registers: &UserRegisters) -> io::Result<()> {
         let mut copy = *registers;
-        let size = size_of::<libc::user_regs_struct>();
+        let size = size_of::<UserRegisters>();
         let mut buffer = libc::iovec { iov_base: ptr::from_mut(&mut copy).cast(), iov_len: size };
         self.register_set(libc::PTRACE_SETREGSET, GENERAL, &mut buffer)
     }
@@ -213,7 +233,7 @@ fn has_unblocked_signal(status: &str) -> bool {
 /// The registers with which the interrupted call is made once more; `None` if none was ended by `EINTR`.
 // Source: Intel SDM volume 2, "SYSCALL" (0F 05: two bytes)
 #[cfg(target_arch = "x86_64")]
-fn again(mut registers: libc::user_regs_struct) -> Option<libc::user_regs_struct> {
+fn again(mut registers: UserRegisters) -> Option<UserRegisters> {
     let is_call = registers.orig_rax.cast_signed() >= 0;
     if !is_call || registers.rax.cast_signed() != -i64::from(libc::EINTR) {
         return None;
@@ -223,15 +243,28 @@ fn again(mut registers: libc::user_regs_struct) -> Option<libc::user_regs_struct
     Some(registers)
 }
 
+/// The instruction of the call has two bytes in Thumb code, four otherwise.
+#[cfg(target_arch = "arm")]
+fn again(mut registers: UserRegisters) -> Option<UserRegisters> {
+    const FLAGS: usize = 16;
+    const THUMB: u32 = 1 << 5;
+    if registers[ORIG_R0] == u32::MAX || registers[0].cast_signed() != -libc::EINTR {
+        return None;
+    }
+    registers[0] = registers[ORIG_R0];
+    registers[15] -= if registers[FLAGS] & THUMB != 0 { 2 } else { 4 };
+    Some(registers)
+}
+
 /// On aarch64 the first argument is overwritten by the result, and the kernel alone knows it.
 #[cfg(target_arch = "aarch64")]
-fn again(_registers: libc::user_regs_struct) -> Option<libc::user_regs_struct> {
+fn again(_registers: UserRegisters) -> Option<UserRegisters> {
     None
 }
 
 // Layout: arch/x86/include/uapi/asm/perf_regs.h. Source: arch/x86/kernel/perf_regs.c, pt_regs_offset
 #[cfg(target_arch = "x86_64")]
-fn in_perfs_order(of: &libc::user_regs_struct) -> PerfRegisters {
+fn in_perfs_order(of: &UserRegisters) -> PerfRegisters {
     let known = [
         of.rax, of.rbx, of.rcx, of.rdx, of.rsi, of.rdi, of.rbp, of.rsp, of.rip, of.eflags, of.cs, of.ss,
         of.ds, of.es, of.fs, of.gs, of.r8, of.r9, of.r10, of.r11, of.r12, of.r13, of.r14, of.r15,
@@ -241,12 +274,18 @@ fn in_perfs_order(of: &libc::user_regs_struct) -> PerfRegisters {
 
 // Layout: arch/arm64/include/uapi/asm/perf_regs.h. Source: arch/arm64/kernel/perf_regs.c, perf_reg_value
 #[cfg(target_arch = "aarch64")]
-fn in_perfs_order(of: &libc::user_regs_struct) -> PerfRegisters {
+fn in_perfs_order(of: &UserRegisters) -> PerfRegisters {
     std::array::from_fn(|at| match at {
         0..=30 => of.regs[at],
         31 => of.sp,
         _ => of.pc,
     })
+}
+
+// Layout: arch/arm/include/uapi/asm/perf_regs.h. Source: arch/arm/kernel/perf_regs.c, perf_reg_value
+#[cfg(target_arch = "arm")]
+fn in_perfs_order(of: &UserRegisters) -> PerfRegisters {
+    std::array::from_fn(|at| if at < 16 { u64::from(of[at]) } else { 0 })
 }
 
 #[cfg(test)]

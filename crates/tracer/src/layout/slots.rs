@@ -134,7 +134,7 @@ pub const fn file_bytes(count: usize) -> usize {
 pub const fn count_of(head: &[u8; 16]) -> Option<usize> {
     const MOST: usize = 1 << 16;
     let [a, b, c, d, e, f, g, h, rest @ ..] = *head;
-    let count = usize::from_ne_bytes(rest);
+    let count = u64::from_ne_bytes(rest) as usize;
     if u64::from_ne_bytes([a, b, c, d, e, f, g, h]) == MAGIC && count <= MOST { Some(count) } else { None }
 }
 

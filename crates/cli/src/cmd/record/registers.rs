@@ -5,7 +5,7 @@ use record::event::nearest;
 
 /// Names by number of the architecture's `perf_regs.h`; empty: not there.
 //
-// Source: linux v6.18 arch/x86/include/uapi/asm/perf_regs.h, arch/arm64/include/uapi/asm/perf_regs.h.
+// Source: linux v6.18 arch/x86/include/uapi/asm/perf_regs.h, arch/{arm64,arm}/include/uapi/asm/perf_regs.h.
 #[cfg(target_arch = "x86_64")]
 const NAMES: &[&str] = &[
     "ax", "bx", "cx", "dx", "si", "di", "bp", "sp", "ip", "flags", "cs", "ss", "", "", "", "", "r8", "r9",
@@ -17,7 +17,10 @@ const NAMES: &[&str] = &[
     "x16", "x17", "x18", "x19", "x20", "x21", "x22", "x23", "x24", "x25", "x26", "x27", "x28", "x29", "lr",
     "sp", "pc",
 ];
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+#[cfg(target_arch = "arm")]
+const NAMES: &[&str] =
+    &["r0", "r1", "r2", "r3", "r4", "r5", "r6", "r7", "r8", "r9", "r10", "fp", "ip", "sp", "lr", "pc"];
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "arm")))]
 const NAMES: &[&str] = &[];
 
 /// Those that `list` names, as the kernel's mask; an empty list names all.

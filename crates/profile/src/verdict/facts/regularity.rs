@@ -9,7 +9,7 @@ use super::OthersRan;
 use crate::grow::Grow as _;
 use crate::grow::GrownSum as _;
 use crate::grow::ratio;
-use crate::off_cpu::{SyscallNumbering, WaitReason, is_for_cpu};
+use crate::off_cpu::{WaitReason, is_for_cpu};
 use crate::profile::Profile;
 use crate::verdict::hot_stacks::OURSELVES;
 use crate::view::wall::{Wall, other_name};
@@ -24,7 +24,7 @@ pub fn running_samples(profile: &Profile) -> u64 {
 
 /// Lengths of waits in timer system calls.
 pub(super) fn timers(profile: &Profile) -> Option<(f64, f64, u64)> {
-    let is_timer = |nr| WaitReason::of_syscall(nr, SyscallNumbering::HERE) == Some(WaitReason::Timer);
+    let is_timer = |nr| WaitReason::of_syscall(nr, profile.off_cpu.numbering) == Some(WaitReason::Timer);
     // Woken from it, a thread still is in the call.
     let waits = profile.off_cpu.waits.iter().filter(|wait| wait.state == State::Sleep && wait.length_ns > 0);
     let waits = waits.filter(|wait| wait.syscall.is_some_and(is_timer));

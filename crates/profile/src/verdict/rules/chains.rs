@@ -89,7 +89,12 @@ const ONE_AT_A_TIME: &str = "processes, because Python's GIL lets one thread run
 /// The claim and its remedy, by whether one thread has nearly all of the path.
 fn chain_words(facts: &Facts, path: &PathFacts) -> (String, String) {
     let threads = facts.active_threads + facts.idle_threads;
-    let wants = format!("on average {:.1} of {} threads", facts.wants_cpus(), grouped(threads as f64));
+    let of_processes = match facts.processes {
+        0 | 1 => String::new(),
+        several => format!(" of {} processes", grouped(several as f64)),
+    };
+    let wants =
+        format!("on average {:.1} of {} threads{of_processes}", facts.wants_cpus(), grouped(threads as f64));
     let function = path.top.as_ref().filter(|top| top.is_large()).map(|top| &top.function);
     let (name, share) = &path.most_of_one;
     if is_of_one(path) {
@@ -120,12 +125,13 @@ fn chain_words(facts: &Facts, path: &PathFacts) -> (String, String) {
         [_] => String::new(),
         _ => format!("; critical path: {}", list(&shares, whole)),
     };
+    let who = if facts.processes * 2 > threads { "processes" } else { "threads" };
     let text = format!("Threads take turns: {wants} run or wait for a CPU{shares}");
     let bound = path.top.as_ref().map_or(0.0, |top| top.bound);
     let faster = function.map(|function| format!("make {function} faster ({} of the path)", pct(bound)));
     let remedies = match facts.contended().any(is_gil) {
         true => [Some(format!("use {ONE_AT_A_TIME}")), faster],
-        false => [faster, Some("let the threads work at the same time".to_owned())],
+        false => [faster, Some(format!("let the {who} work at the same time"))],
     };
     (text, remedies.into_iter().flatten().collect::<Vec<_>>().join(", or "))
 }

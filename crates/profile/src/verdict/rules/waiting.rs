@@ -99,6 +99,9 @@ fn target_of_most(facts: &Facts) -> Option<&str> {
     (!is_vague && facts.share(least_ns) > for_others(facts) / 2.0).then_some(name.as_str())
 }
 
+/// The name of futex waits that are not for a lock, among the waits for others.
+const THREADS_WORK: &str = "other threads' work";
+
 /// The parts of [`for_others`], as shares of active time: `socket 43 %, poll 5 %`.
 fn for_others_by_reason(facts: &Facts) -> String {
     let mut parts: Vec<(String, u64)> =
@@ -106,7 +109,7 @@ fn for_others_by_reason(facts: &Facts) -> String {
     let for_team_ns = facts.for_team_ns();
     parts.push(("threads of OpenMP".to_owned(), for_team_ns));
     let others_ns = facts.for_work_ns().saturating_sub(for_team_ns);
-    parts.push(("futex not for a lock".to_owned(), others_ns));
+    parts.push((THREADS_WORK.to_owned(), others_ns));
     parts.rank_by_key(|(_, ns)| std::cmp::Reverse(*ns));
     parts.retain(|(_, ns)| facts.share(*ns) >= 0.005);
     match parts.as_slice() {
@@ -118,8 +121,10 @@ fn for_others_by_reason(facts: &Facts) -> String {
 /// `49 % of thread time waits for others (socket 43 %, poll 5 %)`; `None` if next to nothing does.
 pub(super) fn for_others_words(facts: &Facts) -> Option<String> {
     let share = for_others(facts);
-    let words =
-        || format!("{} of thread time waits for others ({})", pct(share), for_others_by_reason(facts));
+    let words = || match for_others_by_reason(facts) {
+        only if only == THREADS_WORK => format!("{} of thread time waits for {only}", pct(share)),
+        reasons => format!("{} of thread time waits for others ({reasons})", pct(share)),
+    };
     (share > 0.05).then(words)
 }
 

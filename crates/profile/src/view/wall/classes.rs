@@ -5,7 +5,7 @@ use super::{Part, ThreadRow, WallOpts, kernel_frames, name_of, threads};
 use crate::off_cpu::collector::waits_for_collector;
 use crate::off_cpu::wait_names::wait_names;
 use crate::off_cpu::work_waits::{is_sleep, waits_for_gil};
-use crate::off_cpu::{SyscallNumbering, Wait, WaitReason, of_user_frames};
+use crate::off_cpu::{Wait, WaitReason, of_user_frames};
 use crate::profile::{Profile, TaskId};
 use crate::table::{CallsiteId, FrameId};
 use perfdata::appendix::descriptors::CallOfWait;
@@ -125,7 +125,7 @@ impl Reasons {
             return told;
         }
         let by_path = wait.callsite.and_then(|id| *self.by_callsite.entry(id).or_insert_with(|| of_path(id)));
-        let by_call = || wait.syscall.and_then(|nr| WaitReason::of_syscall(nr, SyscallNumbering::HERE));
+        let by_call = || wait.syscall.and_then(|nr| WaitReason::of_syscall(nr, profile.off_cpu.numbering));
         let by_user = || {
             let callsite =
                 wait.callsite.filter(|_| wait.state == State::Unknown && wait.syscall.is_none())?;
@@ -141,7 +141,7 @@ impl Reasons {
             (_, None, None) => WaitReason::Unknown,
             _ => WaitReason::Other,
         };
-        let is_sleep = |number| WaitReason::is_sleep_call(number, &wait.args, SyscallNumbering::HERE);
+        let is_sleep = |number| WaitReason::is_sleep_call(number, &wait.args, profile.off_cpu.numbering);
         let by_descriptor = || by_descriptor(profile, wait).filter(|_| fallback == WaitReason::Other);
         let found = by_path.or_else(by_call).or_else(by_user).or_else(by_descriptor);
         match found.unwrap_or(fallback) {

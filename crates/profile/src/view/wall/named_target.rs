@@ -3,7 +3,7 @@
 use super::ready_member::{WakeUp, ending, is_deliverer, ready_member};
 use super::requested_file::requested_file;
 use super::{Part, other_name};
-use crate::off_cpu::{SyscallNumbering, Wait, WaitReason};
+use crate::off_cpu::{Wait, WaitReason};
 use crate::profile::Profile;
 use perfdata::appendix::descriptors::{CallOfWait, PAGE_FAULT};
 use perfdata::off_cpu::flag;
@@ -38,7 +38,7 @@ impl<'p> NamedTarget<'p> {
         let wake_up = WakeUp::of(profile, wait);
         let target = Self::of_call(profile, wait, part, wake_up.as_ref())?;
         // A child that ends sends a signal: that is the wait's usual end.
-        let is_usual = waits_for(wait, part, WaitReason::Child);
+        let is_usual = waits_for(profile, wait, part, WaitReason::Child);
         let ending = wake_up.filter(|_| !is_usual).and_then(|wake_up| ending(&wake_up, &target));
         let Some(ending) = ending else {
             return Some(target.with_own_thread(profile, wait));
@@ -70,7 +70,7 @@ impl<'p> NamedTarget<'p> {
         if !matches!(part, Part::Blocked(_) | Part::Idle) {
             return None;
         }
-        if waits_for(wait, part, WaitReason::Child) {
+        if waits_for(profile, wait, part, WaitReason::Child) {
             return Some(Self::One(child(profile, wait)));
         }
         let requested = requested_file(profile, wait, part).map(|(name, has_others)| {
@@ -198,8 +198,9 @@ fn is_kind(name: &str) -> bool {
 }
 
 /// Whether a wait is for this reason; an idle one by its system call.
-pub(crate) fn waits_for(wait: &Wait, part: Part, wanted: WaitReason) -> bool {
-    let by_call = || wait.syscall.and_then(|nr| WaitReason::of_syscall(nr, SyscallNumbering::HERE));
+pub(crate) fn waits_for(profile: &Profile, wait: &Wait, part: Part, wanted: WaitReason) -> bool {
+    let numbering = profile.off_cpu.numbering;
+    let by_call = || wait.syscall.and_then(|nr| WaitReason::of_syscall(nr, numbering));
     match part {
         Part::Blocked(reason) => reason == wanted,
         Part::Idle => by_call() == Some(wanted),

@@ -2,8 +2,8 @@
 //
 // Source: arch/{x86,arm64}/include/uapi/asm/perf_regs.h.
 
-/// The stack pointer among the registers that perf knows.
-pub(crate) const SP: u32 = if cfg!(target_arch = "aarch64") { 31 } else { 7 };
+pub(crate) use crate::sys::perf_abi::register::SP;
+
 /// The flags, likewise; only x86 has conditional jumps out of functions here.
 pub(crate) const FLAGS: u32 = 9;
 

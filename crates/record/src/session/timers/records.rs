@@ -12,10 +12,11 @@ use crate::machine::proc::MapLine;
 use crate::machine::synthesize;
 use crate::open::plan::Plan;
 use crate::sys::SlotRecord;
+use crate::sys::perf_abi::register;
 use perfdata::PidTid;
 
 /// Numbers of the program counter and stack pointer in perf's order.
-const PC: usize = if cfg!(target_arch = "x86_64") { 8 } else { 32 };
+const PC: usize = register::PC as usize;
 
 /// Makes records in the layouts of a plan.
 #[derive(Debug)]
@@ -107,11 +108,7 @@ impl RecordMaker {
             period: Some(weight_ns),
             cgroup: of.cgroup,
             callchain: Some(Callchain([].as_slice().into())),
-            regs_user: Some(SampleRegs {
-                abi: PERF_SAMPLE_REGS_ABI_64,
-                mask,
-                values: values.as_slice().into(),
-            }),
+            regs_user: Some(SampleRegs { abi: register::FORM, mask, values: values.as_slice().into() }),
             stack_user: Some(UserStack { bytes: stack, reserved: stack.len().max(16) as u64 }),
             ..Sample::default()
         };

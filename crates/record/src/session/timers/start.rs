@@ -61,17 +61,19 @@ pub fn prepare(opts: &RecordOpts) -> Result<Option<Preparation>, Error> {
 
 /// For a command, which is given the library.
 fn prepare_timers(opts: &RecordOpts) -> Option<Preparation> {
-    let library = opts.timers.filter(|library| !library.is_empty())?;
+    let library = opts.timers?;
     let denied = refusal();
     let (why, remedy) =
         denied.as_ref().map_or_else(|| for_python(opts), |denied| Some(reason_and_remedy(denied)))?;
-    let preloaded = if GuardedCall::Timers.is_deadly() { None } else { put_library(library) };
+    // There is none for some processors.
+    let is_impossible = library.is_empty() || GuardedCall::Timers.is_deadly();
+    let preloaded = if is_impossible { None } else { put_library(library) };
     if preloaded.is_none() && denied.is_none() {
         return None;
     }
     let mut notices = match &preloaded {
         Some(_) => vec![Notice::ByTimers(why, remedy)],
-        None if GuardedCall::Timers.is_deadly() => vec![Notice::ByStops(why, remedy)],
+        None if is_impossible => vec![Notice::ByStops(why, remedy)],
         None => vec![Notice::ByStops(why, remedy), Notice::NoPlaceForTimers],
     };
     notices.extend(Notice::of_missing_proc());

@@ -19,6 +19,7 @@ use crate::machine::proc;
 use crate::machine::refusal::{AccessFacts, AccessRefusal, RefusedStop};
 use crate::runtimes::python::{PythonReader, StackMoment};
 use crate::sys::SlotRecord;
+use crate::sys::perf_abi::register;
 use crate::sys::stop::{self, StopAttempt, StoppedThread, StoppingThread};
 use crate::sys::time::{self, Clock};
 use dso::system_file;
@@ -39,8 +40,8 @@ const MOST_IN_ROUND: usize = 64;
 /// The signal of the timers, which a program can block only without its C library.
 const TIMER_SIGNAL: u32 = 33;
 
-const PC: usize = if cfg!(target_arch = "x86_64") { 8 } else { 32 };
-const SP: usize = if cfg!(target_arch = "x86_64") { 7 } else { 31 };
+const PC: usize = register::PC as usize;
+const SP: usize = register::SP as usize;
 
 /// A thread that may be stopped, with the CPU time it has used, ns.
 #[derive(Debug, Clone, Copy)]

@@ -80,6 +80,9 @@ fn a_path_of_many_threads_and_small_functions_is_not_one_thread_or_function() {
     assert!(!finding.claim.contains("critical path"), "{}", finding.claim);
     assert_eq!(finding.detail, "no function has more than 5 % of the critical path");
     assert_eq!(finding.fix, "let the threads work at the same time");
+    let many = (RULES[20].ask)(&Facts { processes: 8, ..small }).expect("it fires");
+    assert!(many.claim.contains(" threads of 8 processes "), "{}", many.claim);
+    assert_eq!(many.fix, "let the processes work at the same time");
 }
 
 #[test]
