@@ -231,8 +231,26 @@ impl Backwards<'_, '_> {
 
     fn put_wait(&mut self, thread: usize, timed: TimedWait, now: u64) -> u64 {
         let from = timed.from.max(self.begin);
+        if let Lead::HandedOver(to, _) = *self.walk.lead(timed.wait) {
+            self.put_handed_over(thread, timed.wait, [from, now], to);
+            return from;
+        }
         self.put(RawPiece { thread, wait: Some(timed.wait), is_unborn: false, from, to: now });
         from
+    }
+
+    /// Puts a preemption by a thread that was woken just before: its work, and the preemption while it doesn't work.
+    fn put_handed_over(&mut self, thread: usize, wait: usize, [from, mut now]: [u64; 2], to: usize) {
+        while now > from {
+            let (before, inside) = self.lines.threads[to].around(now);
+            let (thread, wait, since) = match inside {
+                Some(timed) => (thread, Some(wait), timed.from),
+                None => (to, None, before.map_or(0, |timed| timed.to)),
+            };
+            let since = since.max(from);
+            self.put(RawPiece { thread, wait, is_unborn: false, from: since, to: now });
+            now = since;
+        }
     }
 
     /// The thread that ended this wait at this moment; `None` if it is not known, or was asleep itself.
@@ -246,7 +264,7 @@ impl Backwards<'_, '_> {
 
 fn state_of(walk: &Walk<'_, '_>, wait: usize) -> BlameEnd {
     match walk.lead(wait) {
-        Lead::End(end) => end.clone(),
+        Lead::End(end) | Lead::HandedOver(_, end) => end.clone(),
         Lead::To(..) => BlameEnd::WakerUnknown(walk.part(wait)),
     }
 }

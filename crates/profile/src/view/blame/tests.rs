@@ -425,7 +425,7 @@ fn holders(of: &Recorded, waits: &[usize]) -> Vec<Option<usize>> {
     let leads = Walk::leads(&lines);
     let to = |lead: &walk::Lead| match lead {
         walk::Lead::To(thread, _) => Some(*thread),
-        walk::Lead::End(_) => None,
+        walk::Lead::End(_) | walk::Lead::HandedOver(..) => None,
     };
     waits.iter().map(|&wait| to(&leads[wait])).collect()
 }
@@ -456,4 +456,58 @@ fn a_thread_that_is_blocked_itself_does_not_have_the_interpreters_lock() {
     assert_eq!(holders(&of, &[0]), [Some(1)]);
     of.profile.off_cpu.totals[1].start_ns = 55;
     assert_eq!(holders(&of, &[0]), [None]);
+}
+
+/// main wakes feeder at 100 ms and is preempted by it until 700 ms; feeder computes up to 600 ms. `woken_by`: number of the
+/// thread that woke feeder.
+fn preempted_by_feeder(woken_by: u32, syscall: Option<u32>) -> Recorded {
+    let ms = 1_000_000;
+    let mut of = Recorded::new(&["main", "other", "feeder"]);
+    let comm = of.profile.strings.intern("feeder");
+    let feeder = RelatedThread { pid: 1, tid: 3, comm, callsite: None };
+    let preempted = of.wait(0, State::Preempted, 100 * ms..700 * ms, 0);
+    (preempted.other, preempted.syscall) = (Some(feeder), syscall);
+    of.wait(2, State::Sleep, 0..100 * ms, woken_by);
+    of.wait(2, State::Sleep, 600 * ms..800 * ms, 0).other = None;
+    of.ran(0, 1, [50 * ms, 750 * ms]);
+    of.ran(2, 3, (10..60).map(|at| at * 10 * ms));
+    of.end(800 * ms);
+    of
+}
+
+#[test]
+fn a_preemption_by_a_thread_just_woken_is_for_what_that_one_does() {
+    let of = preempted_by_feeder(1, Some(202));
+    let (ms, preempted) = (1_000_000, BlameEnd::PreemptedBy("feeder".to_owned()));
+    assert_eq!(
+        of.blamed("main"),
+        [
+            ("feeder".to_owned(), Some(3), BlameEnd::Ran, 500 * ms),
+            (String::new(), Some(1), BlameEnd::Ran, 200 * ms),
+            (String::new(), Some(2), preempted.clone(), 100 * ms),
+        ]
+    );
+    let opts = CriticalOpts { thread: Some("main".to_owned()), ..CriticalOpts::default() };
+    let path = critical_path(&of.profile, &opts);
+    let pieces = path.pieces.iter().map(|piece| {
+        (thread_name(&of.profile, piece.task), piece.state.clone(), piece.from_ns / ms, piece.to_ns / ms)
+    });
+    assert_eq!(
+        pieces.collect::<Vec<_>>(),
+        [
+            ("main", BlameEnd::Ran, 0, 100),
+            ("feeder", BlameEnd::Ran, 100, 600),
+            ("main", preempted, 600, 700),
+            ("main", BlameEnd::Ran, 700, 800),
+        ]
+    );
+}
+
+#[test]
+fn a_preemption_by_a_thread_that_another_woke_is_want_of_a_cpu() {
+    let preempted = BlameEnd::PreemptedBy("feeder".to_owned());
+    for of in [preempted_by_feeder(2, Some(202)), preempted_by_feeder(1, None)] {
+        let rows = of.blamed("main");
+        assert!(rows.contains(&(String::new(), Some(2), preempted.clone(), 600_000_000)), "{rows:?}");
+    }
 }

@@ -7,7 +7,7 @@ mod sums;
 mod windows;
 
 pub(crate) use leads::Lead;
-use leads::lead;
+use leads::{Handovers, lead};
 use lock_holders::LockReleases;
 pub(crate) use sums::WaitSum;
 use windows::{CutWindows, NextWindows, Window, merged, windows_of};
@@ -62,6 +62,7 @@ impl<'t, 'p> Walk<'t, 'p> {
     pub fn leads(lines: &Timelines<'_>) -> Rc<[Lead]> {
         let mut leads: Vec<Lead> = (0..lines.parts.len()).map(|wait| lead(lines, wait)).collect();
         LockReleases::of(lines, &leads).lead_to_holders(lines, &mut leads);
+        Handovers::of(lines, &leads).lead_on(lines, &mut leads);
         leads.into()
     }
 
@@ -291,6 +292,7 @@ impl<'t, 'p> Walk<'t, 'p> {
         let sleeper = self.lines.profile.off_cpu.waits[wait].callsite;
         let end = match self.leads[wait].clone() {
             Lead::End(end) => end,
+            Lead::HandedOver(..) => return self.enter_handed_over(visit, wait, window, next),
             Lead::To(waker, _) if self.asleep.contains(&waker) => {
                 BlameEnd::Knot(self.lines.threads[waker].task())
             }

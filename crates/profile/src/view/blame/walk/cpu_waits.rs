@@ -46,6 +46,27 @@ impl Walk<'_, '_> {
         }
     }
 
+    /// Enters a preemption by a thread that was woken just before: its work counts. For what is left, the chain ends.
+    pub(super) fn enter_handed_over(
+        &mut self,
+        visit: Visit,
+        wait: usize,
+        window: Window,
+        next: &mut NextWindows,
+    ) {
+        let Lead::HandedOver(to, end) = self.leads[wait].clone() else { return };
+        let sleeper = self.lines.profile.off_cpu.waits[wait].callsite;
+        // It may be one of the chain: its own waits are in sums, and this time shows that it wasn't in one of them.
+        let may_follow = self.asleep.len() <= MOST_LINKS;
+        for (is_work, piece) in self.cut_by_work(to, window) {
+            if is_work && may_follow {
+                next.entry((sleeper, to)).or_default().push(piece);
+            } else {
+                self.add(visit, sleeper, end.clone(), piece.ns);
+            }
+        }
+    }
+
     /// Enters waits for a CPU that are known by their sum, as those of their place in these windows. False if there are
     /// none of them, or the waits are others.
     pub(super) fn enter_cpu_sum(
@@ -97,7 +118,7 @@ impl Walk<'_, '_> {
             let (from, to) = (timed.from.max(at), timed.to.min(window.to));
             let may_work = match self.leads[timed.wait] {
                 Lead::To(waker, _) => waker != thread && !self.asleep.contains(&waker),
-                Lead::End(_) => self.wants_cpu(timed.wait),
+                Lead::End(_) | Lead::HandedOver(..) => self.wants_cpu(timed.wait),
             };
             spans.extend([(true, at, from), (may_work, from, to)]);
             at = to;

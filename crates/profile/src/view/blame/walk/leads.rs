@@ -7,12 +7,15 @@ use crate::view::blame::BlameEnd;
 use crate::view::blame::timelines::Timelines;
 use crate::view::wall::{NamedTarget, Part, interrupt_of, other_name, ran_instead};
 use perfdata::off_cpu::flag;
+use rustc_hash::FxHashSet;
 
 /// Where a wait leads.
 #[derive(Clone)]
 pub enum Lead {
     /// To a thread.
     To(usize, Option<CallsiteId>),
+    /// To a thread that this one has woken, and that took its CPU; how the chain ends while that one doesn't work.
+    HandedOver(usize, BlameEnd),
     /// No further.
     End(BlameEnd),
 }
@@ -74,4 +77,60 @@ fn ends_chain(reason: WaitReason) -> bool {
             | WaitReason::Earlier
             | WaitReason::Unknown
     )
+}
+
+/// From the end of a wait to the preemption by the thread that waited, ns.
+const AT_ONCE_NS: u64 = 200_000;
+
+/// Threads that wake others, and may hand their CPU over to them.
+///
+/// ```text
+///   main     |■ wakes feeder |····· preempted ·····|■ waits for the result
+///   feeder                   |■■■■■■ crunch ■■■■■■■|
+/// ```
+/// Main would have waited for feeder's work in any case. So that work has the time, and not the want of a CPU.
+pub struct Handovers {
+    /// Waker and sleeper.
+    wakes: FxHashSet<(usize, usize)>,
+}
+
+impl Handovers {
+    /// From where the waits lead.
+    pub fn of(lines: &Timelines<'_>, leads: &[Lead]) -> Self {
+        let waits = lines.profile.off_cpu.waits.iter().zip(leads);
+        let pair = |(wait, lead): (&Wait, &Lead)| match lead {
+            Lead::To(waker, _) => Some((*waker, lines.thread_of(wait.task)?)),
+            _ => None,
+        };
+        Self { wakes: waits.filter_map(pair).collect() }
+    }
+
+    /// Has the preemptions lead to the threads that the CPU was handed to.
+    pub fn lead_on(&self, lines: &Timelines<'_>, leads: &mut [Lead]) {
+        for wait in (0..leads.len()).filter(|wait| lines.parts[*wait] == Part::Preempted) {
+            if let Some(to) = self.handed_to(lines, leads, wait)
+                && let Lead::End(end) = leads[wait].clone()
+            {
+                leads[wait] = Lead::HandedOver(to, end);
+            }
+        }
+    }
+
+    fn handed_to(&self, lines: &Timelines<'_>, leads: &[Lead], wait: usize) -> Option<usize> {
+        let of = &lines.profile.off_cpu.waits[wait];
+        // Wake-ups are system calls: outside of them it was the scheduler's choice, or an interrupt's.
+        of.syscall?;
+        let sleeper = lines.thread_of(of.task)?;
+        let to = lines.thread_at(of.other?.tid, of.since_ns)?;
+        let woke_it = |lead: &Lead| matches!(lead, Lead::To(waker, _) if *waker == sleeper);
+        let now = of.since_ns.saturating_add(AT_ONCE_NS);
+        let before = lines.threads[to].timed_in(of.since_ns.saturating_sub(AT_ONCE_NS), now);
+        let mut before = before.iter().filter(|timed| matches!(lines.parts[timed.wait], Part::Blocked(_)));
+        // Short waits have no moments: then it counts that this thread wakes that one.
+        let is_woken = match before.rfind(|timed| timed.to <= now) {
+            Some(ended) => woke_it(&leads[ended.wait]),
+            None => self.wakes.contains(&(sleeper, to)),
+        };
+        (to != sleeper && is_woken).then_some(to)
+    }
 }

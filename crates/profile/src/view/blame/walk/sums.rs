@@ -128,7 +128,7 @@ impl Walk<'_, '_> {
         match &self.leads[wait] {
             Lead::End(end @ (BlameEnd::Waited(_) | BlameEnd::WaitedFor(..))) => Some(end.clone()),
             _ if self.lines.is_shown(thread, wait) => None,
-            Lead::End(end) => Some(end.clone()),
+            Lead::End(end) | Lead::HandedOver(_, end) => Some(end.clone()),
             Lead::To(..) => Some(BlameEnd::WakerUnknown(self.lines.parts[wait])),
         }
     }
