@@ -9,6 +9,7 @@ use crate::off_cpu::proc_sampler;
 use crate::runtimes::otel::{attribute_keys, attributes};
 use crate::runtimes::python::{Offsets, parse_record, read_code};
 use crate::runtimes::{hotspot, v8};
+use crate::sys::inet_diag::parse_socket;
 use crate::sys::socket_diag::parse_answer;
 
 /// Every fuzz target with its name.
@@ -100,6 +101,7 @@ fn socket_tables(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     std::hint::black_box((parse_inet(&text), parse_unix(&text)));
     let _ = parse_answer(data, &mut Vec::new());
+    let _ = parse_socket(data);
 }
 
 /// Where commands come from, and the commands.

@@ -1,9 +1,9 @@
 //! Waits have names: files, sockets with their peers, pipes with their other ends.
 
 use super::{TALLY, folder, has_bpf, output_of, outputs_of, program};
-use std::io::{Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 #[test]
@@ -41,6 +41,35 @@ fn a_socket_that_is_waited_for_is_named_after_its_peer() {
     // The server is this test.
     let expected = format!("bash waits for socket to 127.0.0.1:{port} (off_cpu");
     assert!(wall.contains(&expected), "{wall}");
+}
+
+#[test]
+#[ignore = "live: records on this machine"]
+fn a_file_in_the_middle_of_a_flight_recording_names_the_pipe() {
+    if !has_bpf() {
+        return;
+    }
+    let data = folder("targets").join("flight.data");
+    // The writer's last line comes once it knows of the file.
+    let pipeline = "while kill -0 $PPID && ! test -e \"$0\".end; do sleep 0.05; echo; done | cat > /dev/null";
+    let end = data.with_extension("data.end");
+    let _ = std::fs::remove_file(&end);
+    let mut record = Command::new(TALLY);
+    record.args(["record", "--off-cpu", "--overwrite", "--switch-output", "-o"]).arg(&data);
+    record.args(["--", "sh", "-c", pipeline]).arg(&data);
+    let mut tally = record.stderr(Stdio::piped()).spawn().expect("it starts");
+    std::thread::sleep(Duration::from_secs(3));
+    let _ = Command::new("kill").args(["-USR2", &tally.id().to_string()]).status();
+    let lines = BufReader::new(tally.stderr.take().expect("a pipe")).lines().map_while(Result::ok);
+    let dumped =
+        |line: String| Some(line.strip_prefix("[ tally record: dumped ")?.strip_suffix(" ]")?.to_owned());
+    let mut messages = lines.filter_map(dumped);
+    let file = messages.next();
+    std::fs::write(&end, "").expect("a file");
+    messages.for_each(drop);
+    let _ = tally.wait();
+    let wall = wall_of(std::path::Path::new(&file.expect("a file")));
+    assert!(wall.contains("cat waits for pipe from sh "), "{wall}");
 }
 
 /// Eight lines to whoever comes, with pauses.

@@ -21,8 +21,10 @@ fn a_rule_writes_a_file_that_has_its_finding_once_the_program_turns_bad() {
     let folder = folder("trigger-rule");
     let Some(turns) = program("turns", &folder).filter(|_| has_bpf()) else { return };
     let mut record = Command::new(TALLY);
-    record.args(["record", "--overwrite=2s", "--trigger", &format!("rule {RULE}"), "-o"]);
-    record.arg(folder.join("perf.data")).arg("--").arg(turns).args(["3", "300"]);
+    // The first look is at a window that is bad for most of it: one takes so long with much debug information that the
+    // next one comes minutes later.
+    record.args(["record", "--overwrite=4s", "--trigger", &format!("rule {RULE}"), "-o"]);
+    record.arg(folder.join("perf.data")).arg("--").arg(turns).args(["1", "300"]);
     let mut tally = record.stderr(Stdio::piped()).spawn().expect("it starts");
     let lines = BufReader::new(tally.stderr.take().expect("a pipe")).lines();
     let (mut claims, mut file) = (Vec::new(), None);

@@ -3,7 +3,7 @@
 use crate::abi::*;
 use crate::file::header::FileSection;
 use crate::wire::Put;
-use crate::{AttrFlags, Endian, Event, Record, SampleFormat, SampleId};
+use crate::{AttrFlags, Endian, Event, Record, Sample, SampleFormat, SampleId};
 
 /// Appends the ids and then the attributes, each followed by where its ids are. `base`: what file offset the
 /// buffer's first byte has.
@@ -48,6 +48,11 @@ pub(crate) fn to_bytes(
 ) -> Option<Vec<u8>> {
     let (type_, misc) = record.type_and_misc();
     let mut p = Put::new(format.endian);
+    if let Record::Sample(Sample { stack_user: Some(stack), raw, .. }) = record {
+        /// Bytes of all else in most samples.
+        const USUAL_BYTES: usize = 1024;
+        p.bytes.reserve(stack.bytes.len() + raw.map_or(0, <[u8]>::len) + USUAL_BYTES);
+    }
     p.u32(type_);
     p.u16(misc);
     p.u16(0);

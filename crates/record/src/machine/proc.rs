@@ -222,13 +222,22 @@ impl OnlineCpus {
         Self(system_file::open("/sys/devices/system/cpu/online").ok())
     }
 
+    fn read_into<'t>(&self, text: &'t mut [u8]) -> Option<&'t str> {
+        let len = self.0.as_ref()?.read_at(text, 0).ok()?;
+        std::str::from_utf8(text.get(..len)?).ok()
+    }
+
     /// CPUs online now, ascending; where the list can't be read, as many as this process may use, from 0 on.
     #[must_use]
     pub fn read(&self) -> Vec<u32> {
+        let mut text = [0; 256];
+        let short = self.read_into(&mut text).filter(|text| text.ends_with('\n'));
         // Ranges of at most 8192 CPUs, every second of them offline, are 20,000 bytes.
-        let mut text = [0; 24 << 10];
-        let len = self.0.as_ref().and_then(|file| file.read_at(&mut text, 0).ok());
-        let text = len.and_then(|len| std::str::from_utf8(text.get(..len)?).ok());
+        let mut long = Vec::new();
+        let text = short.or_else(|| {
+            long.resize(24 << 10, 0);
+            self.read_into(&mut long)
+        });
         text.and_then(parse_cpu_list).unwrap_or_else(|| {
             (0..std::thread::available_parallelism().map_or(1, |n| n.get() as u32)).collect()
         })

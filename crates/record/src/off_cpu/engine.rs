@@ -18,9 +18,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::layout;
 use super::layout::{COUNT_FIRST, COUNT_LEAVING, COUNT_NAMES, COUNT_RING_FULL, COUNT_SAMPLES};
 use super::layout::{OffCpuControl, OffCpuRecord, SITE_WORDS};
-use super::pace::{Pace, Spent};
+use super::pace::{self, Pace, Spent};
 use super::site_chains::SiteSplit;
-use super::{Error, OffCpuOpts, Scope};
+use super::{Error, OffCpuOpts, Scope, WaitDetail};
 use crate::sys::bpf::{self, Attach};
 use crate::sys::bpf_error::map_error;
 use crate::sys::bpf_object::LoadedObject;
@@ -96,7 +96,11 @@ impl Engine {
         let sites =
             object.take_map("sites").ok_or(Error::Map { map: "sites", reason: "missing".to_owned() })?;
         let sites = HashMap::try_from(sites).map_err(|error| map_error("sites", &error))?;
-        let pace = Pace::new(options.period_ns, now_ns);
+        let samples_per_second = match options.detail {
+            WaitDetail::Always => pace::SAMPLES_PER_SECOND_ALWAYS,
+            WaitDetail::All | WaitDetail::Few => pace::SAMPLES_PER_SECOND,
+        };
+        let pace = Pace::new(options.period_ns, now_ns, samples_per_second);
         let follows_list = !matches!(scope, Scope::System | Scope::Cgroup(_));
         let ring_bytes = options.ring_bytes as usize;
         Ok(Self {

@@ -34,7 +34,7 @@ use crate::sys::time::thread_cpu_ns;
 
 pub use crate::sys::bpf_error::Error;
 pub use convert::Encoder;
-use descriptors::Descriptors;
+pub use descriptors::SharedDescriptors;
 pub use engine::{Engine, EngineCounts};
 pub use layout::{EndRecord, OffCpuRecord, OffCpuRecordKind, OffRecord, SiteRest, SiteSums};
 pub use proc_sampler::ProcSampler;
@@ -48,7 +48,7 @@ pub use waker_join::WakerJoin;
 pub struct OffCpu {
     source: Source,
     encoder: Encoder,
-    descriptors: Descriptors,
+    descriptors: SharedDescriptors,
     grown: FxHashMap<u32, u32>,
     /// CPU time taken to empty the ring so far, ns.
     spent_ns: u64,
@@ -103,8 +103,14 @@ impl OffCpu {
     /// Around a started source; samples come in the layout of `attr` ([`convert::snapshot_attr`]).
     #[must_use]
     pub fn new(source: Source, attr: perfdata::Attr, detail: WaitDetail) -> Self {
-        let (encoder, descriptors) = (Encoder::new(attr), Descriptors::new(detail));
+        let (encoder, descriptors) = (Encoder::new(attr), SharedDescriptors::new(detail));
         Self { source, encoder, descriptors, grown: FxHashMap::default(), spent_ns: 0 }
+    }
+
+    /// The descriptors that threads wait for.
+    #[must_use]
+    pub fn descriptors(&self) -> SharedDescriptors {
+        self.descriptors.clone()
     }
 
     /// The clocks of what lives already start now.
@@ -152,12 +158,12 @@ impl OffCpu {
 
     /// Appends what waits in the ring as sample records, and grows the copies of processes whose stacks were cut.
     pub fn poll(&mut self, feedback: &Feedback, out: &mut Vec<u8>) {
-        let (encoder, descriptors) = (&self.encoder, &mut self.descriptors);
+        let (encoder, descriptors) = (&self.encoder, &self.descriptors);
         let engine = match &mut self.source {
             Source::Engine(engine) => engine,
             Source::ProcSampler(looker) | Source::Tracepoints(_, Some(looker)) => {
                 return looker.poll(&mut |look| {
-                    descriptors.note_look(look);
+                    descriptors.lock().note_look(look);
                     encoder.encode_look(look, out);
                 });
             }
@@ -165,7 +171,7 @@ impl OffCpu {
         };
         let before_ns = thread_cpu_ns();
         engine.poll(&mut |record| {
-            descriptors.note(&record);
+            descriptors.lock().note(&record);
             encoder.encode(&record, out);
         });
         let cut =
@@ -197,19 +203,19 @@ impl OffCpu {
     /// Ends all clocks; the last samples and every thread's totals, and names of what the threads waited for.
     pub fn finish(self, notices: &mut Vec<Notice>) -> (Vec<u8>, NamedDescriptors) {
         let mut out = Vec::new();
-        let Self { source, encoder, mut descriptors, .. } = self;
-        let Source::Engine(engine) = source else { return (out, descriptors.finish()) };
+        let Self { source, encoder, descriptors, .. } = self;
+        let Source::Engine(engine) = source else { return (out, descriptors.lock().finish()) };
         notices.extend(engine.period_grown_to().map(Notice::OffCpuPeriod));
         notices.extend(engine.unwoken().map(|(waits, ns)| Notice::OffCpuUnwoken(waits, ns)));
         let ended = engine.finish(&mut |record| {
-            descriptors.note(&record);
+            descriptors.lock().note(&record);
             encoder.encode(&record, &mut out);
         });
         match ended {
             Ok(counts) => notices.extend(losses(&counts)),
             Err(error) => notices.push(Notice::NoOffCpu(error.to_string())),
         }
-        (out, descriptors.finish())
+        (out, descriptors.lock().finish())
     }
 }
 
@@ -251,6 +257,8 @@ pub enum Tier {
 pub enum WaitDetail {
     /// A stack of each place, the files on disks, and the processes at the other ends.
     All,
+    /// The same, found out more seldom: for a recorder that runs all the time.
+    Always,
     /// Few stacks beyond those of each period, and reasons alone: for recordings that are added up, at little cost.
     Few,
 }

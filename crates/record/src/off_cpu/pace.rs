@@ -5,7 +5,9 @@
 /// Off-CPU samples a second of all threads. Each takes about 13 µs in the kernel on a virtual machine, as much again to
 /// unwind and write, and some 300 to 600 bytes: less than 1 % of one CPU, and at 200,000 switches a second a fifth to a
 /// third of a byte a switch.
-const SAMPLES_PER_SECOND: u64 = 120;
+pub const SAMPLES_PER_SECOND: u64 = 120;
+/// The same in a recording that goes on all the time, which keeps the last minute or less.
+pub const SAMPLES_PER_SECOND_ALWAYS: u64 = 60;
 /// Off-CPU samples may take one part in this many of a CPU.
 const CPU_SHARE: u64 = 100;
 /// Samples and ns that may come at once: a program's start waits more often than its life, and code that is met for the
@@ -37,6 +39,7 @@ pub struct Spent {
 /// The period and what may still be spent.
 #[derive(Debug, Clone)]
 pub struct Pace {
+    samples_per_second: u64,
     wanted_ns: u64,
     period_ns: u64,
     longest_ns: u64,
@@ -49,9 +52,10 @@ pub struct Pace {
 impl Pace {
     /// Begins with the period that is wanted.
     #[must_use]
-    pub fn new(wanted_ns: u64, at_ns: u64) -> Self {
+    pub fn new(wanted_ns: u64, at_ns: u64, samples_per_second: u64) -> Self {
         let wanted_ns = wanted_ns.max(1);
         Self {
+            samples_per_second,
             wanted_ns,
             period_ns: wanted_ns,
             longest_ns: wanted_ns,
@@ -72,7 +76,8 @@ impl Pace {
     pub fn look(&mut self, now: Spent) -> Option<u64> {
         let elapsed_ns = now.at_ns.saturating_sub(self.last.at_ns).max(1);
         let samples = now.samples.saturating_sub(self.last.samples);
-        let (may_samples, may_ns) = (elapsed_ns * SAMPLES_PER_SECOND / 1_000_000_000, elapsed_ns / CPU_SHARE);
+        let (may_samples, may_ns) =
+            (elapsed_ns * self.samples_per_second / 1_000_000_000, elapsed_ns / CPU_SHARE);
         // The cost of so few samples was for reading code met for the first time. A longer period would not avoid it.
         let are_few = samples * 2 < may_samples;
         let cpu_ns = if are_few { 0 } else { now.cpu_ns.saturating_sub(self.last.cpu_ns) };
@@ -126,7 +131,7 @@ mod tests {
 
     #[test]
     fn the_period_stays_while_samples_are_few_and_a_burst_at_the_start_is_forgiven() {
-        let mut pace = Pace::new(MS, 0);
+        let mut pace = Pace::new(MS, 0, SAMPLES_PER_SECOND);
         assert_eq!(pace.look(Spent { at_ns: 50 * MS, samples: 45, cpu_ns: 40 * MS }), None);
         second(&mut pace, 50 * MS, 5, MS / 10);
         assert_eq!((pace.period_ns, pace.grown_to()), (MS, None));
@@ -134,7 +139,7 @@ mod tests {
 
     #[test]
     fn many_samples_make_it_longer_step_by_step() {
-        let mut pace = Pace::new(MS, 0);
+        let mut pace = Pace::new(MS, 0, SAMPLES_PER_SECOND);
         // 2,000 a second where 120 may be; then a quarter of that.
         assert_eq!(pace.look(Spent { at_ns: 50 * MS, samples: 100, cpu_ns: 0 }), Some(4 * MS));
         assert_eq!(pace.look(Spent { at_ns: 100 * MS, samples: 125, cpu_ns: 0 }), Some(8 * MS));
@@ -144,14 +149,14 @@ mod tests {
 
     #[test]
     fn what_few_samples_take_at_first_sight_of_code_does_not_make_it_longer() {
-        let mut pace = Pace::new(MS, 0);
+        let mut pace = Pace::new(MS, 0, SAMPLES_PER_SECOND);
         assert_eq!(pace.look(Spent { at_ns: 50 * MS, samples: 2, cpu_ns: 200 * MS }), None);
         assert_eq!(pace.look(Spent { at_ns: 100 * MS, samples: 4, cpu_ns: 400 * MS }), None);
     }
 
     #[test]
     fn few_samples_that_take_long_make_it_longer() {
-        let mut pace = Pace::new(MS, 0);
+        let mut pace = Pace::new(MS, 0, SAMPLES_PER_SECOND);
         // 100 a second, each of which takes 500 µs: 5 % of a CPU.
         second(&mut pace, 0, 0, 0);
         for i in 21..=80 {
@@ -163,7 +168,7 @@ mod tests {
 
     #[test]
     fn under_pressure_it_grows_to_its_longest_within_moments() {
-        let mut pace = Pace::new(MS, 0);
+        let mut pace = Pace::new(MS, 0, SAMPLES_PER_SECOND);
         let periods: Vec<u64> = (1..=5)
             .filter_map(|i| {
                 let at_ns = i * PRESSED_LOOK_NS;
@@ -176,13 +181,13 @@ mod tests {
 
     #[test]
     fn it_grows_no_further_than_to_the_longest_and_shrinks_again_in_calm() {
-        let mut pace = Pace::new(MS, 0);
+        let mut pace = Pace::new(MS, 0, SAMPLES_PER_SECOND);
         second(&mut pace, 0, 1000, 0);
         assert_eq!(pace.period_ns, MAX_PERIOD_NS);
         (1..=20).for_each(|s| second(&mut pace, s * 1000 * MS, 0, 0));
         assert_eq!((pace.period_ns, pace.grown_to()), (MS, Some(MAX_PERIOD_NS)));
         // A longer period that was requested isn't changed.
-        let mut asked = Pace::new(1000 * MS, 0);
+        let mut asked = Pace::new(1000 * MS, 0, SAMPLES_PER_SECOND);
         second(&mut asked, 0, 1000, 0);
         assert_eq!((asked.period_ns, asked.grown_to()), (1000 * MS, None));
     }

@@ -121,6 +121,8 @@ impl Queue {
                 self.start_spiller(&mut state);
             }
         }
+        // Else those that wake wait for the lock at once.
+        drop(state);
         self.inner.changed.notify_all();
     }
 

@@ -184,6 +184,9 @@ impl<'o> Recording<'o> {
         let is_filtered = followed.is_some();
         let is_by_cpu = followed.is_some() || opts.target.is_system_wide();
         let shared = Shared::new(spill_queue(&opts.file.output));
+        if let Some(off_cpu) = &sources.off_cpu {
+            let _ = shared.descriptors.set(off_cpu.descriptors());
+        }
         let ids = setup.opened.counters.iter().map(|c| (c.id, c.event));
         let ids = ids.chain(setup.opened.made.iter().copied());
         let layouts = Layouts::new(&setup.plan, ids);

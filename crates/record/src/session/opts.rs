@@ -6,6 +6,7 @@ mod sampling;
 mod span;
 mod stacks;
 
+use crate::off_cpu::{OffCpuOpts, WaitDetail};
 use crate::open::spans::SpanFunction;
 use crate::open::target::Target;
 use crate::sys::time::Clock;
@@ -49,7 +50,7 @@ pub struct RecordOpts {
     /// source.
     pub counts_switches: bool,
     /// Also record the time off the CPU: why threads wait, for how long, who wakes them.
-    pub off_cpu: Option<crate::off_cpu::OffCpuOpts>,
+    pub off_cpu: Option<OffCpuOpts>,
     /// The library that samples by timers where the kernel gives no events; `None`: don't.
     pub timers: Option<crate::files::packed::PackedBytes>,
     /// How processor traces are taken, if an event writes one.
@@ -59,6 +60,14 @@ pub struct RecordOpts {
 }
 
 impl RecordOpts {
+    /// A recording that keeps a window goes on all the time: details of waits are found out more seldom.
+    pub fn look_seldom_with_window(&mut self) {
+        let is_always = self.file.overwrite;
+        if let Some(waits) = self.off_cpu.as_mut().filter(|of| is_always && of.detail == WaitDetail::All) {
+            waits.detail = WaitDetail::Always;
+        }
+    }
+
     /// True if a signal writes the newest part of a processor's trace.
     #[must_use]
     pub fn takes_snapshots(&self) -> bool {

@@ -176,7 +176,7 @@ impl Recording<'_> {
         if room == Room::None && !last {
             return;
         }
-        // Room for as much as the last pass found: records with stacks are copied each time that it grows.
+        // Room for as much as the last passes found: records with stacks are copied each time that it grows.
         let mut bytes = Vec::with_capacity(self.phase.pass_bytes.min(MOST_RESERVED_BYTES));
         drain_into(&mut self.setup.opened.rings, &self.rings.layouts, room, &mut bytes);
         if let Some(off_cpu) = &mut self.sources.off_cpu {
@@ -187,7 +187,7 @@ impl Recording<'_> {
         }
         // After an empty pass nothing waits for another one, so that an idle target doesn't wake the worker.
         let is_empty = bytes.is_empty();
-        self.phase.pass_bytes = bytes.len();
+        self.phase.pass_bytes = bytes.len().max(self.phase.pass_bytes * 3 / 4);
         if !is_empty || last || self.phase.has_waiting {
             self.shared.queue.push(bytes);
         }

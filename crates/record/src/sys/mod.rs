@@ -9,6 +9,7 @@ pub mod bpf;
 pub mod bpf_error;
 pub mod bpf_object;
 pub mod fifo;
+pub mod inet_diag;
 pub mod mem;
 pub mod mount;
 pub mod open_socket;

@@ -19,6 +19,8 @@ pub enum SocketEnds {
         remote: Option<SocketAddr>,
         /// It waits for connections.
         is_listening: bool,
+        /// Protocol ([`libc::IPPROTO_TCP`] and others).
+        protocol: libc::c_int,
     },
     /// One of another family ([`libc::AF_NETLINK`] and others).
     Other(libc::c_int),
@@ -48,7 +50,8 @@ pub fn socket_ends(pid: u32, number: u32, inode: u64) -> io::Result<Option<Socke
     if remote.is_none() && !is_listening && option(&socket, libc::SO_TYPE)? == libc::SOCK_STREAM {
         return Ok(None);
     }
-    Ok(Some(SocketEnds::Inet { local, remote, is_listening }))
+    let protocol = option(&socket, libc::SO_PROTOCOL)?;
+    Ok(Some(SocketEnds::Inet { local, remote, is_listening, protocol }))
 }
 
 fn owned(result: libc::c_long) -> io::Result<OwnedFd> {
@@ -126,10 +129,11 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let at = listener.local_addr().expect("an address");
         let stream = TcpStream::connect(at).expect("a connection");
-        let of_listener = SocketEnds::Inet { local: at, remote: None, is_listening: true };
+        let protocol = libc::IPPROTO_TCP;
+        let of_listener = SocketEnds::Inet { local: at, remote: None, is_listening: true, protocol };
         assert_eq!(ends(&listener), Some(of_listener));
         let local = stream.local_addr().expect("an address");
-        let of_stream = SocketEnds::Inet { local, remote: Some(at), is_listening: false };
+        let of_stream = SocketEnds::Inet { local, remote: Some(at), is_listening: false, protocol };
         assert_eq!(ends(&stream), Some(of_stream));
     }
 

@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 /// Bytes of one answer: the kernel sends at most 32 kB in one.
 const ANSWER_BYTES: usize = 32 << 10;
 /// Bytes of `struct nlmsghdr`.
-const HEAD_BYTES: usize = 16;
+pub(super) const HEAD_BYTES: usize = 16;
 /// Bytes of `struct unix_diag_msg`: family, type, state, padding, inode, cookie.
 const SOCKET_BYTES: usize = 16;
 
@@ -19,15 +19,7 @@ const UNIX_DIAG_PEER: u16 = 2;
 /// # Errors
 /// The kernel's: it has no monitor of unix sockets, or denies it.
 pub fn unix_peers() -> io::Result<Vec<(u32, u32)>> {
-    // SAFETY: no pointer is passed; the result is checked.
-    let raw = unsafe {
-        libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, libc::NETLINK_SOCK_DIAG)
-    };
-    if raw < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the kernel has just returned it, and nobody else has it.
-    let socket = unsafe { OwnedFd::from_raw_fd(raw) };
+    let socket = open()?;
     send(&socket, &request())?;
     let mut peers = Vec::new();
     let mut answer = vec![0; ANSWER_BYTES];
@@ -39,16 +31,34 @@ pub fn unix_peers() -> io::Result<Vec<(u32, u32)>> {
     }
 }
 
+/// A connection to the socket monitor of this network namespace.
+pub(super) fn open() -> io::Result<OwnedFd> {
+    // SAFETY: no pointer is passed; the result is checked.
+    let raw = unsafe {
+        libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, libc::NETLINK_SOCK_DIAG)
+    };
+    if raw < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel has just returned it, and nobody else has it.
+    Ok(unsafe { OwnedFd::from_raw_fd(raw) })
+}
+
+/// The head of a request of so many bytes, with it.
+pub(super) fn head(bytes: u32, flags: libc::c_int) -> Vec<u8> {
+    let mut head = Vec::with_capacity(bytes as usize);
+    head.extend(bytes.to_ne_bytes());
+    head.extend(SOCK_DIAG_BY_FAMILY.to_ne_bytes());
+    head.extend((flags as u16).to_ne_bytes());
+    head.extend([0; 8]);
+    head
+}
+
 /// A request for all unix sockets with their peers.
 // Layout: struct nlmsghdr, then struct unix_diag_req { family, protocol, pad u16, states, ino, show, cookie[2] }.
 // Source: linux v6.18 include/uapi/linux/unix_diag.h; net/unix/diag.c, unix_diag_dump
 fn request() -> Vec<u8> {
-    let flags = (libc::NLM_F_REQUEST | libc::NLM_F_DUMP) as u16;
-    let mut bytes = Vec::new();
-    bytes.extend(40u32.to_ne_bytes());
-    bytes.extend(SOCK_DIAG_BY_FAMILY.to_ne_bytes());
-    bytes.extend(flags.to_ne_bytes());
-    bytes.extend([0; 8]);
+    let mut bytes = head(40, libc::NLM_F_REQUEST | libc::NLM_F_DUMP);
     bytes.extend([libc::AF_UNIX as u8, 0, 0, 0]);
     for word in [u32::MAX, 0, UDIAG_SHOW_PEER, u32::MAX, u32::MAX] {
         bytes.extend(word.to_ne_bytes());
@@ -56,13 +66,13 @@ fn request() -> Vec<u8> {
     bytes
 }
 
-fn send(socket: &OwnedFd, bytes: &[u8]) -> io::Result<()> {
+pub(super) fn send(socket: &OwnedFd, bytes: &[u8]) -> io::Result<()> {
     // SAFETY: the pointer is valid for reads of the length that is passed.
     let sent = unsafe { libc::send(socket.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), 0) };
     if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-fn receive(socket: &OwnedFd, into: &mut [u8]) -> io::Result<usize> {
+pub(super) fn receive(socket: &OwnedFd, into: &mut [u8]) -> io::Result<usize> {
     // SAFETY: the pointer is valid for writes of the length that is passed.
     let read = unsafe { libc::recv(socket.as_raw_fd(), into.as_mut_ptr().cast(), into.len(), 0) };
     usize::try_from(read).map_err(|_| io::Error::last_os_error())
@@ -101,11 +111,11 @@ fn peer_of(message: &[u8]) -> Option<(u32, u32)> {
     }
 }
 
-fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+pub(super) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
 }
 
-fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+pub(super) fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_ne_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
 }
 

@@ -102,6 +102,6 @@ impl RecordFileArgs {
             .switch_output
             .clone()
             .map(|several| SwitchOutput { most_files: self.switch_max_files.map(usize::from), ..several });
-        self.triggers(opts)
+        self.triggers(opts).map(|()| opts.look_seldom_with_window())
     }
 }

@@ -12,32 +12,37 @@ mod seen_sockets;
 mod sets;
 pub(crate) mod sockets;
 
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use perfdata::appendix::descriptors::{
     CallOfWait, NAMED_ONE_BY_ONE, NamedDescriptor, NamedDescriptors, NamedSet, PAGE_FAULT,
 };
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use syscalls::table::CallTable;
 
 use super::WaitDetail;
 use super::layout::{OffCpuRecord, OffCpuRecordKind, OffRecord, SiteSums};
 use super::proc_sampler::ProcSample;
 use super::registers::{syscall_of, user_sp};
+use crate::machine::proc;
 use faults::faulted_file;
 use members::MemberTable;
 use names::name_of;
-use open_file::{MOST_MEMBERS, NotOpen, OpenFile, open_file};
-use other_ends::OtherEnds;
+use open_file::{NotOpen, OpenFile, open_file};
+use other_ends::{Found, OtherEnds, WantedEnd};
 use seen_sockets::SeenSockets;
 use sets::{SetCalls, UserStack, WaitingCall};
 
 /// More descriptors than these stay without name: a program that opens files all the time has no end of them.
 const MOST_NAMES: usize = 20_000;
-/// Most descriptors whose other ends are looked for.
-const MOST_MEMBERS_FOLLOWED: usize = MOST_MEMBERS;
-/// The pause after a look at an epoll is this many times as long as the look: a fifth of a percent of a CPU.
-const REST_TIMES: u32 = 500;
+/// The pause after a look at an epoll is this many times as long as the look: a fifth of a percent of a CPU, or a
+/// twentieth in a recording that goes on all the time.
+const REST_TIMES: [u32; 2] = [500, 2000];
+/// Looks at all processes take one part in this many of a CPU.
+const LOOKS_ONE_PART_IN: [u64; 2] = [100, 1000];
+/// A recording that goes on all the time forgets what was seen so long ago, once there is much of it.
+const KEPT_NS: u64 = 120_000_000_000;
 /// The longest of these pauses.
 const LONGEST_PAUSE: Duration = Duration::from_millis(200);
 /// Both are so many times longer where the look before found the same descriptors.
@@ -63,7 +68,12 @@ pub struct Descriptors {
     sockets: SeenSockets,
     /// `None` where they aren't wanted.
     other_ends: Option<OtherEnds>,
+    detail: WaitDetail,
 }
+
+/// The descriptors of a recording, for the threads that record and that write files.
+#[derive(Debug, Clone)]
+pub struct SharedDescriptors(Arc<Mutex<Descriptors>>);
 
 #[derive(Debug)]
 struct SeenDescriptor {
@@ -111,9 +121,37 @@ impl Descriptors {
             last_faults: FxHashMap::default(),
             faults: Vec::new(),
             sockets: SeenSockets::default(),
-            other_ends: (detail == WaitDetail::All).then(OtherEnds::default),
+            other_ends: (detail != WaitDetail::Few)
+                .then(|| OtherEnds::new(of_detail(LOOKS_ONE_PART_IN, detail))),
+            detail,
         }
     }
+}
+
+impl SharedDescriptors {
+    /// See [`Descriptors::new`].
+    #[must_use]
+    pub fn new(detail: WaitDetail) -> Self {
+        Self(Arc::new(Mutex::new(Descriptors::new(detail))))
+    }
+
+    /// For the thread that records.
+    pub fn lock(&self) -> MutexGuard<'_, Descriptors> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Names so far, for a file in the middle of a recording. The recording thread doesn't wait for the look.
+    #[must_use]
+    pub fn names(&self) -> NamedDescriptors {
+        let results = self.lock().other_ends.as_ref().map(OtherEnds::results);
+        let found = results.map(|results| results.found()).unwrap_or_default();
+        self.lock().named(found)
+    }
+}
+
+/// The second where a recording goes on all the time.
+fn of_detail<T: Copy>(values: [T; 2], detail: WaitDetail) -> T {
+    values[usize::from(detail == WaitDetail::Always)]
 }
 
 fn calls_with_descriptor(table: &CallTable) -> Vec<u32> {
@@ -161,7 +199,10 @@ impl Descriptors {
     fn look_at(&mut self, call: &WaitingCall<'_>) {
         let Some(syscall) = call.syscall.filter(|_| call.pid != 0) else { return };
         if self.seen.len() + self.seen_sets.len() >= MOST_NAMES {
-            return;
+            self.forget_before(call.since_ns.saturating_sub(KEPT_NS));
+            if self.seen.len() + self.seen_sets.len() >= MOST_NAMES {
+                return;
+            }
         }
         if self.set_calls.contains(syscall) {
             self.look_at_set(call, syscall);
@@ -202,7 +243,11 @@ impl Descriptors {
         };
         let is_new = known.is_none_or(|known| known.file != file);
         let longer = if is_new { 1 } else { LONGER_UNCHANGED };
-        let pause = if file.members.is_some() { begin.elapsed() * REST_TIMES } else { Duration::ZERO };
+        let pause = if file.members.is_some() {
+            begin.elapsed() * of_detail(REST_TIMES, self.detail)
+        } else {
+            Duration::ZERO
+        };
         let next_look = begin + pause.min(LONGEST_PAUSE) * longer;
         self.current.insert((pid, number), LookedAtFile { next_look, file: file.clone() });
         if !is_new {
@@ -230,46 +275,82 @@ impl Descriptors {
 
     fn want_other_ends(&mut self, pid: u32, file: &OpenFile) {
         let Some(other_ends) = &mut self.other_ends else { return };
-        let members = file.members.iter().flat_map(|members| &members.links);
-        for link in std::iter::once(&file.link).chain(members.take(MOST_MEMBERS_FOLLOWED)) {
-            other_ends.want(pid, link);
+        for link in file.links() {
+            other_ends.want(WantedEnd { pid, link: link.to_owned(), ends: self.sockets.ends_of(link) });
         }
     }
 
+    /// Forgets descriptors of processes that have ended, and those that were others by then. Only in a recording that
+    /// goes on all the time: any other keeps all its waits.
+    fn forget_before(&mut self, ns: u64) {
+        if self.detail != WaitDetail::Always {
+            return;
+        }
+        let mut lives = FxHashMap::default();
+        let mut is_kept = |pid: u32, since_ns: u64, is_current: bool| {
+            since_ns >= ns || is_current && *lives.entry(pid).or_insert_with(|| proc::is_alive(pid))
+        };
+        let (current, sets) = (&self.current, &self.current_sets);
+        self.seen.retain(|of| {
+            let now = current.get(&(of.pid, of.number));
+            is_kept(of.pid, of.since_ns, now.is_some_and(|now| now.file == of.file))
+        });
+        self.seen_sets.retain(|of| {
+            let now = sets.get(&(of.pid, of.syscall, of.argument));
+            is_kept(of.pid, of.since_ns, now.is_some_and(|now| now.file == of.file))
+        });
+        self.faults.retain(|of| is_kept(of.pid, of.since_ns, false));
+        self.last_faults.clear();
+        self.current.retain(|(pid, _), _| is_kept(*pid, 0, true));
+        self.current_sets.retain(|(pid, _, _), of| is_kept(*pid, of.since_ns, true));
+        let files = self.seen.iter().map(|of| &of.file).chain(self.seen_sets.iter().map(|of| &of.file));
+        let links: FxHashSet<&str> = files.flat_map(OpenFile::links).collect();
+        self.sockets.keep(&links);
+        self.other_ends.iter_mut().for_each(|ends| ends.keep(&links));
+    }
+
     /// All names, once recording has ended.
-    #[must_use]
-    pub fn finish(self) -> NamedDescriptors {
-        let Self { calls, seen, set_calls, seen_sets, faults, sockets, other_ends, .. } = self;
-        let mut ends = other_ends.unwrap_or_default().finish();
-        ends.add_seen(sockets.all());
+    pub fn finish(&mut self) -> NamedDescriptors {
+        let found = self.other_ends.take().map(OtherEnds::finish).unwrap_or_default();
+        self.named(found)
+    }
+
+    fn named(&self, mut ends: Found) -> NamedDescriptors {
+        ends.add_seen(self.sockets.all());
         let mut table = MemberTable::new(&ends);
-        for SeenDescriptor { pid, number, since_ns, file } in &seen {
+        for SeenDescriptor { pid, number, since_ns, file } in &self.seen {
             let call = CallOfWait { pid: *pid, syscall: NAMED_ONE_BY_ONE, argument: u64::from(*number) };
             table.add(call, *since_ns, file);
         }
-        for SeenSet { pid, syscall, argument, since_ns, file } in &seen_sets {
+        for SeenSet { pid, syscall, argument, since_ns, file } in &self.seen_sets {
             table.add(CallOfWait { pid: *pid, syscall: *syscall, argument: *argument }, *since_ns, file);
         }
         let members = table.finish();
-        let named = |seen: SeenDescriptor| NamedDescriptor {
+        let named = |seen: &SeenDescriptor| NamedDescriptor {
             pid: seen.pid,
             number: seen.number,
             since_ns: seen.since_ns,
             name: name_of(&seen.file, &|link| ends.name(seen.pid, link)),
         };
-        let named_set = |seen: SeenSet| NamedSet {
+        let named_set = |seen: &SeenSet| NamedSet {
             pid: seen.pid,
             syscall: seen.syscall,
             argument: seen.argument,
             since_ns: seen.since_ns,
             name: name_of(&seen.file, &|link| ends.name(seen.pid, link)),
         };
-        let mut all: Vec<_> = seen.into_iter().map(named).collect();
+        let mut all: Vec<_> = self.seen.iter().map(named).collect();
         all.sort_by_key(|named| (named.pid, named.number, named.since_ns));
-        let mut sets: Vec<_> = seen_sets.into_iter().map(named_set).collect();
-        sets.extend(faults);
+        let mut sets: Vec<_> = self.seen_sets.iter().map(named_set).collect();
+        sets.extend(self.faults.iter().cloned());
         sets.sort_by_key(|set| (set.pid, set.syscall, set.argument, set.since_ns));
-        NamedDescriptors { calls, all, set_calls: set_calls.numbers(), sets, members }
+        NamedDescriptors {
+            calls: self.calls.clone(),
+            all,
+            set_calls: self.set_calls.numbers(),
+            sets,
+            members,
+        }
     }
 }
 

@@ -50,7 +50,7 @@ impl DiskFileWatch {
     #[must_use]
     pub fn begin(opts: &RecordOpts) -> Option<Self> {
         let has_requests = opts.events.iter().any(|event| event.name.contains("block_rq_issue"));
-        let has_waits = opts.off_cpu.as_ref().is_some_and(|waits| waits.detail == WaitDetail::All);
+        let has_waits = opts.off_cpu.as_ref().is_some_and(|waits| waits.detail != WaitDetail::Few);
         let is_wanted = (has_requests || has_waits) && opts.clock == Clock::Monotonic;
         let begin = if has_requests { Begin::AtOnce } else { Begin::WithRequests };
         is_wanted.then(|| Self::start(begin, opts.observers.watch.clone())).flatten()

@@ -8,6 +8,7 @@ use perfdata::{Endian, Features, Record, SampleId};
 use super::WorkerState;
 use crate::files::features;
 use crate::files::features::SeenFiles;
+use crate::off_cpu::SharedDescriptors;
 use crate::session::opts::Watched;
 use crate::sys::time::Clock;
 
@@ -32,6 +33,8 @@ impl WorkerState {
         appendix.extend(self.processes.jit_maps().to_bytes(Endian::NATIVE));
         appendix
             .extend(self.python.reader.iter().flat_map(|python| python.functions().to_bytes(Endian::NATIVE)));
+        let descriptors = self.shared.descriptors.get().map(SharedDescriptors::names);
+        appendix.extend(descriptors.iter().flat_map(|names| names.to_bytes(Endian::NATIVE)));
         appendix.extend(self.spans.unended(opts).to_bytes(Endian::NATIVE));
         appendix.extend(self.kept_time().iter().flat_map(|kept| kept.to_bytes(Endian::NATIVE)));
         appendix

@@ -1,9 +1,9 @@
 //! Data shared by the thread that records and the one that unwinds.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
-use crate::off_cpu::Feedback;
+use crate::off_cpu::{Feedback, SharedDescriptors};
 use crate::open::Dropped;
 use crate::open::target::Whom;
 use crate::pipeline::queue::Queue;
@@ -33,6 +33,8 @@ pub struct Shared {
     pub hurry: Arc<AtomicUsize>,
     /// Feedback for the off-CPU engine.
     pub off_cpu: Arc<Feedback>,
+    /// Descriptors that threads wait for; empty without off-CPU time.
+    pub descriptors: Arc<OnceLock<SharedDescriptors>>,
     /// Samples that reached the output so far.
     pub samples: Arc<AtomicU64>,
     /// Writing has failed or reached its limit: recording should end.
@@ -59,6 +61,7 @@ impl Shared {
             wanted_step: Arc::default(),
             hurry: Arc::default(),
             off_cpu: Arc::default(),
+            descriptors: Arc::default(),
             samples: Arc::default(),
             must_stop: Arc::default(),
             snapshot: Arc::default(),

@@ -1,4 +1,6 @@
+use super::found::Owner;
 use super::*;
+use crate::off_cpu::descriptors::sockets::InetSocket;
 
 fn owner(name: &str, reads: bool, writes: bool) -> Owner {
     Owner { name: name.to_owned(), reads, writes }
@@ -7,9 +9,10 @@ fn owner(name: &str, reads: bool, writes: bool) -> Owner {
 #[test]
 fn looks_that_took_long_are_seldom() {
     let ms = Duration::from_millis;
-    assert_eq!(pause_after(5_000_000, ms(10)), FIRST_AFTER);
-    assert_eq!(pause_after(40_000_000, ms(100)), ms(900));
-    assert_eq!(pause_after(40_000_000, ms(5000)), FIRST_AFTER);
+    assert_eq!(pause_after(5_000_000, ms(10), 100), FIRST_AFTER);
+    assert_eq!(pause_after(40_000_000, ms(100), 100), ms(900));
+    assert_eq!(pause_after(40_000_000, ms(5000), 100), FIRST_AFTER);
+    assert_eq!(pause_after(40_000_000, ms(100), 500), ms(4900));
 }
 
 #[test]
@@ -66,7 +69,12 @@ fn a_unix_socket_has_the_path_of_its_server() {
 #[test]
 fn a_connection_that_was_closed_before_the_look_has_the_addresses_that_it_answered_with() {
     let address = |text: &str| text.parse().expect("an address");
-    let ends = |local, remote, is_listening| SocketEnds::Inet { local: address(local), remote, is_listening };
+    let ends = |local, remote, is_listening| SocketEnds::Inet {
+        local: address(local),
+        remote,
+        is_listening,
+        protocol: libc::IPPROTO_TCP,
+    };
     let mut found = Found::default();
     found.listening.insert(80);
     let seen = [
