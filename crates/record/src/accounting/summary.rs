@@ -102,12 +102,12 @@ impl RunSummary {
     }
 
     /// `tally: 0.04 CPUs`; where its BPF programs use more than a little, that this is in the program's time:
-    /// `tally: 0.49 CPUs, 0.43 of them within the program's`.
+    /// `tally: 0.49 CPUs (0.43 of them count as the program's)`.
     #[must_use]
     pub fn recorder_words(&self) -> String {
         const LITTLE: f64 = 0.05;
         let (_, bpf) = self.recorder_cpus_by_place();
-        let within = format!(", {bpf:.2} of them within the program's");
+        let within = format!(" ({bpf:.2} of them count as the program's)");
         format!("tally: {:.2} CPUs{}", self.recorder_cpus(), if bpf < LITTLE { "" } else { &within })
     }
 

@@ -132,7 +132,7 @@ pub fn stop_text(stopped: &StoppedStacks) -> String {
     let thread = harmless(&stopped.thread.1).into_owned();
     match stopped.reason {
         StopReason::CopyEnd(size) => {
-            format!("cut after the {} KB recorded in thread {thread}", size.div_ceil(1024))
+            format!("longer than the {} KB recorded in thread {thread}", size.div_ceil(1024))
         }
         StopReason::NoUnwindInfo if dso == "anon" => "cut in JIT code".to_owned(),
         StopReason::NoUnwindInfo => format!("no unwind info in {}", harmless(dso)),

@@ -16,20 +16,19 @@ pub(super) fn parts(summary: &RunSummary, samples: u64) -> Vec<String> {
     let quality = &summary.quality;
     let whole = (quality.complete.saturating_add(quality.joined)).saturating_mul(100);
     let whole = whole.checked_div(quality.stacks).filter(|_| samples > 0);
-    parts.extend(whole.map(|percent| format!("{percent} % complete stacks")));
-    parts.extend(whole.and_then(|percent| cause(quality, percent)));
+    parts.extend(whole.map(|percent| format!("{percent} % complete stacks{}", cause(quality, percent))));
     let lost = summary.lost.lost_records + summary.lost.lost_samples;
     parts.push(format!("{} lost", grouped(lost)));
     parts.extend(overhead(summary));
     parts
 }
 
-/// The most frequent reason for cut stacks, where they are many: `no unwind info in busybox`.
-fn cause(quality: &StackQuality, percent: u64) -> Option<String> {
+/// The most frequent reason for cut stacks, where they are many: ` (most others: no unwind info in busybox)`.
+fn cause(quality: &StackQuality, percent: u64) -> String {
     /// Percent of complete stacks.
     const FEW: u64 = 80;
     let most = quality.stopped.iter().max_by_key(|stopped| stopped.count).filter(|_| percent < FEW);
-    most.map(stop_text)
+    most.map_or(String::new(), |most| format!(" (most others: {})", stop_text(most)))
 }
 
 /// Cost of the recording while the program ran: not the preparation and the work after the end, which take the same

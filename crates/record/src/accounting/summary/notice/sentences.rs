@@ -149,7 +149,9 @@ impl std::fmt::Display for Notice {
                  stopped for some µs to sample them"
             ),
             Self::StopsRefused(count, why) => {
-                write!(f, "{count} samples are missing because threads could not be stopped: {why}")
+                let samples =
+                    if *count == 1 { "1 sample is".to_owned() } else { format!("{count} samples are") };
+                write!(f, "{samples} missing because threads could not be stopped: {why}")
             }
             Self::CallsRestarted(count) => {
                 write!(f, "{count} system calls had returned EINTR because of a stop, and were made again")
