@@ -25,7 +25,7 @@ pub struct Machine {
     pub console: &'static str,
     /// Where the compiler is another than this machine's: its prefix, and Rust's name of the target.
     cross: Option<(&'static str, &'static str)>,
-    /// What rustc is given for such a target.
+    /// More flags of rustc for such a target.
     rustflags: &'static str,
 }
 

@@ -43,7 +43,7 @@ pub mod ioctl {
     pub const PAUSE_OUTPUT: u32 = number(TO_KERNEL, size_of::<u32>(), 9);
 }
 
-/// Where fields of `struct perf_event_mmap_page` are, in bytes.
+/// Places of the fields of `struct perf_event_mmap_page`, in bytes.
 pub mod control_page {
     /// u32: odd while the kernel changes the fields about time.
     pub const LOCK: usize = 8;
@@ -55,7 +55,7 @@ pub mod control_page {
     pub const TIME_MULT: usize = 52;
     /// u64.
     pub const TIME_ZERO: usize = 64;
-    /// u64, as all that follow: where the kernel writes next.
+    /// u64, as all that follow: up to here the kernel has written.
     pub const DATA_HEAD: usize = 1024;
     /// Up to where we have read.
     pub const DATA_TAIL: usize = 1032;
@@ -63,7 +63,7 @@ pub mod control_page {
     pub const AUX_HEAD: usize = 1056;
     /// The same of the AUX area.
     pub const AUX_TAIL: usize = 1064;
-    /// Where the AUX area shall be mapped.
+    /// Its place in the mapping.
     pub const AUX_OFFSET: usize = 1072;
     /// Bytes of it.
     pub const AUX_SIZE: usize = 1080;
@@ -94,6 +94,27 @@ pub mod register {
     } else {
         32
     };
+
+    /// Names by number of the architecture's `perf_regs.h`; empty: not there.
+    #[cfg(target_arch = "x86_64")]
+    pub const NAMES: &[&str] = &[
+        "ax", "bx", "cx", "dx", "si", "di", "bp", "sp", "ip", "flags", "cs", "ss", "", "", "", "", "r8",
+        "r9", "r10", "r11", "r12", "r13", "r14", "r15",
+    ];
+    /// Names by number of the architecture's `perf_regs.h`; empty: not there.
+    #[cfg(target_arch = "aarch64")]
+    pub const NAMES: &[&str] = &[
+        "x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7", "x8", "x9", "x10", "x11", "x12", "x13", "x14", "x15",
+        "x16", "x17", "x18", "x19", "x20", "x21", "x22", "x23", "x24", "x25", "x26", "x27", "x28", "x29",
+        "lr", "sp", "pc",
+    ];
+    /// Names by number of the architecture's `perf_regs.h`; empty: not there.
+    #[cfg(target_arch = "arm")]
+    pub const NAMES: &[&str] =
+        &["r0", "r1", "r2", "r3", "r4", "r5", "r6", "r7", "r8", "r9", "r10", "fp", "ip", "sp", "lr", "pc"];
+    /// Names by number of the architecture's `perf_regs.h`; empty: not there.
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "arm")))]
+    pub const NAMES: &[&str] = &[];
 }
 
 #[cfg(test)]

@@ -2,26 +2,7 @@
 
 use anyhow::{Context, bail};
 use record::event::nearest;
-
-/// Names by number of the architecture's `perf_regs.h`; empty: not there.
-//
-// Source: linux v6.18 arch/x86/include/uapi/asm/perf_regs.h, arch/{arm64,arm}/include/uapi/asm/perf_regs.h.
-#[cfg(target_arch = "x86_64")]
-const NAMES: &[&str] = &[
-    "ax", "bx", "cx", "dx", "si", "di", "bp", "sp", "ip", "flags", "cs", "ss", "", "", "", "", "r8", "r9",
-    "r10", "r11", "r12", "r13", "r14", "r15",
-];
-#[cfg(target_arch = "aarch64")]
-const NAMES: &[&str] = &[
-    "x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7", "x8", "x9", "x10", "x11", "x12", "x13", "x14", "x15",
-    "x16", "x17", "x18", "x19", "x20", "x21", "x22", "x23", "x24", "x25", "x26", "x27", "x28", "x29", "lr",
-    "sp", "pc",
-];
-#[cfg(target_arch = "arm")]
-const NAMES: &[&str] =
-    &["r0", "r1", "r2", "r3", "r4", "r5", "r6", "r7", "r8", "r9", "r10", "fp", "ip", "sp", "lr", "pc"];
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "arm")))]
-const NAMES: &[&str] = &[];
+use record::sys::perf_abi::register::NAMES;
 
 /// Those that `list` names, as the kernel's mask; an empty list names all.
 ///
