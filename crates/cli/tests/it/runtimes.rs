@@ -80,7 +80,7 @@ fn java_methods_have_their_shares_from_the_start_and_while_it_runs() {
     let Some(printed) = record(folder, &["--", "java", "Split", "3000"]) else {
         return println!("skipped: can't record here");
     };
-    assert!(printed.contains("for complete stacks of Java"), "{printed}");
+    assert!(printed.contains("for Java's frames in stacks"), "{printed}");
     assert_split(&shares(folder, &JAVA), &[50.0, 30.0, 20.0]);
     let Some(printed) = record(folder, &["--no-runtimes", "--", "java", "Split", "500"]) else { return };
     assert!(!printed.contains("added by tally"), "{printed}");

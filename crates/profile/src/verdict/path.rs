@@ -191,6 +191,9 @@ fn wait(path: &CriticalPath, rows: &[BlameCause]) -> Option<(String, f64)> {
     (share >= LEAST).then(|| (format!("{} {does}", row.thread), share))
 }
 
+/// A function of the program that calls others is named in place of the one that runs if so much more of the path is its.
+const MORE_OF_PATH: f64 = 0.05;
+
 /// The function that runs most, or the one below which that and more of the same threads passes.
 fn top(
     profile: &Profile,
@@ -208,7 +211,7 @@ fn top(
     let found = |function: &str| Shared::of(function, &functions, path.parts.total_ns);
     let leaf = found(most)?;
     let own = below.filter(|below| below.calls_most).and_then(|below| Some((below, found(&below.name)?)));
-    let (function, line, of) = match own.filter(|(_, of)| of.share > leaf.share + HotFunction::MORE) {
+    let (function, line, of) = match own.filter(|(_, of)| of.share > leaf.share + MORE_OF_PATH) {
         Some((below, of)) => (called(&below.name), below.at.clone(), of),
         None => (called(most), row.line.clone(), leaf),
     };

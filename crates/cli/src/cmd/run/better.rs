@@ -18,8 +18,7 @@ pub fn command(args: &Args, summary: &RunSummary, samples: u64) -> Option<String
         let pages = args.sampling.mmap_pages.and_then(|sizes| sizes.pages).map_or(1024, |pages| pages * 4);
         return Some(format!("samples were lost; for larger rings: {}", again(args, &format!("-m {pages}"))));
     }
-    if let Some(stopped) = worst {
-        return match stopped.reason {
+    let of_stacks = worst.and_then(|stopped| match stopped.reason {
             StopReason::CopyEnd(_) if args.sampling.call_graph.is_some_and(|how| how != CallGraph::Live) => {
                 Some(format!("stacks are cut; to join them while recording: {}", again(args, "--call-graph live")))
             }
@@ -34,7 +33,9 @@ pub fn command(args: &Args, summary: &RunSummary, samples: u64) -> Option<String
                 stopped.dso.as_deref().map_or("a file", profile::machine::file_name)
             )),
             _ => None,
-        };
+    });
+    if of_stacks.is_some() {
+        return of_stacks;
     }
     if summary.notices.iter().any(|notice| matches!(notice, Notice::UserOnly(_))) {
         return Some("to see the kernel: sysctl kernel.perf_event_paranoid=1 as root, then again".to_owned());

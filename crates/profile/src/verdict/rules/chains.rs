@@ -40,9 +40,13 @@ pub(super) fn serial_chain(facts: &Facts) -> Option<Finding> {
         on_path_words(path),
     ];
     let others = for_others_words(facts);
-    let stacks =
-        TopStacks::of(facts, "where the busiest thread runs", ShareBase::Busiest, &facts.places.busiest)
-            .or_missing("none of its samples has a stack");
+    let stacks = match is_of_one(path) {
+        true => {
+            TopStacks::of(facts, "where the busiest thread runs", ShareBase::Busiest, &facts.places.busiest)
+                .or_missing("none of its samples has a stack")
+        }
+        false => TopStacks::running(facts, "where the threads run", &EntryReason::ALL),
+    };
     let against = vec![format!("running: {}", pct(facts.on())), format!("CPUs used: {:.2}", facts.cpus_used)];
     let (text, fix) = chain_words(facts, path);
     let detail = chain_detail(path, top, others.as_deref());

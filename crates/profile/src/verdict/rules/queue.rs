@@ -25,8 +25,7 @@ pub(super) fn saturation(facts: &Facts) -> Option<Finding> {
     }
     // Threads that take turns don't get in each other's way for long.
     let take_turns = serial_chain(facts).is_some();
-    let is_of_others = facts.others_have_the_cpus() || shares_the_cpus(facts);
-    if take_turns && !is_of_others && !wants_more_cpus(facts) {
+    if take_turns && !facts.others_have_the_cpus() && !wants_more_cpus(facts) {
         return None;
     }
     let text =
@@ -43,6 +42,7 @@ pub(super) fn saturation(facts: &Facts) -> Option<Finding> {
         false if wants_nothing_else(facts) => "the threads hardly wait for anything but CPUs".to_owned(),
         false => String::new(),
     };
+    let lock = lock_that_runs(facts);
     let fix = match facts.others_have_the_cpus() {
         true if tally_has_the_cpus(facts) => "tally record -g disturbs less, but records no waits",
         true if wants_more_cpus(facts) => "run fewer threads at a time, and take other load off this machine",
@@ -51,8 +51,8 @@ pub(super) fn saturation(facts: &Facts) -> Option<Finding> {
         }
         true if waiting >= MOST => "take other load off this machine, and measure again",
         true => "take other load off this machine",
-        false if take_turns && is_of_others => "take other load off this machine",
         false if shares_the_cpus(facts) => "run fewer threads at a time, or take other load off this machine",
+        false if lock.is_some() => "run fewer threads at a time",
         false => "run fewer threads at a time, or use more CPUs",
     };
     let mut evidence = Vec::new();
@@ -90,13 +90,22 @@ pub(super) fn saturation(facts: &Facts) -> Option<Finding> {
     if is_unseen(facts) {
         evidence.push("the code of other programs was not recorded; tally run -a records it".to_owned());
     }
-    claim(waiting - after_locks, text)
+    // The lock's finding comes first.
+    let weight = lock.map_or(1.0, |share| share * 0.99).min(waiting - after_locks);
+    claim(weight, text)
         .detail(detail)
         .fix(fix)
         .evidence(evidence)
         .stacks(who_ran_instead(facts))
         .against(against)
         .next(format!("tally report --wall --stdio{INPUT}"), "how long each thread waited for a CPU")
+}
+
+/// The share of thread time of a lock whose own code has most of the CPU time: on more CPUs, more threads would wait for it.
+fn lock_that_runs(facts: &Facts) -> Option<f64> {
+    let (lock, _) = locks(facts).and_then(|_| most_contended(facts))?;
+    let has_most = lock.run_ns.saturating_mul(2) > facts.times.on_ns;
+    has_most.then(|| facts.share(lock.total_ns()))
 }
 
 /// Share of other programs in the waits for a CPU; `None` without waits for which it is known.

@@ -3,13 +3,15 @@
 use super::disk::disk;
 use super::locks::locks;
 use super::{claim, grouped, list, pct};
+use crate::grow::Grow as _;
 use crate::off_cpu::WaitReason;
-use crate::verdict::hot_stacks::SPINNING;
+use crate::verdict::hot_stacks::{SPINNING, most_first};
 use crate::verdict::{
     EntryReason, Facts, Finding, HotCode, HotFunction, INPUT, PathTop, ShareBase, TARGET, TopStacks, called,
     called_at_line, quoted,
 };
 use crate::view::hot_functions::call_work;
+use std::collections::BTreeMap;
 
 /// A function with less own time isn't one to name.
 pub(super) const LEAST_HOT: f64 = 0.1;
@@ -214,9 +216,7 @@ pub(super) fn system_calls(facts: &Facts) -> Option<Finding> {
     if kernel < 0.3 || others > kernel / 2.0 || !wants_cpu {
         return None;
     }
-    let calls: Vec<_> =
-        facts.running.calls.iter().map(|(call, ns)| (call_work(call).to_owned(), *ns)).collect();
-    let calls = list(&calls, facts.times.on_ns);
+    let calls = list(&kernel_work(facts), facts.times.on_ns);
     let calls = if calls.is_empty() { String::new() } else { format!(" ({calls})") };
     let is_bound = facts.on() >= 0.85 * (facts.on() + blocked);
     let bound = if is_bound { "CPU bound, much of it in system calls" } else { "System calls" };
@@ -232,6 +232,16 @@ pub(super) fn system_calls(facts: &Facts) -> Option<Finding> {
         .stacks(stacks.or_missing("the kernel's frames don't show which calls these are"))
         .against(against)
         .next(command, "who makes the calls and what they cost")
+}
+
+/// Time in the kernel by what is done there: calls that do the same are one, and page faults are among them.
+fn kernel_work(facts: &Facts) -> Vec<(String, u64)> {
+    let mut by_work: BTreeMap<String, u64> = BTreeMap::new();
+    for (call, ns) in &facts.running.calls {
+        by_work.entry(call_work(call).to_owned()).or_default().grow(*ns);
+    }
+    by_work.insert("page faults".to_owned(), facts.running.total_ns(EntryReason::Fault));
+    most_first(by_work)
 }
 
 /// `parse() (parse.c:14)`, with the line if it is known.

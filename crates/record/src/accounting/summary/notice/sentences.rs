@@ -244,7 +244,7 @@ impl std::fmt::Display for Notice {
             Self::RuntimeSupport(runtime, means) => {
                 // Java's methods have names without any option.
                 let gain = match *runtime {
-                    "Java" => "complete stacks of Java".to_owned(),
+                    "Java" => "Java's frames in stacks".to_owned(),
                     other => format!("names of {other}'s functions"),
                 };
                 let is_asked = [COMMAND_OF_DOTNET, COMMAND_OF_JVM].contains(means);
