@@ -4,6 +4,8 @@
 mod autofdo;
 #[path = "it/check.rs"]
 mod check;
+#[path = "it/debuginfod.rs"]
+mod debuginfod;
 #[path = "it/export.rs"]
 mod export;
 #[path = "it/go.rs"]

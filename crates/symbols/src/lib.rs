@@ -38,6 +38,7 @@ mod stack_unwinder;
 mod tracepoint_format;
 mod unnamed_code;
 
+pub use name_opts::debuginfod::why_not as why_nothing_is_fetched;
 pub use name_opts::{NameForm, NameOpts};
 pub use object_files::{ObjectFiles, function_around, svma_of, symbolize, symbolize_from, unbracketed};
 pub use recorded_kernel::kernel_of;

@@ -3,6 +3,7 @@
 mod debug_packages;
 
 use crate::is_unnamed_jit_code;
+use crate::name_opts::debuginfod::why_not;
 use profile::grow::{Grow as _, GrownSum as _};
 use profile::profile::Profile;
 use profile::table::{Dso, DsoId, DsoKind, FrameId};
@@ -96,10 +97,8 @@ impl Lacking {
         let packages = packages_of(&paths);
         let mut ways = debug_packages::ways(&packages, &debug_packages::apt_sources());
         let id = files.first().and_then(|(dso, _)| dso::BuildId::from_bytes(dso.build_id.as_deref()?));
-        if let Some(id) =
-            id.filter(|_| std::env::var_os("DEBUGINFOD_URLS").is_some_and(|urls| !urls.is_empty()))
-        {
-            ways.push(format!("debuginfod-find debuginfo {id}"));
+        if id.is_some() && why_not().is_none() {
+            ways.push("tally report --debuginfod".to_owned());
         }
         if ways.is_empty() {
             ways.push("use a build that is not stripped".to_owned());

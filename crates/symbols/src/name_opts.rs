@@ -1,5 +1,7 @@
 //! Where the names of functions come from.
 
+pub(crate) mod debuginfod;
+
 use dso::DebugSearch;
 
 /// The form in which names of functions are shown.
@@ -21,6 +23,8 @@ pub enum NameForm {
 pub struct NameOpts {
     /// Where to look; by default only at the recorded paths.
     pub search: DebugSearch,
+    /// Missing files are fetched by debuginfod's client.
+    pub fetch: bool,
     /// How names are shown.
     pub form: NameForm,
     /// Perf maps of any user are read.

@@ -2,6 +2,7 @@
 
 use crate::archive::ArchivedFiles;
 use crate::jit_names::RecordedNames;
+use crate::name_opts::debuginfod::fetch_missing;
 use crate::name_opts::{NameForm, NameOpts};
 use crate::recorded_kernel::kernel_of;
 use crate::shown_name::ShownName;
@@ -65,6 +66,9 @@ impl ObjectFiles {
 
     /// Object files of the machine that `file` was recorded on. Looks and names by `names`.
     pub fn of_recording(file: &PerfData<'_>, names: &NameOpts) -> Self {
+        if names.fetch {
+            fetch_missing(file, &names.search);
+        }
         let files = Self::new(names.search.clone());
         let loader = files.loader.of_kernel(kernel_of(file));
         let jit = Mutex::new(RecordedNames::of_recording(file));

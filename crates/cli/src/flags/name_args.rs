@@ -8,8 +8,11 @@ use symbols::{NameForm, NameOpts};
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct NameArgs {
     /// Look for object files below this folder
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, visible_alias = "sysroot", value_name = "DIR")]
     pub symfs: Option<PathBuf>,
+    /// Fetch files and debug information that are missing here (debuginfod-find, from DEBUGINFOD_URLS)
+    #[arg(long)]
+    pub debuginfod: bool,
     /// The kernel's names from this image with symbols (vmlinux)
     #[arg(short = 'k', long, value_name = "FILE")]
     pub vmlinux: Option<PathBuf>,
@@ -34,6 +37,7 @@ impl NameArgs {
     pub fn opts(&self) -> NameOpts {
         NameOpts {
             search: self.search(),
+            fetch: self.debuginfod,
             form: if self.no_demangle { NameForm::Mangled } else { NameForm::Whole },
             any_owner: self.force,
             runtime_frames: self.runtime_frames,
@@ -52,11 +56,14 @@ impl NameArgs {
         search
     }
 
-    /// Reports that a file named for the kernel's names can't be had.
+    /// Reports that a file named for the kernel's names can't be had, or debuginfod's client.
     ///
     /// # Errors
-    /// It can't be read.
+    /// It can't be read, or there is no client or server.
     pub fn check(&self) -> anyhow::Result<()> {
+        if let Some(why) = symbols::why_nothing_is_fetched().filter(|_| self.debuginfod) {
+            anyhow::bail!("--debuginfod: {why}");
+        }
         for (flag, path) in [("--vmlinux", &self.vmlinux), ("--kallsyms", &self.kallsyms)] {
             let Some(path) = path else { continue };
             if let Err(error) = dso::named_file::open(path) {

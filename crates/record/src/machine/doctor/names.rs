@@ -16,8 +16,8 @@ pub(super) fn debug_files() -> Check {
     let found = match (is_installed, urls.trim()) {
         (true, "") => "packages in /usr/lib/debug",
         (false, "") => "in the programs themselves",
-        (true, _) => "packages in /usr/lib/debug; debuginfod-find by DEBUGINFOD_URLS",
-        (false, _) => "debuginfod-find by DEBUGINFOD_URLS",
+        (true, _) => "packages in /usr/lib/debug; report --debuginfod by DEBUGINFOD_URLS",
+        (false, _) => "report --debuginfod by DEBUGINFOD_URLS",
     };
     if is_installed && !urls.trim().is_empty() {
         return Check::good(NAME, found).section(DoctorSection::Names);
@@ -25,7 +25,7 @@ pub(super) fn debug_files() -> Check {
     let release = system_file::read_text("/etc/os-release").unwrap_or_default();
     let (why, remedy) = match urls.trim() {
         "" => ("stripped programs have no names; DEBUGINFOD_URLS is not set", remedy_of(&release)),
-        _ => ("no debug packages are installed", "debuginfod-find debuginfo BUILD-ID".to_owned()),
+        _ => ("no debug packages are installed", "tally report --debuginfod".to_owned()),
     };
     Check::bad(NAME, Health::Partly, found, why.to_owned(), remedy).section(DoctorSection::Names)
 }
