@@ -72,7 +72,7 @@ pub(super) fn saturation(facts: &Facts) -> Option<Finding> {
         let idle = (cpus - facts.cpus_used - facts.recorder_cpus - others).max(0.0);
         let (this, tally) = (facts.cpus_used, facts.recorder_cpus);
         let within = match facts.recorder_bpf_cpus {
-            bpf if bpf < 0.02 => String::new(),
+            bpf if bpf < 0.005 => String::new(),
             bpf => format!(" ({bpf:.2} of them by tally's BPF programs in it)"),
         };
         evidence.push(format!(
