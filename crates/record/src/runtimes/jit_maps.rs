@@ -58,6 +58,8 @@ pub struct JitMapKeeper {
     bytes: u64,
     /// The files are there because of us.
     removes: bool,
+    /// Processes whose files were read, and are not removed yet: the kernel reports a process's end before it is gone.
+    leaving: Vec<(u32, MapPlace)>,
     /// JVMs and .NET runtimes that still run are asked for their maps.
     asks: bool,
 }
@@ -114,26 +116,21 @@ impl JitMapKeeper {
     /// A process ended: what it wrote is kept.
     pub fn ended(&mut self, pid: u32) {
         if let Some(place) = self.places.remove(&pid) {
-            self.keep_last(pid, &place);
+            let text = place.read(pid);
+            if self.removes && text.is_some() {
+                self.leaving.push((pid, place));
+            }
+            self.keep(pid, text);
+            self.own_lines.remove(&pid);
         }
+        self.remove_files();
     }
 
-    /// Keeps the map of a process that has ended.
-    fn keep_last(&mut self, pid: u32, place: &MapPlace) {
-        let text = place.read(pid);
-        if self.removes
-            && text.is_some()
-            && !proc::is_alive(pid)
-            && let Some(path) = place.path(pid)
-        {
-            // Should that fail, a file is left in /tmp, where there is one after each such program.
-            let _ = std::fs::remove_file(&path);
-            // .NET writes a list of its modules next to the map.
-            let _ = std::fs::remove_file(path.replace("/perf-", "/perfinfo-"));
-            place.logs.iter().for_each(|logs| logs.remove(place.inner_pid.unwrap_or(pid)));
+    /// Removes the files of processes that are gone by now.
+    fn remove_files(&mut self) {
+        for (pid, place) in self.leaving.extract_if(.., |(pid, _)| !proc::is_alive(*pid)) {
+            place.remove_files(pid);
         }
-        self.keep(pid, text);
-        self.own_lines.remove(&pid);
     }
 
     /// Keeps the text of a map, with the lines of our own.
@@ -152,6 +149,7 @@ impl JitMapKeeper {
 
     /// The maps of the processes that ended since the last call, and of those that live.
     pub fn take(&mut self) -> JitMaps {
+        self.remove_files();
         let is_named = |pid| self.own_lines.get(&pid).is_some_and(|own| own.has_compiled);
         let read =
             |(&pid, place): (&u32, &MapPlace)| (pid, place.read_living(pid, self.asks && !is_named(pid)));
@@ -164,6 +162,16 @@ impl JitMapKeeper {
 }
 
 impl MapPlace {
+    /// Should that fail, a file is left in /tmp, where there is one after each such program.
+    fn remove_files(&self, pid: u32) {
+        if let Some(path) = self.path(pid) {
+            let _ = std::fs::remove_file(&path);
+            // .NET writes a list of its modules next to the map.
+            let _ = std::fs::remove_file(path.replace("/perf-", "/perfinfo-"));
+        }
+        self.logs.iter().for_each(|logs| logs.remove(self.inner_pid.unwrap_or(pid)));
+    }
+
     /// `None` in a container without `/tmp`.
     fn path(&self, pid: u32) -> Option<String> {
         let Some(inner_pid) = self.inner_pid else { return Some(format!("/tmp/perf-{pid}.map")) };
@@ -221,13 +229,15 @@ mod tests {
         let mut keeper = JitMapKeeper::default();
         keeper.remove_read();
         keeper.note(pid);
-        process.kill().and_then(|()| process.wait()).expect("ours");
+        // The kernel reports the end before the process is gone.
         keeper.ended(pid);
+        process.kill().and_then(|()| process.wait()).expect("ours");
+        let kept = keeper.take().0.len();
         let left = paths.iter().filter(|path| std::fs::remove_file(path).is_ok()).count();
         if proc::innermost_pid(std::process::id()).is_some() {
             return println!("skipped: in a container, where the map has another name");
         }
-        assert_eq!((keeper.take().0.len(), left), (1, 0));
+        assert_eq!((kept, left), (1, 0));
     }
 
     #[test]
