@@ -35,8 +35,8 @@ fn a_rule_writes_a_file_that_has_its_finding_once_the_program_turns_bad() {
         }
         claims.push(line);
     }
-    // The program would go on.
-    let _ = Command::new("kill").args(["-INT", &tally.id().to_string()]).status();
+    // The program would go on, and tally waits for it.
+    let _ = Command::new("pkill").args(["-P", &tally.id().to_string(), "turns"]).status();
     let _ = tally.wait();
     let file = file.unwrap_or_else(|| panic!("no file: {claims:?}"));
 
