@@ -2,7 +2,7 @@
 
 use crate::text::run_screen::stop_text;
 use display::number::{count_of, grouped};
-use record::summary::{Notice, RunSummary, StackQuality};
+use record::summary::{Notice, RunSummary, StackQuality, StopReason};
 
 /// Samples, stacks, losses, cost.
 pub(super) fn parts(summary: &RunSummary, samples: u64) -> Vec<String> {
@@ -28,7 +28,12 @@ fn cause(quality: &StackQuality, percent: u64) -> String {
     /// Percent of complete stacks.
     const FEW: u64 = 80;
     let most = quality.stopped.iter().max_by_key(|stopped| stopped.count).filter(|_| percent < FEW);
-    most.map_or(String::new(), |most| format!(" (most others: {})", stop_text(most)))
+    most.map_or(String::new(), |most| match most.reason {
+        StopReason::CopyEnd(bytes) => {
+            format!(" (most others: over the {} KB recorded)", bytes.div_ceil(1024))
+        }
+        _ => format!(" (most others: {})", stop_text(most)),
+    })
 }
 
 /// Cost of the recording while the program ran: not the preparation and the work after the end, which take the same
