@@ -177,13 +177,22 @@ fn instead(profile: &Profile, waits: &[PlacedWait], running: &[(TaskId, Callsite
     most_first(places)
 }
 
+/// True for the usual threads of the kernel, by name.
+fn is_of_kernel(name: &str) -> bool {
+    const NAMES: [&str; 8] =
+        ["rcu_", "ksoftirqd/", "kworker/", "migration/", "kswapd", "kcompactd", "khugepaged", "kdamond"];
+    NAMES.iter().any(|begin| name.starts_with(begin))
+}
+
 /// Programs outside the recording as one name: `rustc, 18 others and tally itself (outside the recording)`.
 fn outside_words(outside: &BTreeMap<String, u64>) -> String {
     let others = || outside.iter().filter(|(name, _)| *name != OURSELVES);
-    let most = others().max_by_key(|(_, ns)| **ns).map(|(name, _)| match name.as_str() {
-        "tally" => "another tally",
-        name => name,
-    });
+    // A reader can do something about a program.
+    let most =
+        others().max_by_key(|(name, ns)| (!is_of_kernel(name), **ns)).map(|(name, _)| match name.as_str() {
+            "tally" => "another tally",
+            name => name,
+        });
     let more = match others().count() {
         0 | 1 => String::new(),
         2 => ", 1 other".to_owned(),
@@ -215,6 +224,8 @@ mod tests {
         let rows = [("make", 5), ("rustc", 9), ("sh", 1), (OURSELVES, 20)];
         assert_eq!(of(&rows), "rustc, 2 others and tally itself (outside the recording)");
         assert_eq!(of(&rows[..2]), "rustc, 1 other (outside the recording)");
+        assert_eq!(of(&[("rcu_preempt", 9), ("sh", 1)]), "sh, 1 other (outside the recording)");
+        assert_eq!(of(&[("rcu_preempt", 9)]), "rcu_preempt (outside the recording)");
         assert_eq!(of(&rows[..1]), "make (outside the recording)");
         assert_eq!(of(&rows[3..]), "tally itself (outside the recording)");
         assert_eq!(

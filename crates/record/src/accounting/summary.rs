@@ -101,14 +101,15 @@ impl RunSummary {
         (self.cpus_of(self.recorder.while_running_ns), self.cpus_of(self.recorder.programs_ns))
     }
 
-    /// `tally: 0.04 CPUs`; where its BPF programs use more than a little, that this is in the program's time:
-    /// `tally: 0.49 CPUs (0.43 of them count as the program's)`.
+    /// `tally: 0.04 CPUs`; where its BPF programs use more than a little, which is in the program's time, that too:
+    /// `tally: 0.06 CPUs and 0.43 within the program's`.
     #[must_use]
     pub fn recorder_words(&self) -> String {
         const LITTLE: f64 = 0.05;
-        let (_, bpf) = self.recorder_cpus_by_place();
-        let within = format!(" ({bpf:.2} of them count as the program's)");
-        format!("tally: {:.2} CPUs{}", self.recorder_cpus(), if bpf < LITTLE { "" } else { &within })
+        match self.recorder_cpus_by_place() {
+            (own, bpf) if bpf >= LITTLE => format!("tally: {own:.2} CPUs and {bpf:.2} within the program's"),
+            _ => format!("tally: {:.2} CPUs", self.recorder_cpus()),
+        }
     }
 
     fn cpus_of(&self, spent_ns: u64) -> f64 {
