@@ -49,8 +49,8 @@ cargo xtask CHORE [ARGS]
                      --record: make the recordings of tests/recordings again
   fuzz [SECONDS]     every fuzz target on this compiler, SECONDS each
   fuzz --hours N [TARGET...]   all targets in turn; grows fuzz/corpus
-  kernels [--arm64] [--update] [--program=FILE] [FILE.deb...]
-                     boot Debian's kernels (--arm64: of 64-bit ARM) in an emulator with this build, run checks;
+  kernels [--arm64|--armhf] [--update] [--program=FILE] [FILE.deb...]
+                     boot Debian's kernels (--arm64, --armhf: of ARM) in an emulator with this build, run checks;
                      --update: write their table to docs/kernels.md
   soak [--minutes N] record under load: memory and descriptors must stay flat
   oracle [NAME]      perf and tally over the same files

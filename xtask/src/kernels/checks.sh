@@ -84,7 +84,7 @@ esac
 case $(uname -m) in
 armv7*)
   refuses "calls record (uprobes)" "no: by its message" "needs an x86-64 or aarch64" tally calls record -q -P nap split 1
-  refuses "record --span" "no: by its message" "only x86-64 and aarch64" tally record -q --span nap -o sp.data -- split 1 ;;
+  refuses "record --span" "no: by its message" "on x86-64 and aarch64 only" tally record -q --span nap -o sp.data -- split 1 ;;
 *)
   prints "calls record (uprobes)" nap sh -c 'tally calls record -q -P nap split 1 > /dev/null && tally calls report'
   prints "record --span" 'span:nap' sh -c 'tally record -q --span nap -o sp.data -- split 1 > /dev/null && tally script -i sp.data' ;;

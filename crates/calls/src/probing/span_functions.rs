@@ -37,7 +37,7 @@ pub struct SpanPlaces<'a> {
 pub fn span_targets(word: &str, places: SpanPlaces<'_>) -> crate::Result<Vec<SpanTarget>> {
     let (name, file) = word.rsplit_once('@').map_or((word, None), |(name, file)| (name, Some(file)));
     if !cfg!(any(target_arch = "x86_64", target_arch = "aarch64")) {
-        bail!("--span {name}: only x86-64 and aarch64 processors can watch functions (uprobes)");
+        bail!("--span {name}: tally watches functions (by uprobes) on x86-64 and aarch64 only");
     }
     let path = file.filter(|file| file.contains('/') || places.program.is_none() && places.pids.is_empty());
     let word = if path.is_some() { name } else { word };

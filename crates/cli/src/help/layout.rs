@@ -14,7 +14,8 @@ pub const GLOBAL: HelpGroup = ("Output", "color no-pager");
 
 const TARGET: HelpGroup = ("Target", "tid uid cpu cgroup container unit children no-children no-inherit");
 const WAITS: HelpGroup = ("Waiting time", "min-block idle");
-const SYMBOLS: HelpGroup = ("Files and symbols", "symfs debuginfod vmlinux kallsyms no-demangle runtime-frames force");
+const SYMBOLS: HelpGroup =
+    ("Files and symbols", "symfs debuginfod vmlinux kallsyms no-demangle runtime-frames force");
 const EVENT_DETAILS: HelpGroup = (
     "Events",
     "filter count strict-freq clockid delay off-cpu-period kernel-callchains user-callchains no-runtimes all-kernel all-user \

@@ -6,7 +6,7 @@ use super::machine::queued_by_quota;
 use super::{claim, grouped, pct, time};
 use crate::off_cpu::WaitReason;
 use crate::verdict::hot_stacks::{NOT_RECORDED, OURSELVES};
-use crate::verdict::{EntryReason, Facts, Finding, INPUT, OthersRan, ShareBase, TopStacks};
+use crate::verdict::{EntryReason, Facts, Finding, INPUT, LockSite, OthersRan, ShareBase, TopStacks};
 
 /// CPUs that other programs use. The kernel counts in ticks: less means nothing.
 const LEAST_OF_OTHERS: f64 = 0.25;
@@ -103,7 +103,7 @@ pub(super) fn saturation(facts: &Facts) -> Option<Finding> {
 
 /// The share of thread time of a lock whose own code has most of the CPU time: on more CPUs, more threads would wait for it.
 fn lock_that_runs(facts: &Facts) -> Option<f64> {
-    let (lock, _) = locks(facts).and_then(|_| most_contended(facts))?;
+    let lock = blamed_lock(facts)?;
     let has_most = lock.run_ns.saturating_mul(2) > facts.times.on_ns;
     has_most.then(|| facts.share(lock.total_ns()))
 }
@@ -209,10 +209,15 @@ fn who_has_the_cpus(facts: &Facts) -> String {
     }
 }
 
+/// The lock of the finding about locks, if it is made.
+fn blamed_lock(facts: &Facts) -> Option<LockSite> {
+    locks(facts)?;
+    most_contended(facts).map(|(kind, _)| kind)
+}
+
 /// Share of active time waiting for a CPU that the findings about locks, if they are made, count as theirs.
 fn queued_after_locks(facts: &Facts) -> f64 {
-    let user = locks(facts).and_then(|_| most_contended(facts));
-    let user = user.map_or(0.0, |(kind, _)| facts.share(kind.queued_ns));
+    let user = blamed_lock(facts).map_or(0.0, |kind| facts.share(kind.queued_ns));
     let kernel = kernel_lock(facts).map_or(0.0, |_| facts.queued_after(WaitReason::KernelLock));
     user + kernel
 }
