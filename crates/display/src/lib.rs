@@ -1,7 +1,6 @@
 //! How numbers, names and states look in every view: [`number`] formats counts, times and sizes, [`fit`] cuts and wraps text,
-//! [`shorten`] names of functions,
-//! [`reading`] a file's progress, [`bar`] draws shares, [`palette`] gives a thread's states their colours and letters, [`term`] reports what the
-//! terminal can show.
+//! [`shorten`] names of functions, [`reading`] a file's progress, [`bar`] draws shares, [`palette`] gives a thread's states their colours and letters, [`signal`] names
+//! the signals that end programs, [`term`] reports what the terminal can show.
 //!
 //! Nothing is printed here, and nothing of a profile is known: the text views, the terminal interface, SVG and HTML share it.
 //!
@@ -22,4 +21,5 @@ pub mod number;
 pub mod palette;
 pub mod reading;
 pub mod shorten;
+pub mod signal;
 pub mod term;

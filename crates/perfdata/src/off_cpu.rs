@@ -184,8 +184,8 @@ pub struct OffCpuTotals {
     /// Waits for a CPU that have ended, by length: once woken, and preempted; `None` in older files without
     /// this field.
     pub queue: Option<Box<[QueueLengths; 2]>>,
-    /// The title that the process gave itself (`postgres: checkpointer`), of its first thread if it still lived at the
-    /// end; else empty, and in older files.
+    /// The title of the process, of its first thread: the one that it gave itself (`postgres: checkpointer`) if it still
+    /// lived at the end, or its name with what it is for (`git gc`) if its program began while recording; else empty.
     pub title: String,
 }
 

@@ -39,6 +39,8 @@ struct cfs_rq { struct rq *rq; } CORE; /* only where tasks are scheduled in grou
 struct sched_info { u64 run_delay; u64 last_queued; } CORE;
 struct sched_entity { u64 sum_exec_runtime; struct cfs_rq *cfs_rq; } CORE;
 
+struct mm_struct { unsigned long arg_start, arg_end; } CORE;
+
 struct task_struct {
 	unsigned int flags;
 	unsigned int __state;
@@ -54,6 +56,7 @@ struct task_struct {
 	struct pid *thread_pid;
 	struct signal_struct *signal;
 	struct css_set *cgroups;
+	struct mm_struct *mm;
 	struct task_struct *group_leader;
 	char comm[16];
 } CORE;
@@ -101,6 +104,7 @@ static long (*bpf_map_push_elem)(void *map, const void *value, u64 flags) = (voi
 static long (*bpf_map_pop_elem)(void *map, void *value) = (void *)88;
 static long (*bpf_seq_write)(struct seq_file *m, const void *data, u32 len) = (void *)127;
 static long (*bpf_probe_read_user)(void *dst, u32 size, const void *from) = (void *)112;
+static long (*bpf_probe_read_user_str)(void *dst, u32 size, const void *from) = (void *)114;
 static long (*bpf_probe_read_kernel)(void *dst, u32 size, const void *from) = (void *)113;
 static void *(*bpf_ringbuf_reserve)(void *ring, u64 size, u64 flags) = (void *)131;
 static void (*bpf_ringbuf_submit)(void *data, u64 flags) = (void *)132;

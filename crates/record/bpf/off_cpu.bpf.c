@@ -224,12 +224,15 @@ int on_exec(u64 *ctx)
 		t = thread_clock(task);
 		if (t && !t->since_ns)
 			open_interval(t, KIND_ON, bpf_ktime_get_ns());
+		if (t)
+			note_argument(t, task);
 		return 0;
 	}
 	t = bpf_task_storage_get(&threads, task, 0, 0);
 	if (!t)
 		return 0;
 	end_life(t);
+	note_argument(t, task);
 	/* An exec off the main thread takes over the main thread's id. */
 	t->tid = visible_id(task);
 	if (whom == WHOM_THREADS) {

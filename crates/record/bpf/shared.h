@@ -43,6 +43,7 @@
 #define STACK_MAX_BYTES 24576   /* most user stack kept per thread */
 #define WAKER_STACK_BYTES 8192  /* most user stack copied of a waker */
 #define COMM_BYTES 16
+#define ARGUMENT_BYTES 64
 
 /*
  * Waits for a CPU by length: bucket i counts those of 2^(10+i) up to 2^(11+i)
@@ -141,6 +142,7 @@ struct end_record {
 	unsigned int queue[QUEUE_WORDS];
 	unsigned int life; /* as in the lowest byte of site_sums.print */
 	unsigned int spare;
+	char argument[ARGUMENT_BYTES]; /* the first of its program, if that began while recording; empty = not known */
 };
 
 struct exec_record {

@@ -11,13 +11,11 @@
 
 struct pt_regs___call { unsigned long di, si, dx, r10, r8, r9, orig_ax; } CORE;
 struct thread_info { unsigned int status; unsigned long flags; } CORE;
-struct mm_struct { unsigned long arg_start, arg_end; } CORE;
-struct task_struct___call { struct thread_info thread_info; struct mm_struct *mm; } CORE;
+struct task_struct___call { struct thread_info thread_info; } CORE;
 struct linux_binprm { const char *filename; } CORE;
 
 struct bpf_pidns_info { u32 pid; u32 tgid; };
 
-static long (*bpf_probe_read_user_str)(void *dst, u32 size, const void *from) = (void *)114;
 static long (*bpf_probe_read_kernel_str)(void *dst, u32 size, const void *from) = (void *)115;
 static long (*bpf_get_ns_current_pid_tgid)(u64 dev, u64 ino, struct bpf_pidns_info *info, u32 size) = (void *)120;
 
@@ -509,7 +507,6 @@ SEC("tp_btf/sched_process_exec")
 int sys_exec(u64 *ctx)
 {
 	struct task_struct *task = (void *)ctx[0];
-	struct task_struct___call *mine = (void *)task;
 	struct linux_binprm *program = (void *)ctx[2];
 	struct call_control *c = control();
 	struct thread_calls *t = current_thread(c, 0);
@@ -539,8 +536,8 @@ int sys_exec(u64 *ctx)
 			at += name;
 		}
 	}
-	from = mine->mm ? mine->mm->arg_start : 0;
-	bytes = from ? mine->mm->arg_end - from : 0;
+	from = task->mm ? task->mm->arg_start : 0;
+	bytes = from ? task->mm->arg_end - from : 0;
 	if (bytes > COPY_BYTES)
 		bytes = COPY_BYTES;
 	if (bytes && !bpf_probe_read_user(r->data + at, bytes, (void *)from)) {

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// Less of the time is not worth a line, in percent.
-const LEAST: f64 = 3.0;
+const LEAST: f64 = 10.0;
 /// Files named one by one.
 const NAMED_FILES: usize = 2;
 /// Files with less than this part of the time without names are left out.

@@ -9,9 +9,9 @@ use super::preloaded_tracer::PreloadedTracer;
 use super::record_spec::RecordSpec;
 use super::size_watchdog;
 use crate::terminal::out;
-use crate::text::run_screen::signal_name;
 use calls::recording::folder::{Folder, Summary};
 use display::number;
+use display::signal::signal_name;
 
 /// Reports what was recorded, what it cost, and how the program ended; and notes the cost in the folder.
 ///

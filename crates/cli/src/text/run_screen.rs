@@ -5,7 +5,7 @@
 pub(crate) mod thread_rows;
 mod words;
 
-pub use words::{signal_name, stop_text};
+pub use words::stop_text;
 
 use crate::terminal::interrupts_off::{FOOTNOTE, enables_interrupts};
 use crate::terminal::out::harmless;

@@ -4,9 +4,10 @@
 
 pub mod quality;
 
-use crate::text::run_screen::{signal_name, thread_rows};
+use crate::text::run_screen::thread_rows;
 use crate::verdict::Judgement;
 use display::number::duration_ns;
+use display::signal::{signal_name, signal_remedy};
 use exchange::text::spans::sentences;
 use profile::off_cpu::OffCpuSource;
 use profile::profile::Profile;
@@ -171,7 +172,8 @@ fn headlines(sources: &ScreenSources<'_>, hot: &HotFunctions) -> Vec<Headline> {
     if let Some(ExitKind::Signal(number)) = summary.exit {
         let after = duration_ns(summary.wall_ns);
         let claim = format!("Killed by signal {number}{} after {after}", signal_name(number));
-        lines.push(Headline { claim, ..Headline::default() });
+        let fix = signal_remedy(number).to_owned();
+        lines.push(Headline { claim, fix, ..Headline::default() });
     }
     // A function with much of the time is an answer.
     let is_calm =

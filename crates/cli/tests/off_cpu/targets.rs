@@ -23,6 +23,31 @@ fn a_pipe_that_is_waited_for_is_named_after_its_writer() {
 
 #[test]
 #[ignore = "live: records on this machine"]
+fn processes_of_one_name_are_distinguished_by_their_first_argument() {
+    if !has_bpf() {
+        return;
+    }
+    let folder = folder("targets");
+    let data = folder.join("scripts.data");
+    let script = |name: &str, text: &str| {
+        std::fs::write(folder.join(name), text).expect("written");
+        folder.join(name).display().to_string()
+    };
+    let feed = script("feed.sh", "sleep 0.3; echo last");
+    let eat = script("eat.sh", "read line");
+    let secret = script("with-option.sh", "sleep 0.1");
+    let pipeline = format!("sh {feed} --password=x | sh {eat}; sh -e {secret}");
+    let mut record = Command::new(TALLY);
+    record.args(["record", "-q", "--off-cpu", "-o"]).arg(&data).args(["--", "sh", "-c", &pipeline]);
+    output_of(record);
+    let wall = wall_of(&data);
+    assert!(["sh feed.sh ", "sh eat.sh "].iter().all(|name| wall.contains(name)), "{wall}");
+    // Options, and what comes after them, are the program's own business.
+    assert!(!wall.contains("with-option") && !wall.contains("password"), "{wall}");
+}
+
+#[test]
+#[ignore = "live: records on this machine"]
 fn a_socket_that_is_waited_for_is_named_after_its_peer() {
     if !has_bpf() {
         return;

@@ -37,6 +37,7 @@ use crate::table::{CallsiteId, StringId};
 use perfdata::appendix::descriptors::NamedDescriptors;
 use perfdata::appendix::go_waits::GoWaits;
 use perfdata::off_cpu::{QueueLengths, State, WaitSums, event_name};
+use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 /// One interval off the CPU, or the sum of short ones that were not recorded one by one.
@@ -222,8 +223,8 @@ pub struct OffCpu {
     pub totals: Vec<ThreadTotals>,
     /// Queue lengths for threads whose every wait for a CPU was counted: after wake-ups, and after preemptions.
     pub queues: Vec<(TaskId, Box<[QueueLengths; 2]>)>,
-    /// Titles that processes gave themselves, of their first threads.
-    pub titles: Vec<(TaskId, String)>,
+    /// Titles of processes, by the number of their first thread: their own, or their name with what they are for.
+    pub titles: BTreeMap<i32, String>,
     /// Waits for kernel locks from the `lock:contention_*` events, in the order of their ends.
     pub contentions: Vec<Contention>,
     /// Number of ends without begin and begins without end in these events.

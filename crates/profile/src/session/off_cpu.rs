@@ -99,7 +99,9 @@ impl Session {
                 off_cpu.source = Some(OffCpuSource::Tally);
                 off_cpu.totals.push(ThreadTotals { task, start_ns, end_ns, total_ns, switches });
                 off_cpu.queues.extend(of.queue.map(|queue| (task, queue)));
-                off_cpu.titles.extend(Some((task, of.title)).filter(|(_, title)| !title.is_empty()));
+                if !of.title.is_empty() {
+                    self.profile.off_cpu.titles.insert(self.profile.task(task).tid, of.title);
+                }
             }
             // perf's own, which ends at the switch-in and has no state: one wait, or a sum of many.
             None => {

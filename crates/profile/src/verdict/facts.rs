@@ -91,7 +91,11 @@ impl Facts {
         facts.busiest = busiest.filter(|row| row.times.on_ns > 0).map(|row| {
             let waited_ns = row.times.runnable_ns.saturating_add(row.times.preempted_ns);
             let busy = ratio(row.times.on_ns, row.life_ns.saturating_sub(waited_ns)).min(1.0);
-            (row.comm.clone(), busy, ratio(row.times.on_ns, wall.whole.on_ns))
+            (
+                profile.with_purpose(row.tid, &row.comm).to_owned(),
+                busy,
+                ratio(row.times.on_ns, wall.whole.on_ns),
+            )
         });
         facts.cpus_used = ratio(wall.whole.on_ns, wall.wall_ns);
         let queue = &wall.run_queue;

@@ -145,7 +145,15 @@ fn threads(profile: &Profile, by_task: &BTreeMap<TaskId, u64>, total_ns: u64) ->
         let (ns, tasks) = by_name.entry(thread_name(profile, task)).or_default();
         (*ns, *tasks) = (*ns + task_ns, *tasks + 1);
     }
+    // Next to other threads of its process the first one would be called as the program is.
+    let is_main = |&&task: &&TaskId| {
+        let of = profile.task(task);
+        of.pid == of.tid
+            && by_task.keys().filter(|other| profile.task(**other).pid == of.pid).nth(1).is_some()
+    };
+    let mains: Vec<&str> = by_task.keys().filter(is_main).map(|&task| thread_name(profile, task)).collect();
     let label = |name: &str, count: usize| match count {
+        1 if mains == [name] => "the main thread".to_owned(),
         1 => name.to_owned(),
         _ => format!("{count} threads named {name}"),
     };

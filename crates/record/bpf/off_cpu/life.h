@@ -24,6 +24,23 @@ INLINE void end_life(struct thread_state *t)
 	t->life = (t->life + 1) & LIFE_MASK;
 }
 
+/* The first argument of the program that begins: what it is for where several processes have one name. */
+INLINE void note_argument(struct thread_state *t, struct task_struct *task)
+{
+	u64 from = task->mm ? task->mm->arg_start : 0;
+	u64 end = from ? task->mm->arg_end : 0;
+	long name;
+
+	t->argument[0] = 0;
+	if (!from || whom != WHOM_PROCESSES)
+		return;
+	/* Its name as it was called, with the byte that ends it. */
+	name = bpf_probe_read_user_str(t->argument, ARGUMENT_BYTES, (void *)from);
+	if (name <= 0 || name >= ARGUMENT_BYTES || from + name >= end ||
+	    bpf_probe_read_user_str(t->argument, ARGUMENT_BYTES, (void *)(from + name)) >= ARGUMENT_BYTES)
+		t->argument[0] = 0;
+}
+
 /*
  * From here on the thread ends, but for its last switch: that comes milliseconds later where CPUs are scarce, and meanwhile
  * the thread leaves the list that `flush` walks.

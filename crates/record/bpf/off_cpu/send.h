@@ -130,6 +130,7 @@ INLINE long send_end(struct thread_state *t, struct task_struct *task, u64 now, 
 	__builtin_memcpy(end->queue, t->queue, sizeof(end->queue));
 	end->life = t->life;
 	end->spare = 0;
+	__builtin_memcpy(end->argument, t->argument, sizeof(end->argument));
 	bpf_ringbuf_submit(end, BPF_RB_NO_WAKEUP);
 	return 0;
 }

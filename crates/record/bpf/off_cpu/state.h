@@ -82,6 +82,7 @@ struct thread_state {
 	u32 leaving; /* counted in COUNT_LEAVING */
 	u32 handed_out; /* at the recording's end: totals went out, or are about to */
 	char other_comm[COMM_BYTES]; /* of who runs instead: of a preempted thread only */
+	char argument[ARGUMENT_BYTES]; /* see end_record */
 };
 
 /* A slot's sample waits for the return to user mode, or is at it. */

@@ -5,7 +5,7 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, FileTypeExt as _, MetadataExt};
 use std::time::{Duration, SystemTime};
 
 use crate::open::target::parse_cpu_list;
@@ -203,6 +203,11 @@ fn numbers_in(dir: &str) -> Option<Vec<u32>> {
 pub fn descriptor_link(pid: u32, number: u32) -> io::Result<String> {
     let link = fs::read_link(format!("/proc/{pid}/fd/{number}"))?;
     Ok(link.to_string_lossy().into_owned())
+}
+
+/// True for a descriptor of a pipe, with a name in a folder or without.
+pub fn is_pipe(pid: u32, number: u32) -> bool {
+    fs::metadata(format!("/proc/{pid}/fd/{number}")).is_ok_and(|file| file.file_type().is_fifo())
 }
 
 /// The CPUs that are online, ascending.

@@ -22,13 +22,28 @@ pub fn add(threads: &mut [ThreadUse]) {
     }
 }
 
-/// The title that a living process gave itself, of its first thread. Arguments of others aren't kept in a recording:
-/// they may be nobody else's business.
+/// The title of a process, of its first thread: the one that it gave itself if it lives, or its name with what it is for,
+/// `git pack-objects`. Other arguments aren't kept in a recording: they may be nobody else's business.
 #[must_use]
-pub fn own_title(end: &EndRecord) -> Option<String> {
-    let is_first = end.pid == end.tid && end.flags & (flag::OPEN_RIGHT | flag::KTHREAD) == flag::OPEN_RIGHT;
-    let cmdline = is_first.then(|| cmdline(end.pid, &end.comm)).flatten()?;
-    is_own_title(&cmdline).then(|| title_of(&cmdline)).flatten()
+pub fn recorded_title(end: &EndRecord) -> Option<String> {
+    if end.pid != end.tid || end.flags & flag::KTHREAD != 0 {
+        return None;
+    }
+    let lives = end.flags & flag::OPEN_RIGHT != 0;
+    let own = lives.then(|| cmdline(end.pid, &end.comm)).flatten().filter(|cmdline| is_own_title(cmdline));
+    own.and_then(|cmdline| title_of(&cmdline))
+        .or_else(|| Some(format!("{} {}", String::from_utf8_lossy(&end.comm), what_for(&end.argument)?)))
+}
+
+/// Purpose of a program by its first argument: a command of its own or a script's name without folders. `None` for
+/// options, settings and all that is not plainly a name.
+fn what_for(argument: &[u8]) -> Option<&str> {
+    if argument.starts_with(b"-") {
+        return None;
+    }
+    let name = argument.rsplit(|&byte| byte == b'/').next().and_then(|name| str::from_utf8(name).ok())?;
+    let is_plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
+    (is_plain && name.starts_with(|first: char| first.is_ascii_alphabetic())).then_some(name)
 }
 
 /// True if the arguments are one text of several words: a program has written over them.
@@ -71,6 +86,15 @@ mod tests {
         );
         assert!(!is_own_title(b"redis-server\0") && !is_own_title(b""));
         assert!(title(&[b'a'; 5000]).is_some_and(|title| title.len() == 400));
+    }
+
+    #[test]
+    fn arguments_that_are_plain_names_say_what_a_process_is_for() {
+        assert_eq!(what_for(b"pack-objects"), Some("pack-objects"));
+        assert_eq!(what_for(b"/srv/app/worker_2.py"), Some("worker_2.py"));
+        for other in ["", "-quiet", "--port/x", "key=value", "user@host", "/", "/srv/", "8080", "two words"] {
+            assert_eq!(what_for(other.as_bytes()), None, "{other}");
+        }
     }
 
     #[test]

@@ -77,7 +77,10 @@ const KSTACK_AT: usize = SITE_AT + SITE_BYTES;
 const USER_CHAIN_AT: usize = KSTACK_AT + KSTACK_FRAMES * 8;
 const REGS_AT: usize = USER_CHAIN_AT + USER_FRAMES * 8;
 /// Bytes of an [`EndRecord`].
-pub const END_BYTES: usize = LIFE_AT + 8;
+pub const END_BYTES: usize = ARGUMENT_AT + ARGUMENT_BYTES;
+const ARGUMENT_AT: usize = LIFE_AT + 8;
+/// Room for the first argument of a program.
+const ARGUMENT_BYTES: usize = 64;
 const LIFE_AT: usize = QUEUE_AT + 8 + 2 * QueueLengths::BUCKETS * 4;
 /// Where the lengths of waits for a CPU begin in it.
 const QUEUE_AT: usize = 24 + KIND_COUNT * 16 + 8 + 16 + 24 + 16;

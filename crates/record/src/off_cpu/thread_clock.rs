@@ -186,6 +186,7 @@ impl ThreadClock {
             comm: Vec::new(),
             queue: Box::new(self.queue),
             life: 0,
+            argument: Vec::new(),
         };
         (ended, end)
     }

@@ -7,6 +7,7 @@ use record::sys::ExitKind;
 
 use crate::terminal::out::harmless;
 use display::number::{bytes, count_of, duration_ns, grouped};
+use display::signal::signal_name;
 
 pub(super) fn time_text(summary: &RunSummary) -> String {
     let wall = duration_ns(summary.wall_ns);
@@ -21,23 +22,6 @@ fn exit_text(exit: ExitKind) -> String {
         ExitKind::Code(0) => String::new(),
         ExitKind::Code(code) => format!(" · exit status {code}"),
         ExitKind::Signal(number) => format!(" · killed by signal {number}{}", signal_name(number)),
-    }
-}
-
-/// Meaning of a signal's number, in parentheses; nothing for one that programs seldom end by.
-#[must_use]
-pub fn signal_name(number: i32) -> &'static str {
-    match number {
-        2 => " (interrupt)",
-        4 => " (illegal instruction)",
-        6 => " (abort)",
-        7 => " (bus error)",
-        8 => " (arithmetic error)",
-        9 => " (kill)",
-        11 => " (segmentation fault)",
-        13 => " (broken pipe)",
-        15 => " (terminate)",
-        _ => "",
     }
 }
 

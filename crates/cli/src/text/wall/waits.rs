@@ -6,6 +6,7 @@ use std::io::Write;
 use display::fit::cut;
 use display::number::{brief_ns, duration_ns, grouped, noun};
 use display::shorten::arrows;
+use profile::view::blame::thread_name;
 use profile::view::wall::{
     LongWait, WaitRow, WaitRows, named_words, part_name, place_rows, place_text, target_rows,
 };
@@ -67,7 +68,7 @@ impl Printer<'_> {
 
     fn long_wait(&self, wait: &LongWait) -> String {
         let task = self.profile.task(wait.task);
-        let comm = self.profile.strings.of(self.profile.last_comm(wait.task));
+        let comm = thread_name(self.profile, wait.task);
         let place =
             wait.callsite.map_or_else(|| "[no stack]".to_owned(), |id| arrows(&place_text(self.profile, id)));
         let target = wait.target.as_ref().map_or_else(String::new, |target| format!("  for {target}"));

@@ -96,7 +96,7 @@ impl<'p> NamedTarget<'p> {
     ) -> Option<Self> {
         let names = &profile.off_cpu.descriptors;
         let call = call_of(profile, wait, part)?;
-        let named = names.name_in(call, wait.begins_ns());
+        let named = names.name_in(call, wait.begins_ns()).filter(|(name, _)| may_be(name, part));
         if call.syscall == PAGE_FAULT {
             let (name, has_others) = named.filter(|(name, _)| !name.is_empty())?;
             let is_one = !has_others || wait.stands_for() <= 1;
@@ -183,6 +183,11 @@ fn call_of(profile: &Profile, wait: &Wait, part: Part) -> Option<CallOfWait> {
     Some(CallOfWait { pid, syscall, argument: wait.args[0] })
 }
 
+/// False for a file by which a pipe or a socket was followed under the same number before that was looked at.
+fn may_be(name: &str, part: Part) -> bool {
+    !(name.starts_with('/') && matches!(part, Part::Blocked(WaitReason::Pipe | WaitReason::Socket)))
+}
+
 /// True for a kind alone.
 fn is_bare(name: &str) -> bool {
     matches!(name, "pipe" | "socket")
@@ -220,7 +225,9 @@ fn child<'p>(profile: &'p Profile, wait: &Wait) -> Cow<'p, str> {
     let asked = wait.args.iter().take(2).filter_map(|&arg| i32::try_from(arg).ok()).filter(|&pid| pid > 1);
     // A child of vfork has its parent's name until it runs another program.
     let ids = other.and_then(|other| i32::try_from(other.pid).ok()).into_iter().chain(asked);
-    let named = ids.filter_map(|pid| profile.last_comms.get(&pid)).map(|&comm| profile.strings.of(comm));
+    let named = ids.filter_map(|pid| {
+        profile.last_comms.get(&pid).map(|&comm| profile.with_purpose(pid, profile.strings.of(comm)))
+    });
     let name = named.map(str::to_owned).next();
     let name = name.or_else(|| other.map(|other| other_name(profile, other))).filter(|name| !name.is_empty());
     name.map_or(Cow::Borrowed("a child"), |name| format!("child {name}").into())
@@ -244,6 +251,14 @@ fn with_waker<'p>(profile: &'p Profile, wait: &Wait, part: Part) -> Option<Cow<'
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_pipe_is_not_named_after_the_file_that_had_its_number_later() {
+        let [pipe, socket, disk] =
+            [WaitReason::Pipe, WaitReason::Socket, WaitReason::Disk].map(Part::Blocked);
+        assert!(!may_be("/tmp/pack", pipe) && !may_be("/tmp/pack", socket) && may_be("/tmp/pack", disk));
+        assert!(may_be("pipe /tmp/fifo", pipe) && may_be("socket to /run/docker.sock", socket));
+    }
 
     #[test]
     fn a_kind_without_an_address_is_no_name() {

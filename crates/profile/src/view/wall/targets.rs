@@ -4,6 +4,7 @@ use super::named_target::{CLOSED, DENIED};
 use super::{Classes, Histogram, NamedTarget, Part, WallOpts};
 use crate::grow::{Grow as _, GrownSum as _, ratio};
 use crate::profile::Profile;
+use crate::view::blame::thread_name;
 use crate::view::ranking::RankRows as _;
 use rustc_hash::FxHashMap;
 use std::borrow::Cow;
@@ -44,7 +45,7 @@ pub(super) fn targets(profile: &Profile, classes: &Classes, opts: &WallOpts) -> 
             NamedTarget::Closed => Some(CLOSED.into()),
             NamedTarget::Denied => Some(DENIED.into()),
         };
-        let thread = profile.strings.of(profile.last_comm(class.wait.task));
+        let thread = thread_name(profile, class.wait.task);
         let at = *index.entry((part, thread, one)).or_insert_with(|| {
             let (name, has_name) = (target.text(), target.has_name());
             let thread = thread.to_owned();

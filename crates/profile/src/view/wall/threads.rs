@@ -17,7 +17,7 @@ pub struct ThreadRow {
     pub tid: i32,
     /// Last name.
     pub comm: String,
-    /// The title that its process gave itself, of the first thread.
+    /// The title of its process, of the first thread: its own or its name with what it is for, `git gc`.
     pub title: Option<String>,
     /// The program's first function on it, where other threads of its process have its name.
     pub start: Option<String>,
@@ -77,7 +77,7 @@ pub(super) fn rows(profile: &Profile, classes: &Classes) -> Vec<ThreadRow> {
                 pid: of.pid,
                 tid: of.tid,
                 comm: profile.strings.of(profile.last_comm(task)).to_owned(),
-                title: None,
+                title: profile.off_cpu.titles.get(&of.tid).cloned(),
                 start: None,
                 life_ns: 0,
                 times: Times::default(),
@@ -102,10 +102,6 @@ pub(super) fn rows(profile: &Profile, classes: &Classes) -> Vec<ThreadRow> {
         row.times.add_part(Part::On, totals.of(State::On));
         row.times.add_part(Part::Idle, totals.of(State::Idle));
         row.kernel_idle_ns.grow(totals.of(State::Idle));
-    }
-    for (task, title) in profile.off_cpu.titles.iter().filter(|(task, _)| classes.shows(*task)) {
-        let at = row_of(*task, &mut rows);
-        rows[at].title = Some(title.clone());
     }
     let mut told_ns: FxHashMap<usize, u64> = FxHashMap::default();
     for class in classes.iter(profile).filter(|c| c.wait.state != State::Idle) {

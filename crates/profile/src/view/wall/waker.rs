@@ -14,10 +14,11 @@ pub(crate) fn other_name(profile: &Profile, other: RelatedThread) -> String {
     let own = last(other.tid);
     // To the kernel a thread of Python has its process's name, whatever the program calls it.
     let is_of_process = other.tid != other.pid && last(other.pid) == Some(other.comm);
-    match profile.strings.of(other.comm) {
-        "" => own.map_or_else(String::new, |own| profile.strings.of(own).to_owned()),
-        name => own.filter(|_| is_of_process).map_or(name, |own| profile.strings.of(own)).to_owned(),
-    }
+    let name = match profile.strings.of(other.comm) {
+        "" => own.map_or("", |own| profile.strings.of(own)),
+        name => own.filter(|_| is_of_process).map_or(name, |own| profile.strings.of(own)),
+    };
+    i32::try_from(other.tid).map_or(name, |tid| profile.with_purpose(tid, name)).to_owned()
 }
 
 /// Frames of the code that caused a wake-up, leaf first: those of the waker `name` at `callsite`. Empty for an

@@ -9,7 +9,7 @@ use crate::machine::process_titles;
 
 impl Encoder {
     pub(super) fn encode_end(&self, end: &EndRecord, out: &mut Vec<u8>) {
-        for (event, period, raw) in end_samples(end, process_titles::own_title(end)) {
+        for (event, period, raw) in end_samples(end, process_titles::recorded_title(end)) {
             let (task, time_ns) = ((end.pid, end.tid), end.end_ns);
             self.put(&Parts { event, record: None, task, time_ns, cpu: 0, period, raw }, out);
         }

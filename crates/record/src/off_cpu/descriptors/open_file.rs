@@ -47,6 +47,8 @@ pub(super) fn open_file(pid: u32, number: u32, sockets: &mut SeenSockets) -> Res
         _ => NotOpen::Gone,
     })?;
     sockets.look_at(pid, number, &link);
+    let link =
+        if link.starts_with('/') && proc::is_pipe(pid, number) { format!("pipe {link}") } else { link };
     let members = (link == "anon_inode:[eventpoll]").then(|| epoll_members(pid, number, sockets));
     Ok(OpenFile { link, members })
 }
@@ -113,6 +115,24 @@ mod tests {
         assert_eq!(EpollMember::parse(short), Some(EpollMember { number: 8, inode: 0, device: 0 }));
         assert_eq!(EpollMember::parse("pos:\t0"), None);
         assert_eq!(EpollMember::parse("tfd: x"), None);
+    }
+
+    #[test]
+    fn a_pipe_in_a_folder_is_no_file() {
+        use std::os::fd::AsRawFd as _;
+
+        let folder = crate::files::scratch::ScratchFolder::private("fifo").expect("a folder of our own");
+        let path = folder.path().join("fifo");
+        let made = std::process::Command::new("mkfifo").arg(&path).status().expect("mkfifo runs");
+        assert!(made.success());
+        let fifo = std::fs::File::options().read(true).write(true).open(&path).expect("opened");
+        let file = std::fs::File::create(folder.path().join("file")).expect("made");
+        let mut sockets = SeenSockets::default();
+        let mut link = |of: &std::fs::File| {
+            open_file(std::process::id(), of.as_raw_fd().cast_unsigned(), &mut sockets).expect("open").link
+        };
+        assert_eq!(link(&fifo), format!("pipe {}", path.display()));
+        assert!(link(&file).starts_with('/'));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use perfdata::off_cpu::QueueLengths;
 
-use super::{KIND_COUNT, LIFE_AT, QUEUE_AT, u32_at, u64_at, until_nul};
+use super::{ARGUMENT_AT, END_BYTES, KIND_COUNT, LIFE_AT, QUEUE_AT, u32_at, u64_at, until_nul};
 
 /// `struct end_record`: a thread's exact sums; `total_ns` adds up to `end_ns - start_ns`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,6 +35,8 @@ pub struct EndRecord {
     pub queue: Box<[QueueLengths; 2]>,
     /// As in the lowest byte of [`super::SiteSums::print`].
     pub life: u32,
+    /// The first argument of its program, if that began while recording and is short; empty if not known.
+    pub argument: Vec<u8>,
 }
 
 pub(super) fn parse_end(bytes: &[u8]) -> EndRecord {
@@ -59,5 +61,6 @@ pub(super) fn parse_end(bytes: &[u8]) -> EndRecord {
             }),
         })),
         life: u32_at(bytes, LIFE_AT),
+        argument: until_nul(&bytes[ARGUMENT_AT..END_BYTES]).to_vec(),
     }
 }

@@ -98,6 +98,7 @@ fn the_header_and_this_file_agree() {
         ("longest_us", QUEUE_AT),
         ("queue", QUEUE_AT + 8),
         ("life", LIFE_AT),
+        ("argument", ARGUMENT_AT),
         ("", END_BYTES),
     ] {
         assert_eq!(offset(&end, field), at, "end_record.{field}");

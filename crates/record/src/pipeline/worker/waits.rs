@@ -278,7 +278,7 @@ impl WorkerState {
 
     fn write_end_samples(&mut self, end: &EndRecord) {
         let task = PidTid { pid: end.pid, tid: end.tid };
-        for (event, period, raw) in convert::end_samples(end, process_titles::own_title(end)) {
+        for (event, period, raw) in convert::end_samples(end, process_titles::recorded_title(end)) {
             let chain = perfdata::Callchain([].as_slice().into());
             let sample = waits_sample(event, task, end.end_ns, period);
             let sample = Sample { callchain: Some(chain), raw: Some(&raw), ..sample };

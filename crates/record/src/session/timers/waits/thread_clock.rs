@@ -269,6 +269,7 @@ impl ThreadClock {
             comm: proc::status(tid).map_or_else(Vec::new, |status| status.comm),
             queue: Box::default(),
             life: 0,
+            argument: Vec::new(),
         }
     }
 }
