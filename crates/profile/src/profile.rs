@@ -216,11 +216,11 @@ impl Profile {
         self.last_comms.get(&task.tid).copied().unwrap_or(task.comm)
     }
 
-    /// The name of a thread with what its process is for, `git gc`, if it is the first one of a process of this name.
+    /// The name of a thread with what its process is for, `git gc`, if it has its process's name.
     #[must_use]
-    pub fn with_purpose<'p>(&'p self, tid: i32, name: &'p str) -> &'p str {
+    pub fn with_purpose<'p>(&'p self, pid: i32, name: &'p str) -> &'p str {
         let is_of_it = |title: &&String| title.strip_prefix(name).is_some_and(|rest| rest.starts_with(' '));
-        self.off_cpu.titles.get(&tid).filter(is_of_it).map_or(name, String::as_str)
+        self.off_cpu.titles.get(&pid).filter(is_of_it).map_or(name, String::as_str)
     }
 
     /// True if the times of all threads of a machine were recorded: the parent of the kernel's threads is among them.

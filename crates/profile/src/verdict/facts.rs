@@ -92,7 +92,7 @@ impl Facts {
             let waited_ns = row.times.runnable_ns.saturating_add(row.times.preempted_ns);
             let busy = ratio(row.times.on_ns, row.life_ns.saturating_sub(waited_ns)).min(1.0);
             (
-                profile.with_purpose(row.tid, &row.comm).to_owned(),
+                profile.with_purpose(row.pid, &row.comm).to_owned(),
                 busy,
                 ratio(row.times.on_ns, wall.whole.on_ns),
             )

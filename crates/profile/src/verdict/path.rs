@@ -9,7 +9,7 @@ use crate::view::blame::{
 };
 use crate::view::ranking::RankRows as _;
 use crate::view::wall::{Part, part_name};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Parts of a run's length: the path from its begin to its end through whoever was waited for.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -145,15 +145,13 @@ fn threads(profile: &Profile, by_task: &BTreeMap<TaskId, u64>, total_ns: u64) ->
         let (ns, tasks) = by_name.entry(thread_name(profile, task)).or_default();
         (*ns, *tasks) = (*ns + task_ns, *tasks + 1);
     }
-    // Next to other threads of its process the first one would be called as the program is.
-    let is_main = |&&task: &&TaskId| {
-        let of = profile.task(task);
-        of.pid == of.tid
-            && by_task.keys().filter(|other| profile.task(**other).pid == of.pid).nth(1).is_some()
-    };
-    let mains: Vec<&str> = by_task.keys().filter(is_main).map(|&task| thread_name(profile, task)).collect();
+    // In a single process the first thread would be called as the program is.
+    let pids: BTreeSet<i32> = by_task.keys().map(|&task| profile.task(task).pid).collect();
+    let first = by_task.keys().find(|task| profile.task(**task).pid == profile.task(**task).tid);
+    let main = first.filter(|_| pids.len() == 1 && by_task.len() > 1);
+    let main = main.map(|&task| thread_name(profile, task));
     let label = |name: &str, count: usize| match count {
-        1 if mains == [name] => "the main thread".to_owned(),
+        1 if main == Some(name) => "the main thread".to_owned(),
         1 => name.to_owned(),
         _ => format!("{count} threads named {name}"),
     };

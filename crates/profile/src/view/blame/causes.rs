@@ -92,10 +92,10 @@ pub fn causes(profile: &Profile, blame: &Blame) -> Vec<BlameCause> {
     rows
 }
 
-/// The thread's last name; `git gc` for the first thread of a process that is known to be for that.
+/// The thread's last name; `git gc` for one with its process's name, if that is known to be for this.
 #[must_use]
 pub fn thread_name(profile: &Profile, task: TaskId) -> &str {
-    profile.with_purpose(profile.task(task).tid, profile.strings.of(profile.last_comm(task)))
+    profile.with_purpose(profile.task(task).pid, profile.strings.of(profile.last_comm(task)))
 }
 
 /// Name, and place in the source, of the innermost function outside kernel and C library of a stack that ends so; empty

@@ -18,7 +18,7 @@ pub(crate) fn other_name(profile: &Profile, other: RelatedThread) -> String {
         "" => own.map_or("", |own| profile.strings.of(own)),
         name => own.filter(|_| is_of_process).map_or(name, |own| profile.strings.of(own)),
     };
-    i32::try_from(other.tid).map_or(name, |tid| profile.with_purpose(tid, name)).to_owned()
+    i32::try_from(other.pid).map_or(name, |pid| profile.with_purpose(pid, name)).to_owned()
 }
 
 /// Frames of the code that caused a wake-up, leaf first: those of the waker `name` at `callsite`. Empty for an
