@@ -14,7 +14,7 @@ const MOST_APART: f64 = 0.03;
 /// The chains.
 const MODES: [&str; 5] = ["threads", "process", "epoll", "pool", "convoy"];
 /// Functions of the program that compute, and the one that sleeps.
-const CRUNCHES: [&str; 2] = ["crunch", "now"];
+const CRUNCHES: [&str; 3] = ["crunch", "now", "clock_ns"];
 const SLEEPS: &str = "rest";
 
 /// Records each chain and compares. A difference gets one more try: a busy machine delays the program's own clock.
@@ -57,8 +57,8 @@ fn once(pair: &Pair, program: &str, mode: &str) -> Result<Option<Vec<String>>> {
     }
     let is_crunch = |row: &Value| CRUNCHES.iter().any(|name| row["function"] == *name);
     let terms = [
-        ("computing", crunch / wall, sum(&is_crunch) / total),
-        ("sleeping", sleep / wall, sum(&|row| row["function"] == SLEEPS) / total),
+        ("computing", crunch / wall, sum(&is_crunch) / wall),
+        ("sleeping", sleep / wall, sum(&|row| row["function"] == SLEEPS) / wall),
     ];
     for (what, own, of_tally) in terms {
         // In a convoy a thread can be preempted outside the lock while another computes: both are true.
@@ -70,12 +70,13 @@ fn once(pair: &Pair, program: &str, mode: &str) -> Result<Option<Vec<String>>> {
     }
     let path = pair.tally(&["report", "--critical-path", "--json", "-i", FILE])?;
     let path: Value = serde_json::from_str(&path.text()).context("report --critical-path --json")?;
-    misses.extend(misses_of_path(&path, [crunch / wall, sleep / wall]));
+    misses.extend(misses_of_path(&path, [crunch, sleep], wall));
     Ok(Some(misses))
 }
 
-/// Faults of the critical path, by the shares that the program measured.
-fn misses_of_path(path: &Value, own: [f64; 2]) -> Vec<String> {
+/// Faults of the critical path, by the times that the program measured, ns: of its functions, and of all between the
+/// first and the last statement of `main`. What the loader took before it is none of them.
+fn misses_of_path(path: &Value, own: [f64; 2], wall: f64) -> Vec<String> {
     let list = |name: &str| path[name].as_array().cloned().unwrap_or_default();
     let total = path["total_ns"].as_f64().unwrap_or(0.0);
     let mut misses = Vec::new();
@@ -92,7 +93,8 @@ fn misses_of_path(path: &Value, own: [f64; 2]) -> Vec<String> {
     let functions = list("functions");
     for (name, own) in ["crunch", SLEEPS].into_iter().zip(own) {
         let rows = functions.iter().filter(|row| row["function"] == name);
-        let of_tally = rows.filter_map(|row| row["bound"].as_f64()).sum::<f64>() + 0.0;
+        let bound = rows.filter_map(|row| row["bound"].as_f64()).sum::<f64>() + 0.0;
+        let (own, of_tally) = (own / wall, bound * total / wall);
         println!(
             "blame: critical path: {name}: measured {:.1} %, tally {:.1} %",
             own * 100.0,

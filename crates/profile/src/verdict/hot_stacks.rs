@@ -7,7 +7,9 @@ use crate::off_cpu::WaitReason;
 use crate::profile::{Profile, TaskId};
 use crate::table::CallsiteId;
 use crate::view::ranking::RankRows as _;
-use crate::view::wall::{Part, PlacedWait, Wall, kernel_frames, name_of, other_name, running_by_task};
+use crate::view::wall::{
+    Part, PlacedWait, Wall, is_of_kernel, kernel_frames, name_of, other_name, running_by_task,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Places with ns, most first.
@@ -175,13 +177,6 @@ fn instead(profile: &Profile, waits: &[PlacedWait], running: &[(TaskId, Callsite
         places.insert(outside_words(&outside), outside.values().copied().grown_sum());
     }
     most_first(places)
-}
-
-/// True for the usual threads of the kernel, by name.
-fn is_of_kernel(name: &str) -> bool {
-    const NAMES: [&str; 8] =
-        ["rcu_", "ksoftirqd/", "kworker/", "migration/", "kswapd", "kcompactd", "khugepaged", "kdamond"];
-    NAMES.iter().any(|begin| name.starts_with(begin))
 }
 
 /// Programs outside the recording as one name: `rustc, 18 others and tally itself (outside the recording)`.

@@ -22,6 +22,8 @@ pub struct PathFacts {
     pub most_of_one: (String, f64),
     /// Share of it on the CPU, or wanting it.
     pub on: f64,
+    /// The part of that in which it wants a CPU and has none.
+    pub queued: f64,
     /// The rest: states with their shares, largest first: `timer`, 0.38.
     pub asleep: Vec<(&'static str, f64)>,
     /// The function with most running time on it; `None` if that has no name.
@@ -92,12 +94,16 @@ impl PathFacts {
         }
         let rows = causes(profile, &path.parts);
         let by_task = ns_by_task(path);
-        let on_ns: u64 = rows.iter().filter(|row| wants_cpu(row)).map(|row| row.ns).sum();
+        let share = |of: fn(&BlameCause) -> bool| {
+            rows.iter().filter(|row| of(row)).map(|row| row.ns).grown_sum() as f64
+                / path.parts.total_ns as f64
+        };
         Some(Self {
             handovers: handovers(path),
             threads: threads(profile, &by_task, path.parts.total_ns),
             most_of_one: most_of_one(profile, &by_task, path.parts.total_ns),
-            on: on_ns as f64 / path.parts.total_ns as f64,
+            on: share(wants_cpu),
+            queued: share(is_queued),
             asleep: asleep(&rows, path.parts.total_ns),
             top: top(profile, path, &rows, below).map(|top| top.with_one_thread(profile, &by_task)),
             wait: wait(path, &rows),
@@ -106,10 +112,11 @@ impl PathFacts {
 }
 
 fn wants_cpu(row: &BlameCause) -> bool {
-    matches!(
-        row.end.without_name(),
-        BlameEnd::Ran | BlameEnd::RanUnsampled | BlameEnd::Waited(Part::Runnable | Part::Preempted)
-    )
+    matches!(row.end, BlameEnd::Ran | BlameEnd::RanUnsampled) || is_queued(row)
+}
+
+fn is_queued(row: &BlameCause) -> bool {
+    matches!(row.end.without_name(), BlameEnd::Waited(Part::Runnable | Part::Preempted))
 }
 
 fn asleep(rows: &[BlameCause], total_ns: u64) -> Vec<(&'static str, f64)> {

@@ -12,6 +12,9 @@ use crate::verdict::{
     ShareBase, TopStacks, quoted,
 };
 
+/// Waits for a CPU that are worth a number of their own, as a share of the critical path.
+const LEAST_QUEUED: f64 = 0.1;
+
 /// Threads that want a CPU at a time, on average, where nothing runs in parallel.
 const ALONE: f64 = 1.5;
 
@@ -49,9 +52,11 @@ pub(super) fn serial_chain(facts: &Facts) -> Option<Finding> {
     };
     let against = vec![format!("running: {}", pct(facts.on())), format!("CPUs used: {:.2}", facts.cpus_used)];
     let (text, fix) = chain_words(facts, path);
+    // What other programs keep it from doing is theirs: that finding comes first where it is more.
+    let weight = if facts.others_have_the_cpus() { path.on - path.queued } else { path.on };
     let detail = chain_detail(path, top, others.as_deref());
     evidence.extend(others.filter(|words| !detail.contains(words)));
-    claim(path.on, text)
+    claim(weight, text)
         .detail(detail)
         .fix(fix)
         .evidence(evidence)
@@ -60,11 +65,15 @@ pub(super) fn serial_chain(facts: &Facts) -> Option<Finding> {
         .next(format!("tally report --critical-path{INPUT}"), "the path by function, and its longest pieces")
 }
 
-/// `62 % of it runs or waits for a CPU; the rest: timer 38 %`.
+/// `62 % of it runs or waits for a CPU; the rest: timer 38 %`; `15 % of it runs, 82 % waits for a CPU; the rest: disk 3 %`.
 fn on_path_words(path: &PathFacts) -> String {
     let large = path.asleep.iter().filter(|(_, share)| *share >= 0.01).take(3);
     let rest: Vec<String> = large.map(|(state, share)| format!("{state} {}", pct(*share))).collect();
     let rest = if rest.is_empty() { String::new() } else { format!("; the rest: {}", rest.join(", ")) };
+    if path.queued >= LEAST_QUEUED {
+        let runs = pct(path.on - path.queued);
+        return format!("{runs} of it runs, {} waits for a CPU{rest}", pct(path.queued));
+    }
     format!("{} of it runs or waits for a CPU{rest}", pct(path.on))
 }
 

@@ -144,6 +144,7 @@ fn waiting(number: u8, facts: &mut Facts) {
                 threads: vec![("feeder".into(), 0.97), ("main".into(), 0.03)],
                 most_of_one: ("feeder".into(), 0.97),
                 on: 0.6,
+                queued: 0.0,
                 asleep: vec![("timer", 0.38)],
                 top: Some(PathTop {
                     thread: Some("feeder".into()),

@@ -6,7 +6,7 @@ use crate::grow::Grow as _;
 use crate::profile::{Profile, TaskId};
 use crate::table::{CallsiteId, FrameId};
 use crate::view::ranking::RankRows as _;
-use crate::view::wall::{is_kernel, own_code, place_names};
+use crate::view::wall::{is_kernel, is_of_kernel, own_code, place_names};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,7 +21,7 @@ pub struct BlameCause {
     pub function: String,
     /// Source file's name and line of that function's most frequent place; `None` if not known.
     pub line: Option<String>,
-    /// Activity, with the name that most of its time has.
+    /// Activity, with the name that most of its time has; of programs' names, if there is one.
     pub end: BlameEnd,
     /// Part of the time has another name.
     pub has_others: bool,
@@ -77,7 +77,9 @@ pub fn causes(profile: &Profile, blame: &Blame) -> Vec<BlameCause> {
             rows.len() - 1
         });
         rows[at].has_others |= rows[at].end != path.end;
-        if rows[at].end.name().is_none() {
+        // A reader can do something about a program, and threads of the kernel have a CPU for a moment.
+        let is_program = |end: &BlameEnd| end.name().is_some_and(|name| !is_of_kernel(name));
+        if rows[at].end.name().is_none() || !is_program(&rows[at].end) && is_program(&path.end) {
             rows[at].end = path.end.clone();
         }
         rows[at].tids.insert(profile.task(culprit).tid);

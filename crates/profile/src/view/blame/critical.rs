@@ -239,11 +239,13 @@ impl Backwards<'_, '_> {
         from
     }
 
-    /// Puts a preemption by a thread that was woken just before: its work, and the preemption while it doesn't work.
+    /// Puts a preemption by a thread that was woken just before: what that one does and its want of a CPU, and the
+    /// preemption while it waits for something else.
     fn put_handed_over(&mut self, thread: usize, wait: usize, [from, mut now]: [u64; 2], to: usize) {
         while now > from {
             let (before, inside) = self.lines.threads[to].around(now);
             let (thread, wait, since) = match inside {
+                Some(timed) if self.walk.wants_cpu(timed.wait) => (to, Some(timed.wait), timed.from),
                 Some(timed) => (thread, Some(wait), timed.from),
                 None => (to, None, before.map_or(0, |timed| timed.to)),
             };

@@ -511,3 +511,61 @@ fn a_preemption_by_a_thread_that_another_woke_is_want_of_a_cpu() {
         assert!(rows.contains(&(String::new(), Some(2), preempted.clone(), 600_000_000)), "{rows:?}");
     }
 }
+
+#[test]
+fn a_thread_just_woken_that_wants_a_cpu_itself_stays_on_the_critical_path() {
+    let ms = 1_000_000;
+    let mut of = preempted_by_feeder(1, Some(202));
+    of.wait(2, State::Preempted, 300 * ms..500 * ms, 0);
+    let opts = CriticalOpts { thread: Some("main".to_owned()), ..CriticalOpts::default() };
+    let preempted = |thread: &str, by: BlameEnd, from, to| (thread.to_owned(), by, from * ms, to * ms);
+    let ran = |thread: &str, from, to| preempted(thread, BlameEnd::Ran, from, to);
+    assert_eq!(
+        pieces(&of, &opts),
+        [
+            ran("main", 0, 100),
+            ran("feeder", 100, 300),
+            preempted("feeder", BlameEnd::Waited(Part::Preempted), 300, 500),
+            ran("feeder", 500, 600),
+            preempted("main", BlameEnd::PreemptedBy("feeder".to_owned()), 600, 700),
+            ran("main", 700, 800),
+        ]
+    );
+}
+
+#[test]
+fn a_wait_that_the_kernels_network_thread_ended_is_a_cause_of_its_own() {
+    for is_recorded in [true, false] {
+        let mut of = Recorded::new(if is_recorded { &["main", "ksoftirqd/0"] } else { &["main"] });
+        let comm = of.profile.strings.intern("ksoftirqd/0");
+        of.wait(0, State::Sleep, 0..600, 2).other.as_mut().expect("it has a waker").comm = comm;
+        of.end(600);
+        let rows = of.blamed("main");
+        let is_own = |(chain, _, end, ns): &(String, Option<usize>, BlameEnd, u64)| {
+            chain.is_empty() && matches!(end, BlameEnd::Waited(Part::Blocked(_))) && *ns == 600
+        };
+        assert!(rows.len() == 1 && is_own(&rows[0]), "{rows:?}");
+    }
+}
+
+#[test]
+fn a_row_is_called_by_the_program_that_had_the_cpu_and_not_by_a_thread_of_the_kernel() {
+    let mut of = Recorded::new(&["main", "rcu_preempt", "rustc", "make"]);
+    let preempted = |of: &mut Recorded, tid: u32, span: Range<u64>| {
+        let comm = of.profile.last_comms[&tid.cast_signed()];
+        of.wait(0, State::Preempted, span, 0).other =
+            Some(RelatedThread { pid: 1, tid, comm, callsite: None });
+    };
+    preempted(&mut of, 2, 0..500);
+    of.end(500);
+    let called = |of: &Recorded| {
+        let rows = causes(&of.profile, &blame(&of.profile, Some("main")));
+        rows.iter().map(|row| row.state_words(&of.profile)).collect::<Vec<_>>()
+    };
+    assert_eq!(called(&of), ["preempted by rcu_preempt"]);
+    preempted(&mut of, 3, 500..700);
+    preempted(&mut of, 4, 700..800);
+    of.profile.off_cpu.totals.clear();
+    of.end(800);
+    assert_eq!(called(&of), ["preempted by rustc and others"]);
+}

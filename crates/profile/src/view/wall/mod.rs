@@ -46,7 +46,7 @@ pub(crate) use named_target::{CLOSED, members_in, waits_for};
 pub(crate) use own_code::own_code;
 pub use paths::{WallPath, paths};
 pub use place_texts::{place_text, place_texts};
-pub(crate) use ready_member::HELD_BACK;
+pub(crate) use ready_member::{HELD_BACK, is_deliverer};
 pub use related::{part_words, ran_instead, related_name, runnable_words};
 pub use state_names::{part_name, state_frame};
 pub use targets::{WaitTarget, named_words};
@@ -55,7 +55,7 @@ pub use threads::ThreadRow;
 pub use wait_places::WaitPlace;
 pub use wait_rows::{WaitRow, WaitRows, place_rows, target_rows};
 pub use waker::{causing_frames, waker_frames};
-pub(crate) use waker::{interrupt_of, is_interrupt_entry, other_name};
+pub(crate) use waker::{interrupt_of, is_interrupt_entry, is_of_kernel, other_name};
 
 use crate::off_cpu::{OffCpuSource, RelatedThread, WaitReason, is_for_cpu};
 use crate::profile::{Profile, TaskId};

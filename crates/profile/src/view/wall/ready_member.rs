@@ -99,7 +99,7 @@ impl<'p> WakeUp<'p> {
 }
 
 /// True for a thread of the kernel that delivers what came over the network.
-pub(super) fn is_deliverer(name: &str) -> bool {
+pub(crate) fn is_deliverer(name: &str) -> bool {
     const DELIVERERS: [&str; 4] = ["ksoftirqd", "kworker", "swapper", "irq"];
     DELIVERERS.iter().any(|begin| name.starts_with(begin))
 }

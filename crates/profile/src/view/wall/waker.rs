@@ -40,6 +40,13 @@ pub fn waker_frames(profile: &Profile, callsite: CallsiteId) -> Vec<FrameId> {
     frames[own..].to_vec()
 }
 
+/// True for the usual threads of the kernel, by name.
+pub(crate) fn is_of_kernel(name: &str) -> bool {
+    const NAMES: [&str; 8] =
+        ["rcu_", "ksoftirqd/", "kworker/", "migration/", "kswapd", "kcompactd", "khugepaged", "kdamond"];
+    NAMES.iter().any(|begin| name.starts_with(begin))
+}
+
 /// Entries of interrupts in kernel stacks, and what to call them.
 const INTERRUPTS: &[(&str, &str)] = &[
     ("asm_sysvec_apic_timer_interrupt", "irq:timer"),

@@ -69,6 +69,30 @@ fn threads_that_take_turns_are_a_serial_chain() {
 }
 
 #[test]
+fn a_chain_whose_threads_mostly_want_a_cpu_that_others_have_comes_after_these() {
+    let of = |queued: f64, others: f64| {
+        changed(21, |f| {
+            f.times.runnable_ns = 50 * UNIT;
+            f.queue.others_ran = super::others_ran(others, "make");
+            f.system.busy = Some(1.0);
+            f.waits.path.as_mut().expect("it has one").queued = queued;
+        })
+    };
+    let order = |facts: &Facts| {
+        let found = names(facts);
+        let at = |name| found.iter().position(|found| *found == name);
+        (at("cpu-saturation"), at("serial-chain"))
+    };
+    let (first, second) = order(&of(0.55, 0.75));
+    assert!(first.is_some() && first < second, "{first:?} {second:?}");
+    let (later, chain) = order(&of(0.1, 0.75));
+    assert!(chain < later, "{chain:?} {later:?}");
+    let finding = (RULES[20].ask)(&of(0.55, 0.75)).expect("it fires");
+    assert!(finding.evidence[1].contains("5 % of it runs, 55 % waits for a CPU"), "{:?}", finding.evidence);
+    assert!((finding.share - 0.05).abs() < 1e-9, "{}", finding.share);
+}
+
+#[test]
 fn a_path_of_many_threads_and_small_functions_is_not_one_thread_or_function() {
     let small = changed(21, |f| {
         let path = f.waits.path.as_mut().expect("it has one");

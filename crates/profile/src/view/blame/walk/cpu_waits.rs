@@ -104,7 +104,8 @@ impl Walk<'_, '_> {
         (is_long && may_follow).then_some(NextWait { wait: then.wait, waker })
     }
 
-    fn wants_cpu(&self, wait: usize) -> bool {
+    /// True for a wait for a CPU.
+    pub fn wants_cpu(&self, wait: usize) -> bool {
         matches!(self.lines.parts[wait], Part::Runnable | Part::Preempted)
     }
 

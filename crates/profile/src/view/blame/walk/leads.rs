@@ -5,7 +5,7 @@ use crate::profile::Profile;
 use crate::table::CallsiteId;
 use crate::view::blame::BlameEnd;
 use crate::view::blame::timelines::Timelines;
-use crate::view::wall::{NamedTarget, Part, interrupt_of, other_name, ran_instead};
+use crate::view::wall::{NamedTarget, Part, interrupt_of, is_deliverer, other_name, ran_instead};
 use perfdata::off_cpu::flag;
 use rustc_hash::FxHashSet;
 
@@ -37,8 +37,12 @@ pub fn lead(lines: &Timelines<'_>, wait: usize) -> Lead {
             if interrupt_of(profile, other).is_some() {
                 return Lead::End(waited(profile, of, part));
             }
+            let name = other_name(profile, other);
             match lines.thread_at(other.tid, ended_ns) {
-                Some(waker) => Lead::To(waker, other.callsite),
+                Some(waker) if !name.starts_with("ksoftirqd") => Lead::To(waker, other.callsite),
+                // These threads of the kernel hand over what came over the network. It is somebody else's.
+                Some(_) => Lead::End(waited(profile, of, part)),
+                None if is_deliverer(&name) => Lead::End(waited(profile, of, part)),
                 // Whoever ran when the disk was done.
                 None if is_for_disk(reason) => Lead::End(waited(profile, of, part)),
                 None => Lead::End(BlameEnd::NotRecorded(name_or_id(profile, other))),
