@@ -10,6 +10,8 @@ use perfdata::Endian;
 use perfdata::abi::PERF_RECORD_SAMPLE;
 use perfdata::record::Header;
 
+use crate::off_cpu::convert::is_of_off_cpu;
+
 /// The newest records, oldest first; never more bytes than `most_bytes`, but for a single larger record, and none that
 /// came longer ago than `oldest`.
 #[derive(Debug)]
@@ -20,7 +22,7 @@ pub struct PartWindow {
     most_bytes: usize,
     /// Older records give way, too, ns.
     oldest_ns: Option<u64>,
-    /// Samples that had to give way since the last call of [`PartWindow::take`].
+    /// Samples that had to give way since the last call of [`PartWindow::take`]; those of waits don't count as samples.
     overwritten: u64,
 }
 
@@ -30,6 +32,7 @@ struct KeptRecord {
     came_ns: u64,
     length: usize,
     is_sample: bool,
+    is_counted: bool,
 }
 
 impl PartWindow {
@@ -45,13 +48,13 @@ impl PartWindow {
     pub fn push(&mut self, now_ns: u64, record: &[u8], mut gone: impl FnMut(&[u8])) {
         self.bytes.extend(record);
         let is_sample = is_sample(record);
-        self.records.push_back(KeptRecord { came_ns: now_ns, length: record.len(), is_sample });
+        let is_counted = is_sample && !is_of_off_cpu(record);
+        self.records.push_back(KeptRecord { came_ns: now_ns, length: record.len(), is_sample, is_counted });
         while self.records.len() > 1 && self.is_over(now_ns) {
             let Some(oldest) = self.records.pop_front() else { break };
             let removed = self.bytes.drain(..oldest.length);
-            if oldest.is_sample {
-                self.overwritten += 1;
-            } else {
+            self.overwritten += u64::from(oldest.is_counted);
+            if !oldest.is_sample {
                 gone(&removed.collect::<Vec<u8>>());
             }
         }
@@ -111,6 +114,7 @@ pub fn is_sample(record: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::off_cpu::convert::event_id;
 
     fn record(kind: u32, mark: u8) -> Vec<u8> {
         let head = u64::from(kind) | 16 << 48;
@@ -132,6 +136,20 @@ mod tests {
         assert_eq!(window.take(|r| kept.push(r[8])), 1);
         assert_eq!(kept, [2, 3, 4]);
         assert_eq!(window.take(|_| panic!("it is empty")), 0);
+    }
+
+    #[test]
+    #[cfg(target_endian = "little")]
+    fn waits_that_give_way_are_no_samples_less() {
+        let mut window = PartWindow::new(32, None);
+        let of = |id: u64| {
+            let head = u64::from(PERF_RECORD_SAMPLE) | 16 << 48;
+            [head.to_ne_bytes(), id.to_ne_bytes()].concat()
+        };
+        for id in [event_id(0), 7, event_id(3), 7, 7] {
+            window.push(0, &of(id), |_| panic!("all are samples"));
+        }
+        assert_eq!(window.take(|_| {}), 1);
     }
 
     #[test]

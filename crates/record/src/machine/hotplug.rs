@@ -9,6 +9,8 @@ use crate::machine::proc::OnlineCpus;
 
 /// Time between looks. Tasks that begin on a CPU after it comes online and before the next look aren't reported.
 const EVERY: Duration = Duration::from_millis(50);
+/// The same in a recording that goes on all the time.
+const SELDOM: Duration = Duration::from_millis(250);
 
 /// Watches the CPUs whose events are not of tasks.
 #[derive(Debug)]
@@ -24,6 +26,7 @@ pub struct CpuWatch {
     new: BTreeSet<u32>,
     takes_new: bool,
     looked: Instant,
+    every: Duration,
     online: OnlineCpus,
 }
 
@@ -39,15 +42,22 @@ impl CpuWatch {
             new: BTreeSet::new(),
             takes_new: takes_new && !cpus.is_empty(),
             looked: Instant::now(),
+            every: EVERY,
             online: OnlineCpus::open(),
         }
+    }
+
+    /// Looks less often.
+    #[must_use]
+    pub fn seldom(self) -> Self {
+        Self { every: SELDOM, ..self }
     }
 
     /// To be called often: the CPUs that are online and whose events should be opened. Each is returned again until
     /// [`CpuWatch::opened`].
     #[must_use]
     pub fn look(&mut self) -> Vec<u32> {
-        if self.cpus.is_empty() && self.gone.is_empty() || self.looked.elapsed() < EVERY {
+        if self.cpus.is_empty() && self.gone.is_empty() || self.looked.elapsed() < self.every {
             return Vec::new();
         }
         self.looked = Instant::now();

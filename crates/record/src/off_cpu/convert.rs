@@ -17,7 +17,7 @@ use super::layout::{OffCpuRecord, OffRecord};
 use super::proc_sampler::ProcSample;
 use super::registers::{pt_regs_index, syscall_of, user_pc, word};
 use crate::sys::perf_abi::register;
-pub use attrs::{FILE_EVENTS, event_id, event_of, file_attr, regs_mask, snapshot_attr};
+pub use attrs::{FILE_EVENTS, event_id, event_of, file_attr, is_of_off_cpu, regs_mask, snapshot_attr};
 pub use ends::end_samples;
 use ends::sums_of;
 

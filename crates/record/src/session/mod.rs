@@ -234,6 +234,7 @@ impl<'o> Recording<'o> {
         rings.watch_all(&setup.opened);
         let takes_new = opts.target.cpus.is_none();
         let cpus = CpuWatch::new(if is_by_cpu { &places.cpus } else { &[] }, takes_new);
+        let cpus = if opts.file.overwrite { cpus.seldom() } else { cpus };
         Ok(Self {
             opts,
             signals,

@@ -4,6 +4,7 @@ use dso::Machine;
 use dso::unwind::Regs as UnwindRegs;
 use perfdata::abi::*;
 use perfdata::off_cpu::{State, event_name};
+use perfdata::record::live::LiveFormat;
 use perfdata::{Attr, AttrFlags};
 
 use super::super::layout;
@@ -16,6 +17,15 @@ pub const FILE_EVENTS: [&str; 4] =
 #[must_use]
 pub fn event_id(index: usize) -> u64 {
     0x7461_6c6c_7900_0000 + index as u64
+}
+
+/// True for a sample of one of these events, as it is in a file of several events.
+#[must_use]
+pub fn is_of_off_cpu(sample: &[u8]) -> bool {
+    /// More than there are events.
+    const EVENTS: u64 = 16;
+    let ids = event_id(0)..event_id(0) + EVENTS;
+    LiveFormat::identifier_of(sample).is_some_and(|id| ids.contains(&id))
 }
 
 /// The attribute of off-CPU samples in the file. `common` has the recording's identifying fields and clock.

@@ -3,6 +3,7 @@
 mod engine;
 mod layout;
 mod paths;
+mod seen_files;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,8 +11,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use perfdata::appendix::disk_files::{DiskFile, DiskFiles, FileOwner, RequestPart};
-use rustc_hash::FxHashMap;
+use perfdata::appendix::disk_files::DiskFiles;
 
 use crate::accounting::system;
 use crate::off_cpu::WaitDetail;
@@ -19,8 +19,7 @@ use crate::session::opts::{RecordOpts, SampleWatch, Watched};
 use crate::sys::SignalReader;
 use crate::sys::time::Clock;
 use engine::DiskFileEngine;
-use layout::{DiskRecord, FileKey, PartRecord};
-use paths::Mounts;
+use seen_files::SeenFiles;
 
 /// The ring holds some ten thousand requests.
 const TICK: Duration = Duration::from_millis(60);
@@ -28,14 +27,14 @@ const TICK: Duration = Duration::from_millis(60);
 const SHOWN_TICK: Duration = Duration::from_millis(20);
 /// How often the ring, or before there is one the number of requests, is looked at while disks have nothing to do.
 const IDLE_TICK: Duration = Duration::from_millis(100);
+/// Both in a recording that goes on all the time.
+const SELDOM_TICKS: [Duration; 2] = [Duration::from_millis(150), Duration::from_millis(400)];
 /// Disks without a request for so long have nothing to do.
 const BUSY: Duration = Duration::from_millis(200);
 /// Requests since the beginning that make the disks worth a look.
 const WORTH_REQUESTS: u64 = 8;
-/// Parts kept, 48 bytes each.
-const MOST_PARTS: usize = 2_000_000;
-/// Files kept.
-const MOST_FILES: usize = 200_000;
+/// A recording that goes on all the time forgets requests of so long ago, or of twice its window.
+const KEPT_NS: u64 = 120_000_000_000;
 
 /// The search, going on.
 #[derive(Debug)]
@@ -53,15 +52,18 @@ impl DiskFileWatch {
         let has_waits = opts.off_cpu.as_ref().is_some_and(|waits| waits.detail != WaitDetail::Few);
         let is_wanted = (has_requests || has_waits) && opts.clock == Clock::Monotonic;
         let begin = if has_requests { Begin::AtOnce } else { Begin::WithRequests };
-        is_wanted.then(|| Self::start(begin, opts.observers.watch.clone())).flatten()
+        let window_ns = opts.file.window.map_or(0, |window| window.as_nanos() as u64);
+        let kept_ns = opts.file.overwrite.then(|| KEPT_NS.max(window_ns.saturating_mul(2)));
+        let plan = WatchPlan { begin, kept_ns, watcher: opts.observers.watch.clone() };
+        is_wanted.then(|| Self::start(plan)).flatten()
     }
 
-    fn start(begin: Begin, watcher: Option<SampleWatch>) -> Option<Self> {
+    fn start(plan: WatchPlan) -> Option<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let seen_stop = stop.clone();
         let (send, attached) = sync_channel(1);
         let thread = std::thread::Builder::new().name("tally-files".to_owned());
-        let thread = thread.spawn(move || watch(begin, &seen_stop, &send, watcher.as_ref())).ok()?;
+        let thread = thread.spawn(move || watch(&plan, &seen_stop, &send)).ok()?;
         Some(Self { stop, attached, thread })
     }
 
@@ -88,21 +90,37 @@ enum Begin {
     WithRequests,
 }
 
-fn watch(
+/// How to watch.
+#[derive(Debug)]
+struct WatchPlan {
     begin: Begin,
-    stop: &AtomicBool,
-    attached: &SyncSender<()>,
-    watcher: Option<&SampleWatch>,
-) -> DiskFiles {
+    /// Requests of so long ago may be forgotten.
+    kept_ns: Option<u64>,
+    watcher: Option<SampleWatch>,
+}
+
+impl WatchPlan {
+    /// Pauses while disks are busy, and while they have nothing to do.
+    fn ticks(&self) -> [Duration; 2] {
+        match (&self.watcher, self.kept_ns) {
+            (Some(_), _) => [SHOWN_TICK, IDLE_TICK],
+            (None, Some(_)) => SELDOM_TICKS,
+            (None, None) => [TICK, IDLE_TICK],
+        }
+    }
+}
+
+fn watch(plan: &WatchPlan, stop: &AtomicBool, attached: &SyncSender<()>) -> DiskFiles {
     let _blocked = SignalReader::leave_to_recording();
-    if begin == Begin::WithRequests {
+    let (watcher, [tick, idle_tick]) = (plan.watcher.as_ref(), plan.ticks());
+    if plan.begin == Begin::WithRequests {
         let _ = attached.send(());
         let before = system::disk_requests();
         while system::disk_requests().saturating_sub(before) < WORTH_REQUESTS {
             if stop.load(Ordering::Relaxed) {
                 return DiskFiles::default();
             }
-            std::thread::park_timeout(IDLE_TICK);
+            std::thread::park_timeout(idle_tick);
         }
     }
     let engine = DiskFileEngine::start();
@@ -117,14 +135,14 @@ fn watch(
     };
     let mut seen = SeenFiles::default();
     let mut last_request = Instant::now();
-    let tick = if watcher.is_some() { SHOWN_TICK } else { TICK };
     while !stop.load(Ordering::Relaxed) {
-        std::thread::park_timeout(if last_request.elapsed() < BUSY { tick } else { IDLE_TICK });
+        std::thread::park_timeout(if last_request.elapsed() < BUSY { tick } else { idle_tick });
         let before = seen.parts.len();
         engine.poll(&mut |record| seen.take(record));
         if seen.parts.len() > before {
             last_request = Instant::now();
             hand_on(watcher, || seen.since(before));
+            seen.forget_old(plan.kept_ns);
         }
     }
     engine.stop();
@@ -146,126 +164,9 @@ fn in_short(error: &str) -> String {
     error[..number.unwrap_or(error.len())].to_owned()
 }
 
-/// Files and parts so far.
-#[derive(Debug, Default)]
-struct SeenFiles {
-    names: FxHashMap<FileKey, String>,
-    mounts: Mounts,
-    index: FxHashMap<(u32, FileKey), u32>,
-    files: Vec<DiskFile>,
-    keys: Vec<FileKey>,
-    parts: Vec<RequestPart>,
-    lost: u64,
-}
-
-impl SeenFiles {
-    fn take(&mut self, record: DiskRecord) {
-        match record {
-            DiskRecord::Name(name) => {
-                if self.names.is_empty() {
-                    self.mounts = Mounts::read();
-                }
-                self.names.insert(name.key, self.mounts.path(&name));
-            }
-            DiskRecord::Part(part) => self.take_part(&part),
-        }
-    }
-
-    fn take_part(&mut self, part: &PartRecord) {
-        if self.parts.len() >= MOST_PARTS || self.files.len() >= MOST_FILES {
-            self.lost += 1;
-            return;
-        }
-        let file = self.file_of(part);
-        self.parts.push(RequestPart {
-            time_ns: part.time_ns,
-            sector: part.sector,
-            device: part.device,
-            bytes: part.bytes,
-            file,
-            tid: part.tid,
-            by_kernel: part.by_kernel,
-            is_direct: part.is_direct,
-        });
-    }
-
-    fn file_of(&mut self, part: &PartRecord) -> u32 {
-        let next = u32::try_from(self.files.len()).unwrap_or(u32::MAX);
-        *self.index.entry((part.owner, part.key)).or_insert_with(|| {
-            self.files.push(DiskFile {
-                owner: FileOwner::of_number(part.owner).unwrap_or(FileOwner::Buffers),
-                device: part.key.device,
-                inode: part.key.inode,
-                is_deleted: part.is_deleted,
-                path: String::new(),
-            });
-            self.keys.push(part.key);
-            next
-        })
-    }
-
-    /// Parts from this one on, with their files as far as these have names by now.
-    fn since(&self, first: usize) -> DiskFiles {
-        let mut files: Vec<DiskFile> = Vec::new();
-        let mut index: FxHashMap<u32, u32> = FxHashMap::default();
-        let mut parts = self.parts.get(first..).unwrap_or_default().to_vec();
-        for part in &mut parts {
-            let all = part.file as usize;
-            part.file = *index.entry(part.file).or_insert_with(|| {
-                let mut file = self.files[all].clone();
-                if file.owner == FileOwner::File {
-                    file.path = self.names.get(&self.keys[all]).cloned().unwrap_or_default();
-                }
-                files.push(file);
-                u32::try_from(files.len() - 1).unwrap_or(u32::MAX)
-            });
-        }
-        DiskFiles::new(files, parts, 0)
-    }
-
-    fn finish(self) -> DiskFiles {
-        let Self { names, mut files, keys, parts, lost, .. } = self;
-        for (file, key) in files.iter_mut().zip(&keys).filter(|(file, _)| file.owner == FileOwner::File) {
-            file.path = names.get(key).cloned().unwrap_or_default();
-        }
-        DiskFiles::new(files, parts, lost)
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::layout::NameRecord;
     use super::*;
-
-    #[test]
-    fn a_name_that_comes_after_its_requests_still_names_them() {
-        let key = FileKey { inode: 7, device: 4_095 << 20 | 5, generation: 1 };
-        let part = PartRecord {
-            owner: 1,
-            time_ns: 50,
-            sector: 8,
-            device: 8 << 20,
-            bytes: 4096,
-            key,
-            is_direct: false,
-            by_kernel: false,
-            is_deleted: false,
-            tid: 3,
-        };
-        let mut seen = SeenFiles::default();
-        seen.take(DiskRecord::Part(part));
-        seen.take(DiskRecord::Name(NameRecord { key, is_whole: true, path: "a/b".to_owned() }));
-        seen.take(DiskRecord::Part(PartRecord { owner: 2, sector: 16, ..part }));
-        let newest = seen.since(1);
-        assert_eq!((newest.parts_of(8 << 20, 16, 50).len(), newest.parts_of(8 << 20, 8, 50).len()), (1, 0));
-        assert_eq!(seen.since(0).files[0].path, "/a/b");
-        let files = seen.finish();
-        let path = |sector| {
-            let part = files.parts_of(8 << 20, sector, 50).first().expect("a part");
-            files.files[part.file as usize].path.as_str()
-        };
-        assert_eq!((path(8), path(16)), ("/a/b", ""));
-    }
 
     #[test]
     fn an_error_is_one_line() {

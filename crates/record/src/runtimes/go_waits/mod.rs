@@ -29,7 +29,8 @@ const LEAST_PAUSE: Duration = Duration::from_millis(50);
 const REST_TIMES: u32 = 100;
 /// The longest pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
-/// Processes are searched for after so many looks.
+/// Processes are searched for after so many looks. Where none is Go's, the pauses grow by as many looks while no other
+/// program is met.
 const SEARCH_EVERY: u32 = 5;
 /// More processes are not read.
 const MOST_PROCESSES: usize = 256;
@@ -82,6 +83,8 @@ struct GoLooks {
     processes: BTreeMap<u32, GoProcess>,
     ended: Vec<GoProcess>,
     looks: u32,
+    /// Searches that met no program, since the last one that did.
+    vain: u32,
 }
 
 impl GoLooks {
@@ -95,7 +98,8 @@ impl GoLooks {
         self.processes.values_mut().for_each(GoProcess::look);
         let used = Duration::from_nanos(time::thread_cpu_ns().saturating_sub(begin_cpu_ns));
         if self.processes.is_empty() {
-            return (used * REST_TIMES).clamp(LEAST_PAUSE * SEARCH_EVERY, LONGEST_PAUSE);
+            let least = (LEAST_PAUSE * SEARCH_EVERY * self.vain.max(1)).min(LONGEST_PAUSE);
+            return (used * REST_TIMES).clamp(least, LONGEST_PAUSE);
         }
         (used * REST_TIMES).clamp(LEAST_PAUSE, LONGEST_PAUSE).saturating_sub(begin.elapsed())
     }
@@ -109,6 +113,7 @@ impl GoLooks {
             self.programs.remove(&pid);
             self.ended.extend(self.processes.remove(&pid));
         }
+        self.vain = self.vain.saturating_add(1);
         for &pid in &pids {
             self.meet(pid);
         }
@@ -120,6 +125,7 @@ impl GoLooks {
         if self.programs.get(&pid) == Some(&program) || self.processes.len() >= MOST_PROCESSES {
             return;
         }
+        self.vain = 0;
         self.ended.extend(self.processes.remove(&pid));
         if let Some(process) = self.open(pid, &program) {
             self.processes.insert(pid, process);

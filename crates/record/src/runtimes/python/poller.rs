@@ -30,8 +30,9 @@ use perfdata::PidTid;
 const TICK: Duration = Duration::from_millis(8);
 /// How often while no process is known to run Python or Go.
 const CALM_TICK: Duration = Duration::from_millis(24);
-/// The same once nothing has come for [`QUIET_NS`]: no program that is sampled for the first time.
-const QUIET_TICK: Duration = Duration::from_millis(96);
+/// The same once nothing has come for [`QUIET_NS`]: no program that is sampled for the first time. Samples that are
+/// unwound take what came before them in any case.
+const QUIET_TICK: Duration = Duration::from_millis(250);
 /// For so long nothing has come, ns.
 const QUIET_NS: u64 = 3_000_000_000;
 /// How often while the rings fill fast, or a program that may become Python has just started.
