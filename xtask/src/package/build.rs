@@ -22,6 +22,8 @@ const NO_UNWIND_TABLES: &str = "xtask/src/package/no_unwind_tables.ld";
 /// zstd's slowest ways to compress, for levels above 12; these then compress as level 12 does.
 const NO_SLOW_ZSTD: &str = "-DZSTD_EXCLUDE_BTLAZY2_BLOCK_COMPRESSOR -DZSTD_EXCLUDE_BTOPT_BLOCK_COMPRESSOR \
     -DZSTD_EXCLUDE_BTULTRA_BLOCK_COMPRESSOR";
+/// mimalloc's memory goes with the process, and not piece by piece before its end.
+const NO_LAST_COLLECTION: &str = " -DMI_SKIP_COLLECT_ON_EXIT=1";
 /// glibc's headers, which are the only ones for another machine here, without what only glibc has.
 const NO_GLIBC_CALLS: &str = " -U_FORTIFY_SOURCE -mno-outline-atomics";
 
@@ -33,11 +35,12 @@ pub fn program(repo: &Repo, release: &Release, target_dir: &Path) -> Result<Path
     let mut flags = link(repo, release);
     flags.extend(without_paths(repo, target_dir));
     cargo.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f"));
-    cargo.env("CFLAGS", NO_SLOW_ZSTD);
+    let defines = format!("{NO_SLOW_ZSTD}{NO_LAST_COLLECTION}");
+    cargo.env("CFLAGS", &defines);
     if release.is_foreign() {
         let target = release.target.replace('-', "_");
         cargo.env(format!("CC_{target}"), release.tool("gcc"));
-        cargo.env(format!("CFLAGS_{target}"), format!("{NO_SLOW_ZSTD}{NO_GLIBC_CALLS}"));
+        cargo.env(format!("CFLAGS_{target}"), format!("{defines}{NO_GLIBC_CALLS}"));
     }
     cargo.env("TALLY_BUILD", release.build()).env("SOURCE_DATE_EPOCH", &release.epoch);
     if !process::passed_on(&mut cargo, LIMIT)? {

@@ -10,7 +10,7 @@ use perfdata::{Event, Features};
 
 use crate::machine::objects::SeenObject;
 use crate::machine::proc;
-use crate::session::opts::RecordOpts;
+use crate::session::opts::{Output, RecordOpts};
 use crate::sys::time::Clock;
 
 /// The features known when the recording begins.
@@ -61,6 +61,7 @@ pub struct SeenFiles<'a> {
 }
 
 /// The features known when a file is complete: also the files seen, and the times of its first and last sample in ns.
+/// None where there is no file.
 #[must_use]
 pub fn at_end(
     opts: &RecordOpts,
@@ -68,6 +69,9 @@ pub fn at_end(
     seen: SeenFiles<'_>,
     sample_time_ns: Option<(u64, u64)>,
 ) -> Features {
+    if opts.file.output == Output::Discard {
+        return Features::default();
+    }
     let mut features = of_machine(opts, events);
     features.sample_time_ns = sample_time_ns;
     if !opts.file.no_build_ids {

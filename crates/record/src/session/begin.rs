@@ -5,7 +5,7 @@ use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
-use perfdata::{Event, WriterOpts};
+use perfdata::{Event, Features, WriterOpts};
 
 use crate::error::Error;
 use crate::files::features;
@@ -17,7 +17,7 @@ use crate::open::target::{Whom, open_cgroup};
 use crate::open::{Places, Start};
 use crate::pipeline::worker::Worker;
 use crate::runtimes::go_waits::GoLooker;
-use crate::session::opts::{Delay, RecordOpts};
+use crate::session::opts::{Delay, Output, RecordOpts};
 use crate::session::state::AttachedCounts;
 use crate::session::timers::Roots;
 use crate::sys::Child;
@@ -103,8 +103,18 @@ pub(super) fn writer_opts(opts: &RecordOpts, setup: &Setup) -> WriterOpts {
         .zip(ids)
         .map(|(event, ids)| Event { attr: event.attr, ids, name: event.name.clone() })
         .collect();
-    let pipe_features = features::of_machine(opts, &events);
+    let pipe_features =
+        if goes_to_pipe(opts) { features::of_machine(opts, &events) } else { Features::default() };
     WriterOpts { events, zstd_level: opts.file.compression, early_names: true, pipe_features }
+}
+
+/// Whether the recording may begin with what is known of the machine: a file has that at its end.
+fn goes_to_pipe(opts: &RecordOpts) -> bool {
+    match &opts.file.output {
+        Output::File(path) => path.metadata().is_ok_and(|found| !found.is_file()),
+        Output::Stdout => true,
+        Output::Discard => false,
+    }
 }
 
 /// Passes to the worker the description of a processor's trace, the kernel's mappings and the cgroups.

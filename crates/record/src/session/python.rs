@@ -1,5 +1,6 @@
 //! Python's frames along with a recording: loaded while events are opened, hung on them, started.
 
+use std::path::Path;
 use std::thread::JoinHandle;
 
 use crate::error::Error;
@@ -11,8 +12,9 @@ use crate::open::plan::mode_of;
 use crate::open::target::Whom;
 use crate::runtimes::command_variable::{RuntimeSupport, is_binary, of_command, program_file};
 use crate::runtimes::dotnet::is_dotnet;
+use crate::runtimes::goroutines::GoPrograms;
 use crate::runtimes::hotspot::is_jvm;
-use crate::runtimes::python::{PythonEngine, PythonReader, is_possible};
+use crate::runtimes::python::{PythonEngine, PythonReader, SwitchCopies, is_possible};
 use crate::session::opts::{CallGraph, RecordOpts};
 use crate::summary::{COMMAND_OF_DOTNET, COMMAND_OF_JVM, Notice};
 use crate::sys::Child;
@@ -73,6 +75,26 @@ impl Arrival {
     }
 }
 
+/// Frames of waits, if those are recorded. A command that may be Python at once, or is Go, has them from its first wait
+/// on.
+fn switch_copies(opts: &RecordOpts) -> impl FnOnce() -> SwitchCopies + Send + 'static {
+    let own = |name: &str| std::env::var_os(name);
+    let (has_waits, whom) = (opts.off_cpu.is_some(), opts.target.whom.clone());
+    let is_binary = is_binary(&opts.target.command, &own);
+    let file = opts.target.command.first().and_then(|program| program_file(program, &own));
+    move || match whom {
+        _ if !has_waits => SwitchCopies::Never,
+        Whom::Command if !is_binary || file.is_some_and(|file| is_go(&file)) => SwitchCopies::Prepared,
+        _ => SwitchCopies::WhereFound,
+    }
+}
+
+fn is_go(file: &Path) -> bool {
+    let mut programs = GoPrograms::default();
+    programs.learn(file);
+    !programs.layouts().is_empty()
+}
+
 /// The BPF programs while the kernel checks them.
 #[derive(Debug)]
 pub(super) struct Loading(Option<JoinHandle<Option<PythonEngine>>>);
@@ -91,8 +113,8 @@ impl Loading {
         if !is_wanted || !unwinds_here(opts) || !is_possible() {
             return Self(None);
         }
-        let waits = opts.off_cpu.is_some();
-        let load = move || PythonEngine::load(waits).ok();
+        let switches = switch_copies(opts);
+        let load = move || PythonEngine::load(switches()).ok();
         Self(std::thread::Builder::new().name("tally-python".to_owned()).spawn(load).ok())
     }
 

@@ -16,17 +16,41 @@ use crate::sys::bpf_object::{KernelTypes, LoadedObject, ObjectSettings, at_trace
 /// The object of all kernels; `cargo xtask bpf` rebuilds it.
 static OBJECT: PackedBytes = PackedBytes(include_bytes!(concat!(env!("OUT_DIR"), "/python.bpf.o.deflate")));
 
+/// The program of switches, by its name.
+const ON_LEAVE: &str = "on_leave";
+
+/// Whether frames are copied where threads leave their CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SwitchCopies {
+    /// No.
+    Never,
+    /// Once Python is found: the kernel takes milliseconds to check the program.
+    WhereFound,
+    /// The same, by a program that is loaded before.
+    Prepared,
+}
+
+/// The program of switches.
+#[derive(Debug)]
+enum SwitchProgram {
+    Unwanted,
+    NotLoaded(Attach),
+    /// No switch runs it yet.
+    Loaded,
+    /// Held, for its link ends with it.
+    Attached {
+        _link: Option<OwnedFd>,
+    },
+}
+
 /// The loaded programs. Dropping it detaches them.
 pub struct PythonEngine {
     object: LoadedObject,
-    /// The program of switches, attached.
-    at_switches: Option<OwnedFd>,
+    at_switches: SwitchProgram,
     processes: HashMap<MapData, u32, [u64; PROCESS_WORDS]>,
     go_layouts: Array<MapData, [u32; LAYOUT_FIELDS]>,
     rings: SharedMap,
     cpus: usize,
-    /// The program of switches is loaded, but no switch runs it yet.
-    is_idle_at_switches: bool,
 }
 
 impl std::fmt::Debug for PythonEngine {
@@ -42,19 +66,23 @@ pub fn is_possible() -> bool {
 }
 
 impl PythonEngine {
-    /// Loads the programs; the one of switches if `waits` are wanted.
+    /// Loads the programs.
     ///
     /// # Errors
     /// The kernel's, mostly for missing rights.
-    pub fn load(waits: bool) -> Result<Self, Error> {
+    pub fn load(switches: SwitchCopies) -> Result<Self, Error> {
         let cpus = aya::util::nr_cpus().map_err(|(_, error)| Error::NoBtf { reason: error.to_string() })?;
         let kernel = KernelTypes::read()?;
         let entries = vec![("rings", cpus as u32)];
         let mut object =
             LoadedObject::new(OBJECT, &kernel, &ObjectSettings { entries, ..ObjectSettings::default() })?;
         object.load(&[("on_sample", Attach::Sample)])?;
-        if waits {
-            object.load(&[("on_leave", at_tracepoint(&kernel, "on_leave", "sched_switch")?)])?;
+        let mut at_switches = SwitchProgram::Unwanted;
+        if switches != SwitchCopies::Never {
+            at_switches = SwitchProgram::NotLoaded(at_tracepoint(&kernel, ON_LEAVE, "sched_switch")?);
+        }
+        if switches == SwitchCopies::Prepared {
+            at_switches = at_switches.loaded(&mut object)?;
         }
         let missing = |map: &'static str| Error::Map { map, reason: "missing".to_owned() };
         let processes = object.take_map("processes").ok_or_else(|| missing("processes"))?;
@@ -64,7 +92,7 @@ impl PythonEngine {
         let Some(Map::Array(rings)) = object.map("rings") else { return Err(missing("rings")) };
         let rings = SharedMap::map(rings.fd().as_fd(), cpus * RING_BYTES / 8);
         let rings = rings.map_err(|error| Error::Map { map: "rings", reason: error.to_string() })?;
-        Ok(Self { object, at_switches: None, processes, go_layouts, rings, cpus, is_idle_at_switches: waits })
+        Ok(Self { object, at_switches, processes, go_layouts, rings, cpus })
     }
 
     /// The program to run at samples ([`crate::sys::Counter::set_bpf`]).
@@ -89,11 +117,10 @@ impl PythonEngine {
 
     /// Copies frames at switches too from now on. Only where Python runs: each switch of the machine pays for it.
     pub fn copy_at_switches(&mut self) {
-        if !std::mem::take(&mut self.is_idle_at_switches) {
-            return;
-        }
+        let program = std::mem::replace(&mut self.at_switches, SwitchProgram::Unwanted);
         // Without it waits have their native frames only.
-        self.at_switches = self.object.attach_tracepoint("on_leave").ok();
+        let loaded = program.loaded(&mut self.object).unwrap_or(SwitchProgram::Unwanted);
+        self.at_switches = loaded.attached(&self.object);
     }
 
     /// The process runs something else, or has ended.
@@ -134,5 +161,19 @@ impl PythonEngine {
             self.rings.read(base + layout::DROPPED_AT) + self.rings.read(base + layout::INTERRUPTED_AT)
         };
         (0..self.cpus).map(of_cpu).sum()
+    }
+}
+
+impl SwitchProgram {
+    /// Loads it, if it is wanted and isn't loaded.
+    fn loaded(self, object: &mut LoadedObject) -> Result<Self, Error> {
+        let Self::NotLoaded(attach) = self else { return Ok(self) };
+        object.load(&[(ON_LEAVE, attach)]).map(|()| Self::Loaded)
+    }
+
+    /// Attaches it, if it is loaded.
+    fn attached(self, object: &LoadedObject) -> Self {
+        let Self::Loaded = self else { return self };
+        Self::Attached { _link: object.attach_tracepoint(ON_LEAVE).ok() }
     }
 }

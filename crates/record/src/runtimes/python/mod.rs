@@ -18,7 +18,7 @@ mod waiting;
 pub mod weave;
 
 pub use code::read_code;
-pub use engine::{PythonEngine, is_possible};
+pub use engine::{PythonEngine, SwitchCopies, is_possible};
 pub use layout::{CopiedAt, parse_record};
 pub use poller::{PythonReader, StackMoment};
 pub use stack_store::{StackStore, TimedCopy};

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, Weak};
 
-use dso::system_file;
+use dso::{MappedFile, system_file};
 
 use crate::sys::bpf_error::{Error, chain};
 
@@ -21,9 +21,9 @@ pub enum TypeKind {
 }
 
 /// BTF bytes of this machine's byte order, with the place of each type.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct KernelTypes {
-    bytes: Vec<u8>,
+    bytes: MappedFile,
     /// Offset of each type, the first of which has the number 1.
     at: Vec<u32>,
     kinds: Vec<u8>,
@@ -52,20 +52,25 @@ impl KernelTypes {
         if let Some(types) = shared.upgrade() {
             return Ok(types);
         }
-        let bytes = system_file::read(KERNEL).map_err(|error| Error::NoBtf { reason: chain(&error) })?;
-        let types = Self::from_bytes(bytes).ok_or_else(|| Error::NoBtf { reason: "damaged".to_owned() })?;
+        let bytes = bytes_of_kernel().map_err(|error| Error::NoBtf { reason: chain(&error) })?;
+        let types = Self::of_file(bytes).ok_or_else(|| Error::NoBtf { reason: "damaged".to_owned() })?;
         let types = Arc::new(types);
         *shared = Arc::downgrade(&types);
         Ok(types)
     }
 
     /// `None` if these bytes aren't BTF.
+    #[must_use]
+    pub fn from_bytes(bytes: Vec<u8>) -> Option<Self> {
+        Self::of_file(MappedFile::from_vec(bytes))
+    }
+
+    /// `None` if the file isn't BTF.
     // Layout: btf_header { u16 magic, u8 version, u8 flags, u32 hdr_len, type_off, type_len, str_off, str_len }, offsets
     //         from the header's end; btf_type { u32 name_off, info (vlen 0..16, kind 24..29), size or type }, then what
     //         the kind adds; numbers count from 1
     // Source: linux v6.18 include/uapi/linux/btf.h
-    #[must_use]
-    pub fn from_bytes(bytes: Vec<u8>) -> Option<Self> {
+    fn of_file(bytes: MappedFile) -> Option<Self> {
         const MAGIC: u32 = 0xeb9f;
         let header = word(&bytes, 4)? as usize;
         if word(&bytes, 0)? & 0xffff != MAGIC {
@@ -74,23 +79,30 @@ impl KernelTypes {
         let names = header.checked_add(word(&bytes, 16)? as usize)?;
         let mut place = header.checked_add(word(&bytes, 8)? as usize)?;
         let end = place.checked_add(word(&bytes, 12)? as usize)?;
-        let mut types = Self { at: Vec::with_capacity(end.min(bytes.len()) / 24), ..Self::default() };
+        let most = end.min(bytes.len()) / 24;
+        let (mut at, mut kinds) = (Vec::with_capacity(most), Vec::with_capacity(most));
         while place < end {
             let info = word(&bytes, place + 4)?;
             let kind = (info >> 24 & 0x1f) as u8;
-            types.at.push(u32::try_from(place).ok()?);
-            types.kinds.push(kind);
+            at.push(u32::try_from(place).ok()?);
+            kinds.push(kind);
             place += 12 + bytes_after(kind, (info & 0xffff) as usize);
         }
-        Some(Self { bytes, names, ..types })
+        Some(Self { bytes, at, kinds, names })
     }
 
     /// The number of a type; `None` if there is none of this name.
     #[must_use]
     pub fn find(&self, kind: TypeKind, name: &str) -> Option<u32> {
-        let is_it = |number: &u32| self.entry(*number).is_some_and(|entry| entry.name == name.as_bytes());
-        let of_kind = (1u32..).zip(&self.kinds).filter(|(_, has)| **has == kind as u8);
-        of_kind.map(|(number, _)| number).find(is_it)
+        // Not by `entry`, which looks for the end of each name: a kernel has 60,000 functions.
+        let is_here = |at: u32| {
+            let offset = word(&self.bytes, at as usize).unwrap_or(0) as usize;
+            let names = self.bytes.get(self.names.saturating_add(offset)..).unwrap_or_default();
+            names.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.first() == Some(&0))
+        };
+        let mut entries = (1u32..).zip(self.kinds.iter().zip(&self.at));
+        let found = entries.find(|(_, (has, at))| **has == kind as u8 && is_here(**at));
+        found.map(|(number, _)| number)
     }
 
     /// The kinds of all types, the first of which has the number 1.
@@ -107,12 +119,32 @@ impl KernelTypes {
         Some(TypeEntry { kind, name: self.name(word(bytes, 0)?), bytes })
     }
 
+    /// The first two letters of the type's name, with the zero at its end.
+    pub(super) fn name_begin(&self, number: u32) -> [u8; 2] {
+        let at = (number as usize).checked_sub(1).and_then(|index| self.at.get(index));
+        let offset = at.and_then(|at| word(&self.bytes, *at as usize)).unwrap_or(0) as usize;
+        let name = self.bytes.get(self.names.saturating_add(offset)..).unwrap_or_default();
+        match name {
+            [0, ..] | [] => [0, 0],
+            [one] => [*one, 0],
+            [one, two, ..] => [*one, *two],
+        }
+    }
+
     /// The name at this offset; empty if there is none.
     pub(super) fn name(&self, offset: u32) -> &[u8] {
         let rest = self.bytes.get(self.names.saturating_add(offset as usize)..).unwrap_or_default();
         let len = rest.iter().position(|byte| *byte == 0).unwrap_or(0);
         &rest[..len]
     }
+}
+
+/// Bytes of the running kernel's types. Reading copies them by pages; a newer kernel maps its own.
+//
+// Source: linux v6.16 kernel/bpf/sysfs_btf.c, btf_sysfs_vmlinux_mmap(): private and read-only
+fn bytes_of_kernel() -> std::io::Result<MappedFile> {
+    let mapped = MappedFile::from_file(system_file::open(KERNEL)?);
+    mapped.or_else(|_| system_file::read(KERNEL).map(MappedFile::from_vec))
 }
 
 /// The u32 at this offset.

@@ -34,14 +34,21 @@ pub fn needed_types(kernel: &KernelTypes, object: &KernelTypes) -> Vec<u8> {
         .into_iter()
         .filter_map(|number| Some(without_flavour(object.entry(number)?.name)))
         .collect();
+    let begins: FxHashSet<[u8; 2]> = names.iter().map(|name| first_two(name)).collect();
     let mut subset = Subset { kernel, numbers: FxHashMap::default(), left: VecDeque::new(), names: vec![0] };
-    for number in of(kernel) {
+    // Few of a kernel's names get as far as a look at all of their letters.
+    for number in of(kernel).into_iter().filter(|number| begins.contains(&kernel.name_begin(*number))) {
         let name = kernel.entry(number).map_or(&[][..], |entry| entry.name);
         if !name.is_empty() && names.contains(without_flavour(name)) {
             subset.number(number);
         }
     }
     subset.into_bytes()
+}
+
+/// The first two letters, or zeros.
+fn first_two(name: &[u8]) -> [u8; 2] {
+    [0, 1].map(|at| name.get(at).copied().unwrap_or(0))
 }
 
 /// `task_struct` of `task_struct___old`, which names fields of other kernels.
