@@ -240,6 +240,11 @@ const MOST_OF_OWN: f64 = 0.4;
 /// waits shorter.
 const LEAST_OF_FIRST: f64 = 0.25;
 
+/// Where threads wait for CPUs that others have for more than so many times as long as they run, that comes before advice
+/// to use more threads.
+const STARVED: f64 = 3.0;
+const ASK_FOR_THREADS: [&str; 2] = ["serial-bottleneck", "serial-chain"];
+
 /// Moves findings that explain most of the program's remaining time before the finding that other programs take the
 /// CPUs.
 fn put_own_first(found: &mut [Finding], facts: &Facts) {
@@ -250,7 +255,17 @@ fn put_own_first(found: &mut [Finding], facts: &Facts) {
             && !OF_OTHERS.contains(&finding.name)
             && facts.undisturbed(finding.share) >= MOST_OF_OWN
     };
-    if !facts.others_have_the_cpus() || found.first().is_none_or(|first| !OF_OTHERS.contains(&first.name)) {
+    if !facts.others_have_the_cpus() {
+        return;
+    }
+    let saturation = found.iter().position(|finding| finding.name == "cpu-saturation");
+    if let Some(at) = saturation.filter(|_| facts.waiting_for_cpu() > STARVED * facts.on())
+        && ASK_FOR_THREADS.contains(&found[0].name)
+    {
+        found[..=at].rotate_right(1);
+        return;
+    }
+    if found.first().is_none_or(|first| !OF_OTHERS.contains(&first.name)) {
         return;
     }
     let least = found[0].share * LEAST_OF_FIRST;

@@ -1,6 +1,7 @@
 //! The critical path of a run, in numbers that rules judge by.
 
 use super::cause::activity_words;
+use super::facts::running_samples;
 use super::{HotFunction, called};
 use crate::grow::{Grow as _, GrownSum as _};
 use crate::profile::{Profile, TaskId};
@@ -44,13 +45,16 @@ pub struct PathTop {
     pub line: Option<String>,
     /// Share of the path in it and what it calls: an upper bound of how much shorter the run were without it.
     pub bound: f64,
+    /// About so many samples show it.
+    pub samples: u64,
 }
 
 impl PathTop {
     /// Whether the run would be much shorter without it.
     pub(super) fn is_large(&self) -> bool {
         const LEAST: f64 = 0.1;
-        self.bound >= LEAST
+        const LEAST_SAMPLES: u64 = 10;
+        self.bound >= LEAST && self.samples >= LEAST_SAMPLES
     }
 
     /// Without the thread's name if several threads of the path have it.
@@ -63,13 +67,14 @@ impl PathTop {
     pub(super) fn most_words(&self) -> String {
         match self.is_large() {
             true => self.bound_words(),
+            false if self.bound >= 0.1 => "too few samples to name a function".to_owned(),
             false => format!("no function has more than {:.0} % of the critical path", self.bound * 100.0),
         }
     }
 
     /// `the run would be at most 58 % shorter without crunch() (chain.c:48) of thread feeder`.
     pub(super) fn bound_words(&self) -> String {
-        let Self { thread, function, line, bound } = self;
+        let Self { thread, function, line, bound, .. } = self;
         let function = super::called_at_line(function, line.as_deref());
         let of = thread.as_ref().map_or_else(String::new, |thread| format!(" of thread {thread}"));
         format!("the run would be at most {:.0} % shorter without {function}{of}", bound * 100.0)
@@ -228,7 +233,8 @@ fn top(
         Some((below, of)) => (called(&below.name), below.at.clone(), of),
         None => (called(most), row.line.clone(), leaf),
     };
-    Some(PathTop { thread: of.thread, function, line, bound: of.share })
+    let samples = (of.share * running_samples(profile) as f64) as u64;
+    Some(PathTop { thread: of.thread, function, line, bound: of.share, samples })
 }
 
 /// A function's part of the path, in all threads.

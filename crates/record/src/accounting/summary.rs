@@ -102,12 +102,14 @@ impl RunSummary {
     }
 
     /// `tally: 0.04 CPUs`; where its BPF programs use more than a little, which is in the program's time, that too:
-    /// `tally: 0.06 CPUs and 0.43 within the program's`.
+    /// `tally: 0.06 CPUs, and 0.43 in the program's threads`.
     #[must_use]
     pub fn recorder_words(&self) -> String {
         const LITTLE: f64 = 0.05;
         match self.recorder_cpus_by_place() {
-            (own, bpf) if bpf >= LITTLE => format!("tally: {own:.2} CPUs and {bpf:.2} within the program's"),
+            (own, bpf) if bpf >= LITTLE => {
+                format!("tally: {own:.2} CPUs, and {bpf:.2} in the program's threads")
+            }
             _ => format!("tally: {:.2} CPUs", self.recorder_cpus()),
         }
     }

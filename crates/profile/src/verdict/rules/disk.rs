@@ -109,12 +109,15 @@ fn queue_and_device(name: &str, times: &Latencies) -> String {
 pub(super) fn memory_pressure(facts: &Facts) -> Option<Finding> {
     /// Pages. A busy machine swaps some at any time.
     const MANY: u64 = 256;
+    const LEAST_S: f64 = 1.0;
     let major = facts.rates.faults_per_s.1;
     let pressure = facts.system.pressure_memory.unwrap_or(0.0);
     let swapped = facts.system.swapped_pages.unwrap_or(0);
     let waits = facts.blocked(WaitReason::PageFault) + facts.blocked(WaitReason::Memory);
-    // A wait for want of memory is part of the pressure. With much less pressure most waits are for files.
-    let short = swapped >= MANY || pressure > 0.05 && pressure >= waits / 2.0;
+    // A wait for want of memory is part of the pressure. With much less pressure most waits are for files, and in
+    // a program's first moments they always are.
+    let is_pressed = pressure > 0.05 && pressure >= waits / 2.0 && facts.wall_s >= LEAST_S;
+    let short = swapped >= MANY || is_pressed;
     if (major <= 50.0 && !short) || waits < 0.02 {
         return None;
     }

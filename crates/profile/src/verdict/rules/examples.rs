@@ -151,6 +151,7 @@ fn waiting(number: u8, facts: &mut Facts) {
                     function: "crunch()".into(),
                     line: None,
                     bound: 0.58,
+                    samples: 60,
                 }),
                 wait: None,
             });

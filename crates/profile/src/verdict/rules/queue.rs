@@ -3,6 +3,7 @@
 use super::chains::serial_chain;
 use super::locks::{kernel_lock, locks, most_contended};
 use super::machine::queued_by_quota;
+use super::running::serial;
 use super::{claim, grouped, pct, time};
 use crate::off_cpu::WaitReason;
 use crate::verdict::hot_stacks::{NOT_RECORDED, OURSELVES};
@@ -47,7 +48,7 @@ pub(super) fn saturation(facts: &Facts) -> Option<Finding> {
         true if tally_has_the_cpus(facts) => "tally record -g disturbs less, but records no waits",
         true if wants_more_cpus(facts) => "run fewer threads at a time, and take other load off this machine",
         true if hides_own_queue(facts) => {
-            "take other load off this machine, and measure again: the program may have too many threads, too"
+            "take other load off this machine, and measure again: the program itself may have too many threads"
         }
         true if waiting >= MOST => "take other load off this machine, and measure again",
         true => "take other load off this machine",
@@ -155,7 +156,8 @@ fn wants_more_cpus(facts: &Facts) -> bool {
 
 /// True if other programs leave it so little that waits of its threads for each other can't be distinguished from waits for others.
 fn hides_own_queue(facts: &Facts) -> bool {
-    facts.gets_little() && facts.active_threads > facts.system.cpus as usize && serial_chain(facts).is_none()
+    let is_one_thread = serial_chain(facts).is_some() || serial(facts).is_some();
+    facts.gets_little() && facts.active_threads > facts.system.cpus as usize && !is_one_thread
 }
 
 /// Share of thread time from which on preemption is worth a finding.

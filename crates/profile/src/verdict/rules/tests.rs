@@ -77,6 +77,15 @@ fn running_rules() {
         verdict(&pipeline(78))[0].claim,
         "One thread does the work: gzip runs or waits for a CPU 95 % of its time; 43 % of thread time waits for it"
     );
+    // More threads are no remedy where those there are get no CPU; with a CPU half of the time they are the first.
+    let first_of_two = |preempted| {
+        let mut facts = pipeline(400);
+        blocked(&mut facts, WaitReason::Pipe, 400);
+        (facts.times.preempted_ns, facts.cpus_used) = (preempted * UNIT, 0.2);
+        facts.queue.others_ran = others_ran(0.9, "make");
+        verdict(&facts)[0].name
+    };
+    assert_eq!((first_of_two(350), first_of_two(150)), ("cpu-saturation", "serial-bottleneck"));
     let calls = with(|f| {
         f.code.user = Some(0.4);
         f.running.calls = vec![("write".into(), 40 * UNIT), ("read".into(), 15 * UNIT)];
@@ -127,7 +136,7 @@ fn running_rules() {
         let found = verdict(facts).into_iter().find(|f| f.claim.contains("CPUs that"));
         found.expect("other programs have the CPUs").fix
     };
-    assert!(fix(&starved).ends_with("the program may have too many threads, too"), "{starved:?}");
+    assert!(fix(&starved).ends_with("the program itself may have too many threads"), "{starved:?}");
     // Two threads on two CPUs do not.
     assert!(fix(&Facts { active_threads: 2, ..starved.clone() }).ends_with("and measure again"));
     let mut by_tally = starved.clone();

@@ -44,7 +44,9 @@ fn waiting_rules() {
     // A machine whose other programs want memory, and a program that does not wait for it.
     let mut pressed = memory(1.0);
     pressed.system.pressure_memory = Some(0.3);
-    check(12, pressed, with(|f| f.system.pressure_memory = Some(0.3)));
+    check(12, pressed.clone(), with(|f| f.system.pressure_memory = Some(0.3)));
+    // A program that has just started reads its files.
+    check(12, pressed.clone(), Facts { wall_s: 0.2, ..pressed });
     let others = |on| {
         with(|f| {
             f.times.on_ns = on * UNIT;
