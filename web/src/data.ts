@@ -58,6 +58,8 @@ export interface ItemSet extends SetInfo {
   latest: Float64Array; earliest: Float64Array;
   /** Σ by state. */
   states: Float64Array;
+  /** States from this one on are waits. */
+  firstWait: number;
 }
 
 export interface Data {
@@ -301,7 +303,7 @@ function readSet(reader: Reader, info: SetInfo, about: About, first?: ItemSet): 
   const longest = longestOf(reader.column(), alike, length, amount, tick);
   let states: Float64Array | null = null;
   // Samples are moments: their begin is their end.
-  const set: ItemSet = { ...info, ...placed, amount, count, waker, longest, get states() { return (states ??= statesOf(this, about)); }, gap: since, latest: since, earliest: since };
+  const set: ItemSet = { ...info, ...placed, amount, count, waker, longest, get states() { return (states ??= statesOf(this, about)); }, gap: since, latest: since, earliest: since, firstWait: info.wall ? 1 : Infinity };
   if (alike > 0 && alike < items) sort(set);
   if (alike > 0) set.runs = runsOf(set.thread);
   set.latest = set.earliest = set.gap = set.since;

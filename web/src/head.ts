@@ -172,20 +172,22 @@ export class StateBar {
   private readonly heading = el("h2", {});
   /** States whose part of the bar is too short for a label. */
   private readonly small = el("p", { class: "small" });
+  private readonly before = el("div", { class: "row before" });
   private readonly idle = el("button", { type: "button", class: "link" });
   private readonly pen = el("canvas").getContext("2d")!;
 
   constructor(readonly data: Data, readonly store: Store) {
-    this.box.append(el("div", { class: "row" }, this.heading, this.small, this.idle), this.bar);
+    this.box.append(el("div", { class: "row" }, this.heading, this.small, this.idle), this.bar, this.before);
     this.idle.addEventListener("click", () => store.change({ idle: !store.current.idle }));
   }
 
-  show(sums: Sums, selection: Selection): void {
+  /** `before` is what a comparison begins with: a narrow bar in the same order. */
+  show(sums: Sums, selection: Selection, before: Sums | null = null): void {
     const { data } = this;
     this.box.hidden = !sums.set.wall;
     if (this.box.hidden) return;
     clear(this.bar);
-    this.heading.textContent = `Where ${amount(sums.whole, sums.set.unit)} of ${data.about.io ? "requests'" : data.about.calls ? "calls'" : "thread"} time went — click a state to filter everything below`;
+    this.heading.textContent = `${before ? "B: " : ""}Where ${amount(sums.whole, sums.set.unit)} of ${data.about.io ? "requests'" : data.about.calls ? "calls'" : "thread"} time went — click a state to filter everything below`;
     const idle = data.states.indexOf("idle");
     this.idle.hidden = idle < 0 || (sums.idleLeftOut === 0 && !selection.idle);
     this.idle.textContent = selection.idle ? "leave out idle time" : `idle left out: ${amount(sums.idleLeftOut, sums.set.unit)} — count it`;
@@ -206,6 +208,7 @@ export class StateBar {
       });
       this.bar.append(part);
     }
+    this.showBefore(before, sums, selection);
     // A part of a word is no label: the name alone, or none. Widths are read at once: each change after a look is a layout.
     clear(this.small);
     const small: HTMLElement[] = [];
@@ -223,5 +226,19 @@ export class StateBar {
       small.push(mark);
     });
     this.small.append(...small.slice(0, 3));
+  }
+
+  private showBefore(before: Sums | null, now: Sums, selection: Selection): void {
+    this.before.hidden = !before;
+    if (!before) return;
+    const idle = selection.idle ? -1 : this.data.states.indexOf("idle");
+    const states = [...before.states.keys()].filter((state) => state !== idle && before.states[state] > 0).sort((a, b) => now.states[b] - now.states[a]);
+    const bar = el("div", { class: "total-bar" }, ...states.map((state) => {
+      const part = el("i", { title: `A: ${this.data.states[state]} ${percent(before.states[state], before.whole)}` });
+      part.style.width = `${(100 * before.states[state]) / before.whole}%`;
+      part.style.background = stateColour(this.data.states[state]);
+      return part;
+    }));
+    this.before.replaceChildren(el("span", { text: `A: ${amount(before.whole, before.set.unit)}` }), bar);
   }
 }

@@ -7,6 +7,8 @@ import { FlameEvents, FlameView, Look } from "./flame";
 import { amount, countOf, duration, percent, range } from "./format";
 import { Functions, largest } from "./functions";
 import { Comparison } from "./compare";
+import { Sides } from "./sides";
+import { isCompared, SpanComparison } from "./spans";
 import { cards, Head, StateBar } from "./head";
 import { allWaits, glanceLines, requestLines } from "./glance";
 import { HeatMap } from "./heat";
@@ -16,7 +18,6 @@ import { SourceView } from "./source";
 import { Calls, Requests } from "./traced";
 import { KIND_WORDS, frameColour } from "./palette";
 import { FRESH, Selection, Store } from "./selection";
-import { cellsOf } from "./cells";
 import { byCaller, callees, callers, fill, fold, Folded, Frame, inverted, ownAmounts } from "./stacks";
 import { Strips } from "./strips";
 import { AsTable, Table } from "./table";
@@ -46,7 +47,7 @@ const TABS: [string, string][] = [["flame", "Flame"], ["calls", "Calls"], ["io",
 const KEYS: [string, string][] = [
   ["/", "search"], ["n N", "next, previous match"], ["arrows", "move in the flame graph"], ["Enter", "zoom to the frame"], ["Backspace", "zoom out one frame"], ["0", "zoom out"],
   ["f", "only stacks of this function"], ["c", "callers and callees of it"], ["s", "state first"], ["i", "inverted: from the innermost function"], ["u", "root at the foot"], ["o", "order by name or time"],
-  ["g", "group by thread name, thread, nothing"], ["w", "waits and wakers"], ["[ ]", "halve, double the span"], ["1 … 9", "tabs"], ["t", "light or dark"], ["Esc", "drop the last part of the selection"], ["?", "this list"],
+  ["g", "group by thread name, thread, nothing"], ["w", "waits and wakers"], ["[ ]", "halve, double the span"], ["a", "keep the span as A, compare the next with it"], ["1 … 9", "tabs"], ["t", "light or dark"], ["Esc", "drop the last part of the selection"], ["?", "this list"],
 ];
 
 class Page {
@@ -58,6 +59,10 @@ class Page {
   private readonly strips: Strips | null;
   private readonly flame: FlameView;
   private readonly comparison: Comparison | null;
+  /** Of spans; made when two are compared first. */
+  private spans: SpanComparison | null = null;
+  /** What is compared now: two recordings or two spans. */
+  private sides: Sides | null = null;
   private readonly makers: Record<string, () => Pane>;
   private readonly made = new Map<string, Pane>();
   private readonly status = el("footer", { class: "status", role: "status", "aria-live": "polite" });
@@ -69,6 +74,8 @@ class Page {
   private readonly help = el("dialog", { class: "help", "aria-label": "keys" });
   private readonly menu = el("div", { class: "menu", role: "menu", hidden: true });
   private sums!: Sums;
+  /** What the graphs show, with its names of states: the sums, or those of both sides. */
+  private shown!: { data: Data; sums: Sums };
   private found!: Found;
   private folded!: Folded;
   private foldedFor = "";
@@ -98,6 +105,7 @@ class Page {
     this.comparison = IS_WHOLE && !HAS_TIMES && about.compare ? new Comparison(data, about.compare, this.store) : null;
     this.makers = { ...this.stackPanes(events), ...(IS_WHOLE ? this.otherPanes(tell) : {}) };
     this.sums = this.sumsOf(this.store.current);
+    this.shown = { data, sums: this.sums };
     this.build();
     this.store.watch((selection, changed) => this.update(selection, changed));
     this.update(this.store.current, new Set(Object.keys(this.store.current) as (keyof Selection)[]));
@@ -112,10 +120,18 @@ class Page {
     const turn = { ...events, zoom: (frame: Frame) => { if (frame.parent) store.change({ focus: frame.label, zoom: [] }); } };
     return {
       flame: () => ({
-        box: el("div", { class: "pane flush" }, el("div", { class: "above" }, this.options, this.legend()), this.flame.box),
-        show: () => { this.refold(store.current); this.showFlame(store.current); this.asTable.show(); },
+        box: el("div", { class: "pane flush" }, el("div", { class: "above" }, this.options, this.legendBox), this.flame.box),
+        show: () => { this.showLegend(); this.refold(store.current); this.showFlame(store.current); this.asTable.show(); },
       }),
-      functions: pane(() => new Functions(data, store), (view) => view.show(this.sums, this.found)),
+      functions: () => {
+        const [box, view] = [el("div"), new Functions(data, store)];
+        return { box, show: () => {
+          const table = (HAS_TIMES && this.sides) || view;
+          if (box.firstChild !== table.box) box.replaceChildren(table.box);
+          if (table === view) view.show(this.sums, this.found);
+          else this.sides!.show(this.found);
+        } };
+      },
       callers: () => {
         const views: [FlameView, FlameView] = [new FlameView("callers", data.states, turn, true), new FlameView("callees", data.states, turn)];
         const box = el("div", { class: "pane flush sandwich" }, el("h3", { text: "callers" }), views[0].box, el("h3", { text: "callees" }), views[1].box);
@@ -142,10 +158,10 @@ class Page {
     const { data } = this;
     const mostOf = ({ states, value }: Frame) => { const state = most(states); return `${data.states[state]} ${percent(states[state], value)}`; };
     return new Table<Frame>("flame graph", [
-      { title: "time", class: "n", cell: (frame) => amount(frame.value, this.sums.set.unit) },
-      { title: "%", class: "n", cell: (frame) => percent(frame.value, this.sums.total) },
+      { title: "time", class: "n", cell: (frame) => this.sides?.sides(frame.states) ?? amount(frame.value, this.sums.set.unit) },
+      { title: "%", class: "n", cell: (frame) => percent(frame.value, this.shown.sums.total) },
       { title: "level", class: "n", cell: (frame) => String(frame.path.length) },
-      ...(this.sums.set.wall ? [{ title: "mostly", cell: mostOf }] : []),
+      ...(this.sums.set.wall ? [{ title: "mostly", cell: (frame: Frame) => (this.sides ? "" : mostOf(frame)) }] : []),
       { title: "function", class: "name", cell: (frame) => { const name = el("span", { text: frame.label }); name.style.paddingLeft = `${Math.min(frame.path.length, 40)}ch`; return name; } },
     ], (frame) => this.store.change({ zoom: frame.path }), -1);
   }
@@ -217,8 +233,15 @@ class Page {
     this.help.showModal();
   }
 
+  private readonly legendBox = el("div");
+  private kindsLegend: HTMLElement | null = null;
+
+  private showLegend(): void {
+    const legend = (IS_WHOLE && this.sides?.legend) || (this.kindsLegend ??= this.legend());
+    if (this.legendBox.firstChild !== legend) this.legendBox.replaceChildren(legend);
+  }
+
   private legend(): HTMLElement {
-    if (IS_WHOLE && this.comparison) return this.comparison.legend;
     const box = el("p", { class: "legend" });
     const used = new Set(this.data.kinds);
     for (const [kind, word] of KIND_WORDS) {
@@ -245,23 +268,26 @@ class Page {
     const start = performance.now();
     const has = (...keys: (keyof Selection)[]) => keys.some((key) => changed.has(key));
     const sumsChanged = has("set", "span", "threads", "states", "waits", "idle", "focus", "drop", "group");
+    const isAnew = sumsChanged || has("base", "total");
     // Those of the first selection were made before the page was built.
     if (sumsChanged && this.isBuilt) this.sums = this.sumsOf(selection);
     this.isBuilt = true;
-    if (sumsChanged || has("search")) this.found = search(this.data, this.sums, selection.search);
+    const before = this.sides;
+    if (isAnew) this.compare(selection);
+    if (isAnew || has("search")) this.found = search(this.shown.data, this.shown.sums, selection.search);
     if (has("search")) {
       if (this.head.input.value !== selection.search) this.head.input.value = selection.search;
       this.match = -1;
     }
     const { found } = this;
-    this.head.showFound(found.error ? found.error : selection.search ? `${percent(found.amount, this.sums.total)} in ${countOf(found.places, "place", "places")}` : "", found.error !== "");
-    if (sumsChanged) {
-      this.stateBar?.show(this.sums, selection);
+    this.head.showFound(found.error ? found.error : selection.search ? `${percent(found.amount, this.shown.sums.total)} in ${countOf(found.places, "place", "places")}` : "", found.error !== "");
+    if (isAnew) {
+      this.stateBar?.show(this.sums, selection, this.before());
       if (has("threads", "states", "set", "idle")) this.strips?.draw();
       else this.strips?.brush();
       this.comparison?.select(this.sums, selection);
     }
-    if (has("set", "mode", "group", "folds", "byName")) this.showOptions(selection);
+    if (has("set", "mode", "group", "folds", "byName", "total") || before !== this.sides) this.showOptions(selection);
     const tab = this.tabs.has(selection.tab) ? selection.tab : "flame";
     // A search changes neither: each letter of it is an update.
     if (changed.size > 1 || !has("search")) {
@@ -274,10 +300,25 @@ class Page {
       });
     }
     this.paneOf(tab).show();
-    if (sumsChanged) this.tell(null);
+    if (isAnew) this.tell(null);
     document.documentElement.dataset.updateMs = (performance.now() - start).toFixed(2);
     document.documentElement.dataset.total = String(Math.round(this.sums.total));
+    document.documentElement.dataset.base = String(Math.round(this.before()?.total ?? 0));
     document.documentElement.dataset.found = String(found.share);
+  }
+
+  /** Puts in what is shown: the sums, or both sides of a comparison. */
+  private compare(selection: Selection): void {
+    this.shown = { data: this.data, sums: this.sums };
+    this.sides = this.comparison;
+    if (!HAS_TIMES || !isCompared(selection)) return;
+    this.sides = this.spans ??= new SpanComparison(this.data, this.store);
+    this.shown = { data: this.spans.both, sums: this.spans.of(this.sums, selection) };
+  }
+
+  /** Sums of A where spans are compared. */
+  private before(): Sums | null {
+    return HAS_TIMES && this.sides ? this.spans!.before : null;
   }
 
   private paneOf(tab: string): Pane {
@@ -289,17 +330,18 @@ class Page {
   }
 
   private refold(selection: Selection): void {
-    const key = JSON.stringify([selection.set, selection.group, selection.mode === "state", selection.folds]);
+    const { data, sums } = this.shown;
+    const mode = this.sides ? "caller" : selection.mode;
+    const key = JSON.stringify([selection.set, selection.group, mode === "state", selection.folds, this.sides === this.spans]);
     if (this.foldedFor !== key) {
       // Once for all selections: every stack of the set.
-      const { set } = this.sums;
-      this.folded = fold(this.data, set, cellsOf(this.data, set, selection.group), selection);
+      this.folded = fold(data, sums.set, sums.cells, { ...selection, mode });
       this.foldedFor = key;
       this.filledFor = null;
     }
-    if (this.filledFor === this.sums) return;
-    fill(this.folded, this.sums);
-    this.filledFor = this.sums;
+    if (this.filledFor === sums) return;
+    fill(this.folded, sums);
+    this.filledFor = sums;
     this.root = null;
   }
 
@@ -316,7 +358,7 @@ class Page {
 
   /** In a comparison, colours and signs show the change of a frame. */
   private look(): Look | null {
-    return this.comparison?.look ?? null;
+    return this.sides?.look ?? null;
   }
 
   private showSandwich(selection: Selection, [up, down]: [FlameView, FlameView]): void {
@@ -353,8 +395,9 @@ class Page {
       this.options.append(el("span", { class: "choice", role: "radiogroup", "aria-label": label }, ...values.map(([value, word]) =>
         el("button", { type: "button", role: "radio", "aria-checked": value === now, text: word, on: { click: () => change(value) } }))));
     };
-    choice("order of frames", this.comparison || !this.sums.set.wall ? [["caller", "by caller"], ["inverted", "inverted"]] : [["caller", "by caller"], ["state", "state first"], ["inverted", "inverted"]], selection.mode, (mode) => store.change({ mode, zoom: [] }));
+    choice("order of frames", this.sides || !this.sums.set.wall ? [["caller", "by caller"], ["inverted", "inverted"]] : [["caller", "by caller"], ["state", "state first"], ["inverted", "inverted"]], selection.mode, (mode) => store.change({ mode, zoom: [] }));
     if (this.data.about.data.threads.length > 1) choice("groups", [["name", "thread names"], ["thread", "threads"], ["none", "no groups"]], selection.group, (group) => store.change({ group, zoom: [] }));
+    if (this.before()) choice("amounts", [["second", "per second"], ["span", "per span"]], selection.total ? "span" : "second", (per) => store.change({ total: per === "span" }));
     const words: [keyof Selection["folds"], string][] = [["kernel", "kernel"], ["start", "start-up"], ["recursion", "recursion"]];
     this.options.append(el("span", { text: "fold:" }));
     for (const [fold, word] of words) {
@@ -374,7 +417,11 @@ class Page {
     const add = (text: string, drop: Partial<Selection>) => {
       this.crumbs.append(el("button", { type: "button", title: `${text}: drop`, on: { click: () => this.store.change(drop) } }, el("span", { text }), el("b", { text: "×" })));
     };
-    if (selection.span) add(`${seconds(selection.span[0])} – ${seconds(selection.span[1])}`, { span: null });
+    const { base, span } = selection;
+    const spanText = ([from, to]: [number, number]) => `${seconds(from)} – ${seconds(to)}`;
+    if (HAS_TIMES && base) add(`A: ${spanText(base)}`, { base: null });
+    if (span) add(`${base ? "B: " : ""}${spanText(span)}`, { span: null });
+    if (HAS_TIMES && span && !base) this.crumbs.append(el("button", { type: "button", text: "compare with another span", title: "keeps this span as A (a)", on: { click: () => this.keep() } }));
     if (selection.threads.length) {
       const names = selection.threads.map((tid) => `${this.data.about.data.threads.find((thread) => thread.tid === tid)?.comm ?? ""} ${tid}`);
       add(names.length > 3 ? `${names.length} threads` : names.join(", "), { threads: [] });
@@ -384,7 +431,15 @@ class Page {
     if (selection.focus) add(`only stacks of ${selection.focus}`, { focus: "" });
     for (const name of selection.drop) add(`without ${name}`, { drop: selection.drop.filter((other) => other !== name) });
     if (selection.zoom.length) add(`zoom: ${selection.zoom[selection.zoom.length - 1]}`, { zoom: [] });
-    if (this.crumbs.childElementCount) this.crumbs.append(el("span", { class: "dim", text: this.comparison ? `= ${this.comparison.sides(this.sums.states)}` : `= ${amount(this.sums.total, this.sums.set.unit)}, ${percent(this.sums.total, this.wholeOf())} of all` }));
+    const isAlone = ["waits", "latency"].includes(selection.tab) ? " · this tab shows B alone" : "";
+    if (HAS_TIMES && base && !span) this.crumbs.append(el("span", { class: "dim", text: "drag over the strips to select B" }));
+    else if (this.crumbs.childElementCount) this.crumbs.append(el("span", { class: "dim", text: this.sides ? `= ${this.sides.sides(this.shown.sums.states)}${HAS_TIMES ? isAlone : ""}` : `= ${amount(this.sums.total, this.sums.set.unit)}, ${percent(this.sums.total, this.wholeOf())} of all` }));
+  }
+
+  /** Keeps the selected span as A; the next one is compared with it. */
+  private keep(): void {
+    const { span } = this.store.current;
+    if (HAS_TIMES && span) this.store.change({ base: span, span: null });
   }
 
   private wholeOf(): number {
@@ -396,10 +451,10 @@ class Page {
   private tell(frame: Frame | null): void {
     const { sums } = this;
     const unit = sums.set.unit;
-    if (this.comparison) {
+    if (this.sides) {
       const isPart = frame?.parent;
       const file = isPart && frame.name >= 0 ? this.data.about.data.files[this.data.nameFile[frame.name]] : "";
-      this.status.textContent = `${this.comparison.sides(isPart ? frame.states : sums.states)} · ${isPart ? frame.label : "selected"}${file ? ` — ${file}` : ""}`;
+      this.status.textContent = `${this.sides.sides(isPart ? frame.states : this.shown.sums.states)} · ${isPart ? frame.label : "selected"}${file ? ` — ${file}` : ""}`;
       return;
     }
     if (!frame || !frame.parent) {
@@ -439,7 +494,7 @@ class Page {
 
   private repaint(): void {
     this.strips?.layout();
-    this.stateBar?.show(this.sums, this.store.current);
+    this.stateBar?.show(this.sums, this.store.current, this.before());
     this.flame.redraw();
     this.paneOf(this.tabs.has(this.store.current.tab) ? this.store.current.tab : "flame").show();
   }
@@ -488,7 +543,7 @@ class Page {
       "/": () => { this.head.input.focus(); this.head.input.select(); }, n: () => this.nextMatch(1), N: () => this.nextMatch(-1),
       Enter: () => { if (cursor) store.change({ zoom: cursor.path }); }, Backspace: () => store.change({ zoom: now.zoom.slice(0, -1) }), "0": () => store.change({ zoom: [] }),
       f: () => { if (cursor) store.change({ focus: cursor.label, zoom: [] }); }, c: () => store.change(cursor?.parent ? { focus: cursor.label, tab: "callers" } : { tab: "callers" }),
-      s: () => this.comparison || store.change({ mode: now.mode === "state" ? "caller" : "state", zoom: [] }), i: () => store.change({ mode: now.mode === "inverted" ? "caller" : "inverted", zoom: [] }),
+      a: () => this.keep(), s: () => this.sides || store.change({ mode: now.mode === "state" ? "caller" : "state", zoom: [] }), i: () => store.change({ mode: now.mode === "inverted" ? "caller" : "inverted", zoom: [] }),
       u: () => store.change({ upright: !now.upright }), o: () => store.change({ byName: !now.byName }),
       g: () => store.change({ group: now.group === "name" ? "thread" : now.group === "thread" ? "none" : "name", zoom: [] }),
       w: () => { if (this.tabs.has("waits")) store.change({ tab: "waits" }); }, "[": () => this.span(0.5), "]": () => this.span(2),

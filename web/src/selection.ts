@@ -5,6 +5,10 @@ export interface Selection {
   set: number;
   /** From and to in ticks. */
   span: [number, number] | null;
+  /** Another span, A, that the one above is compared with. */
+  base: [number, number] | null;
+  /** Spans are compared by their amounts, not by those per second. */
+  total: boolean;
   /** Thread ids. */
   threads: number[];
   states: string[];
@@ -27,7 +31,7 @@ export interface Selection {
 }
 
 export const FRESH: Selection = {
-  set: 0, span: null, threads: [], states: [], waits: null, idle: false, zoom: [], focus: "", drop: [], search: "", tab: "flame",
+  set: 0, span: null, base: null, total: false, threads: [], states: [], waits: null, idle: false, zoom: [], focus: "", drop: [], search: "", tab: "flame",
   mode: "caller", group: "name", folds: { kernel: true, start: true, recursion: true }, byName: false, upright: false,
 };
 
@@ -71,6 +75,7 @@ export class Store {
     else if (now.states.length) this.change({ states: [] });
     else if (now.threads.length) this.change({ threads: [] });
     else if (now.span) this.change({ span: null });
+    else if (now.base) this.change({ base: null });
   }
 
   private replace(next: Selection): void {
@@ -86,7 +91,10 @@ export class Store {
     const list = (values: string[]) => values.map((value) => encodeURIComponent(value)).join(",");
     add("tab", of.tab === FRESH.tab ? "" : of.tab);
     add("of", of.set ? encodeURIComponent(this.setNames[of.set]) : "");
-    add("span", of.span ? of.span.map((tick) => ((tick * this.tickNs) / 1e9).toFixed(6)).join("-") : "");
+    const seconds = (span: Selection["span"]) => (span ? span.map((tick) => ((tick * this.tickNs) / 1e9).toFixed(6)).join("-") : "");
+    add("span", seconds(of.span));
+    add("base", seconds(of.base));
+    add("per", of.total ? "span" : "");
     add("threads", of.threads.join(","));
     add("states", list(of.states));
     add("waits", of.waits ? of.waits.map((ns) => (Number.isFinite(ns) ? String(ns) : "")).join("-") : "");
@@ -115,8 +123,11 @@ export class Store {
     });
     of.tab = text("tab") || of.tab;
     of.set = Math.max(0, this.setNames.indexOf(text("of")));
-    const span = text("span").split("-").map((part) => Math.round((Number(part) * 1e9) / this.tickNs));
-    if (span.length === 2 && span.every(Number.isFinite) && span[0] < span[1]) of.span = [span[0], span[1]];
+    for (const key of ["span", "base"] as const) {
+      const [from, to] = text(key).split("-").map((part) => Math.round((Number(part) * 1e9) / this.tickNs));
+      if (from < to) of[key] = [from, to];
+    }
+    of.total = text("per") === "span";
     of.threads = list("threads").map(Number).filter(Number.isFinite);
     of.states = list("states");
     const waits = /^(\d+)-(\d*)$/.exec(text("waits"));

@@ -26,9 +26,11 @@ export class Strips {
   private readonly names = el("div", { class: "strip-names" });
   private readonly canvas = el("canvas", { role: "img", tabindex: "0", "aria-label": "time of each thread by state; arrow keys move the selected span" });
   private readonly veils = ["veil", "span", "veil"].map((name) => el("div", { class: name, hidden: true }));
+  /** The span that is compared with the selected one. */
+  private readonly base = el("div", { class: "span base", text: "A", hidden: true });
   /** From a wait's end to the thread that ended it. */
   private readonly wake = el("div", { class: "wake", hidden: true });
-  private readonly area = el("div", { class: "strip-area" }, this.canvas, ...this.veils, this.wake);
+  private readonly area = el("div", { class: "strip-area" }, this.canvas, ...this.veils, this.base, this.wake);
   private readonly shares = el("div", { class: "strip-shares" });
   private readonly more = el("button", { class: "link", type: "button" });
   private rows: Row[] = [];
@@ -131,7 +133,6 @@ export class Strips {
     const hidden = this.rows.length - shown.length;
     this.more.hidden = hidden === 0 && !this.all;
     this.more.textContent = this.all ? "show busy threads only" : this.hiddenText(hidden);
-    this.heading.textContent = "Threads — drag to select a span of time; everything below follows";
     this.draw();
   }
 
@@ -377,16 +378,23 @@ export class Strips {
   /** The selected span: boxes above the drawing, so that a drag draws nothing anew. */
   brush(): void {
     this.asTable.show();
-    const { span } = this.store.current;
-    this.veils.forEach((veil) => (veil.hidden = !span));
-    if (!span) return;
+    const { span, base } = this.store.current;
+    this.heading.textContent = base ? "Threads — drag to select the span B" : "Threads — drag to select a span of time; everything below follows";
+    this.veils.forEach((veil, at) => (veil.hidden = !span || (base !== null && at !== 1)));
+    this.veils[1].textContent = base ? "B" : "";
+    this.base.hidden = !base;
     const width = this.canvas.clientWidth;
     const scale = width / (this.view[1] - this.view[0]);
-    const [x, end] = span.map((tick) => Math.min(width, Math.max(0, (tick - this.view[0]) * scale)));
     const height = `${this.canvas.clientHeight - 20}px`;
-    [[0, x], [x, Math.max(end, x + 1)], [end, width]].forEach(([from, to], at) => {
-      Object.assign(this.veils[at].style, { left: `${from}px`, width: `${Math.max(0, to - from)}px`, height });
-    });
+    const place = (box: HTMLElement, from: number, to: number) => Object.assign(box.style, { left: `${from}px`, width: `${Math.max(0, to - from)}px`, height });
+    const ends = (of: [number, number]) => of.map((tick) => Math.min(width, Math.max(0, (tick - this.view[0]) * scale)));
+    if (base) {
+      const [x, end] = ends(base);
+      place(this.base, x, Math.max(end, x + 1));
+    }
+    if (!span) return;
+    const [x, end] = ends(span);
+    [[0, x], [x, Math.max(end, x + 1)], [end, width]].forEach(([from, to], at) => place(this.veils[at], from, to));
   }
 
   private tick(event: { clientX: number }): number {

@@ -415,7 +415,7 @@ export function functions(data: Data, sums: Sums): FunctionRow[] {
     totals[node * states + state] += cell[at];
     used.add(state);
     let owner = node;
-    if (set.wall && state !== 0) {
+    if (state >= set.firstWait) {
       while (owner !== 0 && data.kinds[data.nodeName[owner]] === Kind.Kernel) owner = data.parent[owner];
       if (owner === 0) owner = node;
     }

@@ -9,7 +9,7 @@ import { aboutOf, unpacked } from "./unpacked.mjs";
 const [browserPath, tally, folder] = process.argv.slice(2);
 mkdirSync(folder, { recursive: true });
 const check = (what, holds, seen = "") => console.log(holds ? `ok ${what}` : `FAILED ${what}${seen === "" ? "" : `: ${seen}`}`);
-const run = (args) => execFileSync(tally, args, { cwd: folder, encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] });
+const run = (args) => execFileSync(tally, args, { cwd: folder, encoding: "utf8", maxBuffer: 1 << 27, stdio: ["ignore", "pipe", "pipe"] });
 const browser = await chromium.launch({ executablePath: browserPath, args: ["--no-sandbox"] });
 
 async function open(file, { width = 1280, height = 800, scheme = "light", scale = 1, hash = "", script = true } = {}) {
@@ -605,6 +605,85 @@ async function drag(file, what = "") {
   await fresh.context().close();
 }
 
+/** Two spans: early() ran in the first one only, late() in the second, steady() in both; the sums are those of report --time. */
+async function spans() {
+  const program = `import time
+def spin(seconds):
+    end = time.process_time() + seconds
+    while time.process_time() < end: sum(range(500))
+def early(seconds): spin(seconds)
+def late(seconds): spin(seconds)
+def steady(seconds): spin(seconds)
+for i in range(10): early(0.04); steady(0.04)
+for i in range(10): late(0.04); steady(0.04)
+`;
+  writeFileSync(join(folder, "halves.py"), program);
+  try {
+    run(["record", "-q", "-g", "-o", "halves.data", "--", "python3", "halves.py"]);
+  } catch (error) {
+    console.log(`skipped: can't record here: ${String(error.stderr ?? error).split("\n")[0]}`);
+    return;
+  }
+  run(["report", "--html", "halves.html", "-i", "halves.data"]);
+  const file = join(folder, "halves.html");
+  const about = aboutOf(readFileSync(file, "utf8"));
+  const { tick_ns: tick } = about.data;
+  // The samples as text tell where the halves begin.
+  const samples = run(["script", "--ns", "-F", "time,ip,sym", "-i", "halves.data"]).split("\n\n").map((text) => [/(\d+)\.(\d{9}):/.exec(text), text]).filter(([time]) => time);
+  const ns = ([, seconds, parts]) => BigInt(seconds) * 1000000000n + BigInt(parts);
+  const ticks = (time) => Number((ns(time) - BigInt(about.begin_ns)) / BigInt(tick));
+  const first = (name) => ticks(samples.find(([, text]) => text.includes(` ${name} `))[0]);
+  const ends = [[first("early"), first("late")], [first("late"), ticks(samples.at(-1)[0])]];
+  const [a, b] = ends.map((of) => of.map((at) => ((at * tick) / 1e9).toFixed(6)).join("-"));
+  const page = await open(file, { hash: `#span=${a}` });
+  await page.locator(".crumbs button", { hasText: "compare" }).click();
+  const kept = await page.evaluate(() => [location.hash, document.querySelector(".strips h2").textContent, document.querySelector(".strip-area .base").hidden]);
+  check("a selected span is kept as A", kept[0] === `#base=${a}` && kept[1].includes("span B") && kept[2] === false, kept.join(" "));
+  const area = await page.locator(".strip-area canvas").boundingBox();
+  await page.mouse.move(area.x + area.width * 0.6, area.y + 30);
+  await page.mouse.down();
+  await page.mouse.move(area.x + area.width * 0.7, area.y + 30, { steps: 3 });
+  await page.mouse.move(area.x + area.width * 0.9, area.y + 30, { steps: 3 });
+  await page.mouse.up();
+  await page.waitForFunction(() => location.hash.includes("span="));
+  const dragged = await page.evaluate(() => ({ hash: location.hash, hidden: [...document.querySelectorAll(".strip-area .span")].map((box) => box.hidden), crumbs: document.querySelector(".crumbs").innerText }));
+  check("a drag selects B, and both are in the address and marked", dragged.hash.includes(`base=${a}`) && dragged.hidden.every((hidden) => !hidden) && /A: .*B: /s.test(dragged.crumbs), JSON.stringify(dragged));
+  const fresh = await open(file, { hash: `#tab=functions&base=${a}&span=${b}&search=early%7Clate%7Csteady` });
+  const seen = await dataset(fresh);
+  const seconds = (at) => { const ns = BigInt(about.begin_ns) + BigInt(at) * BigInt(tick); return `${ns / 1000000000n}.${String(ns % 1000000000n).padStart(9, "0")}`; };
+  const wanted = ends.map((of) => {
+    const text = run(["report", "--stdio", "--no-children", "-g", "none", "-s", "comm", "--show-total-period", "--time", of.map(seconds).join(","), "-i", "halves.data"]);
+    return [...text.matchAll(/^\s+[\d.]+%\s+(\d+)/gm)].reduce((sum, match) => sum + Number(match[1]), 0);
+  });
+  check("both sides have the sums of report --time", wanted.every((ns) => ns > 0) && Number(seen.base) === wanted[0] && Number(seen.total) === wanted[1], `${seen.base} ${seen.total}; ${wanted}`);
+  await sidesOf(fresh, ends.map(([from, to]) => ((to - from) * tick) / 1e9));
+  for (const key of ["Escape", "Escape"]) await fresh.keyboard.press(key);
+  const once = await fresh.evaluate(() => location.hash);
+  await fresh.keyboard.press("Escape");
+  check("Escape drops B, then A, and Back brings them again", once.includes("base=") && !once.includes("span=") && !(await fresh.evaluate(() => location.hash)).includes("base=") && (await fresh.goBack(), await fresh.goBack(), await fresh.evaluate(() => location.hash)).includes(`span=${b}`), once);
+  check("comparing spans runs without errors", page.problems.length + fresh.problems.length === 0, [...page.problems, ...fresh.problems].join("; "));
+  await page.context().close();
+  await fresh.context().close();
+}
+
+/** The functions' table of two spans, per second and as they are. */
+async function sidesOf(page, long) {
+  const rows = async () => new Map((await rowsOf(page, "#pane-functions")).map((cells) => [/^(early|late|steady)\b/.exec(cells[6])?.[1] ?? cells[6], cells]));
+  const second = await rows();
+  const total = (rows, name) => [3, 4].map((column) => nsOf(rows.get(name)?.[column] ?? ""));
+  const [early, late, steady] = ["early", "late", "steady"].map((name) => total(second, name));
+  check("a function of one span is there only, one of both in both", early[0] > 0 && early[1] === 0 && late[0] === 0 && late[1] > 0 && steady.every((ns) => ns > 0) && [...second.values()][0].every((cell) => !cell.includes("NaN")), JSON.stringify([early, late, steady, [...second.values()].slice(0, 4)]));
+  await page.keyboard.press("1");
+  const colours = await page.evaluate(() => document.querySelector("#pane-flame .legend").textContent);
+  await page.locator("#pane-flame .choice button", { hasText: "per span" }).click();
+  await page.locator("#tab-functions").click();
+  const whole = total(await rows(), "steady");
+  check("amounts per span are those per second times its seconds", colours.includes("only in A") && whole.every((ns, side) => Math.abs(ns / long[side] - steady[side]) < steady[side] * 0.02), `${whole} ${steady} ${long}; ${colours}`);
+  await page.goBack();
+  await page.goBack();
+  await page.goBack();
+}
+
 /** Lines of source with their shares: those of the text. */
 async function source() {
   const program = "#include <stdint.h>\nvolatile uint64_t sum;\nint main(void) {\n  for (uint64_t i = 0; i < 300000000; i++)\n    sum += i ^ (i >> 3);\n  return 0;\n}\n";
@@ -728,6 +807,7 @@ await hostileNames();
 await narrowNames();
 await picture();
 await source();
+await spans();
 await parts();
 await sleeps();
 await tracedCalls();
