@@ -52,7 +52,7 @@ pub(super) fn serial_chain(facts: &Facts) -> Option<Finding> {
     };
     let against = vec![format!("running: {}", pct(facts.on())), format!("CPUs used: {:.2}", facts.cpus_used)];
     let (text, fix) = chain_words(facts, path);
-    // What other programs keep it from doing is theirs: that finding comes first where it is more.
+    // Its waits for CPUs that other programs have are theirs: that finding comes first where it is more.
     let weight = if facts.others_have_the_cpus() { path.on - path.queued } else { path.on };
     let detail = chain_detail(path, top, others.as_deref());
     evidence.extend(others.filter(|words| !detail.contains(words)));
