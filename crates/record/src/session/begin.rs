@@ -108,7 +108,7 @@ pub(super) fn writer_opts(opts: &RecordOpts, setup: &Setup) -> WriterOpts {
     WriterOpts { events, zstd_level: opts.file.compression, early_names: true, pipe_features }
 }
 
-/// Whether the recording may begin with what is known of the machine: a file has that at its end.
+/// True where the recording begins with the description of the machine: a file has that at its end.
 fn goes_to_pipe(opts: &RecordOpts) -> bool {
     match &opts.file.output {
         Output::File(path) => path.metadata().is_ok_and(|found| !found.is_file()),

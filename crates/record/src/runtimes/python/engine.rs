@@ -19,7 +19,7 @@ static OBJECT: PackedBytes = PackedBytes(include_bytes!(concat!(env!("OUT_DIR"),
 /// The program of switches, by its name.
 const ON_LEAVE: &str = "on_leave";
 
-/// Whether frames are copied where threads leave their CPU.
+/// Copies of frames where threads leave their CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SwitchCopies {
     /// No.
