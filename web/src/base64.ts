@@ -7,19 +7,24 @@ function fromBase64(base64: string): Uint8Array<ArrayBuffer> {
   return Uint8Array.from(atob(base64), (byte) => byte.charCodeAt(0));
 }
 
-/** Base 85 with the digits `(` to `|`, and `!` for `<`: that of the whole script, which is most of a small page. */
-function fromBase85(digits: string): Uint8Array<ArrayBuffer> {
-  // Few steps for each word: the browser interprets them.
-  const text = new TextEncoder().encode(`${digits.replaceAll("!", "<")}||||`);
-  const words = new DataView(new ArrayBuffer(Math.ceil(digits.length / 5) * 4));
-  for (let at = 0, to = 0; at < digits.length; at += 5, to += 4) {
-    words.setUint32(to, (((text[at] * 85 + text[at + 1]) * 85 + text[at + 2]) * 85 + text[at + 3]) * 85 + text[at + 4] - 40 * 52822061);
-  }
-  return new Uint8Array(words.buffer, 0, Math.floor(digits.length * 0.8));
+/** Base 91 with the digits `#` to `}`, and `!` for `<`: that of the whole script, which is most of a small page. */
+function fromBase91(digits: string): Uint8Array<ArrayBuffer> {
+  const text = new TextEncoder().encode(digits.replaceAll("!", "<"));
+  const pairs = text.length >> 1;
+  const bytes = new Uint8Array((pairs * 13 + (text.length & 1) * 6) >> 3);
+  // Bits beyond those that count are shifted out in the end.
+  let [bits, count, to, at] = [0, 0, 0, 0];
+  const put = (length: number, value: number) => {
+    bits = (bits << length) | value;
+    for (count += length; count >= 8; ) bytes[to++] = bits >> (count -= 8);
+  };
+  while (at < pairs * 2) put(13, text[at++] * 91 + text[at++] - 3220);
+  if (at < text.length) put(6, text[at] - 35);
+  return bytes;
 }
 
-/** A script, unpacked: `isLong` ones are in base 85. */
-export const unpackScript = (text: string, isLong: boolean): Promise<string> => inflate((isLong ? fromBase85 : fromBase64)(text)).text();
+/** A script, unpacked: `isLong` ones are in base 91. */
+export const unpackScript = (text: string, isLong: boolean): Promise<string> => inflate((isLong ? fromBase91 : fromBase64)(text)).text();
 
 export const unpack = (base64: string): Promise<ArrayBuffer> => inflate(fromBase64(base64)).arrayBuffer();
 

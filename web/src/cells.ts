@@ -1,6 +1,7 @@
 // Small tables of numbers: pairs that become one index, and the amounts' cells of a way of grouping threads.
 
 import { Data, ItemSet } from "./data";
+import { Selection } from "./selection";
 
 /** Indices of pairs of small numbers, in the order in which they were first asked for. */
 export class Pairs {
@@ -71,7 +72,7 @@ const DENSE = 1 << 23;
 const known = new WeakMap<ItemSet, Map<string, Cells>>();
 
 /** The cells of a set's items; made once for each way of grouping. */
-export function cellsOf(data: Data, set: ItemSet, grouping: "name" | "thread" | "none"): Cells {
+export function cellsOf(data: Data, set: ItemSet, grouping: Selection["group"]): Cells {
   const made = known.get(set) ?? new Map<string, Cells>();
   known.set(set, made);
   let cells = made.get(grouping);
@@ -129,10 +130,11 @@ function byNode({ placeNode }: ItemSet): Int32Array {
 }
 
 /** Groups of threads for the flame graph, and each thread's group. */
-function groupsOf(data: Data, grouping: "name" | "thread" | "none"): { groups: string[]; of: Int32Array } {
+function groupsOf(data: Data, grouping: Selection["group"]): { groups: string[]; of: Int32Array } {
   const threads = data.about.data.threads;
   const of = new Int32Array(Math.max(1, threads.length));
-  if (grouping === "none" || threads.length === 0) return { groups: [""], of };
+  // Labels are frames.
+  if (grouping === "none" || grouping === "label" || threads.length === 0) return { groups: [""], of };
   const names: string[] = [];
   const index = new Map<string, number>();
   const most = grouping === "thread" ? 200 : 60;

@@ -6,6 +6,7 @@ import { countOf, duration, percent } from "./format";
 import { inFewLetters, shortFunction } from "./functions";
 import { FRESH } from "./selection";
 import { partsOf } from "./parts";
+import { labelsOf } from "./stacks";
 import { greatest, ownByName, sum, Sums } from "./sums";
 import { isNamed, stackOf, WaitRow, waitRows } from "./waits";
 
@@ -92,6 +93,20 @@ function waitLine(data: Data, { sums, rows }: AllWaits, press: (name: string, st
     return named(words, stack.join(" < "), percent(ns, sums.whole), () => press(place, state));
   });
   return parts.length ? line("Waits: ", "where threads wait, by the functions that tell a place from others; shares of all thread time", parts) : [];
+}
+
+/** Labels of goroutines, by all of their time. */
+export function labelLine(data: Data, { set, cells, cell, total }: Sums, press: (name: string) => void): HTMLElement[] {
+  const { parent, nodeName, names } = data;
+  const labels = new Map(labelsOf(data).map((name) => [name, 0]));
+  if (labels.size) for (let at = 0; at < cell.length; at++) {
+    for (let node = set.placeNode[cells.place[at]]; node > 0; node = parent[node]) {
+      const known = labels.get(nodeName[node]);
+      if (known !== undefined) labels.set(nodeName[node], known + cell[at]);
+    }
+  }
+  const parts = [...labels].sort((a, b) => b[1] - a[1]).slice(0, NAMED).map(([name, value]) => named(names[name], names[name], percent(value, total), () => press(names[name])));
+  return parts.length ? line("By label: ", "time of the goroutines with a label", parts) : [];
 }
 
 /** Lines of a recording with waits: terms and what they say, in turn. */

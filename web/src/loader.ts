@@ -1,4 +1,4 @@
-// Unpacks the page's script, which the page has as a raw deflate stream in base 64 or 85, and runs it. Small data is unpacked at
+// Unpacks the page's script, which the page has as a raw deflate stream in base 64 or 91, and runs it. Small data is unpacked at
 // the same time, while the browser gets ready to paint the first view; the script gets it with `part`.
 
 import { unpack, unpackScript } from "./base64";
@@ -24,6 +24,6 @@ Object.assign(globalThis, { part, painted });
 void (async () => {
   const script = document.createElement("script");
   const { textContent, type } = document.getElementById("code") as HTMLScriptElement;
-  script.text = await unpackScript(textContent!, type === "base85");
+  script.text = await unpackScript(textContent!, type === "base91");
   document.body.append(script);
 })();

@@ -10,7 +10,7 @@ import { Comparison } from "./compare";
 import { Sides } from "./sides";
 import { isCompared, SpanComparison } from "./spans";
 import { cards, Head, StateBar } from "./head";
-import { allWaits, glanceLines, requestLines } from "./glance";
+import { allWaits, glanceLines, labelLine, requestLines } from "./glance";
 import { HeatMap } from "./heat";
 import { Latency } from "./latency";
 import { Locks, recording } from "./others";
@@ -18,7 +18,7 @@ import { SourceView } from "./source";
 import { Calls, Requests } from "./traced";
 import { KIND_WORDS, frameColour } from "./palette";
 import { FRESH, Selection, Store } from "./selection";
-import { byCaller, callees, callers, fill, fold, Folded, Frame, inverted, ownAmounts } from "./stacks";
+import { byCaller, callees, callers, fill, fold, Folded, Frame, inverted, labelsOf, ownAmounts } from "./stacks";
 import { Strips } from "./strips";
 import { AsTable, Table } from "./table";
 import { Found, mix, RunningSums, search, sum, Sums } from "./sums";
@@ -220,9 +220,10 @@ class Page {
     if (!sets.length || (IS_WHOLE && this.comparison)) return [];
     const press = (name: string, state?: string) => this.store.change({ focus: this.store.current.focus === name ? "" : name, states: state ? [state] : [], zoom: [] });
     if (IS_WHOLE && !HAS_TIMES && about.io) return requestLines(about.io);
-    if (HAS_TIMES && sets[0].wall && about.data.threads.length > 0) return glanceLines(data, press);
+    const labels = HAS_TIMES ? labelLine(data, this.whole(), press) : [];
+    if (HAS_TIMES && sets[0].wall && about.data.threads.length > 0) return [...glanceLines(data, press), ...labels];
     const parts = largest(data, this.whole(), press);
-    return parts.length ? [el("b", { text: sets[0].unit === "ns" ? "Own time: " : "Own: " }), ...parts] : [];
+    return parts.length ? [el("b", { text: sets[0].unit === "ns" ? "Own time: " : "Own: " }), ...parts, ...labels] : [];
   }
 
   /** The list of keys, filled when it is first shown. */
@@ -396,7 +397,7 @@ class Page {
         el("button", { type: "button", role: "radio", "aria-checked": value === now, text: word, on: { click: () => change(value) } }))));
     };
     choice("order of frames", this.sides || !this.sums.set.wall ? [["caller", "by caller"], ["inverted", "inverted"]] : [["caller", "by caller"], ["state", "state first"], ["inverted", "inverted"]], selection.mode, (mode) => store.change({ mode, zoom: [] }));
-    if (this.data.about.data.threads.length > 1) choice("groups", [["name", "thread names"], ["thread", "threads"], ["none", "no groups"]], selection.group, (group) => store.change({ group, zoom: [] }));
+    if (this.data.about.data.threads.length > 1) choice("groups", [["name", "thread names"], ["thread", "threads"], ...(labelsOf(this.data).length ? [["label", "labels"] as [Selection["group"], string]] : []), ["none", "no groups"]], selection.group, (group) => store.change({ group, zoom: [] }));
     if (this.before()) choice("amounts", [["second", "per second"], ["span", "per span"]], selection.total ? "span" : "second", (per) => store.change({ total: per === "span" }));
     const words: [keyof Selection["folds"], string][] = [["kernel", "kernel"], ["start", "start-up"], ["recursion", "recursion"]];
     this.options.append(el("span", { text: "fold:" }));

@@ -22,7 +22,7 @@ export function partsOf(data: Data, { set, cells, cell }: Sums, wanted: number):
   const open = [0];
   for (let node = open.pop(); node !== undefined; node = open.pop()) {
     const name = names[nodeName[node]];
-    const hasName = node !== 0 && isNamed(name) && !isStart(name);
+    const hasName = node !== 0 && kinds[nodeName[node]] !== Kind.Task && isNamed(name) && !isStart(name);
     const below: number[] = [];
     let rest = 0;
     for (let child = node + 1; child < end[node]; child = end[child]) {

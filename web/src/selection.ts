@@ -24,7 +24,7 @@ export interface Selection {
   search: string;
   tab: string;
   mode: "caller" | "state" | "inverted";
-  group: "name" | "thread" | "none";
+  group: "name" | "thread" | "label" | "none";
   folds: { kernel: boolean; start: boolean; recursion: boolean };
   byName: boolean;
   upright: boolean;
@@ -138,7 +138,7 @@ export class Store {
     of.drop = list("drop");
     of.search = text("search");
     if (["caller", "state", "inverted"].includes(text("mode"))) of.mode = text("mode") as Selection["mode"];
-    if (["name", "thread", "none"].includes(text("group"))) of.group = text("group") as Selection["group"];
+    if (["name", "thread", "label", "none"].includes(text("group"))) of.group = text("group") as Selection["group"];
     of.byName = text("order") === "name";
     of.upright = text("upright") === "1";
     const open = list("unfold");

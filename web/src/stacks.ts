@@ -48,6 +48,14 @@ export function nameOf(data: Data, label: number): number {
   return label < data.names.length ? label : -1;
 }
 
+/** Names of the labels that goroutines have: on a page with threads, frames of no code. */
+export function labelsOf({ about, kinds, parent, nodeName }: Data): number[] {
+  if (about.data.threads.length === 0) return [];
+  const found = new Set<number>();
+  for (let node = 1; node < parent.length; node++) if (kinds[nodeName[node]] === Kind.Task) found.add(nodeName[node]);
+  return [...found];
+}
+
 class Builder {
   readonly texts: string[];
   private readonly ids = new Map<string, number>();
@@ -64,8 +72,14 @@ class Builder {
   private readonly isEntry: Uint8Array;
   /** By node of the recording that closes a circle: the circles up to it. */
   private readonly times: Int32Array;
+  private readonly folds: Selection["folds"];
 
-  constructor(readonly data: Data, readonly folds: Selection["folds"]) {
+  /** Frames of labels are left out. */
+  private readonly hasLabels: boolean;
+
+  constructor(readonly data: Data, { folds, group }: Selection) {
+    this.folds = folds;
+    this.hasLabels = group !== "label" && labelsOf(data).length > 0;
     this.texts = data.names.slice();
     const room = Math.max(2048, data.parent.length);
     [this.nodes, this.kind, this.repeats] = [new Pairs(room), new Uint8Array(room), new Int32Array(room)];
@@ -118,6 +132,7 @@ class Builder {
   below(node: number, above: number): number {
     const { data, folds } = this;
     const name = data.nodeName[node];
+    if (this.hasLabels && data.kinds[name] === Kind.Task) return above;
     const work = this.work[name];
     if (work >= 0) return this.inKernel(above, work || (this.isEntry[data.nodeName[data.parent[node]]] ? this.after[name] : 0));
     const start = this.isStart[name];
@@ -191,7 +206,7 @@ function kernelWork(label: string): string {
 
 /** Folds every stack of a set. */
 export function fold(data: Data, set: ItemSet, cells: Cells, selection: Selection): Folded {
-  const built = new Builder(data, selection.folds);
+  const built = new Builder(data, selection);
   const leaf = new Int32Array(cells.count).fill(-1);
   const memo = new Int32Array(data.parent.length);
   if (cells.groups.length === 1 && selection.mode !== "state") {

@@ -6,6 +6,7 @@ import { countOf, duration, grouped, percent } from "./format";
 import { stackWords, withFile } from "./functions";
 import { stateColour } from "./palette";
 import { Selection, Store } from "./selection";
+import { labelsOf } from "./stacks";
 import { inside, shownPlaces, Sums, threadMask, waitMask } from "./sums";
 import { Table } from "./table";
 
@@ -152,6 +153,8 @@ export function stackOf(data: Data, node: number): string[] {
   const user: string[] = [];
   for (; node !== 0; node = data.parent[node]) {
     const name = data.nodeName[node];
+    // A label of a goroutine.
+    if (data.kinds[name] === Kind.Task && data.about.data.threads.length) continue;
     all.push(data.names[name]);
     if (data.kinds[name] !== Kind.Kernel) user.push(data.names[name]);
   }
@@ -179,10 +182,30 @@ export function waitRows(data: Data, sums: Sums, selection: Selection): WaitRow[
   return all.sort((a, b) => b.total - a.total);
 }
 
+const made = new WeakMap<Data, Int32Array>();
+
+/** By node, the first of those whose stacks are the same but for labels. */
+function withoutLabels(data: Data): Int32Array {
+  let same = made.get(data);
+  if (same) return same;
+  made.set(data, (same = Int32Array.from(data.parent.keys())));
+  if (!labelsOf(data).length) return same;
+  const first = new Map<string, number>();
+  for (let node = 1; node < same.length; node++) {
+    const [above, name] = [same[data.parent[node]], data.nodeName[node]];
+    const key = `${above} ${name}`;
+    if (data.kinds[name] === Kind.Task) same[node] = above;
+    else if (first.has(key)) same[node] = first.get(key)!;
+    else first.set(key, node);
+  }
+  return same;
+}
+
 function add(rows: Map<string, WaitRow>, data: Data, set: ItemSet, item: number, ns: number): void {
   const place = set.place[item];
-  let node = set.placeNode[place];
-  while (data.parent[node] !== 0 && data.kinds[data.nodeName[node]] === Kind.Kernel) node = data.parent[node];
+  const { parent, kinds, nodeName } = data;
+  let node = withoutLabels(data)[set.placeNode[place]];
+  while (parent[node] !== 0 && kinds[nodeName[parent[node]]] !== Kind.Task && kinds[nodeName[node]] === Kind.Kernel) node = parent[node];
   const state = set.placeState[place];
   const key = `${state} ${node}`;
   let row = rows.get(key);

@@ -4,19 +4,19 @@ import { deflateRawSync } from "node:zlib";
 import { aboutOf } from "./unpacked.mjs";
 
 /** As the page's script is encoded: docs/formats/page.md. */
-function base85(bytes) {
-  let text = "";
-  for (let at = 0; at < bytes.length; at += 4) {
-    const part = Buffer.alloc(4);
-    const length = bytes.copy(part, 0, at, at + 4);
-    let word = part.readUInt32BE();
-    const digits = [];
-    for (let digit = 0; digit < 5; digit++) {
-      digits.unshift(String.fromCharCode(40 + (word % 85)).replace("<", "!"));
-      word = Math.floor(word / 85);
-    }
-    text += digits.slice(0, length + 1).join("");
+function base91(bytes) {
+  let [text, bits, count] = ["", 0, 0];
+  const push = (digit) => { text += String.fromCharCode(35 + digit).replace("<", "!"); };
+  const pair = (value) => { push(Math.floor(value / 91)); push(value % 91); };
+  for (const byte of bytes) {
+    [bits, count] = [bits * 256 + byte, count + 8];
+    if (count < 13) continue;
+    count -= 13;
+    pair(bits >> count);
+    bits &= (1 << count) - 1;
   }
+  if (count > 6) pair(bits << (13 - count));
+  else if (count > 0) push(bits << (6 - count));
   return text;
 }
 
@@ -90,8 +90,8 @@ function varints(values) {
 /** A page with the script that has all views: that of folded stacks lacks those of time. */
 function withAllViews(page) {
   const bundle = (name) => readFileSync(new URL(`../../crates/cli/src/html/bundle/${name}`, import.meta.url), "utf8");
-  const script = base85(deflateRawSync(bundle("page.js"), { level: 9 }));
-  return page.replace(/<script type="[^"]*" id="code">[^<]*/, () => `<script type="base85" id="code">${script}`).replace(/script-src 'sha256-[^']*'/, () => `script-src 'sha256-${bundle("page.js.sha256").trim()}'`);
+  const script = base91(deflateRawSync(bundle("page.js"), { level: 9 }));
+  return page.replace(/<script type="[^"]*" id="code">[^<]*/, () => `<script type="base91" id="code">${script}`).replace(/script-src 'sha256-[^']*'/, () => `script-src 'sha256-${bundle("page.js.sha256").trim()}'`);
 }
 
 /** A page of a recording with `samples` samples of `threads` threads in the stacks of a tree; `page` is any other page. */

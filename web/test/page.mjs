@@ -684,6 +684,53 @@ async function sidesOf(page, long) {
   await page.goBack();
 }
 
+/** Labels of goroutines: frames where they are grouped by, and none elsewhere; their time is that of the text. */
+async function labels() {
+  const source = fileURLToPath(new URL("../../tests/programs/labels.go", import.meta.url));
+  try {
+    execFileSync("go", ["build", "-o", "labels", source], { cwd: folder, stdio: "ignore", env: { ...process.env, GOCACHE: join(folder, "go-cache") } });
+    run(["run", "-F", "999", "-o", "labels.data", "--html", "labels.html", "--", "./labels", "400"]);
+  } catch (error) {
+    console.log(`skipped: no go that builds, or can't record here: ${String(error.stderr ?? error).split("\n")[0]}`);
+    return;
+  }
+  const rows = (key) => JSON.parse(run(["report", "--wall", "--sort", key, "--json", "-i", "labels.data"])).labels.rows;
+  const active = ({ times }) => times.total_ns - times.idle_ns;
+  const routes = rows("label:route");
+  const of = (label) => routes.find((row) => row.label === label);
+  const [pay, list] = ["/pay", "/list"].map(of);
+  if (!pay || !list) {
+    console.log("skipped: labels of goroutines can't be read here");
+    return;
+  }
+  const [a, b] = [pay, list].map(({ times }) => times.on_cpu_ns);
+  check("the work with one label has twice the CPU time of that with the other", Math.abs(a / (a + b) - 2 / 3) < 0.07, `${a} ${b}`);
+  const whole = run(["report", "--wall", "--json", "-i", "labels.data"]);
+  const sum = (values) => values.reduce((all, value) => all + value, 0);
+  check("all labels together have all of the wall clock", sum(routes.map(({ times }) => times.total_ns)) === JSON.parse(whole).times.total_ns, `${sum(routes.map(({ times }) => times.total_ns))}`);
+  const file = join(folder, "labels.html");
+  for (const [label, row] of [["route=/pay", pay], ["route=/list", list]]) {
+    const page = await open(file, { hash: `#focus=${encodeURIComponent(label)}` });
+    const { total } = await dataset(page);
+    check(`stacks of ${label} on the page have its time`, Number(total) === active(row), `${total}, the text has ${active(row)}`);
+    await page.context().close();
+  }
+  const page = await open(file);
+  const line = await page.locator(".why").innerText();
+  check("the first view has the labels with most time", /By label:[\s\S]*route=\/pay/.test(line), line);
+  const frames = async () => (await rowsOf(page, "#pane-flame .table")).map((cells) => `${cells[2]} ${cells.at(-1)}`);
+  await pressed(page, ".sticky > .link");
+  const plain = await frames();
+  await page.locator("#pane-flame .choice button", { hasText: /^labels$/ }).click();
+  const grouped = await frames();
+  check("labels are frames only where they are the groups", plain.length > 5 && !plain.some((text) => text.includes("route=")) && grouped.includes("1 route=/pay") && grouped.includes("2 user=7"), `${plain.slice(0, 5)}; ${grouped.slice(0, 5)}`);
+  await page.locator("#tab-waits").click();
+  const places = (await rowsOf(page, "#pane-waits .table")).map((cells) => cells.at(-1));
+  check("labels are no places of waits", places.length > 0 && !places.some((place) => /route=|user=/.test(place)), places.slice(0, 5).join(" | "));
+  check("labels run without errors", page.problems.length === 0, page.problems.join("; "));
+  await page.context().close();
+}
+
 /** Lines of source with their shares: those of the text. */
 async function source() {
   const program = "#include <stdint.h>\nvolatile uint64_t sum;\nint main(void) {\n  for (uint64_t i = 0; i < 300000000; i++)\n    sum += i ^ (i >> 3);\n  return 0;\n}\n";
@@ -808,6 +855,7 @@ await narrowNames();
 await picture();
 await source();
 await spans();
+await labels();
 await parts();
 await sleeps();
 await tracedCalls();

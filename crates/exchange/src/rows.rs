@@ -19,7 +19,7 @@ pub use spans::spans;
 #[cfg(test)]
 pub(crate) use timeline::tests::two_threads;
 pub use timeline::timeline;
-pub use wall::{locks, wall};
+pub use wall::{label_times, locks, wall};
 
 use profile::profile::{Profile, Sums};
 use profile::table::SymbolId;

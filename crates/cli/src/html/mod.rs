@@ -24,7 +24,7 @@ pub use page_file::{keep_times, of_recording, write_file, write_recording};
 pub use profile::view::page::PageData;
 
 use crate::terminal::foreign::{self, xml};
-use exchange::page::{self, base64, base85, deflated};
+use exchange::page::{self, base64, base91, deflated};
 use serde_json::{Value, json};
 use std::io::{self, Write};
 
@@ -60,7 +60,7 @@ pub fn write(out: &mut impl Write, data: &PageData, about: &About, most_bytes: u
     let script = if data.threads.is_empty() { SUMS } else { SCRIPT };
     let (code, script) = if is_short { STACKS } else { script };
     // Browsers decode base64 themselves, so a small page is there sooner; the other is shorter.
-    let (code, encoding) = if is_short { (base64(code), "data") } else { (base85(code), "base85") };
+    let (code, encoding) = if is_short { (base64(code), "data") } else { (base91(code), "base91") };
     let sources = match about.code.functions.as_slice() {
         [] => None,
         functions => Some(deflated(foreign::json(&Value::Array(functions.to_vec())).as_bytes())?),

@@ -10,10 +10,10 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 use symbols::LoadOpts;
 
-/// Adds what a page needs of a recording to the options of reading it: the times of all samples.
+/// Adds what a page needs of a recording to the options of reading it: the times of all samples, and labels.
 pub fn keep_times(opts: &mut LoadOpts) {
     let kept = &mut opts.session.dimensions;
-    *kept = Dimensions { time_slice_ns: Some(1), seen_running: true, ..std::mem::take(kept) };
+    *kept = Dimensions { time_slice_ns: Some(1), seen_running: true, labels: true, ..std::mem::take(kept) };
 }
 
 /// Data and text of the page of a recording that was read with [`keep_times`].

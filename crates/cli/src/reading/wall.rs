@@ -12,13 +12,16 @@ use display::number::{count_of, duration_ns};
 use display::term;
 use dso::MappedFile;
 use exchange::rows;
-use exchange::text::{FollowedTextOpts, blame as blame_text, critical};
+use exchange::text::{
+    FollowedTextOpts, blame as blame_text, critical, label_notes, label_times as label_text,
+};
 use perfdata::PerfData;
 use profile::profile::Profile;
 use profile::session::SessionOpts;
 use profile::source::Want;
 use profile::view::blame::{CriticalOpts, blame, critical_path};
-use profile::view::wall::{ThreadRow, WallOpts, wall};
+use profile::view::report::SortKey;
+use profile::view::wall::{ThreadRow, WallOpts, label_times, wall};
 use serde_json::Value;
 use std::io::{self, Write};
 use std::path::Path;
@@ -204,6 +207,34 @@ pub fn report_blame(input: &OpenRecording<'_>, args: &WallArgs, form: ViewForm) 
     let view = FollowedView {
         json: &|| rows::blame(profile, &found),
         text: &|out, opts| blame_text::write(out, profile, &found, opts),
+    };
+    view.print(args, form)
+}
+
+/// Prints the wall clock by labels of goroutines, or by the value of one label.
+///
+/// # Errors
+/// If the recording can't be read, or has nothing about time off the CPU.
+pub fn report_labels(
+    input: &OpenRecording<'_>,
+    args: &WallArgs,
+    key: &SortKey,
+    form: ViewForm,
+) -> anyhow::Result<ExitCode> {
+    let mut load = load_opts();
+    load.session.dimensions.labels = true;
+    let mut progress = Progress::on_stderr(input.path, input.map);
+    let profile = load::load_file(input.path, input.file, load, &mut progress)?.profile;
+    check_thread(&profile, &args.waits)?;
+    if profile.off_cpu.source.is_none() {
+        return Err(no_times(input));
+    }
+    label_notes(&profile, std::slice::from_ref(key)).iter().for_each(|note| out::note(note));
+    let value = if let SortKey::Label(value) = key { value.as_deref() } else { None };
+    let rows = label_times(&profile, &args.waits.opts(0), value);
+    let view = FollowedView {
+        json: &|| rows::label_times(&profile, &rows, 0),
+        text: &|out, opts| label_text::write(out, &profile, &rows, opts),
     };
     view.print(args, form)
 }

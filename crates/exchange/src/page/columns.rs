@@ -75,16 +75,33 @@ fn deflate(bytes: &[u8]) -> io::Result<Vec<u8>> {
     deflate.finish()
 }
 
-/// Digits `(` to `|`, highest first, five for four bytes; the last n bytes have n + 1. Instead of `<`, which could end an
-/// element, it is `!`. A sixteenth shorter than base64, which browsers decode faster.
+/// Digits `#` to `}`, two for 13 bits, highest first; up to six bits at the end have one, more have two, with zeros after
+/// them. Instead of `<`, which could end an element, it is `!`. An eleventh shorter than base64, which browsers decode
+/// faster.
 #[must_use]
-pub fn base85(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len().div_ceil(4) * 5);
-    for chunk in bytes.chunks(4) {
-        let word = word_of(chunk, 4);
-        for power in [52_200_625, 614_125, 7_225, 85, 1].into_iter().take(chunk.len() + 1) {
-            let digit = b'(' + (word / power % 85) as u8;
-            text.push(if digit == b'<' { '!' } else { char::from(digit) });
+pub fn base91(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len() / 4 * 5);
+    let mut push = |digit: u32| {
+        let digit = b'#' + (digit % 91) as u8;
+        text.push(if digit == b'<' { '!' } else { char::from(digit) });
+    };
+    let (mut bits, mut count) = (0u32, 0);
+    for &byte in bytes {
+        bits = bits << 8 | u32::from(byte);
+        count += 8;
+        if count >= 13 {
+            count -= 13;
+            push((bits >> count) / 91);
+            push(bits >> count);
+            bits &= (1 << count) - 1;
+        }
+    }
+    match count {
+        0 => {}
+        1..=6 => push(bits << (6 - count)),
+        _ => {
+            push((bits << (13 - count)) / 91);
+            push(bits << (13 - count));
         }
     }
     text
@@ -139,12 +156,36 @@ mod tests {
         assert_eq!(columns.bytes, wanted);
     }
 
+    /// Digits back to bytes, as the page does it.
+    fn of_base91(text: &str) -> Vec<u8> {
+        let digits: Vec<u32> =
+            text.bytes().map(|byte| u32::from(if byte == b'!' { b'<' } else { byte }) - 35).collect();
+        let (mut bits, mut count, mut bytes) = (0u32, 0, Vec::new());
+        for pair in digits.chunks(2) {
+            (bits, count) = match pair {
+                [high, low] => (bits << 13 | (high * 91 + low), count + 13),
+                one => (bits << 6 | one[0], count + 6),
+            };
+            while count >= 8 {
+                count -= 8;
+                bytes.push((bits >> count) as u8);
+            }
+            bits &= (1 << count) - 1;
+        }
+        bytes
+    }
+
     #[test]
-    fn base_85_has_a_digit_more_than_bytes_in_its_last_part() {
-        assert_eq!(base85(&[0, 0, 0, 0]), "(((((");
-        assert_eq!((&base85(&[0xff; 4])[..], &base85(b"tally!")[..]), ("z?^4(", "MJI(,Nw1"));
-        assert_eq!([1, 2, 3, 4, 5].map(|length| base85(&vec![7; length]).len()), [2, 3, 4, 5, 7]);
-        assert!(!(0..=u8::MAX).any(|byte| base85(&[byte, 60, byte, 20]).contains('<')));
+    fn base_91_gives_back_as_many_bytes_as_it_got() {
+        assert_eq!(base91(&[0; 13]), "#".repeat(16));
+        for length in 0..40 {
+            for step in [0u8, 1, 37, 255] {
+                let bytes: Vec<u8> = (0..length).map(|at| step.wrapping_mul(at).wrapping_add(step)).collect();
+                let text = base91(&bytes);
+                assert_eq!(of_base91(&text), bytes, "{text}");
+                assert!(text.len() <= bytes.len() * 16 / 13 + 2 && !text.contains('<'), "{text}");
+            }
+        }
     }
 
     #[test]

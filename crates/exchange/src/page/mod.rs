@@ -8,7 +8,7 @@ mod first_view;
 mod followed;
 mod pruning;
 
-pub use columns::{base64, base85, deflated};
+pub use columns::{base64, base91, deflated};
 pub use encode::{Encoded, encode};
 pub use first_view::first_view;
 pub use followed::followed;

@@ -8,7 +8,8 @@ use profile::profile::Profile;
 use profile::table::{CallsiteId, FrameId};
 use profile::view::locks::{LockHolder, LockRow};
 use profile::view::wall::{
-    FunctionRow, Histogram, LongWait, ThreadRow, Times, WaitPlace, WaitTarget, Wall, part_name, place_names,
+    FunctionRow, Histogram, LabelTimes, LongWait, ThreadRow, Times, WaitPlace, WaitTarget, Wall, part_name,
+    place_names,
 };
 use serde_json::{Map, Value, json};
 
@@ -49,6 +50,16 @@ pub fn wall(profile: &Profile, wall: &Wall, most: usize) -> Value {
         "waits": list(&wall.places, most, |row| row.total_ns, place),
         "waited_for": list(&wall.targets, most, |row| row.total_ns, target),
         "longest": wall.longest.iter().map(|wait| long_wait(profile, wait)).collect::<Vec<_>>(),
+    })
+}
+
+/// The wall clock by labels, with at most `most` rows (0: all).
+#[must_use]
+pub fn label_times(profile: &Profile, rows: &[LabelTimes], most: usize) -> Value {
+    let row = |row: &LabelTimes| json!({ "label": row.label.map(|label| profile.strings.of(label)), "times": times(&row.times) });
+    json!({
+        "schema_version": SCHEMA_VERSION, "view": "label-times",
+        "labels": list(rows, most, |row| row.times.total_ns(), row),
     })
 }
 

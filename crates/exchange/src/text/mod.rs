@@ -6,6 +6,7 @@ pub mod evidence;
 pub mod goroutines;
 pub mod histogram;
 pub mod io;
+pub mod label_times;
 mod labels;
 pub mod routes;
 pub mod rule_lines;

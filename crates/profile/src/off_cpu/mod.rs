@@ -69,6 +69,8 @@ pub struct Wait {
     pub cpu: Option<u32>,
     /// Exact count, longest and lengths of the waits that this one represents, itself among them.
     pub sums: Option<Box<WaitSums>>,
+    /// Text of the labels that the thread's goroutine had.
+    pub labels: Option<StringId>,
 }
 
 impl Wait {
@@ -88,6 +90,7 @@ impl Wait {
             flags: 0,
             cpu: None,
             sums: None,
+            labels: None,
         }
     }
 

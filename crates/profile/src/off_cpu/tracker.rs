@@ -255,6 +255,7 @@ impl Thread {
             flags: flag::REST,
             cpu: None,
             sums: None,
+            labels: None,
         })
     }
 
@@ -307,6 +308,7 @@ impl Thread {
                 flags,
                 cpu: None,
                 sums: None,
+                labels: None,
             });
         }
         self.open_left = false;

@@ -28,16 +28,28 @@ impl Profile {
         text
     }
 
+    /// Keys and values of a set.
+    #[must_use]
+    pub fn labels_in(&self, set: Option<StringId>) -> &[(StringId, StringId)] {
+        set.and_then(|set| self.label_sets.get(&set)).map_or(&[], Vec::as_slice)
+    }
+
+    /// Value of one of them.
+    #[must_use]
+    pub fn label_in(&self, set: Option<StringId>, key: &str) -> Option<StringId> {
+        self.labels_in(set).iter().find(|(name, _)| self.strings.of(*name) == key).map(|(_, value)| *value)
+    }
+
     /// Keys and values of a cell's labels.
     #[must_use]
     pub fn labels_of(&self, extra: &ExtraDimensions) -> &[(StringId, StringId)] {
-        extra.labels.and_then(|set| self.label_sets.get(&set)).map_or(&[], Vec::as_slice)
+        self.labels_in(extra.labels)
     }
 
     /// Value of one of them.
     #[must_use]
     pub fn label(&self, extra: &ExtraDimensions, key: &str) -> Option<StringId> {
-        self.labels_of(extra).iter().find(|(name, _)| self.strings.of(*name) == key).map(|(_, value)| *value)
+        self.label_in(extra.labels, key)
     }
 }
 

@@ -58,6 +58,7 @@ impl Session {
 
     fn note_interval(&mut self, task: TaskId, sample: &Sample<'_>) {
         let callsite = self.off_cpu_callsite(sample);
+        let labels = self.labels_of(sample);
         let (weight_ns, time_ns) = (sample.period.unwrap_or(0), sample.time_ns.unwrap_or(0));
         match sample.raw.and_then(Payload::parse) {
             Some(Payload::Interval(of)) if of.flags & flag::LOOK != 0 => {
@@ -90,6 +91,7 @@ impl Session {
                     flags: of.flags,
                     cpu: sample.cpu,
                     sums: of.sums,
+                    labels,
                 });
             }
             Some(Payload::Totals(of)) => {

@@ -7,6 +7,7 @@ mod output;
 mod selection;
 mod stacks;
 
+use super::values::parse_keys;
 use crate::flags::header_args::HeaderArgs;
 use crate::flags::name_args::NameArgs;
 use crate::flags::perf_compat::{PerfCompatFlags, ReportFlags};
@@ -14,6 +15,7 @@ use causes::CauseArgs;
 use columns::ColumnArgs;
 use lists::RecordListArgs;
 use output::ReportOutputArgs;
+use profile::view::report::SortKey;
 use selection::SelectionArgs;
 use stacks::StackArgs;
 use std::path::PathBuf;
@@ -114,6 +116,15 @@ impl Args {
         let by_name = only.comms.first().cloned();
         self.wall_args.waits.thread = by_name.or_else(|| only.tid.first().map(i32::to_string));
         Ok(())
+    }
+
+    /// The first key of `--sort` that is about labels.
+    ///
+    /// # Errors
+    /// `--sort` has unknown keys.
+    pub fn label_key(&self) -> anyhow::Result<Option<SortKey>> {
+        let Some(sort) = &self.columns.sort else { return Ok(None) };
+        Ok(parse_keys("--sort", sort)?.into_iter().find(|key| matches!(key, SortKey::Label(_))))
     }
 
     /// The file to read, and the text function names have to contain.

@@ -85,6 +85,9 @@ pub fn run(mut args: Args) -> anyhow::Result<ExitCode> {
     let explores = browses(&args) && explore::is_wanted(&args, &file);
     if args.wall && args.output.html.is_none() && !explores {
         let (form, most) = (args.causes.form(), args.causes.max_lines);
+        if let Some(key) = args.label_key()? {
+            return crate::reading::wall::report_labels(&input, &args.wall_args, &key, form);
+        }
         return crate::reading::wall::report(&input, &args.wall_args, form, most);
     }
     if args.header.header_only {

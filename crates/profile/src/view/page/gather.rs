@@ -3,7 +3,7 @@
 use super::item::{ItemSet, PageData, PageItem, PageThread, Waker};
 use crate::off_cpu::WaitReason;
 use crate::profile::{Profile, TaskId};
-use crate::table::{DsoId, DsoKind};
+use crate::table::{DsoId, DsoKind, StringId};
 use crate::view::flame::{FrameKind, NodeId, Tree, TreeBuilder, TreeOpts, Unit, events_shown};
 use crate::view::ranking::RankRows as _;
 use crate::view::timeline::{Column, TimelineOpts, timeline};
@@ -19,6 +19,9 @@ const STRIPS: usize = 200;
 pub const STRIP_SHARES: u8 = 40;
 /// A thread that is idle for more of its life has no strip.
 const IDLE_PCT: u64 = 99;
+/// Sets of labels with stacks of their own, and the frame of those of all others.
+const LABEL_SETS: usize = 100;
+const OTHER_LABELS: &str = "other labels";
 /// Length of a tick, ns.
 const TICK_NS: u64 = 1000;
 
@@ -48,6 +51,8 @@ struct Gather<'p> {
     thread_by_id: FxHashMap<(u32, i32), u32>,
     wakers: Vec<(Waker, u64)>,
     waker_of: FxHashMap<Waker, u32>,
+    /// Innermost frame of each set of labels.
+    below_set: FxHashMap<StringId, NodeId>,
 }
 
 impl<'p> Gather<'p> {
@@ -69,6 +74,7 @@ impl<'p> Gather<'p> {
             thread_by_id: FxHashMap::default(),
             wakers: Vec::new(),
             waker_of: FxHashMap::default(),
+            below_set: FxHashMap::default(),
         };
         for row in wall.threads.iter().filter(|_| wall.is_observed()) {
             let at = gather.threads.len() as u32;
@@ -171,9 +177,10 @@ impl<'p> Gather<'p> {
     }
 
     fn wall_item(&mut self, moment: &WallMoment) -> PageItem {
+        let root = self.below_labels(moment.labels);
         let node = match moment.callsite {
-            Some(callsite) => self.builder.node_below(Tree::ROOT, callsite),
-            None => self.without_stack(moment.part),
+            Some(callsite) => self.builder.node_below(root, callsite),
+            None => self.without_stack(root, moment.part),
         };
         PageItem {
             thread: self.thread(moment.task),
@@ -190,7 +197,7 @@ impl<'p> Gather<'p> {
     }
 
     /// The place of time without a stack.
-    fn without_stack(&mut self, part: Part) -> NodeId {
+    fn without_stack(&mut self, root: NodeId, part: Part) -> NodeId {
         let name = match part {
             Part::On => "[no sample]",
             Part::Blocked(WaitReason::NoStack) => "[short waits]",
@@ -198,7 +205,30 @@ impl<'p> Gather<'p> {
             _ => "[no stack]",
         };
         let name = self.builder.tree.intern(name, FrameKind::Unknown);
-        self.builder.tree.child(Tree::ROOT, name)
+        self.builder.tree.child(root, name)
+    }
+
+    /// The place of stacks of a goroutine with labels: below a frame for each of them. Beyond [`LABEL_SETS`] sets, others
+    /// are one.
+    fn below_labels(&mut self, set: Option<StringId>) -> NodeId {
+        let Some(set) = set else { return Tree::ROOT };
+        if let Some(&known) = self.below_set.get(&set) {
+            return known;
+        }
+        let profile = self.profile;
+        let texts: Vec<String> = match self.below_set.len() < LABEL_SETS {
+            true => (profile.labels_in(Some(set)).iter())
+                .map(|&(key, value)| format!("{}={}", profile.strings.of(key), profile.strings.of(value)))
+                .collect(),
+            false => vec![OTHER_LABELS.to_owned()],
+        };
+        let tree = &mut self.builder.tree;
+        let node = texts.iter().fold(Tree::ROOT, |node, text| {
+            let name = tree.intern(text, FrameKind::Task);
+            tree.child(node, name)
+        });
+        self.below_set.insert(set, node);
+        node
     }
 
     fn waker(&mut self, moment: &WallMoment) -> u32 {
@@ -220,9 +250,10 @@ impl<'p> Gather<'p> {
         let unit = crate::view::flame::unit_of(&profile.events[event]);
         let mut items = Vec::new();
         for (key, sums) in profile.cells().iter().filter(|(key, _)| key.event as usize == event) {
+            let root = self.below_labels(profile.extra(key.extra).labels);
             items.push(PageItem {
                 thread: self.thread(key.task),
-                node: self.builder.node_below(Tree::ROOT, key.callsite),
+                node: self.builder.node_below(root, key.callsite),
                 state: 0,
                 since: profile.extra(key.extra).time_ns.map(|time| self.ticks(time)),
                 length: 0,

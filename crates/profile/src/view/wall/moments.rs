@@ -3,7 +3,7 @@
 use super::{Classes, Classified, Part, ThreadRow, WallOpts, functions, related_name, threads};
 use crate::grow::{Grow as _, GrownSum as _};
 use crate::profile::{Profile, TaskId};
-use crate::table::CallsiteId;
+use crate::table::{CallsiteId, StringId};
 use perfdata::off_cpu::State;
 use rustc_hash::FxHashMap;
 
@@ -28,6 +28,8 @@ pub struct WallMoment {
     pub count: u64,
     /// Waker (its name), and from where it woke.
     pub waker: Option<(String, Option<CallsiteId>)>,
+    /// Text of the goroutine's labels, where the session kept them ([`crate::session::Dimensions::labels`]).
+    pub labels: Option<StringId>,
 }
 
 /// All of the wall clock shown by `opts`, moment by moment: running time scaled to its exact length, then waits in the
@@ -47,6 +49,7 @@ pub fn moments(profile: &Profile, opts: &WallOpts) -> Vec<WallMoment> {
         longest_ns: 0,
         count: u64::from(key.is_some()),
         waker: None,
+        labels: key.and_then(|key| profile.extra(key.extra).labels),
     });
     let waits = classes.named(profile).map(|Classified { wait, part }| WallMoment {
         task: wait.task,
@@ -59,6 +62,7 @@ pub fn moments(profile: &Profile, opts: &WallOpts) -> Vec<WallMoment> {
         count: wait.stands_for(),
         waker: related_name(profile, wait)
             .map(|(name, _)| (name, wait.other.and_then(|other| other.callsite))),
+        labels: wait.labels,
     });
     let kernel_idle = kernel_idle(&rows, &classes, profile);
     running.chain(waits).chain(kernel_idle).filter(|moment| moment.ns > 0).collect()
@@ -74,8 +78,18 @@ fn kernel_idle(rows: &[ThreadRow], classes: &Classes, profile: &Profile) -> Vec<
         let listed: u64 = row.tasks.iter().filter_map(|task| known.get(task)).copied().grown_sum();
         let task = *row.tasks.first()?;
         let ns = row.kernel_idle_ns.saturating_sub(listed);
-        let (part, since_ns, callsite, waker) = (Part::Idle, None, None, None);
-        Some(WallMoment { task, callsite, part, ns, since_ns, length_ns: 0, longest_ns: 0, count: 0, waker })
+        Some(WallMoment {
+            task,
+            callsite: None,
+            part: Part::Idle,
+            ns,
+            since_ns: None,
+            length_ns: 0,
+            longest_ns: 0,
+            count: 0,
+            waker: None,
+            labels: None,
+        })
     };
     rows.iter().filter_map(moment).collect()
 }
