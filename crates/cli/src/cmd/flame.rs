@@ -19,6 +19,7 @@ use anyhow::Context;
 use display::number::count_of;
 use dso::MappedFile;
 use exchange::svg::{self, Palette, SvgOpts};
+use exchange::text::shown_time;
 use profile::off_cpu::is_off_cpu;
 use profile::profile::Profile;
 use profile::session::SessionOpts;
@@ -157,9 +158,9 @@ fn read_recording(path: &Path, map: &MappedFile, args: &Args) -> anyhow::Result<
     if let Some(which) = args.wall_tree() {
         let tree = Tree::of_wall(&recording.profile, opts, which, &args.waits.opts(0));
         let subtitle = match which {
-            WallTree::Wall => wall::subtitle(&recording.profile, &args.waits),
+            WallTree::Wall => shown_time::subtitle(&recording.profile, &args.waits.opts(0)),
             WallTree::OnCpu => svg::amount(&tree),
-            _ => svg::amount(&tree) + &wall::idle_left_out(&recording.profile, &args.waits),
+            _ => svg::amount(&tree) + &shown_time::idle_left_out(&recording.profile, &args.waits.opts(0)),
         };
         return Ok((tree, Some(subtitle), Vec::new()));
     }

@@ -3,12 +3,13 @@
 use super::Code;
 use crate::cmd::locks::lock_value;
 use crate::cmd::why::input;
-use crate::reading::wall::{WaitArgs, subtitle};
+use crate::reading::wall::WaitArgs;
 use crate::terminal::foreign::harmless;
 use crate::{reading::load, terminal::interrupts_off};
 use display::number::{bytes, count_of, duration_ns, grouped};
 use exchange::page::{followed, harmless_all};
 use exchange::perf_header::date::iso_utc_minute;
+use exchange::text::shown_time::subtitle;
 use perfdata::PerfData;
 use perfdata::appendix::findings_note;
 use profile::view::locks::{contended, locks};
@@ -172,7 +173,7 @@ pub fn recorded_command(words: &[String]) -> String {
 fn whole(recording: &Recording, wall: &Wall) -> String {
     let profile = &recording.profile;
     if wall.is_observed() {
-        return subtitle(profile, &WaitArgs::default()).replace(" (--idle)", "");
+        return subtitle(profile, &WaitArgs::default().opts(0)).replace(" (--idle)", "");
     }
     // Imported sums have no times.
     let span = profile.time_span_ns.map(|(from, to)| to.saturating_sub(from)).filter(|span| *span > 0);

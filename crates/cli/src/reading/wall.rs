@@ -8,7 +8,6 @@ use crate::terminal::{out, pager};
 use crate::text::present;
 use crate::text::view_form::ViewForm;
 use crate::text::wall::{self as text, WallTextOpts};
-use display::number::{count_of, duration_ns};
 use display::term;
 use dso::MappedFile;
 use exchange::rows;
@@ -85,38 +84,6 @@ pub fn check_thread(profile: &Profile, args: &WaitArgs) -> anyhow::Result<()> {
     }
     let names = all.iter().map(|row| row.comm.as_str());
     anyhow::bail!("no thread '{thread}' in the recording; there are {}", present::listed(names))
-}
-
-/// Note under a picture of the wall clock: whose time it shows, and how much is idle and not drawn:
-/// `8 busy threads × 4.010 s = 32.30 s · idle left out: 47.90 s (--idle)`.
-#[must_use]
-pub fn subtitle(profile: &Profile, args: &WaitArgs) -> String {
-    let view = wall(profile, &args.opts(0));
-    let is_busy = |row: &&ThreadRow| args.idle || !row.is_idle();
-    let busy = view.threads.iter().filter(is_busy).count();
-    let shown_ns = if args.idle { view.whole.total_ns() } else { view.whole.active_ns() };
-    let (threads, shown) = (count_of(busy as u64, "thread", "threads"), duration_ns(shown_ns));
-    let (threads, wall_ns) =
-        (if args.idle { threads } else { threads.replacen(' ', " busy ", 1) }, view.wall_ns);
-    let is_product = (busy as u64).saturating_mul(wall_ns).abs_diff(shown_ns) <= shown_ns / 50;
-    let whole = match is_product {
-        true => format!("{threads} × {} = {shown}", duration_ns(wall_ns)),
-        false => format!("{shown} of {threads} in {}", duration_ns(wall_ns)),
-    };
-    whole + &idle_words(view.whole.idle_ns, args)
-}
-
-/// ` · idle left out: 47.90 s (--idle)`; nothing where no time is idle, or idle time is counted.
-#[must_use]
-pub fn idle_left_out(profile: &Profile, args: &WaitArgs) -> String {
-    idle_words(wall(profile, &args.opts(0)).whole.idle_ns, args)
-}
-
-fn idle_words(idle_ns: u64, args: &WaitArgs) -> String {
-    if idle_ns == 0 || args.idle {
-        return String::new();
-    }
-    format!(" · idle left out: {} (--idle)", duration_ns(idle_ns))
 }
 
 /// Prints the wall clock of an open recording; as JSON with at most `most` rows in each list (0: all).
@@ -221,10 +188,7 @@ pub fn report_labels(
     key: &SortKey,
     form: ViewForm,
 ) -> anyhow::Result<ExitCode> {
-    let mut load = load_opts();
-    load.session.dimensions.labels = true;
-    let mut progress = Progress::on_stderr(input.path, input.map);
-    let profile = load::load_file(input.path, input.file, load, &mut progress)?.profile;
+    let profile = read_with_runs(input)?.profile;
     check_thread(&profile, &args.waits)?;
     if profile.off_cpu.source.is_none() {
         return Err(no_times(input));
@@ -283,11 +247,11 @@ pub fn load_opts() -> LoadOpts {
     }
 }
 
-/// The same, with the times at which threads were sampled: for views that follow waits.
+/// The same, with the times at which threads were sampled and with labels: for views that follow or divide waits.
 #[must_use]
 pub fn load_opts_with_runs() -> LoadOpts {
     let mut load = load_opts();
-    load.session.dimensions.seen_running = true;
+    (load.session.dimensions.seen_running, load.session.dimensions.labels) = (true, true);
     load
 }
 

@@ -11,6 +11,7 @@ mod labels;
 pub mod routes;
 pub mod rule_lines;
 pub mod sample_json;
+pub mod shown_time;
 pub mod spans;
 pub mod timeline;
 

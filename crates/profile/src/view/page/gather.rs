@@ -148,7 +148,7 @@ impl<'p> Gather<'p> {
         }
     }
 
-    /// What rounding leaves of a state counts for its next columns: each state's sum over the strip is right.
+    /// The rest that rounding leaves of a state counts for its next columns: each state's sum over the strip is right.
     fn strip_column(
         &mut self,
         column: &Column,

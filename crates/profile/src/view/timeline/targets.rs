@@ -1,4 +1,4 @@
-//! What threads waited for over time.
+//! Targets of threads' waits over time.
 
 use super::Column;
 use crate::grow::Grow as _;
