@@ -16,6 +16,7 @@
 
 pub mod bar;
 pub mod change_columns;
+pub mod digits;
 pub mod fit;
 pub mod number;
 pub mod palette;

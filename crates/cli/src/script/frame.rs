@@ -1,8 +1,8 @@
 //! A frame as text: its line in a call chain, its names after an address.
 
-use super::digits;
 use super::fields::{FieldSet, ScriptField};
 use crate::terminal::out::harmless;
+use display::digits;
 use profile::profile::Profile;
 use profile::table::{DsoKind, FrameId, InlineFrame};
 use std::borrow::Cow;

@@ -4,12 +4,12 @@
 //         perf_sample__fprintf_start(); tools/perf/util/evsel_fprintf.c, sample__fprintf_callchain().
 
 use super::branches::write_branches;
-use super::digits;
 use super::fields::{FieldSet, ScriptField};
 use super::frame::{FrameTexts, ShownChain, own_name, write_names, write_srcline};
 use super::row::Row;
 use crate::terminal::foreign::{harmless, harmless_lines};
 use calls::pt::lines::TimeDigits;
+use display::digits;
 use perfdata::abi::*;
 use perfdata::tracepoint::TracepointFormats;
 use perfdata::{CpuMode, DataSource, Event, SampleRegs, Weight};

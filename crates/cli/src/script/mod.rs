@@ -4,7 +4,6 @@
 
 mod branches;
 mod clock;
-mod digits;
 mod fields;
 mod frame;
 mod json;
