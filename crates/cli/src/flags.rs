@@ -14,9 +14,10 @@ pub mod shown_names;
 
 use crate::calls::preloaded_tracer::PreloadedTracer;
 use crate::cmd::Command;
-use clap::Parser;
 use clap::builder::styling::{AnsiColor, Styles};
+use clap::{Args, FromArgMatches, Parser};
 use colour_arg::ColourArg;
+use std::ffi::OsString;
 
 const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Yellow.on_default().bold())
@@ -36,6 +37,17 @@ Examples:
   tally report                   browse perf.data (--stdio: print it as text)
   tally flame -o out.svg         flame graph of perf.data or of folded stacks")]
 pub struct Flags {
+    /// For all commands.
+    #[command(flatten)]
+    pub output: OutputFlags,
+    /// Command to run.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Flags of all commands.
+#[derive(clap::Args)]
+pub struct OutputFlags {
     /// When to use colours; NO_COLOR in the environment means never
     #[arg(long, global = true, value_enum, default_value_t = ColourArg::Auto)]
     #[arg(value_name = "auto|always|never", hide_possible_values = true, hide_default_value = true)]
@@ -46,9 +58,23 @@ pub struct Flags {
     /// Don't shorten names of functions: with all template arguments
     #[arg(long, global = true)]
     pub full_names: bool,
-    /// Command to run.
-    #[command(subcommand)]
-    pub command: Command,
+}
+
+impl Flags {
+    /// What a command line requests. Most of a parser's time goes into the definitions of all commands, which only
+    /// messages need: those of one command are tried first.
+    ///
+    /// # Errors
+    /// What the parser finds wrong with it, or a request for help.
+    pub fn of_command_line(args: &[OsString]) -> Result<Self, clap::Error> {
+        let alone = args.get(1).and_then(|word| word.to_str()).and_then(Command::defined_alone);
+        let program = || OutputFlags::augment_args(clap::Command::new("tally")).infer_long_args(true);
+        let matches = alone.and_then(|command| program().subcommand(command).try_get_matches_from(args).ok());
+        match matches.and_then(|matches| Self::from_arg_matches(&matches).ok()) {
+            Some(flags) => Ok(flags),
+            None => Self::try_parse_from(args),
+        }
+    }
 }
 
 /// The version; of an optimized build also the commit, of a packaged program (`cargo xtask package`) machine and C
@@ -74,6 +100,26 @@ mod tests {
     #[test]
     fn no_flag_contradicts_another() {
         Flags::command().debug_assert();
+    }
+
+    #[test]
+    fn a_command_alone_has_the_options_that_it_has_among_all() {
+        let options = |command: &clap::Command| {
+            let ids = command.get_arguments().map(|arg| arg.get_id().to_string());
+            (ids.collect::<Vec<_>>(), command.get_subcommands().count())
+        };
+        let program = Flags::command();
+        for command in program.get_subcommands().filter(|command| !command.get_name().contains('-')) {
+            let alone = Command::defined_alone(command.get_name()).expect("each is known");
+            assert_eq!(options(&alone), options(command), "{}", command.get_name());
+        }
+        assert!(Command::defined_alone("nothing").is_none());
+        let args = |words: &[&str]| words.iter().map(OsString::from).collect::<Vec<_>>();
+        let flags = Flags::of_command_line(&args(&["tally", "evlist", "--no-pag", "--full-names"]));
+        assert!(flags.is_ok_and(|flags| flags.output.no_pager && flags.output.full_names));
+        let wrong = Flags::of_command_line(&args(&["tally", "report", "--no-such"])).err().expect("unknown");
+        let all = Flags::try_parse_from(args(&["tally", "report", "--no-such"])).err().expect("unknown");
+        assert_eq!(wrong.to_string(), all.to_string());
     }
 
     #[test]

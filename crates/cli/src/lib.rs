@@ -50,13 +50,13 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     if let Some(page) = help::topic(&args) {
         return finish_paged(help::print(&page));
     }
-    match flags::Flags::try_parse_from(&args) {
+    match flags::Flags::of_command_line(&args) {
         Ok(flags) => {
             record::sys::signal::survive_file_size_limit();
             leave_out_expected_panics();
-            display::term::set_colour(flags.color.into());
-            terminal::pager::set_off(flags.no_pager);
-            flags::shown_names::set_whole(flags.full_names);
+            display::term::set_colour(flags.output.color.into());
+            terminal::pager::set_off(flags.output.no_pager);
+            flags::shown_names::set_whole(flags.output.full_names);
             let code = finish(under_memory_limit().and_then(|()| flags.command.run()));
             warn_of_refusals();
             terminal::pager::finish();

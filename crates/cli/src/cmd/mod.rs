@@ -50,6 +50,17 @@ macro_rules! commands {
         }
 
         impl Command {
+            /// The definition of this command without those of the others; `None` for names of two words, too.
+            #[must_use]
+            pub fn defined_alone(name: &str) -> Option<clap::Command> {
+                match name {
+                    $(stringify!($module) => {
+                        Some(<$module::Args as clap::Args>::augment_args(clap::Command::new(stringify!($module))))
+                    })+
+                    _ => None,
+                }
+            }
+
             /// Runs the command.
             ///
             /// # Errors

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use perfdata::appendix::goroutine_labels::GoroutineLabels;
 use perfdata::appendix::python_functions::{PythonCounts, PythonFunctions};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::binary::PythonBinaries;
 use super::engine::PythonEngine;
@@ -91,8 +91,10 @@ struct Reader {
     /// Names that programs gave their threads, by thread, which were not taken yet.
     thread_names: FxHashMap<u32, String>,
     polled_ns: u64,
-    /// When something was in the rings, or the first look.
+    /// When something new was in the rings, or the first look.
     came_ns: u64,
+    /// Processes asked about so far, with their address spaces: the programs ask again and again.
+    asked: FxHashSet<(u32, u64)>,
     /// Much was in the rings at the last look.
     is_pressed: bool,
     words: Vec<u64>,
@@ -150,6 +152,7 @@ impl PythonReader {
             thread_names: FxHashMap::default(),
             polled_ns: 0,
             came_ns: Clock::Monotonic.now_ns(),
+            asked: FxHashSet::default(),
             is_pressed: false,
             words: Vec::new(),
             counts: PythonCounts::default(),

@@ -62,12 +62,23 @@ impl Reader {
         self.is_pressed = most_words > RING_WORDS / 16;
         self.words = words;
         self.polled_ns = now_ns;
-        if most_words > 0 {
-            self.came_ns = now_ns;
-        }
         for record in records {
+            if self.is_new(&record) {
+                self.came_ns = now_ns;
+            }
             self.take(record, now_ns);
         }
+    }
+
+    /// False for a question about a process that was asked about before.
+    fn is_new(&mut self, record: &RingRecord) -> bool {
+        /// More are forgotten.
+        const MOST: usize = 4096;
+        let RingRecord::Unknown { pid, mm } = *record else { return true };
+        if self.asked.len() >= MOST {
+            self.asked.clear();
+        }
+        self.asked.insert((pid, mm))
     }
 
     fn take(&mut self, record: RingRecord, now_ns: u64) {
@@ -230,4 +241,46 @@ impl Reader {
 fn has_python_name(pid: u32) -> bool {
     let file = std::fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
     file.file_name().is_some_and(|name| name.to_string_lossy().starts_with("python"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::PythonReader;
+    use super::*;
+
+    #[test]
+    fn a_repeated_question_about_a_process_is_not_news() {
+        let reader = PythonReader::new(None);
+        let mut reader = reader.lock();
+        let asked = |pid, mm| RingRecord::Unknown { pid, mm };
+        assert!(reader.is_new(&asked(7, 77)));
+        assert!(!reader.is_new(&asked(7, 77)));
+        // Another process, and another program in the same one.
+        assert!(reader.is_new(&asked(8, 77)) && reader.is_new(&asked(7, 78)));
+        assert!(!reader.is_new(&asked(7, 77)) && !reader.is_new(&asked(8, 77)));
+        let (when, time_ns, end) = (CopiedAt::Sample, 1, FramesEnd::Start);
+        let frames = || RingRecord::Frames { when, time_ns, pid: 7, tid: 7, end, frames: Vec::new() };
+        assert!(reader.is_new(&frames()) && reader.is_new(&frames()));
+    }
+
+    #[test]
+    fn questions_asked_long_ago_are_forgotten() {
+        let reader = PythonReader::new(None);
+        let mut reader = reader.lock();
+        let news = (0..10_000).filter(|&pid| reader.is_new(&RingRecord::Unknown { pid, mm: 1 })).count();
+        assert_eq!(news, 10_000);
+        assert!(reader.asked.len() <= 4096);
+        assert!(reader.is_new(&RingRecord::Unknown { pid: 0, mm: 1 }));
+    }
+
+    #[test]
+    fn the_rings_are_looked_at_seldom_once_nothing_new_has_come() {
+        let reader = PythonReader::new(None);
+        let mut reader = reader.lock();
+        let later_ns = reader.came_ns + QUIET_NS + 1;
+        assert_eq!(reader.next_look(reader.came_ns), CALM_TICK);
+        assert_eq!(reader.next_look(later_ns), QUIET_TICK);
+        reader.came_ns = later_ns;
+        assert_eq!(reader.next_look(later_ns + QUIET_NS), CALM_TICK);
+    }
 }
