@@ -30,7 +30,7 @@ fn cause(quality: &StackQuality, percent: u64) -> String {
     let most = quality.stopped.iter().max_by_key(|stopped| stopped.count).filter(|_| percent < FEW);
     most.map_or(String::new(), |most| match most.reason {
         StopReason::CopyEnd(bytes) => {
-            format!(" (most others: over the {} KB recorded)", bytes.div_ceil(1024))
+            format!(" (most others: stacks of more than {} KB)", bytes.div_ceil(1024))
         }
         _ => format!(" (most others: {})", stop_text(most)),
     })

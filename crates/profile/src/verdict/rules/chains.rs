@@ -3,7 +3,7 @@
 
 use super::locks::{gil_lines, holders_line, is_gil, whole_lock_parts, whole_lock_percent};
 use super::running::{ENOUGH_NS, LEAST_HOT, called_at, serial};
-use super::waiting::for_others_words;
+use super::waiting::{for_others, for_others_words};
 use super::{claim, grouped, list, pct, time};
 use crate::off_cpu::WaitReason;
 use crate::verdict::rules::locks::locked;
@@ -36,6 +36,11 @@ pub(super) fn serial_chain(facts: &Facts) -> Option<Finding> {
         return None;
     }
     if serial(facts).is_some() || convoy(facts).is_some() {
+        return None;
+    }
+    // Short handovers without a function to change are how a program starts, not what holds it up.
+    const LEAST_FOR_OTHERS: f64 = 0.2;
+    if !is_of_one(path) && !top.is_large() && for_others(facts) < LEAST_FOR_OTHERS {
         return None;
     }
     let mut evidence = vec![

@@ -17,7 +17,7 @@ const OF_OTHERS: [WaitReason; 4] =
 
 /// Share of active time waiting for others: for what comes from outside, for children, for threads that work. Waits for
 /// locks are another finding's.
-fn for_others(facts: &Facts) -> f64 {
+pub(super) fn for_others(facts: &Facts) -> f64 {
     let ns = OF_OTHERS.iter().map(|&reason| of_others_ns(facts, reason)).grown_sum();
     facts.share(ns) + facts.share(facts.for_work_ns())
 }
