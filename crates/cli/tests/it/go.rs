@@ -158,7 +158,8 @@ fn samples_have_the_labels_of_their_goroutine() {
             let mut running = labels.arg("1000000").spawn().expect("it starts");
             let pid = running.id().to_string();
             let target = if target == "-a" { vec!["-a"] } else { vec!["-p", &pid] };
-            let args = [&["record", "-F", "999"], &target[..], &["--", "sleep", "3"]].concat();
+            // On a busy machine the program gets a small part of a CPU.
+            let args = [&["record", "-F", "999"], &target[..], &["--", "sleep", "8"]].concat();
             let recorded = output(folder, &args);
             running.kill().and_then(|()| running.wait()).expect("ours");
             recorded
