@@ -195,7 +195,7 @@ impl Format {
     pub fn value(&self, field: &TracepointField, raw: &[u8]) -> String {
         let payload = eval::Payload { raw, format: self, resolve: &|_| None };
         if field.is_text() {
-            return payload.text(field);
+            return payload.text(field).into_owned();
         }
         if field.kind == FieldKind::Number {
             let number = payload.number(field);

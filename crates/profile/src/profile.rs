@@ -3,7 +3,7 @@
 //! This is the value that views, diff and exports share. It holds no text beyond the string table
 //! and no object files; names arrive by [`crate::symbolize`].
 
-use crate::reason::{Diagnostics, StackEnd};
+use crate::reason::Diagnostics;
 use crate::table::{
     CallsiteTable, DsoId, DsoTable, FrameId, FrameTable, HashedIds, InlineFrame, StringId, StringTable,
     SymbolTable,
@@ -63,8 +63,6 @@ pub struct Profile {
     pub label_counts: GoroutineLabels,
     /// Socket of each CPU, from the recording's header; empty if it has none.
     pub cpu_sockets: Vec<u32>,
-    /// How user stacks ended, by task.
-    pub stack_ends: BTreeMap<(TaskId, StackEnd), u64>,
     /// Time off the CPU: waits and per-thread totals.
     pub off_cpu: crate::off_cpu::OffCpu,
     /// Requests to disks, if requested by the session's options.
@@ -74,7 +72,9 @@ pub struct Profile {
     pub(crate) tasks: Vec<Task>,
     task_ids: FxHashMap<Task, TaskId>,
     cells: Vec<(CellKey, Sums)>,
-    /// Positions in `cells`, by key.
+    /// By callsite: position of its first cell in `cells`, or [`NO_CELL`]. Most callsites have no other.
+    first_cells: Vec<u32>,
+    /// Positions of all other cells, by key.
     cell_index: HashedIds,
     extras: Vec<ExtraDimensions>,
     extra_ids: FxHashMap<ExtraDimensions, ExtraId>,
@@ -92,6 +92,9 @@ pub(crate) struct FrameNames {
     pub refused: BTreeSet<(dso::Missing, DsoId)>,
 }
 
+/// No position of a cell.
+const NO_CELL: u32 = u32::MAX;
+
 /// State of one frame's name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum NameState {
@@ -107,19 +110,30 @@ pub(crate) enum NameState {
 impl Profile {
     /// Adds sums to a cell.
     pub fn add(&mut self, key: CellKey, sums: Sums) {
-        let cells = &mut self.cells;
-        let hash = FxBuildHasher.hash_one(key);
-        if let Some(at) = self.cell_index.find(hash, |at| cells[at as usize].0 == key) {
-            return cells[at as usize].1.add(sums);
+        let (cells, callsite) = (&mut self.cells, key.callsite.index());
+        let new = u32::try_from(cells.len()).expect("invariant: fewer than 2^32 cells");
+        if callsite >= self.first_cells.len() {
+            self.first_cells.resize(callsite + 1, NO_CELL);
         }
-        let at = u32::try_from(cells.len()).expect("invariant: fewer than 2^32 cells");
+        let first = &mut self.first_cells[callsite];
+        match cells.get_mut(*first as usize) {
+            None => *first = new,
+            Some((of, own)) if *of == key => return own.add(sums),
+            Some(_) => {
+                let hash = FxBuildHasher.hash_one(key);
+                if let Some(at) = self.cell_index.find(hash, |at| cells[at as usize].0 == key) {
+                    return cells[at as usize].1.add(sums);
+                }
+                self.cell_index.insert(hash, new);
+            }
+        }
         cells.push((key, sums));
-        self.cell_index.insert(hash, at);
     }
 
     /// Replaces the further dimensions of all cells by those that `change` makes of them; cells that are equal then are
     /// added up.
     fn change_extras(&mut self, change: impl Fn(&Task, &ExtraDimensions) -> ExtraDimensions) {
+        self.first_cells.clear();
         self.cell_index = HashedIds::default();
         for (key, sums) in std::mem::take(&mut self.cells) {
             let extra = change(self.task(key.task), self.extra(key.extra));

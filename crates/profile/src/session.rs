@@ -73,6 +73,8 @@ pub struct Session {
     contexts: ThreadContexts,
     lives: RecordedLives,
     tasks: FxHashMap<TaskSpanId, TaskId>,
+    /// The one asked for last.
+    last_task: Option<(TaskSpanId, TaskId)>,
     /// The cgroup of each process by its last sample that states one: those of waits don't.
     cgroups: FxHashMap<u32, u64>,
     labels: SessionLabels,
@@ -108,6 +110,7 @@ impl Session {
             contexts: ThreadContexts::default(),
             lives: RecordedLives::default(),
             tasks: FxHashMap::default(),
+            last_task: None,
             cgroups: FxHashMap::default(),
             labels: SessionLabels::default(),
             path: SamplePath::default(),
@@ -255,6 +258,15 @@ impl Session {
     }
 
     fn task_of(&mut self, span: TaskSpanId) -> TaskId {
+        if let Some((_, task)) = self.last_task.filter(|(last, _)| *last == span) {
+            return task;
+        }
+        let task = self.find_task(span);
+        self.last_task = Some((span, task));
+        task
+    }
+
+    fn find_task(&mut self, span: TaskSpanId) -> TaskId {
         if let Some(&task) = self.tasks.get(&span) {
             return task;
         }
@@ -275,7 +287,6 @@ impl Session {
         };
         self.profile.diagnostics.samples_attributed += 1;
         *self.profile.diagnostics.stack_ends.entry(end).or_default() += 1;
-        *self.profile.stack_ends.entry((ticket.task, end)).or_default() += 1;
         self.add_cell(ticket, callsite, ticket.extra, ticket.sums);
         if let Some(time_ns) = ticket.ran_ns {
             let (task, period) = (ticket.task, ticket.sums.period);

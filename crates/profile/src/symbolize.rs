@@ -7,7 +7,7 @@
 
 use crate::profile::{NameState, Profile};
 use crate::source::{DsoSource, NamedFrame, Want};
-use crate::table::{DsoId, FrameId, InlineFrame, SymbolRange};
+use crate::table::{DsoId, FrameId, InlineFrame, SymbolId, SymbolRange};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The frames of one DSO that still lack the requested names.
@@ -135,16 +135,8 @@ impl Profile {
         let first =
             u32::try_from(self.names.inlines.len()).expect("invariant: fewer than 2^32 inline frames");
         for frame in named {
-            let name = self.strings.intern(&frame.name);
-            let symbol = SymbolRange {
-                dso: request.dso,
-                name,
-                start: frame.start,
-                size: frame.size,
-                inlined: frame.inlined,
-            };
             let inline = InlineFrame {
-                symbol: self.symbols.intern(symbol),
+                symbol: self.symbol_of(request.dso, frame),
                 file: frame.file.as_deref().map(|file| self.strings.intern(file)),
                 line: frame.line,
             };
@@ -152,6 +144,20 @@ impl Profile {
         }
         let len = u32::try_from(named.len()).expect("invariant: a frame has fewer than 2^32 inline frames");
         NameState::Named { first, len, with_lines: request.want == Want::Lines }
+    }
+
+    fn symbol_of(&mut self, dso: DsoId, frame: &NamedFrame) -> SymbolId {
+        let NamedFrame { start, size, inlined, .. } = *frame;
+        // Addresses come in ascending order: most are in the function of the one before.
+        if let Some(last) = self.names.inlines.last().map(|inline| inline.symbol) {
+            let known = self.symbols.of(last);
+            let is_same = *known == SymbolRange { dso, name: known.name, start, size, inlined };
+            if is_same && self.strings.of(known.name) == frame.name {
+                return last;
+            }
+        }
+        let name = self.strings.intern(&frame.name);
+        self.symbols.intern(SymbolRange { dso, name, start, size, inlined })
     }
 
     /// Asks `source` for everything lacking, on this thread.

@@ -5,7 +5,7 @@ use crate::jit_names::RecordedNames;
 use crate::name_opts::debuginfod::fetch_missing;
 use crate::name_opts::{NameForm, NameOpts};
 use crate::recorded_kernel::kernel_of;
-use crate::shown_name::ShownName;
+use crate::shown_name::{NamedCode, ShownNames, ShownNamesPool};
 use dso::unwind::UnwindInfo;
 use dso::{DebugSearch, FileOffset, Loaded, Loader, Missing, SourceFrame, Svma, Symbol, SymbolIndex, Wanted};
 use perfdata::PerfData;
@@ -40,6 +40,7 @@ pub struct ObjectFiles {
     python: PythonFunctions,
     /// Object files in the recording.
     archived: ArchivedFiles,
+    shown: ShownNamesPool,
 }
 
 impl Default for ObjectFiles {
@@ -61,6 +62,7 @@ impl ObjectFiles {
             jit: Mutex::default(),
             python: PythonFunctions::default(),
             archived: ArchivedFiles::default(),
+            shown: ShownNamesPool::default(),
         }
     }
 
@@ -124,6 +126,7 @@ impl ObjectFiles {
     pub(crate) fn use_instead(&self, dso: &Dso, loaded: &Arc<Result<Loaded, Missing>>) {
         let key = (dso.kind, dso.path.clone(), dso.build_id.clone());
         self.opened.lock().unwrap_or_else(PoisonError::into_inner).insert(key, Arc::clone(loaded));
+        self.shown.clear();
     }
 
     /// Remembers which processes have mapped a jitdump.
@@ -188,8 +191,10 @@ impl DsoSource for ObjectFiles {
         }
         match self.open(dso).as_ref() {
             Ok(file) => {
-                let mut request = OpenRequest { file, dso, want, shown: ShownName::default() };
-                let names = addrs.iter().map(|&addr| self.names_at(&mut request, addr)).collect();
+                let names = self.shown.with(|shown| {
+                    let mut request = OpenRequest { file, dso, want, shown };
+                    addrs.iter().map(|&addr| self.names_at(&mut request, addr)).collect()
+                });
                 // Looked at afterwards: what was found may come from the zeros that were read.
                 let is_intact = file.object().is_none_or(|object| object.bytes().is_intact());
                 if is_intact { names } else { addrs.iter().map(|_| Err(Missing::FileShrank)).collect() }
@@ -204,7 +209,7 @@ struct OpenRequest<'f> {
     file: &'f Loaded,
     dso: &'f Dso,
     want: Want,
-    shown: ShownName<'f>,
+    shown: &'f mut ShownNames,
 }
 
 /// The function of a Python program, with the line: `main (app.py)`.
@@ -268,7 +273,9 @@ impl ObjectFiles {
         // From stated addresses back to the space of the DSO's frames.
         let start = addr.wrapping_sub(svma.0.wrapping_sub(found.start.0));
         let size = found.end.0.saturating_sub(found.start.0);
-        let name = shown.of(found.name, |name| self.shown_name(name));
+        // Open files stay where they are.
+        let code = NamedCode { file: std::ptr::from_ref::<Loaded>(file).addr(), start: found.start.0 };
+        let name = shown.of(code, found.name, |name| self.shown_name(name));
         let function = NamedFrame { name, start, size, ..NamedFrame::default() };
         if want == Want::Names {
             return Ok(vec![function]);

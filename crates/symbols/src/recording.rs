@@ -3,6 +3,7 @@
 mod image_addresses;
 
 use crate::{FileFormats, NameOpts, ObjectFiles, StackUnwinder, UnnamedCode, name_unnamed, symbolize};
+use perfdata::abi::PERF_SAMPLE_STACK_USER;
 use perfdata::appendix::descriptors::NamedDescriptors;
 use perfdata::appendix::disk_files::DiskFiles;
 use perfdata::appendix::go_waits::GoWaits;
@@ -47,8 +48,10 @@ pub struct Recording {
     pub diagnostics: perfdata::FileDiagnostics,
 }
 
-/// Records handed to all cores at once.
+/// Records handed to all cores at once, where stacks have to be unwound.
 const BATCH: usize = 8192;
+/// The same without stacks: few enough to stay in a core's cache until they are taken.
+const BATCH_WITHOUT_STACKS: usize = 1024;
 
 /// A recording while it is read.
 pub struct ReadProgress<'r> {
@@ -91,7 +94,9 @@ pub fn load_watched(
     let mut session = session_of_profile(file, SessionOpts { runtime_frames, ..opts.session }, &files);
     let unnamed = opts.unnamed;
     let unwinder = StackUnwinder::new(&files, features.arch.as_deref());
-    let diagnostics = file.visit_batches(Order::Time, BATCH, |items| {
+    let has_stacks = file.events().iter().any(|event| event.attr.samples(PERF_SAMPLE_STACK_USER));
+    let batch = if has_stacks { BATCH } else { BATCH_WITHOUT_STACKS };
+    let diagnostics = file.visit_batches(Order::Time, batch, |items| {
         unwinder.unwind_along(&mut session, items, Session::push, Session::complete);
         let offset = items.last().map_or(0, |item| item.offset);
         watch(&ReadProgress { offset, session: &session, files: &files, features, unnamed, runtime_frames })

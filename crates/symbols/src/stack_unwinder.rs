@@ -104,11 +104,11 @@ impl<'a> StackUnwinder<'a> {
     /// Makes jobs of `items` while the other cores unwind those made before: `make` applies a record and may ask
     /// for a stack, `take` gets it. Both are called on this thread, and `take` always the same number of records
     /// after `make`: what they do to the session does not depend on how fast the others are.
-    pub fn unwind_along<'i>(
+    pub fn unwind_along<'s, 'i>(
         &self,
         session: &mut Session,
-        items: &[Item<'i>],
-        mut make: impl FnMut(&mut Session, &Item<'i>) -> Option<UnwindJob<'i>>,
+        items: &'s [Item<'i>],
+        mut make: impl FnMut(&mut Session, &'s Item<'i>) -> Option<UnwindJob<'i>>,
         mut take: impl FnMut(&mut Session, UnwindJob<'i>, &UnwoundStack<'_>),
     ) {
         let mut take_all = |session: &mut Session, piece: Receiver<(Vec<Placed<'i>>, PieceStacks)>| {

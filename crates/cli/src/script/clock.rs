@@ -1,6 +1,6 @@
 //! Zero point of the times of rows.
 
-use perfdata::Sample;
+use super::row_sample::RowSample;
 
 /// The zero of the times shown.
 #[derive(Clone, Copy, Debug, Default)]
@@ -16,26 +16,29 @@ pub enum TimeZero {
 
 impl TimeZero {
     /// Changes the time of the next row shown to what it is by this clock.
-    pub fn apply(&mut self, sample: &mut Sample<'_>) {
+    pub fn apply(&mut self, sample: &mut RowSample<'_>) {
         let Some(time) = sample.time_ns else { return };
         let zero = match self {
             Self::Recorded => return,
             Self::First(first) => *first.get_or_insert(time),
             Self::Before(before) => before.replace(time).unwrap_or(time),
         };
-        sample.time_ns = Some(time.saturating_sub(zero));
+        sample.to_mut().time_ns = Some(time.saturating_sub(zero));
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use perfdata::Sample;
+
     use super::*;
 
     #[test]
     fn times_are_counted_from_the_first_or_the_one_before() {
         let run = |mut clock: TimeZero| {
             [5, 8, 20].map(|time_ns| {
-                let mut sample = Sample { time_ns: Some(time_ns), ..Sample::default() };
+                let mut sample =
+                    RowSample::Own(Box::new(Sample { time_ns: Some(time_ns), ..Sample::default() }));
                 clock.apply(&mut sample);
                 sample.time_ns
             })

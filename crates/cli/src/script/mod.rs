@@ -11,6 +11,7 @@ mod line;
 mod note;
 mod pick;
 mod row;
+mod row_sample;
 
 pub use clock::TimeZero;
 pub use fields::{FieldSet, Fields, ScriptField};

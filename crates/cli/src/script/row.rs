@@ -4,6 +4,7 @@ use super::clock::TimeZero;
 use super::fields::{FieldSet, ScriptField};
 use super::note::Shown;
 use super::pick::Picks;
+use super::row_sample::RowSample;
 use perfdata::{Item, Record, Sample};
 use profile::machine::Mode;
 use profile::session::{EventSwitch, Session, UnwindJob, UnwoundStack};
@@ -16,7 +17,7 @@ pub struct Row<'a> {
     /// Index of the event; samples without one are no rows.
     pub event: usize,
     /// The sample.
-    pub sample: Sample<'a>,
+    pub sample: RowSample<'a>,
     /// The thread's name at that moment.
     pub comm: StringId,
     /// The sampled address.
@@ -63,7 +64,7 @@ pub struct RowMaker<'f> {
 
 impl RowMaker<'_> {
     /// Applies the records of a batch to the session, and resolves and names its samples.
-    pub fn rows<'a>(&mut self, session: &mut Session, items: &[Item<'a>]) -> Vec<Row<'a>> {
+    pub fn rows<'a>(&mut self, session: &mut Session, items: &'a [Item<'a>]) -> Vec<Row<'a>> {
         let (mut rows, mut owners) = (Vec::with_capacity(items.len()), Vec::new());
         // The unwound parts of all chains, one after the other, and where each ends.
         let (mut frames, mut ends) = (Vec::new(), Vec::new());
@@ -74,7 +75,7 @@ impl RowMaker<'_> {
             shown: self.shown,
             filter: self.filter,
         };
-        let make = |session: &mut Session, item: &Item<'a>| {
+        let make = |session: &mut Session, item: &'a Item<'a>| {
             let (row, job) = maker.row(session, switch, item)?;
             rows.push(row);
             owners.extend(job.is_some().then_some(rows.len() - 1));
@@ -114,7 +115,7 @@ impl Maker<'_> {
         &self,
         session: &mut Session,
         switch: &mut EventSwitch,
-        item: &Item<'a>,
+        item: &'a Item<'a>,
     ) -> Option<(Row<'a>, Option<UnwindJob<'a>>)> {
         let (Record::Sample(sample), Some(event)) = (&item.record, item.event) else {
             return self.note(session, item).map(|row| (row, None));
@@ -129,7 +130,7 @@ impl Maker<'_> {
         let has_chain = sample.callchain.is_some() || single.job.is_some() || !single.frames.is_empty();
         let mut row = Row {
             event,
-            sample: *sample,
+            sample: RowSample::Recorded(sample),
             comm: single.comm,
             leaf: single.leaf,
             recorded: single.frames.len(),
@@ -169,7 +170,7 @@ impl Maker<'_> {
         }
         Some(Row {
             event: item.event.unwrap_or(0),
-            sample,
+            sample: RowSample::Own(Box::new(sample)),
             comm,
             leaf: None,
             chain: None,

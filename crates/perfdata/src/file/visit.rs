@@ -61,15 +61,16 @@ impl<'a> Pass<'_, 'a, '_> {
     /// Hands out what comes before the first compressed record, each batch while the next one is read on another core.
     fn run_ahead(&mut self) -> ControlFlow<()> {
         let Self { source, sink, .. } = self;
-        let mut items = source.next_batch();
+        // Used by turns: new memory for every batch would cost as much as reading its records.
+        let (mut items, mut next) = (Vec::new(), Vec::new());
+        source.next_batch(&mut items);
         while !items.is_empty() {
-            let mut next = Vec::new();
             let flow = rayon::in_place_scope(|scope| {
-                scope.spawn(|_| next = source.next_batch());
+                scope.spawn(|_| source.next_batch(&mut next));
                 sink(&items)
             });
             flow?;
-            items = next;
+            std::mem::swap(&mut items, &mut next);
         }
         ControlFlow::Continue(())
     }

@@ -1,5 +1,6 @@
 //! Values of expressions over a payload.
 
+use std::borrow::Cow;
 use std::fmt::Write;
 
 use super::expr::Expr;
@@ -30,8 +31,8 @@ impl<'a> Payload<'a> {
     }
 
     /// A text field up to its NUL.
-    pub(super) fn text(&self, field: &TracepointField) -> String {
-        String::from_utf8_lossy(until_nul(self.bytes(field))).into_owned()
+    pub(super) fn text(&self, field: &TracepointField) -> Cow<'a, str> {
+        String::from_utf8_lossy(until_nul(self.bytes(field)))
     }
 
     /// A number field, signed ones extended.
@@ -70,12 +71,15 @@ impl<'a> Payload<'a> {
     }
 
     /// The expression as text, as `%s` wants it.
-    pub(super) fn string(&self, e: &Expr) -> String {
+    pub(super) fn string<'t>(&self, e: &'t Expr) -> Cow<'t, str>
+    where
+        'a: 't,
+    {
         match e {
-            Expr::Text(s) => s.clone(),
-            Expr::Field(f) => self.field(*f).map_or(String::new(), |f| match f.is_text() {
+            Expr::Text(s) => Cow::Borrowed(s),
+            Expr::Field(f) => self.field(*f).map_or(Cow::Borrowed(""), |f| match f.is_text() {
                 true => self.text(f),
-                false => format!("{:#x}", self.number(f)),
+                false => Cow::Owned(format!("{:#x}", self.number(f))),
             }),
             Expr::Ternary(c, a, b) => self.string(if self.value(c) != 0 { a } else { b }),
             Expr::Cast { of, .. } => self.string(of),
@@ -83,12 +87,14 @@ impl<'a> Payload<'a> {
             Expr::Symbolic { value, table } => {
                 let value = self.value(value);
                 let found = table.iter().find(|(v, _)| *v == value);
-                found.map_or_else(|| format!("{value:#x}"), |(_, name)| name.clone())
+                found.map_or_else(|| format!("{value:#x}").into(), |(_, name)| name.into())
             }
-            Expr::Hex { field, len, between } => self.hex(*field, self.value(len), between),
-            Expr::Array { field, count, size } => self.array(*field, self.value(count), self.value(size)),
-            Expr::Bitmask(field) => self.bitmask(*field),
-            other => format!("{:#x}", self.value(other)),
+            Expr::Hex { field, len, between } => self.hex(*field, self.value(len), between).into(),
+            Expr::Array { field, count, size } => {
+                self.array(*field, self.value(count), self.value(size)).into()
+            }
+            Expr::Bitmask(field) => self.bitmask(*field).into(),
+            other => format!("{:#x}", self.value(other)).into(),
         }
     }
 
@@ -118,21 +124,31 @@ impl<'a> Payload<'a> {
     }
 }
 
-fn flags(value: u64, delimiter: &str, table: &[(u64, String)]) -> String {
-    let (mut rest, mut out) = (value, Vec::new());
+fn flags<'t>(value: u64, delimiter: &str, table: &'t [(u64, String)]) -> Cow<'t, str> {
+    let (mut rest, mut out) = (value, Cow::Borrowed(""));
+    let mut is_first = true;
+    let mut add = |name: Cow<'t, str>| {
+        if std::mem::take(&mut is_first) {
+            out = name;
+            return;
+        }
+        let text = out.to_mut();
+        text.push_str(delimiter);
+        text.push_str(&name);
+    };
     for (flag, name) in table {
         if value == 0 && *flag == 0 {
-            return name.clone();
+            return Cow::Borrowed(name);
         }
         if *flag != 0 && rest & flag == *flag {
-            out.push(name.clone());
+            add(Cow::Borrowed(name));
             rest &= !flag;
         }
     }
     if rest != 0 {
-        out.push(format!("{rest:#x}"));
+        add(Cow::Owned(format!("{rest:#x}")));
     }
-    out.join(delimiter)
+    out
 }
 
 /// The value of an expression without fields.
@@ -174,7 +190,7 @@ fn unary(op: char, v: u64) -> u64 {
     }
 }
 
-fn binary(op: &str, a: u64, b: u64) -> u64 {
+pub(super) fn binary(op: &str, a: u64, b: u64) -> u64 {
     let shift = u32::try_from(b).unwrap_or(64);
     match op {
         "||" => u64::from(a != 0 || b != 0),

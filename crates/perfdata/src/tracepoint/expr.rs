@@ -3,6 +3,7 @@
 mod print_macros;
 
 use super::TracepointField;
+use super::eval::binary;
 use super::printf::{self, Piece};
 use super::token::{Token, tokens};
 
@@ -65,6 +66,14 @@ struct Parser<'t> {
     at: usize,
     fields: &'t [TracepointField],
     depth: usize,
+}
+
+/// Two parts under an operator. Two numbers are one: masks of states have tens of parts, and are used for every payload.
+fn combined(op: &'static str, left: Expr, right: Expr) -> Expr {
+    match (left, right) {
+        (Expr::Number(left), Expr::Number(right)) => Expr::Number(binary(op, left, right)),
+        (left, right) => Expr::Binary(op, Box::new(left), Box::new(right)),
+    }
 }
 
 /// Binary operators by rising precedence.
@@ -133,7 +142,7 @@ impl Parser<'_> {
             if chain > MAX_CHAIN {
                 return None;
             }
-            left = Expr::Binary(op, Box::new(left), Box::new(self.binary(level + 1)?));
+            left = combined(op, left, self.binary(level + 1)?);
         }
         Some(left)
     }

@@ -1,5 +1,6 @@
 //! printf strings, cut once and filled per payload.
 
+use std::borrow::Cow;
 use std::fmt::Write;
 
 use super::eval::Payload;
@@ -201,10 +202,18 @@ fn convert<'e>(
     let body = match c.kind {
         's' => {
             let text = payload.string(arg);
-            precision.map_or(text.clone(), |n| text.chars().take(n).collect())
+            match precision {
+                Some(n) => Cow::Owned(text.chars().take(n).collect()),
+                None => text,
+            }
         }
-        'c' => payload.value(arg).to_le_bytes().first().map_or(String::new(), |b| char::from(*b).to_string()),
-        'p' => pointer(c, arg, payload),
+        'c' => payload
+            .value(arg)
+            .to_le_bytes()
+            .first()
+            .map_or(String::new(), |b| char::from(*b).to_string())
+            .into(),
+        'p' => pointer(c, arg, payload).into(),
         _ => {
             let bits = match c.length {
                 -2 => 8,

@@ -52,12 +52,18 @@ fn expressions_have_the_precedence_of_c() {
 
 #[test]
 fn a_chain_of_operators_without_end_is_no_expression_and_a_long_one_is() {
-    let chain = |count: usize| format!("\"%d\", {}", vec!["1"; count].join("+"));
-    check(AB, &chain(300), &ab(), "300");
+    let chain = |count: usize| format!("\"%d\", {}", vec!["REC->a"; count].join("+"));
+    check(AB, &chain(300), &ab(), "-600");
     // Each operator nests the ones before it: this would overflow the stack.
     let mut out = String::new();
     format(AB, &chain(200_000)).print(&ab(), &mut out);
-    assert!(!out.contains("200000"), "{}", out.len());
+    assert!(!out.contains("-400000"), "{}", out.len());
+}
+
+#[test]
+fn a_mask_of_many_numbers_is_one_number() {
+    let (_, args) = format(AB, r#""%d", REC->a & ((((0 | 1 | 2) + 1) << 1) - 1)"#).print.unwrap();
+    assert_eq!(args, [Expr::Binary("&", Box::new(Expr::Field(1)), Box::new(Expr::Number(7)))]);
 }
 
 #[test]

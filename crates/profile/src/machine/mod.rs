@@ -6,6 +6,7 @@
 pub mod c_library;
 mod kernel;
 pub(crate) mod language_runtime;
+mod last_asked;
 mod lookup;
 mod mapping;
 mod process;
@@ -14,6 +15,7 @@ pub use kernel::{KernelSymbol, PROPER as KERNEL_PROPER, is_kernel_proper, module
 pub use mapping::{LookupAddr, Mapping, Mappings};
 pub use process::{Process, ProcessId, TaskSpan, Thread, ThreadId};
 
+use self::last_asked::LastAsked;
 use crate::table::{Dso, DsoId, DsoKind, DsoTable, StringId, StringTable, dense_id};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
@@ -92,6 +94,7 @@ pub struct MachineState {
     unknown: FxHashMap<Mode, DsoId>,
     map_version: u64,
     kernel_version: u64,
+    last_asked: LastAsked,
 }
 
 impl MachineState {
@@ -177,6 +180,7 @@ impl MachineState {
         if self.by_tid.get(&tid).is_some_and(|&id| id == parent) {
             return; // synthesized for the process itself
         }
+        self.last_asked = LastAsked::default();
         self.by_tid.remove(&tid);
         if pid == tid && pid != parent_pid {
             self.end_exec(parent_process); // it forks, so it runs
@@ -247,14 +251,28 @@ impl MachineState {
 
     /// The process `pid` names now, new or known.
     pub fn process_of(&mut self, pid: i32) -> ProcessId {
+        if let Some(id) = self.last_asked.process(pid) {
+            return id;
+        }
         let (by_pid, processes) = (&mut self.by_pid, &mut self.processes);
-        *by_pid.entry(pid).or_insert_with(|| {
+        let id = *by_pid.entry(pid).or_insert_with(|| {
             processes.push(Process::new(pid));
             ProcessId::from_index(processes.len() - 1)
-        })
+        });
+        self.last_asked.keep_process(pid, id);
+        id
     }
 
     fn thread_of(&mut self, pid: i32, tid: i32) -> ThreadId {
+        if let Some(id) = self.last_asked.thread(pid, tid) {
+            return id;
+        }
+        let id = self.find_thread(pid, tid);
+        self.last_asked.keep_thread(pid, tid, id);
+        id
+    }
+
+    fn find_thread(&mut self, pid: i32, tid: i32) -> ThreadId {
         let process = self.process_of(pid);
         if let Some(&id) = self.by_tid.get(&tid)
             && self.threads[id.index()].process == process

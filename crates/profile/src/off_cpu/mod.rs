@@ -28,7 +28,7 @@ pub(crate) use other_names::name_others;
 pub(crate) use perf_offcpu_lives::{of_samples, of_unfinished};
 pub use reason::{SyscallNumbering, WaitReason};
 pub(crate) use stats::{Stat, Stats};
-pub(crate) use tracker::{Out, Tracker, WaitSample, is_last_switch, state_of_text};
+pub(crate) use tracker::{Out, SwitchStates, Tracker, WaitSample};
 pub(crate) use user_reason::of_user_frames;
 pub(crate) use who_ran::{is_for_cpu, name_longest_runners};
 

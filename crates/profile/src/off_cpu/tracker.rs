@@ -16,8 +16,8 @@ use crate::table::CallsiteId;
 use perfdata::off_cpu::{State, flag};
 use rustc_hash::FxHashMap;
 use sched::{SchedInterval, ThreadState, ThreadTimeline};
+pub(crate) use switch_state::SwitchStates;
 use switch_state::{NOT_REPORTED, STATES};
-pub(crate) use switch_state::{is_last_switch, state_of_text};
 
 /// Follows all threads.
 #[derive(Debug, Default)]

@@ -1,6 +1,5 @@
 //! Merge: the addition of profiles. Ids of the other profile are translated table by table.
 
-use crate::grow::Grow as _;
 use crate::profile::{BranchEnds, CellKey, CgroupNames, ExtraDimensions, NameState, Profile, Task, TaskId};
 use crate::table::{CallsiteId, DsoId, Frame, FrameId, InlineFrame, StringId, SymbolRange};
 
@@ -33,9 +32,6 @@ impl Profile {
         }
         self.merge_names(other, &ids);
         self.diagnostics.merge(&other.diagnostics);
-        for (&(task, end), count) in &other.stack_ends {
-            self.stack_ends.entry((ids.tasks[task.index()], end)).or_default().grow(*count);
-        }
         for (&tid, comm) in &other.last_comms {
             self.last_comms.entry(tid).or_insert(ids.strings[comm.index()]);
         }

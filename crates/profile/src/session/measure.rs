@@ -22,6 +22,9 @@ impl Session {
     }
 
     pub(super) fn extra_of(&mut self, event: usize, sample: &Sample<'_>) -> ExtraId {
+        if !self.opts.dimensions.has_extra() {
+            return ExtraId::NONE;
+        }
         let cgroup = if self.opts.dimensions.cgroup { self.cgroup_of(sample) } else { None };
         let wanted = &self.opts.dimensions;
         let trace = match (&self.opts.trace_text, sample.raw) {

@@ -5,8 +5,8 @@ use crate::callchain::steps_of;
 use crate::grow::Grow as _;
 use crate::off_cpu::{
     Contenders, Contention, EventKind, OffCpuSource, Out, RecordedLives, RelatedThread, Stat, Stats,
-    ThreadBirth, ThreadTotals, Tracker, Wait, WaitReason, WaitSample, cut_to_window, is_last_switch,
-    of_samples, of_unfinished, state_of_text,
+    SwitchStates, ThreadBirth, ThreadTotals, Tracker, Wait, WaitReason, WaitSample, cut_to_window,
+    of_samples, of_unfinished,
 };
 use crate::profile::TaskId;
 use crate::table::{CallsiteId, StringId};
@@ -23,6 +23,7 @@ pub(super) struct WaitAssembly {
     tracked: Vec<Wait>,
     /// Whole stacks of switch-outs, by thread and time.
     switch_sites: FxHashMap<(TaskId, u64), CallsiteId>,
+    states: SwitchStates,
     /// Waits by the scheduler's own lengths.
     stats: Stats,
     contenders: Contenders,
@@ -121,10 +122,10 @@ impl Session {
         let (Some(time_ns), Some(raw)) = (sample.time_ns, sample.raw) else { return };
         let texts = self.opts.trace_text.as_ref();
         let field = |name: &str| texts.and_then(|texts| texts.field(event, raw, name));
-        let number = |name: &str| u32::try_from(texts?.number(event, raw, name)?).ok();
-        let (prev, next) = (number("prev_pid"), number("next_pid"));
-        let text = field("prev_state").unwrap_or_default();
-        let (state, dies) = (state_of_text(&text), is_last_switch(&text));
+        let number = |name: &str| texts?.number(event, raw, name);
+        let tid = |name: &str| u32::try_from(number(name)?).ok();
+        let (prev, next) = (tid("prev_pid"), tid("next_pid"));
+        let (state, dies) = self.waits.states.of(event, number("prev_state"), || field("prev_state"));
         let next_comm = field("next_comm").unwrap_or_default();
         let callsite = self.off_cpu_callsite(sample);
         let comm = self.profile.strings.intern(&next_comm);

@@ -38,6 +38,33 @@ pub struct Dimensions {
     pub words: Vec<SampleWord>,
 }
 
+impl Dimensions {
+    /// Is one of [`crate::profile::ExtraDimensions`] wanted, other than branches?
+    pub(super) fn has_extra(&self) -> bool {
+        // Without `..`: a field that is added has to be thought of here.
+        let Self {
+            time_slice_ns,
+            weight,
+            data_addr,
+            cgroup,
+            labels,
+            transaction,
+            trace,
+            trace_fields,
+            sample,
+            words,
+            cpu: _,
+            branches: _,
+            block_io: _,
+            seen_running: _,
+            parallelism: _,
+        } = self;
+        let flags = [weight, data_addr, cgroup, labels, transaction, trace, sample];
+        let has_named = !trace_fields.is_empty() || !words.is_empty();
+        flags.into_iter().any(|wanted| *wanted) || has_named || time_slice_ns.is_some()
+    }
+}
+
 /// Turns tracepoint payloads into text; the caller has the formats.
 pub trait TraceText: Send {
     /// The payload of one sample in the kernel's print format; `None` if there is no format.

@@ -48,19 +48,18 @@ impl<'p, 'a> Source<'p, 'a> {
         }
     }
 
-    /// The next records in time order, as many as a batch has at most; none at the first compressed record, and at the
-    /// end of what can be handed out before the file's end.
-    pub(super) fn next_batch(&mut self) -> Vec<Item<'a>> {
+    /// Puts the next records in time order into `items`, as many as a batch has at most; none at the first compressed
+    /// record, and at the end of what can be handed out before the file's end.
+    pub(super) fn next_batch(&mut self, items: &mut Vec<Item<'a>>) {
+        items.clear();
         loop {
             if self.is_due {
-                let items = self.take_ready();
+                self.take_ready(items);
                 if !items.is_empty() {
-                    return items;
+                    return;
                 }
             }
-            let Some(frame) = self.frames.peek().filter(|frame| !is_compressed(frame)) else {
-                return Vec::new();
-            };
+            let Some(frame) = self.frames.peek().filter(|frame| !is_compressed(frame)) else { return };
             self.frames.pass(&frame);
             self.count(frame.header.type_);
             self.queue(&frame, 0);
@@ -70,20 +69,19 @@ impl<'p, 'a> Source<'p, 'a> {
         }
     }
 
-    /// A batch of `ready`, which is cleared after the last one.
-    fn take_ready(&mut self) -> Vec<Item<'a>> {
-        let mut items = Vec::with_capacity(self.batch.min(self.ready.len() - self.taken));
+    /// Puts a batch of `ready`, which is cleared after the last one, into `items`.
+    fn take_ready(&mut self, items: &mut Vec<Item<'a>>) {
+        items.reserve(self.batch.min(self.ready.len() - self.taken));
         while items.len() < self.batch
             && let Some(&key) = self.ready.get(self.taken)
         {
             self.taken += 1;
-            self.push_key(key, &mut items);
+            self.push_key(key, items);
         }
         if self.taken == self.ready.len() {
             self.ready.clear();
             (self.taken, self.is_due) = (0, false);
         }
-        items
     }
 
     /// A round ended: puts its keys to those that are ready, and returns whether these fill a batch.

@@ -1,6 +1,7 @@
 //! The state in which a thread left its CPU, from the bits or the text of a switch.
 
 use perfdata::off_cpu::State;
+use rustc_hash::FxHashMap;
 use sched::{StateNames, ThreadState};
 
 /// The states of the file format.
@@ -18,6 +19,36 @@ pub(super) const NOT_REPORTED: ThreadState<State> = ThreadState::Blocked(State::
 pub(crate) fn is_last_switch(text: &str) -> bool {
     let text = text.trim();
     text.parse::<u64>().map_or_else(|_| text.starts_with(['X', 'Z', 'x']), |bits| bits & 0x30 != 0)
+}
+
+/// States by the number that a switch has for them: printing one takes longer than all else about the switch.
+#[derive(Default)]
+pub(crate) struct SwitchStates {
+    /// By event and number: the state, and whether the thread ends.
+    known: FxHashMap<(usize, i64), (State, bool)>,
+}
+
+/// States kept; the kernel has some tens.
+const MOST_STATES: usize = 1024;
+
+impl SwitchStates {
+    /// The state with this number at an event, and whether the thread ends; by its `text` if the number is not known.
+    pub fn of(
+        &mut self,
+        event: usize,
+        number: Option<i64>,
+        text: impl FnOnce() -> Option<String>,
+    ) -> (State, bool) {
+        if let Some(known) = number.and_then(|number| self.known.get(&(event, number))) {
+            return *known;
+        }
+        let text = text().unwrap_or_default();
+        let state = (state_of_text(&text), is_last_switch(&text));
+        if let Some(number) = number.filter(|_| self.known.len() < MOST_STATES) {
+            self.known.insert((event, number), state);
+        }
+        state
+    }
 }
 
 /// The state `sched_switch` prints: its letters, or the bits of a file that prints numbers.

@@ -1,3 +1,4 @@
+use super::switch_state::{is_last_switch, state_of_text};
 use super::*;
 
 fn out(tid: u32, time_ns: u64, state: State) -> Out {
@@ -102,4 +103,21 @@ fn states_are_read_in_letters_and_bits() {
     use State::{Disk, Idle, Preempted, Sleep, Stopped, Unknown};
     assert_eq!(of, [Sleep, Preempted, Preempted, Disk, Idle, Stopped, Unknown]);
     assert_eq!(["0", "1", "2", "1026", "256"].map(state_of_text), [Preempted, Sleep, Disk, Idle, Preempted]);
+}
+
+#[test]
+fn the_text_of_a_state_is_asked_for_once_an_event_and_number() {
+    let mut states = SwitchStates::default();
+    let mut asked = 0;
+    let mut of = |event, number, text: &str| {
+        states.of(event, number, || {
+            asked += 1;
+            Some(text.to_owned())
+        })
+    };
+    assert_eq!([of(0, Some(1), "S"), of(0, Some(1), "D")], [(State::Sleep, false); 2]);
+    assert_eq!(of(1, Some(1), "D"), (State::Disk, false));
+    assert_eq!(of(0, Some(16), "X"), (State::Unknown, true));
+    assert_eq!([of(0, None, "S"), of(0, None, "D")], [(State::Sleep, false), (State::Disk, false)]);
+    assert_eq!(asked, 5);
 }

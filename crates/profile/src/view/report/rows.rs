@@ -24,8 +24,45 @@ pub(super) struct Rows<'c, 'a> {
     /// The values that depend on the sample alone: all distinct combinations.
     parts: Vec<RowKey>,
     part_ids: FxHashMap<RowKey, u32>,
-    /// By part and place: the row.
-    known: FxHashMap<(u32, RowFrame), u32>,
+    known: KnownRows,
+}
+
+/// Rows by part and place. Most places are of one part.
+#[derive(Default)]
+struct KnownRows {
+    /// By frame, then by entry: the part it was in first, and its row there.
+    leaves: Vec<Option<(u32, u32)>>,
+    entries: Vec<Option<(u32, u32)>>,
+    /// The rows of places in further parts.
+    others: FxHashMap<(u32, RowFrame), u32>,
+}
+
+impl KnownRows {
+    fn first(&self, place: RowFrame) -> Option<(u32, u32)> {
+        let (rows, at) = match place {
+            RowFrame::Leaf(frame) => (&self.leaves, frame.index()),
+            RowFrame::Entry(entry) => (&self.entries, entry as usize),
+        };
+        rows.get(at).copied().flatten()
+    }
+
+    fn get(&self, part: u32, place: RowFrame) -> Option<u32> {
+        let (of, row) = self.first(place)?;
+        if of == part { Some(row) } else { self.others.get(&(part, place)).copied() }
+    }
+
+    fn insert(&mut self, part: u32, place: RowFrame, row: u32) {
+        if self.first(place).is_some() {
+            self.others.insert((part, place), row);
+            return;
+        }
+        let (rows, at) = match place {
+            RowFrame::Leaf(frame) => (&mut self.leaves, frame.index()),
+            RowFrame::Entry(entry) => (&mut self.entries, entry as usize),
+        };
+        rows.resize(rows.len().max(at + 1), None);
+        rows[at] = Some((part, row));
+    }
 }
 
 /// Values of a sample that decide about its part.
@@ -82,7 +119,7 @@ impl<'c, 'a> Rows<'c, 'a> {
             values: context.keys.iter().map(|_| ValueTable::default()).collect(),
             parts: Vec::new(),
             part_ids: FxHashMap::default(),
-            known: FxHashMap::default(),
+            known: KnownRows::default(),
         }
     }
 
@@ -113,7 +150,7 @@ impl<'c, 'a> Rows<'c, 'a> {
 
     /// The row of a place under a part, new or known.
     pub fn row_of(&mut self, part: u32, place: RowFrame) -> u32 {
-        if let Some(&row) = self.known.get(&(part, place)) {
+        if let Some(row) = self.known.get(part, place) {
             return row;
         }
         let of_frame = self.frame_values(place);
@@ -125,13 +162,13 @@ impl<'c, 'a> Rows<'c, 'a> {
             Some(&row) => row,
             None => self.push_row(row_key, place),
         };
-        self.known.insert((part, place), row);
+        self.known.insert(part, place, row);
         row
     }
 
     /// The row of a place under a part; `None` if [`Self::row_of`] was not asked for it.
     pub fn known_row(&self, part: u32, place: RowFrame) -> Option<u32> {
-        self.known.get(&(part, place)).copied()
+        self.known.get(part, place)
     }
 
     fn push_row(&mut self, key: RowKey, place: RowFrame) -> u32 {
