@@ -4,7 +4,8 @@
 /** The loader's: a part of the page, unpacked. */
 declare const part: (id: string) => Promise<ArrayBuffer> | undefined;
 
-export interface Thread { pid: number; tid: number; comm: string; from: number; to: number; idle: boolean; strip: boolean }
+/** `title`: that of its process, where it says more than the name. */
+export interface Thread { pid: number; tid: number; comm: string; title?: string; from: number; to: number; idle: boolean; strip: boolean }
 /** `alike`: so many of its items are the first set's samples, and only have their own amounts. */
 export interface SetInfo { name: string; unit: string; wall: boolean; items: number; alike: number }
 export interface Finding { rule: number; name: string; share: number; claim: string; detail: string; fix: string; evidence: string[]; stacks: { share: number; of: string; what: string; stack: string }[]; checked_against: string[]; next: string; advice: string }
@@ -50,7 +51,7 @@ export interface ItemSet extends SetInfo {
   length: Float64Array; amount: Float64Array; count: Float64Array; waker: Int32Array;
   /** The longest of the waits that an item represents, in whole ticks; 0 for samples, and where none is known. */
   longest: Float64Array;
-  /** Begin of the time over which an amount beyond its own length is spread. */
+  /** Begin of the time over which an amount beyond its own length is spread: short waits are summed by place until one of them is kept. */
   gap: Float64Array;
   /** Items of each thread. */
   runs: { thread: number; from: number; to: number }[];
@@ -350,14 +351,18 @@ function runsOf(thread: Int32Array): ItemSet["runs"] {
 
 /** The time that items reach, so that those of a span are found without looking at all. */
 function reach(set: ItemSet, about: About): void {
-  const { runs, since, length, amount, items } = set;
+  const { runs, since, length, amount, items, place, placeState } = set;
   const [gap, latest, earliest] = [new Float64Array(items), new Float64Array(items), new Float64Array(items)];
-  for (const { thread, from, to } of runs) {
-    let end = about.data.threads[thread]?.from ?? 0;
+  // By place: the end of the last wait of a thread, and the run that it is of.
+  const [ends, of] = [new Float64Array(placeState.length), new Int32Array(placeState.length).fill(-1)];
+  runs.forEach(({ thread, from, to }, run) => {
+    const born = about.data.threads[thread]?.from ?? 0;
     let last = 0;
     for (let i = from; i < to; i++) {
+      const at = place[i];
+      const end = of[at] === run ? ends[at] : born;
       gap[i] = Math.min(end, since[i] - 1);
-      if (length[i] > 0) end = Math.max(end, since[i] - 1 + length[i]);
+      if (length[i] > 0) [ends[at], of[at]] = [Math.max(end, since[i] - 1 + length[i]), run];
       latest[i] = last = Math.max(last, since[i] + length[i]);
     }
     let first = Infinity;
@@ -365,7 +370,7 @@ function reach(set: ItemSet, about: About): void {
       const isSpread = length[i] > 0 && amount[i] > length[i] * about.data.tick_ns;
       earliest[i] = first = Math.min(first, isSpread ? gap[i] + 1 : since[i]);
     }
-  }
+  });
   Object.assign(set, { gap, latest, earliest });
 }
 

@@ -205,7 +205,7 @@ class Page {
     if (HAS_TIMES && data.sets[0]?.wall && data.about.data.threads.length) allWaits(data, this.whole());
     const answers = this.answers();
     const why = lines.length ? [el("b", { text: `Why ${duration(blame!.total_ns)}: `, title: whose(blame!) }), ...lines.map((text) => el("a", { href: "#tab=blame", text, title: text, on: toBlame }))] : [];
-    const glance = answers.length + why.length ? el("section", { class: "why", "aria-label": "where time went" }, ...answers, ...why) : "";
+    const glance = answers.length + why.length ? el("section", { class: "why", "aria-label": "where time went" }, this.ofAll, ...answers, ...why) : "";
     const main = el("main", {}, IS_WHOLE ? (this.comparison?.cards ?? cards(data, this.store) ?? "") : "", this.stateBar?.box ?? "", glance, this.strips?.isUseful ? this.strips.box : "", el("div", { class: "sticky" }, bar, this.asTable.button, this.crumbs), ...this.panes.values());
     // What was shown until now: the same findings, and a picture in place of the graph.
     document.querySelector("main")?.remove();
@@ -234,6 +234,8 @@ class Page {
     this.help.showModal();
   }
 
+  /** The answers do not follow the selection. */
+  private readonly ofAll = el("i", { class: "dim", text: "of the whole recording, not of the selection:", hidden: true });
   private readonly legendBox = el("div");
   private kindsLegend: HTMLElement | null = null;
 
@@ -420,6 +422,7 @@ class Page {
     };
     const { base, span } = selection;
     const spanText = ([from, to]: [number, number]) => `${seconds(from)} – ${seconds(to)}`;
+    this.ofAll.hidden = !(base || span || selection.threads.length || selection.states.length || selection.waits || selection.focus || selection.drop.length);
     if (HAS_TIMES && base) add(`A: ${spanText(base)}`, { base: null });
     if (span) add(`${base ? "B: " : ""}${spanText(span)}`, { span: null });
     if (HAS_TIMES && span && !base) this.crumbs.append(el("button", { type: "button", text: "compare with another span", title: "keeps this span as A (a)", on: { click: () => this.keep() } }));

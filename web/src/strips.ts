@@ -1,6 +1,6 @@
 // Threads over time: how many CPUs are busy, and a strip for each thread with its time by state. A drag selects a span.
 
-import { Data, ItemSet, range } from "./data";
+import { Data, ItemSet, range, Thread } from "./data";
 import { clear, el, fit } from "./dom";
 import { amount, duration, percent, tickLabel } from "./format";
 import { PathStrip } from "./path";
@@ -74,7 +74,7 @@ export class Strips {
     const states = data.states.length;
     const idle = data.states.indexOf("idle");
     const isBusy = data.states.map((state) => BUSY.has(classOf(state)));
-    const rows: Row[] = data.about.data.threads.map((thread, at) => ({ thread: at, name: `${thread.comm} ${thread.tid}`, total: new Float64Array(states), active: 0, busy: 0 }));
+    const rows: Row[] = data.about.data.threads.map((thread, at) => ({ thread: at, name: `${thread.title ?? thread.comm} ${thread.tid}`, total: new Float64Array(states), active: 0, busy: 0 }));
     if (set) for (let item = 0; item < set.items; item++) {
       const row = rows[set.thread[item]];
       if (!row) continue;
@@ -125,9 +125,10 @@ export class Strips {
     this.shares.append(el("div", { class: "cpu-name" }));
     if (this.path) this.pathNames(this.path);
     for (const row of shown) {
-      const { tid } = this.data.about.data.threads[row.thread];
+      const thread = this.data.about.data.threads[row.thread];
+      const { tid } = thread;
       const press = (event: MouseEvent) => this.pick(tid, event.shiftKey);
-      this.names.append(el("button", { type: "button", class: "thread", title: `${row.name}: click filters, shift-click adds`, "data-tid": tid, on: { click: press }, text: shortName(row.name) }));
+      this.names.append(el("button", { type: "button", class: "thread", title: `${row.name}: click filters, shift-click adds`, "data-tid": tid, on: { click: press }, text: shortName(thread) }));
       this.shares.append(this.total(row));
     }
     const hidden = this.rows.length - shown.length;
@@ -525,11 +526,10 @@ function waitAt(set: ItemSet, thread: number, tick: number): number {
 
 const RANK = { idle: 0, poll: 1, timer: 2, other: 3, disk: 4, memory: 5, lock: 6, preempted: 7, runnable: 8, on: 9 };
 
-/** A thread's name with room for its number: `PQconsumeIn… 9714`. */
-function shortName(name: string): string {
-  const most = 20;
-  const number = / \d+$/.exec(name)?.[0] ?? "";
-  const comm = name.slice(0, name.length - number.length);
-  const room = most - number.length;
-  return comm.length > room ? `${comm.slice(0, room - 1)}…${number}` : name;
+/** A thread's name with room for its number: its title if that fits, else as much as there is room for: `PQconsumeIn… 9714`. */
+function shortName({ title, comm, tid }: Thread): string {
+  const room = 19 - String(tid).length;
+  const names = title ? [title, title.replace(`${comm}: `, "")] : [];
+  const name = names.find(({ length }) => length <= room) ?? comm;
+  return `${name.length > room ? `${name.slice(0, room - 1)}…` : name} ${tid}`;
 }

@@ -141,14 +141,58 @@ export function recorded(page, made, threads, samples) {
   for (const value of [100000, 1, 0]) columns.numbers(new Int32Array(each * threads).fill(value));
   columns.numbers([]);
   columns.column(Buffer.alloc(0));
-  const about = aboutOf(page);
-  about.data = {
-    ...about.data, nodes, tick_ns: 1000, ticks, columns: 600, shares: 40, wakers: [], states: ["on CPU"], files: [""],
+  return filled(page, columns, {
+    nodes, tick_ns: 1000, ticks, columns: 600, shares: 40, wakers: [], states: ["on CPU"], files: [""],
     threads: Array.from({ length: threads }, (_, at) => ({ pid: 1, tid: at + 1, comm: `worker ${at % 4}`, from: 0, to: ticks, idle: false, strip: false })),
     sets: [{ name: "cpu-clock", unit: "ns", wall: false, items: each * threads, alike: 0 }],
-  };
+  });
+}
+
+/** The page with other data. */
+function filled(page, columns, data) {
+  const about = aboutOf(page);
+  about.data = { ...about.data, ...data };
   const put = (id, text) => { page = page.replace(new RegExp(`(<script type="[^"]*" id="${id}">).*?(</script>)`, "s"), (_, open, close) => open + text + close); };
   put("about", deflateRawSync(JSON.stringify(about)).toString("base64"));
   put("columns", columns.packed());
   return page;
+}
+
+/**
+ * A page of a thread of 2 s that waits in two places. One wait in `seldom` represents 950 ms of shorter ones; before it the
+ * thread waited 18 times in `often`, 10 ms each time.
+ */
+export function waiting(page) {
+  page = withAllViews(page);
+  const names = ["all", "worker", "often", "seldom"];
+  const columns = new Columns();
+  columns.numbers(names.map(() => 0));
+  columns.numbers(names.map((text) => text.length));
+  columns.column(Buffer.from(names.join("")));
+  columns.column(Buffer.alloc(names.length, 1));
+  columns.numbers(names.map(() => 0));
+  columns.numbers([1, 0, 0, 1]);
+  columns.numbers([0, 1, 2, 3]);
+  columns.numbers([]);
+  const waits = 18;
+  const [ticks, every] = [2000000, 100000];
+  const each = (often, seldom) => columns.numbers([...Array(waits).fill(often), seldom]);
+  columns.numbers([4, 2]);
+  columns.column(Buffer.alloc(2));
+  each(0, 1);
+  columns.numbers([0, waits + 1]);
+  each(every, every);
+  // The last wait is 1 ms long: 949,000 ticks less than its amount.
+  each(1, 2 * 949000);
+  each(10000000, 950000000);
+  columns.numbers([]);
+  each(1, 950);
+  each(0, 0);
+  columns.numbers([]);
+  columns.column(Buffer.alloc(0));
+  return filled(page, columns, {
+    nodes: names.length, tick_ns: 1000, ticks, columns: 1, shares: 40, wakers: [], states: ["poll"], files: [""],
+    threads: [{ pid: 1, tid: 1, comm: "worker", from: 0, to: ticks, idle: false, strip: false }],
+    sets: [{ name: "wall clock", unit: "ns", wall: true, items: waits + 1, alike: 0 }],
+  });
 }

@@ -4,6 +4,7 @@ import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { waiting } from "./made.mjs";
 import { aboutOf, unpacked } from "./unpacked.mjs";
 
 const [browserPath, tally, folder] = process.argv.slice(2);
@@ -235,7 +236,7 @@ async function blamed(file) {
   const { chains, total_ns: total } = about.blame;
   check("chains and their states add up to the thread's time", sum(chains.map((chain) => chain.ns)) === wanted.total_ns && chains.every((chain) => sum(chain.states.map((state) => state.ns)) === chain.ns), JSON.stringify(chains.slice(0, 2)));
   check("the sentences are those of the chains with a tenth of the time", why.length === Math.min(3, chains.filter((chain) => chain.ns >= total / 10).length) && why.length > 0 && why.every((text, at) => chains[at].names.every((name) => text.includes(name)) && text.includes(chains[at].states[0].state)), why.join(" | "));
-  const line = await page.evaluate(() => { const [name, text] = document.querySelectorAll(".why > *"); return text.getBoundingClientRect().top - name.getBoundingClientRect().top; });
+  const line = await page.evaluate(() => { const [name, text] = document.querySelectorAll(".why > :not([hidden])"); return text.getBoundingClientRect().top - name.getBoundingClientRect().top; });
   check("the first sentence is in the line of Why", Math.abs(line) < 4, `${line} px`);
   await path(page, about, sum, followed);
   check("Blame runs without errors", page.problems.length === 0, page.problems.join("; "));
@@ -417,6 +418,8 @@ async function brush(file) {
     const text = run(["report", "--stdio", "--no-children", "-g", "none", "-s", "comm", "--show-total-period", "--time", `${seconds(span[0])},${seconds(span[1])}`, "-i", "wall.data"]);
     const section = text.split(/^# Samples:/m).find((part) => part.includes(`'${set.name}'`)) ?? "";
     const period = [...section.matchAll(/^\s+[\d.]+%\s+(\d+)/gm)].reduce((sum, match) => sum + Number(match[1]), 0);
+    const isMarked = await page.locator(".why i").isVisible();
+    check("answers of the whole recording are marked while a span is selected", isMarked);
     check(`a span's sum is that of report --time (${at.join(" to ")} s)`, period > 0 && Number(total) === period, `${total} on the page, ${period} in the report`);
   }
   await page.context().close();
@@ -666,6 +669,20 @@ for i in range(10): late(0.04); steady(0.04)
   await fresh.context().close();
 }
 
+/** Short waits are summed by place: those that a wait represents were before it, since the one before in its place. */
+async function shortWaits() {
+  const file = join(folder, "short-waits.html");
+  writeFileSync(file, waiting(readFileSync(join(folder, "known.html"), "utf8")));
+  const totals = [];
+  for (const hash of ["focus=seldom", "focus=seldom&span=0.0-1.0", "focus=seldom&span=1.0-2.0", "focus=often&span=0.0-1.0"]) {
+    const page = await open(file, { hash: `#${hash}` });
+    totals.push(Number((await dataset(page)).total) / 1e6);
+    await page.context().close();
+  }
+  const [whole, first, second, often] = totals;
+  check("short waits are spread since the wait before in their place, not since any other", whole === 950 && Math.abs(first - (949 * 1000) / 1900) < 0.1 && Math.abs(first + second - 950) < 1e-5 && often === 90.001, totals.join(" "));
+}
+
 /** The functions' table of two spans, per second and as they are. */
 async function sidesOf(page, long) {
   const rows = async () => new Map((await rowsOf(page, "#pane-functions")).map((cells) => [/^(early|late|steady)\b/.exec(cells[6])?.[1] ?? cells[6], cells]));
@@ -855,6 +872,7 @@ await narrowNames();
 await picture();
 await source();
 await spans();
+await shortWaits();
 await labels();
 await parts();
 await sleeps();

@@ -243,10 +243,14 @@ fn counts(data: &PageData, order: &Order) -> Value {
 }
 
 fn thread(thread: &PageThread) -> Value {
-    json!({
+    let mut about = json!({
         "pid": thread.pid, "tid": thread.tid, "comm": harmless(&thread.comm),
         "from": thread.life.0, "to": thread.life.1, "idle": thread.is_idle, "strip": !thread.strip.is_empty(),
-    })
+    });
+    if let Some(title) = &thread.title {
+        about["title"] = harmless(title).into();
+    }
+    about
 }
 
 #[cfg(test)]

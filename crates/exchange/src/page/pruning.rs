@@ -233,6 +233,7 @@ mod tests {
             pid: 1,
             tid: 1,
             comm: String::new(),
+            title: None,
             life: (0, 1),
             is_idle: false,
             strip: Vec::new(),

@@ -15,7 +15,8 @@ fn explorer() -> Explorer {
     page.states = vec!["on CPU".to_owned(), "futex".to_owned()];
     page.ticks = 100_000;
     let (comm, strip) = ("app".to_owned(), Vec::new());
-    page.threads = vec![PageThread { pid: 1, tid: 7, comm, life: (0, 100_000), is_idle: false, strip }];
+    page.threads =
+        vec![PageThread { pid: 1, tid: 7, comm, title: None, life: (0, 100_000), is_idle: false, strip }];
     page.sets[0].is_wall = true;
     let item = |node, state, since, length, amount| PageItem {
         thread: 0,

@@ -83,6 +83,7 @@ impl<'p> Gather<'p> {
                 pid: row.pid,
                 tid: row.tid,
                 comm: row.short_label(),
+                title: row.title.clone(),
                 life,
                 is_idle: row.is_idle(),
                 strip: Vec::new(),
@@ -119,7 +120,15 @@ impl<'p> Gather<'p> {
             let comm = self.profile.strings.of(self.profile.last_comm(task)).to_owned();
             let life = (0, self.ticks(self.end_ns));
             let (pid, tid) = (of.pid, of.tid);
-            self.threads.push(PageThread { pid, tid, comm, life, is_idle: false, strip: Vec::new() });
+            self.threads.push(PageThread {
+                pid,
+                tid,
+                comm,
+                title: None,
+                life,
+                is_idle: false,
+                strip: Vec::new(),
+            });
         }
         self.thread_of.insert(task, at);
         at

@@ -64,6 +64,8 @@ pub struct PageThread {
     pub tid: i32,
     /// Last name, or the function in which it began ([`crate::view::wall::ThreadRow::short_label`]).
     pub comm: String,
+    /// The title of its process, of its first thread, where it says more than the name: `git gc`.
+    pub title: Option<String>,
     /// First and last moment, in ticks since the begin of the page.
     pub life: (u64, u64),
     /// Waits for work nearly all its life.

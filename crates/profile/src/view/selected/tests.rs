@@ -29,6 +29,7 @@ fn page() -> PageData {
         pid: 1,
         tid,
         comm: format!("t{tid}"),
+        title: None,
         life: (0, 100),
         is_idle: tid == 2,
         strip: Vec::new(),
