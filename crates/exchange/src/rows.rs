@@ -7,6 +7,7 @@ mod blame;
 mod diff;
 mod flame;
 mod io;
+mod row_sample;
 mod spans;
 mod timeline;
 mod wall;
@@ -15,6 +16,7 @@ pub use blame::{blame, critical_path};
 pub use diff::diff;
 pub use flame::flame;
 pub use io::io;
+pub use row_sample::RowSample;
 pub use spans::spans;
 #[cfg(test)]
 pub(crate) use timeline::tests::two_threads;

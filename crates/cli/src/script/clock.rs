@@ -1,6 +1,6 @@
 //! Zero point of the times of rows.
 
-use super::row_sample::RowSample;
+use exchange::rows::RowSample;
 
 /// The zero of the times shown.
 #[derive(Clone, Copy, Debug, Default)]

@@ -11,7 +11,6 @@ mod line;
 mod note;
 mod pick;
 mod row;
-mod row_sample;
 
 pub use clock::TimeZero;
 pub use fields::{FieldSet, Fields, ScriptField};

@@ -4,7 +4,7 @@ use super::clock::TimeZero;
 use super::fields::{FieldSet, ScriptField};
 use super::note::Shown;
 use super::pick::Picks;
-use super::row_sample::RowSample;
+use exchange::rows::RowSample;
 use perfdata::{Item, Record, Sample};
 use profile::machine::Mode;
 use profile::session::{EventSwitch, Session, UnwindJob, UnwoundStack};
