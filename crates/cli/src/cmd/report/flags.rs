@@ -105,6 +105,14 @@ impl Args {
     /// The wall clock is asked for, but by a filter that it doesn't have.
     pub fn name_thread(&mut self) -> anyhow::Result<()> {
         let only = &self.only;
+        let of_whole =
+            self.wall && self.output.html.is_none() || self.causes.blame || self.causes.critical_path;
+        if of_whole && (only.time.is_some() || only.cpu.is_some()) {
+            anyhow::bail!(
+                "--wall, --blame and --critical-path are about the whole recording, because sums of short waits have no \
+                 time and no CPU: leave --time and --cpu out, or select a part in the page of --html"
+            );
+        }
         if !self.wall || self.wall_args.waits.thread.is_some() {
             return Ok(());
         }
