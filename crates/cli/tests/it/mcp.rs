@@ -222,7 +222,7 @@ fn a_client_finds_the_mutex_that_goroutines_wait_for() {
     if !super::go::builds_waits(folder, "") {
         return;
     }
-    finds(folder, &["./waits", "3", "40"].map(str::to_owned), "main.locked (waits.go:");
+    finds(folder, &["./waits", "6", "40"].map(str::to_owned), "main.locked (waits.go:");
 }
 
 #[test]

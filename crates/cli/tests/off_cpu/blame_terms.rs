@@ -138,7 +138,7 @@ fn each_term_of_a_chain_is_what_the_program_measured() {
         of.check(&format!("{mode}: sleep drawn"), of.drawn("rest"), rest);
         of.check(&format!("{mode}: crunch on the path"), of.on_path("feeder", "crunch"), crunch);
         of.check(&format!("{mode}: sleep on the path"), of.on_path("feeder", "rest"), rest);
-        let chain = serde_json::json!(["chain", "worker", "feeder"]);
+        let chain = serde_json::json!([format!("chain {mode}"), "worker", "feeder"]);
         let along = of.blamed(|row| crunches(row) && row["chain"] == chain);
         of.check(&format!("{mode}: through the worker"), along, crunch);
     }

@@ -67,12 +67,23 @@ impl GoPrograms {
             let object = open_object(&[pid], &FileMapping::of_line(line))?;
             GoroutineLayout::of_object(&object)
         };
-        let Some(layout) = *self.known.entry(key).or_insert_with(read) else { return false };
-        let is_new = !self.layouts.contains(&layout);
-        if is_new {
-            self.layouts.push(layout);
+        let layout = *self.known.entry(key).or_insert_with(read);
+        layout.is_some_and(|layout| self.add(layout))
+    }
+
+    /// True if that changes the layouts. A thread is of the first one that its registers fit, so a program that never sets
+    /// labels must not have one of its own before that of a program that does.
+    fn add(&mut self, layout: GoroutineLayout) -> bool {
+        let without_labels = |of: &GoroutineLayout| GoroutineLayout { labels: None, ..*of };
+        let is_alike = |of: &GoroutineLayout| without_labels(of) == without_labels(&layout);
+        if self.layouts.iter().any(|of| is_alike(of) && (layout.labels.is_none() || *of == layout)) {
+            return false;
         }
-        is_new
+        match self.layouts.iter_mut().find(|of| is_alike(of) && of.labels.is_none()) {
+            Some(known) => known.labels = layout.labels,
+            None => self.layouts.push(layout),
+        }
+        true
     }
 
     /// Adds the layout of the program in this file, if it is Go's.
@@ -80,7 +91,7 @@ impl GoPrograms {
         let object =
             dso::elf::file_rule().open(file).ok().and_then(|of| ObjectFile::from_file(of, file).ok());
         let layout = object.and_then(|object| GoroutineLayout::of_object(&object));
-        self.layouts.extend(layout.filter(|layout| !self.layouts.contains(layout)));
+        let _ = layout.is_some_and(|layout| self.add(layout));
     }
 
     /// All layouts found.
@@ -96,6 +107,27 @@ mod tests {
 
     fn goroutine(time_ns: u64, words: &[u64]) -> Goroutine {
         Goroutine { time_ns, sp: 0, words: words.to_vec(), is_cut: false }
+    }
+
+    #[test]
+    fn a_program_without_labels_does_not_hide_those_of_another_one() {
+        let of = |labels| GoroutineLayout {
+            g_m: 48,
+            m_g0: 0,
+            m_curg: 192,
+            sched_sp: 56,
+            sched_pc: 64,
+            sched_bp: 104,
+            labels,
+        };
+        let mut programs = GoPrograms::default();
+        assert!(programs.add(of(None)) && !programs.add(of(None)));
+        assert!(programs.add(of(Some(360))));
+        assert!(!programs.add(of(Some(360))) && !programs.add(of(None)));
+        assert_eq!(programs.layouts(), [of(Some(360))]);
+        // Another version of Go.
+        assert!(programs.add(GoroutineLayout { m_curg: 184, ..of(None) }));
+        assert_eq!(programs.layouts().len(), 2);
     }
 
     #[test]

@@ -125,6 +125,10 @@ impl GoLooks {
         if self.programs.get(&pid) == Some(&program) || self.processes.len() >= MOST_PROCESSES {
             return;
         }
+        // A child of tally that has not begun its program yet: reading this one would cost the look at that one.
+        if std::env::current_exe().is_ok_and(|own| own == program) {
+            return;
+        }
         self.vain = 0;
         self.ended.extend(self.processes.remove(&pid));
         if let Some(process) = self.open(pid, &program) {
