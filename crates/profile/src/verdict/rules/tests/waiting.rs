@@ -18,6 +18,18 @@ fn waiting_rules() {
     check(9, preempted(9000.0, 8 * UNIT), preempted(20.0, 8 * UNIT));
     check(9, preempted(9000.0, 8 * UNIT), preempted(9000.0, 5 * UNIT));
     check(26, with(|f| blocked(f, WaitReason::FileLock, 20)), with(|f| blocked(f, WaitReason::FileLock, 15)));
+    let remedy_at = |leaf: &str| {
+        let facts = with(|f| {
+            blocked(f, WaitReason::Disk, 80);
+            f.places.blocked.insert(WaitReason::Disk, vec![(format!("{leaf} < walk < main"), 80 * UNIT)]);
+        });
+        verdict(&facts)[0].fix.clone()
+    };
+    assert!(remedy_at("__GI___getdents64").starts_with("visit fewer folders"));
+    assert!(
+        remedy_at("__libc_pread64").starts_with("read ahead")
+            && remedy_at("pwrite64").starts_with("write less")
+    );
     check(10, with(|f| blocked(f, WaitReason::Fsync, 80)), with(|f| blocked(f, WaitReason::Disk, 5)));
     let memory = |major| {
         with(|f| {
