@@ -20,7 +20,7 @@ use profile::session::SessionOpts;
 use profile::source::Want;
 use profile::view::blame::{CriticalOpts, blame, critical_path};
 use profile::view::report::SortKey;
-use profile::view::wall::{ThreadRow, WallOpts, label_times, wall};
+use profile::view::wall::{ThreadRow, WallOpts, is_called, label_times, wall};
 use serde_json::Value;
 use std::io::{self, Write};
 use std::path::Path;
@@ -75,14 +75,11 @@ impl WaitArgs {
 pub fn check_thread(profile: &Profile, args: &WaitArgs) -> anyhow::Result<()> {
     let Some(thread) = &args.thread else { return Ok(()) };
     let all = wall(profile, &WallOpts::default()).threads;
-    let is = |row: &ThreadRow| {
-        let names = row.tasks.iter().map(|&task| profile.strings.of(profile.task(task).comm));
-        row.comm == *thread || row.tid.to_string() == *thread || names.into_iter().any(|name| name == thread)
-    };
+    let is = |row: &ThreadRow| row.tasks.iter().any(|&task| is_called(profile, task, thread));
     if all.is_empty() || all.iter().any(is) {
         return Ok(());
     }
-    let names = all.iter().map(|row| row.comm.as_str());
+    let names = all.iter().map(|row| profile.with_purpose(row.pid, &row.comm));
     anyhow::bail!("no thread '{thread}' in the recording; there are {}", present::listed(names))
 }
 

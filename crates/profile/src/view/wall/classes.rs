@@ -68,11 +68,14 @@ fn is_shown(profile: &Profile, task: TaskId, opts: &WallOpts) -> bool {
     opts.thread.as_ref().is_none_or(|wanted| is_called(profile, task, wanted))
 }
 
-/// True if `wanted` is a name that the thread had, its last one, or its id.
-pub(crate) fn is_called(profile: &Profile, task: TaskId, wanted: &str) -> bool {
+/// True if `wanted` is a name that the thread had, its last one, that with what its process is for (`git gc`), or its id.
+#[must_use]
+pub fn is_called(profile: &Profile, task: TaskId, wanted: &str) -> bool {
     let of = profile.task(task);
-    profile.strings.of(profile.last_comm(task)) == wanted
+    let last = profile.strings.of(profile.last_comm(task));
+    last == wanted
         || profile.strings.of(of.comm) == wanted
+        || profile.with_purpose(of.pid, last) == wanted
         || of.tid.to_string() == wanted
 }
 
@@ -169,4 +172,23 @@ const KERNEL_STARTS: [&str; 2] = ["kthread", "ret_from_fork"];
 fn is_of_kernel_thread(profile: &Profile, callsite: CallsiteId) -> bool {
     let is_start = |frame| name_of(profile, frame).is_some_and(|name| KERNEL_STARTS.contains(&name));
     kernel_frames(profile, callsite).any(is_start)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_called;
+    use crate::profile::{Profile, Task};
+
+    #[test]
+    fn a_thread_is_selected_by_its_name_with_and_without_what_it_is_for() {
+        let mut profile = Profile::default();
+        let [git, worker] = ["git", "worker"].map(|name| profile.strings.intern(name));
+        let first = profile.intern_task(Task { pid: 7, tid: 7, process: 0, comm: git });
+        let second = profile.intern_task(Task { pid: 7, tid: 8, process: 0, comm: worker });
+        profile.off_cpu.titles.insert(7, "git pack-objects".to_owned());
+        for wanted in ["git", "git pack-objects", "7"] {
+            assert!(is_called(&profile, first, wanted) && !is_called(&profile, second, wanted), "{wanted}");
+        }
+        assert!(!is_called(&profile, first, "git gc") && is_called(&profile, second, "worker"));
+    }
 }
